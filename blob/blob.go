@@ -1,0 +1,84 @@
+// Package blob keeps bytes by key: the place where a Source publishes and a
+// mirror stores. It knows nothing of ResourceSync.
+package blob
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"time"
+)
+
+// Errors that implementations wrap, for errors.Is.
+var (
+	ErrNotExist = fs.ErrNotExist                           // no object of that key
+	ErrExist    = fs.ErrExist                              // Put.IfAbsent, and the key is taken
+	ErrKey      = errors.New("not a valid key")            // see ValidKey
+	ErrForeign  = errors.New("neither file nor directory") // a symlink, device or the like stands at the key
+)
+
+// Info describes an object.
+type Info struct {
+	Key     string
+	Size    int64
+	ModTime time.Time
+}
+
+// Bucket is a set of objects by key. A key is a slash-separated relative path as
+// ValidKey takes it; an implementation never touches anything outside its root,
+// whatever the key, and never follows a symbolic link out of it.
+//
+// All methods are safe for concurrent use. An object becomes visible at its key
+// complete or not at all. What Commit has returned nil for survives a power cut.
+type Bucket interface {
+	// Get opens the n bytes from off of the object at key; n < 0 reads to the end.
+	// Absent: ErrNotExist.
+	Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, Info, error)
+	// Stat describes the object at key. Absent: ErrNotExist. A key that is only a
+	// prefix of others (a directory) is absent.
+	Stat(ctx context.Context, key string) (Info, error)
+	// List yields the objects whose key starts with prefix, in any order, without
+	// the bucket's own temporary objects.
+	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
+	// Begin starts a batch.
+	Begin(ctx context.Context) (Batch, error)
+}
+
+// Batch collects writes that are made durable together. Create and the writers
+// it returns may be used concurrently with each other; the other methods not
+// concurrently with Commit or Discard.
+type Batch interface {
+	// Create opens a new object that has no key yet.
+	Create(ctx context.Context) (Object, error)
+	// Put gives the object its key when the batch commits.
+	Put(o Object, p Put)
+	// Move renames an object when the batch commits, replacing what is at to.
+	// An absent from is not an error (the move of an earlier, interrupted run).
+	Move(from, to string)
+	// Delete removes an object when the batch commits; absent is not an error.
+	Delete(key string)
+	// Commit makes every object durable, then visible under its key, in the order
+	// of the Put, Move and Delete calls, then makes the names durable. On error
+	// some of them may have taken effect, each wholly; doing all again is harmless.
+	// The batch is spent either way and leaves no temporary object.
+	Commit(ctx context.Context) error
+	// Discard drops the batch and its temporary objects. After Commit it does
+	// nothing.
+	Discard() error
+}
+
+// Put says under which key an object appears.
+type Put struct {
+	Key      string
+	IfAbsent bool   // fail with ErrExist if something stands at Key
+	Keep     string // if not empty, what was at Key is kept under this key; Key never disappears in between
+}
+
+// Object is an object being written. Close ends writing and must come before Commit; Discard
+// drops it and gives its space back.
+type Object interface {
+	io.WriteCloser
+	Discard() error
+}

@@ -1,0 +1,107 @@
+package destination
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// Held is what a mirror knows of one URI, seen from one set.
+type Held struct {
+	URI      string // "" : the URI is unknown to the mirror
+	Path     string // where the bytes are, for people
+	Stored   bool   // the mirror has bytes for the URI
+	Length   resourcesync.Length
+	Digests  resourcesync.Digests // of the bytes as they were when stored
+	Type     string
+	Verified bool // a length or a digest given by the Source was checked
+
+	Member  bool                  // the URI belongs to the set that was asked for
+	LastMod resourcesync.Datetime // as the Source last gave it
+	Changed time.Time             // last change applied: never replaced or deleted by a list older than this
+	Due     string                // why the bytes must be fetched again; "" = good
+	Wanted  Wanted                // while Due: what the Source last said
+}
+
+// Wanted is what a Source says of the present state of a resource.
+type Wanted struct {
+	URI     string
+	LastMod resourcesync.Datetime
+	Length  resourcesync.Length
+	Digests resourcesync.Digests
+	Type    string
+	Changed time.Time // when the change happened, or the `at` of the list that says so
+}
+
+// Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
+type Cursor struct {
+	At      time.Time // everything the Source recorded up to here is applied; from the Source's documents, never our clock
+	List    string    // URI of the Change List last applied; "" after a baseline
+	From    string    // its rs:md/@from as written
+	Applied int       // how many of its entries are applied
+	Prefix  string    // digest over those entries, in hex
+}
+
+// Mirror is a held copy of one Source. The package instep/internal/mirror keeps it
+// in a directory; a harvester with a store of its own implements this.
+//
+// All methods are safe for concurrent use. set is the URI of a Capability List.
+type Mirror interface {
+	// Lookup returns what is held for each URI, in the order asked; the zero Held
+	// for one that is unknown. Callers ask in batches of at most 1,000.
+	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
+	// Open reads the stored bytes of a URI. Absent bytes: fs.ErrNotExist.
+	Open(ctx context.Context, uri string) (io.ReadCloser, error)
+	// FindContent finds a resource, of any set, whose stored bytes have this digest
+	// (sha-256 or stronger) and length.
+	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
+	// Members yields all members of a set in ascending order of resourcesync.KeyOf(URI).
+	Members(ctx context.Context, set string) iter.Seq2[Held, error]
+	// Due yields the members of a set whose bytes have to be fetched again.
+	Due(ctx context.Context, set string) iter.Seq2[Held, error]
+	// Cursor returns how far a set was followed; false before its first complete baseline.
+	Cursor(ctx context.Context, set string) (Cursor, bool, error)
+	// Withhold remembers a plan that a guard held, so that it can be approved.
+	Withhold(ctx context.Context, set, hash, summary string) error
+	// Approved reports whether the plan of that hash was approved and the approval still holds.
+	Approved(ctx context.Context, hash string) (bool, error)
+	// Begin starts a batch of changes.
+	Begin(ctx context.Context) (Batch, error)
+}
+
+// Batch collects changes to a mirror. Nothing of it is visible through the Mirror
+// before Commit, and all of it is durable when Commit has returned nil: bytes
+// first, then, in one transaction, what is known of them and the cursor. An error
+// from Commit leaves for every URI either the old or the new bytes, whole, and
+// applying the same changes again is harmless.
+//
+// Put and Copy may be called concurrently with each other; the rest may not.
+type Batch interface {
+	// Put reads r to its end into the mirror. r verifies: if it fails, nothing of
+	// this resource is kept and its error is returned. verified says that r checked
+	// a length or a digest.
+	Put(ctx context.Context, set string, w Wanted, r io.Reader, verified bool) (n int64, err error)
+	// Copy is Put from the stored bytes of another URI, checked again while copied.
+	Copy(ctx context.Context, set string, w Wanted, from string) (n int64, err error)
+	// Mark makes a URI whose bytes are stored and right a member of set with the
+	// state w, without touching the bytes.
+	Mark(ctx context.Context, set string, w Wanted) error
+	// Due records that the bytes of w.URI have to be fetched, and why. What is stored stays.
+	Due(ctx context.Context, set string, w Wanted, reason string) error
+	// Delete ends the membership of a URI in set; the bytes go to the trash when
+	// no set holds the URI.
+	Delete(ctx context.Context, set, uri string) error
+	// Commit makes the batch durable and, if move is not nil, moves the cursor of its set.
+	Commit(ctx context.Context, move *CursorMove) error
+	// Discard drops the batch. After Commit it does nothing.
+	Discard() error
+}
+
+// CursorMove moves the cursor of a set.
+type CursorMove struct {
+	Set string
+	Cursor
+}

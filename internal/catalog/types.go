@@ -1,0 +1,45 @@
+// Package catalog keeps what is known of sets of resources: which resources there
+// are and what their bytes are, every change recorded, what was published, and
+// how far a mirror has followed its Source. It knows no roles.
+//
+// Keys are resourcesync.Key values (16 bytes), there is no index on text, and
+// every listing streams. A transaction that acknowledges work is durable when its
+// method returns (SQLite in WAL mode with synchronous=FULL).
+package catalog
+
+import (
+	"time"
+
+	"instep/resourcesync"
+)
+
+// SetID names a set inside one catalog.
+type SetID int64
+
+// Resource is one URI and the bytes that stand at its path.
+type Resource struct {
+	Key      resourcesync.Key
+	URI      string
+	Path     string // below the root, slash-separated
+	Stored   bool   // false: the path is reserved, the bytes are not acknowledged yet
+	Length   resourcesync.Length
+	Digests  resourcesync.Digests
+	Verified bool
+	Type     string
+	Stat     string // opaque; "" = the bytes have to be hashed again
+
+	// Of the membership asked for; zero if the resource is not a member of the set.
+	Member  bool
+	Changed time.Time // last change recorded or applied, in microseconds
+	LastMod resourcesync.Datetime
+	Due     string // why the bytes have to be fetched again; "" = good
+	Wanted  string // while due: what the Source last said (JSON)
+}
+
+// Change is one entry of the change log.
+type Change struct {
+	Seq      int64     // strictly increasing over all sets
+	Datetime time.Time // when it was recorded, UTC, in microseconds; never decreasing
+	Change   resourcesync.Change
+	Resource // URI, LastMod, Length, Digests, Type; not LastMod on deletions
+}

@@ -1,0 +1,153 @@
+package resourcesync
+
+import (
+	"crypto/sha256"
+)
+
+// Root is the root element of a document (1.1 §7).
+type Root uint8
+
+// The two root elements.
+const (
+	URLSet       Root = iota // <urlset>: entries are resources, capabilities, packages or bitstreams
+	SitemapIndex             // <sitemapindex>: entries are other documents of the same capability
+)
+
+// Capability is the value of rs:md/@capability of a root element (1.1 §7): what
+// a document is for.
+type Capability string
+
+// The capabilities of 1.1 §5 and of Archives §3.
+const (
+	CapabilityDescription          Capability = "description"
+	CapabilityCapabilityList       Capability = "capabilitylist"
+	CapabilityResourceList         Capability = "resourcelist"
+	CapabilityResourceDump         Capability = "resourcedump"
+	CapabilityResourceDumpManifest Capability = "resourcedump-manifest"
+	CapabilityChangeList           Capability = "changelist"
+	CapabilityChangeDump           Capability = "changedump"
+	CapabilityChangeDumpManifest   Capability = "changedump-manifest"
+	CapabilityResourceListArchive  Capability = "resourcelist-archive"
+	CapabilityResourceDumpArchive  Capability = "resourcedump-archive"
+	CapabilityChangeListArchive    Capability = "changelist-archive"
+	CapabilityChangeDumpArchive    Capability = "changedump-archive"
+)
+
+// Change is the value of rs:md/@change (1.1 §12.1).
+type Change string
+
+// The kinds of change.
+const (
+	Created Change = "created"
+	Updated Change = "updated"
+	Deleted Change = "deleted"
+)
+
+// Length is a number of bytes that may be unknown; the zero value is unknown.
+type Length struct {
+	n     int64
+	known bool
+}
+
+// Bytes is the known length n; a negative n is unknown.
+func Bytes(n int64) Length {
+	if n < 0 {
+		return Length{}
+	}
+	return Length{n, true}
+}
+
+// Known reports whether the length is known.
+func (l Length) Known() bool { return l.known }
+
+// Int64 returns the length in bytes, or -1 if it is unknown.
+func (l Length) Int64() int64 {
+	if !l.known {
+		return -1
+	}
+	return l.n
+}
+
+// Attr is an attribute that the standard does not define, kept so that a
+// document read and written again loses nothing. Space is a namespace URI,
+// never a prefix; it is empty for an attribute without a prefix.
+type Attr struct{ Space, Name, Value string }
+
+// Metadata is an rs:md element: of a root (Capability, At, Completed, From,
+// Until) or of an entry (the rest). The zero value of a field is absence.
+type Metadata struct {
+	Capability Capability
+	At         Datetime // snapshot documents: state of the set at this moment or later (1.1 §7)
+	Completed  Datetime // snapshot documents: when taking the snapshot ended
+	From       Datetime // change documents: changes since this moment are listed
+	Until      Datetime // change documents: closed at this moment; absent while open
+
+	Change   Change
+	Datetime Datetime // when the change happened
+	Digests  Digests  // of the representation, hex encoded on the wire (1.1 §7)
+	Length   Length   // of the representation
+	Type     string   // media type
+	Encoding string   // content coding
+	Path     string   // member of a package, with its leading slash
+
+	Attrs []Attr
+}
+
+// Link is an rs:ln element (1.1 §7, §14): a related resource or document.
+type Link struct {
+	Rel, Href string
+	Modified  Datetime
+	Digests   Digests
+	Length    Length
+	Type      string
+	Encoding  string
+	Path      string
+	Pri       int // 1 (first choice) to 999999; 0 is absent
+
+	Attrs []Attr
+}
+
+// Header is what a document says of itself: its root element, the rs:md and the
+// rs:ln of the root. A header without capability and links is a plain sitemap.
+type Header struct {
+	Root Root
+	Metadata
+	Links []Link
+}
+
+// Link returns the href of the first link with relation rel, or "".
+func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
+
+// Entry is a url element of a urlset or a sitemap element of a sitemapindex.
+type Entry struct {
+	Loc        string
+	LastMod    Datetime
+	ChangeFreq string
+	Priority   string // of the Sitemap protocol; kept, never used
+	Metadata
+	Links []Link
+
+	Line int // line of the start tag in the document read, from 1; 0 if not read
+}
+
+// Link returns the href of the first link with relation rel, or "".
+func (e *Entry) Link(rel string) string { return firstHref(e.Links, rel) }
+
+func firstHref(links []Link, rel string) string {
+	for i := range links {
+		if links[i].Rel == rel {
+			return links[i].Href
+		}
+	}
+	return ""
+}
+
+// Key is a short name for a URI wherever many are kept or sorted: the first 16
+// bytes of the SHA-256 of the URI as written.
+type Key [16]byte
+
+// KeyOf returns the key of uri.
+func KeyOf(uri string) Key {
+	sum := sha256.Sum256([]byte(uri))
+	return Key(sum[:16])
+}

@@ -1,0 +1,74 @@
+package source
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// Snapshot is the state of a set for a Resource List (1.1 §10).
+type Snapshot struct {
+	At, Completed time.Time
+	Resources     iter.Seq2[resourcesync.Entry, error] // loc, lastmod, rs:md with hash, length, type; may be ranged over more than once
+}
+
+// Window is the open Change List of a set (1.1 §12): everything from From on.
+type Window struct {
+	Name    string // names its document for life: changes/<Name>.xml
+	From    time.Time
+	Until   time.Time                            // zero while open
+	Changes iter.Seq2[resourcesync.Entry, error] // in the order they were recorded
+}
+
+// Update is what one publication of a set says anew. What is nil stays as the last publication left it.
+type Update struct {
+	Set      string // "" is the default set
+	Snapshot *Snapshot
+	Changes  *Window
+	Closing  *Window // a Change List that gets its until and is linked no more
+}
+
+// Document is one file of a publication.
+type Document struct {
+	Key       string // in the bucket
+	Length    int64
+	SHA256    [32]byte
+	Immutable bool // its bytes never change at this key
+}
+
+// Publication is one committed publication: everything needed to write it out again.
+type Publication struct {
+	ID        int64
+	Set       string
+	Made      time.Time
+	Documents []Document // in the order in which they appear: nothing is linked before it is there
+	Retired   []string   // keys nothing links any more after this publication
+	// What the Capability List names, carried from publication to publication.
+	ResourceList, ChangeList string // URIs; "" = none
+	ListAt                   time.Time
+	Resources                int64 // entries of the Resource List
+	Changes                  int64 // entries of the Change List
+}
+
+// Journal remembers publications (one committed row each) and the files we wrote.
+// All methods are durable when they return.
+type Journal interface {
+	// Begin returns the id of the publication to come: greater than any before.
+	Begin(ctx context.Context, set string) (int64, error)
+	// Commit records p as the publication to finish, whatever happens next.
+	Commit(ctx context.Context, p Publication) error
+	// Done records that every document of p is in its place: the documents are ours
+	// from now on, and those of p.Retired are due for removal.
+	Done(ctx context.Context, p Publication) error
+	// Last returns the last committed publication of a set and whether it is done; a
+	// zero Publication if there is none.
+	Last(ctx context.Context, set string) (p Publication, done bool, err error)
+	// Document returns what we wrote last at key; false if the key was never ours.
+	Document(ctx context.Context, key string) (Document, bool, error)
+	// Expired yields the retired keys that may be removed now: older than before, by publications before p.
+	Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error]
+	// Forget records that the file at key is gone.
+	Forget(ctx context.Context, key string) error
+}
