@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"time"
@@ -60,6 +61,8 @@ type Mirror interface {
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
 	// Members yields all members of a set in ascending order of resourcesync.KeyOf(URI).
 	Members(ctx context.Context, set string) iter.Seq2[Held, error]
+	// Count returns how many members a set has.
+	Count(ctx context.Context, set string) (int64, error)
 	// Due yields the members of a set whose bytes have to be fetched again.
 	Due(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Cursor returns how far a set was followed; false before its first complete baseline.
@@ -68,9 +71,15 @@ type Mirror interface {
 	Withhold(ctx context.Context, set, hash, summary string) error
 	// Approved reports whether the plan of that hash was approved and the approval still holds.
 	Approved(ctx context.Context, hash string) (bool, error)
-	// Begin starts a batch of changes.
+	// Begin starts a batch of changes. One batch may be filled while another commits;
+	// the caller commits one at a time.
 	Begin(ctx context.Context) (Batch, error)
 }
+
+// ErrOccupied is what Put and Copy return (wrapped, naming the path) when something
+// that the mirror did not put there stands where the bytes belong. It is never
+// replaced; the resource fails and everything else goes on.
+var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
 
 // Batch collects changes to a mirror. Nothing of it is visible through the Mirror
 // before Commit, and all of it is durable when Commit has returned nil: bytes
