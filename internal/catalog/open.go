@@ -1,0 +1,292 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+)
+
+// Errors for errors.Is.
+var (
+	// ErrNewerSchema: a later version of this program wrote the catalog.
+	ErrNewerSchema = errors.New("written by a newer version of this program")
+	// ErrDamaged: the file is no catalog, or no longer one that can be trusted.
+	ErrDamaged = errors.New("not a sound catalog")
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID marks a SQLite file as a catalog ("Inst"); see PRAGMA application_id.
+const applicationID = 0x496e7374
+
+// readers bounds the read connections. No method keeps one while its caller runs,
+// so a few are enough and nobody waits for himself.
+const readers = 4
+
+const uuidSetting = "uuid"
+
+// Options say which catalog to open.
+type Options struct {
+	Path   string           // of the database file
+	Create bool             // make the file if it does not exist; its directory must exist
+	Now    func() time.Time // the clock of recorded changes; nil is time.Now
+}
+
+// Catalog is an open catalog. Its methods are safe for concurrent use.
+type Catalog struct {
+	path  string
+	now   func() time.Time
+	write *sql.DB // one connection: transactions queue here, not in SQLite
+	read  *sql.DB
+}
+
+// Open opens the catalog at o.Path and brings its schema up to date. A missing
+// file is fs.ErrNotExist unless o.Create is set; a file that is not a catalog is
+// ErrDamaged; a schema later than ours is ErrNewerSchema. None of these changes
+// the file.
+func Open(ctx context.Context, o Options) (*Catalog, error) {
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open catalog %q: %w", o.Path, err)
+	}
+	c := &Catalog{path: path, now: o.Now}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	if err := ensure(ctx, path, o.Create); err != nil {
+		return nil, fmt.Errorf("open catalog %q: %w", path, err)
+	}
+	if err := c.connect(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close ends all use of the catalog.
+func (c *Catalog) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it tidies the write-ahead log
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Catalog) connect(ctx context.Context) error {
+	var err error
+	if c.write, err = openFile(c.path, 1, false); err != nil {
+		return c.fail("open", err)
+	}
+	if c.read, err = openFile(c.path, readers, true); err != nil {
+		return c.fail("open", err)
+	}
+	if err := recognise(ctx, c.write); err != nil {
+		return c.fail("open", err)
+	}
+	if err := migrate(ctx, c.write); err != nil {
+		return c.fail("open", err)
+	}
+	if _, err := c.UUID(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
+// ensure sees to it that a file is at path. A new catalog is made whole under
+// another name and linked in, so that what stands at path was never half made.
+func ensure(ctx context.Context, path string, create bool) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%w: expected a regular file, found %s", ErrDamaged, info.Mode().Type())
+	case err == nil:
+		return checkMagic(path)
+	case !errors.Is(err, fs.ErrNotExist) || !create:
+		return err
+	}
+	temp := path + "." + uuid.NewString() + ".new"
+	defer removeDatabase(temp)
+	if err := build(ctx, temp); err != nil {
+		return err
+	}
+	if err := place(temp, path); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
+}
+
+// checkMagic keeps SQLite away from files that are not its own: an empty one it
+// would silently turn into an empty database.
+func checkMagic(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const magic = "SQLite format 3\x00"
+	got := make([]byte, len(magic))
+	n, err := io.ReadFull(f, got)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if string(got[:n]) != magic {
+		return fmt.Errorf("%w: expected a SQLite file, found %d bytes beginning %q; %s", ErrDamaged, n, got[:n], hint)
+	}
+	return nil
+}
+
+const hint = "keep a copy of it, move it away with its -wal and -shm files, and run again to build a new one"
+
+func build(ctx context.Context, path string) error {
+	db, err := openFile(path, 1, false)
+	if err != nil {
+		return err
+	}
+	err = fill(ctx, db)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return syncPath(path)
+}
+
+func fill(ctx context.Context, db *sql.DB) error {
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return err
+	}
+	if err := migrate(ctx, db); err != nil {
+		return err
+	}
+	_, err := db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", uuidSetting, uuid.NewString())
+	return err
+}
+
+// place gives a new file its name without replacing what another process may have
+// put there meanwhile; then that one is used.
+func place(temp, path string) error {
+	err := os.Link(temp, path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return os.Rename(temp, path) // a file system without links
+}
+
+func removeDatabase(path string) {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		_ = os.Remove(path + suffix) // absent, or a leftover that harms nobody
+	}
+}
+
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// openFile prepares a pool of at most conns connections to an existing file.
+func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
+	q := url.Values{"_txlock": {"immediate"}}
+	for _, p := range []string{
+		"busy_timeout(10000)", // first: the others may have to wait
+		"journal_mode(WAL)",
+		"synchronous(FULL)", // NORMAL loses acknowledged transactions in a power cut
+		"foreign_keys(ON)",
+		"cache_size(-4096)",            // KiB a connection
+		"mmap_size(0)",                 // an I/O error is an error, not a signal
+		"journal_size_limit(16777216)", // bytes a checkpointed write-ahead log keeps
+	} {
+		q.Add("_pragma", p)
+	}
+	if readOnly {
+		q.Set("_txlock", "deferred")
+		q.Add("_pragma", "query_only(ON)")
+	}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+// recognise refuses a sound database that is not a catalog.
+func recognise(ctx context.Context, db *sql.DB) error {
+	var id int64
+	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return err
+	}
+	if id != applicationID {
+		return fmt.Errorf("%w: expected application id %#x, found %#x: a database of another program", ErrDamaged, applicationID, id)
+	}
+	return nil
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		return err
+	}
+	have, want, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if have > want {
+		return fmt.Errorf("%w: schema %d, this one knows up to %d; use that version, or a copy of the catalog from before it ran", ErrNewerSchema, have, want)
+	}
+	if have == want {
+		return nil
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// update runs do in one transaction that is durable when update returns nil and
+// has left nothing otherwise.
+func (c *Catalog) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
+	tx, err := c.write.BeginTx(ctx, nil)
+	if err != nil {
+		return c.fail(op, err)
+	}
+	if err := do(tx); err != nil {
+		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // done: the context ended it
+			err = errors.Join(err, undo)
+		}
+		return c.fail(op, err)
+	}
+	if err := tx.Commit(); err != nil {
+		return c.fail(op, err)
+	}
+	return nil
+}
+
+// fail says which catalog failed at what, and marks damage as such.
+func (c *Catalog) fail(op string, err error) error {
+	const notADatabase, corrupt = 26, 11 // SQLITE_NOTADB, SQLITE_CORRUPT
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		if code := e.Code() & 0xff; code == notADatabase || code == corrupt {
+			return fmt.Errorf("%s catalog %q: %w: %w; %s", op, c.path, ErrDamaged, err, hint)
+		}
+	}
+	return fmt.Errorf("%s catalog %q: %w", op, c.path, err)
+}
