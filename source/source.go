@@ -10,16 +10,18 @@ import (
 
 // Snapshot is the state of a set for a Resource List (1.1 §10).
 type Snapshot struct {
-	At, Completed time.Time
-	Resources     iter.Seq2[resourcesync.Entry, error] // loc, lastmod, rs:md with hash, length, type; may be ranged over more than once
+	At, Completed time.Time                            // every change before At is in; Completed is when the last resource was read
+	Through       int64                                // the caller's number of the last change that is in; kept in the Publication, not interpreted
+	Resources     iter.Seq2[resourcesync.Entry, error] // loc, lastmod, rs:md with hash, length, type; ranged over more than once, alike each time
 }
 
 // Window is the open Change List of a set (1.1 §12): everything from From on.
 type Window struct {
-	Name    string // names its document for life: changes/<Name>.xml
-	From    time.Time
-	Until   time.Time                            // zero while open
-	Changes iter.Seq2[resourcesync.Entry, error] // in the order they were recorded
+	Name    string    // names its document for life: changes/<Name>.xml
+	From    time.Time // changes at this moment or later
+	Until   time.Time // zero while open; then changes before this moment only
+	Through int64     // the caller's number of the last change that is in; kept in the Publication, not interpreted
+	Changes iter.Seq2[resourcesync.Entry, error]
 }
 
 // Update is what one publication of a set says anew. What is nil stays as the last publication left it.
@@ -36,6 +38,7 @@ type Document struct {
 	Length    int64
 	SHA256    [32]byte
 	Immutable bool // its bytes never change at this key
+	Rank      int  // documents link only to documents of a lower rank
 }
 
 // Publication is one committed publication: everything needed to write it out again.
@@ -43,12 +46,21 @@ type Publication struct {
 	ID        int64
 	Set       string
 	Made      time.Time
-	Documents []Document // in the order in which they appear: nothing is linked before it is there
+	Documents []Document // by rank, the order in which they appear: nothing is linked before it is there
 	Retired   []string   // keys nothing links any more after this publication
+	Notes     []string   // what a person should know about where things went
+
 	// What the Capability List names, carried from publication to publication.
 	ResourceList, ChangeList string // URIs; "" = none
 	ListAt                   time.Time
-	Resources                int64 // entries of the Resource List
+	ListThrough              int64    // Snapshot.Through
+	ListKeys                 []string // of the Resource List: its parts, then the list or the index
+	SitemapKeys              []string // of the plain sitemap: its parts, then the sitemap or its index
+	Generations              []int64  // the publications of the last Resource Lists, oldest first
+	Resources                int64    // entries of the Resource List
+	ChangesName              string   // Window.Name
+	ChangesFrom              time.Time
+	ChangesThrough           int64 // Window.Through
 	Changes                  int64 // entries of the Change List
 }
 

@@ -1,0 +1,93 @@
+// Package publish keeps the ResourceSync documents of a directory up to date: it
+// joins internal/scan (what changed), internal/catalog (what is known) and source
+// (what the documents say and in which order they appear).
+package publish
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// Options says what to publish, and where. Dir, State, BaseURL and Now are required.
+type Options struct {
+	Dir     string // the directory to publish
+	Out     string // where the documents go; "" is Dir
+	State   string // what is remembered between runs; belongs to one Dir and one BaseURL
+	BaseURL string // http or https; Dir is served there; "/" is appended if it is missing
+	Set     string // name of the set; "" is the default one
+
+	Algorithms       []resourcesync.Algorithm // nil is sha-256 alone
+	Include, Exclude []string                 // globs on the slash-separated path
+	MaxEntries       int                      // per document, at most 50,000; 0 is that
+	ChangeListMax    int                      // a Change List is closed before it exceeds this; 0 is 5,000
+	MaxDelete        string                   // "50" or "5%": more deletions are refused; "" is the default of the guard
+	Rebase           bool                     // write the Resource List anew in any case
+	DryRun           bool                     // write nothing, not even state; report what would be done
+	Workers          int                      // files hashed at a time; 0 is one per processor
+	Generator        string                   // name and version of the program, for the pages people read
+
+	Now     func() time.Time
+	Observe func(Event) // called for each change found, never concurrently; nil is none
+}
+
+// Event is one thing that a run found.
+type Event struct {
+	Change resourcesync.Change // "" if Err is set
+	URI    string
+	Path   string // below Dir, slash-separated
+	Bytes  int64  // -1 if unknown
+	Err    error  // why the file could not be published
+}
+
+// Report is what a run did, or would do with Options.DryRun. It is filled as far
+// as the run came when there is an error.
+type Report struct {
+	Published   bool  // false: nothing had changed, or a dry run
+	Publication int64 // id of the publication; 0 if none was made
+	Recovered   bool  // an interrupted publication was finished first
+	Rebased     bool  // the Resource List was written anew
+	At          time.Time
+
+	Resources, Bytes                             int64 // in the set now
+	Created, Updated, Deleted, Unchanged, Failed int64
+	Hashed                                       int64            // bytes read for hashing
+	Failures                                     []Event          // the first of them
+	Excluded                                     map[string]int64 // number of files by reason
+
+	Documents []string // keys written below Out, in order
+	Notes     []string
+	// URIs for people.
+	Description, CapabilityList, ResourceList, ChangeList string
+}
+
+// OptionError is an option that cannot be used: an error of usage.
+type OptionError struct {
+	Option, Value string
+	Err           error
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("option %s %q: %v", e.Option, e.Value, e.Err)
+}
+
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// StateError is a state that belongs to another directory or base URL than the
+// ones given. Nothing was changed.
+type StateError struct {
+	State           string
+	What            string // "directory" or "base URL"
+	Recorded, Given string
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("state %q belongs to %s %q, not to %q (give another one with --state)", e.State, e.What, e.Recorded, e.Given)
+}
+
+// Run brings the documents of a directory up to date. Errors for errors.As:
+// *OptionError, *StateError, *flock.LockedError, *scan.GuardError,
+// *source.NotOursError, *source.WrongStateError.
+func Run(ctx context.Context, o Options) (Report, error) { panic("pending") }
