@@ -1,0 +1,103 @@
+package flock
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+const helperEnv = "FLOCK_TEST_HOLD"
+
+// TestMain lets the test binary stand in for a second process that holds a lock
+// until its standard input ends.
+func TestMain(m *testing.M) {
+	path := os.Getenv(helperEnv)
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	if _, err := Acquire(path); err != nil {
+		os.Exit(1)
+	}
+	os.Stdout.WriteString("held\n")
+	os.Stdin.Read(make([]byte, 1))
+}
+
+func TestSecondHolderIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	l, err := Acquire(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Acquire(path)
+	var locked *LockedError
+	if !errors.As(err, &locked) || locked.PID != os.Getpid() || locked.Host == "" || locked.Path != path {
+		t.Fatalf("second Acquire: got %#v, want *LockedError of this process", err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Acquire(path)
+	if err != nil {
+		t.Fatalf("Acquire after Release: %v", err)
+	}
+	if err := again.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLockIsFreedWhenItsHolderIsKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), helperEnv+"="+path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+		t.Fatalf("the other process said %q, %v", line, err)
+	}
+	_, err = Acquire(path)
+	var locked *LockedError
+	if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid {
+		t.Fatalf("got %v, want a lock held by process %d", err, cmd.Process.Pid)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() // reports the kill
+	l, err := Acquire(path)
+	if err != nil {
+		t.Fatalf("Acquire after the holder was killed: %v", err)
+	}
+	l.Release()
+}
+
+func TestLockFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "lock")
+	if err := os.Symlink(victim, path); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	if _, err := Acquire(path); err == nil {
+		t.Error("Acquire followed a symbolic link")
+	}
+	got, err := os.ReadFile(victim)
+	if err != nil || string(got) != "precious" {
+		t.Errorf("got %q, %v, want the file untouched", got, err)
+	}
+}
