@@ -1,0 +1,225 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync"
+)
+
+// addressPolicy says which addresses may be dialled for which host and port.
+type addressPolicy struct {
+	mu      sync.RWMutex            // guards allowed
+	allowed map[string][]netip.Addr // by host:port; nil is any address but those of metadata services
+}
+
+func newAddressPolicy(hostports []string) (*addressPolicy, error) {
+	p := &addressPolicy{allowed: map[string][]netip.Addr{}}
+	for _, hp := range hostports {
+		host, port, err := net.SplitHostPort(hp)
+		if err != nil || host == "" || port == "" {
+			return nil, fmt.Errorf("allowed private address %q: expected host:port", hp)
+		}
+		p.allowed[net.JoinHostPort(asciiHost(host), port)] = nil
+	}
+	return p, nil
+}
+
+// TrustSource allows the Source the user has given to be private: if its host
+// resolves to addresses none of which is public, these addresses, for that host
+// and port, may be dialled from now on.
+func (c *Client) TrustSource(ctx context.Context, raw string) error {
+	u, err := Parse(raw)
+	if err != nil {
+		return err
+	}
+	host, port := hostPort(u)
+	addrs, err := c.resolve(ctx, host)
+	if err != nil {
+		a := &attempt{c: c, start: u}
+		return a.failed(ctx, u, err)
+	}
+	for _, a := range addrs {
+		if class := classify(a); class == public || class == metadata {
+			return nil
+		}
+	}
+	c.policy.mu.Lock()
+	defer c.policy.mu.Unlock()
+	hp := net.JoinHostPort(host, port)
+	if known, ok := c.policy.allowed[hp]; !ok || known != nil {
+		c.policy.allowed[hp] = addrs
+	}
+	return nil
+}
+
+// checkURL refuses a literal address before anything is asked for; with a proxy
+// nothing else would see it.
+func (p *addressPolicy) checkURL(u *url.URL) error {
+	host, port := hostPort(u)
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return nil
+	}
+	if _, err := p.permitted(host, port, []netip.Addr{a}); err != nil {
+		err.(*Error).URL = u.String()
+		return err
+	}
+	return nil
+}
+
+// permitted returns those of addrs that may be dialled for host and port, or an
+// *Error of Kind Refused if there are none.
+func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]netip.Addr, error) {
+	hp := net.JoinHostPort(asciiHost(host), port)
+	p.mu.RLock()
+	pinned, listed := p.allowed[hp]
+	p.mu.RUnlock()
+	var good []netip.Addr
+	var worst addressClass
+	for _, a := range addrs {
+		class := classify(a)
+		switch {
+		case class == public, class == private && listed && (pinned == nil || slices.Contains(pinned, a)):
+			good = append(good, a)
+		default:
+			worst = max(worst, class)
+		}
+	}
+	if len(good) > 0 {
+		return good, nil
+	}
+	e := &Error{Op: "get", URL: hp, Kind: Refused}
+	if worst == metadata {
+		e.Msg = fmt.Sprintf("%v is the address of a metadata service", addrs)
+		e.Hint = "these are never asked"
+		return nil, e
+	}
+	e.Msg = fmt.Sprintf("%s has no public address (%v)", host, addrs)
+	e.Hint = "allow it with --allow-private " + hp
+	e.AllowPrivate = hp
+	return nil, e
+}
+
+// addressClass says what may be done with an address; the higher the worse.
+type addressClass uint8
+
+const (
+	public addressClass = iota
+	private
+	metadata
+)
+
+// classify judges an address by the registries of IANA for addresses of special
+// purpose. An address that carries an IPv4 address is judged by both.
+func classify(a netip.Addr) addressClass {
+	a = a.WithZone("").Unmap()
+	if slices.Contains(metadataAddrs, a) {
+		return metadata
+	}
+	if v4, ok := embedded(a); ok {
+		inner := classify(v4)
+		if inner == metadata {
+			return metadata
+		}
+		return max(inner, direct(a))
+	}
+	return direct(a)
+}
+
+// direct judges an address by its own prefix.
+func direct(a netip.Addr) addressClass {
+	if a.Is4() {
+		if inAny(special4, a) {
+			return private
+		}
+		return public
+	}
+	if nat64.Contains(a) {
+		return public // the address inside decides
+	}
+	if !global6.Contains(a) || inAny(special6, a) {
+		return private
+	}
+	return public
+}
+
+// embedded returns the IPv4 address that traffic to an IPv6 address may end at:
+// NAT64 (RFC 6052), 6to4 (RFC 3056), ISATAP (RFC 5214), IPv4-compatible (RFC 4291).
+func embedded(a netip.Addr) (netip.Addr, bool) {
+	if !a.Is6() {
+		return netip.Addr{}, false
+	}
+	b := a.As16()
+	switch {
+	case nat64.Contains(a), nat64Local.Contains(a), compatible.Contains(a), isISATAP(b):
+		return netip.AddrFrom4([4]byte(b[12:])), true
+	case sixToFour.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	}
+	return netip.Addr{}, false
+}
+
+func isISATAP(b [16]byte) bool {
+	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+}
+
+func inAny(ps []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+var (
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
+	compatible = netip.MustParsePrefix("::/96")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
+	global6    = netip.MustParsePrefix("2000::/3") // nothing outside is assigned for public use
+
+	special4 = prefixes(
+		"0.0.0.0/8",       // this network
+		"10.0.0.0/8",      // private
+		"100.64.0.0/10",   // shared, carrier NAT
+		"127.0.0.0/8",     // loopback
+		"169.254.0.0/16",  // link-local
+		"172.16.0.0/12",   // private
+		"192.0.0.0/24",    // protocol assignments
+		"192.0.2.0/24",    // documentation
+		"192.88.99.0/24",  // 6to4 relays, given up
+		"192.168.0.0/16",  // private
+		"198.18.0.0/15",   // benchmarks
+		"198.51.100.0/24", // documentation
+		"203.0.113.0/24",  // documentation
+		"224.0.0.0/4",     // multicast
+		"240.0.0.0/4",     // reserved, broadcast
+	)
+	special6 = prefixes(
+		"2001::/23",     // protocol assignments, with Teredo, benchmarks, ORCHID
+		"2001:db8::/32", // documentation
+		"3fff::/20",     // documentation
+	)
+
+	// metadataAddrs give credentials of the machine to whoever asks from inside it.
+	metadataAddrs = []netip.Addr{
+		netip.MustParseAddr("169.254.169.254"), // most clouds
+		netip.MustParseAddr("169.254.170.2"),   // containers on AWS
+		netip.MustParseAddr("169.254.170.23"),
+		netip.MustParseAddr("100.100.100.200"), // Alibaba
+		netip.MustParseAddr("168.63.129.16"),   // Azure, a public address
+		netip.MustParseAddr("192.0.0.192"),     // Oracle
+		netip.MustParseAddr("fd00:ec2::254"),   // AWS
+		netip.MustParseAddr("fd00:ec2::23"),
+		netip.MustParseAddr("fd20:ce::254"),    // Google
+		netip.MustParseAddr("fe80::a9fe:a9fe"), // OpenStack
+	}
+)
+
+func prefixes(ss ...string) []netip.Prefix {
+	ps := make([]netip.Prefix, len(ss))
+	for i, s := range ss {
+		ps[i] = netip.MustParsePrefix(s)
+	}
+	return ps
+}

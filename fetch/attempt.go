@@ -1,0 +1,224 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// attempt is one Get: a request with its redirects, tried again where that may help.
+type attempt struct {
+	c     *Client
+	req   Request
+	start *url.URL
+	tries int
+	sent  int
+}
+
+// once sends the request and follows its redirects.
+func (a *attempt) once(ctx context.Context) (*Response, error) {
+	a.tries++
+	u := a.start
+	for hops := 0; ; hops++ {
+		ex, err := a.send(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		if !isRedirect(ex.resp.StatusCode) {
+			return a.answer(ex)
+		}
+		next, err := a.redirect(ex, hops)
+		ex.discard()
+		if err != nil {
+			return nil, err
+		}
+		u = next
+	}
+}
+
+// exchange is one request that was answered, and the place of the host it holds.
+type exchange struct {
+	url     *url.URL
+	resp    *http.Response
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	release func()
+	host    *host
+}
+
+// drain reads the rest of an answer if it is small and comes at once: then the
+// connection can be used again. read is how much was read already.
+func (ex *exchange) drain(read int64) {
+	if ex.resp.ContentLength-read > maxDrain {
+		return
+	}
+	watch := time.AfterFunc(drainTime, func() { ex.cancel(nil) })
+	_, _ = io.CopyN(io.Discard, ex.resp.Body, maxDrain+1)
+	watch.Stop()
+}
+
+// close ends the exchange and gives the place back.
+func (ex *exchange) close() {
+	_ = ex.resp.Body.Close()
+	ex.cancel(nil)
+	ex.release()
+}
+
+func (ex *exchange) discard() {
+	ex.drain(0)
+	ex.close()
+}
+
+// send sends one request and reads the header of its answer.
+func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
+	c := a.c
+	if err := c.policy.checkURL(u); err != nil {
+		return nil, err
+	}
+	h := c.hosts.get(Origin(u))
+	release, err := h.acquire(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	own, cancel := context.WithCancelCause(ctx)
+	begin := c.opt.Now()
+	a.sent++
+	resp, err := c.rt.RoundTrip(a.newRequest(own, u)) // the transport's own time-outs hold until the body, see [body]
+	if c.opt.Observe != nil {
+		ev := Event{URL: u.String(), Err: err, Took: c.opt.Now().Sub(begin)}
+		if resp != nil {
+			ev.Status = resp.StatusCode
+		}
+		c.opt.Observe(ev)
+	}
+	if err != nil {
+		cancel(nil)
+		release()
+		return nil, a.failed(ctx, u, err)
+	}
+	return &exchange{u, resp, own, cancel, release, h}, nil
+}
+
+func (a *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
+	h := make(http.Header, 8)
+	h["User-Agent"] = []string{a.c.opt.UserAgent}
+	h["Accept-Encoding"] = []string{"identity"}
+	h["Accept"] = []string{"*/*"}
+	if a.req.Accept != "" {
+		h["Accept"] = []string{a.req.Accept}
+	}
+	if v := a.req.Validators.ETag; v != "" {
+		h["If-None-Match"] = []string{v}
+	}
+	if v := a.req.Validators.LastModified; v != "" {
+		h["If-Modified-Since"] = []string{v}
+	}
+	for k, v := range a.c.creds[Origin(u)] {
+		h[k] = v
+	}
+	r := &http.Request{Method: http.MethodGet, URL: u, Header: h, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	return r.WithContext(ctx)
+}
+
+// answer turns the last answer into a Response or an error.
+func (a *attempt) answer(ex *exchange) (*Response, error) {
+	resp := ex.resp
+	conditional := a.req.Validators != Validators{}
+	if resp.StatusCode != http.StatusOK && !(resp.StatusCode == http.StatusNotModified && conditional) {
+		err := a.refusal(ex)
+		ex.discard()
+		return nil, err
+	}
+	if n := resp.ContentLength; n > a.req.MaxBytes {
+		ex.discard()
+		return nil, tooLarge("get", ex.url, a.req.MaxBytes, fmt.Sprintf("%d", n))
+	}
+	return &Response{
+		URL:           ex.url.String(),
+		Status:        resp.StatusCode,
+		Header:        resp.Header,
+		ContentType:   resp.Header.Get("Content-Type"),
+		ContentLength: resp.ContentLength,
+		Validators:    Validators{resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")},
+		Body:          newBody(a.c, ex, a.req.MaxBytes),
+	}, nil
+}
+
+// refusal is the error for an answer that isn't what was asked for.
+func (a *attempt) refusal(ex *exchange) *Error {
+	resp := ex.resp
+	e := &Error{Op: "get", URL: ex.url.String(), Kind: Protocol, Status: resp.StatusCode}
+	e.Msg = "expected 200, got " + status(resp.StatusCode)
+	page := isPage(resp.Header)
+	switch code := resp.StatusCode; code {
+	case http.StatusNotFound, http.StatusGone:
+		e.Kind = NotFound
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusUnavailableForLegalReasons:
+		e.Kind = Denied
+		if page && code == http.StatusForbidden {
+			e.Msg += ": a page answered, not the resource"
+			e.Hint = "the host may hold programs off; ask its operator to let this one in"
+		} else {
+			e.Hint = "credentials may be missing, or not those of this origin"
+		}
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		e.Kind = Temporary
+		if page && code == http.StatusServiceUnavailable {
+			e.Msg += ": a page answered, not the resource"
+		}
+		e = a.later(e, resp.Header)
+		ex.host.freeze(e.delay)
+	case http.StatusInternalServerError:
+		e.Kind = Temporary
+		e.Hint = "the host failed; its operator has to look"
+	}
+	return e
+}
+
+// failed is the error for a request without an answer.
+func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("get %q: %w", u, ctx.Err())
+	}
+	var fe *Error
+	if errors.As(err, &fe) {
+		e := *fe // of the dialler, which knows no URI
+		e.Op, e.URL = "get", u.String()
+		return &e
+	}
+	e := &Error{Op: "get", URL: u.String(), Kind: Temporary, Msg: "no answer", Err: err}
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		e.Msg, e.Hint = "there is no such host", "check how the host is spelled"
+	case errors.As(err, &cert):
+		e.Kind, e.Msg, e.Hint = Refused, "the host's certificate is not trusted", "there is no switch to trust it blindly; add its CA"
+	case errors.As(err, &record):
+		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may only speak http"
+	default:
+		return a.later(e, nil)
+	}
+	return e
+}
+
+// isPage reports whether an answer is a page for people.
+func isPage(h http.Header) bool {
+	t, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && (t == "text/html" || t == "application/xhtml+xml")
+}
+
+func status(code int) string {
+	if t := http.StatusText(code); t != "" {
+		return fmt.Sprintf("%d %s", code, t)
+	}
+	return fmt.Sprint(code)
+}

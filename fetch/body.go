@@ -1,0 +1,161 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// maxDrain is how much of an unwanted rest is read to keep the connection, in
+// bytes, and drainTime how long that may take.
+const (
+	maxDrain  = 16 << 10
+	drainTime = 100 * time.Millisecond
+)
+
+// errWatch ends an exchange whose body comes too slowly.
+var errWatch = errors.New("waited too long")
+
+// body watches an answer's body: its size, silence and rate. It gives the place of
+// the host back at the end.
+type body struct {
+	ex   *exchange
+	opt  *Options
+	max  int64 // bytes allowed
+	n    int64 // bytes that came
+	err  error // what every further Read returns
+	idle bool  // what the watch waits for: any byte, or enough of them
+	rate rateWindow
+
+	watch *time.Timer // ends the exchange; runs only during a Read
+}
+
+func newBody(c *Client, ex *exchange, limit int64) *body {
+	b := &body{ex: ex, opt: &c.opt, max: limit}
+	if ex.resp.Body == http.NoBody {
+		b.end(io.EOF)
+	}
+	return b
+}
+
+// Read reads what comes, and fails if nothing or too little does.
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil || len(p) == 0 {
+		return 0, b.err
+	}
+	rest := b.max - b.n
+	if int64(len(p)) > rest+1 { // one more tells too large from just right
+		p = p[:rest+1]
+	}
+	start := b.opt.Now()
+	b.startWatch()
+	n, err := b.ex.resp.Body.Read(p)
+	b.watch.Stop()
+	if int64(n) > rest {
+		b.n = b.max
+		return int(rest), b.end(tooLarge("read", b.ex.url, b.max, "more"))
+	}
+	b.n += int64(n)
+	switch {
+	case err == io.EOF:
+		return n, b.end(io.EOF)
+	case err != nil:
+		return n, b.end(b.failed(err))
+	case !b.rate.add(n, b.opt.Now().Sub(start), b.opt):
+		return n, b.end(b.tooSlow())
+	}
+	return n, nil
+}
+
+// startWatch ends the exchange if the Read that follows waits too long.
+func (b *body) startWatch() {
+	d := min(b.opt.IdleTimeout, b.rate.rest(b.opt))
+	b.idle = d == b.opt.IdleTimeout
+	if b.watch == nil {
+		b.watch = time.AfterFunc(d, func() { b.ex.cancel(errWatch) })
+		return
+	}
+	b.watch.Reset(d)
+}
+
+// Close ends the exchange. A small rest is read, so that the connection lives on.
+func (b *body) Close() error {
+	if b.err == nil {
+		b.ex.drain(b.n)
+		b.end(errors.New("read after Close"))
+	}
+	return nil
+}
+
+// end closes the exchange; err is what Read says from now on.
+func (b *body) end(err error) error {
+	b.err = err
+	b.ex.close()
+	return err
+}
+
+// failed is the error for a body that broke.
+func (b *body) failed(err error) error {
+	switch watched := context.Cause(b.ex.ctx) == errWatch; {
+	case watched && b.idle:
+		return b.temporary(fmt.Sprintf("no byte of the body came for %v", b.opt.IdleTimeout), nil)
+	case watched:
+		return b.tooSlow()
+	case b.ex.ctx.Err() != nil:
+		return fmt.Errorf("read %q: %w", b.ex.url, b.ex.ctx.Err())
+	case errors.Is(err, io.ErrUnexpectedEOF) && b.ex.resp.ContentLength >= 0:
+		return b.temporary(fmt.Sprintf("the body was cut off: expected %d bytes, got %d", b.ex.resp.ContentLength, b.n), err)
+	}
+	return b.temporary(fmt.Sprintf("the body broke off after %d bytes", b.n), err)
+}
+
+func (b *body) temporary(msg string, err error) error {
+	return &Error{Op: "read", URL: b.ex.url.String(), Kind: Temporary, Status: b.ex.resp.StatusCode, Msg: msg, Err: err}
+}
+
+func (b *body) tooSlow() error {
+	return b.temporary(fmt.Sprintf("the body comes too slowly: expected %d bytes a second, got %d in %v",
+		b.opt.MinRate, b.rate.came, b.rate.waited.Round(time.Second)), nil)
+}
+
+func tooLarge(op string, u *url.URL, most int64, got string) *Error {
+	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", most, got)}
+}
+
+// rateWindow counts what came during the time spent waiting for it.
+type rateWindow struct {
+	came   int64
+	waited time.Duration
+}
+
+// add counts n bytes that came in d and reports whether they are enough.
+func (w *rateWindow) add(n int, d time.Duration, o *Options) bool {
+	w.came += int64(n)
+	w.waited += d
+	if w.waited < o.RateWindow || o.MinRate < 0 {
+		return true
+	}
+	if w.came < w.least(o) {
+		return false
+	}
+	*w = rateWindow{}
+	return true
+}
+
+// rest is how long the next byte may take.
+func (w *rateWindow) rest(o *Options) time.Duration {
+	if o.MinRate < 0 || w.came >= w.least(o) {
+		return math.MaxInt64
+	}
+	return o.RateWindow - w.waited
+}
+
+// least is how many bytes have to come in a window.
+func (w *rateWindow) least(o *Options) int64 {
+	return int64(float64(o.MinRate) * o.RateWindow.Seconds())
+}

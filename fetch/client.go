@@ -1,0 +1,117 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	maxHeader   = 64 << 10  // bytes of an answer's header
+	maxResource = 10 << 30  // bytes of a body nobody bounded
+	maxDocument = 100 << 20 // bytes of a ResourceSync document on the wire
+)
+
+// New makes a Client. It fails if an option is not what it should be.
+func New(o Options) (*Client, error) {
+	c := &Client{opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}}
+	for _, s := range o.AllowOrigins {
+		u, err := parseOrigin(s)
+		if err != nil {
+			return nil, fmt.Errorf("allowed origin: %w", err)
+		}
+		c.origin[Origin(u)] = true
+	}
+	for _, cr := range o.Credentials {
+		u, err := parseOrigin(cr.Origin)
+		if err != nil {
+			return nil, fmt.Errorf("credential: %w", err)
+		}
+		c.creds[Origin(u)] = cr.Header.Clone()
+	}
+	var err error
+	if c.policy, err = newAddressPolicy(o.AllowPrivate); err != nil {
+		return nil, err
+	}
+	c.hosts = newHosts(c.opt)
+	c.rt = c.transport()
+	return c, nil
+}
+
+func withDefaults(o Options) Options {
+	o.Version = cmp.Or(o.Version, "dev")
+	o.UserAgent = cmp.Or(o.UserAgent, "instep/"+o.Version+" (+ResourceSync)")
+	o.PerHost = cmp.Or(max(o.PerHost, 0), 4)
+	o.Total = cmp.Or(max(o.Total, 0), 32)
+	o.MaxRetries = cmp.Or(o.MaxRetries, 3)
+	o.Backoff = cmp.Or(o.Backoff, 500*time.Millisecond)
+	o.BackoffMax = cmp.Or(o.BackoffMax, 30*time.Second)
+	o.RetryAfterMax = cmp.Or(o.RetryAfterMax, 24*time.Hour)
+	o.MaxWait = cmp.Or(o.MaxWait, 2*time.Minute)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
+	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, 30*time.Second)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 60*time.Second)
+	o.MinRate = cmp.Or(o.MinRate, 1<<10)
+	o.RateWindow = cmp.Or(o.RateWindow, 60*time.Second)
+	o.MaxRedirects = cmp.Or(o.MaxRedirects, 5)
+	o.MaxBytes = cmp.Or(o.MaxBytes, maxResource)
+	realWorld(&o)
+	return o
+}
+
+// parseOrigin parses scheme://host[:port], with nothing after it but a slash.
+func parseOrigin(s string) (*url.URL, error) {
+	u, err := Parse(s)
+	if err != nil {
+		return nil, err
+	}
+	if (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
+		return nil, fmt.Errorf("%q: expected scheme://host[:port] only", shorten(s))
+	}
+	return u, nil
+}
+
+// Close closes the connections that are idle.
+func (c *Client) Close() { c.rt.CloseIdleConnections() }
+
+// Document gets a ResourceSync document: Get with the media types of one and, if
+// limit is 0, the bound of 100 MiB on what is transferred.
+func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
+	return c.Get(ctx, Request{
+		URL:        uri,
+		Accept:     "application/xml, text/xml;q=0.9, */*;q=0.1",
+		Validators: v,
+		MaxBytes:   cmp.Or(limit, maxDocument),
+	})
+}
+
+// Get asks for a resource and returns when the header of the answer is there. It
+// follows redirects and tries again as the Options say. Any status but 200, and 304
+// if validators were sent, is an *Error. If ctx ends, its error is wrapped.
+func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
+	u, err := Parse(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	if r.MaxBytes <= 0 {
+		r.MaxBytes = c.opt.MaxBytes
+	}
+	a := &attempt{c: c, req: r, start: u}
+	resp, err := a.withRetries(ctx)
+	if err != nil {
+		if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("get %q: %w", r.URL, cause)
+		}
+		var fe *Error
+		if errors.As(err, &fe) {
+			fe.Requests = a.sent
+		}
+		return nil, err
+	}
+	resp.Requests = a.sent
+	return resp, nil
+}

@@ -1,0 +1,21 @@
+// Package fetch is the one HTTP client of Instep: it says who it is, is bounded in
+// everything it reads, polite to the hosts it asks, and sends credentials only
+// where they belong.
+//
+// A [Client] made by [New] answers [Client.Get] with a [Response] or an [*Error]
+// whose Kind says what to do. What every request keeps to:
+//
+//   - only http and https, and no user name or password in a URL;
+//   - redirects are followed here, at most [Options.MaxRedirects], never from https
+//     to http, and to another origin only if that is allowed; every hop is checked
+//     like the first;
+//   - the address that is dialled is checked after resolution: what is not public
+//     is refused unless allowed ([Options.AllowPrivate], [Client.TrustSource]), and
+//     the addresses of cloud metadata services always are;
+//   - credentials belong to one origin and are looked up again at each hop; there
+//     are no cookies and no Referer, and no proxy is taken from the environment;
+//   - bytes arrive as they are served: no content coding is asked for or undone;
+//   - a number of requests at a time and a rate per host; an answer that asks to
+//     wait (429, 503) holds back every request to that host;
+//   - time-outs for connecting, for the header and for silence, and a least rate.
+package fetch

@@ -1,0 +1,68 @@
+package fetch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind says what kind of failure an [Error] is. A Kind is itself an error, for
+// errors.Is(err, fetch.NotFound).
+type Kind uint8
+
+// The kinds of failure.
+const (
+	Temporary Kind = iota + 1 // not reachable, too slow, cut off or busy (429, 5xx): another time may work
+	Refused                   // by our own policy: scheme, address, redirect, certificate; nothing was read
+	NotFound                  // 404 or 410
+	Denied                    // 401, 403, 407 or 451
+	TooLarge                  // more bytes than allowed
+	Protocol                  // an answer that makes no sense, or one that another try won't change
+)
+
+var kindNames = [...]string{"", "temporary failure", "refused", "not found", "denied", "too large", "unusable answer"}
+
+// Error names the kind.
+func (k Kind) Error() string { return kindNames[k] }
+
+// Error is a request that failed. URL is the URI at which it failed, which after a
+// redirect is not the one asked for.
+type Error struct {
+	Op     string // what was tried: "get", "read", "resolve"
+	URL    string
+	Kind   Kind
+	Status int    // HTTP status; 0 if there was no answer
+	Msg    string // what was expected and what came
+	Hint   string // what to do about it; may be empty
+	Err    error  // the cause, if there is one
+
+	RetryAfter   time.Duration // how long the host asked to wait; 0 if it did not
+	AllowOrigin  string        // the origin that would have to be allowed; empty if that is not the trouble
+	AllowPrivate string        // the host:port that would have to be allowed; empty if that is not the trouble
+	Requests     int           // requests sent
+
+	delay time.Duration // before the next try
+	retry bool          // another try may help
+}
+
+// Error tells what was tried, what came and what to do.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %q: %s", e.Op, e.URL, e.Msg)
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	if e.Hint != "" {
+		fmt.Fprintf(&b, " (%s)", e.Hint)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is the Kind of e.
+func (e *Error) Is(target error) bool {
+	k, ok := target.(Kind)
+	return ok && k == e.Kind
+}

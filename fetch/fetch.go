@@ -1,0 +1,111 @@
+package fetch
+
+import (
+	"context"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Options say how a Client behaves. The zero value is good.
+type Options struct {
+	Version   string // of the program, for the default User-Agent; "dev" if empty
+	UserAgent string // replaces "instep/<Version> (+ResourceSync)"
+
+	PerHost     int        // requests at a time to one origin; 4
+	Total       int        // requests at a time in all; 32
+	RatePerHost rate.Limit // requests a second to one origin; 0 is no limit
+
+	MaxRetries     int           // tries after the first; 3, negative is none
+	Backoff        time.Duration // before the first of them, doubled for each more, up to BackoffMax; 500 ms
+	BackoffMax     time.Duration // 30 s
+	RetryAfterMax  time.Duration // the longest a host can hold us back; 24 h
+	MaxWait        time.Duration // a request that would have to wait longer for its host fails at once as Temporary; 2 min
+	ConnectTimeout time.Duration // for the connection, and again for the TLS handshake; 10 s
+	HeaderTimeout  time.Duration // from the request to the end of the header of the answer; 30 s
+	IdleTimeout    time.Duration // without a byte of the body; 60 s
+	MinRate        int64         // bytes a second, over RateWindow of waiting; 1 KiB/s, negative is no limit
+	RateWindow     time.Duration // 60 s
+	MaxRedirects   int           // 5, negative is none
+	MaxBytes       int64         // of a body, if the request names no bound; 10 GiB
+
+	AllowOrigins []string       // origins to which a request for another origin may be redirected
+	AllowPrivate []string       // host:port that may be dialled though its address isn't public
+	Credentials  []Credential   // what to send to which origin
+	RootCAs      *x509.CertPool // trusted instead of those of the system
+	Proxy        *url.URL       // takes every request; nothing is read from the environment. It resolves the names, so only literal addresses in URIs are checked then
+
+	// Observe is told of every request, after its header was read or it failed. It
+	// must be safe for concurrent use.
+	Observe func(Event)
+
+	// What a simulation replaces; nil is the real thing.
+	Now     func() time.Time
+	Rand    func() float64                                                    // in [0,1), for the jitter of the back-off
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // names only, never literal addresses
+	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // addr is an address and port that passed the policy
+}
+
+// Credential is header fields that are sent to one origin and to no other.
+type Credential struct {
+	Origin string      // scheme://host[:port]
+	Header http.Header // such as Authorization
+}
+
+// Event is one request that was sent.
+type Event struct {
+	URL    string
+	Status int           // 0 if there was no answer
+	Err    error         // why there was none
+	Took   time.Duration // until the end of the header
+}
+
+// Validators make a request conditional: what an earlier answer said. A Source
+// that has nothing newer answers 304.
+type Validators struct {
+	ETag         string
+	LastModified string // as it was written
+}
+
+// Request says what to get.
+type Request struct {
+	URL        string
+	Accept     string // media types; */* if empty
+	Validators Validators
+	MaxBytes   int64 // of the body; 0 is Options.MaxBytes
+}
+
+// Response is an answer with status 200, or 304 if the request was conditional.
+//
+// It holds one of the places of its host until Body has returned an error
+// (io.EOF too) or was closed, so don't wait for another request with a body open.
+type Response struct {
+	URL           string // where the answer came from, after redirects
+	Status        int    // 200 or 304
+	Header        http.Header
+	ContentType   string
+	ContentLength int64 // -1 if the answer does not say
+	Validators    Validators
+	Requests      int // requests sent for it: 1 and one for each redirect and each further try
+
+	// Body yields the bytes as they were served. It ends with an *Error if the
+	// answer is cut off, too slow, silent or larger than allowed. Read and Close must
+	// not be called at the same time; cancelling the context ends a Read.
+	Body io.ReadCloser
+}
+
+// Client gets resources. It is safe for concurrent use.
+type Client struct {
+	opt    Options
+	policy *addressPolicy
+	hosts  *hosts
+	creds  map[string]http.Header
+	origin map[string]bool // allowed as the target of a redirect
+	rt     *http.Transport
+}

@@ -1,0 +1,73 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+)
+
+// withRetries runs the request until it succeeds, fails for good or was tried
+// often enough.
+func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
+	var last *Response
+	policy := retrypolicy.NewBuilder[*Response]().
+		HandleIf(func(_ *Response, err error) bool {
+			var fe *Error
+			return errors.As(err, &fe) && fe.retry && fe.delay <= a.c.opt.MaxWait
+		}).
+		WithMaxRetries(max(a.c.opt.MaxRetries, 0)).
+		WithDelayFunc(func(x failsafe.ExecutionAttempt[*Response]) time.Duration {
+			var fe *Error
+			errors.As(x.LastError(), &fe)
+			return fe.delay
+		}).
+		ReturnLastFailure().
+		Build()
+	resp, err := failsafe.With(policy).WithContext(ctx).Get(func() (*Response, error) {
+		var err error
+		last, err = a.once(ctx)
+		return last, err
+	})
+	if err != nil && last != nil { // the context ended just when the answer came
+		_ = last.Body.Close()
+	}
+	return resp, err
+}
+
+// later marks e as worth another try and says how long to wait before it: what
+// the host asked for, at least the back-off.
+func (a *attempt) later(e *Error, h http.Header) *Error {
+	o := &a.c.opt
+	back := o.BackoffMax
+	if n := a.tries - 1; n < 30 {
+		back = min(back, o.Backoff<<n)
+	}
+	e.retry = true
+	e.delay = back/2 + time.Duration(float64(back/2)*o.Rand())
+	if h == nil {
+		return e
+	}
+	if d, ok := retryAfter(h.Get("Retry-After"), o.Now()); ok {
+		e.RetryAfter = min(d, o.RetryAfterMax)
+		e.delay = max(e.delay, e.RetryAfter)
+		e.Hint = "the host asks to come back after " + e.RetryAfter.Round(time.Second).String()
+	}
+	return e
+}
+
+// retryAfter reads a Retry-After field: seconds or an HTTP date.
+func retryAfter(s string, now time.Time) (time.Duration, bool) {
+	if n, err := strconv.ParseUint(s, 10, 63); err == nil {
+		const most = uint64(1<<63-1) / uint64(time.Second)
+		return time.Duration(min(n, most)) * time.Second, true
+	}
+	if t, err := http.ParseTime(s); err == nil {
+		return max(t.Sub(now), 0), true
+	}
+	return 0, false
+}

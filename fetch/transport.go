@@ -1,0 +1,154 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// realWorld fills in the clock, the randomness, the resolver and the network.
+func realWorld(o *Options) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	if o.Resolve == nil {
+		o.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	}
+}
+
+func (c *Client) transport() *http.Transport {
+	o := &c.opt
+	t := &http.Transport{
+		DialContext:            c.dial,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
+		TLSHandshakeTimeout:    o.ConnectTimeout,
+		ResponseHeaderTimeout:  o.HeaderTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           o.Total,
+		MaxIdleConnsPerHost:    o.PerHost,
+		IdleConnTimeout:        90 * time.Second,
+		ReadBufferSize:         32 << 10,
+	}
+	if o.Proxy != nil {
+		t.Proxy = http.ProxyURL(o.Proxy)
+	}
+	return t
+}
+
+// stagger is how long a dial is waited for before the next address is tried beside it.
+const stagger = 250 * time.Millisecond
+
+// dial connects to host:port: it resolves the host, lets the policy judge each
+// address, and dials those that pass. What was checked is what is dialled.
+func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opt.ConnectTimeout)
+	defer cancel()
+	host, port, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := c.resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	if !c.isProxy(host, port) {
+		if addrs, err = c.policy.permitted(host, port, addrs); err != nil {
+			return nil, err
+		}
+	}
+	return c.race(ctx, network, port, addrs)
+}
+
+func (c *Client) isProxy(host, port string) bool {
+	if c.opt.Proxy == nil {
+		return false
+	}
+	h, p := proxyHostPort(c.opt.Proxy)
+	return h == asciiHost(host) && p == port
+}
+
+func proxyHostPort(u *url.URL) (host, port string) {
+	host, port = hostPort(u)
+	if port == "" { // socks5
+		port = "1080"
+	}
+	return host, port
+}
+
+func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	addrs, err := c.opt.Resolve(ctx, host)
+	if err == nil && len(addrs) == 0 {
+		err = fmt.Errorf("no address for host %q", host)
+	}
+	return addrs, err
+}
+
+// race dials the addresses in their order, each a little after the one before or
+// as soon as that has failed. The first connection wins.
+func (c *Client) race(ctx context.Context, network, port string, addrs []netip.Addr) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan result)
+	running, next := 0, 0
+	start := func() {
+		addr := net.JoinHostPort(addrs[next].String(), port)
+		next++
+		running++
+		go func() {
+			conn, err := c.opt.Dial(ctx, network, addr)
+			results <- result{conn, err}
+		}()
+	}
+	tick := time.NewTicker(stagger)
+	defer tick.Stop()
+	var first error
+	for start(); running > 0; {
+		select {
+		case r := <-results:
+			running--
+			if r.err == nil {
+				cancel()
+				for range running { // those that lost
+					if l := <-results; l.conn != nil {
+						_ = l.conn.Close()
+					}
+				}
+				return r.conn, nil
+			}
+			if first == nil {
+				first = r.err
+			}
+			if next < len(addrs) && ctx.Err() == nil {
+				start()
+			}
+		case <-tick.C:
+			if next < len(addrs) {
+				start()
+			}
+		}
+	}
+	return nil, first
+}

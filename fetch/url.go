@@ -1,0 +1,104 @@
+package fetch
+
+import (
+	"net"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// MaxURL is the longest URI that is fetched, in bytes.
+const MaxURL = 8 << 10
+
+// Parse parses a URI that can be fetched: absolute, http or https, with a host,
+// without user name and password, of at most MaxURL bytes. Its fragment is
+// dropped. Any other is an *Error of Kind Refused.
+func Parse(raw string) (*url.URL, error) {
+	refuse := func(msg, hint string) (*url.URL, error) {
+		return nil, &Error{Op: "get", URL: shorten(raw), Kind: Refused, Msg: msg, Hint: hint}
+	}
+	if len(raw) > MaxURL {
+		return refuse("the URI is longer than 8 KiB", "")
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, &Error{Op: "get", URL: shorten(raw), Kind: Refused, Msg: "not a URI", Err: parseCause(err)}
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return refuse("expected an http or https URI", "only http and https are fetched")
+	case u.User != nil:
+		u.User = nil
+		raw = u.String()
+		return refuse("the URI holds a user name or password", "credentials belong into the configuration")
+	case u.Hostname() == "":
+		return refuse("expected a URI with a host", "")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// Origin returns scheme://host[:port] of u: lower case, an internationalised host
+// in its ASCII form, the port only if it isn't the default one of the scheme.
+// Two URIs are of the same origin if the results are equal.
+func Origin(u *url.URL) string {
+	scheme := strings.ToLower(u.Scheme)
+	host, port := hostPort(u)
+	if port == defaultPort(scheme) {
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		return scheme + "://" + host
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// hostPort returns the canonical host and the port that u is fetched from.
+func hostPort(u *url.URL) (host, port string) {
+	host, port = asciiHost(u.Hostname()), u.Port()
+	if port == "" {
+		port = defaultPort(strings.ToLower(u.Scheme))
+	}
+	return host, port
+}
+
+func asciiHost(host string) string {
+	host = strings.ToLower(host)
+	for i := range len(host) {
+		if host[i] >= 0x80 {
+			if ascii, err := idna.Lookup.ToASCII(host); err == nil {
+				return ascii
+			}
+			break
+		}
+	}
+	return host
+}
+
+func defaultPort(scheme string) string {
+	switch scheme {
+	case "http":
+		return "80"
+	case "https":
+		return "443"
+	}
+	return ""
+}
+
+// parseCause drops the repeated URI from an error of url.Parse.
+func parseCause(err error) error {
+	if ue, ok := err.(*url.Error); ok {
+		return ue.Err
+	}
+	return err
+}
+
+// shorten cuts what is too long to be shown.
+func shorten(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}
