@@ -1,0 +1,83 @@
+# What one does with this repository. `make` lists it.
+
+SHELL   := bash
+TOOL    := go tool -modfile=tools/go.mod
+PKG     ?= ./...
+FUZZTIME ?= 30s
+BENCH   ?= .
+COUNT   ?= 1
+SKIPPED := bin/skipped.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz kill ring cover bench vuln docs faults arrows fmt clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "variables: PKG=$(PKG) FUZZTIME=$(FUZZTIME) BENCH=$(BENCH) COUNT=$(COUNT)"
+
+build: ## build the binary into bin/
+	go build -trimpath -o bin/instep ./cmd/instep
+
+test: needs format vet lint tidy-check unit ## everything a change has to pass; installs what it needs, says what it skips
+	@tools/skipped.sh show
+
+needs:
+	@tools/needs.sh
+
+format:
+	@echo "gofmt"
+	@bad=$$(gofmt -l .); \
+	if [ -n "$$bad" ]; then echo "not gofmt-ed (make fmt does it):"; echo "$$bad"; exit 1; fi
+
+vet:
+	go vet ./...
+
+lint: ## golangci-lint with the rules of .golangci.yml
+	@tools/lint.sh
+
+tidy-check: ## go.mod and go.sum say what the code needs
+	@tools/tidy.sh
+
+unit:
+	@set -o pipefail; go test -v -shuffle=on $(PKG) | awk -v skipped=$(SKIPPED) -f tools/testlog.awk
+
+race: ## all tests with the race detector
+	go test -race -shuffle=on $(PKG)
+
+fuzz: ## every fuzz target for FUZZTIME
+	@tools/fuzz.sh "$(FUZZTIME)" $(PKG)
+
+kill: ## the long tests that kill the binary at random moments
+	@tools/long.sh '^TestKill'
+
+ring: ## the long tests of the whole ring: publish, serve, sync, audit
+	@tools/long.sh '^TestRing'
+
+cover: ## coverage of all packages by all tests, as bin/cover.html
+	@mkdir -p bin
+	go test -coverpkg=./... -coverprofile=bin/cover.out $(PKG)
+	go tool cover -html=bin/cover.out -o bin/cover.html
+	go tool cover -func=bin/cover.out | tail -n 1
+
+bench: ## benchmarks BENCH, compared with those of the last run
+	@mkdir -p bin
+	@if [ -f bin/bench.txt ]; then mv bin/bench.txt bin/bench-before.txt; fi
+	set -o pipefail; go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG) | tee bin/bench.txt
+	@if [ -f bin/bench-before.txt ]; then $(TOOL) benchstat bin/bench-before.txt bin/bench.txt; fi
+
+vuln: ## known vulnerabilities in what the binary links (needs the network)
+	$(TOOL) govulncheck ./...
+
+docs: faults arrows ## write anew everything that is generated
+
+faults: ## write docs/faults.md anew from the tests
+	go test ./internal/repo -count=1 -run '^TestFaultsTable$$' -update
+
+arrows: ## write the depguard rules anew from internal/repo/arrows.txt
+	go test ./internal/repo -count=1 -run '^TestArrowsAndLinterAgree$$' -update
+
+fmt: ## format all Go files
+	$(TOOL) gofumpt -w .
+
+clean: ## remove what was built
+	rm -rf bin dist instep
