@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Errors for errors.Is.
@@ -226,16 +227,21 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	return db, nil
 }
 
-// recognise refuses a sound database that is not a catalog.
+// recognise refuses a sound database that is not a catalog, and one whose schema
+// cannot be read.
 func recognise(ctx context.Context, db *sql.DB) error {
-	var id int64
+	var id, version int64
 	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
 		return err
 	}
 	if id != applicationID {
 		return fmt.Errorf("%w: expected application id %#x, found %#x: a database of another program", ErrDamaged, applicationID, id)
 	}
-	return nil
+	err := db.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+goose.DefaultTablename).Scan(&version)
+	if code(err) == sqlite3.SQLITE_ERROR {
+		err = fmt.Errorf("%w: no schema version: %w; %s", ErrDamaged, err, hint)
+	}
+	return err
 }
 
 func migrate(ctx context.Context, db *sql.DB) error {
@@ -282,11 +288,17 @@ func (c *Catalog) update(ctx context.Context, op string, do func(*sql.Tx) error)
 
 // fail says which catalog failed at what, and marks damage as such.
 func (c *Catalog) fail(op string, err error) error {
-	const notADatabase, corrupt = 26, 11 // SQLITE_NOTADB, SQLITE_CORRUPT
-	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
-		if code := e.Code() & 0xff; code == notADatabase || code == corrupt {
-			return fmt.Errorf("%s catalog %q: %w: %w; %s", op, c.path, ErrDamaged, err, hint)
-		}
+	switch code(err) {
+	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+		err = fmt.Errorf("%w: %w; %s", ErrDamaged, err, hint)
 	}
 	return fmt.Errorf("%s catalog %q: %w", op, c.path, err)
+}
+
+// code returns the primary result code of SQLite, 0 if err is not of SQLite.
+func code(err error) int {
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
 }

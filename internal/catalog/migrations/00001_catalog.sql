@@ -66,8 +66,8 @@ CREATE TABLE publication (
   id     INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
   set_id INTEGER NOT NULL REFERENCES sets (id),
   made   BIGINT  NOT NULL,            -- microseconds since 1970
-  state  TEXT    NOT NULL,            -- 'committed' or 'done'
-  body   TEXT    NOT NULL             -- what was published, as JSON: see source.Publication
+  state  TEXT    NOT NULL,            -- 'begun', 'committed' or 'done'
+  body   TEXT    NOT NULL             -- what was published, as JSON: see source.Publication; '' while begun
 );
 
 -- Every file we have written into a publication's bucket and not yet removed.
@@ -75,6 +75,7 @@ CREATE TABLE document (
   key         TEXT   NOT NULL PRIMARY KEY,
   length      BIGINT NOT NULL,
   sha256      BLOB   NOT NULL,
+  immutable   BOOLEAN NOT NULL,
   publication BIGINT NOT NULL,        -- that last wrote it
   retired     BIGINT                  -- microseconds since 1970: when nothing linked it any more
 ) WITHOUT ROWID;

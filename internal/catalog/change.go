@@ -1,0 +1,342 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// ErrState: a change that does not fit the recorded state: the creation of a
+// member, or the update or deletion of what is no member.
+var ErrState = errors.New("the change does not fit what is recorded")
+
+// PathTakenError: two URIs were given one path.
+type PathTakenError struct {
+	Path    string
+	URI, By string // who asked for it, who has it
+}
+
+func (e *PathTakenError) Error() string {
+	return fmt.Sprintf("path %q of %q is taken by %q: expected one URI for each path", e.Path, e.URI, e.By)
+}
+
+// floorSetting holds what Reserve was given last, in microseconds since 1970.
+const floorSetting = "floor"
+
+// Record records changes of a set in their order, all or none. It sets Seq and
+// Datetime of each: the moment of recording, never before one recorded earlier or
+// reserved, whatever the clock says. Of a change it takes Change, URI, Path, LastMod,
+// Length, Digests, Type and Stat; of a deletion only the URI. Expected are creations
+// of what is no member, updates and deletions of members, else ErrState.
+func (c *Catalog) Record(ctx context.Context, set SetID, changes []Change) error {
+	var at time.Time
+	seqs := make([]int64, len(changes))
+	err := c.update(ctx, "record changes in", func(tx *sql.Tx) error {
+		last, floor, err := latest(ctx, tx)
+		if err != nil {
+			return err
+		}
+		at = maxTime(c.instant(), last, floor)
+		r := recorder{ctx: ctx, tx: tx, set: set, at: at.UnixMicro(), prepared: map[string]*sql.Stmt{}}
+		defer r.close()
+		for i := range changes {
+			if seqs[i], err = r.record(&changes[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		changes[i].Seq, changes[i].Datetime = seqs[i], at
+	}
+	return nil
+}
+
+// Moment returns the present moment as the change log sees it: after every change
+// recorded, not before what was reserved, else the clock's. A window of changes
+// that is closed at this moment has lost none, if the moment is then reserved.
+func (c *Catalog) Moment(ctx context.Context) (time.Time, error) {
+	last, floor, err := latest(ctx, c.read)
+	if err != nil {
+		return time.Time{}, c.fail("read the change log of", err)
+	}
+	if !last.IsZero() {
+		last = last.Add(time.Microsecond)
+	}
+	return maxTime(c.instant(), last, floor), nil
+}
+
+// Reserve sees to it that every change recorded from now on has a Datetime of at
+// least t, even if the clock steps back.
+func (c *Catalog) Reserve(ctx context.Context, t time.Time) error {
+	return c.update(ctx, "reserve a moment in", func(tx *sql.Tx) error {
+		_, floor, err := latest(ctx, tx)
+		if err != nil || !t.After(floor) {
+			return err
+		}
+		return setSetting(ctx, tx, floorSetting, strconv.FormatInt(t.UnixMicro(), 10))
+	})
+}
+
+// instant is the clock's reading as the catalog keeps it.
+func (c *Catalog) instant() time.Time { return readTime(c.now().UnixMicro()) }
+
+func maxTime(t time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if o.After(t) {
+			t = o
+		}
+	}
+	return t
+}
+
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// latest returns the last datetime recorded and the one reserved; zero if there is none.
+func latest(ctx context.Context, q querier) (last, floor time.Time, err error) {
+	var micros int64
+	err = q.QueryRowContext(ctx, "SELECT datetime FROM change ORDER BY seq DESC LIMIT 1").Scan(&micros)
+	if err == nil {
+		last = readTime(micros)
+	} else if !errors.Is(err, sql.ErrNoRows) {
+		return last, floor, err
+	}
+	var value string
+	err = q.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", floorSetting).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return last, floor, nil
+	}
+	if err != nil {
+		return last, floor, err
+	}
+	if micros, err = strconv.ParseInt(value, 10, 64); err != nil {
+		return last, floor, fmt.Errorf("%w: setting %q: %w; %s", ErrDamaged, floorSetting, err, hint)
+	}
+	return last, readTime(micros), nil
+}
+
+// recorder is one call of Record.
+type recorder struct {
+	ctx      context.Context
+	tx       *sql.Tx
+	set      SetID
+	at       int64 // microseconds
+	prepared map[string]*sql.Stmt
+}
+
+func (r *recorder) close() {
+	for _, s := range r.prepared {
+		_ = s.Close() // the end of the transaction closes it in any case
+	}
+}
+
+func (r *recorder) stmt(query string) (*sql.Stmt, error) {
+	if s := r.prepared[query]; s != nil {
+		return s, nil
+	}
+	s, err := r.tx.PrepareContext(r.ctx, query)
+	if err == nil {
+		r.prepared[query] = s
+	}
+	return s, err
+}
+
+// exec returns the number of rows affected.
+func (r *recorder) exec(query string, args ...any) (int64, error) {
+	s, err := r.stmt(query)
+	if err != nil {
+		return 0, err
+	}
+	res, err := s.ExecContext(r.ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (r *recorder) record(ch *Change) (seq int64, err error) {
+	if ch.URI == "" || ch.Change != resourcesync.Deleted && ch.Path == "" {
+		return 0, fmt.Errorf("expected a URI and a path, found %q and %q", ch.URI, ch.Path)
+	}
+	key := resourcesync.KeyOf(ch.URI)
+	switch ch.Change {
+	case resourcesync.Created:
+		err = r.create(key, ch)
+	case resourcesync.Updated:
+		err = r.update(key, ch)
+	case resourcesync.Deleted:
+		err = r.remove(key, ch)
+	default:
+		err = fmt.Errorf("expected created, updated or deleted of %q, found %q", ch.URI, ch.Change)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return r.log(ch)
+}
+
+func (r *recorder) create(key resourcesync.Key, ch *Change) error {
+	n, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, due, wanted) VALUES ($1, $2, $3, $4, '', '')
+		ON CONFLICT (set_id, key) DO NOTHING`, r.set, key[:], r.at, writeDatetime(ch.LastMod))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: creation of %q, which is a member already", ErrState, ch.URI)
+	}
+	fold := resourcesync.KeyOf(ch.Path)
+	n, err = r.exec(`INSERT INTO resource (key, fold, uri, path, stored, length, sha256, digests, verified, type, stat)
+		VALUES ($1, $2, $3, $4, TRUE, $5, $6, $7, FALSE, $8, $9) ON CONFLICT DO NOTHING`,
+		key[:], fold[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(), ch.Type, ch.Stat)
+	if err != nil || n == 1 {
+		return err
+	}
+	return r.rewrite(key, ch) // a member of another set, or the path is taken
+}
+
+func (r *recorder) update(key resourcesync.Key, ch *Change) error {
+	n, err := r.exec("UPDATE member SET changed = $3, lastmod = $4, due = '', wanted = '' WHERE set_id = $1 AND key = $2",
+		r.set, key[:], r.at, writeDatetime(ch.LastMod))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: update of %q, which is no member", ErrState, ch.URI)
+	}
+	return r.rewrite(key, ch)
+}
+
+// rewrite replaces what is known of the bytes of a resource.
+func (r *recorder) rewrite(key resourcesync.Key, ch *Change) error {
+	fold := resourcesync.KeyOf(ch.Path)
+	holder, err := r.stmt("SELECT uri FROM resource WHERE fold = $1 AND key <> $2")
+	if err != nil {
+		return err
+	}
+	var by string
+	err = holder.QueryRowContext(r.ctx, fold[:], key[:]).Scan(&by)
+	if err == nil {
+		return &PathTakenError{ch.Path, ch.URI, by}
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	n, err := r.exec(`UPDATE resource SET fold = $2, path = $3, stored = TRUE, length = $4, sha256 = $5, digests = $6,
+		verified = FALSE, type = $7, stat = $8 WHERE key = $1`,
+		key[:], fold[:], ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(), ch.Type, ch.Stat)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint)
+	}
+	return err
+}
+
+func (r *recorder) remove(key resourcesync.Key, ch *Change) error {
+	n, err := r.exec("DELETE FROM member WHERE set_id = $1 AND key = $2", r.set, key[:])
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: deletion of %q, which is no member", ErrState, ch.URI)
+	}
+	_, err = r.exec("DELETE FROM resource WHERE key = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE key = $1)", key[:])
+	return err
+}
+
+func (r *recorder) log(ch *Change) (seq int64, err error) {
+	var state Resource // a deletion says nothing of bytes
+	if ch.Change != resourcesync.Deleted {
+		state = ch.Resource
+	}
+	insert, err := r.stmt(`INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING seq`)
+	if err != nil {
+		return 0, err
+	}
+	err = insert.QueryRowContext(r.ctx, r.set, r.at, string(ch.Change), ch.URI, writeDatetime(state.LastMod),
+		writeLength(state.Length), state.Digests.String(), state.Type).Scan(&seq)
+	return seq, err
+}
+
+// Restat keeps the Stat of resources whose bytes turned out to be the recorded
+// ones, all or none. That is no change. A resource that is unknown is passed over.
+func (c *Catalog) Restat(ctx context.Context, resources []Resource) error {
+	return c.update(ctx, "keep file times in", func(tx *sql.Tx) error {
+		s, err := tx.PrepareContext(ctx, "UPDATE resource SET stat = $2 WHERE key = $1")
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		for i := range resources {
+			key := resourcesync.KeyOf(resources[i].URI)
+			if _, err := s.ExecContext(ctx, key[:], resources[i].Stat); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type
+	FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2`
+
+// Changes yields the changes of a set with after < Seq <= through, in their order.
+func (c *Catalog) Changes(ctx context.Context, set SetID, after, through int64) iter.Seq2[Change, error] {
+	return listing(ctx, c, "list changes in", changesQuery, after, func(rows *sql.Rows, ch *Change) (any, error) {
+		err := scanChange(rows, ch)
+		return ch.Seq, err
+	}, set, through)
+}
+
+func scanChange(rows *sql.Rows, ch *Change) error {
+	var (
+		datetime         int64
+		length           sql.NullInt64
+		lastmod, digests string
+	)
+	if err := rows.Scan(&ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type); err != nil {
+		return err
+	}
+	ch.Key, ch.Datetime, ch.Length = resourcesync.KeyOf(ch.URI), readTime(datetime), readLength(length)
+	var err error
+	if ch.Digests, err = readDigests(ch.URI, digests); err != nil {
+		return err
+	}
+	ch.LastMod, err = readDatetime(ch.URI, lastmod)
+	return err
+}
+
+// LastSeq returns number and Datetime of the last change of a set; zero if it has none.
+func (c *Catalog) LastSeq(ctx context.Context, set SetID) (int64, time.Time, error) {
+	var seq, micros int64
+	err := c.read.QueryRowContext(ctx, "SELECT seq, datetime FROM change WHERE set_id = $1 ORDER BY seq DESC LIMIT 1", set).
+		Scan(&seq, &micros)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, time.Time{}, nil
+	}
+	if err != nil {
+		return 0, time.Time{}, c.fail("read the change log of", err)
+	}
+	return seq, readTime(micros), nil
+}
+
+// CountChanges returns how many changes Changes would yield.
+func (c *Catalog) CountChanges(ctx context.Context, set SetID, after, through int64) (int64, error) {
+	var n int64
+	err := c.read.QueryRowContext(ctx, "SELECT COUNT(*) FROM change WHERE set_id = $1 AND seq > $2 AND seq <= $3",
+		set, after, through).Scan(&n)
+	if err != nil {
+		return 0, c.fail("count changes in", err)
+	}
+	return n, nil
+}

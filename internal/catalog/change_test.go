@@ -1,0 +1,344 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"instep/resourcesync"
+)
+
+var epoch = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+
+func sum(t testing.TB, content string) resourcesync.Digests {
+	t.Helper()
+	h := resourcesync.NewHasher(resourcesync.SHA256)
+	if _, err := h.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	return h.Digests()
+}
+
+// change makes a change of the file at path with the given content.
+func change(t testing.TB, kind resourcesync.Change, path, content string) Change {
+	t.Helper()
+	uri := "https://example.org/" + path
+	ch := Change{Change: kind, Resource: Resource{Key: resourcesync.KeyOf(uri), URI: uri}}
+	if kind == resourcesync.Deleted {
+		return ch
+	}
+	ch.Path, ch.Digests, ch.Length = path, sum(t, content), resourcesync.Bytes(int64(len(content)))
+	ch.Type, ch.Stat, ch.LastMod = "text/plain", "stat of "+content, resourcesync.DatetimeOf(epoch.Add(-time.Hour))
+	return ch
+}
+
+func set(t testing.TB, c *Catalog, name string) SetID {
+	t.Helper()
+	id, err := c.Set(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func record(t testing.TB, c *Catalog, set SetID, changes ...Change) []Change {
+	t.Helper()
+	if err := c.Record(t.Context(), set, changes); err != nil {
+		t.Fatal(err)
+	}
+	return changes
+}
+
+func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var all []T
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func paths(resources []Resource) string {
+	var all []string
+	for _, r := range resources {
+		all = append(all, r.Path)
+	}
+	return strings.Join(all, " ")
+}
+
+var comparer = cmp.Comparer(func(a, b resourcesync.Length) bool { return a == b })
+
+func diff(got, want any) string {
+	return cmp.Diff(got, want, comparer,
+		cmp.Comparer(func(a, b resourcesync.Digest) bool { return a == b }),
+		cmp.Comparer(func(a, b resourcesync.Datetime) bool { return a == b }))
+}
+
+func TestRecordedChangesAreReadBack(t *testing.T) {
+	c := open(t)
+	c.now = func() time.Time { return epoch.Add(1234567 * time.Nanosecond) }
+	s := set(t, c, "")
+	created := record(t, c, s, change(t, resourcesync.Created, "a", "1"), change(t, resourcesync.Created, "b", "2"))
+	updated := record(t, c, s, change(t, resourcesync.Updated, "a", "3"), change(t, resourcesync.Deleted, "b", ""))
+
+	at := epoch.Add(1234 * time.Microsecond)
+	want := append(slices.Clone(created), updated...)
+	for i := range want {
+		if want[i].Datetime != at || i > 0 && want[i].Seq <= want[i-1].Seq {
+			t.Errorf("change %d was given %d, %s; want a higher number and %s", i, want[i].Seq, want[i].Datetime, at)
+		}
+		want[i].Path, want[i].Stat = "", "" // not kept in the log
+	}
+	if d := diff(collect(t, c.Changes(t.Context(), s, 0, want[3].Seq)), want); d != "" {
+		t.Errorf("Changes (-got +want):\n%s", d)
+	}
+	if got := collect(t, c.Changes(t.Context(), s, want[0].Seq, want[2].Seq)); len(got) != 2 || got[0].Seq != want[1].Seq {
+		t.Errorf("Changes after the first through the third = %v", got)
+	}
+	if n, err := c.CountChanges(t.Context(), s, want[0].Seq, want[2].Seq); n != 2 || err != nil {
+		t.Errorf("CountChanges = %d, %v; want 2", n, err)
+	}
+	if seq, last, err := c.LastSeq(t.Context(), s); seq != want[3].Seq || last != at || err != nil {
+		t.Errorf("LastSeq = %d, %s, %v; want %d, %s", seq, last, err, want[3].Seq, at)
+	}
+
+	member := updated[0].Resource
+	member.Stored, member.Member, member.Changed = true, true, at
+	if d := diff(collect(t, c.Members(t.Context(), s)), []Resource{member}); d != "" {
+		t.Errorf("Members (-got +want):\n%s", d)
+	}
+	keys := []resourcesync.Key{resourcesync.KeyOf("x"), member.Key, created[1].Key, member.Key}
+	got, err := c.Lookup(t.Context(), s, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := diff(got, []Resource{{}, member, {}, member}); d != "" {
+		t.Errorf("Lookup (-got +want):\n%s", d)
+	}
+	if n, bytes, err := c.Count(t.Context(), s); n != 1 || bytes != 1 || err != nil {
+		t.Errorf("Count = %d, %d, %v; want 1, 1", n, bytes, err)
+	}
+}
+
+func TestEmptySet(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	if seq, at, err := c.LastSeq(t.Context(), s); seq != 0 || !at.IsZero() || err != nil {
+		t.Errorf("LastSeq = %d, %s, %v; want 0", seq, at, err)
+	}
+	if n, bytes, err := c.Count(t.Context(), s); n != 0 || bytes != 0 || err != nil {
+		t.Errorf("Count = %d, %d, %v; want 0", n, bytes, err)
+	}
+	if got, err := c.Lookup(t.Context(), s, nil); len(got) != 0 || err != nil {
+		t.Errorf("Lookup of nothing = %v, %v", got, err)
+	}
+	if again := set(t, c, ""); again != s {
+		t.Errorf("the set is %d, then %d", s, again)
+	}
+	other := set(t, c, "maps")
+	all, err := c.Sets(t.Context())
+	if d := diff(all, []NamedSet{{s, ""}, {other, "maps"}}); d != "" || err != nil {
+		t.Errorf("Sets: %v, (-got +want):\n%s", err, d)
+	}
+}
+
+func TestRecordRefusesWholeBatch(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	record(t, c, s, change(t, resourcesync.Created, "a", "1"))
+	elsewhere := change(t, resourcesync.Created, "b", "1")
+	elsewhere.Path = "a"
+	onto := change(t, resourcesync.Updated, "c", "1")
+	onto.Path = "a"
+	unknownKind := change(t, "moved", "b", "1")
+	noPath := change(t, resourcesync.Created, "b", "1")
+	noPath.Path = ""
+	for _, test := range []struct {
+		name string
+		bad  Change
+		is   error
+		says string
+	}{
+		{"created twice", change(t, resourcesync.Created, "a", "2"), ErrState, "already"},
+		{"update of no member", change(t, resourcesync.Updated, "b", "2"), ErrState, "no member"},
+		{"deletion of no member", change(t, resourcesync.Deleted, "b", ""), ErrState, "no member"},
+		{"path of another", elsewhere, nil, `path "a" of "https://example.org/b" is taken by "https://example.org/a"`},
+		{"path of another at update", onto, nil, `is taken by "https://example.org/a"`},
+		{"unknown kind", unknownKind, nil, `found "moved"`},
+		{"no path", noPath, nil, "expected a URI and a path"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := collect(t, c.Members(t.Context(), s))
+			batch := []Change{change(t, resourcesync.Created, "c", "1"), test.bad, change(t, resourcesync.Created, "d", "1")}
+			err := c.Record(t.Context(), s, batch)
+			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("Record = %v; want an error that says %q", err, test.says)
+			}
+			if d := diff(collect(t, c.Members(t.Context(), s)), before); d != "" {
+				t.Errorf("the failed batch left (-got +want):\n%s", d)
+			}
+			if n, err := c.CountChanges(t.Context(), s, 0, 1<<60); n != 1 || err != nil {
+				t.Errorf("the log has %d changes, %v; want 1", n, err)
+			}
+			if batch[0].Seq != 0 {
+				t.Error("a change that was not recorded was given a number")
+			}
+		})
+	}
+}
+
+func TestRecordStopsWithItsContext(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Record(ctx, s, []Change{change(t, resourcesync.Created, "a", "1")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Record = %v, want context.Canceled", err)
+	}
+	record(t, c, s, change(t, resourcesync.Created, "a", "1")) // the connection is free again
+	for _, err := range c.Members(ctx, s) {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Members = %v, want context.Canceled", err)
+		}
+	}
+}
+
+func TestOneResourceInTwoSets(t *testing.T) {
+	c := open(t)
+	a, b := set(t, c, "a"), set(t, c, "b")
+	record(t, c, a, change(t, resourcesync.Created, "x", "1"))
+	record(t, c, b, change(t, resourcesync.Created, "x", "22"))
+	record(t, c, a, change(t, resourcesync.Deleted, "x", ""))
+	if got := collect(t, c.Members(t.Context(), a)); len(got) != 0 {
+		t.Errorf("Members(a) = %v, want none", got)
+	}
+	if n, bytes, err := c.Count(t.Context(), b); n != 1 || bytes != 2 || err != nil {
+		t.Errorf("Count(b) = %d, %d, %v; want 1, 2", n, bytes, err)
+	}
+	got, err := c.Lookup(t.Context(), a, []resourcesync.Key{resourcesync.KeyOf("https://example.org/x")})
+	if err != nil || !got[0].Stored || got[0].Member {
+		t.Errorf("Lookup in a = %+v, %v; want a resource that is no member", got, err)
+	}
+	record(t, c, b, change(t, resourcesync.Deleted, "x", ""))
+	moved := change(t, resourcesync.Created, "y", "1")
+	moved.Path = "x" // free now
+	record(t, c, b, moved)
+}
+
+func TestRestatIsNoChange(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	ch := record(t, c, s, change(t, resourcesync.Created, "a", "1"))[0]
+	ch.Stat = "touched"
+	unknown := change(t, resourcesync.Created, "b", "1")
+	if err := c.Restat(t.Context(), []Resource{ch.Resource, unknown.Resource}); err != nil {
+		t.Fatal(err)
+	}
+	got := collect(t, c.Members(t.Context(), s))
+	if len(got) != 1 || got[0].Stat != "touched" {
+		t.Errorf("Members = %+v, want a with the new stat", got)
+	}
+	if n, err := c.CountChanges(t.Context(), s, 0, 1<<60); n != 1 || err != nil {
+		t.Errorf("CountChanges = %d, %v; want 1", n, err)
+	}
+}
+
+func TestListingsPage(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	const n = 2*pageSize + 1
+	var changes []Change
+	for i := range n {
+		changes = append(changes, change(t, resourcesync.Created, fmt.Sprint(n-i), "1"))
+	}
+	record(t, c, s, changes...)
+	var want []string
+	for _, ch := range changes {
+		want = append(want, ch.Path)
+	}
+	if got := paths(collect(t, c.Members(t.Context(), s))); got != strings.Join(want, " ") {
+		t.Error("Members is not in the order of recording")
+	}
+	byKey := collect(t, c.MembersByKey(t.Context(), s))
+	keys := collect(t, c.MemberKeys(t.Context(), s))
+	if len(byKey) != n || len(keys) != n {
+		t.Fatalf("MembersByKey yields %d, MemberKeys %d; want %d", len(byKey), len(keys), n)
+	}
+	for i := range keys {
+		if byKey[i].Key != keys[i] || i > 0 && slices.Compare(keys[i-1][:], keys[i][:]) >= 0 {
+			t.Fatalf("key %d: MembersByKey %x, MemberKeys %x: not ascending or not the same", i, byKey[i].Key, keys[i])
+		}
+	}
+	all, err := c.Lookup(t.Context(), s, keys)
+	if d := diff(all, byKey); d != "" || err != nil {
+		t.Errorf("Lookup of all: %v (-got +want):\n%s", err, d)
+	}
+	if got := collect(t, c.Changes(t.Context(), s, 0, 1<<60)); len(got) != n {
+		t.Errorf("Changes yields %d, want %d", len(got), n)
+	}
+}
+
+// A consumer may write, look up and list again while it reads a listing: more
+// often than there are connections.
+func TestListingsKeepNoConnection(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	record(t, c, s, change(t, resourcesync.Created, "a", "1"))
+	var nest func(depth int)
+	nest = func(depth int) {
+		for r, err := range c.Members(t.Context(), s) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if depth == 0 {
+				record(t, c, s, change(t, resourcesync.Updated, r.Path, "2"))
+				return
+			}
+			nest(depth - 1)
+		}
+	}
+	nest(2 * readers)
+}
+
+func TestListingsNeverSort(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	for name, q := range map[string]struct {
+		query string
+		args  []any
+	}{
+		"Members":          {membersQuery, []any{0, 1, s}},
+		"MembersByKey":     {membersByKeyQuery, []any{[]byte{}, 1, s}},
+		"MemberKeys":       {memberKeysQuery, []any{[]byte{}, 1, s}},
+		"Changes":          {changesQuery, []any{0, 1, s, 9}},
+		"ExpiredDocuments": {expiredQuery, []any{"", 1, 0, 0}},
+	} {
+		rows, err := c.read.Query("EXPLAIN QUERY PLAN "+q.query, q.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(detail, "TEMP B-TREE") || strings.HasPrefix(detail, "SCAN") {
+				t.Errorf("%s: %s", name, detail)
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// lookupSize is the number of keys one statement asks for.
+const lookupSize = 500
+
+const (
+	resourceColumns = "r.key, r.uri, r.path, r.stored, r.length, r.digests, r.verified, r.type, r.stat"
+	memberColumns   = "m.changed, m.lastmod, m.due, m.wanted"
+)
+
+// Lookup returns the resource of each key as seen from set, in the order asked;
+// the zero Resource for a key that is unknown.
+func (c *Catalog) Lookup(ctx context.Context, set SetID, keys []resourcesync.Key) ([]Resource, error) {
+	found := make(map[resourcesync.Key]Resource, len(keys))
+	for rest := keys; len(rest) > 0; {
+		n := min(len(rest), lookupSize)
+		if err := c.lookup(ctx, set, rest[:n], found); err != nil {
+			return nil, err
+		}
+		rest = rest[n:]
+	}
+	all := make([]Resource, len(keys))
+	for i, k := range keys {
+		all[i] = found[k]
+	}
+	return all, nil
+}
+
+func (c *Catalog) lookup(ctx context.Context, set SetID, keys []resourcesync.Key, found map[resourcesync.Key]Resource) error {
+	args := []any{set}
+	for i := range keys {
+		args = append(args, keys[i][:])
+	}
+	resources, err := rows(ctx, c, "look up resources in", func(r *sql.Rows) (v Resource, err error) {
+		return v, scanResource(r, &v)
+	}, "SELECT "+resourceColumns+", "+memberColumns+` FROM resource r
+		LEFT JOIN member m ON m.set_id = $1 AND m.key = r.key
+		WHERE r.key IN (`+placeholders(2, len(keys))+")", args...)
+	for _, r := range resources {
+		found[r.Key] = r
+	}
+	return err
+}
+
+// placeholders returns n of them, numbered from first.
+func placeholders(first, n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(first + i))
+	}
+	return b.String()
+}
+
+// scanResource reads resourceColumns and memberColumns, the latter all NULL for a
+// resource that is no member, and then extra.
+func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
+	var (
+		key             []byte
+		length, changed sql.NullInt64
+		digests         string
+		member          struct{ lastmod, due, wanted sql.NullString }
+	)
+	dest := []any{&key, &r.URI, &r.Path, &r.Stored, &length, &digests, &r.Verified, &r.Type, &r.Stat,
+		&changed, &member.lastmod, &member.due, &member.wanted}
+	if err := rows.Scan(append(dest, extra...)...); err != nil {
+		return err
+	}
+	if r.Key = resourcesync.KeyOf(r.URI); string(key) != string(r.Key[:]) {
+		return fmt.Errorf("%w: the row with key %x holds %q, whose key is %x; %s", ErrDamaged, key, r.URI, r.Key, hint)
+	}
+	var err error
+	if r.Digests, err = readDigests(r.URI, digests); err != nil {
+		return err
+	}
+	r.Length = readLength(length)
+	if r.Member = changed.Valid; !r.Member {
+		return nil
+	}
+	r.Changed, r.Due, r.Wanted = readTime(changed.Int64), member.due.String, member.wanted.String
+	r.LastMod, err = readDatetime(r.URI, member.lastmod.String)
+	return err
+}
+
+// The forms in which values are kept.
+
+func readTime(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+func readLength(n sql.NullInt64) resourcesync.Length {
+	if !n.Valid {
+		return resourcesync.Length{}
+	}
+	return resourcesync.Bytes(n.Int64)
+}
+
+func writeLength(l resourcesync.Length) sql.NullInt64 {
+	return sql.NullInt64{Int64: l.Int64(), Valid: l.Known()}
+}
+
+func readDigests(uri, s string) (resourcesync.Digests, error) {
+	if s == "" {
+		return nil, nil
+	}
+	ds, err := resourcesync.ParseDigests(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: digests of %q: %w; %s", ErrDamaged, uri, err, hint)
+	}
+	return ds, nil
+}
+
+// writeSHA256 is NULL when the digest is unknown.
+func writeSHA256(ds resourcesync.Digests) []byte {
+	d := ds.Get(resourcesync.SHA256)
+	if d.IsZero() {
+		return nil
+	}
+	return d.Sum()
+}
+
+func readDatetime(uri, s string) (resourcesync.Datetime, error) {
+	if s == "" {
+		return resourcesync.Datetime{}, nil
+	}
+	d, err := resourcesync.ParseDatetime(s)
+	if err != nil {
+		return d, fmt.Errorf("%w: lastmod of %q: %w; %s", ErrDamaged, uri, err, hint)
+	}
+	return d, nil
+}
+
+func writeDatetime(d resourcesync.Datetime) string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.String()
+}
+
+// CROSS JOIN keeps SQLite to this order of the tables, in which no row has to be sorted.
+const (
+	membersQuery = "SELECT " + resourceColumns + ", " + memberColumns + `, r.id
+		FROM resource r CROSS JOIN member m
+		WHERE r.id > $1 AND m.set_id = $3 AND m.key = r.key ORDER BY r.id LIMIT $2`
+	membersByKeyQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
+		FROM member m CROSS JOIN resource r
+		WHERE m.set_id = $3 AND m.key > $1 AND r.key = m.key ORDER BY m.key LIMIT $2`
+	memberKeysQuery = "SELECT m.key FROM member m WHERE m.set_id = $3 AND m.key > $1 ORDER BY m.key LIMIT $2"
+)
+
+// Members yields the members of a set in the order in which they were first recorded.
+func (c *Catalog) Members(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
+	return listing(ctx, c, "list members of a set in", membersQuery, int64(0), func(rows *sql.Rows, r *Resource) (any, error) {
+		var id int64
+		err := scanResource(rows, r, &id)
+		return id, err
+	}, set)
+}
+
+// MembersByKey yields the members of a set in ascending order of their keys.
+func (c *Catalog) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
+	return listing(ctx, c, "list members of a set in", membersByKeyQuery, []byte{}, func(rows *sql.Rows, r *Resource) (any, error) {
+		err := scanResource(rows, r)
+		return r.Key[:], err
+	}, set)
+}
+
+// MemberKeys yields the keys of the members of a set in ascending order.
+func (c *Catalog) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesync.Key, error] {
+	return listing(ctx, c, "list members of a set in", memberKeysQuery, []byte{}, func(rows *sql.Rows, k *resourcesync.Key) (any, error) {
+		var key []byte
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		if len(key) != len(k) {
+			return nil, fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(k), key, hint)
+		}
+		copy(k[:], key)
+		return key, nil
+	}, set)
+}
+
+// Count returns how many members a set has and how many bytes they have together;
+// an unknown length counts as 0.
+func (c *Catalog) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
+	err = c.read.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(r.length), 0) AS BIGINT)
+		FROM member m JOIN resource r ON r.key = m.key WHERE m.set_id = $1`, set).Scan(&n, &bytes)
+	if err != nil {
+		return 0, 0, c.fail("count the members of a set in", err)
+	}
+	return n, bytes, nil
+}
