@@ -1,0 +1,173 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// document is what the search keeps of a document that was read to its end.
+type document struct {
+	base    *url.URL // where it came from
+	header  resourcesync.Header
+	entries []entry // of a Source Description or a Capability List, nil for others
+}
+
+// entry is an entry of a Source Description or a Capability List.
+type entry struct {
+	loc         string
+	capability  resourcesync.Capability
+	describedBy string
+	line        int
+}
+
+// brokenError is a ResourceSync document that can't be used: the search must not
+// go on as if it weren't there.
+type brokenError struct {
+	uri string
+	err error
+}
+
+func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
+func (e *brokenError) Unwrap() error { return e.err }
+
+// notDocumentError is an answer that is no ResourceSync document at all.
+type notDocumentError struct {
+	uri, what string
+	err       error
+}
+
+func (e *notDocumentError) Error() string {
+	if e.err != nil {
+		return fmt.Sprintf("%q: not a ResourceSync document: %v", e.uri, e.err)
+	}
+	return fmt.Sprintf("%q: not a ResourceSync document but %s", e.uri, e.what)
+}
+func (e *notDocumentError) Unwrap() error { return e.err }
+
+// load gets a document and reads it to its end.
+func (t *trip) load(ctx context.Context, uri string) (*document, error) {
+	if t.s.left.Add(-1) < 0 {
+		return nil, fmt.Errorf("more than %d documents to read", t.s.most)
+	}
+	resp, err := t.s.f.Client.Document(ctx, uri, 0, fetch.Validators{})
+	if err != nil {
+		var fe *fetch.Error
+		if errors.As(err, &fe) {
+			t.requests += fe.Requests
+		}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	t.requests += resp.Requests
+	base, err := fetch.Parse(resp.URL)
+	if err != nil {
+		return nil, err
+	}
+	d := &document{base: base}
+	notes := noteTaker{t: t, uri: base.String()}
+	opts := []resourcesync.Option{resourcesync.WithLimits(t.s.f.Limits), resourcesync.WithNotes(notes.take)}
+	if t.s.f.Strict {
+		opts = append(opts, resourcesync.Strict())
+	}
+	err = d.read(t, resourcesync.NewDecoder(resp.Body, opts...))
+	notes.close()
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// maxNotes is how many notes of a Decoder on one document are told one by one.
+const maxNotes = 20
+
+// noteTaker turns the notes on one document into notices, not too many of them.
+type noteTaker struct {
+	t   *trip
+	uri string
+	n   int
+}
+
+func (k *noteTaker) take(n resourcesync.Note) {
+	if k.n++; k.n <= maxNotes {
+		k.t.note(Notice{URI: k.uri, Line: n.Line, Msg: n.Msg})
+	}
+}
+
+func (k *noteTaker) close() {
+	if k.n > maxNotes {
+		k.t.note(Notice{URI: k.uri, Msg: fmt.Sprintf("%d more notes of this kind", k.n-maxNotes)})
+	}
+}
+
+// read takes from a document what the search needs. What the document is counts
+// only once its end was seen (DESIGN: whole before acting).
+func (d *document) read(t *trip, dec *resourcesync.Decoder) error {
+	uri := d.base.String()
+	h, err := dec.Header()
+	if err != nil {
+		return headerError(uri, err)
+	}
+	keep, total := holdsDocuments(h.Capability) || h.Capability == "", 0
+	for e, err := range dec.Entries() {
+		if errors.Is(err, resourcesync.BadEntry) {
+			t.note(Notice{URI: uri, Line: e.Line, Msg: fmt.Sprintf("entry left out: %v", err)})
+			continue
+		}
+		if err != nil {
+			return &brokenError{uri, err}
+		}
+		if total++; keep && total <= t.s.most {
+			d.entries = append(d.entries, entry{e.Loc, e.Capability, e.Link("describedby"), e.Line})
+		}
+	}
+	if d.header, err = dec.Header(); err != nil {
+		return &brokenError{uri, err}
+	}
+	switch {
+	case !holdsDocuments(d.header.Capability):
+		d.entries = nil
+	case total > len(d.entries):
+		return &brokenError{uri, fmt.Errorf("it names %d documents, more than the %d allowed", total, t.s.most)}
+	}
+	return nil
+}
+
+// headerError tells a broken document from an answer that is none.
+func headerError(uri string, err error) error {
+	if errors.Is(err, resourcesync.NotResourceSync) || errors.Is(err, resourcesync.NotWellFormed) {
+		return &notDocumentError{uri: uri, err: err}
+	}
+	return &brokenError{uri, err}
+}
+
+// holdsDocuments reports whether the entries of a document are documents of the
+// Source that discovery has to follow.
+func holdsDocuments(c resourcesync.Capability) bool {
+	return c == resourcesync.CapabilityDescription || c == resourcesync.CapabilityCapabilityList
+}
+
+// is reports whether the document is of the kind its place promises.
+func (d *document) is(r resourcesync.Root, c resourcesync.Capability) error {
+	if d.header.Root == r && d.header.Capability == c {
+		return nil
+	}
+	return &CapabilityError{URI: d.base.String(), Want: c, Got: d.header.Capability, Root: d.header.Root}
+}
+
+// resolve makes the URI of a document out of a loc or href as written.
+func (d *document) resolve(t *trip, ref string, line int) (*url.URL, error) {
+	u, err := url.Parse(ref)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a URI", ref)
+	}
+	if !u.IsAbs() {
+		u = d.base.ResolveReference(u)
+		t.note(Notice{URI: d.base.String(), Line: line, Msg: fmt.Sprintf("relative URI %q read as %q", ref, u)})
+	}
+	return fetch.Parse(u.String())
+}

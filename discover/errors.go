@@ -1,0 +1,77 @@
+package discover
+
+import (
+	"fmt"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// Error says that no Source was found behind a URI, and why. What stopped each way
+// is wrapped, so that errors.Is(err, fetch.Temporary) and errors.As with a
+// *fetch.Error or a *resourcesync.DecodeError work.
+type Error struct {
+	Given    string
+	Tried    []Attempt // in order; the last one ended the search
+	Requests int       // requests sent
+}
+
+// Error lists the ways that were tried.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "find the Source of %q:", e.Given)
+	for i, a := range e.Tried {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		fmt.Fprintf(&b, " %s %s: %s", a.Way, a.URL, a.Outcome)
+	}
+	return b.String()
+}
+
+// Unwrap returns what stopped each way.
+func (e *Error) Unwrap() []error {
+	var errs []error
+	for _, a := range e.Tried {
+		if a.Err != nil {
+			errs = append(errs, a.Err)
+		}
+	}
+	return errs
+}
+
+// ForeignError is a document on an origin that is neither the Source's nor allowed.
+type ForeignError struct {
+	URI    string // the document
+	Origin string // what would have to be allowed
+}
+
+// Error names the document and the switch that allows it.
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("%q is on another origin than the Source; allow it with --allow-origin %s", e.URI, e.Origin)
+}
+
+// CapabilityError is a document that isn't of the kind its place promises.
+type CapabilityError struct {
+	URI       string
+	Want, Got resourcesync.Capability
+	Root      resourcesync.Root
+}
+
+// Error tells what was expected and what came.
+func (e *CapabilityError) Error() string {
+	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
+}
+
+// kindOf names a kind of document for people.
+func kindOf(r resourcesync.Root, c resourcesync.Capability) string {
+	switch {
+	case c == "" && r == resourcesync.SitemapIndex:
+		return "a plain sitemap index without a capability"
+	case c == "":
+		return "a plain sitemap without a capability"
+	case r == resourcesync.SitemapIndex:
+		return fmt.Sprintf("an index with capability %q", string(c))
+	}
+	return fmt.Sprintf("one with capability %q", string(c))
+}

@@ -1,0 +1,142 @@
+package discover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"instep/fetch"
+)
+
+const (
+	maxDocuments = 10_000 // documents read in one search
+	maxUp        = 8      // links up from the document given
+	atATime      = 4      // Capability Lists read at a time
+)
+
+// search is one call of Find.
+type search struct {
+	f       Finder
+	most    int
+	left    atomic.Int64    // documents that may still be read
+	allowed map[string]bool // origins that may be read beside the Source's own
+	src     *Source
+}
+
+// trip collects what a part of the search met. Each belongs to one goroutine.
+type trip struct {
+	s        *search
+	notices  []Notice
+	requests int
+}
+
+func (t *trip) note(n Notice) { t.notices = append(t.notices, n) }
+
+// join adds what t met to the result.
+func (s *search) join(t *trip) {
+	s.src.Notices = append(s.src.Notices, t.notices...)
+	s.src.Requests += t.requests
+}
+
+func newSearch(f Finder, given string) *search {
+	s := &search{
+		f:       f,
+		most:    cmp.Or(max(f.MaxDocuments, 0), maxDocuments),
+		allowed: map[string]bool{},
+		src:     &Source{Given: given},
+	}
+	s.left.Store(int64(s.most))
+	return s
+}
+
+// way is one place to look at.
+type way struct {
+	way Way
+	url string
+}
+
+func (s *search) run(ctx context.Context) (*Source, error) {
+	given, err := s.start()
+	if err != nil {
+		return nil, s.fail(Attempt{Way: WayDocument, URL: s.src.Given, Outcome: err.Error(), Err: err})
+	}
+	for _, w := range ways(given) {
+		t := &trip{s: s}
+		err := s.follow(ctx, t, w.url)
+		s.join(t)
+		if err == nil {
+			s.src.Way = w.way
+			s.src.Tried = append(s.src.Tried, Attempt{Way: w.way, URL: w.url, Outcome: "found"})
+			return s.src, nil
+		}
+		a := Attempt{Way: w.way, URL: w.url, Outcome: err.Error(), Err: err}
+		if ctx.Err() != nil || ends(err) {
+			return nil, s.fail(a)
+		}
+		s.src.Tried = append(s.src.Tried, a)
+	}
+	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
+}
+
+// start checks what the search was given.
+func (s *search) start() (*url.URL, error) {
+	given, err := fetch.Parse(s.src.Given)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range s.f.AllowOrigins {
+		u, err := fetch.Parse(o)
+		if err != nil {
+			return nil, err
+		}
+		s.allowed[fetch.Origin(u)] = true
+	}
+	s.src.Origin = fetch.Origin(given)
+	s.src.addOrigin(s.src.Origin)
+	return given, nil
+}
+
+func (s *search) fail(last Attempt) error {
+	return &Error{Given: s.src.Given, Tried: append(s.src.Tried, last), Requests: s.src.Requests}
+}
+
+// ends reports whether an error ends the search: a Source that is there but can't
+// be read now, or is broken, must not be taken for another one.
+func ends(err error) bool {
+	var none *notDocumentError
+	var fe *fetch.Error
+	switch {
+	case errors.As(err, &none):
+		return false
+	case errors.As(err, &fe):
+		return fe.Kind == fetch.Temporary || fe.AllowPrivate != ""
+	}
+	return true
+}
+
+// ways lists where to look for the Source of a URI. A URI that ends in a slash is a
+// site or a part of one: its well-known URI comes first. Any other may well be a
+// document.
+func ways(given *url.URL) []way {
+	at := func(path string) string {
+		u := *given
+		u.Path, u.RawPath, u.RawQuery, u.ForceQuery = path, "", "", false
+		return u.String()
+	}
+	const wellKnown = "/.well-known/resourcesync"
+	itself := way{WayDocument, given.String()}
+	root := way{WayWellKnown, at(wellKnown)}
+	below := way{WayBelow, at(strings.TrimRight(given.Path, "/") + wellKnown)}
+	all := []way{itself, below, root}
+	if given.Path == "" || strings.HasSuffix(given.Path, "/") {
+		all = []way{below, root, itself}
+	}
+	if below.url == root.url {
+		all = slices.DeleteFunc(all, func(w way) bool { return w.way == WayBelow })
+	}
+	return slices.CompactFunc(all, func(a, b way) bool { return a.url == b.url })
+}
