@@ -1,0 +1,64 @@
+// Package guard decides how many deletions at once are too many to be meant.
+package guard
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// Limit bounds the deletions of one run. The zero Limit is the default: too many
+// are more than 5 that are also more than 10 % of the set, more than 50 % of it,
+// and all of it.
+type Limit struct {
+	set     bool
+	percent bool
+	n       int64
+}
+
+// ParseLimit parses "50" (resources) or "5%" (of the set); "" is the default. A
+// limit given replaces the default whole: "100%" allows everything, "0" nothing.
+func ParseLimit(s string) (Limit, error) {
+	if s == "" {
+		return Limit{}, nil
+	}
+	digits, percent := strings.CutSuffix(s, "%")
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || percent && n > 100 {
+		return Limit{}, fmt.Errorf("limit of deletions %q: expected a number such as 50, or a share from 0%% to 100%%", s)
+	}
+	return Limit{set: true, percent: percent, n: int64(n)}, nil
+}
+
+// String returns what ParseLimit parses.
+func (l Limit) String() string {
+	switch {
+	case !l.set:
+		return ""
+	case l.percent:
+		return strconv.FormatInt(l.n, 10) + "%"
+	}
+	return strconv.FormatInt(l.n, 10)
+}
+
+// Exceeded reports whether that many deletions from a set of that size (before
+// them) are too many.
+func (l Limit) Exceeded(deletes, set int64) bool {
+	switch {
+	case deletes <= 0:
+		return false
+	case !l.set:
+		return deletes >= set || moreThan(deletes, 50, set) || deletes > 5 && moreThan(deletes, 10, set)
+	case l.percent:
+		return moreThan(deletes, l.n, set)
+	}
+	return deletes > l.n
+}
+
+// moreThan reports whether n is more than percent % of set, of which none is negative.
+func moreThan(n, percent, set int64) bool {
+	nHigh, nLow := bits.Mul64(uint64(n), 100)
+	sHigh, sLow := bits.Mul64(uint64(set), uint64(percent))
+	return nHigh > sHigh || nHigh == sHigh && nLow > sLow
+}

@@ -1,0 +1,68 @@
+// Package mediatype says of which media type a file is, in the same way on every
+// host: by the extension of its name, else by how its bytes begin.
+//
+// Types come without parameters. A name that stands for several types (.ts, .obj)
+// is left to the bytes. Source code for which no type is registered is text/plain.
+package mediatype
+
+import (
+	"path"
+	"strings"
+
+	"github.com/gabriel-vasile/mimetype"
+)
+
+// Unknown is the type of bytes nothing is known of.
+const Unknown = "application/octet-stream"
+
+// PrefixSize is the number of bytes that Sniff looks at.
+const PrefixSize = 3072
+
+// Of returns the type of a file by its name (a slash-separated path will do) or
+// else by its first bytes, of which PrefixSize are enough. It is never empty.
+func Of(name string, prefix []byte) string {
+	if t := ByName(name); t != "" {
+		return t
+	}
+	return Sniff(prefix)
+}
+
+// ByName returns the type that the extension of name stands for, without regard
+// to case; "" if it is not known.
+func ByName(name string) string {
+	ext := path.Ext(path.Base(name))
+	if len(ext) < 2 || len(ext) > longestExtension {
+		return ""
+	}
+	return byExtension[strings.ToLower(ext[1:])]
+}
+
+// Sniff returns the type of bytes that begin with prefix; Unknown if it can't be told.
+func Sniff(prefix []byte) string {
+	if len(prefix) == 0 {
+		return Unknown
+	}
+	t, _, _ := strings.Cut(mimetype.Detect(prefix[:min(len(prefix), PrefixSize)]).String(), ";")
+	return t
+}
+
+// byExtension is types turned round.
+var byExtension = func() map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(types) {
+		fields := strings.Fields(line)
+		for _, ext := range fields[1:] {
+			m[ext] = fields[0]
+		}
+	}
+	return m
+}()
+
+// longestExtension bounds what is looked up, with its dot.
+var longestExtension = func() int {
+	n := 0
+	for ext := range byExtension {
+		n = max(n, len(ext)+1)
+	}
+	return n
+}()
