@@ -17,6 +17,7 @@ var (
 	ErrExist    = fs.ErrExist                              // Put.IfAbsent, and the key is taken
 	ErrKey      = errors.New("not a valid key")            // see ValidKey
 	ErrForeign  = errors.New("neither file nor directory") // a symlink, device or the like stands at the key
+	ErrClash    = errors.New("file against directory")     // an object where a directory is needed, or the reverse
 )
 
 // Info describes an object.
@@ -34,7 +35,7 @@ type Info struct {
 // complete or not at all. What Commit has returned nil for survives a power cut.
 type Bucket interface {
 	// Get opens the n bytes from off of the object at key; n < 0 reads to the end.
-	// Absent: ErrNotExist.
+	// What lies beyond the end is left out; off < 0 is an error. Absent: ErrNotExist.
 	Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, Info, error)
 	// Stat describes the object at key. Absent: ErrNotExist. A key that is only a
 	// prefix of others (a directory) is absent.
@@ -73,11 +74,12 @@ type Batch interface {
 type Put struct {
 	Key      string
 	IfAbsent bool   // fail with ErrExist if something stands at Key
-	Keep     string // if not empty, what was at Key is kept under this key; Key never disappears in between
+	Keep     string // if not empty, what was at Key is kept under this key; Key never disappears in between.
+	// What stands at Keep already stays: an earlier, interrupted run kept it. So each replacement needs a Keep of its own.
 }
 
-// Object is an object being written. Close ends writing and must come before Commit; Discard
-// drops it and gives its space back.
+// Object is an object being written. Close ends writing and must come before Commit;
+// Discard drops it and gives its space back. A Put of it is then an error of Commit.
 type Object interface {
 	io.WriteCloser
 	Discard() error

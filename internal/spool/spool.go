@@ -1,4 +1,109 @@
 // Package spool keeps long sequences in temporary files, so that no step of a
 // publication or a synchronisation holds a whole set in memory: sets of keys that
-// are read back sorted, and logs of records that are read back in order.
+// are read back sorted (Keys), logs of records that are read back in order (Log),
+// and documents that are read only after all of them came (File).
+//
+// What is small stays in memory and makes no file. A file has no name from the
+// moment it is made, where the system can do that: it vanishes with the process.
 package spool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+)
+
+// file is an open temporary file.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+}
+
+// scratch is one temporary file, made at the first write.
+type scratch struct {
+	dir    string
+	create func(dir string) (file, error)
+	f      file
+	size   int64
+}
+
+func newScratch(dir string) scratch {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	return scratch{dir: dir, create: createTemp}
+}
+
+// write appends p to the file.
+func (s *scratch) write(p []byte) error {
+	if s.f == nil {
+		f, err := s.create(s.dir)
+		if err != nil {
+			return s.fail("create", err)
+		}
+		s.f = f
+	}
+	if _, err := s.f.WriteAt(p, s.size); err != nil {
+		return s.fail("write", err)
+	}
+	s.size += int64(len(p))
+	return nil
+}
+
+// section reads the n bytes from off.
+func (s *scratch) section(off, n int64) io.Reader {
+	return scratchReader{io.NewSectionReader(s.f, off, n), s}
+}
+
+func (s *scratch) fail(doing string, err error) error {
+	return fmt.Errorf("%s a temporary file in %q (is the disk full? TMPDIR names another place): %w", doing, s.dir, err)
+}
+
+// close gives the file back; the next write makes another one.
+func (s *scratch) close() error {
+	if s.f == nil {
+		return nil
+	}
+	err := s.f.Close()
+	s.f, s.size = nil, 0
+	return err
+}
+
+// scratchReader names the file in errors.
+type scratchReader struct {
+	r *io.SectionReader
+	s *scratch
+}
+
+func (r scratchReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read a temporary file in %q: %w", r.s.dir, err)
+	}
+	return n, err
+}
+
+// createTemp makes a file that is gone when it is closed, or when the process ends.
+func createTemp(dir string) (file, error) {
+	f, err := os.CreateTemp(dir, "instep-spool-*")
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS == "windows" {
+		return named{f}, nil
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// named is a file of a system that can't remove an open file.
+type named struct{ *os.File }
+
+func (n named) Close() error {
+	return errors.Join(n.File.Close(), os.Remove(n.Name()))
+}

@@ -1,0 +1,392 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"instep/internal/durable"
+)
+
+// DirOptions are the options of OpenDir; the zero value is good.
+type DirOptions struct {
+	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object can have a key there.
+	FileMode fs.FileMode // of new files, before umask; default 0640
+	DirMode  fs.FileMode // of new directories, before umask; default 0750
+	Workers  int         // parallel syncs; default 32
+}
+
+// Dir is a Bucket in a directory: an object is the regular file at its key. A
+// symbolic link, a FIFO or a device at a key is an ErrForeign and never opened,
+// replaced or removed. New directories are made as needed; a directory that a
+// Move or Delete left empty is removed.
+//
+// One process at a time should write; Dir doesn't lock.
+type Dir struct {
+	root *os.Root
+	o    DirOptions
+	disk durable.Disk
+
+	naming chan struct{}       // has room for one: who gives names, and may use what follows
+	known  map[string]struct{} // directories that exist, and whose names are durable
+
+	mu     sync.Mutex // guards the rest
+	temp   *os.Root   // of o.Temp, once an object was created
+	serial uint64     // of the last temporary object
+}
+
+var _ Bucket = (*Dir)(nil)
+
+// maxKnown bounds Dir.known; a directory that was dropped from it costs one more look.
+const maxKnown = 8192
+
+// OpenDir opens the existing directory at name.
+func OpenDir(name string, o DirOptions) (*Dir, error) {
+	if o.Temp == "" {
+		o.Temp = ".instep/tmp"
+	}
+	if o.FileMode == 0 {
+		o.FileMode = 0o640
+	}
+	if o.DirMode == 0 {
+		o.DirMode = 0o750
+	}
+	if err := ValidKey(o.Temp); err != nil {
+		return nil, fmt.Errorf("directory for temporary files: %w", err)
+	}
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{
+		root: root, o: o, disk: durable.System(root),
+		naming: make(chan struct{}, 1), known: map[string]struct{}{".": {}},
+	}, nil
+}
+
+// Close releases the directory. Batches must have ended.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var err error
+	if d.temp != nil {
+		err = d.temp.Close()
+	}
+	return errors.Join(err, d.root.Close())
+}
+
+// check returns an ErrKey for what can't be the key of an object.
+func (d *Dir) check(key string) error {
+	if err := ValidKey(key); err != nil {
+		return err
+	}
+	if _, err := filepath.Localize(key); err != nil {
+		return fmt.Errorf("%w: %q can't be a file name on this system", ErrKey, key)
+	}
+	if n := len(d.o.Temp); len(key) >= n && strings.EqualFold(key[:n], d.o.Temp) && (len(key) == n || key[n] == '/') {
+		return fmt.Errorf("%w: %q is where temporary files are", ErrKey, key)
+	}
+	return nil
+}
+
+// Get implements Bucket. Without a range the reader is an *os.File.
+func (d *Dir) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, Info, error) {
+	f, info, err := d.open(ctx, key)
+	if err != nil {
+		return nil, Info{}, fmt.Errorf("get %q: %w", key, err)
+	}
+	if off == 0 && n < 0 {
+		return f, info, nil
+	}
+	off, n, err = span(off, n, info.Size)
+	if err != nil {
+		return nil, Info{}, errors.Join(fmt.Errorf("get %q: %w", key, err), f.Close())
+	}
+	return rangeReader{io.NewSectionReader(f, off, n), f}, info, nil
+}
+
+// rangeReader reads a part of what it closes.
+type rangeReader struct {
+	io.Reader
+	io.Closer
+}
+
+// span cuts a range as Get takes it to an object of the given size.
+func span(off, n, size int64) (int64, int64, error) {
+	if off < 0 {
+		return 0, 0, fmt.Errorf("offset %d is negative", off)
+	}
+	off = min(off, size)
+	if n < 0 || n > size-off {
+		n = size - off
+	}
+	return off, n, nil
+}
+
+func (d *Dir) open(ctx context.Context, key string) (*os.File, Info, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, Info{}, err
+	}
+	if err := d.check(key); err != nil {
+		return nil, Info{}, err
+	}
+	f, err := durable.OpenRegular(d.root, key)
+	if err != nil {
+		return nil, Info{}, d.absent(key, err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, Info{}, errors.Join(err, f.Close())
+	}
+	return f, infoOf(key, st), nil
+}
+
+// Stat implements Bucket.
+func (d *Dir) Stat(ctx context.Context, key string) (Info, error) {
+	info, err := d.stat(ctx, key)
+	if err != nil {
+		return Info{}, fmt.Errorf("stat %q: %w", key, err)
+	}
+	return info, nil
+}
+
+func (d *Dir) stat(ctx context.Context, key string) (Info, error) {
+	if err := ctx.Err(); err != nil {
+		return Info{}, err
+	}
+	if err := d.check(key); err != nil {
+		return Info{}, err
+	}
+	st, err := d.root.Lstat(key)
+	if err == nil && !st.Mode().IsRegular() {
+		err = durable.ErrNotRegular
+	}
+	if err != nil {
+		return Info{}, d.absent(key, err)
+	}
+	return infoOf(key, st), nil
+}
+
+// absent turns an error from opening or looking at key into ErrNotExist if there
+// is no object because of a directory at key or a file above it, and into
+// ErrForeign if something else stands there.
+func (d *Dir) absent(key string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrNotExist
+	}
+	if errors.Is(err, durable.ErrNotRegular) {
+		if st, err := d.root.Lstat(key); err == nil && st.IsDir() {
+			return ErrNotExist
+		}
+		return ErrForeign
+	}
+	for dir := path.Dir(key); dir != "."; dir = path.Dir(dir) {
+		if st, err := d.root.Lstat(dir); err == nil && st.Mode().IsRegular() {
+			return ErrNotExist
+		}
+	}
+	return err
+}
+
+func infoOf(key string, st fs.FileInfo) Info {
+	return Info{Key: key, Size: st.Size(), ModTime: st.ModTime()}
+}
+
+// List implements Bucket. It holds a chunk of one directory for each level.
+func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		dir := "."
+		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
+			dir = prefix[:i]
+			if err := ValidKey(dir); err != nil {
+				yield(Info{}, fmt.Errorf("list %q: %w", prefix, err))
+				return
+			}
+		}
+		st, err := d.root.Lstat(dir)
+		if err != nil || !st.IsDir() {
+			if err = d.absent(dir, err); err != nil && !errors.Is(err, ErrNotExist) {
+				yield(Info{}, fmt.Errorf("list %q: %w", prefix, err))
+			}
+			return
+		}
+		w := walk{ctx, d, prefix, yield}
+		w.dir(dir)
+	}
+}
+
+// walk is one listing; its methods return false when it has ended.
+type walk struct {
+	ctx    context.Context
+	d      *Dir
+	prefix string
+	yield  func(Info, error) bool
+}
+
+func (w *walk) fail(err error) bool {
+	w.yield(Info{}, fmt.Errorf("list %q: %w", w.prefix, err))
+	return false
+}
+
+func (w *walk) dir(dir string) bool {
+	f, err := w.d.root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true // removed meanwhile
+	}
+	if err != nil {
+		return w.fail(err)
+	}
+	defer f.Close()
+	for {
+		if err := w.ctx.Err(); err != nil {
+			return w.fail(err)
+		}
+		entries, err := f.ReadDir(256)
+		for _, e := range entries {
+			if !w.entry(path.Join(dir, e.Name()), e) {
+				return false
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return true
+		}
+		if err != nil {
+			return w.fail(err)
+		}
+	}
+}
+
+func (w *walk) entry(key string, e fs.DirEntry) bool {
+	switch {
+	case e.IsDir():
+		if w.d.check(key) != nil || !strings.HasPrefix(key, w.prefix) && !strings.HasPrefix(w.prefix, key+"/") {
+			return true
+		}
+		return w.dir(key)
+	case !e.Type().IsRegular() || !strings.HasPrefix(key, w.prefix) || w.d.check(key) != nil:
+		return true
+	}
+	st, err := w.d.root.Lstat(key)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
+		return true // removed or replaced meanwhile
+	}
+	if err != nil {
+		return w.fail(err)
+	}
+	return w.yield(infoOf(key, st), nil)
+}
+
+// Clean removes the objects that interrupted runs left half written. Nobody may
+// have a batch meanwhile: callers hold a lock.
+func (d *Dir) Clean(ctx context.Context) error {
+	if err := d.clean(ctx); err != nil {
+		return fmt.Errorf("remove left-over temporary files in %q: %w", d.o.Temp, err)
+	}
+	return nil
+}
+
+func (d *Dir) clean(ctx context.Context) error {
+	st, err := d.root.Lstat(d.o.Temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		return ErrForeign
+	}
+	f, err := d.root.Open(d.o.Temp)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(256)
+		for _, name := range names {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := d.root.RemoveAll(path.Join(d.o.Temp, name)); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// create opens a new temporary file.
+func (d *Dir) create(ctx context.Context) (*os.File, string, error) {
+	temp, err := d.openTemp(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for {
+		name := d.tempName()
+		f, err := temp.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, d.o.FileMode)
+		if errors.Is(err, fs.ErrExist) {
+			continue // left by an interrupted run
+		}
+		return f, path.Join(d.o.Temp, name), err
+	}
+}
+
+func (d *Dir) tempName() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.serial++
+	return strconv.FormatUint(d.serial, 36)
+}
+
+func (d *Dir) openTemp(ctx context.Context) (*os.Root, error) {
+	d.mu.Lock()
+	temp := d.temp
+	d.mu.Unlock()
+	if temp != nil {
+		return temp, nil
+	}
+	if err := d.lockNames(ctx); err != nil {
+		return nil, err
+	}
+	defer d.unlockNames()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.temp != nil {
+		return d.temp, nil
+	}
+	n := naming{d: d, made: map[string]struct{}{}, touched: map[string]struct{}{}}
+	if err := n.makeDir(d.o.Temp); err != nil {
+		return nil, err
+	}
+	temp, err := d.root.OpenRoot(d.o.Temp)
+	if err != nil {
+		return nil, err
+	}
+	d.temp = temp
+	return temp, nil
+}
+
+func (d *Dir) lockNames(ctx context.Context) error {
+	select {
+	case d.naming <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *Dir) unlockNames() { <-d.naming }

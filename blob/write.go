@@ -1,0 +1,53 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Write stores what r yields up to its end as p says, in a batch of its own, and
+// returns the number of bytes. If r fails nothing is stored.
+func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err error) {
+	batch, err := b.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, batch.Discard()) }()
+	o, err := batch.Create(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if n, err = io.Copy(o, r); err != nil {
+		return n, errors.Join(fmt.Errorf("write %q: %w", p.Key, err), o.Discard())
+	}
+	if err := o.Close(); err != nil {
+		return n, fmt.Errorf("write %q: %w", p.Key, err)
+	}
+	batch.Put(o, p)
+	return n, batch.Commit(ctx)
+}
+
+// ErrTooLarge is wrapped by ReadAll.
+var ErrTooLarge = errors.New("object is too large")
+
+// ReadAll returns the bytes of the object at key, which are at most limit.
+func ReadAll(ctx context.Context, b Bucket, key string, limit int64) (data []byte, err error) {
+	r, info, err := b.Get(ctx, key, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if info.Size > limit {
+		return nil, fmt.Errorf("read %q: %w: %d bytes, at most %d expected", key, ErrTooLarge, info.Size, limit)
+	}
+	data, err = io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", key, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("read %q: %w: more than the %d bytes expected", key, ErrTooLarge, limit)
+	}
+	return data, nil
+}

@@ -1,0 +1,140 @@
+// Package durable makes what is written to disk survive a power cut: files are
+// synced together, renamed, and then the directories that name them are synced.
+// Every name goes through an os.Root.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+)
+
+// Disk is the set of system calls that decide whether data is safe. A simulation
+// or a test replaces them; System returns the real ones.
+type Disk struct {
+	// Sync makes one open file durable. After it failed once nothing is known of
+	// the file's content any more: it has to be written anew.
+	Sync func(f *os.File) error
+	// SyncFS makes everything written to the file system of f durable, and reports
+	// errors met since f was opened. Nil: there is no such call to be trusted.
+	SyncFS func(f *os.File) error
+	// Rename renames a file, replacing what is at to.
+	Rename func(root *os.Root, from, to string) error
+	// RenameNew renames a file and fails with fs.ErrExist if something is at to.
+	RenameNew func(root *os.Root, from, to string) error
+	// Link gives a file a second name; it fails with fs.ErrExist if that is taken.
+	Link func(root *os.Root, from, to string) error
+	// Remove removes a file or an empty directory.
+	Remove func(root *os.Root, name string) error
+}
+
+// System returns the calls of the operating system for a directory tree.
+func System(root *os.Root) Disk {
+	d := Disk{
+		Sync:      (*os.File).Sync,
+		Rename:    (*os.Root).Rename,
+		RenameNew: renameNew,
+		Link:      (*os.Root).Link,
+		Remove:    (*os.Root).Remove,
+	}
+	if syncFSTrusted(root) {
+		d.SyncFS = syncFS
+	}
+	return d
+}
+
+// Keep gives the file at from the further name to, so that its bytes stay when
+// from is replaced. It links, or copies by way of the name temp where the file
+// system has no links. If something is at to already the error is fs.ErrExist.
+func (d Disk) Keep(root *os.Root, from, to, temp string, mode fs.FileMode) error {
+	linked := d.Link(root, from, to)
+	if linked == nil || errors.Is(linked, fs.ErrExist) || errors.Is(linked, fs.ErrNotExist) {
+		return linked
+	}
+	err := d.copy(root, from, temp, mode)
+	if err == nil {
+		err = d.RenameNew(root, temp, to)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(temp), fmt.Errorf("and no link either: %w", linked))
+	}
+	return nil
+}
+
+func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error) {
+	in, err := OpenRegular(root, from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if _, err = io.Copy(out, in); err != nil {
+		return err
+	}
+	return d.Sync(out)
+}
+
+// ErrNotRegular reports a name that is something else than a regular file.
+var ErrNotRegular = errors.New("not a regular file")
+
+// OpenRegular opens the regular file at name for reading. It neither follows a
+// symbolic link at name nor waits for the writer of a FIFO.
+func OpenRegular(root *os.Root, name string) (*os.File, error) {
+	at, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !at.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := f.Stat()
+	if err == nil && !opened.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// linkNew is RenameNew in two steps, for systems without the one call. Where
+// there are no links either, another process may come between look and rename.
+func linkNew(root *os.Root, from, to string) error {
+	err := root.Link(from, to)
+	if err == nil {
+		return root.Remove(from)
+	}
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := root.Lstat(to); err == nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
+	}
+	return root.Rename(from, to)
+}
+
+// inParents calls do with the open parent directories of two names.
+func inParents(root *os.Root, from, to string, do func(fromDir *os.File, from string, toDir *os.File, to string) error) error {
+	a, err := root.Open(path.Dir(from))
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := root.Open(path.Dir(to))
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return do(a, path.Base(from), b, path.Base(to))
+}

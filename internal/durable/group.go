@@ -1,0 +1,171 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// Up to this many files are synced one by one, in parallel. Beyond it one call
+	// for the whole file system is cheaper (measured on ext4: 250 files of 5 KiB in
+	// 5 ms rather than 16 ms) although it also writes what others left unwritten.
+	fewFiles = 48
+	// Open files that wait for their sync where there is no such call.
+	manyFiles = 256
+	// Parallel syncs share commits of the file system's journal; more than this
+	// brought nothing.
+	defaultWorkers = 32
+)
+
+// Group makes many written files durable together. Add is safe for concurrent
+// use; a failed sync is remembered, and no later Sync of the group succeeds.
+type Group struct {
+	disk    Disk
+	root    *os.Root
+	workers int
+	fs      *os.File // opened before the first write, so that SyncFS reports its errors
+
+	mu   sync.Mutex // guards the rest
+	held []*os.File
+	bulk bool // files were closed unsynced: only SyncFS can make them durable
+	err  error
+}
+
+// NewGroup starts a group of files below root. It must come before the first
+// write to any of them. workers <= 0 means 32.
+func (d Disk) NewGroup(root *os.Root, workers int) (*Group, error) {
+	if workers <= 0 {
+		workers = defaultWorkers
+	}
+	g := &Group{disk: d, root: root, workers: workers}
+	if d.SyncFS == nil {
+		return g, nil
+	}
+	f, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	g.fs = f
+	return g, nil
+}
+
+// Add takes over f, which is written to its end, and closes it sooner or later.
+func (g *Group) Add(f *os.File) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bulk {
+		return g.note(f.Close())
+	}
+	g.held = append(g.held, f)
+	switch {
+	case g.fs != nil && len(g.held) > fewFiles:
+		g.bulk = true
+		return g.note(g.closeHeld())
+	case g.fs == nil && len(g.held) >= manyFiles:
+		return g.syncHeld(context.Background())
+	}
+	return nil
+}
+
+// Sync makes every file added so far durable.
+func (g *Group) Sync(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if g.err != nil {
+		return g.err
+	}
+	if !g.bulk {
+		return g.syncHeld(ctx)
+	}
+	if err := g.disk.SyncFS(g.fs); err != nil {
+		return g.note(fmt.Errorf("sync the file system of %q: %w", g.root.Name(), err))
+	}
+	g.bulk = false
+	return nil
+}
+
+// SyncDirs makes the names in the given directories durable.
+func (g *Group) SyncDirs(ctx context.Context, dirs []string) error {
+	if g.fs != nil && len(dirs) > fewFiles {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := g.disk.SyncFS(g.fs); err != nil {
+			return fmt.Errorf("sync the file system of %q: %w", g.root.Name(), err)
+		}
+		return nil
+	}
+	return g.parallel(ctx, len(dirs), func(i int) error { return g.syncDir(dirs[i]) })
+}
+
+func (g *Group) syncDir(dir string) error {
+	if !dirsSync {
+		return nil
+	}
+	f, err := g.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := g.disk.Sync(f); err != nil {
+		return errors.Join(fmt.Errorf("sync directory %q: %w", f.Name(), err), f.Close())
+	}
+	return f.Close()
+}
+
+// Close gives back what the group holds. Files added and not synced are as they are.
+func (g *Group) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.closeHeld()
+	if g.fs != nil {
+		err = errors.Join(err, g.fs.Close())
+		g.fs = nil
+	}
+	return err
+}
+
+func (g *Group) syncHeld(ctx context.Context) error {
+	err := g.parallel(ctx, len(g.held), func(i int) error {
+		if err := g.disk.Sync(g.held[i]); err != nil {
+			return fmt.Errorf("sync %q: %w", g.held[i].Name(), err)
+		}
+		return nil
+	})
+	return g.note(errors.Join(err, g.closeHeld()))
+}
+
+func (g *Group) closeHeld() error {
+	var errs []error
+	for _, f := range g.held {
+		errs = append(errs, f.Close())
+	}
+	g.held = g.held[:0]
+	return errors.Join(errs...)
+}
+
+func (g *Group) note(err error) error {
+	if err != nil && g.err == nil {
+		g.err = err
+	}
+	return err
+}
+
+func (g *Group) parallel(ctx context.Context, n int, do func(i int) error) error {
+	work, failed := errgroup.WithContext(ctx)
+	work.SetLimit(g.workers)
+	for i := range n {
+		if failed.Err() != nil {
+			break
+		}
+		work.Go(func() error { return do(i) })
+	}
+	return errors.Join(work.Wait(), ctx.Err())
+}

@@ -1,0 +1,59 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	nonblock = unix.O_NONBLOCK
+	dirsSync = true
+)
+
+// trustedFS are the file systems whose syncfs both waits for the disk and, since
+// Linux 5.8, reports write errors.
+var trustedFS = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
+
+func syncFSTrusted(root *os.Root) bool {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return false
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); n != 2 {
+		return false
+	}
+	if major < 5 || major == 5 && minor < 8 {
+		return false
+	}
+	f, err := root.Open(".")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return false
+	}
+	return slices.Contains(trustedFS, int64(st.Type))
+}
+
+func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
+
+func renameNew(root *os.Root, from, to string) error {
+	err := inParents(root, from, to, func(fromDir *os.File, from string, toDir *os.File, to string) error {
+		err := unix.Renameat2(int(fromDir.Fd()), from, int(toDir.Fd()), to, unix.RENAME_NOREPLACE)
+		if err != nil {
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+		}
+		return nil
+	})
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return linkNew(root, from, to)
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// fileMemory is how much of a File stays in memory; with more, all is in a file.
+const fileMemory = 1 << 20
+
+// ErrLimit is wrapped by File.Write beyond the limit.
+var ErrLimit = errors.New("too many bytes")
+
+// File takes bytes once and gives them back any number of times. Writing is not
+// safe for concurrent use; reading is, once writing has ended.
+type File struct {
+	scratch scratch
+	recent  []byte // all bytes, as long as there is no file
+	size    int64
+	limit   int64
+	closed  bool
+}
+
+// NewFile returns an empty File that takes up to limit bytes; limit <= 0 is no
+// limit. Beyond 1 MiB the bytes are in dir (default os.TempDir).
+func NewFile(dir string, limit int64) *File {
+	return &File{scratch: newScratch(dir), limit: limit}
+}
+
+// Write appends p. Over the limit nothing is written and the error is an ErrLimit.
+func (f *File) Write(p []byte) (int, error) {
+	if f.closed {
+		return 0, errClosed
+	}
+	if f.limit > 0 && int64(len(p)) > f.limit-f.size {
+		return 0, fmt.Errorf("%w: at most %d expected", ErrLimit, f.limit)
+	}
+	if err := f.append(p); err != nil {
+		return 0, err
+	}
+	f.size += int64(len(p))
+	return len(p), nil
+}
+
+func (f *File) append(p []byte) error {
+	if f.scratch.f != nil {
+		return f.scratch.write(p)
+	}
+	if len(f.recent)+len(p) <= fileMemory {
+		f.recent = append(f.recent, p...)
+		return nil
+	}
+	if err := f.scratch.write(f.recent); err != nil {
+		return errors.Join(err, f.scratch.close())
+	}
+	if err := f.scratch.write(p); err != nil {
+		return errors.Join(err, f.scratch.close())
+	}
+	f.recent = nil
+	return nil
+}
+
+// Len is the number of bytes written.
+func (f *File) Len() int64 { return f.size }
+
+// ReadAt implements io.ReaderAt.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	switch {
+	case f.closed:
+		return 0, errClosed
+	case off < 0:
+		return 0, fmt.Errorf("read at %d: the offset is negative", off)
+	case off >= f.size:
+		return 0, io.EOF
+	case f.scratch.f == nil:
+		n := copy(p, f.recent[off:])
+		if n < len(p) {
+			return n, io.EOF
+		}
+		return n, nil
+	}
+	n, err := f.scratch.f.ReadAt(p[:min(int64(len(p)), f.size-off)], off)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Reader returns a reader of all bytes from the first one on.
+func (f *File) Reader() *io.SectionReader { return io.NewSectionReader(f, 0, f.size) }
+
+// Close gives memory and file back.
+func (f *File) Close() error {
+	f.closed = true
+	f.recent = nil
+	return f.scratch.close()
+}

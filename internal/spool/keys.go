@@ -1,0 +1,202 @@
+package spool
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+
+	"instep/resourcesync"
+)
+
+// Key is what Keys holds.
+type Key = resourcesync.Key
+
+const (
+	keySize       = len(Key{})
+	defaultBudget = 1 << 20
+	// Reading all runs at once may take this many bytes for buffers.
+	mergeBuffers   = 4 << 20
+	minMergeBuffer = 4 << 10
+	maxMergeBuffer = 64 << 10
+)
+
+// Keys is a set of keys, of any size: in memory up to a budget, beyond it in
+// sorted runs in a temporary file. It is not safe for concurrent use.
+type Keys struct {
+	scratch scratch
+	budget  int
+	added   int64
+	recent  []Key
+	runs    []run
+	closed  bool
+}
+
+// run is a part of the file with keys that ascend.
+type run struct{ off, n int64 }
+
+// NewKeys returns an empty set that holds budget keys in memory (default
+// 1<<20, which are 16 MiB) and the others in dir (default os.TempDir).
+func NewKeys(dir string, budget int) *Keys {
+	if budget <= 0 {
+		budget = defaultBudget
+	}
+	return &Keys{scratch: newScratch(dir), budget: budget}
+}
+
+// Add puts k into the set.
+func (s *Keys) Add(k Key) error {
+	if s.closed {
+		return errClosed
+	}
+	if len(s.recent) >= s.budget {
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	s.recent = append(s.recent, k)
+	s.added++
+	return nil
+}
+
+// Len is the number of calls of Add that succeeded.
+func (s *Keys) Len() int64 { return s.added }
+
+// Close gives memory and file back.
+func (s *Keys) Close() error {
+	s.closed = true
+	s.recent, s.runs = nil, nil
+	return s.scratch.close()
+}
+
+func (s *Keys) sort() {
+	slices.SortFunc(s.recent, compareKeys)
+	s.recent = slices.Compact(s.recent)
+}
+
+func compareKeys(a, b Key) int { return bytes.Compare(a[:], b[:]) }
+
+// flush writes the keys in memory as a run.
+func (s *Keys) flush() error {
+	s.sort()
+	r := run{off: s.scratch.size, n: int64(len(s.recent) * keySize)}
+	chunk := make([]byte, 0, maxMergeBuffer)
+	for i, k := range s.recent {
+		chunk = append(chunk, k[:]...)
+		if len(chunk)+keySize > cap(chunk) || i == len(s.recent)-1 {
+			if err := s.scratch.write(chunk); err != nil {
+				s.scratch.size = r.off
+				return err
+			}
+			chunk = chunk[:0]
+		}
+	}
+	s.runs = append(s.runs, r)
+	s.recent = s.recent[:0]
+	return nil
+}
+
+// Sorted yields the keys in ascending order, each once. It can be ranged over
+// any number of times, but not while keys are added.
+func (s *Keys) Sorted() iter.Seq2[Key, error] {
+	return func(yield func(Key, error) bool) {
+		if s.closed {
+			yield(Key{}, errClosed)
+			return
+		}
+		s.sort()
+		m, err := s.merge()
+		if err != nil {
+			yield(Key{}, err)
+			return
+		}
+		var last Key
+		for first := true; len(m) > 0; {
+			k := m[0].key
+			if (first || k != last) && !yield(k, nil) {
+				return
+			}
+			first, last = false, k
+			if err := m.advance(); err != nil {
+				yield(Key{}, err)
+				return
+			}
+		}
+	}
+}
+
+// merge opens every run and the keys in memory.
+func (s *Keys) merge() (merger, error) {
+	var m merger
+	size := min(max(mergeBuffers/(len(s.runs)+1), minMergeBuffer), maxMergeBuffer)
+	for _, r := range s.runs {
+		m = append(m, &cursor{r: bufio.NewReaderSize(s.scratch.section(r.off, r.n), size)})
+	}
+	m = append(m, &cursor{keys: s.recent})
+	open := m[:0]
+	for _, c := range m {
+		ok, err := c.next()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			open = append(open, c)
+		}
+	}
+	heap.Init(&open)
+	return open, nil
+}
+
+// cursor is at one key of an ascending sequence, from a run or from memory.
+type cursor struct {
+	key  Key
+	r    *bufio.Reader
+	keys []Key
+}
+
+// next moves on; false at the end.
+func (c *cursor) next() (bool, error) {
+	if c.r == nil {
+		if len(c.keys) == 0 {
+			return false, nil
+		}
+		c.key, c.keys = c.keys[0], c.keys[1:]
+		return true, nil
+	}
+	_, err := io.ReadFull(c.r, c.key[:])
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// merger is a heap of cursors, the one with the least key first.
+type merger []*cursor
+
+func (m merger) Len() int           { return len(m) }
+func (m merger) Less(i, j int) bool { return compareKeys(m[i].key, m[j].key) < 0 }
+func (m merger) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
+func (m *merger) Push(x any)        { *m = append(*m, x.(*cursor)) }
+func (m *merger) Pop() any {
+	last := len(*m) - 1
+	c := (*m)[last]
+	*m = (*m)[:last]
+	return c
+}
+
+// advance moves the first cursor on.
+func (m *merger) advance() error {
+	ok, err := (*m)[0].next()
+	if err != nil {
+		return err
+	}
+	if ok {
+		heap.Fix(m, 0)
+	} else {
+		heap.Pop(m)
+	}
+	return nil
+}
