@@ -2,6 +2,8 @@ package resourcesync
 
 import (
 	"crypto/sha256"
+	"fmt"
+	"strconv"
 )
 
 // Root is the root element of a document (1.1 §7).
@@ -32,6 +34,20 @@ const (
 	CapabilityChangeListArchive    Capability = "changelist-archive"
 	CapabilityChangeDumpArchive    Capability = "changedump-archive"
 )
+
+// Known reports whether c is one of the capabilities above. Others are read all
+// the same (1.1 §9 lets communities define their own).
+func (c Capability) Known() bool {
+	switch c {
+	case CapabilityDescription, CapabilityCapabilityList,
+		CapabilityResourceList, CapabilityResourceDump, CapabilityResourceDumpManifest,
+		CapabilityChangeList, CapabilityChangeDump, CapabilityChangeDumpManifest,
+		CapabilityResourceListArchive, CapabilityResourceDumpArchive,
+		CapabilityChangeListArchive, CapabilityChangeDumpArchive:
+		return true
+	}
+	return false
+}
 
 // Change is the value of rs:md/@change (1.1 §12.1).
 type Change string
@@ -66,6 +82,44 @@ func (l Length) Int64() int64 {
 		return -1
 	}
 	return l.n
+}
+
+// MarshalText returns the decimal number, "" if the length is unknown.
+func (l Length) MarshalText() ([]byte, error) {
+	if !l.known {
+		return nil, nil
+	}
+	return strconv.AppendInt(nil, l.n, 10), nil
+}
+
+// UnmarshalText reads what MarshalText returns.
+func (l *Length) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*l = Length{}
+		return nil
+	}
+	n, err := parseNumber(text)
+	if err != nil {
+		return fmt.Errorf("length %q: expected a number of bytes", clip(string(text)))
+	}
+	*l = Bytes(n)
+	return nil
+}
+
+// MarshalJSON returns the number, null if the length is unknown.
+func (l Length) MarshalJSON() ([]byte, error) {
+	if !l.known {
+		return []byte("null"), nil
+	}
+	return l.MarshalText()
+}
+
+// UnmarshalJSON reads what MarshalJSON returns.
+func (l *Length) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		b = nil
+	}
+	return l.UnmarshalText(b)
 }
 
 // Attr is an attribute that the standard does not define, kept so that a
@@ -113,6 +167,8 @@ type Header struct {
 	Root Root
 	Metadata
 	Links []Link
+
+	RootAttrs []Attr // of the root element itself, such as xsi:schemaLocation
 }
 
 // Link returns the href of the first link with relation rel, or "".

@@ -1,0 +1,262 @@
+package resourcesync
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// builder appends the elements of a document to b and checks every value.
+type builder struct {
+	b   []byte
+	err error // the first value that can't be written
+}
+
+func (w *builder) header(h *Header, plain bool) error {
+	w.b = append(w.b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"...)
+	switch h.Root {
+	case URLSet:
+		w.b = append(w.b, "<urlset"...)
+	case SitemapIndex:
+		w.b = append(w.b, "<sitemapindex"...)
+	default:
+		return fmt.Errorf("root %d: expected URLSet or SitemapIndex", h.Root)
+	}
+	w.b = append(w.b, ` xmlns="`+nsSitemap+`"`...)
+	if !plain {
+		w.b = append(w.b, ` xmlns:rs="`+nsRS+`"`...)
+	}
+	w.foreign(h.RootAttrs)
+	w.b = append(w.b, ">\n"...)
+	if !plain {
+		if h.Capability == "" {
+			w.refuse("capability", "", "a document with metadata or links must say its capability")
+		}
+		w.links("  ", h.Links)
+		w.metadata("  ", &h.Metadata)
+	}
+	return w.err
+}
+
+func (w *builder) entry(e *Entry, root Root, plain bool) error {
+	w.err = nil
+	name := "url"
+	if root == SitemapIndex {
+		name = "sitemap"
+	}
+	w.b = append(append(append(w.b, "  <"...), name...), ">\n"...)
+	w.uri("loc", e.Loc)
+	w.element("loc", e.Loc)
+	w.element("lastmod", e.LastMod.String())
+	w.element("changefreq", w.oneOf("changefreq", e.ChangeFreq, changeFreqs))
+	w.element("priority", w.priority(e.Priority))
+	if plain && (len(e.Links) > 0 || !e.Metadata.isZero()) {
+		return errors.New("metadata and links have no place in a plain sitemap")
+	}
+	w.links("    ", e.Links)
+	if !e.Metadata.isZero() {
+		w.metadata("    ", &e.Metadata)
+	}
+	w.b = append(append(append(w.b, "  </"...), name...), ">\n"...)
+	return w.err
+}
+
+var changeFreqs = []string{"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
+
+func (w *builder) metadata(indent string, m *Metadata) {
+	w.b = append(append(w.b, indent...), "<rs:md"...)
+	w.attr("capability", w.capability(m.Capability))
+	w.date("at", m.At)
+	w.date("completed", m.Completed)
+	w.date("from", m.From)
+	w.date("until", m.Until)
+	w.attr("change", w.oneOf("change", string(m.Change), changes))
+	w.date("datetime", m.Datetime)
+	w.representation(m.Digests, m.Length, m.Type, m.Encoding, m.Path)
+	w.foreign(m.Attrs)
+	w.b = append(w.b, "/>\n"...)
+}
+
+var changes = []string{string(Created), string(Updated), string(Deleted)}
+
+func (w *builder) links(indent string, links []Link) {
+	for i := range links {
+		l := &links[i]
+		w.b = append(append(w.b, indent...), "<rs:ln"...)
+		if l.Rel == "" {
+			w.refuse("rel", l.Rel, "a link must have a relation")
+		}
+		w.attr("rel", l.Rel)
+		w.uri("href", l.Href)
+		w.attr("href", l.Href)
+		w.date("modified", l.Modified)
+		if l.Pri < 0 || l.Pri > maxPri {
+			w.refuse("pri", strconv.Itoa(l.Pri), "expected 1 to 999999, or 0 for none")
+		}
+		if l.Pri > 0 {
+			w.attr("pri", strconv.Itoa(l.Pri))
+		}
+		w.representation(l.Digests, l.Length, l.Type, l.Encoding, l.Path)
+		w.foreign(l.Attrs)
+		w.b = append(w.b, "/>\n"...)
+	}
+}
+
+// representation appends what rs:md and rs:ln say alike of bytes.
+func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
+	if len(ds) > 0 {
+		w.b = append(w.b, ` hash="`...)
+		w.b = append(ds.appendTo(w.b), '"')
+	}
+	if n.Known() {
+		w.b = append(w.b, ` length="`...)
+		w.b = append(strconv.AppendInt(w.b, n.Int64(), 10), '"')
+	}
+	if mediaType != "" && !isMediaType(mediaType) {
+		w.refuse("type", mediaType, "expected a media type")
+	}
+	w.attr("type", mediaType)
+	w.attr("encoding", encoding)
+	if path != "" && !isPackagePath(path) {
+		w.refuse("path", path, "expected one leading slash, and neither empty, . nor .. segments nor backslashes")
+	}
+	w.attr("path", path)
+}
+
+func (w *builder) date(name string, d Datetime) {
+	if !d.IsZero() {
+		w.b = append(append(append(w.b, ' '), name...), `="`...)
+		w.b = append(d.appendTo(w.b), '"')
+	}
+}
+
+// attr appends an attribute unless it is absent.
+func (w *builder) attr(name, value string) {
+	if value != "" {
+		w.b = append(append(append(w.b, ' '), name...), `="`...)
+		w.escaped(name, value, true)
+		w.b = append(w.b, '"')
+	}
+}
+
+// element appends an element of the Sitemap protocol unless it is absent.
+func (w *builder) element(name, value string) {
+	if value != "" {
+		w.b = append(append(append(w.b, "    <"...), name...), '>')
+		w.escaped(name, value, false)
+		w.b = append(append(append(w.b, "</"...), name...), ">\n"...)
+	}
+}
+
+// foreign appends attributes of other namespaces, each with a prefix of its own.
+func (w *builder) foreign(attrs []Attr) {
+	for i, a := range attrs {
+		if a.Space == nsXML {
+			w.checkName(a.Name)
+			w.attr("xml:"+a.Name, a.Value)
+			continue
+		}
+		switch spaceOf(a.Space) {
+		case spaceNone, spaceRS, spaceRSAlias:
+			w.refuse("attribute", a.Name, "expected a namespace, and not one of ResourceSync")
+		}
+		w.checkName(a.Name)
+		prefix := "x" + strconv.Itoa(i+1)
+		w.attr("xmlns:"+prefix, a.Space)
+		w.b = append(append(append(append(w.b, ' '), prefix...), ':'), a.Name...)
+		w.b = append(w.b, `="`...)
+		w.escaped(a.Name, a.Value, true)
+		w.b = append(w.b, '"')
+	}
+}
+
+func (w *builder) checkName(name string) {
+	if name == "" || scanName([]byte(name)) != len(name) {
+		w.refuse("attribute", name, "expected a name without prefix")
+	}
+}
+
+// escaped appends s so that a parser reads it back as it is.
+func (w *builder) escaped(field, s string, attribute bool) {
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 || !isXMLChar(r) {
+				w.refuse(field, s, "expected valid UTF-8 of characters that XML allows")
+				return
+			}
+			i += size - 1
+			continue
+		}
+		ref := escapes[c]
+		if ref == "" || c == '"' && !attribute {
+			continue
+		}
+		if ref == refused {
+			w.refuse(field, s, "a control character")
+			return
+		}
+		w.b = append(append(w.b, s[from:i]...), ref...)
+		from = i + 1
+	}
+	w.b = append(w.b, s[from:]...)
+}
+
+const refused = "\x00"
+
+// escapes is what stands for a character; "" is the character itself.
+var escapes = func() (t [utf8.RuneSelf]string) {
+	for c := range byte(' ') {
+		t[c] = refused
+	}
+	t['\t'], t['\n'], t['\r'] = "&#9;", "&#10;", "&#13;"
+	t['&'], t['<'], t['>'], t['"'] = "&amp;", "&lt;", "&gt;", "&quot;"
+	return t
+}()
+
+func (w *builder) refuse(field, value, why string) {
+	if w.err == nil {
+		w.err = fmt.Errorf("%s %q: %s", field, clip(value), why)
+	}
+}
+
+func (w *builder) uri(field, s string) {
+	if !isAbsoluteURI(s) {
+		w.refuse(field, s, "expected an absolute URI in ASCII, other characters percent-encoded")
+	}
+}
+
+func (w *builder) oneOf(field, value string, allowed []string) string {
+	if value == "" {
+		return ""
+	}
+	for _, a := range allowed {
+		if value == a {
+			return value
+		}
+	}
+	w.refuse(field, value, "expected one of "+strings.Join(allowed, ", "))
+	return value
+}
+
+func (w *builder) capability(c Capability) string {
+	for i := range len(c) {
+		if b := c[i]; (b < 'a' || b > 'z') && !isDigit(b) && b != '-' {
+			w.refuse("capability", string(c), "expected lower-case letters, digits and hyphens")
+		}
+	}
+	return string(c)
+}
+
+func (w *builder) priority(s string) string {
+	if s != "" {
+		if v, err := strconv.ParseFloat(s, 64); err != nil || !(v >= 0 && v <= 1) {
+			w.refuse("priority", s, "expected a number from 0.0 to 1.0")
+		}
+	}
+	return s
+}

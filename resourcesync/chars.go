@@ -1,0 +1,121 @@
+package resourcesync
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// xmlSpace is the white space of XML 1.0 §2.3.
+const xmlSpace = " \t\r\n"
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+// trimSpace cuts XML white space off both ends.
+func trimSpace(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isSpace(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+const (
+	eachByte  = 0x0101010101010101
+	highBits  = 0x80 * eachByte
+	allSpaces = ' ' * eachByte
+)
+
+// plainASCII returns how many bytes at the begin of b are between 0x20 and 0x7f,
+// eight at a time; it may stop early where fewer than eight are left.
+func plainASCII(b []byte) int {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		if (x|(x-allSpaces))&highBits != 0 {
+			break
+		}
+	}
+	for ; i < len(b) && b[i] >= ' ' && b[i] < utf8.RuneSelf; i++ {
+	}
+	return i
+}
+
+// plainValue reports whether b has none of the characters that an attribute value
+// can't be taken with as it stands: <, & and those below a blank.
+func plainValue(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		x := binary.LittleEndian.Uint64(b)
+		lt := x ^ '<'*eachByte
+		amp := x ^ '&'*eachByte
+		// Each term has a high bit set if some byte of x is below a blank, a <, an &.
+		hit := (x-allSpaces)&^x | (lt-eachByte)&^lt | (amp-eachByte)&^amp
+		if hit&highBits != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c < ' ' || c == '<' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+// isXMLChar reports whether r may stand in a document (XML 1.0 §2.2).
+func isXMLChar(r rune) bool {
+	return r >= ' ' && r < 0xD800 || r == '\t' || r == '\n' || r == '\r' ||
+		r >= 0xE000 && r <= 0xFFFD || r >= 0x10000 && r <= utf8.MaxRune
+}
+
+const (
+	nameByte  = 1 << iota // may stand in a name
+	nameStart             // may begin one
+)
+
+// nameClass classifies the bytes of names (XML 1.0 §2.3); the colon is left out
+// because namespaces give it a meaning of its own.
+var nameClass = func() (t [utf8.RuneSelf]byte) {
+	for c := range byte(utf8.RuneSelf) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_':
+			t[c] = nameByte | nameStart
+		case isDigit(c), c == '-', c == '.':
+			t[c] = nameByte
+		}
+	}
+	return t
+}()
+
+// scanName returns the length of the name without colon that b begins with, 0 if
+// there is none.
+func scanName(b []byte) int {
+	i := 0
+	for i < len(b) {
+		if c := b[i]; c < utf8.RuneSelf {
+			if nameClass[c] == 0 || i == 0 && nameClass[c]&nameStart == 0 {
+				return i
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if !isNameRune(r, i == 0) {
+			return i
+		}
+		i += size
+	}
+	return i
+}
+
+func isNameRune(r rune, first bool) bool {
+	switch {
+	case r >= 0xC0 && r <= 0x2FF && r != 0xD7 && r != 0xF7, r >= 0x370 && r <= 0x1FFF && r != 0x37E,
+		r == 0x200C, r == 0x200D, r >= 0x2070 && r <= 0x218F, r >= 0x2C00 && r <= 0x2FEF,
+		r >= 0x3001 && r <= 0xD7FF, r >= 0xF900 && r <= 0xFDCF, r >= 0xFDF0 && r <= 0xFFFD,
+		r >= 0x10000 && r <= 0xEFFFF:
+		return true
+	}
+	return !first && (r == 0xB7 || r >= 0x300 && r <= 0x36F || r == 0x203F || r == 0x2040)
+}

@@ -1,0 +1,169 @@
+package resourcesync
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// decodeText returns a reader of the text of br in UTF-8, without byte order
+// mark. The encoding is told by the byte order mark, or by the XML declaration,
+// whose encoding it returns in lower case.
+func decodeText(br *bufio.Reader) (text io.Reader, declared string, err error) {
+	head, _ := br.Peek(1024) // short at the end, and errors come again when read
+	switch {
+	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
+		_, err := br.Discard(3)
+		return br, declaredEncoding(head[3:]), err
+	case bytes.HasPrefix(head, []byte("\xfe\xff")):
+		_, err := br.Discard(2)
+		return newTextReader(br, &utf16Decoder{order: binary.BigEndian}), "utf-16", err
+	case bytes.HasPrefix(head, []byte("\xff\xfe")):
+		_, err := br.Discard(2)
+		return newTextReader(br, &utf16Decoder{order: binary.LittleEndian}), "utf-16", err
+	case bytes.HasPrefix(head, []byte("\x00<\x00")):
+		return newTextReader(br, &utf16Decoder{order: binary.BigEndian}), "utf-16", nil
+	case bytes.HasPrefix(head, []byte("<\x00")):
+		return newTextReader(br, &utf16Decoder{order: binary.LittleEndian}), "utf-16", nil
+	}
+	declared = declaredEncoding(head)
+	switch declared {
+	case "", "utf-8", "utf8", "utf-16":
+		// UTF-16 that can be read byte by byte was converted by somebody who left
+		// the declaration as it was.
+		return br, declared, nil
+	case "us-ascii", "ascii":
+		return newTextReader(br, &tableDecoder{ascii: true}), declared, nil
+	case "iso-8859-1", "latin1", "l1", "iso_8859-1", "iso8859-1":
+		return newTextReader(br, &tableDecoder{}), declared, nil
+	case "windows-1252", "cp1252":
+		return newTextReader(br, &tableDecoder{high: &windows1252}), declared, nil
+	}
+	return nil, declared, &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(
+		"encoding %q is not supported; expected UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252", clip(declared))}
+}
+
+// declaredEncoding returns the encoding in the XML declaration that head may
+// begin with.
+func declaredEncoding(head []byte) string {
+	head = bytes.TrimLeft(head, xmlSpace)
+	end := bytes.Index(head, []byte("?>"))
+	if !isXMLDecl(head) || end < 0 {
+		return ""
+	}
+	_, rest, found := bytes.Cut(head[:end], []byte("encoding"))
+	rest = bytes.TrimLeft(rest, xmlSpace)
+	if !found || len(rest) == 0 || rest[0] != '=' {
+		return ""
+	}
+	rest = bytes.TrimLeft(rest[1:], xmlSpace)
+	if len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
+		return ""
+	}
+	name, _, _ := bytes.Cut(rest[1:], rest[:1])
+	return strings.ToLower(string(name))
+}
+
+// isXMLDecl reports whether b begins with <?xml and white space.
+func isXMLDecl(b []byte) bool {
+	return len(b) > 5 && bytes.HasPrefix(b, []byte("<?xml")) && isSpace(b[5])
+}
+
+// textDecoder appends to dst the UTF-8 form of src, as far as src has whole
+// characters, and returns how much of src that is.
+type textDecoder interface {
+	decode(dst, src []byte) (out []byte, used int, err error)
+}
+
+// textReader reads text in another encoding as UTF-8.
+type textReader struct {
+	r   io.Reader
+	dec textDecoder
+	in  []byte // read and not decoded yet
+	out []byte // decoded and not delivered yet
+	err error
+
+	inBuf, outBuf []byte
+}
+
+func newTextReader(r io.Reader, dec textDecoder) *textReader {
+	return &textReader{r: r, dec: dec, inBuf: make([]byte, 8<<10), outBuf: make([]byte, 0, 24<<10)}
+}
+
+func (t *textReader) Read(p []byte) (int, error) {
+	for len(t.out) == 0 {
+		if t.err != nil {
+			return 0, t.err
+		}
+		kept := copy(t.inBuf, t.in)
+		n, err := t.r.Read(t.inBuf[kept:])
+		t.in = t.inBuf[:kept+n]
+		out, used, decErr := t.dec.decode(t.outBuf[:0], t.in)
+		t.out, t.in = out, t.in[used:]
+		switch {
+		case decErr != nil:
+			t.err = decErr
+		case err == io.EOF && len(t.in) > 0:
+			t.err = errCutChar
+		default:
+			t.err = err
+		}
+	}
+	n := copy(p, t.out)
+	t.out = t.out[n:]
+	return n, nil
+}
+
+// tableDecoder decodes the encodings of one byte.
+type tableDecoder struct {
+	ascii bool      // no byte above 127
+	high  *[32]rune // characters of 0x80 to 0x9f; nil: ISO-8859-1
+}
+
+func (d *tableDecoder) decode(dst, src []byte) ([]byte, int, error) {
+	for i, c := range src {
+		switch {
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+		case d.ascii:
+			return dst, i, errNotText
+		case d.high != nil && c < 0xa0:
+			dst = utf8.AppendRune(dst, d.high[c-0x80])
+		default:
+			dst = utf8.AppendRune(dst, rune(c))
+		}
+	}
+	return dst, len(src), nil
+}
+
+// windows1252 is 0x80 to 0x9f; the five unassigned bytes are control characters.
+var windows1252 = [32]rune{
+	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
+	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',
+}
+
+type utf16Decoder struct{ order binary.ByteOrder }
+
+func (d *utf16Decoder) decode(dst, src []byte) ([]byte, int, error) {
+	i := 0
+	for ; i+2 <= len(src); i += 2 {
+		r := rune(d.order.Uint16(src[i:]))
+		if utf16.IsSurrogate(r) {
+			if i+4 > len(src) {
+				break
+			}
+			r = utf16.DecodeRune(r, rune(d.order.Uint16(src[i+2:])))
+			if r == utf8.RuneError {
+				return dst, i, errNotText
+			}
+			i += 2
+		}
+		dst = utf8.AppendRune(dst, r)
+	}
+	return dst, i, nil
+}

@@ -1,0 +1,370 @@
+package resourcesync
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+)
+
+// Decoder reads one document as a stream, in constant memory.
+//
+// It is strict about XML and lenient about values: a date or digest that can't be
+// read counts as absent, and what Sources are known to write differently is read
+// as they mean it. [WithNotes] tells about each case, [Strict] refuses it.
+type Decoder struct {
+	s      scanner
+	r      io.Reader
+	strict bool
+	note   func(Note)
+
+	header  Header
+	hasMD   bool // rs:md of the root was read
+	aliased bool // the alias of the ResourceSync namespace was noted
+	state   state
+	err     error // what ended the document early
+	refused error // with Strict: the first thing that was not tolerated
+	entries int
+	foreign int // elements of other vocabularies in this entry, or in the root
+
+	digests Digests // scratch
+	words   map[string]string
+}
+
+type state uint8
+
+const (
+	fresh   state = iota // nothing read
+	inRoot               // in the root element, before or between entries
+	atEntry              // the start tag of an entry was read, its content not
+	ended                // the whole document was read
+)
+
+// Option is an option of NewDecoder.
+type Option func(*Decoder)
+
+// WithLimits sets the bounds of what is read.
+func WithLimits(l Limits) Option { return func(d *Decoder) { d.s.lim = l } }
+
+// WithNotes has fn called for everything that is tolerated. It is called while
+// the document is read, from the goroutine that reads.
+func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
+
+// Strict makes an error of kind [Refused] of everything that is tolerated
+// otherwise.
+func Strict() Option { return func(d *Decoder) { d.strict = true } }
+
+// NewDecoder returns a Decoder of the document that r has. It may be compressed
+// with gzip, and in UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252.
+func NewDecoder(r io.Reader, opts ...Option) *Decoder {
+	d := &Decoder{r: r}
+	for _, o := range opts {
+		o(d)
+	}
+	d.s.lim = d.s.lim.withDefaults()
+	d.s.limit = d.s.lim.Bytes
+	d.s.line = 1
+	return d
+}
+
+// Header returns the header of the document. Before Entries has ended it reads as
+// far as the first entry; afterwards the header includes what stood after entries,
+// and only then can decisions rely on it. The error is a [*DecodeError].
+func (d *Decoder) Header() (Header, error) {
+	if d.state == fresh && d.err == nil {
+		if d.err = d.start(); d.err == nil {
+			d.err = d.toEntry()
+		}
+	}
+	if d.err != nil {
+		return Header{}, d.err
+	}
+	return d.header, nil
+}
+
+// Entries returns the entries in document order. The document was read to its end
+// tag, and nothing followed it, if and only if the loop ends by itself without an
+// error having been yielded. The error is a [*DecodeError]; one of kind
+// [BadEntry] concerns a single entry and the loop may go on, any other is the last
+// thing yielded.
+//
+// A loop that is left early can be taken up by a further call.
+func (d *Decoder) Entries() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		_, err := d.Header()
+		for err == nil && d.state != ended {
+			if d.state == inRoot {
+				if err = d.toEntry(); err != nil || d.state == ended {
+					break
+				}
+			}
+			var e Entry
+			err = d.entry(&e)
+			switch {
+			case err == nil:
+				if !yield(e, nil) {
+					return
+				}
+			case errors.Is(err, BadEntry):
+				if !yield(e, err) {
+					return
+				}
+				err = nil
+			}
+		}
+		if err != nil {
+			d.err = err
+			yield(Entry{}, err)
+		}
+	}
+}
+
+// start reads as far as into the root element.
+func (d *Decoder) start() error {
+	d.state = inRoot
+	text, declared, err := open(d.r)
+	if err != nil {
+		return openError(err)
+	}
+	d.s.src = text
+	if tok, err := d.s.next(); err != nil {
+		return err
+	} else if tok != tokStart {
+		return d.s.fail(NotWellFormed, d.s.pos, "expected a root element")
+	}
+	if d.s.leading {
+		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: "xml-well-formed", Line: 1, Msg: "white space before the XML declaration"})
+	}
+	if _, utf16 := text.(*textReader); declared == "utf-16" && !utf16 {
+		d.tolerate(Note{Rule: "xml-well-formed", Line: 1, Msg: "declared as UTF-16, but it is UTF-8"})
+	}
+	if err := d.root(); err != nil {
+		return err
+	}
+	return d.refused
+}
+
+// openError is the error of a document of which not even the first bytes can be
+// used.
+func openError(err error) error {
+	e := &DecodeError{Kind: Incomplete, Line: 1, Column: 1, Msg: "the document can't be read", Err: err}
+	if known, ok := errors.AsType[*DecodeError](err); ok {
+		e.Kind, e.Msg, e.Err = known.Kind, known.Msg, nil
+	}
+	return e
+}
+
+// root takes the start tag of the root element.
+func (d *Decoder) root() error {
+	el := &d.s.elem
+	name := string(el.local)
+	switch {
+	case strings.EqualFold(name, "html"):
+		return d.fail(NotResourceSync, "this is an HTML page")
+	case name != "urlset" && name != "sitemapindex":
+		return d.fail(NotResourceSync, "the root element is <%s>; expected urlset or sitemapindex", clip(name))
+	case el.space != spaceSitemap:
+		return d.fail(NotResourceSync, "%s is in namespace %q; expected %q", name, clip(el.uri), nsSitemap)
+	}
+	if name == "sitemapindex" {
+		d.header.Root = SitemapIndex
+	}
+	for i := range d.s.attrs {
+		d.header.RootAttrs = append(d.header.RootAttrs, d.foreignAttr(&d.s.attrs[i]))
+	}
+	return nil
+}
+
+// fail is the error for the element whose start tag was read last.
+func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
+	el := &d.s.elem
+	return &DecodeError{
+		Kind: kind, Line: el.line, Column: el.column, Offset: el.at,
+		Msg: fmt.Sprintf(format, args...),
+	}
+}
+
+// tolerate tells about what is read although the standard doesn't allow it.
+func (d *Decoder) tolerate(n Note) {
+	if n.Line == 0 {
+		n.Line = d.s.elem.line
+	}
+	if d.strict && d.refused == nil {
+		err := d.fail(Refused, "%s (%s)", n.Msg, n.Rule)
+		err.Line = n.Line
+		d.refused = err
+	}
+	if d.note != nil {
+		d.note(n)
+	}
+}
+
+// toEntry reads children of the root up to the start tag of an entry or to the
+// end of the document.
+func (d *Decoder) toEntry() error {
+	d.state = inRoot
+	for {
+		tok, err := d.s.next()
+		switch {
+		case err != nil:
+			return err
+		case tok == tokEOF:
+			d.state = ended
+			return nil
+		case tok == tokEnd:
+			continue // of the root; what follows decides
+		}
+		isEntry, err := d.rootChild()
+		if err == nil {
+			err = d.refused
+		}
+		if err != nil {
+			return err
+		}
+		if isEntry {
+			d.state = atEntry
+			return nil
+		}
+	}
+}
+
+// rootChild takes the start tag of a child of the root, and the whole child
+// unless it is an entry.
+func (d *Decoder) rootChild() (isEntry bool, err error) {
+	el := &d.s.elem
+	name := string(el.local)
+	switch d.spaceOfElem() {
+	case spaceSitemap:
+		if name != "url" && name != "sitemap" {
+			break
+		}
+		if (name == "sitemap") != (d.header.Root == SitemapIndex) {
+			d.tolerate(Note{Rule: "entry-element-matches-root", Msg: name + " in the other kind of root element"})
+		}
+		if d.entries++; d.entries > d.s.lim.Entries {
+			return false, d.fail(LimitReached, "the document has more than %d entries", d.s.lim.Entries)
+		}
+		return true, nil
+	case spaceRS:
+		switch name {
+		case "md":
+			return false, d.rootMD()
+		case "ln":
+			return false, d.link(&d.header.Links)
+		}
+	case spaceForeign:
+		if (name == "md" || name == "ln") && strings.HasPrefix(el.uri, "http://www.openarchives.org/rs") {
+			return false, d.fail(NotResourceSync, "%s is in namespace %q, of a draft; expected %q", name, clip(el.uri), nsRS)
+		}
+	}
+	return false, d.skipForeign()
+}
+
+// spaceOfElem is the namespace of the element, with the alias taken for what it
+// means.
+func (d *Decoder) spaceOfElem() space {
+	if d.s.elem.space != spaceRSAlias {
+		return d.s.elem.space
+	}
+	if !d.aliased {
+		d.aliased = true
+		d.tolerate(Note{Quirk: QuirkNamespace, Rule: "namespace-rs-terms", Msg: "the ResourceSync namespace without the slash at its end"})
+	}
+	return spaceRS
+}
+
+func (d *Decoder) rootMD() error {
+	if d.hasMD {
+		d.tolerate(Note{Rule: "root-md-single", Msg: "a second rs:md in the root is ignored"})
+		return d.skip()
+	}
+	d.hasMD = true
+	d.metadata(&d.header.Metadata)
+	return d.skip()
+}
+
+// entry reads the content of the entry whose start tag was read.
+func (d *Decoder) entry(e *Entry) error {
+	d.state = inRoot
+	d.foreign = 0
+	start := d.s.elem
+	e.Line = start.line
+	depth := len(d.s.opens)
+	if len(d.s.attrs) > 0 {
+		d.tolerate(Note{Rule: "entry-no-attributes", Msg: "attributes of an entry are ignored"})
+	}
+	var in entryReader
+	in.d, in.e = d, e
+	for {
+		tok, err := d.s.next()
+		if err != nil {
+			return err
+		}
+		if tok == tokEnd && len(d.s.opens) < depth {
+			break
+		}
+		if err := in.child(); err != nil {
+			return err
+		}
+	}
+	if d.refused != nil {
+		return d.refused
+	}
+	if why := in.verdict(); why != "" {
+		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Msg: why}
+	}
+	return nil
+}
+
+// skip passes over the content of the element whose start tag was read.
+func (d *Decoder) skip() error {
+	for depth := len(d.s.opens); ; {
+		tok, err := d.s.next()
+		if err != nil {
+			return err
+		}
+		if tok == tokEnd && len(d.s.opens) < depth {
+			return nil
+		}
+		if tok == tokStart {
+			if err := d.countForeign(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// skipForeign passes over an element of another vocabulary.
+func (d *Decoder) skipForeign() error {
+	if err := d.countForeign(); err != nil {
+		return err
+	}
+	return d.skip()
+}
+
+func (d *Decoder) countForeign() error {
+	if d.foreign++; d.foreign > d.s.lim.Foreign {
+		return d.fail(LimitReached, "more than %d elements of other vocabularies", d.s.lim.Foreign)
+	}
+	return nil
+}
+
+// text returns the text of the element whose start tag was read, trimmed; ok is
+// false if it has elements in it. It is valid until the next call.
+func (d *Decoder) text() (text []byte, ok bool, err error) {
+	depth := len(d.s.opens)
+	d.s.collect, d.s.text = true, d.s.text[:0]
+	tok, err := d.s.next()
+	d.s.collect = false
+	if err != nil {
+		return nil, false, err
+	}
+	if tok == tokStart {
+		for err == nil && len(d.s.opens) >= depth {
+			_, err = d.s.next()
+		}
+		return nil, false, err
+	}
+	return trimSpace(d.s.text), true, nil
+}

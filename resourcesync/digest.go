@@ -1,0 +1,332 @@
+package resourcesync
+
+import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"strings"
+)
+
+// Algorithm is the name of a hash function as IANA registers it, which is how
+// rs:md/@hash names it (1.1 §7).
+type Algorithm string
+
+// The known algorithms, weakest first.
+const (
+	MD5    Algorithm = "md5"
+	SHA1   Algorithm = "sha-1"
+	SHA224 Algorithm = "sha-224"
+	SHA256 Algorithm = "sha-256"
+	SHA384 Algorithm = "sha-384"
+	SHA512 Algorithm = "sha-512"
+)
+
+// algorithms is ordered by strength; the index is Digest.alg, 0 is none.
+var algorithms = [...]struct {
+	name Algorithm
+	size int
+	new  func() hash.Hash
+}{
+	{},
+	{MD5, md5.Size, md5.New},
+	{SHA1, sha1.Size, sha1.New},
+	{SHA224, sha256.Size224, sha256.New224},
+	{SHA256, sha256.Size, sha256.New},
+	{SHA384, sha512.Size384, sha512.New384},
+	{SHA512, sha512.Size, sha512.New},
+}
+
+const firstStrong = 4 // index of sha-256
+
+// ErrUnknownAlgorithm is wrapped by the errors for a hash whose algorithm this
+// package does not know.
+var ErrUnknownAlgorithm = errors.New("unknown hash algorithm")
+
+// Known reports whether digests of a can be parsed and computed.
+func (a Algorithm) Known() bool { return indexOf(string(a)) != 0 }
+
+// indexOf finds an algorithm by its exact name; 0 is unknown.
+func indexOf[T string | []byte](name T) uint8 {
+	switch string(name) {
+	case "md5":
+		return 1
+	case "sha-1":
+		return 2
+	case "sha-224":
+		return 3
+	case "sha-256":
+		return 4
+	case "sha-384":
+		return 5
+	case "sha-512":
+		return 6
+	}
+	return 0
+}
+
+// indexOfLoose also finds the spellings SHA256, sha_256 and the like.
+func indexOfLoose(name string) uint8 {
+	name = strings.ToLower(name)
+	if i := indexOf(name); i != 0 {
+		return i
+	}
+	bits, ok := strings.CutPrefix(name, "sha")
+	if !ok {
+		return 0
+	}
+	return indexOf("sha-" + strings.TrimPrefix(bits, "_"))
+}
+
+// Digest is the value of one hash function: comparable, usable as a map key. The
+// zero value is absence.
+type Digest struct {
+	alg uint8
+	sum [sha512.Size]byte
+}
+
+// ParseDigest parses algorithm:value, as in rs:md/@hash (1.1 §7). The algorithm is
+// compared without regard to case and the value is hexadecimal of either case.
+// What Sources publish beside that is read as well: SHA256 for sha-256, and the
+// value in base64 or base64url. The error wraps [ErrUnknownAlgorithm] if that is
+// the reason.
+func ParseDigest(s string) (Digest, error) {
+	d, _, err := parseDigest(strings.Trim(s, xmlSpace))
+	return d, err
+}
+
+// NewDigest makes a digest of the bytes that algorithm a computed.
+func NewDigest(a Algorithm, sum []byte) (Digest, error) {
+	d := Digest{alg: indexOf(string(a))}
+	if d.alg == 0 {
+		return Digest{}, fmt.Errorf("%w %q", ErrUnknownAlgorithm, clip(string(a)))
+	}
+	if want := algorithms[d.alg].size; len(sum) != want {
+		return Digest{}, fmt.Errorf("%s digest of %d bytes: expected %d", a, len(sum), want)
+	}
+	copy(d.sum[:], sum)
+	return d, nil
+}
+
+// parseDigest also returns the quirk of the spelling, 0 if it is the standard's.
+func parseDigest(s string) (Digest, Quirk, error) {
+	name, value, ok := strings.Cut(s, ":")
+	if !ok || name == "" {
+		return Digest{}, 0, fmt.Errorf("hash %q: expected algorithm:hexadecimal", clip(s))
+	}
+	var quirk Quirk
+	d := Digest{alg: indexOf(name)}
+	if d.alg == 0 {
+		if d.alg = indexOfLoose(name); d.alg == 0 {
+			return Digest{}, 0, fmt.Errorf("hash %q: %w %q", clip(s), ErrUnknownAlgorithm, clip(name))
+		}
+		quirk = QuirkHashSpelling
+	}
+	size := algorithms[d.alg].size
+	if len(value) == 2*size && decodeHex(d.sum[:size], value) {
+		return d, quirk, nil
+	}
+	if raw, ok := decodeBase64(value, size); ok {
+		copy(d.sum[:], raw)
+		return d, QuirkHashBase64, nil
+	}
+	return Digest{}, 0, fmt.Errorf("hash %q: expected %d hexadecimal digits", clip(s), 2*size)
+}
+
+func decodeHex[T string | []byte](dst []byte, src T) bool {
+	for i := range dst {
+		hi, lo := hexValue[src[2*i]], hexValue[src[2*i+1]]
+		if hi|lo > 15 {
+			return false
+		}
+		dst[i] = hi<<4 | lo
+	}
+	return true
+}
+
+// hexValue is the value of a hexadecimal digit, 255 for any other byte.
+var hexValue = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 255
+	}
+	for i := range byte(16) {
+		t["0123456789abcdef"[i]] = i
+		t["0123456789ABCDEF"[i]] = i
+	}
+	return t
+}()
+
+// decodeBase64 reads size bytes from either alphabet, padded or not.
+func decodeBase64(s string, size int) ([]byte, bool) {
+	s = strings.TrimRight(s, "=")
+	if len(s) != base64.RawStdEncoding.EncodedLen(size) {
+		return nil, false
+	}
+	enc := base64.RawStdEncoding
+	if strings.ContainsAny(s, "-_") {
+		enc = base64.RawURLEncoding
+	}
+	raw, err := enc.DecodeString(s)
+	return raw, err == nil
+}
+
+// Algorithm returns the name of the hash function, "" if d is absent.
+func (d Digest) Algorithm() Algorithm { return algorithms[d.alg].name }
+
+// Sum returns the bytes of the digest, nil if d is absent.
+func (d Digest) Sum() []byte {
+	if d.IsZero() {
+		return nil
+	}
+	return append([]byte(nil), d.sum[:algorithms[d.alg].size]...)
+}
+
+// IsZero reports whether d is absent.
+func (d Digest) IsZero() bool { return d.alg == 0 }
+
+// Strong reports whether d is a sha-256 or better, which proves that bytes are the
+// same even where somebody wants them to differ. An md5 or sha-1 does not.
+func (d Digest) Strong() bool { return d.alg >= firstStrong }
+
+// String returns algorithm:hexadecimal in lower case, "" if d is absent.
+func (d Digest) String() string { return string(d.appendTo(nil)) }
+
+// MarshalText returns what String returns.
+func (d Digest) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
+
+// UnmarshalText is ParseDigest; an empty text is absence.
+func (d *Digest) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*d = Digest{}
+		return nil
+	}
+	v, err := ParseDigest(string(text))
+	if err == nil {
+		*d = v
+	}
+	return err
+}
+
+func (d Digest) appendTo(b []byte) []byte {
+	if d.IsZero() {
+		return b
+	}
+	a := &algorithms[d.alg]
+	b = append(append(b, a.name...), ':')
+	return hex.AppendEncode(b, d.sum[:a.size])
+}
+
+// Digests are the digests of one representation, in the order written.
+type Digests []Digest
+
+// ParseDigests parses the list in rs:md/@hash: digests separated by white space
+// (1.1 §7). Those that can be used are returned even if err names others.
+func ParseDigests(s string) (Digests, error) {
+	var ds Digests
+	var errs []error
+	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
+		d, err := ParseDigest(f)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		ds = append(ds, d)
+	}
+	return ds, errors.Join(errs...)
+}
+
+// Get returns the first digest of algorithm a, the zero Digest if there is none.
+func (ds Digests) Get(a Algorithm) Digest {
+	for _, d := range ds {
+		if d.Algorithm() == a {
+			return d
+		}
+	}
+	return Digest{}
+}
+
+// Strongest returns the first digest of the strongest algorithm, the zero Digest
+// if there is none.
+func (ds Digests) Strongest() Digest {
+	var best Digest
+	for _, d := range ds {
+		if d.alg > best.alg {
+			best = d
+		}
+	}
+	return best
+}
+
+// String returns the digests separated by blanks, as rs:md/@hash has them.
+func (ds Digests) String() string { return string(ds.appendTo(nil)) }
+
+// MarshalText returns what String returns.
+func (ds Digests) MarshalText() ([]byte, error) { return ds.appendTo(nil), nil }
+
+// UnmarshalText is ParseDigests, but every digest must be usable.
+func (ds *Digests) UnmarshalText(text []byte) error {
+	v, err := ParseDigests(string(text))
+	if err == nil {
+		*ds = v
+	}
+	return err
+}
+
+func (ds Digests) appendTo(b []byte) []byte {
+	start := len(b)
+	for _, d := range ds {
+		if d.IsZero() {
+			continue
+		}
+		if len(b) > start {
+			b = append(b, ' ')
+		}
+		b = d.appendTo(b)
+	}
+	return b
+}
+
+// Hasher computes several digests in one pass. Its Write never fails.
+type Hasher struct {
+	algs []uint8
+	sums []hash.Hash
+}
+
+// NewHasher returns a Hasher for the given algorithms. It panics if one of them
+// is not among the constants of this package; see [Algorithm.Known].
+func NewHasher(algs ...Algorithm) *Hasher {
+	h := &Hasher{}
+	for _, a := range algs {
+		i := indexOf(string(a))
+		if i == 0 {
+			panic(fmt.Sprintf("resourcesync: NewHasher: unknown hash algorithm %q", string(a)))
+		}
+		h.algs = append(h.algs, i)
+		h.sums = append(h.sums, algorithms[i].new())
+	}
+	return h
+}
+
+// Write adds p to what is hashed.
+func (h *Hasher) Write(p []byte) (int, error) {
+	for _, s := range h.sums {
+		s.Write(p) // a hash.Hash never fails
+	}
+	return len(p), nil
+}
+
+// Digests returns the digests of what was written so far, in the order of the
+// algorithms given to NewHasher.
+func (h *Hasher) Digests() Digests {
+	ds := make(Digests, len(h.algs))
+	for i, s := range h.sums {
+		ds[i].alg = h.algs[i]
+		s.Sum(ds[i].sum[:0])
+	}
+	return ds
+}

@@ -1,0 +1,69 @@
+package resourcesync
+
+import "fmt"
+
+// Kind says what is wrong with a document that was read. It is an error so that
+// errors.Is(err, resourcesync.Incomplete) works.
+type Kind uint8
+
+// The kinds of problem. All but BadEntry end the document.
+const (
+	NotWellFormed   Kind = iota + 1 // not well-formed XML with namespaces
+	NotResourceSync                 // another kind of document, or none at all
+	LimitReached                    // larger than Limits allow
+	Incomplete                      // cut, or followed by something that does not belong to it
+	Refused                         // with Strict: a value or structure that the standard does not allow
+	BadEntry                        // this entry can't be used; the loop over Entries may go on
+)
+
+func (k Kind) Error() string {
+	switch k {
+	case NotWellFormed:
+		return "not well-formed XML"
+	case NotResourceSync:
+		return "not a ResourceSync document"
+	case LimitReached:
+		return "limit reached"
+	case Incomplete:
+		return "incomplete document"
+	case Refused:
+		return "not allowed by the standard"
+	case BadEntry:
+		return "unusable entry"
+	}
+	return fmt.Sprintf("resourcesync.Kind(%d)", uint8(k))
+}
+
+// DecodeError is the error of a Decoder. errors.Is finds its Kind and what its
+// Err wraps, such as the error of the reader that was read from.
+type DecodeError struct {
+	Kind   Kind
+	Line   int   // from 1
+	Column int   // from 1, in bytes of UTF-8
+	Offset int64 // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark
+	Msg    string
+	Err    error // the cause, if there is one beyond Msg
+}
+
+func (e *DecodeError) Error() string {
+	s := fmt.Sprintf("line %d, column %d: %v: %s", e.Line, e.Column, e.Kind, e.Msg)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Is reports whether target is the Kind of e.
+func (e *DecodeError) Is(target error) bool { return target == e.Kind }
+
+// Unwrap returns the cause.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// clip shortens a value that goes into a message.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}

@@ -1,0 +1,355 @@
+package resourcesync
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// entryReader reads the children of one entry.
+type entryReader struct {
+	d   *Decoder
+	e   *Entry
+	bad string // why the entry can't be used
+
+	hasLoc, hasMD bool
+}
+
+// child reads the element whose start tag was read.
+func (in *entryReader) child() error {
+	d := in.d
+	switch d.spaceOfElem() {
+	case spaceSitemap:
+		switch string(d.s.elem.local) {
+		case "loc":
+			return in.loc()
+		case "lastmod":
+			return in.text(func(b []byte) { in.e.LastMod = d.datetime(b, "lastmod") })
+		case "changefreq":
+			return in.text(func(b []byte) { in.e.ChangeFreq = d.word(b) })
+		case "priority":
+			return in.text(func(b []byte) { in.e.Priority = d.word(b) })
+		}
+	case spaceRS:
+		switch string(d.s.elem.local) {
+		case "md":
+			if in.hasMD {
+				in.fault("two rs:md elements")
+			}
+			in.hasMD = true
+			d.metadata(&in.e.Metadata)
+			return d.skip()
+		case "ln":
+			return d.link(&in.e.Links)
+		}
+	}
+	return d.skipForeign()
+}
+
+// fault keeps the first reason why the entry can't be used.
+func (in *entryReader) fault(format string, args ...any) {
+	if in.bad == "" {
+		in.bad = fmt.Sprintf(format, args...)
+	}
+}
+
+// verdict says why the entry can't be used, "" if it can.
+func (in *entryReader) verdict() string {
+	if !in.hasLoc {
+		in.fault("no loc")
+	}
+	return in.bad
+}
+
+func (in *entryReader) loc() error {
+	text, ok, err := in.d.text()
+	switch {
+	case err != nil:
+		return err
+	case in.hasLoc:
+		in.fault("two loc elements")
+	case !ok:
+		in.fault("loc has elements in it; expected a URI")
+	default:
+		if why := in.d.badURI(text); why != "" {
+			in.fault("loc %s", why)
+		} else {
+			in.e.Loc = string(text)
+		}
+	}
+	in.hasLoc = true
+	return nil
+}
+
+// text hands the text of an element to set.
+func (in *entryReader) text(set func([]byte)) error {
+	text, ok, err := in.d.text()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		in.d.tolerate(Note{Rule: "entry-children", Msg: "elements where text was expected; read as absent"})
+		return nil
+	}
+	set(text)
+	return nil
+}
+
+// badURI says why b can't be used as a URI, "" if it can. What is unusual but
+// harmless is left to those who use it.
+func (d *Decoder) badURI(b []byte) string {
+	if len(b) == 0 {
+		return "is empty; expected a URI"
+	}
+	if len(b) > d.s.lim.URI {
+		return fmt.Sprintf("is %d bytes long; at most %d are read", len(b), d.s.lim.URI)
+	}
+	for _, c := range b {
+		if c < ' ' || c == 0x7f {
+			return fmt.Sprintf("%q has a control character", clip(string(b)))
+		}
+	}
+	return ""
+}
+
+// metadata reads the attributes of an rs:md.
+func (d *Decoder) metadata(m *Metadata) {
+	for i := range d.s.attrs {
+		a := &d.s.attrs[i]
+		if a.colon > 0 {
+			m.Attrs = append(m.Attrs, d.foreignAttr(a))
+			continue
+		}
+		v := trimSpace(a.value)
+		if len(v) == 0 {
+			d.empty(a)
+			continue
+		}
+		switch string(a.name) {
+		case "capability":
+			m.Capability = d.capability(v)
+		case "at":
+			m.At = d.datetime(v, "at")
+		case "completed":
+			m.Completed = d.datetime(v, "completed")
+		case "from":
+			m.From = d.datetime(v, "from")
+		case "until":
+			m.Until = d.datetime(v, "until")
+		case "change":
+			m.Change = d.change(v)
+		case "datetime":
+			m.Datetime = d.datetime(v, "datetime")
+		case "hash":
+			m.Digests = d.hash(v)
+		case "length":
+			m.Length = d.length(v)
+		case "type":
+			m.Type = d.word(v)
+		case "encoding":
+			m.Encoding = d.word(v)
+		case "path":
+			m.Path = d.path(a.value)
+		default:
+			m.Attrs = append(m.Attrs, d.foreignAttr(a))
+		}
+	}
+}
+
+// link reads an rs:ln into links, unless it leads nowhere.
+func (d *Decoder) link(links *[]Link) error {
+	var l Link
+	for i := range d.s.attrs {
+		a := &d.s.attrs[i]
+		if a.colon > 0 {
+			l.Attrs = append(l.Attrs, d.foreignAttr(a))
+			continue
+		}
+		v := trimSpace(a.value)
+		if len(v) == 0 {
+			d.empty(a)
+			continue
+		}
+		switch string(a.name) {
+		case "rel":
+			l.Rel = d.word(v)
+		case "href":
+			if why := d.badURI(v); why != "" {
+				d.tolerate(Note{Rule: "ln-href-absolute-uri", Msg: "href " + why + "; the link is ignored"})
+				return d.skip()
+			}
+			l.Href = string(v)
+		case "modified":
+			l.Modified = d.datetime(v, "modified")
+		case "hash":
+			l.Digests = d.hash(v)
+		case "length":
+			l.Length = d.length(v)
+		case "type":
+			l.Type = d.word(v)
+		case "encoding":
+			l.Encoding = d.word(v)
+		case "path":
+			l.Path = d.path(a.value)
+		case "pri":
+			l.Pri = d.pri(v)
+		default:
+			l.Attrs = append(l.Attrs, d.foreignAttr(a))
+		}
+	}
+	if len(*links) >= d.s.lim.Links {
+		return d.fail(LimitReached, "more than %d rs:ln in one place", d.s.lim.Links)
+	}
+	if l.Rel == "" || l.Href == "" {
+		d.tolerate(Note{Quirk: QuirkLinkIncomplete, Rule: "ln-rel-href-required", Msg: "rs:ln without rel or href; the link is ignored"})
+	} else {
+		*links = append(*links, l)
+	}
+	return d.skip()
+}
+
+func (d *Decoder) empty(a *attr) {
+	d.tolerate(Note{Quirk: QuirkEmptyValue, Rule: "empty-value", Msg: string(a.name) + " is empty; read as absent"})
+}
+
+// foreignAttr keeps an attribute that the standard does not define.
+func (d *Decoder) foreignAttr(a *attr) Attr {
+	if a.space == spaceNone || a.space == spaceRS || a.space == spaceRSAlias {
+		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: "ext-attr-prefix",
+			Msg: fmt.Sprintf("attribute %s is not defined here and in no namespace of its own", clip(string(a.name)))})
+	}
+	return Attr{Space: a.uri, Name: string(a.local()), Value: string(a.value)}
+}
+
+// word returns b as a string, the same one for the same few words.
+func (d *Decoder) word(b []byte) string {
+	const most, longest = 256, 128
+	if w, ok := d.words[string(b)]; ok {
+		return w
+	}
+	w := string(b)
+	if len(b) <= longest && len(d.words) < most {
+		if d.words == nil {
+			d.words = make(map[string]string)
+		}
+		d.words[w] = w
+	}
+	return w
+}
+
+func (d *Decoder) datetime(b []byte, name string) Datetime {
+	v, why := scanDatetime(b, false)
+	if why == "" {
+		return v
+	}
+	rule := name + "-w3cdtf"
+	if v, lenientWhy := scanDatetime(b, true); lenientWhy == "" {
+		d.tolerate(Note{Quirk: QuirkDatetimeZone, Rule: rule, Msg: fmt.Sprintf("%s %q: %s; read as %s", name, clip(string(b)), why, v)})
+		return v
+	}
+	d.tolerate(Note{Rule: rule, Msg: fmt.Sprintf("%s %q: %s; read as absent", name, clip(string(b)), why)})
+	return Datetime{}
+}
+
+// hash reads a list of digests. What can't be used is absent: nothing can be
+// verified by it, and nothing can fail.
+func (d *Decoder) hash(b []byte) Digests {
+	d.digests = d.digests[:0]
+	for len(b) > 0 {
+		n := bytes.IndexAny(b, xmlSpace)
+		if n < 0 {
+			n = len(b)
+		}
+		if v, ok := d.digest(b[:n]); ok {
+			d.digests = append(d.digests, v)
+		}
+		b = trimSpace(b[n:])
+	}
+	if len(d.digests) == 0 {
+		return nil
+	}
+	return slices.Clone(d.digests)
+}
+
+func (d *Decoder) digest(b []byte) (v Digest, ok bool) {
+	if i := bytes.IndexByte(b, ':'); i > 0 {
+		v.alg = indexOf(b[:i])
+		if size := algorithms[v.alg].size; v.alg != 0 && len(b)-i-1 == 2*size && decodeHex(v.sum[:size], b[i+1:]) {
+			return v, true
+		}
+	}
+	v, quirk, err := parseDigest(string(b))
+	switch {
+	case err != nil:
+		d.tolerate(Note{Rule: "hash-hex-digest", Msg: err.Error() + "; read as absent"})
+	case quirk != 0:
+		d.tolerate(Note{Quirk: quirk, Rule: "hash-hex-digest", Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
+	}
+	return v, err == nil
+}
+
+func (d *Decoder) length(b []byte) Length {
+	n, err := parseNumber(b)
+	if err != nil {
+		d.tolerate(Note{Rule: "length-integer", Msg: fmt.Sprintf("length %q: expected a number of bytes; read as absent", clip(string(b)))})
+		return Length{}
+	}
+	return Bytes(n)
+}
+
+func (d *Decoder) pri(b []byte) int {
+	n, err := parseNumber(b)
+	if err != nil || n < 1 || n > maxPri {
+		d.tolerate(Note{Rule: "pri-range", Msg: fmt.Sprintf("pri %q: expected 1 to %d; read as absent", clip(string(b)), maxPri)})
+		return 0
+	}
+	return int(n)
+}
+
+// maxPri is the last choice among duplicates (1.1 §14.1).
+const maxPri = 999_999
+
+// parseNumber parses decimal digits and nothing else.
+func parseNumber(b []byte) (int64, error) {
+	if len(b) > 0 && isDigit(b[0]) {
+		return strconv.ParseInt(string(b), 10, 64)
+	}
+	return 0, strconv.ErrSyntax
+}
+
+func (d *Decoder) capability(b []byte) Capability {
+	c := Capability(d.word(b))
+	if c.Known() {
+		return c
+	}
+	if folded := Capability(strings.ToLower(string(c))); folded.Known() {
+		d.tolerate(Note{Quirk: QuirkCapabilityCase, Rule: "root-capability-case", Msg: fmt.Sprintf("capability %q; read as %q", c, folded)})
+		return folded
+	}
+	d.tolerate(Note{Quirk: QuirkCapabilityNew, Rule: "root-capability-unknown", Msg: fmt.Sprintf("capability %q is not defined", clip(string(c)))})
+	return c
+}
+
+func (d *Decoder) change(b []byte) Change {
+	switch c := Change(d.word(b)); c {
+	case Created, Updated, Deleted:
+		return c
+	}
+	switch folded := Change(strings.ToLower(string(b))); folded {
+	case Created, Updated, Deleted:
+		d.tolerate(Note{Rule: "change-values", Msg: fmt.Sprintf("change %q; read as %q", b, folded)})
+		return folded
+	}
+	d.tolerate(Note{Rule: "change-values", Msg: fmt.Sprintf("change %q: expected created, updated or deleted; read as absent", clip(string(b)))})
+	return ""
+}
+
+// path keeps a path as it is: what it may name is for the package to decide.
+func (d *Decoder) path(b []byte) string {
+	if b[0] != '/' {
+		d.tolerate(Note{Quirk: QuirkPath, Rule: "path-leading-slash", Msg: fmt.Sprintf("path %q without its leading slash", clip(string(b)))})
+	}
+	return string(b)
+}

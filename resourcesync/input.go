@@ -1,0 +1,178 @@
+package resourcesync
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// window is the part of a document that a scanner looks at: buf[pos:end] are the
+// next bytes, all of them valid UTF-8 and characters that XML allows.
+type window struct {
+	src   io.Reader
+	limit int64
+
+	buf  []byte
+	pos  int   // next byte to scan
+	end  int   // end of the checked bytes
+	full int   // end of the bytes read: buf[end:full] is the begin of a character
+	base int64 // offset of buf[0] in the document
+	err  error // why there is nothing after end; io.EOF at the end of src
+
+	mark      int   // lines are counted up to buf[mark]
+	line      int   // line at mark, from 1
+	lineStart int64 // offset of the begin of that line
+}
+
+const firstBuffer = 32 << 10
+
+var (
+	errTooLarge = errors.New("document too large")
+	errNotText  = errors.New("not a character that XML allows, in the encoding of the document")
+	errCutChar  = errors.New("the last character is cut")
+)
+
+// more reads on, keeping buf[pos:]. It reports false if there is no more, and
+// then err says why. It reads at least half of what is already kept, so that
+// scanning a token again after each call costs no more than its length.
+func (w *window) more() bool {
+	w.count(w.pos)
+	w.full = copy(w.buf, w.buf[w.pos:w.full])
+	w.end -= w.pos
+	w.base += int64(w.pos)
+	w.mark, w.pos = 0, 0
+	for had := w.end; w.end == had; {
+		if w.err != nil {
+			return false
+		}
+		w.read()
+	}
+	return true
+}
+
+func (w *window) read() {
+	kept := w.full
+	if kept >= len(w.buf)/2 {
+		w.buf = append(make([]byte, 0, max(firstBuffer, 2*len(w.buf))), w.buf[:kept]...)
+		w.buf = w.buf[:cap(w.buf)]
+	}
+	room := w.buf[kept:]
+	room = room[:min(int64(len(room)), w.limit+1-w.base-int64(kept))]
+	if len(room) == 0 {
+		w.err = errTooLarge
+		return
+	}
+	n, err := io.ReadAtLeast(w.src, room, min(len(room), kept/2+1))
+	if err == io.ErrUnexpectedEOF {
+		err = nil // the next read says what the matter is
+	}
+	w.full += n
+	w.check(err)
+}
+
+// check advances end over the good bytes and keeps the reason why it stopped.
+func (w *window) check(readErr error) {
+	n, ok := validText(w.buf[w.end:w.full])
+	w.end += n
+	switch {
+	case !ok:
+		w.err = errNotText
+	case w.base+int64(w.end) > w.limit:
+		w.end = int(w.limit - w.base)
+		w.err = errTooLarge
+	case readErr != nil && readErr != io.EOF:
+		w.err = readErr
+	case readErr == io.EOF && w.end < w.full:
+		w.err = errCutChar
+	case readErr == io.EOF:
+		w.err = io.EOF
+	}
+}
+
+// count moves the line count on to buf[i].
+func (w *window) count(i int) {
+	if i <= w.mark {
+		return
+	}
+	seg := w.buf[w.mark:i]
+	if n := bytes.Count(seg, newline); n > 0 {
+		w.line += n
+		w.lineStart = w.base + int64(w.mark+bytes.LastIndexByte(seg, '\n')+1)
+	}
+	w.mark = i
+}
+
+var newline = []byte{'\n'}
+
+// validText returns the length of the longest prefix of b that is UTF-8 of the
+// characters of XML 1.0 §2.2; ok is false if what follows is not the begin of
+// such a character.
+func validText(b []byte) (n int, ok bool) {
+	i := 0
+	for i < len(b) {
+		i += plainASCII(b[i:])
+		if i == len(b) {
+			break
+		}
+		if c := b[i]; c < utf8.RuneSelf {
+			if c < ' ' && c != '\n' && c != '\t' && c != '\r' {
+				return i, false
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i, !utf8.FullRune(b[i:])
+		}
+		if r == 0xFFFE || r == 0xFFFF {
+			return i, false
+		}
+		i += size
+	}
+	return i, true
+}
+
+// open looks at the first bytes of r to find out what it is, and returns a
+// reader of its text in UTF-8.
+func open(r io.Reader) (text io.Reader, declared string, err error) {
+	br := bufio.NewReaderSize(r, 4096)
+	head, err := br.Peek(2)
+	if bytes.HasPrefix(head, gzipMagic) {
+		zr, err := gzip.NewReader(br)
+		if err != nil {
+			return nil, "", gzipError(err)
+		}
+		br = bufio.NewReaderSize(gzipReader{zr}, 4096)
+		head, err = br.Peek(2)
+		if bytes.HasPrefix(head, gzipMagic) {
+			return nil, "", &DecodeError{Kind: NotResourceSync, Msg: "this is gzip inside gzip; expected XML, compressed once at most"}
+		}
+		if len(head) == 0 && err != io.EOF {
+			return nil, "", err
+		}
+	}
+	if len(head) == 0 && err != io.EOF {
+		return nil, "", err
+	}
+	return decodeText(br)
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// gzipReader says of its errors that they mean the end of what can be read.
+type gzipReader struct{ r io.Reader }
+
+func (g gzipReader) Read(p []byte) (int, error) {
+	n, err := g.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = gzipError(err)
+	}
+	return n, err
+}
+
+func gzipError(err error) error { return fmt.Errorf("decompress gzip: %w", err) }

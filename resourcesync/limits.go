@@ -1,0 +1,32 @@
+package resourcesync
+
+// Limits bound what a Decoder reads. A field that is 0 takes its default, which
+// is roomy for every document the standard allows.
+type Limits struct {
+	Bytes      int64 // size of the document, decompressed, as UTF-8; default 100 MiB
+	Entries    int   // default 100,000: twice what the standard allows
+	Depth      int   // nested elements; default 32
+	Attributes int   // of one element; default 64
+	Token      int   // bytes of one tag, text, comment or processing instruction; default 64 KiB
+	URI        int   // bytes of a loc or href; default 8 KiB
+	Foreign    int   // elements of other vocabularies in one entry or in the root; default 10,000
+	Links      int   // rs:ln of one entry or of the root; default 10,000
+}
+
+func (l Limits) withDefaults() Limits {
+	def(&l.Bytes, 100<<20)
+	def(&l.Entries, 100_000)
+	def(&l.Depth, 32)
+	def(&l.Attributes, 64)
+	def(&l.Token, 64<<10)
+	def(&l.URI, 8<<10)
+	def(&l.Foreign, 10_000)
+	def(&l.Links, 10_000)
+	return l
+}
+
+func def[T int | int64](v *T, value T) {
+	if *v <= 0 {
+		*v = value
+	}
+}

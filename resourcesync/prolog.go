@@ -1,0 +1,73 @@
+package resourcesync
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// atDeclaration reports whether an XML declaration may stand at pos: nothing but
+// white space was before it.
+func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
+
+// checkXMLDecl checks what follows <?xml: version, then encoding and standalone if
+// they are there (XML 1.0 §2.8).
+func checkXMLDecl(b []byte) (why string) {
+	b, value, ok := cutPseudoAttr(b, "version")
+	if !ok {
+		return `expected version="1.0"`
+	}
+	if value != "1.0" {
+		return "version " + clip(value) + " is not supported; expected 1.0"
+	}
+	b, _, _ = cutPseudoAttr(b, "encoding")
+	b, value, ok = cutPseudoAttr(b, "standalone")
+	if ok && value != "yes" && value != "no" {
+		return "expected standalone to be yes or no"
+	}
+	if len(bytes.TrimLeft(b, xmlSpace)) > 0 {
+		return "expected version, encoding and standalone, in this order, and nothing else"
+	}
+	return ""
+}
+
+// cutPseudoAttr takes white space, name="value" off the begin of b; without it, b
+// is returned as it was.
+func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
+	t := bytes.TrimLeft(b, xmlSpace)
+	if len(t) == len(b) || !bytes.HasPrefix(t, []byte(name)) {
+		return b, "", false
+	}
+	t = bytes.TrimLeft(t[len(name):], xmlSpace)
+	if len(t) == 0 || t[0] != '=' {
+		return b, "", false
+	}
+	t = bytes.TrimLeft(t[1:], xmlSpace)
+	if len(t) == 0 || t[0] != '"' && t[0] != '\'' {
+		return b, "", false
+	}
+	quoted, after, found := bytes.Cut(t[1:], t[:1])
+	if !found {
+		return b, "", false
+	}
+	return after, string(quoted), true
+}
+
+// describeStart says in a sentence what a document is that doesn't begin as XML.
+func describeStart(b []byte) string {
+	switch {
+	case b[0] == '{' || b[0] == '[':
+		return "this looks like JSON; expected XML"
+	case bytes.HasPrefix(b, []byte("PK")):
+		return "this looks like a ZIP file; expected XML"
+	case bytes.HasPrefix(b, []byte("%PDF")):
+		return "this looks like a PDF; expected XML"
+	}
+	return "this is not XML; it begins with " + strconv.Quote(string(b[:min(len(b), 20)]))
+}
+
+// looksLikeHTML reports whether b begins as an HTML page does.
+func looksLikeHTML(b []byte) bool {
+	words := strings.Fields(strings.ToLower(string(b[:min(len(b), 64)])))
+	return len(words) > 1 && words[0] == "<!doctype" && strings.HasPrefix(words[1], "html")
+}

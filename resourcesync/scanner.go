@@ -1,0 +1,375 @@
+package resourcesync
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+type token uint8
+
+const (
+	tokStart token = iota + 1
+	tokEnd
+	tokEOF
+)
+
+// scanner is a strict pull parser of XML 1.0 with namespaces, without DTDs. It
+// holds one token at a time: what it hands out lies in its buffer and is valid
+// until the next call of next.
+type scanner struct {
+	window
+	lim Limits
+
+	names []byte // names of the open elements, one after the other
+	opens []openElement
+	ns    []binding
+
+	elem       element
+	attrs      []attr
+	norm       []byte // attribute values that had to be rewritten
+	collect    bool   // keep the text
+	text       []byte // text kept
+	foundText  bool   // text other than white space was met; reset by the caller
+	pendingEnd bool   // the start tag just handed out was an empty element
+	rooted     bool   // the root element has begun
+	prolog     bool   // something came before the root element
+	declared   bool   // there is an XML declaration
+	leading    bool   // white space came before the XML declaration
+}
+
+// openElement is an open element: where its name begins and how many bindings were
+// there before its own.
+type openElement struct{ name, ns int }
+
+// element is a start tag.
+type element struct {
+	at     int64 // offset of its <
+	line   int
+	column int
+	space  space
+	uri    string
+	local  []byte
+}
+
+// attr is an attribute of the start tag just read. Declarations of namespaces are
+// not among them.
+type attr struct {
+	name  []byte // as written
+	colon int    // length of the prefix, 0 if there is none
+	value []byte // normalised
+	space space
+	uri   string
+}
+
+func (a *attr) local() []byte {
+	if a.colon == 0 {
+		return a.name
+	}
+	return a.name[a.colon+1:]
+}
+
+// next returns the next tag. Comments and processing instructions are passed
+// over; text is kept in s.text if s.collect is set.
+func (s *scanner) next() (token, error) {
+	if s.pendingEnd {
+		s.pendingEnd = false
+		s.pop()
+		return tokEnd, nil
+	}
+	for {
+		if !s.collect {
+			s.skipSpace()
+		}
+		if s.pos == s.end {
+			if s.more() {
+				continue
+			}
+			if s.err == io.EOF && s.rooted && len(s.opens) == 0 {
+				return tokEOF, nil
+			}
+			return 0, s.ended()
+		}
+		if s.buf[s.pos] != '<' {
+			if err := s.charData(); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if s.end-s.pos < 2 {
+			if !s.more() {
+				return 0, s.ended()
+			}
+			continue
+		}
+		switch s.buf[s.pos+1] {
+		case '/':
+			return tokEnd, s.endTag()
+		case '!':
+			if err := s.declaration(); err != nil {
+				return 0, err
+			}
+		case '?':
+			if err := s.instruction(); err != nil {
+				return 0, err
+			}
+		default:
+			return tokStart, s.startTag()
+		}
+	}
+}
+
+func (s *scanner) skipSpace() {
+	b := s.buf[s.pos:s.end]
+	i := 0
+	for i < len(b) && isSpace(b[i]) {
+		i++
+	}
+	s.pos += i
+}
+
+// longer reads on because the token at pos is not whole yet.
+func (s *scanner) longer() error {
+	if s.end-s.pos > s.lim.Token {
+		return s.fail(LimitReached, s.pos, "a tag, text, comment or processing instruction is longer than %d bytes", s.lim.Token)
+	}
+	if !s.more() {
+		return s.ended()
+	}
+	return nil
+}
+
+// charData reads text up to the next tag.
+func (s *scanner) charData() error {
+	i := bytes.IndexByte(s.buf[s.pos:s.end], '<')
+	for i < 0 {
+		if s.end-s.pos > s.lim.Token {
+			return s.longer()
+		}
+		if !s.more() {
+			i = s.end - s.pos
+			break
+		}
+		i = bytes.IndexByte(s.buf[s.pos:s.end], '<')
+	}
+	run := s.buf[s.pos : s.pos+i]
+	if len(s.opens) == 0 && len(trimSpace(run)) > 0 {
+		return s.outside(run)
+	}
+	if bytes.IndexByte(run, ']') >= 0 && bytes.Contains(run, []byte("]]>")) {
+		return s.fail(NotWellFormed, s.pos, "]]> in text")
+	}
+	if err := s.addText(run); err != nil {
+		return err
+	}
+	s.pos += i
+	return nil
+}
+
+// addText keeps text, if it is wanted, with its references replaced.
+func (s *scanner) addText(run []byte) error {
+	if !s.foundText && len(trimSpace(run)) > 0 {
+		s.foundText = true
+	}
+	if bytes.IndexByte(run, '&') < 0 && bytes.IndexByte(run, '\r') < 0 {
+		if s.collect {
+			s.text = append(s.text, run...)
+		}
+	} else {
+		out, at, why := appendUnescaped(s.text, run, false)
+		if why != "" {
+			return s.fail(NotWellFormed, s.pos+at, "%s", why)
+		}
+		if s.collect {
+			s.text = out
+		}
+	}
+	if len(s.text) > s.lim.Token {
+		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
+	}
+	return nil
+}
+
+// outside is the error for text before or after the root element.
+func (s *scanner) outside(run []byte) error {
+	at := s.pos + len(run) - len(bytes.TrimLeft(run, xmlSpace))
+	if s.rooted {
+		return s.fail(Incomplete, at, "%q after the end of the root element", clip(string(trimSpace(run))))
+	}
+	return s.fail(NotResourceSync, at, "%s", describeStart(trimSpace(run)))
+}
+
+func (s *scanner) endTag() error {
+	if len(s.opens) == 0 {
+		return s.fail(NotWellFormed, s.pos, "an end tag where no element is open")
+	}
+	name := s.names[s.opens[len(s.opens)-1].name:]
+	b := s.buf[s.pos:s.end]
+	if n := len(name) + 2; len(b) > n && b[n] == '>' && string(b[2:n]) == string(name) {
+		s.pos += n + 1
+		s.pop()
+		return nil
+	}
+	i := bytes.IndexByte(b, '>')
+	for i < 0 {
+		if err := s.longer(); err != nil {
+			return err
+		}
+		i = bytes.IndexByte(s.buf[s.pos:s.end], '>')
+	}
+	got := bytes.TrimRight(s.buf[s.pos+2:s.pos+i], xmlSpace)
+	if !bytes.Equal(got, name) {
+		return s.fail(NotWellFormed, s.pos, "</%s> where </%s> was expected", clip(string(got)), clip(string(name)))
+	}
+	s.pos += i + 1
+	s.pop()
+	return nil
+}
+
+func (s *scanner) pop() {
+	last := s.opens[len(s.opens)-1]
+	s.opens = s.opens[:len(s.opens)-1]
+	s.names = s.names[:last.name]
+	s.ns = s.ns[:last.ns]
+}
+
+// declaration passes over a comment, takes a CDATA section as text, and refuses
+// everything else that begins with <!.
+func (s *scanner) declaration() error {
+	for s.end-s.pos < len("<![CDATA[") && s.more() {
+	}
+	b := s.buf[s.pos:s.end]
+	switch {
+	case bytes.HasPrefix(b, []byte("<!--")):
+		i, err := s.find(4, "--")
+		if err != nil {
+			return err
+		}
+		for s.end-s.pos < i+3 {
+			if err := s.longer(); err != nil {
+				return err
+			}
+		}
+		if s.buf[s.pos+i+2] != '>' {
+			return s.fail(NotWellFormed, s.pos+i, "-- in a comment")
+		}
+		s.pos += i + 3
+		return nil
+	case bytes.HasPrefix(b, []byte("<![CDATA[")):
+		return s.cdata()
+	case len(b) >= 9 && bytes.EqualFold(b[:9], []byte("<!DOCTYPE")):
+		for s.end-s.pos < 64 && s.more() {
+		}
+		if looksLikeHTML(s.buf[s.pos:s.end]) {
+			return s.fail(NotResourceSync, s.pos, "this is an HTML page")
+		}
+		return s.fail(NotResourceSync, s.pos, "DTD not allowed")
+	case len(b) < 9 && !s.more():
+		return s.ended()
+	}
+	return s.fail(NotWellFormed, s.pos, "%q is no comment and no CDATA section", clip(string(b[:min(len(b), 16)])))
+}
+
+func (s *scanner) cdata() error {
+	const open = "<![CDATA["
+	if len(s.opens) == 0 {
+		return s.fail(NotWellFormed, s.pos, "a CDATA section outside the root element")
+	}
+	i, err := s.find(len(open), "]]>")
+	if err != nil {
+		return err
+	}
+	run := s.buf[s.pos+len(open) : s.pos+i]
+	s.foundText = s.foundText || len(trimSpace(run)) > 0
+	if s.collect {
+		s.text = appendLines(s.text, run)
+	}
+	s.pos += i + 3
+	return nil
+}
+
+// instruction passes over a processing instruction and reads the XML declaration.
+func (s *scanner) instruction() error {
+	i, err := s.find(2, "?>")
+	if err != nil {
+		return err
+	}
+	body := s.buf[s.pos+2 : s.pos+i]
+	n := scanName(body)
+	switch {
+	case n == 0 || n < len(body) && !isSpace(body[n]):
+		return s.fail(NotWellFormed, s.pos, "a processing instruction without a name")
+	case string(body[:n]) == "xml" && s.atDeclaration():
+		if why := checkXMLDecl(body[n:]); why != "" {
+			return s.fail(NotWellFormed, s.pos, "XML declaration: %s", why)
+		}
+		s.leading = s.base+int64(s.pos) > 0
+		s.declared = true
+	case bytes.EqualFold(body[:n], []byte("xml")):
+		return s.fail(NotWellFormed, s.pos, "an XML declaration that is not at the begin of the document")
+	}
+	s.pos += i + 2
+	s.prolog = true
+	return nil
+}
+
+// find returns the position after pos of what, from the given one, which is the
+// end of the token at pos.
+func (s *scanner) find(from int, what string) (int, error) {
+	for {
+		if b := s.buf[s.pos:s.end]; len(b) > from {
+			if i := bytes.Index(b[from:], []byte(what)); i >= 0 {
+				if from+i > s.lim.Token {
+					return 0, s.longer()
+				}
+				return from + i, nil
+			}
+		}
+		if err := s.longer(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// ended is the error for a document that stops where something is still missing.
+func (s *scanner) ended() error {
+	at := s.end
+	switch s.err {
+	case errTooLarge:
+		return s.fail(LimitReached, at, "the document is larger than %d bytes", s.limit)
+	case errNotText:
+		return s.fail(NotWellFormed, at, "%v", s.err)
+	case io.EOF:
+		if !s.rooted && s.pos == s.end {
+			return s.fail(NotResourceSync, at, "the document is empty or has no root element")
+		}
+		return s.fail(Incomplete, at, "%s", s.missing())
+	}
+	err := s.fail(Incomplete, at, "%s", s.missing())
+	err.Err = s.err
+	return err
+}
+
+func (s *scanner) missing() string {
+	if len(s.opens) == 0 {
+		return "the document ends within a tag, comment or processing instruction"
+	}
+	return fmt.Sprintf("the document ends before </%s>", clip(string(s.names[:s.rootLen()])))
+}
+
+func (s *scanner) rootLen() int {
+	if len(s.opens) > 1 {
+		return s.opens[1].name
+	}
+	return len(s.names)
+}
+
+// fail makes the error for buf[at].
+func (s *scanner) fail(kind Kind, at int, format string, args ...any) *DecodeError {
+	s.count(at)
+	offset := s.base + int64(at)
+	return &DecodeError{
+		Kind: kind, Line: s.line, Column: int(offset-s.lineStart) + 1, Offset: offset,
+		Msg: fmt.Sprintf(format, args...),
+	}
+}

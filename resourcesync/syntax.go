@@ -1,0 +1,88 @@
+package resourcesync
+
+import "strings"
+
+// isZero reports whether nothing is said.
+func (m *Metadata) isZero() bool {
+	return m.Capability == "" && m.At.IsZero() && m.Completed.IsZero() && m.From.IsZero() && m.Until.IsZero() &&
+		m.Change == "" && m.Datetime.IsZero() && len(m.Digests) == 0 && !m.Length.Known() &&
+		m.Type == "" && m.Encoding == "" && m.Path == "" && len(m.Attrs) == 0
+}
+
+const (
+	uriByte   = 1 << iota // may stand in a URI (RFC 3986 §2)
+	tokenByte             // may stand in a name of RFC 6838 §4.2
+)
+
+var syntaxClass = func() (t [256]byte) {
+	for c := range 256 {
+		b := byte(c)
+		switch {
+		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', isDigit(b):
+			t[b] = uriByte | tokenByte
+		case strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", b) >= 0:
+			t[b] = uriByte
+		}
+		if b != 0 && strings.IndexByte("!#$&-^_.+", b) >= 0 {
+			t[b] |= tokenByte
+		}
+	}
+	return t
+}()
+
+// isAbsoluteURI reports whether s is a URI with a scheme and something after it.
+func isAbsoluteURI(s string) bool {
+	colon := strings.IndexByte(s, ':')
+	if colon <= 0 || colon == len(s)-1 || !isScheme(s[:colon]) {
+		return false
+	}
+	for i := colon; i < len(s); i++ {
+		if syntaxClass[s[i]]&uriByte == 0 {
+			return false
+		}
+		if s[i] == '%' && (i+2 >= len(s) || hexValue[s[i+1]]|hexValue[s[i+2]] > 15) {
+			return false
+		}
+	}
+	return true
+}
+
+func isScheme(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		letter := c >= 'a' && c <= 'z'
+		if !letter && (i == 0 || !isDigit(s[i]) && s[i] != '+' && s[i] != '-' && s[i] != '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// isMediaType reports whether s is type/subtype with or without parameters.
+func isMediaType(s string) bool {
+	essence, _, _ := strings.Cut(s, ";")
+	kind, sub, ok := strings.Cut(strings.TrimRight(essence, " "), "/")
+	return ok && isToken(kind) && isToken(sub)
+}
+
+func isToken(s string) bool {
+	for i := range len(s) {
+		if syntaxClass[s[i]]&tokenByte == 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isPackagePath reports whether s names a member of a package (1.1 §11.2).
+func isPackagePath(s string) bool {
+	if s[0] != '/' || strings.Contains(s, `\`) {
+		return false
+	}
+	for seg := range strings.SplitSeq(s[1:], "/") {
+		if seg == "" || seg == "." || seg == ".." {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,369 @@
+package resourcesync
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// space tells the namespaces apart that mean something here.
+type space uint8
+
+const (
+	spaceNone    space = iota // no namespace
+	spaceSitemap              // of the Sitemap protocol
+	spaceRS                   // of ResourceSync
+	spaceRSAlias              // of ResourceSync, without the slash at its end
+	spaceForeign
+)
+
+const (
+	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
+	nsRS      = "http://www.openarchives.org/rs/terms/"
+	nsXML     = "http://www.w3.org/XML/1998/namespace"
+	nsXMLNS   = "http://www.w3.org/2000/xmlns/"
+)
+
+func spaceOf(uri string) space {
+	switch uri {
+	case "":
+		return spaceNone
+	case nsSitemap:
+		return spaceSitemap
+	case nsRS:
+		return spaceRS
+	case strings.TrimSuffix(nsRS, "/"):
+		return spaceRSAlias
+	}
+	return spaceForeign
+}
+
+// binding is a prefix in scope.
+type binding struct {
+	prefix, uri string
+	space       space
+}
+
+// startTag reads the start tag at pos into s.elem and s.attrs.
+func (s *scanner) startTag() error {
+	for {
+		n, why := s.scanTag(s.buf[s.pos:s.end])
+		if n > s.lim.Token {
+			return s.longer()
+		}
+		if why == "" && n > 0 {
+			return s.enter(n)
+		}
+		if why != "" {
+			return s.fail(NotWellFormed, s.pos+n, "%s", why)
+		}
+		if err := s.longer(); err != nil {
+			return err
+		}
+	}
+}
+
+// scanTag reads the tag that b begins with and returns its length. It returns 0
+// if b ends within it. If why is not "", n is the place of the mistake.
+func (s *scanner) scanTag(b []byte) (n int, why string) {
+	nameEnd, _, why := scanQName(b, 1)
+	if nameEnd == len(b) {
+		return 0, ""
+	}
+	if why != "" {
+		return 1, why
+	}
+	s.elem.local = b[1:nameEnd] // resolved by enter
+	s.attrs, s.norm, s.pendingEnd = s.attrs[:0], s.norm[:0], false
+	i := nameEnd
+	for {
+		spaceAt := i
+		for i < len(b) && isSpace(b[i]) {
+			i++
+		}
+		if i == len(b) {
+			return 0, ""
+		}
+		switch b[i] {
+		case '>':
+			return i + 1, ""
+		case '/':
+			if i+1 == len(b) {
+				return 0, ""
+			}
+			if b[i+1] != '>' {
+				return i, "expected > after /"
+			}
+			s.pendingEnd = true
+			return i + 2, ""
+		}
+		if i == spaceAt {
+			return i, "expected white space before an attribute"
+		}
+		if i, why = s.scanAttr(b, i); why != "" || i == 0 {
+			return i, why
+		}
+	}
+}
+
+// scanAttr reads the attribute at b[i] and returns where it ends, 0 if b ends
+// before.
+func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
+	start := i
+	i, colon, why := scanQName(b, start)
+	name := b[start:i]
+	for i < len(b) && isSpace(b[i]) {
+		i++
+	}
+	if i == len(b) {
+		return 0, ""
+	}
+	if why != "" {
+		return start, why
+	}
+	if b[i] != '=' {
+		return i, "expected = after the name of an attribute"
+	}
+	for i++; i < len(b) && isSpace(b[i]); i++ {
+	}
+	if i == len(b) {
+		return 0, ""
+	}
+	if b[i] != '"' && b[i] != '\'' {
+		return i, "expected a quote before the value of an attribute"
+	}
+	n := bytes.IndexByte(b[i+1:], b[i])
+	if n < 0 {
+		return 0, ""
+	}
+	value := b[i+1 : i+1+n]
+	if !plainValue(value) {
+		old := len(s.norm)
+		out, at, why := appendUnescaped(s.norm, value, true)
+		if why != "" {
+			return i + 1 + at, why
+		}
+		s.norm, value = out, out[old:]
+	}
+	s.attrs = append(s.attrs, attr{name: name, colon: colon, value: value})
+	if len(s.attrs) > s.lim.Attributes+1 {
+		// Enough to know; enter says so.
+		s.attrs = s.attrs[:s.lim.Attributes+1]
+	}
+	return i + 1 + n + 1, ""
+}
+
+// scanQName reads a name with at most one colon from b[i] and returns its end and
+// the length of its prefix.
+func scanQName(b []byte, i int) (end, colon int, why string) {
+	n := scanName(b[i:])
+	end = i + n
+	if n > 0 && end < len(b) && b[end] == ':' {
+		local := scanName(b[end+1:])
+		if local == 0 {
+			return end + 1, n, "expected a name after the prefix"
+		}
+		return end + 1 + local, n, ""
+	}
+	if n == 0 {
+		return end, 0, "expected a name"
+	}
+	return end, 0, ""
+}
+
+// enter makes the tag of n bytes at pos the innermost open element: its
+// namespaces are declared and its names resolved.
+func (s *scanner) enter(n int) error {
+	at := s.pos
+	switch {
+	case len(s.opens) == 0 && s.rooted:
+		return s.fail(Incomplete, at, "a second root element <%s>", clip(string(s.elem.local)))
+	case len(s.opens) >= s.lim.Depth:
+		return s.fail(LimitReached, at, "elements are nested deeper than %d", s.lim.Depth)
+	case len(s.attrs) > s.lim.Attributes:
+		return s.fail(LimitReached, at, "an element has more than %d attributes", s.lim.Attributes)
+	}
+	s.rooted = true
+	s.count(at)
+	s.elem.line, s.elem.at = s.line, s.base+int64(at)
+	s.elem.column = int(s.elem.at-s.lineStart) + 1
+	s.opens = append(s.opens, openElement{len(s.names), len(s.ns)})
+	s.names = append(s.names, s.elem.local...)
+	if why := s.resolve(); why != "" {
+		return s.fail(NotWellFormed, at, "%s", why)
+	}
+	s.pos += n
+	return nil
+}
+
+// resolve applies the namespace declarations of the tag and finds the namespace
+// of each of its names.
+func (s *scanner) resolve() (why string) {
+	for i := range s.attrs {
+		for j := range i {
+			if string(s.attrs[i].name) == string(s.attrs[j].name) {
+				return fmt.Sprintf("attribute %q is given twice", clip(string(s.attrs[i].name)))
+			}
+		}
+	}
+	kept := s.attrs[:0]
+	for _, a := range s.attrs {
+		if len(a.name) < 5 || string(a.name[:5]) != "xmlns" || len(a.name) > 5 && a.colon != 5 {
+			kept = append(kept, a)
+			continue
+		}
+		prefix := ""
+		if a.colon > 0 {
+			prefix = string(a.local())
+		}
+		if why := s.bind(prefix, string(a.value)); why != "" {
+			return why
+		}
+	}
+	s.attrs = kept
+	prefix := []byte(nil)
+	if i := bytes.IndexByte(s.elem.local, ':'); i >= 0 {
+		prefix, s.elem.local = s.elem.local[:i], s.elem.local[i+1:]
+	}
+	b, ok := s.lookup(prefix)
+	if !ok {
+		return undeclared(prefix)
+	}
+	s.elem.space, s.elem.uri = b.space, b.uri
+	return s.resolveAttrs()
+}
+
+func (s *scanner) resolveAttrs() (why string) {
+	for i := range s.attrs {
+		a := &s.attrs[i]
+		if a.colon == 0 {
+			continue
+		}
+		b, ok := s.lookup(a.name[:a.colon])
+		if !ok {
+			return undeclared(a.name[:a.colon])
+		}
+		a.space, a.uri = b.space, b.uri
+		for _, o := range s.attrs[:i] {
+			if o.colon > 0 && o.uri == a.uri && bytes.Equal(o.local(), a.local()) {
+				return fmt.Sprintf("attribute %q is given twice in one namespace", clip(string(a.local())))
+			}
+		}
+	}
+	return ""
+}
+
+func undeclared(prefix []byte) string {
+	return fmt.Sprintf("prefix %q is not declared", clip(string(prefix)))
+}
+
+// bind brings a prefix into scope, "" for the default namespace.
+func (s *scanner) bind(prefix, uri string) (why string) {
+	switch {
+	case prefix == "xmlns", uri == nsXMLNS, (prefix == "xml") != (uri == nsXML):
+		return fmt.Sprintf("prefix %q can't be declared as %q", clip(prefix), clip(uri))
+	case prefix != "" && uri == "":
+		return fmt.Sprintf("prefix %q is declared as nothing", clip(prefix))
+	}
+	s.ns = append(s.ns, binding{prefix, uri, spaceOf(uri)})
+	return ""
+}
+
+// lookup finds the innermost binding of a prefix. No prefix is always bound.
+func (s *scanner) lookup(prefix []byte) (b binding, ok bool) {
+	for i := len(s.ns) - 1; i >= 0; i-- {
+		if s.ns[i].prefix == string(prefix) {
+			return s.ns[i], true
+		}
+	}
+	if string(prefix) == "xml" {
+		return binding{"xml", nsXML, spaceForeign}, true
+	}
+	return binding{}, len(prefix) == 0
+}
+
+// appendUnescaped appends text or an attribute value with its references
+// replaced and its line ends normalised (XML 1.0 §2.11, §3.3.3). If why is not "",
+// at is the place of the mistake.
+func appendUnescaped(dst, src []byte, attribute bool) (out []byte, at int, why string) {
+	for i := 0; i < len(src); i++ {
+		c := src[i]
+		switch {
+		case c == '&':
+			r, n, why := scanReference(src[i:])
+			if why != "" {
+				return dst, i, why
+			}
+			dst = utf8.AppendRune(dst, r)
+			i += n - 1
+			continue
+		case c == '<' && attribute:
+			return dst, i, "< in an attribute value"
+		case c == '\r':
+			if i+1 < len(src) && src[i+1] == '\n' {
+				i++
+			}
+			c = '\n'
+		}
+		if attribute && c < ' ' {
+			c = ' '
+		}
+		dst = append(dst, c)
+	}
+	return dst, 0, ""
+}
+
+// appendLines appends a CDATA section with its line ends normalised.
+func appendLines(dst, src []byte) []byte {
+	for i, c := range src {
+		if c == '\r' {
+			if i+1 < len(src) && src[i+1] == '\n' {
+				continue
+			}
+			c = '\n'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// scanReference reads the reference that b begins with and returns its length.
+func scanReference(b []byte) (r rune, n int, why string) {
+	const longest = 64 // leading zeros are allowed
+	end := bytes.IndexByte(b[:min(len(b), longest)], ';')
+	if end < 0 {
+		return 0, 0, "& without a reference; expected &amp;"
+	}
+	name := string(b[1:end])
+	switch name {
+	case "amp":
+		return '&', end + 1, ""
+	case "lt":
+		return '<', end + 1, ""
+	case "gt":
+		return '>', end + 1, ""
+	case "quot":
+		return '"', end + 1, ""
+	case "apos":
+		return '\'', end + 1, ""
+	}
+	digits, base := strings.TrimPrefix(name, "#"), rune(10)
+	if digits == name {
+		return 0, 0, fmt.Sprintf("entity %q is not defined", clip(name))
+	}
+	if strings.HasPrefix(digits, "x") {
+		digits, base = digits[1:], 16
+	}
+	for _, c := range []byte(digits) {
+		v := rune(hexValue[c])
+		if v >= base || r > utf8.MaxRune {
+			return 0, 0, fmt.Sprintf("&%s; is no character", clip(name))
+		}
+		r = r*base + v
+	}
+	if digits == "" || !isXMLChar(r) {
+		return 0, 0, fmt.Sprintf("&%s; is no character", clip(name))
+	}
+	return r, end + 1, ""
+}
