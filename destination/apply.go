@@ -1,0 +1,141 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// A batch is what may have to be fetched twice after a crash: 500 resources or
+// 64 MiB. One half is filled while the other half commits.
+const (
+	halfResources = 250
+	halfBytes     = 32 << 20
+	unsizedBytes  = 1 << 20 // what a resource of unknown length counts
+)
+
+// maxOutage is how many resources in a row may fail for lack of an answer before a run gives up.
+const maxOutage = 20
+
+// Report is what a run did.
+type Report struct {
+	Sets []*SetReport
+}
+
+// SetReport is what a run did for one set.
+type SetReport struct {
+	Set, Name string
+	Mode      Mode
+	Why       string
+	Counts              // what is in the mirror now, durably
+	Failed    int64     // resources that could not be brought; the next run tries again
+	Failures  []Failure // the first of them
+	Withheld  int64     // deletions that wait for consent
+	Hash      string    // of the plan they belong to
+	Bytes     int64     // transferred and verified
+	Copied    int64     // bytes taken from what the mirror held
+	Partial   error     // part of the Source's documents could not be used
+	Origins   map[string]int64
+}
+
+// Failure is a resource that could not be brought, and why.
+type Failure struct {
+	URI string
+	Err error
+}
+
+// maxFailures bounds the failures kept in a report; Failed counts all.
+const maxFailures = 1000
+
+// ErrOutage ends a run in which the Source stopped answering.
+var ErrOutage = errors.New("the Source stopped answering")
+
+// Apply does what p says. The Report is valid beside an error too: it tells what
+// was done before. An error means that the run ended early: the Source stopped
+// answering (ErrOutage), the mirror cannot be written, or ctx ended; what was
+// fetched until then is kept and the cursor stays.
+func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
+	rep := &Report{}
+	for _, sp := range p.Sets {
+		r := &runner{d: d, sp: sp, rep: &SetReport{
+			Set: sp.Set, Name: sp.Name, Mode: sp.Mode, Why: sp.Why, Partial: sp.Partial, Origins: sp.Origins,
+			Counts: Counts{Same: sp.Same, Skipped: sp.Skipped},
+		}}
+		rep.Sets = append(rep.Sets, r.rep)
+		if err := r.run(ctx); err != nil {
+			return rep, err
+		}
+	}
+	return rep, nil
+}
+
+// runner applies the plan of one set.
+type runner struct {
+	d   *Destination
+	sp  *SetPlan
+	rep *SetReport
+	sem *semaphore.Weighted
+
+	mu     sync.Mutex
+	err    error // why the run ends early
+	outage int   // failures in a row for lack of an answer
+	cancel context.CancelFunc
+}
+
+func (r *runner) run(ctx context.Context) error {
+	r.sem = semaphore.NewWeighted(int64(r.d.workers()))
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.cancel = cancel
+	// What was fetched is kept even when the run is interrupted.
+	save := context.WithoutCancel(ctx)
+
+	q := &queue{r: r, save: save}
+	for a, err := range r.sp.Actions() {
+		if err != nil {
+			r.stop(err)
+		}
+		if r.stopped() != nil || work.Err() != nil {
+			break
+		}
+		if err := q.add(work, a); err != nil {
+			r.stop(err)
+		}
+	}
+	if ctx.Err() != nil {
+		r.stop(context.Cause(ctx))
+	}
+	q.finish()
+	if err := r.stopped(); err != nil {
+		return err
+	}
+	return r.withhold(save)
+}
+
+func (r *runner) withhold(ctx context.Context) error {
+	if !r.sp.Withheld {
+		return nil
+	}
+	r.rep.Withheld, r.rep.Hash = r.sp.Deleted, r.sp.Hash
+	text := fmt.Sprintf("%d of %d resources of %s would be deleted", r.sp.Deleted, r.sp.Members, r.sp.Set)
+	return r.d.Mirror.Withhold(ctx, r.sp.Set, r.sp.Hash, text)
+}
+
+// stop ends the run for the first reason given.
+func (r *runner) stop(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+		r.cancel()
+	}
+}
+
+func (r *runner) stopped() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}

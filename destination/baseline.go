@@ -1,0 +1,302 @@
+package destination
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// keyBudget is how many keys of listed resources stay in memory: 16 bytes each.
+const keyBudget = 1 << 19
+
+// baseline plans a comparison with the whole Resource List and the changes after it.
+func (pl *planner) baseline(ctx context.Context, cur Cursor, ch *changes) error {
+	members, err := pl.d.Mirror.Count(ctx, pl.Set)
+	if err != nil {
+		return err
+	}
+	pl.empty = members == 0
+	seen := spool.NewKeys(pl.d.Spool, keyBudget)
+	defer seen.Close()
+	st := &state{d: pl.d, set: pl.Set, lists: pl.set.ResourceLists, changes: ch}
+	if err := st.compare(ctx, seen, pl.admit, pl.compare); err != nil {
+		return err
+	}
+	if pl.Partial = st.partial; pl.Partial != nil || st.undated {
+		return nil
+	}
+	if members > 0 {
+		if err := pl.removeUnseen(ctx, st, seen); err != nil {
+			return err
+		}
+	}
+	pl.move = &CursorMove{Set: pl.Set, Cursor: baselineCursor(cur, st)}
+	return nil
+}
+
+// admit counts a resource out that this run leaves alone. It was listed all the
+// same, so it is not deleted: a filter is not evidence.
+func (pl *planner) admit(w *Wanted) bool {
+	skip, origin := pl.scope.admit(w)
+	if skip == "" {
+		return true
+	}
+	pl.skip(skip)
+	if skip == SkipOrigin {
+		if pl.Origins == nil {
+			pl.Origins = map[string]int64{}
+		}
+		if _, known := pl.Origins[origin]; known || len(pl.Origins) < 100 {
+			pl.Origins[origin]++
+		}
+	}
+	return false
+}
+
+// removeUnseen plans the deletion of the members that a complete baseline no longer lists.
+func (pl *planner) removeUnseen(ctx context.Context, st *state, seen *spool.Keys) error {
+	for h, err := range unseen(pl.d.Mirror.Members(ctx, pl.Set), seen.Sorted()) {
+		if err != nil {
+			return err
+		}
+		when := st.goneSince(h.URI)
+		if h.Changed.After(when) { // never back: the list is older than what we know
+			pl.Same++
+			continue
+		}
+		if err := pl.remove(&h, when); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unseen yields the members whose key is not among keys; both ascend.
+func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, error]) iter.Seq2[Held, error] {
+	return func(yield func(Held, error) bool) {
+		next, stop := iter.Pull2(keys)
+		defer stop()
+		key, err, more := next()
+		for h, herr := range members {
+			if herr != nil {
+				yield(Held{}, herr)
+				return
+			}
+			k := resourcesync.KeyOf(h.URI)
+			for more && err == nil && bytes.Compare(key[:], k[:]) < 0 {
+				key, err, more = next()
+			}
+			if more && err != nil {
+				yield(Held{}, err)
+				return
+			}
+			if more && key == k {
+				continue
+			}
+			if !yield(h, nil) {
+				return
+			}
+		}
+	}
+}
+
+// baselineCursor is where a set stands after a baseline: at the moment of the list,
+// and at the position of the Change List that was read with it.
+func baselineCursor(old Cursor, st *state) Cursor {
+	c := Cursor{At: st.at}
+	if old.At.After(c.At) {
+		c.At = old.At
+	}
+	if ch := st.changes; ch != nil && !ch.from.IsZero() && !ch.from.Time().After(c.At) {
+		c = ch.cursor(c)
+	}
+	return c
+}
+
+// state is what a Source says of a set at one moment: its Resource List, and the
+// changes that its Change List adds after the list's `at`.
+type state struct {
+	d       *Destination
+	set     string
+	lists   []string
+	changes *changes // may be nil
+
+	at      time.Time // of the oldest list read; known when resources has ended
+	undated bool      // a list does not say its moment: absence from it is no evidence, and no cursor starts from it
+	partial error     // some document could not be used: what is not listed may exist all the same
+}
+
+// resources yields every resource that exists at the Source. A document that cannot
+// be used ends the sequence if it is the only one; a part of an index is left out
+// and recorded in partial.
+func (st *state) resources(ctx context.Context) iter.Seq2[Wanted, error] {
+	return func(yield func(Wanted, error) bool) {
+		listed := map[resourcesync.Key]bool{} // URIs of the Change List that the Resource List named
+		r := &lister{st: st, ctx: ctx, yield: yield, listed: listed}
+		for _, uri := range st.lists {
+			if !r.list(uri) {
+				return
+			}
+		}
+		if st.changes == nil {
+			return
+		}
+		for w := range st.changes.present(st.at) {
+			if !listed[resourcesync.KeyOf(w.URI)] && !yield(w, nil) {
+				return
+			}
+		}
+	}
+}
+
+// compare hands every resource that admit lets through to each, in batches, and
+// remembers in seen every resource that the Source names.
+func (st *state) compare(ctx context.Context, seen *spool.Keys, admit func(*Wanted) bool, each func(context.Context, []Wanted) error) error {
+	batch := make([]Wanted, 0, lookupBatch)
+	for w, err := range st.resources(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := seen.Add(resourcesync.KeyOf(w.URI)); err != nil {
+			return err
+		}
+		if !admit(&w) {
+			continue
+		}
+		if batch = append(batch, w); len(batch) == lookupBatch {
+			if err := each(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return each(ctx, batch)
+}
+
+// goneSince is the moment at which, on the evidence of the documents read, uri was not in the set any more.
+func (st *state) goneSince(uri string) time.Time {
+	if st.changes != nil {
+		if c := st.changes.last(resourcesync.KeyOf(uri)); c != nil && c.change == resourcesync.Deleted && !c.Changed.Before(st.at) {
+			return c.Changed
+		}
+	}
+	return st.at
+}
+
+// lister walks Resource Lists and their indexes (1.1 §10.2).
+type lister struct {
+	st     *state
+	ctx    context.Context
+	yield  func(Wanted, error) bool
+	listed map[resourcesync.Key]bool
+	docs   int
+}
+
+// list yields the resources of the Resource List, or the index of Resource Lists, at
+// uri. It returns false when the consumer has had enough.
+func (r *lister) list(uri string) bool {
+	doc, err := r.st.d.read(r.ctx, uri, resourcesync.CapabilityResourceList)
+	if err != nil {
+		r.yield(Wanted{}, err)
+		return false
+	}
+	defer doc.close()
+	if doc.header.Root == resourcesync.URLSet {
+		return r.entries(doc)
+	}
+	r.setAt(doc.header.At)
+	for part, err := range doc.entries() {
+		if err != nil {
+			r.yield(Wanted{}, err)
+			return false
+		}
+		if !r.part(part.Loc, doc) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxDocuments bounds the documents of one set that a run reads (FAULTS §5).
+const maxDocuments = 10_000
+
+// part yields the resources of one part of an index. What is wrong with a part
+// makes the state partial; the other parts count all the same.
+func (r *lister) part(uri string, index *document) bool {
+	if r.docs++; r.docs > maxDocuments {
+		r.fail(fmt.Errorf("%s: more than %d parts", index.uri, maxDocuments))
+		return true
+	}
+	doc, err := r.st.d.read(r.ctx, uri, resourcesync.CapabilityResourceList)
+	if err != nil {
+		if r.ctx.Err() != nil {
+			r.yield(Wanted{}, err)
+			return false
+		}
+		r.fail(err)
+		return true
+	}
+	defer doc.close()
+	switch at, root := doc.header.At, index.header.At; {
+	case doc.header.Root != resourcesync.URLSet:
+		r.fail(&DocumentError{URI: uri, Reason: "is an index inside an index"})
+		return true
+	case !at.IsZero() && at.Before(root):
+		r.fail(&DocumentError{URI: uri, Reason: fmt.Sprintf("is older (at %s) than its index (at %s)", at, root)})
+		return true
+	}
+	return r.entries(doc)
+}
+
+func (r *lister) fail(err error) {
+	r.st.d.note(r.st.set, err.Error())
+	if r.st.partial == nil {
+		r.st.partial = err
+	}
+}
+
+// setAt moves the moment of the state to the older of the documents' moments.
+func (r *lister) setAt(at resourcesync.Datetime) {
+	if t := at.Time(); r.st.at.IsZero() || t.Before(r.st.at) {
+		r.st.at = t
+	}
+}
+
+func (r *lister) entries(doc *document) bool {
+	if doc.header.At.IsZero() {
+		r.st.d.note(r.st.set, doc.uri+": has no at, so its moment is unknown: nothing is deleted for not being in it")
+		r.st.undated = true
+	}
+	r.setAt(doc.header.At)
+	for e, err := range doc.entries() {
+		if err != nil {
+			r.yield(Wanted{}, err)
+			return false
+		}
+		w, ok := r.overlay(wanted(&e, doc.header.At.Time()))
+		if ok && !r.yield(w, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// overlay replaces what the Resource List says of a resource by what the Change
+// List says later; ok is false if the resource was deleted since.
+func (r *lister) overlay(w Wanted) (_ Wanted, ok bool) {
+	if r.st.changes == nil {
+		return w, true
+	}
+	key := resourcesync.KeyOf(w.URI)
+	c := r.st.changes.last(key)
+	if c == nil || c.Changed.Before(w.Changed) {
+		return w, true
+	}
+	r.listed[key] = true
+	return c.Wanted, c.change != resourcesync.Deleted
+}

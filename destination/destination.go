@@ -1,0 +1,206 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"runtime"
+	"slices"
+
+	"instep/discover"
+	"instep/fetch"
+	"instep/internal/guard"
+	"instep/resourcesync"
+)
+
+// Destination keeps a Mirror in step with a Source. The fields are read, not
+// changed; one Destination may be used for any number of runs, one at a time.
+type Destination struct {
+	Source string        // any URI of the Source: site, Source Description, Capability List, list
+	Mirror Mirror        // where the copy is kept
+	Client *fetch.Client // how the Source is reached
+
+	Sets         []string    // only these sets, by Capability List URI or name; empty: all
+	AllowOrigins []string    // origins beside the Source's own whose resources are fetched
+	MaxDelete    guard.Limit // what a run may delete without consent; zero is the default of guard.Limit
+	KeepDeleted  bool        // apply no deletion
+	Strict       bool        // accept only what a sha-256 or better proves, and documents without a flaw
+	Include      []string    // globs on the path of a resource; empty: all
+	Exclude      []string    // globs on the path of a resource
+	Types        []string    // media types; empty: all
+	Workers      int         // resources in transfer at a time; 0: 8
+	Hashers      int         // files read at a time by Audit; 0: one a processor
+	Spool        string      // directory of temporary files; "": the system's
+
+	Observe func(Event) // told what happens, from several goroutines at a time; may be nil
+}
+
+// Event is something that happened in a run.
+type Event struct {
+	Kind    EventKind
+	Set     string
+	Action  Action // of EventStarted, EventDone and EventFailed
+	Path    string
+	Bytes   int64
+	Verdict Verdict // of EventVerdict
+	Err     error   // of EventFailed
+	Text    string  // of EventNote: one sentence
+	Plan    *SetPlan
+}
+
+// EventKind tells events apart.
+type EventKind string
+
+// The kinds of event.
+const (
+	EventPlanned EventKind = "planned" // Plan: what one set needs is known
+	EventDone    EventKind = "done"    // an action's bytes are verified and wait for, or survived, the commit of their batch
+	EventFailed  EventKind = "failed"  // an action failed; the rest goes on
+	EventNote    EventKind = "note"    // something was tolerated, skipped or guessed
+	EventVerdict EventKind = "verdict" // Audit: one resource
+)
+
+// ErrNothingOffered means that a Source was found whose sets offer no Resource List.
+var ErrNothingOffered = errors.New("no Resource List offered")
+
+const defaultWorkers = 8
+
+func (d *Destination) workers() int {
+	if d.Workers > 0 {
+		return d.Workers
+	}
+	return defaultWorkers
+}
+
+func (d *Destination) hashers() int {
+	if d.Hashers > 0 {
+		return d.Hashers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+func (d *Destination) observe(e Event) {
+	if d.Observe != nil {
+		d.Observe(e)
+	}
+}
+
+func (d *Destination) note(set, text string) {
+	d.observe(Event{Kind: EventNote, Set: set, Text: text})
+}
+
+// discover finds the sets of the Source that were asked for.
+func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, error) {
+	f := discover.Finder{Client: d.Client, AllowOrigins: d.AllowOrigins}
+	src, err := discover.Find(ctx, f, d.Source)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range src.Notices {
+		d.note("", n.URI+": "+n.Msg)
+	}
+	if len(d.Sets) == 0 {
+		return src, src.Sets, nil
+	}
+	var sets []discover.Set
+	for _, name := range d.Sets {
+		i := indexSet(src.Sets, name)
+		if i < 0 {
+			return nil, nil, &UnknownSetError{Name: name, Offered: src.Sets}
+		}
+		sets = append(sets, src.Sets[i])
+	}
+	return src, sets, nil
+}
+
+func indexSet(sets []discover.Set, name string) int {
+	for i, s := range sets {
+		if s.URI == name || s.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// UnknownSetError says that a set asked for is not offered.
+type UnknownSetError struct {
+	Name    string
+	Offered []discover.Set
+}
+
+func (e *UnknownSetError) Error() string {
+	msg := "the Source offers no set " + e.Name + "; it offers"
+	for _, s := range e.Offered {
+		msg += " " + s.URI
+	}
+	return msg
+}
+
+// sourceURI names a Source: by its Source Description where it has one, else by its
+// only set.
+func sourceURI(src *discover.Source) string {
+	if src.Description != "" {
+		return src.Description
+	}
+	return src.Sets[0].URI
+}
+
+// scope decides which resources of a list concern this run.
+type scope struct {
+	origins map[string]bool
+	filter  *filter
+	strict  bool
+}
+
+func (d *Destination) newScope(src *discover.Source) (*scope, error) {
+	f, err := newFilter(d.Include, d.Exclude, d.Types)
+	if err != nil {
+		return nil, err
+	}
+	s := &scope{origins: map[string]bool{}, filter: f, strict: d.Strict}
+	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
+		s.origins[o] = true
+	}
+	return s, nil
+}
+
+// maxURI is the longest URI that is followed, in bytes (FAULTS §5).
+const maxURI = 8 << 10
+
+// Skip says why a resource that a list names is left alone.
+type Skip string
+
+// The reasons for a Skip.
+const (
+	SkipOrigin      Skip = "of another origin"
+	SkipUnsupported Skip = "not an http or https URI"
+	SkipFiltered    Skip = "filtered out"
+	SkipWeak        Skip = "not proved by sha-256 or better"
+)
+
+// admit says whether w is followed; origin is what would have to be allowed for a SkipOrigin.
+func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
+	u, err := url.Parse(w.URI)
+	if err != nil || len(w.URI) > maxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
+		return SkipUnsupported, ""
+	}
+	if o := fetch.Origin(u); !s.origins[o] {
+		return SkipOrigin, o
+	}
+	if !s.filter.admits(u.Path, w.Type) {
+		return SkipFiltered, ""
+	}
+	if s.strict && !strong(w.Digests) {
+		return SkipWeak, ""
+	}
+	return "", ""
+}
+
+func strong(ds resourcesync.Digests) bool {
+	for _, d := range ds {
+		if d.Strong() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+package destination
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// filter chooses resources by the path of their URI and by media type.
+type filter struct{ include, exclude, types []string }
+
+func newFilter(include, exclude, types []string) (*filter, error) {
+	for _, g := range append(append([]string(nil), include...), exclude...) {
+		if !doublestar.ValidatePattern(g) {
+			return nil, fmt.Errorf("not a valid glob: %q", g)
+		}
+	}
+	return &filter{include, exclude, types}, nil
+}
+
+// admits reports whether a resource passes. path is the decoded path of its URI.
+// A resource whose type is unknown passes a filter by type: leaving it out would be a guess.
+func (f *filter) admits(path, mediaType string) bool {
+	path = strings.TrimPrefix(path, "/")
+	if len(f.include) > 0 && !matchAny(f.include, path) {
+		return false
+	}
+	if matchAny(f.exclude, path) {
+		return false
+	}
+	if len(f.types) == 0 || mediaType == "" {
+		return true
+	}
+	mediaType, _, _ = strings.Cut(mediaType, ";")
+	return matchAny(f.types, strings.ToLower(strings.TrimSpace(mediaType)))
+}
+
+// matchAny reports whether name matches a glob. A glob without a slash is about the last segment.
+func matchAny(globs []string, name string) bool {
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	for _, g := range globs {
+		target := name
+		if !strings.Contains(g, "/") {
+			target = last
+		}
+		if ok, _ := doublestar.Match(g, target); ok {
+			return true
+		}
+	}
+	return false
+}

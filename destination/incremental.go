@@ -1,0 +1,82 @@
+package destination
+
+import (
+	"context"
+
+	"instep/resourcesync"
+)
+
+// incremental plans the changes that the cursor has not seen, and what was left over
+// from earlier runs.
+func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) error {
+	start := 0
+	if ch.continues(cur) {
+		start = cur.Applied
+	}
+	if err := pl.due(ctx, ch, start); err != nil {
+		return err
+	}
+	batch := make([]*change, 0, lookupBatch)
+	for c := range ch.after(start) {
+		if batch = append(batch, c); len(batch) == lookupBatch {
+			if err := pl.changed(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	if err := pl.changed(ctx, batch); err != nil {
+		return err
+	}
+	if next := ch.cursor(cur); next != cur {
+		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
+	}
+	return nil
+}
+
+// due plans the resources whose bytes an earlier run or an audit found missing or
+// wrong, except those that the Change List speaks of anyway.
+func (pl *planner) due(ctx context.Context, ch *changes, start int) error {
+	for h, err := range pl.d.Mirror.Due(ctx, pl.Set) {
+		if err != nil {
+			return err
+		}
+		if i, ok := ch.latest[resourcesync.KeyOf(h.URI)]; ok && i >= start {
+			continue
+		}
+		if !pl.admit(&h.Wanted) {
+			continue
+		}
+		if err := pl.decide(ctx, &h.Wanted, &h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed plans a batch of changes.
+func (pl *planner) changed(ctx context.Context, batch []*change) error {
+	uris := make([]string, len(batch))
+	for i, c := range batch {
+		uris[i] = c.URI
+	}
+	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, uris)
+	if err != nil {
+		return err
+	}
+	for i, c := range batch {
+		h := &held[i]
+		switch {
+		case c.change == resourcesync.Deleted && (!h.Member || h.Changed.After(c.Changed)):
+			// unknown here, or already newer
+		case c.change == resourcesync.Deleted:
+			err = pl.remove(h, c.Changed)
+		case pl.admit(&c.Wanted):
+			err = pl.decide(ctx, &c.Wanted, h)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,344 @@
+package destination
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"iter"
+	"time"
+
+	"instep/discover"
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// Mode says how a set is brought in step.
+type Mode string
+
+// The modes of 1.1 §4: a baseline by Resource List, an incremental synchronisation by Change List.
+const (
+	Baseline    Mode = "baseline"
+	Incremental Mode = "incremental"
+)
+
+// ActionKind is what an Action does.
+type ActionKind string
+
+// The kinds of action.
+const (
+	Fetch  ActionKind = "fetch"  // GET the resource
+	Copy   ActionKind = "copy"   // take the bytes of another URI, which the mirror holds
+	Mark   ActionKind = "mark"   // the bytes are here and right: only what is known of them changes
+	Delete ActionKind = "delete" // end the membership
+)
+
+// Action is one step of a Plan.
+type Action struct {
+	Kind   ActionKind
+	Change resourcesync.Change // what it means for the mirror; "" for a Mark
+	Repair bool                // the bytes were held and are damaged or missing
+	Want   Wanted
+	From   string `json:",omitempty"` // of a Copy: the URI whose bytes are taken
+}
+
+// Counts are the totals of a plan or a run, in resources.
+type Counts struct {
+	Same, Created, Updated, Deleted int64
+	Skipped                         map[Skip]int64 // named by the Source and left alone
+}
+
+func (c *Counts) skip(s Skip) {
+	if c.Skipped == nil {
+		c.Skipped = map[Skip]int64{}
+	}
+	c.Skipped[s]++
+}
+
+// Plan is what a run will do: a value, made without touching the mirror. Close it.
+type Plan struct {
+	Source string // as found: the Source Description, or the document given
+	Origin string // the Source's own origin
+	Sets   []*SetPlan
+}
+
+// SetPlan is the part of a Plan that concerns one set.
+type SetPlan struct {
+	Set, Name string
+	Mode      Mode
+	Why       string // one sentence: why this mode
+	Counts
+	Bytes    int64            // to be transferred, as far as the Source gives lengths
+	Unsized  int64            // resources to be transferred whose length is unknown
+	Members  int64            // members of the set before the run, where deletions are planned
+	Origins  map[string]int64 // resources skipped by the origin that would have to be allowed
+	Partial  error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
+	Hash     string           // of the deletions; "" if there are none
+	Withheld bool             // the guard holds the deletions until this Hash is approved
+
+	move    *CursorMove // nil: the cursor stays
+	actions *spool.Log[Action]
+	deletes *spool.Log[Action]
+}
+
+// Withheld reports how many deletions the guard holds.
+func (p *Plan) Withheld() (n int64) {
+	for _, s := range p.Sets {
+		if s.Withheld {
+			n += s.Deleted
+		}
+	}
+	return n
+}
+
+// Actions yields everything the plan does, in order: deletions last, and those that
+// are withheld not at all. It can be ranged over any number of times.
+func (s *SetPlan) Actions() iter.Seq2[Action, error] {
+	return func(yield func(Action, error) bool) {
+		for a, err := range s.actions.All() {
+			if !yield(a, err) || err != nil {
+				return
+			}
+		}
+		if s.Withheld {
+			return
+		}
+		for a, err := range s.deletes.All() {
+			if !yield(a, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Deletions yields the deletions, withheld or not.
+func (s *SetPlan) Deletions() iter.Seq2[Action, error] { return s.deletes.All() }
+
+// Close frees the plan's temporary files.
+func (p *Plan) Close() {
+	for _, s := range p.Sets {
+		s.actions.Close()
+		s.deletes.Close()
+	}
+}
+
+// Plan asks the Source what it offers and decides what brings the mirror in step.
+// It changes nothing. An error means that nothing can be decided about any set.
+func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
+	src, sets, err := d.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sc, err := d.newScope(src)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Source: sourceURI(src), Origin: src.Origin}
+	for _, set := range sets {
+		sp, err := d.planSet(ctx, sc, set)
+		if err != nil {
+			p.Close()
+			return nil, fmt.Errorf("set %s: %w", set.URI, err)
+		}
+		p.Sets = append(p.Sets, sp)
+		d.observe(Event{Kind: EventPlanned, Set: set.URI, Plan: sp})
+	}
+	return p, nil
+}
+
+// planner makes the plan of one set.
+type planner struct {
+	*SetPlan
+	d     *Destination
+	scope *scope
+	set   discover.Set
+	empty bool // the mirror holds nothing of the set: no lookups for content that is held
+	sum   hash.Hash
+}
+
+func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) (_ *SetPlan, err error) {
+	pl := &planner{
+		SetPlan: &SetPlan{
+			Set: set.URI, Name: set.Name,
+			actions: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
+		},
+		d: d, scope: sc, set: set, sum: sha256.New(),
+	}
+	defer func() {
+		if err != nil {
+			pl.actions.Close()
+			pl.deletes.Close()
+		}
+	}()
+	cursor, followed, err := d.Mirror.Cursor(ctx, set.URI)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := d.readChanges(ctx, set, cursor)
+	if err != nil {
+		return nil, err
+	}
+	pl.Mode, pl.Why = chooseMode(set, cursor, followed, changes)
+	if pl.Mode == Incremental {
+		err = pl.incremental(ctx, cursor, changes)
+	} else {
+		err = pl.baseline(ctx, cursor, changes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return pl.SetPlan, pl.guard(ctx)
+}
+
+// chooseMode decides between baseline and incremental: an incremental needs a cursor
+// and a Change List that reaches back to it without a gap (1.1 §12.1).
+func chooseMode(set discover.Set, cur Cursor, followed bool, ch *changes) (Mode, string) {
+	switch {
+	case !followed:
+		return Baseline, "no earlier synchronisation"
+	case ch == nil:
+		return Baseline, "the Source offers no Change List"
+	case ch.continues(cur):
+		return Incremental, fmt.Sprintf("after entry %d of %s", cur.Applied, ch.uri)
+	case ch.from.IsZero():
+		return Baseline, fmt.Sprintf("the Change List %s does not say where it begins (no from)", ch.uri)
+	case ch.from.Time().After(cur.At):
+		return Baseline, fmt.Sprintf("gap: the Change List %s begins at %s, the mirror ends at %s",
+			ch.uri, ch.from, cur.At.UTC().Format(time.RFC3339Nano))
+	default:
+		return Incremental, fmt.Sprintf("changes since %s in %s", cur.At.UTC().Format(time.RFC3339Nano), ch.uri)
+	}
+}
+
+// lookupBatch is how many URIs a planner asks the mirror for at a time.
+const lookupBatch = 500
+
+// compare looks wants up and adds what each needs.
+func (pl *planner) compare(ctx context.Context, wants []Wanted) error {
+	uris := make([]string, len(wants))
+	for i := range wants {
+		uris[i] = wants[i].URI
+	}
+	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, uris)
+	if err != nil {
+		return err
+	}
+	for i := range wants {
+		if err := pl.decide(ctx, &wants[i], &held[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide adds what brings one URI, held as h, to the state w.
+func (pl *planner) decide(ctx context.Context, w *Wanted, h *Held) error {
+	if h.Member && h.Changed.After(w.Changed) { // never back
+		if h.Due == "" {
+			pl.Same++
+			return nil
+		}
+		w = &h.Wanted
+	}
+	if h.Stored && h.Due == "" && sameBytes(h, w) {
+		pl.Same++
+		if h.Member && (pl.Mode == Baseline || !w.Changed.After(h.Changed)) {
+			return nil
+		}
+		return pl.actions.Append(Action{Kind: Mark, Want: *w})
+	}
+	a := Action{Kind: Fetch, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored}
+	if h.Stored {
+		a.Change = resourcesync.Updated
+		pl.Updated++
+	} else {
+		pl.Created++
+	}
+	if err := pl.findContent(ctx, &a); err != nil {
+		return err
+	}
+	if a.Kind == Fetch {
+		if w.Length.Known() {
+			pl.Bytes += w.Length.Int64()
+		} else {
+			pl.Unsized++
+		}
+	}
+	return pl.actions.Append(a)
+}
+
+// findContent turns a fetch into a copy where the mirror holds the same bytes under
+// another URI. Only sha-256 or stronger and the length together prove that.
+func (pl *planner) findContent(ctx context.Context, a *Action) error {
+	best := a.Want.Digests.Strongest()
+	if pl.empty || !best.Strong() || !a.Want.Length.Known() {
+		return nil
+	}
+	from, ok, err := pl.d.Mirror.FindContent(ctx, best, a.Want.Length.Int64())
+	if err == nil && ok && from.URI != a.Want.URI {
+		a.Kind, a.From = Copy, from.URI
+	}
+	return err
+}
+
+// sameBytes reports whether the bytes held are those that w describes, by what was
+// known of them when they were stored.
+func sameBytes(h *Held, w *Wanted) bool {
+	if w.Length.Known() && w.Length != h.Length {
+		return false
+	}
+	if len(w.Digests) == 0 {
+		return !w.LastMod.IsZero() && w.LastMod == h.LastMod
+	}
+	proved := false
+	for _, want := range w.Digests {
+		got := h.Digests.Get(want.Algorithm())
+		if got.IsZero() {
+			continue
+		}
+		if got != want {
+			return false
+		}
+		proved = true
+	}
+	return proved
+}
+
+// remove adds the deletion of a member.
+func (pl *planner) remove(h *Held, when time.Time) error {
+	if pl.d.KeepDeleted {
+		pl.Same++
+		return nil
+	}
+	pl.Deleted++
+	fmt.Fprintf(pl.sum, "%s\n", h.URI)
+	return pl.deletes.Append(Action{
+		Kind: Delete, Change: resourcesync.Deleted,
+		Want: Wanted{URI: h.URI, Length: h.Length, Changed: when},
+	})
+}
+
+// guard withholds the deletions of the plan if there are too many and nobody approved them.
+func (pl *planner) guard(ctx context.Context) error {
+	if pl.Deleted == 0 {
+		return nil
+	}
+	// The hash names the set and exactly the resources that would go: consent to
+	// these deletions is consent to no others.
+	pl.Hash = hex.EncodeToString(pl.sum.Sum([]byte(nil)))[:32]
+	members, err := pl.d.Mirror.Count(ctx, pl.Set)
+	if err != nil {
+		return err
+	}
+	pl.Members = members
+	if !pl.d.MaxDelete.Exceeded(pl.Deleted, members) {
+		return nil
+	}
+	approved, err := pl.d.Mirror.Approved(ctx, pl.Hash)
+	pl.Withheld = !approved
+	if pl.Withheld {
+		pl.move = nil
+	}
+	return err
+}

@@ -1,0 +1,249 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// queue fills batches with actions: one is open while the one before commits.
+type queue struct {
+	r      *runner
+	save   context.Context // for what must not be lost when the run is interrupted
+	open   *load
+	commit chan error // of the batch before; nil: none
+}
+
+// load is a batch being filled.
+type load struct {
+	r       *runner
+	b       Batch
+	n       int
+	bytes   int64
+	uris    map[resourcesync.Key]bool
+	workers sync.WaitGroup
+
+	marks []Action // marks and deletions, done when the transfers have ended
+
+	mu     sync.Mutex
+	done   []result
+	failed []failed
+}
+
+type result struct {
+	Action
+	n int64
+}
+
+type failed struct {
+	Action
+	err error
+}
+
+func weight(a *Action) int64 {
+	if a.Kind == Mark || a.Kind == Delete {
+		return 0
+	}
+	if a.Want.Length.Known() {
+		return a.Want.Length.Int64()
+	}
+	return unsizedBytes
+}
+
+// full reports whether a has to wait for the next batch.
+func (l *load) full(a *Action) bool {
+	return l.n > 0 && (l.n >= halfResources || l.bytes+weight(a) > halfBytes || l.uris[resourcesync.KeyOf(a.Want.URI)])
+}
+
+// add starts an action in the open batch, waiting for a free worker.
+func (q *queue) add(ctx context.Context, a Action) error {
+	if q.open != nil && q.open.full(&a) {
+		if err := q.rotate(nil); err != nil {
+			return err
+		}
+	}
+	if q.open == nil {
+		b, err := q.r.d.Mirror.Begin(q.save)
+		if err != nil {
+			return err
+		}
+		q.open = &load{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
+	}
+	l := q.open
+	l.n++
+	l.bytes += weight(&a)
+	l.uris[resourcesync.KeyOf(a.Want.URI)] = true
+	if a.Kind == Mark || a.Kind == Delete {
+		l.marks = append(l.marks, a)
+		return nil
+	}
+	if err := q.r.sem.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	l.workers.Go(func() {
+		defer q.r.sem.Release(1)
+		l.bring(ctx, a)
+	})
+	return nil
+}
+
+// rotate waits for the commit before and starts that of the open batch.
+func (q *queue) rotate(move *CursorMove) error {
+	if q.commit != nil {
+		if err := <-q.commit; err != nil {
+			return err
+		}
+		q.commit = nil
+	}
+	l := q.open
+	if l == nil {
+		return nil
+	}
+	q.open = nil
+	done := make(chan error, 1)
+	q.commit = done
+	go func() { done <- l.finish(q.save, move) }()
+	return nil
+}
+
+// finish commits what is left, with the cursor if the whole plan was done.
+func (q *queue) finish() {
+	r := q.r
+	if q.open == nil && r.sp.move != nil && r.stopped() == nil {
+		b, err := r.d.Mirror.Begin(q.save)
+		if err != nil {
+			r.stop(err)
+		} else {
+			q.open = &load{r: r, b: b}
+		}
+	}
+	if q.open != nil {
+		q.open.workers.Wait() // whether the run was stopped is known now
+	}
+	var move *CursorMove
+	if r.stopped() == nil {
+		move = r.sp.move
+	}
+	if err := q.rotate(move); err != nil {
+		r.stop(err)
+		_ = q.open.discard()
+	}
+	if q.commit != nil {
+		if err := <-q.commit; err != nil {
+			r.stop(err)
+		}
+	}
+}
+
+func (l *load) discard() error {
+	if l == nil {
+		return nil
+	}
+	return l.b.Discard()
+}
+
+// bring transfers one resource into the batch.
+func (l *load) bring(ctx context.Context, a Action) {
+	n, err := l.r.transfer(ctx, l.b, &a)
+	switch {
+	case err == nil:
+		l.mu.Lock()
+		l.done = append(l.done, result{a, n})
+		l.mu.Unlock()
+		l.r.answered(true)
+	case ctx.Err() != nil:
+		// interrupted: neither done nor failed
+	case isRemote(err) || errors.Is(err, ErrOccupied):
+		l.mu.Lock()
+		l.failed = append(l.failed, failed{a, err})
+		l.mu.Unlock()
+		l.r.answered(!isTemporary(err))
+	default:
+		l.r.stop(err)
+	}
+}
+
+// answered counts failures in a row for lack of an answer.
+func (r *runner) answered(ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ok {
+		r.outage = 0
+		return
+	}
+	if r.outage++; r.outage >= maxOutage && r.err == nil {
+		r.err = ErrOutage
+		r.cancel()
+	}
+}
+
+func isTemporary(err error) bool {
+	var fe *fetch.Error
+	return errors.As(err, &fe) && fe.Kind == fetch.Temporary
+}
+
+// maxReason bounds the reason kept with a resource that is due, in bytes.
+const maxReason = 500
+
+// finish waits for the transfers, adds the rest and commits.
+func (l *load) finish(ctx context.Context, move *CursorMove) error {
+	l.workers.Wait()
+	set := l.r.sp.Set
+	defer l.discard()
+	for _, a := range l.marks {
+		var err error
+		if a.Kind == Delete {
+			err = l.b.Delete(ctx, set, a.Want.URI)
+		} else {
+			err = l.b.Mark(ctx, set, a.Want)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, f := range l.failed {
+		reason := f.err.Error()
+		if err := l.b.Due(ctx, set, f.Want, reason[:min(len(reason), maxReason)]); err != nil {
+			return err
+		}
+	}
+	if err := l.b.Commit(ctx, move); err != nil {
+		return err
+	}
+	l.report()
+	return nil
+}
+
+// report counts and tells what is durable now.
+func (l *load) report() {
+	rep := l.r.rep
+	for _, a := range l.marks {
+		if a.Kind == Delete {
+			rep.Deleted++
+			l.r.d.observe(Event{Kind: EventDone, Set: rep.Set, Action: a})
+		}
+	}
+	for _, res := range l.done {
+		if res.Change == resourcesync.Created {
+			rep.Created++
+		} else {
+			rep.Updated++
+		}
+		if res.Kind == Copy {
+			rep.Copied += res.n
+		} else {
+			rep.Bytes += res.n
+		}
+		l.r.d.observe(Event{Kind: EventDone, Set: rep.Set, Action: res.Action, Bytes: res.n})
+	}
+	for _, f := range l.failed {
+		rep.Failed++
+		if len(rep.Failures) < maxFailures {
+			rep.Failures = append(rep.Failures, Failure{f.Want.URI, f.err})
+		}
+		l.r.d.observe(Event{Kind: EventFailed, Set: rep.Set, Action: f.Action, Err: f.err})
+	}
+}

@@ -1,0 +1,88 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strings"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// maxResource bounds a resource of unknown length, in bytes (FAULTS §5).
+const maxResource = 10 << 30
+
+// slack is how many bytes beyond the listed length are read to tell what came.
+const slack = 64 << 10
+
+// transfer brings the bytes of one resource into a batch, verified. An action that
+// could not copy becomes a fetch.
+func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
+	if a.Kind == Copy {
+		n, err := b.Copy(ctx, r.sp.Set, a.Want, a.From)
+		if err == nil || ctx.Err() != nil {
+			return n, err
+		}
+		r.d.note(r.sp.Set, fmt.Sprintf("%s: the same bytes could not be copied from %s, so they are fetched: %v", a.Want.URI, a.From, err))
+		a.Kind, a.From = Fetch, ""
+	}
+	w := &a.Want
+	req := fetch.Request{URL: w.URI, MaxBytes: maxResource}
+	if w.Length.Known() {
+		req.MaxBytes = w.Length.Int64() + slack
+	}
+	resp, err := r.d.Client.Get(ctx, req)
+	if err != nil {
+		return 0, &remoteError{err}
+	}
+	defer resp.Body.Close()
+	if err := plausible(w, resp); err != nil {
+		return 0, &remoteError{err}
+	}
+	body := resourcesync.NewVerifyReader(resp.Body, w.Length.Int64(), w.Digests)
+	return b.Put(ctx, r.sp.Set, *w, remoteReader{w.URI, body}, w.Length.Known() || len(w.Digests) > 0)
+}
+
+// plausible refuses what cannot be the resource before its body is read.
+func plausible(w *Wanted, resp *fetch.Response) error {
+	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
+		return fmt.Errorf("%s: length differs: the Source's list says %d bytes, the server sends %d", w.URI, w.Length.Int64(), n)
+	}
+	if len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type) {
+		return fmt.Errorf("%s: a page of type %q answered where a resource of type %q was listed", w.URI, resp.ContentType, w.Type)
+	}
+	return nil
+}
+
+func isPage(mediaType string) bool {
+	t, _, err := mime.ParseMediaType(mediaType)
+	return err == nil && (t == "text/html" || strings.HasPrefix(t, "application/xhtml"))
+}
+
+// remoteError is an error of the Source's side: the resource fails, the run goes on.
+type remoteError struct{ err error }
+
+func (e *remoteError) Error() string { return e.err.Error() }
+func (e *remoteError) Unwrap() error { return e.err }
+
+func isRemote(err error) bool {
+	var re *remoteError
+	return errors.As(err, &re)
+}
+
+// remoteReader tells errors of reading from the Source from those of writing to the mirror.
+type remoteReader struct {
+	uri string
+	r   io.Reader
+}
+
+func (r remoteReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &remoteError{fmt.Errorf("%s: %w", r.uri, err)}
+	}
+	return n, err
+}
