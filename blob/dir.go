@@ -28,7 +28,9 @@ type DirOptions struct {
 // Dir is a Bucket in a directory: an object is the regular file at its key. A
 // symbolic link, a FIFO or a device at a key is an ErrForeign and never opened,
 // replaced or removed. New directories are made as needed; a directory that a
-// Move or Delete left empty is removed.
+// Move or Delete left empty is removed. A symbolic link where a directory is needed
+// is an ErrForeign for writing and is not listed; for reading it is followed if it
+// stays inside.
 //
 // One process at a time should write; Dir doesn't lock.
 type Dir struct {
@@ -67,19 +69,23 @@ func OpenDir(name string, o DirOptions) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{
-		root: root, o: o, disk: durable.System(root),
-		naming: make(chan struct{}, 1), known: map[string]struct{}{".": {}},
-	}, nil
+	d := &Dir{root: root, o: o, disk: durable.System(root), naming: make(chan struct{}, 1)}
+	d.forget()
+	return d, nil
 }
 
-// Close releases the directory. Batches must have ended.
+// Close releases the directory, and removes that of temporary objects if this Dir
+// used it and it is empty. Batches must have ended.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var err error
 	if d.temp != nil {
 		err = d.temp.Close()
+		d.temp = nil
+		for dir := d.o.Temp; dir != "." && d.root.Remove(dir) == nil; {
+			dir = path.Dir(dir)
+		}
 	}
 	return errors.Join(err, d.root.Close())
 }
@@ -190,8 +196,13 @@ func (d *Dir) absent(key string, err error) error {
 		return ErrForeign
 	}
 	for dir := path.Dir(key); dir != "."; dir = path.Dir(dir) {
-		if st, err := d.root.Lstat(dir); err == nil && st.Mode().IsRegular() {
+		st, looked := d.root.Lstat(dir)
+		switch {
+		case looked != nil || st.IsDir():
+		case st.Mode().IsRegular():
 			return ErrNotExist
+		default:
+			return fmt.Errorf("%w at %q where a directory is needed", ErrForeign, dir)
 		}
 	}
 	return err
@@ -368,8 +379,7 @@ func (d *Dir) openTemp(ctx context.Context) (*os.Root, error) {
 	if d.temp != nil {
 		return d.temp, nil
 	}
-	n := naming{d: d, made: map[string]struct{}{}, touched: map[string]struct{}{}}
-	if err := n.makeDir(d.o.Temp); err != nil {
+	if err := d.newNaming().dir(d.o.Temp, true); err != nil {
 		return nil, err
 	}
 	temp, err := d.root.OpenRoot(d.o.Temp)

@@ -58,10 +58,13 @@ func (d Disk) Keep(root *os.Root, from, to, temp string, mode fs.FileMode) error
 	if err == nil {
 		err = d.RenameNew(root, temp, to)
 	}
-	if err != nil {
-		return errors.Join(err, root.Remove(temp), fmt.Errorf("and no link either: %w", linked))
+	if err == nil {
+		return nil
 	}
-	return nil
+	if gone := root.Remove(temp); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return fmt.Errorf("copy, as linking failed (%v): %w", linked, err)
 }
 
 func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error) {

@@ -1,0 +1,221 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+)
+
+// naming is one run of names being given and taken; its owner holds Dir.naming.
+type naming struct {
+	d       *Dir
+	seen    map[string]struct{} // directories seen or made, whose names may not be durable yet
+	touched map[string]struct{} // directories to sync
+}
+
+func (d *Dir) newNaming() *naming {
+	return &naming{d: d, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
+}
+
+// settle remembers the directories after their names were made durable.
+func (n *naming) settle() {
+	if len(n.d.known)+len(n.seen) > maxKnown {
+		n.d.forget()
+	}
+	for dir := range n.seen {
+		if len(n.d.known) < maxKnown {
+			n.d.known[dir] = struct{}{}
+		}
+	}
+}
+
+// forget empties the cache of directories.
+func (d *Dir) forget() { d.known = map[string]struct{}{".": {}} }
+
+func (n *naming) apply(s step) error {
+	switch s.kind {
+	case stepPut:
+		if err := n.put(s.object.(*dirObject), s); err != nil {
+			return fmt.Errorf("put %q: %w", s.to, err)
+		}
+	case stepMove:
+		if err := n.move(s.from, s.to); err != nil {
+			return fmt.Errorf("move %q to %q: %w", s.from, s.to, err)
+		}
+	case stepDelete:
+		if err := n.delete(s.from); err != nil {
+			return fmt.Errorf("delete %q: %w", s.from, err)
+		}
+	}
+	return nil
+}
+
+func (n *naming) put(o *dirObject, s step) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.keep != "" {
+		if err := n.keep(s.to, s.keep, o.temp+".keep"); err != nil {
+			return fmt.Errorf("keep the old object at %q: %w", s.keep, err)
+		}
+	}
+	if err := n.rename(o.temp, s.to, s.ifAbsent); err != nil {
+		return err
+	}
+	o.temp = ""
+	return nil
+}
+
+func (n *naming) keep(key, keep, temp string) error {
+	there, err := n.object(key)
+	if err != nil || !there {
+		return err
+	}
+	err = n.into(keep, func() error {
+		return n.d.disk.Keep(n.d.root, key, keep, temp, n.d.o.FileMode)
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return n.clash(keep)
+	}
+	return err
+}
+
+func (n *naming) move(from, to string) error {
+	there, err := n.object(from)
+	if err != nil || !there || from == to {
+		return err
+	}
+	if err := n.rename(from, to, false); err != nil {
+		return err
+	}
+	n.left(from)
+	return nil
+}
+
+func (n *naming) delete(key string) error {
+	there, err := n.object(key)
+	if err != nil || !there {
+		return err
+	}
+	if err := n.d.disk.Remove(n.d.root, key); err != nil {
+		return err
+	}
+	n.left(key)
+	return nil
+}
+
+// object reports whether an object stands at key.
+func (n *naming) object(key string) (bool, error) {
+	err := n.dir(path.Dir(key), false)
+	if err == nil {
+		_, err = n.d.stat(context.Background(), key)
+	}
+	if errors.Is(err, ErrNotExist) || errors.Is(err, ErrClash) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// rename gives the file at from the key to.
+func (n *naming) rename(from, to string, ifAbsent bool) error {
+	err := n.into(to, func() error { return n.d.disk.RenameNew(n.d.root, from, to) })
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if ifAbsent {
+		return ErrExist
+	}
+	if err := n.clash(to); err != nil {
+		return err
+	}
+	return n.d.disk.Rename(n.d.root, from, to)
+}
+
+// clash returns an error if what stands at key is not an object.
+func (n *naming) clash(key string) error {
+	st, err := n.d.root.Lstat(key)
+	switch {
+	case err != nil:
+		return err
+	case st.IsDir():
+		return fmt.Errorf("%w: a directory stands at %q", ErrClash, key)
+	case !st.Mode().IsRegular():
+		return ErrForeign
+	}
+	return nil
+}
+
+// into makes the directory of key and calls do, which puts something at key. If
+// somebody else removed the directory since it was last seen, it does both again.
+func (n *naming) into(key string, do func() error) error {
+	dir := path.Dir(key)
+	try := func() error {
+		if err := n.dir(dir, true); err != nil {
+			return err
+		}
+		n.touch(dir)
+		return do()
+	}
+	err := try()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	n.d.forget()
+	clear(n.seen)
+	return try()
+}
+
+func (n *naming) touch(dir string) { n.touched[dir] = struct{}{} }
+
+// dir makes sure that dir and all above it are directories, and no links to some;
+// it makes them if create is set. A name that is seen for the first time counts as
+// not durable: a run that was cut short may have made it.
+func (n *naming) dir(dir string, create bool) error {
+	if _, ok := n.d.known[dir]; ok {
+		return nil
+	}
+	if _, ok := n.seen[dir]; ok {
+		return nil
+	}
+	parent := path.Dir(dir)
+	if err := n.dir(parent, create); err != nil {
+		return err
+	}
+	err := n.d.isDir(dir)
+	if create && errors.Is(err, fs.ErrNotExist) {
+		err = n.d.root.Mkdir(dir, n.d.o.DirMode)
+	}
+	if err != nil {
+		return err
+	}
+	n.seen[dir] = struct{}{}
+	n.touch(parent)
+	return nil
+}
+
+// isDir returns an error unless dir is a directory, seen without following links.
+func (d *Dir) isDir(dir string) error {
+	st, err := d.root.Lstat(dir)
+	switch {
+	case err != nil:
+		return err
+	case st.IsDir():
+		return nil
+	case st.Mode().IsRegular():
+		return fmt.Errorf("%w: a file stands at %q where a directory is needed", ErrClash, dir)
+	}
+	return fmt.Errorf("%w at %q where a directory is needed", ErrForeign, dir)
+}
+
+// left removes the directories that are empty now that nothing is at key.
+func (n *naming) left(key string) {
+	dir := path.Dir(key)
+	for dir != "." && n.d.root.Remove(dir) == nil {
+		delete(n.d.known, dir)
+		delete(n.seen, dir)
+		delete(n.touched, dir)
+		dir = path.Dir(dir)
+	}
+	n.touch(dir)
+}
