@@ -1,6 +1,7 @@
 package resourcesync
 
 import (
+	"bytes"
 	"encoding/binary"
 	"unicode/utf8"
 )
@@ -61,6 +62,17 @@ func plainValue(b []byte) bool {
 		}
 	}
 	return true
+}
+
+// hasControl reports whether b has a control character of ASCII.
+func hasControl(b []byte) bool {
+	for i := 0; i < len(b); i++ {
+		i += plainASCII(b[i:])
+		if i < len(b) && b[i] < ' ' {
+			return true
+		}
+	}
+	return bytes.IndexByte(b, 0x7f) >= 0
 }
 
 // isXMLChar reports whether r may stand in a document (XML 1.0 §2.2).

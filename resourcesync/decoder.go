@@ -28,6 +28,7 @@ type Decoder struct {
 	entries int
 	foreign int // elements of other vocabularies in this entry, or in the root
 
+	current Entry   // the entry being read
 	digests Digests // scratch
 	words   map[string]string
 }
@@ -99,19 +100,14 @@ func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 					break
 				}
 			}
-			var e Entry
-			err = d.entry(&e)
-			switch {
-			case err == nil:
-				if !yield(e, nil) {
-					return
-				}
-			case errors.Is(err, BadEntry):
-				if !yield(e, err) {
-					return
-				}
-				err = nil
+			err = d.entry()
+			if err != nil && !errors.Is(err, BadEntry) {
+				break
 			}
+			if !yield(d.current, err) {
+				return
+			}
+			err = nil
 		}
 		if err != nil {
 			d.err = err
@@ -178,6 +174,7 @@ func (d *Decoder) root() error {
 
 // fail is the error for the element whose start tag was read last.
 func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
+	d.s.locate()
 	el := &d.s.elem
 	return &DecodeError{
 		Kind: kind, Line: el.line, Column: el.column, Offset: el.at,
@@ -188,6 +185,7 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 // tolerate tells about what is read although the standard doesn't allow it.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
+		d.s.locate()
 		n.Line = d.s.elem.line
 	}
 	if d.strict && d.refused == nil {
@@ -233,32 +231,38 @@ func (d *Decoder) toEntry() error {
 // unless it is an entry.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
 	el := &d.s.elem
-	name := string(el.local)
 	switch d.spaceOfElem() {
 	case spaceSitemap:
-		if name != "url" && name != "sitemap" {
-			break
+		switch string(el.local) {
+		case "url":
+			return true, d.countEntry(URLSet)
+		case "sitemap":
+			return true, d.countEntry(SitemapIndex)
 		}
-		if (name == "sitemap") != (d.header.Root == SitemapIndex) {
-			d.tolerate(Note{Rule: "entry-element-matches-root", Msg: name + " in the other kind of root element"})
-		}
-		if d.entries++; d.entries > d.s.lim.Entries {
-			return false, d.fail(LimitReached, "the document has more than %d entries", d.s.lim.Entries)
-		}
-		return true, nil
 	case spaceRS:
-		switch name {
+		switch string(el.local) {
 		case "md":
 			return false, d.rootMD()
 		case "ln":
 			return false, d.link(&d.header.Links)
 		}
 	case spaceForeign:
-		if (name == "md" || name == "ln") && strings.HasPrefix(el.uri, "http://www.openarchives.org/rs") {
-			return false, d.fail(NotResourceSync, "%s is in namespace %q, of a draft; expected %q", name, clip(el.uri), nsRS)
+		if name := string(el.local); (name == "md" || name == "ln") && strings.HasPrefix(el.uri, nsRSBase) {
+			return false, d.fail(NotResourceSync, "%s is in namespace %q, that of a draft; expected %q", name, clip(el.uri), nsRS)
 		}
 	}
 	return false, d.skipForeign()
+}
+
+// countEntry counts an entry of the kind that belongs into root.
+func (d *Decoder) countEntry(root Root) error {
+	if root != d.header.Root {
+		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "an entry of the other kind of root element"})
+	}
+	if d.entries++; d.entries > d.s.lim.Entries {
+		return d.fail(LimitReached, "the document has more than %d entries", d.s.lim.Entries)
+	}
+	return nil
 }
 
 // spaceOfElem is the namespace of the element, with the alias taken for what it
@@ -284,19 +288,18 @@ func (d *Decoder) rootMD() error {
 	return d.skip()
 }
 
-// entry reads the content of the entry whose start tag was read.
-func (d *Decoder) entry(e *Entry) error {
+// entry reads the content of the entry whose start tag was read into d.current.
+func (d *Decoder) entry() error {
 	d.state = inRoot
 	d.foreign = 0
+	d.s.locate()
 	start := d.s.elem
-	e.Line = start.line
-	depth := len(d.s.opens)
+	d.current = Entry{Line: start.line}
 	if len(d.s.attrs) > 0 {
 		d.tolerate(Note{Rule: "entry-no-attributes", Msg: "attributes of an entry are ignored"})
 	}
-	var in entryReader
-	in.d, in.e = d, e
-	for {
+	in := entryReader{d: d, e: &d.current}
+	for depth := len(d.s.opens); ; {
 		tok, err := d.s.next()
 		if err != nil {
 			return err
@@ -353,6 +356,9 @@ func (d *Decoder) countForeign() error {
 // text returns the text of the element whose start tag was read, trimmed; ok is
 // false if it has elements in it. It is valid until the next call.
 func (d *Decoder) text() (text []byte, ok bool, err error) {
+	if text, ok := d.s.plainText(); ok {
+		return text, true, nil
+	}
 	depth := len(d.s.opens)
 	d.s.collect, d.s.text = true, d.s.text[:0]
 	tok, err := d.s.next()

@@ -106,10 +106,8 @@ func (d *Decoder) badURI(b []byte) string {
 	if len(b) > d.s.lim.URI {
 		return fmt.Sprintf("is %d bytes long; at most %d are read", len(b), d.s.lim.URI)
 	}
-	for _, c := range b {
-		if c < ' ' || c == 0x7f {
-			return fmt.Sprintf("%q has a control character", clip(string(b)))
-		}
+	if hasControl(b) {
+		return fmt.Sprintf("%q has a control character", clip(string(b)))
 	}
 	return ""
 }
@@ -258,13 +256,11 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 func (d *Decoder) hash(b []byte) Digests {
 	d.digests = d.digests[:0]
 	for len(b) > 0 {
-		n := bytes.IndexAny(b, xmlSpace)
-		if n < 0 {
-			n = len(b)
+		n := 0
+		for n < len(b) && !isSpace(b[n]) {
+			n++
 		}
-		if v, ok := d.digest(b[:n]); ok {
-			d.digests = append(d.digests, v)
-		}
+		d.digest(b[:n])
 		b = trimSpace(b[n:])
 	}
 	if len(d.digests) == 0 {
@@ -273,21 +269,27 @@ func (d *Decoder) hash(b []byte) Digests {
 	return slices.Clone(d.digests)
 }
 
-func (d *Decoder) digest(b []byte) (v Digest, ok bool) {
+// digest appends a digest to d.digests if it can be used.
+func (d *Decoder) digest(b []byte) {
 	if i := bytes.IndexByte(b, ':'); i > 0 {
-		v.alg = indexOf(b[:i])
-		if size := algorithms[v.alg].size; v.alg != 0 && len(b)-i-1 == 2*size && decodeHex(v.sum[:size], b[i+1:]) {
-			return v, true
+		alg := indexOf(b[:i])
+		if size := algorithms[alg].size; alg != 0 && len(b)-i-1 == 2*size {
+			d.digests = append(d.digests, Digest{alg: alg})
+			if last := &d.digests[len(d.digests)-1]; decodeHex(last.sum[:size], b[i+1:]) {
+				return
+			}
+			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
 	v, quirk, err := parseDigest(string(b))
 	switch {
 	case err != nil:
 		d.tolerate(Note{Rule: "hash-hex-digest", Msg: err.Error() + "; read as absent"})
+		return
 	case quirk != 0:
 		d.tolerate(Note{Quirk: quirk, Rule: "hash-hex-digest", Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
 	}
-	return v, err == nil
+	d.digests = append(d.digests, v)
 }
 
 func (d *Decoder) length(b []byte) Length {

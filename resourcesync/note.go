@@ -6,18 +6,17 @@ type Quirk uint8
 
 // The quirks that a Decoder knows.
 const (
-	QuirkNamespace       Quirk = 2  // ResourceSync namespace without the slash at its end
-	QuirkSpaceFirst      Quirk = 11 // white space before the XML declaration
-	QuirkCapabilityCase  Quirk = 17 // capability in camel or upper case
-	QuirkCapabilityNew   Quirk = 18 // capability that the standard does not define
-	QuirkLinkIncomplete  Quirk = 25 // rs:ln without rel or href
-	QuirkForeignAttr     Quirk = 27 // attribute that the standard does not define
-	QuirkDatetimePartial Quirk = 30 // date without time, or time without seconds
-	QuirkDatetimeZone    Quirk = 31 // no offset, read as UTC, or a blank for the T
-	QuirkHashSpelling    Quirk = 46 // SHA256 or another spelling for sha-256
-	QuirkHashBase64      Quirk = 47 // digest in base64 or base64url
-	QuirkEmptyValue      Quirk = 49 // attribute present but empty, read as absent
-	QuirkPath            Quirk = 53 // path without its leading slash
+	QuirkNamespace      Quirk = 2  // ResourceSync namespace without the slash at its end
+	QuirkSpaceFirst     Quirk = 11 // white space before the XML declaration
+	QuirkCapabilityCase Quirk = 17 // capability in camel or upper case
+	QuirkCapabilityNew  Quirk = 18 // capability that the standard does not define
+	QuirkLinkIncomplete Quirk = 25 // rs:ln without rel or href
+	QuirkForeignAttr    Quirk = 27 // attribute that the standard does not define
+	QuirkDatetimeZone   Quirk = 31 // no offset, read as UTC, or a blank for the T
+	QuirkHashSpelling   Quirk = 46 // SHA256 or another spelling for sha-256
+	QuirkHashBase64     Quirk = 47 // digest in base64 or base64url
+	QuirkEmptyValue     Quirk = 49 // attribute present but empty, read as absent
+	QuirkPath           Quirk = 53 // path without its leading slash
 )
 
 // Note tells what a Decoder tolerated, and how it read it.

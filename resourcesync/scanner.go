@@ -27,6 +27,7 @@ type scanner struct {
 
 	elem       element
 	attrs      []attr
+	declares   bool   // one of attrs declares a namespace
 	norm       []byte // attribute values that had to be rewritten
 	collect    bool   // keep the text
 	text       []byte // text kept
@@ -45,7 +46,7 @@ type openElement struct{ name, ns int }
 // element is a start tag.
 type element struct {
 	at     int64 // offset of its <
-	line   int
+	line   int   // 0 until locate was called; so is column
 	column int
 	space  space
 	uri    string
@@ -67,6 +68,50 @@ func (a *attr) local() []byte {
 		return a.name
 	}
 	return a.name[a.colon+1:]
+}
+
+// locate finds out the line and column of the element. It is put off until
+// somebody asks, and done at the latest before its bytes leave the buffer.
+func (s *scanner) locate() {
+	if s.elem.line == 0 && s.elem.local != nil {
+		s.count(int(s.elem.at - s.base))
+		s.elem.line, s.elem.column = s.line, int(s.elem.at-s.lineStart)+1
+	}
+}
+
+func (s *scanner) more() bool {
+	s.locate()
+	return s.window.more()
+}
+
+// plainText returns the text up to the end tag of the open element, and passes
+// both, if that is all there is and nothing in it has to be replaced. Otherwise it
+// does nothing.
+func (s *scanner) plainText() (text []byte, ok bool) {
+	b := s.buf[s.pos:s.end]
+	i := bytes.IndexByte(b, '<')
+	if i < 0 || s.pendingEnd || i > s.lim.Token {
+		return nil, false
+	}
+	text = b[:i]
+	n := s.endsHere(b[i:])
+	if n == 0 || !plainValue(text) || bytes.IndexByte(text, ']') >= 0 {
+		return nil, false
+	}
+	s.pos += i + n
+	s.pop()
+	return trimSpace(text), true
+}
+
+// endsHere returns the length of the end tag of the open element if b begins with
+// it in its usual form.
+func (s *scanner) endsHere(b []byte) int {
+	name := s.names[s.opens[len(s.opens)-1].name:]
+	n := len(name) + 2
+	if len(b) > n && b[1] == '/' && b[n] == '>' && string(b[2:n]) == string(name) {
+		return n + 1
+	}
+	return 0
 }
 
 // next returns the next tag. Comments and processing instructions are passed
@@ -203,10 +248,9 @@ func (s *scanner) endTag() error {
 	if len(s.opens) == 0 {
 		return s.fail(NotWellFormed, s.pos, "an end tag where no element is open")
 	}
-	name := s.names[s.opens[len(s.opens)-1].name:]
 	b := s.buf[s.pos:s.end]
-	if n := len(name) + 2; len(b) > n && b[n] == '>' && string(b[2:n]) == string(name) {
-		s.pos += n + 1
+	if n := s.endsHere(b); n > 0 {
+		s.pos += n
 		s.pop()
 		return nil
 	}
@@ -218,7 +262,7 @@ func (s *scanner) endTag() error {
 		i = bytes.IndexByte(s.buf[s.pos:s.end], '>')
 	}
 	got := bytes.TrimRight(s.buf[s.pos+2:s.pos+i], xmlSpace)
-	if !bytes.Equal(got, name) {
+	if name := s.names[s.opens[len(s.opens)-1].name:]; !bytes.Equal(got, name) {
 		return s.fail(NotWellFormed, s.pos, "</%s> where </%s> was expected", clip(string(got)), clip(string(name)))
 	}
 	s.pos += i + 1
@@ -241,6 +285,7 @@ func (s *scanner) declaration() error {
 	b := s.buf[s.pos:s.end]
 	switch {
 	case bytes.HasPrefix(b, []byte("<!--")):
+		s.prolog = true
 		i, err := s.find(4, "--")
 		if err != nil {
 			return err

@@ -20,6 +20,7 @@ const (
 
 const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
+	nsRSBase  = "http://www.openarchives.org/rs" // that of drafts begin with it too
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsXML     = "http://www.w3.org/XML/1998/namespace"
 	nsXMLNS   = "http://www.w3.org/2000/xmlns/"
@@ -75,7 +76,7 @@ func (s *scanner) scanTag(b []byte) (n int, why string) {
 		return 1, why
 	}
 	s.elem.local = b[1:nameEnd] // resolved by enter
-	s.attrs, s.norm, s.pendingEnd = s.attrs[:0], s.norm[:0], false
+	s.attrs, s.norm, s.pendingEnd, s.declares = s.attrs[:0], s.norm[:0], false, false
 	i := nameEnd
 	for {
 		spaceAt := i
@@ -146,10 +147,9 @@ func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 		}
 		s.norm, value = out, out[old:]
 	}
-	s.attrs = append(s.attrs, attr{name: name, colon: colon, value: value})
-	if len(s.attrs) > s.lim.Attributes+1 {
-		// Enough to know; enter says so.
-		s.attrs = s.attrs[:s.lim.Attributes+1]
+	if len(s.attrs) <= s.lim.Attributes { // one too many is enough to know
+		s.attrs = append(s.attrs, attr{name: name, colon: colon, value: value})
+		s.declares = s.declares || s.attrs[len(s.attrs)-1].declares()
 	}
 	return i + 1 + n + 1, ""
 }
@@ -185,9 +185,7 @@ func (s *scanner) enter(n int) error {
 		return s.fail(LimitReached, at, "an element has more than %d attributes", s.lim.Attributes)
 	}
 	s.rooted = true
-	s.count(at)
-	s.elem.line, s.elem.at = s.line, s.base+int64(at)
-	s.elem.column = int(s.elem.at-s.lineStart) + 1
+	s.elem.line, s.elem.at = 0, s.base+int64(at)
 	s.opens = append(s.opens, openElement{len(s.names), len(s.ns)})
 	s.names = append(s.names, s.elem.local...)
 	if why := s.resolve(); why != "" {
@@ -207,9 +205,28 @@ func (s *scanner) resolve() (why string) {
 			}
 		}
 	}
+	if s.declares {
+		if why := s.declare(); why != "" {
+			return why
+		}
+	}
+	prefix := []byte(nil)
+	if i := bytes.IndexByte(s.elem.local, ':'); i >= 0 {
+		prefix, s.elem.local = s.elem.local[:i], s.elem.local[i+1:]
+	}
+	b, ok := s.lookup(prefix)
+	if !ok {
+		return undeclared(prefix)
+	}
+	s.elem.space, s.elem.uri = b.space, b.uri
+	return s.resolveAttrs()
+}
+
+// declare takes the declarations of namespaces out of the attributes.
+func (s *scanner) declare() (why string) {
 	kept := s.attrs[:0]
 	for _, a := range s.attrs {
-		if len(a.name) < 5 || string(a.name[:5]) != "xmlns" || len(a.name) > 5 && a.colon != 5 {
+		if !a.declares() {
 			kept = append(kept, a)
 			continue
 		}
@@ -222,16 +239,12 @@ func (s *scanner) resolve() (why string) {
 		}
 	}
 	s.attrs = kept
-	prefix := []byte(nil)
-	if i := bytes.IndexByte(s.elem.local, ':'); i >= 0 {
-		prefix, s.elem.local = s.elem.local[:i], s.elem.local[i+1:]
-	}
-	b, ok := s.lookup(prefix)
-	if !ok {
-		return undeclared(prefix)
-	}
-	s.elem.space, s.elem.uri = b.space, b.uri
-	return s.resolveAttrs()
+	return ""
+}
+
+// declares reports whether a is xmlns or xmlns:prefix.
+func (a *attr) declares() bool {
+	return len(a.name) >= 5 && string(a.name[:5]) == "xmlns" && (len(a.name) == 5 || a.colon == 5)
 }
 
 func (s *scanner) resolveAttrs() (why string) {
