@@ -101,8 +101,13 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	if err != nil {
 		cancel(nil)
 		release()
-		return nil, a.failed(ctx, u, err)
+		err = a.failed(ctx, u, err)
+		if errors.Is(err, Temporary) {
+			h.answered(false)
+		}
+		return nil, err
 	}
+	h.answered(true)
 	return &exchange{u, resp, own, cancel, release, h}, nil
 }
 

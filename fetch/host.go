@@ -25,9 +25,15 @@ type host struct {
 	places chan struct{}
 	limit  *rate.Limiter // nil is no limit
 
-	mu     sync.Mutex // guards frozen
+	mu     sync.Mutex // guards the rest
 	frozen time.Time
+	failed int       // requests in a row that got no answer
+	probe  time.Time // when a host that is down may be tried again
 }
+
+// downAfter is how many requests in a row have to fail before a host counts as
+// down: with four places and three more tries, everybody has given up twice.
+const downAfter = 32
 
 func newHosts(o Options) *hosts {
 	return &hosts{opt: o, total: make(chan struct{}, o.Total), m: map[string]*host{}}
@@ -50,6 +56,13 @@ func (hs *hosts) get(origin string) *host {
 // acquire waits until a request to the host may be sent and takes a place, which
 // release gives back.
 func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err error) {
+	if h.down() {
+		return nil, &Error{
+			Op: "get", URL: u.String(), Kind: Temporary,
+			Msg:  fmt.Sprintf("not asked: the host failed to answer %d requests in a row", downAfter),
+			Hint: "try again when it is up",
+		}
+	}
 	if err := take(ctx, h.places); err != nil {
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
@@ -123,6 +136,35 @@ func (h *host) freeze(d time.Duration) {
 	defer h.mu.Unlock()
 	if until.After(h.frozen) {
 		h.frozen = until
+	}
+}
+
+// down reports whether the host is left alone because it doesn't answer. Now and
+// then it says no, and the caller tries.
+func (h *host) down() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failed < downAfter {
+		return false
+	}
+	now := h.all.opt.Now()
+	if now.Before(h.probe) {
+		return true
+	}
+	h.probe = now.Add(h.all.opt.BackoffMax)
+	return false
+}
+
+// answered records whether a request to the host got an answer.
+func (h *host) answered(yes bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if yes {
+		h.failed = 0
+		return
+	}
+	if h.failed++; h.failed == downAfter {
+		h.probe = h.all.opt.Now().Add(h.all.opt.BackoffMax)
 	}
 }
 

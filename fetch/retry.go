@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -62,8 +63,8 @@ func (a *attempt) later(e *Error, h http.Header) *Error {
 
 // retryAfter reads a Retry-After field: seconds or an HTTP date.
 func retryAfter(s string, now time.Time) (time.Duration, bool) {
-	if n, err := strconv.ParseUint(s, 10, 63); err == nil {
-		const most = uint64(1<<63-1) / uint64(time.Second)
+	const most = uint64(math.MaxInt64) / uint64(time.Second)
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(n, most)) * time.Second, true
 	}
 	if t, err := http.ParseTime(s); err == nil {
