@@ -38,6 +38,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c.hosts = newHosts(c.opt)
+	c.retry = retryPolicy(&c.opt)
 	c.rt = c.transport()
 	return c, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"golang.org/x/time/rate"
 )
 
@@ -107,5 +108,6 @@ type Client struct {
 	hosts  *hosts
 	creds  map[string]http.Header
 	origin map[string]bool // allowed as the target of a redirect
+	retry  retrypolicy.RetryPolicy[*Response]
 	rt     *http.Transport
 }

@@ -12,24 +12,30 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// withRetries runs the request until it succeeds, fails for good or was tried
-// often enough.
-func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
-	var last *Response
-	policy := retrypolicy.NewBuilder[*Response]().
+// retryPolicy tries again what is marked for it, after the wait it is marked with.
+func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
+	return retrypolicy.NewBuilder[*Response]().
 		HandleIf(func(_ *Response, err error) bool {
 			var fe *Error
-			return errors.As(err, &fe) && fe.retry && fe.delay <= a.c.opt.MaxWait
+			return errors.As(err, &fe) && fe.retry && fe.delay <= o.MaxWait
 		}).
-		WithMaxRetries(max(a.c.opt.MaxRetries, 0)).
+		WithMaxRetries(max(o.MaxRetries, 0)).
 		WithDelayFunc(func(x failsafe.ExecutionAttempt[*Response]) time.Duration {
 			var fe *Error
-			errors.As(x.LastError(), &fe)
+			if !errors.As(x.LastError(), &fe) { // the context has ended
+				return 0
+			}
 			return fe.delay
 		}).
 		ReturnLastFailure().
 		Build()
-	resp, err := failsafe.With(policy).WithContext(ctx).Get(func() (*Response, error) {
+}
+
+// withRetries runs the request until it succeeds, fails for good or was tried
+// often enough.
+func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
+	var last *Response
+	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (*Response, error) {
 		var err error
 		last, err = a.once(ctx)
 		return last, err
