@@ -1,0 +1,89 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How long an approval holds, and a plan that was withheld is remembered.
+const (
+	ApprovalHolds  = 24 * time.Hour
+	planRemembered = 30 * 24 * time.Hour
+)
+
+// ErrUnknownPlan: no plan with that hash was withheld lately.
+var ErrUnknownPlan = errors.New("no such plan was withheld")
+
+// HeldPlan is a plan that a guard withheld.
+type HeldPlan struct {
+	Hash, Set, Summary string
+	Made               time.Time // when it was withheld last
+	Approved           time.Time // until when the approval holds; zero: never approved
+}
+
+// Withhold remembers a plan so that it can be approved. One that is withheld again
+// keeps its approval. Plans withheld 30 days ago are forgotten.
+func (c *Catalog) Withhold(ctx context.Context, set SetID, hash, summary string) error {
+	return c.update(ctx, "remember a plan in", func(tx *sql.Tx) error {
+		now := c.instant()
+		if _, err := tx.ExecContext(ctx, "DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro()); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO held_plan (hash, set_id, made, summary) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (hash) DO UPDATE SET set_id = excluded.set_id, made = excluded.made, summary = excluded.summary`,
+			hash, set, now.UnixMicro(), summary)
+		return err
+	})
+}
+
+// Approve lets the plan with exactly this hash pass for the next ApprovalHolds.
+func (c *Catalog) Approve(ctx context.Context, hash string) (HeldPlan, error) {
+	until := c.instant().Add(ApprovalHolds)
+	err := c.update(ctx, "approve a plan in", func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, "UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro())
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 1 {
+			return err
+		}
+		return fmt.Errorf("%w: %q", ErrUnknownPlan, hash)
+	})
+	if err != nil {
+		return HeldPlan{}, err
+	}
+	return c.heldPlan(ctx, hash)
+}
+
+func (c *Catalog) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) {
+	var made int64
+	var approved sql.NullInt64
+	err = c.read.QueryRowContext(ctx, `SELECT p.hash, s.name, p.summary, p.made, p.approved
+		FROM held_plan p JOIN sets s ON s.id = p.set_id WHERE p.hash = $1`, hash).
+		Scan(&p.Hash, &p.Set, &p.Summary, &made, &approved)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrUnknownPlan
+	}
+	if err != nil {
+		return p, c.fail("look up a plan in", err)
+	}
+	p.Made = readTime(made)
+	if approved.Valid {
+		p.Approved = readTime(approved.Int64)
+	}
+	return p, nil
+}
+
+// Approved reports whether the plan with this hash was approved and the approval
+// holds. One from the future, as after the clock stepped back, does not.
+func (c *Catalog) Approved(ctx context.Context, hash string) (bool, error) {
+	p, err := c.heldPlan(ctx, hash)
+	if errors.Is(err, ErrUnknownPlan) {
+		return false, nil
+	}
+	left := p.Approved.Sub(c.instant())
+	return err == nil && left > 0 && left <= ApprovalHolds, err
+}

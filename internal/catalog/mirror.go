@@ -1,0 +1,325 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// Intent is a change of the file at a path that is about to be made. It is durable
+// before the file is touched, so that after a crash it is known which files may
+// not be what the catalog says.
+type Intent struct {
+	Key    resourcesync.Key
+	URI    string // only for Intend, where Path is ""
+	Path   string // "": the URI is new, Intend gives it a path
+	Kept   string // where the bytes at Path go; "": nothing of ours is there
+	Length resourcesync.Length
+	SHA256 resourcesync.Digest // of the bytes to come; zero: none come
+}
+
+// Names tells what holds a folded path.
+type Names interface {
+	// File reports whether it is the path of a resource.
+	File(fold resourcesync.Key) (bool, error)
+	// Directory returns the directory with that folded path as it was first written.
+	Directory(fold resourcesync.Key) (path string, ok bool, err error)
+}
+
+// Place is a path for a resource.
+type Place struct {
+	Path        string
+	Fold        resourcesync.Key // of Path
+	Directories []Directory      // those above it that are new
+}
+
+// Directory is a directory that holds files of ours, or is about to.
+type Directory struct {
+	Path string
+	Fold resourcesync.Key
+}
+
+// Intend records intents, all or none. An intent without a path gets one from
+// place, and its URI a resource that is not stored.
+func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri string, names Names) (Place, error)) error {
+	return c.update(ctx, "record intents in", func(tx *sql.Tx) error {
+		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+		defer r.close()
+		for i := range intents {
+			if err := r.intend(&intents[i], place); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (r *recorder) intend(in *Intent, place func(string, Names) (Place, error)) error {
+	if in.Path == "" {
+		p, err := place(in.URI, names{r.row})
+		if err != nil {
+			return err
+		}
+		if err := r.settleIn(in, p); err != nil {
+			return err
+		}
+	}
+	var sum []byte
+	if !in.SHA256.IsZero() {
+		sum = in.SHA256.Sum()
+	}
+	_, err := r.exec("INSERT INTO intent (key, path, kept, length, sha256) VALUES ($1, $2, $3, $4, $5)",
+		in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum)
+	return err
+}
+
+// settleIn gives a new URI its place.
+func (r *recorder) settleIn(in *Intent, p Place) error {
+	for _, d := range p.Directories {
+		if _, err := r.exec("INSERT INTO directory (fold, path) VALUES ($1, $2)", d.Fold[:], d.Path); err != nil {
+			return err
+		}
+	}
+	in.Path = p.Path
+	_, err := r.exec(`INSERT INTO resource (key, uri, path, fold, stored, digests, verified, type, stat)
+		VALUES ($1, $2, $3, $4, FALSE, '', FALSE, '', '')`, in.Key[:], in.URI, p.Path, p.Fold[:])
+	return err
+}
+
+// row asks for at most one row.
+func (r *recorder) row(query string, args ...any) (*sql.Row, error) {
+	s, err := r.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryRowContext(r.ctx, args...), nil
+}
+
+// names implements Names over a way to ask for a row.
+type names struct {
+	row func(query string, args ...any) (*sql.Row, error)
+}
+
+func (n names) File(fold resourcesync.Key) (bool, error) {
+	var one int
+	return n.find(&one, "SELECT 1 FROM resource WHERE fold = $1", fold[:])
+}
+
+func (n names) Directory(fold resourcesync.Key) (path string, ok bool, err error) {
+	ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold[:])
+	return path, ok, err
+}
+
+func (n names) find(dest any, query string, args ...any) (bool, error) {
+	row, err := n.row(query, args...)
+	if err == nil {
+		err = row.Scan(dest)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Names returns what holds paths at present.
+func (c *Catalog) Names(ctx context.Context) Names {
+	return names{func(query string, args ...any) (*sql.Row, error) {
+		return c.read.QueryRowContext(ctx, query, args...), nil
+	}}
+}
+
+// Intents returns the intents that were recorded and not settled.
+func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
+	return rows(ctx, c, "read intents of", func(r *sql.Rows) (in Intent, err error) {
+		var key, sum []byte
+		var length sql.NullInt64
+		if err := r.Scan(&key, &in.Path, &in.Kept, &length, &sum); err != nil {
+			return in, err
+		}
+		if copy(in.Key[:], key) != len(in.Key) {
+			return in, fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(in.Key), key, hint)
+		}
+		in.Length = readLength(length)
+		if sum != nil {
+			in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, sum)
+		}
+		return in, err
+	}, "SELECT key, path, kept, length, sha256 FROM intent ORDER BY key")
+}
+
+// Membership is what a set says of a resource.
+type Membership struct {
+	Set     SetID
+	Key     resourcesync.Key
+	Changed time.Time // kept in microseconds
+	LastMod resourcesync.Datetime
+	Due     string
+	Wanted  string
+}
+
+// Outcome is what has become of resources, and how far a set was followed.
+type Outcome struct {
+	Stored  []Resource   // their bytes are at their path: Key, Length, Digests, Verified, Type
+	Noted   []Resource   // their bytes are as before: Key, Verified, Type
+	Members []Membership // begin or change
+	Ended   []Membership // end: Set, Key; a resource goes with its last membership
+	Dropped []resourcesync.Key
+	Cursor  *Cursor
+}
+
+// Cursor is how far a set was followed; the body means nothing here.
+type Cursor struct {
+	Set  SetID
+	Body string
+}
+
+// Settle records an outcome and removes all intents, all or none. Dropped are
+// resources that go if no set holds them.
+func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
+	return c.update(ctx, "record what was done in", func(tx *sql.Tx) error {
+		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+		defer r.close()
+		return r.settle(&o)
+	})
+}
+
+func (r *recorder) settle(o *Outcome) error {
+	for i := range o.Stored {
+		if err := r.stored(&o.Stored[i]); err != nil {
+			return err
+		}
+	}
+	for _, n := range o.Noted {
+		if _, err := r.exec("UPDATE resource SET verified = $2, type = $3 WHERE key = $1", n.Key[:], n.Verified, n.Type); err != nil {
+			return err
+		}
+	}
+	for i := range o.Members {
+		if err := r.member(&o.Members[i]); err != nil {
+			return err
+		}
+	}
+	for _, m := range o.Ended {
+		if _, err := r.exec("DELETE FROM member WHERE set_id = $1 AND key = $2", m.Set, m.Key[:]); err != nil {
+			return err
+		}
+		if err := r.drop(m.Key); err != nil {
+			return err
+		}
+	}
+	for _, k := range o.Dropped {
+		if err := r.drop(k); err != nil {
+			return err
+		}
+	}
+	if o.Cursor != nil {
+		if _, err := r.exec(`INSERT INTO cursor (set_id, body) VALUES ($1, $2)
+			ON CONFLICT (set_id) DO UPDATE SET body = excluded.body`, o.Cursor.Set, o.Cursor.Body); err != nil {
+			return err
+		}
+	}
+	_, err := r.exec("DELETE FROM intent")
+	return err
+}
+
+func (r *recorder) stored(s *Resource) error {
+	n, err := r.exec(`UPDATE resource SET stored = TRUE, length = $2, sha256 = $3, digests = $4, verified = $5, type = $6,
+		stat = $7 WHERE key = $1`,
+		s.Key[:], writeLength(s.Length), writeSHA256(s.Digests), s.Digests.String(), s.Verified, s.Type, s.Stat)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%w: bytes of %q, which has no path", ErrState, s.URI)
+	}
+	return err
+}
+
+func (r *recorder) member(m *Membership) error {
+	_, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, due, wanted) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (set_id, key) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
+		due = excluded.due, wanted = excluded.wanted`,
+		m.Set, m.Key[:], m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted)
+	return err
+}
+
+// drop removes a resource that no set holds.
+func (r *recorder) drop(key resourcesync.Key) error {
+	_, err := r.exec("DELETE FROM resource WHERE key = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE key = $1)", key[:])
+	return err
+}
+
+// Holders returns all memberships of the resources with these keys.
+func (c *Catalog) Holders(ctx context.Context, keys []resourcesync.Key) ([]Membership, error) {
+	var all []Membership
+	for rest := keys; len(rest) > 0; {
+		n := min(len(rest), lookupSize)
+		args := make([]any, n)
+		for i := range n {
+			args[i] = rest[i][:]
+		}
+		found, err := rows(ctx, c, "look up memberships in", scanMembership,
+			"SELECT set_id, key, changed, lastmod, due, wanted FROM member WHERE key IN ("+placeholders(1, n)+") ORDER BY key, set_id", args...)
+		if err != nil {
+			return nil, err
+		}
+		all, rest = append(all, found...), rest[n:]
+	}
+	return all, nil
+}
+
+func scanMembership(r *sql.Rows) (m Membership, err error) {
+	var key []byte
+	var micros int64
+	var lastmod string
+	if err := r.Scan(&m.Set, &key, &micros, &lastmod, &m.Due, &m.Wanted); err != nil {
+		return m, err
+	}
+	if copy(m.Key[:], key) != len(m.Key) {
+		return m, fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(m.Key), key, hint)
+	}
+	m.Changed = readTime(micros)
+	m.LastMod, err = readDatetime(fmt.Sprintf("key %x", key), lastmod)
+	return m, err
+}
+
+const dueQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
+	FROM member m CROSS JOIN resource r
+	WHERE m.set_id = $3 AND m.key > $1 AND m.due <> '' AND r.key = m.key ORDER BY m.key LIMIT $2`
+
+// Due yields the members of a set that are due, in ascending order of their keys.
+func (c *Catalog) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
+	return listing(ctx, c, "list what is due in", dueQuery, []byte{}, func(rows *sql.Rows, r *Resource) (any, error) {
+		err := scanResource(rows, r)
+		return r.Key[:], err
+	}, set)
+}
+
+// FindContent finds a stored resource with this SHA-256 and length that is not due
+// in any set; false if there is none.
+func (c *Catalog) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
+	found, err := rows(ctx, c, "find content in", func(r *sql.Rows) (v Resource, err error) {
+		return v, scanResource(r, &v)
+	}, "SELECT "+resourceColumns+`, NULL, NULL, NULL, NULL FROM resource r
+		WHERE r.sha256 = $1 AND r.length = $2 AND r.stored
+		AND NOT EXISTS (SELECT 1 FROM member m WHERE m.key = r.key AND m.due <> '')
+		ORDER BY r.id LIMIT 1`, sha256.Sum(), length)
+	if err != nil || len(found) == 0 {
+		return Resource{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// Cursor returns how far a set was followed; false if it never was.
+func (c *Catalog) Cursor(ctx context.Context, set SetID) (body string, ok bool, err error) {
+	err = c.read.QueryRowContext(ctx, "SELECT body FROM cursor WHERE set_id = $1", set).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, c.fail("read a cursor of", err)
+	}
+	return body, true, nil
+}

@@ -1,0 +1,105 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pressly/goose/v3"
+)
+
+// ErrOlderSchema: an earlier version of this program wrote the catalog, and it was
+// opened in a way that cannot bring it up to date.
+var ErrOlderSchema = errors.New("written by an older version of this program")
+
+// OpenReadOnly opens the existing catalog at path and writes nothing, not even the
+// files that SQLite keeps beside a database. Methods that change it fail.
+func OpenReadOnly(ctx context.Context, path string, now func() time.Time) (*Catalog, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open catalog %q: %w", path, err)
+	}
+	c := &Catalog{path: path, now: now}
+	if err := ensure(ctx, path, false); err != nil {
+		return nil, fmt.Errorf("open catalog %q: %w", path, err)
+	}
+	if err := c.connectReadOnly(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Catalog) connectReadOnly(ctx context.Context) (err error) {
+	source, err := readOnlySource(c.path)
+	if err != nil {
+		return c.fail("open", err)
+	}
+	for _, pool := range []**sql.DB{&c.read, &c.write} { // SQLite refuses what the latter is asked
+		if *pool, err = sql.Open("sqlite", source); err != nil {
+			return c.fail("open", err)
+		}
+		(*pool).SetMaxOpenConns(readers)
+		(*pool).SetMaxIdleConns(readers)
+	}
+	if err := recognise(ctx, c.read); err != nil {
+		return c.fail("open", err)
+	}
+	if err := sameSchema(ctx, c.read); err != nil {
+		return c.fail("open", err)
+	}
+	_, err = c.UUID(ctx)
+	return err
+}
+
+// readOnlySource reads the write-ahead log of a run that works or was killed; when
+// there is none, SQLite has to be told that it need not make one.
+func readOnlySource(path string) (string, error) {
+	q := url.Values{"mode": {"ro"}, "_txlock": {"immediate"}}
+	for _, p := range []string{"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"} {
+		q.Add("_pragma", p)
+	}
+	wal, err := os.Stat(path + "-wal")
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && wal.Size() == 0:
+		q.Set("immutable", "1")
+	case err != nil:
+		return "", err
+	default:
+		q.Set("readonly_shm", "1")
+	}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	return u.String(), nil
+}
+
+// sameSchema refuses a schema that is not ours to the letter: it cannot be changed here.
+func sameSchema(ctx context.Context, db *sql.DB) error {
+	var have, want int64
+	const query = "SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied"
+	if err := db.QueryRowContext(ctx, query).Scan(&have); err != nil {
+		return err
+	}
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		n, err := goose.NumericComponent(f.Name())
+		if err != nil {
+			return err
+		}
+		want = max(want, n)
+	}
+	switch {
+	case have > want:
+		return fmt.Errorf("%w: schema %d, this one knows up to %d", ErrNewerSchema, have, want)
+	case have < want:
+		return fmt.Errorf("%w: schema %d, this one needs %d; a run that may write brings it up to date", ErrOlderSchema, have, want)
+	}
+	return nil
+}

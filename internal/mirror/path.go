@@ -1,0 +1,286 @@
+package mirror
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"instep/resourcesync"
+)
+
+// The bounds of what the encoder takes and makes, in bytes or segments.
+const (
+	maxURI      = 8 << 10
+	maxName     = 255  // of a segment, on every common file system
+	maxBase     = 200  // of a segment before its suffix
+	maxNatural  = 1000 // of a path without clashes
+	maxSegments = 64
+	maxPath     = 4000 // of a path with all its suffixes
+)
+
+// emptyName stands for an empty segment, as in "a//b" and "a/". No escaping makes
+// it: there a % is always followed by two hex digits.
+const emptyName = "%index"
+
+// ErrURI means that no path can be made of a URI.
+var ErrURI = errors.New("not a URI that can be mirrored")
+
+// origin is scheme, host and port of a URI; the port is never empty.
+type origin struct{ scheme, host, port string }
+
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
+
+// splitURI takes a URI apart into its origin, its path as written and whether a
+// query or fragment follows. before is the length of what stands before the path.
+func splitURI(uri string) (o origin, path string, more bool, before int, err error) {
+	fail := func(want string) (origin, string, bool, int, error) {
+		return origin{}, "", false, 0, fmt.Errorf("%w: expected %s, found %q", ErrURI, want, uri)
+	}
+	if len(uri) > maxURI {
+		return origin{}, "", false, 0, fmt.Errorf("%w: expected at most %d bytes, found %d in %q…", ErrURI, maxURI, len(uri), uri[:80])
+	}
+	scheme, rest, ok := strings.Cut(uri, "://")
+	scheme = strings.ToLower(scheme)
+	port := defaultPorts[scheme]
+	if !ok || port == "" {
+		return fail("http:// or https://")
+	}
+	authority := rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority = rest[:i]
+	}
+	rest = rest[len(authority):]
+	before = len(uri) - len(rest)
+	u, err := url.Parse("http://" + authority)
+	if err != nil || u.Host == "" {
+		return fail("a host")
+	}
+	if u.User != nil {
+		return fail("no user name or password in a URI")
+	}
+	if p := strings.TrimLeft(u.Port(), "0"); p != "" {
+		port = p
+	}
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest, more = rest[:i], true
+	}
+	return origin{scheme, strings.ToLower(u.Hostname()), port}, rest, more, before, nil
+}
+
+func parseOrigin(uri string) (origin, error) {
+	o, _, _, _, err := splitURI(uri)
+	return o, err
+}
+
+// directory is the first segment of what lies on an origin that is not the mirror's own.
+func (o origin) directory() string {
+	name := "@" + escape(o.host, "+")
+	if o.port != defaultPorts[o.scheme] {
+		name += "+" + o.port
+	}
+	return name
+}
+
+// A segment of a path can be lengthened by a hash until its name is free.
+type segment struct {
+	base  string // escaped
+	text  string // the part of the URI that the hash is taken of
+	level int    // of the shortest name: 0 is the base alone
+}
+
+// maxLevel is the level with the whole hash in the name.
+const maxLevel = 4
+
+// name is the base at level 0; above, the base, cut to fit, and 8, 16, 32 or 64
+// hex digits of the hash.
+func (s segment) name(level int) string {
+	if level == 0 {
+		return s.base
+	}
+	sum := sha256.Sum256([]byte(s.text))
+	digits := hex.EncodeToString(sum[:])[:8<<(level-1)]
+	return cut(s.base, min(maxBase, maxName-1-len(digits))) + "~" + digits
+}
+
+// cut shortens an escaped name to at most n bytes, splitting neither a rune nor an escape.
+func cut(name string, n int) string {
+	if len(name) <= n {
+		return name
+	}
+	for !utf8.RuneStart(name[n]) {
+		n--
+	}
+	if i := strings.LastIndexByte(name[:n], '%'); i >= 0 && n-i < len("%xx") {
+		n = i
+	}
+	return name[:n]
+}
+
+// segmentsOf returns the segments of the place of a URI in the mirror of home: the
+// path of the URI if it has that origin, else a directory for its origin first.
+func segmentsOf(home origin, uri string) ([]segment, error) {
+	o, path, more, before, err := splitURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	var segments []segment
+	if o != home {
+		segments = append(segments, newSegment(o.directory(), uri[:before]+"/"))
+	}
+	path = strings.TrimPrefix(path, "/")
+	before = len(uri[:before]) + 1
+	for part := range strings.SplitSeq(path, "/") {
+		before = min(before+len(part)+1, len(uri))
+		name := escapeSegment(unescape(part), len(segments) == 0)
+		segments = append(segments, newSegment(name, uri[:before]))
+	}
+	last := &segments[len(segments)-1]
+	last.text = uri
+	if more {
+		last.level = 1
+	}
+	return shorten(segments), nil
+}
+
+func newSegment(base, text string) segment {
+	s := segment{base: base, text: text}
+	if len(base) > maxBase {
+		s.level = 1
+	}
+	return s
+}
+
+// shorten drops directories from the middle of a path that is too long or too
+// deep: what remains of the last segment is told apart by its hash.
+func shorten(segments []segment) []segment {
+	last := segments[len(segments)-1]
+	size := len(last.name(last.level))
+	for i, s := range segments[:len(segments)-1] {
+		size += len(s.name(s.level)) + 1
+		if size > maxNatural || i+2 > maxSegments {
+			return shortenAt(segments, last)
+		}
+	}
+	return segments
+}
+
+func shortenAt(segments []segment, last segment) []segment {
+	last.level = max(last.level, 1)
+	size := len(last.name(last.level))
+	n := slices.IndexFunc(segments, func(s segment) bool {
+		size += len(s.name(s.level)) + 1
+		return size > maxNatural
+	})
+	if n < 0 {
+		n = len(segments)
+	}
+	n = min(n, maxSegments-1, len(segments)-1)
+	return append(slices.Clone(segments[:n]), last)
+}
+
+// unescape undoes the valid percent escapes of part; what only looks like one stays.
+func unescape(part string) string {
+	if !strings.Contains(part, "%") {
+		return part
+	}
+	var b strings.Builder
+	for i := 0; i < len(part); i++ {
+		if part[i] == '%' && i+2 < len(part) {
+			if v, err := strconv.ParseUint(part[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(v))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(part[i])
+	}
+	return b.String()
+}
+
+// unsafeASCII are the printable bytes that some file system or shell of paths
+// refuses or gives a meaning.
+const unsafeASCII = `\/:*?"<>|%`
+
+var (
+	suffixed = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`)
+	device   = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
+)
+
+// escapeSegment makes a portable file name of the bytes of one segment: in
+// Unicode's NFC, and with everything escaped that a file system refuses, drops or
+// reads otherwise, that hides a file, or that the mirror itself gives a meaning.
+func escapeSegment(s string, first bool) string {
+	if s == "" {
+		return emptyName
+	}
+	s = norm.NFC.String(s)
+	var at []int // of bytes that have to be escaped because of where they stand
+	if s[0] == '.' || first && s[0] == '@' || device.MatchString(s) {
+		at = append(at, 0)
+	}
+	if last := s[len(s)-1]; last == '.' || last == ' ' {
+		at = append(at, len(s)-1)
+	}
+	if m := suffixed.FindStringIndex(s); m != nil {
+		at = append(at, m[0])
+	}
+	return escape(s, "", at...)
+}
+
+// escape replaces by %XX the bytes at the given places, those of also, and all
+// that are never left as they are.
+func escape(s, also string, at ...int) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	escaped := false // the last rune was
+	for i, size := 0, 0; i < len(s); i += size {
+		var r rune
+		r, size = utf8.DecodeRuneInString(s[i:])
+		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(also, r) ||
+			unsafeRune(r, size) || escaped && joins(s[i:])
+		for _, c := range []byte(s[i : i+size]) {
+			if escaped {
+				b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+			} else {
+				b.WriteByte(c)
+			}
+		}
+	}
+	return b.String()
+}
+
+// unsafeRune reports whether a rune is invalid, invisible, or unsafe in a name.
+// Some file systems ignore what is invisible when they compare names.
+func unsafeRune(r rune, size int) bool {
+	if r == utf8.RuneError && size == 1 {
+		return true
+	}
+	if r < utf8.RuneSelf {
+		return r < ' ' || r == 0x7f || strings.ContainsRune(unsafeASCII, r)
+	}
+	return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// joins reports whether s begins with a rune that could merge with the one before
+// it, here with the last digit of an escape.
+func joins(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }
+
+// Fold returns the key under which a path is unique on every file system: of its
+// canonical caseless form (Unicode D145).
+func Fold(path string) resourcesync.Key {
+	if strings.IndexFunc(path, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		return resourcesync.KeyOf(strings.ToLower(path))
+	}
+	return resourcesync.KeyOf(norm.NFD.String(cases.Fold().String(norm.NFD.String(path))))
+}

@@ -1,0 +1,101 @@
+package mirror
+
+import (
+	"fmt"
+	"strings"
+
+	"instep/internal/catalog"
+)
+
+// natural is the path of a URI as long as nothing is in its way.
+func natural(segments []segment) string {
+	var b strings.Builder
+	for i, s := range segments {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(s.name(s.level))
+	}
+	return b.String()
+}
+
+// placer finds a place for a new URI among those that are taken.
+type placer struct {
+	names   catalog.Names
+	blocked func(path string, dir bool) (bool, error) // by what is not the mirror's
+	place   catalog.Place
+}
+
+// put finds the place. A directory that exists is reused in its first spelling; a
+// name that is taken by a file, or that a file would take from a directory, is
+// lengthened by a hash until it is free.
+func (p *placer) put(segments []segment) (catalog.Place, error) {
+	last := len(segments) - 1
+	dir := ""
+	for _, s := range segments[:last] {
+		var err error
+		if dir, err = p.directory(dir, s); err != nil {
+			return catalog.Place{}, err
+		}
+	}
+	s := segments[last]
+	for level := s.level; level <= maxLevel; level++ {
+		path := dir + s.name(level)
+		fold := Fold(path)
+		free, err := p.freeForFile(path, fold)
+		if err != nil {
+			return catalog.Place{}, err
+		}
+		if free {
+			p.place.Path, p.place.Fold = path, fold
+			return p.place, checkLength(path)
+		}
+	}
+	return catalog.Place{}, fmt.Errorf("no free name for %q in %q", s.base, dir)
+}
+
+func checkLength(path string) error {
+	if len(path) > maxPath {
+		return fmt.Errorf("expected a path of at most %d bytes, made one of %d: %q…", maxPath, len(path), path[:80])
+	}
+	return nil
+}
+
+func (p *placer) freeForFile(path string, fold [16]byte) (bool, error) {
+	taken, err := p.names.File(fold)
+	if err == nil && !taken {
+		_, taken, err = p.names.Directory(fold)
+	}
+	if err == nil && !taken {
+		taken, err = p.blocked(path, false)
+	}
+	return !taken, err
+}
+
+// directory returns the directory of s in dir with a slash at its end; dir is "" or
+// such a path.
+func (p *placer) directory(dir string, s segment) (string, error) {
+	for level := s.level; level <= maxLevel; level++ {
+		path := dir + s.name(level)
+		fold := Fold(path)
+		first, ok, err := p.names.Directory(fold)
+		if err != nil {
+			return "", err
+		}
+		if ok {
+			return first + "/", nil
+		}
+		taken, err := p.names.File(fold)
+		if err == nil && !taken {
+			taken, err = p.blocked(path, true)
+		}
+		if err != nil {
+			return "", err
+		}
+		if !taken {
+			p.place.Directories = append(p.place.Directories, catalog.Directory{Path: path, Fold: fold})
+			return path + "/", nil
+		}
+	}
+	return "", fmt.Errorf("no free name for directory %q in %q", s.base, dir)
+}
