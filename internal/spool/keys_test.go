@@ -46,3 +46,10 @@ func TestKeysAreTheSortedSetOfWhatWasAdded(t *testing.T) {
 		}
 	})
 }
+
+// scattered is a key that looks like a hash of n.
+func scattered(n int) (k Key) {
+	binary.BigEndian.PutUint64(k[:], uint64(n)*0x9E3779B97F4A7C15)
+	binary.BigEndian.PutUint64(k[8:], uint64(n))
+	return k
+}

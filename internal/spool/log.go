@@ -3,11 +3,12 @@ package spool
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 )
 
 var errClosed = errors.New("the spool is closed")
@@ -17,12 +18,15 @@ var errClosed = errors.New("the spool is closed")
 const logMemory = 64 << 10
 
 // Log is a sequence of records that is written once and read in order, any
-// number of times. Records are kept as JSON, so T must survive a round trip
-// through encoding/json. It is not safe for concurrent use.
+// number of times. T is made of numbers, strings, slices, arrays, pointers and
+// structs with exported fields only, and of types that marshal themselves as
+// bytes or text. It is not safe for concurrent use.
 type Log[T any] struct {
 	scratch scratch
-	recent  bytes.Buffer
-	encode  *json.Encoder
+	recent  []byte // not yet in the file
+	record  []byte // the last one, for its space
+	codec   *codec
+	wrong   error // why T can't be kept
 	added   int64
 	closed  bool
 }
@@ -30,51 +34,34 @@ type Log[T any] struct {
 // NewLog returns an empty log; beyond 64 KiB its records are in dir (default os.TempDir).
 func NewLog[T any](dir string) *Log[T] {
 	l := &Log[T]{scratch: newScratch(dir)}
-	l.encode = json.NewEncoder(&l.recent)
-	l.encode.SetEscapeHTML(false)
+	l.codec, l.wrong = codecs{}.of(reflect.TypeFor[T]())
 	return l
 }
 
 // Append adds a record.
 func (l *Log[T]) Append(record T) error {
-	if l.closed {
+	switch {
+	case l.closed:
 		return errClosed
+	case l.wrong != nil:
+		return l.wrong
 	}
-	before := l.recent.Len()
-	if err := l.encode.Encode(record); err != nil {
-		l.recent.Truncate(before)
-		return fmt.Errorf("keep a %T for later: %w", record, err)
+	b, err := l.codec.encode(l.record[:0], reflect.ValueOf(&record).Elem())
+	if err != nil {
+		return err
 	}
-	if invalidUTF8(l.recent.Bytes()[before:]) {
-		l.recent.Truncate(before)
-		return fmt.Errorf("keep a %T for later: a string in it is not UTF-8", record)
-	}
-	if l.recent.Len() >= logMemory {
-		if err := l.scratch.write(l.recent.Bytes()); err != nil {
-			l.recent.Truncate(before)
+	l.record = b
+	before := len(l.recent)
+	l.recent = append(binary.AppendUvarint(l.recent, uint64(len(b))), b...)
+	if len(l.recent) >= logMemory {
+		if err := l.scratch.write(l.recent); err != nil {
+			l.recent = l.recent[:before]
 			return err
 		}
-		l.recent.Reset()
+		l.recent = l.recent[:0]
 	}
 	l.added++
 	return nil
-}
-
-// invalidUTF8 reports whether encoding/json replaced bytes that are not UTF-8: it
-// escapes the replacement it puts in, and only that.
-func invalidUTF8(encoded []byte) bool {
-	mark := []byte(`\ufffd`)
-	for {
-		i := bytes.Index(encoded, mark)
-		if i < 0 {
-			return false
-		}
-		backslashes := len(encoded[:i]) - len(bytes.TrimRight(encoded[:i], `\`))
-		if backslashes%2 == 0 {
-			return true
-		}
-		encoded = encoded[i+len(mark):]
-	}
 }
 
 // Len is the number of records.
@@ -89,14 +76,16 @@ func (l *Log[T]) All() iter.Seq2[T, error] {
 			yield(zero, errClosed)
 			return
 		}
-		var r io.Reader = bytes.NewReader(l.recent.Bytes())
+		var all io.Reader = bytes.NewReader(l.recent)
 		if l.scratch.f != nil {
-			r = io.MultiReader(l.scratch.section(0, l.scratch.size), r)
+			all = io.MultiReader(l.scratch.section(0, l.scratch.size), all)
 		}
-		d := json.NewDecoder(bufio.NewReaderSize(r, logMemory))
+		r := bufio.NewReaderSize(all, int(min(logMemory, l.scratch.size+int64(len(l.recent))+1)))
+		var space []byte
 		for range l.added {
 			var record T
-			if err := d.Decode(&record); err != nil {
+			var err error
+			if space, err = l.read(r, space, &record); err != nil {
 				yield(zero, fmt.Errorf("read back a %T: %w", record, err))
 				return
 			}
@@ -107,9 +96,35 @@ func (l *Log[T]) All() iter.Seq2[T, error] {
 	}
 }
 
+// read reads one record by way of space, which it returns grown.
+func (l *Log[T]) read(r *bufio.Reader, space []byte, record *T) ([]byte, error) {
+	n, err := binary.ReadUvarint(r)
+	if err != nil {
+		return space, err
+	}
+	if n > uint64(l.scratch.size)+uint64(len(l.recent)) {
+		return space, errSpoiled
+	}
+	if uint64(cap(space)) < n {
+		space = make([]byte, n)
+	}
+	space = space[:n]
+	if _, err := io.ReadFull(r, space); err != nil {
+		return space, err
+	}
+	in := input{space}
+	if err := l.codec.decode(&in, reflect.ValueOf(record).Elem()); err != nil {
+		return space, err
+	}
+	if len(in.b) > 0 {
+		return space, errSpoiled
+	}
+	return space, nil
+}
+
 // Close gives memory and file back.
 func (l *Log[T]) Close() error {
 	l.closed = true
-	l.recent = bytes.Buffer{}
+	l.recent, l.record = nil, nil
 	return l.scratch.close()
 }

@@ -1,0 +1,136 @@
+package spool
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"instep/resourcesync"
+)
+
+func collect[T any](t interface{ Fatal(...any) }, l *Log[T]) []T {
+	var all []T
+	for r, err := range l.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+type record struct {
+	Name  string
+	N     int64
+	U     uint8
+	F     float64
+	OK    bool
+	Bytes []byte
+	Sum   [4]byte
+	Pair  [2]string
+	At    time.Time
+	More  []record
+	Inner *record
+}
+
+func records() *rapid.Generator[record] {
+	return rapid.Custom(func(t *rapid.T) record {
+		r := record{
+			Name: string(rapid.SliceOf(rapid.Byte()).Draw(t, "name")), // not always UTF-8
+			N:    rapid.Int64().Draw(t, "n"), U: rapid.Byte().Draw(t, "u"), F: rapid.Float64().Draw(t, "f"),
+			OK: rapid.Bool().Draw(t, "ok"), Sum: [4]byte{1, 2}, Pair: [2]string{"", rapid.String().Draw(t, "pair")},
+			At: time.Unix(rapid.Int64Range(-1<<33, 1<<33).Draw(t, "at"), 5).UTC(),
+		}
+		switch rapid.IntRange(0, 5).Draw(t, "more") {
+		case 0:
+			r.Bytes = make([]byte, rapid.IntRange(0, 30_000).Draw(t, "bytes"))
+		case 1:
+			r.More = []record{{Name: "in"}, {}}
+		case 2:
+			r.More = []record{}
+		case 3:
+			r.Inner = &record{N: -1, Inner: &record{}}
+		}
+		return r
+	})
+}
+
+func TestLogYieldsWhatWasAppendedInOrder(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLog[record](dir)
+		defer l.Close()
+		var want []record
+		for range rapid.IntRange(1, 3).Draw(t, "rounds") {
+			for _, r := range rapid.SliceOfN(records(), 0, 12).Draw(t, "records") {
+				if err := l.Append(r); err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, r)
+			}
+			for range 2 {
+				if got := collect(t, l); !reflect.DeepEqual(got, want) {
+					t.Fatalf("records differ (-got +want):\n%s", cmp.Diff(got, want))
+				}
+			}
+			if l.Len() != int64(len(want)) {
+				t.Fatalf("Len: got %d, want %d", l.Len(), len(want))
+			}
+		}
+	})
+}
+
+func TestLogRefusesWhatItWouldLose(t *testing.T) {
+	type hidden struct{ name string }
+	type embeds struct {
+		time.Time
+		Other int
+	}
+	for name, err := range map[string]error{
+		"hidden field":  NewLog[hidden]("").Append(hidden{"x"}),
+		"map":           NewLog[map[string]int]("").Append(nil),
+		"interface":     NewLog[[]any]("").Append(nil),
+		"embedded form": NewLog[embeds]("").Append(embeds{}),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestLogKeepsValuesOfTheStandard(t *testing.T) {
+	at, err := resourcesync.ParseDatetime("2013-01-03T09:00:00.120+01:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	digests, err := resourcesync.ParseDigests("md5:1584abdf8ebdc9802ac0c6a7402c03b6 sha-256:854f61290e2e197a11bc91063afce22e43f8ccc655237050ace766adc68dc784")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []resourcesync.Entry{{}, {
+		Loc: "http://example.org/a?b=<c>&d", LastMod: at, Line: 7,
+		Metadata: resourcesync.Metadata{
+			Change: resourcesync.Updated, Datetime: at, Digests: digests, Length: resourcesync.Bytes(0), Type: "text/html",
+			Attrs: []resourcesync.Attr{{Space: "http://example.org/ns", Name: "x", Value: "\u2028"}},
+		},
+		Links: []resourcesync.Link{{Rel: "duplicate", Href: "http://mirror.example.org/a", Pri: 1, Modified: at, Length: resourcesync.Bytes(5)}},
+	}}
+	l := NewLog[resourcesync.Entry](t.TempDir())
+	defer l.Close()
+	for _, e := range want {
+		if err := l.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := cmp.Options{
+		cmp.Comparer(func(a, b resourcesync.Datetime) bool { return a == b }),
+		cmp.Comparer(func(a, b resourcesync.Digest) bool { return a == b }),
+		cmp.Comparer(func(a, b resourcesync.Length) bool { return a == b }),
+	}
+	if diff := cmp.Diff(collect(t, l), want, same); diff != "" {
+		t.Errorf("entries differ (-got +want):\n%s", diff)
+	}
+}
