@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 
 	"instep/fetch"
@@ -74,12 +75,38 @@ func (t *trip) load(ctx context.Context, uri string) (*document, error) {
 	if t.s.f.Strict {
 		opts = append(opts, resourcesync.Strict())
 	}
-	err = d.read(t, resourcesync.NewDecoder(resp.Body, opts...))
+	err = d.read(t, &headFirst{r: resp.Body, left: maxHead}, opts)
 	notes.close()
 	if err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// maxHead is how far into an answer the header of a document may reach, in bytes:
+// what goes on for longer is a page or a bomb.
+const maxHead = 512 << 10
+
+var errNoHead = errors.New("no header of a document in the first 512 KiB")
+
+// headFirst reads a body and fails if it goes on for too long before the header
+// was found.
+type headFirst struct {
+	r     io.Reader
+	left  int
+	found bool
+}
+
+func (h *headFirst) Read(p []byte) (int, error) {
+	if h.found {
+		return h.r.Read(p)
+	}
+	if h.left <= 0 {
+		return 0, errNoHead
+	}
+	n, err := h.r.Read(p)
+	h.left -= n
+	return n, err
 }
 
 // maxNotes is how many notes of a Decoder on one document are told one by one.
@@ -106,12 +133,14 @@ func (k *noteTaker) close() {
 
 // read takes from a document what the search needs. What the document is counts
 // only once its end was seen (DESIGN: whole before acting).
-func (d *document) read(t *trip, dec *resourcesync.Decoder) error {
+func (d *document) read(t *trip, body *headFirst, opts []resourcesync.Option) error {
 	uri := d.base.String()
+	dec := resourcesync.NewDecoder(body, opts...)
 	h, err := dec.Header()
 	if err != nil {
 		return headerError(uri, err)
 	}
+	body.found = true
 	keep, total := holdsDocuments(h.Capability) || h.Capability == "", 0
 	for e, err := range dec.Entries() {
 		if errors.Is(err, resourcesync.BadEntry) {
@@ -137,10 +166,13 @@ func (d *document) read(t *trip, dec *resourcesync.Decoder) error {
 	return nil
 }
 
-// headerError tells a broken document from an answer that is none.
+// headerError tells a broken document from an answer that is none. One whose first
+// element lies beyond the limits counts as none: it is a page or a bomb.
 func headerError(uri string, err error) error {
-	if errors.Is(err, resourcesync.NotResourceSync) || errors.Is(err, resourcesync.NotWellFormed) {
-		return &notDocumentError{uri: uri, err: err}
+	for _, k := range []error{errNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached} {
+		if errors.Is(err, k) {
+			return &notDocumentError{uri: uri, err: err}
+		}
 	}
 	return &brokenError{uri, err}
 }

@@ -108,10 +108,13 @@ func (s *search) fail(last Attempt) error {
 // be read now, or is broken, must not be taken for another one.
 func ends(err error) bool {
 	var none *notDocumentError
+	var broken *brokenError
 	var fe *fetch.Error
 	switch {
 	case errors.As(err, &none):
 		return false
+	case errors.As(err, &broken):
+		return true
 	case errors.As(err, &fe):
 		return fe.Kind == fetch.Temporary || fe.AllowPrivate != ""
 	}
