@@ -80,7 +80,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 		}
 		return n, nil
 	}
-	n, err := f.scratch.f.ReadAt(p[:min(int64(len(p)), f.size-off)], off)
+	n, err := f.scratch.ReadAt(p[:min(int64(len(p)), f.size-off)], off)
 	if err == nil && n < len(p) {
 		err = io.EOF
 	}

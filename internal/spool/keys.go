@@ -57,9 +57,19 @@ func (s *Keys) Add(k Key) error {
 			return err
 		}
 	}
+	if len(s.recent) == cap(s.recent) {
+		s.grow()
+	}
 	s.recent = append(s.recent, k)
 	s.added++
 	return nil
+}
+
+// grow makes room in few steps, so that little is garbage when the budget is reached.
+func (s *Keys) grow() {
+	room := make([]Key, len(s.recent), min(s.budget, max(256, 8*cap(s.recent))))
+	copy(room, s.recent)
+	s.recent = room
 }
 
 // Len is the number of calls of Add that succeeded.

@@ -53,10 +53,17 @@ func (s *scratch) write(p []byte) error {
 	return nil
 }
 
-// section reads the n bytes from off.
-func (s *scratch) section(off, n int64) io.Reader {
-	return scratchReader{io.NewSectionReader(s.f, off, n), s}
+// ReadAt implements io.ReaderAt.
+func (s *scratch) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.f.ReadAt(p, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read a temporary file in %q: %w", s.dir, err)
+	}
+	return n, err
 }
+
+// section reads the n bytes from off.
+func (s *scratch) section(off, n int64) io.Reader { return io.NewSectionReader(s, off, n) }
 
 func (s *scratch) fail(doing string, err error) error {
 	return fmt.Errorf("%s a temporary file in %q (is the disk full? TMPDIR names another place): %w", doing, s.dir, err)
@@ -70,20 +77,6 @@ func (s *scratch) close() error {
 	err := s.f.Close()
 	s.f, s.size = nil, 0
 	return err
-}
-
-// scratchReader names the file in errors.
-type scratchReader struct {
-	r *io.SectionReader
-	s *scratch
-}
-
-func (r scratchReader) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("read a temporary file in %q: %w", r.s.dir, err)
-	}
-	return n, err
 }
 
 // createTemp makes a file that is gone when it is closed, or when the process ends.
