@@ -12,40 +12,62 @@ import (
 )
 
 // decodeText returns a reader of the text of br in UTF-8, without byte order
-// mark. The encoding is told by the byte order mark, or by the XML declaration,
-// whose encoding it returns in lower case.
-func decodeText(br *bufio.Reader) (text io.Reader, declared string, err error) {
+// mark, and the encoding it had: the byte order mark tells it, then the first
+// bytes, then the XML declaration.
+func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
 	head, _ := br.Peek(1024) // short at the end, and errors come again when read
-	switch {
-	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
-		_, err := br.Discard(3)
-		return br, declaredEncoding(head[3:]), err
-	case bytes.HasPrefix(head, []byte("\xfe\xff")):
-		_, err := br.Discard(2)
-		return newTextReader(br, &utf16Decoder{order: binary.BigEndian}), "utf-16", err
-	case bytes.HasPrefix(head, []byte("\xff\xfe")):
-		_, err := br.Discard(2)
-		return newTextReader(br, &utf16Decoder{order: binary.LittleEndian}), "utf-16", err
-	case bytes.HasPrefix(head, []byte("\x00<\x00")):
-		return newTextReader(br, &utf16Decoder{order: binary.BigEndian}), "utf-16", nil
-	case bytes.HasPrefix(head, []byte("<\x00")):
-		return newTextReader(br, &utf16Decoder{order: binary.LittleEndian}), "utf-16", nil
+	for _, m := range [...]struct {
+		start    string
+		discard  int
+		encoding string
+		order    binary.ByteOrder
+	}{
+		{"\xef\xbb\xbf", 3, "utf-8", nil},
+		{"\xfe\xff", 2, "utf-16", binary.BigEndian},
+		{"\xff\xfe", 2, "utf-16", binary.LittleEndian},
+		{"\x00<\x00", 0, "utf-16", binary.BigEndian},
+		{"<\x00", 0, "utf-16", binary.LittleEndian},
+	} {
+		if !bytes.HasPrefix(head, []byte(m.start)) {
+			continue
+		}
+		_, err := br.Discard(m.discard)
+		if m.order == nil {
+			return br, m.encoding, err
+		}
+		return newTextReader(br, &utf16Decoder{order: m.order}), m.encoding, err
 	}
-	declared = declaredEncoding(head)
-	switch declared {
-	case "", "utf-8", "utf8", "utf-16":
+	switch encoding = declaredEncoding(head); encoding {
+	case "us-ascii":
+		return newTextReader(br, &tableDecoder{ascii: true}), encoding, nil
+	case "iso-8859-1":
+		return newTextReader(br, &tableDecoder{}), encoding, nil
+	case "windows-1252":
+		return newTextReader(br, &tableDecoder{high: &windows1252}), encoding, nil
+	case "", "utf-8", "utf-16":
 		// UTF-16 that can be read byte by byte was converted by somebody who left
 		// the declaration as it was.
-		return br, declared, nil
-	case "us-ascii", "ascii":
-		return newTextReader(br, &tableDecoder{ascii: true}), declared, nil
-	case "iso-8859-1", "latin1", "l1", "iso_8859-1", "iso8859-1":
-		return newTextReader(br, &tableDecoder{}), declared, nil
-	case "windows-1252", "cp1252":
-		return newTextReader(br, &tableDecoder{high: &windows1252}), declared, nil
+		return br, "utf-8", nil
 	}
-	return nil, declared, &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(
-		"encoding %q is not supported; expected UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252", clip(declared))}
+	return nil, "", &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(
+		"encoding %q is not supported; expected UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252", clip(encoding))}
+}
+
+// canonicalEncoding returns the name under which an encoding is known here.
+func canonicalEncoding(name string) string {
+	switch name = strings.ToLower(name); name {
+	case "utf8":
+		return "utf-8"
+	case "utf-16le", "utf-16be":
+		return "utf-16"
+	case "ascii":
+		return "us-ascii"
+	case "latin1", "l1", "iso_8859-1", "iso8859-1":
+		return "iso-8859-1"
+	case "cp1252":
+		return "windows-1252"
+	}
+	return name
 }
 
 // declaredEncoding returns the encoding in the XML declaration that head may
@@ -56,17 +78,8 @@ func declaredEncoding(head []byte) string {
 	if !isXMLDecl(head) || end < 0 {
 		return ""
 	}
-	_, rest, found := bytes.Cut(head[:end], []byte("encoding"))
-	rest = bytes.TrimLeft(rest, xmlSpace)
-	if !found || len(rest) == 0 || rest[0] != '=' {
-		return ""
-	}
-	rest = bytes.TrimLeft(rest[1:], xmlSpace)
-	if len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
-		return ""
-	}
-	name, _, _ := bytes.Cut(rest[1:], rest[:1])
-	return strings.ToLower(string(name))
+	encoding, _ := checkXMLDecl(head[len("<?xml"):end])
+	return canonicalEncoding(encoding)
 }
 
 // isXMLDecl reports whether b begins with <?xml and white space.

@@ -119,11 +119,11 @@ func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 // start reads as far as into the root element.
 func (d *Decoder) start() error {
 	d.state = inRoot
-	text, declared, err := open(d.r)
+	text, encoding, err := open(d.r)
 	if err != nil {
 		return openError(err)
 	}
-	d.s.src = text
+	d.s.src, d.s.encoding = text, encoding
 	if tok, err := d.s.next(); err != nil {
 		return err
 	} else if tok != tokStart {
@@ -132,8 +132,8 @@ func (d *Decoder) start() error {
 	if d.s.leading {
 		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: "xml-well-formed", Line: 1, Msg: "white space before the XML declaration"})
 	}
-	if _, utf16 := text.(*textReader); declared == "utf-16" && !utf16 {
-		d.tolerate(Note{Rule: "xml-well-formed", Line: 1, Msg: "declared as UTF-16, but it is UTF-8"})
+	if got := d.s.declared; got != "" && got != encoding {
+		d.tolerate(Note{Rule: "xml-well-formed", Line: 1, Msg: fmt.Sprintf("declared as %q, but it is %s", clip(got), encoding)})
 	}
 	if err := d.root(); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (d *Decoder) root() error {
 		d.header.Root = SitemapIndex
 	}
 	for i := range d.s.attrs {
-		d.header.RootAttrs = append(d.header.RootAttrs, d.foreignAttr(&d.s.attrs[i]))
+		d.header.RootAttrs = append(d.header.RootAttrs, keptAttr(&d.s.attrs[i]))
 	}
 	return nil
 }
@@ -184,14 +184,17 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 
 // tolerate tells about what is read although the standard doesn't allow it.
 func (d *Decoder) tolerate(n Note) {
+	if d.strict && d.refused == nil {
+		d.refused = d.fail(Refused, "%s (%s)", n.Msg, n.Rule)
+	}
+	d.remark(n)
+}
+
+// remark tells about what is unusual but allowed.
+func (d *Decoder) remark(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
 		n.Line = d.s.elem.line
-	}
-	if d.strict && d.refused == nil {
-		err := d.fail(Refused, "%s (%s)", n.Msg, n.Rule)
-		err.Line = n.Line
-		d.refused = err
 	}
 	if d.note != nil {
 		d.note(n)

@@ -96,8 +96,11 @@ type Digest struct {
 // value in base64 or base64url. The error wraps [ErrUnknownAlgorithm] if that is
 // the reason.
 func ParseDigest(s string) (Digest, error) {
-	d, _, err := parseDigest(strings.Trim(s, xmlSpace))
-	return d, err
+	d, _, bad := parseDigest(strings.Trim(s, xmlSpace))
+	if bad != nil {
+		return Digest{}, bad
+	}
+	return d, nil
 }
 
 // NewDigest makes a digest of the bytes that algorithm a computed.
@@ -113,17 +116,27 @@ func NewDigest(a Algorithm, sum []byte) (Digest, error) {
 	return d, nil
 }
 
+// badDigest is a digest that can't be used.
+type badDigest struct {
+	value string
+	rule  string // that it breaks
+	why   error
+}
+
+func (e *badDigest) Error() string { return fmt.Sprintf("hash %q: %v", clip(e.value), e.why) }
+func (e *badDigest) Unwrap() error { return e.why }
+
 // parseDigest also returns the quirk of the spelling, 0 if it is the standard's.
-func parseDigest(s string) (Digest, Quirk, error) {
+func parseDigest(s string) (Digest, Quirk, *badDigest) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok || name == "" {
-		return Digest{}, 0, fmt.Errorf("hash %q: expected algorithm:hexadecimal", clip(s))
+		return Digest{}, 0, &badDigest{s, "hash-algorithm-token", errors.New("expected algorithm:hexadecimal")}
 	}
 	var quirk Quirk
 	d := Digest{alg: indexOf(name)}
 	if d.alg == 0 {
 		if d.alg = indexOfLoose(name); d.alg == 0 {
-			return Digest{}, 0, fmt.Errorf("hash %q: %w %q", clip(s), ErrUnknownAlgorithm, clip(name))
+			return Digest{}, 0, &badDigest{s, "hash-algorithm-unknown", fmt.Errorf("%w %q", ErrUnknownAlgorithm, clip(name))}
 		}
 		quirk = QuirkHashSpelling
 	}
@@ -135,7 +148,11 @@ func parseDigest(s string) (Digest, Quirk, error) {
 		copy(d.sum[:], raw)
 		return d, QuirkHashBase64, nil
 	}
-	return Digest{}, 0, fmt.Errorf("hash %q: expected %d hexadecimal digits", clip(s), 2*size)
+	rule := "hash-hex-digest"
+	if decodeHex(make([]byte, len(value)/2), value) {
+		rule = "hash-digest-length"
+	}
+	return Digest{}, 0, &badDigest{s, rule, fmt.Errorf("expected %d hexadecimal digits", 2*size)}
 }
 
 func decodeHex[T string | []byte](dst []byte, src T) bool {

@@ -80,7 +80,11 @@ func (e *Encoder) Encode(en Entry) error {
 		return fmt.Errorf("encode entry %q: %w", clip(en.Loc), err)
 	}
 	if e.Bytes() > MaxBytes {
+		size := len(e.out.b) - start
 		e.out.b = e.out.b[:start]
+		if e.count == 0 {
+			return fmt.Errorf("encode entry %q: its %d bytes fit into no document of %d", clip(en.Loc), size, MaxBytes)
+		}
 		return ErrFull
 	}
 	e.count++

@@ -14,7 +14,8 @@ type entryReader struct {
 	e   *Entry
 	bad string // why the entry can't be used
 
-	hasLoc, hasMD bool
+	hasLoc, hasMD                 bool
+	hasLastMod, hasFreq, hasPrior bool
 }
 
 // child reads the element whose start tag was read.
@@ -26,17 +27,17 @@ func (in *entryReader) child() error {
 		case "loc":
 			return in.loc()
 		case "lastmod":
-			return in.text(func(b []byte) { in.e.LastMod = d.datetime(b, "lastmod") })
+			return in.text(&in.hasLastMod, func(b []byte) { in.e.LastMod = d.datetime(b, "lastmod") })
 		case "changefreq":
-			return in.text(func(b []byte) { in.e.ChangeFreq = d.word(b) })
+			return in.text(&in.hasFreq, func(b []byte) { in.e.ChangeFreq = d.word(b) })
 		case "priority":
-			return in.text(func(b []byte) { in.e.Priority = d.word(b) })
+			return in.text(&in.hasPrior, func(b []byte) { in.e.Priority = d.word(b) })
 		}
 	case spaceRS:
 		switch string(d.s.elem.local) {
 		case "md":
 			if in.hasMD {
-				in.fault("two rs:md elements")
+				in.fault("two rs:md; expected one")
 			}
 			in.hasMD = true
 			d.metadata(&in.e.Metadata)
@@ -58,7 +59,7 @@ func (in *entryReader) fault(format string, args ...any) {
 // verdict says why the entry can't be used, "" if it can.
 func (in *entryReader) verdict() string {
 	if !in.hasLoc {
-		in.fault("no loc")
+		in.fault("no loc; expected one")
 	}
 	return in.bad
 }
@@ -69,7 +70,7 @@ func (in *entryReader) loc() error {
 	case err != nil:
 		return err
 	case in.hasLoc:
-		in.fault("two loc elements")
+		in.fault("two loc; expected one")
 	case !ok:
 		in.fault("loc has elements in it; expected a URI")
 	default:
@@ -83,17 +84,20 @@ func (in *entryReader) loc() error {
 	return nil
 }
 
-// text hands the text of an element to set.
-func (in *entryReader) text(set func([]byte)) error {
+// text hands the text of an element that may occur once to set.
+func (in *entryReader) text(seen *bool, set func([]byte)) error {
 	text, ok, err := in.d.text()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !ok:
+		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "elements where text was expected; read as absent"})
+	case *seen:
+		in.d.tolerate(Note{Rule: "namespace-sitemap", Msg: "an element for the second time; the first one counts"})
+	default:
+		set(text)
 	}
-	if !ok {
-		in.d.tolerate(Note{Rule: "entry-children", Msg: "elements where text was expected; read as absent"})
-		return nil
-	}
-	set(text)
+	*seen = true
 	return nil
 }
 
@@ -121,8 +125,7 @@ func (d *Decoder) metadata(m *Metadata) {
 			continue
 		}
 		v := trimSpace(a.value)
-		if len(v) == 0 {
-			d.empty(a)
+		if len(v) == 0 && d.empty(a) {
 			continue
 		}
 		switch string(a.name) {
@@ -166,13 +169,12 @@ func (d *Decoder) link(links *[]Link) error {
 			continue
 		}
 		v := trimSpace(a.value)
-		if len(v) == 0 {
-			d.empty(a)
+		if len(v) == 0 && d.empty(a) {
 			continue
 		}
 		switch string(a.name) {
 		case "rel":
-			l.Rel = d.word(v)
+			l.Rel = d.relation(v)
 		case "href":
 			if why := d.badURI(v); why != "" {
 				d.tolerate(Note{Rule: "ln-href-absolute-uri", Msg: "href " + why + "; the link is ignored"})
@@ -200,25 +202,93 @@ func (d *Decoder) link(links *[]Link) error {
 	if len(*links) >= d.s.lim.Links {
 		return d.fail(LimitReached, "more than %d rs:ln in one place", d.s.lim.Links)
 	}
-	if l.Rel == "" || l.Href == "" {
-		d.tolerate(Note{Quirk: QuirkLinkIncomplete, Rule: "ln-rel-href-required", Msg: "rs:ln without rel or href; the link is ignored"})
-	} else {
+	switch {
+	case l.Rel == "":
+		d.tolerate(Note{Quirk: QuirkLinkIncomplete, Rule: d.place() + "-ln-rel-required", Msg: "rs:ln without rel; the link is ignored"})
+	case l.Href == "":
+		d.tolerate(Note{Quirk: QuirkLinkIncomplete, Rule: d.place() + "-ln-href-required", Msg: "rs:ln without href; the link is ignored"})
+	default:
 		*links = append(*links, l)
 	}
 	return d.skip()
 }
 
-func (d *Decoder) empty(a *attr) {
-	d.tolerate(Note{Quirk: QuirkEmptyValue, Rule: "empty-value", Msg: string(a.name) + " is empty; read as absent"})
+// empty reports whether a is an attribute of the standard, and tells that it is
+// empty.
+func (d *Decoder) empty(a *attr) bool {
+	rule, defined := ruleOfAttr[string(a.name)]
+	if defined {
+		d.tolerate(Note{Quirk: QuirkEmptyValue, Rule: rule, Msg: string(a.name) + " is empty; read as absent"})
+	}
+	return defined
 }
 
 // foreignAttr keeps an attribute that the standard does not define.
 func (d *Decoder) foreignAttr(a *attr) Attr {
-	if a.space == spaceNone || a.space == spaceRS || a.space == spaceRSAlias {
-		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: "ext-attr-prefix",
-			Msg: fmt.Sprintf("attribute %s is not defined here and in no namespace of its own", clip(string(a.name)))})
+	rule := ""
+	switch {
+	case a.space == spaceNone:
+		rule = "ext-attr-prefix"
+	case a.space == spaceForeign:
+	default:
+		rule = "ext-attr-namespace"
+		if _, defined := ruleOfAttr[string(a.local())]; defined {
+			rule = "rs-attr-no-prefix"
+		}
 	}
+	if rule != "" {
+		d.tolerate(Note{Quirk: QuirkForeignAttr, Rule: rule, Msg: fmt.Sprintf("attribute %s is not defined; kept, and not used", clip(string(a.name)))})
+	}
+	return keptAttr(a)
+}
+
+func keptAttr(a *attr) Attr {
 	return Attr{Space: a.uri, Name: string(a.local()), Value: string(a.value)}
+}
+
+// ruleOfAttr is the rule about the value of each attribute that the standard
+// defines (1.1 §7); "" if there is none.
+var ruleOfAttr = map[string]string{
+	"capability": "root-capability-required",
+	"at":         "at-w3cdtf",
+	"completed":  "completed-w3cdtf",
+	"from":       "from-w3cdtf",
+	"until":      "until-w3cdtf",
+	"change":     "change-values",
+	"datetime":   "datetime-w3cdtf",
+	"modified":   "modified-w3cdtf",
+	"hash":       "hash-algorithm-token",
+	"length":     "length-integer",
+	"type":       "type-media-type-syntax",
+	"encoding":   "",
+	"path":       "path-leading-slash",
+	"pri":        "pri-range",
+	"rel":        "",
+	"href":       "",
+}
+
+// place says whether the element is a child of the root or of an entry, as the
+// ids of rules do.
+func (d *Decoder) place() string {
+	if len(d.s.opens) == 2 {
+		return "root"
+	}
+	return "entry"
+}
+
+// relation reads a relation type. Those that are no URI have no case.
+func (d *Decoder) relation(b []byte) string {
+	rel := d.word(b)
+	for i := range b {
+		if b[i] == ':' {
+			return rel
+		}
+	}
+	folded := strings.ToLower(rel)
+	if folded != rel {
+		d.remark(Note{Quirk: QuirkRelationCase, Rule: "ln-rel-registered-or-uri", Msg: fmt.Sprintf("rel %q; read as %q", clip(rel), clip(folded))})
+	}
+	return folded
 }
 
 // word returns b as a string, the same one for the same few words.
@@ -281,13 +351,18 @@ func (d *Decoder) digest(b []byte) {
 			d.digests = d.digests[:len(d.digests)-1]
 		}
 	}
-	v, quirk, err := parseDigest(string(b))
+	v, quirk, bad := parseDigest(string(b))
 	switch {
-	case err != nil:
-		d.tolerate(Note{Rule: "hash-hex-digest", Msg: err.Error() + "; read as absent"})
+	case bad != nil && bad.rule == "hash-algorithm-unknown":
+		d.remark(Note{Rule: bad.rule, Msg: bad.Error() + "; read as absent"})
 		return
-	case quirk != 0:
+	case bad != nil:
+		d.tolerate(Note{Rule: bad.rule, Msg: bad.Error() + "; read as absent"})
+		return
+	case quirk == QuirkHashBase64:
 		d.tolerate(Note{Quirk: quirk, Rule: "hash-hex-digest", Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
+	case quirk != 0:
+		d.remark(Note{Quirk: quirk, Rule: "hash-algorithm-unknown", Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
 	}
 	d.digests = append(d.digests, v)
 }
@@ -327,10 +402,14 @@ func (d *Decoder) capability(b []byte) Capability {
 		return c
 	}
 	if folded := Capability(strings.ToLower(string(c))); folded.Known() {
-		d.tolerate(Note{Quirk: QuirkCapabilityCase, Rule: "root-capability-case", Msg: fmt.Sprintf("capability %q; read as %q", c, folded)})
+		d.tolerate(Note{Quirk: QuirkCapabilityCase, Rule: d.place() + "-capability-case", Msg: fmt.Sprintf("capability %q; read as %q", c, folded)})
 		return folded
 	}
-	d.tolerate(Note{Quirk: QuirkCapabilityNew, Rule: "root-capability-unknown", Msg: fmt.Sprintf("capability %q is not defined", clip(string(c)))})
+	rule := "root-capability-unknown"
+	if d.place() == "entry" {
+		rule = "capabilitylist-entry-capability-defined"
+	}
+	d.remark(Note{Quirk: QuirkCapabilityNew, Rule: rule, Msg: fmt.Sprintf("capability %q is not defined", clip(string(c)))})
 	return c
 }
 

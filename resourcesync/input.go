@@ -137,10 +137,10 @@ func validText(b []byte) (n int, ok bool) {
 	return i, true
 }
 
-// open looks at the first bytes of r to find out what it is, and returns a
-// reader of its text in UTF-8.
-func open(r io.Reader) (text io.Reader, declared string, err error) {
-	br := bufio.NewReaderSize(r, 4096)
+// open looks at the first bytes of r to find out what it is. It returns a reader
+// of its text in UTF-8 and the encoding it had.
+func open(r io.Reader) (text io.Reader, encoding string, err error) {
+	br := bufio.NewReaderSize(steadyReader{r}, 4096)
 	head, err := br.Peek(2)
 	if bytes.HasPrefix(head, gzipMagic) {
 		zr, err := gzip.NewReader(br)
@@ -148,18 +148,25 @@ func open(r io.Reader) (text io.Reader, declared string, err error) {
 			return nil, "", gzipError(err)
 		}
 		br = bufio.NewReaderSize(gzipReader{zr}, 4096)
-		head, err = br.Peek(2)
-		if bytes.HasPrefix(head, gzipMagic) {
+		if head, _ = br.Peek(2); bytes.HasPrefix(head, gzipMagic) {
 			return nil, "", &DecodeError{Kind: NotResourceSync, Msg: "this is gzip inside gzip; expected XML, compressed once at most"}
 		}
-		if len(head) == 0 && err != io.EOF {
-			return nil, "", err
-		}
-	}
-	if len(head) == 0 && err != io.EOF {
+	} else if len(head) == 0 && err != io.EOF {
 		return nil, "", err
 	}
 	return decodeText(br)
+}
+
+// steadyReader gives up on a reader that returns nothing again and again.
+type steadyReader struct{ r io.Reader }
+
+func (s steadyReader) Read(p []byte) (int, error) {
+	for range 100 {
+		if n, err := s.r.Read(p); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
 }
 
 var gzipMagic = []byte{0x1f, 0x8b}

@@ -11,6 +11,7 @@ const (
 	QuirkCapabilityCase Quirk = 17 // capability in camel or upper case
 	QuirkCapabilityNew  Quirk = 18 // capability that the standard does not define
 	QuirkLinkIncomplete Quirk = 25 // rs:ln without rel or href
+	QuirkRelationCase   Quirk = 26 // relation type with capital letters
 	QuirkForeignAttr    Quirk = 27 // attribute that the standard does not define
 	QuirkDatetimeZone   Quirk = 31 // no offset, read as UTC, or a blank for the T
 	QuirkHashSpelling   Quirk = 46 // SHA256 or another spelling for sha-256
@@ -22,7 +23,7 @@ const (
 // Note tells what a Decoder tolerated, and how it read it.
 type Note struct {
 	Quirk Quirk  // 0 if it is no habit but a plain mistake
-	Rule  string // id of the rule broken, as the linter names it
+	Rule  string // id of the rule that is broken, as a linter names it; may be ""
 	Line  int    // line of the element, from 1
 	Msg   string // a sentence: what was there and how it was read
 }

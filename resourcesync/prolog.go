@@ -12,23 +12,23 @@ func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
 // checkXMLDecl checks what follows <?xml: version, then encoding and standalone if
 // they are there (XML 1.0 §2.8).
-func checkXMLDecl(b []byte) (why string) {
+func checkXMLDecl(b []byte) (encoding, why string) {
 	b, value, ok := cutPseudoAttr(b, "version")
 	if !ok {
-		return `expected version="1.0"`
+		return "", `expected version="1.0"`
 	}
 	if value != "1.0" {
-		return "version " + clip(value) + " is not supported; expected 1.0"
+		return "", "version " + clip(value) + " is not supported; expected 1.0"
 	}
-	b, _, _ = cutPseudoAttr(b, "encoding")
+	b, encoding, _ = cutPseudoAttr(b, "encoding")
 	b, value, ok = cutPseudoAttr(b, "standalone")
 	if ok && value != "yes" && value != "no" {
-		return "expected standalone to be yes or no"
+		return "", "expected standalone to be yes or no"
 	}
 	if len(bytes.TrimLeft(b, xmlSpace)) > 0 {
-		return "expected version, encoding and standalone, in this order, and nothing else"
+		return "", "expected version, encoding and standalone, in this order, and nothing else"
 	}
-	return ""
+	return encoding, ""
 }
 
 // cutPseudoAttr takes white space, name="value" off the begin of b; without it, b

@@ -35,7 +35,8 @@ type scanner struct {
 	pendingEnd bool   // the start tag just handed out was an empty element
 	rooted     bool   // the root element has begun
 	prolog     bool   // something came before the root element
-	declared   bool   // there is an XML declaration
+	encoding   string // of the document, as open found out
+	declared   string // encoding in the XML declaration
 	leading    bool   // white space came before the XML declaration
 }
 
@@ -187,15 +188,15 @@ func (s *scanner) longer() error {
 // charData reads text up to the next tag.
 func (s *scanner) charData() error {
 	i := bytes.IndexByte(s.buf[s.pos:s.end], '<')
-	for i < 0 {
-		if s.end-s.pos > s.lim.Token {
-			return s.longer()
-		}
+	for i < 0 && s.end-s.pos <= s.lim.Token {
 		if !s.more() {
 			i = s.end - s.pos
 			break
 		}
 		i = bytes.IndexByte(s.buf[s.pos:s.end], '<')
+	}
+	if i < 0 || i > s.lim.Token {
+		return s.longer()
 	}
 	run := s.buf[s.pos : s.pos+i]
 	if len(s.opens) == 0 && len(trimSpace(run)) > 0 {
@@ -345,11 +346,12 @@ func (s *scanner) instruction() error {
 	case n == 0 || n < len(body) && !isSpace(body[n]):
 		return s.fail(NotWellFormed, s.pos, "a processing instruction without a name")
 	case string(body[:n]) == "xml" && s.atDeclaration():
-		if why := checkXMLDecl(body[n:]); why != "" {
+		encoding, why := checkXMLDecl(body[n:])
+		if why != "" {
 			return s.fail(NotWellFormed, s.pos, "XML declaration: %s", why)
 		}
 		s.leading = s.base+int64(s.pos) > 0
-		s.declared = true
+		s.declared = canonicalEncoding(encoding)
 	case bytes.EqualFold(body[:n], []byte("xml")):
 		return s.fail(NotWellFormed, s.pos, "an XML declaration that is not at the begin of the document")
 	}
