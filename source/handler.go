@@ -1,9 +1,18 @@
 package source
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
 	"time"
+
+	"instep/internal/mediatype"
 )
 
 // HandlerOptions says what a handler serves. Only Dirs is required.
@@ -22,22 +31,238 @@ type HandlerOptions struct {
 	Report func(error)
 }
 
-// NewHandler serves a published site read-only.
-func NewHandler(o HandlerOptions) http.Handler { panic("pending") }
+// contentPolicy is for content that may come from anywhere: it has no scripts, no
+// forms, no frames, no access to our origin and none to the network beyond it,
+// whatever it holds. Pictures, sound and style from the same site still work, so
+// a plain static page looks as it should.
+const contentPolicy = "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'"
 
-// NewServer returns a server for h with the limits of a public server.
-func NewServer(h http.Handler) *http.Server { panic("pending") }
+const (
+	cacheForever = "public, max-age=31536000, immutable"
+	cacheNever   = "no-cache" // may be kept, must be asked for again
+)
 
-// PublicationInfo is what a publication says of itself in resourcesync/publication.json.
-type PublicationInfo struct {
-	Format  int    `json:"format_version"`
-	State   string `json:"state"`    // UUID of the state that wrote it
-	BaseURL string `json:"base_url"` // ends in "/"
+// maxRanges is how many ranges of one request are honoured; a request for more is
+// answered with the whole.
+const maxRanges = 16
+
+// NewHandler serves a published site read-only: GET and HEAD of regular files,
+// whole, by range or conditionally. Everything that is not there to be read
+// (directories without index.html, names that begin with a dot other than
+// /.well-known/resourcesync, Hidden, special files, paths that try to climb) is
+// 404. It needs no more memory for a large file than for a small one.
+func NewHandler(o HandlerOptions) http.Handler {
+	if o.Prefix == "" {
+		o.Prefix = "/"
+	}
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	return &handler{o}
 }
 
-// Prefix is the path of the base URL: where the publication has to be served.
-func (p PublicationInfo) Prefix() string { panic("pending") }
+type handler struct{ o HandlerOptions }
 
-// ReadPublicationInfo reads the publication.json of a published directory; an
-// error that is fs.ErrNotExist if there is none.
-func ReadPublicationInfo(dir fs.FS) (PublicationInfo, error) { panic("pending") }
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.o.Now}
+	out.extend()
+	defer func() {
+		if cause := recover(); cause != nil {
+			h.panicked(out, r, cause)
+		}
+	}()
+	header := out.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", contentPolicy)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		header.Set("Allow", "GET, HEAD")
+		http.Error(out, "only GET and HEAD are answered here", http.StatusMethodNotAllowed)
+		return
+	}
+	name, ok := h.name(r.URL)
+	if !ok {
+		notFound(out)
+		return
+	}
+	h.serve(out, r, name)
+}
+
+func notFound(w http.ResponseWriter) { http.Error(w, "nothing is published here", http.StatusNotFound) }
+
+// panicked ends a request whose handling went wrong, without telling how.
+func (h *handler) panicked(w *response, r *http.Request, cause any) {
+	if cause == http.ErrAbortHandler {
+		panic(cause)
+	}
+	h.o.Report(fmt.Errorf("serving %q: panic: %v", r.URL.Path, cause))
+	if w.begun {
+		panic(http.ErrAbortHandler) // a part is out: only a broken connection tells the client
+	}
+	http.Error(w, "something went wrong", http.StatusInternalServerError)
+}
+
+// name returns the path that a URL asks for, below the prefix and without
+// anything that could lead elsewhere.
+func (h *handler) name(u *url.URL) (string, bool) {
+	escaped := strings.ToLower(u.EscapedPath())
+	if strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%00") {
+		return "", false
+	}
+	name, ok := strings.CutPrefix(u.Path, h.o.Prefix)
+	if !ok {
+		return "", false
+	}
+	if name == "" || strings.HasSuffix(name, "/") {
+		name += "index.html"
+	}
+	if !fs.ValidPath(name) || h.hidden(name) {
+		return "", false
+	}
+	return name, true
+}
+
+// hidden reports whether a path is none of the public's business. A backslash
+// divides names on some systems, so it does here.
+func (h *handler) hidden(name string) bool {
+	if name == wellKnownKey {
+		return false
+	}
+	for segment := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if strings.HasPrefix(segment, ".") {
+			return true
+		}
+	}
+	for _, dir := range h.o.Hidden {
+		if name == dir || strings.HasPrefix(name, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *handler) serve(w *response, r *http.Request, name string) {
+	f, info, err := h.open(name)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			h.o.Report(fmt.Errorf("serving %q: %w", name, err))
+		}
+		notFound(w)
+		return
+	}
+	defer f.Close()
+	body, ok := f.(io.ReadSeeker)
+	if !ok {
+		h.o.Report(fmt.Errorf("serving %q: the file can't be read from a given place", name))
+		notFound(w)
+		return
+	}
+	mediaType, err := typeOf(name, body)
+	if err != nil {
+		h.o.Report(fmt.Errorf("serving %q: %w", name, err))
+		http.Error(w, "the file can't be read", http.StatusInternalServerError)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", mediaType)
+	header.Set("Cache-Control", cacheNever)
+	if Immutable(name) {
+		header.Set("Cache-Control", cacheForever)
+	}
+	header.Set("ETag", etag(info))
+	h.link(header, name)
+	http.ServeContent(w, limitRanges(r), "", info.ModTime(), body)
+}
+
+// open returns the regular file at name in the first directory that has one.
+func (h *handler) open(name string) (fs.File, fs.FileInfo, error) {
+	var failed error
+	for _, dir := range h.o.Dirs {
+		f, info, err := openRegular(dir, name)
+		if err == nil {
+			return f, info, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	if failed == nil {
+		failed = fs.ErrNotExist
+	}
+	return nil, nil, failed
+}
+
+// openRegular opens a regular file; anything else is fs.ErrNotExist. It looks
+// before it opens, for to open a FIFO is to wait, and again after.
+func openRegular(dir fs.FS, name string) (fs.File, fs.FileInfo, error) {
+	info, err := fs.Stat(dir, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fs.ErrNotExist
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err = f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// typeOf is the media type that the Resource List gives too: by name, then by content.
+func typeOf(name string, body io.ReadSeeker) (string, error) {
+	if name == wellKnownKey {
+		return "application/xml", nil
+	}
+	if t := mediatype.ByName(name); t != "" {
+		return t, nil
+	}
+	prefix, err := io.ReadAll(io.LimitReader(body, mediatype.PrefixSize))
+	if err != nil {
+		return "", err
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	return mediatype.Sniff(prefix), nil
+}
+
+// etag is a strong validator: files are replaced or rewritten with a new time.
+func etag(info fs.FileInfo) string {
+	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + `"`
+}
+
+// link names the Capability List that covers a resource (1.1 §6.3), if one is here.
+// Our own documents are no resources of the set.
+func (h *handler) link(header http.Header, name string) {
+	list := layout{}.capabilityList()
+	if strings.HasPrefix(name, root) || name == wellKnownKey {
+		return
+	}
+	for _, dir := range h.o.Dirs {
+		if info, err := fs.Stat(dir, list); err == nil && info.Mode().IsRegular() {
+			to := url.URL{Path: path.Join(h.o.Prefix, list)}
+			header.Set("Link", "<"+to.EscapedPath()+`>; rel="resourcesync"`)
+			return
+		}
+	}
+}
+
+// limitRanges takes the Range header off a request that asks for too many.
+func limitRanges(r *http.Request) *http.Request {
+	if strings.Count(r.Header.Get("Range"), ",") < maxRanges {
+		return r
+	}
+	whole := new(http.Request)
+	*whole = *r
+	whole.Header = r.Header.Clone()
+	whole.Header.Del("Range")
+	return whole
+}

@@ -2,6 +2,9 @@ package source
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"iter"
 	"time"
 
@@ -32,13 +35,29 @@ type Update struct {
 	Closing  *Window // a Change List that gets its until and is linked no more
 }
 
+// Sum is a SHA-256 that is written as hex.
+type Sum [sha256.Size]byte
+
+// MarshalText writes the sum as hex.
+func (s Sum) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:]), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *Sum) UnmarshalText(text []byte) error {
+	if hex.DecodedLen(len(text)) != len(s) {
+		return fmt.Errorf("expected %d hex digits of a SHA-256, found %q", hex.EncodedLen(len(s)), text)
+	}
+	_, err := hex.Decode(s[:], text)
+	return err
+}
+
 // Document is one file of a publication.
 type Document struct {
 	Key       string // in the bucket
 	Length    int64
-	SHA256    [32]byte
-	Immutable bool // its bytes never change at this key
-	Rank      int  // documents link only to documents of a lower rank
+	SHA256    Sum
+	Immutable bool   // its bytes never change at this key
+	Rank      int    // documents of one rank do not depend on each other, only on those of lower ranks
+	Of        string // the key of the document that this is a byte copy of; "" = of none
 }
 
 // Publication is one committed publication: everything needed to write it out again.
@@ -47,8 +66,10 @@ type Publication struct {
 	Set       string
 	Made      time.Time
 	Documents []Document // by rank, the order in which they appear: nothing is linked before it is there
-	Retired   []string   // keys nothing links any more after this publication
+	Retired   []string   // keys nothing links any more since this publication
+	Closed    []string   // Change Lists closed by this publication: the next one retires them
 	Notes     []string   // what a person should know about where things went
+	Written   []string   `json:"-"` // keys whose bytes were not there yet, in order
 
 	// What the Capability List names, carried from publication to publication.
 	ResourceList, ChangeList string // URIs; "" = none

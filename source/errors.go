@@ -1,0 +1,29 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrChangesFull: the changes of a Window do not fit into one Change List of
+// 50,000 entries and 50,000,000 bytes. Nothing was published.
+var ErrChangesFull = errors.New("too many changes for one Change List")
+
+// NotOursError: a file that we did not write stands where a document has to go.
+// It was left as it is, and nothing was published.
+type NotOursError struct{ Key string }
+
+func (e *NotOursError) Error() string {
+	return fmt.Sprintf("%q holds something that was not published from this state: expected no file there, or the one written last (move it away, or publish elsewhere with --out)", e.Key)
+}
+
+// WrongStateError: the bucket holds the publication of another state. Nothing
+// was changed.
+type WrongStateError struct {
+	Found, Want string // UUIDs
+	BaseURL     string // of the publication found
+}
+
+func (e *WrongStateError) Error() string {
+	return fmt.Sprintf("%q names state %s (published for %s), expected %s (give the state it was published from with --state)", infoKey, e.Found, e.BaseURL, e.Want)
+}

@@ -1,0 +1,91 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+
+	"instep/blob"
+)
+
+const (
+	infoFormat   = 1
+	maxInfoBytes = 64 << 10
+)
+
+// PublicationInfo is what a publication says of itself in resourcesync/publication.json.
+type PublicationInfo struct {
+	Format  int    `json:"format_version"`
+	State   string `json:"state"`    // UUID of the state that wrote it
+	BaseURL string `json:"base_url"` // ends in "/"
+}
+
+// Prefix is the path of the base URL: where the publication has to be served.
+func (i PublicationInfo) Prefix() string {
+	u, err := url.Parse(i.BaseURL)
+	if err != nil || u.Path == "" {
+		return "/"
+	}
+	return u.Path
+}
+
+// ReadPublicationInfo reads the publication.json of a published directory; an
+// error that is fs.ErrNotExist if there is none.
+func ReadPublicationInfo(dir fs.FS) (PublicationInfo, error) {
+	f, _, err := openRegular(dir, infoKey)
+	if err != nil {
+		return PublicationInfo{}, fmt.Errorf("reading %q: %w", infoKey, err)
+	}
+	defer f.Close()
+	return readInfo(f)
+}
+
+func readInfo(r io.Reader) (PublicationInfo, error) {
+	var i PublicationInfo
+	text, err := io.ReadAll(io.LimitReader(r, maxInfoBytes))
+	if err != nil {
+		return i, fmt.Errorf("reading %q: %w", infoKey, err)
+	}
+	if err := json.Unmarshal(text, &i); err != nil {
+		return i, fmt.Errorf("reading %q: %w", infoKey, err)
+	}
+	if i.Format != infoFormat {
+		return i, fmt.Errorf("reading %q: expected format_version %d, found %d", infoKey, infoFormat, i.Format)
+	}
+	if _, err := ParseBaseURL(i.BaseURL); err != nil {
+		return i, fmt.Errorf("reading %q: %w", infoKey, err)
+	}
+	return i, nil
+}
+
+func (i PublicationInfo) write(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(i)
+}
+
+// checkState refuses a bucket that holds the publication of another state.
+func (p *Publisher) checkState(ctx context.Context) error {
+	r, _, err := p.Bucket.Get(ctx, infoKey, 0, -1)
+	switch {
+	case errors.Is(err, blob.ErrNotExist):
+		return nil
+	case errors.Is(err, blob.ErrForeign):
+		return &NotOursError{infoKey}
+	case err != nil:
+		return fmt.Errorf("reading %q: %w", infoKey, err)
+	}
+	defer r.Close()
+	i, err := readInfo(r)
+	if err != nil {
+		return fmt.Errorf("%w: %w", &NotOursError{infoKey}, err)
+	}
+	if i.State != p.UUID {
+		return &WrongStateError{Found: i.State, Want: p.UUID, BaseURL: i.BaseURL}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Keys that are the same for every set.
+const (
+	root           = "resourcesync/"
+	infoKey        = root + "publication.json"
+	aboutKey       = root + "about.html"
+	descriptionKey = root + "description.xml"
+	wellKnownKey   = ".well-known/resourcesync"
+	sitemapName    = "sitemap.xml"
+)
+
+// Document.Rank, in the order of appearance.
+const (
+	rankInfo        = iota // whose publication this is: before anything of it
+	rankChanges            // what happened, before the snapshot whose at it covers; pages for people
+	rankParts              // of lists and sitemaps
+	rankList               // lists, indexes
+	rankFixed              // copies under a fixed name
+	rankCapability         // the Capability List
+	rankDescription        // what a reader begins with
+)
+
+// nameForm is what names of sets and Change Lists look like: they become part of
+// keys and URIs as they are.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// CheckSet reports whether a set can have this name; "" is the default set.
+func CheckSet(name string) error {
+	if name != "" && !nameForm.MatchString(name) {
+		return fmt.Errorf("%q can't name a set: a letter or digit, then at most 99 of A-Z a-z 0-9 . _ -", name)
+	}
+	return nil
+}
+
+// ParseBaseURL checks the URL below which a publication is served and returns it
+// as documents write it: with "/" at the end.
+func ParseBaseURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return "", fmt.Errorf("reading the base URL: %w", err)
+	}
+	u.Scheme = strings.ToLower(u.Scheme)
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("base URL %q: expected http:// or https:// at its start", s)
+	case u.Hostname() == "":
+		return "", fmt.Errorf("base URL %q has no host", s)
+	case u.User != nil:
+		return "", errors.New("a base URL can't hold a user name or password: everybody reads it")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(s, "#"):
+		return "", fmt.Errorf("base URL %q: expected no query and no fragment", s)
+	}
+	u.Host = strings.ToLower(u.Host)
+	if !strings.HasSuffix(u.Path, "/") {
+		u = u.JoinPath("/")
+	}
+	for _, segment := range strings.Split(strings.Trim(u.Path, "/"), "/") {
+		if segment == "." || segment == ".." {
+			return "", fmt.Errorf("base URL %q: expected no . or .. in its path", s)
+		}
+	}
+	return u.String(), nil
+}
+
+// layout knows where the documents of one set lie.
+type layout struct {
+	base string // ends in "/"
+	set  string // "" is the default set
+}
+
+func (l layout) uri(key string) string { return l.base + key }
+
+func (l layout) dir() string {
+	if l.set == "" {
+		return root
+	}
+	return root + "sets/" + l.set + "/"
+}
+
+func (l layout) capabilityList() string { return l.dir() + "capabilitylist.xml" }
+
+func (l layout) changeList(name string) string { return l.dir() + "changes/" + name + ".xml" }
+
+// resourceList is the key of the list, or its index, of a generation.
+func (l layout) resourceList(generation int64) string {
+	return fmt.Sprintf("%slists/%d/resourcelist.xml", l.dir(), generation)
+}
+
+func (l layout) resourceListPart(generation int64, n int) string {
+	return fmt.Sprintf("%slists/%d/resourcelist-%05d.xml", l.dir(), generation, n)
+}
+
+// fixedResourceList never changes its name: robots.txt needs one.
+func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
+
+// sitemap is where search engines look; another place if a foreign file is there.
+func (l layout) sitemap(foreign bool) string {
+	if l.set == "" && !foreign {
+		return sitemapName
+	}
+	return l.dir() + sitemapName
+}
+
+// sitemapPart lies beside the sitemap: a sitemap speaks for its own directory only.
+func sitemapPart(sitemap string, generation int64, n int) string {
+	return fmt.Sprintf("%s-%d-%05d.xml", strings.TrimSuffix(sitemap, ".xml"), generation, n)
+}
+
+// stagePrefix is where the documents of a publication wait in the staging bucket.
+func (l layout) stagePrefix() string {
+	if l.set == "" {
+		return "default/"
+	}
+	return "set/" + l.set + "/"
+}
+
+// owns reports whether a key is one of this set's own, rather than another's.
+func (l layout) owns(key string) bool {
+	if l.set == "" {
+		return !strings.HasPrefix(key, root+"sets/")
+	}
+	return strings.HasPrefix(key, l.dir())
+}
+
+// atRoot reports whether the base URL is the root of its host.
+func (l layout) atRoot() bool {
+	u, err := url.Parse(l.base)
+	return err == nil && u.Path == "/"
+}
+
+// Immutable reports whether the bytes of a published key never change, so that
+// caches may keep them.
+func Immutable(key string) bool {
+	rest, ok := strings.CutPrefix(key, root)
+	if !ok {
+		return false
+	}
+	if named, ok := strings.CutPrefix(rest, "sets/"); ok {
+		_, rest, _ = strings.Cut(named, "/")
+	}
+	return strings.HasPrefix(rest, "lists/")
+}

@@ -1,0 +1,248 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"instep/blob"
+)
+
+// standing compares d with what stands at its key: true if the bytes are there
+// already; *NotOursError if they are neither those of d nor those we wrote last.
+func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
+	info, err := p.Bucket.Stat(ctx, d.Key)
+	switch {
+	case errors.Is(err, blob.ErrNotExist):
+		return false, nil
+	case errors.Is(err, blob.ErrForeign):
+		return false, &NotOursError{d.Key}
+	case err != nil:
+		return false, fmt.Errorf("looking at %q: %w", d.Key, err)
+	}
+	last, ours, err := p.Journal.Document(ctx, d.Key)
+	if err != nil {
+		return false, fmt.Errorf("looking up %q: %w", d.Key, err)
+	}
+	if info.Size != d.Length && (!ours || info.Size != last.Length) {
+		return false, &NotOursError{d.Key}
+	}
+	sum, err := p.sum(ctx, d.Key)
+	switch {
+	case err != nil:
+		return false, err
+	case sum == d.SHA256:
+		return true, nil
+	case ours && sum == last.SHA256:
+		return false, nil
+	}
+	return false, &NotOursError{d.Key}
+}
+
+func (p *Publisher) sum(ctx context.Context, key string) (sum Sum, err error) {
+	r, _, err := p.Bucket.Get(ctx, key, 0, -1)
+	if err != nil {
+		return sum, fmt.Errorf("reading %q: %w", key, err)
+	}
+	defer r.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return sum, fmt.Errorf("reading %q: %w", key, err)
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
+// finish writes a committed publication out, rank by rank: what a rank links to is
+// durable before the rank appears. It may be repeated at will.
+func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, error) {
+	for group := range ranks(pub.Documents) {
+		written, err := p.writeRank(ctx, pub, group)
+		pub.Written = append(pub.Written, written...)
+		if err != nil {
+			return pub, err
+		}
+	}
+	if err := p.Journal.Done(ctx, pub); err != nil {
+		return pub, fmt.Errorf("ending the publication: %w", err)
+	}
+	return pub, p.wipe(ctx, p.layout(pub.Set))
+}
+
+// ranks yields the runs of documents of one rank.
+func ranks(docs []Document) func(func([]Document) bool) {
+	return func(yield func([]Document) bool) {
+		for len(docs) > 0 {
+			n := 1
+			for n < len(docs) && docs[n].Rank == docs[0].Rank {
+				n++
+			}
+			if !yield(docs[:n]) {
+				return
+			}
+			docs = docs[n:]
+		}
+	}
+}
+
+func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Document) ([]string, error) {
+	var missing []Document
+	for _, d := range docs {
+		same, err := p.standing(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		if !same {
+			missing = append(missing, d)
+		}
+	}
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	batch, err := p.Bucket.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("publishing: %w", err)
+	}
+	defer batch.Discard()
+	var written []string
+	for _, d := range missing {
+		if err := p.copyOut(ctx, batch, p.staged(pub.Set, pub.ID), d); err != nil {
+			return nil, err
+		}
+		written = append(written, d.Key)
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return nil, fmt.Errorf("publishing: %w", err)
+	}
+	return written, nil
+}
+
+// copyOut copies a staged document into a batch, and makes sure that it is the
+// one that was committed.
+func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string, d Document) error {
+	from := d.Of
+	if from == "" {
+		from = d.Key
+	}
+	r, _, err := p.Staging.Get(ctx, prefix+from, 0, -1)
+	if err != nil {
+		return fmt.Errorf("reading the staged %q: %w", from, err)
+	}
+	defer r.Close()
+	obj, err := batch.Create(ctx)
+	if err != nil {
+		return fmt.Errorf("publishing %q: %w", d.Key, err)
+	}
+	h := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(obj, h), r); err != nil {
+		return fmt.Errorf("publishing %q: %w", d.Key, err)
+	}
+	if err := obj.Close(); err != nil {
+		return fmt.Errorf("publishing %q: %w", d.Key, err)
+	}
+	if got := Sum(h.Sum(nil)); got != d.SHA256 {
+		return fmt.Errorf("publishing %q: expected the staged bytes with sha-256 %x, found %x (the state directory was changed by something else)", d.Key, d.SHA256, got)
+	}
+	batch.Put(obj, blob.Put{Key: d.Key})
+	return nil
+}
+
+// wipe removes what is staged of a set.
+func (p *Publisher) wipe(ctx context.Context, l layout) error {
+	var keys []string
+	for info, err := range p.Staging.List(ctx, l.stagePrefix()) {
+		if err != nil {
+			return fmt.Errorf("tidying the staging area: %w", err)
+		}
+		keys = append(keys, info.Key)
+	}
+	if err := remove(ctx, p.Staging, keys); err != nil {
+		return fmt.Errorf("tidying the staging area: %w", err)
+	}
+	return nil
+}
+
+func remove(ctx context.Context, b blob.Bucket, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	batch, err := b.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Discard()
+	for _, key := range keys {
+		batch.Delete(key)
+	}
+	return batch.Commit(ctx)
+}
+
+// Sweep removes documents that nothing has linked for so long that no reader can
+// still be on its way to them: older than Keep, and not of the last
+// KeepGenerations Resource Lists. What a person has put in their place stays.
+func (p *Publisher) Sweep(ctx context.Context, set string) error {
+	last, done, err := p.Journal.Last(ctx, set)
+	if err != nil {
+		return fmt.Errorf("reading the last publication: %w", err)
+	}
+	if !done || len(last.Generations) < p.generations() {
+		return nil
+	}
+	oldest := last.Generations[len(last.Generations)-p.generations()]
+	var keys []string
+	l := p.layout(set)
+	for key, err := range p.Journal.Expired(ctx, p.Now().Add(-p.keep()), oldest) {
+		if err != nil {
+			return fmt.Errorf("looking for expired documents: %w", err)
+		}
+		if l.owns(key) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	batch, err := p.Bucket.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("removing expired documents: %w", err)
+	}
+	defer batch.Discard()
+	// Descending order takes an index (resourcelist.xml) before its parts
+	// (resourcelist-00001.xml): removal reverses publication.
+	slices.Sort(keys)
+	slices.Reverse(keys)
+	for _, key := range keys {
+		if err := p.expire(ctx, batch, key); err != nil {
+			return fmt.Errorf("removing the expired %q: %w", key, err)
+		}
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return fmt.Errorf("removing expired documents: %w", err)
+	}
+	for _, key := range keys {
+		if err := p.Journal.Forget(ctx, key); err != nil {
+			return fmt.Errorf("forgetting the removed %q: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// expire removes what stands at key unless it is not what we wrote last.
+func (p *Publisher) expire(ctx context.Context, batch blob.Batch, key string) error {
+	last, ours, err := p.Journal.Document(ctx, key)
+	if err != nil || !ours {
+		return err
+	}
+	_, err = p.standing(ctx, last)
+	var foreign *NotOursError
+	if errors.As(err, &foreign) {
+		return nil
+	}
+	if err == nil {
+		batch.Delete(key)
+	}
+	return err
+}

@@ -1,0 +1,178 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"instep/blob"
+)
+
+// Publisher publishes sets of resources into a bucket. Bucket, Staging, Journal,
+// BaseURL, UUID and Now are required. It is not safe for concurrent use, and one
+// Journal and Staging must not be used by two of them: callers hold a lock.
+type Publisher struct {
+	Bucket  blob.Bucket // where readers find the documents
+	Staging blob.Bucket // where documents wait until they are committed; nobody else's
+	Journal Journal
+	BaseURL string // as ParseBaseURL returns it
+	UUID    string // names the state: a bucket that carries another one is refused
+	// Sets are the names of all sets published here, for the Source Description;
+	// those without publication yet, and the set being published, may be left out.
+	Sets      []string
+	Generator string // the program, named on the page for people; may be empty
+	// MaxEntries of a Resource List or plain sitemap; 0 is the 50,000 of the
+	// standard, the upper bound. A document never exceeds 50,000,000 bytes.
+	MaxEntries int
+	Keep       time.Duration // documents no longer linked stay at least this long; 0 is 24 h
+	// KeepGenerations is how many Resource Lists stay readable, with the current
+	// one; 0 is 2, the lower bound.
+	KeepGenerations int
+	Now             func() time.Time
+}
+
+const (
+	defaultKeep        = 24 * time.Hour
+	defaultGenerations = 2
+)
+
+// Publish makes the documents of u, commits them as one publication and writes
+// them out. Before the commit it changes nothing; once committed, a publication
+// that could not be written out whole (an error and a Publication with an ID) is
+// finished by the next Recover. Errors: *NotOursError, *WrongStateError,
+// ErrChangesFull.
+func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) {
+	if err := p.check(u); err != nil {
+		return Publication{}, err
+	}
+	if _, err := p.Recover(ctx, u.Set); err != nil {
+		return Publication{}, err
+	}
+	if err := p.checkState(ctx); err != nil {
+		return Publication{}, err
+	}
+	id, err := p.Journal.Begin(ctx, u.Set)
+	if err != nil {
+		return Publication{}, fmt.Errorf("beginning a publication: %w", err)
+	}
+	pub, err := p.commit(ctx, id, u)
+	if err != nil {
+		// Staging is tidied by the next run too, so a failure to do it here is no news.
+		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set))
+		return Publication{}, err
+	}
+	pub, err = p.finish(ctx, pub)
+	if err != nil {
+		return pub, err
+	}
+	return pub, p.Sweep(ctx, u.Set)
+}
+
+// Preview makes the documents of u without keeping them, and returns the
+// publication that Publish would have made. Written tells which bytes would be new.
+func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) {
+	if err := p.check(u); err != nil {
+		return Publication{}, err
+	}
+	if err := p.checkState(ctx); err != nil {
+		return Publication{}, err
+	}
+	last, _, err := p.Journal.Last(ctx, u.Set)
+	if err != nil {
+		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
+	}
+	pub, err := p.make(ctx, &stage{}, last, last.ID+1, u)
+	if err != nil {
+		return Publication{}, err
+	}
+	for _, d := range pub.Documents {
+		same, err := p.standing(ctx, d)
+		if err != nil {
+			return Publication{}, err
+		}
+		if !same {
+			pub.Written = append(pub.Written, d.Key)
+		}
+	}
+	return pub, nil
+}
+
+// Recover finishes the publication of a set that was committed and not written
+// out, and removes what was staged without a commit. It returns the publication
+// it finished, or a zero one. It comes first in every run.
+func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error) {
+	last, done, err := p.Journal.Last(ctx, set)
+	if err != nil {
+		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
+	}
+	if last.ID == 0 || done {
+		return Publication{}, p.wipe(ctx, p.layout(set))
+	}
+	if err := p.checkState(ctx); err != nil {
+		return Publication{}, err
+	}
+	return p.finish(ctx, last)
+}
+
+func (p *Publisher) check(u Update) error {
+	if u.Snapshot == nil && u.Changes == nil {
+		return errors.New("publishing: neither a snapshot nor changes given")
+	}
+	if u.Closing != nil && (u.Changes == nil || u.Closing.Until.IsZero()) {
+		return errors.New("publishing: closing a Change List needs its until and the list that follows it")
+	}
+	for _, w := range []*Window{u.Changes, u.Closing} {
+		if w != nil && !nameForm.MatchString(w.Name) {
+			return fmt.Errorf("publishing: %q can't name a Change List", w.Name)
+		}
+	}
+	return CheckSet(u.Set)
+}
+
+// commit stages the documents of u, makes sure that they replace nothing foreign,
+// and commits them: the one moment at which the publication begins to exist.
+func (p *Publisher) commit(ctx context.Context, id int64, u Update) (Publication, error) {
+	last, _, err := p.Journal.Last(ctx, u.Set)
+	if err != nil {
+		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
+	}
+	batch, err := p.Staging.Begin(ctx)
+	if err != nil {
+		return Publication{}, fmt.Errorf("staging: %w", err)
+	}
+	defer batch.Discard()
+	pub, err := p.make(ctx, &stage{batch: batch, prefix: p.staged(u.Set, id)}, last, id, u)
+	if err != nil {
+		return Publication{}, err
+	}
+	for _, d := range pub.Documents {
+		if _, err := p.standing(ctx, d); err != nil {
+			return Publication{}, err
+		}
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return Publication{}, fmt.Errorf("staging: %w", err)
+	}
+	if err := p.Journal.Commit(ctx, pub); err != nil {
+		return Publication{}, fmt.Errorf("committing the publication: %w", err)
+	}
+	return pub, nil
+}
+
+func (p *Publisher) layout(set string) layout { return layout{base: p.BaseURL, set: set} }
+
+func (p *Publisher) staged(set string, id int64) string {
+	return fmt.Sprintf("%s%d/", p.layout(set).stagePrefix(), id)
+}
+
+func (p *Publisher) generations() int {
+	return max(p.KeepGenerations, defaultGenerations)
+}
+
+func (p *Publisher) keep() time.Duration {
+	if p.Keep == 0 {
+		return defaultKeep
+	}
+	return p.Keep
+}

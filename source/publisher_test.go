@@ -1,0 +1,567 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"instep/blob"
+	"instep/resourcesync"
+)
+
+const testBase = "http://museum.example.org/"
+
+var testStart = time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)
+
+// site is a Source whose truth is a map from URI to content.
+type site struct {
+	t       *testing.T
+	bucket  blob.Bucket
+	staging blob.Bucket
+	journal Journal
+	log     *memJournal
+	p       *Publisher
+	now     time.Time
+
+	truth   map[string]string
+	changes []resourcesync.Entry // all of them, in order
+}
+
+func newSite(t *testing.T) *site {
+	s := &site{t: t, bucket: blob.NewMem(), staging: blob.NewMem(), log: newMemJournal(), now: testStart, truth: map[string]string{}}
+	s.journal = s.log
+	s.reopen()
+	return s
+}
+
+// reopen makes a new Publisher, as a new run does.
+func (s *site) reopen() {
+	s.p = &Publisher{
+		Bucket: s.bucket, Staging: s.staging, Journal: s.journal,
+		BaseURL: testBase, UUID: "11111111-1111-4111-8111-111111111111",
+		Generator: "instep test", MaxEntries: 3,
+		Now: func() time.Time { return s.now },
+	}
+}
+
+// set records that a resource has new content; "" deletes it.
+func (s *site) set(name, content string) {
+	s.now = s.now.Add(time.Second)
+	uri := testBase + name
+	en := resourcesync.Entry{Loc: uri}
+	en.Datetime = resourcesync.DatetimeOf(s.now)
+	_, had := s.truth[uri]
+	switch {
+	case content == "":
+		en.Change = resourcesync.Deleted
+		delete(s.truth, uri)
+	case had:
+		en.Change = resourcesync.Updated
+	default:
+		en.Change = resourcesync.Created
+	}
+	if content != "" {
+		s.truth[uri] = content
+		en.Digests, en.Length, en.Type = digestsOf(content), resourcesync.Bytes(int64(len(content))), "text/plain"
+		en.LastMod = resourcesync.DatetimeOf(s.now)
+	}
+	s.changes = append(s.changes, en)
+}
+
+func digestsOf(content string) resourcesync.Digests {
+	h := resourcesync.NewHasher(resourcesync.SHA256)
+	h.Write([]byte(content))
+	return h.Digests()
+}
+
+func (s *site) snapshot() *Snapshot {
+	s.now = s.now.Add(time.Second)
+	return &Snapshot{At: s.now, Completed: s.now.Add(time.Second), Through: int64(len(s.changes)), Resources: s.resources()}
+}
+
+func (s *site) resources() iter.Seq2[resourcesync.Entry, error] {
+	truth := maps.Clone(s.truth)
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for _, uri := range slices.Sorted(maps.Keys(truth)) {
+			en := resourcesync.Entry{Loc: uri, LastMod: resourcesync.DatetimeOf(testStart)}
+			en.Digests, en.Length, en.Type = digestsOf(truth[uri]), resourcesync.Bytes(int64(len(truth[uri]))), "text/plain"
+			if !yield(en, nil) {
+				return
+			}
+		}
+	}
+}
+
+// window lists the changes after number after, up to through.
+func (s *site) window(after, through int, from time.Time) *Window {
+	return &Window{
+		Name: fmt.Sprint(after + 1), From: from, Through: int64(through),
+		Changes: func(yield func(resourcesync.Entry, error) bool) {
+			for _, en := range s.changes[after:through] {
+				if !yield(en, nil) {
+					return
+				}
+			}
+		},
+	}
+}
+
+func (s *site) publish(u Update) Publication {
+	s.t.Helper()
+	pub, err := s.p.Publish(s.t.Context(), u)
+	if err != nil {
+		s.t.Fatalf("Publish: %v", err)
+	}
+	return pub
+}
+
+// first is the Update of a set that was never published.
+func (s *site) first() Update {
+	snap := s.snapshot()
+	return Update{Snapshot: snap, Changes: s.window(len(s.changes), len(s.changes), snap.At)}
+}
+
+// more is an Update that goes on with the Change List of the last publication.
+func (s *site) more(rebase bool) Update {
+	last, _, err := s.log.Last(context.Background(), "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var after int
+	fmt.Sscan(last.ChangesName, &after)
+	u := Update{Changes: s.window(after-1, len(s.changes), last.ChangesFrom)}
+	if rebase {
+		u.Snapshot = s.snapshot()
+	}
+	return u
+}
+
+// rotate is an Update that closes the Change List at before, and lists what came
+// later in a new one. The snapshot is of the moment of the division.
+func (s *site) rotate(before int, at time.Time) Update {
+	last, _, err := s.log.Last(context.Background(), "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var after int
+	fmt.Sscan(last.ChangesName, &after)
+	closing := s.window(after-1, before, last.ChangesFrom)
+	closing.Until = at
+	snap := s.snapshot()
+	snap.At = at
+	return Update{Closing: closing, Changes: s.window(before, len(s.changes), at), Snapshot: snap}
+}
+
+func (s *site) fill(n int) {
+	for i := range n {
+		s.set(fmt.Sprintf("item/%d.txt", i), fmt.Sprintf("content %d", i))
+	}
+}
+
+func TestFirstPublicationHoldsTheWholeRing(t *testing.T) {
+	s := newSite(t)
+	s.fill(2)
+	pub := s.publish(s.first())
+	want := []string{
+		".well-known/resourcesync",
+		"resourcesync/about.html",
+		"resourcesync/capabilitylist.xml",
+		"resourcesync/changes/3.xml",
+		"resourcesync/description.xml",
+		"resourcesync/lists/1/resourcelist.xml",
+		"resourcesync/publication.json",
+		"resourcesync/resourcelist.xml",
+		"sitemap.xml",
+	}
+	if diff := cmp.Diff(want, keysOf(t, s.bucket)); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(pub.Written))); diff != "" {
+		t.Errorf("Written (-want +got):\n%s", diff)
+	}
+	w := newWalk(s.bucket)
+	if err := w.walk(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(hashes(s.truth), w.state); diff != "" {
+		t.Errorf("what a reader gets (-want +got):\n%s", diff)
+	}
+	if got := keysOf(t, s.staging); len(got) != 0 {
+		t.Errorf("staging still holds %q", got)
+	}
+}
+
+func TestUnchangedDocumentsAreNotRewritten(t *testing.T) {
+	s := newSite(t)
+	s.fill(2)
+	s.publish(s.first())
+	s.set("item/0.txt", "new")
+	pub := s.publish(s.more(false))
+	if diff := cmp.Diff([]string{"resourcesync/changes/3.xml"}, pub.Written); diff != "" {
+		t.Errorf("Written (-want +got):\n%s", diff)
+	}
+}
+
+func TestSubPathHasNoWellKnownDocument(t *testing.T) {
+	s := newSite(t)
+	s.fill(1)
+	s.p.BaseURL = testBase + "sub/path/"
+	s.publish(s.first())
+	if _, err := s.bucket.Stat(t.Context(), ".well-known/resourcesync"); !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("Stat of the well-known document: got %v, want ErrNotExist", err)
+	}
+}
+
+func TestNamedSetsShareOneDescription(t *testing.T) {
+	s := newSite(t)
+	s.fill(1)
+	s.publish(s.first())
+	s.p.Sets = []string{"", "maps", "never-published"}
+	u := s.first()
+	u.Set = "maps"
+	s.publish(u)
+	w := newWalk(s.bucket)
+	d, err := w.read(testBase + "resourcesync/description.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, en := range d.Entries {
+		got = append(got, en.Loc)
+	}
+	want := []string{testBase + "resourcesync/capabilitylist.xml", testBase + "resourcesync/sets/maps/capabilitylist.xml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sets (-want +got):\n%s", diff)
+	}
+}
+
+func TestListsAreSplitAtTheLimit(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 4, 6, 7, 31} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			s := newSite(t)
+			s.fill(n)
+			pub := s.publish(s.first())
+			wantParts := (n + 2) / 3
+			if n <= 3 {
+				wantParts = 0
+			}
+			if got := len(pub.ListKeys) - 1; got != wantParts || len(pub.SitemapKeys) != len(pub.ListKeys) {
+				t.Errorf("got %d parts of the list and %d keys of the sitemap, want %d parts", got, len(pub.SitemapKeys), wantParts)
+			}
+			if pub.Resources != int64(n) {
+				t.Errorf("Resources: got %d, want %d", pub.Resources, n)
+			}
+			w := newWalk(s.bucket)
+			if err := w.walk(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(hashes(s.truth), w.state); diff != "" {
+				t.Errorf("what a reader gets (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(s.truth)), w.sitemap); diff != "" {
+				t.Errorf("sitemap (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRetiredGenerationsGoAfterTheirTime(t *testing.T) {
+	s := newSite(t)
+	s.fill(4)
+	s.publish(s.first())
+	lists := func() (ids []string) {
+		for _, key := range keysOf(t, s.bucket) {
+			if rest, ok := strings.CutPrefix(key, "resourcesync/lists/"); ok && strings.HasSuffix(rest, "/resourcelist.xml") {
+				ids = append(ids, strings.TrimSuffix(rest, "/resourcelist.xml"))
+			}
+		}
+		return ids
+	}
+	republish := func(step time.Duration) {
+		s.now = s.now.Add(step)
+		s.set("item/0.txt", s.now.String())
+		s.publish(s.more(true))
+	}
+	republish(time.Minute)
+	republish(time.Minute)
+	if diff := cmp.Diff([]string{"1", "2", "3"}, lists()); diff != "" {
+		t.Errorf("within the hour (-want +got):\n%s", diff)
+	}
+	republish(25 * time.Hour)
+	if diff := cmp.Diff([]string{"3", "4"}, lists()); diff != "" {
+		t.Errorf("a day later, two generations stay (-want +got):\n%s", diff)
+	}
+	for _, key := range keysOf(t, s.bucket) {
+		if strings.HasPrefix(key, "sitemap-1-") || strings.HasPrefix(key, "sitemap-2-") {
+			t.Errorf("part %q of a retired sitemap is still there", key)
+		}
+	}
+	if _, known, _ := s.log.Document(t.Context(), "resourcesync/lists/1/resourcelist.xml"); known {
+		t.Error("a removed document is still remembered")
+	}
+}
+
+func TestClosedChangeListStaysThenGoes(t *testing.T) {
+	s := newSite(t)
+	s.fill(2)
+	s.publish(s.first())
+	s.set("item/0.txt", "second")
+	s.publish(s.more(false))
+	before, at := len(s.changes), s.now.Add(time.Microsecond)
+	s.set("item/0.txt", "third")
+	s.publish(s.rotate(before, at))
+	w := newWalk(s.bucket)
+	old, err := w.read(testBase + "resourcesync/changes/3.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := w.read(testBase + "resourcesync/changes/4.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old.MD.Until == "" || old.MD.Until != next.MD.From || len(old.Entries) != 1 || len(next.Entries) != 1 {
+		t.Errorf("until %q with %d entries, from %q with %d: want equal moments and one entry each",
+			old.MD.Until, len(old.Entries), next.MD.From, len(next.Entries))
+	}
+	for range 3 {
+		s.now = s.now.Add(25 * time.Hour)
+		s.set("item/1.txt", s.now.String())
+		s.publish(s.more(true))
+	}
+	if _, err := s.bucket.Stat(t.Context(), "resourcesync/changes/3.xml"); !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("closed Change List three days later: got %v, want ErrNotExist", err)
+	}
+}
+
+func TestForeignFilesAreNeverReplaced(t *testing.T) {
+	for _, key := range []string{
+		"resourcesync/description.xml", "resourcesync/capabilitylist.xml", "resourcesync/about.html",
+		"resourcesync/lists/1/resourcelist.xml", "resourcesync/resourcelist.xml", ".well-known/resourcesync",
+		"resourcesync/changes/3.xml", "resourcesync/publication.json",
+	} {
+		t.Run(key, func(t *testing.T) {
+			s := newSite(t)
+			s.fill(2)
+			put(t, s.bucket, key, "somebody's")
+			_, err := s.p.Publish(t.Context(), s.first())
+			var foreign *NotOursError
+			if !errors.As(err, &foreign) || foreign.Key != key {
+				t.Fatalf("got %v, want *NotOursError of %q", err, key)
+			}
+			if diff := cmp.Diff([]string{key}, keysOf(t, s.bucket)); diff != "" {
+				t.Errorf("bucket (-want +got):\n%s", diff)
+			}
+			if last, _, _ := s.log.Last(t.Context(), ""); last.ID != 0 {
+				t.Errorf("publication %d was committed", last.ID)
+			}
+			if got := keysOf(t, s.staging); len(got) != 0 {
+				t.Errorf("staging still holds %q", got)
+			}
+		})
+	}
+}
+
+func TestEditedDocumentIsNotReplaced(t *testing.T) {
+	s := newSite(t)
+	s.fill(1)
+	s.publish(s.first())
+	put(t, s.bucket, "resourcesync/changes/2.xml", "<edited/>")
+	s.set("item/0.txt", "new")
+	_, err := s.p.Publish(t.Context(), s.more(false))
+	var foreign *NotOursError
+	if !errors.As(err, &foreign) {
+		t.Fatalf("got %v, want *NotOursError", err)
+	}
+}
+
+func TestForeignSitemapStaysAndOursGoesElsewhere(t *testing.T) {
+	s := newSite(t)
+	s.fill(5)
+	put(t, s.bucket, "sitemap.xml", "<urlset/>")
+	pub := s.publish(s.first())
+	if got := read(t, s.bucket, "sitemap.xml"); got != "<urlset/>" {
+		t.Errorf("the foreign sitemap became %q", got)
+	}
+	want := []string{"resourcesync/sitemap-1-00001.xml", "resourcesync/sitemap-1-00002.xml", "resourcesync/sitemap.xml"}
+	if diff := cmp.Diff(want, pub.SitemapKeys); diff != "" {
+		t.Errorf("SitemapKeys (-want +got):\n%s", diff)
+	}
+	if len(pub.Notes) != 1 || !strings.Contains(pub.Notes[0], "resourcesync/sitemap.xml") {
+		t.Errorf("Notes: got %q, want one that names the other place", pub.Notes)
+	}
+	remove(t.Context(), s.bucket, []string{"sitemap.xml"})
+	s.set("item/0.txt", "new")
+	pub = s.publish(s.more(true))
+	if got := pub.SitemapKeys[len(pub.SitemapKeys)-1]; got != "sitemap.xml" || !slices.Contains(pub.Retired, "resourcesync/sitemap.xml") {
+		t.Errorf("with the way free: sitemap at %q, retired %q", got, pub.Retired)
+	}
+}
+
+func TestBucketOfAnotherStateIsRefused(t *testing.T) {
+	s := newSite(t)
+	s.fill(1)
+	s.publish(s.first())
+	before := keysOf(t, s.bucket)
+	other := newSite(t)
+	other.bucket = s.bucket
+	other.reopen()
+	other.p.UUID = "22222222-2222-4222-8222-222222222222"
+	other.fill(1)
+	_, err := other.p.Publish(t.Context(), other.first())
+	var wrong *WrongStateError
+	if !errors.As(err, &wrong) || wrong.Found != s.p.UUID || !strings.Contains(err.Error(), "--state") {
+		t.Fatalf("got %v, want *WrongStateError that names --state", err)
+	}
+	if diff := cmp.Diff(before, keysOf(t, s.bucket)); diff != "" {
+		t.Errorf("bucket (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnwritableEntryCommitsNothing(t *testing.T) {
+	s := newSite(t)
+	u := s.first()
+	broken := errors.New("the store is gone")
+	cases := map[string]struct {
+		entries iter.Seq2[resourcesync.Entry, error]
+		want    string
+	}{
+		"entry that is no XML": {func(yield func(resourcesync.Entry, error) bool) {
+			yield(resourcesync.Entry{Loc: "http://museum.example.org/\x01"}, nil)
+		}, `http://museum.example.org/\x01`},
+		"iterator that fails": {func(yield func(resourcesync.Entry, error) bool) {
+			yield(resourcesync.Entry{}, broken)
+		}, broken.Error()},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			u.Snapshot.Resources = c.entries
+			_, err := s.p.Publish(t.Context(), u)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+			if got := keysOf(t, s.bucket); len(got) != 0 {
+				t.Errorf("bucket holds %q", got)
+			}
+			if last, _, _ := s.log.Last(t.Context(), ""); last.ID != 0 {
+				t.Errorf("publication %d was committed", last.ID)
+			}
+		})
+	}
+}
+
+func TestUpdateThatSaysNothingIsAnError(t *testing.T) {
+	s := newSite(t)
+	for name, u := range map[string]Update{
+		"nothing":                 {},
+		"closing without a next":  {Snapshot: s.snapshot(), Closing: s.window(0, 0, testStart)},
+		"name that climbs":        {Changes: &Window{Name: "../x"}},
+		"name of a set with path": {Set: "a/b", Snapshot: s.snapshot()},
+	} {
+		if _, err := s.p.Publish(t.Context(), u); err == nil {
+			t.Errorf("%s: published", name)
+		}
+	}
+}
+
+func TestChangesBeyondOneListAreRefused(t *testing.T) {
+	s := newSite(t)
+	s.publish(s.first())
+	u := s.more(false)
+	u.Changes.Changes = func(yield func(resourcesync.Entry, error) bool) {
+		en := resourcesync.Entry{Loc: testBase + "x"}
+		en.Change, en.Datetime = resourcesync.Deleted, resourcesync.DatetimeOf(s.now)
+		for range resourcesync.MaxEntries + 1 {
+			if !yield(en, nil) {
+				return
+			}
+		}
+	}
+	if _, err := s.p.Publish(t.Context(), u); !errors.Is(err, ErrChangesFull) {
+		t.Fatalf("got %v, want ErrChangesFull", err)
+	}
+}
+
+func TestPreviewWritesNothing(t *testing.T) {
+	s := newSite(t)
+	s.fill(4)
+	pub, err := s.p.Preview(t.Context(), s.first())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keysOf(t, s.bucket)) != 0 || len(keysOf(t, s.staging)) != 0 || len(s.log.pubs) != 0 {
+		t.Error("Preview left something behind")
+	}
+	real := s.publish(s.first())
+	if diff := cmp.Diff(real.Written, pub.Written); diff != "" {
+		t.Errorf("Written (-published +previewed):\n%s", diff)
+	}
+}
+
+func TestParseBaseURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://h.example.org":             "http://h.example.org/",
+		"HTTPS://H.example.org/Museum":     "https://h.example.org/Museum/",
+		"http://h.example.org:8080/a%20b/": "http://h.example.org:8080/a%20b/",
+		"":                                 "",
+		"museum":                           "",
+		"ftp://h.example.org/":             "",
+		"http:///x":                        "",
+		"http://u:p@h.example.org/":        "",
+		"http://h.example.org/?q":          "",
+		"http://h.example.org/?":           "",
+		"http://h.example.org/#":           "",
+		"http://h.example.org/a/../b/":     "",
+		"http://h.example.org/%zz":         "",
+	} {
+		got, err := ParseBaseURL(in)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("ParseBaseURL(%q) = %q, %v, want %q", in, got, err, want)
+		}
+	}
+}
+
+func keysOf(t *testing.T, b blob.Bucket) []string {
+	t.Helper()
+	var keys []string
+	for info, err := range b.List(context.Background(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func put(t *testing.T, b blob.Bucket, key, content string) {
+	t.Helper()
+	if _, err := blob.Write(context.Background(), b, strings.NewReader(content), blob.Put{Key: key}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, b blob.Bucket, key string) string {
+	t.Helper()
+	data, err := blob.ReadAll(context.Background(), b, key, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.TrimSpace(data))
+}
+
+func hashes(truth map[string]string) map[string]string {
+	m := map[string]string{}
+	for uri, content := range truth {
+		m[uri] = digestsOf(content).String()
+	}
+	return m
+}

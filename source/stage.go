@@ -1,0 +1,96 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+
+	"instep/blob"
+)
+
+// stage collects the documents of a publication, in the order in which they are
+// made, and writes them into a batch of the staging bucket.
+type stage struct {
+	batch  blob.Batch // nil keeps no bytes: a preview
+	prefix string
+	docs   []Document
+}
+
+// draft is a document being written: hashed, counted and kept in the stage.
+type draft struct {
+	obj blob.Object // nil in a preview
+	sum hash.Hash
+	n   int64
+}
+
+func (s *stage) draft(ctx context.Context) (*draft, error) {
+	d := &draft{sum: sha256.New()}
+	if s.batch == nil {
+		return d, nil
+	}
+	obj, err := s.batch.Create(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("staging a document: %w", err)
+	}
+	d.obj = obj
+	return d, nil
+}
+
+func (d *draft) Write(p []byte) (int, error) {
+	d.sum.Write(p)
+	d.n += int64(len(p))
+	if d.obj == nil {
+		return len(p), nil
+	}
+	return d.obj.Write(p)
+}
+
+// drop gives the draft up; the error that led here is the one to report.
+func (d *draft) drop() {
+	if d.obj != nil {
+		_ = d.obj.Discard()
+		d.obj = nil
+	}
+}
+
+// keep ends the draft and makes it the next document.
+func (s *stage) keep(d *draft, doc Document) error {
+	if d.obj != nil {
+		if err := d.obj.Close(); err != nil {
+			d.drop()
+			return fmt.Errorf("staging %q: %w", doc.Key, err)
+		}
+		s.batch.Put(d.obj, blob.Put{Key: s.prefix + doc.Key})
+	}
+	doc.Length = d.n
+	d.sum.Sum(doc.SHA256[:0])
+	s.docs = append(s.docs, doc)
+	return nil
+}
+
+// add makes a document of what write writes.
+func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) error) error {
+	d, err := s.draft(ctx)
+	if err != nil {
+		return err
+	}
+	if err := write(d); err != nil {
+		d.drop()
+		return fmt.Errorf("writing %q: %w", doc.Key, err)
+	}
+	return s.keep(d, doc)
+}
+
+// copy makes a document with the bytes of one already made.
+func (s *stage) copy(of string, doc Document) {
+	for _, d := range s.docs {
+		if d.Key == of {
+			doc.Length, doc.SHA256, doc.Of = d.Length, d.SHA256, of
+			s.docs = append(s.docs, doc)
+			return
+		}
+	}
+	panic("source: a copy of a document that was not made")
+}
