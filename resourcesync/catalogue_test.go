@@ -121,7 +121,7 @@ func TestCat_PAR_02(t *testing.T) {
 			if !ok || e.Kind != LimitReached || !strings.Contains(e.Msg, c.want) {
 				t.Errorf("got %v, want a limit: %s", err, c.want)
 			}
-			if got := peak.HeapSys - before.HeapSys; got > 32<<20 {
+			if got := int64(peak.HeapSys) - int64(before.HeapSys); got > 32<<20 {
 				t.Errorf("the heap grew by %d bytes", got)
 			}
 		})

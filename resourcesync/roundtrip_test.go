@@ -95,16 +95,3 @@ func TestRoundTrip(t *testing.T) {
 		t.Error("an entry read has no line")
 	}
 }
-
-func TestNoPrefixIsComplete(t *testing.T) {
-	doc := string(bytes.TrimSpace(encode(t, Header{Metadata: Metadata{Capability: CapabilityResourceList}},
-		Entry{Loc: "https://example.org/é"[:20]}, Entry{Loc: "https://example.org/b", Metadata: Metadata{Length: Bytes(3)}})))
-	for n := range len(doc) {
-		if _, _, _, err := decode(doc[:n]); err == nil {
-			t.Errorf("cut after %d of %d bytes: read as complete", n, len(doc))
-		}
-	}
-	if _, _, _, err := decode(doc); err != nil {
-		t.Error(err)
-	}
-}

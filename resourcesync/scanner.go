@@ -189,9 +189,13 @@ func (s *scanner) longer() error {
 func (s *scanner) charData() error {
 	i := bytes.IndexByte(s.buf[s.pos:s.end], '<')
 	for i < 0 && s.end-s.pos <= s.lim.Token {
-		if !s.more() {
+		switch {
+		case s.more():
+		case len(s.opens) > 0:
+			return s.ended()
+		default:
 			i = s.end - s.pos
-			break
+			continue
 		}
 		i = bytes.IndexByte(s.buf[s.pos:s.end], '<')
 	}

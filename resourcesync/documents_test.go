@@ -1,0 +1,377 @@
+package resourcesync
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// kinds are the documents of testdata/kinds.txtar by name.
+func kinds(t testing.TB) iter.Seq2[string, string] {
+	t.Helper()
+	a, err := txtar.ParseFile("testdata/kinds.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(string, string) bool) {
+		for _, f := range a.Files {
+			if !yield(strings.TrimSuffix(f.Name, ".xml"), string(f.Data)) {
+				return
+			}
+		}
+	}
+}
+
+func TestEveryKindOfDocument(t *testing.T) {
+	for name, doc := range kinds(t) {
+		t.Run(name, func(t *testing.T) {
+			header, entries, notes, err := decode(doc, Strict())
+			if err != nil || len(notes) > 0 {
+				t.Fatalf("%v, notes %v", err, notes)
+			}
+			want, index := strings.CutSuffix(name, "-index")
+			switch name {
+			case "sitemap", "unusual":
+			case "sitemapindex":
+				index = true
+			default:
+				want = strings.TrimSuffix(want, "-closed")
+				if string(header.Capability) != want || !header.Capability.Known() {
+					t.Errorf("capability: got %q, want %q", header.Capability, want)
+				}
+			}
+			if (header.Root == SitemapIndex) != index {
+				t.Errorf("root: got %v", header.Root)
+			}
+			written := encode(t, header, entries...)
+			header2, entries2, notes, err := decode(string(written), Strict())
+			if err != nil || len(notes) > 0 {
+				t.Fatalf("written again: %v, notes %v\n%s", err, notes, written)
+			}
+			if diff := cmp.Diff(header2, header, exact); diff != "" {
+				t.Errorf("header (-again +first):\n%s", diff)
+			}
+			if diff := cmp.Diff(entries2, entries, exact, cmpopts.IgnoreFields(Entry{}, "Line")); diff != "" {
+				t.Errorf("entries (-again +first):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNoPrefixIsComplete(t *testing.T) {
+	for name, doc := range kinds(t) {
+		complete := strings.LastIndex(doc, "urlset\n>")
+		if complete < 0 {
+			complete = len(strings.TrimSpace(doc)) - 1
+		} else {
+			complete += len("urlset\n")
+		}
+		for n := range doc {
+			h, _, _, err := decode(doc[:n])
+			if n <= complete && err == nil {
+				t.Errorf("%s cut after %d of %d bytes: read as complete", name, n, len(doc))
+			}
+			if err != nil && h.Capability != "" {
+				t.Errorf("%s cut after %d bytes: a header at the end of an incomplete document", name, n)
+			}
+			e, ok := errors.AsType[*DecodeError](err)
+			if err != nil && (!ok || e.Kind != Incomplete && e.Kind != NotResourceSync || e.Offset > int64(n)) {
+				t.Errorf("%s cut after %d bytes: got %v", name, n, err)
+			}
+		}
+		if _, _, _, err := decode(doc); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// readAll reads a document with a Decoder of r.
+func readAll(r io.Reader) (entries []Entry, err error) {
+	for e, err := range NewDecoder(r).Entries() {
+		if err != nil {
+			return entries, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func TestTheSizeOfReadsDoesNotMatter(t *testing.T) {
+	for name, doc := range kinds(t) {
+		want, err := readAll(strings.NewReader(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		padded := strings.Replace(doc, "<rs:md", strings.Repeat(" ", firstBuffer-len(doc)/2)+"<rs:md", 1)
+		for what, r := range map[string]io.Reader{
+			"one byte":          iotest.OneByteReader(strings.NewReader(doc)),
+			"half":              iotest.HalfReader(strings.NewReader(doc)),
+			"error with data":   iotest.DataErrReader(strings.NewReader(doc)),
+			"over a buffer end": strings.NewReader(padded),
+		} {
+			got, err := readAll(r)
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+			if diff := cmp.Diff(got, want, exact); diff != "" {
+				t.Errorf("%s, %s (-got +want):\n%s", name, what, diff)
+			}
+		}
+	}
+}
+
+// TestLines checks the line of an entry that lies far behind the first buffer.
+func TestLines(t *testing.T) {
+	const n = 3000
+	doc := list1 + strings.Repeat("\n<url>\r\n<loc>https://example.org/a</loc>\n\n</url>", n) + "\n<url></url>\n" + end1
+	line := 2
+	var last *DecodeError
+	for e, err := range NewDecoder(strings.NewReader(doc)).Entries() {
+		if e.Line != line {
+			t.Fatalf("got line %d, want %d", e.Line, line)
+		}
+		line += 4
+		last, _ = errors.AsType[*DecodeError](err)
+	}
+	want := DecodeError{Kind: BadEntry, Line: 4*n + 2, Column: 1, Offset: int64(strings.Index(doc, "<url></url>")), Msg: "no loc; expected one"}
+	if last == nil || *last != want {
+		t.Errorf("got %+v, want %+v", last, want)
+	}
+	wantKind(t, list1+"\n\n  <url>\n <a></b>", NotWellFormed, "line 4, column 5")
+	wantKind(t, list1+"\n\n  <url x='1' x='2'>", NotWellFormed, "line 3, column 3")
+	wantKind(t, list1+"\n<url y='1'\n x='&'/>", NotWellFormed, "line 3, column 5")
+	wantKind(t, list1+"\n<url>\n\n & </url>", NotWellFormed, "line 4, column 2")
+}
+
+func TestEntriesCanBeTakenUpAgain(t *testing.T) {
+	d := NewDecoder(strings.NewReader(open1 + url1 + url1 + `<rs:md capability="changelist"/>` + url1 + end1))
+	if h, err := d.Header(); err != nil || h.Capability != "" {
+		t.Errorf("before the first entry: got %v, %v", h, err)
+	}
+	n := 0
+	for range 4 {
+		for _, err := range d.Entries() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			break
+		}
+	}
+	if h, err := d.Header(); n != 3 || err != nil || h.Capability != CapabilityChangeList {
+		t.Errorf("got %d entries, header %v, %v", n, h, err)
+	}
+}
+
+func TestAnErrorStays(t *testing.T) {
+	d := NewDecoder(strings.NewReader(list1 + url1 + "<"))
+	for range 2 {
+		var last error
+		for _, last = range d.Entries() {
+		}
+		if !errors.Is(last, Incomplete) {
+			t.Errorf("Entries: got %v", last)
+		}
+	}
+	if h, err := d.Header(); !errors.Is(err, Incomplete) || h.Capability != "" {
+		t.Errorf("Header: got %v, %v", h, err)
+	}
+}
+
+func TestQuirks(t *testing.T) {
+	const md = `<rs:md capability="resourcelist"/>`
+	for _, c := range []struct {
+		doc   string
+		quirk Quirk
+		rule  string
+		mild  bool // not refused when strict
+	}{
+		{strings.Replace(open1, "/terms/", "/terms", 1) + md + url1 + end1, QuirkNamespace, "namespace-rs-terms", false},
+		{"\n<?xml version='1.0'?>" + list1 + url1 + end1, QuirkSpaceFirst, "xml-well-formed", false},
+		{open1 + `<rs:md capability="resourceList"/>` + url1 + end1, QuirkCapabilityCase, "root-capability-case", false},
+		{open1 + `<rs:md capability="thing"/>` + url1 + end1, QuirkCapabilityNew, "root-capability-unknown", true},
+		{list1 + `<url><loc>https://example.org/a</loc><rs:md capability="CHANGELIST"/></url>` + end1, QuirkCapabilityCase, "entry-capability-case", false},
+		{list1 + `<url><loc>https://example.org/a</loc><rs:md capability="thing"/></url>` + end1, QuirkCapabilityNew, "capabilitylist-entry-capability-defined", true},
+		{list1 + `<rs:ln href="https://example.org/"/>` + url1 + end1, QuirkLinkIncomplete, "root-ln-rel-required", false},
+		{list1 + `<url><loc>https://example.org/a</loc><rs:ln rel="up"/></url>` + end1, QuirkLinkIncomplete, "entry-ln-href-required", false},
+		{list1 + `<rs:ln rel="describedBy" href="https://example.org/"/>` + url1 + end1, QuirkRelationCase, "ln-rel-registered-or-uri", true},
+		{list1 + `<rs:ln rel="up" href="https://example.org/" modified="2024-05-01T00:00:00"/>` + url1 + end1, QuirkDatetimeZone, "modified-w3cdtf", false},
+		{list1 + `<url><loc>https://example.org/a</loc><rs:md etag="x"/></url>` + end1, QuirkForeignAttr, "ext-attr-prefix", false},
+		{list1 + `<url><loc>https://example.org/a</loc><rs:md rs:etag="x"/></url>` + end1, QuirkForeignAttr, "ext-attr-namespace", false},
+		{list1 + `<url><loc>https://example.org/a</loc><lastmod>2024-05-01T00:00:00</lastmod></url>` + end1, QuirkDatetimeZone, "lastmod-w3cdtf", false},
+		{list1 + `<url><loc>https://example.org/a</loc><lastmod/></url>` + end1, 0, "lastmod-w3cdtf", false},
+		{list1 + `<url><loc>https://example.org/a</loc><lastmod>2024</lastmod><lastmod>2025</lastmod></url>` + end1, 0, "namespace-sitemap", false},
+		{list1 + `<url><loc>https://example.org/a</loc><lastmod><b>2024</b></lastmod></url>` + end1, 0, "namespace-sitemap", false},
+		{list1 + `<sitemap><loc>https://example.org/a</loc></sitemap>` + end1, 0, "entry-element-matches-root", false},
+		{list1 + `<url a="b"><loc>https://example.org/a</loc></url>` + end1, 0, "entry-no-attributes", false},
+	} {
+		_, entries, notes, err := decode(c.doc)
+		if err != nil || len(entries) != 1 {
+			t.Errorf("%s: %d entries, %v", c.doc, len(entries), err)
+		}
+		if len(notes) != 1 || notes[0].Quirk != c.quirk || notes[0].Rule != c.rule {
+			t.Errorf("%s: got notes %+v, want quirk %d, rule %s", c.doc, notes, c.quirk, c.rule)
+		}
+		if _, _, _, err := decode(c.doc, Strict()); errors.Is(err, Refused) == c.mild {
+			t.Errorf("%s: strict: got %v", c.doc, err)
+		}
+	}
+}
+
+// tokensOf reads a document with encoding/xml, in the strictest way it knows,
+// and returns what a Decoder should find in it.
+func tokensOf(doc string) (locs []string, attrs map[string]int, err error) {
+	attrs = make(map[string]int)
+	dec := xml.NewDecoder(strings.NewReader(doc))
+	var path []string
+	for {
+		tok, err := dec.Token()
+		if err == io.EOF {
+			return locs, attrs, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			path = append(path, tok.Name.Space+" "+tok.Name.Local)
+			if tok.Name.Local == "loc" {
+				locs = append(locs, "")
+			}
+			if tok.Name.Space == nsRS {
+				for _, a := range tok.Attr {
+					if a.Name.Space == "" && a.Name.Local != "xmlns" {
+						attrs[a.Name.Local+"="+strings.Join(strings.Fields(a.Value), " ")]++
+					}
+				}
+			}
+		case xml.EndElement:
+			path = path[:len(path)-1]
+		case xml.CharData:
+			if len(path) > 0 && path[len(path)-1] == nsSitemap+" loc" {
+				locs[len(locs)-1] += string(tok)
+			}
+		}
+	}
+}
+
+// attrsOf counts the attributes of ResourceSync that a document was read with.
+func attrsOf(h Header, entries []Entry) map[string]int {
+	got := make(map[string]int)
+	add := func(name, value string) {
+		if value != "" {
+			got[name+"="+value]++
+		}
+	}
+	common := func(ds Digests, n Length, mediaType, encoding, path string) {
+		length, _ := n.MarshalText()
+		add("hash", ds.String())
+		add("length", string(length))
+		add("type", mediaType)
+		add("encoding", encoding)
+		add("path", path)
+	}
+	all := append([]Entry{{Metadata: h.Metadata, Links: h.Links}}, entries...)
+	for _, e := range all {
+		add("capability", string(e.Capability))
+		add("change", string(e.Change))
+		for name, d := range map[string]Datetime{"at": e.At, "completed": e.Completed, "from": e.From, "until": e.Until, "datetime": e.Metadata.Datetime} {
+			add(name, d.String())
+		}
+		common(e.Digests, e.Length, e.Type, e.Encoding, e.Path)
+		for _, l := range e.Links {
+			add("rel", l.Rel)
+			add("href", l.Href)
+			add("modified", l.Modified.String())
+			if l.Pri > 0 {
+				add("pri", strings.Repeat("1", l.Pri))
+			}
+			common(l.Digests, l.Length, l.Type, l.Encoding, l.Path)
+		}
+	}
+	return got
+}
+
+func TestAgreesWithEncodingXML(t *testing.T) {
+	for name, doc := range kinds(t) {
+		header, entries, _, err := decode(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		locs, attrs, err := tokensOf(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Loc)
+		}
+		if diff := cmp.Diff(got, locs); diff != "" {
+			t.Errorf("%s: locs (-ours +theirs):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(attrsOf(header, entries), attrs); diff != "" {
+			t.Errorf("%s: attributes (-ours +theirs):\n%s", name, diff)
+		}
+	}
+}
+
+func FuzzDecoder(f *testing.F) {
+	for _, doc := range maps.Collect(kinds(f)) {
+		f.Add([]byte(doc))
+	}
+	f.Add([]byte(list1 + "<url><loc>https://example.org/&#x20AC;]]&gt;</loc></url>" + end1))
+	f.Add([]byte(zip(f, list1+url1+end1)))
+	f.Add([]byte("\xff\xfe" + toUTF16(list1+url1+end1, false)))
+	f.Add([]byte(`<?xml version="1.0" encoding="iso-8859-1"?>` + list1 + "\xe9" + end1))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		limits := WithLimits(Limits{Bytes: 1 << 20})
+		header, entries, _, err := decode(string(doc), limits)
+		chunked, chunkedErr := readAll(iotest.OneByteReader(strings.NewReader(string(doc))))
+		if err != nil {
+			if _, ok := errors.AsType[*DecodeError](err); !ok {
+				t.Fatalf("error without a place: %v", err)
+			}
+			return
+		}
+		if chunkedErr != nil || !slices.EqualFunc(chunked, entries, func(a, b Entry) bool { return cmp.Equal(a, b, exact) }) {
+			t.Fatalf("read byte by byte: %v\n%+v\n%+v", chunkedErr, chunked, entries)
+		}
+		// What passes strict reading and can be written is read back the same.
+		if _, _, _, err := decode(string(doc), limits, Strict()); err != nil {
+			return
+		}
+		var b strings.Builder
+		enc, err := NewEncoder(&b, header)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			if enc.Encode(e) != nil {
+				return
+			}
+		}
+		if err := enc.Close(); err != nil {
+			t.Fatal(err)
+		}
+		header2, entries2, notes, err := decode(b.String(), Strict())
+		if err != nil || len(notes) > 0 {
+			t.Fatalf("written again: %v, notes %v\n%s", err, notes, b.String())
+		}
+		for i := range entries2 {
+			entries2[i].Line = entries[i].Line
+		}
+		if diff := cmp.Diff(header2, header, exact, cmpopts.EquateEmpty()) + cmp.Diff(entries2, entries, exact, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("written again (-again +first):\n%s", diff)
+		}
+	})
+}
