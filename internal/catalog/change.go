@@ -268,18 +268,20 @@ func (r *recorder) log(ch *Change) (seq int64, err error) {
 	return seq, err
 }
 
-// Restat keeps the Stat of resources whose bytes turned out to be the recorded
-// ones, all or none. That is no change. A resource that is unknown is passed over.
+// Restat keeps Stat and Digests of resources whose bytes turned out to be the
+// recorded ones, all or none. That is no change. A resource that is unknown is
+// passed over.
 func (c *Catalog) Restat(ctx context.Context, resources []Resource) error {
 	return c.update(ctx, "keep file times in", func(tx *sql.Tx) error {
-		s, err := tx.PrepareContext(ctx, "UPDATE resource SET stat = $2 WHERE key = $1")
+		s, err := tx.PrepareContext(ctx, "UPDATE resource SET stat = $2, sha256 = $3, digests = $4 WHERE key = $1")
 		if err != nil {
 			return err
 		}
 		defer s.Close()
 		for i := range resources {
-			key := resourcesync.KeyOf(resources[i].URI)
-			if _, err := s.ExecContext(ctx, key[:], resources[i].Stat); err != nil {
+			r := &resources[i]
+			key := resourcesync.KeyOf(r.URI)
+			if _, err := s.ExecContext(ctx, key[:], r.Stat, writeSHA256(r.Digests), r.Digests.String()); err != nil {
 				return err
 			}
 		}

@@ -17,9 +17,9 @@ import (
 
 var epoch = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-func sum(t testing.TB, content string) resourcesync.Digests {
+func sum(t testing.TB, content string, algorithms ...resourcesync.Algorithm) resourcesync.Digests {
 	t.Helper()
-	h := resourcesync.NewHasher(resourcesync.SHA256)
+	h := resourcesync.NewHasher(append(algorithms, resourcesync.SHA256)...)
 	if _, err := h.Write([]byte(content)); err != nil {
 		t.Fatal(err)
 	}
@@ -239,14 +239,14 @@ func TestRestatIsNoChange(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "")
 	ch := record(t, c, s, change(t, resourcesync.Created, "a", "1"))[0]
-	ch.Stat = "touched"
+	ch.Stat, ch.Digests = "touched", sum(t, "1", resourcesync.MD5)
 	unknown := change(t, resourcesync.Created, "b", "1")
 	if err := c.Restat(t.Context(), []Resource{ch.Resource, unknown.Resource}); err != nil {
 		t.Fatal(err)
 	}
 	got := collect(t, c.Members(t.Context(), s))
-	if len(got) != 1 || got[0].Stat != "touched" {
-		t.Errorf("Members = %+v, want a with the new stat", got)
+	if len(got) != 1 || got[0].Stat != "touched" || got[0].Digests.String() != ch.Digests.String() {
+		t.Errorf("Members = %+v, want a with the new stat and digests", got)
 	}
 	if n, err := c.CountChanges(t.Context(), s, 0, 1<<60); n != 1 || err != nil {
 		t.Errorf("CountChanges = %d, %v; want 1", n, err)

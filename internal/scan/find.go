@@ -1,0 +1,143 @@
+package scan
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// maxLinks bounds the links from one to the next until there is a file.
+const maxLinks = 8
+
+// found is a file to publish.
+type found struct {
+	target string // where its bytes are: its path, or what the link there leads to
+	info   fs.FileInfo
+}
+
+// find says what stands at a path whose directories are known to be entered. A
+// reason means that it is not published.
+func (d *Dir) find(name string) (found, Reason, error) {
+	if r := d.hidden(name); r != "" {
+		return found{}, r, nil
+	}
+	if !d.included(name) {
+		return found{}, Pattern, nil
+	}
+	info, err := d.Tree.Lstat(name)
+	if err != nil {
+		return found{}, "", err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return d.follow(name)
+	case !info.Mode().IsRegular():
+		return found{}, Special, nil
+	}
+	return found{name, info}, "", nil
+}
+
+// locate is find for any path.
+func (d *Dir) locate(name string) (found, Reason, error) {
+	if r, err := d.entered(name); r != "" || err != nil {
+		return found{}, r, err
+	}
+	return d.find(name)
+}
+
+// entered says why one of the directories above name is not entered, if so.
+func (d *Dir) entered(name string) (Reason, error) {
+	for i, c := range []byte(name) {
+		if c != '/' {
+			continue
+		}
+		if r := d.hidden(name[:i]); r != "" {
+			return r, nil
+		}
+		info, err := d.Tree.Lstat(name[:i])
+		if err != nil {
+			return "", err
+		}
+		if !info.IsDir() {
+			return Symlink, nil
+		}
+	}
+	return "", nil
+}
+
+// follow finds the file that the link at name leads to. It must be inside the
+// tree, without links in the directories above it, and not hidden itself: a link
+// publishes nothing that a name of its own would not.
+func (d *Dir) follow(name string) (found, Reason, error) {
+	for range maxLinks {
+		to, err := d.Tree.Readlink(name)
+		if err != nil {
+			return found{}, "", err
+		}
+		next, ok := resolve(name, to)
+		if !ok {
+			return found{}, Symlink, nil
+		}
+		r, err := d.entered(next)
+		if r == "" && err == nil {
+			r = d.hidden(next)
+		}
+		if errors.Is(err, fs.ErrNotExist) || r != "" {
+			return found{}, Symlink, nil
+		}
+		if err != nil {
+			return found{}, "", err
+		}
+		info, err := d.Tree.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return found{}, Symlink, nil
+		case err != nil:
+			return found{}, "", err
+		case info.Mode().IsRegular():
+			return found{next, info}, "", nil
+		case info.Mode()&fs.ModeSymlink == 0:
+			return found{}, Symlink, nil
+		}
+		name = next
+	}
+	return found{}, Symlink, nil
+}
+
+// resolve returns where a link at name leads to; false if that is, or may be,
+// outside the tree. ".." after a name is not resolved: it means something else if
+// that name is a link.
+func resolve(name, to string) (string, bool) {
+	if path.IsAbs(to) || path.Clean(to) != strings.TrimSuffix(strings.TrimPrefix(to, "./"), "/") {
+		return "", false
+	}
+	next := path.Join(path.Dir(name), to)
+	return next, next != "." && next != ".." && !strings.HasPrefix(next, "../")
+}
+
+// hidden says why the file or directory of that name is not published, whatever
+// it is; "" if nothing speaks against it.
+func (d *Dir) hidden(name string) Reason {
+	switch {
+	case strings.HasPrefix(path.Base(name), "."):
+		return Dotfile
+	case d.Ours != nil && d.Ours(name):
+		return Ours
+	case matchesAny(d.Exclude, name):
+		return Pattern
+	}
+	return ""
+}
+
+func (d *Dir) included(name string) bool {
+	return len(d.Include) == 0 || matchesAny(d.Include, name)
+}
+
+// matchesAny takes patterns that are known to be valid.
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return doublestar.MatchUnvalidated(p, name) })
+}

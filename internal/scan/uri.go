@@ -1,0 +1,29 @@
+package scan
+
+import "strings"
+
+// URI returns the URI of the file at path, a slash-separated path of any bytes,
+// below base, which ends in "/". What RFC 3986 lets stand for itself in a path
+// stays, every other byte is percent-encoded; so two paths have two URIs.
+func URI(base, path string) string {
+	const hexadecimal = "0123456789ABCDEF"
+	var b strings.Builder
+	b.Grow(len(base) + len(path))
+	b.WriteString(base)
+	for i := range len(path) {
+		if c := path[i]; c == '/' || literal(c) {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte('%')
+			b.WriteByte(hexadecimal[c>>4])
+			b.WriteByte(hexadecimal[c&15])
+		}
+	}
+	return b.String()
+}
+
+// literal reports whether c is a pchar of RFC 3986 §3.3.
+func literal(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
+}
