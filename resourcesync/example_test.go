@@ -1,0 +1,126 @@
+package resourcesync_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strings"
+	"time"
+
+	"instep/resourcesync"
+)
+
+const changeList = `<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+        xmlns:rs="http://www.openarchives.org/rs/terms/">
+  <rs:ln rel="up" href="https://museum.example.org/capabilitylist.xml"/>
+  <rs:md capability="changelist" from="2024-05-01T00:00:00Z"/>
+  <url>
+    <loc>https://museum.example.org/vase.jpg</loc>
+    <rs:md change="created" datetime="2024-05-01T09:30:00Z" length="48211" type="image/jpeg"/>
+  </url>
+  <url>
+    <loc>https://museum.example.org/bowl.jpg</loc>
+    <rs:md change="deleted" datetime="2024-05-01 10:00:00"/>
+  </url>
+</urlset>
+`
+
+func ExampleDecoder() {
+	d := resourcesync.NewDecoder(strings.NewReader(changeList), resourcesync.WithNotes(func(n resourcesync.Note) {
+		fmt.Printf("line %d: %s\n", n.Line, n.Msg)
+	}))
+	h, err := d.Header()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(h.Capability, "since", h.From)
+	for e, err := range d.Entries() {
+		if err != nil {
+			log.Fatal(err) // the document is not complete
+		}
+		fmt.Println(e.Metadata.Datetime, e.Change, e.Loc)
+	}
+	// Output:
+	// changelist since 2024-05-01T00:00:00Z
+	// 2024-05-01T09:30:00Z created https://museum.example.org/vase.jpg
+	// line 12: datetime "2024-05-01 10:00:00": expected T after the day; read as 2024-05-01T10:00:00Z
+	// 2024-05-01T10:00:00Z deleted https://museum.example.org/bowl.jpg
+}
+
+func ExampleDecoder_Entries() {
+	cut := strings.NewReader(changeList[:len(changeList)/2])
+	for _, err := range resourcesync.NewDecoder(cut).Entries() {
+		if errors.Is(err, resourcesync.Incomplete) {
+			fmt.Println("nothing must be deleted by this list")
+		}
+	}
+	// Output:
+	// nothing must be deleted by this list
+}
+
+func ExampleEncoder() {
+	enc, err := resourcesync.NewEncoder(os.Stdout, resourcesync.Header{
+		Metadata: resourcesync.Metadata{
+			Capability: resourcesync.CapabilityResourceList,
+			At:         resourcesync.DatetimeOf(time.Date(2024, 5, 1, 3, 0, 0, 0, time.UTC)),
+		},
+		Links: []resourcesync.Link{{Rel: "up", Href: "https://museum.example.org/capabilitylist.xml"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	h := resourcesync.NewHasher(resourcesync.MD5)
+	io.WriteString(h, "abc")
+	err = enc.Encode(resourcesync.Entry{
+		Loc: "https://museum.example.org/label.txt",
+		Metadata: resourcesync.Metadata{
+			Digests: h.Digests(), Length: resourcesync.Bytes(3), Type: "text/plain",
+		},
+	})
+	if err != nil { // or begin the next document if it is ErrFull
+		log.Fatal(err)
+	}
+	if err := enc.Close(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// <?xml version="1.0" encoding="UTF-8"?>
+	// <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+	//   <rs:ln rel="up" href="https://museum.example.org/capabilitylist.xml"/>
+	//   <rs:md capability="resourcelist" at="2024-05-01T03:00:00Z"/>
+	//   <url>
+	//     <loc>https://museum.example.org/label.txt</loc>
+	//     <rs:md hash="md5:900150983cd24fb0d6963f7d28e17f72" length="3" type="text/plain"/>
+	//   </url>
+	// </urlset>
+}
+
+func ExampleNewVerifyReader() {
+	ds, err := resourcesync.ParseDigests("md5:900150983cd24fb0d6963f7d28e17f72")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, resourcesync.NewVerifyReader(strings.NewReader("abd"), 3, ds))
+	if mismatch, ok := errors.AsType[*resourcesync.MismatchError](err); ok {
+		fmt.Println(mismatch.What, "is not", mismatch.Want)
+	}
+	// Output:
+	// md5 is not md5:900150983cd24fb0d6963f7d28e17f72
+}
+
+func ExampleParseDatetime() {
+	may, err := resourcesync.ParseDatetime("2024-05")
+	if err != nil {
+		log.Fatal(err)
+	}
+	day, err := resourcesync.ParseDatetime("2024-05-31T23:30:00-02:00")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(may, may.Time().Format(time.DateOnly), may.End().Format(time.DateOnly), day.After(may))
+	// Output:
+	// 2024-05 2024-05-01 2024-06-01 true
+}
