@@ -27,7 +27,10 @@ func (e *LockedError) Error() string {
 }
 
 // Lock is a lock that is held until Release or the end of the process.
-type Lock struct{ f *os.File }
+type Lock struct {
+	f      *os.File
+	shared bool
+}
 
 // errHeld is what the system-specific tryLock returns when somebody else holds the lock.
 var errHeld = errors.New("held")
@@ -38,27 +41,43 @@ const maxHolder = 512
 // Acquire locks the file at path, which it makes if it is absent; its directory
 // must exist. It never waits: a lock that is held is a *LockedError.
 func Acquire(path string) (*Lock, error) {
-	f, err := openLock(path)
+	l, err := lock(path, os.O_RDWR|os.O_CREATE, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeHolder(l.f); err != nil {
+		l.f.Close()
+		return nil, fmt.Errorf("writing the lock %q: %w", path, err)
+	}
+	return l, nil
+}
+
+// Share keeps the holders of Acquire away while something is read, and writes
+// nothing, not even a name. Several may share. If there is no file at path the
+// error is fs.ErrNotExist: then nobody has ever locked it.
+func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
+
+func lock(path string, flag int, shared bool) (*Lock, error) {
+	f, err := openLock(path, flag)
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
-	if err := tryLock(f); err != nil {
+	if err := tryLock(f, shared); err != nil {
 		defer f.Close()
 		if errors.Is(err, errHeld) {
 			return nil, lockedBy(path, f)
 		}
 		return nil, fmt.Errorf("locking %q: %w", path, err)
 	}
-	if err := writeHolder(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("writing the lock %q: %w", path, err)
-	}
-	return &Lock{f}, nil
+	return &Lock{f, shared}, nil
 }
 
 // Release gives the lock back. The file stays: removing it could take a lock away
 // from a run that has just opened it.
 func (l *Lock) Release() error {
+	if l.shared {
+		return l.f.Close()
+	}
 	if err := l.f.Truncate(0); err != nil {
 		l.f.Close()
 		return fmt.Errorf("releasing the lock: %w", err)

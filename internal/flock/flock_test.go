@@ -101,3 +101,37 @@ func TestLockFollowsNoLink(t *testing.T) {
 		t.Errorf("got %q, %v, want the file untouched", got, err)
 	}
 }
+
+func TestSharedLockWritesNothingAndKeepsHoldersAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if _, err := Share(path); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("Share of an absent file: got %v, want ErrNotExist", err)
+	}
+	l, err := Acquire(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *LockedError
+	if _, err := Share(path); !errors.As(err, &locked) {
+		t.Fatalf("Share of a held lock: got %v, want *LockedError", err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Share(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Share(path)
+	if err != nil {
+		t.Fatalf("second Share: %v", err)
+	}
+	if _, err := Acquire(path); !errors.As(err, &locked) {
+		t.Fatalf("Acquire of a shared lock: got %v, want *LockedError", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
+		t.Errorf("the lock file is %d bytes, %v; want it empty", info.Size(), err)
+	}
+	a.Release()
+	b.Release()
+}
