@@ -203,8 +203,7 @@ func (au *auditor) mark(ctx context.Context) error {
 	}
 	defer b.Discard()
 	for _, f := range au.due {
-		reason := f.err.Error()
-		if err := b.Due(ctx, au.Set, f.Want, reason[:min(len(reason), maxReason)]); err != nil {
+		if err := b.Due(ctx, au.Set, f.Want, reason(f.err)); err != nil {
 			return err
 		}
 	}

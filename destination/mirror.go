@@ -81,6 +81,10 @@ type Mirror interface {
 // replaced; the resource fails and everything else goes on.
 var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
 
+// ErrNoPlace is what Put, Copy and Mark return (wrapped) for a URI of which the mirror
+// can make no path. The resource fails and everything else goes on.
+var ErrNoPlace = errors.New("the mirror has no place for it")
+
 // Batch collects changes to a mirror. Nothing of it is visible through the Mirror
 // before Commit, and all of it is durable when Commit has returned nil: bytes
 // first, then, in one transaction, what is known of them and the cursor. An error

@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"instep/fetch"
@@ -156,7 +157,7 @@ func (l *load) bring(ctx context.Context, a Action) {
 		l.r.answered(true)
 	case ctx.Err() != nil:
 		// interrupted: neither done nor failed
-	case isRemote(err) || errors.Is(err, ErrOccupied):
+	case isRemote(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		l.mu.Lock()
 		l.failed = append(l.failed, failed{a, err})
 		l.mu.Unlock()
@@ -188,6 +189,11 @@ func isTemporary(err error) bool {
 // maxReason bounds the reason kept with a resource that is due, in bytes.
 const maxReason = 500
 
+func reason(err error) string {
+	s := err.Error()
+	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
+}
+
 // finish waits for the transfers, adds the rest and commits.
 func (l *load) finish(ctx context.Context, move *CursorMove) error {
 	l.workers.Wait()
@@ -205,8 +211,10 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 		}
 	}
 	for _, f := range l.failed {
-		reason := f.err.Error()
-		if err := l.b.Due(ctx, set, f.Want, reason[:min(len(reason), maxReason)]); err != nil {
+		if errors.Is(f.err, ErrNoPlace) {
+			continue // nor is there a place to remember it: the list names it again
+		}
+		if err := l.b.Due(ctx, set, f.Want, reason(f.err)); err != nil {
 			return err
 		}
 	}
