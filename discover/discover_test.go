@@ -162,6 +162,16 @@ func TestNothingFoundListsEveryWay(t *testing.T) {
 	}
 }
 
+// Among several causes errors.As finds the one that ended the search.
+func TestErrorLeadsToWhatEndedTheSearch(t *testing.T) {
+	w := serve(t, site{wellKnown: "503\n"})
+	_, err := w.find(t, "http://example.org/a")
+	var fe *fetch.Error
+	if !errors.As(err, &fe) || fe.Status != 503 {
+		t.Errorf("got %v, found %v", err, fe)
+	}
+}
+
 // A document that is there but can't be used ends the search: another one must not
 // take its place.
 func TestBrokenDocumentIsNotPassedOver(t *testing.T) {

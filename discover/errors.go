@@ -2,14 +2,15 @@ package discover
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"instep/resourcesync"
 )
 
 // Error says that no Source was found behind a URI, and why. What stopped each way
-// is wrapped, so that errors.Is(err, fetch.Temporary) and errors.As with a
-// *fetch.Error or a *resourcesync.DecodeError work.
+// is wrapped, the last one first, so that errors.Is(err, fetch.Temporary) works and
+// errors.As finds the *fetch.Error or *resourcesync.DecodeError that ended the search.
 type Error struct {
 	Given    string
 	Tried    []Attempt // in order; the last one ended the search
@@ -29,10 +30,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what stopped each way.
+// Unwrap returns what stopped each way, the last one first.
 func (e *Error) Unwrap() []error {
 	var errs []error
-	for _, a := range e.Tried {
+	for _, a := range slices.Backward(e.Tried) {
 		if a.Err != nil {
 			errs = append(errs, a.Err)
 		}

@@ -64,16 +64,16 @@ func (p *addressPolicy) checkURL(u *url.URL) error {
 	if err != nil {
 		return nil
 	}
-	if _, err := p.permitted(host, port, []netip.Addr{a}); err != nil {
-		err.(*Error).URL = u.String()
-		return err
+	if _, e := p.permitted(host, port, []netip.Addr{a}); e != nil {
+		e.URL = u.String()
+		return e
 	}
 	return nil
 }
 
 // permitted returns those of addrs that may be dialled for host and port, or an
 // *Error of Kind Refused if there are none.
-func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]netip.Addr, error) {
+func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]netip.Addr, *Error) {
 	hp := net.JoinHostPort(asciiHost(host), port)
 	p.mu.RLock()
 	pinned, listed := p.allowed[hp]

@@ -38,7 +38,7 @@ type body struct {
 func newBody(c *Client, ex *exchange, limit int64) *body {
 	b := &body{ex: ex, opt: &c.opt, max: limit}
 	if ex.resp.Body == http.NoBody {
-		b.end(io.EOF)
+		_ = b.end(io.EOF)
 	}
 	return b
 }
@@ -87,7 +87,7 @@ func (b *body) startWatch() {
 func (b *body) Close() error {
 	if b.err == nil {
 		b.ex.drain(b.n)
-		b.end(errors.New("read after Close"))
+		_ = b.end(errors.New("read after Close"))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (b *body) end(err error) error {
 
 // failed is the error for a body that broke.
 func (b *body) failed(err error) error {
-	switch watched := context.Cause(b.ex.ctx) == errWatch; {
+	switch watched := errors.Is(context.Cause(b.ex.ctx), errWatch); {
 	case watched && b.idle:
 		return b.temporary(fmt.Sprintf("no byte of the body came for %v", b.opt.IdleTimeout), nil)
 	case watched:

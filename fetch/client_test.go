@@ -217,6 +217,7 @@ func TestURIsThatAreNotFetched(t *testing.T) {
 		"javascript:alert(1)", "http://", "http:///x", "http:example.org", "http://user:pw@example.org/",
 		"http://user@example.org/", "http://example.org/\r\nX: y", "http://example.org/\x00", "http://example.org:x/",
 		"http://exa mple.org/", "http://example.org/%zz", "http://example.org/" + strings.Repeat("a", 8<<10), "data:,x",
+		"http://[fe80::1%25lo]/", "http://\xa3.example.org/", "http://" + strings.Repeat("a", 300) + "/",
 	} {
 		_, err := read(t.Context(), c, uri)
 		var e *fetch.Error
@@ -239,6 +240,7 @@ func TestURIsAreAskedForAsWritten(t *testing.T) {
 		{"/../x", "/../x"},
 		{"/ä b", "/%C3%A4%20b"},
 		{"?q", "/?q"},
+		{"/?q=ä b", "/?q=%C3%A4%20b"},
 		{"//x", "//x"},
 		{"/x?", "/x?"},
 	} {

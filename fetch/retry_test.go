@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,37 +239,31 @@ func TestRatePerHostIsKept(t *testing.T) {
 }
 
 func TestRequestsAtATimeAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		now, most := map[string]int{}, map[string]int{}
-		count := func(host string, n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, k := range []string{host, "all"} {
-				now[k] += n
-				most[k] = max(most[k], now[k])
+	for hosts, want := range map[int]int{1: 3, 3: 5} { // by the host, by the total
+		synctest.Test(t, func(t *testing.T) {
+			var now, most atomic.Int64
+			f := &fakeNet{answer: func(conn net.Conn, r *http.Request) bool {
+				most.Store(max(most.Load(), now.Add(1)))
+				time.Sleep(time.Second)
+				now.Add(-1)
+				return write(conn, okAnswer)
+			}}
+			o := f.options()
+			o.PerHost, o.Total = 3, 5
+			c := f.newClient(t, o)
+			start := time.Now()
+			var wg sync.WaitGroup
+			for i := range 60 {
+				wg.Go(func() {
+					if _, err := read(t.Context(), c, fmt.Sprintf("http://h%d.example.org/", i%hosts)); err != nil {
+						t.Error(err)
+					}
+				})
 			}
-		}
-		f := &fakeNet{answer: func(conn net.Conn, r *http.Request) bool {
-			count(r.Host, 1)
-			time.Sleep(time.Second)
-			count(r.Host, -1)
-			return write(conn, okAnswer)
-		}}
-		o := f.options()
-		o.PerHost, o.Total = 3, 5
-		c := f.newClient(t, o)
-		var wg sync.WaitGroup
-		for i := range 60 {
-			wg.Go(func() {
-				if _, err := read(t.Context(), c, fmt.Sprintf("http://h%d.example.org/", i%3)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		if most["all"] != 5 || most["h0.example.org"] != 3 {
-			t.Errorf("at most %v at a time, want 5 in all and 3 for a host", most)
-		}
-	})
+			wg.Wait()
+			if took := time.Since(start); took != time.Duration(60/want)*time.Second || most.Load() > int64(want) {
+				t.Errorf("%d hosts: at most %d at a time, all in %v; want %d at a time, all the time", hosts, most.Load(), took, want)
+			}
+		})
+	}
 }

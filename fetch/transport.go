@@ -68,8 +68,9 @@ func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, 
 		return nil, err
 	}
 	if !c.isProxy(host, port) {
-		if addrs, err = c.policy.permitted(host, port, addrs); err != nil {
-			return nil, err
+		var refused *Error
+		if addrs, refused = c.policy.permitted(host, port, addrs); refused != nil {
+			return nil, refused
 		}
 	}
 	return c.race(ctx, network, port, addrs)

@@ -1,8 +1,11 @@
 package fetch
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -34,9 +37,32 @@ func Parse(raw string) (*url.URL, error) {
 		return refuse("the URI holds a user name or password", "credentials belong into the configuration")
 	case u.Hostname() == "":
 		return refuse("expected a URI with a host", "")
+	case strings.Contains(u.Hostname(), "%"):
+		return refuse("the host holds the zone of an address", "a zone has a meaning on one machine only")
+	case !isHost(asciiHost(u.Hostname())):
+		return refuse("the host is no name that exists", "")
 	}
 	u.Fragment, u.RawFragment = "", ""
+	u.RawQuery = escapeQuery(u.RawQuery)
 	return u, nil
+}
+
+// escapeQuery escapes what may not stand in a request line. net/url does so for a
+// path, but leaves a query as it is.
+func escapeQuery(q string) string {
+	safe := func(b byte) bool { return b > ' ' && b < 0x7f }
+	if !slices.ContainsFunc([]byte(q), func(b byte) bool { return !safe(b) }) {
+		return q
+	}
+	var out strings.Builder
+	for _, b := range []byte(q) {
+		if safe(b) {
+			out.WriteByte(b)
+		} else {
+			fmt.Fprintf(&out, "%%%02X", b)
+		}
+	}
+	return out.String()
 }
 
 // Origin returns scheme://host[:port] of u: lower case, an internationalised host
@@ -63,6 +89,14 @@ func hostPort(u *url.URL) (host, port string) {
 	return host, port
 }
 
+// isHost reports whether a host can be the name or the address of one.
+func isHost(host string) bool {
+	const longest = 253 // RFC 1035
+	return len(host) <= longest && !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// asciiHost returns the form of a host by which it is looked up, or the host as it
+// is if there is no such form.
 func asciiHost(host string) string {
 	host = strings.ToLower(host)
 	for i := range len(host) {
@@ -88,7 +122,8 @@ func defaultPort(scheme string) string {
 
 // parseCause drops the repeated URI from an error of url.Parse.
 func parseCause(err error) error {
-	if ue, ok := err.(*url.Error); ok {
+	var ue *url.Error
+	if errors.As(err, &ue) {
 		return ue.Err
 	}
 	return err
