@@ -7,7 +7,7 @@ if out=$(go mod tidy -diff 2>&1); then
 fi
 if grep -q '^diff ' <<<"$out"; then
 	echo "go.mod or go.sum is not tidy (go mod tidy mends it):"
-	echo "$out"
+	grep -v '^go: downloading ' <<<"$out"
 	exit 1
 fi
 tools/skipped.sh add "go mod tidy -diff" "$(tail -n 1 <<<"$out")"
