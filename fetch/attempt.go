@@ -180,9 +180,12 @@ func (a *attempt) refusal(ex *exchange) *Error {
 		}
 		e = a.later(e, resp.Header)
 		ex.host.freeze(e.delay)
-	case http.StatusInternalServerError:
-		e.Kind = Temporary
-		e.Hint = "the host failed; its operator has to look"
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+	default:
+		if code >= 500 {
+			e.Kind = Temporary
+			e.Hint = "the host failed; its operator has to look"
+		}
 	}
 	return e
 }

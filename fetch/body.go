@@ -49,7 +49,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	rest := b.max - b.n
-	if int64(len(p)) > rest+1 { // one more tells too large from just right
+	if int64(len(p)) > rest { // one more tells too large from just right
 		p = p[:rest+1]
 	}
 	start := b.opt.Now()

@@ -31,7 +31,7 @@ func New(o Options) (*Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("credential: %w", err)
 		}
-		c.creds[Origin(u)] = cr.Header.Clone()
+		c.addCredential(Origin(u), cr.Header)
 	}
 	var err error
 	if c.policy, err = newAddressPolicy(o.AllowPrivate); err != nil {
@@ -41,6 +41,17 @@ func New(o Options) (*Client, error) {
 	c.retry = retryPolicy(&c.opt)
 	c.rt = c.transport()
 	return c, nil
+}
+
+func (c *Client) addCredential(origin string, fields http.Header) {
+	if c.creds[origin] == nil {
+		c.creds[origin] = http.Header{}
+	}
+	for k, vs := range fields {
+		for _, v := range vs {
+			c.creds[origin].Add(k, v)
+		}
+	}
 }
 
 func withDefaults(o Options) Options {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -152,6 +153,7 @@ func TestErrorSaysWhatKindOfFailureItIs(t *testing.T) {
 		{502, "", fetch.Temporary, "502"},
 		{503, "text/html", fetch.Temporary, "a page answered, not the resource"},
 		{501, "", fetch.Protocol, "501"},
+		{522, "", fetch.Temporary, "522"},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.code, tt.typ), func(t *testing.T) {
@@ -173,7 +175,7 @@ func TestErrorSaysWhatKindOfFailureItIs(t *testing.T) {
 
 func TestBodyLargerThanAllowedEndsWithAnError(t *testing.T) {
 	tests := []struct {
-		size, limit int
+		size, limit int64
 		chunked, ok bool
 	}{
 		{10, 10, false, true},
@@ -182,6 +184,7 @@ func TestBodyLargerThanAllowedEndsWithAnError(t *testing.T) {
 		{11, 10, true, false},
 		{100_000, 10, true, false},
 		{0, 1, true, true},
+		{100_000, math.MaxInt64, true, true},
 	}
 	for _, tt := range tests {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -193,15 +196,15 @@ func TestBodyLargerThanAllowedEndsWithAnError(t *testing.T) {
 			w.Write(make([]byte, tt.size))
 		})
 		c := client(t, fetch.Options{}, s)
-		resp, err := c.Get(t.Context(), fetch.Request{URL: s.URL, MaxBytes: int64(tt.limit)})
+		resp, err := c.Get(t.Context(), fetch.Request{URL: s.URL, MaxBytes: tt.limit})
 		n := int64(0)
 		if err == nil {
 			n, err = io.Copy(io.Discard, resp.Body)
 		}
-		if tt.ok && (err != nil || n != int64(tt.size)) {
+		if tt.ok && (err != nil || n != tt.size) {
 			t.Errorf("%+v: got %d bytes, %v", tt, n, err)
 		}
-		if !tt.ok && (!errors.Is(err, fetch.TooLarge) || n > int64(tt.limit)) {
+		if !tt.ok && (!errors.Is(err, fetch.TooLarge) || n > tt.limit) {
 			t.Errorf("%+v: got %d bytes, %v; want too large", tt, n, err)
 		}
 	}

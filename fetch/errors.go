@@ -39,7 +39,7 @@ type Error struct {
 	RetryAfter   time.Duration // how long the host asked to wait; 0 if it did not
 	AllowOrigin  string        // the origin that would have to be allowed; empty if that is not the trouble
 	AllowPrivate string        // the host:port that would have to be allowed; empty if that is not the trouble
-	Requests     int           // requests sent
+	Requests     int           // requests made, answered or not
 
 	delay time.Duration // before the next try
 	retry bool          // another try may help

@@ -46,14 +46,16 @@ type Options struct {
 	// must be safe for concurrent use.
 	Observe func(Event)
 
-	// What a simulation replaces; nil is the real thing.
+	// What a simulation replaces; nil is the real thing. Timers always run, so Now
+	// has to move with them (as it does in a synctest bubble).
 	Now     func() time.Time
 	Rand    func() float64                                                    // in [0,1), for the jitter of the back-off
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // names only, never literal addresses
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // addr is an address and port that passed the policy
 }
 
-// Credential is header fields that are sent to one origin and to no other.
+// Credential is header fields that are sent to one origin and to no other. Several
+// for one origin add up.
 type Credential struct {
 	Origin string      // scheme://host[:port]
 	Header http.Header // such as Authorization
@@ -93,7 +95,7 @@ type Response struct {
 	ContentType   string
 	ContentLength int64 // -1 if the answer does not say
 	Validators    Validators
-	Requests      int // requests sent for it: 1 and one for each redirect and each further try
+	Requests      int // requests made for it: 1 and one for each redirect and each further try
 
 	// Body yields the bytes as they were served. It ends with an *Error if the
 	// answer is cut off, too slow, silent or larger than allowed. Read and Close must

@@ -232,7 +232,7 @@ func TestCredentialIsLookedUpAgainAtEachHop(t *testing.T) {
 	o.AllowOrigins = []string{"https://sub.example.com"}
 	o.Credentials = []fetch.Credential{
 		{Origin: "https://example.com", Header: http.Header{"Authorization": {"one"}}},
-		{Origin: "https://sub.example.com:443", Header: http.Header{"Authorization": {"two"}}},
+		{Origin: "https://sub.example.com:443", Header: http.Header{"authorization": {"two"}}},
 	}
 	if _, err := read(t.Context(), client(t, o), "https://EXAMPLE.com/go"); err != nil {
 		t.Fatal(err)
