@@ -71,6 +71,9 @@ func readOnlySource(path string) (string, error) {
 	case err != nil:
 		return "", err
 	default:
+		if _, err := os.Stat(path + "-shm"); err != nil {
+			return "", fmt.Errorf("changes of an interrupted run in %q cannot be read without writing (run once with writing allowed): %w", path+"-wal", err)
+		}
 		q.Set("readonly_shm", "1")
 	}
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}

@@ -3,7 +3,6 @@ package mirror
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
+	"instep/destination"
 	"instep/resourcesync"
 )
 
@@ -33,9 +33,6 @@ const (
 // it: there a % is always followed by two hex digits.
 const emptyName = "%index"
 
-// ErrURI means that no path can be made of a URI.
-var ErrURI = errors.New("not a URI that can be mirrored")
-
 // origin is scheme, host and port of a URI; the port is never empty.
 type origin struct{ scheme, host, port string }
 
@@ -45,10 +42,10 @@ var defaultPorts = map[string]string{"http": "80", "https": "443"}
 // query or fragment follows. before is the length of what stands before the path.
 func splitURI(uri string) (o origin, path string, more bool, before int, err error) {
 	fail := func(want string) (origin, string, bool, int, error) {
-		return origin{}, "", false, 0, fmt.Errorf("%w: expected %s, found %q", ErrURI, want, uri)
+		return origin{}, "", false, 0, fmt.Errorf("%w: expected %s, found %q", destination.ErrNoPlace, want, uri)
 	}
 	if len(uri) > maxURI {
-		return origin{}, "", false, 0, fmt.Errorf("%w: expected at most %d bytes, found %d in %q…", ErrURI, maxURI, len(uri), uri[:80])
+		return origin{}, "", false, 0, fmt.Errorf("%w: expected at most %d bytes, found %d in %q…", destination.ErrNoPlace, maxURI, len(uri), uri[:80])
 	}
 	scheme, rest, ok := strings.Cut(uri, "://")
 	scheme = strings.ToLower(scheme)
@@ -85,7 +82,7 @@ func parseOrigin(uri string) (origin, error) {
 
 // directory is the first segment of what lies on an origin that is not the mirror's own.
 func (o origin) directory() string {
-	name := "@" + escape(o.host, "+")
+	name := "@" + escapeSegment(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
 		name += "+" + o.port
 	}
@@ -142,8 +139,11 @@ func segmentsOf(home origin, uri string) ([]segment, error) {
 	before = len(uri[:before]) + 1
 	for part := range strings.SplitSeq(path, "/") {
 		before = min(before+len(part)+1, len(uri))
-		name := escapeSegment(unescape(part), len(segments) == 0)
-		segments = append(segments, newSegment(name, uri[:before]))
+		lead := "."
+		if len(segments) == 0 {
+			lead = ".@"
+		}
+		segments = append(segments, newSegment(escapeSegment(unescape(part), lead, ""), uri[:before]))
 	}
 	last := &segments[len(segments)-1]
 	last.text = uri
@@ -219,14 +219,15 @@ var (
 
 // escapeSegment makes a portable file name of the bytes of one segment: in
 // Unicode's NFC, and with everything escaped that a file system refuses, drops or
-// reads otherwise, that hides a file, or that the mirror itself gives a meaning.
-func escapeSegment(s string, first bool) string {
+// reads otherwise, that hides a file, or that the mirror itself gives a meaning:
+// the bytes of lead at the start, those of also anywhere.
+func escapeSegment(s, lead, also string) string {
 	if s == "" {
 		return emptyName
 	}
 	s = norm.NFC.String(s)
 	var at []int // of bytes that have to be escaped because of where they stand
-	if s[0] == '.' || first && s[0] == '@' || device.MatchString(s) {
+	if strings.IndexByte(lead, s[0]) >= 0 || device.MatchString(s) {
 		at = append(at, 0)
 	}
 	if last := s[len(s)-1]; last == '.' || last == ' ' {
@@ -235,12 +236,12 @@ func escapeSegment(s string, first bool) string {
 	if m := suffixed.FindStringIndex(s); m != nil {
 		at = append(at, m[0])
 	}
-	return escape(s, "", at...)
+	return escape(s, also, at)
 }
 
-// escape replaces by %XX the bytes at the given places, those of also, and all
+// escape replaces by %XX the runes at the given places, those of also, and all
 // that are never left as they are.
-func escape(s, also string, at ...int) string {
+func escape(s, also string, at []int) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
 	escaped := false // the last rune was

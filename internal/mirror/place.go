@@ -56,7 +56,7 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 
 func checkLength(path string) error {
 	if len(path) > maxPath {
-		return fmt.Errorf("expected a path of at most %d bytes, made one of %d: %q…", maxPath, len(path), path[:80])
+		return fmt.Errorf("expected a path of at most %d bytes, made one of %d: %q…", maxPath, len(path), path[:80]) // not without forged hashes
 	}
 	return nil
 }

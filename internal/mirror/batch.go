@@ -1,0 +1,304 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"instep/blob"
+	"instep/destination"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// batch implements destination.Batch.
+type batch struct {
+	m     *Mirror
+	blobs blob.Batch
+
+	mu      sync.Mutex // guards the rest
+	entries map[resourcesync.Key]*entry
+	spent   bool
+}
+
+// entry is what a batch does to one URI.
+type entry struct {
+	uri     string
+	content *content // its new bytes; nil: they stay
+	claims  map[catalog.SetID]*claim
+}
+
+// content is bytes that wait for the commit.
+type content struct {
+	object   blob.Object
+	length   int64
+	digests  resourcesync.Digests
+	verified bool
+	typ      string
+	changed  time.Time
+}
+
+// claim is what becomes of a membership.
+type claim struct {
+	gone  bool
+	state catalog.Membership // if not gone
+
+	noted    bool // of Mark: what follows becomes known of the bytes that stay
+	typ      string
+	verified bool
+}
+
+var errSpent = errors.New("the batch was committed or discarded before")
+
+// Begin implements destination.Mirror.
+func (m *Mirror) Begin(ctx context.Context) (destination.Batch, error) {
+	if m.readOnly {
+		return nil, ErrReadOnly
+	}
+	blobs, err := m.bucket.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &batch{m: m, blobs: blobs, entries: map[resourcesync.Key]*entry{}}, nil
+}
+
+// Discard implements destination.Batch.
+func (b *batch) Discard() error {
+	b.mu.Lock()
+	b.spent = true
+	b.mu.Unlock()
+	return b.blobs.Discard()
+}
+
+// Put implements destination.Batch. Whatever r checked, bytes that differ from w are
+// an error.
+func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.Reader, verified bool) (int64, error) {
+	id, row, err := b.admit(ctx, set, &w)
+	if err != nil {
+		return 0, err
+	}
+	if err := b.m.unoccupied(ctx, &w, &row); err != nil {
+		return 0, err
+	}
+	c, n, err := b.receive(ctx, &w, r)
+	if err != nil {
+		return n, err
+	}
+	c.verified = c.verified || verified
+	state := catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod}
+	return n, b.add(w.URI, c, &claim{state: state})
+}
+
+// admit finds the set and the row of w.URI, and refuses to go back.
+func (b *batch) admit(ctx context.Context, set string, w *destination.Wanted) (catalog.SetID, catalog.Resource, error) {
+	id, err := b.m.makeSet(ctx, set)
+	if err != nil {
+		return 0, catalog.Resource{}, err
+	}
+	row, err := b.m.row(ctx, id, w.URI)
+	if err == nil && row.Member && micros(w.Changed).Before(row.Changed) {
+		err = fmt.Errorf("%w: %q was changed at %s, the Source's list is of %s", ErrStale, w.URI,
+			row.Changed.Format(time.RFC3339Nano), w.Changed.UTC().Format(time.RFC3339Nano))
+	}
+	return id, row, err
+}
+
+// unoccupied refuses bytes for a place where something stands that is not ours. A
+// clash with something of ours is solved later, by another name.
+func (m *Mirror) unoccupied(ctx context.Context, w *destination.Wanted, row *catalog.Resource) error {
+	path := row.Path
+	if row.URI == "" {
+		segments, err := m.segments(w.URI)
+		if err != nil {
+			return err
+		}
+		path = natural(segments)
+	}
+	k, at, err := m.disk.look(path)
+	if err != nil || k == absent || k == file && at == path && row.Stored {
+		return err
+	}
+	if row.URI == "" {
+		known, err := m.named(ctx, at)
+		if err != nil || known {
+			return err
+		}
+	}
+	return fmt.Errorf("path %q of %q is %w: found a %s at %q", path, w.URI, destination.ErrOccupied, k, at)
+}
+
+// named reports whether a path is that of a resource or directory of ours.
+func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
+	names, fold := m.cat.Names(ctx), Fold(path)
+	if ok, err := names.File(fold); ok || err != nil {
+		return ok, err
+	}
+	_, ok, err := names.Directory(fold)
+	return ok, err
+}
+
+// buffers are for copying bodies.
+var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// receive reads r to its end into a new object.
+func (b *batch) receive(ctx context.Context, w *destination.Wanted, r io.Reader) (*content, int64, error) {
+	o, err := b.blobs.Create(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
+	for _, d := range w.Digests {
+		if !slices.Contains(algorithms, d.Algorithm()) {
+			algorithms = append(algorithms, d.Algorithm())
+		}
+	}
+	h := resourcesync.NewHasher(algorithms...)
+	buf := buffers.Get().(*[64 << 10]byte)
+	defer buffers.Put(buf)
+	n, err := io.CopyBuffer(io.MultiWriter(o, h), &contextReader{ctx, r}, buf[:])
+	if err == nil {
+		err = o.Close()
+	}
+	if err != nil {
+		return nil, n, errors.Join(err, o.Discard())
+	}
+	c := &content{object: o, length: n, digests: h.Digests(), typ: w.Type, changed: micros(w.Changed)}
+	how, proof := differs(w, n, c.digests)
+	if how != "" {
+		return nil, n, errors.Join(fmt.Errorf("bytes of %q: %s", w.URI, how), o.Discard())
+	}
+	c.verified = proof
+	return c, n, nil
+}
+
+// contextReader ends reading when its context ends.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+// add remembers a claim, and new bytes unless later ones are there. The last claim
+// of a set counts.
+func (b *batch) add(uri string, c *content, cl *claim) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent {
+		return errSpent
+	}
+	key := resourcesync.KeyOf(uri)
+	e := b.entries[key]
+	if e == nil {
+		e = &entry{uri: uri, claims: map[catalog.SetID]*claim{}}
+		b.entries[key] = e
+	}
+	e.claims[cl.state.Set] = cl
+	switch {
+	case c == nil:
+		return nil
+	case e.content == nil:
+		e.content = c
+		return nil
+	case c.changed.Before(e.content.changed):
+		return c.object.Discard()
+	}
+	old := e.content
+	e.content = c
+	return old.object.Discard()
+}
+
+// Copy implements destination.Batch.
+func (b *batch) Copy(ctx context.Context, set string, w destination.Wanted, from string) (n int64, err error) {
+	row, err := b.m.row(ctx, 0, from)
+	if err != nil {
+		return 0, err
+	}
+	r, err := b.m.open(ctx, from, &row)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	length, digests := row.Length, row.Digests
+	if w.Length.Known() {
+		length = w.Length
+	}
+	digests = append(slices.Clone(digests), w.Digests...)
+	verified := resourcesync.NewVerifyReader(r, length.Int64(), digests)
+	return b.Put(ctx, set, w, verified, false)
+}
+
+// Mark implements destination.Batch.
+func (b *batch) Mark(ctx context.Context, set string, w destination.Wanted) error {
+	id, row, err := b.admit(ctx, set, &w)
+	if err != nil {
+		return err
+	}
+	if !row.Stored {
+		return fmt.Errorf("the mirror holds no bytes of %q to mark as right", w.URI)
+	}
+	how, proof := differs(&w, row.Length.Int64(), row.Digests)
+	if how != "" {
+		return fmt.Errorf("the bytes held of %q are not right: %s", w.URI, how)
+	}
+	c := &claim{state: catalog.Membership{Set: id, Key: row.Key, Changed: w.Changed, LastMod: w.LastMod}}
+	c.typ, c.verified = row.Type, row.Verified || proof
+	if w.Type != "" {
+		c.typ = w.Type
+	}
+	c.noted = c.typ != row.Type || c.verified != row.Verified
+	return b.add(w.URI, nil, c)
+}
+
+// Due implements destination.Batch. What was last known of the resource stays
+// wanted if w is older.
+func (b *batch) Due(ctx context.Context, set string, w destination.Wanted, reason string) error {
+	if reason == "" {
+		return fmt.Errorf("expected a reason why %q is due, found none", w.URI)
+	}
+	id, err := b.m.makeSet(ctx, set)
+	if err != nil {
+		return err
+	}
+	row, err := b.m.row(ctx, id, w.URI)
+	if err != nil {
+		return err
+	}
+	if row.URI == "" {
+		if _, err := b.m.segments(w.URI); err != nil {
+			return err
+		}
+	}
+	c := &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Due: reason}}
+	switch {
+	case !row.Member || !micros(w.Changed).Before(row.Changed):
+		c.state.Wanted, err = encodeWanted(&w)
+	case row.Due != "":
+		c.state.Changed, c.state.LastMod, c.state.Wanted = row.Changed, row.LastMod, row.Wanted
+	default:
+		c.state.Changed, c.state.LastMod = row.Changed, row.LastMod
+		c.state.Wanted, err = wantedOf(&row)
+	}
+	if err != nil {
+		return err
+	}
+	return b.add(w.URI, nil, c)
+}
+
+// Delete implements destination.Batch. A URI that is no member of the set is passed over.
+func (b *batch) Delete(ctx context.Context, set, uri string) error {
+	id, err := b.m.set(ctx, set)
+	if err != nil || id == 0 {
+		return err
+	}
+	return b.add(uri, nil, &claim{gone: true, state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(uri)}})
+}

@@ -1,0 +1,249 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"instep/blob"
+	"instep/destination"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// step is what a commit does to one file.
+type step struct {
+	catalog.Intent
+	content *content // goes to Path; nil: what is at Path goes to Kept, if that is given
+}
+
+// work is what a commit does.
+type work struct {
+	steps   []step
+	outcome catalog.Outcome
+}
+
+// Commit implements destination.Batch.
+func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err error) {
+	b.mu.Lock()
+	spent := b.spent
+	b.spent = true
+	b.mu.Unlock()
+	if spent {
+		return errSpent
+	}
+	defer func() { err = errors.Join(err, b.blobs.Discard()) }()
+	if len(b.entries) == 0 && move == nil {
+		return nil
+	}
+	if err := b.m.lockCommit(ctx); err != nil {
+		return err
+	}
+	defer b.m.unlockCommit()
+	if err := b.m.undoLeftovers(ctx); err != nil {
+		return err
+	}
+	w, err := b.decide(ctx)
+	if err != nil {
+		return err
+	}
+	if move != nil {
+		if w.outcome.Cursor, err = b.m.cursorRow(ctx, move); err != nil {
+			return err
+		}
+	}
+	if err := b.apply(ctx, w); err != nil {
+		b.m.undone = true
+		return errors.Join(err, b.m.undoLeftovers(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+func (m *Mirror) lockCommit(ctx context.Context) error {
+	select {
+	case m.commit <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (m *Mirror) unlockCommit() { <-m.commit }
+
+// cursorRow refuses a cursor that goes back.
+func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*catalog.Cursor, error) {
+	now, ok, err := m.Cursor(ctx, move.Set)
+	if err != nil {
+		return nil, err
+	}
+	if ok && move.At.Before(now.At) {
+		return nil, fmt.Errorf("%w: the set %q was followed to %s, the new cursor is at %s", ErrStale, move.Set, now.At, move.At)
+	}
+	id, err := m.makeSet(ctx, move.Set)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(move.Cursor)
+	if err != nil {
+		return nil, fmt.Errorf("cursor of %q: %w", move.Set, err)
+	}
+	return &catalog.Cursor{Set: id, Body: string(body)}, nil
+}
+
+// decide makes the work of a batch, in order of the URIs: the same batch gives the same paths.
+func (b *batch) decide(ctx context.Context) (*work, error) {
+	entries := make([]*entry, 0, len(b.entries))
+	for _, e := range b.entries {
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(x, y *entry) int { return strings.Compare(x.uri, y.uri) })
+	keys := make([]resourcesync.Key, len(entries))
+	for i, e := range entries {
+		keys[i] = resourcesync.KeyOf(e.uri)
+	}
+	rows, err := b.m.cat.Lookup(ctx, 0, keys)
+	if err != nil {
+		return nil, err
+	}
+	members, err := b.m.cat.Holders(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	held := map[resourcesync.Key][]catalog.Membership{}
+	for _, member := range members {
+		held[member.Key] = append(held[member.Key], member)
+	}
+	w := &work{}
+	for i, e := range entries {
+		w.add(e, keys[i], &rows[i], held[keys[i]])
+	}
+	return w, b.m.keep(ctx, w)
+}
+
+// add decides about one URI: row and held are what the catalog has of it.
+func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held []catalog.Membership) {
+	alive, content := false, e.content
+	for _, m := range held {
+		c := e.claims[m.Set]
+		if c != nil && c.gone {
+			w.outcome.Ended = append(w.outcome.Ended, m)
+			continue
+		}
+		alive = true
+		if c == nil && content != nil && row.Stored && m.Due == "" && m.Changed.After(content.changed) {
+			content = nil // another set knows a later state: its bytes stay
+		}
+	}
+	for _, c := range e.claims {
+		if c.gone {
+			continue
+		}
+		alive = true
+		w.outcome.Members = append(w.outcome.Members, c.state)
+		if c.noted && content == nil {
+			w.outcome.Noted = append(w.outcome.Noted, catalog.Resource{Key: key, Type: c.typ, Verified: c.verified})
+		}
+	}
+	s := step{Intent: catalog.Intent{Key: key, URI: e.uri, Path: row.Path}}
+	switch {
+	case !alive && row.Stored:
+		s.Kept = row.Path
+	case !alive:
+		return
+	case content != nil:
+		s.content, s.Length, s.SHA256 = content, resourcesync.Bytes(content.length), content.digests.Get(resourcesync.SHA256)
+		if row.Stored {
+			s.Kept = row.Path
+		}
+		w.outcome.Stored = append(w.outcome.Stored, catalog.Resource{
+			Key: key, URI: e.uri, Length: s.Length, Digests: content.digests, Verified: content.verified, Type: content.typ,
+		})
+	case row.URI != "":
+		return // only memberships change
+	}
+	w.steps = append(w.steps, s)
+}
+
+// keep finds room in the trash for what is replaced or deleted. What stands in the
+// place of a file to delete and is no file is not ours: it stays.
+func (m *Mirror) keep(ctx context.Context, w *work) error {
+	room := ""
+	for i := range w.steps {
+		s := &w.steps[i]
+		if s.Kept == "" {
+			continue
+		}
+		k, _, err := m.disk.look(s.Path)
+		if err != nil {
+			return err
+		}
+		if k != file && s.content == nil {
+			s.Kept = ""
+			continue
+		}
+		if room == "" {
+			if room, err = m.trashRoom(ctx); err != nil {
+				return err
+			}
+		}
+		s.Kept = room + "/" + s.Path
+	}
+	return nil
+}
+
+func (b *batch) apply(ctx context.Context, w *work) error {
+	if len(w.steps) > 0 {
+		if err := b.intend(ctx, w); err != nil {
+			return err
+		}
+		if err := b.write(ctx, w); err != nil {
+			return err
+		}
+	}
+	return b.m.cat.Settle(ctx, w.outcome)
+}
+
+func (b *batch) intend(ctx context.Context, w *work) error {
+	intents := make([]catalog.Intent, len(w.steps))
+	for i, s := range w.steps {
+		intents[i] = s.Intent
+	}
+	err := b.m.cat.Intend(ctx, intents, b.m.place)
+	for i := range intents {
+		w.steps[i].Path = intents[i].Path
+	}
+	return err
+}
+
+// place finds a path for a new URI. It counts what is not ours as taken.
+func (m *Mirror) place(uri string, names catalog.Names) (catalog.Place, error) {
+	segments, err := m.segments(uri)
+	if err != nil {
+		return catalog.Place{}, err
+	}
+	p := placer{names: names, blocked: func(path string, dir bool) (bool, error) {
+		k, _, err := m.disk.look(path)
+		return k != absent && !(dir && k == directory), err
+	}}
+	return p.put(segments)
+}
+
+// write changes the files.
+func (b *batch) write(ctx context.Context, w *work) error {
+	for _, s := range w.steps {
+		switch {
+		case s.content != nil:
+			b.blobs.Put(s.content.object, blob.Put{Key: s.Path, IfAbsent: s.Kept == "", Keep: s.Kept})
+		case s.Kept != "":
+			b.blobs.Move(s.Path, s.Kept)
+		}
+	}
+	err := b.blobs.Commit(ctx)
+	if errors.Is(err, blob.ErrExist) {
+		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // it came after Put had looked
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+const dirMode = 0o750
+
+// disk looks at what stands in the directory of a mirror, following no links.
+type disk struct {
+	root *os.Root
+
+	mu   sync.Mutex          // guards dirs
+	dirs map[string]struct{} // directories seen
+}
+
+// maxDirs bounds disk.dirs; a directory dropped from it costs one more look.
+const maxDirs = 8192
+
+func openDisk(dir string) (*disk, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &disk{root: root, dirs: map[string]struct{}{}}, nil
+}
+
+func (d *disk) close() error { return d.root.Close() }
+
+// makeDir makes a directory and those above it.
+func makeDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("expected %q to be a directory, found %s", dir, info.Mode().Type())
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}
+
+// ownDirectory fails unless our own directory is a real one.
+func (d *disk) ownDirectory() error {
+	info, err := d.root.Lstat(ours)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%w: expected %q to be a directory, found %s", ErrWrongStore, ours, info.Mode().Type())
+	}
+	return err
+}
+
+// stranger returns the name of something in the directory that the making of a
+// mirror, interrupted, would not have left; "" if there is none.
+func (d *disk) stranger() (string, error) {
+	name, err := d.first(".", func(name string) bool { return name != ours })
+	if name != "" || err != nil {
+		return name, err
+	}
+	name, err = d.first(ours, func(name string) bool {
+		return name != lockName && name != "tmp" && !strings.HasPrefix(name, catName)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if name != "" {
+		name = ours + "/" + name
+	}
+	return name, err
+}
+
+// first returns the first name in dir that pick takes.
+func (d *disk) first(dir string, pick func(string) bool) (string, error) {
+	f, err := d.root.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(100)
+		for _, name := range names {
+			if pick(name) {
+				return name, nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+// A kind is what stands at a path.
+type kind string
+
+const (
+	absent    kind = "nothing"
+	file      kind = "file"
+	directory kind = "directory"
+	other     kind = "link or special file"
+)
+
+// look tells what stands at a path. If something stands above it that is not a
+// directory, that is told instead; at is where.
+func (d *disk) look(path string) (k kind, at string, err error) {
+	for i, c := range path {
+		if c != '/' {
+			continue
+		}
+		if k, err = d.lookParent(path[:i]); err != nil || k != directory {
+			return k, path[:i], err
+		}
+	}
+	k, err = d.lstat(path)
+	return k, path, err
+}
+
+func (d *disk) lookParent(dir string) (kind, error) {
+	d.mu.Lock()
+	_, ok := d.dirs[dir]
+	d.mu.Unlock()
+	if ok {
+		return directory, nil
+	}
+	k, err := d.lstat(dir)
+	if err != nil || k != directory {
+		return k, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.dirs) >= maxDirs {
+		clear(d.dirs)
+	}
+	d.dirs[dir] = struct{}{}
+	return k, nil
+}
+
+func (d *disk) lstat(path string) (kind, error) {
+	info, err := d.root.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return absent, nil
+	case err != nil:
+		return "", err
+	case info.IsDir():
+		return directory, nil
+	case info.Mode().IsRegular():
+		return file, nil
+	}
+	return other, nil
+}

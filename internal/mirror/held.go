@@ -1,0 +1,108 @@
+package mirror
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"instep/destination"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// heldOf tells what a row says; the zero Held of the zero Resource.
+func heldOf(r *catalog.Resource) (destination.Held, error) {
+	h := destination.Held{
+		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
+		Member: r.Member, LastMod: r.LastMod, Changed: r.Changed, Due: r.Due,
+	}
+	if r.Due == "" {
+		return h, nil
+	}
+	var err error
+	h.Wanted, err = decodeWanted(r.URI, r.Wanted)
+	return h, err
+}
+
+// wanted is the form in which a destination.Wanted is kept.
+type wanted struct {
+	LastMod string    `json:"lastmod,omitempty"`
+	Length  *int64    `json:"length,omitempty"`
+	Digests string    `json:"hash,omitempty"`
+	Type    string    `json:"type,omitempty"`
+	Changed time.Time `json:"changed"`
+}
+
+func encodeWanted(w *destination.Wanted) (string, error) {
+	kept := wanted{Digests: w.Digests.String(), Type: w.Type, Changed: w.Changed.UTC()}
+	if !w.LastMod.IsZero() {
+		kept.LastMod = w.LastMod.String()
+	}
+	if w.Length.Known() {
+		n := w.Length.Int64()
+		kept.Length = &n
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return "", fmt.Errorf("what the Source says of %q: %w", w.URI, err)
+	}
+	return string(text), nil
+}
+
+// wantedOf is the state of a resource as it is held, for when its bytes are lost.
+func wantedOf(r *catalog.Resource) (string, error) {
+	return encodeWanted(&destination.Wanted{
+		URI: r.URI, LastMod: r.LastMod, Length: r.Length, Digests: r.Digests, Type: r.Type, Changed: r.Changed,
+	})
+}
+
+func decodeWanted(uri, text string) (destination.Wanted, error) {
+	fail := func(err error) (destination.Wanted, error) {
+		return destination.Wanted{}, fmt.Errorf("what the catalog has of %q: %w", uri, err)
+	}
+	var kept wanted
+	if err := json.Unmarshal([]byte(text), &kept); err != nil {
+		return fail(err)
+	}
+	w := destination.Wanted{URI: uri, Type: kept.Type, Changed: kept.Changed}
+	var err error
+	if kept.LastMod != "" {
+		if w.LastMod, err = resourcesync.ParseDatetime(kept.LastMod); err != nil {
+			return fail(err)
+		}
+	}
+	if kept.Digests != "" {
+		if w.Digests, err = resourcesync.ParseDigests(kept.Digests); err != nil {
+			return fail(err)
+		}
+	}
+	if kept.Length != nil {
+		w.Length = resourcesync.Bytes(*kept.Length)
+	}
+	return w, nil
+}
+
+// micros is a moment as the catalog keeps it.
+func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
+
+// differs says how bytes with this length and these digests are not those that w
+// describes; "" if nothing speaks against it. proof is whether something speaks for it.
+func differs(w *destination.Wanted, length int64, ds resourcesync.Digests) (how string, proof bool) {
+	if w.Length.Known() {
+		if w.Length.Int64() != length {
+			return fmt.Sprintf("expected %d bytes, found %d", w.Length.Int64(), length), false
+		}
+		proof = true
+	}
+	for _, want := range w.Digests {
+		have := ds.Get(want.Algorithm())
+		if have.IsZero() {
+			continue
+		}
+		if have != want {
+			return fmt.Sprintf("expected %s, found %s", want, have), false
+		}
+		proof = true
+	}
+	return "", proof
+}

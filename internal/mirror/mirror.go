@@ -1,0 +1,337 @@
+// Package mirror keeps a copy of a Source in a directory: the bytes of each
+// resource in a file whose path reads like its URI, what is known of them in a
+// catalog. It implements destination.Mirror.
+//
+// Everything of its own is in .instep below the directory: the marker that ties
+// directory and catalog together, the catalog, the lock, temporary files, and the
+// trash, where bytes that were replaced or deleted stay for a while.
+//
+// A batch commits in three steps, each durable before the next: a transaction with
+// the intents (which files are about to change), the files, and a transaction with
+// the outcome, which removes the intents. Where intents are left, by a crash or an
+// error, the files are put back as the catalog says.
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"sync"
+	"time"
+
+	"instep/blob"
+	"instep/destination"
+	"instep/internal/catalog"
+	"instep/internal/flock"
+	"instep/resourcesync"
+)
+
+// Errors for errors.Is.
+var (
+	// ErrNotEmpty: a new mirror was asked for where files are already.
+	ErrNotEmpty = errors.New("the directory is not empty and holds no mirror")
+	// ErrWrongStore: directory and catalog do not belong together, or the directory
+	// that should hold a mirror holds none: an unmounted disk looks like that.
+	ErrWrongStore = errors.New("not the directory of this mirror")
+	// ErrStale: a change older than the last one applied to a resource.
+	ErrStale = errors.New("older than what the mirror holds")
+	// ErrUnbound: bytes before the first Bind.
+	ErrUnbound = errors.New("the mirror belongs to no Source yet")
+	// ErrReadOnly: a change of a mirror that was opened for reading.
+	ErrReadOnly = errors.New("the mirror is open for reading only")
+)
+
+// WrongSourceError says that a mirror belongs to another Source.
+type WrongSourceError struct {
+	Dir             string
+	What            string // "Source" or "origin"
+	Recorded, Given string
+}
+
+func (e *WrongSourceError) Error() string {
+	return fmt.Sprintf("%q is a mirror of the %s %q, not of %q", e.Dir, e.What, e.Recorded, e.Given)
+}
+
+// Mirror is an open mirror. Its methods are safe for concurrent use.
+type Mirror struct {
+	now      func() time.Time
+	dir      string
+	readOnly bool
+	disk     *disk
+	lock     *flock.Lock
+	cat      *catalog.Catalog // nil: a mirror opened for reading that does not exist
+	bucket   blob.Bucket
+	clean    func(context.Context) error // removes the bucket's temporary files
+	close    []func() error              // in reverse
+
+	commit chan struct{} // has room for one: who commits, and may use what follows
+	undone bool          // intents may be left
+
+	mu   sync.Mutex // guards the rest
+	home origin     // zero before Bind
+	sets map[string]catalog.SetID
+}
+
+var _ destination.Mirror = (*Mirror)(nil)
+
+// The settings that tie a mirror to its Source.
+const (
+	sourceSetting = "source"
+	originSetting = "origin"
+)
+
+// Bind ties the mirror to a Source and its origin for good. A mirror of another one
+// is a *WrongSourceError. Opened for reading only, it remembers nothing.
+func (m *Mirror) Bind(ctx context.Context, source, home string) error {
+	o, err := parseOrigin(home)
+	if err != nil {
+		return fmt.Errorf("the origin of the Source: %w", err)
+	}
+	bound, err := m.checkBinding(ctx, source, home, o)
+	if err != nil {
+		return err
+	}
+	if !bound && !m.readOnly {
+		if err := m.cat.SetSettings(ctx, map[string]string{sourceSetting: source, originSetting: home}); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.home = o
+	return nil
+}
+
+func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin) (bound bool, err error) {
+	if m.cat == nil {
+		return false, nil
+	}
+	recorded, bound, err := m.cat.Setting(ctx, sourceSetting)
+	if err != nil || !bound {
+		return bound, err
+	}
+	if recorded != source {
+		return true, &WrongSourceError{m.dir, "Source", recorded, source}
+	}
+	recorded, _, err = m.cat.Setting(ctx, originSetting)
+	if err != nil {
+		return true, err
+	}
+	if was, err := parseOrigin(recorded); err != nil || was != o {
+		return true, &WrongSourceError{m.dir, "origin", recorded, home}
+	}
+	return true, nil
+}
+
+// loadHome reads the origin that the mirror was bound to, if it was.
+func (m *Mirror) loadHome(ctx context.Context) error {
+	recorded, ok, err := m.cat.Setting(ctx, originSetting)
+	if err != nil || !ok {
+		return err
+	}
+	if m.home, err = parseOrigin(recorded); err != nil {
+		return fmt.Errorf("setting %q of the catalog: %w", originSetting, err)
+	}
+	return nil
+}
+
+func (m *Mirror) segments(uri string) ([]segment, error) {
+	m.mu.Lock()
+	home := m.home
+	m.mu.Unlock()
+	if home == (origin{}) {
+		return nil, ErrUnbound
+	}
+	return segmentsOf(home, uri)
+}
+
+// set finds a set; 0 if the mirror does not know it.
+func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id, ok := m.sets[name]; ok || m.cat == nil {
+		return id, nil
+	}
+	all, err := m.cat.Sets(ctx)
+	for _, s := range all {
+		m.sets[s.Name] = s.ID
+	}
+	return m.sets[name], err
+}
+
+// makeSet finds a set or makes it.
+func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error) {
+	id, err := m.set(ctx, name)
+	if err != nil || id != 0 {
+		return id, err
+	}
+	if id, err = m.cat.Set(ctx, name); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sets[name] = id
+	return id, nil
+}
+
+// Lookup implements destination.Mirror.
+func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]destination.Held, error) {
+	all := make([]destination.Held, len(uris))
+	id, err := m.set(ctx, set)
+	if err != nil || m.cat == nil {
+		return all, err
+	}
+	keys := make([]resourcesync.Key, len(uris))
+	for i, uri := range uris {
+		keys[i] = resourcesync.KeyOf(uri)
+	}
+	found, err := m.cat.Lookup(ctx, id, keys)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if all[i], err = heldOf(&found[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// row returns what is known of one URI; the zero Resource if nothing is.
+func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error) {
+	if m.cat == nil {
+		return catalog.Resource{}, nil
+	}
+	found, err := m.cat.Lookup(ctx, set, []resourcesync.Key{resourcesync.KeyOf(uri)})
+	if err != nil {
+		return catalog.Resource{}, err
+	}
+	return found[0], nil
+}
+
+// Open implements destination.Mirror. Only a regular file is opened.
+func (m *Mirror) Open(ctx context.Context, uri string) (io.ReadCloser, error) {
+	row, err := m.row(ctx, 0, uri)
+	if err != nil {
+		return nil, err
+	}
+	return m.open(ctx, uri, &row)
+}
+
+func (m *Mirror) open(ctx context.Context, uri string, row *catalog.Resource) (io.ReadCloser, error) {
+	if !row.Stored {
+		return nil, fmt.Errorf("the mirror holds no bytes of %q: %w", uri, fs.ErrNotExist)
+	}
+	r, _, err := m.bucket.Get(ctx, row.Path, 0, -1)
+	if err != nil {
+		return nil, fmt.Errorf("bytes of %q: %w", uri, err)
+	}
+	return r, nil
+}
+
+// FindContent implements destination.Mirror. It finds by sha-256 only.
+func (m *Mirror) FindContent(ctx context.Context, d resourcesync.Digest, length int64) (destination.Held, bool, error) {
+	if m.cat == nil || d.Algorithm() != resourcesync.SHA256 {
+		return destination.Held{}, false, nil
+	}
+	r, ok, err := m.cat.FindContent(ctx, d, length)
+	if err != nil || !ok {
+		return destination.Held{}, false, err
+	}
+	h, err := heldOf(&r)
+	return h, err == nil, err
+}
+
+// Members implements destination.Mirror.
+func (m *Mirror) Members(ctx context.Context, set string) iter.Seq2[destination.Held, error] {
+	return m.list(ctx, set, (*catalog.Catalog).MembersByKey)
+}
+
+// Due implements destination.Mirror, in ascending order of keys.
+func (m *Mirror) Due(ctx context.Context, set string) iter.Seq2[destination.Held, error] {
+	return m.list(ctx, set, (*catalog.Catalog).Due)
+}
+
+type listing func(*catalog.Catalog, context.Context, catalog.SetID) iter.Seq2[catalog.Resource, error]
+
+func (m *Mirror) list(ctx context.Context, set string, rows listing) iter.Seq2[destination.Held, error] {
+	return func(yield func(destination.Held, error) bool) {
+		id, err := m.set(ctx, set)
+		if err != nil {
+			yield(destination.Held{}, err)
+		}
+		if id == 0 {
+			return
+		}
+		for r, err := range rows(m.cat, ctx, id) {
+			var h destination.Held
+			if err == nil {
+				h, err = heldOf(&r)
+			}
+			if !yield(h, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Count implements destination.Mirror.
+func (m *Mirror) Count(ctx context.Context, set string) (int64, error) {
+	id, err := m.set(ctx, set)
+	if err != nil || id == 0 {
+		return 0, err
+	}
+	n, _, err := m.cat.Count(ctx, id)
+	return n, err
+}
+
+// Cursor implements destination.Mirror.
+func (m *Mirror) Cursor(ctx context.Context, set string) (c destination.Cursor, ok bool, err error) {
+	id, err := m.set(ctx, set)
+	if err != nil || id == 0 {
+		return c, false, err
+	}
+	body, ok, err := m.cat.Cursor(ctx, id)
+	if err != nil || !ok {
+		return c, false, err
+	}
+	if err := json.Unmarshal([]byte(body), &c); err != nil {
+		return c, false, fmt.Errorf("cursor of set %q in the catalog: %w", set, err)
+	}
+	return c, true, nil
+}
+
+// Withhold implements destination.Mirror.
+func (m *Mirror) Withhold(ctx context.Context, set, hash, summary string) error {
+	if m.readOnly {
+		return ErrReadOnly
+	}
+	id, err := m.makeSet(ctx, set)
+	if err != nil {
+		return err
+	}
+	return m.cat.Withhold(ctx, id, hash, summary)
+}
+
+// Approved implements destination.Mirror.
+func (m *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
+	if m.cat == nil {
+		return false, nil
+	}
+	return m.cat.Approved(ctx, hash)
+}
+
+// Approve lets exactly the withheld plan of that hash pass until the given moment,
+// and returns what it is, for people. A hash that was not withheld is a
+// catalog.ErrUnknownPlan.
+func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, until time.Time, err error) {
+	if m.readOnly {
+		return "", time.Time{}, ErrReadOnly
+	}
+	p, err := m.cat.Approve(ctx, hash)
+	return p.Summary, p.Approved, err
+}

@@ -1,0 +1,464 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"instep/destination"
+	"instep/destination/mirrortest"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+const (
+	home = "https://museum.example.org"
+	site = home + "/resourcesync/description.xml"
+	set  = home + "/resourcesync/capabilitylist.xml"
+	set2 = home + "/resourcesync/sets/prints/capabilitylist.xml"
+)
+
+// noon is the present of the tests.
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func options(dir string) Options {
+	return Options{Dir: dir, Create: true, Now: func() time.Time { return noon }}
+}
+
+// openMirror opens a mirror that the test closes itself, or leaves to the end.
+func openMirror(t testing.TB, o Options) *Mirror {
+	t.Helper()
+	m, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	if err := m.Bind(context.Background(), site, home); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestMirrorIsADestinationMirror(t *testing.T) {
+	mirrortest.Run(t, func(t *testing.T) destination.Mirror {
+		return openMirror(t, options(filepath.Join(t.TempDir(), "mirror")))
+	})
+}
+
+func wantedOfBody(uri, body string, changed time.Time) destination.Wanted {
+	sum := sha256.Sum256([]byte(body))
+	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
+	if err != nil {
+		panic(err) // a sha-256 has the length of a sha-256
+	}
+	return destination.Wanted{
+		URI: uri, Length: resourcesync.Bytes(int64(len(body))), Digests: resourcesync.Digests{d}, Changed: changed,
+	}
+}
+
+func put(b destination.Batch, set, name, body string, changed time.Time) error {
+	_, err := b.Put(context.Background(), set, wantedOfBody(home+"/"+name, body, changed), strings.NewReader(body), true)
+	return err
+}
+
+// commit fills a batch and commits it.
+func commit(t testing.TB, m *Mirror, fill func(b destination.Batch) error) {
+	t.Helper()
+	if err := tryCommit(m, nil, fill); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tryCommit(m *Mirror, move *destination.CursorMove, fill func(b destination.Batch) error) error {
+	b, err := m.Begin(context.Background())
+	if err != nil {
+		return err
+	}
+	defer b.Discard()
+	if err := fill(b); err != nil {
+		return err
+	}
+	return b.Commit(context.Background(), move)
+}
+
+func putAll(b destination.Batch, bodies map[string]string) error {
+	for name, body := range bodies {
+		if err := put(b, set, name, body, noon); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// filesIn returns what is in a directory: contents by path, "→" targets of links.
+func filesIn(t testing.TB, dir string, skip func(path string) bool) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || skip(path) {
+			return err
+		}
+		if !e.Type().IsRegular() {
+			target, _ := os.Readlink(filepath.Join(dir, path)) // "" of a device
+			found[path] = "→" + target
+			return nil
+		}
+		data, err := os.ReadFile(filepath.Join(dir, path))
+		found[path] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func isOurs(path string) bool { return strings.HasPrefix(path, ours+"/") }
+
+func wantFiles(t testing.TB, dir string, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, filesIn(t, dir, isOurs)); diff != "" {
+		t.Fatalf("files of the mirror (-want +got):\n%s", diff)
+	}
+}
+
+func lookup(t testing.TB, m *Mirror, set, name string) destination.Held {
+	t.Helper()
+	held, err := m.Lookup(context.Background(), set, []string{home + "/" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held[0]
+}
+
+func TestAMirrorSurvivesClosing(t *testing.T) {
+	dir := t.TempDir()
+	m := openMirror(t, options(dir))
+	commit(t, m, func(b destination.Batch) error { return putAll(b, map[string]string{"a": "one", "d/b": "two"}) })
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(t.Context(), options(dir)) // not bound again: it remembers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "c", "three", noon) })
+	wantFiles(t, dir, map[string]string{"a": "one", "d/b": "two", "c": "three"})
+	if h := lookup(t, m, set, "d/b"); !h.Stored || h.Path != "d/b" {
+		t.Errorf("held: %+v", h)
+	}
+}
+
+func TestFilesAreNeverExecutableNorPublic(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mirror")
+	m := openMirror(t, options(dir))
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "d/a", "#!/bin/sh", noon) })
+	for path, want := range map[string]fs.FileMode{"d/a": 0o640, "d": 0o750, ".instep": 0o750, ".": 0o750} {
+		info, err := os.Stat(filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got&^want != 0 {
+			t.Errorf("mode of %s: got %v, want no more than %v", path, got, want)
+		}
+	}
+}
+
+func TestAMirrorBelongsToOneSource(t *testing.T) {
+	dir := t.TempDir()
+	m := openMirror(t, options(dir))
+	ctx := t.Context()
+	if err := m.Bind(ctx, site, "HTTPS://museum.example.org:443"); err != nil {
+		t.Errorf("the same origin in another spelling: %v", err)
+	}
+	for _, c := range []struct{ source, origin, what string }{
+		{"https://other.example.org/", home, "Source"},
+		{site, "http://museum.example.org", "origin"},
+	} {
+		var wrong *WrongSourceError
+		if err := m.Bind(ctx, c.source, c.origin); !errors.As(err, &wrong) || wrong.What != c.what {
+			t.Errorf("bind to %s, %s: got %v, want another %s", c.source, c.origin, err, c.what)
+		}
+	}
+	if err := m.Bind(ctx, site, "no origin"); err == nil {
+		t.Error("bind to no origin: got no error")
+	}
+}
+
+func TestAMirrorTakesNoBytesBeforeItIsBound(t *testing.T) {
+	m, err := Open(t.Context(), options(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	err = tryCommit(m, nil, func(b destination.Batch) error { return put(b, set, "a", "one", noon) })
+	if !errors.Is(err, ErrUnbound) {
+		t.Errorf("got %v, want ErrUnbound", err)
+	}
+}
+
+func TestBytesThatDifferAreNotKeptWhateverTheReaderSays(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "good", noon) })
+	md5, err := resourcesync.ParseDigest("md5:d41d8cd98f00b204e9800998ecf8427e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []destination.Wanted{
+		wantedOfBody(home+"/a", "evil", noon),
+		{URI: home + "/a", Length: resourcesync.Bytes(5), Changed: noon},
+		{URI: home + "/a", Digests: resourcesync.Digests{md5}, Changed: noon},
+	} {
+		commit(t, m, func(b destination.Batch) error {
+			if _, err := b.Put(t.Context(), set, w, strings.NewReader("torn"), true); err == nil {
+				t.Errorf("%v %v: got no error", w.Length, w.Digests)
+			}
+			return nil
+		})
+	}
+	wantFiles(t, m.dir, map[string]string{"a": "good"})
+}
+
+func TestAllDigestsOfTheSourceAreKeptAndSHA256(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	md5, err := resourcesync.ParseDigest("md5:d41d8cd98f00b204e9800998ecf8427e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := destination.Wanted{URI: home + "/empty", Digests: resourcesync.Digests{md5}, Changed: noon}
+	commit(t, m, func(b destination.Batch) error {
+		_, err := b.Put(t.Context(), set, w, strings.NewReader(""), false)
+		return err
+	})
+	h := lookup(t, m, set, "empty")
+	if h.Digests.Get("md5") != md5 || h.Digests.Get(resourcesync.SHA256).IsZero() || !h.Verified {
+		t.Errorf("held: %+v", h)
+	}
+}
+
+func TestNothingGoesBack(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "new", noon) })
+	before := noon.Add(-time.Microsecond)
+	commit(t, m, func(b destination.Batch) error {
+		if err := put(b, set, "a", "old", before); !errors.Is(err, ErrStale) {
+			t.Errorf("put: got %v, want ErrStale", err)
+		}
+		if err := b.Mark(t.Context(), set, wantedOfBody(home+"/a", "new", before)); !errors.Is(err, ErrStale) {
+			t.Errorf("mark: got %v, want ErrStale", err)
+		}
+		return b.Due(t.Context(), set, wantedOfBody(home+"/a", "old", before), "damaged")
+	})
+	h := lookup(t, m, set, "a")
+	if got := h.Wanted.Digests[0]; got != h.Digests[0] || !h.Changed.Equal(noon) || !h.Wanted.Changed.Equal(noon) {
+		t.Errorf("an older list made the mirror want %+v, held %+v", h.Wanted, h)
+	}
+	wantFiles(t, m.dir, map[string]string{"a": "new"})
+}
+
+func TestOfTwoSetsTheLaterStateWins(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "new", noon) })
+	commit(t, m, func(b destination.Batch) error { return put(b, set2, "a", "old", noon.Add(-time.Hour)) })
+	wantFiles(t, m.dir, map[string]string{"a": "new"})
+	if h := lookup(t, m, set2, "a"); !h.Member || h.Digests[0] != wantedOfBody("", "new", noon).Digests[0] {
+		t.Errorf("seen from the set that is behind: %+v", h)
+	}
+	commit(t, m, func(b destination.Batch) error {
+		if err := put(b, set, "b", "new", noon); err != nil {
+			return err
+		}
+		return put(b, set2, "b", "old", noon.Add(-time.Hour))
+	})
+	commit(t, m, func(b destination.Batch) error { return put(b, set2, "a", "newest", noon.Add(time.Hour)) })
+	wantFiles(t, m.dir, map[string]string{"a": "newest", "b": "new"})
+}
+
+func TestMarkRefusesBytesThatAreNotRight(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "one", noon) })
+	commit(t, m, func(b destination.Batch) error {
+		if err := b.Mark(t.Context(), set, wantedOfBody(home+"/a", "two", noon)); err == nil {
+			t.Error("got no error")
+		}
+		return nil
+	})
+}
+
+func TestDamagedContentIsNotOfferedForCopies(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	w := wantedOfBody(home+"/a", "one", noon)
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "one", noon) })
+	if err := os.WriteFile(filepath.Join(m.dir, "a"), []byte("0ne"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, m, func(b destination.Batch) error {
+		if _, err := b.Copy(t.Context(), set, wantedOfBody(home+"/b", "one", noon), w.URI); err == nil {
+			t.Error("copy of damaged bytes: got no error")
+		}
+		return b.Due(t.Context(), set, w, "damaged")
+	})
+	if _, ok, err := m.FindContent(t.Context(), w.Digests[0], 3); ok || err != nil {
+		t.Errorf("content that is due: got %v and %v, want nothing", ok, err)
+	}
+	wantFiles(t, m.dir, map[string]string{"a": "0ne"})
+}
+
+// TestCat_DEL_03: only the exact hash of a plan that was withheld lets it pass, and
+// only for a day.
+func TestCat_DEL_03(t *testing.T) {
+	now := noon
+	o := options(t.TempDir())
+	o.Now = func() time.Time { return now }
+	m := openMirror(t, o)
+	ctx := t.Context()
+	const hash = "0123456789abcdef0123456789abcdef"
+	if err := m.Withhold(ctx, set, hash, "9 of 10 would go"); err != nil {
+		t.Fatal(err)
+	}
+	for _, forged := range []string{"", hash[:31], hash + "0", strings.ToUpper(hash), " " + hash, "1" + hash[1:], "%", "' OR 1=1 --"} {
+		if _, _, err := m.Approve(ctx, forged); !errors.Is(err, catalog.ErrUnknownPlan) {
+			t.Errorf("approve %q: got %v, want ErrUnknownPlan", forged, err)
+		}
+	}
+	approved := func(hash string) bool {
+		ok, err := m.Approved(ctx, hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if approved(hash) {
+		t.Error("approved before anybody did")
+	}
+	what, until, err := m.Approve(ctx, hash)
+	if err != nil || what != "9 of 10 would go" || !until.Equal(noon.Add(24*time.Hour)) {
+		t.Errorf("approve: got %q until %v and %v", what, until, err)
+	}
+	if err := m.Withhold(ctx, set, hash, "9 of 10 would go"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {24*time.Hour - 1000, true}, {24 * time.Hour, false}, {-time.Hour, false}} {
+		now = noon.Add(c.after)
+		if got := approved(hash); got != c.want {
+			t.Errorf("approved %v later: got %v, want %v", c.after, got, c.want)
+		}
+	}
+	if now = noon; approved("1"+hash[1:]) || approved("") {
+		t.Error("another plan passes")
+	}
+	now = noon.Add(31 * 24 * time.Hour)
+	if err := m.Withhold(ctx, set, "another", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := m.Approve(ctx, hash); !errors.Is(err, catalog.ErrUnknownPlan) {
+		t.Errorf("approve a plan of a month ago: got %v, want ErrUnknownPlan", err)
+	}
+}
+
+// TestCat_DEL_06: what is deleted or replaced stays in the trash, byte for byte,
+// until it is purged.
+func TestCat_DEL_06(t *testing.T) {
+	now := noon
+	o := options(t.TempDir())
+	o.Now = func() time.Time { return now }
+	m := openMirror(t, o)
+	commit(t, m, func(b destination.Batch) error {
+		return putAll(b, map[string]string{"d/a": "one", "d/b": "two", "c": "three"})
+	})
+	commit(t, m, func(b destination.Batch) error {
+		if err := put(b, set, "c", "four", noon); err != nil {
+			return err
+		}
+		return b.Delete(t.Context(), set, home+"/d/a")
+	})
+	now = noon.AddDate(0, 0, 1)
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "c", "five", noon) })
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "c", "six", noon) })
+	wantTrash := func(want map[string]string) {
+		t.Helper()
+		got := filesIn(t, m.dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("trash (-want +got):\n%s", diff)
+		}
+	}
+	second := map[string]string{
+		".instep/trash/2026-05-02/120000-1/c": "four",
+		".instep/trash/2026-05-02/120000-2/c": "five",
+	}
+	first := map[string]string{
+		".instep/trash/2026-05-01/120000-1/c":   "three",
+		".instep/trash/2026-05-01/120000-1/d/a": "one",
+	}
+	for k, v := range second {
+		first[k] = v
+	}
+	wantTrash(first)
+	for _, c := range []struct {
+		olderThan time.Time
+		want      map[string]string
+	}{{noon, first}, {noon.AddDate(0, 0, 1), second}, {noon.AddDate(0, 0, 2), map[string]string{}}} {
+		if err := m.PurgeTrash(t.Context(), c.olderThan); err != nil {
+			t.Fatal(err)
+		}
+		wantTrash(c.want)
+	}
+	wantFiles(t, m.dir, map[string]string{"d/b": "two", "c": "six"})
+}
+
+func TestPurgingTakesNothingThatIsNotOfADay(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	for _, path := range []string{"2020-01-01/120000-1/a", "2020-01-01x/a", "notes/a", "0000"} {
+		path = filepath.Join(m.dir, trashKey, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.PurgeTrash(t.Context(), noon); err != nil {
+		t.Fatal(err)
+	}
+	got := filesIn(t, m.dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
+	want := map[string]string{trashKey + "/2020-01-01x/a": "x", trashKey + "/notes/a": "x", trashKey + "/0000": "x"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("trash (-want +got):\n%s", diff)
+	}
+}
+
+func TestACancelledPutKeepsNothing(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	b, err := m.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Discard()
+	r := readerFunc(func(p []byte) (int, error) {
+		cancel(why)
+		return len(p), nil
+	})
+	w := destination.Wanted{URI: home + "/endless", Changed: noon}
+	if _, err := b.Put(ctx, set, w, r, false); !errors.Is(err, why) {
+		t.Errorf("got %v, want %v", err, why)
+	}
+	if err := b.Commit(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, m.dir, map[string]string{})
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -1,0 +1,284 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/internal/flock"
+)
+
+// Options say which mirror to open.
+type Options struct {
+	Dir    string           // the directory
+	State  string           // directory of the catalog; "" is .instep in Dir
+	Create bool             // make a mirror if Dir is absent or empty
+	Now    func() time.Time // dates the trash and approvals; required
+
+	bucket func(blob.Bucket) blob.Bucket // tests put faults between the mirror and its files
+}
+
+// The names of what is ours, below the directory.
+const (
+	ours      = ".instep"
+	markerKey = ours + "/marker"
+	tempKey   = ours + "/tmp"
+	trashKey  = ours + "/trash"
+	lockName  = "lock"
+	catName   = "catalog.db"
+)
+
+const (
+	markerFormat = 1
+	maxMarker    = 4096
+)
+
+// marker ties a directory to its catalog.
+type marker struct {
+	Format  int       `json:"format"`
+	UUID    string    `json:"uuid"` // of the catalog
+	Created time.Time `json:"created"`
+}
+
+func (o *Options) state() string {
+	if o.State != "" {
+		return o.State
+	}
+	return filepath.Join(o.Dir, ours)
+}
+
+// Open opens a mirror and locks it: a *flock.LockedError tells who has it open. What
+// an interrupted run left is undone. Where there is no mirror, Open makes one if
+// o.Create is set and nothing is in the way (else ErrNotEmpty), or refuses
+// (ErrWrongStore, fs.ErrNotExist) without writing anything.
+func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
+	m := newMirror(&o)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open mirror %q: %w", o.Dir, errors.Join(err, m.Close()))
+		}
+	}()
+	if o.Create {
+		if err := makeDir(o.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.openDir(&o); err != nil {
+		return nil, err
+	}
+	mark, found, err := m.readMarker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		if err := m.mayCreate(ctx, &o); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.acquire(&o); err != nil {
+		return nil, err
+	}
+	if err := m.openCatalog(ctx, &o, mark); err != nil {
+		return nil, err
+	}
+	return m, m.recover(ctx)
+}
+
+// OpenReadOnly opens a mirror to be looked at: nothing is written, locked or undone,
+// and changes are refused. A mirror that does not exist is an empty one, unless it
+// could not be made here.
+func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
+	m := newMirror(&o)
+	m.readOnly = true
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open mirror %q: %w", o.Dir, errors.Join(err, m.Close()))
+		}
+	}()
+	o.Create = true
+	if err := m.openDir(&o); errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	} else if err != nil {
+		return nil, err
+	}
+	mark, found, err := m.readMarker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return m, m.mayCreate(ctx, &o)
+	}
+	m.cat, err = catalog.OpenReadOnly(ctx, filepath.Join(o.state(), catName), o.Now)
+	if err != nil {
+		return nil, err
+	}
+	m.close = append(m.close, m.cat.Close)
+	if err := m.checkUUID(ctx, mark); err != nil {
+		return nil, err
+	}
+	return m, m.loadHome(ctx)
+}
+
+func newMirror(o *Options) *Mirror {
+	return &Mirror{now: o.Now, dir: o.Dir, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
+}
+
+// Close ends all use of the mirror. Batches that were not committed are lost.
+func (m *Mirror) Close() error {
+	var errs []error
+	for _, f := range slices.Backward(m.close) {
+		errs = append(errs, f())
+	}
+	m.close = nil
+	return errors.Join(errs...)
+}
+
+func (m *Mirror) openDir(o *Options) (err error) {
+	if m.disk, err = openDisk(o.Dir); err != nil {
+		return err
+	}
+	m.close = append(m.close, m.disk.close)
+	dir, err := blob.OpenDir(o.Dir, blob.DirOptions{Temp: tempKey})
+	if err != nil {
+		return err
+	}
+	m.close = append(m.close, dir.Close)
+	m.bucket = dir
+	m.clean = dir.Clean
+	if o.bucket != nil {
+		m.bucket = o.bucket(dir)
+	}
+	return nil
+}
+
+func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err error) {
+	if kind, at, err := m.disk.look(markerKey); err != nil || kind == absent {
+		return mark, false, err
+	} else if kind != file {
+		return mark, false, fmt.Errorf("%w: expected the marker %q to be a file, found a %s at %q", ErrWrongStore, markerKey, kind, at)
+	}
+	text, err := blob.ReadAll(ctx, m.bucket, markerKey, maxMarker)
+	if err != nil {
+		return mark, false, err
+	}
+	if err := json.Unmarshal(text, &mark); err != nil || mark.UUID == "" {
+		return mark, false, fmt.Errorf("%w: the marker %q holds %.80q", ErrWrongStore, markerKey, text)
+	}
+	if mark.Format != markerFormat {
+		return mark, false, fmt.Errorf("%w: its marker has format %d, this program knows %d: use a newer version", ErrWrongStore, mark.Format, markerFormat)
+	}
+	return mark, true, nil
+}
+
+// mayCreate reports why no mirror can be made in a directory without a marker.
+func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
+	if !o.Create {
+		return fmt.Errorf("%w: no marker at %q", ErrWrongStore, markerKey)
+	}
+	name, err := m.disk.stranger()
+	if err != nil {
+		return err
+	}
+	if name != "" {
+		return fmt.Errorf("%w: found %q", ErrNotEmpty, name)
+	}
+	return unused(ctx, filepath.Join(o.state(), catName), o.Now)
+}
+
+// unused fails if the catalog at path is that of a mirror already: then its
+// directory ought not to be empty.
+func unused(ctx context.Context, path string, now func() time.Time) (err error) {
+	c, err := catalog.OpenReadOnly(ctx, path, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	source, bound, err := c.Setting(ctx, sourceSetting)
+	if err == nil && bound {
+		err = fmt.Errorf("%w: it is empty, but the catalog %q is that of a mirror of %q", ErrWrongStore, path, source)
+	}
+	return err
+}
+
+func (m *Mirror) acquire(o *Options) error {
+	for _, dir := range []string{filepath.Join(o.Dir, ours), o.state()} {
+		if err := makeDir(dir); err != nil {
+			return err
+		}
+	}
+	if err := m.disk.ownDirectory(); err != nil {
+		return err
+	}
+	lock, err := flock.Acquire(filepath.Join(o.Dir, ours, lockName))
+	if err != nil {
+		return err
+	}
+	m.close = append(m.close, lock.Release)
+	return nil
+}
+
+// openCatalog opens the catalog that mark names, or a new one if it names none.
+func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err error) {
+	if mark.UUID == "" { // another run may have made the mirror before we had the lock
+		if mark, _, err = m.readMarker(ctx); err != nil {
+			return err
+		}
+	}
+	create := mark.UUID == ""
+	m.cat, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.state(), catName), Create: create, Now: o.Now})
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: its catalog is not in %q: %w", ErrWrongStore, o.state(), err)
+	}
+	if err != nil {
+		return err
+	}
+	m.close = append(m.close, m.cat.Close)
+	if create {
+		return m.writeMarker(ctx)
+	}
+	if err := m.checkUUID(ctx, mark); err != nil {
+		return err
+	}
+	return m.loadHome(ctx)
+}
+
+// writeMarker is the last step of making a mirror.
+func (m *Mirror) writeMarker(ctx context.Context) error {
+	id, err := m.cat.UUID(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(marker{Format: markerFormat, UUID: id, Created: m.now().UTC()})
+	if err != nil {
+		return err
+	}
+	_, err = blob.Write(ctx, m.bucket, strings.NewReader(string(text)+"\n"), blob.Put{Key: markerKey, IfAbsent: true})
+	return err
+}
+
+func (m *Mirror) checkUUID(ctx context.Context, mark marker) error {
+	id, err := m.cat.UUID(ctx)
+	if err == nil && id != mark.UUID {
+		err = fmt.Errorf("%w: its marker names the catalog %s, the catalog is %s", ErrWrongStore, mark.UUID, id)
+	}
+	return err
+}
+
+// recover removes what an interrupted run left.
+func (m *Mirror) recover(ctx context.Context) error {
+	if err := m.clean(ctx); err != nil {
+		return err
+	}
+	return m.undo(ctx)
+}

@@ -1,0 +1,168 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// undoLeftovers undoes what a commit before this one left. The caller holds m.commit.
+func (m *Mirror) undoLeftovers(ctx context.Context) error {
+	if !m.undone {
+		return nil
+	}
+	err := m.undo(ctx)
+	m.undone = err != nil
+	return err
+}
+
+// undo puts back, for every intent that was not settled, the file that the catalog
+// speaks of. It may be interrupted and begun again.
+func (m *Mirror) undo(ctx context.Context) error {
+	intents, err := m.cat.Intents(ctx)
+	if err != nil || len(intents) == 0 {
+		return err
+	}
+	if err := m.undoAll(ctx, intents); err != nil {
+		return fmt.Errorf("undo an interrupted batch: %w", err)
+	}
+	return nil
+}
+
+func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
+	keys := make([]resourcesync.Key, len(intents))
+	for i := range intents {
+		keys[i] = intents[i].Key
+	}
+	rows, err := m.cat.Lookup(ctx, 0, keys)
+	if err != nil {
+		return err
+	}
+	files, err := m.bucket.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer files.Discard()
+	var outcome catalog.Outcome
+	var lost []resourcesync.Key
+	for i := range intents {
+		row := &rows[i]
+		switch {
+		case row.Stored:
+			ok, err := m.restore(ctx, files, &intents[i], row)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				lost = append(lost, row.Key)
+			}
+		case row.URI != "":
+			if err := m.retract(ctx, files, &intents[i]); err != nil {
+				return err
+			}
+			outcome.Dropped = append(outcome.Dropped, row.Key)
+		}
+	}
+	if err := files.Commit(ctx); err != nil {
+		return err
+	}
+	if outcome.Members, err = m.markLost(ctx, lost, rows); err != nil {
+		return err
+	}
+	return m.cat.Settle(ctx, outcome)
+}
+
+// restore brings the bytes that row describes back to their path; false if they
+// are nowhere.
+func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Intent, row *catalog.Resource) (bool, error) {
+	sum := row.Digests.Get(resourcesync.SHA256)
+	there, err := m.holds(ctx, in.Path, row.Length, sum)
+	if err != nil {
+		return false, err
+	}
+	kept := false
+	if in.Kept != "" {
+		if kept, err = m.holds(ctx, in.Kept, row.Length, sum); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case there && kept:
+		files.Delete(in.Kept)
+	case kept:
+		k, _, err := m.disk.look(in.Path)
+		if err != nil {
+			return false, err
+		}
+		if k != absent && k != file {
+			return false, nil
+		}
+		files.Move(in.Kept, in.Path)
+	}
+	return there || kept, nil
+}
+
+// retract removes the bytes that were on their way to a new path. Others stay: they
+// are not ours.
+func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
+	if in.SHA256.IsZero() {
+		return nil
+	}
+	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
+	if came {
+		files.Delete(in.Path)
+	}
+	return err
+}
+
+// holds reports whether a file with these bytes is at key.
+func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Length, sum resourcesync.Digest) (bool, error) {
+	r, info, err := m.bucket.Get(ctx, key, 0, -1)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	if length.Known() && info.Size != length.Int64() {
+		return false, nil
+	}
+	h := resourcesync.NewHasher(resourcesync.SHA256)
+	if _, err := io.Copy(h, &contextReader{ctx, r}); err != nil {
+		return false, fmt.Errorf("read %q: %w", key, err)
+	}
+	return h.Digests().Get(resourcesync.SHA256) == sum, nil
+}
+
+// markLost makes resources due whose bytes are nowhere.
+func (m *Mirror) markLost(ctx context.Context, lost []resourcesync.Key, rows []catalog.Resource) ([]catalog.Membership, error) {
+	members, err := m.cat.Holders(ctx, lost)
+	if err != nil {
+		return nil, err
+	}
+	known := map[resourcesync.Key]*catalog.Resource{}
+	for i := range rows {
+		known[rows[i].Key] = &rows[i]
+	}
+	due := members[:0]
+	for _, member := range members {
+		if member.Due != "" {
+			continue
+		}
+		row := *known[member.Key]
+		row.LastMod, row.Changed = member.LastMod, member.Changed
+		member.Due = "its bytes were lost in an interrupted run"
+		if member.Wanted, err = wantedOf(&row); err != nil {
+			return nil, err
+		}
+		due = append(due, member)
+	}
+	return due, nil
+}
