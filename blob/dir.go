@@ -98,10 +98,23 @@ func (d *Dir) check(key string) error {
 	if _, err := filepath.Localize(key); err != nil {
 		return fmt.Errorf("%w: %q can't be a file name on this system", ErrKey, key)
 	}
-	if n := len(d.o.Temp); len(key) >= n && strings.EqualFold(key[:n], d.o.Temp) && (len(key) == n || key[n] == '/') {
+	if d.inTemp(key) {
 		return fmt.Errorf("%w: %q is where temporary files are", ErrKey, key)
 	}
 	return nil
+}
+
+// inTemp reports whether key is at or below Temp, for a file system that may not
+// tell upper from lower case.
+func (d *Dir) inTemp(key string) bool {
+	for name := range strings.SplitSeq(d.o.Temp, "/") {
+		first, rest, _ := strings.Cut(key, "/")
+		if !strings.EqualFold(first, name) {
+			return false
+		}
+		key = rest
+	}
+	return true
 }
 
 // Get implements Bucket. Without a range the reader is an *os.File.

@@ -162,13 +162,8 @@ func (b *dirBatch) Commit(ctx context.Context) (err error) {
 	}
 	defer b.d.unlockNames()
 	n := b.d.newNaming()
-	for _, s := range b.steps.list {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := n.apply(s); err != nil {
-			return err
-		}
+	if err := errors.Join(n.all(ctx, b.steps.list), n.parents.Forget()); err != nil {
+		return err
 	}
 	if err := b.group.SyncDirs(ctx, slices.Collect(maps.Keys(n.touched))); err != nil {
 		return err

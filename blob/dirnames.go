@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+
+	"instep/internal/durable"
 )
 
 // naming is one run of names being given and taken; its owner holds Dir.naming.
 type naming struct {
 	d       *Dir
+	parents durable.Parents
 	seen    map[string]struct{} // directories seen or made, whose names may not be durable yet
 	touched map[string]struct{} // directories to sync
 }
 
 func (d *Dir) newNaming() *naming {
-	return &naming{d: d, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
+	return &naming{d: d, parents: durable.Parents{Root: d.root}, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
 }
 
 // settle remembers the directories after their names were made durable.
@@ -33,6 +36,18 @@ func (n *naming) settle() {
 
 // forget empties the cache of directories.
 func (d *Dir) forget() { d.known = map[string]struct{}{".": {}} }
+
+func (n *naming) all(ctx context.Context, list []step) error {
+	for _, s := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := n.apply(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (n *naming) apply(s step) error {
 	switch s.kind {
@@ -73,7 +88,7 @@ func (n *naming) keep(key, keep, temp string) error {
 		return err
 	}
 	err = n.into(keep, func() error {
-		return n.d.disk.Keep(n.d.root, key, keep, temp, n.d.o.FileMode)
+		return n.d.disk.Keep(&n.parents, key, keep, temp, n.d.o.FileMode)
 	})
 	if errors.Is(err, fs.ErrExist) {
 		return n.clash(keep)
@@ -119,7 +134,7 @@ func (n *naming) object(key string) (bool, error) {
 
 // rename gives the file at from the key to.
 func (n *naming) rename(from, to string, ifAbsent bool) error {
-	err := n.into(to, func() error { return n.d.disk.RenameNew(n.d.root, from, to) })
+	err := n.into(to, func() error { return n.d.disk.RenameNew(&n.parents, from, to) })
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -163,6 +178,9 @@ func (n *naming) into(key string, do func() error) error {
 	}
 	n.d.forget()
 	clear(n.seen)
+	if err := n.parents.Forget(); err != nil {
+		return err
+	}
 	return try()
 }
 

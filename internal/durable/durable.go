@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 )
 
 // Disk is the set of system calls that decide whether data is safe. A simulation
@@ -24,7 +23,7 @@ type Disk struct {
 	// Rename renames a file, replacing what is at to.
 	Rename func(root *os.Root, from, to string) error
 	// RenameNew renames a file and fails with fs.ErrExist if something is at to.
-	RenameNew func(root *os.Root, from, to string) error
+	RenameNew func(at *Parents, from, to string) error
 	// Link gives a file a second name; it fails with fs.ErrExist if that is taken.
 	Link func(root *os.Root, from, to string) error
 	// Remove removes a file or an empty directory.
@@ -36,7 +35,7 @@ func System(root *os.Root) Disk {
 	d := Disk{
 		Sync:      (*os.File).Sync,
 		Rename:    (*os.Root).Rename,
-		RenameNew: renameNew,
+		RenameNew: (*Parents).renameNew,
 		Link:      (*os.Root).Link,
 		Remove:    (*os.Root).Remove,
 	}
@@ -49,14 +48,15 @@ func System(root *os.Root) Disk {
 // Keep gives the file at from the further name to, so that its bytes stay when
 // from is replaced. It links, or copies by way of the name temp where the file
 // system has no links. If something is at to already the error is fs.ErrExist.
-func (d Disk) Keep(root *os.Root, from, to, temp string, mode fs.FileMode) error {
+func (d Disk) Keep(at *Parents, from, to, temp string, mode fs.FileMode) error {
+	root := at.Root
 	linked := d.Link(root, from, to)
 	if linked == nil || errors.Is(linked, fs.ErrExist) || errors.Is(linked, fs.ErrNotExist) {
 		return linked
 	}
 	err := d.copy(root, from, temp, mode)
 	if err == nil {
-		err = d.RenameNew(root, temp, to)
+		err = d.RenameNew(at, temp, to)
 	}
 	if err == nil {
 		return nil
@@ -109,35 +109,4 @@ func OpenRegular(root *os.Root, name string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// linkNew is RenameNew in two steps, for systems without the one call. Where
-// there are no links either, another process may come between look and rename.
-func linkNew(root *os.Root, from, to string) error {
-	err := root.Link(from, to)
-	if err == nil {
-		return root.Remove(from)
-	}
-	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if _, err := root.Lstat(to); err == nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
-	}
-	return root.Rename(from, to)
-}
-
-// inParents calls do with the open parent directories of two names.
-func inParents(root *os.Root, from, to string, do func(fromDir *os.File, from string, toDir *os.File, to string) error) error {
-	a, err := root.Open(path.Dir(from))
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	b, err := root.Open(path.Dir(to))
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	return do(a, path.Base(from), b, path.Base(to))
 }

@@ -16,16 +16,10 @@ func syncFSTrusted(*os.Root) bool { return false }
 
 func syncFS(*os.File) error { return errors.ErrUnsupported }
 
-func renameNew(root *os.Root, from, to string) error {
-	err := inParents(root, from, to, func(fromDir *os.File, from string, toDir *os.File, to string) error {
-		err := unix.RenameatxNp(int(fromDir.Fd()), from, int(toDir.Fd()), to, unix.RENAME_EXCL)
-		if err != nil {
-			return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-		}
-		return nil
-	})
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		return linkNew(root, from, to)
+var renameExcl = func(fromDir int, from string, toDir int, to string) error {
+	err := unix.RenameatxNp(fromDir, from, toDir, to, unix.RENAME_EXCL)
+	if errors.Is(err, unix.EINVAL) { // how file systems without it answer
+		return errors.ErrUnsupported
 	}
 	return err
 }

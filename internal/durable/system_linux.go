@@ -44,16 +44,10 @@ func syncFSTrusted(root *os.Root) bool {
 
 func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
-func renameNew(root *os.Root, from, to string) error {
-	err := inParents(root, from, to, func(fromDir *os.File, from string, toDir *os.File, to string) error {
-		err := unix.Renameat2(int(fromDir.Fd()), from, int(toDir.Fd()), to, unix.RENAME_NOREPLACE)
-		if err != nil {
-			return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-		}
-		return nil
-	})
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		return linkNew(root, from, to)
+var renameExcl = func(fromDir int, from string, toDir int, to string) error {
+	err := unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) { // how file systems without it answer
+		return errors.ErrUnsupported
 	}
 	return err
 }

@@ -18,4 +18,4 @@ func syncFSTrusted(*os.Root) bool { return false }
 
 func syncFS(*os.File) error { return errors.ErrUnsupported }
 
-func renameNew(root *os.Root, from, to string) error { return linkNew(root, from, to) }
+var renameExcl func(fromDir int, from string, toDir int, to string) error

@@ -1,0 +1,245 @@
+package blobtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"instep/blob"
+)
+
+// Op names a call that can be made to fail.
+type Op string
+
+// The calls of a bucket, its batches, objects and readers.
+const (
+	OpGet    Op = "get"
+	OpRead   Op = "read" // of what Get returned
+	OpStat   Op = "stat"
+	OpList   Op = "list" // each object listed is a call
+	OpBegin  Op = "begin"
+	OpCreate Op = "create"
+	OpWrite  Op = "write"
+	OpClose  Op = "close" // of an object
+	OpCommit Op = "commit"
+)
+
+// Call is one call to a faulty bucket.
+type Call struct {
+	Op  Op
+	N   int    // it is the Nth call of this Op, from 1
+	Key string // of OpGet, OpRead, OpStat and OpList
+}
+
+// ErrInjected is wrapped by the errors of faults that name no error of their own.
+var ErrInjected = errors.New("injected fault")
+
+// Fault is how a call fails.
+type Fault struct {
+	Err error // nil: ErrInjected
+	// Steps is how much of the call takes effect before it fails: of OpCommit the
+	// number of its Put, Move and Delete calls, of OpWrite the number of bytes; of the
+	// other calls all if it is not 0. All is everything: the call succeeds and its answer is lost.
+	Steps int
+}
+
+// All as Fault.Steps lets the call succeed before it fails.
+const All = -1
+
+// Plan decides for each call: nil lets it pass. It need not be safe for concurrent use.
+type Plan func(Call) *Fault
+
+// At is a plan that lets the nth call of op fail.
+func At(op Op, n int, f Fault) Plan {
+	return func(c Call) *Fault {
+		if c.Op == op && c.N == n {
+			return &f
+		}
+		return nil
+	}
+}
+
+// Faulty returns b with the faults of plan. After a failed Commit, what of it took
+// effect is in b, and nothing else.
+func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
+	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
+}
+
+type faulty struct {
+	bucket blob.Bucket
+
+	mu     sync.Mutex // guards the rest
+	plan   Plan
+	counts map[Op]int
+}
+
+// next counts a call and returns its fault.
+func (f *faulty) next(op Op, key string) *Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[op]++
+	fault := f.plan(Call{Op: op, N: f.counts[op], Key: key})
+	if fault == nil {
+		return nil
+	}
+	made := *fault
+	if made.Err == nil {
+		made.Err = ErrInjected
+	}
+	made.Err = fmt.Errorf("%s %q: %w", op, key, made.Err)
+	return &made
+}
+
+func (f *faulty) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, blob.Info, error) {
+	if fault := f.next(OpGet, key); fault != nil {
+		return nil, blob.Info{}, fault.Err
+	}
+	r, info, err := f.bucket.Get(ctx, key, off, n)
+	if err != nil {
+		return nil, info, err
+	}
+	return faultyReader{r, f, key}, info, nil
+}
+
+type faultyReader struct {
+	io.ReadCloser
+	f   *faulty
+	key string
+}
+
+func (r faultyReader) Read(p []byte) (int, error) {
+	if fault := r.f.next(OpRead, r.key); fault != nil {
+		return 0, fault.Err
+	}
+	return r.ReadCloser.Read(p)
+}
+
+func (f *faulty) Stat(ctx context.Context, key string) (blob.Info, error) {
+	if fault := f.next(OpStat, key); fault != nil {
+		return blob.Info{}, fault.Err
+	}
+	return f.bucket.Stat(ctx, key)
+}
+
+func (f *faulty) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		for info, err := range f.bucket.List(ctx, prefix) {
+			if fault := f.next(OpList, info.Key); fault != nil {
+				yield(blob.Info{}, fault.Err)
+				return
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+func (f *faulty) Begin(ctx context.Context) (blob.Batch, error) {
+	if fault := f.next(OpBegin, ""); fault != nil {
+		return nil, fault.Err
+	}
+	batch, err := f.bucket.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyBatch{f: f, batch: batch}, nil
+}
+
+// faultyBatch holds the steps back, so that a commit can do a part of them.
+type faultyBatch struct {
+	f     *faulty
+	batch blob.Batch
+
+	mu    sync.Mutex // guards steps
+	steps []func()
+}
+
+func (b *faultyBatch) Create(ctx context.Context) (blob.Object, error) {
+	fault := b.f.next(OpCreate, "")
+	if fault != nil && fault.Steps == 0 {
+		return nil, fault.Err
+	}
+	o, err := b.batch.Create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if fault != nil {
+		return nil, fault.Err // the batch still has the object, and has to drop it
+	}
+	return &faultyObject{o, b.f}, nil
+}
+
+func (b *faultyBatch) Put(o blob.Object, p blob.Put) {
+	if wrapped, ok := o.(*faultyObject); ok {
+		o = wrapped.Object
+	}
+	b.step(func() { b.batch.Put(o, p) })
+}
+
+func (b *faultyBatch) Move(from, to string) { b.step(func() { b.batch.Move(from, to) }) }
+func (b *faultyBatch) Delete(key string)    { b.step(func() { b.batch.Delete(key) }) }
+
+func (b *faultyBatch) step(do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.steps = append(b.steps, do)
+}
+
+func (b *faultyBatch) Commit(ctx context.Context) error {
+	b.mu.Lock()
+	steps := b.steps
+	b.steps = nil
+	b.mu.Unlock()
+	fault := b.f.next(OpCommit, "")
+	if fault != nil && fault.Steps == 0 {
+		return errors.Join(fault.Err, b.batch.Discard())
+	}
+	if fault != nil && fault.Steps > 0 {
+		steps = steps[:min(fault.Steps, len(steps))]
+	}
+	for _, do := range steps {
+		do()
+	}
+	if err := b.batch.Commit(ctx); err != nil {
+		return err
+	}
+	if fault != nil {
+		return fault.Err
+	}
+	return nil
+}
+
+func (b *faultyBatch) Discard() error { return b.batch.Discard() }
+
+type faultyObject struct {
+	blob.Object
+	f *faulty
+}
+
+func (o *faultyObject) Write(p []byte) (int, error) {
+	fault := o.f.next(OpWrite, "")
+	if fault == nil {
+		return o.Object.Write(p)
+	}
+	part := p
+	if fault.Steps != All {
+		part = p[:min(fault.Steps, len(p))]
+	}
+	n, err := o.Object.Write(part)
+	return n, errors.Join(fault.Err, err)
+}
+
+func (o *faultyObject) Close() error {
+	fault := o.f.next(OpClose, "")
+	if fault == nil {
+		return o.Object.Close()
+	}
+	if fault.Steps == 0 {
+		return errors.Join(fault.Err, o.Discard())
+	}
+	return errors.Join(fault.Err, o.Object.Close())
+}
