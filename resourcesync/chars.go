@@ -104,17 +104,27 @@ var nameClass = func() (t [utf8.RuneSelf]byte) {
 // there is none.
 func scanName(b []byte) int {
 	i := 0
+	for i < len(b) && b[i] < utf8.RuneSelf && nameClass[b[i]] != 0 {
+		i++
+	}
+	if i > 0 && nameClass[b[0]]&nameStart == 0 {
+		return 0
+	}
+	if i == len(b) || b[i] < utf8.RuneSelf {
+		return i
+	}
+	return scanLongName(b, i)
+}
+
+// scanLongName goes on after the i bytes of ASCII that a name begins with.
+func scanLongName(b []byte, i int) int {
 	for i < len(b) {
-		if c := b[i]; c < utf8.RuneSelf {
-			if nameClass[c] == 0 || i == 0 && nameClass[c]&nameStart == 0 {
-				return i
-			}
-			i++
-			continue
+		if b[i] < utf8.RuneSelf && nameClass[b[i]] == 0 {
+			break
 		}
 		r, size := utf8.DecodeRune(b[i:])
-		if !isNameRune(r, i == 0) {
-			return i
+		if r >= utf8.RuneSelf && !isNameRune(r, i == 0) {
+			break
 		}
 		i += size
 	}

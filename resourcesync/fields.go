@@ -3,7 +3,6 @@ package resourcesync
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -324,19 +323,24 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 // hash reads a list of digests. What can't be used is absent: nothing can be
 // verified by it, and nothing can fail.
 func (d *Decoder) hash(b []byte) Digests {
+	if hasControl(b) { // white space written as references
+		b = bytes.Join(bytes.FieldsFunc(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }), []byte(" "))
+	}
 	d.digests = d.digests[:0]
 	for len(b) > 0 {
-		n := 0
-		for n < len(b) && !isSpace(b[n]) {
-			n++
+		item, rest := b, b[len(b):]
+		if n := bytes.IndexByte(b, ' '); n >= 0 {
+			item, rest = b[:n], trimSpace(b[n:])
 		}
-		d.digest(b[:n])
-		b = trimSpace(b[n:])
+		d.digest(item)
+		b = rest
 	}
 	if len(d.digests) == 0 {
 		return nil
 	}
-	return slices.Clone(d.digests)
+	ds := make(Digests, len(d.digests))
+	copy(ds, d.digests)
+	return ds
 }
 
 // digest appends a digest to d.digests if it can be used.

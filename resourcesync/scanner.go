@@ -51,7 +51,9 @@ type element struct {
 	column int
 	space  space
 	uri    string
-	local  []byte
+	name   []byte // as written
+	colon  int    // length of the prefix, 0 if there is none
+	local  []byte // without the prefix
 }
 
 // attr is an attribute of the start tag just read. Declarations of namespaces are
@@ -74,7 +76,7 @@ func (a *attr) local() []byte {
 // locate finds out the line and column of the element. It is put off until
 // somebody asks, and done at the latest before its bytes leave the buffer.
 func (s *scanner) locate() {
-	if s.elem.line == 0 && s.elem.local != nil {
+	if s.elem.line == 0 && s.elem.name != nil {
 		s.count(int(s.elem.at - s.base))
 		s.elem.line, s.elem.column = s.line, int(s.elem.at-s.lineStart)+1
 	}

@@ -68,14 +68,14 @@ func (s *scanner) startTag() error {
 // scanTag reads the tag that b begins with and returns its length. It returns 0
 // if b ends within it. If why is not "", n is the place of the mistake.
 func (s *scanner) scanTag(b []byte) (n int, why string) {
-	nameEnd, _, why := scanQName(b, 1)
+	nameEnd, colon, why := scanQName(b, 1)
 	if nameEnd == len(b) {
 		return 0, ""
 	}
 	if why != "" {
 		return 1, why
 	}
-	s.elem.local = b[1:nameEnd] // resolved by enter
+	s.elem.name, s.elem.colon = b[1:nameEnd], colon
 	s.attrs, s.norm, s.pendingEnd, s.declares = s.attrs[:0], s.norm[:0], false, false
 	i := nameEnd
 	for {
@@ -147,29 +147,41 @@ func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 		}
 		s.norm, value = out, out[old:]
 	}
-	if len(s.attrs) <= s.lim.Attributes { // one too many is enough to know
-		s.attrs = append(s.attrs, attr{name: name, colon: colon, value: value})
-		s.declares = s.declares || s.attrs[len(s.attrs)-1].declares()
-	}
+	s.addAttr(name, colon, value)
 	return i + 1 + n + 1, ""
+}
+
+// addAttr appends an attribute, in place: there are more of them than of anything
+// else. One more than allowed is enough to know.
+func (s *scanner) addAttr(name []byte, colon int, value []byte) {
+	n := len(s.attrs)
+	if n > s.lim.Attributes {
+		return
+	}
+	if n == cap(s.attrs) {
+		s.attrs = append(s.attrs, attr{})
+	}
+	s.attrs = s.attrs[:n+1]
+	a := &s.attrs[n]
+	a.name, a.colon, a.value, a.space, a.uri = name, colon, value, spaceNone, ""
+	s.declares = s.declares || a.declares()
 }
 
 // scanQName reads a name with at most one colon from b[i] and returns its end and
 // the length of its prefix.
 func scanQName(b []byte, i int) (end, colon int, why string) {
-	n := scanName(b[i:])
-	end = i + n
-	if n > 0 && end < len(b) && b[end] == ':' {
-		local := scanName(b[end+1:])
-		if local == 0 {
-			return end + 1, n, "expected a name after the prefix"
-		}
-		return end + 1 + local, n, ""
-	}
-	if n == 0 {
+	end = i + scanName(b[i:])
+	switch {
+	case end == i:
 		return end, 0, "expected a name"
+	case end == len(b) || b[end] != ':':
+		return end, 0, ""
 	}
-	return end, 0, ""
+	local := scanName(b[end+1:])
+	if local == 0 {
+		return end + 1, end - i, "expected a name after the prefix"
+	}
+	return end + 1 + local, end - i, ""
 }
 
 // enter makes the tag of n bytes at pos the innermost open element: its
@@ -178,7 +190,7 @@ func (s *scanner) enter(n int) error {
 	at := s.pos
 	switch {
 	case len(s.opens) == 0 && s.rooted:
-		return s.fail(Incomplete, at, "a second root element <%s>", clip(string(s.elem.local)))
+		return s.fail(Incomplete, at, "a second root element <%s>", clip(string(s.elem.name)))
 	case len(s.opens) >= s.lim.Depth:
 		return s.fail(LimitReached, at, "elements are nested deeper than %d", s.lim.Depth)
 	case len(s.attrs) > s.lim.Attributes:
@@ -187,7 +199,7 @@ func (s *scanner) enter(n int) error {
 	s.rooted = true
 	s.elem.line, s.elem.at = 0, s.base+int64(at)
 	s.opens = append(s.opens, openElement{len(s.names), len(s.ns)})
-	s.names = append(s.names, s.elem.local...)
+	s.names = append(s.names, s.elem.name...)
 	if why := s.resolve(); why != "" {
 		return s.fail(NotWellFormed, at, "%s", why)
 	}
@@ -210,15 +222,16 @@ func (s *scanner) resolve() (why string) {
 			return why
 		}
 	}
-	prefix := []byte(nil)
-	if i := bytes.IndexByte(s.elem.local, ':'); i >= 0 {
-		prefix, s.elem.local = s.elem.local[:i], s.elem.local[i+1:]
-	}
-	b, ok := s.lookup(prefix)
-	if !ok {
+	el := &s.elem
+	prefix := el.name[:el.colon]
+	b := s.lookup(prefix)
+	if b == nil {
 		return undeclared(prefix)
 	}
-	s.elem.space, s.elem.uri = b.space, b.uri
+	el.space, el.uri, el.local = b.space, b.uri, el.name
+	if el.colon > 0 {
+		el.local = el.name[el.colon+1:]
+	}
 	return s.resolveAttrs()
 }
 
@@ -253,8 +266,8 @@ func (s *scanner) resolveAttrs() (why string) {
 		if a.colon == 0 {
 			continue
 		}
-		b, ok := s.lookup(a.name[:a.colon])
-		if !ok {
+		b := s.lookup(a.name[:a.colon])
+		if b == nil {
 			return undeclared(a.name[:a.colon])
 		}
 		a.space, a.uri = b.space, b.uri
@@ -283,18 +296,27 @@ func (s *scanner) bind(prefix, uri string) (why string) {
 	return ""
 }
 
-// lookup finds the innermost binding of a prefix. No prefix is always bound.
-func (s *scanner) lookup(prefix []byte) (b binding, ok bool) {
+// lookup finds the innermost binding of a prefix, nil if there is none. No prefix
+// is always bound.
+func (s *scanner) lookup(prefix []byte) *binding {
 	for i := len(s.ns) - 1; i >= 0; i-- {
-		if s.ns[i].prefix == string(prefix) {
-			return s.ns[i], true
+		if b := &s.ns[i]; b.prefix == string(prefix) {
+			return b
 		}
 	}
-	if string(prefix) == "xml" {
-		return binding{"xml", nsXML, spaceForeign}, true
+	switch string(prefix) {
+	case "":
+		return &noNamespace
+	case "xml":
+		return &xmlNamespace
 	}
-	return binding{}, len(prefix) == 0
+	return nil
 }
+
+var (
+	noNamespace  = binding{}
+	xmlNamespace = binding{"xml", nsXML, spaceForeign}
+)
 
 // appendUnescaped appends text or an attribute value with its references
 // replaced and its line ends normalised (XML 1.0 §2.11, §3.3.3). If why is not "",
