@@ -68,8 +68,9 @@ func (i PublicationInfo) write(w io.Writer) error {
 	return e.Encode(i)
 }
 
-// checkState refuses a bucket that holds the publication of another state.
-func (p *Publisher) checkState(ctx context.Context) error {
+// CheckState refuses a bucket that holds the publication of another state: a
+// *WrongStateError, or *NotOursError if its publication.json can't be one of ours.
+func (p *Publisher) CheckState(ctx context.Context) error {
 	r, _, err := p.Bucket.Get(ctx, infoKey, 0, -1)
 	switch {
 	case errors.Is(err, blob.ErrNotExist):

@@ -137,6 +137,20 @@ func (l layout) atRoot() bool {
 	return err == nil && u.Path == "/"
 }
 
+// DescriptionURI is where the Source Description of a base URL lies.
+func DescriptionURI(base string) string { return base + descriptionKey }
+
+// CapabilityListURI is where the Capability List of a set lies.
+func CapabilityListURI(base, set string) string {
+	l := layout{base: base, set: set}
+	return l.uri(l.capabilityList())
+}
+
+// MayBeDocument reports whether a key is one that a publication could write.
+func MayBeDocument(key string) bool {
+	return key == wellKnownKey || strings.HasPrefix(key, root) || strings.HasPrefix(key, "sitemap") && strings.HasSuffix(key, ".xml")
+}
+
 // Immutable reports whether the bytes of a published key never change, so that
 // caches may keep them.
 func Immutable(key string) bool {

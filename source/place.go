@@ -56,6 +56,32 @@ func (p *Publisher) sum(ctx context.Context, key string) (sum Sum, err error) {
 	return sum, nil
 }
 
+// Missing returns the keys of what pub links that are not there.
+func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, error) {
+	l := p.layout(pub.Set)
+	keys := slices.Concat([]string{infoKey, aboutKey, descriptionKey, l.capabilityList()}, pub.ListKeys, pub.SitemapKeys)
+	if len(pub.ListKeys) > 0 {
+		keys = append(keys, l.fixedResourceList())
+	}
+	if pub.ChangesName != "" {
+		keys = append(keys, l.changeList(pub.ChangesName))
+	}
+	if l.atRoot() {
+		keys = append(keys, wellKnownKey)
+	}
+	var missing []string
+	for _, key := range keys {
+		_, err := p.Bucket.Stat(ctx, key)
+		switch {
+		case errors.Is(err, blob.ErrNotExist):
+			missing = append(missing, key)
+		case err != nil && !errors.Is(err, blob.ErrForeign):
+			return nil, fmt.Errorf("looking at %q: %w", key, err)
+		}
+	}
+	return missing, nil
+}
+
 // finish writes a committed publication out, rank by rank: what a rank links to is
 // durable before the rank appears. It may be repeated at will.
 func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, error) {

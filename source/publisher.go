@@ -49,7 +49,7 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	if _, err := p.Recover(ctx, u.Set); err != nil {
 		return Publication{}, err
 	}
-	if err := p.checkState(ctx); err != nil {
+	if err := p.CheckState(ctx); err != nil {
 		return Publication{}, err
 	}
 	id, err := p.Journal.Begin(ctx, u.Set)
@@ -75,10 +75,10 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 	if err := p.check(u); err != nil {
 		return Publication{}, err
 	}
-	if err := p.checkState(ctx); err != nil {
+	if err := p.CheckState(ctx); err != nil {
 		return Publication{}, err
 	}
-	last, _, err := p.Journal.Last(ctx, u.Set)
+	last, done, err := p.Journal.Last(ctx, u.Set)
 	if err != nil {
 		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
 	}
@@ -88,6 +88,10 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 	}
 	for _, d := range pub.Documents {
 		same, err := p.standing(ctx, d)
+		var foreign *NotOursError
+		if errors.As(err, &foreign) && !done {
+			err = p.pending(ctx, last, foreign) // it may have come with what Recover will finish
+		}
 		if err != nil {
 			return Publication{}, err
 		}
@@ -96,6 +100,17 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 		}
 	}
 	return pub, nil
+}
+
+// pending takes back that a file is foreign if it is a document of pub.
+func (p *Publisher) pending(ctx context.Context, pub Publication, foreign *NotOursError) error {
+	for _, d := range pub.Documents {
+		if d.Key == foreign.Key {
+			_, err := p.standing(ctx, d)
+			return err
+		}
+	}
+	return foreign
 }
 
 // Recover finishes the publication of a set that was committed and not written
@@ -109,7 +124,7 @@ func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error
 	if last.ID == 0 || done {
 		return Publication{}, p.wipe(ctx, p.layout(set))
 	}
-	if err := p.checkState(ctx); err != nil {
+	if err := p.CheckState(ctx); err != nil {
 		return Publication{}, err
 	}
 	return p.finish(ctx, last)

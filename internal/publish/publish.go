@@ -5,10 +5,17 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/bmatcuk/doublestar/v4"
+
+	"instep/internal/guard"
+	"instep/internal/scan"
 	"instep/resourcesync"
+	"instep/source"
 )
 
 // Options says what to publish, and where. Dir, State, BaseURL and Now are required.
@@ -33,14 +40,8 @@ type Options struct {
 	Observe func(Event) // called for each change found, never concurrently; nil is none
 }
 
-// Event is one thing that a run found.
-type Event struct {
-	Change resourcesync.Change // "" if Err is set
-	URI    string
-	Path   string // below Dir, slash-separated
-	Bytes  int64  // -1 if unknown
-	Err    error  // why the file could not be published
-}
+// Event is one thing that a run found: a change, or a file that could not be published.
+type Event = scan.Event
 
 // Report is what a run did, or would do with Options.DryRun. It is filled as far
 // as the run came when there is an error.
@@ -87,7 +88,66 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("state %q belongs to %s %q, not to %q (give another one with --state)", e.State, e.What, e.Recorded, e.Given)
 }
 
-// Run brings the documents of a directory up to date. Errors for errors.As:
-// *OptionError, *StateError, *flock.LockedError, *scan.GuardError,
-// *source.NotOursError, *source.WrongStateError.
-func Run(ctx context.Context, o Options) (Report, error) { panic("pending") }
+// Run brings the documents of a directory up to date. What is wrong with it is for
+// errors.As a *OptionError, *StateError, *flock.LockedError, *scan.GuardError,
+// *source.NotOursError or *source.WrongStateError, and for errors.Is scan.ErrRoot
+// when Dir cannot be read. What a run has recorded before an error is published by
+// the next one; documents are published whole or not at all.
+func Run(ctx context.Context, o Options) (rep Report, err error) {
+	settled, err := o.settle()
+	if err != nil {
+		return Report{}, err
+	}
+	p, err := openPlaces(ctx, settled)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	r := run{settled: settled, places: p}
+	err = r.do(ctx)
+	return r.report, err
+}
+
+// settled are options that were checked, with their defaults filled in.
+type settled struct {
+	Options
+	limit guard.Limit
+}
+
+const defaultChangeListMax = 5000
+
+func (o Options) settle() (settled, error) {
+	s := settled{Options: o}
+	var err error
+	if s.BaseURL, err = source.ParseBaseURL(o.BaseURL); err != nil {
+		return s, &OptionError{"base-url", o.BaseURL, err}
+	}
+	if err := source.CheckSet(o.Set); err != nil {
+		return s, &OptionError{"set", o.Set, err}
+	}
+	if s.limit, err = guard.ParseLimit(o.MaxDelete); err != nil {
+		return s, &OptionError{"max-delete", o.MaxDelete, err}
+	}
+	if o.MaxEntries < 0 || o.MaxEntries > resourcesync.MaxEntries {
+		return s, &OptionError{"max-entries", strconv.Itoa(o.MaxEntries), errors.New("expected 1 to 50000")}
+	}
+	if o.ChangeListMax < 0 || o.ChangeListMax > resourcesync.MaxEntries {
+		return s, &OptionError{"change-list-max", strconv.Itoa(o.ChangeListMax), errors.New("expected 1 to 50000")}
+	}
+	if o.ChangeListMax == 0 {
+		s.ChangeListMax = defaultChangeListMax
+	}
+	for _, a := range o.Algorithms {
+		if !a.Known() {
+			return s, &OptionError{"hash", string(a), resourcesync.ErrUnknownAlgorithm}
+		}
+	}
+	for option, globs := range map[string][]string{"include": o.Include, "exclude": o.Exclude} {
+		for _, g := range globs {
+			if !doublestar.ValidatePattern(g) {
+				return s, &OptionError{option, g, doublestar.ErrBadPattern}
+			}
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,73 @@
+package publish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/source"
+)
+
+// journal keeps the publications of package source in the catalog.
+type journal struct{ catalog *catalog.Catalog }
+
+var _ source.Journal = journal{}
+
+func (j journal) Begin(ctx context.Context, set string) (int64, error) {
+	id, err := j.catalog.Set(ctx, set)
+	if err != nil {
+		return 0, err
+	}
+	return j.catalog.BeginPublication(ctx, id)
+}
+
+func (j journal) Commit(ctx context.Context, p source.Publication) error {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("writing publication %d: %w", p.ID, err)
+	}
+	id, err := j.catalog.Set(ctx, p.Set)
+	if err != nil {
+		return err
+	}
+	return j.catalog.CommitPublication(ctx, id, p.ID, p.Made, string(body))
+}
+
+func (j journal) Done(ctx context.Context, p source.Publication) error {
+	docs := make([]catalog.Document, len(p.Documents))
+	for i, d := range p.Documents {
+		docs[i] = catalog.Document{Key: d.Key, Length: d.Length, SHA256: d.SHA256, Immutable: d.Immutable}
+	}
+	return j.catalog.FinishPublication(ctx, p.ID, docs, p.Retired, p.Made)
+}
+
+func (j journal) Last(ctx context.Context, set string) (p source.Publication, done bool, err error) {
+	sid, err := j.catalog.Set(ctx, set)
+	if err != nil {
+		return p, false, err
+	}
+	id, body, done, err := j.catalog.LastPublication(ctx, sid)
+	if err != nil || id == 0 {
+		return p, false, err
+	}
+	if err := json.Unmarshal([]byte(body), &p); err != nil {
+		return p, false, fmt.Errorf("reading publication %d: %w", id, err)
+	}
+	return p, done, nil
+}
+
+func (j journal) Document(ctx context.Context, key string) (source.Document, bool, error) {
+	d, ok, err := j.catalog.Document(ctx, key)
+	return source.Document{Key: d.Key, Length: d.Length, SHA256: d.SHA256, Immutable: d.Immutable}, ok, err
+}
+
+func (j journal) Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error] {
+	return j.catalog.ExpiredDocuments(ctx, before, p)
+}
+
+func (j journal) Forget(ctx context.Context, key string) error {
+	return j.catalog.ForgetDocument(ctx, key)
+}

@@ -1,0 +1,235 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/internal/flock"
+	"instep/internal/scan"
+)
+
+// Names inside the state directory.
+const (
+	lockName    = "lock"
+	catalogName = "catalog.db"
+	stagingName = "staging"
+)
+
+// tempKey is where documents are written before they get their names. Nothing is
+// left of it after a run.
+const tempKey = ".instep-publish"
+
+// places are the directories of a run. A dry run works on a copy of the state and
+// only reads the others.
+type places struct {
+	dir      string   // the real path of Options.Dir
+	own      []string // slash-separated paths below dir that are ours: the state, the output
+	inside   bool     // documents lie in dir itself
+	tree     *os.Root
+	lock     *flock.Lock
+	catalog  *catalog.Catalog
+	bucket   blob.Bucket
+	staging  blob.Bucket
+	outDir   *blob.Dir // nil if there is none
+	stageDir *blob.Dir // nil in a dry run
+	outPath  string
+	scratch  string // temporary directory of a dry run
+}
+
+func openPlaces(ctx context.Context, o settled) (p *places, err error) {
+	p = &places{bucket: blob.NewMem(), staging: blob.NewMem()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	if p.dir, err = realPath(o.Dir); err != nil {
+		return p, fmt.Errorf("%w: %w", scan.ErrRoot, err)
+	}
+	if p.tree, err = os.OpenRoot(p.dir); err != nil {
+		return p, fmt.Errorf("%w: %w", scan.ErrRoot, err)
+	}
+	p.outPath = p.dir
+	if o.Out != "" {
+		if p.outPath, err = filepath.Abs(o.Out); err != nil {
+			return p, fmt.Errorf("output directory %q: %w", o.Out, err)
+		}
+	}
+	if o.DryRun {
+		err = p.peek(ctx, o)
+	} else {
+		err = p.open(ctx, o)
+	}
+	if err != nil {
+		return p, err
+	}
+	return p, p.findOwn(o)
+}
+
+// realPath is the absolute path without symbolic links, by which a state knows its directory.
+func realPath(name string) (string, error) {
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// open takes the lock and opens what a run works on, making what is missing.
+func (p *places) open(ctx context.Context, o settled) (err error) {
+	if err := os.MkdirAll(o.State, 0o750); err != nil {
+		return fmt.Errorf("making the state directory: %w", err)
+	}
+	if p.lock, err = flock.Acquire(filepath.Join(o.State, lockName)); err != nil {
+		return err
+	}
+	p.catalog, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.State, catalogName), Create: true, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	staging := filepath.Join(o.State, stagingName)
+	if err := os.MkdirAll(staging, 0o750); err != nil {
+		return fmt.Errorf("making the staging directory: %w", err)
+	}
+	if p.stageDir, err = blob.OpenDir(staging, blob.DirOptions{}); err != nil {
+		return err
+	}
+	p.staging = p.stageDir
+	// What is published is for everybody to read, as a web server does.
+	if err := os.MkdirAll(p.outPath, 0o755); err != nil {
+		return fmt.Errorf("making the output directory: %w", err)
+	}
+	return p.openOut()
+}
+
+func (p *places) openOut() (err error) {
+	p.outDir, err = blob.OpenDir(p.outPath, blob.DirOptions{Temp: tempKey, FileMode: 0o644, DirMode: 0o755})
+	if err == nil {
+		p.bucket = p.outDir
+	}
+	return err
+}
+
+// clean removes what an interrupted run left half written. It comes after it was
+// made sure that the output is ours.
+func (p *places) clean(ctx context.Context) error {
+	for _, d := range []*blob.Dir{p.outDir, p.stageDir} {
+		if d == nil {
+			continue
+		}
+		if err := d.Clean(ctx); err != nil {
+			return fmt.Errorf("removing what an interrupted run left: %w", err)
+		}
+	}
+	return nil
+}
+
+// peek prepares a dry run: on a copy of the state, so that nothing at all is
+// written to the real one, not even the files that a database keeps beside it.
+func (p *places) peek(ctx context.Context, o settled) (err error) {
+	p.lock, err = flock.Share(filepath.Join(o.State, lockName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if p.scratch, err = os.MkdirTemp("", "instep-publish-"); err != nil {
+		return fmt.Errorf("making a temporary directory for the dry run: %w", err)
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		if err := copyFile(filepath.Join(p.scratch, catalogName+suffix), filepath.Join(o.State, catalogName+suffix)); err != nil {
+			return fmt.Errorf("copying the state for the dry run: %w", err)
+		}
+	}
+	p.catalog, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(p.scratch, catalogName), Create: true, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	if err := p.openOut(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	p.outDir = nil // an output directory that is not there yet is an empty one
+	return nil
+}
+
+// copyFile copies from, if there is such a file.
+func copyFile(to, from string) (err error) {
+	r, err := os.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	w, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, r)
+	return errors.Join(err, w.Close())
+}
+
+// findOwn finds out which parts of the directory are ours and no resources.
+func (p *places) findOwn(o settled) error {
+	for _, name := range []string{o.State, p.outPath} {
+		real, err := realPath(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a dry run makes none
+		}
+		if err != nil {
+			return fmt.Errorf("looking at %q: %w", name, err)
+		}
+		rel, err := filepath.Rel(p.dir, real)
+		switch {
+		case err != nil || !filepath.IsLocal(rel):
+		case rel == ".":
+			p.inside = true
+		default:
+			p.own = append(p.own, filepath.ToSlash(rel))
+		}
+	}
+	return nil
+}
+
+// ownTree reports whether a path below the directory lies in the state or the output.
+func (p *places) ownTree(path string) bool {
+	for _, own := range p.own {
+		if path == own || strings.HasPrefix(path, own+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *places) close() error {
+	var errs []error
+	if p.catalog != nil {
+		errs = append(errs, p.catalog.Close())
+	}
+	for _, d := range []*blob.Dir{p.outDir, p.stageDir} {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
+	}
+	if p.stageDir != nil && p.outDir != nil {
+		// Fails when it isn't empty, and then something in it is somebody's.
+		_ = os.Remove(filepath.Join(p.outPath, tempKey))
+	}
+	if p.tree != nil {
+		errs = append(errs, p.tree.Close())
+	}
+	if p.scratch != "" {
+		errs = append(errs, os.RemoveAll(p.scratch))
+	}
+	if p.lock != nil {
+		errs = append(errs, p.lock.Release())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,649 @@
+package publish
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"instep/internal/flock"
+	"instep/internal/scan"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+const base = "https://museum.example.org/"
+
+// world is a directory that is published, and what is around it.
+type world struct {
+	t    *testing.T
+	o    Options
+	now  time.Time
+	seen []Event
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, now: time.Now().Add(time.Hour)} // far from the times of the files
+	dir := t.TempDir()
+	w.o = Options{
+		Dir: filepath.Join(dir, "site"), Out: filepath.Join(dir, "out"), State: filepath.Join(dir, "state"),
+		BaseURL: base, Workers: 2, Generator: "instep test",
+		Now:     func() time.Time { return w.now },
+		Observe: func(e Event) { w.seen = append(w.seen, e) },
+	}
+	if err := os.Mkdir(w.o.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) write(name, content string) {
+	w.t.Helper()
+	path := filepath.Join(w.o.Dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) remove(name string) {
+	w.t.Helper()
+	if err := os.Remove(filepath.Join(w.o.Dir, filepath.FromSlash(name))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// run publishes a while later.
+func (w *world) run() Report {
+	w.t.Helper()
+	w.now = w.now.Add(10 * time.Second)
+	w.seen = nil
+	rep, err := Run(w.t.Context(), w.o)
+	if err != nil {
+		w.t.Fatalf("Run: %v", err)
+	}
+	return rep
+}
+
+func (w *world) fill(n int) {
+	for i := range n {
+		w.write(fmt.Sprintf("room %d/item.txt", i), fmt.Sprintf("item %d", i))
+	}
+}
+
+// files are the paths below a directory.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(dir, path)
+			all = append(all, filepath.ToSlash(rel))
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// document is a ResourceSync document as encoding/xml reads it.
+type document struct {
+	XMLName xml.Name
+	MD      attributes `xml:"http://www.openarchives.org/rs/terms/ md"`
+	Entries []entry    `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 url"`
+	Parts   []entry    `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 sitemap"`
+}
+
+type entry struct {
+	Loc     string     `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 loc"`
+	LastMod string     `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 lastmod"`
+	MD      attributes `xml:"http://www.openarchives.org/rs/terms/ md"`
+}
+
+type attributes struct {
+	Capability string `xml:"capability,attr"`
+	At         string `xml:"at,attr"`
+	From       string `xml:"from,attr"`
+	Until      string `xml:"until,attr"`
+	Change     string `xml:"change,attr"`
+	Datetime   string `xml:"datetime,attr"`
+	Hash       string `xml:"hash,attr"`
+	Length     string `xml:"length,attr"`
+}
+
+func (w *world) document(uri string) document {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.o.Out, filepath.FromSlash(strings.TrimPrefix(uri, base))))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var d document
+	if err := xml.Unmarshal(text, &d); err != nil {
+		w.t.Fatalf("%s: %v", uri, err)
+	}
+	return d
+}
+
+func moment(t *testing.T, s string) time.Time {
+	t.Helper()
+	m, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// linked reads the document of a capability from the Capability List.
+func (w *world) linked(capability string) document {
+	w.t.Helper()
+	for _, en := range w.document(base + "resourcesync/capabilitylist.xml").Entries {
+		if en.MD.Capability == capability {
+			return w.document(en.Loc)
+		}
+	}
+	w.t.Fatalf("no %s is linked", capability)
+	return document{}
+}
+
+// replay is what a reader makes of the documents: URI to hash and length.
+func (w *world) replay() map[string]string {
+	w.t.Helper()
+	list, changes := w.linked("resourcelist"), w.linked("changelist")
+	state := map[string]string{}
+	parts := []document{list}
+	for _, en := range list.Parts {
+		parts = append(parts, w.document(en.Loc))
+	}
+	for _, p := range parts {
+		for _, en := range p.Entries {
+			state[en.Loc] = en.MD.Hash + " " + en.MD.Length
+		}
+	}
+	at := moment(w.t, list.MD.At)
+	if moment(w.t, changes.MD.From).After(at) {
+		w.t.Errorf("gap: list at %s, changes from %s", list.MD.At, changes.MD.From)
+	}
+	for _, en := range changes.Entries {
+		switch {
+		case moment(w.t, en.MD.Datetime).Before(at):
+		case en.MD.Change == "deleted":
+			delete(state, en.Loc)
+		default:
+			state[en.Loc] = en.MD.Hash + " " + en.MD.Length
+		}
+	}
+	return state
+}
+
+// truth is what the directory holds, in the form of replay.
+func (w *world) truth() map[string]string {
+	w.t.Helper()
+	state := map[string]string{}
+	for _, name := range files(w.t, w.o.Dir) {
+		content, err := os.ReadFile(filepath.Join(w.o.Dir, filepath.FromSlash(name)))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		h := resourcesync.NewHasher(resourcesync.SHA256)
+		h.Write(content)
+		state[scan.URI(base, name)] = fmt.Sprintf("%s %d", h.Digests(), len(content))
+	}
+	return state
+}
+
+func (w *world) check() {
+	w.t.Helper()
+	if diff := cmp.Diff(w.truth(), w.replay()); diff != "" {
+		w.t.Errorf("what a reader makes of the documents (-directory +documents):\n%s", diff)
+	}
+}
+
+func TestFirstPublication(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	rep := w.run()
+	want := Report{
+		Published: true, Publication: 1, Rebased: true, Resources: 3, Bytes: 18, Created: 3, Hashed: 18,
+		Excluded: map[string]int64{},
+		Documents: []string{
+			"resourcesync/publication.json", "resourcesync/about.html", "resourcesync/changes/4.xml",
+			"resourcesync/lists/1/resourcelist.xml", "resourcesync/resourcelist.xml", "sitemap.xml",
+			"resourcesync/capabilitylist.xml", "resourcesync/description.xml", ".well-known/resourcesync",
+		},
+		Description:    base + "resourcesync/description.xml",
+		CapabilityList: base + "resourcesync/capabilitylist.xml",
+		ResourceList:   base + "resourcesync/lists/1/resourcelist.xml",
+		ChangeList:     base + "resourcesync/changes/4.xml",
+	}
+	if diff := cmp.Diff(want, rep, cmpopts.IgnoreFields(Report{}, "At"), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("Report (-want +got):\n%s", diff)
+	}
+	w.check()
+	list, changes := w.linked("resourcelist"), w.linked("changelist")
+	if changes.MD.From != list.MD.At || len(changes.Entries) != 0 || !rep.At.Equal(moment(t, list.MD.At)) {
+		t.Errorf("at %s, from %s, %d changes: want one moment and no change", list.MD.At, changes.MD.From, len(changes.Entries))
+	}
+	if len(w.seen) != 3 || w.seen[0].Change != resourcesync.Created {
+		t.Errorf("observed %v, want 3 creations", w.seen)
+	}
+	if got := files(t, w.o.Out); len(got) != len(want.Documents) {
+		t.Errorf("output holds %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(w.o.Out, tempKey)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the temporary directory is still there: %v", err)
+	}
+}
+
+func TestNothingToPublish(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.run()
+	before := stats(t, w.o.Out)
+	rep := w.run()
+	if rep.Published || rep.Publication != 0 || len(rep.Documents) != 0 || rep.Unchanged != 3 || rep.ResourceList == "" {
+		t.Errorf("second run: got %+v", rep)
+	}
+	if diff := cmp.Diff(before, stats(t, w.o.Out)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+}
+
+// stats tells rewritten files from those left alone.
+func stats(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range files(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = fmt.Sprint(info.Size(), info.ModTime())
+	}
+	return all
+}
+
+func TestChangesAreListedOnceAndInOrder(t *testing.T) {
+	w := newWorld(t)
+	w.fill(8)
+	w.run()
+	w.write("room 0/item.txt", "changed")
+	w.write("new.txt", "new")
+	w.remove("room 7/item.txt")
+	rep := w.run()
+	if rep.Created != 1 || rep.Updated != 1 || rep.Deleted != 1 || !rep.Rebased {
+		t.Errorf("got %+v", rep)
+	}
+	w.write("room 0/item.txt", "changed again")
+	w.run()
+	w.check()
+	var got []string
+	for _, en := range w.linked("changelist").Entries {
+		got = append(got, en.MD.Change+" "+strings.TrimPrefix(en.Loc, base))
+		if (en.LastMod == "") != (en.MD.Change == "deleted") || en.MD.Datetime == "" {
+			t.Errorf("%s %s: lastmod %q, datetime %q", en.MD.Change, en.Loc, en.LastMod, en.MD.Datetime)
+		}
+	}
+	want := []string{"created new.txt", "updated room%200/item.txt", "deleted room%207/item.txt", "updated room%200/item.txt"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+// TestCat_PUB_04: lists rotate while the clock steps back and forth. Each change
+// is in exactly one list, no datetime decreases, and until is the next from.
+func TestCat_PUB_04(t *testing.T) {
+	w := newWorld(t)
+	w.o.ChangeListMax = 3
+	w.fill(6)
+	w.run()
+	steps := []time.Duration{0, -time.Hour, time.Hour, -9 * time.Hour, 0, 8 * time.Hour, -time.Minute, 0}
+	var seen []string // URIs of Change Lists, in order
+	total := 0
+	for i, step := range steps {
+		w.now = w.now.Add(step)
+		for k := range i%3 + 1 {
+			w.write(fmt.Sprintf("room %d/item.txt", k), fmt.Sprintf("round %d", i))
+			total++
+		}
+		rep := w.run()
+		if !slices.Contains(seen, rep.ChangeList) {
+			seen = append(seen, rep.ChangeList)
+		}
+		w.check()
+		if n := len(w.linked("changelist").Entries); n > 3 {
+			t.Errorf("round %d: the open list has %d changes, want at most 3", i, n)
+		}
+	}
+	if len(seen) < 4 {
+		t.Fatalf("only %d lists: it did not rotate", len(seen))
+	}
+	var last time.Time
+	until, listed := "", 0
+	for i, uri := range seen {
+		d := w.document(uri)
+		if i > 0 && d.MD.From != until {
+			t.Errorf("%s: from %s, want the until %s of the one before", uri, d.MD.From, until)
+		}
+		if until = d.MD.Until; (until == "") != (i == len(seen)-1) {
+			t.Errorf("%s: until %q", uri, until)
+		}
+		for _, en := range d.Entries {
+			at := moment(t, en.MD.Datetime)
+			if at.Before(last) || at.Before(moment(t, d.MD.From)) || until != "" && !at.Before(moment(t, until)) {
+				t.Errorf("%s: datetime %s outside of [%s, %s) or before %s", uri, en.MD.Datetime, d.MD.From, until, last)
+			}
+			last = at
+			listed++
+		}
+	}
+	if listed != total {
+		t.Errorf("the lists have %d changes, %d were made", listed, total)
+	}
+}
+
+func TestListsSplitAtMaxEntries(t *testing.T) {
+	w := newWorld(t)
+	w.o.MaxEntries = 4
+	w.fill(10)
+	w.run()
+	if d := w.linked("resourcelist"); d.XMLName.Local != "sitemapindex" || len(d.Parts) != 3 {
+		t.Errorf("got a %s of %d, want a sitemapindex of 3", d.XMLName.Local, len(d.Parts))
+	}
+	w.check()
+}
+
+func TestPublishIntoTheDirectoryItself(t *testing.T) {
+	w := newWorld(t)
+	w.o.Out, w.o.State = "", filepath.Join(w.o.Dir, "state")
+	w.fill(2)
+	w.write("resourcesync/theirs.txt", "a directory of this name may hold resources")
+	rep := w.run()
+	if rep.Resources != 3 || rep.Excluded["ours"] == 0 {
+		t.Errorf("first run: got %+v", rep)
+	}
+	rep = w.run()
+	if rep.Published || rep.Resources != 3 {
+		t.Errorf("second run sees its own documents: got %+v", rep)
+	}
+	w.remove("resourcesync/theirs.txt")
+	w.write("more.txt", "more")
+	rep = w.run()
+	if rep.Resources != 3 || rep.Created != 1 || rep.Deleted != 1 {
+		t.Errorf("third run: got %+v", rep)
+	}
+}
+
+func TestOutputInsideTheDirectoryIsNotScanned(t *testing.T) {
+	w := newWorld(t)
+	w.o.Out = filepath.Join(w.o.Dir, "meta")
+	w.fill(2)
+	w.run()
+	rep := w.run()
+	if rep.Resources != 2 || rep.Published {
+		t.Errorf("got %+v, want the 2 resources and nothing to publish", rep)
+	}
+}
+
+func TestForeignSitemapIsAResourceAndStays(t *testing.T) {
+	w := newWorld(t)
+	w.o.Out = ""
+	w.write("sitemap.xml", "<urlset/>")
+	w.write("a.txt", "a")
+	rep := w.run()
+	if rep.Resources != 2 || len(rep.Notes) != 1 || !slices.Contains(rep.Documents, "resourcesync/sitemap.xml") {
+		t.Errorf("got %+v", rep)
+	}
+	got, err := os.ReadFile(filepath.Join(w.o.Dir, "sitemap.xml"))
+	if err != nil || string(got) != "<urlset/>" {
+		t.Errorf("sitemap.xml: got %q, %v", got, err)
+	}
+}
+
+func TestForeignDocumentIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.o.Out = ""
+	w.write("resourcesync/capabilitylist.xml", "theirs")
+	_, err := Run(t.Context(), w.o)
+	var foreign *source.NotOursError
+	if !errors.As(err, &foreign) || foreign.Key != "resourcesync/capabilitylist.xml" {
+		t.Fatalf("got %v, want *NotOursError", err)
+	}
+	if got := files(t, w.o.Dir); len(got) != 1 {
+		t.Errorf("the directory holds %q", got)
+	}
+}
+
+func TestStateBelongsToOneDirectoryAndOneURL(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.run()
+	for what, change := range map[string]func(*Options){
+		"directory": func(o *Options) { o.Dir = t.TempDir() },
+		"base URL":  func(o *Options) { o.BaseURL = "https://other.example.org/" },
+	} {
+		o := w.o
+		change(&o)
+		_, err := Run(t.Context(), o)
+		var wrong *StateError
+		if !errors.As(err, &wrong) || wrong.What != what || !strings.Contains(err.Error(), "--state") {
+			t.Errorf("other %s: got %v, want *StateError", what, err)
+		}
+	}
+	if rep := w.run(); rep.Resources != 1 {
+		t.Errorf("the state was changed: %+v", rep)
+	}
+}
+
+func TestLostStateIsNotedAndNothingReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.run()
+	before := stats(t, w.o.Out)
+	w.o.State = filepath.Join(t.TempDir(), "new")
+	_, err := Run(t.Context(), w.o)
+	var wrong *source.WrongStateError
+	if !errors.As(err, &wrong) {
+		t.Fatalf("got %v, want *source.WrongStateError", err)
+	}
+	if diff := cmp.Diff(before, stats(t, w.o.Out)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+}
+
+func TestGuardLeavesEverythingAsItWas(t *testing.T) {
+	w := newWorld(t)
+	w.fill(10)
+	w.run()
+	for i := range 9 {
+		w.remove(fmt.Sprintf("room %d/item.txt", i))
+	}
+	before := stats(t, w.o.Out)
+	_, err := Run(t.Context(), w.o)
+	var held *scan.GuardError
+	if !errors.As(err, &held) {
+		t.Fatalf("got %v, want *scan.GuardError", err)
+	}
+	if diff := cmp.Diff(before, stats(t, w.o.Out)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+	w.o.MaxDelete = "100%"
+	if rep := w.run(); rep.Deleted != 9 {
+		t.Errorf("with the limit raised: got %+v", rep)
+	}
+	w.check()
+}
+
+func TestUnreadableDirectoryIsAnError(t *testing.T) {
+	w := newWorld(t)
+	w.o.Dir = filepath.Join(t.TempDir(), "absent")
+	_, err := Run(t.Context(), w.o)
+	if !errors.Is(err, scan.ErrRoot) {
+		t.Fatalf("got %v, want ErrRoot", err)
+	}
+	if _, err := os.Stat(w.o.State); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("state: got %v, want none", err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	w := newWorld(t)
+	for option, change := range map[string]func(*Options){
+		"base-url":        func(o *Options) { o.BaseURL = "museum" },
+		"set":             func(o *Options) { o.Set = "a/b" },
+		"max-delete":      func(o *Options) { o.MaxDelete = "many" },
+		"max-entries":     func(o *Options) { o.MaxEntries = 50001 },
+		"change-list-max": func(o *Options) { o.ChangeListMax = -1 },
+		"hash":            func(o *Options) { o.Algorithms = []resourcesync.Algorithm{"crc32"} },
+		"exclude":         func(o *Options) { o.Exclude = []string{"["} },
+	} {
+		o := w.o
+		change(&o)
+		_, err := Run(t.Context(), o)
+		var wrong *OptionError
+		if !errors.As(err, &wrong) || wrong.Option != option {
+			t.Errorf("%s: got %v, want *OptionError", option, err)
+		}
+	}
+}
+
+func TestDryRunSaysItAllAndWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	w.fill(5)
+	w.o.DryRun = true
+	rep := w.run()
+	if rep.Published || rep.Created != 5 || len(rep.Documents) != 9 || len(w.seen) != 5 {
+		t.Errorf("first dry run: got %+v", rep)
+	}
+	for _, name := range []string{w.o.State, w.o.Out} {
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q was made: %v", name, err)
+		}
+	}
+	w.o.DryRun = false
+	w.run()
+	before, state := stats(t, w.o.Out), stats(t, w.o.State)
+	w.write("room 0/item.txt", "changed")
+	w.remove("room 1/item.txt")
+	w.o.DryRun = true
+	planned := w.run()
+	if planned.Updated != 1 || planned.Deleted != 1 || planned.Resources != 4 {
+		t.Errorf("second dry run: got %+v", planned)
+	}
+	if diff := cmp.Diff(before, stats(t, w.o.Out)); diff != "" {
+		t.Errorf("output (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(state, stats(t, w.o.State)); diff != "" {
+		t.Errorf("state (-before +after):\n%s", diff)
+	}
+	w.o.DryRun = false
+	done := w.run()
+	if diff := cmp.Diff(planned.Documents, done.Documents); diff != "" {
+		t.Errorf("Documents (-planned +done):\n%s", diff)
+	}
+	if left := files(t, temp); len(left) != 0 {
+		t.Errorf("left in the temporary directory: %q", left)
+	}
+}
+
+func TestMissingDocumentsAreWrittenAnew(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	rep := w.run()
+	if err := os.RemoveAll(w.o.Out); err != nil {
+		t.Fatal(err)
+	}
+	again := w.run()
+	if !again.Published || len(again.Notes) != 1 {
+		t.Errorf("got %+v, want everything written anew and a note", again)
+	}
+	if got := len(files(t, w.o.Out)); got != len(rep.Documents) {
+		t.Errorf("got %d documents, want %d", got, len(rep.Documents))
+	}
+	w.check()
+}
+
+// TestCat_PUB_07: of two publishers one works and the other is told who.
+func TestCat_PUB_07(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	var inner, dry error
+	w.o.Observe = func(Event) {
+		o := w.o
+		o.Observe = nil
+		if inner == nil {
+			_, inner = Run(t.Context(), o)
+			o.DryRun = true
+			_, dry = Run(t.Context(), o)
+		}
+	}
+	if rep := w.run(); rep.Created != 3 {
+		t.Errorf("the first: got %+v", rep)
+	}
+	for _, err := range []error{inner, dry} {
+		var locked *flock.LockedError
+		if !errors.As(err, &locked) || locked.PID != os.Getpid() {
+			t.Errorf("the second: got %v, want *flock.LockedError", err)
+		}
+	}
+	w.check()
+}
+
+func TestSetsLieBesideEachOther(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.run()
+	w.o.Set = "maps"
+	w.o.Include = []string{"room 1/**"}
+	rep := w.run()
+	if rep.Resources != 1 || rep.CapabilityList != base+"resourcesync/sets/maps/capabilitylist.xml" {
+		t.Errorf("got %+v", rep)
+	}
+	var got []string
+	for _, en := range w.document(base + "resourcesync/description.xml").Entries {
+		got = append(got, en.Loc)
+	}
+	want := []string{base + "resourcesync/capabilitylist.xml", base + "resourcesync/sets/maps/capabilitylist.xml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sets (-want +got):\n%s", diff)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	const limit = resourcesync.MaxEntries
+	cases := map[string]struct {
+		in       situation
+		want     step
+		snapshot bool
+	}{
+		"first":                      {situation{}, extend, true},
+		"nothing changed":            {situation{published: true, resources: 9, max: 5}, nothing, false},
+		"rebase asked for":           {situation{published: true, rebase: true, resources: limit + 1, max: 5}, extend, true},
+		"small set":                  {situation{published: true, resources: limit, fresh: 1, listed: 1, divided: 1, max: 5}, extend, true},
+		"large set, few changes":     {situation{published: true, resources: limit * 2, sinceList: 5, fresh: 1, listed: 5, divided: 1, max: 5}, extend, false},
+		"large set, many changes":    {situation{published: true, resources: limit * 2, sinceList: limit/5 + 1, fresh: 1, listed: 5, divided: 1, max: 5}, extend, true},
+		"list is full":               {situation{published: true, resources: limit * 2, fresh: 1, listed: 6, divided: 1, max: 5}, divide, true},
+		"one scan more than a list":  {situation{published: true, resources: limit * 2, fresh: 9, listed: 9, divided: 9, max: 5, sinceList: 9}, extend, false},
+		"one scan more than allowed": {situation{published: true, fresh: limit + 1, listed: limit + 1, divided: limit + 1, max: 5}, scanAgain, true},
+	}
+	for name, c := range cases {
+		next, snapshot := c.in.decide()
+		if next != c.want || snapshot != c.snapshot {
+			t.Errorf("%s: got step %d, snapshot %t, want %d, %t", name, next, snapshot, c.want, c.snapshot)
+		}
+	}
+}
