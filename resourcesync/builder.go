@@ -12,6 +12,8 @@ import (
 type builder struct {
 	b   []byte
 	err error // the first value that can't be written
+
+	checker foreignChecker
 }
 
 func (w *builder) header(h *Header, plain bool) error {
@@ -37,6 +39,7 @@ func (w *builder) header(h *Header, plain bool) error {
 		w.links("  ", h.Links)
 		w.metadata("  ", &h.Metadata)
 	}
+	w.verbatim("  ", h.Foreign)
 	return w.err
 }
 
@@ -59,6 +62,7 @@ func (w *builder) entry(e *Entry, root Root, plain bool) error {
 	if !e.Metadata.isZero() {
 		w.metadata("    ", &e.Metadata)
 	}
+	w.verbatim("    ", e.Foreign)
 	w.b = append(append(append(w.b, "  </"...), name...), ">\n"...)
 	return w.err
 }
@@ -180,30 +184,37 @@ func (w *builder) checkName(name string) {
 
 // escaped appends s so that a parser reads it back as it is.
 func (w *builder) escaped(field, s string, attribute bool) {
+	var ok bool
+	if w.b, ok = appendEscaped(w.b, s, attribute); !ok {
+		w.refuse(field, s, "expected valid UTF-8 without control characters")
+	}
+}
+
+// appendEscaped appends text or an attribute value so that a parser reads it back
+// as it is; ok is false if XML has no way to write it.
+func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 	from := 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && size == 1 || !isXMLChar(r) {
-				w.refuse(field, s, "expected valid UTF-8 of characters that XML allows")
-				return
+				return dst, false
 			}
 			i += size - 1
 			continue
 		}
 		ref := escapes[c]
-		if ref == "" || c == '"' && !attribute {
+		if ref == "" || !attribute && (c == '"' || c == '\t' || c == '\n') {
 			continue
 		}
 		if ref == refused {
-			w.refuse(field, s, "a control character")
-			return
+			return dst, false
 		}
-		w.b = append(append(w.b, s[from:i]...), ref...)
+		dst = append(append(dst, s[from:i]...), ref...)
 		from = i + 1
 	}
-	w.b = append(w.b, s[from:]...)
+	return append(dst, s[from:]...), true
 }
 
 const refused = "\x00"
@@ -217,6 +228,18 @@ var escapes = func() (t [utf8.RuneSelf]string) {
 	t['&'], t['<'], t['>'], t['"'] = "&amp;", "&lt;", "&gt;", "&quot;"
 	return t
 }()
+
+// verbatim appends elements of other vocabularies.
+func (w *builder) verbatim(indent, xml string) {
+	if xml == "" {
+		return
+	}
+	if err := w.checker.check(xml); err != nil {
+		w.refuse("foreign", xml, err.Error())
+		return
+	}
+	w.b = append(append(append(w.b, indent...), xml...), '\n')
+}
 
 func (w *builder) refuse(field, value, why string) {
 	if w.err == nil {

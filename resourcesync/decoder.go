@@ -19,17 +19,20 @@ type Decoder struct {
 	strict bool
 	note   func(Note)
 
-	header  Header
-	hasMD   bool // rs:md of the root was read
-	aliased bool // the alias of the ResourceSync namespace was noted
-	state   state
-	err     error // what ended the document early
-	refused error // with Strict: the first thing that was not tolerated
-	entries int
-	foreign int // elements of other vocabularies in this entry, or in the root
+	header      Header
+	hasMD       bool // rs:md of the root was read
+	aliased     bool // the alias of the ResourceSync namespace was noted
+	state       state
+	err         error // what ended the document early
+	refused     error // with Strict: the first thing that was not tolerated
+	entries     int
+	rootForeign []byte // elements of other vocabularies in the root
+	foreign     int    // elements of other vocabularies in this entry, or in the root
 
 	current Entry   // the entry being read
 	digests Digests // scratch
+	kept    foreignWriter
+	inEntry []byte // buffer of kept for entries
 	words   map[string]string
 }
 
@@ -81,7 +84,9 @@ func (d *Decoder) Header() (Header, error) {
 	if d.err != nil {
 		return Header{}, d.err
 	}
-	return d.header, nil
+	h := d.header
+	h.Foreign = string(d.rootForeign)
+	return h, nil
 }
 
 // Entries returns the entries in document order. The document was read to its end
@@ -254,7 +259,10 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 			return false, d.fail(NotResourceSync, "%s is in namespace %q, that of a draft; expected %q", name, clip(el.uri), nsRS)
 		}
 	}
-	return false, d.skipForeign()
+	d.kept.b = d.rootForeign
+	err = d.foreignChild()
+	d.rootForeign, d.kept.b = d.kept.b, nil
+	return false, err
 }
 
 // countEntry counts an entry of the kind that belongs into root.
@@ -302,6 +310,7 @@ func (d *Decoder) entry() error {
 		d.tolerate(Note{Rule: "entry-no-attributes", Msg: "attributes of an entry are ignored"})
 	}
 	in := entryReader{d: d, e: &d.current}
+	d.kept.b = d.inEntry[:0]
 	for depth := len(d.s.opens); ; {
 		tok, err := d.s.next()
 		if err != nil {
@@ -317,6 +326,8 @@ func (d *Decoder) entry() error {
 	if d.refused != nil {
 		return d.refused
 	}
+	d.inEntry = d.kept.b
+	d.current.Foreign = string(d.inEntry)
 	if why := in.verdict(); why != "" {
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Msg: why}
 	}
@@ -325,33 +336,34 @@ func (d *Decoder) entry() error {
 
 // skip passes over the content of the element whose start tag was read.
 func (d *Decoder) skip() error {
-	for depth := len(d.s.opens); ; {
+	for depth := len(d.s.opens); len(d.s.opens) >= depth; {
 		tok, err := d.s.next()
+		if err == nil && tok == tokStart {
+			err = d.countForeign()
+		}
 		if err != nil {
 			return err
 		}
-		if tok == tokEnd && len(d.s.opens) < depth {
-			return nil
-		}
-		if tok == tokStart {
-			if err := d.countForeign(); err != nil {
-				return err
-			}
-		}
 	}
+	return nil
 }
 
-// skipForeign passes over an element of another vocabulary.
-func (d *Decoder) skipForeign() error {
+// foreignChild keeps an element of another vocabulary in d.kept, and passes over
+// one that has no business in one of ours.
+func (d *Decoder) foreignChild() error {
 	if err := d.countForeign(); err != nil {
 		return err
 	}
+	if d.s.elem.space == spaceForeign {
+		return d.keepForeign()
+	}
+	d.tolerate(Note{Msg: fmt.Sprintf("element %s is not defined here; ignored", clip(string(d.s.elem.name)))})
 	return d.skip()
 }
 
 func (d *Decoder) countForeign() error {
 	if d.foreign++; d.foreign > d.s.lim.Foreign {
-		return d.fail(LimitReached, "more than %d elements of other vocabularies", d.s.lim.Foreign)
+		return d.fail(LimitReached, "more than %d elements that are not of ResourceSync", d.s.lim.Foreign)
 	}
 	return nil
 }

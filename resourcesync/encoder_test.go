@@ -105,6 +105,18 @@ func TestEncoderRefuses(t *testing.T) {
 		{"attribute", attr(Attr{"urn:x", "a:b", "x"})},
 		{"attribute", attr(Attr{"urn:x", "", "x"})},
 		{"attribute", attr(Attr{"urn:x", "1", "x"})},
+		{"foreign", entry(func(e *Entry) { e.Foreign = "text" })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = "<a/>" })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = `<loc xmlns="` + nsSitemap + `"/>` })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = `<rs:md xmlns:rs="` + nsRS + `"/>` })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = `<x:a/>` })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = `<a xmlns="urn:x">` })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = `<a xmlns="urn:x"/></x>` })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = `<a xmlns="urn:x"/></x><x>` })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = `<a xmlns="urn:x"/></url><url><a xmlns="urn:x"/>` })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = `<a xmlns="urn:x">&b;</a>` })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = "<a xmlns='urn:x'>\x00</a>" })},
+		{"foreign", entry(func(e *Entry) { e.Foreign = "<!DOCTYPE a><a xmlns='urn:x'/>" })},
 		{"note", attr(Attr{"urn:x", "note", "\x00"})},
 	} {
 		var b bytes.Buffer

@@ -45,7 +45,7 @@ func (in *entryReader) child() error {
 			return d.link(&in.e.Links)
 		}
 	}
-	return d.skipForeign()
+	return d.foreignChild()
 }
 
 // fault keeps the first reason why the entry can't be used.

@@ -9,8 +9,11 @@ type Limits struct {
 	Attributes int   // of one element; default 64
 	Token      int   // bytes of one tag, text, comment or processing instruction; default 64 KiB
 	URI        int   // bytes of a loc or href; default 8 KiB
-	Foreign    int   // elements of other vocabularies in one entry or in the root; default 10,000
-	Links      int   // rs:ln of one entry or of the root; default 10,000
+	Foreign    int   // elements that are not ours in one entry, or between two; default 10,000
+	// ForeignBytes bounds what is kept of elements of other vocabularies, in one
+	// entry and in the root; default 1 MiB.
+	ForeignBytes int
+	Links        int // rs:ln of one entry or of the root; default 10,000
 }
 
 func (l Limits) withDefaults() Limits {
@@ -21,6 +24,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.Token, 64<<10)
 	def(&l.URI, 8<<10)
 	def(&l.Foreign, 10_000)
+	def(&l.ForeignBytes, 1<<20)
 	def(&l.Links, 10_000)
 	return l
 }

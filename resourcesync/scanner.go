@@ -31,7 +31,6 @@ type scanner struct {
 	norm       []byte // attribute values that had to be rewritten
 	collect    bool   // keep the text
 	text       []byte // text kept
-	foundText  bool   // text other than white space was met; reset by the caller
 	pendingEnd bool   // the start tag just handed out was an empty element
 	rooted     bool   // the root element has begun
 	prolog     bool   // something came before the root element
@@ -220,9 +219,6 @@ func (s *scanner) charData() error {
 
 // addText keeps text, if it is wanted, with its references replaced.
 func (s *scanner) addText(run []byte) error {
-	if !s.foundText && len(trimSpace(run)) > 0 {
-		s.foundText = true
-	}
 	if bytes.IndexByte(run, '&') < 0 && bytes.IndexByte(run, '\r') < 0 {
 		if s.collect {
 			s.text = append(s.text, run...)
@@ -332,7 +328,6 @@ func (s *scanner) cdata() error {
 		return err
 	}
 	run := s.buf[s.pos+len(open) : s.pos+i]
-	s.foundText = s.foundText || len(trimSpace(run)) > 0
 	if s.collect {
 		s.text = appendLines(s.text, run)
 	}

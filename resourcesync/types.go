@@ -169,6 +169,7 @@ type Header struct {
 	Links []Link
 
 	RootAttrs []Attr // of the root element itself, such as xsi:schemaLocation
+	Foreign   string // children of other vocabularies; see Entry
 }
 
 // Link returns the href of the first link with relation rel, or "".
@@ -182,6 +183,11 @@ type Entry struct {
 	Priority   string // of the Sitemap protocol; kept, never used
 	Metadata
 	Links []Link
+
+	// Foreign is the elements of other vocabularies, one after the other, as XML
+	// that stands for itself: each declares the prefixes it uses. They are kept so
+	// that nothing gets lost, and never used.
+	Foreign string
 
 	Line int // line of the start tag in the document read, from 1; 0 if not read
 }

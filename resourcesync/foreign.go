@@ -1,0 +1,135 @@
+package resourcesync
+
+import (
+	"errors"
+	"strings"
+)
+
+// foreignWriter writes elements of other vocabularies so that they mean the same
+// anywhere: each prefix is declared on the element that uses it, comments are
+// left out and CDATA is text, as exclusive canonical XML does.
+type foreignWriter struct {
+	b        []byte
+	rendered []binding // declarations written that are in scope
+	marks    []int     // how many there were before each open element
+	names    []string  // of the open elements
+}
+
+// keepForeign reads the element whose start tag was read, and what is in it,
+// into d.kept.
+func (d *Decoder) keepForeign() error {
+	w := &d.kept
+	w.rendered, w.marks, w.names = w.rendered[:0], w.marks[:0], w.names[:0]
+	w.start(&d.s)
+	for depth := len(d.s.opens); len(d.s.opens) >= depth; {
+		d.s.collect, d.s.text = true, d.s.text[:0]
+		empty := d.s.pendingEnd
+		tok, err := d.s.next()
+		d.s.collect = false
+		if err != nil {
+			return err
+		}
+		w.b, _ = appendEscaped(w.b, string(d.s.text), false)
+		if tok == tokStart {
+			if err := d.countForeign(); err != nil {
+				return err
+			}
+			w.start(&d.s)
+		} else {
+			w.end(empty)
+		}
+		if len(w.b) > d.s.lim.ForeignBytes {
+			return d.fail(LimitReached, "elements of other vocabularies take more than %d bytes", d.s.lim.ForeignBytes)
+		}
+	}
+	return nil
+}
+
+// start writes the start tag that s has read.
+func (w *foreignWriter) start(s *scanner) {
+	el := &s.elem
+	w.marks = append(w.marks, len(w.rendered))
+	w.names = append(w.names, string(el.name))
+	w.b = append(append(w.b, '<'), el.name...)
+	w.declare(el.name[:el.colon], el.uri)
+	for i := range s.attrs {
+		if a := &s.attrs[i]; a.colon > 0 {
+			w.declare(a.name[:a.colon], a.uri)
+		}
+	}
+	for i := range s.attrs {
+		w.attr(string(s.attrs[i].name), string(s.attrs[i].value))
+	}
+	if !s.pendingEnd {
+		w.b = append(w.b, '>')
+	}
+}
+
+// declare writes the declaration of a prefix unless it is in scope already.
+func (w *foreignWriter) declare(prefix []byte, uri string) {
+	if uri == nsXML {
+		return
+	}
+	for i := len(w.rendered) - 1; i >= 0; i-- {
+		if r := &w.rendered[i]; r.prefix == string(prefix) {
+			if r.uri == uri {
+				return
+			}
+			break
+		}
+	}
+	w.rendered = append(w.rendered, binding{prefix: string(prefix), uri: uri})
+	name := "xmlns"
+	if len(prefix) > 0 {
+		name = "xmlns:" + string(prefix)
+	}
+	w.attr(name, uri)
+}
+
+func (w *foreignWriter) attr(name, value string) {
+	w.b = append(append(append(w.b, ' '), name...), `="`...)
+	w.b, _ = appendEscaped(w.b, value, true) // it was read, so it can be written
+	w.b = append(w.b, '"')
+}
+
+// end writes the end of the innermost element; empty means that its start tag
+// was one of an empty element.
+func (w *foreignWriter) end(empty bool) {
+	last := len(w.names) - 1
+	if empty {
+		w.b = append(w.b, "/>"...)
+	} else {
+		w.b = append(append(append(w.b, "</"...), w.names[last]...), '>')
+	}
+	w.rendered, w.marks, w.names = w.rendered[:w.marks[last]], w.marks[:last], w.names[:last]
+}
+
+// foreignChecker checks what is to be written into a document as it stands.
+type foreignChecker struct{ s scanner }
+
+// check says why xml can't stand in a document: it must be whole elements, each
+// in a namespace of its own vocabulary, that declare the prefixes they use.
+func (c *foreignChecker) check(xml string) error {
+	const before, after = `<x xmlns="` + nsSitemap + `">`, `</x>`
+	c.s = scanner{
+		window: window{src: strings.NewReader(before + xml + after), limit: int64(len(before) + len(xml) + len(after)), line: 1, buf: c.s.buf},
+		lim:    Limits{}.withDefaults(),
+	}
+	c.s.lim.Token = len(xml) + len(before)
+	for {
+		top := len(c.s.opens) == 1
+		c.s.collect, c.s.text = true, c.s.text[:0]
+		tok, err := c.s.next()
+		if e, ok := errors.AsType[*DecodeError](err); ok {
+			return errors.New(e.Msg)
+		}
+		switch {
+		case tok == tokEOF:
+			return nil
+		case top && len(trimSpace(c.s.text)) > 0:
+			return errors.New("expected elements and no text between them")
+		case top && tok == tokStart && c.s.elem.space != spaceForeign:
+			return errors.New("expected elements in the namespace of another vocabulary")
+		}
+	}
+}
