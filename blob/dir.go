@@ -19,7 +19,7 @@ import (
 
 // DirOptions are the options of OpenDir; the zero value is good.
 type DirOptions struct {
-	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object can have a key there.
+	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object can have a key there, or that of a directory above.
 	FileMode fs.FileMode // of new files, before umask; default 0640
 	DirMode  fs.FileMode // of new directories, before umask; default 0750
 	Workers  int         // parallel syncs; default 32
@@ -98,16 +98,16 @@ func (d *Dir) check(key string) error {
 	if _, err := filepath.Localize(key); err != nil {
 		return fmt.Errorf("%w: %q can't be a file name on this system", ErrKey, key)
 	}
-	if d.inTemp(key) {
+	if within(key, d.o.Temp) || within(d.o.Temp, key) {
 		return fmt.Errorf("%w: %q is where temporary files are", ErrKey, key)
 	}
 	return nil
 }
 
-// inTemp reports whether key is at or below Temp, for a file system that may not
+// within reports whether key is at or below dir, for a file system that may not
 // tell upper from lower case.
-func (d *Dir) inTemp(key string) bool {
-	for name := range strings.SplitSeq(d.o.Temp, "/") {
+func within(key, dir string) bool {
+	for name := range strings.SplitSeq(dir, "/") {
 		first, rest, _ := strings.Cut(key, "/")
 		if !strings.EqualFold(first, name) {
 			return false
@@ -292,7 +292,7 @@ func (w *walk) dir(dir string) bool {
 func (w *walk) entry(key string, e fs.DirEntry) bool {
 	switch {
 	case e.IsDir():
-		if w.d.check(key) != nil || !strings.HasPrefix(key, w.prefix) && !strings.HasPrefix(w.prefix, key+"/") {
+		if within(key, w.d.o.Temp) || !strings.HasPrefix(key, w.prefix) && !strings.HasPrefix(w.prefix, key+"/") {
 			return true
 		}
 		return w.dir(key)
@@ -408,7 +408,7 @@ func (d *Dir) lockNames(ctx context.Context) error {
 	case d.naming <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 }
 

@@ -90,11 +90,25 @@ var ErrNotRegular = errors.New("not a regular file")
 // OpenRegular opens the regular file at name for reading. It neither follows a
 // symbolic link at name nor waits for the writer of a FIFO.
 func OpenRegular(root *os.Root, name string) (*os.File, error) {
-	at, err := root.Lstat(name)
+	for range maxReplaced {
+		f, err := openOnce(root, name)
+		if f != nil || err != nil {
+			return f, err
+		}
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("is replaced again and again")}
+}
+
+// maxReplaced is how often a file may be replaced between the look and the opening.
+const maxReplaced = 100
+
+// openOnce returns nil if what it opened is not what it had looked at.
+func openOnce(root *os.Root, name string) (*os.File, error) {
+	looked, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
-	if !at.Mode().IsRegular() {
+	if !looked.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
@@ -102,11 +116,8 @@ func OpenRegular(root *os.Root, name string) (*os.File, error) {
 		return nil, err
 	}
 	opened, err := f.Stat()
-	if err == nil && !opened.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	if err == nil && os.SameFile(looked, opened) {
+		return f, nil
 	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return nil, errors.Join(err, f.Close())
 }
