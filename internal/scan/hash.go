@@ -41,8 +41,8 @@ type job struct {
 }
 
 // hashAll hashes the files of a plan in parallel and passes them to each one by
-// one, in the order of the plan. It stops with the first error of each. The
-// queues are bounded by the number of workers.
+// one, in the order of the plan. It stops with the first error of each. At most
+// batchSize files are hashed ahead of it.
 func (d *Dir) hashAll(ctx context.Context, p *Plan, each func(hashed) error) error {
 	workers := d.Workers
 	if workers <= 0 {
@@ -50,7 +50,7 @@ func (d *Dir) hashAll(ctx context.Context, p *Plan, each func(hashed) error) err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	jobs := make(chan job)
-	order := make(chan chan hashed, 4*workers) // so that small files go on behind a large one
+	order := make(chan chan hashed, batchSize) // so that hashing goes on behind a large file and a transaction
 	g.Go(func() error {
 		defer close(order)
 		defer close(jobs)

@@ -38,12 +38,28 @@ func setUp(t testing.TB, files ...string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := root.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, set := newCatalog(t)
+	f.Dir = &Dir{Tree: RootTree(root), BaseURL: base, Catalog: c, Set: set, Workers: 3, Spool: t.TempDir(),
+		Now: later, Observe: f.observe}
+	for _, name := range files {
+		f.write(name, "content of "+name)
+	}
+	return f
+}
+
+func newCatalog(t testing.TB) (*catalog.Catalog, catalog.SetID) {
+	t.Helper()
 	c, err := catalog.Open(t.Context(), catalog.Options{Path: filepath.Join(t.TempDir(), "catalog.db"), Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(root.Close(), c.Close()); err != nil {
+		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -51,12 +67,7 @@ func setUp(t testing.TB, files ...string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Dir = &Dir{Tree: RootTree(root), BaseURL: base, Catalog: c, Set: set, Workers: 3, Spool: t.TempDir(),
-		Now: later, Observe: f.observe}
-	for _, name := range files {
-		f.write(name, "content of "+name)
-	}
-	return f
+	return c, set
 }
 
 // later is a clock by which no file changed recently.
@@ -241,7 +252,6 @@ func TestChangesAreRecordedInTheOrderOfTheWalk(t *testing.T) {
 	f.write("z", "new")
 	p := f.plan()
 	want := []string{"created d0/new", "updated d2/f02", "created z", "deleted d1/f05", "deleted d3/f07"}
-	got := f.log(41)
 	var planned []string
 	for a, err := range f.Actions(t.Context(), p) {
 		if err != nil {
@@ -252,7 +262,7 @@ func TestChangesAreRecordedInTheOrderOfTheWalk(t *testing.T) {
 	same(t, "actions", sortTail(planned, 3), want)
 	r := f.apply(p)
 	expect(t, r, 2, 1, 2, 38)
-	got = f.log(41)
+	got := f.log(41)
 	same(t, "changes", sortTail(got, 3), want)
 	first := f.log(0)[:41]
 	sorted := slices.Clone(first)
