@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -219,8 +218,8 @@ func TestCat_PAR_04(t *testing.T) {
 		{list1 + url1 + end1 + `<?xml version="1.0"?>` + list1 + end1, NotWellFormed, "not at the begin"},
 		{list1 + url1, Incomplete, "before </urlset>"},
 		{list1 + "<url><loc>https://example.org/a</loc>", Incomplete, "before </urlset>"},
-		{list1 + "<url></loc></url>" + end1, NotWellFormed, "</loc> where </url> was expected"},
-		{list1 + "<url></urlset>", NotWellFormed, "</urlset> where </url> was expected"},
+		{list1 + "<url></loc></url>" + end1, NotWellFormed, `end tag "loc" where </url> was expected`},
+		{list1 + "<url></urlset>", NotWellFormed, `end tag "urlset" where </url> was expected`},
 		{list1 + "\xff" + end1, NotWellFormed, "not a character"},
 		{list1 + "\x00" + end1, NotWellFormed, "not a character"},
 		{list1 + "\xed\xa0\x80" + end1, NotWellFormed, "not a character"},
@@ -248,69 +247,6 @@ func TestCat_PAR_04(t *testing.T) {
 type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
-
-func toUTF16(s string, big bool) string {
-	var b strings.Builder
-	for _, u := range utf16.Encode([]rune(s)) {
-		hi, lo := byte(u>>8), byte(u)
-		if !big {
-			hi, lo = lo, hi
-		}
-		b.WriteByte(hi)
-		b.WriteByte(lo)
-	}
-	return b.String()
-}
-
-func TestEncodings(t *testing.T) {
-	const loc = "https://example.org/café/"
-	body := list1 + "<url><loc>" + loc + "%s</loc></url>" + end1
-	doc := func(encoding, more string) string {
-		return `<?xml version='1.0' encoding='` + encoding + `'?>` + fmt.Sprintf(body, more)
-	}
-	oneByte := func(s string) string {
-		var b []byte
-		for _, r := range s {
-			if r == '€' {
-				r = 0x80
-			}
-			b = append(b, byte(r))
-		}
-		return string(b)
-	}
-	many := strings.Repeat("😀", 9000/4)
-	for _, c := range []struct{ name, doc, want string }{
-		{"UTF-8", doc("UTF-8", "€"), loc + "€"},
-		{"UTF-8 without declaration", fmt.Sprintf(body, "€"), loc + "€"},
-		{"UTF-8 with byte order mark", "\xef\xbb\xbf" + doc("utf-8", "€"), loc + "€"},
-		{"UTF-16 LE", "\xff\xfe" + toUTF16(doc("UTF-16", "€😀"), false), loc + "€😀"},
-		{"UTF-16 BE", "\xfe\xff" + toUTF16(doc("utf-16", "€😀"), true), loc + "€😀"},
-		{"UTF-16 LE without mark", toUTF16(doc("UTF-16", "€"), false), loc + "€"},
-		{"UTF-16 BE without mark", toUTF16(doc("UTF-16BE", "€"), true), loc + "€"},
-		{"UTF-16 of many pairs", "\xff\xfe" + toUTF16(doc("UTF-16", many), false), loc + many},
-		{"ISO-8859-1", oneByte(doc("ISO-8859-1", "ÿ")), loc + "ÿ"},
-		{"windows-1252", oneByte(doc("Windows-1252", "€")), loc + "€"},
-		{"US-ASCII", strings.ReplaceAll(doc("US-ASCII", "&#8364;"), "é", "&#xE9;"), loc + "€"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, entries, notes, err := decode(c.doc, WithLimits(Limits{URI: 20_000}))
-			if err != nil || len(notes) > 0 {
-				t.Fatalf("%v, notes %v", err, notes)
-			}
-			if len(entries) != 1 || entries[0].Loc != c.want {
-				t.Errorf("got %+v, want loc %q", entries, c.want)
-			}
-		})
-	}
-	odd := "\xff\xfe" + toUTF16(fmt.Sprintf(body, ""), false)
-	wantKind(t, odd+"\x20", Incomplete, "the last character is cut")
-	wantKind(t, odd[:len(odd)-1], Incomplete, "")
-	wantKind(t, "\xfe\xff"+toUTF16(list1, true)+"\xd8\x00\x00x", NotWellFormed, "not a character")
-	wantKind(t, doc("UTF-16", ""), Refused, `declared as "utf-16"`, Strict())
-	if _, entries, notes, err := decode(doc("UTF-16", "")); err != nil || len(notes) != 1 || entries[0].Loc != loc {
-		t.Errorf("UTF-8 declared as UTF-16: got %v, notes %v", err, notes)
-	}
-}
 
 func TestCat_PAR_05(t *testing.T) {
 	const good = "<loc>https://example.org/a</loc>"

@@ -266,7 +266,7 @@ func (s *scanner) endTag() error {
 	}
 	got := bytes.TrimRight(s.buf[s.pos+2:s.pos+i], xmlSpace)
 	if name := s.names[s.opens[len(s.opens)-1].name:]; !bytes.Equal(got, name) {
-		return s.fail(NotWellFormed, s.pos, "</%s> where </%s> was expected", clip(string(got)), clip(string(name)))
+		return s.fail(NotWellFormed, s.pos, "end tag %q where </%s> was expected", clip(string(got)), clip(string(name)))
 	}
 	s.pos += i + 1
 	s.pop()

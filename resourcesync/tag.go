@@ -393,12 +393,12 @@ func scanReference(b []byte) (r rune, n int, why string) {
 	for _, c := range []byte(digits) {
 		v := rune(hexValue[c])
 		if v >= base || r > utf8.MaxRune {
-			return 0, 0, fmt.Sprintf("&%s; is no character", clip(name))
+			return 0, 0, fmt.Sprintf("reference %q is no character", clip(name))
 		}
 		r = r*base + v
 	}
 	if digits == "" || !isXMLChar(r) {
-		return 0, 0, fmt.Sprintf("&%s; is no character", clip(name))
+		return 0, 0, fmt.Sprintf("reference %q is no character", clip(name))
 	}
 	return r, end + 1, ""
 }
