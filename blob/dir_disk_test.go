@@ -276,7 +276,7 @@ func (w *watching) all() {
 // TestDirSyncsFilesBeforeAndDirectoriesAfterTheyGetNames also covers directories
 // that are new, and those that an interrupted run may have made.
 func TestDirSyncsFilesBeforeAndDirectoriesAfterTheyGetNames(t *testing.T) {
-	for _, many := range []int{3, 60, 400} {
+	for _, many := range []int{3, 200} {
 		for _, whole := range []bool{true, false} {
 			root := t.TempDir()
 			d := openDir(t, root)

@@ -155,6 +155,7 @@ func plantedDir(t *testing.T) (top string, d *blob.Dir) {
 // and back while objects below it are written, moved and deleted.
 func TestCat_STO_03_swap(t *testing.T) {
 	top, d := plantedDir(t)
+	d.SetDisk(quick(d.Disk()))
 	dir, aside := filepath.Join(top, "root", "inner"), filepath.Join(top, "root", "aside")
 	want := tree(t, filepath.Join(top, "outside"))
 	stop := make(chan struct{})
@@ -174,7 +175,7 @@ func TestCat_STO_03_swap(t *testing.T) {
 		}
 	})
 	done := 0
-	for range 60 {
+	for range 300 {
 		for _, try := range attempts(t, d, "inner/x") {
 			if try() == nil {
 				done++

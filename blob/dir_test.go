@@ -47,7 +47,7 @@ func TestDirWithoutSyncOfTheFileSystemIsABucket(t *testing.T) {
 func TestDirWithoutLinksIsABucket(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) blob.Bucket {
 		d := openDir(t, t.TempDir())
-		disk := d.Disk()
+		disk := quick(d.Disk())
 		disk.Link = func(*os.Root, string, string) error { return errors.ErrUnsupported }
 		d.SetDisk(disk)
 		return d

@@ -1,0 +1,215 @@
+package blobtest
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"instep/blob"
+)
+
+func testVisibility(t *testing.T, b blob.Bucket) {
+	batch := begin(t, b)
+	batch.Put(create(t, batch, "bytes"), blob.Put{Key: "dir/a"})
+	want(t, b, map[string]string{})
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"dir/a": "bytes"})
+}
+
+func testDiscard(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a")
+	batch := begin(t, b)
+	batch.Put(create(t, batch, "new"), blob.Put{Key: "a"})
+	batch.Put(create(t, batch, "new"), blob.Put{Key: "dir/b"})
+	create(t, batch, "never put")
+	if _, err := batch.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	batch.Delete("a")
+	for range 2 {
+		if err := batch.Discard(); err != nil {
+			t.Errorf("Discard: %v", err)
+		}
+	}
+	want(t, b, map[string]string{"a": "a"})
+}
+
+func testObjectDiscard(t *testing.T, b blob.Bucket) {
+	batch := begin(t, b)
+	open, err := batch.Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := create(t, batch, "closed")
+	for _, o := range []blob.Object{open, closed} {
+		if err := o.Discard(); err != nil {
+			t.Errorf("Discard: %v", err)
+		}
+	}
+	batch.Put(create(t, batch, "kept"), blob.Put{Key: "kept"})
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"kept": "kept"})
+
+	for name, prepare := range map[string]func(blob.Object) error{
+		"discarded": blob.Object.Discard,
+		"open":      func(blob.Object) error { return nil },
+	} {
+		batch := begin(t, b)
+		o, err := batch.Create(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := prepare(o); err != nil {
+			t.Fatal(err)
+		}
+		batch.Delete("kept")
+		batch.Put(o, blob.Put{Key: "x"})
+		if err := batch.Commit(t.Context()); err == nil {
+			t.Errorf("Put of an object that is %s: no error from Commit", name)
+		}
+	}
+	want(t, b, map[string]string{"kept": "kept"})
+}
+
+func testSpent(t *testing.T, b blob.Bucket) {
+	batch := begin(t, b)
+	batch.Put(create(t, batch, "1"), blob.Put{Key: "a"})
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := batch.Discard(); err != nil {
+		t.Errorf("Discard after Commit: %v", err)
+	}
+	if err := batch.Commit(t.Context()); err == nil {
+		t.Error("the second Commit: no error")
+	}
+	if _, err := batch.Create(t.Context()); err == nil {
+		t.Error("Create after Commit: no error")
+	}
+	want(t, b, map[string]string{"a": "1"})
+}
+
+func testIfAbsent(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a", "dir/b")
+	if err := tryPut(t, b, put{blob.Put{Key: "new", IfAbsent: true}, "new"}); err != nil {
+		t.Error(err)
+	}
+	if err := tryPut(t, b, put{blob.Put{Key: "a", IfAbsent: true}, "other"}); !errors.Is(err, blob.ErrExist) {
+		t.Errorf("an object stands there: got %v, want ErrExist", err)
+	}
+	want(t, b, map[string]string{"a": "a", "dir/b": "dir/b", "new": "new"})
+}
+
+func testKeep(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a")
+	err := tryPut(t, b,
+		put{blob.Put{Key: "a", Keep: "trash/1/a"}, "new"},
+		put{blob.Put{Key: "b", Keep: "trash/1/b"}, "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"a": "new", "trash/1/a": "a", "b": "first"})
+}
+
+func testKeepAgain(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a")
+	for range 2 {
+		if err := tryPut(t, b, put{blob.Put{Key: "a", Keep: "trash/a"}, "new"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, b, map[string]string{"a": "new", "trash/a": "a"})
+}
+
+func testMove(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a", "dir/b", "c")
+	batch := begin(t, b)
+	batch.Move("dir/b", "trash/dir/b")
+	batch.Move("a", "c")
+	batch.Move("absent", "c")
+	batch.Move("c", "c")
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"trash/dir/b": "dir/b", "c": "a"})
+}
+
+func testDelete(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a", "dir/b", "dir/c/d")
+	batch := begin(t, b)
+	for _, key := range []string{"a", "absent", "dir", "dir/c/d", "a/below"} {
+		batch.Delete(key)
+	}
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"dir/b": "dir/b"})
+}
+
+// testOrder lets a file take the place of a directory and the reverse, which
+// works in one order only.
+func testOrder(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a", "b/c/d")
+	batch := begin(t, b)
+	batch.Delete("a")
+	batch.Put(create(t, batch, "below a"), blob.Put{Key: "a/x/y"})
+	batch.Move("b/c/d", "d")
+	batch.Put(create(t, batch, "at b"), blob.Put{Key: "b"})
+	batch.Put(create(t, batch, "1"), blob.Put{Key: "e"})
+	batch.Put(create(t, batch, "2"), blob.Put{Key: "e"})
+	batch.Move("e", "f")
+	batch.Put(create(t, batch, "3"), blob.Put{Key: "e"})
+	batch.Delete("e")
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"a/x/y": "below a", "d": "b/c/d", "b": "at b", "f": "2"})
+}
+
+// testClash allows two answers: a bucket that has directories refuses with
+// ErrClash, one that has none takes both objects.
+func testClash(t *testing.T, b blob.Bucket) {
+	fill(t, b, "file", "dir/a")
+	objects := map[string]string{"file": "file", "dir/a": "dir/a"}
+	for _, key := range []string{"file/below", "dir"} {
+		err := tryPut(t, b, put{blob.Put{Key: key}, "new"})
+		if err == nil {
+			objects[key] = "new"
+		} else if !errors.Is(err, blob.ErrClash) || !strings.Contains(err.Error(), key) {
+			t.Errorf("put %q: got %v, want an ErrClash that names it", key, err)
+		}
+	}
+	want(t, b, objects)
+}
+
+var errReader = errors.New("the reader fails")
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errReader }
+
+func testHelpers(t *testing.T, b blob.Bucket) {
+	ctx := t.Context()
+	broken := io.MultiReader(strings.NewReader("half"), failingReader{})
+	if _, err := blob.Write(ctx, b, broken, blob.Put{Key: "a"}); !errors.Is(err, errReader) {
+		t.Errorf("Write from a failing reader: got %v, want its error", err)
+	}
+	want(t, b, map[string]string{})
+	if n, err := blob.Write(ctx, b, strings.NewReader("12345"), blob.Put{Key: "a"}); n != 5 || err != nil {
+		t.Errorf("Write: got %d, %v", n, err)
+	}
+	if got, err := blob.ReadAll(ctx, b, "a", 5); string(got) != "12345" || err != nil {
+		t.Errorf("ReadAll at its limit: got %q, %v", got, err)
+	}
+	if _, err := blob.ReadAll(ctx, b, "a", 4); !errors.Is(err, blob.ErrTooLarge) {
+		t.Errorf("ReadAll beyond its limit: got %v, want ErrTooLarge", err)
+	}
+	if _, err := blob.ReadAll(ctx, b, "b", 4); !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("ReadAll of nothing: got %v, want ErrNotExist", err)
+	}
+}
