@@ -64,7 +64,7 @@ func (d Disk) Keep(at *Parents, from, to, temp string, mode fs.FileMode) error {
 	if gone := root.Remove(temp); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}
-	return fmt.Errorf("copy, as linking failed (%v): %w", linked, err)
+	return fmt.Errorf("copy, as linking failed (%w): %w", linked, err)
 }
 
 func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error) {
