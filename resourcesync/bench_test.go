@@ -47,10 +47,10 @@ func benchEntry(i int) Entry {
 	d5, _ := NewDigest(MD5, m[:])
 	d256, _ := NewDigest(SHA256, s[:])
 	return Entry{
-		Loc:     "https://collection.example.org/items/2024/05/museum/paintings/" + name + ".html",
+		Loc:     "https://collection.example.org/departments/paintings-and-drawings/rooms/17/cabinets/north-wall/drawers/04/" + name + ".html",
 		LastMod: DatetimeOf(time.Date(2024, 4, 1, 0, 0, i, 0, time.UTC)),
 		Metadata: Metadata{
-			Digests: Digests{d5, d256}, Length: Bytes(int64(1000 + i*7)), Type: "text/html",
+			Digests: Digests{d5, d256}, Length: Bytes(int64(1000 + i*7)), Type: "application/vnd.example.object+xml",
 		},
 	}
 }

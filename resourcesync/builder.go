@@ -50,9 +50,13 @@ func (w *builder) entry(e *Entry, root Root, plain bool) error {
 		name = "sitemap"
 	}
 	w.b = append(append(append(w.b, "  <"...), name...), ">\n"...)
+	w.b = append(w.b, "    <loc>"...)
 	w.uri("loc", e.Loc)
-	w.element("loc", e.Loc)
-	w.element("lastmod", e.LastMod.String())
+	w.b = append(w.b, "</loc>\n"...)
+	if !e.LastMod.IsZero() {
+		w.b = append(w.b, "    <lastmod>"...)
+		w.b = append(e.LastMod.appendTo(w.b), "</lastmod>\n"...)
+	}
 	w.element("changefreq", w.oneOf("changefreq", e.ChangeFreq, changeFreqs))
 	w.element("priority", w.priority(e.Priority))
 	if plain && (len(e.Links) > 0 || !e.Metadata.isZero()) {
@@ -93,8 +97,9 @@ func (w *builder) links(indent string, links []Link) {
 			w.refuse("rel", l.Rel, "a link must have a relation")
 		}
 		w.attr("rel", l.Rel)
+		w.b = append(w.b, ` href="`...)
 		w.uri("href", l.Href)
-		w.attr("href", l.Href)
+		w.b = append(w.b, '"')
 		w.date("modified", l.Modified)
 		if l.Pri < 0 || l.Pri > maxPri {
 			w.refuse("pri", strconv.Itoa(l.Pri), "expected 1 to 999999, or 0 for none")
@@ -247,9 +252,20 @@ func (w *builder) refuse(field, value, why string) {
 	}
 }
 
+// uri appends a URI. Of what it may have in it only & needs to be escaped.
 func (w *builder) uri(field, s string) {
 	if !isAbsoluteURI(s) {
 		w.refuse(field, s, "expected an absolute URI in ASCII, other characters percent-encoded")
+		return
+	}
+	for {
+		before, after, found := strings.Cut(s, "&")
+		w.b = append(w.b, before...)
+		if !found {
+			return
+		}
+		w.b = append(w.b, "&amp;"...)
+		s = after
 	}
 }
 

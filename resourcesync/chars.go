@@ -26,7 +26,26 @@ const (
 	eachByte  = 0x0101010101010101
 	highBits  = 0x80 * eachByte
 	allSpaces = ' ' * eachByte
+	allLines  = '\n' * eachByte
 )
+
+// plainLines returns how many bytes at the begin of b are ASCII without control
+// characters other than line feeds, eight at a time; it may stop early where fewer
+// than eight are left.
+func plainLines(b []byte) int {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		// In each byte without its high bit set, the high bit of these is set if it
+		// is not below a blank, and if it is not a line feed.
+		notControl := (x | highBits) - allSpaces
+		notLine := ((x ^ allLines) | highBits) - eachByte
+		if (x|^notControl&notLine)&highBits != 0 {
+			break
+		}
+	}
+	return i
+}
 
 // plainASCII returns how many bytes at the begin of b are between 0x20 and 0x7f,
 // eight at a time; it may stop early where fewer than eight are left.

@@ -156,14 +156,14 @@ func parseDigest(s string) (Digest, Quirk, *badDigest) {
 }
 
 func decodeHex[T string | []byte](dst []byte, src T) bool {
+	src = src[:2*len(dst)]
+	var bad byte
 	for i := range dst {
 		hi, lo := hexValue[src[2*i]], hexValue[src[2*i+1]]
-		if hi|lo > 15 {
-			return false
-		}
+		bad |= hi | lo
 		dst[i] = hi<<4 | lo
 	}
-	return true
+	return bad <= 15
 }
 
 // hexValue is the value of a hexadecimal digit, 255 for any other byte.

@@ -114,7 +114,7 @@ var newline = []byte{'\n'}
 func validText(b []byte) (n int, ok bool) {
 	i := 0
 	for i < len(b) {
-		i += plainASCII(b[i:])
+		i += plainLines(b[i:])
 		if i == len(b) {
 			break
 		}
