@@ -19,7 +19,7 @@ type situation struct {
 	fresh     int64 // changes that no publication lists yet
 	listed    int64 // changes the open Change List would have if it went on
 	divided   int64 // of them, those that a new Change List would have
-	max       int64 // Options.ChangeListMax
+	max, hard int64 // changes of a list: by Options.ChangeListMax, and at the very most
 }
 
 // step is how a publication goes on. A later step takes more work and fits more.
@@ -39,13 +39,13 @@ func (s situation) decide() (next step, snapshot bool) {
 		return extend, true
 	case s.fresh == 0 && !s.rebase:
 		return nothing, false
-	case s.divided > resourcesync.MaxEntries:
+	case s.divided > s.hard:
 		return scanAgain, true
 	case s.listed > s.max && s.divided < s.listed:
 		// A Change List is linked alone, without those before it: the Resource List
 		// has to be as young as it is, or there were a gap between them.
 		return divide, true
-	case s.listed > resourcesync.MaxEntries:
+	case s.listed > s.hard:
 		return scanAgain, true
 	}
 	return extend, s.rebase || s.resources <= smallSet || s.sinceList*staleness > s.resources

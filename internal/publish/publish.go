@@ -93,17 +93,21 @@ func (e *StateError) Error() string {
 // *source.NotOursError or *source.WrongStateError, and for errors.Is scan.ErrRoot
 // when Dir cannot be read. What a run has recorded before an error is published by
 // the next one; documents are published whole or not at all.
-func Run(ctx context.Context, o Options) (rep Report, err error) {
-	settled, err := o.settle()
+func Run(ctx context.Context, o Options) (Report, error) {
+	s, err := o.settle()
 	if err != nil {
 		return Report{}, err
 	}
-	p, err := openPlaces(ctx, settled)
+	return s.run(ctx)
+}
+
+func (s settled) run(ctx context.Context) (rep Report, err error) {
+	p, err := openPlaces(ctx, s)
 	if err != nil {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	r := run{settled: settled, places: p}
+	r := run{settled: s, places: p}
 	err = r.do(ctx)
 	return r.report, err
 }
@@ -112,12 +116,13 @@ func Run(ctx context.Context, o Options) (rep Report, err error) {
 type settled struct {
 	Options
 	limit guard.Limit
+	hard  int64 // changes that a Change List can take at most
 }
 
 const defaultChangeListMax = 5000
 
 func (o Options) settle() (settled, error) {
-	s := settled{Options: o}
+	s := settled{Options: o, hard: resourcesync.MaxEntries}
 	var err error
 	if s.BaseURL, err = source.ParseBaseURL(o.BaseURL); err != nil {
 		return s, &OptionError{"base-url", o.BaseURL, err}

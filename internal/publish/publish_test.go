@@ -641,6 +641,7 @@ func TestDecide(t *testing.T) {
 		"one scan more than allowed": {situation{published: true, fresh: limit + 1, listed: limit + 1, divided: limit + 1, max: 5}, scanAgain, true},
 	}
 	for name, c := range cases {
+		c.in.hard = limit
 		next, snapshot := c.in.decide()
 		if next != c.want || snapshot != c.snapshot {
 			t.Errorf("%s: got step %d, snapshot %t, want %d, %t", name, next, snapshot, c.want, c.snapshot)

@@ -32,6 +32,7 @@ type run struct {
 	pub    *source.Publisher
 	last   source.Publication
 	report Report
+	bound  bool // the state knows what it belongs to
 
 	// Of the last scan.
 	result scan.Result
@@ -131,13 +132,22 @@ func (r *run) checkSettings(ctx context.Context) error {
 		if ok && recorded != s.given {
 			return &StateError{State: r.State, What: s.what, Recorded: recorded, Given: s.given}
 		}
+		r.bound = ok
 	}
 	return nil
 }
 
-// scan brings the catalog in line with the directory. The state is bound to the
-// directory and the base URL when the first of it is recorded, not before: a
-// directory that could not even be read binds nothing.
+// bind makes the state belong to the directory and the base URL: when the first
+// of it is recorded, not before. A directory that could not be read binds nothing.
+func (r *run) bind(ctx context.Context) error {
+	if r.bound {
+		return nil
+	}
+	r.bound = true
+	return r.catalog.SetSettings(ctx, map[string]string{dirSetting: r.dir, baseSetting: r.BaseURL})
+}
+
+// scan brings the catalog in line with the directory.
 func (r *run) scan(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -155,7 +165,7 @@ func (r *run) scan(ctx context.Context) error {
 		return err
 	}
 	if plan.Guard == nil {
-		if err := r.catalog.SetSettings(ctx, map[string]string{dirSetting: r.dir, baseSetting: r.BaseURL}); err != nil {
+		if err := r.bind(ctx); err != nil {
 			return err
 		}
 	}
@@ -221,7 +231,7 @@ func (r *run) count() {
 }
 
 func (r *run) situation(ctx context.Context) (situation, error) {
-	s := situation{published: r.last.ID != 0, rebase: r.Rebase, max: int64(r.ChangeListMax)}
+	s := situation{published: r.last.ID != 0, rebase: r.Rebase, max: int64(r.ChangeListMax), hard: r.hard}
 	var err error
 	if s.resources, r.report.Bytes, err = r.catalog.Count(ctx, r.set); err != nil {
 		return s, err
@@ -268,7 +278,7 @@ func (r *run) publish(ctx context.Context, next step, snapshot bool) (source.Pub
 		if next == scanAgain {
 			if scans++; scans > maxScans {
 				return source.Publication{}, fmt.Errorf("%q changes faster than it can be listed: more than %d changes in each of %d scans",
-					r.Dir, resourcesync.MaxEntries, maxScans)
+					r.Dir, r.hard, maxScans)
 			}
 			if err := r.scan(ctx); err != nil {
 				return source.Publication{}, err
@@ -277,7 +287,7 @@ func (r *run) publish(ctx context.Context, next step, snapshot bool) (source.Pub
 			if err != nil {
 				return source.Publication{}, err
 			}
-			if n > resourcesync.MaxEntries {
+			if n > r.hard {
 				continue
 			}
 		}
