@@ -52,9 +52,10 @@ func ParseDatetime(s string) (Datetime, error) {
 
 // DatetimeOf is t in UTC with the precision of microseconds, without trailing
 // zeros: the form in which the standard recommends to write (1.1 §7). The zero
-// Time gives the zero Datetime.
+// Time gives the zero Datetime, and so does one outside of the years 0 to 9999,
+// which can't be written.
 func DatetimeOf(t time.Time) Datetime {
-	if t.IsZero() {
+	if year := t.UTC().Year(); t.IsZero() || year < 0 || year > 9999 {
 		return Datetime{}
 	}
 	d := Datetime{sec: t.Unix(), prec: precSecond}

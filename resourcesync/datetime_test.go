@@ -73,6 +73,10 @@ func TestDatetimeOf(t *testing.T) {
 		want string
 	}{
 		{time.Time{}, ""},
+		{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), ""},
+		{time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -2*60*60)), ""},
+		{time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC), ""},
+		{time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), "0000-01-01T00:00:00Z"},
 		{time.Date(2024, 5, 1, 9, 0, 0, 0, zone), "2024-05-01T07:00:00Z"},
 		{time.Date(2024, 5, 1, 9, 0, 0, 500_000_000, time.UTC), "2024-05-01T09:00:00.5Z"},
 		{time.Date(2024, 5, 1, 9, 0, 0, 1_000, time.UTC), "2024-05-01T09:00:00.000001Z"},

@@ -92,8 +92,11 @@ func (d *Decoder) Header() (Header, error) {
 // Entries returns the entries in document order. The document was read to its end
 // tag, and nothing followed it, if and only if the loop ends by itself without an
 // error having been yielded. The error is a [*DecodeError]; one of kind
-// [BadEntry] concerns a single entry and the loop may go on, any other is the last
-// thing yielded.
+// [BadEntry] concerns a single entry, of which nothing but the Line is given, and
+// the loop may go on; any other is the last thing yielded.
+//
+// An entry that was bad is one that the Source lists all the same: who leaves it
+// out does not know the whole list.
 //
 // A loop that is left early can be taken up by a further call.
 func (d *Decoder) Entries() iter.Seq2[Entry, error] {
@@ -190,7 +193,11 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 // tolerate tells about what is read although the standard doesn't allow it.
 func (d *Decoder) tolerate(n Note) {
 	if d.strict && d.refused == nil {
-		d.refused = d.fail(Refused, "%s (%s)", n.Msg, n.Rule)
+		msg := n.Msg
+		if n.Rule != "" {
+			msg += " (" + n.Rule + ")"
+		}
+		d.refused = d.fail(Refused, "%s", msg)
 	}
 	d.remark(n)
 }
@@ -329,6 +336,7 @@ func (d *Decoder) entry() error {
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
 	if why := in.verdict(); why != "" {
+		d.current = Entry{Line: start.line} // nothing in it is to be trusted
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Msg: why}
 	}
 	return nil

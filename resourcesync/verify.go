@@ -25,7 +25,7 @@ func NewVerifyReader(r io.Reader, length int64, ds Digests) io.Reader {
 	if length < 0 && len(ds) == 0 {
 		return r
 	}
-	v := &verifyReader{r: r, length: length, hasher: &Hasher{}}
+	v := &verifyReader{r: r, length: length}
 	var algs []Algorithm
 	for _, d := range ds {
 		if !d.IsZero() {
