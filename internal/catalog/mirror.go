@@ -50,8 +50,9 @@ func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri s
 	return c.update(ctx, "record intents in", func(tx *sql.Tx) error {
 		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
 		defer r.close()
+		n := names{r.row, map[resourcesync.Key]string{}}
 		for i := range intents {
-			if err := r.intend(&intents[i], place); err != nil {
+			if err := r.intend(&intents[i], n, place); err != nil {
 				return err
 			}
 		}
@@ -59,9 +60,9 @@ func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri s
 	})
 }
 
-func (r *recorder) intend(in *Intent, place func(string, Names) (Place, error)) error {
+func (r *recorder) intend(in *Intent, n names, place func(string, Names) (Place, error)) error {
 	if in.Path == "" {
-		p, err := place(in.URI, names{r.row})
+		p, err := place(in.URI, n)
 		if err != nil {
 			return err
 		}
@@ -102,7 +103,8 @@ func (r *recorder) row(query string, args ...any) (*sql.Row, error) {
 
 // names implements Names over a way to ask for a row.
 type names struct {
-	row func(query string, args ...any) (*sql.Row, error)
+	row  func(query string, args ...any) (*sql.Row, error)
+	dirs map[resourcesync.Key]string // seen already
 }
 
 func (n names) File(fold resourcesync.Key) (bool, error) {
@@ -111,7 +113,12 @@ func (n names) File(fold resourcesync.Key) (bool, error) {
 }
 
 func (n names) Directory(fold resourcesync.Key) (path string, ok bool, err error) {
-	ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold[:])
+	if path, ok = n.dirs[fold]; ok {
+		return path, true, nil
+	}
+	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold[:]); ok {
+		n.dirs[fold] = path
+	}
 	return path, ok, err
 }
 
@@ -126,11 +133,11 @@ func (n names) find(dest any, query string, args ...any) (bool, error) {
 	return err == nil, err
 }
 
-// Names returns what holds paths at present.
+// Names returns what holds paths at present. It is for one goroutine and one moment.
 func (c *Catalog) Names(ctx context.Context) Names {
 	return names{func(query string, args ...any) (*sql.Row, error) {
 		return c.read.QueryRowContext(ctx, query, args...), nil
-	}}
+	}, map[resourcesync.Key]string{}}
 }
 
 // Intents returns the intents that were recorded and not settled.
@@ -151,6 +158,40 @@ func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
 		return in, err
 	}, "SELECT key, path, kept, length, sha256 FROM intent ORDER BY key")
 }
+
+// Finder looks up single resources, several times as fast as Lookup.
+type Finder struct {
+	c    *Catalog
+	stmt *sql.Stmt
+}
+
+// Finder returns a Finder, to be closed before the catalog.
+func (c *Catalog) Finder(ctx context.Context) (*Finder, error) {
+	s, err := c.read.PrepareContext(ctx, "SELECT "+resourceColumns+", "+memberColumns+` FROM resource r
+		LEFT JOIN member m ON m.set_id = $1 AND m.key = r.key WHERE r.key = $2`)
+	if err != nil {
+		return nil, c.fail("look up resources in", err)
+	}
+	return &Finder{c, s}, nil
+}
+
+// Find returns the resource with this key as seen from set; the zero Resource if it is unknown.
+func (f *Finder) Find(ctx context.Context, set SetID, key resourcesync.Key) (v Resource, err error) {
+	r, err := f.stmt.QueryContext(ctx, set, key[:])
+	if err != nil {
+		return v, f.c.fail("look up a resource in", err)
+	}
+	if r.Next() {
+		err = scanResource(r, &v)
+	}
+	if err := errors.Join(err, r.Err(), r.Close()); err != nil {
+		return Resource{}, f.c.fail("look up a resource in", err)
+	}
+	return v, nil
+}
+
+// Close ends all use of the Finder.
+func (f *Finder) Close() error { return f.stmt.Close() }
 
 // Membership is what a set says of a resource.
 type Membership struct {
@@ -285,9 +326,10 @@ func scanMembership(r *sql.Rows) (m Membership, err error) {
 	return m, err
 }
 
+// The + keeps SQLite from the primary key, in which it would read the whole set.
 const dueQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
 	FROM member m CROSS JOIN resource r
-	WHERE m.set_id = $3 AND m.key > $1 AND m.due <> '' AND r.key = m.key ORDER BY m.key LIMIT $2`
+	WHERE m.due <> '' AND m.key > $1 AND +m.set_id = $3 AND r.key = m.key ORDER BY m.key LIMIT $2`
 
 // Due yields the members of a set that are due, in ascending order of their keys.
 func (c *Catalog) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
@@ -297,15 +339,17 @@ func (c *Catalog) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error]
 	}, set)
 }
 
+const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL FROM resource r
+	WHERE r.sha256 = $1 AND r.length = $2 AND r.stored
+	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.key = r.key AND m.due <> '')
+	ORDER BY r.id LIMIT 1`
+
 // FindContent finds a stored resource with this SHA-256 and length that is not due
 // in any set; false if there is none.
 func (c *Catalog) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
 	found, err := rows(ctx, c, "find content in", func(r *sql.Rows) (v Resource, err error) {
 		return v, scanResource(r, &v)
-	}, "SELECT "+resourceColumns+`, NULL, NULL, NULL, NULL FROM resource r
-		WHERE r.sha256 = $1 AND r.length = $2 AND r.stored
-		AND NOT EXISTS (SELECT 1 FROM member m WHERE m.key = r.key AND m.due <> '')
-		ORDER BY r.id LIMIT 1`, sha256.Sum(), length)
+	}, contentQuery, sha256.Sum(), length)
 	if err != nil || len(found) == 0 {
 		return Resource{}, false, err
 	}

@@ -208,28 +208,44 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 
 func (b *batch) intend(ctx context.Context, w *work) error {
 	intents := make([]catalog.Intent, len(w.steps))
+	due := map[string]bool{} // new URIs without bytes
 	for i, s := range w.steps {
 		intents[i] = s.Intent
+		if s.content == nil {
+			due[s.URI] = true
+		}
 	}
-	err := b.m.cat.Intend(ctx, intents, b.m.place)
+	err := b.m.cat.Intend(ctx, intents, func(uri string, names catalog.Names) (catalog.Place, error) {
+		if due[uri] {
+			return b.m.place(uri, names, vacant)
+		}
+		return b.m.place(uri, names, b.m.blocked)
+	})
 	for i := range intents {
 		w.steps[i].Path = intents[i].Path
 	}
 	return err
 }
 
-// place finds a path for a new URI. It counts what is not ours as taken.
-func (m *Mirror) place(uri string, names catalog.Names) (catalog.Place, error) {
+// place finds a path for a new URI.
+func (m *Mirror) place(uri string, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
 	segments, err := m.segments(uri)
 	if err != nil {
 		return catalog.Place{}, err
 	}
-	p := placer{names: names, blocked: func(path string, dir bool) (bool, error) {
-		k, _, err := m.disk.look(path)
-		return k != absent && !(dir && k == directory), err
-	}}
+	p := placer{names: names, blocked: blocked}
 	return p.put(segments)
 }
+
+// blocked reports whether something stands at a path where bytes are about to go.
+func (m *Mirror) blocked(path string, dir bool) (bool, error) {
+	k, _, err := m.disk.look(path)
+	return k != absent && !(dir && k == directory), err
+}
+
+// vacant lets a URI whose bytes did not come have the path that it will need, even
+// if that is occupied: then it stays due until the path is free.
+func vacant(string, bool) (bool, error) { return false, nil }
 
 // write changes the files.
 func (b *batch) write(ctx context.Context, w *work) error {

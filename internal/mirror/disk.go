@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"instep/internal/durable"
 )
 
 const dirMode = 0o750
@@ -34,7 +37,7 @@ func openDisk(dir string) (*disk, error) {
 
 func (d *disk) close() error { return d.root.Close() }
 
-// makeDir makes a directory and those above it.
+// makeDir makes a directory and those above it, and their names durable.
 func makeDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -43,21 +46,27 @@ func makeDir(dir string) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(dir, dirMode); err != nil {
+	parent := filepath.Dir(filepath.Clean(dir))
+	if err := makeDir(parent); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may be faster
+		return err
+	}
+	return syncDir(parent)
 }
 
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
+func syncDir(dir string) (err error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return errors.Join(err, f.Close())
+	defer func() { err = errors.Join(err, root.Close()) }()
+	g, err := durable.System(root).NewGroup(root, 1)
+	if err != nil {
+		return err
 	}
-	return f.Close()
+	return errors.Join(g.SyncDirs(context.Background(), []string{"."}), g.Close())
 }
 
 // ownDirectory fails unless our own directory is a real one.

@@ -64,6 +64,7 @@ type Mirror struct {
 	disk     *disk
 	lock     *flock.Lock
 	cat      *catalog.Catalog // nil: a mirror opened for reading that does not exist
+	finder   *catalog.Finder  // nil if cat is
 	bucket   blob.Bucket
 	clean    func(context.Context) error // removes the bucket's temporary files
 	close    []func() error              // in reverse
@@ -127,8 +128,12 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 	return true, nil
 }
 
-// loadHome reads the origin that the mirror was bound to, if it was.
-func (m *Mirror) loadHome(ctx context.Context) error {
+// load reads what was kept about the mirror; the origin only if it was bound.
+func (m *Mirror) load(ctx context.Context) (err error) {
+	if m.finder, err = m.cat.Finder(ctx); err != nil {
+		return err
+	}
+	m.close = append(m.close, m.finder.Close)
 	recorded, ok, err := m.cat.Setting(ctx, originSetting)
 	if err != nil || !ok {
 		return err
@@ -206,11 +211,7 @@ func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalo
 	if m.cat == nil {
 		return catalog.Resource{}, nil
 	}
-	found, err := m.cat.Lookup(ctx, set, []resourcesync.Key{resourcesync.KeyOf(uri)})
-	if err != nil {
-		return catalog.Resource{}, err
-	}
-	return found[0], nil
+	return m.finder.Find(ctx, set, resourcesync.KeyOf(uri))
 }
 
 // Open implements destination.Mirror. Only a regular file is opened.

@@ -313,6 +313,55 @@ func TestDamagedContentIsNotOfferedForCopies(t *testing.T) {
 	wantFiles(t, m.dir, map[string]string{"a": "0ne"})
 }
 
+func TestAnOccupiedPathIsTakenWhenItIsFree(t *testing.T) {
+	dir := t.TempDir()
+	m := openMirror(t, options(dir))
+	write(t, dir, "a", "theirs")
+	for range 2 {
+		commit(t, m, func(b destination.Batch) error {
+			if err := put(b, set, "a", "ours", noon); !errors.Is(err, destination.ErrOccupied) || !strings.Contains(err.Error(), `"a"`) {
+				t.Errorf("got %v, want ErrOccupied and the path", err)
+			}
+			return b.Due(t.Context(), set, wantedOfBody(home+"/a", "ours", noon), "occupied")
+		})
+		wantFiles(t, dir, map[string]string{"a": "theirs"})
+	}
+	if err := os.Remove(filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "ours", noon) })
+	wantFiles(t, dir, map[string]string{"a": "ours"})
+}
+
+// A file that comes between Put and Commit fails the batch, and survives it.
+func TestAFileThatComesInBetweenIsNotReplaced(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		dir := t.TempDir()
+		m := openMirror(t, options(dir))
+		if known {
+			commit(t, m, func(b destination.Batch) error {
+				return b.Due(t.Context(), set, wantedOfBody(home+"/a", "ours", noon), "not found")
+			})
+		}
+		err := tryCommit(m, nil, func(b destination.Batch) error {
+			err := put(b, set, "a", "ours", noon)
+			write(t, dir, "a", "theirs")
+			return err
+		})
+		files := map[string]string{"a": "theirs"}
+		if known && !errors.Is(err, destination.ErrOccupied) {
+			t.Errorf("got %v, want ErrOccupied", err)
+		}
+		if !known { // the URI has no path yet: it gets another one
+			if err != nil {
+				t.Error(err)
+			}
+			files["a"+segment{text: home + "/a"}.name(1)] = "ours"
+		}
+		wantFiles(t, dir, files)
+	}
+}
+
 // TestCat_DEL_03: only the exact hash of a plan that was withheld lets it pass, and
 // only for a day.
 func TestCat_DEL_03(t *testing.T) {

@@ -124,8 +124,12 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	if err := m.checkUUID(ctx, mark); err != nil {
 		return nil, err
 	}
-	return m, m.loadHome(ctx)
+	return m, m.load(ctx)
 }
+
+// Exists reports whether there is a mirror: false only after OpenReadOnly of a
+// directory that holds none.
+func (m *Mirror) Exists() bool { return m.cat != nil }
 
 func newMirror(o *Options) *Mirror {
 	return &Mirror{now: o.Now, dir: o.Dir, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
@@ -245,12 +249,14 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 	}
 	m.close = append(m.close, m.cat.Close)
 	if create {
-		return m.writeMarker(ctx)
+		err = m.writeMarker(ctx)
+	} else {
+		err = m.checkUUID(ctx, mark)
 	}
-	if err := m.checkUUID(ctx, mark); err != nil {
+	if err != nil {
 		return err
 	}
-	return m.loadHome(ctx)
+	return m.load(ctx)
 }
 
 // writeMarker is the last step of making a mirror.

@@ -147,7 +147,7 @@ func FuzzPath(f *testing.F) {
 		}
 		path := natural(segments)
 		checkPath(t, uri, path)
-		place, err := (&placer{names: newWorld(), blocked: nothing}).put(segments)
+		place, err := (&placer{names: newWorld(), blocked: vacant}).put(segments)
 		if err != nil || place.Path != path {
 			t.Fatalf("%q in an empty mirror: got %q and %v, want %q", uri, place.Path, err, path)
 		}
@@ -177,15 +177,13 @@ func (w *world) Directory(fold resourcesync.Key) (string, bool, error) {
 	return path, ok, nil
 }
 
-func nothing(string, bool) (bool, error) { return false, nil }
-
 func (w *world) add(t testing.TB, uri string) string {
 	t.Helper()
 	segments, err := segmentsOf(museum, uri)
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, err := (&placer{names: w, blocked: nothing}).put(segments)
+	place, err := (&placer{names: w, blocked: vacant}).put(segments)
 	if err != nil {
 		t.Fatal(err)
 	}

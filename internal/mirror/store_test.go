@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"instep/destination"
 	"instep/internal/flock"
@@ -49,16 +50,9 @@ func wantUntouched(t *testing.T, dir string, do func()) {
 	}
 }
 
-// TestCat_STO_07: a directory that is not the one of the catalog is refused, and
-// nothing is written there.
-func TestCat_STO_07(t *testing.T) {
-	top := t.TempDir()
-	path := func(name string) string { return filepath.Join(top, name) }
-	with := func(dir, state string) Options {
-		o := options(path(dir))
-		o.State = path(state)
-		return o
-	}
+// makeStores makes the directories of TestCat_STO_07.
+func makeStores(t *testing.T, path func(string) string, with func(dir, state string) Options) {
+	t.Helper()
 	for _, name := range []string{"one", "two"} {
 		m := openMirror(t, with(name, name+".state"))
 		commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "one", noon) })
@@ -85,6 +79,19 @@ func TestCat_STO_07(t *testing.T) {
 	must(os.CopyFS(path("no catalog"), os.DirFS(path("inside"))))
 	must(os.Remove(filepath.Join(path("no catalog"), ours, catName)))
 	write(t, path("files"), "precious", "x")
+}
+
+// TestCat_STO_07: a directory that is not the one of the catalog is refused, and
+// nothing is written there.
+func TestCat_STO_07(t *testing.T) {
+	top := t.TempDir()
+	path := func(name string) string { return filepath.Join(top, name) }
+	with := func(dir, state string) Options {
+		o := options(path(dir))
+		o.State = path(state)
+		return o
+	}
+	makeStores(t, path, with)
 	existing := func(o Options) Options {
 		o.Create = false
 		return o
@@ -145,47 +152,49 @@ func TestTheMakingOfAMirrorCanBeInterrupted(t *testing.T) {
 	wantFiles(t, fresh, map[string]string{"a": "one"})
 }
 
-func TestReadingOnlyWritesNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "absent")
-	looksLike := func(m *Mirror, count int64) {
-		t.Helper()
-		n, err := m.Count(t.Context(), set)
-		if err != nil || n != count {
-			t.Errorf("members: got %d and %v, want %d", n, err, count)
-		}
-		h := lookup(t, m, set, "a")
-		if h.Stored != (count > 0) {
-			t.Errorf("held: %+v", h)
-		}
-		if r, err := m.Open(t.Context(), home+"/a"); err == nil {
-			r.Close()
-		} else if count > 0 || !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("open: %v", err)
-		}
-		for range m.Due(t.Context(), set) {
-			t.Error("something is due")
-		}
-		_, ok, err := m.Cursor(t.Context(), set)
-		if ok || err != nil {
-			t.Errorf("cursor: %v, %v", ok, err)
-		}
-		if ok, err := m.Approved(t.Context(), "x"); ok || err != nil {
-			t.Errorf("approved: %v, %v", ok, err)
-		}
-		if _, ok, err := m.FindContent(t.Context(), wantedOfBody("", "none", noon).Digests[0], 4); ok || err != nil {
-			t.Errorf("content: %v, %v", ok, err)
-		}
-		_, err = m.Begin(t.Context())
-		_, _, err2 := m.Approve(t.Context(), "x")
-		for _, err := range []error{err, err2, m.Withhold(t.Context(), set, "x", "x"), m.PurgeTrash(t.Context(), noon)} {
-			if !errors.Is(err, ErrReadOnly) {
-				t.Errorf("a change: got %v, want ErrReadOnly", err)
-			}
-		}
-		if err := m.Bind(t.Context(), site, home); err != nil {
-			t.Error(err)
+// checkReadOnly looks at a mirror that holds a and count members, and tries to change it.
+func checkReadOnly(t *testing.T, m *Mirror, count int64) {
+	t.Helper()
+	n, err := m.Count(t.Context(), set)
+	if err != nil || n != count {
+		t.Errorf("members: got %d and %v, want %d", n, err, count)
+	}
+	h := lookup(t, m, set, "a")
+	if h.Stored != (count > 0) {
+		t.Errorf("held: %+v", h)
+	}
+	if r, err := m.Open(t.Context(), home+"/a"); err == nil {
+		r.Close()
+	} else if count > 0 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("open: %v", err)
+	}
+	for range m.Due(t.Context(), set) {
+		t.Error("something is due")
+	}
+	_, ok, err := m.Cursor(t.Context(), set)
+	if ok || err != nil {
+		t.Errorf("cursor: %v, %v", ok, err)
+	}
+	if ok, err := m.Approved(t.Context(), "x"); ok || err != nil {
+		t.Errorf("approved: %v, %v", ok, err)
+	}
+	if _, ok, err := m.FindContent(t.Context(), wantedOfBody("", "none", noon).Digests[0], 4); ok || err != nil {
+		t.Errorf("content: %v, %v", ok, err)
+	}
+	_, err = m.Begin(t.Context())
+	_, _, err2 := m.Approve(t.Context(), "x")
+	for _, err := range []error{err, err2, m.Withhold(t.Context(), set, "x", "x"), m.PurgeTrash(t.Context(), noon)} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("a change: got %v, want ErrReadOnly", err)
 		}
 	}
+	if err := m.Bind(t.Context(), site, home); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadingOnlyWritesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "absent")
 	look := func(count int64) {
 		t.Helper()
 		wantUntouched(t, filepath.Dir(dir), func() {
@@ -193,7 +202,7 @@ func TestReadingOnlyWritesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			looksLike(m, count)
+			checkReadOnly(t, m, count)
 			if err := m.Close(); err != nil {
 				t.Error(err)
 			}
@@ -273,7 +282,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(holderEnv); dir != "" {
 		hold(dir)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func hold(dir string) {

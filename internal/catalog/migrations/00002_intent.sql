@@ -9,5 +9,11 @@ CREATE TABLE intent (
   sha256 BLOB                         -- of the bytes to come to path; NULL = none come
 ) WITHOUT ROWID;
 
+-- What is due is few of many: found by this index alone, whatever the set.
+DROP INDEX member_due;
+CREATE INDEX member_due ON member (key, set_id) WHERE due <> '';
+
 -- +goose Down
 DROP TABLE intent;
+DROP INDEX member_due;
+CREATE INDEX member_due ON member (set_id, key) WHERE due <> '';

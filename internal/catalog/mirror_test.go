@@ -1,0 +1,308 @@
+package catalog
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// flat places every URI at its last segment.
+func flat(uri string, _ Names) (Place, error) {
+	path := uri[strings.LastIndexByte(uri, '/')+1:]
+	return Place{Path: path, Fold: resourcesync.KeyOf(path)}, nil
+}
+
+func intent(name, content string, t *testing.T) Intent {
+	uri := "https://example.org/" + name
+	return Intent{
+		Key: resourcesync.KeyOf(uri), URI: uri, Length: resourcesync.Bytes(int64(len(content))),
+		SHA256: sum(t, content).Get(resourcesync.SHA256),
+	}
+}
+
+// store makes resources stored members of a set.
+func store(t *testing.T, c *Catalog, s SetID, names ...string) {
+	t.Helper()
+	var intents []Intent
+	var o Outcome
+	for _, name := range names {
+		in := intent(name, "content of "+name, t)
+		intents = append(intents, in)
+		o.Stored = append(o.Stored, Resource{
+			Key: in.Key, Length: in.Length, Digests: resourcesync.Digests{in.SHA256}, Verified: true, Type: "text/plain",
+		})
+		o.Members = append(o.Members, Membership{Set: s, Key: in.Key, Changed: time.Unix(1, 0)})
+	}
+	if err := c.Intend(t.Context(), intents, flat); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Settle(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "s")
+	store(t, c, s, "a")
+	intents := []Intent{intent("b", "new", t), intent("a", "newer", t), {Key: resourcesync.KeyOf("x"), Path: "x", Kept: "trash/x"}}
+	intents[1].Path, intents[1].Kept = "a", "trash/a"
+	if err := c.Intend(t.Context(), intents, flat); err != nil {
+		t.Fatal(err)
+	}
+	if intents[0].Path != "b" {
+		t.Errorf("the new URI was placed at %q, want b", intents[0].Path)
+	}
+	got, err := reopen(t, c.path, false).Intents(t.Context())
+	if err != nil || len(got) != 3 {
+		t.Fatalf("got %d intents and %v, want 3", len(got), err)
+	}
+	for _, in := range got {
+		for _, want := range intents {
+			if want.URI = ""; in.Key == want.Key && in != want {
+				t.Errorf("got %+v, want %+v", in, want)
+			}
+		}
+	}
+	found, err := c.Lookup(t.Context(), s, []resourcesync.Key{intents[0].Key, intents[1].Key})
+	if err != nil || found[0].Stored || found[0].Path != "b" || !found[1].Stored {
+		t.Errorf("got %+v and %v, want b reserved and a as it was", found, err)
+	}
+	if err := c.Settle(t.Context(), Outcome{Dropped: []resourcesync.Key{intents[0].Key, intents[1].Key}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("got %v and %v after settling, want none", got, err)
+	}
+	found, err = c.Lookup(t.Context(), s, []resourcesync.Key{intents[0].Key, intents[1].Key})
+	if err != nil || found[0].URI != "" || found[1].URI == "" {
+		t.Errorf("got %+v and %v, want only what no set holds dropped", found, err)
+	}
+}
+
+func TestIntendIsAllOrNothing(t *testing.T) {
+	c := open(t)
+	intents := []Intent{intent("a", "a", t), intent("other/a", "a", t)} // flat gives both one path
+	if err := c.Intend(t.Context(), intents, flat); err == nil {
+		t.Fatal("two URIs at one path: got no error")
+	}
+	full := errors.New("no place")
+	err := c.Intend(t.Context(), []Intent{intent("a", "a", t), intent("b", "b", t)}, func(uri string, n Names) (Place, error) {
+		if strings.HasSuffix(uri, "b") {
+			return Place{}, full
+		}
+		return flat(uri, n)
+	})
+	if !errors.Is(err, full) {
+		t.Errorf("got %v, want the error of place", err)
+	}
+	if got, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("intents: got %v and %v, want none", got, err)
+	}
+	if ok, err := c.Names(t.Context()).File(resourcesync.KeyOf("a")); ok || err != nil {
+		t.Errorf("path a: got %v and %v, want free", ok, err)
+	}
+}
+
+func TestSettleIsAllOrNothing(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "s")
+	store(t, c, s, "a")
+	in := intent("a", "content of a", t)
+	err := c.Settle(t.Context(), Outcome{
+		Ended:   []Membership{{Set: s, Key: in.Key}},
+		Stored:  []Resource{{Key: resourcesync.KeyOf("unknown"), URI: "unknown"}},
+		Members: []Membership{{Set: 99, Key: in.Key, Changed: time.Unix(1, 0)}},
+		Cursor:  &Cursor{Set: s, Body: "{}"},
+	})
+	if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), `"unknown"`) {
+		t.Errorf("got %v, want ErrState naming the URI", err)
+	}
+	if n, _, err := c.Count(t.Context(), s); n != 1 || err != nil {
+		t.Errorf("members: got %d and %v, want 1", n, err)
+	}
+	if _, ok, err := c.Cursor(t.Context(), s); ok || err != nil {
+		t.Errorf("cursor: got %v and %v, want none", ok, err)
+	}
+}
+
+func TestNamesKnowFilesAndFirstSpellingsOfDirectories(t *testing.T) {
+	c := open(t)
+	fold := resourcesync.KeyOf("docs")
+	place := func(uri string, n Names) (Place, error) {
+		p := Place{Path: "Docs/" + uri, Fold: resourcesync.KeyOf(uri)}
+		first, ok, err := n.Directory(fold)
+		if !ok {
+			p.Directories = []Directory{{Path: "Docs", Fold: fold}}
+		} else if first != "Docs" {
+			t.Errorf("got %q, want Docs", first)
+		}
+		return p, err
+	}
+	if err := c.Intend(t.Context(), []Intent{intent("a", "a", t), intent("b", "b", t)}, place); err != nil {
+		t.Fatal(err)
+	}
+	first, ok, err := c.Names(t.Context()).Directory(fold)
+	if first != "Docs" || !ok || err != nil {
+		t.Errorf("got %q, %v, %v, want Docs", first, ok, err)
+	}
+	if ok, err := c.Names(t.Context()).File(resourcesync.KeyOf("https://example.org/a")); !ok || err != nil {
+		t.Errorf("file: got %v and %v, want true", ok, err)
+	}
+}
+
+func TestHoldersOfManyResources(t *testing.T) {
+	c := open(t)
+	s, other := set(t, c, "s"), set(t, c, "other")
+	var names []string
+	var keys []resourcesync.Key
+	for i := range lookupSize + 10 {
+		names = append(names, fmt.Sprint(i))
+		keys = append(keys, intent(names[i], "", t).Key)
+	}
+	store(t, c, s, names...)
+	m := Membership{Set: other, Key: keys[3], Changed: time.UnixMicro(5).UTC(), Due: "gone", Wanted: "{}"}
+	if err := c.Settle(t.Context(), Outcome{Members: []Membership{m}}); err != nil {
+		t.Fatal(err)
+	}
+	held, err := c.Holders(t.Context(), keys)
+	if err != nil || len(held) != len(keys)+1 {
+		t.Fatalf("got %d and %v, want %d", len(held), err, len(keys)+1)
+	}
+	for _, h := range held {
+		if h.Set == other && h != m {
+			t.Errorf("got %+v, want %+v", h, m)
+		}
+	}
+	due := collect(t, c.Due(t.Context(), other))
+	if len(due) != 1 || due[0].Key != keys[3] || due[0].Due != "gone" || due[0].Wanted != "{}" {
+		t.Errorf("due: got %+v, want %s", due, names[3])
+	}
+	if due := collect(t, c.Due(t.Context(), s)); len(due) != 0 {
+		t.Errorf("due in the other set: %+v", due)
+	}
+}
+
+func TestFinderFindsWhatLookupFinds(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "s")
+	store(t, c, s, "a", "b")
+	f, err := c.Finder(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	for _, in := range []struct {
+		set  SetID
+		name string
+	}{{s, "a"}, {s, "b"}, {s, "none"}, {0, "a"}} {
+		key := intent(in.name, "", t).Key
+		got, err := f.Find(t.Context(), in.set, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := c.Lookup(t.Context(), in.set, []resourcesync.Key{key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := diff(got, want[0]); d != "" {
+			t.Errorf("%s seen from %d:\n%s", in.name, in.set, d)
+		}
+	}
+}
+
+// Neither takes time in proportion to the set.
+func TestWhatIsFewIsFoundByItsIndex(t *testing.T) {
+	c := open(t)
+	for query, index := range map[string]string{dueQuery: "member_due", contentQuery: "resource_content"} {
+		plan, err := rows(t.Context(), c, "explain", func(r *sql.Rows) (line string, err error) {
+			var id, parent, unused int
+			err = r.Scan(&id, &parent, &unused, &line)
+			return line, err
+		}, "EXPLAIN QUERY PLAN "+query, []byte{}, 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(plan[0], " USING INDEX "+index+" ") || strings.Contains(strings.Join(plan, "\n"), "TEMP B-TREE") {
+			t.Errorf("%s\nis done by %q", query, plan)
+		}
+	}
+}
+
+func TestReadOnlyCatalogsRefuseChanges(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "s")
+	store(t, c, s, "a")
+	for _, state := range []string{"open elsewhere", "closed"} {
+		r, err := OpenReadOnly(t.Context(), c.path, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _, err := r.Count(t.Context(), s); n != 1 || err != nil {
+			t.Errorf("%s: members: got %d and %v, want 1", state, n, err)
+		}
+		if err := r.SetSettings(t.Context(), map[string]string{"a": "b"}); err == nil {
+			t.Errorf("%s: a change: got no error", state)
+		}
+		if err := errors.Join(r.Close(), c.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReadOnlyCatalogsAreOfThisVersion(t *testing.T) {
+	for _, c := range []struct {
+		change string
+		want   error
+	}{
+		{"INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)", ErrNewerSchema},
+		{"DELETE FROM goose_db_version WHERE version_id > 1", ErrOlderSchema},
+		{"PRAGMA application_id = 1", ErrDamaged},
+	} {
+		cat := open(t)
+		if _, err := cat.write.ExecContext(t.Context(), c.change); err != nil {
+			t.Fatal(err)
+		}
+		if err := cat.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenReadOnly(t.Context(), cat.path, time.Now); !errors.Is(err, c.want) || !strings.Contains(err.Error(), "catalog.db") {
+			t.Errorf("%s: got %v, want %v and the file", c.change, err, c.want)
+		}
+	}
+	if _, err := OpenReadOnly(t.Context(), filepath.Join(t.TempDir(), "none"), time.Now); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: got %v, want fs.ErrNotExist", err)
+	}
+}
+
+// The log of a killed run cannot be read without its index, which would have to be written.
+func TestReadOnlyCatalogsSayWhenTheyWouldHaveToWrite(t *testing.T) {
+	c := open(t)
+	set(t, c, "s")
+	dir := t.TempDir()
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(c.path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "catalog.db"+suffix), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := OpenReadOnly(t.Context(), filepath.Join(dir, "catalog.db"), time.Now)
+	if err == nil || !strings.Contains(err.Error(), "-wal") {
+		t.Errorf("got %v, want an error naming the log", err)
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil || len(names) != 2 {
+		t.Errorf("the directory holds %v, %v; want what was there", names, err)
+	}
+}
