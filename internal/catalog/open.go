@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -70,6 +71,9 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err := ensure(ctx, path, o.Create); err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}
+	if err := sweep(path); err != nil {
+		return nil, fmt.Errorf("open catalog %q: %w", path, err)
+	}
 	if err := c.connect(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -109,17 +113,32 @@ func (c *Catalog) connect(ctx context.Context) error {
 
 // ensure sees to it that a file is at path. A new catalog is made whole under
 // another name and linked in, so that what stands at path was never half made.
-func ensure(ctx context.Context, path string, create bool) error {
+func ensure(ctx context.Context, path string, missingOK bool) error {
+	wal := path + "-wal"
+	_, noWAL := os.Lstat(wal) // before the database: another process may make both, that one first
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
 		return fmt.Errorf("%w: expected a regular file, found %s", ErrDamaged, info.Mode().Type())
 	case err == nil:
 		return checkMagic(path)
-	case !errors.Is(err, fs.ErrNotExist) || !create:
+	case !errors.Is(err, fs.ErrNotExist) || !missingOK:
 		return err
+	case !errors.Is(noWAL, fs.ErrNotExist): // SQLite would play it back into the new file
+		return fmt.Errorf("%w: %q is there without its database; restore that, or move the log away", ErrDamaged, wal)
 	}
-	temp := path + "." + uuid.NewString() + ".new"
+	if err := create(ctx, path); err != nil {
+		if _, missing := os.Stat(path); missing != nil { // else another process was faster, and swept
+			return err
+		}
+	}
+	return nil
+}
+
+const tempSuffix = ".new"
+
+func create(ctx context.Context, path string) error {
+	temp := path + "." + uuid.NewString() + tempSuffix
 	defer removeDatabase(temp)
 	if err := build(ctx, temp); err != nil {
 		return err
@@ -128,6 +147,21 @@ func ensure(ctx context.Context, path string, create bool) error {
 		return err
 	}
 	return syncPath(filepath.Dir(path))
+}
+
+// sweep removes what killed creations of the catalog at path have left. Once there
+// is a catalog nobody needs them.
+func sweep(path string) error {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		rest, ours := strings.CutPrefix(e.Name(), base+".")
+		id, _, made := strings.Cut(rest, tempSuffix)
+		if ours && made && uuid.Validate(id) == nil {
+			removeDatabase(dir + base + "." + id + tempSuffix)
+		}
+	}
+	return err
 }
 
 // checkMagic keeps SQLite away from files that are not its own: an empty one it

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -157,6 +158,48 @@ func TestOpenOfADirectory(t *testing.T) {
 	_, err := Open(t.Context(), Options{Path: t.TempDir(), Create: true})
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("Open of a directory = %v, want ErrDamaged", err)
+	}
+}
+
+func TestOpenSweepsWhatKilledCreationsLeft(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "catalog.db")
+	const id = ".3b241101-e2bb-4255-8caf-4136c566a962"
+	others := []string{"catalog.db.backup.new", "catalog.db" + id, "other.db" + id + ".new"}
+	for _, name := range append([]string{"catalog.db" + id + ".new", "catalog.db" + id + ".new-wal"}, others...) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half made"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reopen(t, path, true).Close(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	want := append([]string{"catalog.db"}, others...)
+	slices.Sort(want)
+	if d := diff(got, want); d != "" {
+		t.Errorf("the directory (-got +want):\n%s", d)
+	}
+}
+
+func TestOpenRefusesAnOrphanedLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	if err := os.WriteFile(path+"-wal", []byte("of another database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Options{Path: path, Create: true})
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path+"-wal") {
+		t.Errorf("Open beside the log of a lost database = %v, want ErrDamaged", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a database was made: %v", err)
 	}
 }
 
