@@ -140,9 +140,8 @@ func TestCat_PUB_01(t *testing.T) {
 // fuse ends the process, as it were, at one of the steps it counts: nothing works
 // any more until it is mended.
 type fuse struct {
-	left    int // steps until it burns; < 0 never
-	burnt   bool
-	applied bool // the step at which it burns takes effect
+	left  int // steps until it burns; < 0 never
+	burnt bool
 }
 
 var errBurnt = errors.New("the process is dead")
@@ -255,6 +254,34 @@ func crashAt(t *testing.T, n, point int) bool {
 	checkWalk(t, where+", published again", bucket, false, hashes(s.truth), hashes(s.truth))
 	checkKnown(t, where, s, bucket)
 	return true
+}
+
+// TestCommitWhoseAnswerIsLostIsFinished: the row is there though Commit failed.
+func TestCommitWhoseAnswerIsLostIsFinished(t *testing.T) {
+	s := newSite(t)
+	s.fill(4)
+	f := &fuse{left: -1}
+	s.journal = lossyJournal{s.log, f}
+	s.reopen()
+	f.burnt = true
+	if _, err := s.p.Publish(t.Context(), s.first()); !errors.Is(err, errBurnt) {
+		t.Fatalf("Publish: got %v, want the lost answer", err)
+	}
+	pub, err := s.p.Recover(t.Context(), "")
+	if err != nil || pub.ID != 1 {
+		t.Fatalf("Recover: got publication %d, %v, want 1", pub.ID, err)
+	}
+	checkWalk(t, "recovered", s.bucket, false, hashes(s.truth))
+}
+
+// lossyJournal commits, and fails all the same while the fuse is burnt.
+type lossyJournal struct {
+	Journal
+	f *fuse
+}
+
+func (j lossyJournal) Commit(ctx context.Context, p Publication) error {
+	return errors.Join(j.Journal.Commit(ctx, p), j.f.step())
 }
 
 func checkWalk(t *testing.T, where string, b blob.Bucket, mayBeAbsent bool, states ...map[string]string) {

@@ -56,11 +56,16 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	if err != nil {
 		return Publication{}, fmt.Errorf("beginning a publication: %w", err)
 	}
-	pub, err := p.commit(ctx, id, u)
+	pub, err := p.stage(ctx, id, u)
 	if err != nil {
 		// Staging is tidied by the next run too, so a failure to do it here is no news.
 		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set))
 		return Publication{}, err
+	}
+	// A failed Commit may have taken effect: what is staged stays for Recover, which
+	// finds out.
+	if err := p.Journal.Commit(ctx, pub); err != nil {
+		return Publication{}, fmt.Errorf("committing the publication: %w", err)
 	}
 	pub, err = p.finish(ctx, pub)
 	if err != nil {
@@ -145,9 +150,9 @@ func (p *Publisher) check(u Update) error {
 	return CheckSet(u.Set)
 }
 
-// commit stages the documents of u, makes sure that they replace nothing foreign,
-// and commits them: the one moment at which the publication begins to exist.
-func (p *Publisher) commit(ctx context.Context, id int64, u Update) (Publication, error) {
+// stage makes the documents of u durable in the staging bucket, if they replace
+// nothing foreign.
+func (p *Publisher) stage(ctx context.Context, id int64, u Update) (Publication, error) {
 	last, _, err := p.Journal.Last(ctx, u.Set)
 	if err != nil {
 		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
@@ -168,9 +173,6 @@ func (p *Publisher) commit(ctx context.Context, id int64, u Update) (Publication
 	}
 	if err := batch.Commit(ctx); err != nil {
 		return Publication{}, fmt.Errorf("staging: %w", err)
-	}
-	if err := p.Journal.Commit(ctx, pub); err != nil {
-		return Publication{}, fmt.Errorf("committing the publication: %w", err)
 	}
 	return pub, nil
 }
