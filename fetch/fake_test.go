@@ -24,9 +24,10 @@ type script func(conn net.Conn, r *http.Request) bool
 type fakeNet struct {
 	answer script
 
-	mu    sync.Mutex
-	dials []string
-	wg    sync.WaitGroup
+	mu      sync.Mutex // guards the rest but the waiting itself
+	dials   []string
+	stopped bool
+	wg      sync.WaitGroup
 }
 
 func (f *fakeNet) options() fetch.Options {
@@ -41,9 +42,9 @@ func (f *fakeNet) options() fetch.Options {
 
 func (f *fakeNet) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.dials = append(f.dials, addr)
-	f.mu.Unlock()
-	if f.answer == nil {
+	if f.answer == nil || f.stopped {
 		return nil, errors.New("connection refused")
 	}
 	near, far := net.Pipe()
@@ -69,11 +70,18 @@ func (f *fakeNet) newClient(t *testing.T, o fetch.Options) *fetch.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		c.Close()
-		f.wg.Wait()
-	})
+	t.Cleanup(func() { f.stop(c) })
 	return c
+}
+
+// stop closes the client and waits for the servers. The transport of a client may
+// still dial for a request that went over another connection.
+func (f *fakeNet) stop(c *fetch.Client) {
+	f.mu.Lock()
+	f.stopped = true
+	f.mu.Unlock()
+	c.Close()
+	f.wg.Wait()
 }
 
 // write answers with raw bytes.

@@ -197,8 +197,7 @@ func TestCat_FET_02(t *testing.T) {
 			if !errors.Is(err, tt.kind) || n > most {
 				t.Errorf("got %d bytes, %v; want %v", n, err, tt.kind)
 			}
-			c.Close()
-			f.wg.Wait()
+			f.stop(c)
 			if n := wire.n.Load(); n > most+(192<<10) {
 				t.Errorf("%d bytes were read from the wire", n)
 			}
