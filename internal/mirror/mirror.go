@@ -26,7 +26,6 @@ import (
 	"instep/blob"
 	"instep/destination"
 	"instep/internal/catalog"
-	"instep/internal/flock"
 	"instep/resourcesync"
 )
 
@@ -62,7 +61,6 @@ type Mirror struct {
 	dir      string
 	readOnly bool
 	disk     *disk
-	lock     *flock.Lock
 	cat      *catalog.Catalog // nil: a mirror opened for reading that does not exist
 	finder   *catalog.Finder  // nil if cat is
 	bucket   blob.Bucket
