@@ -165,6 +165,29 @@ func TestMoreChangesThanAListTakes(t *testing.T) {
 	}
 }
 
+// TestMoreUnpublishedChangesThanAListTakes: a run has recorded them and was then
+// interrupted.
+func TestMoreUnpublishedChangesThanAListTakes(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.run()
+	w.write("one more", "x")
+	w.run()
+	for i := range 9 {
+		w.write(fmt.Sprint("many/", i), "x")
+	}
+	if err := w.broken(blobtest.At(blobtest.OpBegin, 1, blobtest.Fault{}), true); !errors.Is(err, blobtest.ErrInjected) {
+		t.Fatalf("got %v, want the injected fault", err)
+	}
+	w.write("many/0", "changed")
+	w.runWithLimit(5)
+	w.check()
+	closed, changes := w.document(base+"resourcesync/changes/4.xml"), w.linked("changelist")
+	if len(closed.Entries) != 1 || !moment(t, closed.MD.Until).Before(moment(t, changes.MD.From)) {
+		t.Errorf("closed list: %d entries until %s, next from %s: want 1 and a gap that shows", len(closed.Entries), closed.MD.Until, changes.MD.From)
+	}
+}
+
 // runWithLimit publishes as if a Change List took fewer changes than the standard says.
 func (w *world) runWithLimit(hard int) Report {
 	w.t.Helper()

@@ -29,7 +29,7 @@ const (
 	nothing   step = iota // all is said
 	extend                // the open Change List goes on
 	divide                // the open Change List ends where this scan began, a new one begins there
-	scanAgain             // the changes of this scan are too many for a list: scan again, begin after them
+	scanAgain             // what is not listed yet is too much for a list: scan again, begin after it
 )
 
 // decide chooses the step, and whether the Resource List is written anew.
@@ -39,7 +39,7 @@ func (s situation) decide() (next step, snapshot bool) {
 		return extend, true
 	case s.fresh == 0 && !s.rebase:
 		return nothing, false
-	case s.divided > s.hard:
+	case s.divided > s.hard || s.listed-s.divided > s.hard: // the latter after a run that was interrupted
 		return scanAgain, true
 	case s.listed > s.max && s.divided < s.listed:
 		// A Change List is linked alone, without those before it: the Resource List

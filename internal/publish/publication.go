@@ -36,7 +36,7 @@ func (r *run) situation(ctx context.Context) (situation, error) {
 		n     *int64
 		after int64
 	}{
-		{&s.sinceList, r.last.ListThrough}, {&s.fresh, r.last.ChangesThrough}, {&s.listed, after}, {&s.divided, r.firstBefore},
+		{&s.sinceList, r.last.ListThrough}, {&s.fresh, r.last.ChangesThrough}, {&s.listed, after}, {&s.divided, r.before},
 	} {
 		if *c.n, err = r.catalog.CountChanges(ctx, r.set, c.after, r.seq); err != nil {
 			return s, err
@@ -121,10 +121,12 @@ func (r *run) write(ctx context.Context, u source.Update) (source.Publication, e
 // never go back, so every change recorded before the scan is before that moment,
 // and every change that the scan recorded is not: until of the old list, from of
 // the new one and at of the new Resource List are this one moment, each change is
-// in one list, and who begins with the Resource List misses none. When a scan is
-// repeated, the changes of the first are in no list, because they fit into none:
-// the old list ends before them, the new one begins after, and a Destination that
-// finds this gap begins anew with the Resource List, which has them all.
+// in one list, and who begins with the Resource List misses none.
+//
+// When a scan is repeated, the changes that the last publication did not list yet
+// are in no list, because they fit into none: the old list ends before them, the
+// new one begins after, and a Destination that finds this gap begins anew with the
+// Resource List, which has them all.
 func (r *run) update(ctx context.Context, next step, snapshot bool) (source.Update, error) {
 	u := source.Update{Set: r.Set}
 	if snapshot {
@@ -142,10 +144,26 @@ func (r *run) update(ctx context.Context, next step, snapshot bool) (source.Upda
 		u.Changes = r.window(ctx, after, r.seq, r.last.ChangesFrom)
 		return u, nil
 	}
-	u.Closing = r.window(ctx, after, r.firstBefore, r.last.ChangesFrom)
-	u.Closing.Until = r.firstAt
+	end, until := r.before, r.result.At
+	if next == scanAgain {
+		end = r.last.ChangesThrough
+		if until, err = r.momentAfter(ctx, end); err != nil {
+			return u, err
+		}
+	}
+	u.Closing = r.window(ctx, after, end, r.last.ChangesFrom)
+	u.Closing.Until = until
 	u.Changes = r.window(ctx, r.before, r.seq, r.result.At)
 	return u, nil
+}
+
+// momentAfter divides the changes of earlier scans from those after: it is the
+// moment of the first change after number seq, or of this scan if there is none.
+func (r *run) momentAfter(ctx context.Context, seq int64) (time.Time, error) {
+	for ch, err := range r.catalog.Changes(ctx, r.set, seq, r.seq) {
+		return ch.Datetime, err
+	}
+	return r.result.At, nil
 }
 
 func (r *run) snapshot(ctx context.Context) *source.Snapshot {

@@ -465,6 +465,7 @@ func TestDecide(t *testing.T) {
 		"large set, many changes":    {situation{published: true, resources: limit * 2, sinceList: limit/5 + 1, fresh: 1, listed: 5, divided: 1, max: 5}, extend, true},
 		"list is full":               {situation{published: true, resources: limit * 2, fresh: 1, listed: 6, divided: 1, max: 5}, divide, true},
 		"one scan more than a list":  {situation{published: true, resources: limit * 2, fresh: 9, listed: 9, divided: 9, max: 5, sinceList: 9}, extend, false},
+		"too much left unpublished":  {situation{published: true, fresh: limit + 1, listed: limit + 1, max: 5}, scanAgain, true},
 		"one scan more than allowed": {situation{published: true, fresh: limit + 1, listed: limit + 1, divided: limit + 1, max: 5}, scanAgain, true},
 	}
 	for name, c := range cases {

@@ -31,9 +31,6 @@ type run struct {
 	result scan.Result
 	before int64 // the last change recorded before it
 	seq    int64 // the last change recorded
-	// Of the first scan: where an open Change List ends if a new one begins.
-	firstAt     time.Time
-	firstBefore int64
 }
 
 func (r *run) do(ctx context.Context) error {
@@ -43,7 +40,6 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.scan(ctx); err != nil {
 		return err
 	}
-	r.firstAt, r.firstBefore = r.result.At, r.before
 	s, err := r.situation(ctx)
 	if err != nil {
 		return err
@@ -57,7 +53,7 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if snapshot && !r.DryRun {
+	if r.report.Rebased && !r.DryRun {
 		if err := r.catalog.SetSettings(ctx, map[string]string{hashSetting + r.Set: r.hashes()}); err != nil {
 			return err
 		}
