@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 		return nil, err
 	}
 	if !found {
-		if err := m.mayCreate(ctx, &o); err != nil {
+		if err := m.prepare(ctx, &o); err != nil {
 			return nil, err
 		}
 	}
@@ -215,12 +215,18 @@ func unused(ctx context.Context, path string, now func() time.Time) (err error) 
 	return err
 }
 
-func (m *Mirror) acquire(o *Options) error {
-	for _, dir := range []string{filepath.Join(o.Dir, ours), o.state()} {
-		if err := makeDir(dir); err != nil {
-			return err
-		}
+// prepare makes the directories of a new mirror, if there may be one.
+func (m *Mirror) prepare(ctx context.Context, o *Options) error {
+	if err := m.mayCreate(ctx, o); err != nil {
+		return err
 	}
+	if err := makeDir(filepath.Join(o.Dir, ours)); err != nil {
+		return err
+	}
+	return makeDir(o.state())
+}
+
+func (m *Mirror) acquire(o *Options) error {
 	if err := m.disk.ownDirectory(); err != nil {
 		return err
 	}

@@ -38,14 +38,20 @@ type origin struct{ scheme, host, port string }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
-// splitURI takes a URI apart into its origin, its path as written and whether a
-// query or fragment follows. before is the length of what stands before the path.
-func splitURI(uri string) (o origin, path string, more bool, before int, err error) {
-	fail := func(want string) (origin, string, bool, int, error) {
-		return origin{}, "", false, 0, fmt.Errorf("%w: expected %s, found %q", destination.ErrNoPlace, want, uri)
+// parts are what the encoder needs of a URI.
+type parts struct {
+	origin
+	path   string // as written
+	more   bool   // a query or a fragment follows the path
+	before int    // length of what stands before the path
+}
+
+func splitURI(uri string) (parts, error) {
+	fail := func(want string) (parts, error) {
+		return parts{}, fmt.Errorf("%w: expected %s, found %q", destination.ErrNoPlace, want, uri)
 	}
 	if len(uri) > maxURI {
-		return origin{}, "", false, 0, fmt.Errorf("%w: expected at most %d bytes, found %d in %q…", destination.ErrNoPlace, maxURI, len(uri), uri[:80])
+		return parts{}, fmt.Errorf("%w: expected at most %d bytes, found %d in %q…", destination.ErrNoPlace, maxURI, len(uri), uri[:80])
 	}
 	scheme, rest, ok := strings.Cut(uri, "://")
 	scheme = strings.ToLower(scheme)
@@ -57,8 +63,6 @@ func splitURI(uri string) (o origin, path string, more bool, before int, err err
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority = rest[:i]
 	}
-	rest = rest[len(authority):]
-	before = len(uri) - len(rest)
 	u, err := url.Parse("http://" + authority)
 	if err != nil || u.Host == "" {
 		return fail("a host")
@@ -69,15 +73,17 @@ func splitURI(uri string) (o origin, path string, more bool, before int, err err
 	if p := strings.TrimLeft(u.Port(), "0"); p != "" {
 		port = p
 	}
-	if i := strings.IndexAny(rest, "?#"); i >= 0 {
-		rest, more = rest[:i], true
+	p := parts{origin: origin{scheme, strings.ToLower(u.Hostname()), port}, path: rest[len(authority):]}
+	p.before = len(uri) - len(p.path)
+	if i := strings.IndexAny(p.path, "?#"); i >= 0 {
+		p.path, p.more = p.path[:i], true
 	}
-	return origin{scheme, strings.ToLower(u.Hostname()), port}, rest, more, before, nil
+	return p, nil
 }
 
 func parseOrigin(uri string) (origin, error) {
-	o, _, _, _, err := splitURI(uri)
-	return o, err
+	p, err := splitURI(uri)
+	return p.origin, err
 }
 
 // directory is the first segment of what lies on an origin that is not the mirror's own.
@@ -127,27 +133,26 @@ func cut(name string, n int) string {
 // segmentsOf returns the segments of the place of a URI in the mirror of home: the
 // path of the URI if it has that origin, else a directory for its origin first.
 func segmentsOf(home origin, uri string) ([]segment, error) {
-	o, path, more, before, err := splitURI(uri)
+	p, err := splitURI(uri)
 	if err != nil {
 		return nil, err
 	}
 	var segments []segment
-	if o != home {
-		segments = append(segments, newSegment(o.directory(), uri[:before]+"/"))
+	if p.origin != home {
+		segments = append(segments, newSegment(p.directory(), uri[:p.before]+"/"))
 	}
-	path = strings.TrimPrefix(path, "/")
-	before = len(uri[:before]) + 1
-	for part := range strings.SplitSeq(path, "/") {
-		before = min(before+len(part)+1, len(uri))
+	end := p.before + 1 // of what the segments so far are made of
+	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
+		end = min(end+len(part)+1, len(uri))
 		lead := "."
 		if len(segments) == 0 {
 			lead = ".@"
 		}
-		segments = append(segments, newSegment(escapeSegment(unescape(part), lead, ""), uri[:before]))
+		segments = append(segments, newSegment(escapeSegment(unescape(part), lead, ""), uri[:end]))
 	}
 	last := &segments[len(segments)-1]
 	last.text = uri
-	if more {
+	if p.more {
 		last.level = 1
 	}
 	return shorten(segments), nil

@@ -54,9 +54,10 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 	return catalog.Place{}, fmt.Errorf("no free name for %q in %q", s.base, dir)
 }
 
+// checkLength fails only where hashes were forged to make every name longer.
 func checkLength(path string) error {
 	if len(path) > maxPath {
-		return fmt.Errorf("expected a path of at most %d bytes, made one of %d: %q…", maxPath, len(path), path[:80]) // not without forged hashes
+		return fmt.Errorf("expected a path of at most %d bytes, made one of %d: %q…", maxPath, len(path), path[:80])
 	}
 	return nil
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +116,8 @@ func TestCat_STO_07(t *testing.T) {
 		{"the directory is absent, none may be made", existing(options(path("absent"))), fs.ErrNotExist},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			was := filesIn(t, top, func(string) bool { return false })
+			was := slices.Sorted(maps.Keys(tree(t, top)))
+			files := filesIn(t, top, func(string) bool { return false })
 			m, err := Open(t.Context(), c.o)
 			if err == nil {
 				m.Close()
@@ -122,7 +125,10 @@ func TestCat_STO_07(t *testing.T) {
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.o.Dir) {
 				t.Errorf("got %v, want %v and the directory", err, c.want)
 			}
-			if diff := cmp.Diff(was, filesIn(t, top, func(string) bool { return false })); diff != "" {
+			if diff := cmp.Diff(was, slices.Sorted(maps.Keys(tree(t, top)))); diff != "" {
+				t.Errorf("something was made (-before +after):\n%s", diff)
+			}
+			if diff := cmp.Diff(files, filesIn(t, top, func(string) bool { return false })); diff != "" {
 				t.Errorf("something was written (-before +after):\n%s", diff)
 			}
 		})
