@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,8 +103,7 @@ func serve(t *testing.T, s site) *web {
 	return w
 }
 
-// answer serves a page. A body that starts with a number and a line end is a
-// status; "-> URI" is a redirect; "cut " declares more than it sends.
+// answer serves a page. A body that is a number and a line end is a status; "-> URI" is a redirect; "cut " declares more than it sends.
 func (w *web) answer(s site, rw http.ResponseWriter, r *http.Request) {
 	uri := r.Host + r.URL.RequestURI()
 	if r.TLS != nil {
@@ -113,11 +113,14 @@ func (w *web) answer(s site, rw http.ResponseWriter, r *http.Request) {
 	w.asked = append(w.asked, uri)
 	w.mu.Unlock()
 	body, ok := s[uri]
-	var status int
-	switch n, _ := fmt.Sscanf(body, "%d\n", &status); {
+	status := 0
+	if len(body) == len("404\n") {
+		status, _ = strconv.Atoi(body[:3])
+	}
+	switch {
 	case !ok:
 		http.NotFound(rw, r)
-	case n == 1:
+	case status > 0:
 		rw.WriteHeader(status)
 	case strings.HasPrefix(body, "-> "):
 		http.Redirect(rw, r, body[3:], http.StatusFound)
