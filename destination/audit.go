@@ -61,11 +61,7 @@ func (a *Audit) InSync() bool {
 // says (1.1 §4). What is missing or damaged is marked in the mirror, so that the
 // next synchronisation brings it; nothing else changes.
 func (d *Destination) Audit(ctx context.Context) (*Audit, error) {
-	src, sets, err := d.discover(ctx)
-	if err != nil {
-		return nil, err
-	}
-	sc, err := d.newScope(src)
+	src, sets, sc, err := d.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +89,10 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set)
 	au := &auditor{
 		SetAudit: &SetAudit{Set: set.URI, Name: set.Name, Verdicts: map[Verdict]int64{}, Skipped: map[Skip]int64{}},
 		d:        d, scope: sc,
+	}
+	if set.Err != nil || len(set.ResourceLists) == 0 {
+		au.Partial = errors.Join(set.Err, ErrNothingOffered)
+		return au.SetAudit, nil
 	}
 	changes, err := d.readChanges(ctx, set, Cursor{})
 	if err != nil {

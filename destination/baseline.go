@@ -16,6 +16,10 @@ const keyBudget = 1 << 19
 
 // baseline plans a comparison with the whole Resource List and the changes after it.
 func (pl *planner) baseline(ctx context.Context, cur Cursor, ch *changes) error {
+	if len(pl.set.ResourceLists) == 0 {
+		pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrNothingOffered)
+		return nil
+	}
 	members, err := pl.d.Mirror.Count(ctx, pl.Set)
 	if err != nil {
 		return err
@@ -268,6 +272,9 @@ func (r *lister) setAt(at resourcesync.Datetime) {
 }
 
 func (r *lister) entries(doc *document) bool {
+	if doc.bad > 0 {
+		r.fail(&DocumentError{URI: doc.uri, Reason: fmt.Sprintf("has %d entries that cannot be used", doc.bad)})
+	}
 	if doc.header.At.IsZero() {
 		r.st.d.note(r.st.set, doc.uri+": has no at, so its moment is unknown: nothing is deleted for not being in it")
 		r.st.undated = true

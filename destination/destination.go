@@ -60,8 +60,8 @@ const (
 	EventVerdict EventKind = "verdict" // Audit: one resource
 )
 
-// ErrNothingOffered means that a Source was found whose sets offer no Resource List.
-var ErrNothingOffered = errors.New("no Resource List offered")
+// ErrNothingOffered means that a set has no Resource List to begin with.
+var ErrNothingOffered = errors.New("the Source offers no Resource List of this set")
 
 const defaultWorkers = 8
 
@@ -89,28 +89,36 @@ func (d *Destination) note(set, text string) {
 	d.observe(Event{Kind: EventNote, Set: set, Text: text})
 }
 
-// discover finds the sets of the Source that were asked for.
-func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, error) {
-	f := discover.Finder{Client: d.Client, AllowOrigins: d.AllowOrigins}
+// discover finds the sets of the Source that were asked for, and what of them concerns this run.
+func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, *scope, error) {
+	filter, err := newFilter(d.Include, d.Exclude, d.Types)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	f := discover.Finder{Client: d.Client, AllowOrigins: d.AllowOrigins, Strict: d.Strict}
 	src, err := discover.Find(ctx, f, d.Source)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict}
+	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
+		sc.origins[o] = true
 	}
 	for _, n := range src.Notices {
 		d.note("", n.URI+": "+n.Msg)
 	}
 	if len(d.Sets) == 0 {
-		return src, src.Sets, nil
+		return src, src.Sets, sc, nil
 	}
 	var sets []discover.Set
 	for _, name := range d.Sets {
 		i := indexSet(src.Sets, name)
 		if i < 0 {
-			return nil, nil, &UnknownSetError{Name: name, Offered: src.Sets}
+			return nil, nil, nil, &UnknownSetError{Name: name, Offered: src.Sets}
 		}
 		sets = append(sets, src.Sets[i])
 	}
-	return src, sets, nil
+	return src, sets, sc, nil
 }
 
 func indexSet(sets []discover.Set, name string) int {
@@ -150,18 +158,6 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	strict  bool
-}
-
-func (d *Destination) newScope(src *discover.Source) (*scope, error) {
-	f, err := newFilter(d.Include, d.Exclude, d.Types)
-	if err != nil {
-		return nil, err
-	}
-	s := &scope{origins: map[string]bool{}, filter: f, strict: d.Strict}
-	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
-		s.origins[o] = true
-	}
-	return s, nil
 }
 
 // maxURI is the longest URI that is followed, in bytes (FAULTS §5).

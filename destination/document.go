@@ -34,6 +34,7 @@ func (e *DocumentError) Unwrap() error { return e.Err }
 type document struct {
 	uri    string
 	header resourcesync.Header // as known at the end of the document
+	bad    int                 // entries without a usable URI: what they speak of is unknown
 	file   *spool.File
 	opts   []resourcesync.Option
 }
@@ -59,7 +60,10 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 	}
 	dec := resourcesync.NewDecoder(doc.file.Reader(), doc.opts...)
 	for _, err := range dec.Entries() {
-		if err != nil {
+		if errors.Is(err, resourcesync.BadEntry) && want == resourcesync.CapabilityResourceList {
+			d.note("", uri+": "+err.Error())
+			doc.bad++
+		} else if err != nil {
 			return nil, &DocumentError{URI: uri, Reason: "cannot be used", Err: err}
 		}
 	}
@@ -79,9 +83,18 @@ func (d *Destination) decoderOptions() []resourcesync.Option {
 	return nil
 }
 
-// entries yields the entries of the document, any number of times.
+// entries yields the usable entries of the document, any number of times.
 func (doc *document) entries() iter.Seq2[resourcesync.Entry, error] {
-	return resourcesync.NewDecoder(doc.file.Reader(), doc.opts...).Entries()
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for e, err := range resourcesync.NewDecoder(doc.file.Reader(), doc.opts...).Entries() {
+			if errors.Is(err, resourcesync.BadEntry) {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 func (doc *document) close() { doc.file.Close() }
@@ -89,10 +102,4 @@ func (doc *document) close() { doc.file.Close() }
 // wanted is what an entry says of a resource.
 func wanted(e *resourcesync.Entry, changed time.Time) Wanted {
 	return Wanted{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Changed: changed}
-}
-
-// isPolicy reports whether err says that our own rules refused a request.
-func isPolicy(err error) bool {
-	var fe *fetch.Error
-	return errors.As(err, &fe) && fe.Kind == fetch.Refused
 }

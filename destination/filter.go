@@ -10,10 +10,15 @@ import (
 // filter chooses resources by the path of their URI and by media type.
 type filter struct{ include, exclude, types []string }
 
+// GlobError is a pattern of Include or Exclude that cannot be used.
+type GlobError struct{ Glob string }
+
+func (e *GlobError) Error() string { return fmt.Sprintf("not a valid glob: %q", e.Glob) }
+
 func newFilter(include, exclude, types []string) (*filter, error) {
 	for _, g := range append(append([]string(nil), include...), exclude...) {
 		if !doublestar.ValidatePattern(g) {
-			return nil, fmt.Errorf("not a valid glob: %q", g)
+			return nil, &GlobError{Glob: g}
 		}
 	}
 	return &filter{include, exclude, types}, nil

@@ -81,6 +81,10 @@ type Mirror interface {
 // replaced; the resource fails and everything else goes on.
 var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
 
+// ErrStale is what Put, Copy and Mark return (wrapped) for a state older than the one
+// that the mirror holds for the set. It is left alone.
+var ErrStale = errors.New("older than what the mirror holds")
+
 // ErrNoPlace is what Put, Copy and Mark return (wrapped) for a URI of which the mirror
 // can make no path. The resource fails and everything else goes on.
 var ErrNoPlace = errors.New("the mirror has no place for it")

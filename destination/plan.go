@@ -126,11 +126,7 @@ func (p *Plan) Close() {
 // Plan asks the Source what it offers and decides what brings the mirror in step.
 // It changes nothing. An error means that nothing can be decided about any set.
 func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
-	src, sets, err := d.discover(ctx)
-	if err != nil {
-		return nil, err
-	}
-	sc, err := d.newScope(src)
+	src, sets, sc, err := d.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +167,10 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 			pl.deletes.Close()
 		}
 	}()
+	if set.Err != nil {
+		pl.Partial = set.Err
+		return pl.SetPlan, nil
+	}
 	cursor, followed, err := d.Mirror.Cursor(ctx, set.URI)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	if err != nil {
 		return nil, err
 	}
-	pl.Mode, pl.Why = chooseMode(set, cursor, followed, changes)
+	pl.Mode, pl.Why = chooseMode(cursor, followed, changes)
 	if pl.Mode == Incremental {
 		err = pl.incremental(ctx, cursor, changes)
 	} else {
@@ -193,7 +193,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 
 // chooseMode decides between baseline and incremental: an incremental needs a cursor
 // and a Change List that reaches back to it without a gap (1.1 §12.1).
-func chooseMode(set discover.Set, cur Cursor, followed bool, ch *changes) (Mode, string) {
+func chooseMode(cur Cursor, followed bool, ch *changes) (Mode, string) {
 	switch {
 	case !followed:
 		return Baseline, "no earlier synchronisation"
@@ -271,7 +271,10 @@ func (pl *planner) decide(ctx context.Context, w *Wanted, h *Held) error {
 // findContent turns a fetch into a copy where the mirror holds the same bytes under
 // another URI. Only sha-256 or stronger and the length together prove that.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
-	best := a.Want.Digests.Strongest()
+	best := a.Want.Digests.Get(resourcesync.SHA256) // the one that every mirror keeps
+	if best.IsZero() {
+		best = a.Want.Digests.Strongest()
+	}
 	if pl.empty || !best.Strong() || !a.Want.Length.Known() {
 		return nil
 	}

@@ -155,8 +155,8 @@ func (l *load) bring(ctx context.Context, a Action) {
 		l.done = append(l.done, result{a, n})
 		l.mu.Unlock()
 		l.r.answered(true)
-	case ctx.Err() != nil:
-		// interrupted: neither done nor failed
+	case ctx.Err() != nil, errors.Is(err, ErrStale):
+		// interrupted, or newer here already: neither done nor failed
 	case isRemote(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		l.mu.Lock()
 		l.failed = append(l.failed, failed{a, err})
@@ -198,7 +198,7 @@ func reason(err error) string {
 func (l *load) finish(ctx context.Context, move *CursorMove) error {
 	l.workers.Wait()
 	set := l.r.sp.Set
-	defer l.discard()
+	defer func() { _ = l.discard() }()
 	for _, a := range l.marks {
 		var err error
 		if a.Kind == Delete {
@@ -206,7 +206,7 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 		} else {
 			err = l.b.Mark(ctx, set, a.Want)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrStale) {
 			return err
 		}
 	}

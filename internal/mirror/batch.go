@@ -101,7 +101,7 @@ func (b *batch) admit(ctx context.Context, set string, w *destination.Wanted) (c
 	}
 	row, err := b.m.row(ctx, id, w.URI)
 	if err == nil && row.Member && micros(w.Changed).Before(row.Changed) {
-		err = fmt.Errorf("%w: %q was changed at %s, the Source's list is of %s", ErrStale, w.URI,
+		err = fmt.Errorf("%w: %q was changed at %s, the Source's list is of %s", destination.ErrStale, w.URI,
 			row.Changed.Format(time.RFC3339Nano), w.Changed.UTC().Format(time.RFC3339Nano))
 	}
 	return id, row, err

@@ -80,7 +80,7 @@ func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*
 		return nil, err
 	}
 	if ok && move.At.Before(now.At) {
-		return nil, fmt.Errorf("%w: the set %q was followed to %s, the new cursor is at %s", ErrStale, move.Set, now.At, move.At)
+		return nil, fmt.Errorf("%w: the set %q was followed to %s, the new cursor is at %s", destination.ErrStale, move.Set, now.At, move.At)
 	}
 	id, err := m.makeSet(ctx, move.Set)
 	if err != nil {

@@ -36,8 +36,6 @@ var (
 	// ErrWrongStore: directory and catalog do not belong together, or the directory
 	// that should hold a mirror holds none: an unmounted disk looks like that.
 	ErrWrongStore = errors.New("not the directory of this mirror")
-	// ErrStale: a change older than the last one applied to a resource.
-	ErrStale = errors.New("older than what the mirror holds")
 	// ErrUnbound: bytes before the first Bind.
 	ErrUnbound = errors.New("the mirror belongs to no Source yet")
 	// ErrReadOnly: a change of a mirror that was opened for reading.

@@ -250,10 +250,10 @@ func TestNothingGoesBack(t *testing.T) {
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "new", noon) })
 	before := noon.Add(-time.Microsecond)
 	commit(t, m, func(b destination.Batch) error {
-		if err := put(b, set, "a", "old", before); !errors.Is(err, ErrStale) {
+		if err := put(b, set, "a", "old", before); !errors.Is(err, destination.ErrStale) {
 			t.Errorf("put: got %v, want ErrStale", err)
 		}
-		if err := b.Mark(t.Context(), set, wantedOfBody(home+"/a", "new", before)); !errors.Is(err, ErrStale) {
+		if err := b.Mark(t.Context(), set, wantedOfBody(home+"/a", "new", before)); !errors.Is(err, destination.ErrStale) {
 			t.Errorf("mark: got %v, want ErrStale", err)
 		}
 		return b.Due(t.Context(), set, wantedOfBody(home+"/a", "old", before), "damaged")
