@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"instep/internal/mirror"
+)
+
+const approveHelp = `Approve releases the deletions that a guard withheld in a run of "instep sync": exactly
+those of the plan whose hash the run printed, for 24 hours. The next sync applies them
+if they are still the same.`
+
+func (a *app) approveCommand() *cobra.Command {
+	var state string
+	cmd := &cobra.Command{
+		Use:     "approve DIR PLAN-HASH",
+		Short:   "release deletions that a guard withheld",
+		Long:    approveHelp,
+		Example: `  instep approve ./mirror 0123456789abcdef0123456789abcdef`,
+		Args:    exactArgs("DIR", "PLAN-HASH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.approve(cmd.Context(), args[0], state, args[1])
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "keep the mirror's catalog in `DIR` instead of inside the mirror")
+	return cmd
+}
+
+func (a *app) approve(ctx context.Context, dir, state, hash string) (err error) {
+	m, err := mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	what, until, err := m.Approve(ctx, hash)
+	if err != nil {
+		return err
+	}
+	a.out.say("%s", what)
+	a.out.end(summary{Status: "clean", Plan: hash}, fmt.Sprintf("Approved until %s; the next sync applies it.", until.Local().Format(time.DateTime)))
+	return nil
+}

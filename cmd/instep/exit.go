@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"instep/destination"
+	"instep/discover"
+	"instep/fetch"
+	"instep/internal/catalog"
+	"instep/internal/flock"
+	"instep/internal/mirror"
+	"instep/internal/publish"
+	"instep/internal/scan"
+	"instep/source"
+)
+
+// The exit codes; rootHelp tells them to people.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitDifferences = 3
+	exitPartial     = 4
+	exitTemporary   = 5
+	exitGuard       = 6
+	exitLocked      = 11
+	exitInterrupted = 130
+	exitTerminated  = 143
+)
+
+// explain turns an error into an exit code and a hint. This is the only place where that is decided.
+func explain(ctx context.Context, err error) (code int, hint string) {
+	if code, ok := interrupted(ctx); ok {
+		return code, "what was done is saved; give the same command again to go on"
+	}
+	for _, c := range causes {
+		if hint, ok := c.is(err); ok {
+			return c.code, hint
+		}
+	}
+	return exitFailed, ""
+}
+
+type cause struct {
+	code int
+	is   func(error) (hint string, ok bool)
+}
+
+// as makes a test for errors of type E.
+func as[E error](hint string) func(error) (string, bool) {
+	return func(err error) (string, bool) {
+		var e E
+		return hint, errors.As(err, &e)
+	}
+}
+
+// is makes a test for a sentinel.
+func is(target error, hint string) func(error) (string, bool) {
+	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
+}
+
+var causes = []cause{
+	{exitUsage, as[*usageError]("")},
+	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
+	{exitUsage, as[*destination.UnknownSetError]("give one of these to --set")},
+	{exitUsage, as[*destination.GlobError]("* matches within a segment, ** across segments")},
+	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
+	{exitGuard, as[*publish.StateError]("give every directory and base URL a state of its own with --state")},
+	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete")},
+	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
+	{exitGuard, as[*source.WrongStateError]("give the state that made this publication with --state, or publish elsewhere with --out")},
+	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory")},
+	{exitGuard, is(mirror.ErrWrongStore, "is the right disk mounted, and --state the one of this mirror?")},
+	{exitUsage, is(catalog.ErrUnknownPlan, "give the hash that the last sync printed")},
+	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
+	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
+	{exitTemporary, temporary},
+	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
+	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
+}
+
+// temporary recognises a Source that cannot be reached now, or keeps us out.
+func temporary(err error) (hint string, ok bool) {
+	var fe *fetch.Error
+	if !errors.As(err, &fe) {
+		return "", false
+	}
+	return "", fe.Kind == fetch.Temporary || fe.Status == http.StatusForbidden || fe.Status == http.StatusTooManyRequests
+}

@@ -1,0 +1,240 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// A batch is what may be fetched twice after a crash.
+const batchResources = 500
+
+// killRounds is how often the kill tests kill: a few times on every run, 30 times on "make kill".
+func killRounds() int {
+	if os.Getenv("INSTEP_LONG") != "" {
+		return 30
+	}
+	return 4
+}
+
+// killRandom draws from a seed that a failing run names.
+func killRandom(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("INSTEP_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("seed: INSTEP_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// makeSite writes n files with content of their own.
+func makeSite(t *testing.T, dir string, n int) {
+	t.Helper()
+	for i := range n {
+		path := filepath.Join(dir, fmt.Sprintf("d%02d", i%40), fmt.Sprintf("f%05d.txt", i))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Repeat(fmt.Sprintf("file %d\n", i), 1+i%900)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// killed runs a command and kills it after d; false if it had ended before.
+func killed(t *testing.T, d time.Duration, args ...string) bool {
+	t.Helper()
+	cmd := command(t, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	return cmd.Wait() != nil
+}
+
+// leftovers are files below dir that no run should leave.
+func leftovers(t *testing.T, dirs ...string) (found []string) {
+	t.Helper()
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				found = append(found, path)
+			}
+			if os.IsNotExist(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+func TestKillBaseline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: killing takes a while; run without -short")
+	}
+	rng := killRandom(t)
+	dir := t.TempDir()
+	site, docs := filepath.Join(dir, "site"), filepath.Join(dir, "docs")
+	makeSite(t, site, 3000)
+	c, serve := newCounter(t)
+	base := c.URL + "/"
+	mustDo(t, "publish", site, "--base-url", base, "--out", docs, "--state", filepath.Join(dir, "state"))
+	backend, _ := serveSite(t, site, docs)
+	u, err := url.Parse(backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(httputil.NewSingleHostReverseProxy(u))
+
+	begin := time.Now()
+	mustDo(t, "sync", base, filepath.Join(dir, "whole"))
+	whole := time.Since(begin)
+	kills, worst := 0, 0
+	for round := range killRounds() {
+		mirror := filepath.Join(dir, fmt.Sprintf("mirror%d", round))
+		c.take()
+		after := time.Duration(rng.Int64N(int64(whole)))
+		if killed(t, after, "sync", base, mirror) {
+			kills++
+		}
+		o := mustDo(t, "sync", base, mirror)
+		sameTrees(t, site, mirror)
+		twice := 0
+		for path, n := range c.take() {
+			if strings.HasSuffix(path, ".txt") {
+				twice += n - 1
+			}
+		}
+		worst = max(worst, twice)
+		if twice > batchResources {
+			t.Errorf("killed after %s: %d resources were fetched twice, want at most %d", after, twice, batchResources)
+		}
+		if found := leftovers(t, filepath.Join(mirror, ".instep", "tmp"), filepath.Join(mirror, ".instep", "trash")); len(found) > 0 {
+			t.Errorf("killed after %s: left over: %v", after, found)
+		}
+		if round == 0 {
+			mustDo(t, "audit", base, mirror)
+		}
+		t.Logf("round %d: killed after %s, then same=%d created=%d, %d fetched twice", round, after.Round(time.Millisecond), *o.Same, *o.Created, twice)
+		if err := os.RemoveAll(mirror); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d of %d runs were killed before their end; at most %d resources fetched twice", kills, killRounds(), worst)
+	if kills == 0 {
+		t.Error("no run was killed before its end")
+	}
+}
+
+func TestKillPublish(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: killing takes a while; run without -short")
+	}
+	rng := killRandom(t)
+	dir := t.TempDir()
+	site := filepath.Join(dir, "site")
+	makeSite(t, site, 3000)
+	base := "http://museum.example.org/"
+	args := func(round int) []string {
+		out := filepath.Join(dir, fmt.Sprint("docs", round))
+		return []string{"publish", site, "--base-url", base, "--out", out, "--state", filepath.Join(dir, fmt.Sprint("state", round))}
+	}
+	begin := time.Now()
+	mustDo(t, args(0)...)
+	whole := time.Since(begin)
+	kills, changed := 0, map[string]resourcesync.Change{}
+	for round := 1; round <= killRounds(); round++ {
+		a := args(round)
+		docs, state := a[5], a[7]
+		if round%2 == 0 { // a publication of changes is killed, not the first one
+			a = args(0)
+			docs, state = a[5], a[7]
+			touch(t, site, rng, changed)
+		}
+		after := time.Duration(rng.Int64N(int64(whole)))
+		if killed(t, after, a...) {
+			kills++
+		}
+		mustDo(t, a...)
+		checkPublication(t, site, docs, base)
+		if found := leftovers(t, filepath.Join(docs, "resourcesync", ".tmp"), filepath.Join(state, "staging")); len(found) > 0 {
+			t.Errorf("killed after %s: left over: %v", after, found)
+		}
+		t.Logf("round %d: killed after %s", round, after.Round(time.Millisecond))
+	}
+	checkChangeList(t, filepath.Join(dir, "docs0"), base, changed)
+	t.Logf("%d of %d runs were killed before their end", kills, killRounds())
+	if kills == 0 {
+		t.Error("no run was killed before its end")
+	}
+}
+
+// touch changes 20 files that were not changed before.
+func touch(t *testing.T, site string, rng *rand.Rand, changed map[string]resourcesync.Change) {
+	t.Helper()
+	for n := 0; n < 20; {
+		i := rng.IntN(3000)
+		path := fmt.Sprintf("d%02d/f%05d.txt", i%40, i)
+		if changed[path] != "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(site, path), fmt.Appendf(nil, "changed %d\n", i), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		changed[path] = resourcesync.Updated
+		n++
+	}
+}
+
+// checkPublication follows every link from the well-known URI and checks that the
+// Resource List describes the files as they are.
+func checkPublication(t *testing.T, site, docs, base string) {
+	t.Helper()
+	key := func(uri string) string {
+		k, ok := strings.CutPrefix(uri, base)
+		if !ok {
+			t.Fatalf("%s is not below %s", uri, base)
+		}
+		return filepath.FromSlash(k)
+	}
+	_, sets := readDocument(t, docs, filepath.Join(".well-known", "resourcesync"))
+	_, lists := readDocument(t, docs, key(sets[0].Loc))
+	files := listTree(site)
+	for _, l := range lists {
+		h, entries := readDocument(t, docs, key(l.Loc))
+		if h.Capability != resourcesync.CapabilityResourceList {
+			continue
+		}
+		if len(entries) != len(files) {
+			t.Errorf("Resource List: %d entries, want %d", len(entries), len(files))
+		}
+		for _, e := range entries {
+			f, err := os.ReadFile(filepath.Join(site, key(e.Loc)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			hasher := resourcesync.NewHasher(resourcesync.SHA256)
+			_, _ = hasher.Write(f)
+			if got := e.Digests.Get(resourcesync.SHA256); got != hasher.Digests().Get(resourcesync.SHA256) {
+				t.Errorf("%s: listed with %s, which is not that of the file", e.Loc, got)
+			}
+		}
+	}
+}

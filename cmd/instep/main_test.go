@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// asInstep makes the test binary run as the program itself, for tests that need
+// several processes.
+const asInstep = "INSTEP_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asInstep) != "" {
+		main()
+	}
+	testscript.Main(m, map[string]func(){"instep": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, ".xdg"))
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "freeport": freePort, "answers": answers, "get": get,
+			"records": records, "sametree": sameTree, "flip": flipByte, "xmlwellformed": wellFormed,
+			"cut": cut, "approveplan": approvePlan,
+		},
+	})
+}
+
+// exits CODE COMMAND ARGS...: the command ends with exactly this exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var ee *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &ee) {
+		got = ee.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code: got %d, want %d", got, want)
+	}
+}
+
+// freeport VAR: sets VAR to a port of loopback nobody listens on.
+func freePort(ts *testscript.TestScript, _ bool, args []string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer ln.Close()
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	ts.Check(err)
+	ts.Setenv(args[0], port)
+}
+
+// answers HOST:PORT: waits until somebody listens there.
+func answers(ts *testscript.TestScript, _ bool, args []string) {
+	if err := waitForListener(args[0]); err != nil {
+		ts.Fatalf("%v", err)
+	}
+}
+
+func waitForListener(addr string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	retry := time.NewTicker(10 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("nobody listens on %s: %w", addr, err)
+		case <-retry.C:
+		}
+	}
+}
+
+// get [-H 'NAME: VALUE'] URL: prints status, header in order, and body.
+func get(ts *testscript.TestScript, _ bool, args []string) {
+	req, err := http.NewRequest(http.MethodGet, args[len(args)-1], nil)
+	ts.Check(err)
+	for i := 0; i+1 < len(args) && args[i] == "-H"; i += 2 {
+		name, value, _ := strings.Cut(args[i+1], ":")
+		req.Header.Set(name, strings.TrimSpace(value))
+	}
+	resp, err := (&http.Transport{DisableCompression: true, DisableKeepAlives: true}).RoundTrip(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	out := ts.Stdout()
+	fmt.Fprintln(out, resp.Status)
+	names := make([]string, 0, len(resp.Header))
+	for name := range resp.Header {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		fmt.Fprintf(out, "%s: %s\n", name, strings.Join(resp.Header[name], ", "))
+	}
+	fmt.Fprintf(out, "\n%s", body)
+}
+
+// records FILE: every line is a record of docs/schema.json, the first names the
+// schema's version, the last is the summary.
+func records(ts *testscript.TestScript, _ bool, args []string) {
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(repoRoot, "docs", "schema.json"))
+	ts.Check(err)
+	text := ts.ReadFile(args[0])
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, line := range lines {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		ts.Check(err)
+		if err := schema.Validate(v); err != nil {
+			ts.Fatalf("%s\n%v", line, err)
+		}
+		rec := v.(map[string]any)
+		if _, ok := rec["schema_version"]; ok != (i == 0) {
+			ts.Fatalf("schema_version in line %d: %s", i+1, line)
+		}
+		if last := i == len(lines)-1; last != (rec["type"] == "summary") {
+			ts.Fatalf("line %d of %d: %s", i+1, len(lines), line)
+		}
+	}
+}
+
+// repoRoot is the root of the repository; tests run in cmd/instep.
+var repoRoot = func() string {
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}()
+
+// sametree DIR MIRROR: the regular files without dotfiles are the same.
+func sameTree(ts *testscript.TestScript, neg bool, args []string) {
+	diff := compareTrees(ts.MkAbs(args[0]), ts.MkAbs(args[1]))
+	if neg != (len(diff) > 0) {
+		ts.Fatalf("differences: %d\n%s", len(diff), strings.Join(diff, "\n"))
+	}
+}
+
+// flip FILE: changes one bit of the file, leaving its times alone.
+func flipByte(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	info, err := os.Stat(path)
+	ts.Check(err)
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	b[len(b)/2] ^= 1
+	ts.Check(os.WriteFile(path, b, info.Mode()))
+	ts.Check(os.Chtimes(path, info.ModTime(), info.ModTime()))
+}
+
+// cut FILE: drops the second half of the file.
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0])
+	info, err := os.Stat(path)
+	ts.Check(err)
+	ts.Check(os.Truncate(path, info.Size()/2))
+}
+
+// approveplan FILE DIR: approves the plan that the summary in FILE names.
+func approvePlan(ts *testscript.TestScript, _ bool, args []string) {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile(args[0])), "\n")
+	var sum struct{ Plan string }
+	ts.Check(json.Unmarshal([]byte(lines[len(lines)-1]), &sum))
+	ts.Check(ts.Exec("instep", "approve", args[1], sum.Plan))
+}
+
+// xmlwellformed FILE...: xmllint reads each.
+func wellFormed(ts *testscript.TestScript, _ bool, args []string) {
+	lint, err := exec.LookPath("xmllint")
+	if err != nil {
+		ts.Logf("SKIPPED: xmllint is not installed, so no independent parser reads the documents (make test installs it)")
+		return
+	}
+	for _, f := range args {
+		if out, err := exec.Command(lint, "--noout", "--nonet", ts.MkAbs(f)).CombinedOutput(); err != nil {
+			ts.Fatalf("%s: %v\n%s", f, err, out)
+		}
+	}
+}
+
+// compareTrees returns the differences between the files of two trees, dotfiles left out.
+func compareTrees(a, b string) (diff []string) {
+	inA, inB := listTree(a), listTree(b)
+	for path := range inA {
+		if _, ok := inB[path]; !ok {
+			diff = append(diff, "only in the first: "+path)
+			continue
+		}
+		delete(inB, path)
+		if same, err := sameFile(filepath.Join(a, path), filepath.Join(b, path)); err != nil || !same {
+			diff = append(diff, fmt.Sprintf("different: %s %v", path, err))
+		}
+	}
+	for path := range inB {
+		diff = append(diff, "only in the second: "+path)
+	}
+	sort.Strings(diff)
+	return diff
+}
+
+func listTree(root string) map[string]bool {
+	files := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		hidden := strings.HasPrefix(d.Name(), ".") && path != root
+		if d.IsDir() {
+			if hidden {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		rel, err := filepath.Rel(root, path)
+		if !hidden {
+			files[rel] = true
+		}
+		return err
+	})
+	if err != nil {
+		files["error: "+err.Error()] = true
+	}
+	return files
+}
+
+func sameFile(a, b string) (bool, error) {
+	fa, err := os.Open(a)
+	if err != nil {
+		return false, err
+	}
+	defer fa.Close()
+	fb, err := os.Open(b)
+	if err != nil {
+		return false, err
+	}
+	defer fb.Close()
+	ra, rb := bufio.NewReader(fa), bufio.NewReader(fb)
+	bufA, bufB := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, errA := io.ReadFull(ra, bufA)
+		m, errB := io.ReadFull(rb, bufB)
+		if n != m || !bytes.Equal(bufA[:n], bufB[:m]) {
+			return false, nil
+		}
+		if errA != nil || errB != nil {
+			return (errA == io.EOF || errA == io.ErrUnexpectedEOF) && (errB == io.EOF || errB == io.ErrUnexpectedEOF), nil
+		}
+	}
+}

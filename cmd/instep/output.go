@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// schemaVersion is that of docs/schema.json.
+const schemaVersion = 1
+
+// output writes what a command says: text for people, or records for programs.
+type output struct {
+	stdout, stderr       io.Writer
+	json, quiet, verbose bool
+
+	mu      sync.Mutex        // guards the writers: commands report from several goroutines
+	log     func(text string) // writes a message above a progress bar; nil: none is shown
+	started bool              // a record was written
+	ended   bool              // the summary was written
+}
+
+// record is one JSON record; the fields are those of docs/schema.json.
+type record struct {
+	SchemaVersion int    `json:"schema_version,omitempty"`
+	Type          string `json:"type"`
+
+	Action  string `json:"action,omitempty"`
+	Verdict string `json:"verdict,omitempty"`
+	URI     string `json:"uri,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Bytes   *int64 `json:"bytes,omitempty"`
+	Via     string `json:"via,omitempty"`
+
+	Message string `json:"message,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+	Set     string `json:"set,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Addr    string `json:"addr,omitempty"`
+	Version string `json:"version,omitempty"`
+	Go      string `json:"go,omitempty"`
+}
+
+// summary is the last record.
+type summary struct {
+	SchemaVersion int              `json:"schema_version,omitempty"`
+	Type          string           `json:"type"`
+	Status        string           `json:"status"`
+	Same          *int64           `json:"same,omitempty"`
+	Created       *int64           `json:"created,omitempty"`
+	Updated       *int64           `json:"updated,omitempty"`
+	Deleted       *int64           `json:"deleted,omitempty"`
+	Failed        *int64           `json:"failed,omitempty"`
+	Withheld      *int64           `json:"withheld,omitempty"`
+	Plan          string           `json:"plan,omitempty"`
+	Missing       *int64           `json:"missing,omitempty"`
+	Extra         *int64           `json:"extra,omitempty"`
+	Different     *int64           `json:"different,omitempty"`
+	Unverifiable  *int64           `json:"unverifiable,omitempty"`
+	Errors        *int64           `json:"errors,omitempty"`
+	Skipped       map[string]int64 `json:"skipped,omitempty"`
+	Excluded      map[string]int64 `json:"excluded,omitempty"`
+	Resources     *int64           `json:"resources,omitempty"`
+	Documents     []string         `json:"documents,omitempty"`
+	Bytes         *int64           `json:"bytes,omitempty"`
+	Requests      *int64           `json:"requests,omitempty"`
+	Seconds       *float64         `json:"seconds,omitempty"`
+	ExitCode      int              `json:"exit_code"`
+}
+
+func num(n int64) *int64 { return &n }
+
+func seconds(d time.Duration) *float64 {
+	s := d.Round(time.Millisecond).Seconds()
+	return &s
+}
+
+// write writes one JSON record to standard output.
+func (o *output) write(v any) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // records hold strings and numbers
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, _ = o.stdout.Write(b.Bytes())
+}
+
+// record writes a record; with --quiet only warnings, errors and the summary are written.
+func (o *output) record(r record) {
+	if !o.json || o.quiet && r.Type != "warning" && r.Type != "error" {
+		return
+	}
+	r.SchemaVersion = o.first()
+	o.write(r)
+}
+
+// first returns the schema version for the first record and 0 after it.
+func (o *output) first() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.started {
+		return 0
+	}
+	o.started = true
+	return schemaVersion
+}
+
+// end writes the summary: the last record, or the last line for people.
+func (o *output) end(s summary, line string) {
+	if !o.json {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		fmt.Fprintln(o.stdout, line)
+		return
+	}
+	s.SchemaVersion, s.Type = o.first(), "summary"
+	o.ended = true
+	o.write(s)
+}
+
+// line writes a line of data for people.
+func (o *output) line(format string, args ...any) {
+	if o.json || o.quiet {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintf(o.stdout, format+"\n", args...)
+}
+
+// say writes a message for people.
+func (o *output) say(format string, args ...any) {
+	if o.json || o.quiet {
+		return
+	}
+	o.message(fmt.Sprintf(format, args...))
+}
+
+// warn tells of something tolerated, skipped or failed that does not end the command.
+func (o *output) warn(r record) {
+	r.Type = "warning"
+	o.record(r)
+	if o.json {
+		return
+	}
+	o.message("instep: " + r.Message)
+	if r.Hint != "" {
+		o.message("  hint: " + r.Hint)
+	}
+}
+
+// fail tells why the command failed.
+func (o *output) fail(err error, code int, hint string) {
+	text := printable(err.Error())
+	o.message("instep: " + text)
+	if hint != "" {
+		o.message("  hint: " + hint)
+	}
+	if !o.json {
+		return
+	}
+	o.record(record{Type: "error", Message: text, Hint: hint})
+	if !o.ended {
+		status := "failed"
+		if code == exitGuard {
+			status = "refused"
+		}
+		o.end(summary{Status: status, ExitCode: code}, "")
+	}
+}
+
+func (o *output) message(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.log != nil {
+		o.log(printable(text))
+		return
+	}
+	fmt.Fprintln(o.stderr, printable(text))
+}
+
+// setLog sends messages to log instead of standard error; nil ends that.
+func (o *output) setLog(log func(string)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.log = log
+}
+
+// printable keeps what a Source sent from steering a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
+			r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069':
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}

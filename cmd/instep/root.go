@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when a release is built.
+var version = "0.1.0-dev"
+
+// app is what the commands share.
+type app struct {
+	stdout, stderr io.Writer
+	now            func() time.Time
+	out            *output
+	code           int // the exit code of a command that ended without error
+}
+
+const rootHelp = `Instep keeps copies of web resources in step with their Source, by the ResourceSync
+Framework (ANSI/NISO Z39.99): publish a folder, serve it, mirror it, keep the mirror
+in step, and prove that it is.
+
+  instep publish ./collection --base-url https://museum.example.org/
+  instep sync https://museum.example.org/ ./mirror
+  instep audit https://museum.example.org/ ./mirror
+
+Try it without a network: instep demo --once
+
+Exit codes:
+  0  done, in sync, or nothing to do      6  a guard withheld something
+  1  failed                               8  transfer limit reached
+  2  usage or configuration              10  time limit reached
+  3  differences found                   11  another run holds the lock
+  4  finished partially                 130  interrupted (143: terminated), state saved
+  5  temporary: unreachable, 429, 503, blocked
+
+Data goes to standard output, messages to standard error. With --json every line of
+standard output is a JSON record; the last one is the summary (docs/schema.json).`
+
+// run runs the program and returns its exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr, now: time.Now}
+	a.out = &output{stdout: stdout, stderr: stderr}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return a.code
+	}
+	code, hint := explain(ctx, err)
+	a.out.fail(err, code, hint)
+	return code
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "instep",
+		Short:         "keep copies of web resources in step with their Source",
+		Long:          rootHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f := root.PersistentFlags()
+	f.BoolVar(&a.out.json, "json", false, "write one JSON record a line")
+	f.BoolVarP(&a.out.quiet, "quiet", "q", false, "write the last line, warnings and errors only")
+	f.BoolVarP(&a.out.verbose, "verbose", "v", false, "name every resource")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v (see %s --help)", err, cmd.CommandPath()) })
+	root.AddCommand(
+		a.publishCommand(), a.serveCommand(), a.syncCommand(), a.auditCommand(),
+		a.approveCommand(), a.demoCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// knownCommand refuses what is no command, with what may have been meant.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("there is no command %q", args[0])
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", like[0])
+	}
+	return usagef("%s (see instep --help)", text)
+}
+
+// exactArgs asks for arguments by name.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usagef("%s is missing (see %s --help)", names[len(args)], cmd.CommandPath())
+		case len(args) > len(names):
+			return usagef("unexpected argument %q (see %s --help)", args[len(names)], cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// usageError is a command line that cannot be used.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ sig os.Signal }
+
+func (e *signalError) Error() string { return "interrupted: " + e.sig.String() }
+
+// interruptible ends the context at the first SIGINT or SIGTERM, and the program at
+// the second.
+func interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case sig := <-signals:
+			cancel(&signalError{sig})
+		case <-done:
+			return
+		}
+		select {
+		case sig := <-signals:
+			os.Exit(signalCode(sig))
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}
+
+func signalCode(sig os.Signal) int {
+	if sig == syscall.SIGTERM {
+		return exitTerminated
+	}
+	return exitInterrupted
+}
+
+func interrupted(ctx context.Context) (code int, ok bool) {
+	var se *signalError
+	if errors.As(context.Cause(ctx), &se) {
+		return signalCode(se.sig), true
+	}
+	return 0, false
+}

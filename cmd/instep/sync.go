@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"golang.org/x/time/rate"
+
+	"instep/destination"
+	"instep/fetch"
+	"instep/internal/guard"
+	"instep/internal/mirror"
+)
+
+// sourceFlags are the flags of commands that read a Source.
+type sourceFlags struct {
+	sets, allowOrigin, allowPrivate []string
+	include, exclude, types         []string
+	workers                         int
+	rate                            string
+	strict                          bool
+	state                           string
+}
+
+func (f *sourceFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
+	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
+	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
+	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
+	fs.IntVar(&f.workers, "workers", 8, "resources in transfer at a time")
+	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
+	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
+	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR` instead of inside the mirror")
+}
+
+// traffic counts what goes over the network.
+type traffic struct{ requests atomic.Int64 }
+
+// connect makes the client for a Source.
+func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
+	if f.workers < 1 || f.workers > 256 {
+		return nil, usagef("--workers %d: expected 1 to 256", f.workers)
+	}
+	if _, err := fetch.Parse(source); err != nil {
+		return nil, usagef("SOURCE %q: %v", source, err)
+	}
+	limit, err := parseRate(f.rate)
+	if err != nil {
+		return nil, err
+	}
+	c, err := fetch.New(fetch.Options{
+		UserAgent:    "instep/" + version + " (ResourceSync Destination)",
+		Now:          a.now,
+		AllowPrivate: f.allowPrivate,
+		AllowOrigins: f.allowOrigin,
+		PerHost:      f.workers,
+		RatePerHost:  limit,
+		Observe:      func(fetch.Event) { t.requests.Add(1) },
+	})
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	return c, c.TrustSource(ctx, source)
+}
+
+func parseRate(s string) (rate.Limit, error) {
+	if s == "" {
+		return 0, nil
+	}
+	var n float64
+	if _, err := fmt.Sscanf(s, "%g/s", &n); err != nil || n <= 0 {
+		return 0, usagef("--rate %q: expected requests a second, such as 4/s", s)
+	}
+	return rate.Limit(n), nil
+}
+
+type syncFlags struct {
+	sourceFlags
+	maxDelete   string
+	keepDeleted bool
+	dryRun      bool
+}
+
+const syncHelp = `Sync brings DIR in step with SOURCE: everything at first (a baseline, by Resource
+List), and what has changed afterwards (incremental, by Change List). Give the same
+command any number of times.
+
+SOURCE is any URI of a Source: the site, its Source Description, a Capability List or
+a list. Each resource is verified by the length and digests that the Source gives
+before it replaces anything. What the Source no longer has goes to DIR/.instep/trash
+for 30 days. When a run would delete more than 10 % of a set and more than 5
+resources, more than half, or all, the deletions are withheld (exit code 6) until
+"instep approve" releases exactly them.`
+
+func (a *app) syncCommand() *cobra.Command {
+	var f syncFlags
+	cmd := &cobra.Command{
+		Use:   "sync SOURCE DIR",
+		Short: "bring a mirror in step with a Source",
+		Long:  syncHelp,
+		Example: `  instep sync https://museum.example.org/ ./mirror
+  instep sync -n https://museum.example.org/ ./mirror
+  instep sync --include '**/*.pdf' https://museum.example.org/ ./mirror`,
+		Args: exactArgs("SOURCE", "DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.sync(cmd.Context(), args[0], args[1], &f)
+		},
+	}
+	f.register(cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
+	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
+	return cmd
+}
+
+// trashDays is how long deleted and replaced bytes are kept.
+const trashDays = 30
+
+func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error {
+	begin := a.now()
+	limit, err := guard.ParseLimit(f.maxDelete)
+	if err != nil {
+		return usagef("--max-delete: %v", err)
+	}
+	var net traffic
+	client, err := a.connect(ctx, source, &f.sourceFlags, &net)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	o := mirror.Options{Dir: dir, State: f.state, Now: a.now, Create: true}
+	m, err := a.openMirror(ctx, o, f.dryRun)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Close() }() // what it holds is durable
+	progress := a.newProgress("sync")
+	defer progress.stop()
+	d := f.destination(source, m, client)
+	d.MaxDelete, d.KeepDeleted = limit, f.keepDeleted
+	d.Observe = func(e destination.Event) { a.syncEvent(e, progress) }
+
+	plan, err := d.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	if f.dryRun {
+		return a.showPlan(plan, dir, &net, a.now().Sub(begin))
+	}
+	if !m.Exists() {
+		if err := m.Close(); err != nil {
+			return err
+		}
+		if m, err = mirror.Open(ctx, o); err != nil {
+			return err
+		}
+		d.Mirror = m
+	}
+	if err := m.Bind(ctx, plan.Source, plan.Origin); err != nil {
+		return err
+	}
+	progress.start(plan)
+	rep, err := d.Apply(ctx, plan)
+	progress.stop()
+	if err == nil {
+		err = m.PurgeTrash(ctx, a.now().AddDate(0, 0, -trashDays))
+	}
+	a.reportSync(ctx, rep, err, dir, &net, a.now().Sub(begin))
+	return err
+}
+
+func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.Client) *destination.Destination {
+	return &destination.Destination{
+		Source: source, Mirror: m, Client: c,
+		Sets: f.sets, AllowOrigins: f.allowOrigin, Strict: f.strict,
+		Include: f.include, Exclude: f.exclude, Types: f.types, Workers: f.workers,
+	}
+}
+
+// openMirror opens a mirror for a run. One that does not exist yet is made only when
+// the Source has answered: until then it is an empty one that nobody can write to.
+func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mirror, error) {
+	m, err := mirror.OpenReadOnly(ctx, o)
+	if err != nil || dryRun || !m.Exists() {
+		return m, err
+	}
+	if err := m.Close(); err != nil {
+		return nil, err
+	}
+	return mirror.Open(ctx, o)
+}
+
+// syncEvent tells what happens while it happens.
+func (a *app) syncEvent(e destination.Event, p *progressBar) {
+	switch e.Kind {
+	case destination.EventPlanned:
+		a.out.record(record{Type: "status", Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
+		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
+	case destination.EventNote:
+		a.out.warn(record{Message: e.Text, Set: e.Set})
+	case destination.EventDone:
+		p.done(e.Bytes)
+		a.change(e.Action, e.Bytes)
+	case destination.EventFailed:
+		p.failed(e.Err)
+		a.out.record(record{Type: "error", URI: e.Action.Want.URI, Message: e.Err.Error()})
+	}
+}
+
+// change tells of one resource that was brought, or would be.
+func (a *app) change(act destination.Action, n int64) {
+	r := record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: via(act)}
+	if n >= 0 {
+		r.Bytes = num(n)
+	}
+	a.out.record(r)
+	if a.out.verbose {
+		a.out.line("%s %s", changeMark(act), printable(act.Want.URI))
+	}
+}
+
+func via(act destination.Action) string {
+	switch act.Kind {
+	case destination.Fetch:
+		return "get"
+	case destination.Copy:
+		return "local"
+	}
+	return ""
+}
+
+func changeMark(act destination.Action) string {
+	switch act.Change {
+	case "created":
+		return "+"
+	case "updated":
+		return "~"
+	case "deleted":
+		return "-"
+	}
+	return "="
+}
+
+// showPlan prints a dry run.
+func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took time.Duration) error {
+	var t totals
+	for _, sp := range p.Sets {
+		for act, err := range sp.Actions() {
+			if err != nil {
+				return err
+			}
+			a.showAction(act)
+		}
+		if sp.Withheld {
+			for act, err := range sp.Deletions() {
+				if err != nil {
+					return err
+				}
+				a.showAction(act)
+			}
+		}
+		t.addPlan(sp)
+	}
+	a.code = t.exitCode()
+	a.explainTotals(&t, dir)
+	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer", t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.bytes)))
+	a.out.end(t.summary("plan", net, took, a.code), line)
+	return nil
+}
+
+func (a *app) showAction(act destination.Action) {
+	if act.Kind == destination.Mark {
+		return
+	}
+	a.out.record(record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: via(act), Bytes: optional(act.Want.Length.Int64())})
+	a.out.line("%s %s", changeMark(act), printable(act.Want.URI))
+}
+
+func optional(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+// reportSync prints what a run did.
+func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, dir string, net *traffic, took time.Duration) {
+	var t totals
+	for _, s := range rep.Sets {
+		t.addReport(s)
+	}
+	a.code = t.exitCode()
+	for _, f := range t.failures {
+		a.out.warn(record{URI: f.URI, Message: "failed: " + f.Err.Error()})
+	}
+	if more := t.failed - int64(len(t.failures)); more > 0 {
+		a.out.warn(record{Message: fmt.Sprintf("and %d more failed", more)})
+	}
+	a.explainTotals(&t, dir)
+	status, code := "in-sync", a.code
+	switch {
+	case err != nil:
+		status = "failed"
+		code, _ = explain(ctx, err)
+	case code == exitGuard:
+		status = "refused"
+	case code != 0:
+		status = "partial"
+	}
+	line := fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)   %s, %s in %d requests",
+		words[status], t.Same, t.Created, t.Updated, t.Deleted, t.failed,
+		took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), net.requests.Load())
+	a.out.end(t.summary(status, net, took, code), line)
+}
+
+// explainTotals says in words what a run left undone, and what to do about it.
+func (a *app) explainTotals(t *totals, dir string) {
+	for skip, n := range sorted(t.Skipped) {
+		a.out.warn(record{Message: fmt.Sprintf("%d resources left alone: %s", n, skip)})
+	}
+	for origin, n := range sorted(t.origins) {
+		a.out.warn(record{
+			Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin),
+			Hint:    "to fetch them add --allow-origin " + origin,
+		})
+	}
+	for _, err := range t.partial {
+		a.out.warn(record{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
+	}
+	for _, w := range t.withheld {
+		a.out.warn(record{
+			Set:     w.set,
+			Message: fmt.Sprintf("%d deletions withheld: the Source no longer has that many of the resources held here", w.n),
+			Hint:    fmt.Sprintf("look at them with -n; if they are right: instep approve %s %s, then sync again", dir, w.hash),
+		})
+	}
+}
+
+// words are the statuses for people.
+var words = map[string]string{
+	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
+	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED",
+}
+
+func sortedKeys[K ~string](m map[K]int64) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func sorted[K ~string](m map[K]int64) func(yield func(K, int64) bool) {
+	return func(yield func(K, int64) bool) {
+		for _, k := range sortedKeys(m) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
