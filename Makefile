@@ -9,7 +9,7 @@ COUNT   ?= 1
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz kill ring cover bench vuln docs faults arrows fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz kill powercut ring cover bench vuln docs faults arrows fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ fuzz: ## every fuzz target for FUZZTIME
 
 kill: ## the long tests that kill the binary at random moments
 	@tools/long.sh '^TestKill'
+
+powercut: ## the long test that cuts the power of the mirror's disk (Linux, root)
+	@tools/long.sh '^TestPowerCut'
 
 ring: ## the long tests of the whole ring: publish, serve, sync, audit
 	@tools/long.sh '^TestRing'

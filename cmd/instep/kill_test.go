@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -53,6 +51,19 @@ func makeSite(t *testing.T, dir string, n int) {
 	}
 }
 
+// publishedSite publishes n files and serves them behind a counter; dir is a directory for more.
+func publishedSite(t *testing.T, n int) (c *counter, site, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	site, docs := filepath.Join(dir, "site"), filepath.Join(dir, "docs")
+	makeSite(t, site, n)
+	c = newCounter(t)
+	mustDo(t, "publish", site, "--base-url", c.URL+"/", "--out", docs, "--state", filepath.Join(dir, "state"))
+	backend, _ := serveSite(t, site, docs)
+	c.forward(backend)
+	return c, site, dir
+}
+
 // killed runs a command and kills it after d; false if it had ended before.
 func killed(t *testing.T, d time.Duration, args ...string) bool {
 	t.Helper()
@@ -90,24 +101,14 @@ func TestKillBaseline(t *testing.T) {
 		t.Skip("SKIPPED: killing takes a while; run without -short")
 	}
 	rng := killRandom(t)
-	dir := t.TempDir()
-	site, docs := filepath.Join(dir, "site"), filepath.Join(dir, "docs")
-	makeSite(t, site, 3000)
-	c, serve := newCounter(t)
+	c, site, dir := publishedSite(t, 3000)
 	base := c.URL + "/"
-	mustDo(t, "publish", site, "--base-url", base, "--out", docs, "--state", filepath.Join(dir, "state"))
-	backend, _ := serveSite(t, site, docs)
-	u, err := url.Parse(backend)
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve(httputil.NewSingleHostReverseProxy(u))
 
 	begin := time.Now()
 	mustDo(t, "sync", base, filepath.Join(dir, "whole"))
 	whole := time.Since(begin)
 	kills, worst := 0, 0
-	for round := range killRounds() {
+	for round := 0; kills < killRounds(); round++ {
 		mirror := filepath.Join(dir, fmt.Sprintf("mirror%d", round))
 		c.take()
 		after := time.Duration(rng.Int64N(int64(whole)))
@@ -137,10 +138,7 @@ func TestKillBaseline(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d of %d runs were killed before their end; at most %d resources fetched twice", kills, killRounds(), worst)
-	if kills == 0 {
-		t.Error("no run was killed before its end")
-	}
+	t.Logf("%d runs were killed before their end; at most %d resources fetched twice", kills, worst)
 }
 
 func TestKillPublish(t *testing.T) {
@@ -160,7 +158,7 @@ func TestKillPublish(t *testing.T) {
 	mustDo(t, args(0)...)
 	whole := time.Since(begin)
 	kills, changed := 0, map[string]resourcesync.Change{}
-	for round := 1; round <= killRounds(); round++ {
+	for round := 1; kills < killRounds(); round++ {
 		a := args(round)
 		docs, state := a[5], a[7]
 		if round%2 == 0 { // a publication of changes is killed, not the first one
@@ -180,10 +178,7 @@ func TestKillPublish(t *testing.T) {
 		t.Logf("round %d: killed after %s", round, after.Round(time.Millisecond))
 	}
 	checkChangeList(t, filepath.Join(dir, "docs0"), base, changed)
-	t.Logf("%d of %d runs were killed before their end", kills, killRounds())
-	if kills == 0 {
-		t.Error("no run was killed before its end")
-	}
+	t.Logf("%d runs were killed before their end", kills)
 }
 
 // touch changes 20 files that were not changed before.

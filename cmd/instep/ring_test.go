@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -97,21 +98,33 @@ func mustDo(t *testing.T, args ...string) outcome {
 // counter is a proxy before a served site that remembers what was asked for.
 type counter struct {
 	*httptest.Server
-	mu   sync.Mutex
+	t     *testing.T
+	proxy *httputil.ReverseProxy
+
+	mu   sync.Mutex // guards hits
 	hits map[string]int
 }
 
-func newCounter(t *testing.T) (c *counter, serve func(http.Handler)) {
-	var h http.Handler
-	c = &counter{hits: map[string]int{}}
+func newCounter(t *testing.T) *counter {
+	c := &counter{t: t, hits: map[string]int{}}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		c.hits[r.URL.Path]++
 		c.mu.Unlock()
-		h.ServeHTTP(w, r)
+		c.proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(c.Close)
-	return c, func(next http.Handler) { h = next }
+	return c
+}
+
+// forward sends what comes to the site served at backend.
+func (c *counter) forward(backend string) {
+	u, err := url.Parse(backend)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.proxy = httputil.NewSingleHostReverseProxy(u)
+	c.proxy.ErrorLog = log.New(io.Discard, "", 0) // clients that are killed
 }
 
 // take returns how often each path was asked for, and forgets it.
@@ -164,7 +177,7 @@ func TestRingOnGoSource(t *testing.T) {
 	site, docs, state, mirrorDir := filepath.Join(dir, "src"), filepath.Join(dir, "docs"), filepath.Join(dir, "state"), filepath.Join(dir, "mirror")
 	hidden := copyTree(t, filepath.Join(goRoot(t), "src"), site)
 	files := listTree(site)
-	c, serve := newCounter(t)
+	c := newCounter(t)
 	base := c.URL + "/"
 	publish := []string{"publish", site, "--base-url", base, "--out", docs, "--state", state}
 
@@ -176,11 +189,7 @@ func TestRingOnGoSource(t *testing.T) {
 		t.Errorf("dotfiles left out: got %v, want %d", pub.Excluded, hidden)
 	}
 	backend, stop := serveSite(t, site, docs)
-	u, err := url.Parse(backend)
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve(httputil.NewSingleHostReverseProxy(u))
+	c.forward(backend)
 
 	first := mustDo(t, "sync", base, mirrorDir)
 	sameTrees(t, site, mirrorDir)
