@@ -122,7 +122,6 @@ func (o *output) end(s summary, line string) {
 		return
 	}
 	s.SchemaVersion, s.Type = o.first(), "summary"
-	o.ended = true
 	o.write(s)
 }
 
@@ -159,22 +158,25 @@ func (o *output) warn(r record) {
 
 // fail tells why the command failed.
 func (o *output) fail(err error, code int, hint string) {
+	o.complain(err, hint)
+	if !o.json {
+		return
+	}
+	status := "failed"
+	if code == exitGuard {
+		status = "refused"
+	}
+	o.end(summary{Status: status, ExitCode: code}, "")
+}
+
+// complain tells of an error that ends the command.
+func (o *output) complain(err error, hint string) {
 	text := printable(err.Error())
 	o.message("instep: " + text)
 	if hint != "" {
 		o.message("  hint: " + hint)
 	}
-	if !o.json {
-		return
-	}
 	o.record(record{Type: "error", Message: text, Hint: hint})
-	if !o.ended {
-		status := "failed"
-		if code == exitGuard {
-			status = "refused"
-		}
-		o.end(summary{Status: status, ExitCode: code}, "")
-	}
 }
 
 func (o *output) message(text string) {

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/internal/publish"
+	"instep/internal/scan"
 	"instep/resourcesync"
 )
 
@@ -127,12 +129,22 @@ func (a *app) publishEvent(e publish.Event, dryRun bool, p *progressBar) {
 	}
 }
 
+// leftOut says in words what a scan leaves out; our own documents go without saying.
+var leftOut = map[scan.Reason]string{
+	scan.Dotfile: "with a name that begins with a dot",
+	scan.Symlink: "links that lead nowhere, to a directory, or out of what is published",
+	scan.Special: "devices, sockets and the like",
+	scan.Pattern: "by --include and --exclude",
+}
+
 func (a *app) reportPublish(rep *publish.Report, f *publishFlags, took time.Duration) {
 	for _, n := range rep.Notes {
 		a.out.warn(record{Message: n})
 	}
 	for reason, n := range sorted(rep.Excluded) {
-		a.out.say("left out: %d %s", n, reason)
+		if what, ok := leftOut[scan.Reason(reason)]; ok {
+			a.out.say("left out: %d %s", n, what)
+		}
 	}
 	status := "published"
 	switch {
@@ -149,6 +161,9 @@ func (a *app) reportPublish(rep *publish.Report, f *publishFlags, took time.Dura
 	if !f.DryRun {
 		a.out.say("Source Description  %s\nCapability List     %s\nResource List       %s\nChange List         %s",
 			rep.Description, rep.CapabilityList, rep.ResourceList, rep.ChangeList)
+		if rep.Unchanged == 0 {
+			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", strings.TrimSpace(f.Dir+" "+f.Out))
+		}
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),

@@ -62,6 +62,7 @@ func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *tra
 		AllowPrivate: f.allowPrivate,
 		AllowOrigins: f.allowOrigin,
 		PerHost:      f.workers,
+		Total:        max(f.workers, 32),
 		RatePerHost:  limit,
 		Observe:      func(fetch.Event) { t.requests.Add(1) },
 	})
@@ -176,7 +177,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 		err = m.PurgeTrash(ctx, a.now().AddDate(0, 0, -trashDays))
 	}
 	a.reportSync(ctx, rep, err, dir, &net, a.now().Sub(begin))
-	return err
+	return nil
 }
 
 func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.Client) *destination.Destination {
@@ -293,7 +294,7 @@ func optional(n int64) *int64 {
 	return &n
 }
 
-// reportSync prints what a run did.
+// reportSync prints what a run did, and what ended it early if err is not nil.
 func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, dir string, net *traffic, took time.Duration) {
 	var t totals
 	for _, s := range rep.Sets {
@@ -307,20 +308,22 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		a.out.warn(record{Message: fmt.Sprintf("and %d more failed", more)})
 	}
 	a.explainTotals(&t, dir)
-	status, code := "in-sync", a.code
+	status := "in-sync"
 	switch {
 	case err != nil:
 		status = "failed"
-		code, _ = explain(ctx, err)
-	case code == exitGuard:
+		code, hint := explain(ctx, err)
+		a.code = code
+		a.out.complain(err, hint)
+	case a.code == exitGuard:
 		status = "refused"
-	case code != 0:
+	case a.code != 0:
 		status = "partial"
 	}
 	line := fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)   %s, %s in %d requests",
 		words[status], t.Same, t.Created, t.Updated, t.Deleted, t.failed,
 		took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), net.requests.Load())
-	a.out.end(t.summary(status, net, took, code), line)
+	a.out.end(t.summary(status, net, took, a.code), line)
 }
 
 // explainTotals says in words what a run left undone, and what to do about it.
