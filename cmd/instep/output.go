@@ -21,7 +21,6 @@ type output struct {
 	mu      sync.Mutex        // guards the writers: commands report from several goroutines
 	log     func(text string) // writes a message above a progress bar; nil: none is shown
 	started bool              // a record was written
-	ended   bool              // the summary was written
 }
 
 // record is one JSON record; the fields are those of docs/schema.json.
