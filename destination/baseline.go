@@ -301,9 +301,12 @@ func (r *lister) overlay(w Wanted) (_ Wanted, ok bool) {
 	}
 	key := resourcesync.KeyOf(w.URI)
 	c := r.st.changes.last(key)
-	if c == nil || c.Changed.Before(w.Changed) {
+	if c == nil {
 		return w, true
 	}
 	r.listed[key] = true
+	if c.Changed.Before(w.Changed) {
+		return w, true
+	}
 	return c.Wanted, c.change != resourcesync.Deleted
 }

@@ -85,6 +85,10 @@ var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
 // that the mirror holds for the set. It is left alone.
 var ErrStale = errors.New("older than what the mirror holds")
 
+// ErrNotHeld is what Mark returns (wrapped) where the bytes described are not those
+// that the mirror holds. They have to be fetched.
+var ErrNotHeld = errors.New("not what the mirror holds")
+
 // ErrNoPlace is what Put, Copy and Mark return (wrapped) for a URI of which the mirror
 // can make no path. The resource fails and everything else goes on.
 var ErrNoPlace = errors.New("the mirror has no place for it")
@@ -104,7 +108,7 @@ type Batch interface {
 	// Copy is Put from the stored bytes of another URI, checked again while copied.
 	Copy(ctx context.Context, set string, w Wanted, from string) (n int64, err error)
 	// Mark makes a URI whose bytes are stored and right a member of set with the
-	// state w, without touching the bytes.
+	// state w, without touching the bytes. Other bytes, or none, are an ErrNotHeld.
 	Mark(ctx context.Context, set string, w Wanted) error
 	// Due records that the bytes of w.URI have to be fetched, and why. What is stored stays.
 	Due(ctx context.Context, set string, w Wanted, reason string) error

@@ -171,6 +171,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 		pl.Partial = set.Err
 		return pl.SetPlan, nil
 	}
+	fmt.Fprintf(pl.sum, "%s\n", set.URI)
 	cursor, followed, err := d.Mirror.Cursor(ctx, set.URI)
 	if err != nil {
 		return nil, err

@@ -93,11 +93,8 @@ func (q *queue) add(ctx context.Context, a Action) error {
 
 // rotate waits for the commit before and starts that of the open batch.
 func (q *queue) rotate(move *CursorMove) error {
-	if q.commit != nil {
-		if err := <-q.commit; err != nil {
-			return err
-		}
-		q.commit = nil
+	if err := q.committed(); err != nil {
+		return err
 	}
 	l := q.open
 	if l == nil {
@@ -132,11 +129,19 @@ func (q *queue) finish() {
 		r.stop(err)
 		_ = q.open.discard()
 	}
-	if q.commit != nil {
-		if err := <-q.commit; err != nil {
-			r.stop(err)
-		}
+	if err := q.committed(); err != nil {
+		r.stop(err)
 	}
+}
+
+// committed waits for the commit that is under way, if there is one.
+func (q *queue) committed() error {
+	if q.commit == nil {
+		return nil
+	}
+	err := <-q.commit
+	q.commit = nil
+	return err
 }
 
 func (l *load) discard() error {
@@ -206,7 +211,10 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 		} else {
 			err = l.b.Mark(ctx, set, a.Want)
 		}
-		if err != nil && !errors.Is(err, ErrStale) {
+		switch {
+		case errors.Is(err, ErrNotHeld): // another set of this run has changed it since the plan
+			l.failed = append(l.failed, failed{a, err})
+		case err != nil && !errors.Is(err, ErrStale):
 			return err
 		}
 	}

@@ -353,10 +353,15 @@ func testDeleteUnknown(t *testing.T, m *tester) {
 
 func testMark(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) {
-		if err := b.Mark(t.Context(), set, wanted("none", "x", 0)); err == nil {
-			t.Fatal("mark of a URI without bytes: got no error")
+		if err := b.Mark(t.Context(), set, wanted("none", "x", 0)); !errors.Is(err, destination.ErrNotHeld) {
+			t.Fatalf("mark of a URI without bytes: got %v, want ErrNotHeld", err)
 		}
 		m.put(b, set, "a", "one", 0)
+	})
+	m.batch(nil, func(b destination.Batch) {
+		if err := b.Mark(t.Context(), set, wanted("a", "two", 1)); !errors.Is(err, destination.ErrNotHeld) {
+			t.Fatalf("mark of other bytes: got %v, want ErrNotHeld", err)
+		}
 	})
 	w := wanted("a", "one", 5)
 	w.Type = "text/html"

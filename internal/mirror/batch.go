@@ -244,11 +244,11 @@ func (b *batch) Mark(ctx context.Context, set string, w destination.Wanted) erro
 		return err
 	}
 	if !row.Stored {
-		return fmt.Errorf("the mirror holds no bytes of %q to mark as right", w.URI)
+		return fmt.Errorf("%w: no bytes of %q to mark as right", destination.ErrNotHeld, w.URI)
 	}
 	how, proof := differs(&w, row.Length.Int64(), row.Digests)
 	if how != "" {
-		return fmt.Errorf("the bytes held of %q are not right: %s", w.URI, how)
+		return fmt.Errorf("%w: the bytes of %q: %s", destination.ErrNotHeld, w.URI, how)
 	}
 	c := &claim{state: catalog.Membership{Set: id, Key: row.Key, Changed: w.Changed, LastMod: w.LastMod}}
 	c.typ, c.verified = row.Type, row.Verified || proof

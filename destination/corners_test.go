@@ -1,0 +1,173 @@
+package destination_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"instep/destination"
+	"instep/internal/mirror"
+	"instep/resourcesync"
+)
+
+// offerSets makes the Source one of two sets, "a" and "b", each with a Resource List
+// at /a/list.xml or /b/list.xml.
+func (s *aSource) offerSets() {
+	var entries []resourcesync.Entry
+	for _, set := range []string{"/a", "/b"} {
+		entries = append(entries, resourcesync.Entry{
+			Loc: s.uri(set + "/caps.xml"), Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList},
+		})
+		h := head(resourcesync.CapabilityCapabilityList, nil)
+		h.Links = []resourcesync.Link{{Rel: "up", Href: s.uri("/.well-known/resourcesync")}}
+		s.doc(set+"/caps.xml", h, resourcesync.Entry{
+			Loc: s.uri(set + "/list.xml"), Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityResourceList},
+		})
+	}
+	s.doc("/.well-known/resourcesync", head(resourcesync.CapabilityDescription, nil), entries...)
+}
+
+// listOf writes a Resource List of moment n at path.
+func (s *aSource) listOf(path string, n int, entries ...resourcesync.Entry) {
+	s.doc(path, head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.At = at(n) }), entries...)
+}
+
+// syncSets runs one synchronisation of all sets.
+func (m *aMirror) syncSets() (rep *destination.Report, err error) {
+	m.t.Helper()
+	err = m.with(func(ctx context.Context, d *destination.Destination, mm *mirror.Mirror) error {
+		plan, err := d.Plan(ctx)
+		if err != nil {
+			return err
+		}
+		defer plan.Close()
+		if err := mm.Bind(ctx, plan.Source, plan.Origin); err != nil {
+			return err
+		}
+		rep, err = d.Apply(ctx, plan)
+		return err
+	})
+	return rep, err
+}
+
+func (m *aMirror) mustSyncSets() *destination.Report {
+	m.t.Helper()
+	rep, err := m.syncSets()
+	if err != nil {
+		m.t.Fatalf("sync: %v", err)
+	}
+	return rep
+}
+
+func TestResourceThatMovesToAnotherSetStays(t *testing.T) {
+	s := newSource(t)
+	s.offerSets()
+	p := s.fill(20)
+	s.listOf("/a/list.xml", 0, s.entries(p[:11]...)...)
+	s.listOf("/b/list.xml", 0, s.entries(p[11:]...)...)
+	m := newMirror(t, s)
+	m.mustSyncSets()
+	m.wantFiles(p...)
+	// The plan of b finds the bytes that the deletion from a takes away.
+	s.listOf("/a/list.xml", 1, s.entries(p[:10]...)...)
+	s.listOf("/b/list.xml", 1, s.entries(p[10:]...)...)
+	m.mustSyncSets()
+	rep := m.mustSyncSets()
+	for _, r := range rep.Sets {
+		if r.Failed+r.Deleted+r.Withheld != 0 || r.Same+r.Updated+r.Created != 10 {
+			t.Errorf("the run after: got %+v, want 10 resources in place", r)
+		}
+	}
+	m.wantFiles(p...)
+}
+
+func TestSharedResourceGoesWithItsLastSet(t *testing.T) {
+	s := newSource(t)
+	s.offerSets()
+	p := s.fill(20)
+	s.listOf("/a/list.xml", 0, s.entries(p[:15]...)...)
+	s.listOf("/b/list.xml", 0, s.entries(p[5:]...)...)
+	m := newMirror(t, s)
+	m.mustSyncSets()
+	s.listOf("/a/list.xml", 1, s.entries(p[:14]...)...)
+	m.mustSyncSets()
+	m.wantFiles(p...)
+	s.listOf("/b/list.xml", 2, s.entries(slices.Concat(p[5:14], p[15:])...)...)
+	m.mustSyncSets()
+	m.wantFiles(slices.Delete(slices.Clone(p), 14, 15)...)
+}
+
+func TestConsentToOneSetIsNoConsentToAnother(t *testing.T) {
+	s := newSource(t)
+	s.offerSets()
+	p := s.fill(10)
+	s.listOf("/a/list.xml", 0, s.entries(p...)...)
+	s.listOf("/b/list.xml", 0, s.entries(p...)...)
+	m := newMirror(t, s)
+	m.mustSyncSets()
+	s.listOf("/a/list.xml", 1)
+	s.listOf("/b/list.xml", 1)
+	rep := m.mustSyncSets()
+	err := m.with(func(ctx context.Context, _ *destination.Destination, mm *mirror.Mirror) error {
+		_, _, err := mm.Approve(ctx, rep.Sets[0].Hash)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep = m.mustSyncSets()
+	if a, b := rep.Sets[0], rep.Sets[1]; a.Deleted != 10 || a.Withheld != 0 || b.Deleted != 0 || b.Withheld != 10 {
+		t.Errorf("got %+v and %+v; want only the first set's deletions", a, b)
+	}
+	m.wantFiles(p...)
+}
+
+// A resource in a newer part of an index is not the business of an older change.
+func TestChangeOlderThanThePartThatListsItsResource(t *testing.T) {
+	s := newSource(t)
+	s.offer("/index.xml", "/changes.xml")
+	p := s.fill(10)
+	h := head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.Root = resourcesync.SitemapIndex })
+	s.doc("/index.xml", h, resourcesync.Entry{Loc: s.uri("/1.xml")}, resourcesync.Entry{Loc: s.uri("/2.xml")})
+	old := s.change(5, resourcesync.Updated, "/r/7")
+	s.put("/r/7", []byte("as in the newer part"))
+	s.listOf("/1.xml", 0, s.entries(p[:5]...)...)
+	s.listOf("/2.xml", 10, s.entries(p[5:]...)...)
+	s.changes(0, old)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	m.wantFiles(p...)
+}
+
+// fullMirror is a mirror of which no commit succeeds.
+type fullMirror struct{ destination.Mirror }
+
+type fullBatch struct{ destination.Batch }
+
+var errFull = errors.New("no space left")
+
+func (m fullMirror) Begin(ctx context.Context) (destination.Batch, error) {
+	b, err := m.Mirror.Begin(ctx)
+	return fullBatch{b}, err
+}
+
+func (b fullBatch) Commit(context.Context, *destination.CursorMove) error { return errFull }
+
+func TestFailingCommitEndsTheRun(t *testing.T) {
+	for _, n := range []int{1, 300, 700} { // one batch, two, and more
+		s := newSource(t)
+		p := s.fill(n)
+		s.list(0, p...)
+		s.changes(0)
+		m := newMirror(t, s)
+		m.set = func(d *destination.Destination) { d.Mirror = fullMirror{d.Mirror} }
+		rep, err := m.sync()
+		if !errors.Is(err, errFull) || rep.Created != 0 {
+			t.Errorf("%d resources: got %+v, %v; want the error of the commit", n, rep, err)
+		}
+		m.wantFiles()
+		m.set = nil
+		m.mustSync(destination.Baseline, 0, int64(n), 0, 0)
+	}
+}
