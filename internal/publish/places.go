@@ -14,6 +14,7 @@ import (
 	"instep/internal/catalog"
 	"instep/internal/flock"
 	"instep/internal/scan"
+	"instep/source"
 )
 
 // Names inside the state directory.
@@ -41,6 +42,7 @@ type places struct {
 	outDir   *blob.Dir // nil if there is none
 	stageDir *blob.Dir // nil in a dry run
 	outPath  string
+	outReal  string // the path by which a state knows its output
 	scratch  string // temporary directory of a dry run
 }
 
@@ -63,6 +65,9 @@ func openPlaces(ctx context.Context, o settled) (p *places, err error) {
 			return p, fmt.Errorf("output directory %q: %w", o.Out, err)
 		}
 	}
+	if err = p.apart(o); err != nil {
+		return p, err
+	}
 	if o.DryRun {
 		err = p.peek(ctx, o)
 	} else {
@@ -81,6 +86,31 @@ func realPath(name string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(abs)
+}
+
+// apart refuses a state that would be published with the directory, or served with
+// the documents. Below either it is left out of both.
+func (p *places) apart(o settled) (err error) {
+	if p.outReal, err = resolve(p.outPath); err != nil {
+		return fmt.Errorf("output directory %q: %w", o.Out, err)
+	}
+	state, err := resolve(o.State)
+	if err != nil {
+		return fmt.Errorf("state directory %q: %w", o.State, err)
+	}
+	if state == p.dir || state == p.outReal {
+		return &OptionError{"state", o.State, errors.New("expected a directory of its own, not the one to publish or to write to: anybody could read it there")}
+	}
+	return nil
+}
+
+// resolve is realPath, or the absolute path of what does not exist yet.
+func resolve(name string) (string, error) {
+	real, err := realPath(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return filepath.Abs(name)
+	}
+	return real, err
 }
 
 // open takes the lock and opens what a run works on, making what is missing.
@@ -206,6 +236,12 @@ func (p *places) ownTree(path string) bool {
 		}
 	}
 	return false
+}
+
+// publishedIn reports whether the documents of a state are in a directory.
+func publishedIn(dir, uuid string) bool {
+	info, err := source.ReadPublicationInfo(os.DirFS(dir))
+	return err == nil && info.State == uuid
 }
 
 func (p *places) close() error {

@@ -77,14 +77,19 @@ func (e *OptionError) Error() string {
 func (e *OptionError) Unwrap() error { return e.Err }
 
 // StateError is a state that belongs to another directory or base URL than the
-// ones given. Nothing was changed.
+// ones given, or whose documents are in another output directory. Nothing was changed.
 type StateError struct {
 	State           string
-	What            string // "directory" or "base URL"
+	What            string // "directory", "base URL" or "output directory"
 	Recorded, Given string
 }
 
+const whatOut = "output directory"
+
 func (e *StateError) Error() string {
+	if e.What == whatOut {
+		return fmt.Sprintf("the documents of state %q are in %q, not in %q (move them there, or remove them)", e.State, e.Recorded, e.Given)
+	}
 	return fmt.Sprintf("state %q belongs to %s %q, not to %q (give another one with --state)", e.State, e.What, e.Recorded, e.Given)
 }
 

@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"instep/internal/catalog"
@@ -14,8 +15,11 @@ import (
 const (
 	dirSetting  = "dir" // what the state belongs to
 	baseSetting = "base-url"
+	outSetting  = "out"   // where its documents are
 	hashSetting = "hash " // and the name of a set: the digests that its Resource List gives
 )
+
+const doubtNote = "a directory could not be read: no deletions are published until it can"
 
 // run is one call of Run.
 type run struct {
@@ -95,6 +99,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.pub.CheckState(ctx); err != nil {
 		return err
 	}
+	if err := r.checkOut(ctx); err != nil {
+		return err
+	}
 	if !r.DryRun {
 		if err := r.clean(ctx); err != nil {
 			return err
@@ -131,6 +138,23 @@ func (r *run) checkSettings(ctx context.Context) error {
 	return nil
 }
 
+// checkOut refuses another output as long as documents of this state are in the
+// one before: they would be taken for resources, or served in place of the new ones.
+func (r *run) checkOut(ctx context.Context) error {
+	recorded, ok, err := r.catalog.Setting(ctx, outSetting)
+	if err != nil {
+		return err
+	}
+	if recorded == r.outReal {
+		return nil
+	}
+	r.bound = false
+	if ok && publishedIn(recorded, r.pub.UUID) {
+		return &StateError{State: r.State, What: whatOut, Recorded: recorded, Given: r.outReal}
+	}
+	return nil
+}
+
 // bind makes the state belong to the directory and the base URL: when the first
 // of it is recorded, not before. A directory that could not be read binds nothing.
 func (r *run) bind(ctx context.Context) error {
@@ -138,7 +162,7 @@ func (r *run) bind(ctx context.Context) error {
 		return nil
 	}
 	r.bound = true
-	return r.catalog.SetSettings(ctx, map[string]string{dirSetting: r.dir, baseSetting: r.BaseURL})
+	return r.catalog.SetSettings(ctx, map[string]string{dirSetting: r.dir, baseSetting: r.BaseURL, outSetting: r.outReal})
 }
 
 // scan brings the catalog in line with the directory.
@@ -157,6 +181,9 @@ func (r *run) scan(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, plan.Close()) }()
 	if r.before, _, err = r.catalog.LastSeq(ctx, r.set); err != nil {
 		return err
+	}
+	if plan.Doubt && !slices.Contains(r.report.Notes, doubtNote) {
+		r.report.Notes = append(r.report.Notes, doubtNote)
 	}
 	if plan.Guard == nil {
 		if err := r.bind(ctx); err != nil {

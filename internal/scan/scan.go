@@ -121,8 +121,8 @@ func (e *GuardError) Error() string {
 	if e.Limit == (guard.Limit{}) {
 		limit = "10 % and 5 resources, or 50 %, or all of it"
 	}
-	return fmt.Sprintf("%d of the %d resources of the set are gone, more than %s: nothing was recorded; "+
-		"see whether the directory is complete, or raise the limit of deletions", e.Deletes, e.Set, limit)
+	return fmt.Sprintf("%d of the %d resources of the set are gone or left out now, more than %s: nothing was recorded; "+
+		"see whether the directory is complete and the patterns are meant, or raise the limit of deletions", e.Deletes, e.Set, limit)
 }
 
 // ErrRoot: the directory itself can't be read.

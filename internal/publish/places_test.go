@@ -1,0 +1,80 @@
+package publish
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestStateIsNeitherPublishedNorServed(t *testing.T) {
+	for name, place := range map[string]func(*world) string{
+		"the directory":               func(w *world) string { return w.o.Dir },
+		"the output":                  func(w *world) string { return w.o.Out },
+		"the directory by other name": func(w *world) string { return w.link(w.o.Dir) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(1)
+			w.o.State = place(w)
+			_, err := Run(t.Context(), w.o)
+			var wrong *OptionError
+			if !errors.As(err, &wrong) || wrong.Option != "state" {
+				t.Errorf("got %v, want an *OptionError of state", err)
+			}
+			if diff := cmp.Diff([]string{"room 0/item.txt"}, files(t, w.o.Dir)); diff != "" {
+				t.Errorf("directory (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func (w *world) link(to string) string {
+	w.t.Helper()
+	name := filepath.Join(w.t.TempDir(), "link")
+	if err := os.Symlink(to, name); err != nil {
+		w.t.Fatal(err)
+	}
+	return name
+}
+
+func TestOutputIsNotLeftBehind(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	elsewhere := w.o.Out
+	w.o.Out = ""
+	w.run()
+	w.o.Out = elsewhere
+	_, err := Run(t.Context(), w.o)
+	var wrong *StateError
+	if !errors.As(err, &wrong) || wrong.What != whatOut {
+		t.Fatalf("other output: got %v, want *StateError", err)
+	}
+	for _, name := range []string{"resourcesync", ".well-known", "sitemap.xml"} {
+		if err := os.Rename(filepath.Join(w.o.Dir, name), filepath.Join(elsewhere, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rep := w.run()
+	if rep.Resources != 2 || rep.Created != 0 || rep.Deleted != 0 || len(rep.Notes) != 0 {
+		t.Errorf("after the move: got %+v", rep)
+	}
+	w.write("more.txt", "more")
+	w.run()
+	w.check()
+}
+
+func TestWithheldDeletionsAreNoted(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.run()
+	w.remove("room 0/item.txt")
+	w.write(strings.Repeat("d/", 300)+"too deep.txt", "")
+	if rep := w.run(); rep.Deleted != 0 || rep.Failed != 1 || !slices.Contains(rep.Notes, doubtNote) {
+		t.Errorf("got %+v, want the deletion withheld and said so", rep)
+	}
+}
