@@ -22,7 +22,7 @@ type Finder struct {
 	// those of the Source's own.
 	AllowOrigins []string
 	// MaxDocuments bounds how many documents are read in all, and how many one of
-	// them may name; 10,000 if 0.
+	// them may name; 10,000 if 0. What they name in all may take 64 MiB.
 	MaxDocuments int
 	Limits       resourcesync.Limits // of each document; zero is good
 	Strict       bool                // refuse documents with values the standard does not allow
@@ -37,7 +37,7 @@ type Source struct {
 	Sets        []Set    // at least one
 	Way         Way      // the way that led to it
 	Tried       []Attempt
-	Notices     []Notice // what was tolerated or left out, in the order met
+	Notices     []Notice // what was tolerated or left out, in the order met: the first 1,000, and how many more
 	Requests    int      // requests sent
 }
 

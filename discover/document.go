@@ -144,26 +144,51 @@ func (d *document) read(t *trip, body *headFirst, opts []resourcesync.Option) er
 	keep, total := holdsDocuments(h.Capability) || h.Capability == "", 0
 	for e, err := range dec.Entries() {
 		if errors.Is(err, resourcesync.BadEntry) {
-			t.note(Notice{URI: uri, Line: e.Line, Msg: fmt.Sprintf("entry left out: %v", err)})
+			t.leaveOut(uri, e.Line, err)
 			continue
 		}
 		if err != nil {
 			return &brokenError{uri, err}
 		}
 		if total++; keep && total <= t.s.most {
-			d.entries = append(d.entries, entry{e.Loc, e.Capability, e.Link("describedby"), e.Line})
+			kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line}
+			if t.s.room.Add(-kept.size()) < 0 {
+				return &brokenError{uri, fmt.Errorf("the documents read so far name more others than the %d MiB allowed", maxKept>>20)}
+			}
+			d.entries = append(d.entries, kept)
 		}
 	}
 	if d.header, err = dec.Header(); err != nil {
 		return &brokenError{uri, err}
 	}
+	d.header.Capability = brief(d.header.Capability)
 	switch {
 	case !holdsDocuments(d.header.Capability):
-		d.entries = nil
+		d.forget(t)
 	case total > len(d.entries):
 		return &brokenError{uri, fmt.Errorf("it names %d documents, more than the %d allowed", total, t.s.most)}
 	}
 	return nil
+}
+
+// forget drops the entries of a document that names no others.
+func (d *document) forget(t *trip) {
+	for i := range d.entries {
+		t.s.room.Add(d.entries[i].size())
+	}
+	d.entries = nil
+}
+
+// size is the memory that an entry takes, in bytes, more or less.
+func (e *entry) size() int64 {
+	const frame = 64
+	return int64(frame + len(e.loc) + len(e.capability) + len(e.describedBy))
+}
+
+// brief cuts a capability to a length that is enough for every known one.
+func brief(c resourcesync.Capability) resourcesync.Capability {
+	const most = 100
+	return resourcesync.Capability(cut(string(c), most))
 }
 
 // headerError tells a broken document from an answer that is none. One whose first

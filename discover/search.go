@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,9 +14,12 @@ import (
 )
 
 const (
-	maxDocuments = 10_000 // documents read in one search
-	maxUp        = 8      // links up from the document given
-	atATime      = 4      // Capability Lists read at a time
+	maxDocuments = 10_000   // documents read in one search
+	maxUp        = 8        // links up from the document given
+	atATime      = 4        // Capability Lists read at a time
+	maxKept      = 64 << 20 // bytes of what the entries of all documents say
+	maxNotices   = 1_000    // notices told one by one
+	maxMessage   = 1_000    // bytes of the text of a notice
 )
 
 // search is one call of Find.
@@ -23,6 +27,8 @@ type search struct {
 	f       Finder
 	most    int
 	left    atomic.Int64    // documents that may still be read
+	room    atomic.Int64    // bytes of what entries say that may still be kept
+	told    atomic.Int64    // notices
 	allowed map[string]bool // origins that may be read beside the Source's own
 	src     *Source
 }
@@ -31,15 +37,39 @@ type search struct {
 type trip struct {
 	s        *search
 	notices  []Notice
+	leftOut  error // why the first entry was left out
 	requests int
 }
 
-func (t *trip) note(n Notice) { t.notices = append(t.notices, n) }
+// note tells of something. A Source must not fill the memory with what it does
+// wrong, so beyond a bound notices are only counted.
+func (t *trip) note(n Notice) {
+	if t.s.told.Add(1) > maxNotices {
+		return
+	}
+	n.Msg = cut(n.Msg, maxMessage)
+	t.notices = append(t.notices, n)
+}
+
+// cut shortens what a Source sent to most bytes.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
 
 // join adds what t met to the result.
 func (s *search) join(t *trip) {
 	s.src.Notices = append(s.src.Notices, t.notices...)
 	s.src.Requests += t.requests
+}
+
+// countRest says how many notices there were beyond the bound.
+func (s *search) countRest() {
+	if more := s.told.Load() - maxNotices; more > 0 {
+		s.src.Notices = append(s.src.Notices, Notice{URI: s.src.Given, Msg: fmt.Sprintf("%d more notices on its documents", more)})
+	}
 }
 
 func newSearch(f Finder, given string) *search {
@@ -50,6 +80,7 @@ func newSearch(f Finder, given string) *search {
 		src:     &Source{Given: given},
 	}
 	s.left.Store(int64(s.most))
+	s.room.Store(maxKept)
 	return s
 }
 
@@ -69,6 +100,7 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 		err := s.follow(ctx, t, w.url)
 		s.join(t)
 		if err == nil {
+			s.countRest()
 			s.src.Way = w.way
 			s.src.Tried = append(s.src.Tried, Attempt{Way: w.way, URL: w.url, Outcome: "found"})
 			return s.src, nil

@@ -18,7 +18,7 @@ func (t *trip) set(ctx context.Context, d *document) (Set, error) {
 	for _, e := range d.entries {
 		uri, err := t.s.link(t, d, e.loc, e.line)
 		if err != nil {
-			t.leaveOut(d, e, err)
+			t.leaveOut(d.base.String(), e.line, err)
 			continue
 		}
 		c := e.capability
@@ -26,7 +26,7 @@ func (t *trip) set(ctx context.Context, d *document) (Set, error) {
 			c = t.learn(ctx, uri)
 		}
 		if !isListing(c) {
-			t.leaveOut(d, e, fmt.Errorf("capability %q is unknown or has no place in a Capability List", string(c)))
+			t.leaveOut(d.base.String(), e.line, fmt.Errorf("capability %q is unknown or has no place in a Capability List", string(c)))
 			continue
 		}
 		set.add(c, uri)

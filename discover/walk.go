@@ -63,11 +63,16 @@ func (s *search) link(t *trip, d *document, ref string, line int) (string, error
 	return u.String(), s.own(u)
 }
 
-// leaveOut records an entry of d that can't be followed.
-func (t *trip) leaveOut(d *document, e entry, err error) {
-	n := Notice{URI: d.base.String(), Line: e.line, Msg: fmt.Sprintf("entry left out: %v", err)}
-	if fe := (*ForeignError)(nil); errors.As(err, &fe) {
+// leaveOut records an entry of the document at uri that can't be followed.
+func (t *trip) leaveOut(uri string, line int, err error) {
+	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("entry left out: %v", err)}
+	var fe *ForeignError
+	if errors.As(err, &fe) {
 		n.AllowOrigin = fe.Origin
+	}
+	// What the user can mend is the better reason.
+	if t.leftOut == nil || fe != nil && !errors.As(t.leftOut, new(*ForeignError)) {
+		t.leftOut = err
 	}
 	t.note(n)
 }
@@ -160,7 +165,7 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *document) erro
 	}
 	sets = dropRepeated(t, d, sets)
 	if len(sets) == 0 {
-		return &brokenError{d.base.String(), s.whyNoSets(t)}
+		return &brokenError{d.base.String(), whyNoSets(t)}
 	}
 	if err := s.readSets(ctx, sets); err != nil {
 		return err
@@ -175,7 +180,7 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *document) ([]*doc
 	for _, e := range d.entries {
 		uri, err := s.link(t, d, e.loc, e.line)
 		if err != nil {
-			t.leaveOut(d, e, err)
+			t.leaveOut(d.base.String(), e.line, err)
 			continue
 		}
 		p, err := t.load(ctx, uri)
@@ -196,12 +201,12 @@ func (s *search) capabilityLists(t *trip, d *document) []Set {
 	var sets []Set
 	for _, e := range d.entries {
 		if e.capability != "" && e.capability != resourcesync.CapabilityCapabilityList {
-			t.leaveOut(d, e, fmt.Errorf("capability %q has no place in a Source Description", string(e.capability)))
+			t.leaveOut(d.base.String(), e.line, fmt.Errorf("capability %q has no place in a Source Description", string(e.capability)))
 			continue
 		}
 		uri, err := s.link(t, d, e.loc, e.line)
 		if err != nil {
-			t.leaveOut(d, e, err)
+			t.leaveOut(d.base.String(), e.line, err)
 			continue
 		}
 		sets = append(sets, Set{URI: uri, Description: e.describedBy})
@@ -222,11 +227,9 @@ func dropRepeated(t *trip, d *document, sets []Set) []Set {
 }
 
 // whyNoSets explains a Source Description that leads nowhere.
-func (s *search) whyNoSets(t *trip) error {
-	for _, n := range t.notices {
-		if n.AllowOrigin != "" {
-			return &ForeignError{URI: n.URI, Origin: n.AllowOrigin}
-		}
+func whyNoSets(t *trip) error {
+	if t.leftOut != nil {
+		return fmt.Errorf("the Source Description names no Capability List that can be read: %w", t.leftOut)
 	}
 	return errors.New("the Source Description names no Capability List")
 }
