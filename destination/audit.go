@@ -66,8 +66,15 @@ func (d *Destination) Audit(ctx context.Context) (*Audit, error) {
 		return nil, err
 	}
 	a := &Audit{Source: sourceURI(src)}
+	unusable := 0
 	for _, set := range sets {
 		sa, err := d.auditSet(ctx, sc, set)
+		if ofSource(err) && ctx.Err() == nil {
+			if unusable++; unusable < len(sets) {
+				set.Err = err
+				sa, err = d.auditSet(ctx, sc, set)
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("set %s: %w", set.URI, err)
 		}
@@ -90,8 +97,10 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set)
 		SetAudit: &SetAudit{Set: set.URI, Name: set.Name, Verdicts: map[Verdict]int64{}, Skipped: map[Skip]int64{}},
 		d:        d, scope: sc,
 	}
-	if set.Err != nil || len(set.ResourceLists) == 0 {
-		au.Partial = errors.Join(set.Err, ErrNothingOffered)
+	if au.Partial = set.Err; set.Err == nil && len(set.ResourceLists) == 0 {
+		au.Partial = ErrNothingOffered
+	}
+	if au.Partial != nil {
 		return au.SetAudit, nil
 	}
 	changes, err := d.readChanges(ctx, set, Cursor{})

@@ -39,7 +39,14 @@ func (pl *planner) baseline(ctx context.Context, cur Cursor, ch *changes) error 
 			return err
 		}
 	}
-	pl.move = &CursorMove{Set: pl.Set, Cursor: baselineCursor(cur, st)}
+	next := baselineCursor(cur, st)
+	switch {
+	case pl.left:
+		next.Scope = pl.d.choice()
+	case cur.Scope != "" && !st.reaches(cur):
+		next.Scope = cur.Scope // what was left out may have changed since the list
+	}
+	pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	return nil
 }
 
@@ -51,6 +58,7 @@ func (pl *planner) admit(w *Wanted) bool {
 		return true
 	}
 	pl.skip(skip)
+	pl.left = pl.left || skip != SkipUnsupported
 	if skip == SkipOrigin {
 		if pl.Origins == nil {
 			pl.Origins = map[string]int64{}
@@ -133,6 +141,11 @@ type state struct {
 	at      time.Time // of the oldest list read; known when resources has ended
 	undated bool      // a list does not say its moment: absence from it is no evidence, and no cursor starts from it
 	partial error     // some document could not be used: what is not listed may exist all the same
+}
+
+// reaches reports whether the documents say everything up to the moment of a cursor.
+func (st *state) reaches(cur Cursor) bool {
+	return !st.at.Before(cur.At) || st.changes != nil && !st.changes.from.IsZero() && !st.changes.from.Time().After(st.at)
 }
 
 // resources yields every resource that exists at the Source. A document that cannot

@@ -3,10 +3,13 @@ package destination_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"instep/destination"
+	"instep/fetch"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )
@@ -170,4 +173,118 @@ func TestFailingCommitEndsTheRun(t *testing.T) {
 		m.set = nil
 		m.mustSync(destination.Baseline, 0, int64(n), 0, 0)
 	}
+}
+
+// What one choice of resources left out is brought, or deleted, as soon as it is
+// asked for, even if the Change List has nothing new.
+func TestAnotherChoiceOfResourcesIsABaseline(t *testing.T) {
+	choices := map[string]func(*destination.Destination){
+		"include": func(d *destination.Destination) { d.Include = []string{"r/[0-4]"} },
+		"exclude": func(d *destination.Destination) { d.Exclude = []string{"r/7"} },
+		"types":   func(d *destination.Destination) { d.Types = []string{"image/*"} },
+		"strict":  func(d *destination.Destination) { d.Strict = true },
+	}
+	for name, choose := range choices {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(10)
+			entries := s.entries(p...)
+			entries[7].Digests, entries[7].Type = entries[7].Digests[:1], "text/plain" // md5 alone
+			s.listOf("/list.xml", 0, entries...)
+			s.changes(0)
+			m := newMirror(t, s)
+			m.set = choose
+			first, err := m.sync()
+			if err != nil || first.Created == 0 || first.Created == 10 {
+				t.Fatalf("got %+v, %v; want some resources left out", first, err)
+			}
+			m.mustSync(destination.Incremental, 0, 0, 0, 0)
+			m.set = nil
+			m.mustSync(destination.Baseline, first.Created, 10-first.Created, 0, 0)
+			m.wantFiles(p...)
+			m.mustSync(destination.Incremental, 0, 0, 0, 0)
+		})
+	}
+}
+
+func TestChangesLeftOutAreMadeUpFor(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(10)
+	s.list(0, p...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	s.put("/r/1", []byte("changed while left out"))
+	s.put("/r/2", []byte("changed"))
+	s.changes(0, s.change(1, resourcesync.Updated, "/r/1"), s.change(2, resourcesync.Updated, "/r/2"))
+	m.set = func(d *destination.Destination) { d.Exclude = []string{"r/1"} }
+	m.mustSync(destination.Incremental, 0, 0, 1, 0)
+	m.set = nil
+	m.mustSync(destination.Baseline, 9, 0, 1, 0)
+	m.wantFiles(p...)
+}
+
+func TestAllowedOriginIsFetchedInTheNextRun(t *testing.T) {
+	s, other := newSource(t), newSource(t)
+	other.put("/x", []byte("elsewhere"))
+	p := s.fill(3)
+	s.listOf("/list.xml", 0, append(s.entries(p...), other.entry("/x"))...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 3, 0, 0)
+	c, err := fetch.New(fetch.Options{AllowPrivate: []string{strings.TrimPrefix(s.srv.URL, "http://"), strings.TrimPrefix(other.srv.URL, "http://")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	m.set = func(d *destination.Destination) { d.AllowOrigins, d.Client = []string{other.srv.URL}, c }
+	m.mustSync(destination.Baseline, 3, 1, 0, 0)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+}
+
+func TestDeletionsThatWereKeptComeWithTheNextNormalRun(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(10)
+	s.list(0, p...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	keep := func(d *destination.Destination) { d.KeepDeleted = true }
+	m.set = keep
+	s.changes(0, s.change(1, resourcesync.Deleted, "/r/1"))
+	m.mustSync(destination.Incremental, 1, 0, 0, 0)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	m.set = nil
+	m.mustSync(destination.Baseline, 9, 0, 0, 1)
+	m.wantFiles(slices.Delete(slices.Clone(p), 1, 2)...)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+}
+
+func TestSetThatCannotBeReadStopsNoOther(t *testing.T) {
+	s := newSource(t)
+	s.offerSets()
+	p := s.fill(20)
+	s.listOf("/a/list.xml", 0, s.entries(p[:10]...)...)
+	s.listOf("/b/list.xml", 0, s.entries(p[10:]...)...)
+	m := newMirror(t, s)
+	m.mustSyncSets()
+	damage := map[string]func(list string){
+		"missing": func(list string) { s.answer(list, http.NotFound) },
+		"cut":     func(list string) { s.answer(list, nil); s.put(list, s.bodies[list][:300]) },
+	}
+	for name, do := range damage {
+		s.put("/r/15", []byte("changed: "+name))
+		s.listOf("/b/list.xml", 1, s.entries(p[10:]...)...)
+		do("/a/list.xml")
+		rep := m.mustSyncSets()
+		if a, b := rep.Sets[0], rep.Sets[1]; a.Partial == nil || a.Deleted != 0 || b.Partial != nil || b.Updated != 1 {
+			t.Errorf("%s: got %+v and %+v; want the second set brought in step", name, a, b)
+		}
+		m.wantFiles(p...)
+	}
+	s.answer("/b/list.xml", http.NotFound)
+	if rep, err := m.syncSets(); err == nil {
+		t.Errorf("no set can be read: got %+v, want an error", rep)
+	}
+	m.wantFiles(p...)
 }

@@ -30,6 +30,13 @@ func (e *DocumentError) Error() string {
 
 func (e *DocumentError) Unwrap() error { return e.Err }
 
+// ofSource reports whether err is about the documents of the Source: it concerns one
+// set, not the mirror or the run.
+func ofSource(err error) bool {
+	var de *DocumentError
+	return isRemote(err) || errors.As(err, &de)
+}
+
 // document is a document of the Source, fetched and read to its end tag.
 type document struct {
 	uri    string
@@ -46,7 +53,7 @@ const maxTransfer = 100 << 20
 func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Capability) (_ *document, err error) {
 	resp, err := d.Client.Get(ctx, fetch.Request{URL: uri, MaxBytes: maxTransfer})
 	if err != nil {
-		return nil, err
+		return nil, &remoteError{err}
 	}
 	defer resp.Body.Close()
 	doc := &document{uri: uri, file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
@@ -55,8 +62,8 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 			doc.close()
 		}
 	}()
-	if _, err := io.Copy(doc.file, resp.Body); err != nil {
-		return nil, fmt.Errorf("%s: reading the document: %w", uri, err)
+	if _, err := io.Copy(doc.file, remoteReader{uri, resp.Body}); err != nil {
+		return nil, fmt.Errorf("reading a document: %w", err)
 	}
 	dec := resourcesync.NewDecoder(doc.file.Reader(), doc.opts...)
 	for _, err := range dec.Entries() {

@@ -1,11 +1,23 @@
 package destination
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
+
+// choice names what of a Source is followed, as the settings say: what was left out
+// under one choice may belong to another.
+func (d *Destination) choice() string {
+	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %t %t", sorted(d.Include), sorted(d.Exclude), sorted(d.Types),
+		sorted(d.AllowOrigins), d.Strict, d.KeepDeleted))
+	return hex.EncodeToString(sum[:8])
+}
 
 // filter chooses resources by the path of their URI and by media type.
 type filter struct{ include, exclude, types []string }

@@ -28,7 +28,11 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if err := pl.changed(ctx, batch); err != nil {
 		return err
 	}
-	if next := ch.cursor(cur); next != cur {
+	next := ch.cursor(cur)
+	if pl.left {
+		next.Scope = pl.d.choice()
+	}
+	if next != cur {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	return nil

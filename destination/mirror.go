@@ -44,6 +44,7 @@ type Cursor struct {
 	From    string    // its rs:md/@from as written
 	Applied int       // how many of its entries are applied
 	Prefix  string    // digest over those entries, in hex
+	Scope   string    // the choice of resources by which some were left out on the way; "" if none were
 }
 
 // Mirror is a held copy of one Source. The package instep/internal/mirror keeps it

@@ -124,15 +124,24 @@ func (p *Plan) Close() {
 }
 
 // Plan asks the Source what it offers and decides what brings the mirror in step.
-// It changes nothing. An error means that nothing can be decided about any set.
+// It changes nothing. A set whose documents cannot be used is Partial and without
+// actions, as long as there is another one. An error means that nothing can be
+// decided about any set.
 func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	src, sets, sc, err := d.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plan{Source: sourceURI(src), Origin: src.Origin}
+	unusable := 0
 	for _, set := range sets {
 		sp, err := d.planSet(ctx, sc, set)
+		if ofSource(err) && ctx.Err() == nil {
+			if unusable++; unusable < len(sets) {
+				set.Err = err
+				sp, err = d.planSet(ctx, sc, set)
+			}
+		}
 		if err != nil {
 			p.Close()
 			return nil, fmt.Errorf("set %s: %w", set.URI, err)
@@ -151,6 +160,7 @@ type planner struct {
 	set   discover.Set
 	empty bool // the mirror holds nothing of the set: no lookups for content that is held
 	sum   hash.Hash
+	left  bool // something was left out that another choice of resources would not leave out
 }
 
 func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) (_ *SetPlan, err error) {
@@ -180,7 +190,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	if err != nil {
 		return nil, err
 	}
-	pl.Mode, pl.Why = chooseMode(cursor, followed, changes)
+	pl.Mode, pl.Why = chooseMode(cursor, followed, d.choice(), changes)
 	if pl.Mode == Incremental {
 		err = pl.incremental(ctx, cursor, changes)
 	} else {
@@ -194,12 +204,14 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 
 // chooseMode decides between baseline and incremental: an incremental needs a cursor
 // and a Change List that reaches back to it without a gap (1.1 §12.1).
-func chooseMode(cur Cursor, followed bool, ch *changes) (Mode, string) {
+func chooseMode(cur Cursor, followed bool, choice string, ch *changes) (Mode, string) {
 	switch {
 	case !followed:
 		return Baseline, "no earlier synchronisation"
 	case ch == nil:
 		return Baseline, "the Source offers no Change List"
+	case cur.Scope != "" && cur.Scope != choice:
+		return Baseline, "what earlier runs left out may be asked for now"
 	case ch.continues(cur):
 		return Incremental, fmt.Sprintf("after entry %d of %s", cur.Applied, ch.uri)
 	case ch.from.IsZero():
@@ -312,6 +324,7 @@ func sameBytes(h *Held, w *Wanted) bool {
 // remove adds the deletion of a member.
 func (pl *planner) remove(h *Held, when time.Time) error {
 	if pl.d.KeepDeleted {
+		pl.left = true
 		pl.Same++
 		return nil
 	}
