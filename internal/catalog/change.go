@@ -26,6 +26,9 @@ func (e *PathTakenError) Error() string {
 	return fmt.Sprintf("path %q of %q is taken by %q: expected one URI for each path", e.Path, e.URI, e.By)
 }
 
+// dueChanged is the Due of a resource whose change is recorded in another set only.
+const dueChanged = "changed in another set"
+
 // floorSetting holds what Reserve was given last, in microseconds since 1970.
 const floorSetting = "floor"
 
@@ -232,12 +235,26 @@ func (r *recorder) rewrite(key resourcesync.Key, ch *Change) error {
 	if !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
+	if err := r.tellOthers(key, ch); err != nil {
+		return err
+	}
 	n, err := r.exec(`UPDATE resource SET fold = $2, path = $3, stored = TRUE, length = $4, sha256 = $5, digests = $6,
 		verified = FALSE, type = $7, stat = $8 WHERE key = $1`,
 		key[:], fold[:], ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(), ch.Type, ch.Stat)
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint)
 	}
+	return err
+}
+
+// tellOthers marks the memberships of a resource in other sets if its bytes are not
+// the recorded ones: those sets have this change yet to record. They would not find
+// it by comparing, as what is known of the bytes is known to all sets.
+func (r *recorder) tellOthers(key resourcesync.Key, ch *Change) error {
+	_, err := r.exec(`UPDATE member SET due = $3 WHERE key = $1 AND set_id <> $2
+		AND EXISTS (SELECT 1 FROM resource WHERE key = $1 AND (length IS NOT $4 OR
+			CASE WHEN sha256 IS NULL OR $5 IS NULL THEN digests <> $6 ELSE sha256 <> $5 END))`,
+		key[:], r.set, dueChanged, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String())
 	return err
 }
 

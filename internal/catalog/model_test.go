@@ -53,12 +53,25 @@ func (m *model) apply(set SetID, ch Change) bool {
 		}
 		return true
 	}
-	if _, ok := m.bytes[ch.URI]; !ok {
+	before, ok := m.bytes[ch.URI]
+	if !ok {
 		m.order = append(m.order, ch.URI)
+	} else if before.Length != ch.Length || before.Digests.String() != ch.Digests.String() {
+		m.tellOthers(set, ch.URI)
 	}
 	m.bytes[ch.URI] = ch.Resource
 	m.members[set][ch.URI] = ch.Resource
 	return true
+}
+
+// tellOthers marks a resource in the sets that have not recorded its change.
+func (m *model) tellOthers(set SetID, uri string) {
+	for s, members := range m.members {
+		if r, ok := members[uri]; ok && s != set {
+			r.Due = dueChanged
+			members[uri] = r
+		}
+	}
 }
 
 // clone copies what apply changes, to go back to when a batch is refused.
@@ -141,7 +154,7 @@ func (m *model) check(rt *rapid.T) {
 		for _, uri := range m.order {
 			if member, ok := m.members[s][uri]; ok {
 				r := m.bytes[uri]
-				r.Stored, r.Member, r.Changed, r.LastMod = true, true, member.Changed, member.LastMod
+				r.Stored, r.Member, r.Changed, r.LastMod, r.Due = true, true, member.Changed, member.LastMod, member.Due
 				want = append(want, r)
 			}
 		}

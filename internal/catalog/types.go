@@ -32,7 +32,7 @@ type Resource struct {
 	Member  bool
 	Changed time.Time // last change recorded or applied, in microseconds
 	LastMod resourcesync.Datetime
-	Due     string // why the bytes have to be fetched again; "" = good
+	Due     string // why the bytes have to be fetched, or at a Source looked at, again; "" = good
 	Wanted  string // while due: what the Source last said (JSON)
 }
 

@@ -450,6 +450,27 @@ func TestSetsLieBesideEachOther(t *testing.T) {
 	}
 }
 
+func TestChangeIsRecordedInEverySet(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	both := func() (all, maps Report) {
+		w.o.Set, w.o.Include = "", nil
+		all = w.run()
+		w.o.Set, w.o.Include = "maps", []string{"room 1/**"}
+		return all, w.run()
+	}
+	both()
+	for _, content := range []string{"another", "yet another"} {
+		w.write("room 1/item.txt", content)
+		if all, maps := both(); all.Updated != 1 || maps.Updated != 1 {
+			t.Errorf("updated %d and %d, want 1 in each set", all.Updated, maps.Updated)
+		}
+		if all, maps := both(); all.Published || maps.Published {
+			t.Error("published again what had not changed")
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	const limit = resourcesync.MaxEntries
 	cases := map[string]struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"instep/internal/catalog"
@@ -137,10 +138,20 @@ func decide(known catalog.Resource, h hashed) resourcesync.Change {
 	switch {
 	case !known.Member:
 		return resourcesync.Created
-	case known.Path == h.path && known.Length == resourcesync.Bytes(h.length) && agree(known.Digests, h.digests):
+	case known.Due != "": // another set has recorded the change, this one has not
+		return resourcesync.Updated
+	case known.Path == h.path && known.Length == resourcesync.Bytes(h.length) && agree(known.Digests, h.known()):
 		return ""
 	}
 	return resourcesync.Updated
+}
+
+// known are all digests of the bytes that were read.
+func (h *hashed) known() resourcesync.Digests {
+	if h.also.IsZero() {
+		return h.digests
+	}
+	return append(slices.Clone(h.digests), h.also)
 }
 
 // agree reports whether two lists of digests can be of the same bytes: the

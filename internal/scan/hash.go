@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,7 +29,8 @@ type hashed struct {
 	err      error
 	read     int64 // bytes, in all attempts
 	length   int64
-	digests  resourcesync.Digests
+	digests  resourcesync.Digests // by the algorithms asked for
+	also     resourcesync.Digest  // by item.Also
 	modified time.Time
 	mimeType string
 	stat     string // "" if a later change might not show
@@ -110,7 +112,7 @@ func (d *Dir) hash(ctx context.Context, it item, buffer []byte) hashed {
 	name := string(it.Path)
 	h := hashed{path: name, uri: URI(d.BaseURL, name)}
 	for range attempts {
-		h.err = d.hashOnce(ctx, &h, buffer)
+		h.err = d.hashOnce(ctx, it, &h, buffer)
 		if e := (*ChangedError)(nil); !errors.As(h.err, &e) {
 			break
 		}
@@ -121,7 +123,7 @@ func (d *Dir) hash(ctx context.Context, it item, buffer []byte) hashed {
 	return h
 }
 
-func (d *Dir) hashOnce(ctx context.Context, h *hashed, buffer []byte) error {
+func (d *Dir) hashOnce(ctx context.Context, it item, h *hashed, buffer []byte) error {
 	began := d.Now()
 	f, reason, err := d.locate(h.path)
 	if err != nil {
@@ -142,7 +144,7 @@ func (d *Dir) hashOnce(ctx context.Context, h *hashed, buffer []byte) error {
 	if fingerprint(before) != fingerprint(f.info) { // perhaps not the file that was found fit to publish
 		return &ChangedError{attempts, statOf(f.info), statOf(before)}
 	}
-	n, err := d.digest(ctx, h, file, before.Size(), buffer)
+	n, err := d.digest(ctx, h, resourcesync.Algorithm(it.Also), io.LimitReader(file, before.Size()+1), buffer)
 	h.read += n
 	if err != nil {
 		return err
@@ -164,10 +166,14 @@ func (d *Dir) hashOnce(ctx context.Context, h *hashed, buffer []byte) error {
 	return nil
 }
 
-// digest reads at most one byte more than size.
-func (d *Dir) digest(ctx context.Context, h *hashed, r io.Reader, size int64, buffer []byte) (int64, error) {
-	hasher := resourcesync.NewHasher(d.algorithms()...)
-	r = io.LimitReader(contextReader{ctx, r}, size+1)
+// digest reads r to its end.
+func (d *Dir) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, r io.Reader, buffer []byte) (int64, error) {
+	algorithms := d.algorithms()
+	if also != "" {
+		algorithms = append(slices.Clone(algorithms), also)
+	}
+	hasher := resourcesync.NewHasher(algorithms...)
+	r = contextReader{ctx, r}
 	prefix := buffer[:mediatype.PrefixSize]
 	n, err := io.ReadFull(r, prefix)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -179,6 +185,10 @@ func (d *Dir) digest(ctx context.Context, h *hashed, r io.Reader, size int64, bu
 	}
 	more, err := io.CopyBuffer(hasher, r, buffer)
 	h.digests = hasher.Digests()
+	if also != "" {
+		h.also = h.digests.Get(also)
+		h.digests = slices.DeleteFunc(h.digests, func(d resourcesync.Digest) bool { return d.Algorithm() == also })
+	}
 	return int64(n) + more, err
 }
 

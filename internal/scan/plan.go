@@ -49,6 +49,7 @@ type Plan struct {
 type item struct {
 	Path []byte // any bytes
 	New  bool
+	Also string // one more algorithm, the recorded digest of which tells whether the bytes changed; "" if none is needed
 }
 
 // Close ends the use of the plan.
@@ -240,7 +241,7 @@ func (b *planner) flush() error {
 			b.p.New++
 		}
 		b.p.ToHash += f.info.Size()
-		if err := b.p.work.Append(item{[]byte(f.path), !known[i].Member}); err != nil {
+		if err := b.p.work.Append(item{[]byte(f.path), !known[i].Member, string(b.d.also(known[i]))}); err != nil {
 			return err
 		}
 	}
@@ -250,7 +251,7 @@ func (b *planner) flush() error {
 
 // unchanged reports whether a file need not be hashed.
 func (d *Dir) unchanged(known catalog.Resource, f candidate) bool {
-	if !known.Member || !known.Stored || known.Path != f.path || known.Stat != fingerprint(f.info) {
+	if !known.Member || known.Due != "" || !known.Stored || known.Path != f.path || known.Stat != fingerprint(f.info) {
 		return false
 	}
 	for _, a := range d.algorithms() {
@@ -259,6 +260,17 @@ func (d *Dir) unchanged(known catalog.Resource, f candidate) bool {
 		}
 	}
 	return true
+}
+
+// also is the algorithm of the strongest recorded digest if those asked for now have
+// none to be compared with.
+func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
+	for _, a := range d.algorithms() {
+		if !known.Digests.Get(a).IsZero() {
+			return ""
+		}
+	}
+	return known.Digests.Strongest().Algorithm()
 }
 
 // compare finds the members that are gone, unless that is in doubt.

@@ -369,6 +369,24 @@ func TestNewAlgorithmIsNoChange(t *testing.T) {
 	}
 }
 
+func TestOtherAlgorithmIsNoChange(t *testing.T) {
+	f := setUp(t)
+	f.write("a", "1")
+	f.write("b", "2")
+	f.scan()
+	f.write("b", "3")
+	f.Algorithms = []resourcesync.Algorithm{resourcesync.MD5}
+	expect(t, f.scan(), 0, 1, 0, 1)
+	for _, m := range f.members() {
+		if m.Digests.Get(resourcesync.MD5).IsZero() || len(m.Digests) != 1 {
+			t.Errorf("digests of %q: got %v, want md5 alone", m.URI, m.Digests)
+		}
+	}
+	if p := f.plan(); p.Unchanged != 2 {
+		t.Errorf("plan %+v; want nothing to hash", p)
+	}
+}
+
 func TestIncludeAndExclude(t *testing.T) {
 	files := []string{"a.txt", "b.tmp", "d/c.txt", "d/e/f.txt", "g/h.txt", "g/i.html"}
 	for _, test := range []struct {
