@@ -124,7 +124,7 @@ func baselineCursor(old Cursor, st *state) Cursor {
 	if old.At.After(c.At) {
 		c.At = old.At
 	}
-	if ch := st.changes; ch != nil && !ch.from.IsZero() && !ch.from.Time().After(c.At) {
+	if ch := st.changes; ch != nil && !ch.from.IsZero() && !ch.from.Time().After(c.At) && ch.placed(c.At) {
 		c = ch.cursor(c)
 	}
 	return c

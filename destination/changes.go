@@ -23,11 +23,13 @@ type changes struct {
 	latest  map[resourcesync.Key]int // the last entry of each URI
 	prefix  map[int]string           // digests over the first n entries, for the n asked for and for all
 	untimed bool                     // some entry has no time of its own
+	least   time.Time                // no entry still to be read, in forward order, can have happened before
 	sorted  bool                     // entries had to be put in order: positions mean nothing
 }
 
 // change is one entry of a Change List. Changed is its datetime; without one the
-// earliest moment it can have happened.
+// earliest moment at which it can have happened: that of the entry before it, or of
+// the run that had not seen it yet.
 type change struct {
 	Wanted
 	change resourcesync.Change
@@ -52,7 +54,7 @@ func (d *Destination) readChanges(ctx context.Context, set discover.Set, cur Cur
 		d.note(set.URI, doc.uri+": is a Change List Index; following it is not supported, so the Resource List is used")
 		return nil, nil
 	}
-	ch := &changes{uri: doc.uri, from: doc.header.From, latest: map[resourcesync.Key]int{}, prefix: map[int]string{}}
+	ch := &changes{uri: doc.uri, from: doc.header.From, least: doc.header.From.Time(), latest: map[resourcesync.Key]int{}, prefix: map[int]string{}}
 	sum := sha256.New()
 	for e, err := range doc.entries() {
 		if err != nil {
@@ -60,6 +62,9 @@ func (d *Destination) readChanges(ctx context.Context, set discover.Set, cur Cur
 		}
 		if len(ch.entries) == cur.Applied {
 			ch.prefix[cur.Applied] = hexSum(sum)
+			if ch.continues(cur) && cur.At.After(ch.least) {
+				ch.least = cur.At
+			}
 		}
 		c, ok := ch.entry(&e)
 		if !ok {
@@ -70,7 +75,9 @@ func (d *Destination) readChanges(ctx context.Context, set discover.Set, cur Cur
 		ch.entries = append(ch.entries, c)
 	}
 	ch.prefix[len(ch.entries)] = hexSum(sum)
-	ch.order(func(text string) { d.note(set.URI, doc.uri+": "+text) })
+	if !ch.order(func(text string) { d.note(set.URI, doc.uri+": "+text) }) {
+		return nil, nil
+	}
 	for i, c := range ch.entries {
 		if c.change != "" {
 			ch.latest[resourcesync.KeyOf(c.URI)] = i
@@ -87,7 +94,7 @@ func writeEntry(h hash.Hash, e *resourcesync.Entry) {
 }
 
 // entry interprets one entry: its time is datetime, else lastmod (1.0), else no
-// earlier than from.
+// earlier than what stands before it.
 func (ch *changes) entry(e *resourcesync.Entry) (_ change, ok bool) {
 	when := e.Datetime
 	if when.IsZero() && e.Change != resourcesync.Deleted {
@@ -95,9 +102,14 @@ func (ch *changes) entry(e *resourcesync.Entry) (_ change, ok bool) {
 	}
 	if when.IsZero() {
 		ch.untimed = true
-		when = ch.from
 	}
 	c := change{Wanted: wanted(e, when.Time()), change: e.Change}
+	if when.IsZero() {
+		c.Changed = ch.least
+	}
+	if c.Changed.After(ch.least) {
+		ch.least = c.Changed
+	}
 	switch e.Change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
 		return c, true
@@ -106,21 +118,31 @@ func (ch *changes) entry(e *resourcesync.Entry) (_ change, ok bool) {
 	return c, false
 }
 
-// order puts the entries in the order in which they happened. A Change List is in
-// forward order (1.1 §12.1); some Sources write the newest first, or group by kind.
-func (ch *changes) order(note func(string)) {
+// order puts the entries in the order in which they happened; false if that is
+// unknown. A Change List is in forward order (1.1 §12.1); some Sources write the
+// newest first, or group by kind.
+func (ch *changes) order(note func(string)) bool {
 	earlier := func(a, b change) int { return a.Changed.Compare(b.Changed) }
-	if ch.untimed || slices.IsSortedFunc(ch.entries, earlier) {
-		return
-	}
-	if slices.IsSortedFunc(ch.entries, func(a, b change) int { return earlier(b, a) }) {
+	switch {
+	case slices.IsSortedFunc(ch.entries, earlier):
+		return true
+	case ch.untimed:
+		note("changes without datetime among others that are not in order; the Resource List is used")
+		return false
+	case slices.IsSortedFunc(ch.entries, func(a, b change) int { return earlier(b, a) }):
 		note("newest change first; read backwards")
 		slices.Reverse(ch.entries)
-	} else {
+	default:
 		note("changes are not in the order of their datetime; sorted")
 		slices.SortStableFunc(ch.entries, earlier)
 	}
 	ch.sorted = true
+	return true
+}
+
+// placed reports whether each entry is known to come before or after the moment t.
+func (ch *changes) placed(t time.Time) bool {
+	return !ch.untimed || !ch.from.Time().Before(t)
 }
 
 // continues reports whether the first cur.Applied entries are those that the cursor
@@ -135,7 +157,7 @@ func (ch *changes) cursor(c Cursor) Cursor {
 	if n := len(ch.entries); n > 0 && ch.entries[n-1].Changed.After(c.At) {
 		c.At = ch.entries[n-1].Changed
 	}
-	if ch.untimed || ch.sorted { // read it whole again next time: applying twice is harmless
+	if ch.sorted { // read it whole again next time: applying twice is harmless
 		c.List, c.From, c.Applied, c.Prefix = "", "", 0, ""
 		return c
 	}

@@ -10,6 +10,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
+	"instep/internal/guard"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )
@@ -287,4 +288,91 @@ func TestSetThatCannotBeReadStopsNoOther(t *testing.T) {
 		t.Errorf("no set can be read: got %+v, want an error", rep)
 	}
 	m.wantFiles(p...)
+}
+
+// change without a datetime.
+func (s *aSource) undated(c resourcesync.Change, path string) resourcesync.Entry {
+	e := s.change(0, c, path)
+	e.Datetime = resourcesync.Datetime{}
+	return e
+}
+
+// TestCat_CHG_01: changes without a datetime, or all with the same, are applied in the
+// order of the document, each once.
+func TestCat_CHG_01(t *testing.T) {
+	for name, change := range map[string]func(*aSource, resourcesync.Change, string) resourcesync.Entry{
+		"without datetime": (*aSource).undated,
+		"all the same": func(s *aSource, c resourcesync.Change, path string) resourcesync.Entry {
+			return s.change(0, c, path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			s.list(0, p...)
+			s.changes(0)
+			m := newMirror(t, s)
+			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			var entries []resourcesync.Entry
+			add := func(c resourcesync.Change, path string) {
+				entries = append(entries, change(s, c, path))
+				s.changes(0, entries...)
+			}
+			s.put("/r/1", []byte("two"))
+			add(resourcesync.Updated, "/r/1")
+			add(resourcesync.Deleted, "/r/2")
+			m.mustSync(destination.Incremental, 0, 0, 1, 1)
+			m.mustSync(destination.Incremental, 0, 0, 0, 0)
+			s.put("/r/1", []byte("three"))
+			add(resourcesync.Updated, "/r/1")
+			add(resourcesync.Created, "/r/2")
+			add(resourcesync.Deleted, "/r/2")
+			add(resourcesync.Deleted, "/r/3")
+			add(resourcesync.Created, "/r/3") // as it is
+			m.mustSync(destination.Incremental, 1, 0, 1, 0)
+			add(resourcesync.Created, "/r/2")
+			add(resourcesync.Deleted, "/r/1")
+			m.mustSync(destination.Incremental, 0, 1, 0, 1)
+			m.wantFiles(slices.Delete(slices.Clone(p), 1, 2)...)
+			// The list is written again with fewer entries.
+			entries = entries[len(entries)-1:]
+			add(resourcesync.Deleted, "/r/4")
+			m.mustSync(destination.Incremental, 0, 0, 0, 1)
+			m.wantFiles(slices.Concat(p[:1], p[2:4], p[5:])...)
+		})
+	}
+}
+
+// Nobody knows whether a change without a datetime came before or after a list that
+// is newer than the beginning of the Change List: lists lead until that ends.
+func TestChangesThatCannotBePlacedLoseNothing(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.list(10, p...)
+	s.changes(0, s.undated(resourcesync.Updated, "/r/1"))
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.changes(0, s.undated(resourcesync.Updated, "/r/1"), s.undated(resourcesync.Deleted, "/r/2"))
+	m.mustSync(destination.Baseline, 20, 0, 0, 0)
+	s.list(20, append(slices.Clone(p[:2]), p[3:]...)...)
+	m.mustSync(destination.Baseline, 19, 0, 0, 1)
+	s.changes(20)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	s.changes(20, s.undated(resourcesync.Deleted, "/r/3"))
+	m.mustSync(destination.Incremental, 0, 0, 0, 1)
+	m.wantFiles(slices.Concat(p[:2], p[4:])...)
+}
+
+func TestUndatedAmongUnorderedChangesLeadsToTheList(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.list(0, p...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.changes(0, s.change(5, resourcesync.Deleted, "/r/1"), s.undated(resourcesync.Deleted, "/r/2"), s.change(3, resourcesync.Deleted, "/r/3"))
+	s.list(6, p[4:]...)
+	m.set = func(d *destination.Destination) { d.MaxDelete, _ = guard.ParseLimit("100%") }
+	m.mustSync(destination.Baseline, 16, 0, 0, 4)
+	m.wantFiles(p[4:]...)
 }

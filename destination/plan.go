@@ -219,6 +219,8 @@ func chooseMode(cur Cursor, followed bool, choice string, ch *changes) (Mode, st
 	case ch.from.Time().After(cur.At):
 		return Baseline, fmt.Sprintf("gap: the Change List %s begins at %s, the mirror ends at %s",
 			ch.uri, ch.from, cur.At.UTC().Format(time.RFC3339Nano))
+	case !ch.placed(cur.At):
+		return Baseline, fmt.Sprintf("the Change List %s has entries without datetime, which may be older than the mirror", ch.uri)
 	default:
 		return Incremental, fmt.Sprintf("changes since %s in %s", cur.At.UTC().Format(time.RFC3339Nano), ch.uri)
 	}
