@@ -138,6 +138,11 @@ func (au *auditor) compare(ctx context.Context, wants []Wanted) error {
 	if err != nil {
 		return err
 	}
+	return au.check(ctx, wants, held)
+}
+
+// check judges resources, held as told, and marks what has to be fetched.
+func (au *auditor) check(ctx context.Context, wants []Wanted, held []Held) error {
 	au.due = au.due[:0]
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(au.d.hashers())
@@ -156,24 +161,29 @@ func (au *auditor) judge(ctx context.Context, w *Wanted, h *Held) error {
 		au.found(VerdictMissing, w, h, 0, errors.New("missing when audited"))
 		return nil
 	}
-	digests := w.Digests
+	ahead := h.Changed.After(w.Changed) // of the documents read: they tell only what was
+	length, digests := w.Length, w.Digests
+	switch {
+	case ahead && h.Due != "":
+		length, digests = h.Wanted.Length, h.Wanted.Digests
+	case ahead:
+		length, digests = h.Length, h.Digests
+	}
 	if len(digests) == 0 {
 		digests = h.Digests // of the bytes as they were when stored: damage shows, being up to date does not
 	}
-	n, err := au.readBytes(ctx, h, w.Length, digests)
+	n, err := au.readBytes(ctx, h, length, digests)
 	var mismatch *resourcesync.MismatchError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
 		au.found(VerdictMissing, w, h, n, fmt.Errorf("missing when audited: %w", err))
-	case errors.As(err, &mismatch) && h.Changed.After(w.Changed):
-		au.found(VerdictUnverifiable, w, h, n, nil) // the mirror is ahead of the documents read
 	case errors.As(err, &mismatch):
 		au.found(VerdictDifferent, w, h, n, fmt.Errorf("different when audited: %w", err))
 	case err != nil:
 		au.found(VerdictError, w, h, n, fmt.Errorf("could not be read when audited: %w", err))
-	case len(w.Digests) == 0:
+	case len(w.Digests) == 0 || ahead && !sameBytes(h, w):
 		au.found(VerdictUnverifiable, w, h, n, nil)
 	default:
 		au.found(VerdictSame, w, h, n, nil)
@@ -219,17 +229,27 @@ func (au *auditor) mark(ctx context.Context) error {
 	return b.Commit(ctx, nil)
 }
 
-// findExtra judges the members that the Source does not list.
+// findExtra judges the members that the Source does not list. What came later than
+// the documents read is no extra, and its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) error {
+	var wants []Wanted
+	var held []Held
 	for h, err := range unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted()) {
 		if err != nil {
 			return err
 		}
-		v := VerdictExtra
-		if h.Changed.After(st.goneSince(h.URI)) {
-			v = VerdictUnverifiable
+		w := Wanted{URI: h.URI, Changed: st.goneSince(h.URI)}
+		if !h.Changed.After(w.Changed) {
+			au.found(VerdictExtra, &w, &h, 0, nil)
+			continue
 		}
-		au.found(v, &Wanted{URI: h.URI}, &h, 0, nil)
+		wants, held = append(wants, w), append(held, h)
+		if len(wants) == lookupBatch {
+			if err := au.check(ctx, wants, held); err != nil {
+				return err
+			}
+			wants, held = wants[:0], held[:0]
+		}
 	}
-	return nil
+	return au.check(ctx, wants, held)
 }

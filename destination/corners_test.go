@@ -3,7 +3,9 @@ package destination_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -297,9 +299,9 @@ func (s *aSource) undated(c resourcesync.Change, path string) resourcesync.Entry
 	return e
 }
 
-// TestCat_CHG_01: changes without a datetime, or all with the same, are applied in the
-// order of the document, each once.
-func TestCat_CHG_01(t *testing.T) {
+// Changes without a datetime, or all with the same, are applied in the order of the
+// document, each once.
+func TestChangesThatTimeDoesNotTellApart(t *testing.T) {
 	for name, change := range map[string]func(*aSource, resourcesync.Change, string) resourcesync.Entry{
 		"without datetime": (*aSource).undated,
 		"all the same": func(s *aSource, c resourcesync.Change, path string) resourcesync.Entry {
@@ -375,4 +377,40 @@ func TestUndatedAmongUnorderedChangesLeadsToTheList(t *testing.T) {
 	m.set = func(d *destination.Destination) { d.MaxDelete, _ = guard.ParseLimit("100%") }
 	m.mustSync(destination.Baseline, 16, 0, 0, 4)
 	m.wantFiles(p[4:]...)
+}
+
+// What is newer than every document can be damaged all the same.
+func TestAuditReadsWhatIsAheadOfTheDocuments(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(10)
+	s.list(0, p...)
+	stale := s.bodies["/list.xml"]
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	s.put("/r/1", []byte("newer"))
+	s.put("/r/2", []byte("newer as well"))
+	s.put("/new/3", []byte("new"))
+	s.put("/new/4", []byte("new as well"))
+	s.changes(0, s.change(5, resourcesync.Updated, "/r/1"), s.change(5, resourcesync.Updated, "/r/2"),
+		s.change(6, resourcesync.Created, "/new/3"), s.change(6, resourcesync.Created, "/new/4"))
+	m.mustSync(destination.Incremental, 0, 2, 2, 0)
+	s.put("/list.xml", stale)
+	s.changes(60)
+	want := map[destination.Verdict]int64{destination.VerdictSame: 8, destination.VerdictUnverifiable: 4}
+	if v := m.audit(); !maps.Equal(v, want) {
+		t.Fatalf("undamaged: got %v, want %v", v, want)
+	}
+	flip(t, filepath.Join(m.dir, "r", "1"))
+	flip(t, filepath.Join(m.dir, "new", "3"))
+	want = map[destination.Verdict]int64{destination.VerdictSame: 8, destination.VerdictUnverifiable: 2, destination.VerdictDifferent: 2}
+	if v := m.audit(); !maps.Equal(v, want) {
+		t.Fatalf("damaged: got %v, want %v", v, want)
+	}
+	s.changes(0)
+	rep, err := m.sync()
+	if err != nil || rep.Failed != 0 || rep.Updated != 2 {
+		t.Errorf("got %+v, %v; want both fetched again", rep, err)
+	}
+	m.wantFiles(append(p, "/new/3", "/new/4")...)
 }
