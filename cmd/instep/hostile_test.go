@@ -6,17 +6,20 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -28,15 +31,21 @@ type hostile struct {
 
 	mu   sync.Mutex
 	hits map[string]int
+	over map[string]http.HandlerFunc // answers before mux does
 }
 
 func newHostile(t *testing.T) *hostile {
 	t.Helper()
-	h := &hostile{mux: http.NewServeMux(), hits: map[string]int{}}
+	h := &hostile{mux: http.NewServeMux(), hits: map[string]int{}, over: map[string]http.HandlerFunc{}}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
 		h.hits[r.URL.Path]++
+		over := h.over[r.URL.Path]
 		h.mu.Unlock()
+		if over != nil {
+			over(w, r)
+			return
+		}
 		h.mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(h.Close)
@@ -51,7 +60,7 @@ func (h *hostile) count() (n int) {
 
 // give answers path with body.
 func (h *hostile) give(path, body string) {
-	h.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+	h.mux.HandleFunc(path, given(body))
 }
 
 // at is the moment of every hostile document.
@@ -90,65 +99,144 @@ func (h *hostile) site(list string) {
 
 const resourceList = `capability="resourcelist" at="` + at + `"`
 
-// attempt runs the program in this process.
-func attempt(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, msg bytes.Buffer
-	code = run(args, &out, &msg)
-	for name, s := range map[string]string{"standard output": out.String(), "standard error": msg.String()} {
-		checkClean(t, name, s)
+// replace answers path with h from now on.
+func (h *hostile) replace(path string, next http.HandlerFunc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over[path] = next
+}
+
+func given(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
+}
+
+func moved(to string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusFound)
 	}
-	return code, out.String(), msg.String()
+}
+
+func status(code int, mediaType, retryAfter string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", mediaType)
+		w.Header().Set("Retry-After", retryAfter)
+		w.WriteHeader(code)
+	}
+}
+
+// endless answers with prefix and then n bytes of fill, or until nobody reads.
+func endless(prefix, fill string, n int) http.HandlerFunc {
+	chunk := strings.Repeat(fill, max(1, 64<<10/len(fill)))
+	return func(w http.ResponseWriter, _ *http.Request) {
+		_, err := io.WriteString(w, prefix)
+		for i := 0; i < n && err == nil; i += len(chunk) {
+			_, err = io.WriteString(w, chunk)
+		}
+	}
+}
+
+type zipWriter struct {
+	http.ResponseWriter
+	z *gzip.Writer
+}
+
+func (w zipWriter) Write(p []byte) (int, error) { return w.z.Write(p) }
+
+func zipped(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		next(zipWriter{w, z}, r)
+		_ = z.Close()
+	}
+}
+
+// raw answers with these bytes and hangs up.
+func raw(answer string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = io.WriteString(conn, answer)
+		_ = conn.Close()
+	}
+}
+
+// linked is a document with a link at its root.
+func linked(rel, uri, doc string) string {
+	return strings.Replace(doc, "<rs:md", fmt.Sprintf(`<rs:ln rel="%s" href="%s"/><rs:md`, rel, html.EscapeString(uri)), 1)
+}
+
+func many(n int, each func(i int) string) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = each(i)
+	}
+	return all
+}
+
+// said is how a command ended and what it said.
+type said struct {
+	code           int
+	stdout, stderr string
+}
+
+// attempt runs the program in this process.
+func attempt(t *testing.T, args ...string) said {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(args, &stdout, &stderr)
+	checkClean(t, "standard output", stdout.String(), slices.Contains(args, "--json"))
+	checkClean(t, "standard error", stderr.String(), false)
+	return said{code, stdout.String(), stderr.String()}
 }
 
 // checkClean checks that text steers no terminal.
-func checkClean(t *testing.T, name, s string) {
+func checkClean(t *testing.T, name, s string, records bool) {
 	t.Helper()
 	if !utf8.ValidString(s) {
 		t.Errorf("%s is not UTF-8: %q", name, s)
 	}
 	for _, r := range s {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+		steers := unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+		if records { // for programs; what they show is theirs to clean
+			steers = r < ' '
+		}
+		if r != '\n' && r != '\t' && steers {
 			t.Errorf("%s holds %U: %q", name, r, s)
 			return
 		}
 	}
 }
 
-// sumUp is the summary at the end of JSON output.
-func sumUp(t *testing.T, stdout string) summary {
+// beside returns what lies beside path in its directory.
+func beside(t *testing.T, path string) (found []string) {
 	t.Helper()
-	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	var s summary
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &s); err != nil {
-		t.Fatalf("%v: %s", err, stdout)
-	}
-	return s
-}
-
-// outside returns what lies in dir beside the mirror.
-func outside(t *testing.T, dir, mirror string) (found []string) {
-	t.Helper()
-	items, err := os.ReadDir(dir)
+	items, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range items {
-		if i.Name() != mirror {
+		if i.Name() != filepath.Base(path) {
 			found = append(found, i.Name())
 		}
 	}
 	return found
 }
 
+// TestHostilePaths mirrors URIs that mean to end elsewhere than below the mirror, in
+// its state, or on the terminal.
 func TestHostilePaths(t *testing.T) {
 	const body = "evil"
 	paths := []string{
-		"/../out", "/%2e%2e/out", "/%2E%2E%2Fout", "/a/..%2f..%2fout", "/..%5cout", `/..\out`, "/a/%00b", "/.instep/catalog.db", "/.INSTEP/catalog.db",
-		"/%2einstep/store", "/.instep./x", "/.instep%20/x", "/.inst%C3%A9p", "/CON", "/nul.txt", "/aux", "/COM1.xml", "/a./b", "/a /b", "/c:/x", "/a:stream",
-		"//etc/passwd", "///", "/", "/.", "/..", "/./x", "/.git/config", "/.bashrc", "/" + strings.Repeat("x", 300), "/" + strings.Repeat("d/", 1000) + "f",
-		"/" + strings.Repeat("%2e", 2000), "/?../../out", "/?" + strings.Repeat("q", 8000), "/a%1b%5b2J", "/\u202egnp.exe", "/a\u009b2Jb", "/%ff%fe", "/x#frag", "/~root", "/-rf", "/$(id)",
-		"/a", "/A", "/a/b", "/a/b/", "/é", "/e\u0301",
+		"/../out", "/%2e%2e/out", "/%2E%2E%2Fout", "/a/..%2f..%2fout", "/..%5cout", `/..\out`, "/a/%00b", "/a%0d%0aX:y",
+		"/.instep/catalog.db", "/.INSTEP/catalog.db", "/%2einstep/store", "/.instep./x", "/.instep%20/x", "/.inst%C3%A9p",
+		"/CON", "/nul.txt", "/aux", "/COM1.xml", "/a./b", "/a /b", "/c:/x", "/a:stream", "//etc/passwd", "///", "/", "/.", "/..", "/./x",
+		"/.git/config", "/.bashrc", "/~root", "/-rf", "/$(id)", "/" + strings.Repeat("x", 300), "/" + strings.Repeat("d/", 1000) + "f",
+		"/" + strings.Repeat("%2e", 2000), "/?../../out", "/?" + strings.Repeat("q", 8000), "/a%1b%5b2J", "/%ff%fe", "/x#frag",
+		"/a", "/A", "/a/b", "/a/b/", "/\u00e9", "/e\u0301", "/\u202egnp.exe", "/a\u009b2Jb",
 	}
 	for _, format := range []string{"--json", "--verbose"} {
 		t.Run(format, func(t *testing.T) {
@@ -160,256 +248,249 @@ func TestHostilePaths(t *testing.T) {
 			}
 			h.site(urlset(resourceList, entries...))
 			dir := t.TempDir()
-			code, stdout, stderr := attempt(t, "sync", h.URL, filepath.Join(dir, "m"), format)
-			t.Log(code, stdout, stderr)
-			code, stdout, stderr = attempt(t, "audit", h.URL, filepath.Join(dir, "m"), format)
-			t.Log(code, stdout, stderr)
-			if found := outside(t, dir, "m"); len(found) > 0 {
+			mirror := filepath.Join(dir, "m")
+			for _, command := range []string{"sync", "audit", "sync"} {
+				o := attempt(t, command, h.URL, mirror, format)
+				if o.code != 0 {
+					t.Errorf("%s: exit code %d\n%s%s", command, o.code, o.stdout, o.stderr)
+				}
+			}
+			if n := len(listTree(mirror)); n != len(paths) {
+				t.Errorf("files: got %d, want %d", n, len(paths))
+			}
+			if found := beside(t, mirror); len(found) > 0 {
 				t.Errorf("written outside the mirror: %v", found)
 			}
 		})
 	}
 }
 
-func TestScratchSources(t *testing.T) {
+// TestHostileSources syncs from Sources that break the rules; each has to end by
+// itself, with the right exit code, without a word on the terminal that is not ours.
+func TestHostileSources(t *testing.T) {
 	const body = "hello"
-	big := func(prefix, fill string, n int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(prefix))
-			chunk := []byte(strings.Repeat(fill, 64<<10/len(fill)))
-			for i := 0; i < n; i += len(chunk) {
-				if _, err := w.Write(chunk); err != nil {
-					return
-				}
-			}
-		}
-	}
-	gz := func(prefix, fill string, n int) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			z := gzip.NewWriter(w)
-			defer z.Close()
-			_, _ = z.Write([]byte(prefix))
-			chunk := []byte(strings.Repeat(fill, 64<<10/len(fill)))
-			for i := 0; i < n; i += len(chunk) {
-				if _, err := z.Write(chunk); err != nil {
-					return
-				}
-			}
-		}
-	}
 	open := strings.TrimSuffix(urlset(resourceList), "</urlset>")
-	other := newHostile(t)
-	other.give("/part.xml", urlset(resourceList, listed(other.URL+"/x", body)))
-	other.give("/list.xml", urlset(resourceList, listed(other.URL+"/x", body)))
-	other.give("/", body)
-	ohost := strings.TrimPrefix(other.URL, "http://")
+	const huge = 1 << 40
 	tests := map[string]struct {
-		setup    func(h *hostile) (src string)
-		args     []string
-		redirect bool
+		setup func(h *hostile)
+		code  int
+		want  string // in what is said
+		hits  int    // at most; 0: any
 	}{
-		"whitespace bomb at well-known": {setup: func(h *hostile) string { h.mux.HandleFunc("/", big(" ", " ", 200<<20)); return h.URL }},
-		"gzip bomb at well-known":       {setup: func(h *hostile) string { h.mux.HandleFunc("/", gz(" ", " ", 400<<20)); return h.URL }},
-		"gzip bomb in list": {setup: func(h *hostile) string {
+		"endless spaces": {func(h *hostile) { h.mux.HandleFunc("/", endless(" ", " ", huge)) }, 1, "no header of a document", 3},
+		"gzip bomb":      {func(h *hostile) { h.site(""); h.replace("/list.xml", zipped(endless(open, " ", 110<<20))) }, 1, "larger than", 3},
+		"endless list": {func(h *hostile) {
 			h.site("")
-			h.mux.HandleFunc("/l2", gz(open, " ", 400<<20))
-			h.give("/caps2.xml", urlset(`capability="capabilitylist"`, entryOf(h.URL+"/l2", "resourcelist")))
-			return h.URL + "/caps2.xml"
-		}},
-		"100 MB list":    {setup: func(h *hostile) string { h.mux.HandleFunc("/l2", big(open, " ", 101<<20)); return h.URL + "/l2" }},
-		"depth bomb":     {setup: func(h *hostile) string { h.site(open + strings.Repeat("<a>", 1_000_000)); return h.URL }},
-		"attribute bomb": {setup: func(h *hostile) string { h.site(open + "<url " + strings.Repeat(`a="b" `, 1_000_000)); return h.URL }},
-		"long token":     {setup: func(h *hostile) string { h.site(open + "<url><loc>" + strings.Repeat(`a`, 50<<20)); return h.URL }},
-		"doctype": {setup: func(h *hostile) string {
-			h.site(`<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><urlset>&b;</urlset>`)
-			return h.URL
-		}},
-		"list of changes": {setup: func(h *hostile) string {
-			h.site(urlset(`capability="changelist" from="`+at+`"`, listed(h.URL+"/x", body)))
-			return h.URL
-		}},
-		"caps is list": {setup: func(h *hostile) string {
-			h.give("/.well-known/resourcesync", urlset(`capability="description"`, entryOf(h.URL+"/list.xml", "capabilitylist")))
-			h.give("/list.xml", urlset(resourceList, listed(h.URL+"/x", body)))
-			return h.URL
-		}},
-		"index lists itself": {setup: func(h *hostile) string { h.site(index(resourceList, h.URL+"/list.xml")); return h.URL }},
-		"index same part 20000x": {setup: func(h *hostile) string {
-			h.give("/p.xml", urlset(resourceList, listed(h.URL+"/x", body)))
-			h.give("/x", body)
-			h.site(index(resourceList, strings.Fields(strings.Repeat(h.URL+"/p.xml ", 20000))...))
-			return h.URL
-		}},
-		"index part foreign": {setup: func(h *hostile) string { h.site(index(resourceList, other.URL+"/part.xml")); return h.URL }, args: []string{"--allow-private", ohost}},
-		"index part relative+file": {setup: func(h *hostile) string {
-			h.site(index(resourceList, "part.xml", "file:///etc/passwd", "http://169.254.169.254/latest", "http://[::ffff:169.254.169.254]/", "http://2852039166/", "http://0x7f.1/", "http://localhost:1/"))
-			return h.URL
-		}},
-		"list foreign": {setup: func(h *hostile) string {
+			h.replace("/list.xml", endless(open, "<!-- "+strings.Repeat("x", 30_000)+" -->", huge))
+		}, 1, "at most 104857600 bytes", 3},
+		"depth":             {func(h *hostile) { h.site(open + strings.Repeat("<a>", 100_000)) }, 1, "nested deeper", 3},
+		"attributes":        {func(h *hostile) { h.site(open + "<url " + strings.Repeat(`a="b" `, 100_000)) }, 1, "limit reached", 3},
+		"a long URI":        {func(h *hostile) { h.site(open + "<url><loc>" + strings.Repeat("a", 1<<20)) }, 1, "limit reached", 3},
+		"entities":          {func(h *hostile) { h.site(`<!DOCTYPE x [<!ENTITY a "aaaa">]><urlset>&a;</urlset>`) }, 1, "DTD", 3},
+		"changes as a list": {func(h *hostile) { h.site(urlset(`capability="changelist" from="`+at+`"`, listed(h.URL+"/x", body))) }, 1, `"changelist" where "resourcelist"`, 3},
+		"a set as a list": {func(h *hostile) {
 			h.site("")
-			h.give("/c2", urlset(`capability="capabilitylist"`, entryOf(other.URL+"/list.xml", "resourcelist")))
-			return h.URL + "/c2"
-		}, args: []string{"--allow-private", ohost}},
-		"caps foreign": {setup: func(h *hostile) string {
-			h.give("/.well-known/resourcesync", urlset(`capability="description"`, entryOf(other.URL+"/caps.xml", "capabilitylist")))
-			return h.URL
-		}, args: []string{"--allow-private", ohost}},
-		"resource foreign": {setup: func(h *hostile) string {
-			h.site(urlset(resourceList, listed(other.URL+"/x", body), listed("file:///etc/passwd", body), listed("http://169.254.169.254/", body), listed("gopher://x/", body), listed("http://u:p@"+strings.TrimPrefix(h.URL, "http://")+"/x", body)))
-			return h.URL
-		}, args: []string{"--allow-private", ohost}},
-		"resource redirect foreign": {setup: func(h *hostile) string {
-			h.mux.Handle("/x", http.RedirectHandler(other.URL+"/x", 302))
-			h.mux.Handle("/y", http.RedirectHandler("file:///etc/passwd", 302))
-			h.mux.Handle("/z", http.RedirectHandler("http://169.254.169.254/", 302))
-			h.mux.Handle("/loop", http.RedirectHandler("/loop", 302))
-			h.site(urlset(resourceList, listed(h.URL+"/x", body), listed(h.URL+"/y", body), listed(h.URL+"/z", body), listed(h.URL+"/loop", body)))
-			return h.URL
-		}, args: []string{"--allow-private", ohost, "--allow-origin", "http://169.254.169.254"}},
-		"allow metadata": {setup: func(h *hostile) string {
-			h.site(urlset(resourceList, listed("http://169.254.169.254/", body)))
-			return h.URL
-		}, args: []string{"--allow-private", "169.254.169.254:80", "--allow-origin", "http://169.254.169.254"}},
-		"503 absurd": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Retry-After", "99999999999999999999")
-				w.WriteHeader(503)
-			})
-			return h.URL
-		}},
-		"429 absurd on resources": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Retry-After", "31536000")
-				w.WriteHeader(429)
-			})
-			var e []string
-			for i := range 200 {
-				e = append(e, listed(fmt.Sprintf("%s/r%d", h.URL, i), body))
-			}
-			h.site(urlset(resourceList, e...))
-			return h.URL
-		}},
-		"bot wall everywhere": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", "text/html")
-				w.WriteHeader(403)
-				_, _ = w.Write([]byte("<html>no</html>"))
-			})
-			return h.URL
-		}},
-		"html 200 everywhere": {setup: func(h *hostile) string { h.give("/", "<!doctype html><html>\x1b[2J</html>"); return h.URL }},
-		"wrong hash": {setup: func(h *hostile) string {
-			h.give("/", "evil!")
+			h.replace("/caps.xml", given(urlset(resourceList, listed(h.URL+"/x", body))))
+		}, 1, `expected a document with capability "capabilitylist"`, 2},
+		"an index of itself": {func(h *hostile) { h.site(index(resourceList, h.URL+"/list.xml")) }, 1, "index inside an index", 4},
+		"a circle up":        {func(h *hostile) { h.give("/", linked("up", h.URL+"/", urlset(resourceList))) }, 1, "circle", 3},
+		"a wall":             {func(h *hostile) { h.mux.HandleFunc("/", status(http.StatusForbidden, "text/html", "")) }, 5, "may hold programs off", 3},
+		"come back in an age": {func(h *hostile) {
+			h.mux.HandleFunc("/", status(http.StatusServiceUnavailable, "", "99999999999999999999"))
+		}, 5, "after 24h", 1},
+		"a page for everything": {func(h *hostile) { h.give("/", "<!doctype html><html>\x1b]0;x\a\x1b[2J</html>") }, 1, "HTML page", 3},
+		"a status of its own":   {func(h *hostile) { h.mux.HandleFunc("/", raw("HTTP/1.1 999 X\x1b[2J\r\nContent-Length: 0\r\n\r\n")) }, 5, "got 999", 4},
+		"too busy for resources": {func(h *hostile) {
+			h.mux.HandleFunc("/", status(http.StatusTooManyRequests, "", "31536000"))
+			h.site(urlset(resourceList, many(200, func(i int) string { return listed(fmt.Sprintf("%s/%d", h.URL, i), body) })...))
+		}, 5, "come back after 24h", 3 + 8},
+		"another body": {func(h *hostile) { h.give("/x", "evil!"); h.site(urlset(resourceList, listed(h.URL+"/x", body))) }, 4, "sha-256 differs", 4},
+		"an endless body": {func(h *hostile) {
+			h.mux.HandleFunc("/x", endless("x", "x", huge))
 			h.site(urlset(resourceList, listed(h.URL+"/x", body)))
-			return h.URL
-		}},
-		"same uri two hashes": {setup: func(h *hostile) string {
-			h.give("/", body)
-			h.site(urlset(resourceList, listed(h.URL+"/x", body), listed(h.URL+"/x", "other"), listed(h.URL+"/x", body)))
-			return h.URL
-		}},
-		"endless body": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/x", big("x", "x", 1<<40))
+		}, 4, "expected 5, got more", 4},
+		"a lie about the length": {func(h *hostile) {
+			h.mux.HandleFunc("/x", raw("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nhello"))
 			h.site(urlset(resourceList, listed(h.URL+"/x", body)))
-			return h.URL
-		}},
-		"ansi in link texts": {setup: func(h *hostile) string {
-			h.site(urlset(resourceList+` x="&#x9b;2J"`, "<url><loc>http://a\u009b/\n\ninstep: all is fine\u202e</loc></url>", "<url><loc>%zz\u009b</loc></url>"))
-			return h.URL
-		}},
-		"caps uri newline": {setup: func(h *hostile) string {
-			h.give("/.well-known/resourcesync", urlset(`capability="description"`, "<url><loc>"+h.URL+"/caps&#10;instep: done\u009b</loc><rs:md capability=\"capabilitylist\"/></url>"))
-			return h.URL
-		}},
-		"list capability ansi": {setup: func(h *hostile) string { h.site(urlset("capability=\"x&#10;Status: IN SYNC\u009b\"")); return h.URL }},
-		"redirect well-known to foreign": {setup: func(h *hostile) string {
-			h.mux.Handle("/", http.RedirectHandler(other.URL+"/list.xml", 301))
-			return h.URL
-		}, args: []string{"--allow-private", ohost}},
-		"location with control": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-				c, _, _ := w.(http.Hijacker).Hijack()
-				fmt.Fprintf(c, "HTTP/1.1 302 X\u009b\r\nLocation: http://a\u009b\x1b[2J/\r\n\r\n")
-				c.Close()
-			})
-			return h.URL
-		}},
-		"status text": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-				c, _, _ := w.(http.Hijacker).Hijack()
-				fmt.Fprintf(c, "HTTP/1.1 999 X\x1b[2J\r\nContent-Length: 0\r\n\r\n")
-				c.Close()
-			})
-			return h.URL
-		}},
-		"1xx flood": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-				c, _, _ := w.(http.Hijacker).Hijack()
-				defer c.Close()
-				for {
-					if _, err := fmt.Fprintf(c, "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"); err != nil {
-						return
-					}
-				}
-			})
-			return h.URL
-		}},
-		"cl short": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/x", func(w http.ResponseWriter, r *http.Request) {
-				c, _, _ := w.(http.Hijacker).Hijack()
-				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nhello")
-				c.Close()
-			})
-			h.site(urlset(resourceList, listed(h.URL+"/x", body)))
-			return h.URL
-		}},
-		"up to foreign": {setup: func(h *hostile) string {
-			h.give("/l", strings.Replace(urlset(resourceList, listed(h.URL+"/x", body)), "<rs:md", `<rs:ln rel="up" href="`+other.URL+`/caps"/><rs:md`, 1))
-			h.give("/x", body)
-			return h.URL + "/l"
-		}, args: []string{"--allow-private", ohost}},
-		"no capability 9000 entries": {setup: func(h *hostile) string {
-			h.give("/.well-known/resourcesync", urlset(`capability="description"`, entryOf(h.URL+"/c", "capabilitylist")))
-			h.mux.HandleFunc("/d/", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(urlset(""))) })
-			var e []string
-			for i := range 9000 {
-				e = append(e, fmt.Sprintf("<url><loc>%s/d/%d</loc></url>", h.URL, i))
-			}
-			h.give("/c", urlset(`capability="capabilitylist"`, e...))
-			return h.URL
-		}},
-		"20000 parts": {setup: func(h *hostile) string {
-			h.mux.HandleFunc("/d/", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(urlset(resourceList))) })
-			var e []string
-			for i := range 20000 {
-				e = append(e, fmt.Sprintf("%s/d/%d", h.URL, i))
-			}
-			h.site(index(resourceList, e...))
-			return h.URL
-		}},
-		"bad entries 100000": {setup: func(h *hostile) string {
-			h.give("/.well-known/resourcesync", urlset(`capability="description"`, strings.Repeat("<url></url>", 99999)))
-			return h.URL
-		}},
+		}, 4, "the server sends 500", 4},
+		"control characters": {func(h *hostile) {
+			h.site(urlset(resourceList, "<url><loc>http://a\u009b/\n\ninstep: all is fine\u202e</loc></url>", "<url><loc>%zz\u009b</loc></url>"))
+		}, 1, "has a control character", 3},
+		"a capability that steers": {func(h *hostile) { h.site(urlset("capability=\"x&#10;Status: IN SYNC\u009b\"")) }, 1, "where \"resourcelist\" was promised", 3},
+		"9,000 lists without a kind": {func(h *hostile) {
+			h.site("")
+			h.mux.HandleFunc("/d/", given(urlset("")))
+			h.replace("/caps.xml", given(urlset(`capability="capabilitylist"`, many(9000, func(i int) string { return fmt.Sprintf("<url><loc>%s/d/%d</loc></url>", h.URL, i) })...)))
+		}, 1, "more notices", 9002},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHostile(t)
-			before := other.count()
-			dir := t.TempDir()
-			src := tt.setup(h)
-			begin := time.Now()
-			o := instep(t, append([]string{"sync", src, filepath.Join(dir, "m")}, tt.args...)...)
-			msgs := ""
-			for i, r := range o.records {
-				if i < 8 {
-					msgs += fmt.Sprintf("\n   %s %s %.300s %.150s", r.Type, r.URI, r.Message, r.Hint)
+			tt.setup(h)
+			mirror := filepath.Join(t.TempDir(), "m")
+			o := attempt(t, "sync", h.URL, mirror)
+			if o.code != tt.code || !strings.Contains(o.stdout+o.stderr, tt.want) {
+				t.Errorf("exit code %d, want %d and %q\n%.2000s%.2000s", o.code, tt.code, tt.want, o.stdout, o.stderr)
+			}
+			if strings.Contains(o.stdout, "IN SYNC") {
+				t.Errorf("standard output: %s", o.stdout)
+			}
+			if n := h.count(); tt.hits > 0 && n > tt.hits {
+				t.Errorf("requests: got %d, want at most %d", n, tt.hits)
+			}
+			if files := listTree(mirror); o.code == 4 && len(files) > 0 {
+				t.Errorf("stored: %v", files)
+			}
+		})
+	}
+}
+
+// TestHostileOrigins names the neighbours of a Source in every slot for a URI, and
+// the addresses nobody should ask. They are listening, and must not be asked.
+func TestHostileOrigins(t *testing.T) {
+	const body = "hello"
+	other := newHostile(t)
+	other.give("/", body)
+	neighbour := strings.TrimPrefix(other.URL, "http://")
+	targets := []string{
+		other.URL + "/x", "http://169.254.169.254/latest", "http://[::ffff:169.254.169.254]/", "http://[64:ff9b::a9fe:a9fe]/",
+		"http://2852039166/", "file:///etc/passwd", "gopher://" + neighbour + "/", "http://user:password@" + neighbour + "/x", "//" + neighbour + "/x",
+	}
+	slots := map[string]func(h *hostile, uri string){
+		"description": func(h *hostile, uri string) {
+			h.replace("/.well-known/resourcesync", given(urlset(`capability="description"`, entryOf(uri, "capabilitylist"))))
+		},
+		"list": func(h *hostile, uri string) {
+			h.replace("/caps.xml", given(urlset(`capability="capabilitylist"`, entryOf(uri, "resourcelist"))))
+		},
+		"resource": func(h *hostile, uri string) { h.replace("/list.xml", given(urlset(resourceList, listed(uri, body)))) },
+		"up": func(h *hostile, uri string) {
+			h.replace("/.well-known/resourcesync", given(linked("up", uri, urlset(resourceList))))
+		},
+		"redirect of a document": func(h *hostile, uri string) { h.replace("/list.xml", moved(uri)) },
+		"redirect of a resource": func(h *hostile, uri string) {
+			h.mux.HandleFunc("/x", moved(uri))
+			h.replace("/list.xml", given(urlset(resourceList, listed(h.URL+"/x", body))))
+		},
+	}
+	for slot, set := range slots {
+		for _, target := range targets {
+			t.Run(slot+" "+target, func(t *testing.T) {
+				h := newHostile(t)
+				h.site("")
+				set(h, target)
+				mirror := filepath.Join(t.TempDir(), "m")
+				o := attempt(t, "sync", h.URL, mirror, "--allow-private", neighbour)
+				if o.code == 0 && slot != "up" { // a list may stand alone
+					t.Errorf("exit code 0\n%s%s", o.stdout, o.stderr)
+				}
+				if n := other.count(); n > 0 {
+					t.Fatalf("the neighbour was asked %d times", n)
+				}
+				if files := listTree(mirror); slices.Contains(slices.Collect(maps.Keys(files)), "x") {
+					t.Errorf("stored: %v", files)
+				}
+			})
+		}
+	}
+}
+
+// TestHostileLists damages the Resource List of a Source in many ways after a
+// baseline: whatever the damage, nothing is deleted.
+func TestHostileLists(t *testing.T) {
+	const n = 40
+	h := newHostile(t)
+	entries := many(n, func(i int) string {
+		uri := fmt.Sprintf("%s/f%d", h.URL, i)
+		return listed(uri, uri)
+	})
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, h.URL+r.URL.Path) })
+	whole := urlset(resourceList, entries...)
+	h.site(whole)
+	dir := filepath.Join(t.TempDir(), "m")
+	if o := attempt(t, "sync", h.URL, dir); o.code != 0 {
+		t.Fatalf("baseline: exit code %d\n%s", o.code, o.stderr)
+	}
+	later := strings.NewReplacer(at, "2026-02-02T00:00:00Z")
+	shapes := []string{
+		later.Replace(urlset(resourceList)), later.Replace(urlset(resourceList, entries[0])), later.Replace(urlset(resourceList, entries[:n/2-1]...)),
+		later.Replace(index(resourceList)), later.Replace(index(resourceList, h.URL+"/none.xml")),
+		strings.ReplaceAll(later.Replace(whole), "<loc>", "<lox>"), strings.Replace(later.Replace(whole), "</urlset>", "", 1), later.Replace(whole) + "<urlset>",
+		later.Replace(urlset(resourceList, slices.Repeat([]string{"<url></url>"}, n)...)), urlset(`capability="capabilitylist"`), "", "<html></html>", whole[:0],
+	}
+	for i := 10; i < len(whole); i += 97 {
+		shapes = append(shapes, later.Replace(whole[:i]))
+	}
+	for i, shape := range shapes {
+		h.replace("/list.xml", given(shape))
+		o := attempt(t, "sync", h.URL, dir)
+		if o.code == 0 {
+			t.Errorf("shape %d: exit code 0 for %.200q\n%s%s", i, shape, o.stdout, o.stderr)
+		}
+		if got := len(listTree(dir)); got != n {
+			t.Fatalf("shape %d: %d of %d files left after %.200q", i, got, n, shape)
+		}
+	}
+	h.replace("/list.xml", given(later.Replace(whole)))
+	if o := attempt(t, "sync", h.URL, dir); o.code != 0 {
+		t.Errorf("the Source is whole again: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if o := attempt(t, "audit", h.URL, dir); o.code != 0 {
+		t.Errorf("audit: exit code %d\n%s", o.code, o.stdout)
+	}
+}
+
+// TestPlantedFiles puts links and special files where resources of the mirror lie.
+func TestPlantedFiles(t *testing.T) {
+	const body = "hello"
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.Mkdir(outside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(outside, "secret")
+	if err := os.WriteFile(secret, []byte("keep"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	plants := map[string]func(path string) error{
+		"link to a file":      func(p string) error { return os.Symlink(secret, p) },
+		"link to a directory": func(p string) error { return os.Symlink(outside, p) },
+		"link to nothing":     func(p string) error { return os.Symlink(filepath.Join(outside, "new"), p) },
+		"hard link":           func(p string) error { return os.Link(secret, p) },
+		"FIFO":                func(p string) error { return syscall.Mkfifo(p, 0o644) },
+		"directory":           func(p string) error { return os.MkdirAll(filepath.Join(p, "x"), 0o755) },
+	}
+	for name, plant := range plants {
+		t.Run(name, func(t *testing.T) {
+			h := newHostile(t)
+			now := body
+			h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, now) })
+			h.site(urlset(resourceList, listed(h.URL+"/d/x", now), listed(h.URL+"/y", now)))
+			dir := filepath.Join(t.TempDir(), "m")
+			if o := attempt(t, "sync", h.URL, dir); o.code != 0 {
+				t.Fatalf("baseline: exit code %d\n%s", o.code, o.stderr)
+			}
+			for _, path := range []string{"d", "y"} {
+				full := filepath.Join(dir, path)
+				if err := errors.Join(os.RemoveAll(full), plant(full)); err != nil {
+					t.Fatal(err)
 				}
 			}
-			checkClean(t, "stderr", o.stderr)
-			b, _ := json.Marshal(o.summary)
-			t.Logf("code %d took %v peak %d MB hits %d foreign %d records %d stderr %d\n %s%s", o.code, time.Since(begin).Round(time.Millisecond), o.peak>>20, h.count(), other.count()-before, len(o.records), len(o.stderr), b, msgs)
+			if o := attempt(t, "audit", h.URL, dir); o.code != 3 {
+				t.Errorf("audit: exit code %d, want 3\n%s%s", o.code, o.stdout, o.stderr)
+			}
+			now = "changed"
+			h.replace("/list.xml", given(strings.ReplaceAll(urlset(resourceList, listed(h.URL+"/d/x", now), listed(h.URL+"/y", now)), at, "2026-02-02T00:00:00Z")))
+			o := attempt(t, "sync", h.URL, dir)
+			if o.code != 0 && o.code != 4 {
+				t.Errorf("sync: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+			}
+			if got, err := os.ReadFile(secret); err != nil || string(got) != "keep" {
+				t.Errorf("outside: got %q, %v", got, err)
+			}
+			if found := beside(t, secret); len(found) > 0 {
+				t.Errorf("written outside: %v", found)
+			}
 		})
 	}
 }
