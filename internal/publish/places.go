@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"instep/blob"
@@ -31,9 +32,9 @@ const tempKey = ".instep-publish"
 // places are the directories of a run. A dry run works on a copy of the state and
 // only reads the others.
 type places struct {
-	dir      string   // the real path of Options.Dir
-	own      []string // slash-separated paths below dir that are ours: the state, the output
-	inside   bool     // documents lie in dir itself
+	dir      string // the real path of Options.Dir
+	own      string // slash-separated path below dir where documents lie; "" is none
+	inside   bool   // documents lie in dir itself
 	tree     *os.Root
 	lock     *flock.Lock
 	catalog  *catalog.Catalog
@@ -41,9 +42,8 @@ type places struct {
 	staging  blob.Bucket
 	outDir   *blob.Dir // nil if there is none
 	stageDir *blob.Dir // nil in a dry run
-	outPath  string
-	outReal  string // the path by which a state knows its output
-	scratch  string // temporary directory of a dry run
+	outPath  string    // the real path of Options.Out
+	scratch  string    // temporary directory of a dry run
 }
 
 func openPlaces(ctx context.Context, o settled) (p *places, err error) {
@@ -61,22 +61,20 @@ func openPlaces(ctx context.Context, o settled) (p *places, err error) {
 	}
 	p.outPath = p.dir
 	if o.Out != "" {
-		if p.outPath, err = filepath.Abs(o.Out); err != nil {
-			return p, fmt.Errorf("output directory %q: %w", o.Out, err)
+		if p.outPath, err = resolve(o.Out); err != nil {
+			return p, fmt.Errorf("output directory: %w", err)
 		}
 	}
 	if err = p.apart(o); err != nil {
 		return p, err
 	}
+	p.findOwn()
 	if o.DryRun {
 		err = p.peek(ctx, o)
 	} else {
 		err = p.open(ctx, o)
 	}
-	if err != nil {
-		return p, err
-	}
-	return p, p.findOwn(o)
+	return p, err
 }
 
 // realPath is the absolute path without symbolic links, by which a state knows its directory.
@@ -89,26 +87,38 @@ func realPath(name string) (string, error) {
 }
 
 // apart refuses a state that would be published with the directory, or served with
-// the documents. Below either it is left out of both.
-func (p *places) apart(o settled) (err error) {
-	if p.outReal, err = resolve(p.outPath); err != nil {
-		return fmt.Errorf("output directory %q: %w", o.Out, err)
-	}
+// it or the documents. Below either it has to have a hidden name, which does neither.
+func (p *places) apart(o settled) error {
 	state, err := resolve(o.State)
 	if err != nil {
-		return fmt.Errorf("state directory %q: %w", o.State, err)
+		return fmt.Errorf("state directory: %w", err)
 	}
-	if state == p.dir || state == p.outReal {
-		return &OptionError{"state", o.State, errors.New("expected a directory of its own, not the one to publish or to write to: anybody could read it there")}
+	for _, open := range []string{p.dir, p.outPath} {
+		rel, err := filepath.Rel(open, state)
+		if err == nil && filepath.IsLocal(rel) && !hidden(rel) {
+			return &OptionError{"state", o.State, fmt.Errorf("anybody could read it in %q: expected another place, or a name that begins with a dot", open)}
+		}
 	}
 	return nil
 }
 
-// resolve is realPath, or the absolute path of what does not exist yet.
+// hidden reports whether a name in a path begins with a dot.
+func hidden(rel string) bool {
+	return rel != "." && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(name string) bool {
+		return strings.HasPrefix(name, ".")
+	})
+}
+
+// resolve is realPath also for what does not exist yet.
 func resolve(name string) (string, error) {
-	real, err := realPath(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return filepath.Abs(name)
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(name)
+	if dir := filepath.Dir(name); errors.Is(err, fs.ErrNotExist) && dir != name {
+		real, err = resolve(dir)
+		real = filepath.Join(real, filepath.Base(name))
 	}
 	return real, err
 }
@@ -206,36 +216,21 @@ func copyFile(to, from string) (err error) {
 	return errors.Join(err, w.Close())
 }
 
-// findOwn finds out which parts of the directory are ours and no resources.
-func (p *places) findOwn(o settled) error {
-	for _, name := range []string{o.State, p.outPath} {
-		real, err := realPath(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // a dry run makes none
-		}
-		if err != nil {
-			return fmt.Errorf("looking at %q: %w", name, err)
-		}
-		rel, err := filepath.Rel(p.dir, real)
-		switch {
-		case err != nil || !filepath.IsLocal(rel):
-		case rel == ".":
-			p.inside = true
-		default:
-			p.own = append(p.own, filepath.ToSlash(rel))
-		}
+// findOwn finds out which part of the directory is our output and no resource.
+func (p *places) findOwn() {
+	rel, err := filepath.Rel(p.dir, p.outPath)
+	switch {
+	case err != nil || !filepath.IsLocal(rel):
+	case rel == ".":
+		p.inside = true
+	default:
+		p.own = filepath.ToSlash(rel)
 	}
-	return nil
 }
 
-// ownTree reports whether a path below the directory lies in the state or the output.
+// ownTree reports whether a path below the directory lies in an output inside of it.
 func (p *places) ownTree(path string) bool {
-	for _, own := range p.own {
-		if path == own || strings.HasPrefix(path, own+"/") {
-			return true
-		}
-	}
-	return false
+	return p.own != "" && (path == p.own || strings.HasPrefix(path, p.own+"/"))
 }
 
 // publishedIn reports whether the documents of a state are in a directory.

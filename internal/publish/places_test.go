@@ -15,6 +15,8 @@ func TestStateIsNeitherPublishedNorServed(t *testing.T) {
 	for name, place := range map[string]func(*world) string{
 		"the directory":               func(w *world) string { return w.o.Dir },
 		"the output":                  func(w *world) string { return w.o.Out },
+		"below the directory":         func(w *world) string { return filepath.Join(w.o.Dir, "a", "state") },
+		"below the output":            func(w *world) string { return filepath.Join(w.o.Out, "state") },
 		"the directory by other name": func(w *world) string { return w.link(w.o.Dir) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,6 +68,16 @@ func TestOutputIsNotLeftBehind(t *testing.T) {
 	w.write("more.txt", "more")
 	w.run()
 	w.check()
+}
+
+func TestOutputBehindALinkIsKnownAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.o.Out = filepath.Join(w.link(filepath.Dir(w.o.Out)), "new", "documents")
+	w.run()
+	if rep := w.run(); rep.Published {
+		t.Errorf("got %+v, want nothing to publish", rep)
+	}
 }
 
 func TestWithheldDeletionsAreNoted(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	Dir     string // the directory to publish
 	Out     string // where the documents go; "" is Dir
-	State   string // what is remembered between runs; belongs to one Dir and one BaseURL
+	State   string // what is remembered between runs; belongs to one Dir and one BaseURL; below Dir or Out its name begins with a dot
 	BaseURL string // http or https; Dir is served there; "/" is appended if it is missing
 	Set     string // name of the set; "" is the default one
 

@@ -176,15 +176,15 @@ func TestListsSplitAtMaxEntries(t *testing.T) {
 
 func TestPublishIntoTheDirectoryItself(t *testing.T) {
 	w := newWorld(t)
-	w.o.Out, w.o.State = "", filepath.Join(w.o.Dir, "state")
+	w.o.Out, w.o.State = "", filepath.Join(w.o.Dir, ".state")
 	w.fill(2)
 	w.write("resourcesync/theirs.txt", "a directory of this name may hold resources")
 	rep := w.run()
-	if rep.Resources != 3 || rep.Excluded["ours"] == 0 {
+	if rep.Resources != 3 || rep.Excluded["dotfile"] != 1 {
 		t.Errorf("first run: got %+v", rep)
 	}
 	rep = w.run()
-	if rep.Published || rep.Resources != 3 {
+	if rep.Published || rep.Resources != 3 || rep.Excluded["ours"] == 0 {
 		t.Errorf("second run sees its own documents: got %+v", rep)
 	}
 	w.remove("resourcesync/theirs.txt")

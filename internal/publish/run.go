@@ -145,12 +145,12 @@ func (r *run) checkOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if recorded == r.outReal {
+	if recorded == r.outPath {
 		return nil
 	}
 	r.bound = false
 	if ok && publishedIn(recorded, r.pub.UUID) {
-		return &StateError{State: r.State, What: whatOut, Recorded: recorded, Given: r.outReal}
+		return &StateError{State: r.State, What: whatOut, Recorded: recorded, Given: r.outPath}
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (r *run) bind(ctx context.Context) error {
 		return nil
 	}
 	r.bound = true
-	return r.catalog.SetSettings(ctx, map[string]string{dirSetting: r.dir, baseSetting: r.BaseURL, outSetting: r.outReal})
+	return r.catalog.SetSettings(ctx, map[string]string{dirSetting: r.dir, baseSetting: r.BaseURL, outSetting: r.outPath})
 }
 
 // scan brings the catalog in line with the directory.
