@@ -163,6 +163,9 @@ func (st *state) resources(ctx context.Context) iter.Seq2[Wanted, error] {
 		if st.changes == nil {
 			return
 		}
+		if err := st.changes.flaw; err != nil {
+			r.fail(err)
+		}
 		for w := range st.changes.present(st.at) {
 			if !listed[resourcesync.KeyOf(w.URI)] && !yield(w, nil) {
 				return
@@ -285,8 +288,8 @@ func (r *lister) setAt(at resourcesync.Datetime) {
 }
 
 func (r *lister) entries(doc *document) bool {
-	if doc.bad > 0 {
-		r.fail(&DocumentError{URI: doc.uri, Reason: fmt.Sprintf("has %d entries that cannot be used", doc.bad)})
+	if err := doc.flaw(); err != nil {
+		r.fail(err)
 	}
 	if doc.header.At.IsZero() {
 		r.st.d.note(r.st.set, doc.uri+": has no at, so its moment is unknown: nothing is deleted for not being in it")

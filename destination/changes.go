@@ -24,6 +24,7 @@ type changes struct {
 	prefix  map[int]string           // digests over the first n entries, for the n asked for and for all
 	untimed bool                     // some entry has no time of its own
 	least   time.Time                // no entry still to be read, in forward order, can have happened before
+	flaw    error                    // some entry cannot be used: any resource may have changed since
 	sorted  bool                     // entries had to be put in order: positions mean nothing
 }
 
@@ -54,7 +55,7 @@ func (d *Destination) readChanges(ctx context.Context, set discover.Set, cur Cur
 		d.note(set.URI, doc.uri+": is a Change List Index; following it is not supported, so the Resource List is used")
 		return nil, nil
 	}
-	ch := &changes{uri: doc.uri, from: doc.header.From, least: doc.header.From.Time(), latest: map[resourcesync.Key]int{}, prefix: map[int]string{}}
+	ch := &changes{uri: doc.uri, flaw: doc.flaw(), from: doc.header.From, least: doc.header.From.Time(), latest: map[resourcesync.Key]int{}, prefix: map[int]string{}}
 	sum := sha256.New()
 	for e, err := range doc.entries() {
 		if err != nil {

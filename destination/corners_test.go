@@ -3,6 +3,7 @@ package destination_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -413,4 +414,89 @@ func TestAuditReadsWhatIsAheadOfTheDocuments(t *testing.T) {
 		t.Errorf("got %+v, %v; want both fetched again", rep, err)
 	}
 	m.wantFiles(append(p, "/new/3", "/new/4")...)
+}
+
+// spoil takes the URI out of the entry of a path in a document.
+func (s *aSource) spoil(doc, path string) {
+	s.t.Helper()
+	text := string(s.bodies[doc])
+	loc := "<loc>" + s.uri(path) + "</loc>"
+	if strings.Count(text, loc) != 1 {
+		s.t.Fatalf("%s once in %s: got %s", loc, doc, text)
+	}
+	s.put(doc, []byte(strings.Replace(text, loc, "", 1)))
+}
+
+func TestEntryWithoutURIInAListStopsDeletionsOnly(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.offer("/list.xml", "")
+	s.list(0, p...)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.put("/r/3", []byte("changed"))
+	s.list(1, p[1:]...)
+	s.spoil("/list.xml", "/r/2")
+	if rep := m.mustSync(destination.Baseline, 17, 0, 1, 0); rep.Partial == nil {
+		t.Errorf("got %+v, want a partial run", rep)
+	}
+	m.wantFiles(p...)
+	s.list(2, p[1:]...)
+	m.mustSync(destination.Baseline, 19, 0, 0, 1)
+	m.wantFiles(p[1:]...)
+}
+
+func TestEntryWithoutURIInAChangeListStopsDeletionsAndTheCursor(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.list(0, p...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.put("/r/3", []byte("changed"))
+	s.put("/r/4", []byte("changed where nobody sees it"))
+	entries := []resourcesync.Entry{
+		s.change(1, resourcesync.Deleted, "/r/1"), s.change(2, resourcesync.Updated, "/r/3"), s.change(3, resourcesync.Updated, "/r/4"),
+	}
+	s.changes(0, entries...)
+	whole := s.bodies["/changes.xml"]
+	s.spoil("/changes.xml", "/r/4")
+	if rep := m.mustSync(destination.Incremental, 1, 0, 1, 0); rep.Partial == nil {
+		t.Errorf("got %+v, want a partial run", rep)
+	}
+	other := newMirror(t, s)
+	if rep, err := other.sync(); err != nil || rep.Partial == nil || rep.Deleted != 0 {
+		t.Errorf("baseline: got %+v, %v; want a partial run", rep, err)
+	}
+	s.put("/changes.xml", whole)
+	m.mustSync(destination.Incremental, 1, 0, 1, 1)
+	m.wantFiles(slices.Delete(slices.Clone(p), 1, 2)...)
+}
+
+// The bytes of a move come from a resource that the same run takes away or replaces.
+func TestCopyOfWhatTheSameRunReplacesOrDeletes(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(600) // several batches
+	s.list(0, p...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 600, 0, 0)
+	one, two := s.bodies["/r/1"], s.bodies["/r/2"]
+	var entries []resourcesync.Entry
+	s.put("/r/1", []byte("replaced first"))
+	entries = append(entries, s.change(1, resourcesync.Updated, "/r/1"))
+	for i := range 300 { // so that the update commits before the copies
+		s.put(p[i+100], fmt.Appendf(nil, "changed %d", i))
+		entries = append(entries, s.change(2, resourcesync.Updated, p[i+100]))
+	}
+	s.put("/moved/1", one)
+	s.put("/moved/2", two)
+	entries = append(entries, s.change(3, resourcesync.Created, "/moved/1"), s.change(3, resourcesync.Created, "/moved/2"),
+		s.change(4, resourcesync.Deleted, "/r/2"))
+	s.changes(0, entries...)
+	rep := m.mustSync(destination.Incremental, 0, 2, 301, 1)
+	if rep.Copied < int64(len(two)) {
+		t.Errorf("copied %d bytes, want at least those of the deleted resource", rep.Copied)
+	}
+	m.wantFiles(append(slices.Delete(slices.Clone(p), 2, 3), "/moved/1", "/moved/2")...)
 }

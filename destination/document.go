@@ -67,7 +67,7 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 	}
 	dec := resourcesync.NewDecoder(doc.file.Reader(), doc.opts...)
 	for _, err := range dec.Entries() {
-		if errors.Is(err, resourcesync.BadEntry) && want == resourcesync.CapabilityResourceList {
+		if errors.Is(err, resourcesync.BadEntry) {
 			d.note("", uri+": "+err.Error())
 			doc.bad++
 		} else if err != nil {
@@ -88,6 +88,14 @@ func (d *Destination) decoderOptions() []resourcesync.Option {
 		return []resourcesync.Option{resourcesync.Strict()}
 	}
 	return nil
+}
+
+// flaw says that entries cannot be used; nil if all can.
+func (doc *document) flaw() error {
+	if doc.bad == 0 {
+		return nil
+	}
+	return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("has %d entries that cannot be used", doc.bad)}
 }
 
 // entries yields the usable entries of the document, any number of times.

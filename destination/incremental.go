@@ -9,6 +9,7 @@ import (
 // incremental plans the changes that the cursor has not seen, and what was left over
 // from earlier runs.
 func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) error {
+	pl.Partial = ch.flaw
 	start := 0
 	if ch.continues(cur) {
 		start = cur.Applied
@@ -27,6 +28,9 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	}
 	if err := pl.changed(ctx, batch); err != nil {
 		return err
+	}
+	if pl.Partial != nil {
+		return nil
 	}
 	next := ch.cursor(cur)
 	if pl.left {
@@ -73,6 +77,8 @@ func (pl *planner) changed(ctx context.Context, batch []*change) error {
 		switch {
 		case c.change == resourcesync.Deleted && (!h.Member || h.Changed.After(c.Changed)):
 			// unknown here, or already newer
+		case c.change == resourcesync.Deleted && pl.Partial != nil:
+			pl.Same++ // it may have been created again
 		case c.change == resourcesync.Deleted:
 			err = pl.remove(h, c.Changed)
 		case pl.admit(&c.Wanted):
