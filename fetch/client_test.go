@@ -219,6 +219,7 @@ func TestURIsThatAreNotFetched(t *testing.T) {
 		"", "x", "/x", "//example.org/", "file:///etc/passwd", "ftp://example.org/", "gsiftp://example.org/x",
 		"javascript:alert(1)", "http://", "http:///x", "http:example.org", "http://user:pw@example.org/",
 		"http://user@example.org/", "http://example.org/\r\nX: y", "http://example.org/\x00", "http://example.org:x/",
+		"http://example.org:0/", "http://example.org:65536/", "http://example.org:99999999999999999999/",
 		"http://exa mple.org/", "http://example.org/%zz", "http://example.org/" + strings.Repeat("a", 8<<10), "data:,x",
 		"http://[fe80::1%25lo]/", "http://\xa3.example.org/", "http://" + strings.Repeat("a", 300) + "/",
 	} {

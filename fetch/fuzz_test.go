@@ -11,7 +11,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"http://example.org/", "https://Example.ORG:443/a%2Fb?q#f", "http://[::1]:80/x", "http://bücher.example/ä", "http://u:p@example.org/",
-		"file:///x", "http://example.org/%zz", "//x", "http://127.1:0/", "http://[fe80::1%25lo]/", "http://example.org:/", "http://a\r\nb/", "http://0? ", "http://0\xa3",
+		"file:///x", "http://example.org/%zz", "//x", "http://127.1:1/", "http://[fe80::1%25lo]/", "http://example.org:/", "http://a\r\nb/", "http://0? ", "http://0\xa3",
 	} {
 		f.Add(s)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -41,6 +42,8 @@ func Parse(raw string) (*url.URL, error) {
 		return refuse("the host holds the zone of an address", "a zone has a meaning on one machine only")
 	case !isHost(asciiHost(u.Hostname())):
 		return refuse("the host is no name that exists", "")
+	case !isPort(u.Port()):
+		return refuse("the port is no number from 1 to 65535", "")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	u.RawQuery = escapeQuery(u.RawQuery)
@@ -93,6 +96,15 @@ func hostPort(u *url.URL) (host, port string) {
 func isHost(host string) bool {
 	const longest = 253 // RFC 1035
 	return len(host) <= longest && !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// isPort reports whether a port is empty or can be connected to.
+func isPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 // asciiHost returns the form of a host by which it is looked up, or the host as it
