@@ -55,7 +55,7 @@ type Mirror interface {
 	// Lookup returns what is held for each URI, in the order asked; the zero Held
 	// for one that is unknown. Callers ask in batches of at most 1,000.
 	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
-	// Open reads the stored bytes of a URI. Absent bytes: fs.ErrNotExist.
+	// Open reads the stored bytes of a URI, no longer than ctx. Absent bytes: fs.ErrNotExist.
 	Open(ctx context.Context, uri string) (io.ReadCloser, error)
 	// FindContent finds a resource, of any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.

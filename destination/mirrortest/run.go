@@ -4,6 +4,7 @@ package mirrortest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {
 		{"MarkTouchesNoBytes", testMark},
 		{"DueStaysUntilTheBytesCome", testDue},
 		{"DueOfAnUnknownURIIsAMember", testDueUnknown},
+		{"ReadingEndsWithItsContext", testOpenEnds},
 		{"CopyTakesTheBytesOfAnotherURI", testCopy},
 		{"ContentIsFoundByDigestAndLength", testFindContent},
 		{"MembersComeInOrderOfTheirKeys", testMembers},
@@ -136,6 +138,18 @@ func (m *tester) wantBytes(name, want string) {
 	m.ok(errors.Join(err, r.Close()))
 	if string(got) != want {
 		m.t.Fatalf("bytes of %s: got %q, want %q", name, got, want)
+	}
+}
+
+func testOpenEnds(t *testing.T, m *tester) {
+	m.batch(nil, func(b destination.Batch) { m.put(b, set, "a", "one", 0) })
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := m.Open(ctx, uri("a"))
+	m.ok(err)
+	defer r.Close()
+	cancel()
+	if _, err := io.ReadAll(r); !errors.Is(err, context.Canceled) {
+		t.Fatalf("read after the end of its context: got %v, want %v", err, context.Canceled)
 	}
 }
 

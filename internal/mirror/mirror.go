@@ -210,7 +210,8 @@ func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalo
 	return m.finder.Find(ctx, set, resourcesync.KeyOf(uri))
 }
 
-// Open implements destination.Mirror. Only a regular file is opened.
+// Open implements destination.Mirror. Only a regular file is opened, and reading it
+// ends with ctx.
 func (m *Mirror) Open(ctx context.Context, uri string) (io.ReadCloser, error) {
 	row, err := m.row(ctx, 0, uri)
 	if err != nil {
@@ -227,7 +228,13 @@ func (m *Mirror) open(ctx context.Context, uri string, row *catalog.Resource) (i
 	if err != nil {
 		return nil, fmt.Errorf("bytes of %q: %w", uri, err)
 	}
-	return r, nil
+	return &opened{contextReader{ctx, r}, r}, nil
+}
+
+// opened is bytes of the mirror.
+type opened struct {
+	contextReader
+	io.Closer
 }
 
 // FindContent implements destination.Mirror. It finds by sha-256 only.
