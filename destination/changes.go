@@ -150,7 +150,7 @@ func (ch *changes) placed(t time.Time) bool {
 // has applied, so that the rest follows without a gap.
 func (ch *changes) continues(cur Cursor) bool {
 	return !ch.sorted && cur.List == ch.uri && cur.From == ch.from.String() &&
-		cur.Applied > 0 && cur.Applied <= len(ch.entries) && ch.prefix[cur.Applied] == cur.Prefix
+		cur.Applied <= len(ch.entries) && ch.prefix[cur.Applied] == cur.Prefix
 }
 
 // cursor is c moved to the end of the list.

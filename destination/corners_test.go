@@ -366,6 +366,20 @@ func TestChangesThatCannotBePlacedLoseNothing(t *testing.T) {
 	m.wantFiles(slices.Concat(p[:2], p[4:])...)
 }
 
+// A Change List that was empty is known to its end: what comes is later than the list.
+func TestFirstChangeWithoutDatetimeIsPlaced(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.list(10, p...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.put("/r/1", []byte("changed"))
+	s.changes(0, s.undated(resourcesync.Updated, "/r/1"), s.undated(resourcesync.Deleted, "/r/2"))
+	m.mustSync(destination.Incremental, 0, 0, 1, 1)
+	m.wantFiles(slices.Delete(slices.Clone(p), 2, 3)...)
+}
+
 func TestUndatedAmongUnorderedChangesLeadsToTheList(t *testing.T) {
 	s := newSource(t)
 	p := s.fill(20)
