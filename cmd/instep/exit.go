@@ -67,7 +67,7 @@ var causes = []cause{
 	{exitUsage, as[*destination.UnknownSetError]("give one of these to --set")},
 	{exitUsage, as[*destination.GlobError]("* matches within a segment, ** across segments")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
-	{exitGuard, as[*publish.StateError]("give every directory and base URL a state of its own with --state")},
+	{exitGuard, as[*publish.StateError]("one state goes with one directory, one base URL and one place for the documents; --state names another")},
 	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete")},
 	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
 	{exitGuard, as[*source.WrongStateError]("give the state that made this publication with --state, or publish elsewhere with --out")},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // schemaVersion is that of docs/schema.json.
@@ -89,7 +90,31 @@ func (o *output) write(v any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, _ = o.stdout.Write(b.Bytes())
+	_, _ = o.stdout.Write(escapeControls(b.Bytes()))
+}
+
+// escapeControls escapes what JSON may hold raw and a terminal would obey. Only
+// strings can hold it, so an escape means the same.
+func escapeControls(encoded []byte) []byte {
+	if !bytes.ContainsFunc(encoded, steers) {
+		return encoded
+	}
+	out := make([]byte, 0, len(encoded)+64)
+	for _, r := range string(encoded) {
+		if steers(r) {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+// steers reports whether a rune would move the cursor, change the terminal or turn
+// the direction of writing.
+func steers(r rune) bool {
+	return r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
+		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 
 // record writes a record; with --quiet only warnings, errors and the summary are written.
@@ -198,11 +223,7 @@ func (o *output) setLog(log func(string)) {
 // printable keeps what a Source sent from steering a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
-			r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069':
+		if steers(r) {
 			return '\ufffd'
 		}
 		return r

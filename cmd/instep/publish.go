@@ -54,7 +54,7 @@ func (a *app) publishCommand() *cobra.Command {
 	fs.StringVar(&f.Out, "out", "", "write the documents below this `DIR` instead of into DIR")
 	fs.StringVar(&f.State, "state", "", "keep what is remembered between runs in `DIR` (default: in the user's state directory)")
 	fs.StringSliceVar(&f.hash, "hash", []string{"sha-256"}, "digests to compute: sha-256, md5, sha-1, sha-224, sha-384, sha-512")
-	fs.IntVar(&f.MaxEntries, "max-entries", 0, "entries a document holds at most (default and upper bound: 50000)")
+	fs.IntVar(&f.MaxEntries, "max-entries", 0, "entries that one document of a Resource List holds at most (default and upper bound: 50000)")
 	fs.IntVar(&f.ChangeListMax, "change-list-max", 0, "changes a Change List holds before a new one begins (default 5000)")
 	fs.StringArrayVar(&f.Include, "include", nil, "only files that match this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.Exclude, "exclude", nil, "no files that match this `GLOB` (repeatable)")
