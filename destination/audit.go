@@ -109,7 +109,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set)
 	}
 	seen := spool.NewKeys(d.Spool, keyBudget)
 	defer seen.Close()
-	st := &state{d: d, set: set.URI, lists: set.ResourceLists, changes: changes}
+	st := &state{d: d, scope: sc, set: set.URI, lists: set.ResourceLists, changes: changes}
 	if err := st.compare(ctx, seen, au.admit, au.compare); err != nil {
 		return nil, err
 	}

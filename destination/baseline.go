@@ -27,7 +27,7 @@ func (pl *planner) baseline(ctx context.Context, cur Cursor, ch *changes) error 
 	pl.empty = members == 0
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
-	st := &state{d: pl.d, set: pl.Set, lists: pl.set.ResourceLists, changes: ch}
+	st := &state{d: pl.d, scope: pl.scope, set: pl.Set, lists: pl.set.ResourceLists, changes: ch}
 	if err := st.compare(ctx, seen, pl.admit, pl.compare); err != nil {
 		return err
 	}
@@ -134,6 +134,7 @@ func baselineCursor(old Cursor, st *state) Cursor {
 // changes that its Change List adds after the list's `at`.
 type state struct {
 	d       *Destination
+	scope   *scope
 	set     string
 	lists   []string
 	changes *changes // may be nil
@@ -154,7 +155,7 @@ func (st *state) reaches(cur Cursor) bool {
 func (st *state) resources(ctx context.Context) iter.Seq2[Wanted, error] {
 	return func(yield func(Wanted, error) bool) {
 		listed := map[resourcesync.Key]bool{} // URIs of the Change List that the Resource List named
-		r := &lister{st: st, ctx: ctx, yield: yield, listed: listed}
+		r := &lister{st: st, ctx: ctx, yield: yield, listed: listed, parts: map[string]bool{}}
 		for _, uri := range st.lists {
 			if !r.list(uri) {
 				return
@@ -214,7 +215,7 @@ type lister struct {
 	ctx    context.Context
 	yield  func(Wanted, error) bool
 	listed map[resourcesync.Key]bool
-	docs   int
+	parts  map[string]bool // of the indexes, that were read
 }
 
 // list yields the resources of the Resource List, or the index of Resource Lists, at
@@ -231,10 +232,17 @@ func (r *lister) list(uri string) bool {
 	}
 	r.setAt(doc.header.At)
 	for part, err := range doc.entries() {
-		if err != nil {
+		switch {
+		case err != nil:
 			r.yield(Wanted{}, err)
 			return false
+		case r.parts[part.Loc]:
+			continue // named twice: its resources are known
+		case len(r.parts) == maxDocuments:
+			r.fail(fmt.Errorf("%s: has more than %d parts", doc.uri, maxDocuments))
+			return true
 		}
+		r.parts[part.Loc] = true
 		if !r.part(part.Loc, doc) {
 			return false
 		}
@@ -247,9 +255,10 @@ const maxDocuments = 10_000
 
 // part yields the resources of one part of an index. What is wrong with a part
 // makes the state partial; the other parts count all the same.
-func (r *lister) part(uri string, index *document) bool {
-	if r.docs++; r.docs > maxDocuments {
-		r.fail(fmt.Errorf("%s: more than %d parts", index.uri, maxDocuments))
+func (r *lister) part(loc string, index *document) bool {
+	uri, err := r.st.scope.document(loc, index.uri)
+	if err != nil {
+		r.fail(err)
 		return true
 	}
 	doc, err := r.st.d.read(r.ctx, uri, resourcesync.CapabilityResourceList)

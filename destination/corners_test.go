@@ -514,3 +514,25 @@ func TestCopyOfWhatTheSameRunReplacesOrDeletes(t *testing.T) {
 	}
 	m.wantFiles(append(slices.Delete(slices.Clone(p), 2, 3), "/moved/1", "/moved/2")...)
 }
+
+func TestIndexNamesPartsOfItsOwnOriginOnly(t *testing.T) {
+	s, other := newSource(t), newSource(t)
+	s.offer("/index.xml", "")
+	paths := s.fill(4)
+	resources := func(h *resourcesync.Header) { h.At = at(0) }
+	s.doc("/1.xml", head(resourcesync.CapabilityResourceList, resources), s.entries(paths...)...)
+	other.doc("/2.xml", head(resourcesync.CapabilityResourceList, resources), s.entries(paths[0])...)
+	s.doc("/index.xml", head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.At, h.Root = at(0), resourcesync.SitemapIndex }),
+		resourcesync.Entry{Loc: s.uri("/1.xml")}, resourcesync.Entry{Loc: s.uri("/1.xml")}, resourcesync.Entry{Loc: other.uri("/2.xml")})
+	m := newMirror(t, s)
+	rep, err := m.sync()
+	if err != nil || rep.Created != 4 || rep.Partial == nil || !strings.Contains(rep.Partial.Error(), "--allow-origin "+other.srv.URL) {
+		t.Fatalf("got %+v, %v; want 4 resources and the foreign part refused by name", rep, err)
+	}
+	if n := other.asked("/"); n != 0 {
+		t.Errorf("the other origin was asked %d times", n)
+	}
+	if n := s.asked("/1.xml"); n != 1 {
+		t.Errorf("a part that is named twice was fetched %d times, want once", n)
+	}
+}

@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"runtime"
 	"slices"
@@ -173,6 +174,26 @@ const (
 	SkipFiltered    Skip = "filtered out"
 	SkipWeak        Skip = "not proved by sha-256 or better"
 )
+
+// document returns the URI of a document that the document at base names. It lies
+// on an origin that may speak for the Source.
+func (s *scope) document(loc, base string) (string, error) {
+	b, err := url.Parse(base)
+	if err != nil {
+		return "", err
+	}
+	u, err := b.Parse(loc)
+	if err != nil {
+		return "", &DocumentError{URI: base, Reason: fmt.Sprintf("names %q, which is no URI", loc)}
+	}
+	if u, err = fetch.Parse(u.String()); err != nil {
+		return "", &DocumentError{URI: base, Reason: "names a document that cannot be fetched", Err: err}
+	}
+	if o := fetch.Origin(u); !s.origins[o] {
+		return "", &DocumentError{URI: base, Reason: fmt.Sprintf("names a document of another origin, %s; to follow it add --allow-origin %s", u, o)}
+	}
+	return u.String(), nil
+}
 
 // admit says whether w is followed; origin is what would have to be allowed for a SkipOrigin.
 func (s *scope) admit(w *Wanted) (skip Skip, origin string) {

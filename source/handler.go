@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"instep/internal/mediatype"
@@ -143,7 +144,7 @@ func (h *handler) hidden(name string) bool {
 func (h *handler) serve(w *response, r *http.Request, name string) {
 	f, info, err := h.open(name)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			h.o.Report(fmt.Errorf("serving %q: %w", name, err))
 		}
 		notFound(w)

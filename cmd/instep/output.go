@@ -93,27 +93,28 @@ func (o *output) write(v any) {
 	_, _ = o.stdout.Write(escapeControls(b.Bytes()))
 }
 
-// escapeControls escapes what JSON may hold raw and a terminal would obey. Only
-// strings can hold it, so an escape means the same.
-func escapeControls(encoded []byte) []byte {
-	if !bytes.ContainsFunc(encoded, steers) {
-		return encoded
+// escapeControls escapes in a line of JSON what it may hold raw and a terminal would
+// obey. Only strings can hold it, so an escape means the same.
+func escapeControls(line []byte) []byte {
+	text := line[:len(line)-1] // without its newline
+	if !bytes.ContainsFunc(text, steers) {
+		return line
 	}
-	out := make([]byte, 0, len(encoded)+64)
-	for _, r := range string(encoded) {
+	out := make([]byte, 0, len(line)+64)
+	for _, r := range string(text) {
 		if steers(r) {
 			out = fmt.Appendf(out, "\\u%04x", r)
 		} else {
 			out = utf8.AppendRune(out, r)
 		}
 	}
-	return out
+	return append(out, '\n')
 }
 
 // steers reports whether a rune would move the cursor, change the terminal or turn
 // the direction of writing.
 func steers(r rune) bool {
-	return r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
+	return r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
 		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 

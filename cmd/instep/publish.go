@@ -159,8 +159,10 @@ func (a *app) reportPublish(rep *publish.Report, f *publishFlags, took time.Dura
 	}
 	a.out.say("%s resources, %s, at %s", humanize.Comma(rep.Resources), humanize.Bytes(uint64(rep.Bytes)), f.BaseURL)
 	if !f.DryRun {
-		a.out.say("Source Description  %s\nCapability List     %s\nResource List       %s\nChange List         %s",
-			rep.Description, rep.CapabilityList, rep.ResourceList, rep.ChangeList)
+		a.out.say("Source Description  %s", rep.Description)
+		a.out.say("Capability List     %s", rep.CapabilityList)
+		a.out.say("Resource List       %s", rep.ResourceList)
+		a.out.say("Change List         %s", rep.ChangeList)
 		if rep.Unchanged == 0 {
 			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", strings.TrimSpace(f.Dir+" "+f.Out))
 		}

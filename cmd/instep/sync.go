@@ -50,11 +50,18 @@ func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *tra
 		return nil, usagef("--workers %d: expected 1 to 256", f.workers)
 	}
 	if _, err := fetch.Parse(source); err != nil {
-		return nil, usagef("SOURCE %q: %v", source, err)
+		return nil, usagef("SOURCE: %v", err) // the error names it without a password
 	}
 	limit, err := parseRate(f.rate)
 	if err != nil {
 		return nil, err
+	}
+	for i, o := range f.allowOrigin {
+		u, err := fetch.Parse(o)
+		if err != nil {
+			return nil, usagef("--allow-origin: %v", err)
+		}
+		f.allowOrigin[i] = fetch.Origin(u)
 	}
 	c, err := fetch.New(fetch.Options{
 		UserAgent:    "instep/" + version + " (ResourceSync Destination)",
@@ -162,10 +169,11 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 		if err := m.Close(); err != nil {
 			return err
 		}
-		if m, err = mirror.Open(ctx, o); err != nil {
+		made, err := mirror.Open(ctx, o)
+		if err != nil {
 			return err
 		}
-		d.Mirror = m
+		m, d.Mirror = made, made
 	}
 	if err := m.Bind(ctx, plan.Source, plan.Origin); err != nil {
 		return err

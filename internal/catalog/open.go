@@ -184,7 +184,7 @@ func checkMagic(path string) error {
 	return nil
 }
 
-const hint = "keep a copy of it, move it away with its -wal and -shm files, and run again to build a new one"
+const hint = "restore it, with its -wal and -shm files, from a backup; without one begin anew in another directory"
 
 func build(ctx context.Context, path string) error {
 	db, err := openFile(path, 1, false)
@@ -192,10 +192,27 @@ func build(ctx context.Context, path string) error {
 		return err
 	}
 	err = fill(ctx, db)
+	if err == nil {
+		err = settle(ctx, db)
+	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	return syncPath(path)
+}
+
+// settle brings everything from the write-ahead log into the database itself: only
+// that file gets the final name. Closing would do so too, but says nothing if it
+// fails, on a full disk for one.
+func settle(ctx context.Context, db *sql.DB) error {
+	var busy, logged, done int
+	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &logged, &done); err != nil {
+		return err
+	}
+	if busy != 0 || logged != done {
+		return fmt.Errorf("only %d of %d pages could be written", done, logged)
+	}
+	return nil
 }
 
 func fill(ctx context.Context, db *sql.DB) error {

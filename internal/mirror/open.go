@@ -117,6 +117,9 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 		return m, m.mayCreate(ctx, &o)
 	}
 	m.cat, err = catalog.OpenReadOnly(ctx, filepath.Join(o.state(), catName), o.Now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, lostCatalog(&o, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +251,7 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 	create := mark.UUID == ""
 	m.cat, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.state(), catName), Create: create, Now: o.Now})
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: its catalog is not in %q: %w", ErrWrongStore, o.state(), err)
+		return lostCatalog(o, err)
 	}
 	if err != nil {
 		return err
@@ -263,6 +266,10 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 		return err
 	}
 	return m.load(ctx)
+}
+
+func lostCatalog(o *Options, err error) error {
+	return fmt.Errorf("%w: its catalog is not in %q: %w", ErrWrongStore, o.state(), err)
 }
 
 // writeMarker is the last step of making a mirror.
