@@ -72,6 +72,7 @@ vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...
 
 docs: faults arrows ## write anew everything that is generated
+	go test ./cmd/instep -count=1 -run '^TestManPages$$' -update
 
 faults: ## write docs/faults.md anew from the tests
 	go test ./internal/repo -count=1 -run '^TestFaultsTable$$' -update

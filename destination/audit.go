@@ -16,7 +16,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Verdict is what an audit finds of one resource (1.1 §4).
+// Verdict is what an audit finds of one resource (1.1 §5.2).
 type Verdict string
 
 // The verdicts.
@@ -58,7 +58,7 @@ func (a *Audit) InSync() bool {
 }
 
 // Audit compares what the mirror holds, reading every byte, with what the Source
-// says (1.1 §4). What is missing or damaged is marked in the mirror, so that the
+// says (1.1 §5.2). What is missing or damaged is marked in the mirror, so that the
 // next synchronisation brings it; nothing else changes.
 func (d *Destination) Audit(ctx context.Context) (*Audit, error) {
 	src, sets, sc, err := d.discover(ctx)

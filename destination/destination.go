@@ -21,26 +21,35 @@ type Destination struct {
 	Mirror Mirror        // where the copy is kept
 	Client *fetch.Client // how the Source is reached
 
-	Sets         []string    // only these sets, by Capability List URI or name; empty: all
-	AllowOrigins []string    // origins beside the Source's own whose resources are fetched
-	MaxDelete    guard.Limit // what a run may delete without consent; zero is the default of guard.Limit
-	KeepDeleted  bool        // apply no deletion
-	Strict       bool        // accept only what a sha-256 or better proves, and documents without a flaw
-	Include      []string    // globs on the path of a resource; empty: all
-	Exclude      []string    // globs on the path of a resource
-	Types        []string    // media types; empty: all
-	Workers      int         // resources in transfer at a time; 0: 8
-	Hashers      int         // files read at a time by Audit; 0: one a processor
-	Spool        string      // directory of temporary files; "": the system's
+	Sets         []string // only these sets, by Capability List URI or name; empty: all
+	AllowOrigins []string // origins beside the Source's own whose resources are fetched
+	MaxDelete    Limit    // what a run may delete without consent
+	KeepDeleted  bool     // apply no deletion
+	Strict       bool     // accept only what a sha-256 or better proves, and documents without a flaw
+	Include      []string // globs on the path of a resource; empty: all
+	Exclude      []string // globs on the path of a resource
+	Types        []string // media types; empty: all
+	Workers      int      // resources in transfer at a time; 0: 8
+	Hashers      int      // files read at a time by Audit; 0: one a processor
+	Spool        string   // directory of temporary files; "": the system's
 
 	Observe func(Event) // told what happens, from several goroutines at a time; may be nil
 }
+
+// Limit bounds the deletions of one set in one run. The zero Limit is the default:
+// too many are more than 10 % of the set and more than 5 resources, more than half of
+// it, and all of it.
+type Limit = guard.Limit
+
+// ParseLimit parses "50" (resources) or "5%" (of the set), which replace the default;
+// "" is the default.
+func ParseLimit(s string) (Limit, error) { return guard.ParseLimit(s) }
 
 // Event is something that happened in a run.
 type Event struct {
 	Kind    EventKind
 	Set     string
-	Action  Action // of EventStarted, EventDone and EventFailed
+	Action  Action // of EventDone and EventFailed
 	Path    string
 	Bytes   int64
 	Verdict Verdict // of EventVerdict

@@ -1,4 +1,4 @@
-// Package destination is the Destination role of ResourceSync (1.1 §4, §6): it
+// Package destination is the Destination role of ResourceSync (1.1 §5.2): it
 // brings a copy of a Source's resources in step with the Source, keeps it there,
 // and proves that it is.
 //

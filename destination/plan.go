@@ -17,7 +17,7 @@ import (
 // Mode says how a set is brought in step.
 type Mode string
 
-// The modes of 1.1 §4: a baseline by Resource List, an incremental synchronisation by Change List.
+// The modes of 1.1 §5.2: a baseline by Resource List, an incremental synchronisation by Change List.
 const (
 	Baseline    Mode = "baseline"
 	Incremental Mode = "incremental"

@@ -1,5 +1,5 @@
 // Package discover finds the Source behind a URI: it reads the document given, the
-// well-known URI (1.1 §6.2) and the links between documents (1.1 §6, §8, §9) until
+// well-known URI (1.1 §6.3.2) and the links between documents (1.1 §6, §8, §9) until
 // it knows the sets of resources and the documents of each.
 //
 // [Find] is the one way in. Nothing is believed of a document that was not read to

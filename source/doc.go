@@ -1,4 +1,4 @@
-// Package source is the Source role of ResourceSync (1.1 §4, §5): what the
+// Package source is the Source role of ResourceSync (1.1 §5.1): what the
 // documents of a set of resources say, and in which order they appear, so that
 // whatever mixture of old and new a reader meets has no dangling link and no gap.
 //

@@ -17,9 +17,9 @@ const auditHelp = `Audit compares what DIR holds, reading every byte, with what 
 moment: its Resource List and the changes since. It prints every resource that is not
 the same, with a mark before it:
 
-  +  missing here              *  other bytes than the Source's
-  -  here, not at the Source   !  could not be read
-  ?  nothing to compare with
+    +  missing here              *  other bytes than the Source's
+    -  here, not at the Source   !  could not be read
+    ?  nothing to compare with
 
 What is missing or damaged is marked, and the next sync brings it. Exit code 3 if there
 is any difference.`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"syscall"
 
 	"instep/destination"
 	"instep/discover"
@@ -70,13 +71,15 @@ var causes = []cause{
 	{exitGuard, as[*publish.StateError]("one state goes with one directory, one base URL and one place for the documents; --state names another")},
 	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete")},
 	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
-	{exitGuard, as[*source.WrongStateError]("give the state that made this publication with --state, or publish elsewhere with --out")},
+	{exitGuard, as[*source.WrongStateError]("to begin anew remove resourcesync/, .well-known/resourcesync and sitemap.xml there; mirrors then read everything once more")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory")},
-	{exitGuard, is(mirror.ErrWrongStore, "is the right disk mounted, and --state the one of this mirror?")},
+	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
 	{exitUsage, is(catalog.ErrUnknownPlan, "give the hash that the last sync printed")},
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
 	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
+	{exitFailed, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},
+	{exitFailed, is(syscall.EADDRINUSE, "something else listens there; try another port with --addr")},
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
 	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
 }
@@ -87,5 +90,8 @@ func temporary(err error) (hint string, ok bool) {
 	if !errors.As(err, &fe) {
 		return "", false
 	}
-	return "", fe.Kind == fetch.Temporary || fe.Status == http.StatusForbidden || fe.Status == http.StatusTooManyRequests
+	if fe.Kind == fetch.Temporary && fe.Status == 0 && fe.Hint == "" {
+		hint = "is the Source being served, and are host and port right?"
+	}
+	return hint, fe.Kind == fetch.Temporary || fe.Status == http.StatusForbidden || fe.Status == http.StatusTooManyRequests
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -77,12 +78,18 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 // freeport VAR: sets VAR to a port of loopback nobody listens on.
 func freePort(ts *testscript.TestScript, _ bool, args []string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	defer ln.Close()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	ts.Check(err)
-	ts.Setenv(args[0], port)
+	// Below the ports that outgoing connections take, so that none takes it meanwhile.
+	for range 100 {
+		port := strconv.Itoa(20000 + rand.IntN(10000))
+		ln, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			continue
+		}
+		ts.Check(ln.Close())
+		ts.Setenv(args[0], port)
+		return
+	}
+	ts.Fatalf("no port is free")
 }
 
 // answers HOST:PORT: waits until somebody listens there.

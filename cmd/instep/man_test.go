@@ -22,7 +22,7 @@ func TestManPages(t *testing.T) {
 	root.DisableAutoGenTag = true
 	made := t.TempDir()
 	date := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	if err := doc.GenManTree(root, &doc.GenManHeader{Title: "INSTEP", Section: "1", Source: "instep", Manual: "Instep", Date: &date}, made); err != nil {
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "instep", Manual: "Instep", Date: &date}, made); err != nil {
 		t.Fatal(err)
 	}
 	kept := filepath.Join(repoRoot, "docs", "man")

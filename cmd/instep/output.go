@@ -187,11 +187,18 @@ func (o *output) fail(err error, code int, hint string) {
 	if !o.json {
 		return
 	}
-	status := "failed"
-	if code == exitGuard {
-		status = "refused"
+	o.end(summary{Status: failure(code), ExitCode: code}, "")
+}
+
+// failure is the status of a command that ended early with a code.
+func failure(code int) string {
+	switch code {
+	case exitGuard:
+		return "refused"
+	case exitInterrupted, exitTerminated:
+		return "interrupted"
 	}
-	o.end(summary{Status: status, ExitCode: code}, "")
+	return "failed"
 }
 
 // complain tells of an error that ends the command.

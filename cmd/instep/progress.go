@@ -60,10 +60,14 @@ func isTerminal(w io.Writer) bool {
 
 // bar draws a bar until stop. Messages go above it while it is there.
 func (p *progressBar) bar(w io.Writer) {
-	p.tracker = &progress.Tracker{Message: p.name}
+	p.tracker = &progress.Tracker{Message: p.name, Units: progress.Units{Formatter: humanize.Comma}}
 	p.pw = progress.NewWriter()
 	p.pw.SetOutputWriter(w)
-	p.pw.SetStyle(progress.StyleDefault) // without colours: nothing for NO_COLOR to turn off
+	style := progress.StyleDefault // without colours: nothing for NO_COLOR to turn off
+	style.Options.PercentIndeterminate = ""
+	style.Options.TimeInProgressPrecision = time.Second
+	p.pw.SetStyle(style)
+	p.pw.ShowETA(true)
 	p.pw.SetUpdateFrequency(200 * time.Millisecond)
 	p.pw.AppendTracker(p.tracker)
 	p.out.setLog(func(text string) { p.pw.Log("%s", text) })
@@ -139,7 +143,6 @@ func (p *progressBar) stop() {
 	p.once.Do(func() {
 		close(p.end)
 		if p.pw != nil {
-			p.tracker.MarkAsDone()
 			p.pw.Stop()
 		}
 		p.idle.Wait()

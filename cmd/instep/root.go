@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -28,19 +29,19 @@ const rootHelp = `Instep keeps copies of web resources in step with their Source
 Framework (ANSI/NISO Z39.99): publish a folder, serve it, mirror it, keep the mirror
 in step, and prove that it is.
 
-  instep publish ./collection --base-url https://museum.example.org/
-  instep sync https://museum.example.org/ ./mirror
-  instep audit https://museum.example.org/ ./mirror
+    instep publish ./collection --base-url https://museum.example.org/
+    instep sync https://museum.example.org/ ./mirror
+    instep audit https://museum.example.org/ ./mirror
 
 Try it without a network: instep demo --once
 
 Exit codes:
-  0  done, in sync, or nothing to do      6  a guard withheld something
-  1  failed                               8  transfer limit reached
-  2  usage or configuration              10  time limit reached
-  3  differences found                   11  another run holds the lock
-  4  finished partially                 130  interrupted (143: terminated), state saved
-  5  temporary: unreachable, 429, 503, blocked
+
+    0  done, in sync, or nothing to do     5  temporary: unreachable, 429, 503, blocked
+    1  failed                              6  a guard withheld something
+    2  usage or configuration             11  another run holds the lock
+    3  differences found                 130  interrupted (143: terminated), state saved
+    4  finished partially
 
 Data goes to standard output, messages to standard error. With --json every line of
 standard output is a JSON record; the last one is the summary (docs/schema.json).`
@@ -60,8 +61,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return a.code
 	}
+	// A flag that cannot be parsed ends the parsing before a later --json is seen.
+	a.out.json = a.out.json || slices.Contains(args, "--json")
 	code, hint := explain(ctx, err)
-	a.out.fail(err, code, hint)
+	a.out.fail(plainly(ctx, err), code, hint)
 	return code
 }
 
@@ -124,7 +127,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ sig os.Signal }
 
-func (e *signalError) Error() string { return "interrupted: " + e.sig.String() }
+func (e *signalError) Error() string { return "stopped by a signal (" + e.sig.String() + ")" }
 
 // interruptible ends the context at the first SIGINT or SIGTERM, and the program at
 // the second.
@@ -158,6 +161,14 @@ func signalCode(sig os.Signal) int {
 		return exitTerminated
 	}
 	return exitInterrupted
+}
+
+// plainly says that a run was interrupted rather than what the interruption led to.
+func plainly(ctx context.Context, err error) error {
+	if _, ok := interrupted(ctx); ok {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 func interrupted(ctx context.Context) (code int, ok bool) {

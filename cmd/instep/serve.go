@@ -93,6 +93,7 @@ func (a *app) serveUntil(ctx context.Context, ln net.Listener, site *site) error
 type site struct {
 	roots  []*os.Root
 	dirs   []fs.FS
+	base   string // the base URL they are published for; "" if none is
 	prefix string
 }
 
@@ -107,8 +108,11 @@ func openSite(dirs []string) (*site, error) {
 		s.roots = append(s.roots, root)
 		s.dirs = append(s.dirs, root.FS())
 		switch info, err := source.ReadPublicationInfo(root.FS()); {
+		case err == nil && s.base != "" && s.base != info.BaseURL:
+			s.close()
+			return nil, usagef("%q is published for %s, a directory before it for %s: serve them apart", dir, info.BaseURL, s.base)
 		case err == nil:
-			s.prefix = info.Prefix()
+			s.base, s.prefix = info.BaseURL, info.Prefix()
 		case !errors.Is(err, fs.ErrNotExist):
 			s.close()
 			return nil, err

@@ -13,7 +13,6 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
-	"instep/internal/guard"
 	"instep/internal/mirror"
 )
 
@@ -135,7 +134,7 @@ const trashDays = 30
 
 func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error {
 	begin := a.now()
-	limit, err := guard.ParseLimit(f.maxDelete)
+	limit, err := destination.ParseLimit(f.maxDelete)
 	if err != nil {
 		return usagef("--max-delete: %v", err)
 	}
@@ -319,10 +318,9 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	status := "in-sync"
 	switch {
 	case err != nil:
-		status = "failed"
 		code, hint := explain(ctx, err)
-		a.code = code
-		a.out.complain(err, hint)
+		a.code, status = code, failure(code)
+		a.out.complain(plainly(ctx, err), hint)
 	case a.code == exitGuard:
 		status = "refused"
 	case a.code != 0:
@@ -360,7 +358,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 // words are the statuses for people.
 var words = map[string]string{
 	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
-	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED",
+	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED", "interrupted": "INTERRUPTED",
 }
 
 func sortedKeys[K ~string](m map[K]int64) []K {
