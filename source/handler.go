@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +20,8 @@ import (
 // HandlerOptions says what a handler serves. Only Dirs is required.
 type HandlerOptions struct {
 	// Dirs are laid over each other: the first that has a path answers. They come
-	// from os.Root.FS, which never leads out of its directory.
+	// from an os.Root, which never leads out of its directory. Names that are not
+	// UTF-8 are asked for too; os.Root.FS does not know them.
 	Dirs []fs.FS
 	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
 	Prefix string
@@ -116,19 +118,29 @@ func (h *handler) name(u *url.URL) (string, bool) {
 	if name == "" || strings.HasSuffix(name, "/") {
 		name += "index.html"
 	}
-	if !fs.ValidPath(name) || h.hidden(name) {
+	if !plain(name) || h.hidden(name) {
 		return "", false
 	}
 	return name, true
 }
 
-// hidden reports whether a path is none of the public's business. A backslash
-// divides names on some systems, so it does here.
+// plain reports whether a path goes straight down. Unlike for fs.ValidPath its names
+// need not be UTF-8: files of old archives are not.
+func plain(name string) bool {
+	for segment := range strings.SplitSeq(name, "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// hidden reports whether a path is none of the public's business.
 func (h *handler) hidden(name string) bool {
 	if name == wellKnownKey {
 		return false
 	}
-	for segment := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
+	for segment := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == filepath.Separator }) {
 		if strings.HasPrefix(segment, ".") {
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"instep/blob"
@@ -136,8 +137,17 @@ func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error
 }
 
 func (p *Publisher) check(u Update) error {
-	if u.Snapshot == nil && u.Changes == nil {
+	switch {
+	case p.Bucket == nil || p.Staging == nil || p.Journal == nil || p.Now == nil:
+		return errors.New("publishing: Bucket, Staging, Journal and Now are required")
+	case !strings.HasSuffix(p.BaseURL, "/"):
+		return fmt.Errorf("publishing: BaseURL %q does not end in a slash, see ParseBaseURL", p.BaseURL)
+	case u.Snapshot == nil && u.Changes == nil:
 		return errors.New("publishing: neither a snapshot nor changes given")
+	case u.Snapshot != nil && (u.Snapshot.At.IsZero() || u.Snapshot.Resources == nil):
+		return errors.New("publishing: a snapshot needs At and Resources")
+	case u.Changes != nil && (u.Changes.From.IsZero() || u.Changes.Changes == nil):
+		return errors.New("publishing: a Change List needs From and Changes")
 	}
 	if u.Closing != nil && (u.Changes == nil || u.Closing.Until.IsZero()) {
 		return errors.New("publishing: closing a Change List needs its until and the list that follows it")

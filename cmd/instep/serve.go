@@ -89,6 +89,12 @@ func (a *app) serveUntil(ctx context.Context, ln net.Listener, site *site) error
 	return nil
 }
 
+// rootFS is os.Root.FS for names of any bytes.
+type rootFS struct{ root *os.Root }
+
+func (f rootFS) Open(name string) (fs.File, error)     { return f.root.Open(name) }
+func (f rootFS) Stat(name string) (fs.FileInfo, error) { return f.root.Stat(name) }
+
 // site is a set of directories that are served as one.
 type site struct {
 	roots  []*os.Root
@@ -99,18 +105,19 @@ type site struct {
 
 func openSite(dirs []string) (*site, error) {
 	s := &site{prefix: "/"}
-	for _, dir := range dirs {
-		root, err := os.OpenRoot(dir)
+	for _, name := range dirs {
+		root, err := os.OpenRoot(name)
 		if err != nil {
 			s.close()
 			return nil, err
 		}
 		s.roots = append(s.roots, root)
-		s.dirs = append(s.dirs, root.FS())
-		switch info, err := source.ReadPublicationInfo(root.FS()); {
+		dir := rootFS{root}
+		s.dirs = append(s.dirs, dir)
+		switch info, err := source.ReadPublicationInfo(dir); {
 		case err == nil && s.base != "" && s.base != info.BaseURL:
 			s.close()
-			return nil, usagef("%q is published for %s, a directory before it for %s: serve them apart", dir, info.BaseURL, s.base)
+			return nil, usagef("%q is published for %s, a directory before it for %s: serve them apart", name, info.BaseURL, s.base)
 		case err == nil:
 			s.base, s.prefix = info.BaseURL, info.Prefix()
 		case !errors.Is(err, fs.ErrNotExist):
