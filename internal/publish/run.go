@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -139,8 +140,18 @@ func (r *run) checkSettings(ctx context.Context) error {
 }
 
 // checkOut refuses another output as long as documents of this state are in the
-// one before: they would be taken for resources, or served in place of the new ones.
+// one before, or those of any state in the directory itself: they would be taken for
+// resources, or served in place of the new ones.
 func (r *run) checkOut(ctx context.Context) error {
+	if r.outPath != r.dir {
+		info, err := source.ReadPublicationInfo(r.tree.FS())
+		if err == nil && info.State != r.pub.UUID {
+			return &source.WrongStateError{Found: info.State, Want: r.pub.UUID, BaseURL: info.BaseURL}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	recorded, ok, err := r.catalog.Setting(ctx, outSetting)
 	if err != nil {
 		return err
