@@ -67,7 +67,7 @@ func (p *progressBar) bar(w io.Writer) {
 	style.Options.PercentIndeterminate = ""
 	style.Options.TimeInProgressPrecision = time.Second
 	p.pw.SetStyle(style)
-	p.pw.ShowETA(true)
+	p.pw.Style().Visibility.ETA = true
 	p.pw.SetUpdateFrequency(200 * time.Millisecond)
 	p.pw.AppendTracker(p.tracker)
 	p.out.setLog(func(text string) { p.pw.Log("%s", text) })
