@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the long form of the tests of the binary whose name matches: long.sh REGEXP
 set -eu -o pipefail
-if ! go test -list "$1" ./cmd/instep | grep -q '^Test'; then
+if ! go test -list "$1" ./cmd/instep | grep '^Test' >/dev/null; then # not -q: it would stop reading early
 	echo "long.sh: no test in ./cmd/instep matches $1" >&2
 	exit 1
 fi
