@@ -29,7 +29,7 @@ type Destination struct {
 	Include      []string // globs on the path of a resource; empty: all
 	Exclude      []string // globs on the path of a resource
 	Types        []string // media types; empty: all
-	Workers      int      // resources in transfer at a time; 0: 8
+	Workers      int      // resources in transfer at a time; 0: 4
 	Hashers      int      // files read at a time by Audit; 0: one a processor
 	Spool        string   // directory of temporary files; "": the system's
 
@@ -73,7 +73,7 @@ const (
 // ErrNothingOffered means that a set has no Resource List to begin with.
 var ErrNothingOffered = errors.New("the Source offers no Resource List of this set")
 
-const defaultWorkers = 8
+const defaultWorkers = 4
 
 func (d *Destination) workers() int {
 	if d.Workers > 0 {

@@ -207,7 +207,7 @@ func (d *demo) publishAll(ctx context.Context, what string) error {
 // withMirror opens the mirror for one step, as a command would.
 func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination, *mirror.Mirror) error) (err error) {
 	var net traffic
-	client, err := d.connect(ctx, d.url, &sourceFlags{workers: 8}, &net)
+	client, err := d.connect(ctx, d.url, &sourceFlags{workers: 4}, &net)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
-	fs.IntVar(&f.workers, "workers", 8, "resources in transfer at a time")
+	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time")
 	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR` instead of inside the mirror")
