@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"instep/destination"
@@ -535,4 +536,44 @@ func TestIndexNamesPartsOfItsOwnOriginOnly(t *testing.T) {
 	if n := s.asked("/1.xml"); n != 1 {
 		t.Errorf("a part that is named twice was fetched %d times, want once", n)
 	}
+}
+
+func TestInterruptionOfTheLastTransfersKeepsTheCursor(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(10)
+	s.list(0, paths...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.set = func(d *destination.Destination) { d.Workers = 16 }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var asked atomic.Int32
+	for _, p := range paths {
+		s.answer(p, func(_ http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) == 4 { // as many as the client asks of a host at a time
+				cancel()
+			}
+			<-r.Context().Done()
+		})
+	}
+	err := m.with(func(_ context.Context, d *destination.Destination, mm *mirror.Mirror) error {
+		plan, err := d.Plan(ctx)
+		if err != nil {
+			return err
+		}
+		defer plan.Close()
+		if err := mm.Bind(ctx, plan.Source, plan.Origin); err != nil {
+			return err
+		}
+		_, err = d.Apply(ctx, plan)
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted run: got %v, want context.Canceled", err)
+	}
+	for _, p := range paths {
+		s.answer(p, nil)
+	}
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	m.wantFiles(paths...)
 }

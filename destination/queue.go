@@ -107,9 +107,13 @@ func (q *queue) rotate(move *CursorMove) error {
 	return nil
 }
 
-// finish commits what is left, with the cursor if the whole plan was done.
+// finish commits what is left, with the cursor if the whole plan was done. That is
+// known only when the transfers of both halves have ended.
 func (q *queue) finish() {
 	r := q.r
+	if err := q.committed(); err != nil {
+		r.stop(err)
+	}
 	if q.open == nil && r.sp.move != nil && r.stopped() == nil {
 		b, err := r.d.Mirror.Begin(q.save)
 		if err != nil {
@@ -119,7 +123,7 @@ func (q *queue) finish() {
 		}
 	}
 	if q.open != nil {
-		q.open.workers.Wait() // whether the run was stopped is known now
+		q.open.workers.Wait()
 	}
 	var move *CursorMove
 	if r.stopped() == nil {
@@ -160,8 +164,10 @@ func (l *load) bring(ctx context.Context, a Action) {
 		l.done = append(l.done, result{a, n})
 		l.mu.Unlock()
 		l.r.answered(true)
-	case ctx.Err() != nil, errors.Is(err, ErrStale):
-		// interrupted, or newer here already: neither done nor failed
+	case ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
+		l.r.stop(context.Cause(ctx))
+	case errors.Is(err, ErrStale):
+		// newer here already: neither done nor failed
 	case isRemote(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		l.mu.Lock()
 		l.failed = append(l.failed, failed{a, err})
