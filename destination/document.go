@@ -85,7 +85,7 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 
 func (d *Destination) decoderOptions() []resourcesync.Option {
 	if d.Strict {
-		return []resourcesync.Option{resourcesync.Strict()}
+		return []resourcesync.Option{resourcesync.WithTolerance(resourcesync.Strict)}
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (t *trip) load(ctx context.Context, uri string) (*document, error) {
 	notes := noteTaker{t: t, uri: base.String()}
 	opts := []resourcesync.Option{resourcesync.WithLimits(t.s.f.Limits), resourcesync.WithNotes(notes.take)}
 	if t.s.f.Strict {
-		opts = append(opts, resourcesync.Strict())
+		opts = append(opts, resourcesync.WithTolerance(resourcesync.Strict))
 	}
 	err = d.read(t, &headFirst{r: resp.Body, left: maxHead}, opts)
 	notes.close()

@@ -57,8 +57,8 @@ func (w *builder) entry(e *Entry, root Root, plain bool) error {
 		w.b = append(w.b, "    <lastmod>"...)
 		w.b = append(e.LastMod.appendTo(w.b), "</lastmod>\n"...)
 	}
-	w.element("changefreq", w.oneOf("changefreq", e.ChangeFreq, changeFreqs))
-	w.element("priority", w.priority(e.Priority))
+	w.element("changefreq", w.changeFreq(e.ChangeFreq))
+	w.element("priority", e.Priority.text)
 	if plain && (len(e.Links) > 0 || !e.Metadata.isZero()) {
 		return errors.New("metadata and links have no place in a plain sitemap")
 	}
@@ -70,8 +70,6 @@ func (w *builder) entry(e *Entry, root Root, plain bool) error {
 	w.b = append(append(append(w.b, "  </"...), name...), ">\n"...)
 	return w.err
 }
-
-var changeFreqs = []string{"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
 
 func (w *builder) metadata(indent string, m *Metadata) {
 	w.b = append(append(w.b, indent...), "<rs:md"...)
@@ -291,11 +289,9 @@ func (w *builder) capability(c Capability) string {
 	return string(c)
 }
 
-func (w *builder) priority(s string) string {
-	if s != "" {
-		if v, err := strconv.ParseFloat(s, 64); err != nil || !(v >= 0 && v <= 1) {
-			w.refuse("priority", s, "expected a number from 0.0 to 1.0")
-		}
+func (w *builder) changeFreq(c ChangeFreq) string {
+	if c != "" && !c.Known() {
+		w.refuse("changefreq", string(c), "expected always, hourly, daily, weekly, monthly, yearly or never")
 	}
-	return s
+	return string(c)
 }

@@ -12,19 +12,21 @@ import (
 //
 // It is strict about XML and lenient about values: a date or digest that can't be
 // read counts as absent, and what Sources are known to write differently is read
-// as they mean it. [WithNotes] tells about each case, [Strict] refuses it.
+// as they mean it. [WithNotes] tells about each case, [WithTolerance] decides which are
+// refused.
 type Decoder struct {
-	s      scanner
-	r      io.Reader
-	strict bool
-	note   func(Note)
+	s         scanner
+	r         io.Reader
+	tolerance Tolerance
+	note      func(Note)
 
+	as          Dialect
 	header      Header
 	hasMD       bool // rs:md of the root was read
 	aliased     bool // the alias of the ResourceSync namespace was noted
 	state       state
-	err         error // what ended the document early
-	refused     error // with Strict: the first thing that was not tolerated
+	err         error        // what ended the document early
+	refused     *DecodeError // the first thing that was not tolerated
 	entries     int
 	rootForeign []byte // elements of other vocabularies in the root
 	foreign     int    // elements of other vocabularies in this entry, or in the root
@@ -55,14 +57,18 @@ func WithLimits(l Limits) Option { return func(d *Decoder) { d.s.lim = l } }
 // the document is read, from the goroutine that reads.
 func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 
-// Strict makes an error of kind [Refused] of everything that is tolerated
-// otherwise.
-func Strict() Option { return func(d *Decoder) { d.strict = true } }
+// WithTolerance sets what is read although the standard does not allow it; without
+// it the policy is [Lenient].
+func WithTolerance(t Tolerance) Option { return func(d *Decoder) { d.tolerance = t } }
+
+// AsDialect has the document read as one of d, for dialects that no document tells
+// by itself: an edition 1.0 document looks like one of 1.1.
+func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialect } }
 
 // NewDecoder returns a Decoder of the document that r has. It may be compressed
 // with gzip, and in UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252.
 func NewDecoder(r io.Reader, opts ...Option) *Decoder {
-	d := &Decoder{r: r}
+	d := &Decoder{r: r, tolerance: Lenient}
 	for _, o := range opts {
 		o(d)
 	}
@@ -138,13 +144,21 @@ func (d *Decoder) start() error {
 		return d.s.fail(NotWellFormed, d.s.pos, "expected a root element")
 	}
 	if d.s.leading {
-		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: "xml-well-formed", Line: 1, Msg: "white space before the XML declaration"})
+		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: "xml-well-formed", Line: 1, Column: 1, Msg: "white space before the XML declaration"})
 	}
 	if got := d.s.declared; got != "" && got != encoding {
-		d.tolerate(Note{Rule: "xml-well-formed", Line: 1, Msg: fmt.Sprintf("declared as %q, but it is %s", clip(got), encoding)})
+		d.tolerate(Note{Rule: "xml-well-formed", Line: 1, Column: 1, Msg: fmt.Sprintf("declared as %q, but it is %s", clip(got), encoding)})
 	}
 	if err := d.root(); err != nil {
 		return err
+	}
+	return d.verdict()
+}
+
+// verdict is the error for what was not tolerated so far, if anything was not.
+func (d *Decoder) verdict() error {
+	if d.refused == nil {
+		return nil
 	}
 	return d.refused
 }
@@ -192,25 +206,27 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 
 // tolerate tells about what is read although the standard doesn't allow it.
 func (d *Decoder) tolerate(n Note) {
-	if d.strict && d.refused == nil {
+	if n.Line == 0 {
+		d.s.locate()
+		n.Line, n.Column = d.s.elem.line, d.s.elem.column
+	}
+	if d.refused == nil && !d.tolerance(n) {
 		msg := n.Msg
 		if n.Rule != "" {
 			msg += " (" + n.Rule + ")"
 		}
 		d.refused = d.fail(Refused, "%s", msg)
-	}
-	d.remark(n)
-}
-
-// remark tells about what is unusual but allowed.
-func (d *Decoder) remark(n Note) {
-	if n.Line == 0 {
-		d.s.locate()
-		n.Line = d.s.elem.line
+		d.refused.Rule = n.Rule
 	}
 	if d.note != nil {
 		d.note(n)
 	}
+}
+
+// remark tells about what is unusual but allowed.
+func (d *Decoder) remark(n Note) {
+	n.Legal = true
+	d.tolerate(n)
 }
 
 // toEntry reads children of the root up to the start tag of an entry or to the
@@ -230,7 +246,7 @@ func (d *Decoder) toEntry() error {
 		}
 		isEntry, err := d.rootChild()
 		if err == nil {
-			err = d.refused
+			err = d.verdict()
 		}
 		if err != nil {
 			return err

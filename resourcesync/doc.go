@@ -24,7 +24,7 @@
 // ResourceSync or beyond [Limits] ends the document with a [*DecodeError]. A
 // value that can't be read counts as absent, a habit of existing Sources is
 // understood, and the document goes on: [WithNotes] tells of each case, and
-// [Strict] refuses it. A digest that can't be read is never one that matched.
+// [WithTolerance] decides what is refused. A digest that can't be read is never one that matched.
 //
 // DTDs are refused and nothing outside of the document is ever opened. Memory
 // does not grow with the document.

@@ -37,7 +37,7 @@ func kinds(t testing.TB) iter.Seq2[string, string] {
 func TestEveryKindOfDocument(t *testing.T) {
 	for name, doc := range kinds(t) {
 		t.Run(name, func(t *testing.T) {
-			header, entries, notes, err := decode(doc, Strict())
+			header, entries, notes, err := decode(doc, WithTolerance(Strict))
 			if err != nil || len(notes) > 0 {
 				t.Fatalf("%v, notes %v", err, notes)
 			}
@@ -56,7 +56,7 @@ func TestEveryKindOfDocument(t *testing.T) {
 				t.Errorf("root: got %v", header.Root)
 			}
 			written := encode(t, header, entries...)
-			header2, entries2, notes, err := decode(string(written), Strict())
+			header2, entries2, notes, err := decode(string(written), WithTolerance(Strict))
 			if err != nil || len(notes) > 0 {
 				t.Fatalf("written again: %v, notes %v\n%s", err, notes, written)
 			}
@@ -224,7 +224,7 @@ func TestQuirks(t *testing.T) {
 		if len(notes) != 1 || notes[0].Quirk != c.quirk || notes[0].Rule != c.rule {
 			t.Errorf("%s: got notes %+v, want quirk %d, rule %s", c.doc, notes, c.quirk, c.rule)
 		}
-		if _, _, _, err := decode(c.doc, Strict()); errors.Is(err, Refused) == c.mild {
+		if _, _, _, err := decode(c.doc, WithTolerance(Strict)); errors.Is(err, Refused) == c.mild {
 			t.Errorf("%s: strict: got %v", c.doc, err)
 		}
 	}
@@ -393,7 +393,7 @@ func FuzzDecoder(f *testing.F) {
 			t.Fatalf("read byte by byte: %v\n%+v\n%+v", chunkedErr, chunked, entries)
 		}
 		// What passes strict reading and can be written is read back the same.
-		if _, _, _, err := decode(string(doc), limits, Strict()); err != nil {
+		if _, _, _, err := decode(string(doc), limits, WithTolerance(Strict)); err != nil {
 			return
 		}
 		var b strings.Builder
@@ -409,7 +409,7 @@ func FuzzDecoder(f *testing.F) {
 		if err := enc.Close(); err != nil {
 			t.Fatal(err)
 		}
-		header2, entries2, _, err := decode(b.String(), Strict())
+		header2, entries2, _, err := decode(b.String(), WithTolerance(Strict))
 		if err != nil {
 			t.Fatalf("written again: %v\n%s", err, b.String())
 		}

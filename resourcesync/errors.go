@@ -12,7 +12,7 @@ const (
 	NotResourceSync                 // another kind of document, or none at all
 	LimitReached                    // larger than Limits allow
 	Incomplete                      // cut, or followed by something that does not belong to it
-	Refused                         // with Strict: a value or structure that the standard does not allow
+	Refused                         // a value or structure that the Tolerance given does not allow
 	BadEntry                        // this entry can't be used; the loop over Entries may go on
 )
 
@@ -38,9 +38,10 @@ func (k Kind) Error() string {
 // Err wraps, such as the error of the reader that was read from.
 type DecodeError struct {
 	Kind   Kind
-	Line   int   // from 1
-	Column int   // from 1, in bytes of UTF-8
-	Offset int64 // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark
+	Line   int    // from 1
+	Column int    // from 1, in bytes of UTF-8
+	Offset int64  // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark
+	Rule   string // id of the rule that is broken, as a linter names it; may be ""
 	Msg    string
 	Err    error // the cause, if there is one beyond Msg
 }

@@ -28,9 +28,9 @@ func (in *entryReader) child() error {
 		case "lastmod":
 			return in.text(&in.hasLastMod, func(b []byte) { in.e.LastMod = d.datetime(b, "lastmod") })
 		case "changefreq":
-			return in.text(&in.hasFreq, func(b []byte) { in.e.ChangeFreq = d.word(b) })
+			return in.text(&in.hasFreq, func(b []byte) { in.e.ChangeFreq = d.changeFreq(b) })
 		case "priority":
-			return in.text(&in.hasPrior, func(b []byte) { in.e.Priority = d.word(b) })
+			return in.text(&in.hasPrior, func(b []byte) { in.e.Priority = d.priority(b) })
 		}
 	case spaceRS:
 		switch string(d.s.elem.local) {
@@ -429,6 +429,26 @@ func (d *Decoder) change(b []byte) Change {
 	}
 	d.tolerate(Note{Rule: "change-values", Msg: fmt.Sprintf("change %q: expected created, updated or deleted; read as absent", clip(string(b)))})
 	return ""
+}
+
+func (d *Decoder) changeFreq(b []byte) ChangeFreq {
+	if c := ChangeFreq(d.word(b)); c.Known() {
+		return c
+	}
+	if folded := ChangeFreq(strings.ToLower(string(b))); folded.Known() {
+		d.tolerate(Note{Rule: "changefreq-values", Msg: fmt.Sprintf("changefreq %q; read as %q", clip(string(b)), folded)})
+		return folded
+	}
+	d.tolerate(Note{Rule: "changefreq-values", Msg: fmt.Sprintf("changefreq %q: expected always, hourly, daily, weekly, monthly, yearly or never; read as absent", clip(string(b)))})
+	return ""
+}
+
+func (d *Decoder) priority(b []byte) Priority {
+	p, err := ParsePriority(d.word(b))
+	if err != nil {
+		d.tolerate(Note{Msg: err.Error() + "; read as absent"})
+	}
+	return p
 }
 
 // path keeps a path as it is: what it may name is for the package to decide.

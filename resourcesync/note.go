@@ -1,5 +1,7 @@
 package resourcesync
 
+import "slices"
+
 // Quirk numbers a habit of existing Sources that is not the standard's and is
 // read all the same. 0 is none.
 type Quirk uint8
@@ -20,10 +22,32 @@ const (
 	QuirkPath           Quirk = 53 // path without its leading slash
 )
 
-// Note tells what a Decoder tolerated, and how it read it.
+// Note tells what a Decoder read although it is unusual, and how it read it.
 type Note struct {
-	Quirk Quirk  // 0 if it is no habit but a plain mistake
-	Rule  string // id of the rule that is broken, as a linter names it; may be ""
-	Line  int    // line of the element, from 1
-	Msg   string // a sentence: what was there and how it was read
+	Quirk  Quirk  // 0 if it is no habit but a plain mistake
+	Rule   string // id of the rule that is concerned, as a linter names it; may be ""
+	Line   int    // line of the element, from 1
+	Column int    // column of its start tag, from 1, in bytes of UTF-8
+	Legal  bool   // the standard allows it: it is told and nothing more
+	Msg    string // a sentence: what was there and how it was read
+}
+
+// Tolerance is the policy of a Decoder: it is asked about everything that is noted,
+// and what it answers false to ends the document with an error of kind [Refused].
+type Tolerance func(Note) bool
+
+// Lenient reads whatever can be understood. It is the policy unless another is given.
+func Lenient(Note) bool { return true }
+
+// Strict reads what the standard allows and nothing else.
+func Strict(n Note) bool { return n.Legal }
+
+// Except is the policy t without the quirks given: they are refused.
+func (t Tolerance) Except(quirks ...Quirk) Tolerance {
+	return func(n Note) bool { return t(n) && (n.Quirk == 0 || !slices.Contains(quirks, n.Quirk)) }
+}
+
+// And is the policy t that reads the quirks given as well.
+func (t Tolerance) And(quirks ...Quirk) Tolerance {
+	return func(n Note) bool { return t(n) || n.Quirk != 0 && slices.Contains(quirks, n.Quirk) }
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // exact compares the value types of this package with ==.
-var exact = cmpopts.EquateComparable(Datetime{}, Digest{}, Length{})
+var exact = cmpopts.EquateComparable(Datetime{}, Digest{}, Length{}, Priority{})
 
 func mustDatetime(t testing.TB, s string) Datetime {
 	t.Helper()
@@ -20,6 +20,15 @@ func mustDatetime(t testing.TB, s string) Datetime {
 		t.Fatal(err)
 	}
 	return d
+}
+
+func mustPriority(t testing.TB, s string) Priority {
+	t.Helper()
+	p, err := ParsePriority(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func encode(t testing.TB, h Header, entries ...Entry) []byte {
@@ -70,7 +79,7 @@ func TestRoundTrip(t *testing.T) {
 		Links: []Link{{Rel: "up", Href: "https://example.org/caps.xml"}},
 	}
 	entries := []Entry{
-		{Loc: "https://example.org/a?x=1&y=2", LastMod: mustDatetime(t, "2024-05"), ChangeFreq: "daily", Priority: "0.5"},
+		{Loc: "https://example.org/a?x=1&y=2", LastMod: mustDatetime(t, "2024-05"), ChangeFreq: "daily", Priority: mustPriority(t, "0.5")},
 		{Loc: "https://example.org/b", Metadata: Metadata{
 			Change: Updated, Datetime: mustDatetime(t, "2024-05-01T10:00:00.125+02:00"),
 			Digests: Digests{digest}, Length: Bytes(0), Type: "text/html; charset=\"utf-8\"", Encoding: "gzip", Path: "/b/ü.html",
@@ -81,7 +90,7 @@ func TestRoundTrip(t *testing.T) {
 	if again := encode(t, header, entries...); !bytes.Equal(doc, again) {
 		t.Error("the same values gave different bytes")
 	}
-	gotHeader, got, notes, err := decode(string(doc), Strict())
+	gotHeader, got, notes, err := decode(string(doc), WithTolerance(Strict))
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("decode: %v, notes %v\n%s", err, notes, doc)
 	}

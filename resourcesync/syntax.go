@@ -47,6 +47,23 @@ func isAbsoluteURI(s string) bool {
 	return true
 }
 
+// isDecimal reports whether s is digits with at most one point among them, as in
+// the decimal of XML Schema without a sign.
+func isDecimal(s string) bool {
+	const longest = 32
+	before, after, _ := strings.Cut(s, ".")
+	return len(s) <= longest && before+after != "" && allDigits(before) && allDigits(after)
+}
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 func isScheme(s string) bool {
 	for i := range len(s) {
 		c := s[i] | 0x20

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Root is the root element of a document (1.1 §7).
@@ -58,6 +59,72 @@ const (
 	Updated Change = "updated"
 	Deleted Change = "deleted"
 )
+
+// ChangeFreq is the content of changefreq (1.1 §7): a hint at how often a resource
+// changes.
+type ChangeFreq string
+
+// The values of changefreq that the Sitemap protocol has.
+const (
+	Always  ChangeFreq = "always"
+	Hourly  ChangeFreq = "hourly"
+	Daily   ChangeFreq = "daily"
+	Weekly  ChangeFreq = "weekly"
+	Monthly ChangeFreq = "monthly"
+	Yearly  ChangeFreq = "yearly"
+	Never   ChangeFreq = "never"
+)
+
+// Known reports whether c is one of the values above.
+func (c ChangeFreq) Known() bool {
+	switch c {
+	case Always, Hourly, Daily, Weekly, Monthly, Yearly, Never:
+		return true
+	}
+	return false
+}
+
+// Priority is the content of priority, of the Sitemap protocol: a number from 0.0
+// to 1.0, as it was written. It is kept and never used. The zero value is absence;
+// values can be compared with ==.
+type Priority struct{ text string }
+
+// ParsePriority parses a decimal number from 0.0 to 1.0.
+func ParsePriority(s string) (Priority, error) {
+	p := Priority{strings.Trim(s, xmlSpace)}
+	if !isDecimal(p.text) || p.Float64() > 1 {
+		return Priority{}, fmt.Errorf("priority %q: expected a number from 0.0 to 1.0", clip(s))
+	}
+	return p, nil
+}
+
+// IsZero reports whether the priority is absent.
+func (p Priority) IsZero() bool { return p.text == "" }
+
+// Float64 returns the number, 0 if it is absent.
+func (p Priority) Float64() float64 {
+	f, _ := strconv.ParseFloat(p.text, 64) // what does not parse is refused when made
+	return f
+}
+
+// String returns the number as it was written, "" if it is absent.
+func (p Priority) String() string { return p.text }
+
+// MarshalText returns what String returns.
+func (p Priority) MarshalText() ([]byte, error) { return []byte(p.text), nil }
+
+// UnmarshalText is ParsePriority; an empty text is absence.
+func (p *Priority) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*p = Priority{}
+		return nil
+	}
+	v, err := ParsePriority(string(text))
+	if err == nil {
+		*p = v
+	}
+	return err
+}
 
 // Length is a number of bytes that may be unknown; the zero value is unknown.
 type Length struct {
@@ -164,7 +231,8 @@ type Link struct {
 // Header is what a document says of itself: its root element, the rs:md and the
 // rs:ln of the root. A header without capability and links is a plain sitemap.
 type Header struct {
-	Root Root
+	Dialect Dialect // in which the document was written; an Encoder writes 1.1
+	Root    Root
 	Metadata
 	Links []Link
 
@@ -179,8 +247,8 @@ func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 type Entry struct {
 	Loc        string
 	LastMod    Datetime
-	ChangeFreq string
-	Priority   string // of the Sitemap protocol; kept, never used
+	ChangeFreq ChangeFreq
+	Priority   Priority
 	Metadata
 	Links []Link
 

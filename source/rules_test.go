@@ -39,7 +39,7 @@ func checkDocument(t *testing.T, b blob.Bucket, key string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := resourcesync.NewDecoder(bytes.NewReader(text), resourcesync.Strict())
+	d := resourcesync.NewDecoder(bytes.NewReader(text), resourcesync.WithTolerance(resourcesync.Strict))
 	var entries []resourcesync.Entry
 	for en, err := range d.Entries() {
 		if err != nil {

@@ -346,7 +346,7 @@ func readDocument(t *testing.T, docs, key string) (resourcesync.Header, []resour
 		t.Fatal(err)
 	}
 	defer f.Close()
-	d := resourcesync.NewDecoder(f, resourcesync.Strict())
+	d := resourcesync.NewDecoder(f, resourcesync.WithTolerance(resourcesync.Strict))
 	var entries []resourcesync.Entry
 	for e, err := range d.Entries() {
 		if err != nil {
