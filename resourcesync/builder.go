@@ -3,6 +3,7 @@ package resourcesync
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -160,18 +161,18 @@ func (w *builder) element(name, value string) {
 // foreign appends attributes of other namespaces, each with a prefix of its own.
 func (w *builder) foreign(attrs []Attr) {
 	for i, a := range attrs {
-		if a.Space == nsXML {
-			w.checkName(a.Name)
-			w.attr("xml:"+a.Name, a.Value)
-			continue
-		}
-		switch spaceOf(a.Space) {
-		case spaceNone, spaceRS, spaceRSAlias:
-			w.refuse("attribute", a.Name, "expected a namespace, and not one of ResourceSync")
-		}
 		w.checkName(a.Name)
-		prefix := "x" + strconv.Itoa(i+1)
-		w.attr("xmlns:"+prefix, a.Space)
+		if slices.ContainsFunc(attrs[:i], func(o Attr) bool { return o.Space == a.Space && o.Name == a.Name }) {
+			w.refuse("attribute", a.Name, "expected it once")
+		}
+		prefix := "xml"
+		if a.Space != nsXML {
+			if spaceOf(a.Space) != spaceForeign || a.Space == nsXMLNS {
+				w.refuse("attribute", a.Name, "expected a namespace of another vocabulary")
+			}
+			prefix = "x" + strconv.Itoa(i+1)
+			w.attr("xmlns:"+prefix, a.Space)
+		}
 		w.b = append(append(append(append(w.b, ' '), prefix...), ':'), a.Name...)
 		w.b = append(w.b, `="`...)
 		w.escaped(a.Name, a.Value, true)

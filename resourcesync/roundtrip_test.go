@@ -2,12 +2,17 @@ package resourcesync
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
+	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 )
 
 // exact compares the value types of this package with ==.
@@ -102,5 +107,131 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if got[1].Line == 0 {
 		t.Error("an entry read has no line")
+	}
+}
+
+// documentCount is how many generated documents a test reads: INSTEP_DOCUMENTS if
+// it is set, as make documents does.
+func documentCount(t testing.TB, normally int) int {
+	t.Helper()
+	s := os.Getenv("INSTEP_DOCUMENTS")
+	if s == "" {
+		return normally
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("INSTEP_DOCUMENTS=%q: expected a number from 1", s)
+	}
+	return n
+}
+
+// TestGeneratedDocumentsSurviveTheRoundTrip writes documents of all kinds, reads
+// them, and writes what was read: values and bytes are the same.
+func TestGeneratedDocumentsSurviveTheRoundTrip(t *testing.T) {
+	want := documentCount(t, 3_000)
+	documents, forms := 0, make(map[string]int)
+	for documents < want && !t.Failed() {
+		rapid.Check(t, func(rt *rapid.T) {
+			doc := genDocument().Draw(rt, "document")
+			written := encodeDocument(rt, doc)
+			form := rapid.SampledFrom(wireForms).Draw(rt, "form")
+			wire, ok := form.of(string(written))
+			if !ok {
+				form, wire = wireForms[0], string(written)
+			}
+			got := decodeDocument(rt, wire)
+			if diff := cmp.Diff(got, doc, exact, cmpopts.IgnoreFields(Entry{}, "Line"), cmpopts.EquateEmpty()); diff != "" {
+				rt.Fatalf("as %s (-got +want):\n%s\n%s", form.name, diff, written)
+			}
+			if again := encodeDocument(rt, got); !bytes.Equal(again, written) {
+				rt.Fatalf("other bytes when written again:\n%s\ninstead of\n%s", again, written)
+			}
+			documents++
+			forms[form.name]++
+		})
+	}
+	t.Logf("%d documents read and written again: %v", documents, forms)
+	for _, f := range wireForms {
+		if forms[f.name] == 0 && documents >= 1_000 && !t.Failed() {
+			t.Errorf("no document was read as %s", f.name)
+		}
+	}
+}
+
+func encodeDocument(t rapid.TB, d document) []byte {
+	var b bytes.Buffer
+	enc, err := NewEncoder(&b, d.Header)
+	if err != nil {
+		t.Fatalf("%v\n%+v", err, d.Header)
+	}
+	for _, e := range d.Entries {
+		if err := enc.Encode(e); err != nil {
+			t.Fatalf("%v\n%+v\nin %+v", err, e, d.Header)
+		}
+	}
+	if err := enc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// decodeDocument reads a document in which nothing has to be tolerated.
+func decodeDocument(t rapid.TB, wire string) document {
+	h, entries, _, err := decode(wire, WithTolerance(Strict))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, wire)
+	}
+	return document{h, entries}
+}
+
+// wireForm is a way in which a document may come: compressed or in another encoding.
+type wireForm struct {
+	name string
+	of   func(doc string) (wire string, ok bool)
+}
+
+var wireForms = []wireForm{
+	{"utf-8", func(doc string) (string, bool) { return doc, true }},
+	{"utf-8 with byte order mark", func(doc string) (string, bool) { return "\ufeff" + doc, true }},
+	{"gzip", func(doc string) (string, bool) {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err := w.Write([]byte(doc))
+		ok := err == nil && w.Close() == nil
+		return b.String(), ok
+	}},
+	{"utf-16, big end first", func(doc string) (string, bool) {
+		return "\xfe\xff" + toUTF16(declareEncoding(doc, "utf-16"), true), true
+	}},
+	{"utf-16, little end first", func(doc string) (string, bool) {
+		return "\xff\xfe" + toUTF16(declareEncoding(doc, "utf-16"), false), true
+	}},
+	{"us-ascii", oneByteForm("us-ascii", func(r rune) (byte, bool) { return byte(r), r < 0x80 })},
+	{"iso-8859-1", oneByteForm("iso-8859-1", func(r rune) (byte, bool) { return byte(r), r < 0x100 })},
+	{"windows-1252", oneByteForm("windows-1252", func(r rune) (byte, bool) {
+		if r == '€' {
+			return 0x80, true
+		}
+		return byte(r), r < 0x80 || r >= 0xa0 && r < 0x100
+	})},
+}
+
+func declareEncoding(doc, name string) string {
+	return strings.Replace(doc, `encoding="UTF-8"`, `encoding="`+name+`"`, 1)
+}
+
+// oneByteForm writes characters that the encoding lacks as references; names can't
+// be written so.
+func oneByteForm(name string, encode func(rune) (byte, bool)) func(string) (string, bool) {
+	return func(doc string) (string, bool) {
+		var b strings.Builder
+		for _, r := range declareEncoding(doc, name) {
+			if c, ok := encode(r); ok {
+				b.WriteByte(c)
+			} else {
+				fmt.Fprintf(&b, "&#%d;", r)
+			}
+		}
+		return b.String(), name != "us-ascii" || !strings.Contains(doc, "größe")
 	}
 }
