@@ -6,10 +6,14 @@ PKG     ?= ./...
 FUZZTIME ?= 30s
 BENCH   ?= .
 COUNT   ?= 1
+TARGET  ?= FuzzDecoder
+MINUTES ?= 30
+QUIET   ?= 5
+CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz kill powercut ring cover bench vuln docs faults arrows fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus kill powercut ring cover bench vuln docs faults arrows fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +50,12 @@ race: ## all tests with the race detector
 
 fuzz: ## every fuzz target for FUZZTIME
 	@tools/fuzz.sh "$(FUZZTIME)" $(PKG)
+
+fuzz-long: ## TARGET of resourcesync for MINUTES of processor, and until nothing new is found for QUIET
+	@tools/fuzz-long.sh "$(TARGET)" ./resourcesync "$(MINUTES)" "$(QUIET)"
+
+corpus: ## merge what fuzzing found (CACHE) into resourcesync/testdata/corpus
+	go test ./resourcesync -count=1 -v -run '^TestCorpora$$' -corpus "$(abspath $(CACHE))"
 
 kill: ## the long tests that kill the binary at random moments
 	@tools/long.sh '^TestKill'

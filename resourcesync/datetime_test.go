@@ -188,6 +188,7 @@ func FuzzDatetime(f *testing.F) {
 	for _, s := range append(notDatetimes, "2024-05-01T09:00:00.25+02:00", "2024-02-29", "2024", "2024-05", "2024-05-01T09:00Z") {
 		f.Add(s)
 	}
+	addCorpus[string](f)
 	f.Fuzz(func(t *testing.T, s string) {
 		d, err := ParseDatetime(s)
 		if err != nil {

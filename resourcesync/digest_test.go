@@ -139,6 +139,7 @@ func FuzzDigest(f *testing.F) {
 	f.Add("SHA256:ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=")
 	f.Add("sha-256:ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0")
 	f.Add("md5:\xff\xfe sha-\n256: :")
+	addCorpus[string](f)
 	f.Fuzz(func(t *testing.T, s string) {
 		ds, err := ParseDigests(s)
 		if len(ds) == 0 && err == nil && strings.Trim(s, xmlSpace) != "" {
