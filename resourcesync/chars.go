@@ -3,6 +3,7 @@ package resourcesync
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -30,21 +31,28 @@ const (
 )
 
 // plainLines returns how many bytes at the begin of b are ASCII without control
-// characters other than line feeds, eight at a time; it may stop early where fewer
-// than eight are left.
+// characters other than line feeds, 32 at a time; it may stop early, but not where
+// fewer than 32 are left.
 func plainLines(b []byte) int {
 	i := 0
-	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
-		// In each byte without its high bit set, the high bit of these is set if it
-		// is not below a blank, and if it is not a line feed.
-		notControl := (x | highBits) - allSpaces
-		notLine := ((x ^ allLines) | highBits) - eachByte
-		if (x|^notControl&notLine)&highBits != 0 {
+	for ; i+32 <= len(b); i += 32 {
+		w := b[i : i+32]
+		odd := oddBytes(binary.LittleEndian.Uint64(w)) | oddBytes(binary.LittleEndian.Uint64(w[8:])) |
+			oddBytes(binary.LittleEndian.Uint64(w[16:])) | oddBytes(binary.LittleEndian.Uint64(w[24:]))
+		if odd&highBits != 0 {
 			break
 		}
 	}
 	return i
+}
+
+// oddBytes has a high bit set if x has a byte that is not ASCII, or a control
+// character other than a line feed.
+func oddBytes(x uint64) uint64 {
+	const toBlank, toOne = (0x80 - ' ') * eachByte, 0x7f * eachByte
+	// Where x is ASCII no sum reaches into the next byte.
+	printable, other := x+toBlank, (x^allLines)+toOne
+	return x | other&^printable
 }
 
 // plainASCII returns how many bytes at the begin of b are between 0x20 and 0x7f,
@@ -62,25 +70,27 @@ func plainASCII(b []byte) int {
 	return i
 }
 
-// plainValue reports whether b has none of the characters that an attribute value
-// can't be taken with as it stands: <, & and those below a blank.
-func plainValue(b []byte) bool {
-	for ; len(b) >= 8; b = b[8:] {
-		x := binary.LittleEndian.Uint64(b)
-		lt := x ^ '<'*eachByte
-		amp := x ^ '&'*eachByte
-		// Each term has a high bit set if some byte of x is below a blank, a <, an &.
-		hit := (x-allSpaces)&^x | (lt-eachByte)&^lt | (amp-eachByte)&^amp
-		if hit&highBits != 0 {
-			return false
+// plainRun returns how many bytes at the begin of b stand for themselves: what
+// comes next is stop, a <, an &, a character below a blank, or the end of b.
+func plainRun(b []byte, stop byte) int {
+	stops := uint64(stop) * eachByte
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		// The lowest high bit set is that of the first byte looked for, or of one
+		// that is not ASCII.
+		hit := (x - allSpaces) | ((x ^ '<'*eachByte) - eachByte) | ((x ^ '&'*eachByte) - eachByte) | ((x ^ stops) - eachByte)
+		if hit &= highBits; hit != 0 {
+			i += bits.TrailingZeros64(hit) / 8
+			break
 		}
 	}
-	for _, c := range b {
-		if c < ' ' || c == '<' || c == '&' {
-			return false
+	for ; i < len(b); i++ {
+		if c := b[i]; c < ' ' || c == '<' || c == '&' || c == stop {
+			break
 		}
 	}
-	return true
+	return i
 }
 
 // hasControl reports whether b has a control character of ASCII.

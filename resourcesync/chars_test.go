@@ -7,22 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// TestWordsAgreeWithBytes puts every byte at every place of two words, and checks
-// what looks at eight bytes at a time against what looks at one.
+// TestWordsAgreeWithBytes puts every byte at every place of some words, and checks
+// what looks at eight bytes or more at a time against what looks at one.
 func TestWordsAgreeWithBytes(t *testing.T) {
-	for _, fill := range []byte{' ', 'a', '~', '\n', 0x7f, '<', '&', '!', '%', ';', '='} {
-		for at := range 19 {
+	const size = 43 // one step of validText, one of plainRun, and a rest
+	for _, fill := range []byte{' ', 'a', '~', '\n', 0x7f, 0x80, 0xbc, '<', '&', '!', '%', ';', '='} {
+		for at := range size {
 			for c := range 256 {
-				b := bytes.Repeat([]byte{fill}, 19)
+				b := bytes.Repeat([]byte{fill}, size)
 				b[at] = byte(c)
 				name := fmt.Sprintf("%#x at %d among %#x", c, at, fill)
 
-				plain := true
-				for _, v := range b {
-					plain = plain && v >= ' ' && v != '<' && v != '&'
-				}
-				if got := plainValue(b); got != plain {
-					t.Fatalf("plainValue: %s: got %v, want %v", name, got, plain)
+				for _, stop := range []byte(`"']`) {
+					if got, want := plainRun(b, stop), slowPlainRun(b, stop); got != want {
+						t.Fatalf("plainRun to %q: %s: got %d, want %d", stop, name, got, want)
+					}
 				}
 				control := bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' || r == 0x7f })
 				if got := hasControl(b); got != control {
@@ -35,6 +34,15 @@ func TestWordsAgreeWithBytes(t *testing.T) {
 			}
 		}
 	}
+}
+
+func slowPlainRun(b []byte, stop byte) int {
+	for i, c := range b {
+		if c < ' ' || c == '<' || c == '&' || c == stop {
+			return i
+		}
+	}
+	return len(b)
 }
 
 func slowValidText(b []byte) (n int, ok bool) {

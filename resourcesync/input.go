@@ -115,24 +115,23 @@ func validText(b []byte) (n int, ok bool) {
 	i := 0
 	for i < len(b) {
 		i += plainLines(b[i:])
-		if i == len(b) {
-			break
-		}
-		if c := b[i]; c < utf8.RuneSelf {
-			if c < ' ' && c != '\n' && c != '\t' && c != '\r' {
+		for odd := min(i+32, len(b)); i < odd; {
+			if c := b[i]; c < utf8.RuneSelf {
+				if c < ' ' && !isSpace(c) {
+					return i, false
+				}
+				i++
+				continue
+			}
+			r, size := utf8.DecodeRune(b[i:])
+			if r == utf8.RuneError && size == 1 {
+				return i, !utf8.FullRune(b[i:])
+			}
+			if r == 0xFFFE || r == 0xFFFF {
 				return i, false
 			}
-			i++
-			continue
+			i += size
 		}
-		r, size := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i, !utf8.FullRune(b[i:])
-		}
-		if r == 0xFFFE || r == 0xFFFF {
-			return i, false
-		}
-		i += size
 	}
 	return i, true
 }

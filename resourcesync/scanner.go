@@ -91,18 +91,14 @@ func (s *scanner) more() bool {
 // does nothing.
 func (s *scanner) plainText() (text []byte, ok bool) {
 	b := s.buf[s.pos:s.end]
-	i := bytes.IndexByte(b, '<')
-	if i < 0 || s.pendingEnd || i > s.lim.Token {
-		return nil, false
-	}
-	text = b[:i]
+	i := plainRun(b, ']')
 	n := s.endsHere(b[i:])
-	if n == 0 || !plainValue(text) || bytes.IndexByte(text, ']') >= 0 {
+	if n == 0 || s.pendingEnd || i > s.lim.Token {
 		return nil, false
 	}
 	s.pos += i + n
 	s.pop()
-	return trimSpace(text), true
+	return trimSpace(b[:i]), true
 }
 
 // endsHere returns the length of the end tag of the open element if b begins with
@@ -110,7 +106,7 @@ func (s *scanner) plainText() (text []byte, ok bool) {
 func (s *scanner) endsHere(b []byte) int {
 	name := s.names[s.opens[len(s.opens)-1].name:]
 	n := len(name) + 2
-	if len(b) > n && b[1] == '/' && b[n] == '>' && string(b[2:n]) == string(name) {
+	if len(b) > n && b[0] == '<' && b[1] == '/' && b[n] == '>' && string(b[2:n]) == string(name) {
 		return n + 1
 	}
 	return 0

@@ -134,21 +134,25 @@ func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 	if b[i] != '"' && b[i] != '\'' {
 		return i, "expected a quote before the value of an attribute"
 	}
-	n := bytes.IndexByte(b[i+1:], b[i])
+	from, quote := i+1, b[i]
+	i = from + plainRun(b[from:], quote)
+	if i < len(b) && b[i] == quote {
+		s.addAttr(name, colon, b[from:i])
+		return i + 1, ""
+	}
+	n := bytes.IndexByte(b[i:], quote)
 	if n < 0 {
 		return 0, ""
 	}
-	value := b[i+1 : i+1+n]
-	if !plainValue(value) {
-		old := len(s.norm)
-		out, at, why := appendUnescaped(s.norm, value, true)
-		if why != "" {
-			return i + 1 + at, why
-		}
-		s.norm, value = out, out[old:]
+	end = i + n
+	old := len(s.norm)
+	out, at, why := appendUnescaped(s.norm, b[from:end], true)
+	if why != "" {
+		return from + at, why
 	}
-	s.addAttr(name, colon, value)
-	return i + 1 + n + 1, ""
+	s.norm = out
+	s.addAttr(name, colon, out[old:])
+	return end + 1, ""
 }
 
 // addAttr appends an attribute, in place: there are more of them than of anything
