@@ -21,9 +21,13 @@ type Decoder struct {
 	note      func(Note)
 
 	as          Dialect
+	form        form
 	header      Header
 	hasMD       bool // rs:md of the root was read
 	aliased     bool // the alias of the ResourceSync namespace was noted
+	told        bool // the dialect was noted: the document showed it
+	inside      bool // within an entry
+	ups         []draftUp
 	state       state
 	err         error        // what ended the document early
 	refused     *DecodeError // the first thing that was not tolerated
@@ -61,8 +65,10 @@ func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 // it the policy is [Lenient].
 func WithTolerance(t Tolerance) Option { return func(d *Decoder) { d.tolerance = t } }
 
-// AsDialect has the document read as one of d, for dialects that no document tells
-// by itself: an edition 1.0 document looks like one of 1.1.
+// AsDialect has the document read as one of the dialect given, and what is usual in
+// it noted as legal. It is needed for what no document tells by itself: one of
+// edition 1.0 looks like one of 1.1. A document that tells is read as what it tells
+// all the same; see [Header.Dialect].
 func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialect } }
 
 // NewDecoder returns a Decoder of the document that r has. It may be compressed
@@ -71,6 +77,9 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 	d := &Decoder{r: r, tolerance: Lenient}
 	for _, o := range opts {
 		o(d)
+	}
+	if d.as == Dialect10 || d.as == DialectMid2013 {
+		d.header.Dialect = d.as
 	}
 	d.s.lim = d.s.lim.withDefaults()
 	d.s.limit = d.s.lim.Bytes
@@ -178,6 +187,12 @@ func (d *Decoder) root() error {
 	el := &d.s.elem
 	name := string(el.local)
 	switch {
+	case name == "feed" && el.uri == nsAtom:
+		return d.atomRoot()
+	case name == "resync" && el.space == spaceDLib:
+		return d.resyncRoot()
+	case name == "rss" && el.space == spaceNone:
+		return d.fail(NotResourceSync, "this is an RSS feed")
 	case strings.EqualFold(name, "html"):
 		return d.fail(NotResourceSync, "this is an HTML page")
 	case name != "urlset" && name != "sitemapindex":
@@ -188,10 +203,15 @@ func (d *Decoder) root() error {
 	if name == "sitemapindex" {
 		d.header.Root = SitemapIndex
 	}
+	d.keepRootAttrs()
+	return nil
+}
+
+// keepRootAttrs keeps the attributes of the root element.
+func (d *Decoder) keepRootAttrs() {
 	for i := range d.s.attrs {
 		d.header.RootAttrs = append(d.header.RootAttrs, keptAttr(&d.s.attrs[i]))
 	}
-	return nil
 }
 
 // fail is the error for the element whose start tag was read last.
@@ -239,8 +259,7 @@ func (d *Decoder) toEntry() error {
 		case err != nil:
 			return err
 		case tok == tokEOF:
-			d.state = ended
-			return nil
+			return d.finish()
 		case tok == tokEnd:
 			continue // of the root; what follows decides
 		}
@@ -258,9 +277,22 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
+// finish takes the end of the document.
+func (d *Decoder) finish() error {
+	d.state = ended
+	d.settleUps()
+	return d.verdict()
+}
+
 // rootChild takes the start tag of a child of the root, and the whole child
 // unless it is an entry.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
+	switch d.form {
+	case formAtom:
+		return d.atomRootChild()
+	case formResync:
+		return d.resyncRootChild()
+	}
 	el := &d.s.elem
 	switch d.spaceOfElem() {
 	case spaceSitemap:
@@ -275,17 +307,22 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 		case "md":
 			return false, d.rootMD()
 		case "ln":
-			return false, d.link(&d.header.Links)
+			return false, d.rootLink()
 		}
 	case spaceForeign:
 		if name := string(el.local); (name == "md" || name == "ln") && strings.HasPrefix(el.uri, nsRSBase) {
 			return false, d.fail(NotResourceSync, "%s is in namespace %q, that of a draft; expected %q", name, clip(el.uri), nsRS)
 		}
 	}
+	return false, d.foreignRootChild()
+}
+
+// foreignRootChild keeps a child of the root that is of another vocabulary.
+func (d *Decoder) foreignRootChild() error {
 	d.kept.b = d.rootForeign
-	err = d.foreignChild()
+	err := d.foreignChild()
 	d.rootForeign, d.kept.b = d.kept.b, nil
-	return false, err
+	return err
 }
 
 // countEntry counts an entry of the kind that belongs into root.
@@ -299,15 +336,19 @@ func (d *Decoder) countEntry(root Root) error {
 	return nil
 }
 
-// spaceOfElem is the namespace of the element, with the alias taken for what it
-// means.
+// spaceOfElem is the namespace of the element, with those that mean ResourceSync
+// too taken for it.
 func (d *Decoder) spaceOfElem() space {
-	if d.s.elem.space != spaceRSAlias {
+	switch d.s.elem.space {
+	case spaceRSAlias:
+		if !d.aliased {
+			d.aliased = true
+			d.tolerate(Note{Quirk: QuirkNamespace, Rule: "namespace-rs-terms", Msg: "the ResourceSync namespace without the slash at its end"})
+		}
+	case spaceDLib:
+		d.tell(DialectDLib, Note{Rule: "namespace-rs-terms", Msg: "the ResourceSync namespace of D-Lib Magazine 2013"})
+	default:
 		return d.s.elem.space
-	}
-	if !d.aliased {
-		d.aliased = true
-		d.tolerate(Note{Quirk: QuirkNamespace, Rule: "namespace-rs-terms", Msg: "the ResourceSync namespace without the slash at its end"})
 	}
 	return spaceRS
 }
@@ -319,6 +360,8 @@ func (d *Decoder) rootMD() error {
 	}
 	d.hasMD = true
 	d.metadata(&d.header.Metadata)
+	d.modifiedAsAt()
+	d.settleUps()
 	return d.skip()
 }
 
@@ -329,22 +372,15 @@ func (d *Decoder) entry() error {
 	d.s.locate()
 	start := d.s.elem
 	d.current = Entry{Line: start.line}
-	if len(d.s.attrs) > 0 {
-		d.tolerate(Note{Rule: "entry-no-attributes", Msg: "attributes of an entry are ignored"})
-	}
 	in := entryReader{d: d, e: &d.current}
 	d.kept.b = d.inEntry[:0]
-	for depth := len(d.s.opens); ; {
-		tok, err := d.s.next()
-		if err != nil {
-			return err
-		}
-		if tok == tokEnd && len(d.s.opens) < depth {
-			break
-		}
-		if err := in.child(); err != nil {
-			return err
-		}
+	d.inside = true
+	if err := in.read(); err != nil {
+		return err
+	}
+	d.inside = false
+	if d.header.Dialect != Dialect11 {
+		d.settleEntry(&start)
 	}
 	if d.refused != nil {
 		return d.refused

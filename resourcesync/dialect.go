@@ -1,6 +1,10 @@
 package resourcesync
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
 
 // Dialect is a form in which documents have been written. Whatever the dialect,
 // a Decoder returns what it reads in the terms of 1.1.
@@ -33,4 +37,114 @@ func (d Dialect) String() string {
 		return "dlib-2013-resync"
 	}
 	return fmt.Sprintf("resourcesync.Dialect(%d)", uint8(d))
+}
+
+// form is how the XML of a document is built.
+type form uint8
+
+const (
+	formSitemap form = iota // urlset or sitemapindex
+	formAtom                // feed
+	formResync              // resync
+)
+
+// tell notes, the first time, that the document shows its dialect.
+func (d *Decoder) tell(dialect Dialect, n Note) {
+	if d.told {
+		return
+	}
+	d.told = true
+	d.header.Dialect = dialect
+	d.usual(n)
+}
+
+// usual notes what is usual in the dialect of the document and not in 1.1. It is
+// legal for those who asked for that dialect.
+func (d *Decoder) usual(n Note) {
+	n.Quirk, n.Legal = QuirkDialect, d.as == d.header.Dialect
+	if d.header.Dialect == DialectMid2013 {
+		n.Quirk = QuirkMid2013
+	}
+	d.tolerate(n)
+}
+
+// settleEntry puts what the entry means in its dialect into the terms of 1.1.
+// start is its start tag.
+func (d *Decoder) settleEntry(start *element) {
+	e := &d.current
+	if d.header.Dialect == DialectDLib {
+		d.patchBitstream(start)
+	}
+	// Before 1.1 lastmod was the time of the change, so a deletion had one too.
+	if e.Metadata.Datetime.IsZero() && d.isChange(e) {
+		e.Metadata.Datetime = e.LastMod
+		if e.Change == Deleted {
+			e.LastMod = Datetime{}
+		}
+	}
+}
+
+// isChange reports whether e is a change, as far as the header is known.
+func (d *Decoder) isChange(e *Entry) bool {
+	if d.header.Root != URLSet {
+		return false
+	}
+	switch d.header.Capability {
+	case CapabilityChangeList, CapabilityChangeDumpManifest:
+		return true
+	case "":
+		return e.Change != ""
+	}
+	return false
+}
+
+// setModified takes the modified of the document from a form that has it outside
+// of rs:md.
+func (d *Decoder) setModified(value []byte) {
+	if value = trimSpace(value); len(value) > 0 {
+		d.header.Attrs = append(d.header.Attrs, Attr{Name: "modified", Value: string(value)})
+		d.modifiedAsAt()
+	}
+}
+
+// modifiedAsAt reads modified of the header as at, in documents that are the state
+// of a set at a moment and do not give at (1.1 §7).
+func (d *Decoder) modifiedAsAt() {
+	h := &d.header
+	i := slices.IndexFunc(h.Attrs, func(a Attr) bool { return a.Space == "" && a.Name == "modified" })
+	if i < 0 || !h.At.IsZero() {
+		return
+	}
+	switch h.Capability {
+	case CapabilityResourceList, CapabilityResourceDump, CapabilityResourceDumpManifest:
+		value := h.Attrs[i].Value
+		h.At = d.datetime(trimSpace([]byte(value)), "modified")
+		if !h.At.IsZero() {
+			h.Attrs = slices.Delete(h.Attrs, i, i+1)
+			d.usual(Note{Rule: h.Kind() + "-at-required", Msg: fmt.Sprintf("modified %q; read as at", clip(value))})
+		}
+	}
+}
+
+// capabilityOf is the capability that a URI, the type of a document in the forms
+// of D-Lib Magazine, ends with.
+func (d *Decoder) capabilityOf(uri []byte) Capability {
+	uri = trimSpace(uri)
+	name := uri[bytes.LastIndexByte(uri, '/')+1:]
+	if len(name) == 0 {
+		return ""
+	}
+	return d.capability(name)
+}
+
+// takeAttr takes an attribute without prefix out of those of the start tag.
+func (d *Decoder) takeAttr(name string) (value []byte, ok bool) {
+	for i := range d.s.attrs {
+		if a := &d.s.attrs[i]; a.colon == 0 && string(a.name) == name {
+			value = trimSpace(a.value)
+			d.s.attrs = append(d.s.attrs[:i], d.s.attrs[i+1:]...)
+			return value, true
+		}
+	}
+	return nil, false
 }

@@ -17,9 +17,35 @@ type entryReader struct {
 	hasLastMod, hasFreq, hasPrior bool
 }
 
+// read reads the entry whose start tag was read.
+func (in *entryReader) read() error {
+	d := in.d
+	switch {
+	case d.form == formResync:
+		return in.resyncItem()
+	case d.form == formSitemap && len(d.s.attrs) > 0:
+		d.tolerate(Note{Rule: "entry-no-attributes", Msg: "attributes of an entry are ignored"})
+	}
+	for depth := len(d.s.opens); ; {
+		tok, err := d.s.next()
+		if err != nil {
+			return err
+		}
+		if tok == tokEnd && len(d.s.opens) < depth {
+			return nil
+		}
+		if err := in.child(); err != nil {
+			return err
+		}
+	}
+}
+
 // child reads the element whose start tag was read.
 func (in *entryReader) child() error {
 	d := in.d
+	if d.form == formAtom {
+		return in.atomChild()
+	}
 	switch d.spaceOfElem() {
 	case spaceSitemap:
 		switch string(d.s.elem.local) {
@@ -68,19 +94,25 @@ func (in *entryReader) loc() error {
 	switch {
 	case err != nil:
 		return err
-	case in.hasLoc:
-		in.fault("two loc; expected one")
-	case !ok:
+	case !ok && !in.hasLoc:
 		in.fault("loc has elements in it; expected a URI")
+		in.hasLoc = true
 	default:
-		if why := in.d.badURI(text); why != "" {
-			in.fault("loc %s", why)
-		} else {
-			in.e.Loc = string(text)
-		}
+		in.setLoc(text)
+	}
+	return nil
+}
+
+// setLoc takes the URI of the entry.
+func (in *entryReader) setLoc(uri []byte) {
+	if in.hasLoc {
+		in.fault("two loc; expected one")
+	} else if why := in.d.badURI(uri); why != "" {
+		in.fault("loc %s", why)
+	} else {
+		in.e.Loc = string(uri)
 	}
 	in.hasLoc = true
-	return nil
 }
 
 // text hands the text of an element that may occur once to set.
@@ -153,13 +185,21 @@ func (d *Decoder) metadata(m *Metadata) {
 		case "path":
 			m.Path = d.path(a.value)
 		default:
-			m.Attrs = append(m.Attrs, d.foreignAttr(a))
+			m.Attrs = append(m.Attrs, d.draftAttr(a))
 		}
 	}
 }
 
 // link reads an rs:ln into links, unless it leads nowhere.
 func (d *Decoder) link(links *[]Link) error {
+	if err := d.linkTag(links); err != nil {
+		return err
+	}
+	return d.skip()
+}
+
+// linkTag reads the start tag of an rs:ln into links.
+func (d *Decoder) linkTag(links *[]Link) error {
 	var l Link
 	for i := range d.s.attrs {
 		a := &d.s.attrs[i]
@@ -177,7 +217,7 @@ func (d *Decoder) link(links *[]Link) error {
 		case "href":
 			if why := d.badURI(v); why != "" {
 				d.tolerate(Note{Rule: "ln-href-absolute-uri", Msg: "href " + why + "; the link is ignored"})
-				return d.skip()
+				return nil
 			}
 			l.Href = string(v)
 		case "modified":
@@ -209,7 +249,7 @@ func (d *Decoder) link(links *[]Link) error {
 	default:
 		*links = append(*links, l)
 	}
-	return d.skip()
+	return nil
 }
 
 // empty reports whether a is an attribute of the standard, and tells that it is
@@ -269,10 +309,10 @@ var ruleOfAttr = map[string]string{
 // place says whether the element is a child of the root or of an entry, as the
 // ids of rules do.
 func (d *Decoder) place() string {
-	if len(d.s.opens) == 2 {
-		return "root"
+	if d.inside {
+		return "entry"
 	}
-	return "entry"
+	return "root"
 }
 
 // relation reads a relation type. Those that are no URI have no case.

@@ -9,6 +9,8 @@ type Quirk uint8
 // The quirks that a Decoder knows.
 const (
 	QuirkNamespace      Quirk = 2  // ResourceSync namespace without the slash at its end
+	QuirkDialect        Quirk = 3  // the dialects of D-Lib Magazine 2013
+	QuirkMid2013        Quirk = 4  // modified on the rs:md of the root, or resourcesync for up
 	QuirkSpaceFirst     Quirk = 11 // white space before the XML declaration
 	QuirkCapabilityCase Quirk = 17 // capability in camel or upper case
 	QuirkCapabilityNew  Quirk = 18 // capability that the standard does not define

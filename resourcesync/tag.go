@@ -15,6 +15,7 @@ const (
 	spaceSitemap              // of the Sitemap protocol
 	spaceRS                   // of ResourceSync
 	spaceRSAlias              // of ResourceSync, without the slash at its end
+	spaceDLib                 // of ResourceSync, in D-Lib Magazine
 	spaceForeign
 )
 
@@ -22,6 +23,8 @@ const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
 	nsRSBase  = "http://www.openarchives.org/rs" // that of drafts begin with it too
 	nsRS      = "http://www.openarchives.org/rs/terms/"
+	nsDLib    = "http://www.openarchives.org/rs/"
+	nsAtom    = "http://www.w3.org/2005/Atom"
 	nsXML     = "http://www.w3.org/XML/1998/namespace"
 	nsXMLNS   = "http://www.w3.org/2000/xmlns/"
 )
@@ -36,6 +39,8 @@ func spaceOf(uri string) space {
 		return spaceRS
 	case strings.TrimSuffix(nsRS, "/"):
 		return spaceRSAlias
+	case nsDLib:
+		return spaceDLib
 	}
 	return spaceForeign
 }
@@ -132,7 +137,7 @@ func (s *scanner) scanAttr(b []byte, i int) (end int, why string) {
 		return 0, ""
 	}
 	if b[i] != '"' && b[i] != '\'' {
-		return i, "expected a quote before the value of an attribute"
+		return i, "an attribute value must be in quotes"
 	}
 	from, quote := i+1, b[i]
 	i = from + plainRun(b[from:], quote)

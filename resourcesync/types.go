@@ -243,6 +243,19 @@ type Header struct {
 // Link returns the href of the first link with relation rel, or "".
 func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 
+// Kind returns what the document is as the ids of rules name it: the capability,
+// followed by "-index" for a sitemapindex. It is "" if the capability is absent or
+// not one of the standard's: then only what holds for all kinds can be said.
+func (h *Header) Kind() string {
+	switch {
+	case !h.Capability.Known():
+		return ""
+	case h.Root == SitemapIndex:
+		return string(h.Capability) + "-index"
+	}
+	return string(h.Capability)
+}
+
 // Entry is a url element of a urlset or a sitemap element of a sitemapindex.
 type Entry struct {
 	Loc        string

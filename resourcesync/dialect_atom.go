@@ -1,0 +1,122 @@
+package resourcesync
+
+import (
+	"bytes"
+	"slices"
+)
+
+// This file is the two Atom forms of the appendix of D-Lib Magazine 2013. In one a
+// link of an entry names the resource, in the other its content element does. The
+// attributes of ResourceSync are prefixed in the one and often not in the other:
+// both are read in both. What Atom itself needs (title, id, author, summary) is
+// kept as a foreign element.
+
+// atomRoot takes the start tag of a feed.
+func (d *Decoder) atomRoot() error {
+	i := slices.IndexFunc(d.s.attrs, func(a attr) bool { return a.isRS() && string(a.local()) == "type" })
+	if i < 0 {
+		return d.fail(NotResourceSync, "this is an Atom feed")
+	}
+	d.form, d.hasMD = formAtom, true
+	d.tell(DialectAtom, Note{Rule: "root-element-urlset-or-sitemapindex", Msg: "an Atom feed, as in D-Lib Magazine 2013"})
+	d.header.Capability = d.capabilityOf(d.s.attrs[i].value)
+	d.s.attrs = slices.Delete(d.s.attrs, i, i+1)
+	d.keepRootAttrs()
+	return nil
+}
+
+// isRS reports whether the attribute is prefixed as one of ResourceSync.
+func (a *attr) isRS() bool {
+	return a.space == spaceDLib || a.space == spaceRS || a.space == spaceRSAlias
+}
+
+// atomRootChild takes the start tag of a child of a feed, and the whole child
+// unless it is an entry.
+func (d *Decoder) atomRootChild() (isEntry bool, err error) {
+	if d.s.elem.uri == nsAtom {
+		switch string(d.s.elem.local) {
+		case "entry":
+			return true, d.countEntry(URLSet)
+		case "link":
+			d.plainAttrs()
+			return false, d.formLink()
+		case "updated":
+			text, ok, err := d.text()
+			if err == nil && ok {
+				d.setModified(text)
+			}
+			return false, err
+		}
+	}
+	return false, d.foreignRootChild()
+}
+
+// formLink reads a link of the document in a form other than a sitemap.
+func (d *Decoder) formLink() error {
+	known := len(d.header.Links)
+	if err := d.linkTag(&d.header.Links); err != nil {
+		return err
+	}
+	if len(d.header.Links) > known && d.header.Links[known].Rel == nsDLib+string(CapabilityCapabilityList) {
+		d.header.Links[known].Rel = RelUp
+	}
+	return d.skip()
+}
+
+// atomChild reads a child of an entry.
+func (in *entryReader) atomChild() error {
+	d := in.d
+	if d.s.elem.uri == nsAtom {
+		switch string(d.s.elem.local) {
+		case "updated":
+			return in.text(&in.hasLastMod, func(b []byte) { in.e.LastMod = d.datetime(b, "lastmod") })
+		case "link":
+			d.plainAttrs()
+			if d.namesResource() {
+				return in.resource("href")
+			}
+			return d.link(&in.e.Links)
+		case "content":
+			if slices.ContainsFunc(d.s.attrs, func(a attr) bool { return string(a.name) == "src" }) {
+				d.plainAttrs()
+				return in.resource("src")
+			}
+		}
+	}
+	return d.foreignChild()
+}
+
+// resource reads the element that names the resource of the entry in the attribute
+// given.
+func (in *entryReader) resource(attribute string) error {
+	d := in.d
+	uri, _ := d.takeAttr(attribute)
+	in.setLoc(uri)
+	d.takeAttr("rel")
+	d.metadata(&in.e.Metadata)
+	return d.skip()
+}
+
+// plainAttrs takes the prefix off the attributes of ResourceSync.
+func (d *Decoder) plainAttrs() {
+	for i := range d.s.attrs {
+		if a := &d.s.attrs[i]; a.isRS() {
+			a.name, a.colon, a.space, a.uri = a.local(), 0, spaceNone, ""
+		}
+	}
+}
+
+// namesResource reports whether the link leads to the resource of its entry: it is
+// canonical and alternate at once.
+func (d *Decoder) namesResource() bool {
+	canonical, alternate := false, false
+	for i := range d.s.attrs {
+		if a := &d.s.attrs[i]; string(a.name) == "rel" {
+			for _, rel := range bytes.Fields(a.value) {
+				canonical = canonical || string(rel) == RelCanonical
+				alternate = alternate || string(rel) == RelAlternate
+			}
+		}
+	}
+	return canonical && alternate
+}

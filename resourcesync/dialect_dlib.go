@@ -1,0 +1,93 @@
+package resourcesync
+
+import "fmt"
+
+// This file is the drafts of 2013 that have the form of a sitemap: the one of
+// D-Lib Magazine, and those of the middle of the year.
+
+// draftUp is a link of the root with relation up, read as index before it was known
+// whether the document is a Capability List.
+type draftUp struct{ index, line, column int }
+
+// draftAttr keeps an attribute of rs:md that the standard does not define. Two of
+// them are those of drafts.
+func (d *Decoder) draftAttr(a *attr) Attr {
+	switch string(a.name) {
+	case "modified":
+		if !d.inside {
+			d.tell(DialectMid2013, Note{Rule: "ext-attr-prefix", Msg: "modified on the rs:md of the root, as in drafts of 2013"})
+			return keptAttr(a)
+		}
+	case "etag":
+		if d.header.Dialect == DialectDLib {
+			return keptAttr(a)
+		}
+	}
+	return d.foreignAttr(a)
+}
+
+// rootLink reads an rs:ln of the root.
+func (d *Decoder) rootLink() error {
+	known := len(d.header.Links)
+	if err := d.linkTag(&d.header.Links); err != nil {
+		return err
+	}
+	if len(d.header.Links) > known {
+		d.draftLink(known)
+	}
+	return d.skip()
+}
+
+// draftLink reads the relation of a link of the root as its dialect means it. What
+// is up there is index since 1.0, but for Capability Lists.
+func (d *Decoder) draftLink(i int) {
+	l := &d.header.Links[i]
+	dlib := d.header.Dialect == DialectDLib
+	switch {
+	case l.Rel == RelSource && !dlib:
+		d.tell(DialectMid2013, Note{Msg: `a link of the root with rel "resourcesync", as in drafts of 2013`})
+		l.Rel = RelUp
+		d.usual(Note{Msg: `rel "resourcesync"; read as "up"`})
+	case l.Rel == "top" && dlib:
+		l.Rel = RelUp
+		d.usual(Note{Rule: "dlib-top-link", Msg: `rel "top"; read as "up"`})
+	case l.Rel == RelUp && dlib:
+		l.Rel = RelIndex
+		d.s.locate()
+		d.ups = append(d.ups, draftUp{i, d.s.elem.line, d.s.elem.column})
+		if d.hasMD {
+			d.settleUps()
+		}
+	}
+}
+
+// settleUps decides about links of the root with relation up, now that the
+// capability is known or never will be.
+func (d *Decoder) settleUps() {
+	for _, up := range d.ups {
+		if d.header.Capability == CapabilityCapabilityList {
+			d.header.Links[up.index].Rel = RelUp
+			continue
+		}
+		d.usual(Note{Rule: "dlib-up-link-to-index", Line: up.line, Column: up.column, Msg: `rel "up"; read as "index"`})
+	}
+	d.ups = nil
+}
+
+// patchBitstream makes a link of a bitstream that is a patch: nothing but its media
+// type tells, and whoever took it for the resource would store the wrong bytes.
+func (d *Decoder) patchBitstream(start *element) {
+	e := &d.current
+	if e.Change != Updated || e.Path == "" || !IsPatchType(e.Type) {
+		return
+	}
+	e.Links = append(e.Links, Link{
+		Rel: RelPatch, Href: e.Loc,
+		Path: e.Path, Type: e.Type, Digests: e.Digests, Length: e.Length, Encoding: e.Encoding,
+	})
+	d.usual(Note{
+		Rule: "changedump-manifest-path-required", Line: start.line, Column: start.column,
+		Msg: fmt.Sprintf("the bitstream %q is a patch (%s); read as a link to it", clip(e.Path), clip(e.Type)),
+	})
+	e.Path, e.Type, e.Encoding, e.Digests, e.Length = "", "", "", nil, Length{}
+}

@@ -1,0 +1,70 @@
+package resourcesync
+
+// This file is the XML of its own, <resync>, of the appendix of D-Lib Magazine
+// 2013. Its links have no place of their own: one before the first item is of the
+// document, one after an item is of that item.
+
+// resyncRoot takes the start tag of a resync element.
+func (d *Decoder) resyncRoot() error {
+	d.form, d.hasMD = formResync, true
+	d.tell(DialectResync, Note{Rule: "root-element-urlset-or-sitemapindex", Msg: "a resync document, as in D-Lib Magazine 2013"})
+	if uri, ok := d.takeAttr("rstype"); ok {
+		d.header.Capability = d.capabilityOf(uri)
+	}
+	if modified, ok := d.takeAttr("modified"); ok {
+		d.setModified(modified)
+	}
+	d.keepRootAttrs()
+	return nil
+}
+
+// resyncRootChild takes the start tag of a child of resync before the first item,
+// and the whole child unless it is an item.
+func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
+	if d.s.elem.space == spaceDLib {
+		switch string(d.s.elem.local) {
+		case "item":
+			return true, d.countEntry(URLSet)
+		case "link":
+			return false, d.formLink()
+		}
+	}
+	return false, d.foreignRootChild()
+}
+
+// resyncItem reads the item whose start tag was read, and what follows up to the
+// start tag of the next one or to the end of the document.
+func (in *entryReader) resyncItem() error {
+	d := in.d
+	if uri, ok := d.takeAttr("href"); ok {
+		in.setLoc(uri)
+	}
+	if modified, ok := d.takeAttr("modified"); ok {
+		in.e.LastMod = d.datetime(modified, "modified")
+	}
+	d.metadata(&in.e.Metadata)
+	for {
+		switch tok, err := d.s.next(); {
+		case err != nil:
+			return err
+		case tok == tokEOF:
+			return d.finish()
+		case tok == tokEnd:
+			continue
+		}
+		ours := d.s.elem.space == spaceDLib
+		switch name := string(d.s.elem.local); {
+		case ours && name == "item" && len(d.s.opens) == 2:
+			d.state = atEntry
+			return d.countEntry(URLSet)
+		case ours && name == "link":
+			if err := d.link(&in.e.Links); err != nil {
+				return err
+			}
+		default:
+			if err := d.foreignChild(); err != nil {
+				return err
+			}
+		}
+	}
+}
