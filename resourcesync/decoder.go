@@ -35,11 +35,13 @@ type Decoder struct {
 	rootForeign []byte // elements of other vocabularies in the root
 	foreign     int    // elements of other vocabularies in this entry, or in the root
 
-	current Entry   // the entry being read
-	digests Digests // scratch
-	kept    foreignWriter
-	inEntry []byte // buffer of kept for entries
-	words   map[string]string
+	current              Entry // the entry being read
+	seenEntry            Seen
+	rootLine, rootColumn int
+	digests              Digests // scratch
+	kept                 foreignWriter
+	inEntry              []byte // buffer of kept for entries
+	words                map[string]string
 }
 
 type state uint8
@@ -185,6 +187,8 @@ func openError(err error) error {
 // root takes the start tag of the root element.
 func (d *Decoder) root() error {
 	el := &d.s.elem
+	d.s.locate()
+	d.rootLine, d.rootColumn = el.line, el.column
 	name := string(el.local)
 	switch {
 	case name == "feed" && el.uri == nsAtom:
@@ -379,6 +383,7 @@ func (d *Decoder) entry() error {
 		return err
 	}
 	d.inside = false
+	d.seenEntry = Seen{start.line, start.column, in.hasMD || d.form != formSitemap}
 	if d.header.Dialect != Dialect11 {
 		d.settleEntry(&start)
 	}
