@@ -38,7 +38,7 @@ type Decoder struct {
 	current              Entry // the entry being read
 	seenEntry            Seen
 	rootLine, rootColumn int
-	digests              Digests // scratch
+	digests              Digests // array that digests of entries are put into
 	kept                 foreignWriter
 	inEntry              []byte // buffer of kept for entries
 	words                map[string]string

@@ -3,6 +3,7 @@ package resourcesync
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -361,12 +362,14 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 }
 
 // hash reads a list of digests. What can't be used is absent: nothing can be
-// verified by it, and nothing can fail.
+// verified by it, and nothing can fail. The digests of several entries share an
+// array, which is small enough for any of them to keep it alive.
 func (d *Decoder) hash(b []byte) Digests {
-	if hasControl(b) { // white space written as references
-		b = bytes.Join(bytes.FieldsFunc(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }), []byte(" "))
+	const several = 15 // make a KiB
+	if d.digests == nil || len(d.digests)+2 > several {
+		d.digests = make(Digests, 0, several)
 	}
-	d.digests = d.digests[:0]
+	first := len(d.digests)
 	for len(b) > 0 {
 		item, rest := b, b[len(b):]
 		if n := bytes.IndexByte(b, ' '); n >= 0 {
@@ -375,12 +378,10 @@ func (d *Decoder) hash(b []byte) Digests {
 		d.digest(item)
 		b = rest
 	}
-	if len(d.digests) == 0 {
+	if len(d.digests) == first {
 		return nil
 	}
-	ds := make(Digests, len(d.digests))
-	copy(ds, d.digests)
-	return ds
+	return slices.Clip(d.digests[first:])
 }
 
 // digest appends a digest to d.digests if it can be used.
@@ -394,6 +395,12 @@ func (d *Decoder) digest(b []byte) {
 			}
 			d.digests = d.digests[:len(d.digests)-1]
 		}
+	}
+	if bytes.ContainsAny(b, xmlSpace) { // written as references
+		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
+			d.digest(item)
+		}
+		return
 	}
 	v, quirk, bad := parseDigest(string(b))
 	switch {
