@@ -24,6 +24,25 @@ const (
 	QuirkPath           Quirk = 53 // path without its leading slash
 )
 
+// The quirks that show only to those who follow documents and fetch resources.
+const (
+	QuirkNested        Quirk = 5  // a urlset that lists documents of its own capability
+	QuirkPages         Quirk = 6  // pages that lead to each other by rel="next", without an index
+	QuirkNoCapability  Quirk = 20 // an entry of a Capability List that does not say what it leads to
+	QuirkOtherDocument Quirk = 23 // an answer that is none of our documents where one was promised
+	QuirkUp            Quirk = 24 // rel="up" is missing, leads to another document or in a circle
+	QuirkMoment        Quirk = 28 // at or from is missing or misplaced
+	QuirkChangeTime    Quirk = 29 // a change without datetime
+	QuirkClock         Quirk = 32 // changes dated by a clock that was wrong
+	QuirkOrder         Quirk = 34 // changes that are not in the order in which they happened
+	QuirkWindow        Quirk = 35 // a Change List that keeps the last changes only
+	QuirkStale         Quirk = 36 // a list older than the one read before
+	QuirkUnknownDelete Quirk = 38 // the deletion of what was never listed
+	QuirkRelativeURI   Quirk = 42 // a URI relative to that of the document
+	QuirkListedTwice   Quirk = 45 // a resource listed more than once
+	QuirkContentCoding Quirk = 51 // length and hash of the body with or without its content coding
+)
+
 // Note tells what a Decoder read although it is unusual, and how it read it.
 type Note struct {
 	Quirk  Quirk  // 0 if it is no habit but a plain mistake

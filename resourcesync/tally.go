@@ -1,0 +1,53 @@
+package resourcesync
+
+import "iter"
+
+// NoteTally gathers the notes of a Decoder by kind, so that a document that does the
+// same thing in each of its entries is told of once. Its memory does not grow with
+// the document. The zero value is empty.
+//
+//	var tally NoteTally
+//	dec := NewDecoder(r, WithNotes(tally.Take))
+type NoteTally struct {
+	kinds []noteCount
+	index map[noteKind]int
+}
+
+// noteKind is what makes notes alike: quirk and rule, which are few.
+type noteKind struct {
+	quirk Quirk
+	rule  string
+	legal bool
+}
+
+type noteCount struct {
+	first Note
+	n     int
+}
+
+// Take adds a note.
+func (t *NoteTally) Take(n Note) {
+	kind := noteKind{n.Quirk, n.Rule, n.Legal}
+	i, known := t.index[kind]
+	if !known {
+		if t.index == nil {
+			t.index = map[noteKind]int{}
+		}
+		i = len(t.kinds)
+		t.index[kind] = i
+		t.kinds = append(t.kinds, noteCount{first: n})
+	}
+	t.kinds[i].n++
+}
+
+// All yields the first note of each kind and how many of that kind there were, in
+// the order met.
+func (t *NoteTally) All() iter.Seq2[Note, int] {
+	return func(yield func(Note, int) bool) {
+		for _, k := range t.kinds {
+			if !yield(k.first, k.n) {
+				return
+			}
+		}
+	}
+}
