@@ -47,18 +47,39 @@ func Parse(raw string) (*url.URL, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	u.RawQuery = escapeQuery(u.RawQuery)
+	escapePath(u)
 	return u, nil
 }
 
-// escapeQuery escapes what may not stand in a request line. net/url does so for a
-// path, but leaves a query as it is.
+// escapePath keeps a path as it was written, as far as a request line can hold it.
+// net/url would write one anew that holds anything else, and take %2F for a slash.
+func escapePath(u *url.URL) {
+	if u.RawPath != "" {
+		u.RawPath = escape(u.RawPath, func(b byte) bool {
+			return isUnreserved(b) || strings.IndexByte("!$&'()*+,;=:@/%[]", b) >= 0
+		})
+	}
+}
+
+// escapeQuery escapes what may not stand in a request line. net/url leaves a query
+// as it is.
 func escapeQuery(q string) string {
-	safe := func(b byte) bool { return b > ' ' && b < 0x7f }
-	if !slices.ContainsFunc([]byte(q), func(b byte) bool { return !safe(b) }) {
-		return q
+	return escape(q, func(b byte) bool { return b > ' ' && b < 0x7f })
+}
+
+// isUnreserved reports whether b means the same with and without an escape (RFC 3986
+// §2.3).
+func isUnreserved(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("-._~", b) >= 0
+}
+
+// escape escapes the bytes of s that are not safe.
+func escape(s string, safe func(byte) bool) string {
+	if !slices.ContainsFunc([]byte(s), func(b byte) bool { return !safe(b) }) {
+		return s
 	}
 	var out strings.Builder
-	for _, b := range []byte(q) {
+	for _, b := range []byte(s) {
 		if safe(b) {
 			out.WriteByte(b)
 		} else {
