@@ -136,7 +136,7 @@ func TestChangeOlderThanThePartThatListsItsResource(t *testing.T) {
 	s := newSource(t)
 	s.offer("/index.xml", "/changes.xml")
 	p := s.fill(10)
-	h := head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.Root = resourcesync.SitemapIndex })
+	h := head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.Root, h.At = resourcesync.SitemapIndex, at(0) })
 	s.doc("/index.xml", h, resourcesync.Entry{Loc: s.uri("/1.xml")}, resourcesync.Entry{Loc: s.uri("/2.xml")})
 	old := s.change(5, resourcesync.Updated, "/r/7")
 	s.put("/r/7", []byte("as in the newer part"))

@@ -111,9 +111,14 @@ func head(c resourcesync.Capability, set func(*resourcesync.Header)) resourcesyn
 	return h
 }
 
-// doc writes a document.
+// doc writes a document. Without a link up, lists get one to the Capability List
+// in their directory.
 func (s *aSource) doc(path string, h resourcesync.Header, entries ...resourcesync.Entry) {
 	s.t.Helper()
+	if h.Capability != resourcesync.CapabilityDescription && h.Link("up") == "" {
+		up := resourcesync.Link{Rel: "up", Href: s.uri(path[:strings.LastIndex(path, "/")] + "/caps.xml")}
+		h.Links = append(h.Links, up)
+	}
 	var b bytes.Buffer
 	enc, err := resourcesync.NewEncoder(&b, h)
 	if err != nil {

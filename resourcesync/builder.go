@@ -1,7 +1,6 @@
 package resourcesync
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,13 +10,19 @@ import (
 
 // builder appends the elements of a document to b and checks every value.
 type builder struct {
-	b   []byte
-	err error // the first value that can't be written
+	b     []byte
+	err   error // the first value that can't be written
+	rules ruleBook
+	place string // "root" or "entry", as in the ids of rules
 
 	checker foreignChecker
 }
 
 func (w *builder) header(h *Header, plain bool) error {
+	w.rules, w.place = ruleBookOf(h), "root"
+	if err := w.rules.header(h); err != nil {
+		return err
+	}
 	w.b = append(w.b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"...)
 	switch h.Root {
 	case URLSet:
@@ -35,7 +40,7 @@ func (w *builder) header(h *Header, plain bool) error {
 	w.b = append(w.b, ">\n"...)
 	if !plain {
 		if h.Capability == "" {
-			w.refuse("capability", "", "a document with metadata or links must say its capability")
+			w.refuse("root-capability-required", "capability", "", "a document with metadata or links must say its capability")
 		}
 		w.links("  ", h.Links)
 		w.metadata("  ", &h.Metadata)
@@ -45,7 +50,10 @@ func (w *builder) header(h *Header, plain bool) error {
 }
 
 func (w *builder) entry(e *Entry, root Root, plain bool) error {
-	w.err = nil
+	w.err, w.place = nil, "entry"
+	if err := w.rules.entry(e); err != nil {
+		return err
+	}
 	name := "url"
 	if root == SitemapIndex {
 		name = "sitemap"
@@ -61,7 +69,7 @@ func (w *builder) entry(e *Entry, root Root, plain bool) error {
 	w.element("changefreq", w.changeFreq(e.ChangeFreq))
 	w.element("priority", e.Priority.text)
 	if plain && (len(e.Links) > 0 || !e.Metadata.isZero()) {
-		return errors.New("metadata and links have no place in a plain sitemap")
+		return &EncodeError{"capability", "", "root-capability-required", "metadata and links have no place in a plain sitemap"}
 	}
 	w.links("    ", e.Links)
 	if !e.Metadata.isZero() {
@@ -79,29 +87,25 @@ func (w *builder) metadata(indent string, m *Metadata) {
 	w.date("completed", m.Completed)
 	w.date("from", m.From)
 	w.date("until", m.Until)
-	w.attr("change", w.oneOf("change", string(m.Change), changes))
+	w.attr("change", w.change(m.Change))
 	w.date("datetime", m.Datetime)
 	w.representation(m.Digests, m.Length, m.Type, m.Encoding, m.Path)
 	w.foreign(m.Attrs)
 	w.b = append(w.b, "/>\n"...)
 }
 
-var changes = []string{string(Created), string(Updated), string(Deleted)}
-
 func (w *builder) links(indent string, links []Link) {
 	for i := range links {
 		l := &links[i]
 		w.b = append(append(w.b, indent...), "<rs:ln"...)
-		if l.Rel == "" {
-			w.refuse("rel", l.Rel, "a link must have a relation")
-		}
+		w.relation(l.Rel)
 		w.attr("rel", l.Rel)
 		w.b = append(w.b, ` href="`...)
 		w.uri("href", l.Href)
 		w.b = append(w.b, '"')
 		w.date("modified", l.Modified)
 		if l.Pri < 0 || l.Pri > maxPri {
-			w.refuse("pri", strconv.Itoa(l.Pri), "expected 1 to 999999, or 0 for none")
+			w.refuse("pri-range", "pri", strconv.Itoa(l.Pri), "expected 1 to 999999, or 0 for none")
 		}
 		if l.Pri > 0 {
 			w.attr("pri", strconv.Itoa(l.Pri))
@@ -123,12 +127,15 @@ func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path
 		w.b = append(strconv.AppendInt(w.b, n.Int64(), 10), '"')
 	}
 	if mediaType != "" && !isMediaType(mediaType) {
-		w.refuse("type", mediaType, "expected a media type")
+		w.refuse("type-media-type-syntax", "type", mediaType, "expected a media type")
 	}
 	w.attr("type", mediaType)
+	if strings.Trim(encoding, xmlSpace) != encoding {
+		w.refuse("", "encoding", encoding, "expected no white space around it")
+	}
 	w.attr("encoding", encoding)
 	if path != "" && !isPackagePath(path) {
-		w.refuse("path", path, "expected one leading slash, and neither empty, . nor .. segments nor backslashes")
+		w.refuse(ruleOfPath(path), "path", path, "expected one leading slash, and neither empty, . nor .. segments nor backslashes")
 	}
 	w.attr("path", path)
 }
@@ -163,12 +170,12 @@ func (w *builder) foreign(attrs []Attr) {
 	for i, a := range attrs {
 		w.checkName(a.Name)
 		if slices.ContainsFunc(attrs[:i], func(o Attr) bool { return o.Space == a.Space && o.Name == a.Name }) {
-			w.refuse("attribute", a.Name, "expected it once")
+			w.refuse("xml-well-formed", "attribute", a.Name, "expected it once")
 		}
 		prefix := "xml"
 		if a.Space != nsXML {
 			if spaceOf(a.Space) != spaceForeign || a.Space == nsXMLNS {
-				w.refuse("attribute", a.Name, "expected a namespace of another vocabulary")
+				w.refuse(ruleOfSpace(a.Space), "attribute", a.Name, "expected a namespace of another vocabulary")
 			}
 			prefix = "x" + strconv.Itoa(i+1)
 			w.attr("xmlns:"+prefix, a.Space)
@@ -182,7 +189,7 @@ func (w *builder) foreign(attrs []Attr) {
 
 func (w *builder) checkName(name string) {
 	if name == "" || scanName([]byte(name)) != len(name) {
-		w.refuse("attribute", name, "expected a name without prefix")
+		w.refuse("xml-well-formed", "attribute", name, "expected a name without prefix")
 	}
 }
 
@@ -190,7 +197,7 @@ func (w *builder) checkName(name string) {
 func (w *builder) escaped(field, s string, attribute bool) {
 	var ok bool
 	if w.b, ok = appendEscaped(w.b, s, attribute); !ok {
-		w.refuse(field, s, "expected valid UTF-8 without control characters")
+		w.refuse("xml-well-formed", field, s, "expected valid UTF-8 without control characters")
 	}
 }
 
@@ -239,22 +246,46 @@ func (w *builder) verbatim(indent, xml string) {
 		return
 	}
 	if err := w.checker.check(xml); err != nil {
-		w.refuse("foreign", xml, err.Error())
+		w.refuse("", "foreign", xml, err.Error())
 		return
 	}
 	w.b = append(append(append(w.b, indent...), xml...), '\n')
 }
 
-func (w *builder) refuse(field, value, why string) {
+func (w *builder) ruleOfURI(field, s string) string {
+	switch {
+	case field == "loc" && s == "":
+		return "entry-loc-required"
+	case field == "loc":
+		return "loc-absolute-uri"
+	case s == "":
+		return w.place + "-ln-href-required"
+	}
+	return "ln-href-absolute-uri"
+}
+
+// refuse keeps the first value that can't be written.
+func (w *builder) refuse(rule, field, value, expected string) {
 	if w.err == nil {
-		w.err = fmt.Errorf("%s %q: %s", field, clip(value), why)
+		w.err = &EncodeError{field, clip(value), rule, expected}
+	}
+}
+
+// relation checks a relation type. Whether a short one is registered can't be
+// told: the registry grows (1.1 §14.1).
+func (w *builder) relation(rel string) {
+	switch {
+	case rel == "":
+		w.refuse(w.place+"-ln-rel-required", "rel", rel, "a link must have a relation")
+	case !isRelation(rel):
+		w.refuse("ln-rel-registered-or-uri", "rel", rel, "expected a name in lower case, or an absolute URI")
 	}
 }
 
 // uri appends a URI. Of what it may have in it only & needs to be escaped.
 func (w *builder) uri(field, s string) {
 	if !isAbsoluteURI(s) {
-		w.refuse(field, s, "expected an absolute URI in ASCII, other characters percent-encoded")
+		w.refuse(w.ruleOfURI(field, s), field, s, "expected an absolute URI in ASCII, other characters percent-encoded")
 		return
 	}
 	for {
@@ -268,23 +299,19 @@ func (w *builder) uri(field, s string) {
 	}
 }
 
-func (w *builder) oneOf(field, value string, allowed []string) string {
-	if value == "" {
-		return ""
+func (w *builder) change(c Change) string {
+	switch c {
+	case "", Created, Updated, Deleted:
+	default:
+		w.refuse("change-values", "change", string(c), "expected created, updated or deleted")
 	}
-	for _, a := range allowed {
-		if value == a {
-			return value
-		}
-	}
-	w.refuse(field, value, "expected one of "+strings.Join(allowed, ", "))
-	return value
+	return string(c)
 }
 
 func (w *builder) capability(c Capability) string {
 	for i := range len(c) {
 		if b := c[i]; (b < 'a' || b > 'z') && !isDigit(b) && b != '-' {
-			w.refuse("capability", string(c), "expected lower-case letters, digits and hyphens")
+			w.refuse(w.place+"-capability-case", "capability", string(c), "expected lower-case letters, digits and hyphens")
 		}
 	}
 	return string(c)
@@ -292,7 +319,7 @@ func (w *builder) capability(c Capability) string {
 
 func (w *builder) changeFreq(c ChangeFreq) string {
 	if c != "" && !c.Known() {
-		w.refuse("changefreq", string(c), "expected always, hourly, daily, weekly, monthly, yearly or never")
+		w.refuse("changefreq-values", "changefreq", string(c), "expected always, hourly, daily, weekly, monthly, yearly or never")
 	}
 	return string(c)
 }

@@ -21,7 +21,7 @@ func TestForeignElementsAreKept(t *testing.T) {
 			"<i:a xmlns:i=\"urn:image\" b=\"&quot;&#9; \"> x &lt;&lt;&amp;&#13; \n<i:b/> y</i:a>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			const root = `<urlset xmlns="` + nsSitemap + `" xmlns:rs="` + nsRS + `" xmlns:i="urn:image"><rs:md capability="resourcelist"/>`
+			const root = `<urlset xmlns="` + nsSitemap + `" xmlns:rs="` + nsRS + `" xmlns:i="urn:image"><rs:md capability="description"/>`
 			h, entries, notes, err := decode(root+`<url><loc>https://example.org/a</loc>`+c.in+`</url>`+c.in+end1, WithTolerance(Strict))
 			if err != nil || len(notes) > 0 {
 				t.Fatalf("%v, notes %v", err, notes)

@@ -77,14 +77,14 @@ func TestRoundTrip(t *testing.T) {
 	header := Header{
 		Root: URLSet,
 		Metadata: Metadata{
-			Capability: CapabilityChangeList,
+			Capability: CapabilityChangeDumpManifest,
 			From:       mustDatetime(t, "2024-05-01T00:00:00Z"),
 			Attrs:      []Attr{{"https://example.org/ns", "note", "a \"b\" <c> & \n d"}},
 		},
 		Links: []Link{{Rel: "up", Href: "https://example.org/caps.xml"}},
 	}
 	entries := []Entry{
-		{Loc: "https://example.org/a?x=1&y=2", LastMod: mustDatetime(t, "2024-05"), ChangeFreq: "daily", Priority: mustPriority(t, "0.5")},
+		{Loc: "https://example.org/a?x=1&y=2", Metadata: Metadata{Change: Created, Path: "/a"}, LastMod: mustDatetime(t, "2024-05"), ChangeFreq: "daily", Priority: mustPriority(t, "0.5")},
 		{Loc: "https://example.org/b", Metadata: Metadata{
 			Change: Updated, Datetime: mustDatetime(t, "2024-05-01T10:00:00.125+02:00"),
 			Digests: Digests{digest}, Length: Bytes(0), Type: "text/html; charset=\"utf-8\"", Encoding: "gzip", Path: "/b/ü.html",

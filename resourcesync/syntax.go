@@ -75,8 +75,28 @@ func isScheme(s string) bool {
 	return true
 }
 
-// isMediaType reports whether s is type/subtype with or without parameters.
+// isRelation reports whether s is a relation type: a name as those that are
+// registered (RFC 8288 §3.3), or an absolute URI.
+func isRelation(s string) bool {
+	if strings.IndexByte(s, ':') >= 0 {
+		return isAbsoluteURI(s)
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z'
+		if !letter && (i == 0 || !isDigit(c) && c != '.' && c != '-') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isMediaType reports whether s is type/subtype with or without parameters, and
+// without white space around it.
 func isMediaType(s string) bool {
+	if strings.TrimRight(s, xmlSpace) != s {
+		return false
+	}
 	essence, _, _ := strings.Cut(s, ";")
 	kind, sub, ok := strings.Cut(strings.TrimRight(essence, " "), "/")
 	return ok && isToken(kind) && isToken(sub)
@@ -102,4 +122,20 @@ func isPackagePath(s string) bool {
 		}
 	}
 	return true
+}
+
+// ruleOfPath is the rule that a path breaks which is not one of a package.
+func ruleOfPath(s string) string {
+	if s[0] != '/' {
+		return "path-leading-slash"
+	}
+	return "path-no-traversal"
+}
+
+// ruleOfSpace is the rule that an attribute breaks which is of no other vocabulary.
+func ruleOfSpace(uri string) string {
+	if spaceOf(uri) == spaceNone {
+		return "ext-attr-prefix"
+	}
+	return "ext-attr-namespace"
 }

@@ -1,0 +1,237 @@
+package resourcesync
+
+import "fmt"
+
+// EncodeError is the error of an Encoder for a value that can't be written.
+type EncodeError struct {
+	Field string // attribute or element, such as "loc"
+	Value string // what was given, perhaps shortened; "" if nothing was
+	Rule  string // id of the rule that is broken, as a linter names it; may be ""
+	Msg   string // what was expected
+}
+
+func (e *EncodeError) Error() string {
+	s := fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Msg)
+	if e.Rule != "" {
+		s += " (" + e.Rule + ")"
+	}
+	return s
+}
+
+// demand is something that the standard asks of a kind of document, beyond what it
+// asks of all.
+type demand uint16
+
+const (
+	knownKind       demand = 1 << iota // the kind is one of the standard's
+	noIndex                            // there is no index of this kind
+	needsUp                            // the root has a link up
+	isSnapshot                         // a snapshot: the root has at, and neither from nor until
+	isOfChanges                        // of changes: the root has from, and neither at nor completed
+	entriesHaveAt                      // entries may have at and completed
+	entriesHaveFrom                    // entries may have from and until
+	needsCapability                    // entries have a capability
+	listsSets                          // entries have the capability of a Capability List, if any
+	needsChange                        // entries have change; patches may be linked
+	needsPath                          // entries have path, unless deleted; links may have one
+)
+
+const (
+	snapshotKind = knownKind | needsUp | isSnapshot
+	changeKind   = knownKind | needsUp | isOfChanges
+	archiveOfAt  = knownKind | needsUp | entriesHaveAt
+	archiveOfIn  = knownKind | needsUp | entriesHaveFrom
+)
+
+// demands are those of each kind, as a urlset and as a sitemapindex (1.1 §8 to §13,
+// Appendix A, Archives §3 to §6). What is not here is free.
+var demands = map[Capability][2]demand{
+	CapabilityDescription:          {knownKind | listsSets, knownKind},
+	CapabilityCapabilityList:       {knownKind | needsUp | needsCapability, 0},
+	CapabilityResourceList:         {snapshotKind, snapshotKind | entriesHaveAt},
+	CapabilityResourceDump:         {snapshotKind | entriesHaveAt, snapshotKind | entriesHaveAt},
+	CapabilityResourceDumpManifest: {snapshotKind | needsPath, noIndex},
+	CapabilityChangeList:           {changeKind | needsChange, changeKind | entriesHaveFrom},
+	CapabilityChangeDump:           {changeKind | entriesHaveFrom, changeKind | entriesHaveFrom},
+	CapabilityChangeDumpManifest:   {changeKind | needsChange | needsPath, noIndex},
+	CapabilityResourceListArchive:  {archiveOfAt, archiveOfAt},
+	CapabilityResourceDumpArchive:  {archiveOfAt, archiveOfAt},
+	CapabilityChangeListArchive:    {archiveOfIn, archiveOfIn},
+	CapabilityChangeDumpArchive:    {archiveOfIn, archiveOfIn},
+}
+
+// ruleBook checks what the standard asks of documents of one kind.
+type ruleBook struct {
+	need        demand
+	kind        string // with which the ids of its rules begin
+	from, until Datetime
+}
+
+func ruleBookOf(h *Header) ruleBook {
+	r := ruleBook{need: demands[h.Capability][0], kind: string(h.Capability), from: h.From, until: h.Until}
+	if h.Root == SitemapIndex {
+		r.need, r.kind = demands[h.Capability][1], r.kind+"-index"
+	}
+	return r
+}
+
+// header returns what a header lacks, or has out of place; nil if it is as it
+// should be.
+func (r *ruleBook) header(h *Header) *EncodeError {
+	if r.need&noIndex != 0 {
+		return &EncodeError{"capability", string(h.Capability), string(h.Capability) + "-root-urlset", "a manifest is a urlset, never an index"}
+	}
+	if r.need&needsUp != 0 && h.Link(RelUp) == "" {
+		return &EncodeError{"up", "", r.kind + "-up-required", "expected a link with this relation"}
+	}
+	if r.need&isSnapshot != 0 {
+		switch {
+		case h.At.IsZero():
+			return &EncodeError{"at", "", r.kind + "-at-required", "expected the moment of the snapshot"}
+		case !h.From.IsZero():
+			return misplaced("from", h.From, "root-from-scope")
+		case !h.Until.IsZero():
+			return misplaced("until", h.Until, "root-until-scope")
+		}
+	}
+	if r.need&isOfChanges != 0 {
+		switch {
+		case h.From.IsZero():
+			return &EncodeError{"from", "", r.kind + "-from-required", "expected the moment since when changes are listed"}
+		case !h.At.IsZero():
+			return misplaced("at", h.At, "root-at-scope")
+		case !h.Completed.IsZero():
+			return misplaced("completed", h.Completed, "root-completed-scope")
+		}
+	}
+	return inOrder(&h.Metadata)
+}
+
+// entry is header for an entry.
+func (r *ruleBook) entry(e *Entry) *EncodeError {
+	if r.need&knownKind == 0 {
+		return inOrder(&e.Metadata)
+	}
+	if err := r.times(&e.Metadata); err != nil {
+		return err
+	}
+	if r.need&(needsCapability|listsSets) != 0 {
+		if err := r.capability(&e.Metadata); err != nil {
+			return err
+		}
+	}
+	if r.need&needsChange != 0 {
+		if err := r.change(e); err != nil {
+			return err
+		}
+	}
+	if r.need&needsPath != 0 {
+		if e.Path == "" && e.Change != Deleted {
+			return r.missing(&e.Metadata, "path", "expected that of the bytes in the package")
+		}
+	} else if e.Path != "" {
+		return pathOutOfPlace(e.Path)
+	}
+	for i := range e.Links {
+		if err := r.link(&e.Links[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// times checks at, completed, from and until of an entry.
+func (r *ruleBook) times(m *Metadata) *EncodeError {
+	if r.need&entriesHaveAt == 0 {
+		switch {
+		case !m.At.IsZero():
+			return misplaced("at", m.At, "entry-at-completed-scope")
+		case !m.Completed.IsZero():
+			return misplaced("completed", m.Completed, "entry-at-completed-scope")
+		}
+	}
+	if r.need&entriesHaveFrom == 0 {
+		switch {
+		case !m.From.IsZero():
+			return misplaced("from", m.From, "entry-from-until-scope")
+		case !m.Until.IsZero():
+			return misplaced("until", m.Until, "entry-from-until-scope")
+		}
+	}
+	return inOrder(m)
+}
+
+func (r *ruleBook) capability(m *Metadata) *EncodeError {
+	if r.need&needsCapability != 0 {
+		if m.Capability == "" {
+			return r.missing(m, "capability", "expected that of the document listed")
+		}
+		return nil
+	}
+	if m.Capability != CapabilityCapabilityList && !m.isZero() {
+		return &EncodeError{"capability", string(m.Capability), r.kind + "-entry-capability-value", "expected capabilitylist in a Source Description"}
+	}
+	return nil
+}
+
+// change checks the entry of a Change List or of the manifest of a Change Dump.
+func (r *ruleBook) change(e *Entry) *EncodeError {
+	const within = "datetime-within-interval"
+	switch {
+	case e.Change == "":
+		return r.missing(&e.Metadata, "change", "expected created, updated or deleted")
+	case e.Metadata.Datetime.Before(r.from):
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a change not before " + r.from.String() + ", since when changes are listed"}
+	case e.Metadata.Datetime.After(r.until):
+		return &EncodeError{"datetime", e.Metadata.Datetime.String(), within, "expected a change not after " + r.until.String() + ", until when changes are listed"}
+	}
+	return nil
+}
+
+func (r *ruleBook) link(l *Link) *EncodeError {
+	if l.Path != "" && r.need&needsPath == 0 {
+		return pathOutOfPlace(l.Path)
+	}
+	switch {
+	case l.Rel != RelPatch:
+		return nil
+	case r.need&needsChange == 0:
+		return &EncodeError{"rel", l.Rel, "ln-patch-scope", "only changes have patches"}
+	case l.Type == "":
+		return &EncodeError{"type", "", "ln-patch-type-required", "expected the media type of the patch"}
+	case r.need&needsPath != 0 && l.Path == "":
+		return &EncodeError{"path", "", "ln-patch-path-required-in-manifest", "expected that of the patch in the package"}
+	}
+	return nil
+}
+
+// missing is the error for an attribute that rs:md lacks, or that lacks rs:md.
+func (r *ruleBook) missing(m *Metadata, field, expected string) *EncodeError {
+	rule := r.kind + "-" + field + "-required"
+	switch {
+	case m.isZero():
+		rule = r.kind + "-entry-md-required"
+	case field == "capability":
+		rule = r.kind + "-entry-capability-required"
+	}
+	return &EncodeError{field, "", rule, expected}
+}
+
+// inOrder checks that nothing ends before it begins.
+func inOrder(m *Metadata) *EncodeError {
+	switch {
+	case m.Completed.Before(m.At):
+		return &EncodeError{"completed", m.Completed.String(), "completed-not-before-at", "expected a moment not before at, " + m.At.String()}
+	case m.Until.Before(m.From):
+		return &EncodeError{"until", m.Until.String(), "until-not-before-from", "expected a moment not before from, " + m.From.String()}
+	}
+	return nil
+}
+
+func misplaced(field string, value Datetime, rule string) *EncodeError {
+	return &EncodeError{field, value.String(), rule, "has no place in this kind of document"}
+}
+
+func pathOutOfPlace(value string) *EncodeError {
+	return &EncodeError{"path", clip(value), "path-scope", "only entries of manifests have one"}
+}
