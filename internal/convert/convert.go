@@ -1,0 +1,153 @@
+// Package convert turns a ResourceSync document of any dialect into a clean
+// document of 1.1, and tells each thing that it had to decide.
+//
+// A document is read once, its entries by way of a temporary file, since what the
+// header of the result says (at, from, whether lastmod is the time of a change)
+// depends on all of them. The result is made in a temporary file too, put in order,
+// and read back strictly before its first byte is written: all of it or nothing.
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"instep/resourcesync"
+)
+
+// Options are the options of Document; the zero value is good.
+type Options struct {
+	Name    string                // of the document in errors, usually its path
+	Dialect *resourcesync.Dialect // what the document must be; nil: what it shows itself to be
+
+	BaseURL *url.URL              // absolute; resolves relative URIs. Nil: entries with such are left out
+	Up      string                // the up link, where the document has none and 1.1 asks for one
+	At      resourcesync.Datetime // the at of a snapshot that has none
+	From    resourcesync.Datetime // the from of a change document that has none
+
+	Gzip bool   // compress the result
+	Temp string // directory of temporary files; default that of the system
+
+	// Open opens a part of a nested manifest by its path below the package root:
+	// slashes, no leading one, never a way out. Nil: such documents are refused.
+	Open func(path string) (io.ReadCloser, error)
+
+	// Decide is told of every decision, in the order in which they are taken.
+	Decide func(Decision)
+}
+
+// Level says how much a decision matters.
+type Level string
+
+// The levels, as a linter names them.
+const (
+	Info    Level = "info"    // the standard allows it as it was
+	Warning Level = "warning" // it was not of 1.1 and is written as 1.1 has it
+	Error   Level = "error"   // it can't be written: an entry was left out
+)
+
+// Decision is one thing that the document left open or wrote differently.
+type Decision struct {
+	Part  string // path of the part of a nested manifest; "" for the document itself
+	Line  int    // from 1; 0 if it concerns the document as a whole
+	Rule  string // id of the rule concerned; may be ""
+	Level Level
+	URI   string // loc of an entry that was left out, where it has one
+	Text  string // what was there; what was written
+}
+
+// String is the decision as a line for people.
+func (d Decision) String() string {
+	s := d.Text
+	if d.Line > 0 {
+		s = fmt.Sprintf("line %d: %s", d.Line, s)
+	}
+	if d.Part != "" {
+		s = d.Part + ": " + s
+	}
+	return s
+}
+
+// Report tells what was written.
+type Report struct {
+	Dialect   resourcesync.Dialect // of the document read
+	Header    resourcesync.Header  // as written
+	Entries   int64                // written
+	LeftOut   int64                // entries left out, each with a Decision of level Error
+	Decisions int64
+	Bytes     int64 // written
+}
+
+// RefusedError says why a document can't be converted. Nothing was written.
+type RefusedError struct {
+	Name         string
+	Line, Column int // 0 if it concerns the document as a whole
+	Rule         string
+	Msg          string
+	Hint         string // what to do about it; may be ""
+	Err          error  // the cause, if there is one beyond Msg
+}
+
+func (e *RefusedError) Error() string {
+	s := e.Name
+	if e.Line > 0 {
+		s += fmt.Sprintf(":%d:%d", e.Line, max(e.Column, 1))
+	}
+	s += ": " + e.Msg
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// converter converts one document.
+type converter struct {
+	o      Options
+	report Report
+	nature nature
+	header resourcesync.Header // to be written
+
+	oldTimes        bool                            // lastmod is the time of a change, as before 1.1
+	entryCapability resourcesync.Capability         // that entries get; "" is their own
+	listed          map[resourcesync.Capability]int // line of the entry of each capability, in a Capability List
+}
+
+// Document reads the document that in has and writes it to out as a document of
+// 1.1. It writes nothing unless the whole of it was converted; entries that can't
+// be used are left out and counted. The error is a [*RefusedError] unless reading,
+// writing or a temporary file failed, or ctx ended.
+func Document(ctx context.Context, in io.Reader, out io.Writer, o Options) (Report, error) {
+	c := &converter{o: o, listed: map[resourcesync.Capability]int{}}
+	err := c.convert(ctx, in, out)
+	return c.report, err
+}
+
+func (c *converter) convert(ctx context.Context, in io.Reader, out io.Writer) (err error) {
+	d, err := c.readWhole(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := c.settle(d); err != nil {
+		return err
+	}
+	return c.write(ctx, d, out)
+}
+
+// decide tells of a decision.
+func (c *converter) decide(d Decision) {
+	c.report.Decisions++
+	if c.o.Decide != nil {
+		c.o.Decide(d)
+	}
+}
+
+// refuse is the error for the document as a whole.
+func (c *converter) refuse(rule, hint, format string, args ...any) error {
+	return &RefusedError{Name: c.o.Name, Rule: rule, Hint: hint, Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,215 @@
+package convert
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// of tells of a decision about one entry, or about the document if it is the zero
+// item.
+func (c *converter) of(it item, rule, format string, args ...any) {
+	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
+}
+
+// mend makes an entry one of 1.1. It returns why that can't be, "" if it can.
+func (c *converter) mend(it *item) (rule, why string) {
+	e := &it.Entry
+	loc, changed, why := c.uri(e.Loc)
+	if why != "" {
+		return "loc-absolute-uri", why
+	}
+	if changed {
+		c.of(*it, "loc-absolute-uri", "loc %q; written as %s", clip(e.Loc), clip(loc))
+	}
+	e.Loc = loc
+	c.entryTimes(it)
+	if c.entryCapability != "" {
+		e.Capability = c.entryCapability
+	} else if c.header.Root == resourcesync.SitemapIndex {
+		e.Capability = "" // the same as the document's
+	}
+	if rule, why := c.capability(e); why != "" {
+		return rule, why
+	}
+	e.Attrs = withoutOurs(e.Attrs, func(a resourcesync.Attr) { c.of(*it, ruleOf(a), "%s; dropped", shown(a)) })
+	if rule, why := c.path(it); why != "" {
+		return rule, why
+	}
+	e.Links = c.links(e.Links, *it, true)
+	return "", ""
+}
+
+// capability sees to it that a Capability List has one entry of a capability.
+func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
+	if c.header.Capability != resourcesync.CapabilityCapabilityList || e.Capability == "" {
+		return "", ""
+	}
+	if before, ok := c.listed[e.Capability]; ok {
+		return "capabilitylist-one-entry-per-capability", fmt.Sprintf("there is one of capability %s at line %d already; 1.1 has one, which may be an index", e.Capability, before)
+	}
+	c.listed[e.Capability] = e.Line
+	return "", ""
+}
+
+// entryTimes decides the times of an entry.
+func (c *converter) entryTimes(it *item) {
+	e, m := &it.Entry, &c.header.Metadata
+	if c.oldTimes && e.Datetime.IsZero() {
+		e.Datetime = e.LastMod
+		if e.Change == resourcesync.Deleted {
+			e.LastMod = resourcesync.Datetime{} // what is gone has none
+		}
+	}
+	if c.nature.changes && (e.Datetime.Before(m.From) || e.Datetime.After(m.Until)) {
+		c.dropOf(it, &e.Datetime, "datetime-within-interval", "datetime", "outside of from and until of the document")
+	}
+	const scope = "which entries of this kind of document don't have"
+	if !c.nature.entryAt {
+		c.dropOf(it, &e.At, "entry-at-completed-scope", "at", scope)
+		c.dropOf(it, &e.Completed, "entry-at-completed-scope", "completed", scope)
+	}
+	if !c.nature.entryFrom {
+		c.dropOf(it, &e.From, "entry-from-until-scope", "from", scope)
+		c.dropOf(it, &e.Until, "entry-from-until-scope", "until", scope)
+	}
+	if e.Completed.Before(e.At) {
+		c.dropOf(it, &e.Completed, "completed-not-before-at", "completed", "before at")
+	}
+	if e.Until.Before(e.From) {
+		c.dropOf(it, &e.Until, "until-not-before-from", "until", "before from")
+	}
+}
+
+// dropOf drops a time of an entry.
+func (c *converter) dropOf(it *item, t *resourcesync.Datetime, rule, name, why string) {
+	if !t.IsZero() {
+		c.of(*it, rule, "%s %s, %s; dropped", name, t, why)
+		*t = resourcesync.Datetime{}
+	}
+}
+
+// path decides the path of an entry.
+func (c *converter) path(it *item) (rule, why string) {
+	e := &it.Entry
+	if c.nature.manifest && e.Path == "" && e.Link(resourcesync.RelPatch) != "" && e.Change != resourcesync.Deleted {
+		return c.nature.name + "-path-required", "its bitstream is a patch, and a manifest of 1.1 has the whole resource"
+	}
+	e.Path = c.packagePath(*it, e.Path)
+	return "", ""
+}
+
+// packagePath is a path with its one leading slash, "" where there can't be one.
+func (c *converter) packagePath(it item, path string) string {
+	switch {
+	case path == "":
+	case !c.nature.manifest:
+		c.of(it, "path-scope", "path %q outside of a manifest; dropped", clip(path))
+		return ""
+	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
+		mended := "/" + strings.TrimLeft(path, "/")
+		c.of(it, "path-leading-slash", "path %q; written as %q", clip(path), clip(mended))
+		return mended
+	}
+	return path
+}
+
+// links mends links, and leaves out those that can't be followed.
+func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []resourcesync.Link {
+	var out []resourcesync.Link
+	for _, l := range links {
+		href, changed, why := c.uri(l.Href)
+		switch {
+		case why != "":
+			c.of(it, "ln-href-absolute-uri", "%s link: %s; dropped", clip(l.Rel), why)
+			continue
+		case changed:
+			c.of(it, "ln-href-absolute-uri", "href %q; written as %s", clip(l.Href), clip(href))
+			l.Href = href
+		}
+		l.Attrs = withoutOurs(l.Attrs, func(a resourcesync.Attr) { c.of(it, ruleOf(a), "%s of a link; dropped", shown(a)) })
+		l.Path = c.packagePath(it, l.Path)
+		if rule, why := c.patchLink(&l, ofEntry); why != "" {
+			c.of(it, rule, "patch link %s; dropped", why)
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// patchLink says what forbids a link to a patch (1.1 §14.4).
+func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why string) {
+	switch {
+	case l.Rel != resourcesync.RelPatch:
+	case !ofEntry || !c.nature.changes:
+		return "ln-patch-scope", "where no change is listed"
+	case l.Type == "":
+		return "ln-patch-type-required", "without its type"
+	case c.nature.manifest && l.Path == "":
+		return "ln-patch-path-required-in-manifest", "without its path in the package"
+	}
+	return "", ""
+}
+
+// uri makes s an absolute URI in ASCII, or says why that can't be.
+func (c *converter) uri(s string) (out string, changed bool, why string) {
+	out = encoded(s)
+	if hasScheme(out) {
+		return out, out != s, ""
+	}
+	if c.o.BaseURL == nil {
+		return "", false, fmt.Sprintf("%q is relative, and --base-url is not given", clip(s))
+	}
+	rel, err := url.Parse(out)
+	if err != nil {
+		return "", false, fmt.Sprintf("%q is no URI", clip(s))
+	}
+	return c.o.BaseURL.ResolveReference(rel).String(), true, ""
+}
+
+// hasScheme reports whether s begins with a scheme, so that it is no relative
+// reference (RFC 3986 §4.2).
+func hasScheme(s string) bool {
+	scheme, _, ok := strings.Cut(s, ":")
+	if !ok || scheme == "" {
+		return false
+	}
+	for i, b := range []byte(scheme) {
+		letter := b|0x20 >= 'a' && b|0x20 <= 'z'
+		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(b))) {
+			return false
+		}
+	}
+	return true
+}
+
+// encoded percent-encodes what a URI can't have in it (RFC 3987 §3.1), and a
+// percent sign that encodes nothing.
+func encoded(s string) string {
+	var b strings.Builder
+	from := 0
+	for i := range len(s) {
+		if uriByte(s[i]) && (s[i] != '%' || i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2])) {
+			continue
+		}
+		b.WriteString(s[from:i])
+		fmt.Fprintf(&b, "%%%02X", s[i])
+		from = i + 1
+	}
+	if from == 0 {
+		return s
+	}
+	b.WriteString(s[from:])
+	return b.String()
+}
+
+func uriByte(b byte) bool {
+	return b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9' || b > ' ' && strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", b) >= 0
+}
+
+func isHex(b byte) bool {
+	return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'f'
+}

@@ -1,0 +1,270 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// about tells of a decision about the document as a whole.
+func (c *converter) about(rule, format string, args ...any) {
+	c.decide(Decision{Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
+}
+
+// settle decides what the header of the result says.
+func (c *converter) settle(d *document) error {
+	c.header = d.header
+	if err := c.dialect(d); err != nil {
+		return err
+	}
+	if err := c.kind(d); err != nil {
+		return err
+	}
+	c.nature = natureOf(&c.header)
+	modified := c.rootAttrs()
+	c.rootFields()
+	if err := c.rootTimes(d, modified); err != nil {
+		return err
+	}
+	if err := c.rootLinks(); err != nil {
+		return err
+	}
+	c.header.Dialect = resourcesync.Dialect11
+	c.report.Header = c.header
+	return nil
+}
+
+// dialect checks that the document is of the dialect asked for, and decides
+// whether lastmod is the time of a change, as it was before 1.1.
+func (c *converter) dialect(d *document) error {
+	want, is := c.o.Dialect, d.header.Dialect
+	as10 := false
+	switch {
+	case is != resourcesync.Dialect11:
+	case want != nil:
+		as10 = *want == resourcesync.Dialect10
+	case natureOf(&d.header).changes:
+		as10 = d.items.Len() > 0 && d.withLastMod == d.items.Len() && d.withDatetime == 0
+	}
+	if as10 {
+		is = resourcesync.Dialect10
+	}
+	if want != nil && *want != is {
+		return c.refuse("", "--dialect auto takes it as what it is", "the document is of dialect %v; expected %v", is, *want)
+	}
+	c.report.Dialect = is
+	c.oldTimes = is != resourcesync.Dialect11 && natureOf(&d.header).changes
+	if !c.oldTimes {
+		return nil
+	}
+	if as10 && !d.earliestUndated.IsZero() {
+		c.about("changelist-lastmod-required", "lastmod but no datetime; read as 1.0, where lastmod is the time of a change, and written as datetime")
+	}
+	d.earliestDatetime = earlier(d.earliestDatetime, d.earliestUndated)
+	return nil
+}
+
+// kind decides which kind of document it becomes.
+func (c *converter) kind(d *document) error {
+	h := &c.header
+	if h.Capability == "" {
+		if d.beyond || !h.From.IsZero() || !h.Until.IsZero() {
+			return c.refuse("root-capability-required", "", "the document does not say its capability, and it is no plain sitemap")
+		}
+		h.Capability = resourcesync.CapabilityResourceList
+		c.about("root-capability-required", "no capability, as in a plain sitemap; written as a Resource List%s", indexed(h.Root))
+	}
+	if h.Root == resourcesync.URLSet && d.items.Len() > 0 && d.withCapability == d.items.Len() && !d.differ && d.capability == h.Capability {
+		h.Root = resourcesync.SitemapIndex
+		c.about("root-element-urlset-or-sitemapindex", "a urlset whose entries are all of its own capability %s; written as a sitemapindex", h.Capability)
+	}
+	if h.Root != resourcesync.SitemapIndex {
+		return nil
+	}
+	old2013 := h.Dialect == resourcesync.DialectDLib || h.Dialect == resourcesync.DialectMid2013
+	switch archived, isArchive := strings.CutSuffix(string(h.Capability), "-archive"); {
+	case h.Capability == resourcesync.CapabilityCapabilityList:
+		h.Root, h.Capability = resourcesync.URLSet, resourcesync.CapabilityDescription
+		c.entryCapability = resourcesync.CapabilityCapabilityList
+		c.about("capabilitylist-index-discouraged", "a Capability List Index; written as a Source Description")
+	case isArchive && old2013:
+		h.Root = resourcesync.URLSet
+		c.entryCapability = resourcesync.Capability(archived)
+		c.about("dlib-archives-as-sitemapindex", "an archive as sitemapindex; written as a urlset with entries of capability %s", archived)
+	}
+	return nil
+}
+
+func indexed(r resourcesync.Root) string {
+	if r == resourcesync.SitemapIndex {
+		return " Index"
+	}
+	return ""
+}
+
+// rootAttrs drops attributes of the root that 1.1 does not have and returns what
+// modified said.
+func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
+	h := &c.header
+	for _, a := range h.Attrs {
+		if a.Space == "" && a.Name == "modified" {
+			modified, _ = resourcesync.ParseDatetime(a.Value) // unreadable is absent
+		}
+	}
+	drop := func(a resourcesync.Attr) { c.about(ruleOf(a), "%s of the document; dropped", shown(a)) }
+	h.Attrs = withoutOurs(h.Attrs, drop)
+	h.RootAttrs = withoutOurs(h.RootAttrs, drop)
+	return modified
+}
+
+// withoutOurs is attrs without those that look like the standard's but are not:
+// 1.1 allows attributes of other vocabularies only, with their prefix.
+func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
+	if !slices.ContainsFunc(attrs, looksOurs) {
+		return attrs
+	}
+	var out []resourcesync.Attr
+	for _, a := range attrs {
+		if looksOurs(a) {
+			dropped(a)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func looksOurs(a resourcesync.Attr) bool {
+	return a.Space == "" || strings.HasPrefix(a.Space, "http://www.openarchives.org/rs/")
+}
+
+func ruleOf(a resourcesync.Attr) string {
+	if a.Space == "" {
+		return "ext-attr-prefix"
+	}
+	return "ext-attr-namespace"
+}
+
+func shown(a resourcesync.Attr) string { return fmt.Sprintf("%s=%q", a.Name, clip(a.Value)) }
+
+// clip shortens a value that goes into a message.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// rootFields drops what is said of entries only.
+func (c *converter) rootFields() {
+	m := &c.header.Metadata
+	drop := func(is bool, name string) {
+		if is {
+			c.about("table3-root-md", "%s of the document, which only entries have; dropped", name)
+		}
+	}
+	drop(m.Change != "", "change")
+	drop(!m.Datetime.IsZero(), "datetime")
+	drop(len(m.Digests) > 0, "hash")
+	drop(m.Length.Known(), "length")
+	drop(m.Type != "", "type")
+	drop(m.Encoding != "", "encoding")
+	drop(m.Path != "", "path")
+	*m = resourcesync.Metadata{
+		Capability: m.Capability, At: m.At, Completed: m.Completed, From: m.From, Until: m.Until, Attrs: m.Attrs,
+	}
+}
+
+// rootTimes decides at and from, and drops the times that the kind does not have.
+func (c *converter) rootTimes(d *document, modified resourcesync.Datetime) error {
+	m, n := &c.header.Metadata, &c.nature
+	none := fmt.Sprintf("which a %s does not have", n.name)
+	if n.times == noTimes || n.times == changeTimes {
+		c.dropTime(&m.At, "root-at-scope", "at", none)
+		c.dropTime(&m.Completed, "root-completed-scope", "completed", none)
+	}
+	if n.times == noTimes || n.times == snapshotTimes {
+		c.dropTime(&m.From, "root-from-scope", "from", none)
+		c.dropTime(&m.Until, "root-until-scope", "until", none)
+	}
+	if err := c.requiredTime(d, modified); err != nil {
+		return err
+	}
+	if m.Completed.Before(m.At) {
+		c.dropTime(&m.Completed, "completed-not-before-at", "completed", "before at")
+	}
+	if m.Until.Before(m.From) {
+		c.dropTime(&m.Until, "until-not-before-from", "until", "before from")
+	}
+	return nil
+}
+
+// requiredTime sees to it that the document has the time that its kind needs.
+func (c *converter) requiredTime(d *document, modified resourcesync.Datetime) error {
+	m, n := &c.header.Metadata, &c.nature
+	switch {
+	case !n.required:
+	case n.times == snapshotTimes && m.At.IsZero():
+		return c.missing(&m.At, n.name+"-at-required", "at", "--at DATETIME", []candidate{
+			{c.o.At, "as given"}, {modified, "from modified"}, {d.latestLastMod, "the latest lastmod"},
+		})
+	case n.times == changeTimes && m.From.IsZero():
+		earliest := d.earliestDatetime
+		if n.windows {
+			earliest = d.earliestFrom
+		}
+		return c.missing(&m.From, n.name+"-from-required", "from", "--from DATETIME", []candidate{
+			{c.o.From, "as given"}, {earliest, "the time of the earliest change listed"}, {modified, "from modified"},
+		})
+	}
+	return nil
+}
+
+// dropTime drops a time of the document.
+func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
+	if !t.IsZero() {
+		c.about(rule, "%s %s of the document, %s; dropped", name, t, why)
+		*t = resourcesync.Datetime{}
+	}
+}
+
+// candidate is a time that may stand for one that is missing.
+type candidate struct {
+	time resourcesync.Datetime
+	what string
+}
+
+// missing takes the first candidate there is. No time is ever invented.
+func (c *converter) missing(t *resourcesync.Datetime, rule, name, flag string, from []candidate) error {
+	for _, f := range from {
+		if !f.time.IsZero() {
+			*t = f.time
+			c.about(rule, "no %s; written as %s, %s", name, f.time, f.what)
+			return nil
+		}
+	}
+	return c.refuse(rule, flag+" gives it", "the %s has no %s, and nothing in it tells one", c.nature.name, name)
+}
+
+// rootLinks mends the links of the document and sees to the up link.
+func (c *converter) rootLinks() error {
+	h := &c.header
+	h.Links = c.links(h.Links, item{}, false)
+	if h.Link(resourcesync.RelUp) != "" || !c.nature.up {
+		return nil
+	}
+	rule := c.nature.name + "-up-required"
+	if c.o.Up == "" {
+		target := "its Capability List"
+		if h.Capability == resourcesync.CapabilityCapabilityList {
+			target = "the Source Description"
+		}
+		return c.refuse(rule, "--up URL gives it", "the %s has no up link, by which 1.1 leads to %s", c.nature.name, target)
+	}
+	h.Links = append([]resourcesync.Link{{Rel: resourcesync.RelUp, Href: c.o.Up}}, h.Links...)
+	c.about(rule, "no up link; written as %s, as given", c.o.Up)
+	return nil
+}

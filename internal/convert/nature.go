@@ -1,0 +1,57 @@
+package convert
+
+import "instep/resourcesync"
+
+// times says which times of its own a document has (1.1 Appendix A).
+type times uint8
+
+const (
+	anyTimes      times = iota // of a capability that the standard does not define
+	noTimes                    // neither at nor from
+	snapshotTimes              // at, completed
+	changeTimes                // from, until
+)
+
+// nature is what the rules for documents of a kind differ in.
+type nature struct {
+	name      string // of the kind, as the ids of rules begin
+	times     times
+	required  bool // at or from
+	up        bool // the up link is required
+	entryAt   bool // entries have at and completed
+	entryFrom bool // entries have from and until
+	manifest  bool // entries have a path
+	changes   bool // entries are changes, in order of datetime
+	windows   bool // entries are in order of from
+}
+
+// natureOf is the nature of documents with root and capability of h.
+func natureOf(h *resourcesync.Header) nature {
+	index := h.Root == resourcesync.SitemapIndex
+	n := nature{name: h.Kind(), up: true}
+	switch h.Capability {
+	case resourcesync.CapabilityDescription:
+		n.times, n.up = noTimes, false
+	case resourcesync.CapabilityCapabilityList:
+		n.times = noTimes
+	case resourcesync.CapabilityResourceList:
+		n.times, n.required, n.entryAt = snapshotTimes, true, index
+	case resourcesync.CapabilityResourceDump:
+		n.times, n.required, n.entryAt = snapshotTimes, true, true
+	case resourcesync.CapabilityResourceDumpManifest:
+		n.times, n.required, n.manifest = snapshotTimes, true, true
+	case resourcesync.CapabilityChangeList:
+		n.times, n.required, n.entryFrom, n.changes, n.windows = changeTimes, true, index, !index, index
+	case resourcesync.CapabilityChangeDump:
+		n.times, n.required, n.entryFrom, n.windows = changeTimes, true, true, true
+	case resourcesync.CapabilityChangeDumpManifest:
+		n.times, n.required, n.manifest, n.changes = changeTimes, true, true, true
+	case resourcesync.CapabilityResourceListArchive, resourcesync.CapabilityResourceDumpArchive:
+		n.times, n.entryAt = snapshotTimes, true
+	case resourcesync.CapabilityChangeListArchive, resourcesync.CapabilityChangeDumpArchive:
+		n.times, n.entryFrom, n.windows = changeTimes, true, !index
+	default:
+		n.up, n.entryAt, n.entryFrom = false, true, true
+	}
+	return n
+}

@@ -1,0 +1,268 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"path"
+	"strings"
+
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// item is an entry as it was read.
+type item struct {
+	Entry resourcesync.Entry
+	Part  string // path of the part it is from; "" for the document itself
+}
+
+// document is what was read of one.
+type document struct {
+	header resourcesync.Header
+	items  *spool.Log[item]
+	bad    int // entries that could not be read
+
+	// What has to be known of all entries before the first of them is written.
+	withDatetime, withLastMod, withCapability int64
+	capability                                resourcesync.Capability // of an entry
+	differ                                    bool                    // entries differ in their capability
+	beyond                                    bool                    // an entry says what no Resource List does
+	latestLastMod, earliestFrom               resourcesync.Datetime
+	earliestDatetime                          resourcesync.Datetime
+	earliestUndated                           resourcesync.Datetime // lastmod of entries without datetime
+}
+
+func (c *converter) newDocument() *document {
+	return &document{items: spool.NewLog[item](c.o.Temp)}
+}
+
+// Close gives the temporary file back.
+func (d *document) Close() error { return d.items.Close() }
+
+// readWhole reads the document, and its parts if it has any.
+func (c *converter) readWhole(ctx context.Context, r io.Reader) (*document, error) {
+	d, err := c.read(ctx, r, "")
+	if err != nil || !d.nested() {
+		return d, err
+	}
+	whole, err := c.merge(ctx, d)
+	return whole, errors.Join(err, d.Close())
+}
+
+// read reads one document to its end.
+func (c *converter) read(ctx context.Context, r io.Reader, part string) (*document, error) {
+	d := c.newDocument()
+	dec := resourcesync.NewDecoder(r, resourcesync.WithNotes(func(n resourcesync.Note) { c.note(part, n) }))
+	for e, err := range dec.Entries() {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		var bad *resourcesync.DecodeError
+		switch {
+		case errors.As(err, &bad) && bad.Kind == resourcesync.BadEntry:
+			d.bad++
+			c.leaveOut(part, bad.Line, bad.Rule, "", bad.Msg)
+			continue
+		case err == nil:
+			err = d.add(item{e, part})
+		}
+		if err != nil {
+			return nil, errors.Join(c.unreadable(part, err), d.Close())
+		}
+	}
+	var err error
+	if d.header, err = dec.Header(); err != nil {
+		return nil, errors.Join(c.unreadable(part, err), d.Close())
+	}
+	return d, nil
+}
+
+// add takes an entry.
+func (d *document) add(it item) error {
+	e := &it.Entry
+	if !e.Datetime.IsZero() {
+		d.withDatetime++
+	}
+	d.earliestDatetime = earlier(d.earliestDatetime, e.Datetime)
+	if !e.LastMod.IsZero() {
+		d.withLastMod++
+		if e.Datetime.IsZero() {
+			d.earliestUndated = earlier(d.earliestUndated, e.LastMod)
+		}
+		if d.latestLastMod.IsZero() || compare(e.LastMod, d.latestLastMod) > 0 {
+			d.latestLastMod = e.LastMod
+		}
+	}
+	d.earliestFrom = earlier(d.earliestFrom, e.From)
+	if e.Capability != "" {
+		d.withCapability++
+		d.differ = d.differ || d.capability != "" && d.capability != e.Capability
+		d.capability = e.Capability
+	}
+	d.beyond = d.beyond || e.Change != "" || e.Path != "" || e.Capability != ""
+	return d.items.Append(it)
+}
+
+// earlier returns the earlier of two times; one may be absent.
+func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
+	if a.IsZero() || !b.IsZero() && compare(b, a) < 0 {
+		return b
+	}
+	return a
+}
+
+// note passes on what the Decoder had to decide, but for what is kept as it was and
+// decided here: attributes that are not defined, and paths without their slash.
+func (c *converter) note(part string, n resourcesync.Note) {
+	if n.Quirk == resourcesync.QuirkForeignAttr || n.Quirk == resourcesync.QuirkPath {
+		return
+	}
+	level := Warning
+	if n.Legal {
+		level = Info
+	}
+	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
+}
+
+// leaveOut tells of an entry that can't be used.
+func (c *converter) leaveOut(part string, line int, rule, uri, why string) {
+	c.report.LeftOut++
+	text := "entry left out: " + why
+	if uri != "" {
+		text = fmt.Sprintf("entry %s left out: %s", uri, why)
+	}
+	c.decide(Decision{Part: part, Line: line, Rule: rule, Level: Error, URI: uri, Text: text})
+}
+
+// unreadable is the error for a document that could not be read to its end.
+func (c *converter) unreadable(part string, err error) error {
+	var de *resourcesync.DecodeError
+	if !errors.As(err, &de) {
+		return err
+	}
+	name := c.o.Name
+	if part != "" {
+		name += ": part " + part
+	}
+	return &RefusedError{
+		Name: name, Line: de.Line, Column: de.Column, Rule: de.Rule,
+		Msg: fmt.Sprintf("%v: %s", de.Kind, de.Msg), Err: de.Err,
+	}
+}
+
+// isManifest reports whether documents of a capability describe the content of a package.
+func isManifest(c resourcesync.Capability) bool {
+	return c == resourcesync.CapabilityResourceDumpManifest || c == resourcesync.CapabilityChangeDumpManifest
+}
+
+// nested reports whether the document is a manifest whose entries are in others.
+// 1.1 knows manifests of one document only (1.1 §11.2).
+func (d *document) nested() bool {
+	return d.header.Root == resourcesync.SitemapIndex && isManifest(d.header.Capability)
+}
+
+// maxDepth is how many manifests may lie one below the other.
+const maxDepth = 4
+
+// merge reads the parts of a nested manifest into one document.
+func (c *converter) merge(ctx context.Context, index *document) (*document, error) {
+	if c.o.Open == nil {
+		return nil, c.refuse(ruleRoot(index), "give it as a file in the root of its package", "the manifest is in several documents, and there is no package to read them from")
+	}
+	c.decide(Decision{Rule: ruleRoot(index), Level: Warning, Text: "a manifest in several documents; written as one"})
+	whole := c.newDocument()
+	whole.header = index.header
+	whole.header.Root = resourcesync.URLSet
+	seen := map[string]bool{path.Base(strings.ReplaceAll(c.o.Name, `\`, "/")): true}
+	if err := c.addParts(ctx, whole, index, "", 1, seen); err != nil {
+		return nil, errors.Join(err, whole.Close())
+	}
+	return whole, nil
+}
+
+func ruleRoot(d *document) string { return string(d.header.Capability) + "-root-urlset" }
+
+// addParts adds the entries of all parts of index to whole.
+func (c *converter) addParts(ctx context.Context, whole, index *document, at string, depth int, seen map[string]bool) error {
+	rule := ruleRoot(index)
+	if index.bad > 0 {
+		return c.refuse(rule, "", "%d of the documents of the manifest can't be told", index.bad)
+	}
+	for it, err := range index.items.All() {
+		if err != nil {
+			return err
+		}
+		name, why := partName(&it.Entry, at)
+		switch {
+		case why != "":
+		case seen[name]:
+			why = fmt.Sprintf("part %q was met before", name)
+		case depth > maxDepth:
+			why = fmt.Sprintf("part %q: manifests lie more than %d deep", name, maxDepth)
+		}
+		if why != "" {
+			return &RefusedError{Name: c.o.Name, Line: it.Entry.Line, Rule: rule, Msg: why}
+		}
+		seen[name] = true
+		if err := c.addPart(ctx, whole, name, depth, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addPart adds the entries of one part, or of its parts.
+func (c *converter) addPart(ctx context.Context, whole *document, name string, depth int, seen map[string]bool) (err error) {
+	f, err := c.o.Open(name)
+	if err != nil {
+		return &RefusedError{Name: c.o.Name, Rule: ruleRoot(whole), Msg: fmt.Sprintf("part %q of the manifest can't be opened", name), Err: err}
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	part, err := c.read(ctx, f, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, part.Close()) }()
+	if part.header.Capability != whole.header.Capability {
+		return c.refuse(ruleRoot(whole), "", "part %q is of capability %q; expected %q", name, part.header.Capability, whole.header.Capability)
+	}
+	if part.nested() {
+		return c.addParts(ctx, whole, part, name, depth+1, seen)
+	}
+	for it, err := range part.items.All() {
+		if err == nil && whole.items.Len() >= resourcesync.MaxEntries {
+			err = c.refuse("limit-50000-items", "", "the parts of the manifest have more than %d entries together; 1.1 has one manifest a package", resourcesync.MaxEntries)
+		}
+		if err == nil {
+			err = whole.add(it)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// partName is the path of a part below the package root, given by its path or by
+// a loc that is relative to the document at the path at.
+func partName(e *resourcesync.Entry, at string) (name, why string) {
+	name = strings.TrimPrefix(e.Path, "/")
+	if name == "" && !hasScheme(e.Loc) {
+		rel, err := url.PathUnescape(e.Loc)
+		if err != nil {
+			return "", fmt.Sprintf("%q names no part of the manifest: %v", e.Loc, err)
+		}
+		name = strings.TrimPrefix(rel, "/")
+		if name == rel {
+			name = path.Join(path.Dir(at), rel)
+		}
+	}
+	if name == "" || name == "." || !fs.ValidPath(name) {
+		return "", fmt.Sprintf("%q names no part of the manifest inside its package: expected a path, or a relative loc", e.Loc)
+	}
+	return name, ""
+}

@@ -1,0 +1,252 @@
+package convert
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// write writes the result: first in the order of the document, to know what there
+// is and where it lies, then in order of time.
+func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err error) {
+	unordered := spool.NewFile(c.o.Temp, 0)
+	defer func() { err = errors.Join(err, unordered.Close()) }()
+	pieces, err := c.encode(ctx, d, unordered)
+	if err != nil {
+		return err
+	}
+	pieces = c.order(pieces)
+	result := spool.NewFile(c.o.Temp, 0)
+	defer func() { err = errors.Join(err, result.Close()) }()
+	if err := c.assemble(ctx, unordered, pieces, result); err != nil {
+		return err
+	}
+	if err := c.prove(ctx, result.Reader(), len(pieces)); err != nil {
+		return err
+	}
+	c.report.Entries = int64(len(pieces))
+	return c.deliver(ctx, result.Reader(), out)
+}
+
+// encode writes every entry that can be used, and tells where each lies.
+func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]piece, error) {
+	head, _, err := c.frame()
+	if err != nil {
+		return nil, err
+	}
+	enc, err := resourcesync.NewEncoder(w, c.header)
+	if err != nil {
+		return nil, err
+	}
+	var pieces []piece
+	at := int64(len(head))
+	for it, err := range d.items.All() {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		loc := it.Entry.Loc
+		if rule, why := c.mend(&it); why != "" {
+			c.leaveOut(it.Part, it.Entry.Line, rule, loc, why)
+			continue
+		}
+		before := enc.Bytes()
+		err := enc.Encode(it.Entry)
+		var bad *resourcesync.EncodeError
+		switch {
+		case errors.Is(err, resourcesync.ErrFull):
+			return nil, c.tooLarge(d, enc.Count())
+		case errors.As(err, &bad):
+			c.leaveOut(it.Part, it.Entry.Line, bad.Rule, loc, shortly(bad))
+			continue
+		case err != nil:
+			return nil, err
+		}
+		p := c.pieceOf(&it)
+		p.start, p.size = at, enc.Bytes()-before
+		at += p.size
+		pieces = append(pieces, p)
+	}
+	return pieces, enc.Close()
+}
+
+// shortly says what an Encoder refuses.
+func shortly(e *resourcesync.EncodeError) string {
+	if e.Value == "" {
+		return fmt.Sprintf("no %s; %s", e.Field, e.Msg)
+	}
+	return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Msg)
+}
+
+// tooLarge refuses a document that would be larger than 1.1 allows.
+func (c *converter) tooLarge(d *document, written int) error {
+	const hint = "convert it in parts, and group them by an index"
+	if written >= resourcesync.MaxEntries {
+		return c.refuse("limit-50000-items", hint, "the document has %d entries; 1.1 allows %d in one", d.items.Len(), resourcesync.MaxEntries)
+	}
+	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes, with %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
+}
+
+// pieceOf is what order and paths of the result depend on.
+func (c *converter) pieceOf(it *item) piece {
+	e := &it.Entry
+	p := piece{line: e.Line, part: it.Part}
+	switch {
+	case c.nature.changes:
+		p.when = e.Datetime
+	case c.nature.windows && !e.From.IsZero():
+		p.when = e.From
+	case c.nature.windows:
+		p.when = e.Until
+	}
+	if e.Path != "" {
+		p.path = resourcesync.KeyOf(e.Path)
+		if len(e.Digests) > 0 && e.Length.Known() {
+			p.bitstream = resourcesync.KeyOf(fmt.Sprint(e.Digests, e.Length.Int64()))
+		}
+	}
+	return p
+}
+
+// order puts pieces in order, and leaves out those that name the bitstream of
+// another.
+func (c *converter) order(pieces []piece) []piece {
+	rule := c.nature.name + "-order"
+	if c.nature.changes {
+		rule += "-datetime"
+	}
+	switch arrange(pieces) {
+	case reversed:
+		c.about(rule, "newest first; written oldest first")
+	case sorted:
+		c.about(rule, "not in order of time; written oldest first")
+	}
+	gone := clashes(pieces)
+	if len(gone) == 0 {
+		return pieces
+	}
+	out := pieces[:0]
+	for i, p := range pieces {
+		if len(gone) > 0 && gone[0] == i {
+			gone = gone[1:]
+			c.leaveOut(p.part, p.line, "manifest-path-unique", "", "a later entry gives its path to another bitstream")
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// frame is the result without entries, cut where they belong.
+func (c *converter) frame() (head, tail []byte, err error) {
+	var empty bytes.Buffer
+	enc, err := resourcesync.NewEncoder(&empty, c.header)
+	var bad *resourcesync.EncodeError
+	if errors.As(err, &bad) {
+		return nil, nil, c.refuse(bad.Rule, "", "the document can't be one of 1.1: %s", shortly(bad))
+	}
+	if err == nil {
+		err = enc.Close()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	cut := bytes.LastIndex(empty.Bytes(), []byte("</"))
+	return empty.Bytes()[:cut], empty.Bytes()[cut:], nil
+}
+
+// assemble copies the pieces to w in their order.
+func (c *converter) assemble(ctx context.Context, from io.ReaderAt, pieces []piece, w io.Writer) error {
+	head, tail, err := c.frame()
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	var buf []byte
+	for _, p := range pieces {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if int64(cap(buf)) < p.size {
+			buf = make([]byte, p.size)
+		}
+		buf = buf[:p.size]
+		if n, err := from.ReadAt(buf, p.start); n < len(buf) {
+			return err
+		}
+		if _, err := w.Write(buf); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(tail)
+	return err
+}
+
+// prove reads the result as strictly as 1.1 is meant: what is written is clean, or
+// nothing is written.
+func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
+	dec := resourcesync.NewDecoder(r, resourcesync.WithTolerance(resourcesync.Strict))
+	n := 0
+	for _, err := range dec.Entries() {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		var de *resourcesync.DecodeError
+		if errors.As(err, &de) {
+			return &RefusedError{Name: c.o.Name, Rule: de.Rule, Msg: "what would be written is not clean 1.1", Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n != entries {
+		return fmt.Errorf("read back what is to be written: %d entries; expected %d", n, entries)
+	}
+	return nil
+}
+
+// deliver writes the result to out.
+func (c *converter) deliver(ctx context.Context, r io.Reader, out io.Writer) error {
+	counted := &counter{w: out}
+	defer func() { c.report.Bytes = counted.n }()
+	w := io.Writer(counted)
+	var zip *gzip.Writer
+	if c.o.Gzip {
+		zip = gzip.NewWriter(counted) // without name and time: the same bytes each time
+		w = zip
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, r)
+	if err == nil && zip != nil {
+		err = zip.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	return nil
+}
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
