@@ -13,7 +13,7 @@ CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus kill powercut ring cover bench vuln docs faults arrows fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut ring cover bench vuln docs faults arrows fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ fuzz-long: ## TARGET of resourcesync for MINUTES of processor, and until nothing
 
 corpus: ## merge what fuzzing found (CACHE) into resourcesync/testdata/corpus
 	go test ./resourcesync -count=1 -v -run '^TestCorpora$$' -corpus "$(abspath $(CACHE))"
+
+documents: ## 100,000 generated documents written and read again, and 100,000 damaged ones compared with other parsers
+	INSTEP_DOCUMENTS=100000 go test ./resourcesync -count=1 -v -timeout 60m -run '^(TestGeneratedDocumentsSurviveTheRoundTrip|TestAgreesWithOtherParsers)$$'
 
 kill: ## the long tests that kill the binary at random moments
 	@tools/long.sh '^TestKill'

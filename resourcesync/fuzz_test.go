@@ -239,7 +239,7 @@ func checkRepresentation(t *testing.T, ds Digests, n Length) {
 // FuzzDialects reads documents of all dialects, each also as one of edition 1.0,
 // which no document tells by itself.
 func FuzzDialects(f *testing.F) {
-	for _, doc := range kinds(f) {
+	for _, doc := range fixtures(f) {
 		f.Add([]byte(doc))
 	}
 	addCorpus[[]byte](f)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // atDeclaration reports whether an XML declaration may stand at pos: nothing but
@@ -20,7 +21,10 @@ func checkXMLDecl(b []byte) (encoding, why string) {
 	if value != "1.0" {
 		return "", "version " + clip(value) + " is not supported; expected 1.0"
 	}
-	b, encoding, _ = cutPseudoAttr(b, "encoding")
+	b, encoding, ok = cutPseudoAttr(b, "encoding")
+	if ok && !isEncodingName(encoding) {
+		return "", "encoding " + clip(encoding) + " is no name of an encoding"
+	}
 	b, value, ok = cutPseudoAttr(b, "standalone")
 	if ok && value != "yes" && value != "no" {
 		return "", "expected standalone to be yes or no"
@@ -29,6 +33,12 @@ func checkXMLDecl(b []byte) (encoding, why string) {
 		return "", "expected version, encoding and standalone, in this order, and nothing else"
 	}
 	return encoding, ""
+}
+
+// isEncodingName reports whether s may name an encoding (XML 1.0 §4.3.3).
+func isEncodingName(s string) bool {
+	n := scanName([]byte(s))
+	return n > 0 && n == len(s) && s[0] != '_' && strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 // cutPseudoAttr takes white space, name="value" off the begin of b; without it, b
