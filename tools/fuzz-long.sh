@@ -19,19 +19,21 @@ cd "$pkg"
 "$work/$target.test" -test.run '^$' -test.fuzz "^$target\$" -test.parallel 1 \
 	-test.fuzzminimizetime 200x -test.fuzzcachedir "$work/cache" >"$work/$target.log" 2>&1 &
 group=$!
-trap 'kill -INT -- -$group 2>/dev/null' INT TERM
+trap 'kill -INT -- -$group 2>/dev/null || true' EXIT
 
-# used prints the seconds of processor that the processes of the group have used.
+# used prints the seconds of processor that the group has used, with the workers that
+# were replaced.
+# Others may end while they are looked at.
 used() {
-	cat /proc/[0-9]*/stat 2>/dev/null | awk -v group=$group -v hz="$(getconf CLK_TCK)" \
-		'{ sub(/^.*\) /, "") } $3 == group { ticks += $12 + $13 } END { print int(ticks / hz) }'
+	{ cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v group=$group -v hz="$(getconf CLK_TCK)" \
+		'{ sub(/^.*\) /, "") } $3 == group { ticks += $12 + $13 + $14 + $15 } END { print int(ticks / hz) }'
 }
 
 cpu=0 news=0 newest=0 stopped=
 while kill -0 $group 2>/dev/null; do
 	sleep 5
 	now=$(used)
-	if [ "$now" -gt "$cpu" ]; then cpu=$now; fi # a worker that was replaced takes its time along
+	if [ "$now" -gt "$cpu" ]; then cpu=$now; fi # 0 when it has just ended
 	found=$(grep -o 'new interesting: [0-9]*' "$work/$target.log" | tail -n 1 | tr -dc 0-9) || true
 	if [ "${found:-0}" != "$news" ]; then news=$found newest=$cpu; fi
 	if [ "$cpu" -ge "$most" ] && [ $((cpu - newest)) -ge "$quiet" ]; then
