@@ -1,6 +1,7 @@
 package resourcesync
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -19,16 +20,21 @@ const (
 var ErrFull = errors.New("document is full")
 
 // Encoder writes one document as a stream, in constant memory. The same values
-// give the same bytes. It writes what the standard allows and nothing else: a
-// value that would make the document invalid is an error that names its field.
+// give the same bytes. What would make the document invalid is an [*EncodeError]:
+// a value that can't be written, and what a header or an entry lacks, or has out of
+// place, in a document of its kind (1.1 §7 to §14). What concerns several entries,
+// such as their order, and whether a short relation type is registered, is not
+// checked.
 type Encoder struct {
-	w          io.Writer
+	w          countingWriter
+	zip        *gzip.Writer // in front of w; nil: not compressed
 	out        builder
 	header     Header
 	plain      bool // a plain sitemap
 	maxEntries int
+	maxBytes   int64
 	count      int
-	written    int64 // bytes handed to w
+	flushed    int64 // bytes that left out
 	err        error // of w, or of use after Close
 }
 
@@ -45,6 +51,18 @@ func WithMaxEntries(n int) EncoderOption {
 	}
 }
 
+// WithGzip has the document compressed. It has neither name nor time in its gzip
+// header, so the same values still give the same bytes. The limits hold for what is
+// compressed (1.1 §7).
+func WithGzip() EncoderOption {
+	return func(e *Encoder) { e.zip = gzip.NewWriter(&e.w) }
+}
+
+// withRoom lowers the size at which a document is full by n bytes.
+func withRoom(n int64) EncoderOption {
+	return func(e *Encoder) { e.maxBytes -= n }
+}
+
 const flushAt = 64 << 10
 
 var errClosed = errors.New("encode entry: document is closed")
@@ -53,7 +71,7 @@ var errClosed = errors.New("encode entry: document is closed")
 // links is that of a plain sitemap: then entries have no metadata and no links
 // either. Bytes reach w by and by; all of them when Close has returned.
 func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) {
-	e := &Encoder{w: w, header: h, maxEntries: MaxEntries}
+	e := &Encoder{w: countingWriter{w: w}, header: h, maxEntries: MaxEntries, maxBytes: MaxBytes}
 	for _, o := range opts {
 		o(e)
 	}
@@ -79,7 +97,7 @@ func (e *Encoder) Encode(en Entry) error {
 		e.out.b = e.out.b[:start]
 		return fmt.Errorf("encode entry %q: %w", clip(en.Loc), err)
 	}
-	if e.Bytes() > MaxBytes {
+	if e.Bytes() > e.maxBytes {
 		size := len(e.out.b) - start
 		e.out.b = e.out.b[:start]
 		if e.count == 0 {
@@ -104,6 +122,12 @@ func (e *Encoder) Close() error {
 	if err := e.flush(); err != nil {
 		return err
 	}
+	if e.zip != nil {
+		if err := e.zip.Close(); err != nil {
+			e.err = fmt.Errorf("write document: %w", err)
+			return e.err
+		}
+	}
 	e.err = errClosed
 	return nil
 }
@@ -111,28 +135,47 @@ func (e *Encoder) Close() error {
 // Count returns the number of entries written.
 func (e *Encoder) Count() int { return e.count }
 
-// Bytes returns the size of the document, with its closing tag: what it will be if
-// nothing more is written, what it is after Close.
+// Bytes returns the size of the document, with its closing tag and before it is
+// compressed: what it will be if nothing more is written, what it is after Close.
 func (e *Encoder) Bytes() int64 {
-	n := e.written + int64(len(e.out.b))
+	n := e.flushed + int64(len(e.out.b))
 	if e.err == errClosed {
 		return n
 	}
 	return n + int64(len(closingTag(e.header.Root)))
 }
 
+// Written returns how many bytes went to the writer so far: after Close the size of
+// the document as it is stored, which is less than Bytes if it is compressed.
+func (e *Encoder) Written() int64 { return e.w.n }
+
 func (e *Encoder) flush() error {
-	n, err := e.w.Write(e.out.b)
-	if err == nil && n < len(e.out.b) {
-		err = io.ErrShortWrite
+	var w io.Writer = &e.w
+	if e.zip != nil {
+		w = e.zip
 	}
-	if err != nil {
+	if _, err := w.Write(e.out.b); err != nil {
 		e.err = fmt.Errorf("write document: %w", err)
 		return e.err
 	}
-	e.written += int64(n)
+	e.flushed += int64(len(e.out.b))
 	e.out.b = e.out.b[:0]
 	return nil
+}
+
+// countingWriter counts what w takes.
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
 }
 
 func closingTag(r Root) string {

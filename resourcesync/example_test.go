@@ -124,3 +124,63 @@ func ExampleParseDatetime() {
 	// Output:
 	// 2024-05 2024-05-01 2024-06-01 true
 }
+
+// page is a document that is kept in memory.
+type page struct{ strings.Builder }
+
+func (*page) Commit() error { return nil }
+func (*page) Discard()      {}
+
+func ExampleSeries() {
+	documents := make(map[int]*page)
+	series := resourcesync.Series{
+		Header: resourcesync.Header{
+			Metadata: resourcesync.Metadata{
+				Capability: resourcesync.CapabilityResourceList,
+				At:         resourcesync.DatetimeOf(time.Date(2024, 5, 1, 3, 0, 0, 0, time.UTC)),
+			},
+			Links: []resourcesync.Link{{Rel: "up", Href: "https://museum.example.org/capabilitylist.xml"}},
+		},
+		URI: func(part int) string {
+			if part == 0 {
+				return "https://museum.example.org/resourcelist.xml"
+			}
+			return fmt.Sprintf("https://museum.example.org/resourcelist-%d.xml", part)
+		},
+		Create: func(part int) (resourcesync.Draft, error) { // a file, usually
+			documents[part] = new(page)
+			return documents[part], nil
+		},
+	}
+	parts, err := series.Encode(func(yield func(resourcesync.Entry, error) bool) {
+		for i := range 60_000 {
+			if !yield(resourcesync.Entry{Loc: fmt.Sprintf("https://museum.example.org/object/%d", i)}, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range parts {
+		fmt.Println(series.URI(p.Number), "has", p.Entries, "entries")
+	}
+	fmt.Print(documents[0])
+	// Output:
+	// https://museum.example.org/resourcelist-1.xml has 50000 entries
+	// https://museum.example.org/resourcelist-2.xml has 10000 entries
+	// https://museum.example.org/resourcelist.xml has 2 entries
+	// <?xml version="1.0" encoding="UTF-8"?>
+	// <sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
+	//   <rs:ln rel="up" href="https://museum.example.org/capabilitylist.xml"/>
+	//   <rs:md capability="resourcelist" at="2024-05-01T03:00:00Z"/>
+	//   <sitemap>
+	//     <loc>https://museum.example.org/resourcelist-1.xml</loc>
+	//     <rs:md at="2024-05-01T03:00:00Z"/>
+	//   </sitemap>
+	//   <sitemap>
+	//     <loc>https://museum.example.org/resourcelist-2.xml</loc>
+	//     <rs:md at="2024-05-01T03:00:00Z"/>
+	//   </sitemap>
+	// </sitemapindex>
+}

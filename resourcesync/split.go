@@ -1,0 +1,341 @@
+package resourcesync
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+)
+
+// Draft is a document that a [Series] writes. Either Commit or Discard is called,
+// once, and nothing after it.
+type Draft interface {
+	io.Writer
+	// Commit says that all of the document was written. If it returns an error,
+	// nothing of the document may remain.
+	Commit() error
+	// Discard says that the document is not to be.
+	Discard()
+}
+
+// Part is a document that a [Series] has written.
+type Part struct {
+	Number  int   // from 1; 0 is the list itself, or its index
+	Entries int   // of a list: resources, changes, packages; of an index: parts
+	Bytes   int64 // size of the document
+	Written int64 // the same, or less if it was compressed
+}
+
+// Series writes a list of any length: as one document if the standard allows one
+// as long as that, else as parts and an index over them (1.1 §6.1, §10.2).
+type Series struct {
+	// Header is that of the list as one document. Parts get a link to their index
+	// besides. The parts of a Change List, or Change Dump, have the from and until
+	// of what is in them, so that they follow each other without a gap; the first
+	// begins with the from and the last ends with the until that is given here.
+	Header Header
+
+	// URI tells where a part will be read: 0 is the list itself, or its index; parts
+	// count from 1.
+	URI func(part int) string
+
+	// Create begins a document. Number 0 comes first, and it comes again, last, if
+	// one document was not enough and an index is to be written in its place; what
+	// was begun at first was discarded then.
+	Create func(part int) (Draft, error)
+
+	MaxEntries int  // of a list or a part; 0 is the bound, 50,000
+	Gzip       bool // documents are compressed
+}
+
+// errChanged is the error for entries that differ when they are read again.
+var errChanged = errors.New("the entries changed while they were read")
+
+// Encode writes entries and returns the documents written: parts, if there are
+// any, and then the list or its index, so that nobody who reads them in this order
+// finds a link that leads nowhere. Memory does not grow with the number of entries.
+//
+// Whether one document is enough shows only when it is full, and parts have other
+// headers. Then entries are read again from the start: twice in all, a list of
+// changes three times. They have to be the same each time. An error that entries
+// yield ends the writing and is returned; so a caller cancels.
+//
+// After an error the document being written was discarded. Parts that were
+// committed before are left to the caller. The error is [ErrFull] if the list is
+// of a kind that has no index, such as the manifest of a package.
+func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
+	whole, err := s.write(0, s.Header, entries)
+	if err == nil {
+		return []Part{whole}, nil
+	}
+	if !errors.Is(err, ErrFull) {
+		return nil, err
+	}
+	if c := s.Header.Capability; c.Known() && demands[c][SitemapIndex]&knownKind == 0 {
+		return nil, fmt.Errorf("a %s can't be divided: %w", c, err)
+	}
+	w := partWriter{s: s}
+	if demands[s.Header.Capability][URLSet]&isOfChanges != 0 {
+		if w.cuts, err = s.measure(entries); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.writeAll(entries); err != nil {
+		return nil, err
+	}
+	h := s.Header
+	h.Root = SitemapIndex
+	index, err := s.write(0, h, w.listed)
+	if err != nil {
+		return nil, err
+	}
+	return append(w.parts, index), nil
+}
+
+// write writes a document of all entries.
+func (s *Series) write(number int, h Header, entries iter.Seq2[Entry, error]) (Part, error) {
+	d, err := s.begin(number, h)
+	if err != nil {
+		return Part{}, err
+	}
+	for e, err := range entries {
+		if err == nil {
+			err = d.encode(e)
+		}
+		if err != nil {
+			d.draft.Discard()
+			return Part{}, err
+		}
+	}
+	return d.end()
+}
+
+// seriesDocument is a document of a Series that is being written.
+type seriesDocument struct {
+	number int
+	uri    string
+	draft  Draft
+	enc    *Encoder
+}
+
+func (s *Series) begin(number int, h Header) (*seriesDocument, error) {
+	uri := s.URI(number)
+	draft, err := s.Create(number)
+	if err != nil {
+		return nil, err
+	}
+	enc, err := NewEncoder(draft, h, s.options(h.Root)...)
+	if err != nil {
+		draft.Discard()
+		return nil, fmt.Errorf("writing %q: %w", uri, err)
+	}
+	return &seriesDocument{number, uri, draft, enc}, nil
+}
+
+func (s *Series) options(root Root) (options []EncoderOption) {
+	if s.Gzip {
+		options = append(options, WithGzip())
+	}
+	if root == s.Header.Root {
+		options = append(options, WithMaxEntries(s.MaxEntries))
+	}
+	return options
+}
+
+func (d *seriesDocument) encode(e Entry) error {
+	if err := d.enc.Encode(e); err != nil {
+		return fmt.Errorf("writing %q: %w", d.uri, err)
+	}
+	return nil
+}
+
+func (d *seriesDocument) end() (Part, error) {
+	if err := d.enc.Close(); err != nil {
+		d.draft.Discard()
+		return Part{}, fmt.Errorf("writing %q: %w", d.uri, err)
+	}
+	if err := d.draft.Commit(); err != nil {
+		return Part{}, err
+	}
+	return Part{d.number, d.enc.Count(), d.enc.Bytes(), d.enc.Written()}, nil
+}
+
+// cut is where a part of a list of changes ends.
+type cut struct {
+	entries int      // of the part
+	until   Datetime // of the part, and from of the next one
+}
+
+// measure finds out what will be in each part, since its header comes first.
+func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
+	// The dates in the headers of the parts are not known yet: room is left for them.
+	const room = 256
+	options := []EncoderOption{WithMaxEntries(s.MaxEntries), withRoom(room)}
+	enc, err := NewEncoder(io.Discard, s.headerOfPart(s.Header.From, Datetime{}), options...)
+	if err != nil {
+		return nil, err
+	}
+	var cuts []cut
+	last := s.Header.From
+	for e, err := range entries {
+		if err == nil {
+			err = enc.Encode(e)
+		}
+		first, latest := timesOf(&e)
+		if errors.Is(err, ErrFull) {
+			if first.IsZero() {
+				first = last
+			}
+			cuts = append(cuts, cut{enc.Count(), first})
+			if enc, err = NewEncoder(io.Discard, enc.header, options...); err == nil {
+				err = enc.Encode(e)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !latest.IsZero() {
+			last = latest
+		}
+	}
+	return append(cuts, cut{enc.Count(), s.Header.Until}), nil
+}
+
+// timesOf tells when the changes of an entry began and ended: a change, or those in
+// a package.
+func timesOf(e *Entry) (first, last Datetime) {
+	if d := e.Metadata.Datetime; !d.IsZero() {
+		return d, d
+	}
+	first, last = e.From, e.Until
+	if first.IsZero() {
+		first = last
+	}
+	if last.IsZero() {
+		last = first
+	}
+	return first, last
+}
+
+// headerOfPart is the header of a part; from and until count for changes only.
+func (s *Series) headerOfPart(from, until Datetime) Header {
+	h := s.Header
+	if h.Capability == "" {
+		return h // a plain sitemap has no links
+	}
+	h.Links = append(slices.Clip(h.Links), Link{Rel: RelIndex, Href: s.URI(0)})
+	if demands[h.Capability][URLSet]&isOfChanges != 0 {
+		h.From, h.Until = from, until
+	}
+	return h
+}
+
+// partWriter divides entries into parts.
+type partWriter struct {
+	s     *Series
+	cuts  []cut // where parts end; nil: where they are full
+	doc   *seriesDocument
+	parts []Part // without that of doc
+}
+
+func (w *partWriter) writeAll(entries iter.Seq2[Entry, error]) error {
+	for e, err := range entries {
+		if err == nil {
+			err = w.encode(e)
+		}
+		if err != nil {
+			w.discard()
+			return err
+		}
+	}
+	if w.doc == nil || w.cuts != nil && (len(w.parts)+1 != len(w.cuts) || !w.complete()) {
+		w.discard()
+		return errChanged
+	}
+	return w.end()
+}
+
+func (w *partWriter) encode(e Entry) error {
+	if w.doc != nil && !w.complete() {
+		err := w.doc.encode(e)
+		if !errors.Is(err, ErrFull) {
+			return err
+		}
+		if w.cuts != nil {
+			return errChanged
+		}
+	}
+	if err := w.next(); err != nil {
+		return err
+	}
+	return w.doc.encode(e)
+}
+
+// complete reports whether the part has all that belongs into it, where that is known.
+func (w *partWriter) complete() bool {
+	return w.cuts != nil && w.doc.enc.Count() == w.cuts[len(w.parts)].entries
+}
+
+// next ends the part and begins another.
+func (w *partWriter) next() error {
+	if w.doc != nil {
+		if err := w.end(); err != nil {
+			return err
+		}
+	}
+	if w.cuts != nil && len(w.parts) == len(w.cuts) {
+		return errChanged
+	}
+	h := w.s.headerOfPart(w.interval(len(w.parts)))
+	doc, err := w.s.begin(len(w.parts)+1, h)
+	w.doc = doc
+	return err
+}
+
+func (w *partWriter) end() error {
+	part, err := w.doc.end()
+	w.doc = nil
+	if err == nil {
+		w.parts = append(w.parts, part)
+	}
+	return err
+}
+
+func (w *partWriter) discard() {
+	if w.doc != nil {
+		w.doc.draft.Discard()
+		w.doc = nil
+	}
+}
+
+// interval is what part i, from 0, covers of a list of changes.
+func (w *partWriter) interval(i int) (from, until Datetime) {
+	if w.cuts == nil {
+		return w.s.Header.From, w.s.Header.Until
+	}
+	from = w.s.Header.From
+	if i > 0 {
+		from = w.cuts[i-1].until
+	}
+	return from, w.cuts[i].until
+}
+
+// listed yields the entries of the index: parts, with the times that their headers
+// have.
+func (w *partWriter) listed(yield func(Entry, error) bool) {
+	h := &w.s.Header
+	need := demands[h.Capability][SitemapIndex]
+	for i, p := range w.parts {
+		e := Entry{Loc: w.s.URI(p.Number)}
+		if need&entriesHaveAt != 0 {
+			e.At, e.Completed = h.At, h.Completed
+		}
+		if need&entriesHaveFrom != 0 {
+			e.From, e.Until = w.interval(i)
+		}
+		if !yield(e, nil) {
+			return
+		}
+	}
+}
