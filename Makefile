@@ -13,7 +13,7 @@ CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut ring cover bench vuln docs faults arrows fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut ring cover bench vuln docs faults arrows rules lint-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,7 +84,7 @@ bench: ## benchmarks BENCH, compared with those of the last run
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...
 
-docs: faults arrows ## write anew everything that is generated
+docs: faults arrows rules ## write anew everything that is generated
 	go test ./cmd/instep -count=1 -run '^TestManPages$$' -update
 
 faults: ## write docs/faults.md anew from the tests
@@ -92,6 +92,12 @@ faults: ## write docs/faults.md anew from the tests
 
 arrows: ## write the depguard rules anew from internal/repo/arrows.txt
 	go test ./internal/repo -count=1 -run '^TestArrowsAndLinterAgree$$' -update
+
+rules: ## write docs/rules.md anew from the rules and their tests
+	go test ./lint -count=1 -run '^TestRulesTable$$' -update
+
+lint-mutants: ## take away one check of lint after the other; an example has to show each
+	@go test ./lint -count=1 -v -run '^TestMutants$$' | grep -E 'mutants:|can be taken|^(FAIL|ok)'
 
 fmt: ## format all Go files
 	$(TOOL) gofumpt -w .

@@ -1,0 +1,197 @@
+package lint
+
+import (
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// entryMetadata: entries of these kinds have an rs:md.
+func entryMetadata(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		if !e.hasMD {
+			r.atEntry(rule, e, "the entry has no rs:md")
+		}
+	}}
+}
+
+// entryCapability: the rs:md of an entry of a Capability List tells the capability
+// of what it leads to (1.1 §9).
+func entryCapability(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		if e.hasMD && e.Capability == "" {
+			r.atEntry(rule, e, "the rs:md of the entry has no capability")
+		}
+	}}
+}
+
+// notACapability: descriptions, Capability Lists and manifests are no capabilities
+// of a set (1.1 §9).
+func notACapability(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		switch e.Capability {
+		case resourcesync.CapabilityDescription, resourcesync.CapabilityCapabilityList,
+			resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest:
+			r.atEntry(rule, e, "%q is no capability of a set of resources", e.Capability)
+		}
+	}}
+}
+
+// oneEntryPerCapability: a Capability List has at most one entry of each capability
+// (1.1 §9, Archives §2.1).
+func oneEntryPerCapability(r *run, rule *Rule) steps {
+	archives := rule.ID == "archives-one-entry-per-capability"
+	lines := make(map[resourcesync.Capability]int)
+	return steps{entry: func(e *entry) {
+		c := e.Capability
+		if !c.Known() || archives && !strings.HasSuffix(string(c), "-archive") {
+			return
+		}
+		if line, ok := lines[c]; ok {
+			r.atEntry(rule, e, "a second entry with capability=%q; the first is in line %d", c, line)
+			return
+		}
+		lines[c] = e.Line
+	}}
+}
+
+// entryDescribedBy: each set is described for people (1.1 §8).
+func entryDescribedBy(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		if e.Link(resourcesync.RelDescribedBy) == "" {
+			r.atEntry(rule, e, "the entry has no rs:ln rel=\"describedby\"")
+		}
+	}}
+}
+
+// entryAttribute: what is recommended for the entries of dumps and indexes (1.1
+// §11.1, §12.2, §13.1, App. A). Without rs:md its attributes are not missed.
+func entryAttribute(r *run, rule *Rule) steps {
+	name := strings.TrimSuffix(rule.ID[strings.LastIndex(rule.ID, "entry-")+len("entry-"):], "-recommended")
+	return steps{entry: func(e *entry) {
+		switch {
+		case name == "md":
+			if !e.hasMD {
+				r.atEntry(rule, e, "the entry has no rs:md")
+			}
+		case e.hasMD && lacks(e, name):
+			r.atEntry(rule, e, "the rs:md of the entry has no %s", name)
+		}
+	}}
+}
+
+// lacks reports whether the rs:md of the entry is without that attribute. One that
+// is invalid is not missed as well.
+func lacks(e *entry, name string) bool {
+	switch name {
+	case "type":
+		return e.Type == "" && !e.was("type-media-type-syntax")
+	case "length":
+		return !e.Length.Known() && !e.was("length-integer")
+	case "from":
+		return e.From.IsZero() && !e.was("from-w3cdtf")
+	case "path":
+		return e.Path == "" && !e.was("path-leading-slash", "path-no-traversal")
+	case "change":
+		return e.Change == "" && !e.was("change-values")
+	}
+	return false
+}
+
+// typeRecommended: bitstreams (1.1 §11.2, §13.2) and alternate representations
+// (1.1 §14.3) have a media type.
+func typeRecommended(r *run, rule *Rule) steps {
+	if rule.ID == "ln-alternate-type-recommended" {
+		return eachLink(r, func(e *entry, l *resourcesync.Link) {
+			if l.Rel == resourcesync.RelAlternate && l.Type == "" && !e.was("type-media-type-syntax") {
+				r.atEntry(rule, e, "the link to the alternate %q has no type", l.Href)
+			}
+		})
+	}
+	return steps{entry: func(e *entry) {
+		if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "type") {
+			r.atEntry(rule, e, "the rs:md of the entry has no type")
+		}
+	}}
+}
+
+// pathRequired: a manifest tells where in the package a bitstream is, unless the
+// resource was deleted. Of the proposal of 2013 the Decoder reads patches as links.
+func pathRequired(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "path") && !hasPatch(e) {
+			r.atEntry(rule, e, "the rs:md of the entry has no path")
+		}
+	}}
+}
+
+func hasPatch(e *entry) bool {
+	for i := range e.Links {
+		if e.Links[i].Rel == resourcesync.RelPatch && e.Links[i].Path != "" && e.Links[i].Href == e.Loc {
+			return true
+		}
+	}
+	return false
+}
+
+// changeRequired: an entry of a change tells its nature (1.1 §12.1, §13.2). The
+// proposal of 2013 has no rule that an entry without rs:md breaks.
+func changeRequired(r *run, rule *Rule) steps {
+	always := rule.Version == string(ProfileDLib)
+	return steps{entry: func(e *entry) {
+		if (e.hasMD || always) && lacks(e, "change") {
+			r.atEntry(rule, e, "the rs:md of the entry has no change")
+		}
+	}}
+}
+
+// lastmodRequired: before 1.1 lastmod was the time of the change (1.0 §12.1), and
+// entries with links to versions had one (1.0 §14.6). Of the proposal of 2013 the
+// Decoder reads it as the datetime.
+func lastmodRequired(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		if !e.LastMod.IsZero() || e.was("lastmod-w3cdtf") {
+			return
+		}
+		switch rule.ID {
+		case "memento-lastmod-required":
+			if e.Link(resourcesync.RelMemento) == "" && e.Link(resourcesync.RelTimeGate) == "" && e.Link(resourcesync.RelTimeMap) == "" {
+				return
+			}
+		case "dlib-changelist-lastmod-required":
+			if !e.Datetime.IsZero() {
+				return
+			}
+		}
+		r.atEntry(rule, e, "the entry has no lastmod")
+	}}
+}
+
+// lastmodOmit: lists of lists leave lastmod out (1.1 §8, §9, Archives §3.1).
+func lastmodOmit(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		if !e.LastMod.IsZero() {
+			r.atEntry(rule, e, "the entry has lastmod %s, which is true only if this document follows every change of what it lists", e.LastMod)
+		}
+	}}
+}
+
+// auditable: an audit compares time, length or hash (1.1 §5.2). It is told once.
+func auditable(r *run, rule *Rule) steps {
+	var bare, first int
+	return steps{
+		entry: func(e *entry) {
+			m := &e.Metadata
+			if e.LastMod.IsZero() && !m.Length.Known() && len(m.Digests) == 0 && m.Change != resourcesync.Deleted {
+				if bare++; bare == 1 {
+					first = e.Line
+				}
+			}
+		},
+		end: func() {
+			if bare > 0 {
+				r.report(rule, Finding{Line: first, Message: countedEntries(bare) + " without lastmod, length and hash: an audit can only see that the resource is there"})
+			}
+		},
+	}
+}

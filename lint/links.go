@@ -1,0 +1,146 @@
+package lint
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+
+	"instep/resourcesync"
+)
+
+// relationsText is a snapshot of the link relation types that IANA has registered,
+// one in a line.
+//
+//go:embed relations.txt
+var relationsText string
+
+var registered = sync.OnceValue(func() map[string]bool {
+	m := make(map[string]bool)
+	for name := range strings.Lines(relationsText) {
+		m[strings.TrimSpace(name)] = true
+	}
+	return m
+})
+
+// eachLink is a step for the links of each entry.
+func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
+	return steps{entry: func(e *entry) {
+		for i := range e.Links {
+			f(e, &e.Links[i])
+		}
+	}}
+}
+
+// relation: rel is one registered type or an absolute URI (1.1 §7).
+func relation(r *run, rule *Rule) steps {
+	const message = "rel %q is neither a registered relation type nor an absolute URI"
+	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if !isRelation(l.Rel) {
+			r.atEntry(rule, e, message, l.Rel)
+		}
+	})
+	s.end = func() {
+		for i := range r.header.Links {
+			if rel := r.header.Links[i].Rel; !isRelation(rel) {
+				r.atRoot(rule, message, rel)
+			}
+		}
+	}
+	return s
+}
+
+func isRelation(rel string) bool {
+	if registered()[strings.ToLower(rel)] {
+		return true
+	}
+	scheme, rest, ok := strings.Cut(rel, ":")
+	if !ok || rest == "" || strings.ContainsAny(rel, " \t\r\n<>\"") {
+		return false
+	}
+	for i, c := range []byte(strings.ToLower(scheme)) {
+		letter := 'a' <= c && c <= 'z'
+		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(c))) {
+			return false
+		}
+	}
+	return scheme != ""
+}
+
+// duplicateAttributes: what rs:md says holds for a mirror as well (1.1 §14.2).
+func duplicateAttributes(r *run, rule *Rule) steps {
+	return eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if l.Rel == resourcesync.RelDuplicate && (len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "") {
+			r.atEntry(rule, e, "the duplicate %q repeats hash, length, type or encoding", l.Href)
+		}
+	})
+}
+
+// patchType: a patch has a media type (1.1 §14.4).
+func patchType(r *run, rule *Rule) steps {
+	return eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if l.Rel == resourcesync.RelPatch && l.Type == "" && !e.was("type-media-type-syntax") {
+			r.atEntry(rule, e, "the patch %q has no type", l.Href)
+		}
+	})
+}
+
+// patchScope: patches belong to changes (1.1 §14.4).
+func patchScope(r *run, rule *Rule) steps {
+	if r.readKind == "" || ofChanges(r.readKind) {
+		return steps{}
+	}
+	return eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if l.Rel == resourcesync.RelPatch {
+			r.atEntry(rule, e, "the patch %q is linked in a document that lists no changes of resources", l.Href)
+		}
+	})
+}
+
+// patchPath: a patch of a Change Dump is in the package (1.1 §14.4).
+func patchPath(r *run, rule *Rule) steps {
+	return eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if l.Rel == resourcesync.RelPatch && l.Path == "" && !e.was("path-leading-slash", "path-no-traversal") {
+			r.atEntry(rule, e, "the patch %q has no path in the package", l.Href)
+		}
+	})
+}
+
+// singleLink: an entry has one version of the last modification (1.1 §14.6) and one
+// origin (1.1 §14.8).
+func singleLink(r *run, rule *Rule) steps {
+	rel := resourcesync.RelMemento
+	if rule.ID == "ln-via-keep-only-existing" {
+		rel = resourcesync.RelVia
+	}
+	return steps{entry: func(e *entry) {
+		if len(e.Links) < 2 {
+			return
+		}
+		if n := countLinks(e.Links, rel); n > 1 {
+			r.atEntry(rule, e, "the entry has %d links with rel=%q; expected one", n, rel)
+		}
+	}}
+}
+
+// mementoOfLastmod: the version linked is that of lastmod (1.1 §14.6).
+func mementoOfLastmod(r *run, rule *Rule) steps {
+	return eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if l.Rel == resourcesync.RelMemento && (l.Modified.Before(e.LastMod) || l.Modified.After(e.LastMod)) {
+			r.atEntry(rule, e, "the memento is of %s and lastmod is %s", l.Modified, e.LastMod)
+		}
+	})
+}
+
+// timegateAttributes: a TimeGate is no representation (1.1 §14.6).
+func timegateAttributes(r *run, rule *Rule) steps {
+	return eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if l.Rel == resourcesync.RelTimeGate && (hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0) {
+			r.atEntry(rule, e, "the timegate link has attributes besides rel and href")
+		}
+	})
+}
+
+// hasRepresentation reports whether the link says something about the bytes it leads to.
+func hasRepresentation(l *resourcesync.Link) bool {
+	return len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "" || l.Path != ""
+}

@@ -1,0 +1,197 @@
+package lint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"instep/resourcesync"
+)
+
+// mostEarly bounds the notes that wait for the kind of the document, or for the end
+// of an entry, to be known. Those beyond are taken as of no known kind or entry.
+const mostEarly = 10_000
+
+// note takes what the Decoder tells.
+func (r *run) note(n resourcesync.Note) {
+	if len(r.early) >= mostEarly {
+		r.flushNotes(nil)
+	}
+	r.early = append(r.early, n)
+}
+
+// flushNotes takes the notes told since the last entry: those that stand before the
+// start of e are about the root.
+func (r *run) flushNotes(e *entry) {
+	for _, n := range r.early {
+		if e == nil || n.Line < e.Line || n.Line == e.Line && n.Column < e.column {
+			r.noteRoot(n)
+			continue
+		}
+		e.noted = append(e.noted, n.Rule)
+		r.translate(n, e.Loc)
+	}
+	r.early = r.early[:0]
+}
+
+func (r *run) noteRoot(n resourcesync.Note) {
+	r.noted[n.Rule] = true
+	r.translate(n, "")
+}
+
+// decidesToo are rules that the same fact breaks: of other editions, or for other
+// kinds of document.
+var decidesToo = map[string][]string{
+	"entry-loc-required": {"dlib-loc-required"},
+	"limit-50000-items":  {"dlib-limit-50000"},
+	"lastmod-w3cdtf":     {"archive-lastmod-w3cdtf"},
+}
+
+// translate makes findings of a note.
+func (r *run) translate(n resourcesync.Note, loc string) {
+	if r.isForeign() && !aboutSitemap[n.Rule] && n.Quirk != resourcesync.QuirkDialect {
+		return
+	}
+	f := Finding{Line: n.Line, Column: n.Column, Entry: loc, Message: n.Msg}
+	if n.Rule != "" {
+		r.noteRule(n.Rule, n.Legal, f)
+		for _, id := range decidesToo[n.Rule] {
+			r.noteRule(id, n.Legal, f)
+		}
+	}
+	if n.Quirk != 0 && (r.profile != ProfileDLib || !isDialect(n.Quirk)) {
+		if rule := quirkRule(n.Quirk); rule != nil && r.wants(rule) && rule.concerns(r.readKind) {
+			r.report(rule, f)
+		}
+	}
+}
+
+func isDialect(q resourcesync.Quirk) bool {
+	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
+}
+
+// noteRule reports a rule that the Decoder found broken, if it is one that the
+// Decoder decides. What it calls legal breaks no rule that is an error.
+func (r *run) noteRule(id string, legal bool, f Finding) {
+	rule := r.active(id, r.readKind)
+	if rule == nil || !checks[rule.Family].noted || legal && rule.Level == Error {
+		return
+	}
+	r.report(rule, f)
+}
+
+// aboutSitemap are the rules about what a document of the proposal of 2013 shares
+// with the standard: the elements of the Sitemap protocol.
+var aboutSitemap = map[string]bool{
+	"xml-well-formed": true, "namespace-sitemap": true, "namespace-rs-terms": true,
+	"entry-element-matches-root": true, "limit-50000-items": true, "limit-50mb": true,
+	"entry-loc-required": true, "entry-loc-single": true, "loc-absolute-uri": true, "entry-no-attributes": true,
+	"lastmod-w3cdtf": true, "lastmod-utc-recommended": true, "changefreq-values": true,
+}
+
+// badEntry takes an entry that the Decoder could not use.
+func (r *run) badEntry(err error) {
+	r.flushNotes(r.entry)
+	e, ok := errors.AsType[*resourcesync.DecodeError](err)
+	if !ok {
+		return
+	}
+	id := e.Rule
+	if id == "" {
+		id = "entry-loc-required"
+	}
+	f := Finding{Line: e.Line, Column: e.Column, Message: e.Msg}
+	for _, id := range append([]string{id}, decidesToo[id]...) {
+		if rule := r.active(id, r.readKind); rule != nil {
+			r.report(rule, f)
+		}
+	}
+}
+
+// broken takes the error that ended the document.
+func (r *run) broken(err error, in *input) {
+	e, ok := errors.AsType[*resourcesync.DecodeError](err)
+	if !ok {
+		return
+	}
+	if !r.parsed {
+		// A file that is something else altogether tells so by how it begins.
+		r.header, r.seen = resourcesync.Header{}, resourcesync.Seen{}
+	}
+	r.flushNotes(nil)
+	f := Finding{Line: e.Line, Column: e.Column, Message: e.Msg}
+	if cause := errors.Unwrap(e); cause != nil {
+		f.Message += ": " + cause.Error()
+	}
+	if what := otherThing(in.head); what != "" && !r.parsed {
+		f.Message = what
+	}
+	id := fatalRule(e)
+	if r.profile == ProfileDLib && id != "reader-limits" {
+		id = "xml-well-formed" // the one rule that the proposal shares
+	}
+	if rule := r.active(id, r.readKind); rule != nil {
+		r.report(rule, f)
+	}
+}
+
+// fatalRule is the rule that a document breaks that can't be read to its end.
+func fatalRule(e *resourcesync.DecodeError) string {
+	switch {
+	case e.Rule != "":
+		return e.Rule
+	case e.Kind == resourcesync.LimitReached:
+		return "reader-limits"
+	case e.Kind == resourcesync.NotResourceSync:
+		return "root-element-urlset-or-sitemapindex"
+	}
+	return "xml-well-formed"
+}
+
+// otherThing says what a file is that is not even XML, "" if that is not known.
+func otherThing(head []byte) string {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	lower := bytes.ToLower(head)
+	has := func(prefixes ...string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(lower, []byte(p)) })
+	}
+	const expected = "; expected an XML document with the root element urlset or sitemapindex"
+	switch {
+	case len(head) == 0:
+		return "the document is empty" + expected
+	case has("<!doctype html", "<html"):
+		return htmlPage(lower) + expected
+	case has("{", "["):
+		return "this is JSON" + expected
+	case has("pk\x03\x04"):
+		return "this is a ZIP file" + expected
+	case has("%pdf-"):
+		return "this is a PDF file" + expected
+	case head[0] != '<' && isPlain(head):
+		return fmt.Sprintf("this is text, beginning with %q%s", firstLine(head), expected)
+	}
+	return ""
+}
+
+// htmlPage tells a page that guards the server from any other.
+func htmlPage(lower []byte) string {
+	for _, sign := range []string{"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human"} {
+		if bytes.Contains(lower, []byte(sign)) {
+			return "this is an HTML page that keeps programs out, not the document"
+		}
+	}
+	return "this is an HTML page"
+}
+
+func isPlain(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' && c != '\t' && c != '\r' && c != '\n' })
+}
+
+func firstLine(b []byte) []byte {
+	const most = 40
+	if i := bytes.IndexAny(b, "\r\n"); i >= 0 {
+		b = b[:i]
+	}
+	return b[:min(len(b), most)]
+}

@@ -1,0 +1,112 @@
+package lint
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"strings"
+
+	"instep/internal/weblink"
+	"instep/resourcesync"
+)
+
+// HTML checks the links by which a page leads to a Capability List (1.1 §6.3.3). The
+// error concerns the reading alone.
+func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
+	r := newRun(c, uri)
+	in := &input{ctx: ctx, r: src}
+	page, err := weblink.HTML(in)
+	if in.err != nil {
+		return fmt.Errorf("read %q: %w", uri, in.err)
+	}
+	for i := range page.Links {
+		l := &page.Links[i]
+		if rule := r.active("html-link-rel-resourcesync", "html"); rule != nil && isMisnamed(l) {
+			r.report(rule, Finding{Line: l.Line, Message: misnamed(l)})
+		}
+		if rule := r.active("html-link-in-head", "html"); rule != nil && l.Has(resourcesync.RelSource) && !l.Head {
+			r.report(rule, Finding{Line: l.Line, Message: fmt.Sprintf("the link to %q stands outside of the head", l.Href)})
+		}
+	}
+	return err
+}
+
+// LinkHeader checks the links by which a response leads to a Capability List (1.1
+// §6.3.3). The values are those of its Link headers.
+func (c *Checker) LinkHeader(uri string, values []string) {
+	r := newRun(c, uri)
+	rule := r.active("http-link-rel-resourcesync", "http")
+	if rule == nil {
+		return
+	}
+	for _, l := range weblink.Header(values) {
+		if isMisnamed(&l) {
+			r.report(rule, Finding{Message: misnamed(&l)})
+		}
+	}
+}
+
+func misnamed(l *weblink.Link) string {
+	return fmt.Sprintf("the link to %q has rel=%q; a Capability List is linked with rel=%q", l.Href, strings.Join(l.Rels, " "), resourcesync.RelSource)
+}
+
+// isMisnamed reports whether a link seems to be meant for a Capability List and has
+// another relation: by how that is spelled, or by the name of what it leads to.
+func isMisnamed(l *weblink.Link) bool {
+	if l.Has(resourcesync.RelSource) {
+		return false
+	}
+	for _, rel := range l.Rels {
+		switch squeezed(rel) {
+		case "resourcesync", "capabilitylist", "resourcesynccapabilitylist":
+			return true
+		}
+	}
+	u, err := url.Parse(l.Href)
+	if err != nil {
+		return false
+	}
+	name := squeezed(path.Base(u.Path))
+	return strings.Contains(name, "capabilitylist") || name == "caps.xml" || name == "capabilities.xml"
+}
+
+// squeezed is s in lower case without what separates words.
+func squeezed(s string) string {
+	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
+}
+
+// mostRobots is as much of a robots.txt as crawlers have to read (RFC 9309 §2.5).
+const mostRobots = 500 << 10
+
+// Robots checks the Sitemap lines of a robots.txt (1.1 §6.3.4) and returns where they
+// lead, in order. The error concerns the reading alone.
+func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]string, error) {
+	r := newRun(c, uri)
+	in := &input{ctx: ctx, r: src}
+	lines := bufio.NewScanner(io.LimitReader(in, mostRobots))
+	lines.Buffer(nil, mostRobots+1)
+	rule := r.active("quirk-16-robots-sitemap-case", "robots")
+	var targets []string
+	for line := 1; lines.Scan(); line++ {
+		text, _, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "\ufeff"), "#")
+		field, value, ok := strings.Cut(text, ":")
+		field, value = strings.TrimSpace(field), strings.TrimSpace(value)
+		if !ok || !strings.EqualFold(field, "sitemap") || value == "" {
+			continue
+		}
+		targets = append(targets, value)
+		if rule == nil {
+			continue
+		}
+		if u, err := url.Parse(value); field != "Sitemap" || err != nil || !u.IsAbs() {
+			r.report(rule, Finding{Line: line, Message: fmt.Sprintf("expected Sitemap: and a whole URI, there is %q", strings.TrimSpace(text))})
+		}
+	}
+	if in.err != nil {
+		return targets, fmt.Errorf("read %q: %w", uri, in.err)
+	}
+	return targets, nil
+}

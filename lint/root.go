@@ -1,0 +1,237 @@
+package lint
+
+import (
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// rootMetadata: the root has an rs:md (1.1 §7).
+func rootMetadata(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		if !r.seen.Metadata {
+			r.atRoot(rule, "the root has no rs:md, so that nothing says what the document is for")
+		}
+	}}
+}
+
+// rootCapability: the rs:md of the root has a capability (1.1 §7).
+func rootCapability(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		if r.seen.Metadata && r.header.Capability == "" {
+			r.atRoot(rule, "the rs:md of the root has no capability")
+		}
+	}}
+}
+
+// capabilityValue: the capability is the one of the kind that the place of the
+// document, or the value without regard to case, shows it to be.
+func capabilityValue(r *run, rule *Rule) steps {
+	if rule.ID == "description-entry-capability-value" {
+		return descriptionEntry(r, rule)
+	}
+	want := resourcesync.Capability(strings.TrimSuffix(r.readKind, "-index"))
+	return steps{end: func() {
+		switch got := r.header.Capability; {
+		case got == want && !r.noted["root-capability-case"]:
+		case got == want:
+			r.atRoot(rule, "expected capability=%q in exactly this spelling", want)
+		case got != "":
+			r.atRoot(rule, "expected capability=%q here, it is %q", want, got)
+		}
+	}}
+}
+
+// descriptionEntry: what a Source Description lists are Capability Lists (1.1 §8).
+func descriptionEntry(r *run, rule *Rule) steps {
+	const want = resourcesync.CapabilityCapabilityList
+	return steps{entry: func(e *entry) {
+		if e.hasMD && (e.Capability != want || e.was("entry-capability-case")) {
+			r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it is %q", want, e.Capability)
+		}
+	}}
+}
+
+// archiveCapability: the capabilities of archives are spelled as Archives §2.1 has
+// them.
+func archiveCapability(r *run, rule *Rule) steps {
+	return steps{
+		entry: func(e *entry) {
+			if want := nearArchive(e.Capability); want != "" && r.readKind == "capabilitylist" {
+				r.atEntry(rule, e, "capability %q is not %q", e.Capability, want)
+			}
+		},
+		end: func() {
+			if want := nearArchive(r.header.Capability); want != "" {
+				r.atRoot(rule, "capability %q is not %q", r.header.Capability, want)
+			}
+		},
+	}
+}
+
+// nearArchive returns the capability of an archive that c is a misspelling of, or "".
+func nearArchive(c resourcesync.Capability) resourcesync.Capability {
+	if c == "" || c.Known() {
+		return ""
+	}
+	squeeze := func(c resourcesync.Capability) string {
+		return strings.NewReplacer("-", "", "_", "", " ", "", ".", "").Replace(strings.ToLower(string(c)))
+	}
+	got := strings.TrimSuffix(strings.Replace(squeeze(c), "archives", "archive", 1), "index")
+	for _, want := range []resourcesync.Capability{
+		resourcesync.CapabilityResourceListArchive, resourcesync.CapabilityResourceDumpArchive,
+		resourcesync.CapabilityChangeListArchive, resourcesync.CapabilityChangeDumpArchive,
+	} {
+		if got == squeeze(want) {
+			return want
+		}
+	}
+	return ""
+}
+
+// rootTimeRequired: a snapshot has at and a document of changes from (1.1 App. A).
+func rootTimeRequired(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		name, value := "at", r.header.At
+		if rule.Family == "from-required" {
+			name, value = "from", r.header.From
+		}
+		if value.IsZero() && r.seen.Metadata && !r.noted[name+"-w3cdtf"] {
+			r.atRoot(rule, "the rs:md of the root has no %s", name)
+		}
+	}}
+}
+
+// rootTimes are the times of the root by the names of their attributes.
+func (r *run) rootTimes() [4]namedTime { return timesOf(&r.header.Metadata) }
+
+type namedTime struct {
+	name  string
+	value resourcesync.Datetime
+}
+
+func timesOf(m *resourcesync.Metadata) [4]namedTime {
+	return [4]namedTime{{"at", m.At}, {"completed", m.Completed}, {"from", m.From}, {"until", m.Until}}
+}
+
+// rootTimeScope: at and completed are for snapshots, from and until for documents
+// of changes (1.1 §7, App. A Table 4).
+func rootTimeScope(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		for _, t := range r.rootTimes() {
+			if rule.ID == "root-"+t.name+"-scope" && !t.value.IsZero() {
+				r.atRoot(rule, "the root has %s=%q, which documents of this kind do not have", t.name, t.value)
+			}
+		}
+	}}
+}
+
+// rootTimeUndefined: neither is defined for the other kinds.
+func rootTimeUndefined(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		for _, t := range r.rootTimes() {
+			if !t.value.IsZero() {
+				r.atRoot(rule, "the root has %s=%q, which means nothing in documents of this kind", t.name, t.value)
+			}
+		}
+	}}
+}
+
+// noSuchIndex: there is no index of manifests (1.1 §11.2, §13.2), and none of
+// Capability Lists is needed (1.1 §9). The rule concerns that kind alone.
+func noSuchIndex(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		r.atRoot(rule, "the root is sitemapindex; expected urlset for capability %q", r.header.Capability)
+	}}
+}
+
+// upRequired: the root links to the document above (1.1 §6.2). What the proposal of
+// 2013 calls top is read as up.
+func upRequired(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		if r.header.Link(resourcesync.RelUp) != "" {
+			return
+		}
+		rel, where := resourcesync.RelUp, "Capability List"
+		if rule.ID == "dlib-top-link" {
+			rel = "top"
+		} else if r.readKind == "capabilitylist" {
+			where = "Source Description"
+		}
+		r.atRoot(rule, "the root has no rs:ln rel=%q to the %s", rel, where)
+	}}
+}
+
+// upSingle: a document has one parent (1.1 §6.2).
+func upSingle(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		if n := countLinks(r.header.Links, resourcesync.RelUp); n > 1 {
+			r.atRoot(rule, "the root has %d links with rel=\"up\"; expected one", n)
+		}
+	}}
+}
+
+func countLinks(links []resourcesync.Link, rel string) int {
+	n := 0
+	for i := range links {
+		if links[i].Rel == rel {
+			n++
+		}
+	}
+	return n
+}
+
+// indexOnIndex: only parts link to their index (1.1 §6.2).
+func indexOnIndex(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		if href := r.header.Link(resourcesync.RelIndex); href != "" {
+			r.atRoot(rule, "an index links to a further index, %q", href)
+		}
+	}}
+}
+
+// rootDescribedBy: a Source and a set are described for people (1.1 §8, §9).
+func rootDescribedBy(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		if r.header.Link(resourcesync.RelDescribedBy) == "" {
+			r.atRoot(rule, "the root has no rs:ln rel=\"describedby\"")
+		}
+	}}
+}
+
+// dlibNamespace: the proposal of 2013 has a namespace of its own.
+func dlibNamespace(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		if !inDLibNamespace(r.header.Dialect) {
+			r.atRoot(rule, "rs:md and rs:ln are not in namespace http://www.openarchives.org/rs/")
+		}
+	}}
+}
+
+// dlibCapability: the root tells the capability, as in 1.1.
+func dlibCapability(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		switch {
+		case !r.seen.Metadata:
+			r.atRoot(rule, "the root has no rs:md")
+		case r.header.Capability == "":
+			r.atRoot(rule, "the rs:md of the root has no capability")
+		}
+	}}
+}
+
+// dlibModified: the root tells when the document was written. Of snapshots the
+// Decoder reads that as at.
+func dlibModified(r *run, rule *Rule) steps {
+	return steps{end: func() {
+		if !r.seen.Metadata || !r.header.At.IsZero() {
+			return
+		}
+		for _, a := range r.header.Attrs {
+			if a.Space == "" && a.Name == "modified" {
+				return
+			}
+		}
+		r.atRoot(rule, "the rs:md of the root has no modified")
+	}}
+}

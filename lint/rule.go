@@ -1,0 +1,93 @@
+package lint
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"instep/resourcesync"
+)
+
+// Rule is one demand or recommendation of the standard.
+type Rule struct {
+	ID      string   `json:"id"`
+	Family  string   `json:"family"` // rules of one family are one check, for several kinds of document
+	Level   Level    `json:"level"`
+	Kinds   []string `json:"kinds"`   // of documents, such as "changelist-index"; AnyKind alone for all
+	Version string   `json:"version"` // edition that has the rule; "both" for 1.0 and 1.1
+	Section string   `json:"section"` // where the rule stands, such as "1.1 §12.1; 1.0 §12.1"
+
+	Text string `json:"text"` // what is demanded, in a sentence
+	Fix  string `json:"fix"`  // what the owner of the Source should do, in a sentence
+
+	// Checkable is what it takes to see that the rule is broken: "static" one document,
+	// "live" requests, "crosslink" several documents, "behaviour" more than that.
+	Checkable string `json:"checkable"`
+
+	Derived   bool     `json:"derived,omitempty"`   // the text implies it and does not say it
+	Conflicts []string `json:"conflicts,omitempty"` // rules of other editions that say otherwise
+	Wins      string   `json:"wins,omitempty"`      // edition that is followed then, unless a profile says otherwise
+}
+
+// AnyKind in Rule.Kinds stands for all kinds of ResourceSync documents.
+const AnyKind = "any"
+
+// In reports whether the rule belongs to profile p.
+func (r *Rule) In(p Profile) bool {
+	if r.Version == "any" || r.ID == "xml-well-formed" {
+		return true
+	}
+	switch p {
+	case Profile11, "":
+		return r.Version == "1.1" || r.Version == "both" || r.Version == "archives-0.9.1"
+	case Profile10, ProfileArchives:
+		return r.Version == "1.0" || r.Version == "both" || r.Version == "archives-0.9.1"
+	}
+	return r.Version == string(p)
+}
+
+// concerns reports whether the rule is about documents of that kind; "" is a
+// document of unknown kind.
+func (r *Rule) concerns(kind string) bool {
+	return r.Kinds[0] == AnyKind || kind != "" && slices.Contains(r.Kinds, kind)
+}
+
+//go:embed rules.json
+var rulesJSON []byte
+
+type rulebook struct {
+	rules   []Rule
+	byID    map[string]*Rule
+	byQuirk map[resourcesync.Quirk]*Rule
+}
+
+var book = sync.OnceValue(func() rulebook {
+	var b rulebook
+	if err := json.Unmarshal(rulesJSON, &b.rules); err != nil {
+		panic(fmt.Sprintf("lint: rules.json: %v", err)) // it is embedded, and a test reads it
+	}
+	b.byID = make(map[string]*Rule, len(b.rules))
+	b.byQuirk = make(map[resourcesync.Quirk]*Rule)
+	for i := range b.rules {
+		b.byID[b.rules[i].ID] = &b.rules[i]
+		if n := quirkNumber(&b.rules[i]); n > 0 {
+			b.byQuirk[resourcesync.Quirk(n)] = &b.rules[i]
+		}
+	}
+	return b
+})
+
+// Rules returns the catalogue: the rules of all editions in the order of the
+// standard, then those about quirks, the habits of existing Sources.
+func Rules() []Rule { return slices.Clone(book().rules) }
+
+// Lookup returns the rule with that id.
+func Lookup(id string) (Rule, bool) {
+	r, ok := book().byID[id]
+	if !ok {
+		return Rule{}, false
+	}
+	return *r, true
+}

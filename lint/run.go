@@ -1,0 +1,276 @@
+package lint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// run is the check of one document.
+type run struct {
+	c        *Checker
+	uri      string
+	expected []string // kinds that the place of the document promises
+	profile  Profile
+	auto     bool
+
+	dec    *resourcesync.Decoder
+	doc    Document
+	header resourcesync.Header
+	seen   resourcesync.Seen // of the root
+
+	early    []resourcesync.Note // told since the last entry, or before the kind is known
+	noted    map[string]bool     // rules noted of the root
+	readKind string              // with which the entries are checked
+	steps    []steps
+	entry    *entry // being read
+	parsed   bool   // the root element was understood
+	stopped  bool   // nothing is to be checked beyond the root element
+	later    undecided
+}
+
+// entry is one entry with what the Entry itself does not tell.
+type entry struct {
+	resourcesync.Entry
+	column int      // of its start tag
+	hasMD  bool     // it has an rs:md
+	noted  []string // rules that were noted of it
+}
+
+// was reports whether one of the rules was noted of the entry.
+func (e *entry) was(rules ...string) bool {
+	for _, n := range e.noted {
+		for _, r := range rules {
+			if n == r {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func newRun(c *Checker, uri string) *run {
+	r := &run{c: c, uri: uri, profile: c.Profile, entry: &entry{}, noted: make(map[string]bool)}
+	switch r.profile {
+	case "":
+		r.profile = Profile11
+	case ProfileAuto:
+		r.auto, r.profile = true, Profile11
+	}
+	r.doc = Document{URI: uri}
+	return r
+}
+
+// read checks the document of src.
+func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
+	in := &input{ctx: ctx, r: src}
+	r.dec = resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits), resourcesync.WithNotes(r.note))
+	err := r.decode()
+	if in.err != nil {
+		return r.finish(), fmt.Errorf("read %q: %w", r.uri, in.err)
+	}
+	if err != nil {
+		r.broken(err, in)
+	} else if !r.stopped {
+		r.doc.Complete = true
+		r.end()
+	}
+	return r.finish(), nil
+}
+
+// decode reads the document to its end. The error is the one that ended it early.
+func (r *run) decode() error {
+	header, err := r.dec.Header()
+	if err != nil {
+		return err
+	}
+	r.parsed = true
+	r.settle(&header)
+	if r.stopped {
+		return nil
+	}
+	for e, err := range r.dec.Entries() {
+		seen := r.dec.SeenEntry()
+		r.entry.Entry, r.entry.column, r.entry.hasMD = e, seen.Column, seen.Metadata
+		switch {
+		case err == nil:
+			r.flushNotes(r.entry)
+			r.checkEntry()
+		case errors.Is(err, resourcesync.BadEntry):
+			r.badEntry(err)
+		default:
+			return err
+		}
+		r.doc.Entries++
+		r.entry.noted = r.entry.noted[:0]
+	}
+	r.header, err = r.dec.Header()
+	r.seen = r.dec.SeenRoot()
+	r.foreign()
+	r.flushNotes(nil)
+	return err
+}
+
+// settle decides about profile and kind, with what stands before the first entry.
+func (r *run) settle(h *resourcesync.Header) {
+	r.header, r.seen = *h, r.dec.SeenRoot()
+	if r.auto {
+		r.profile = profileOf(h.Dialect)
+	}
+	if r.isForeign() && h.Dialect != resourcesync.DialectDLib {
+		r.otherRoot()
+		return
+	}
+	r.foreign()
+	r.readKind = r.kind()
+	r.begin()
+	r.flushNotes(nil)
+}
+
+// otherRoot stops at a root element that is not one of the standard's, although the
+// Decoder reads it.
+func (r *run) otherRoot() {
+	const id = "root-element-urlset-or-sitemapindex"
+	r.stopped = true
+	for _, n := range r.early {
+		if n.Rule == id {
+			r.noteRoot(n)
+		}
+	}
+	r.early = nil
+}
+
+// foreign takes away what is not of ResourceSync by the lights of the profile: rs:md
+// and rs:ln of the proposal of 2013 are in another namespace.
+func (r *run) foreign() {
+	if !r.isForeign() {
+		return
+	}
+	r.header.Metadata, r.header.Links, r.seen.Metadata = resourcesync.Metadata{}, nil, false
+}
+
+func (r *run) isForeign() bool {
+	return r.profile != ProfileDLib && inDLibNamespace(r.header.Dialect)
+}
+
+func inDLibNamespace(d resourcesync.Dialect) bool {
+	return d == resourcesync.DialectDLib || d == resourcesync.DialectAtom || d == resourcesync.DialectResync
+}
+
+func profileOf(d resourcesync.Dialect) Profile {
+	if d == resourcesync.DialectMid2013 || inDLibNamespace(d) {
+		return ProfileDLib
+	}
+	return Profile11
+}
+
+// kind is that of the document, "" if it is not known: its own, or that of its
+// place where it says otherwise.
+func (r *run) kind() string {
+	c := r.header.Capability
+	suffix := ""
+	if r.header.Root == resourcesync.SitemapIndex {
+		suffix = "-index"
+	}
+	if len(r.expected) > 0 && !r.isExpected(c) {
+		return strings.TrimSuffix(r.expected[0], "-index") + suffix
+	}
+	if !c.Known() {
+		return ""
+	}
+	return string(c) + suffix
+}
+
+// isExpected reports whether documents of that capability belong into the place.
+func (r *run) isExpected(c resourcesync.Capability) bool {
+	for _, kind := range r.expected {
+		if strings.TrimSuffix(kind, "-index") == string(c) {
+			return true
+		}
+	}
+	return len(r.expected) == 0
+}
+
+// finish fills in what the document says of itself.
+func (r *run) finish() Document {
+	h := &r.header
+	d := &r.doc
+	d.Profile = r.profile
+	if !r.parsed {
+		return *d
+	}
+	d.Kind, d.Root, d.Capability = r.kind(), h.Root, h.Capability
+	d.At, d.Completed, d.From, d.Until = h.At, h.Completed, h.From, h.Until
+	d.Up, d.Index = h.Link(resourcesync.RelUp), h.Link(resourcesync.RelIndex)
+	return *d
+}
+
+// active returns the rule of that id if it is checked, for a document of that kind.
+func (r *run) active(id string, kind string) *Rule {
+	rule := book().byID[id]
+	if rule == nil || !r.wants(rule) || !rule.concerns(kind) {
+		return nil
+	}
+	return rule
+}
+
+// wants reports whether the rule is one that is checked.
+func (r *run) wants(rule *Rule) bool {
+	return !r.c.Disabled[rule.ID] && (r.c.Derived || !rule.Derived) && (rule.In(r.profile) || r.undecidedWants(rule))
+}
+
+// report tells that something breaks the rule.
+func (r *run) report(rule *Rule, f Finding) {
+	f.Rule, f.Level, f.URI = rule.ID, rule.Level, r.uri
+	if !rule.In(r.profile) {
+		r.later.add(f)
+		return
+	}
+	r.emit(f)
+}
+
+func (r *run) emit(f Finding) {
+	if r.c.Report != nil {
+		r.c.Report(f)
+	}
+}
+
+// atRoot reports something about the root element.
+func (r *run) atRoot(rule *Rule, format string, args ...any) {
+	r.report(rule, Finding{Line: r.seen.Line, Column: r.seen.Column, Message: fmt.Sprintf(format, args...)})
+}
+
+// atEntry reports something about the entry.
+func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
+	r.report(rule, Finding{Line: e.Line, Column: e.column, Entry: e.Loc, Message: fmt.Sprintf(format, args...)})
+}
+
+// input is a reader that ends with its context, and remembers what failed and how
+// the document began.
+type input struct {
+	ctx  context.Context
+	r    io.Reader
+	err  error // the trouble of the reader itself
+	head []byte
+}
+
+const headSize = 512
+
+func (in *input) Read(p []byte) (int, error) {
+	if err := in.ctx.Err(); err != nil {
+		in.err = err
+		return 0, err
+	}
+	n, err := in.r.Read(p)
+	if room := headSize - len(in.head); room > 0 {
+		in.head = append(in.head, p[:min(n, room)]...)
+	}
+	if err != nil && err != io.EOF {
+		in.err = err
+	}
+	return n, err
+}

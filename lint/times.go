@@ -1,0 +1,195 @@
+package lint
+
+import (
+	"fmt"
+	"hash/maphash"
+
+	"instep/resourcesync"
+)
+
+// datetimeWithin: a change happened in the interval that the document covers, both
+// ends included (1.1 §7).
+func datetimeWithin(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		switch d := e.Datetime; {
+		case d.Before(r.header.From):
+			r.atEntry(rule, e, "datetime %s is before from, %s", d, r.header.From)
+		case d.After(r.header.Until):
+			r.atEntry(rule, e, "datetime %s is after until, %s", d, r.header.Until)
+		}
+	}}
+}
+
+// datetimeEverywhere: a Destination goes on after the last change it has applied
+// (1.1 §12.1). It is told once.
+func datetimeEverywhere(r *run, rule *Rule) steps {
+	var bare, first int
+	return steps{
+		entry: func(e *entry) {
+			if e.Datetime.IsZero() && !e.was("datetime-w3cdtf") {
+				if bare++; bare == 1 {
+					first = e.Line
+				}
+			}
+		},
+		end: func() {
+			if bare > 0 {
+				r.report(rule, Finding{Line: first, Message: countedEntries(bare) + " without datetime"})
+			}
+		},
+	}
+}
+
+func countedEntries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// entriesHave are the kinds of document whose entries have at and completed, or from
+// and until (1.1 App. A Table 4, Archives §3 to §6).
+var entriesHave = map[string]map[string]bool{
+	"entry-at-completed-scope": {
+		"resourcelist-index": true, "resourcedump": true, "resourcedump-index": true,
+		"resourcelist-archive": true, "resourcelist-archive-index": true,
+		"resourcedump-archive": true, "resourcedump-archive-index": true,
+	},
+	"entry-from-until-scope": {
+		"changelist-index": true, "changedump": true, "changedump-index": true,
+		"changelist-archive": true, "changelist-archive-index": true,
+		"changedump-archive": true, "changedump-archive-index": true,
+	},
+}
+
+// entryTimeScope: entries of other kinds have no such times.
+func entryTimeScope(r *run, rule *Rule) steps {
+	if r.readKind == "" || entriesHave[rule.ID][r.readKind] {
+		return steps{}
+	}
+	first := 0 // of timesOf
+	if rule.ID == "entry-from-until-scope" {
+		first = 2
+	}
+	return steps{entry: func(e *entry) {
+		times := timesOf(&e.Metadata)
+		for _, t := range times[first : first+2] {
+			if !t.value.IsZero() {
+				r.atEntry(rule, e, "the entry has %s=%q, which entries of this kind of document do not have", t.name, t.value)
+			}
+		}
+	}}
+}
+
+// span is what one rs:md says of the time it covers, with the names of its ends.
+type span struct {
+	beginName, endName string
+	begin, end         resourcesync.Datetime
+}
+
+// spanOf is at and completed, or from and until.
+func spanOf(m *resourcesync.Metadata, snapshot bool) span {
+	if snapshot {
+		return span{"at", "completed", m.At, m.Completed}
+	}
+	return span{"from", "until", m.From, m.Until}
+}
+
+// needsBegin: what has an end has a begin (1.1 App. A).
+func needsBegin(r *run, rule *Rule) steps {
+	snapshot := rule.ID == "completed-needs-at"
+	return steps{entry: func(e *entry) {
+		s := spanOf(&e.Metadata, snapshot)
+		if !s.end.IsZero() && s.begin.IsZero() && !e.was(s.beginName+"-w3cdtf") {
+			r.atEntry(rule, e, "the entry has %s=%q and no %s", s.endName, s.end, s.beginName)
+		}
+	}}
+}
+
+// endBeforeBegin: nothing ends before it begins (1.1 §7).
+func endBeforeBegin(r *run, rule *Rule) steps {
+	snapshot := rule.ID == "completed-not-before-at"
+	const message = "%s %s is before %s, %s"
+	return steps{
+		entry: func(e *entry) {
+			if s := spanOf(&e.Metadata, snapshot); s.end.Before(s.begin) {
+				r.atEntry(rule, e, message, s.endName, s.end, s.beginName, s.begin)
+			}
+		},
+		end: func() {
+			if s := spanOf(&r.header.Metadata, snapshot); s.end.Before(s.begin) {
+				r.atRoot(rule, message, s.endName, s.end, s.beginName, s.begin)
+			}
+		},
+	}
+}
+
+// entryWithinRoot: the times of the parts lie within those of the whole (1.1 §10.2,
+// §11.1, §12.2, §13.1).
+func entryWithinRoot(r *run, rule *Rule) steps {
+	snapshot := rule.ID == "entry-at-within-root-snapshot"
+	return steps{entry: func(e *entry) {
+		part, whole := spanOf(&e.Metadata, snapshot), spanOf(&r.header.Metadata, snapshot)
+		if part.begin.Before(whole.begin) {
+			r.atEntry(rule, e, "%s %s of the entry is before that of the root, %s", part.beginName, part.begin, whole.begin)
+		}
+		if part.end.After(whole.end) {
+			r.atEntry(rule, e, "%s %s of the entry is after that of the root, %s", part.endName, part.end, whole.end)
+		}
+	}}
+}
+
+// forwardOrder: the oldest comes first (1.1 §12.1, §12.2, §13.1, §13.2). What has no
+// time is passed over.
+func forwardOrder(r *run, rule *Rule) steps {
+	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
+		if e.From.IsZero() {
+			return e.Until
+		}
+		return e.From
+	}
+	switch rule.ID {
+	case "changelist-order-datetime", "changedump-manifest-order-datetime":
+		name, timeOf = "datetime", func(e *entry) resourcesync.Datetime { return e.Datetime }
+	case "changelist-order-lastmod", "changedump-manifest-order-lastmod":
+		name, timeOf = "lastmod", func(e *entry) resourcesync.Datetime { return e.LastMod }
+	}
+	var last resourcesync.Datetime
+	var line int
+	return steps{entry: func(e *entry) {
+		now := timeOf(e)
+		if now.IsZero() {
+			return
+		}
+		if now.Before(last) {
+			r.atEntry(rule, e, "%s %s is before that of the entry in line %d, %s", name, now, line, last)
+		}
+		last, line = now, e.Line
+	}}
+}
+
+// keys are short names for texts of one document: 16 bytes that nobody outside can
+// make collide.
+type keys struct{ a, b maphash.Seed }
+
+type key [2]uint64
+
+func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
+
+func (k keys) of(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
+
+// changeUnique: two changes of a resource have two times (1.0 §12.1).
+func changeUnique(r *run, rule *Rule) steps {
+	k, lines := newKeys(), make(map[key]int)
+	return steps{entry: func(e *entry) {
+		if e.LastMod.IsZero() {
+			return
+		}
+		change := k.of(e.Loc + " " + e.LastMod.String())
+		if line, ok := lines[change]; ok {
+			r.atEntry(rule, e, "a second change of this resource at %s; the first is in line %d", e.LastMod, line)
+			return
+		}
+		lines[change] = e.Line
+	}}
+}

@@ -1,0 +1,181 @@
+package lint
+
+import (
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// datetimeIn10: edition 1.0 has no datetime, which is an attribute without a prefix
+// that the standard does not define.
+func datetimeIn10(r *run, rule *Rule) steps {
+	if r.profile != Profile10 && r.profile != ProfileArchives {
+		return steps{}
+	}
+	return steps{entry: func(e *entry) {
+		if !e.Datetime.IsZero() || e.was("datetime-w3cdtf") {
+			r.atEntry(rule, e, "datetime is an attribute of edition 1.1")
+		}
+	}}
+}
+
+// table3: of what the Decoder reads, that which Table 3 lists for another element
+// (1.1 §7). Attributes that it keeps unread are noted.
+func table3(r *run, rule *Rule) steps {
+	switch rule.ID {
+	case "table3-root-md":
+		return steps{end: func() {
+			if names := entryAttributes(&r.header.Metadata); len(names) > 0 {
+				r.atRoot(rule, "the rs:md of the root has %s, which Table 3 lists for entries", strings.Join(names, ", "))
+			}
+		}}
+	case "table3-root-ln":
+		return steps{end: func() {
+			for i := range r.header.Links {
+				if l := &r.header.Links[i]; hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0 {
+					r.atRoot(rule, "the link %q of the root has attributes besides rel and href", l.Rel)
+				}
+			}
+		}}
+	}
+	return steps{}
+}
+
+// entryAttributes are the names of the attributes that only entries have.
+func entryAttributes(m *resourcesync.Metadata) []string {
+	var names []string
+	for _, a := range []struct {
+		name string
+		has  bool
+	}{
+		{"change", m.Change != ""}, {"datetime", !m.Datetime.IsZero()}, {"hash", len(m.Digests) > 0},
+		{"length", m.Length.Known()}, {"type", m.Type != ""}, {"encoding", m.Encoding != ""}, {"path", m.Path != ""},
+	} {
+		if a.has {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+// typeRegistered: types with x- are for private use. It is a hint.
+func typeRegistered(r *run, rule *Rule) steps {
+	const message = "media type %q is none that IANA registers"
+	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if isPrivateType(l.Type) {
+			r.atEntry(rule, e, message, l.Type)
+		}
+	})
+	links := s.entry
+	s.entry = func(e *entry) {
+		if isPrivateType(e.Type) {
+			r.atEntry(rule, e, message, e.Type)
+		}
+		links(e)
+	}
+	return s
+}
+
+func isPrivateType(mediaType string) bool {
+	top, sub, _ := strings.Cut(mediaType, "/")
+	return isPrivateName(top) || isPrivateName(sub)
+}
+
+func isPrivateName(s string) bool {
+	return len(s) > 2 && (s[0] == 'x' || s[0] == 'X') && (s[1] == '-' || s[1] == '.')
+}
+
+// pathScope: only manifests locate bitstreams in a package (1.1 §7).
+func pathScope(r *run, rule *Rule) steps {
+	if r.readKind == "" || ofManifest(r.readKind) {
+		return steps{}
+	}
+	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
+		if l.Path != "" {
+			r.atEntry(rule, e, "the link %q has path=%q, and this is no manifest", l.Rel, l.Path)
+		}
+	})
+	links := s.entry
+	s.entry = func(e *entry) {
+		if e.Path != "" {
+			r.atEntry(rule, e, "the entry has path=%q, and this is no manifest", e.Path)
+		}
+		links(e)
+	}
+	return s
+}
+
+// pathUnique: two bitstreams have two places in the package, unless they are stated
+// to be the same bytes (1.1 §13.2).
+func pathUnique(r *run, rule *Rule) steps {
+	type place struct {
+		bytes key // hash and length, zero if one of them is missing
+		line  int
+	}
+	k, places := newKeys(), make(map[key]place)
+	return steps{entry: func(e *entry) {
+		if e.Path == "" {
+			return
+		}
+		here := place{line: e.Line}
+		if len(e.Digests) > 0 && e.Length.Known() {
+			length, _ := e.Length.MarshalText()
+			here.bytes = k.of(e.Digests.String() + " " + string(length))
+		}
+		path := k.of(e.Path)
+		first, ok := places[path]
+		switch {
+		case !ok:
+			places[path] = here
+		case first.bytes == key{} || first.bytes != here.bytes:
+			r.atEntry(rule, e, "path %q is that of the entry in line %d as well", e.Path, first.line)
+		}
+	}}
+}
+
+// changeScope: only entries of changes have change and datetime (1.1 §7).
+func changeScope(r *run, rule *Rule) steps {
+	if r.readKind == "" || ofChanges(r.readKind) {
+		return steps{}
+	}
+	return steps{entry: func(e *entry) {
+		switch {
+		case rule.ID == "change-scope" && e.Change != "":
+			r.atEntry(rule, e, "the entry has change=%q, and this is no document of changes", e.Change)
+		case rule.ID == "datetime-scope" && !e.Datetime.IsZero():
+			r.atEntry(rule, e, "the entry has datetime=%q, and this is no document of changes", e.Datetime)
+		}
+	}}
+}
+
+const zipType = "application/zip"
+
+// packageType: packages are ZIP files (1.1 §11.1, §13.1).
+func packageType(r *run, rule *Rule) steps {
+	return steps{entry: func(e *entry) {
+		if e.Type != "" && essence(e.Type) != zipType {
+			r.atEntry(rule, e, "the package is of type %q; expected %s", e.Type, zipType)
+		}
+	}}
+}
+
+// samePackageType: all packages of a dump have one format (1.1 §11.1, §13.1).
+func samePackageType(r *run, rule *Rule) steps {
+	var first string
+	var line int
+	return steps{entry: func(e *entry) {
+		switch t := essence(e.Type); {
+		case t == "":
+		case first == "":
+			first, line = t, e.Line
+		case t != first:
+			r.atEntry(rule, e, "the package is of type %q, the one in line %d of type %q", t, line, first)
+		}
+	}}
+}
+
+// essence is a media type without its parameters, in lower case.
+func essence(mediaType string) string {
+	t, _, _ := strings.Cut(mediaType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
