@@ -83,19 +83,11 @@ func (m *maker) changeList(ctx context.Context, doc Document, w *Window) (int64,
 	if !w.Until.IsZero() {
 		h.Until = resourcesync.DatetimeOf(w.Until)
 	}
-	d, err := m.st.begin(ctx, doc, h, 0)
-	if err != nil {
-		return 0, err
+	n, err := m.st.write(ctx, doc, h, w.Changes)
+	if errors.Is(err, resourcesync.ErrFull) {
+		err = fmt.Errorf("%w: %w", ErrChangesFull, err)
 	}
-	if err := d.all(ctx, w.Changes); err != nil {
-		d.drop()
-		if errors.Is(err, resourcesync.ErrFull) {
-			err = fmt.Errorf("%w: %w", ErrChangesFull, err)
-		}
-		return 0, err
-	}
-	n := int64(d.enc.Count())
-	return n, d.end()
+	return n, err
 }
 
 // snapshot makes the Resource List and the plain sitemap: two views of one state.
@@ -131,30 +123,16 @@ func (m *maker) retire(old, now []string) {
 // resourceList is the Resource List of s, or its index and parts (1.1 §10). The
 // parts are of one moment, so the at of the index, the oldest of theirs, is that.
 func (m *maker) resourceList(s *Snapshot) *series {
-	key := m.l.resourceList(m.pub.ID)
-	head := func(root resourcesync.Root, links ...resourcesync.Link) func() resourcesync.Header {
-		return func() resourcesync.Header {
-			h := resourcesync.Header{Root: root, Links: append([]resourcesync.Link{m.up()}, links...)}
-			h.Capability, h.At = resourcesync.CapabilityResourceList, resourcesync.DatetimeOf(s.At)
-			if !s.Completed.IsZero() {
-				h.Completed = resourcesync.DatetimeOf(s.Completed)
-			}
-			return h
-		}
+	h := resourcesync.Header{Links: []resourcesync.Link{m.up()}}
+	h.Capability, h.At = resourcesync.CapabilityResourceList, resourcesync.DatetimeOf(s.At)
+	if !s.Completed.IsZero() {
+		h.Completed = resourcesync.DatetimeOf(s.Completed)
 	}
 	return &series{
-		stage: m.st, max: m.p.MaxEntries,
-		whole:   Document{Key: key, Rank: rankList, Immutable: true},
-		head:    head(resourcesync.URLSet),
-		index:   head(resourcesync.SitemapIndex),
-		partial: head(resourcesync.URLSet, resourcesync.Link{Rel: "index", Href: m.l.uri(key)}),
+		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
+		whole: Document{Key: m.l.resourceList(m.pub.ID), Rank: rankList, Immutable: true},
 		part: func(n int) Document {
 			return Document{Key: m.l.resourceListPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
-		},
-		listed: func(part Document) resourcesync.Entry {
-			en := resourcesync.Entry{Loc: m.l.uri(part.Key)}
-			en.At = resourcesync.DatetimeOf(s.At)
-			return en
 		},
 	}
 }
@@ -170,17 +148,12 @@ func (m *maker) sitemap(ctx context.Context, s *Snapshot) error {
 	if foreign {
 		m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays as it is: the sitemap goes to %q", sitemapName, key))
 	}
-	head := func(root resourcesync.Root) func() resourcesync.Header {
-		return func() resourcesync.Header { return resourcesync.Header{Root: root} }
-	}
 	plain := series{
-		stage: m.st, max: m.p.MaxEntries,
+		stage: m.st, max: m.p.MaxEntries, uri: m.l.uri,
 		whole: Document{Key: key, Rank: rankFixed},
-		head:  head(resourcesync.URLSet), partial: head(resourcesync.URLSet), index: head(resourcesync.SitemapIndex),
 		part: func(n int) Document {
 			return Document{Key: sitemapPart(key, m.pub.ID, n), Rank: rankParts, Immutable: true}
 		},
-		listed: func(part Document) resourcesync.Entry { return resourcesync.Entry{Loc: m.l.uri(part.Key)} },
 	}
 	keys, _, err := plain.write(ctx, plainEntries(s.Resources))
 	if err != nil {
@@ -273,17 +246,14 @@ func (m *maker) description(ctx context.Context) error {
 }
 
 func (m *maker) short(ctx context.Context, doc Document, h resourcesync.Header, entries []resourcesync.Entry) error {
-	d, err := m.st.begin(ctx, doc, h, 0)
-	if err != nil {
-		return err
-	}
-	for _, en := range entries {
-		if err := d.encode(ctx, en); err != nil {
-			d.drop()
-			return err
+	_, err := m.st.write(ctx, doc, h, func(yield func(resourcesync.Entry, error) bool) {
+		for _, en := range entries {
+			if !yield(en, nil) {
+				return
+			}
 		}
-	}
-	return d.end()
+	})
+	return err
 }
 
 // sets returns the names of the sets that are published, this one among them, in order.
