@@ -31,7 +31,7 @@ type Finder struct {
 // Source is what was found.
 type Source struct {
 	Given       string   // the URI Find was asked about
-	Description string   // URI of the Source Description; empty if there is none or it isn't known
+	Description string   // URI of the Source Description, or of what names the Capability Lists in its place; empty if there is none or it isn't known
 	Origin      string   // of the Source: scheme://host[:port] of the first document that was read
 	Origins     []string // all that are its own: Origin, and that of the URI given if a redirect to https led on
 	Sets        []Set    // at least one
@@ -88,8 +88,9 @@ type Attempt struct {
 
 // Notice is something tolerated or left out that the user should know.
 type Notice struct {
-	URI         string // the document it is about
-	Line        int    // of the entry, from 1; 0 if it isn't about one
+	URI         string             // the document it is about
+	Line        int                // of the entry, from 1; 0 if it isn't about one
+	Quirk       resourcesync.Quirk // the habit of Sources it is about; 0 if none
 	Msg         string
 	AllowOrigin string // the origin to allow to have it read; empty if that is not the trouble
 }

@@ -70,13 +70,13 @@ func (t *trip) load(ctx context.Context, uri string) (*document, error) {
 		return nil, err
 	}
 	d := &document{base: base}
-	notes := noteTaker{t: t, uri: base.String()}
-	opts := []resourcesync.Option{resourcesync.WithLimits(t.s.f.Limits), resourcesync.WithNotes(notes.take)}
+	var tally resourcesync.NoteTally
+	opts := []resourcesync.Option{resourcesync.WithLimits(t.s.f.Limits), resourcesync.WithNotes(tally.Take)}
 	if t.s.f.Strict {
 		opts = append(opts, resourcesync.WithTolerance(resourcesync.Strict))
 	}
 	err = d.read(t, &headFirst{r: resp.Body, left: maxHead}, opts)
-	notes.close()
+	t.tell(base.String(), &tally)
 	if err != nil {
 		return nil, err
 	}
@@ -109,25 +109,18 @@ func (h *headFirst) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxNotes is how many notes of a Decoder on one document are told one by one.
-const maxNotes = 20
-
-// noteTaker turns the notes on one document into notices, not too many of them.
-type noteTaker struct {
-	t   *trip
-	uri string
-	n   int
-}
-
-func (k *noteTaker) take(n resourcesync.Note) {
-	if k.n++; k.n <= maxNotes {
-		k.t.note(Notice{URI: k.uri, Line: n.Line, Msg: n.Msg})
-	}
-}
-
-func (k *noteTaker) close() {
-	if k.n > maxNotes {
-		k.t.note(Notice{URI: k.uri, Msg: fmt.Sprintf("%d more notes of this kind", k.n-maxNotes)})
+// tell turns the notes on one document into notices. What the standard allows is
+// not worth one; relative URIs are told of where they are followed.
+func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
+	for n, times := range tally.All() {
+		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
+			continue
+		}
+		msg := n.Msg
+		if times > 1 {
+			msg += fmt.Sprintf(" (and %d more like it)", times-1)
+		}
+		t.note(Notice{URI: uri, Line: n.Line, Quirk: n.Quirk, Msg: msg})
 	}
 }
 
@@ -208,6 +201,13 @@ func holdsDocuments(c resourcesync.Capability) bool {
 	return c == resourcesync.CapabilityDescription || c == resourcesync.CapabilityCapabilityList
 }
 
+// names reports whether an entry of a Source Description or a Capability List is a
+// document of the same kind, as in an index (1.1 §8). Some Sources write a urlset as
+// if it were one.
+func (d *document) names(e *entry) bool {
+	return e.capability == d.header.Capability || e.capability == "" && d.header.Root == resourcesync.SitemapIndex
+}
+
 // is reports whether the document is of the kind its place promises.
 func (d *document) is(r resourcesync.Root, c resourcesync.Capability) error {
 	if d.header.Root == r && d.header.Capability == c {
@@ -224,7 +224,7 @@ func (d *document) resolve(t *trip, ref string, line int) (*url.URL, error) {
 	}
 	if !u.IsAbs() {
 		u = d.base.ResolveReference(u)
-		t.note(Notice{URI: d.base.String(), Line: line, Msg: fmt.Sprintf("relative URI %q read as %q", ref, u)})
+		t.note(Notice{URI: d.base.String(), Line: line, Quirk: resourcesync.QuirkRelativeURI, Msg: fmt.Sprintf("relative URI %q read as %q", ref, u)})
 	}
 	return fetch.Parse(u.String())
 }

@@ -64,6 +64,22 @@ func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }
 
+// noPlaceError is an entry that does not belong into its document.
+type noPlaceError struct {
+	capability resourcesync.Capability
+	where      string
+}
+
+func (e *noPlaceError) Error() string {
+	switch {
+	case e.capability == "":
+		return "no capability is known"
+	case e.capability.Known():
+		return fmt.Sprintf("capability %q has no place in %s", string(e.capability), e.where)
+	}
+	return fmt.Sprintf("capability %q is unknown", string(e.capability))
+}
+
 // kindOf names a kind of document for people.
 func kindOf(r resourcesync.Root, c resourcesync.Capability) string {
 	switch {

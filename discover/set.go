@@ -9,39 +9,69 @@ import (
 	"instep/resourcesync"
 )
 
+// reading is what reading a Capability List led to.
+type reading struct {
+	set   Set
+	own   bool  // the list is one itself, not only an index of others
+	named []Set // sets of the Capability Lists it names; of each the URI is known, and what describes it
+}
+
 // set reads a set out of its Capability List (1.1 §9).
-func (t *trip) set(ctx context.Context, d *document) (Set, error) {
-	if err := d.is(resourcesync.URLSet, resourcesync.CapabilityCapabilityList); err != nil {
-		return Set{}, err
+func (t *trip) set(ctx context.Context, d *document) (reading, error) {
+	r := reading{set: Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}}
+	if d.header.Capability == resourcesync.CapabilityCapabilityList {
+		t.entries(ctx, d, &r)
 	}
-	set := Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}
-	for _, e := range d.entries {
+	index := d.header.Root == resourcesync.SitemapIndex
+	if len(r.named) == 0 || !index {
+		if err := d.is(resourcesync.URLSet, resourcesync.CapabilityCapabilityList); err != nil {
+			return reading{}, err
+		}
+	}
+	if n := len(r.named); n > 0 {
+		t.note(Notice{URI: d.base.String(), Quirk: resourcesync.QuirkNested, Msg: fmt.Sprintf("names %d Capability Lists: each is read as a set", n)})
+	}
+	r.own = !index && (len(r.named) == 0 || len(r.named) < len(d.entries))
+	return r, nil
+}
+
+// entries sorts what the entries of a Capability List name.
+func (t *trip) entries(ctx context.Context, d *document, r *reading) {
+	for i := range d.entries {
+		e := &d.entries[i]
 		uri, err := t.s.link(t, d, e.loc, e.line)
-		if err != nil {
+		switch {
+		case err != nil:
 			t.leaveOut(d.base.String(), e.line, err)
-			continue
+		case d.names(e):
+			r.named = append(r.named, Set{URI: uri, Description: e.describedBy})
+		case d.header.Root == resourcesync.URLSet:
+			t.place(ctx, &r.set, d, e, uri)
 		}
-		c := e.capability
-		if c == "" {
-			c = t.learn(ctx, uri)
-		}
-		if !isListing(c) {
-			t.leaveOut(d.base.String(), e.line, fmt.Errorf("capability %q is unknown or has no place in a Capability List", string(c)))
-			continue
-		}
-		set.add(c, uri)
 	}
-	return set, nil
+}
+
+// place adds the document of an entry to a set.
+func (t *trip) place(ctx context.Context, set *Set, d *document, e *entry, uri string) {
+	c := e.capability
+	if c == "" {
+		c = t.learn(ctx, uri)
+	}
+	if !isListing(c) {
+		t.leaveOut(d.base.String(), e.line, &noPlaceError{c, "a Capability List"})
+		return
+	}
+	set.add(c, uri)
 }
 
 // learn finds out what the document of an entry without capability is.
 func (t *trip) learn(ctx context.Context, uri string) resourcesync.Capability {
 	d, err := t.load(ctx, uri)
 	if err != nil {
-		t.note(Notice{URI: uri, Msg: fmt.Sprintf("no capability is given and the document can't tell: %v", err)})
+		t.note(Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: fmt.Sprintf("no capability is given and the document can't tell: %v", err)})
 		return ""
 	}
-	t.note(Notice{URI: uri, Msg: fmt.Sprintf("no capability is given, the document says %q", string(d.header.Capability))})
+	t.note(Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: fmt.Sprintf("no capability is given, the document says %q", string(d.header.Capability))})
 	return d.header.Capability
 }
 

@@ -46,8 +46,13 @@ func doc(header string, lines ...string) string {
 		}
 	}
 	md := fmt.Sprintf(`<rs:md capability=%q/>`, capability)
-	if capability == "plain" {
+	switch strings.ToLower(capability) {
+	case "plain":
 		md = ""
+	case "resourcelist", "resourcedump":
+		md = fmt.Sprintf(`<rs:md capability=%q at="2026-03-01T12:00:00Z"/>`, capability)
+	case "changelist", "changedump":
+		md = fmt.Sprintf(`<rs:md capability=%q from="2026-03-01T12:00:00Z"/>`, capability)
 	}
 	return fmt.Sprintf("<%s xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\" xmlns:rs=\"http://www.openarchives.org/rs/terms/\">\n%s%s\n%s</%s>\n",
 		root, links.String(), md, entries.String(), root)

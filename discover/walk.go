@@ -67,8 +67,14 @@ func (s *search) link(t *trip, d *document, ref string, line int) (string, error
 func (t *trip) leaveOut(uri string, line int, err error) {
 	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("entry left out: %v", err)}
 	var fe *ForeignError
-	if errors.As(err, &fe) {
+	var place *noPlaceError
+	switch {
+	case errors.As(err, &fe):
 		n.AllowOrigin = fe.Origin
+	case errors.As(err, &place) && place.capability == "":
+		n.Quirk = resourcesync.QuirkNoCapability
+	case errors.As(err, &place):
+		n.Quirk = resourcesync.QuirkCapabilityNew
 	}
 	// What the user can mend is the better reason.
 	if t.leftOut == nil || fe != nil && !errors.As(t.leftOut, new(*ForeignError)) {
@@ -126,16 +132,17 @@ func (s *search) alone(t *trip, d *document, why string) error {
 	if why != "" {
 		msg = "the list is taken alone, its link up can't be followed: " + why
 	}
-	t.note(Notice{URI: uri, Msg: msg})
+	t.note(Notice{URI: uri, Quirk: resourcesync.QuirkUp, Msg: msg})
 	set := Set{URI: uri, Name: setName(d.base)}
 	set.add(c, uri)
 	s.src.Sets = []Set{set}
 	return nil
 }
 
-// fromCapabilityList takes just the set of the Capability List given.
+// fromCapabilityList takes just the set of the Capability List given, or those of the
+// Capability Lists that it names.
 func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *document) error {
-	set, err := t.set(ctx, d)
+	r, err := t.set(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -144,43 +151,66 @@ func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *document) e
 			s.src.Description = u.String()
 		}
 	}
-	s.src.Sets = []Set{set}
-	return nil
+	if len(r.named) == 0 {
+		s.src.Sets = []Set{r.set}
+		return nil
+	}
+	if s.src.Description == "" {
+		s.src.Description = r.set.URI
+	}
+	s.src.Sets, err = s.readSets(ctx, d, []reading{r})
+	return err
 }
 
 // fromDescription reads the Capability Lists that a Source Description or its
 // index names.
 func (s *search) fromDescription(ctx context.Context, t *trip, d *document) error {
 	s.src.Description = d.base.String()
-	parts := []*document{d}
-	if d.header.Root == resourcesync.SitemapIndex {
-		var err error
-		if parts, err = s.descriptions(ctx, t, d); err != nil {
-			return err
-		}
-	}
-	var sets []Set
-	for _, p := range parts {
-		sets = append(sets, s.capabilityLists(t, p)...)
-	}
-	sets = dropRepeated(t, d, sets)
-	if len(sets) == 0 {
-		return &brokenError{d.base.String(), whyNoSets(t)}
-	}
-	if err := s.readSets(ctx, sets); err != nil {
+	parts, err := s.descriptions(ctx, t, d)
+	if err != nil {
 		return err
 	}
-	s.src.Sets = sets
-	return nil
+	var r reading
+	for _, p := range parts {
+		r.named = append(r.named, s.capabilityLists(t, p)...)
+	}
+	r.named = dropRepeated(t, d, r.named)
+	if len(r.named) == 0 {
+		return &brokenError{d.base.String(), whyNoSets(t)}
+	}
+	s.src.Sets, err = s.readSets(ctx, d, []reading{r})
+	return err
 }
 
-// descriptions reads the parts of a Source Description Index (1.1 §8), one level.
+// descriptions returns d and the Source Descriptions that it names: the parts of an
+// index (1.1 §8), one level, or those in a urlset that is written like an index.
 func (s *search) descriptions(ctx context.Context, t *trip, d *document) ([]*document, error) {
-	var parts []*document
-	for _, e := range d.entries {
-		uri, err := s.link(t, d, e.loc, e.line)
+	parts := []*document{d}
+	seen := map[string]bool{d.base.String(): d.header.Root == resourcesync.URLSet}
+	for i := 0; i < len(parts); i++ {
+		named, err := s.namedBy(ctx, t, parts[i], seen)
 		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, named...)
+	}
+	return parts, nil
+}
+
+// namedBy reads the Source Descriptions that d names, but for those seen.
+func (s *search) namedBy(ctx context.Context, t *trip, d *document, seen map[string]bool) ([]*document, error) {
+	var parts []*document
+	for i := range d.entries {
+		e := &d.entries[i]
+		if !d.names(e) {
+			continue
+		}
+		uri, err := s.link(t, d, e.loc, e.line)
+		switch {
+		case err != nil:
 			t.leaveOut(d.base.String(), e.line, err)
+			continue
+		case seen[uri]:
 			continue
 		}
 		p, err := t.load(ctx, uri)
@@ -190,7 +220,11 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *document) ([]*doc
 		if err != nil { // the sets of a part that is missing would seem gone
 			return nil, &brokenError{uri, err}
 		}
+		seen[uri] = true
 		parts = append(parts, p)
+	}
+	if len(parts) > 0 && d.header.Root == resourcesync.URLSet {
+		t.note(Notice{URI: d.base.String(), Quirk: resourcesync.QuirkNested, Msg: "names Source Descriptions as an index does; they are read"})
 	}
 	return parts, nil
 }
@@ -199,9 +233,13 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *document) ([]*doc
 // a capability can only be one.
 func (s *search) capabilityLists(t *trip, d *document) []Set {
 	var sets []Set
-	for _, e := range d.entries {
-		if e.capability != "" && e.capability != resourcesync.CapabilityCapabilityList {
-			t.leaveOut(d.base.String(), e.line, fmt.Errorf("capability %q has no place in a Source Description", string(e.capability)))
+	for i := range d.entries {
+		e := &d.entries[i]
+		switch {
+		case d.names(e):
+			continue // another Source Description
+		case e.capability != "" && e.capability != resourcesync.CapabilityCapabilityList:
+			t.leaveOut(d.base.String(), e.line, &noPlaceError{e.capability, "a Source Description"})
 			continue
 		}
 		uri, err := s.link(t, d, e.loc, e.line)
@@ -234,47 +272,73 @@ func whyNoSets(t *trip) error {
 	return errors.New("the Source Description names no Capability List")
 }
 
-// readSets reads the Capability List of each set. One that fails is the trouble of
-// its set, unless there is no other.
-func (s *search) readSets(ctx context.Context, sets []Set) error {
-	trips := make([]*trip, len(sets))
+// readSets returns the sets that Capability Lists led to, reading those that they
+// name, level by level and each once. One that fails is the trouble of its set,
+// unless there is no other. What began the search is d.
+func (s *search) readSets(ctx context.Context, d *document, level []reading) ([]Set, error) {
+	var sets []Set
+	var errs []error
+	seen := map[string]bool{d.base.String(): true}
+	for len(level) > 0 {
+		var stubs []Set
+		for _, r := range level {
+			if r.own {
+				sets = append(sets, r.set)
+			}
+			if r.set.Err != nil {
+				errs = append(errs, r.set.Err)
+			}
+			for _, stub := range r.named {
+				if !seen[stub.URI] {
+					seen[stub.URI] = true
+					stubs = append(stubs, stub)
+				}
+			}
+		}
+		level = s.readLevel(ctx, stubs)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case len(sets) == 0:
+		return nil, &brokenError{s.src.Description, errors.New("it names no Capability List but those that name each other")}
+	case len(errs) == len(sets):
+		return nil, &brokenError{s.src.Description, errors.Join(errs...)}
+	}
+	return sets, nil
+}
+
+// readLevel reads Capability Lists, some at a time.
+func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
+	trips, read := make([]*trip, len(stubs)), make([]reading, len(stubs))
 	var g errgroup.Group
 	g.SetLimit(atATime)
-	for i := range sets {
+	for i := range stubs {
 		trips[i] = &trip{s: s}
 		g.Go(func() error {
-			sets[i] = trips[i].readSet(ctx, sets[i])
+			read[i] = trips[i].readSet(ctx, stubs[i])
 			return nil
 		})
 	}
 	_ = g.Wait()
-	var errs []error
-	for i := range sets {
-		s.join(trips[i])
-		if sets[i].Err != nil {
-			errs = append(errs, sets[i].Err)
-		}
+	for _, t := range trips {
+		s.join(t)
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if len(errs) == len(sets) {
-		return &brokenError{s.src.Description, errors.Join(errs...)}
-	}
-	return nil
+	return read
 }
 
 // readSet completes a set by its Capability List.
-func (t *trip) readSet(ctx context.Context, stub Set) Set {
+func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	d, err := t.load(ctx, stub.URI)
 	if err == nil {
-		var set Set
-		if set, err = t.set(ctx, d); err == nil {
-			set.URI = stub.URI
-			set.Description = stub.Description
-			return set
+		var r reading
+		if r, err = t.set(ctx, d); err == nil {
+			r.set.URI = stub.URI
+			r.set.Description = stub.Description
+			return r
 		}
 	}
 	stub.Err = err
-	return stub
+	return reading{set: stub, own: true}
 }
