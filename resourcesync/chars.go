@@ -35,7 +35,7 @@ const (
 // fewer than 32 are left.
 func plainLines(b []byte) int {
 	i := 0
-	for ; i+32 <= len(b); i += 32 {
+	for ; i <= len(b)-32; i += 32 {
 		w := b[i : i+32]
 		odd := oddBytes(binary.LittleEndian.Uint64(w)) | oddBytes(binary.LittleEndian.Uint64(w[8:])) |
 			oddBytes(binary.LittleEndian.Uint64(w[16:])) | oddBytes(binary.LittleEndian.Uint64(w[24:]))
@@ -59,8 +59,8 @@ func oddBytes(x uint64) uint64 {
 // eight at a time; it may stop early where fewer than eight are left.
 func plainASCII(b []byte) int {
 	i := 0
-	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
+	for ; i <= len(b)-8; i += 8 {
+		x := binary.LittleEndian.Uint64(b[i : i+8])
 		if (x|(x-allSpaces))&highBits != 0 {
 			break
 		}
@@ -75,8 +75,8 @@ func plainASCII(b []byte) int {
 func plainRun(b []byte, stop byte) int {
 	stops := uint64(stop) * eachByte
 	i := 0
-	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
+	for ; i <= len(b)-8; i += 8 {
+		x := binary.LittleEndian.Uint64(b[i : i+8])
 		// The lowest high bit set is that of the first byte looked for, or of one
 		// that is not ASCII.
 		hit := (x - allSpaces) | ((x ^ '<'*eachByte) - eachByte) | ((x ^ '&'*eachByte) - eachByte) | ((x ^ stops) - eachByte)
@@ -89,6 +89,35 @@ func plainRun(b []byte, stop byte) int {
 		if c := b[i]; c < ' ' || c == '<' || c == '&' || c == stop {
 			break
 		}
+	}
+	return i
+}
+
+// plainURI returns how many bytes at the begin of b may stand in a URI by
+// themselves, which a % may not.
+func plainURI(b []byte) int {
+	const (
+		toBrace = (0x80 - '{') * eachByte // takes { | } ~ and what is above to the high bit
+		quote   = '"' * eachByte
+		percent = '%' * eachByte
+		tick    = '`' * eachByte
+		mask    = 0x1d * eachByte // what is left of < > ^ \ and | ~ by it is sign
+		sign    = 0x1c * eachByte
+	)
+	i := 0
+	for ; i <= len(b)-8; i += 8 {
+		x := binary.LittleEndian.Uint64(b[i : i+8])
+		// The lowest high bit set is that of the first byte that may not stand there,
+		// or of a ~.
+		hit := x | (x + toBrace) | (x - '!'*eachByte) | (((x & mask) ^ sign) - eachByte) |
+			((x ^ quote) - eachByte) | ((x ^ percent) - eachByte) | ((x ^ tick) - eachByte)
+		if hit &= highBits; hit != 0 {
+			i += bits.TrailingZeros64(hit) / 8
+			break
+		}
+	}
+	for i < len(b) && syntaxClass[b[i]]&uriByte != 0 {
+		i++
 	}
 	return i
 }

@@ -3,7 +3,9 @@ package resourcesync
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -23,6 +25,9 @@ func TestWordsAgreeWithBytes(t *testing.T) {
 						t.Fatalf("plainRun to %q: %s: got %d, want %d", stop, name, got, want)
 					}
 				}
+				if got, want := plainURI(b), slowPlainURI(b); got != want {
+					t.Fatalf("plainURI: %s: got %d, want %d", name, got, want)
+				}
 				control := bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' || r == 0x7f })
 				if got := hasControl(b); got != control {
 					t.Fatalf("hasControl: %s: got %v, want %v", name, got, control)
@@ -39,6 +44,16 @@ func TestWordsAgreeWithBytes(t *testing.T) {
 func slowPlainRun(b []byte, stop byte) int {
 	for i, c := range b {
 		if c < ' ' || c == '<' || c == '&' || c == stop {
+			return i
+		}
+	}
+	return len(b)
+}
+
+func slowPlainURI(b []byte) int {
+	const others = "-._~" + ":/?#[]@" + "!$&'()*+,;=" // RFC 3986 §2.2, §2.3
+	for i, c := range b {
+		if c >= utf8.RuneSelf || !unicode.IsLetter(rune(c)) && !unicode.IsDigit(rune(c)) && !strings.ContainsRune(others, rune(c)) {
 			return i
 		}
 	}

@@ -10,7 +10,7 @@ func (m *Metadata) isZero() bool {
 }
 
 const (
-	uriByte   = 1 << iota // may stand in a URI (RFC 3986 §2)
+	uriByte   = 1 << iota // may stand in a URI by itself (RFC 3986 §2)
 	tokenByte             // may stand in a name of RFC 6838 §4.2
 )
 
@@ -20,7 +20,7 @@ var syntaxClass = func() (t [256]byte) {
 		switch {
 		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', isDigit(b):
 			t[b] = uriByte | tokenByte
-		case strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", b) >= 0:
+		case strings.IndexByte("-._~:/?#[]@!$&'()*+,;=", b) >= 0:
 			t[b] = uriByte
 		}
 		if b != 0 && strings.IndexByte("!#$&-^_.+", b) >= 0 {
@@ -32,19 +32,19 @@ var syntaxClass = func() (t [256]byte) {
 
 // isAbsoluteURI reports whether s is a URI with a scheme and something after it.
 func isAbsoluteURI(s string) bool {
-	colon := strings.IndexByte(s, ':')
-	if colon <= 0 || colon == len(s)-1 || !isScheme(s[:colon]) {
+	i := strings.IndexByte(s, ':')
+	if i <= 0 || i == len(s)-1 || !isScheme(s[:i]) {
 		return false
 	}
-	for i := colon; i < len(s); i++ {
-		if syntaxClass[s[i]]&uriByte == 0 {
-			return false
+	for b := []byte(s); ; i += 3 {
+		i += plainURI(b[i:])
+		if i == len(b) {
+			return true
 		}
-		if s[i] == '%' && (i+2 >= len(s) || hexValue[s[i+1]]|hexValue[s[i+2]] > 15) {
+		if b[i] != '%' || i+2 >= len(b) || hexValue[b[i+1]]|hexValue[b[i+2]] > 15 {
 			return false
 		}
 	}
-	return true
 }
 
 // isDecimal reports whether s is digits with at most one point among them, as in
