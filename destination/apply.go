@@ -79,6 +79,8 @@ type runner struct {
 	rep *SetReport
 	sem *semaphore.Weighted
 
+	coded codings
+
 	mu     sync.Mutex
 	err    error // why the run ends early
 	outage int   // failures in a row for lack of an answer
@@ -109,6 +111,7 @@ func (r *runner) run(ctx context.Context) error {
 		r.stop(context.Cause(ctx))
 	}
 	q.finish()
+	r.coded.tell(r.d, r.sp.Set)
 	if err := r.stopped(); err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set)
 		return nil, err
 	}
 	au.At, au.Partial = st.at, st.partial
-	if st.partial != nil || st.undated {
+	if st.partial != nil || st.unsure {
 		return au.SetAudit, nil
 	}
 	return au.SetAudit, au.findExtra(ctx, st, seen)

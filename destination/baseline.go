@@ -31,7 +31,11 @@ func (pl *planner) baseline(ctx context.Context, cur Cursor, ch *changes) error 
 	if err := st.compare(ctx, seen, pl.admit, pl.compare); err != nil {
 		return err
 	}
-	if pl.Partial = st.partial; pl.Partial != nil || st.undated {
+	if !st.reaches(cur) && !st.unsure {
+		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("the Resource List is of %s, older than what is here (%s): it takes nothing back",
+			st.at.UTC().Format(time.RFC3339Nano), cur.At.UTC().Format(time.RFC3339Nano)))
+	}
+	if pl.Partial = st.partial; pl.Partial != nil || st.unsure {
 		return nil
 	}
 	if members > 0 {
@@ -77,11 +81,15 @@ func (pl *planner) removeUnseen(ctx context.Context, st *state, seen *spool.Keys
 			return err
 		}
 		when := st.goneSince(h.URI)
-		if h.Changed.After(when) { // never back: the list is older than what we know
+		switch newer := h.Changed.After(when); { // never back: the list may be older than what we know
+		case newer && h.Due == "":
 			pl.Same++
-			continue
+		case !newer:
+			err = pl.remove(&h, when)
+		case pl.admit(&h.Wanted):
+			err = pl.decide(ctx, &h.Wanted, &h)
 		}
-		if err := pl.remove(&h, when); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -140,7 +148,7 @@ type state struct {
 	changes *changes // may be nil
 
 	at      time.Time // of the oldest list read; known when resources has ended
-	undated bool      // a list does not say its moment: absence from it is no evidence, and no cursor starts from it
+	unsure  bool      // the lists are not of one known moment: absence from them is no evidence, and no cursor starts from them
 	partial error     // some document could not be used: what is not listed may exist all the same
 }
 
@@ -149,17 +157,15 @@ func (st *state) reaches(cur Cursor) bool {
 	return !st.at.Before(cur.At) || st.changes != nil && !st.changes.from.IsZero() && !st.changes.from.Time().After(st.at)
 }
 
-// resources yields every resource that exists at the Source. A document that cannot
-// be used ends the sequence if it is the only one; a part of an index is left out
-// and recorded in partial.
+// resources yields every resource that exists at the Source. Documents that cannot
+// be used are left out and recorded in partial; if no Resource List can be used, that
+// ends the sequence.
 func (st *state) resources(ctx context.Context) iter.Seq2[Wanted, error] {
 	return func(yield func(Wanted, error) bool) {
 		listed := map[resourcesync.Key]bool{} // URIs of the Change List that the Resource List named
-		r := &lister{st: st, ctx: ctx, yield: yield, listed: listed, parts: map[string]bool{}}
-		for _, uri := range st.lists {
-			if !r.list(uri) {
-				return
-			}
+		r := &lister{st: st, ctx: ctx, yield: yield, listed: listed, read: map[string]bool{}}
+		if !r.lists(st.lists) {
+			return
 		}
 		if st.changes == nil {
 			return
@@ -207,131 +213,4 @@ func (st *state) goneSince(uri string) time.Time {
 		}
 	}
 	return st.at
-}
-
-// lister walks Resource Lists and their indexes (1.1 §10.2).
-type lister struct {
-	st     *state
-	ctx    context.Context
-	yield  func(Wanted, error) bool
-	listed map[resourcesync.Key]bool
-	parts  map[string]bool // of the indexes, that were read
-}
-
-// list yields the resources of the Resource List, or the index of Resource Lists, at
-// uri. It returns false when the consumer has had enough.
-func (r *lister) list(uri string) bool {
-	doc, err := r.st.d.read(r.ctx, uri, resourcesync.CapabilityResourceList)
-	if err != nil {
-		r.yield(Wanted{}, err)
-		return false
-	}
-	defer doc.close()
-	if doc.header.Root == resourcesync.URLSet {
-		return r.entries(doc)
-	}
-	r.setAt(doc.header.At)
-	for part, err := range doc.entries() {
-		switch {
-		case err != nil:
-			r.yield(Wanted{}, err)
-			return false
-		case r.parts[part.Loc]:
-			continue // named twice: its resources are known
-		case len(r.parts) == maxDocuments:
-			r.fail(fmt.Errorf("%s: has more than %d parts", doc.uri, maxDocuments))
-			return true
-		}
-		r.parts[part.Loc] = true
-		if !r.part(part.Loc, doc) {
-			return false
-		}
-	}
-	return true
-}
-
-// maxDocuments bounds the documents of one set that a run reads (FAULTS §5).
-const maxDocuments = 10_000
-
-// part yields the resources of one part of an index. What is wrong with a part
-// makes the state partial; the other parts count all the same.
-func (r *lister) part(loc string, index *document) bool {
-	uri, err := r.st.scope.document(loc, index.uri)
-	if err != nil {
-		r.fail(err)
-		return true
-	}
-	doc, err := r.st.d.read(r.ctx, uri, resourcesync.CapabilityResourceList)
-	if err != nil {
-		if r.ctx.Err() != nil {
-			r.yield(Wanted{}, err)
-			return false
-		}
-		r.fail(err)
-		return true
-	}
-	defer doc.close()
-	switch at, root := doc.header.At, index.header.At; {
-	case doc.header.Root != resourcesync.URLSet:
-		r.fail(&DocumentError{URI: uri, Reason: "is an index inside an index"})
-		return true
-	case !at.IsZero() && at.Before(root):
-		r.fail(&DocumentError{URI: uri, Reason: fmt.Sprintf("is older (at %s) than its index (at %s)", at, root)})
-		return true
-	}
-	return r.entries(doc)
-}
-
-func (r *lister) fail(err error) {
-	r.st.d.note(r.st.set, err.Error())
-	if r.st.partial == nil {
-		r.st.partial = err
-	}
-}
-
-// setAt moves the moment of the state to the older of the documents' moments.
-func (r *lister) setAt(at resourcesync.Datetime) {
-	if t := at.Time(); r.st.at.IsZero() || t.Before(r.st.at) {
-		r.st.at = t
-	}
-}
-
-func (r *lister) entries(doc *document) bool {
-	if err := doc.flaw(); err != nil {
-		r.fail(err)
-	}
-	if doc.header.At.IsZero() {
-		r.st.d.note(r.st.set, doc.uri+": has no at, so its moment is unknown: nothing is deleted for not being in it")
-		r.st.undated = true
-	}
-	r.setAt(doc.header.At)
-	for e, err := range doc.entries() {
-		if err != nil {
-			r.yield(Wanted{}, err)
-			return false
-		}
-		w, ok := r.overlay(wanted(&e, doc.header.At.Time()))
-		if ok && !r.yield(w, nil) {
-			return false
-		}
-	}
-	return true
-}
-
-// overlay replaces what the Resource List says of a resource by what the Change
-// List says later; ok is false if the resource was deleted since.
-func (r *lister) overlay(w Wanted) (_ Wanted, ok bool) {
-	if r.st.changes == nil {
-		return w, true
-	}
-	key := resourcesync.KeyOf(w.URI)
-	c := r.st.changes.last(key)
-	if c == nil {
-		return w, true
-	}
-	r.listed[key] = true
-	if c.Changed.Before(w.Changed) {
-		return w, true
-	}
-	return c.Wanted, c.change != resourcesync.Deleted
 }

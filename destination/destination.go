@@ -52,9 +52,10 @@ type Event struct {
 	Action  Action // of EventDone and EventFailed
 	Path    string
 	Bytes   int64
-	Verdict Verdict // of EventVerdict
-	Err     error   // of EventFailed
-	Text    string  // of EventNote: one sentence
+	Verdict Verdict            // of EventVerdict
+	Err     error              // of EventFailed
+	Text    string             // of EventNote: one sentence
+	Quirk   resourcesync.Quirk // of EventNote: the habit of Sources it is about; 0 if none
 	Plan    *SetPlan
 }
 
@@ -95,8 +96,10 @@ func (d *Destination) observe(e Event) {
 	}
 }
 
-func (d *Destination) note(set, text string) {
-	d.observe(Event{Kind: EventNote, Set: set, Text: text})
+func (d *Destination) note(set, text string) { d.quirk(0, set, text) }
+
+func (d *Destination) quirk(q resourcesync.Quirk, set, text string) {
+	d.observe(Event{Kind: EventNote, Quirk: q, Set: set, Text: text})
 }
 
 // discover finds the sets of the Source that were asked for, and what of them concerns this run.
@@ -115,7 +118,11 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 		sc.origins[o] = true
 	}
 	for _, n := range src.Notices {
-		d.note("", n.URI+": "+n.Msg)
+		at := n.URI
+		if n.Line > 0 {
+			at = fmt.Sprintf("%s line %d", n.URI, n.Line)
+		}
+		d.quirk(n.Quirk, "", at+": "+n.Msg)
 	}
 	if len(d.Sets) == 0 {
 		return src, src.Sets, sc, nil

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"instep/fetch"
@@ -39,9 +42,12 @@ func ofSource(err error) bool {
 
 // document is a document of the Source, fetched and read to its end tag.
 type document struct {
-	uri    string
-	header resourcesync.Header // as known at the end of the document
-	bad    int                 // entries without a usable URI: what they speak of is unknown
+	uri    string                   // as it was asked for
+	base   *url.URL                 // where it came from
+	header resourcesync.Header      // as known at the end of the document
+	bad    int                      // entries without a usable URI: what they speak of is unknown
+	lists  bool                     // some entries are documents of its own capability, as in an index
+	last   map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
 	file   *spool.File
 	opts   []resourcesync.Option
 }
@@ -56,7 +62,11 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 		return nil, &remoteError{err}
 	}
 	defer resp.Body.Close()
-	doc := &document{uri: uri, file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
+	base, err := url.Parse(resp.URL)
+	if err != nil {
+		return nil, &remoteError{err}
+	}
+	doc := &document{uri: uri, base: base, file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
 	defer func() {
 		if err != nil {
 			doc.close()
@@ -65,22 +75,68 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 	if _, err := io.Copy(doc.file, remoteReader{uri, resp.Body}); err != nil {
 		return nil, fmt.Errorf("reading a document: %w", err)
 	}
-	dec := resourcesync.NewDecoder(doc.file.Reader(), doc.opts...)
-	for _, err := range dec.Entries() {
-		if errors.Is(err, resourcesync.BadEntry) {
-			d.note("", uri+": "+err.Error())
-			doc.bad++
-		} else if err != nil {
-			return nil, &DocumentError{URI: uri, Reason: "cannot be used", Err: err}
-		}
-	}
-	if doc.header, err = dec.Header(); err != nil {
-		return nil, &DocumentError{URI: uri, Reason: "cannot be used", Err: err}
+	if err := d.scan(doc, want); err != nil {
+		return nil, err
 	}
 	if got := doc.header.Capability; got != want {
 		return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want)}
 	}
 	return doc, nil
+}
+
+// scan reads a document to its end and takes down what has to be known of it before
+// anything acts on its entries.
+func (d *Destination) scan(doc *document, want resourcesync.Capability) error {
+	var tally resourcesync.NoteTally
+	dec := resourcesync.NewDecoder(doc.file.Reader(), slices.Concat(doc.opts, []resourcesync.Option{resourcesync.WithNotes(tally.Take)})...)
+	n, positions := 0, map[resourcesync.Key]int{}
+	for e, err := range dec.Entries() {
+		if errors.Is(err, resourcesync.BadEntry) {
+			d.note("", doc.uri+": "+err.Error())
+			doc.bad++
+			continue
+		}
+		if err != nil {
+			return &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
+		}
+		doc.lists = doc.lists || e.Capability == want
+		if want == resourcesync.CapabilityResourceList { // a Change List may well name a resource again
+			doc.repeated(positions, resourcesync.KeyOf(doc.absolute(e.Loc)), n)
+		}
+		n++
+	}
+	var err error
+	if doc.header, err = dec.Header(); err != nil {
+		return &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
+	}
+	d.tell(doc.uri, &tally)
+	return nil
+}
+
+// repeated notes that entry n is about the resource key.
+func (doc *document) repeated(positions map[resourcesync.Key]int, key resourcesync.Key, n int) {
+	if _, again := positions[key]; again {
+		if doc.last == nil {
+			doc.last = map[resourcesync.Key]int{}
+		}
+		doc.last[key] = n
+	}
+	positions[key] = n
+}
+
+// tell reports what was tolerated in a document. What the standard allows is not
+// worth a line.
+func (d *Destination) tell(uri string, tally *resourcesync.NoteTally) {
+	for n, times := range tally.All() {
+		if n.Legal {
+			continue
+		}
+		text := fmt.Sprintf("%s line %d: %s", uri, n.Line, n.Msg)
+		if times > 1 {
+			text += fmt.Sprintf(" (and %d more like it)", times-1)
+		}
+		d.quirk(n.Quirk, "", text)
+	}
 }
 
 func (d *Destination) decoderOptions() []resourcesync.Option {
@@ -98,18 +154,33 @@ func (doc *document) flaw() error {
 	return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("has %d entries that cannot be used", doc.bad)}
 }
 
-// entries yields the usable entries of the document, any number of times.
+// entries yields the usable entries of the document, any number of times, with
+// absolute URIs.
 func (doc *document) entries() iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for e, err := range resourcesync.NewDecoder(doc.file.Reader(), doc.opts...).Entries() {
 			if errors.Is(err, resourcesync.BadEntry) {
 				continue
 			}
+			e.Loc = doc.absolute(e.Loc)
 			if !yield(e, err) {
 				return
 			}
 		}
 	}
+}
+
+// absolute returns a loc as it is written, unless it is relative to the document. One
+// that is no URI at all is left for others to refuse.
+func (doc *document) absolute(loc string) string {
+	if strings.HasPrefix(loc, "http://") || strings.HasPrefix(loc, "https://") {
+		return loc
+	}
+	u, err := url.Parse(loc)
+	if err != nil || u.IsAbs() || loc == "" {
+		return loc
+	}
+	return doc.base.ResolveReference(u).String()
 }
 
 func (doc *document) close() { doc.file.Close() }

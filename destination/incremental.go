@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"fmt"
 
 	"instep/resourcesync"
 )
@@ -10,15 +11,11 @@ import (
 // from earlier runs.
 func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) error {
 	pl.Partial = ch.flaw
-	start := 0
-	if ch.continues(cur) {
-		start = cur.Applied
-	}
-	if err := pl.due(ctx, ch, start); err != nil {
+	if err := pl.due(ctx, ch); err != nil {
 		return err
 	}
 	batch := make([]*change, 0, lookupBatch)
-	for c := range ch.after(start) {
+	for c := range ch.states() {
 		if batch = append(batch, c); len(batch) == lookupBatch {
 			if err := pl.changed(ctx, batch); err != nil {
 				return err
@@ -29,6 +26,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if err := pl.changed(ctx, batch); err != nil {
 		return err
 	}
+	pl.tellUnknown()
 	if pl.Partial != nil {
 		return nil
 	}
@@ -44,12 +42,12 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 
 // due plans the resources whose bytes an earlier run or an audit found missing or
 // wrong, except those that the Change List speaks of anyway.
-func (pl *planner) due(ctx context.Context, ch *changes, start int) error {
+func (pl *planner) due(ctx context.Context, ch *changes) error {
 	for h, err := range pl.d.Mirror.Due(ctx, pl.Set) {
 		if err != nil {
 			return err
 		}
-		if i, ok := ch.latest[resourcesync.KeyOf(h.URI)]; ok && i >= start {
+		if ch.last(resourcesync.KeyOf(h.URI)) != nil {
 			continue
 		}
 		if !pl.admit(&h.Wanted) {
@@ -75,8 +73,12 @@ func (pl *planner) changed(ctx context.Context, batch []*change) error {
 	for i, c := range batch {
 		h := &held[i]
 		switch {
-		case c.change == resourcesync.Deleted && (!h.Member || h.Changed.After(c.Changed)):
-			// unknown here, or already newer
+		case c.change == resourcesync.Deleted && !h.Member:
+			if c.news {
+				pl.unknownDelete(c)
+			}
+		case c.change == resourcesync.Deleted && h.Changed.After(c.Changed):
+			// already newer
 		case c.change == resourcesync.Deleted && pl.Partial != nil:
 			pl.Same++ // it may have been created again
 		case c.change == resourcesync.Deleted:
@@ -89,4 +91,23 @@ func (pl *planner) changed(ctx context.Context, batch []*change) error {
 		}
 	}
 	return nil
+}
+
+// unknownDelete counts the deletion of a resource that the set does not have here. A
+// Source whose deletions name other URIs than its lists never gets rid of anything.
+func (pl *planner) unknownDelete(c *change) {
+	if skip, _ := pl.scope.admit(&c.Wanted); skip != "" {
+		return
+	}
+	if pl.unknown == 0 {
+		pl.unknownURI = c.URI
+	}
+	pl.unknown++
+}
+
+// tellUnknown reports the deletions that had nothing to delete.
+func (pl *planner) tellUnknown() {
+	if pl.unknown > 0 {
+		pl.d.quirk(resourcesync.QuirkUnknownDelete, pl.Set, fmt.Sprintf("%d deletions are of resources that were never listed, such as %s", pl.unknown, pl.unknownURI))
+	}
 }

@@ -47,6 +47,10 @@ type Cursor struct {
 	Scope   string    // the choice of resources by which some were left out on the way; "" if none were
 }
 
+// covers reports whether what earlier runs left out is left out by this choice of
+// resources as well.
+func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
+
 // Mirror is a held copy of one Source. The package instep/internal/mirror keeps it
 // in a directory; a harvester with a store of its own implements this.
 //

@@ -161,6 +161,9 @@ type planner struct {
 	empty bool // the mirror holds nothing of the set: no lookups for content that is held
 	sum   hash.Hash
 	left  bool // something was left out that another choice of resources would not leave out
+
+	unknown    int    // deletions of what was never listed
+	unknownURI string // of the first of them
 }
 
 func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) (_ *SetPlan, err error) {
@@ -186,7 +189,11 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	if err != nil {
 		return nil, err
 	}
-	changes, err := d.readChanges(ctx, set, cursor)
+	position := cursor
+	if !cursor.covers(d.choice()) {
+		position = Cursor{} // the changes are needed from the beginning
+	}
+	changes, err := d.readChanges(ctx, set, position)
 	if err != nil {
 		return nil, err
 	}
@@ -210,15 +217,17 @@ func chooseMode(cur Cursor, followed bool, choice string, ch *changes) (Mode, st
 		return Baseline, "no earlier synchronisation"
 	case ch == nil:
 		return Baseline, "the Source offers no Change List"
-	case cur.Scope != "" && cur.Scope != choice:
+	case !cur.covers(choice):
 		return Baseline, "what earlier runs left out may be asked for now"
-	case ch.continues(cur):
+	case ch.resumed:
 		return Incremental, fmt.Sprintf("after entry %d of %s", cur.Applied, ch.uri)
 	case ch.from.IsZero():
 		return Baseline, fmt.Sprintf("the Change List %s does not say where it begins (no from)", ch.uri)
 	case ch.from.Time().After(cur.At):
 		return Baseline, fmt.Sprintf("gap: the Change List %s begins at %s, the mirror ends at %s",
 			ch.uri, ch.from, cur.At.UTC().Format(time.RFC3339Nano))
+	case ch.slid:
+		return Baseline, fmt.Sprintf("gap: the Change List %s has dropped the changes up to %s, and maybe more", ch.uri, cur.At.UTC().Format(time.RFC3339Nano))
 	case !ch.placed(cur.At):
 		return Baseline, fmt.Sprintf("the Change List %s has entries without datetime, which may be older than the mirror", ch.uri)
 	default:

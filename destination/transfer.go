@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"strconv"
 	"strings"
 
 	"instep/fetch"
@@ -29,27 +30,68 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 		r.d.note(r.sp.Set, fmt.Sprintf("%s: the same bytes could not be copied from %s, so they are fetched: %v", a.Want.URI, a.From, err))
 		a.Kind, a.From = Fetch, ""
 	}
-	w := &a.Want
+	n, coding, err := r.get(ctx, b, a.Want, false)
+	if coding == "" {
+		return n, err
+	}
+	// Sources describe either body: the one in the content coding it was sent in, or
+	// the one without it.
+	if err == nil {
+		r.coded.note(&r.coded.asSent, a.Want.URI)
+		return n, nil
+	}
+	if ctx.Err() != nil || !isMismatch(err) {
+		return n, err
+	}
+	n, _, decoded := r.get(ctx, b, a.Want, true)
+	if decoded != nil {
+		return n, err
+	}
+	r.coded.note(&r.coded.decoded, a.Want.URI)
+	return n, nil
+}
+
+// get fetches a resource into a batch, verified, and as it is sent or without its
+// content coding, which it returns.
+func (r *runner) get(ctx context.Context, b Batch, w Wanted, decode bool) (n int64, coding string, err error) {
 	req := fetch.Request{URL: w.URI, MaxBytes: maxResource}
 	if w.Length.Known() {
 		req.MaxBytes = w.Length.Int64() + slack
 	}
 	resp, err := r.d.Client.Get(ctx, req)
 	if err != nil {
-		return 0, &remoteError{err}
+		return 0, "", &remoteError{err}
 	}
 	defer resp.Body.Close()
-	if err := plausible(w, resp); err != nil {
-		return 0, &remoteError{err}
+	if coding = resp.Header.Get("Content-Encoding"); strings.EqualFold(coding, "identity") {
+		coding = ""
 	}
-	body := resourcesync.NewVerifyReader(resp.Body, w.Length.Int64(), w.Digests)
-	return b.Put(ctx, r.sp.Set, *w, remoteReader{w.URI, body}, w.Length.Known() || len(w.Digests) > 0)
+	body := io.Reader(resp.Body)
+	if decode {
+		resp.ContentLength = -1 // that of the body as sent
+		if body, err = decoder(coding, body); err != nil {
+			return 0, coding, &remoteError{fmt.Errorf("%s: %w", w.URI, err)}
+		}
+	}
+	if err := plausible(&w, resp); err != nil {
+		return 0, coding, &remoteError{err}
+	}
+	body = resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests)
+	n, err = b.Put(ctx, r.sp.Set, w, remoteReader{w.URI, body}, w.Length.Known() || len(w.Digests) > 0)
+	return n, coding, err
+}
+
+// isMismatch reports whether bytes came and were not those that the list describes.
+func isMismatch(err error) bool {
+	var me *resourcesync.MismatchError
+	return errors.As(err, &me)
 }
 
 // plausible refuses what cannot be the resource before its body is read.
 func plausible(w *Wanted, resp *fetch.Response) error {
 	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
-		return fmt.Errorf("%s: length differs: the Source's list says %d bytes, the server sends %d", w.URI, w.Length.Int64(), n)
+		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
+			&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(w.Length.Int64(), 10), Got: strconv.FormatInt(n, 10)})
 	}
 	if len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type) {
 		return fmt.Errorf("%s: a page of type %q answered where a resource of type %q was listed", w.URI, resp.ContentType, w.Type)

@@ -1,0 +1,291 @@
+package destination
+
+import (
+	"context"
+	"fmt"
+
+	"instep/resourcesync"
+)
+
+const (
+	maxDocuments = 10_000 // documents of one set that a run reads (FAULTS §5)
+	maxLevels    = 4      // lists that are named by lists; 1.1 §10.2 has one level
+)
+
+// lister walks what the Resource Lists of a set consist of: lists, their indexes
+// (1.1 §10.2), pages that lead to each other, and lists that list lists.
+type lister struct {
+	st     *state
+	ctx    context.Context
+	yield  func(Wanted, error) bool
+	listed map[resourcesync.Key]bool
+
+	read   map[string]bool // documents that were read, or could not be
+	full   bool            // there are more documents than a run reads
+	before []page          // pages that others come before
+}
+
+// page is a page that says which one comes before it.
+type page struct{ doc, prev string }
+
+// lists yields the resources of all lists. It returns false when the consumer has
+// had enough, as all its methods do.
+func (r *lister) lists(uris []string) bool {
+	var failed error
+	usable := false
+	for _, uri := range uris {
+		if r.read[uri] {
+			usable = true // as a part or page of another
+			continue
+		}
+		doc, err := r.open(uri)
+		switch {
+		case err == nil:
+			usable = true
+			r.follows(doc)
+			if !r.pages(doc, 0) {
+				return false
+			}
+		case !ofSource(err) || r.ctx.Err() != nil || len(uris) == 1:
+			r.yield(Wanted{}, err)
+			return false
+		default: // an entry of the Capability List that is wrong says nothing of the others
+			failed = err
+			r.failAs(resourcesync.QuirkOtherDocument, err)
+		}
+	}
+	if !usable && failed != nil {
+		r.yield(Wanted{}, failed)
+		return false
+	}
+	for _, p := range r.before {
+		if !r.read[p.prev] {
+			r.failAs(resourcesync.QuirkPages, &DocumentError{URI: p.doc, Reason: "is a page of a list that begins elsewhere, before " + p.prev})
+		}
+	}
+	return true
+}
+
+// open reads a document, once.
+func (r *lister) open(uri string) (*document, error) {
+	r.read[uri] = true
+	return r.st.d.read(r.ctx, uri, resourcesync.CapabilityResourceList)
+}
+
+// follows takes down that a list comes after another that has to be read as well.
+func (r *lister) follows(doc *document) {
+	ref := doc.header.Link(relPrev)
+	if ref == "" {
+		return
+	}
+	uri, err := r.st.scope.document(ref, doc.base.String())
+	if err != nil {
+		r.failAs(resourcesync.QuirkPages, err)
+		return
+	}
+	r.before = append(r.before, page{doc.uri, uri})
+}
+
+// The link relations between the pages of a list.
+const (
+	relNext = "next"
+	relPrev = "prev"
+)
+
+// pages yields what a document and the pages after it lead to, and closes them. The
+// pages are one list: it is known as a whole only if the last one was seen.
+func (r *lister) pages(doc *document, level int) bool {
+	first, chain := doc, map[string]bool{}
+	for doc != nil {
+		chain[doc.uri] = true
+		more := r.document(doc, level)
+		doc.close()
+		if !more {
+			return false
+		}
+		next, err := r.next(doc, chain)
+		if err != nil {
+			return r.partFailed(resourcesync.QuirkPages, err)
+		}
+		if doc = next; doc != nil {
+			r.samePageTime(first, doc)
+		}
+	}
+	return true
+}
+
+// next opens the page after doc; nil if there is none or it was read in another way.
+func (r *lister) next(doc *document, chain map[string]bool) (*document, error) {
+	ref := doc.header.Link(relNext)
+	if ref == "" {
+		return nil, nil
+	}
+	uri, err := r.st.scope.document(ref, doc.base.String())
+	switch {
+	case err != nil:
+		return nil, err
+	case chain[uri]:
+		return nil, &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("leads back to %s, so the pages have no end", uri)}
+	case r.read[uri] || !r.room(doc):
+		return nil, nil
+	}
+	return r.open(uri)
+}
+
+// samePageTime looks whether a page shows the same moment as the first. Between two
+// moments a resource may have gone from one page to another, unseen.
+func (r *lister) samePageTime(first, doc *document) {
+	if first.header.At != doc.header.At {
+		r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
+			doc.uri, doc.header.At, first.header.At))
+	}
+}
+
+// doubt makes absence from the lists no evidence, and says why, once.
+func (r *lister) doubt(q resourcesync.Quirk, text string) {
+	if !r.st.unsure {
+		r.st.unsure = true
+		r.st.d.quirk(q, r.st.set, text)
+	}
+}
+
+// room reports whether one more document may be read.
+func (r *lister) room(doc *document) bool {
+	if len(r.read) < maxDocuments {
+		return true
+	}
+	if !r.full {
+		r.full = true
+		r.fail(fmt.Errorf("%s: has more than %d parts", doc.uri, maxDocuments))
+	}
+	return false
+}
+
+// document yields the resources of a Resource List and of the lists it names.
+func (r *lister) document(doc *document, level int) bool {
+	if err := doc.flaw(); err != nil {
+		r.fail(err)
+	}
+	if doc.header.At.IsZero() {
+		r.doubt(resourcesync.QuirkMoment, doc.uri+": has no at, so its moment is unknown: nothing is deleted for not being in it")
+	}
+	r.setAt(doc.header.At)
+	index := doc.header.Root == resourcesync.SitemapIndex
+	if doc.lists && !index {
+		r.st.d.quirk(resourcesync.QuirkNested, r.st.set, doc.uri+": lists Resource Lists as an index does; they are read")
+	}
+	if n := len(doc.last); n > 0 && !index {
+		r.st.d.quirk(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.uri, n))
+	}
+	n := -1
+	for e, err := range doc.entries() {
+		if err != nil {
+			r.yield(Wanted{}, err)
+			return false
+		}
+		n++
+		more := true
+		switch {
+		case index || e.Capability == doc.header.Capability:
+			more = r.part(e.Loc, doc, level+1)
+		case doc.superseded(e.Loc, n):
+		default:
+			w, ok := r.overlay(wanted(&e, doc.header.At.Time()))
+			more = !ok || r.yield(w, nil)
+		}
+		if !more {
+			return false
+		}
+	}
+	return true
+}
+
+// superseded reports whether a later entry than n is about the same resource.
+func (doc *document) superseded(uri string, n int) bool {
+	if len(doc.last) == 0 {
+		return false
+	}
+	last, several := doc.last[resourcesync.KeyOf(uri)]
+	return several && last != n
+}
+
+// part yields what a part of an index leads to. What is wrong with a part makes the
+// state partial; the other parts count all the same.
+func (r *lister) part(loc string, index *document, level int) bool {
+	uri, err := r.st.scope.document(loc, index.base.String())
+	switch {
+	case err != nil:
+		return r.partFailed(0, err)
+	case r.read[uri]:
+		return true // named twice: its resources are known
+	case level > maxLevels:
+		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: index.uri, Reason: fmt.Sprintf("names lists more than %d levels deep", maxLevels)})
+	case !r.room(index):
+		return true
+	}
+	doc, err := r.open(uri)
+	if err == nil {
+		if err = partOf(doc, index); err == nil {
+			return r.pages(doc, level)
+		}
+		doc.close()
+	}
+	return r.partFailed(0, err)
+}
+
+// partOf reports why doc can't be a part of an index.
+func partOf(doc, index *document) error {
+	at, root := doc.header.At, index.header.At
+	switch {
+	case doc.header.Root == resourcesync.SitemapIndex && index.header.Root == resourcesync.SitemapIndex:
+		return &DocumentError{URI: doc.uri, Reason: "is an index inside an index"}
+	case !at.IsZero() && at.Before(root):
+		return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("is older (at %s) than its index (at %s)", at, root)}
+	}
+	return nil
+}
+
+// partFailed goes on without a document, unless the trouble is not the Source's.
+func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
+	if r.ctx.Err() != nil || !ofSource(err) {
+		r.yield(Wanted{}, err)
+		return false
+	}
+	r.failAs(q, err)
+	return true
+}
+
+func (r *lister) fail(err error) { r.failAs(0, err) }
+
+// failAs makes the state partial.
+func (r *lister) failAs(q resourcesync.Quirk, err error) {
+	r.st.d.quirk(q, r.st.set, err.Error())
+	if r.st.partial == nil {
+		r.st.partial = err
+	}
+}
+
+// setAt moves the moment of the state to the older of the documents' moments.
+func (r *lister) setAt(at resourcesync.Datetime) {
+	if t := at.Time(); r.st.at.IsZero() || t.Before(r.st.at) {
+		r.st.at = t
+	}
+}
+
+// overlay replaces what the Resource List says of a resource by what the Change
+// List says later; ok is false if the resource was deleted since.
+func (r *lister) overlay(w Wanted) (_ Wanted, ok bool) {
+	if r.st.changes == nil {
+		return w, true
+	}
+	key := resourcesync.KeyOf(w.URI)
+	c := r.st.changes.last(key)
+	if c == nil {
+		return w, true
+	}
+	r.listed[key] = true
+	if c.Changed.Before(w.Changed) {
+		return w, true
+	}
+	return c.Wanted, c.change != resourcesync.Deleted
+}
