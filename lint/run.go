@@ -218,9 +218,11 @@ func (r *run) active(id string, kind string) *Rule {
 	return rule
 }
 
-// wants reports whether the rule is one that is checked.
+// wants reports whether the rule is one that is checked. What is no XML is never
+// passed over, whether the standard says that it has to be or only implies it.
 func (r *run) wants(rule *Rule) bool {
-	return !r.c.Disabled[rule.ID] && (r.c.Derived || !rule.Derived) && (rule.In(r.profile) || r.undecidedWants(rule))
+	derived := rule.Derived && !r.c.Derived && rule.ID != "xml-well-formed"
+	return !r.c.Disabled[rule.ID] && !derived && (rule.In(r.profile) || r.undecidedWants(rule))
 }
 
 // report tells that something breaks the rule.
