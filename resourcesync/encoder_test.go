@@ -2,8 +2,13 @@ package resourcesync
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -266,3 +271,52 @@ func TestEncoderPassesWriteErrorsOn(t *testing.T) {
 type failWriter struct{ err error }
 
 func (w failWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// TestEncoderGivesTheSameBytesInEveryProcess writes the same documents in two other
+// processes, which have other addresses and another order of maps.
+func TestEncoderGivesTheSameBytesInEveryProcess(t *testing.T) {
+	const variable = "INSTEP_PRINT_DOCUMENTS"
+	want := sumOfDocuments(t)
+	if os.Getenv(variable) != "" {
+		fmt.Printf("sum %s\n", want)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		cmd := exec.CommandContext(t.Context(), self, "-test.run", "^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), variable+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if got, _, _ := strings.Cut(string(out), "\n"); got != "sum "+want {
+			t.Errorf("another process: got %q, want %q", got, "sum "+want)
+		}
+	}
+}
+
+// sumOfDocuments is the SHA-256 of generated documents of every kind, compressed
+// and not, and of a Series.
+func sumOfDocuments(t *testing.T) string {
+	t.Helper()
+	h := sha256.New()
+	kinds := make(map[docKind]bool)
+	for seed := 0; seed < 100 || len(kinds) < len(docKinds); seed++ {
+		doc := genDocument().Example(seed)
+		kinds[docKind{doc.Header.Root, doc.Header.Capability}] = true
+		h.Write(encodeDocument(t, doc))
+		h.Write(encodeDocument(t, doc, WithGzip()))
+	}
+	s, begun := newShelf(), 0
+	series := Series{Header: resourceListHeader(t), URI: s.uri, Create: s.create, MaxEntries: 10, Gzip: true}
+	if _, err := series.Encode(numbered(35, resource, &begun)); err != nil {
+		t.Fatal(err)
+	}
+	for _, uri := range s.order {
+		h.Write(s.documents[uri])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
