@@ -1,0 +1,749 @@
+package destination_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"instep/destination"
+	"instep/resourcesync"
+)
+
+// quirks has every quirk noted from now on recorded.
+func (m *aMirror) quirks() *[]resourcesync.Quirk {
+	var met []resourcesync.Quirk
+	before := m.set
+	m.set = func(d *destination.Destination) {
+		if before != nil {
+			before(d)
+		}
+		met = nil
+		tell := d.Observe
+		d.Observe = func(e destination.Event) {
+			tell(e)
+			if e.Quirk != 0 {
+				met = append(met, e.Quirk)
+			}
+		}
+	}
+	return &met
+}
+
+func wantQuirk(t *testing.T, met *[]resourcesync.Quirk, want resourcesync.Quirk) {
+	t.Helper()
+	if !slices.Contains(*met, want) {
+		t.Errorf("quirks told: got %v, want %d", *met, want)
+	}
+}
+
+// raw writes a urlset as Sources do that no Encoder of ours would imitate.
+func (s *aSource) raw(path, md, links string, entries ...string) {
+	s.put(path, []byte(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/"><rs:md `+md+`/>`+
+		`<rs:ln rel="up" href="`+s.uri("/caps.xml")+`"/>`+links+strings.Join(entries, "\n")+`</urlset>`))
+}
+
+// rawEntry is the entry of the bytes at path with further attributes and elements.
+func (s *aSource) rawEntry(path, attrs, elements string) string {
+	e := s.entry(path)
+	var loc bytes.Buffer
+	if err := xml.EscapeText(&loc, []byte(s.srv.URL+path)); err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprintf(`<url><loc>%s</loc>%s<rs:md hash=%q length="%d" %s/></url>`, &loc, elements, e.Digests, e.Length.Int64(), attrs)
+}
+
+func (s *aSource) rawEntries(paths ...string) []string {
+	var entries []string
+	for _, p := range paths {
+		entries = append(entries, s.rawEntry(p, "", ""))
+	}
+	return entries
+}
+
+// listAt writes a Resource List, or a page of one, of moment n with the links given
+// and these resources.
+func (s *aSource) listAt(n int, path, links string, paths ...string) {
+	s.raw(path, `capability="resourcelist" at="`+at(n).String()+`"`, links, s.rawEntries(paths...)...)
+}
+
+func (s *aSource) next(path string) string { return `<rs:ln rel="next" href="` + s.uri(path) + `"/>` }
+func (s *aSource) prev(path string) string { return `<rs:ln rel="prev" href="` + s.uri(path) + `"/>` }
+
+// mustBePartial checks that a run is partial and deletes nothing.
+func (m *aMirror) mustBePartial() {
+	m.t.Helper()
+	rep, err := m.sync()
+	if err != nil || rep.Partial == nil || rep.Deleted != 0 {
+		m.t.Fatalf("got %+v, %v; want a partial run that deletes nothing", rep, err)
+	}
+}
+
+func TestQuirk_05(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	p := s.fill(30)
+	nested := func(path string) string {
+		return `<url><loc>` + s.uri(path) + `</loc><rs:md capability="resourcelist"/></url>`
+	}
+	entries := append(s.rawEntries(p[0]), nested("/1.xml"), nested("/2.xml"), nested("/list.xml"), nested("/1.xml"))
+	s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", entries...)
+	s.listAt(0, "/1.xml", "", p[1:15]...)
+	s.raw("/2.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", append(s.rawEntries(p[15:20]...), nested("/3.xml"))...)
+	s.listAt(0, "/3.xml", "", p[20:]...)
+	m := newMirror(t, s)
+	met := m.quirks()
+	m.mustSync(destination.Baseline, 0, 30, 0, 0)
+	wantQuirk(t, met, resourcesync.QuirkNested)
+	s.listAt(0, "/3.xml", "", p[20:29]...)
+	m.mustSync(destination.Baseline, 29, 0, 0, 1)
+	s.answer("/3.xml", http.NotFound)
+	m.mustBePartial()
+	m.wantFiles(p[:29]...)
+	t.Run("without end", func(t *testing.T) {
+		for i := range 9 {
+			s.raw(fmt.Sprintf("/deep%d.xml", i), `capability="resourcelist" at="`+at(0).String()+`"`, "", nested(fmt.Sprintf("/deep%d.xml", i+1)))
+		}
+		s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", nested("/deep0.xml"))
+		s.asked("/deep")
+		m.mustBePartial()
+		if got := s.asked("/deep"); got != 4 {
+			t.Errorf("lists read: got %d, want 4", got)
+		}
+	})
+	t.Run("Change Lists", func(t *testing.T) {
+		s.offer("/one.xml", "/changes.xml")
+		s.listAt(0, "/one.xml", "", p[:29]...)
+		s.raw("/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, "", `<url><loc>`+s.uri("/c1.xml")+`</loc><rs:md capability="changelist"/></url>`)
+		m.mustSync(destination.Baseline, 29, 0, 0, 0)
+		wantQuirk(t, met, resourcesync.QuirkNested)
+	})
+}
+
+func TestQuirk_06(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	p := s.fill(30)
+	pages := func(n int, last ...string) {
+		s.listAt(n, "/list.xml", s.next("/list2.xml"), p[:10]...)
+		s.listAt(n, "/list2.xml", s.prev("/list.xml")+s.next("/list3.xml"), p[10:20]...)
+		s.listAt(n, "/list3.xml", s.prev("/list2.xml"), last...)
+	}
+	pages(0, p[20:]...)
+	m := newMirror(t, s)
+	met := m.quirks()
+	m.mustSync(destination.Baseline, 0, 30, 0, 0)
+	pages(1, p[20:29]...)
+	m.mustSync(destination.Baseline, 29, 0, 0, 1)
+	pages(2, p[20:]...)
+	m.mustSync(destination.Baseline, 29, 1, 0, 0)
+
+	for name, damage := range map[string]func(){
+		"a page that is missing":          func() { s.answer("/list2.xml", http.NotFound) },
+		"a page that is cut":              func() { s.put("/list3.xml", s.bodies["/list3.xml"][:300]) },
+		"a page of another capability":    func() { s.put("/list3.xml", s.bodies["/caps.xml"]) },
+		"a page elsewhere":                func() { s.listAt(3, "/list.xml", `<rs:ln rel="next" href="http://example.com/2"/>`, p[:10]...) },
+		"pages in a circle":               func() { s.listAt(3, "/list3.xml", s.next("/list.xml")) },
+		"a page that leads to itself":     func() { s.listAt(3, "/list3.xml", s.next("/list3.xml")) },
+		"a page in the middle is offered": func() { s.offer("/list2.xml", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.t = t
+			s.offer("/list.xml", "")
+			s.answer("/list2.xml", nil)
+			pages(3)
+			damage()
+			m.mustBePartial()
+			wantQuirk(t, met, resourcesync.QuirkPages)
+			m.wantFiles(p...)
+		})
+	}
+	m.t = t
+	t.Run("pages of several moments", func(t *testing.T) {
+		s.offer("/list.xml", "")
+		s.put("/r/1", []byte("changed"))
+		pages(4, p[20:25]...)
+		s.listAt(5, "/list2.xml", s.next("/list3.xml"), p[10:20]...)
+		m.mustSync(destination.Baseline, 24, 0, 1, 0)
+		wantQuirk(t, met, resourcesync.QuirkPages)
+		m.wantFiles(p...)
+	})
+	t.Run("every page is offered", func(t *testing.T) {
+		pages(6, p[20:]...)
+		s.offerLists("/list2.xml", "/list.xml", "/list3.xml")
+		m.mustSync(destination.Baseline, 30, 0, 0, 0)
+	})
+	t.Run("pages of a Change List", func(t *testing.T) {
+		s.offer("/list.xml", "/changes.xml")
+		s.raw("/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, s.next("/changes2.xml"), s.rawEntry("/r/1", `change="deleted"`, ""))
+		m.mustSync(destination.Baseline, 30, 0, 0, 0)
+		wantQuirk(t, met, resourcesync.QuirkPages)
+	})
+}
+
+// offerLists writes a Capability List with several Resource Lists.
+func (s *aSource) offerLists(lists ...string) {
+	var entries []string
+	for _, l := range lists {
+		entries = append(entries, `<url><loc>`+s.uri(l)+`</loc><rs:md capability="resourcelist"/></url>`)
+	}
+	s.raw("/caps.xml", `capability="capabilitylist"`, `<rs:ln rel="up" href="`+s.uri("/.well-known/resourcesync")+`"/>`, entries...)
+}
+
+// Documents are what their bytes are, whatever they are served as.
+func TestQuirk_13(t *testing.T) {
+	for _, contentType := range []string{"text/html; charset=utf-8", "application/xml", "text/xml", "application/octet-stream", ""} {
+		s := newSource(t)
+		p := s.fill(3)
+		s.list(0, p...)
+		s.changes(0)
+		for _, doc := range []string{"/list.xml", "/changes.xml", "/caps.xml", "/.well-known/resourcesync"} {
+			s.answer(doc, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Content-Type"] = slices.DeleteFunc([]string{contentType}, func(t string) bool { return t == "" })
+				_, _ = w.Write(s.bodies[doc])
+			})
+		}
+		m := newMirror(t, s)
+		m.mustSync(destination.Baseline, 0, 3, 0, 0)
+	}
+}
+
+// All Resource Lists that a Capability List names are one set.
+func TestQuirk_19(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.offerLists("/1.xml", "/2.xml")
+	s.listAt(0, "/1.xml", "", p[:10]...)
+	s.listAt(0, "/2.xml", "", p[10:]...)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.listAt(1, "/2.xml", "", p[11:]...)
+	s.listAt(1, "/1.xml", "", p[:10]...)
+	m.mustSync(destination.Baseline, 19, 0, 0, 1)
+	m.wantFiles(append(slices.Clone(p[:10]), p[11:]...)...)
+}
+
+// Something else that is said to be a Resource List is the trouble of its entry only.
+func TestQuirk_23(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.offerLists("/oai", "/list.xml")
+	s.put("/oai", []byte(`<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><Identify/></OAI-PMH>`))
+	s.list(0, p...)
+	m := newMirror(t, s)
+	met := m.quirks()
+	rep, err := m.sync()
+	if err != nil || rep.Created != 20 || rep.Partial == nil {
+		t.Fatalf("got %+v, %v; want 20 created and the rest unknown", rep, err)
+	}
+	wantQuirk(t, met, resourcesync.QuirkOtherDocument)
+	s.list(1, p[1:]...)
+	m.mustBePartial()
+	m.wantFiles(p...)
+	s.offerLists("/oai", "/oai?2")
+	if rep, err := m.sync(); err == nil {
+		t.Errorf("nothing but other documents: got %+v, want an error", rep)
+	}
+}
+
+// Without its moment a list is no reason to delete or to go on from, and a Change List
+// none to skip the Resource List.
+func TestQuirk_28(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	m := newMirror(t, s)
+	met := m.quirks()
+	s.raw("/list.xml", `capability="resourcelist" from="`+at(0).String()+`"`, "", s.rawEntries(p...)...)
+	s.changes(0)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	wantQuirk(t, met, resourcesync.QuirkMoment)
+	s.raw("/list.xml", `capability="resourcelist"`, "", s.rawEntries(p[1:]...)...)
+	m.mustSync(destination.Baseline, 19, 0, 0, 0)
+	s.list(5, p[1:]...)
+	m.mustSync(destination.Baseline, 19, 0, 0, 1)
+	s.raw("/changes.xml", `capability="changelist" at="`+at(0).String()+`"`, "", s.rawEntry(p[1], `change="deleted" datetime="`+at(6).String()+`"`, ""))
+	if rep := m.mustSync(destination.Baseline, 18, 0, 0, 1); !strings.Contains(rep.Why, "no from") {
+		t.Errorf("why: got %q", rep.Why)
+	}
+	m.wantFiles(p[2:]...)
+}
+
+// The time of a change is its datetime, or else at or lastmod, or else that of what
+// stands before it; the lastmod of what is gone is not.
+func TestQuirk_29(t *testing.T) {
+	lastmod := func(n int) string { return "<lastmod>" + at(n).String() + "</lastmod>" }
+	for name, change := range map[string]func(s *aSource, n int, c resourcesync.Change, path string) string{
+		"lastmod": func(s *aSource, n int, c resourcesync.Change, path string) string {
+			return s.rawEntry(path, fmt.Sprintf("change=%q", c), lastmod(n))
+		},
+		"at": func(s *aSource, n int, c resourcesync.Change, path string) string {
+			return s.rawEntry(path, fmt.Sprintf("change=%q at=%q", c, at(n)), lastmod(-1000))
+		},
+		"neither": func(s *aSource, _ int, c resourcesync.Change, path string) string {
+			return s.rawEntry(path, fmt.Sprintf("change=%q", c), "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			s.list(0, p...)
+			s.changes(0)
+			m := newMirror(t, s)
+			met := m.quirks()
+			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			s.put("/r/1", []byte("again"))
+			changes := []string{change(s, 1, resourcesync.Updated, "/r/1"), change(s, 2, resourcesync.Deleted, "/r/2"), change(s, 3, resourcesync.Deleted, "/r/3")}
+			s.raw("/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, "", changes...)
+			m.mustSync(destination.Incremental, 0, 0, 1, 2)
+			wantQuirk(t, met, resourcesync.QuirkChangeTime)
+			changes = append(changes, change(s, 4, resourcesync.Created, "/r/2"))
+			s.raw("/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, "", changes...)
+			m.mustSync(destination.Incremental, 0, 1, 0, 0)
+			m.wantFiles(append(slices.Clone(p[:3]), p[4:]...)...)
+		})
+	}
+}
+
+// Clocks that say local time is UTC, that are wrong or go back lose no change: the
+// clock here is never asked, and what follows in a list what was applied is later.
+func TestQuirk_32(t *testing.T) {
+	for name, offset := range map[string]int{"ahead": 14 * 60, "behind": -12 * 60} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			s.list(offset, p...)
+			s.changes(offset)
+			m := newMirror(t, s)
+			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			s.put("/r/1", []byte("again"))
+			s.changes(offset, s.change(offset+1, resourcesync.Updated, "/r/1"), s.change(offset+2, resourcesync.Deleted, "/r/2"))
+			m.mustSync(destination.Incremental, 0, 0, 1, 1)
+			m.wantFiles(append(slices.Clone(p[:2]), p[3:]...)...)
+		})
+	}
+	t.Run("the hour that comes twice", func(t *testing.T) {
+		s := newSource(t)
+		p := s.fill(20)
+		s.list(0, p...)
+		s.changes(0)
+		m := newMirror(t, s)
+		met := m.quirks()
+		m.mustSync(destination.Baseline, 0, 20, 0, 0)
+		s.put("/r/1", []byte("before the clock went back"))
+		entries := []resourcesync.Entry{s.change(50, resourcesync.Updated, "/r/1")}
+		s.changes(0, entries...)
+		m.mustSync(destination.Incremental, 0, 0, 1, 0)
+		s.put("/r/1", []byte("after the clock went back"))
+		entries = append(entries, s.change(10, resourcesync.Updated, "/r/1"), s.change(20, resourcesync.Deleted, "/r/2"))
+		s.changes(0, entries...)
+		m.mustSync(destination.Incremental, 0, 0, 1, 1)
+		wantQuirk(t, met, resourcesync.QuirkClock)
+		m.mustSync(destination.Incremental, 0, 0, 0, 0)
+		m.wantFiles(append(slices.Clone(p[:2]), p[3:]...)...)
+	})
+}
+
+// A lastmod that is always now is no change where there is a hash.
+func TestQuirk_33(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	p := s.fill(10)
+	write := func(n int) {
+		var entries []string
+		for _, path := range p {
+			entries = append(entries, s.rawEntry(path, "", "<lastmod>"+at(n).String()+"</lastmod>"))
+		}
+		s.raw("/list.xml", `capability="resourcelist" at="`+at(n).String()+`"`, "", entries...)
+	}
+	write(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	write(1)
+	s.asked("/")
+	m.mustSync(destination.Baseline, 10, 0, 0, 0)
+	if got := s.asked("/r/"); got != 0 {
+		t.Errorf("resources asked for: got %d, want none", got)
+	}
+}
+
+// However a Change List is ordered, the last change of each resource counts.
+func TestQuirk_34(t *testing.T) {
+	for name, order := range map[string]func([]resourcesync.Entry) []resourcesync.Entry{
+		"newest first": func(e []resourcesync.Entry) []resourcesync.Entry { slices.Reverse(e); return e },
+		"deletes last": func(e []resourcesync.Entry) []resourcesync.Entry {
+			slices.SortStableFunc(e, func(a, b resourcesync.Entry) int { return deleted(a) - deleted(b) })
+			return e
+		},
+		"deletes first": func(e []resourcesync.Entry) []resourcesync.Entry {
+			slices.SortStableFunc(e, func(a, b resourcesync.Entry) int { return deleted(b) - deleted(a) })
+			return e
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			s.list(0, p...)
+			s.changes(0)
+			m := newMirror(t, s)
+			met := m.quirks()
+			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			s.put("/r/1", []byte("again"))
+			entries := []resourcesync.Entry{
+				s.change(1, resourcesync.Deleted, "/r/1"), s.change(2, resourcesync.Created, "/r/1"),
+				s.change(3, resourcesync.Created, "/r/2"), s.change(4, resourcesync.Deleted, "/r/2"),
+			}
+			s.changes(0, order(slices.Clone(entries))...)
+			m.mustSync(destination.Incremental, 0, 0, 1, 1)
+			wantQuirk(t, met, resourcesync.QuirkOrder)
+			m.mustSync(destination.Incremental, 0, 0, 0, 0)
+			entries = append(entries, s.change(5, resourcesync.Deleted, "/r/3"), s.change(6, resourcesync.Created, "/r/2"))
+			s.changes(0, order(slices.Clone(entries))...)
+			rep, err := m.sync()
+			if err != nil || rep.Mode != destination.Incremental || rep.Created != 1 || rep.Deleted != 1 || rep.Updated != 0 {
+				t.Fatalf("got %+v, %v; want one created and one deleted", rep, err)
+			}
+			m.wantFiles(append(slices.Clone(p[:3]), p[4:]...)...)
+		})
+	}
+}
+
+func deleted(e resourcesync.Entry) int {
+	if e.Change == resourcesync.Deleted {
+		return 1
+	}
+	return 0
+}
+
+// A Change List that keeps only the newest changes has a gap as soon as it no longer
+// reaches back, whatever its from says.
+func TestQuirk_35(t *testing.T) {
+	for name, newestFirst := range map[string]bool{"in order": false, "newest first": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			var all []resourcesync.Entry
+			keep := func(n int) {
+				kept := slices.Clone(all[max(0, len(all)-n):])
+				if newestFirst {
+					slices.Reverse(kept)
+				}
+				s.changes(0, kept...)
+			}
+			s.list(0, p...)
+			keep(3)
+			m := newMirror(t, s)
+			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			all = append(all, s.change(1, resourcesync.Deleted, "/r/1"), s.change(2, resourcesync.Deleted, "/r/2"))
+			keep(3)
+			m.mustSync(destination.Incremental, 0, 0, 0, 2)
+			all = append(all, s.change(3, resourcesync.Deleted, "/r/3"), s.change(4, resourcesync.Deleted, "/r/4"))
+			keep(3) // one that is known is among them
+			m.mustSync(destination.Incremental, 0, 0, 0, 2)
+			for i := range 4 {
+				all = append(all, s.change(5+i, resourcesync.Deleted, p[5+i]))
+			}
+			keep(3)
+			s.list(9, append(slices.Clone(p[:1]), p[9:]...)...)
+			if rep := m.mustSync(destination.Baseline, 12, 0, 0, 4); !strings.Contains(rep.Why, "gap") {
+				t.Errorf("why: got %q, want the gap named", rep.Why)
+			}
+			m.wantFiles(append(slices.Clone(p[:1]), p[9:]...)...)
+		})
+	}
+}
+
+// A list older than the one before takes nothing back, and the cursor does not move.
+func TestQuirk_36(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	p := s.fill(20)
+	s.list(0, p[:10]...)
+	stale := s.bodies["/list.xml"]
+	m := newMirror(t, s)
+	met := m.quirks()
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	s.put("/r/1", []byte("again"))
+	s.list(10, p...)
+	m.mustSync(destination.Baseline, 9, 10, 1, 0)
+	s.put("/list.xml", stale)
+	m.mustSync(destination.Baseline, 20, 0, 0, 0)
+	wantQuirk(t, met, resourcesync.QuirkStale)
+	m.wantFiles(p...)
+	s.offer("/list.xml", "/changes.xml")
+	s.changes(10, s.change(11, resourcesync.Deleted, "/r/2"))
+	m.mustSync(destination.Incremental, 0, 0, 0, 1)
+}
+
+// A deletion counts whatever the lastmod of the version that is gone.
+func TestQuirk_37(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.list(10, p...)
+	s.changes(10)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	old := "<lastmod>" + at(-5000).String() + "</lastmod>"
+	s.raw("/changes.xml", `capability="changelist" from="`+at(10).String()+`"`, "",
+		s.rawEntry("/r/1", `change="deleted"`, old), s.rawEntry("/r/2", `change="deleted" datetime="`+at(12).String()+`"`, old))
+	m.mustSync(destination.Incremental, 0, 0, 0, 2)
+	m.wantFiles(append(slices.Clone(p[:1]), p[3:]...)...)
+}
+
+// A deletion that fits nothing is told, once; one of what came and went since the last
+// run fits.
+func TestQuirk_38(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.list(0, p...)
+	s.changes(0)
+	m := newMirror(t, s)
+	met := m.quirks()
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	brief := []resourcesync.Entry{s.change(1, resourcesync.Created, "/brief"), s.change(2, resourcesync.Deleted, "/brief")}
+	s.changes(0, brief...)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	if len(*met) > 0 {
+		t.Errorf("quirks told: got %v, want none", *met)
+	}
+	s.changes(0, append(brief, s.change(3, resourcesync.Deleted, "/handle/1"), s.change(3, resourcesync.Deleted, "/handle/2"))...)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	wantQuirk(t, met, resourcesync.QuirkUnknownDelete)
+	if !slices.ContainsFunc(m.notes, func(n string) bool {
+		return strings.Contains(n, "2 deletions") && strings.Contains(n, s.uri("/handle/1"))
+	}) {
+		t.Errorf("notes: got %q", m.notes)
+	}
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	if len(*met) > 0 {
+		t.Errorf("quirks told again: got %v", *met)
+	}
+	m.wantFiles(p...)
+}
+
+// URIs that differ in their query only are resources of their own.
+func TestQuirk_40(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	s.answer("/oai", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "record %s", r.URL.RawQuery) })
+	queries := []string{"verb=GetRecord&id=1", "verb=GetRecord&id=2", "verb=getrecord&id=1"}
+	var entries []string
+	for _, q := range queries {
+		entries = append(entries, `<url><loc>`+s.uri("/oai?")+strings.ReplaceAll(q, "&", "&amp;")+`</loc></url>`)
+	}
+	s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", entries...)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 3, 0, 0)
+	var got []string
+	for _, body := range m.files() {
+		got = append(got, strings.TrimPrefix(body, "record "))
+	}
+	if slices.Sort(got); !slices.Equal(got, queries) {
+		t.Errorf("records held: got %q, want %q", got, queries)
+	}
+}
+
+// A loc is fetched as it is written.
+func TestQuirk_41(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	var entries, want []string
+	for loc, line := range map[string]string{
+		"/q/a%253Db": "/q/a%253Db", "/q/a%3Db": "/q/a%3Db", "/q/caf\u00e9": "/q/caf%C3%A9", "/q/\u00e9%2Fx": "/q/%C3%A9%2Fx", "/q/a b": "/q/a%20b",
+	} {
+		entries = append(entries, `<url><loc>`+s.uri(loc)+`</loc></url>`)
+		want = append(want, line)
+	}
+	for _, path := range []string{"/q/a%3Db", "/q/a=b", "/q/caf\u00e9", "/q/\u00e9/x", "/q/a b"} {
+		s.answer(path, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RequestURI) })
+	}
+	s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", entries...)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 5, 0, 0)
+	var got []string
+	for _, body := range m.files() {
+		got = append(got, body)
+	}
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("request lines: got %q, want %q", got, want)
+	}
+}
+
+// Relative URIs are those of the place the document came from.
+func TestQuirk_42(t *testing.T) {
+	s := newSource(t)
+	s.put("/data/1", []byte("one"))
+	s.put("/data/2", []byte("two"))
+	s.put("/3", []byte("three"))
+	s.offer("/list", "/data/changes.xml")
+	s.answer("/list", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/data/index.xml", http.StatusFound) })
+	s.put("/data/index.xml", []byte(`<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">`+
+		`<rs:md capability="resourcelist" at="`+at(0).String()+`"/><sitemap><loc>part.xml</loc></sitemap></sitemapindex>`))
+	s.raw("/data/part.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", `<url><loc>1</loc></url>`, `<url><loc>./2</loc></url>`, `<url><loc>/3</loc></url>`)
+	s.raw("/data/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, "")
+	m := newMirror(t, s)
+	met := m.quirks()
+	m.mustSync(destination.Baseline, 0, 3, 0, 0)
+	wantQuirk(t, met, resourcesync.QuirkRelativeURI)
+	m.wantFiles("/data/1", "/data/2", "/3")
+	s.raw("/data/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, "", `<url><loc>../3</loc><rs:md change="deleted" datetime="`+at(1).String()+`"/></url>`)
+	m.mustSync(destination.Incremental, 0, 0, 0, 1)
+	m.wantFiles("/data/1", "/data/2")
+}
+
+// What a URI says of places that are none of a mirror stays inside it.
+func TestQuirk_44(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	var entries []string
+	for i, path := range []string{"/../../outside", "/a/%2e%2e/%2e%2e/outside", `/..\..\outside`, "/%5c%5cserver%5cshare", "/C:/outside", "/con", "/nul.txt", "/.instep/catalog.db"} {
+		entries = append(entries, `<url><loc>`+s.uri(path)+`</loc></url>`)
+		for _, served := range []string{path, strings.NewReplacer("%2e", ".", "%5c", `\`).Replace(path)} {
+			s.answer(served, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, i) })
+		}
+	}
+	s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", entries...)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, int64(len(entries)), 0, 0)
+	files := m.files()
+	if len(files) != len(entries) {
+		t.Errorf("files in the mirror: got %v, want all %d", files, len(entries))
+	}
+	if around, err := filepath.Glob(filepath.Join(filepath.Dir(m.dir), "*")); err != nil || len(around) != 1 {
+		t.Errorf("beside the mirror: got %v, %v; want nothing", around, err)
+	}
+}
+
+// Of a resource that is listed twice the last entry counts, and it counts once.
+func TestQuirk_45(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	p := s.fill(10)
+	wrong := `<url><loc>` + s.uri("/r/1") + `</loc><rs:md length="99999"/></url>`
+	entries := s.rawEntries(p...)
+	entries = append([]string{entries[1], wrong, entries[3]}, entries...)
+	s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", entries...)
+	m := newMirror(t, s)
+	met := m.quirks()
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	wantQuirk(t, met, resourcesync.QuirkListedTwice)
+	if got := s.asked("/r/"); got != 10 {
+		t.Errorf("resources asked for: got %d, want each once", got)
+	}
+	m.mustSync(destination.Baseline, 10, 0, 0, 0)
+	if v := m.audit(); v[destination.VerdictSame] != 10 || len(v) != 1 {
+		t.Errorf("audit: got %v, want 10 the same", v)
+	}
+}
+
+// Bytes that are not those the list describes replace nothing and stop nothing else.
+func TestQuirk_50(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	p := s.fill(10)
+	s.list(0, p...)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	before := m.files()
+	s.put("/r/1", []byte("the bytes before the Source wrapped them"))
+	s.put("/r/2", []byte("changed"))
+	s.list(1, p...)
+	s.put("/r/1", []byte("<wrapped>the bytes before the Source ...</>"))
+	rep, err := m.sync()
+	var mismatch *resourcesync.MismatchError
+	if err != nil || rep.Failed != 1 || rep.Updated != 1 || !errors.As(rep.Failures[0].Err, &mismatch) {
+		t.Fatalf("got %+v, %v; want one failed by a mismatch and one updated", rep, err)
+	}
+	if got := m.files()["/r/1"]; got != before["/r/1"] {
+		t.Errorf("held: got %q, want what was held before", got)
+	}
+}
+
+func gzipped(b []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return out.Bytes()
+}
+
+func deflated(b []byte) []byte {
+	var out bytes.Buffer
+	z := zlib.NewWriter(&out)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return out.Bytes()
+}
+
+// Of a body that is sent in a content coding either form may be the one described.
+func TestQuirk_51(t *testing.T) {
+	text := []byte(strings.Repeat("a text that is worth it ", 100))
+	for name, tt := range map[string]struct {
+		coding          string
+		sent, described []byte
+		chunked         bool
+		want            []byte // nil: it fails
+	}{
+		"as sent":                  {"gzip", gzipped(text), gzipped(text), false, gzipped(text)},
+		"decoded":                  {"gzip", gzipped(text), text, false, text},
+		"decoded, no length":       {"x-gzip", gzipped(text), text, true, text},
+		"deflate":                  {"deflate", deflated(text), text, true, text},
+		"neither":                  {"gzip", gzipped(text), []byte("something else"), true, nil},
+		"not what the coding says": {"gzip", text[1:], text, true, nil},
+		"cut":                      {"gzip", gzipped(text)[:40], text, true, nil},
+		"an unknown coding":        {"br", gzipped(text), text, true, nil},
+		"no coding":                {"identity", gzipped(text), text, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			s.offer("/list.xml", "")
+			s.put("/text", tt.described)
+			s.list(0, "/text")
+			s.answer("/text", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Encoding", tt.coding)
+				if tt.chunked {
+					w.(http.Flusher).Flush()
+				}
+				_, _ = w.Write(tt.sent)
+			})
+			m := newMirror(t, s)
+			met := m.quirks()
+			rep, err := m.sync()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, held := m.files()["/text"]
+			if held != (tt.want != nil) || got != string(tt.want) {
+				t.Fatalf("held: got %.40q, want %.40q; %v", got, tt.want, rep.Failures)
+			}
+			if tt.want != nil {
+				wantQuirk(t, met, resourcesync.QuirkContentCoding)
+			}
+		})
+	}
+}
+
+// A bomb in a content coding ends where the listed length does.
+func TestQuirk_51_bomb(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	s.put("/text", []byte("small"))
+	s.list(0, "/text")
+	bomb := gzipped(make([]byte, 20<<20))
+	s.answer("/text", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(bomb)
+	})
+	m := newMirror(t, s)
+	if rep, err := m.sync(); err != nil || rep.Failed != 1 {
+		t.Errorf("got %+v, %v; want it failed", rep, err)
+	}
+}
