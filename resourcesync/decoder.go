@@ -23,11 +23,17 @@ type Decoder struct {
 	as          Dialect
 	form        form
 	header      Header
-	hasMD       bool // rs:md of the root was read
-	aliased     bool // the alias of the ResourceSync namespace was noted
-	told        bool // the dialect was noted: the document showed it
-	inside      bool // within an entry
+	hasMD       bool     // rs:md of the root was read
+	aliased     bool     // the alias of the ResourceSync namespace was noted
+	told        bool     // the dialect was noted: the document showed it
+	quiet       bool     // nobody asks for what is legal
+	related     bool     // an element of ResourceSync was read
+	inside      bool     // within an entry
+	noChange    bool     // the entries are changes and this one's change can't be read
+	changes     bool     // the entries are changes
+	unread      []string // attributes of the rs:md of the root that can't be read
 	ups         []draftUp
+	topped      bool // a link top was read
 	state       state
 	err         error        // what ended the document early
 	refused     *DecodeError // the first thing that was not tolerated
@@ -38,6 +44,8 @@ type Decoder struct {
 	current              Entry // the entry being read
 	seenEntry            Seen
 	rootLine, rootColumn int
+	mediaType            string  // the type that was read last
+	padded               bool    // the text read last had white space around it
 	digests              Digests // array that digests of entries are put into
 	kept                 foreignWriter
 	inEntry              []byte // buffer of kept for entries
@@ -76,9 +84,13 @@ func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialec
 // NewDecoder returns a Decoder of the document that r has. It may be compressed
 // with gzip, and in UTF-8, UTF-16, US-ASCII, ISO-8859-1 or windows-1252.
 func NewDecoder(r io.Reader, opts ...Option) *Decoder {
-	d := &Decoder{r: r, tolerance: Lenient}
+	d := &Decoder{r: r}
 	for _, o := range opts {
 		o(d)
+	}
+	d.quiet = d.note == nil && d.tolerance == nil
+	if d.tolerance == nil {
+		d.tolerance = Lenient
 	}
 	if d.as == Dialect10 || d.as == DialectMid2013 {
 		d.header.Dialect = d.as
@@ -144,7 +156,7 @@ func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 // start reads as far as into the root element.
 func (d *Decoder) start() error {
 	d.state = inRoot
-	text, encoding, err := open(d.r)
+	text, encoding, packed, err := open(d.r)
 	if err != nil {
 		return openError(err)
 	}
@@ -154,16 +166,41 @@ func (d *Decoder) start() error {
 	} else if tok != tokStart {
 		return d.s.fail(NotWellFormed, d.s.pos, "expected a root element")
 	}
-	if d.s.leading {
-		d.tolerate(Note{Quirk: QuirkSpaceFirst, Rule: "xml-well-formed", Line: 1, Column: 1, Msg: "white space before the XML declaration"})
-	}
-	if got := d.s.declared; got != "" && got != encoding {
-		d.tolerate(Note{Rule: "xml-well-formed", Line: 1, Column: 1, Msg: fmt.Sprintf("declared as %q, but it is %s", clip(got), encoding)})
-	}
+	d.noteBytes(packed)
 	if err := d.root(); err != nil {
 		return err
 	}
 	return d.verdict()
+}
+
+// noteBytes tells what is unusual in the bytes before the root element.
+func (d *Decoder) noteBytes(packed bool) {
+	first := Note{Rule: ruleXML, Line: 1, Column: 1}
+	if packed {
+		n := first
+		n.Quirk, n.Rule, n.Msg = QuirkGzip, "", "compressed with gzip"
+		d.remark(n)
+	}
+	if d.s.leading {
+		n := first
+		n.Quirk, n.Msg = QuirkSpaceFirst, "white space before the XML declaration"
+		d.tolerate(n)
+	}
+	if d.s.encoding != "utf-8" {
+		n := first
+		n.Quirk, n.Msg = QuirkEncoding, "the document is in "+d.s.encoding
+		d.remark(n)
+	}
+	if got := d.s.declared; got != "" && got != d.s.encoding {
+		n := first
+		n.Msg = fmt.Sprintf("declared as %q, but it is %s", clip(got), d.s.encoding)
+		d.tolerate(n)
+	}
+	if d.s.styled {
+		n := first
+		n.Quirk, n.Msg = QuirkBrowser, "a style sheet is ignored"
+		d.remark(n)
+	}
 }
 
 // verdict is the error for what was not tolerated so far, if anything was not.
@@ -196,13 +233,16 @@ func (d *Decoder) root() error {
 	case name == "resync" && el.space == spaceDLib:
 		return d.resyncRoot()
 	case name == "rss" && el.space == spaceNone:
-		return d.fail(NotResourceSync, "this is an RSS feed")
+		return d.reject(ruleRoot, "this is an RSS feed")
 	case strings.EqualFold(name, "html"):
-		return d.fail(NotResourceSync, "this is an HTML page")
+		return d.reject(ruleRoot, "this is an HTML page")
 	case name != "urlset" && name != "sitemapindex":
-		return d.fail(NotResourceSync, "the root element is <%s>; expected urlset or sitemapindex", clip(name))
+		return d.reject(ruleRoot, "the root element is <%s>; expected urlset or sitemapindex", clip(name))
 	case el.space != spaceSitemap:
-		return d.fail(NotResourceSync, "%s is in namespace %q; expected %q", name, clip(el.uri), nsSitemap)
+		return d.reject("namespace-sitemap", "%s is in namespace %q; expected %q", name, clip(el.uri), nsSitemap)
+	}
+	if el.colon > 0 {
+		d.remark(Note{Quirk: QuirkPrefix, Rule: "namespace-sitemap", Msg: fmt.Sprintf("elements of the Sitemap protocol have the prefix %q", clip(string(el.name[:el.colon])))})
 	}
 	if name == "sitemapindex" {
 		d.header.Root = SitemapIndex
@@ -214,8 +254,22 @@ func (d *Decoder) root() error {
 // keepRootAttrs keeps the attributes of the root element.
 func (d *Decoder) keepRootAttrs() {
 	for i := range d.s.attrs {
-		d.header.RootAttrs = append(d.header.RootAttrs, keptAttr(&d.s.attrs[i]))
+		a := &d.s.attrs[i]
+		d.header.RootAttrs = append(d.header.RootAttrs, keptAttr(a))
+		if a.uri == nsXSI {
+			d.remark(Note{Quirk: QuirkBrowser, Rule: "schema-validation", Msg: clip(string(a.name)) + " is kept, and not used"})
+		}
 	}
+}
+
+// ruleRoot is the rule about the root element.
+const ruleRoot = "root-element-urlset-or-sitemapindex"
+
+// reject is the error for a document that is none of ours.
+func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
+	err := d.fail(NotResourceSync, format, args...)
+	err.Rule = rule
+	return err
 }
 
 // fail is the error for the element whose start tag was read last.
@@ -240,7 +294,7 @@ func (d *Decoder) tolerate(n Note) {
 			msg += " (" + n.Rule + ")"
 		}
 		d.refused = d.fail(Refused, "%s", msg)
-		d.refused.Rule = n.Rule
+		d.refused.Rule, d.refused.Quirk = n.Rule, n.Quirk
 	}
 	if d.note != nil {
 		d.note(n)
@@ -281,13 +335,6 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// finish takes the end of the document.
-func (d *Decoder) finish() error {
-	d.state = ended
-	d.settleUps()
-	return d.verdict()
-}
-
 // rootChild takes the start tag of a child of the root, and the whole child
 // unless it is an entry.
 func (d *Decoder) rootChild() (isEntry bool, err error) {
@@ -307,6 +354,10 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 			return true, d.countEntry(SitemapIndex)
 		}
 	case spaceRS:
+		d.related = true
+		if d.entries > 0 {
+			d.remark(Note{Quirk: QuirkElementOrder, Msg: "an element of ResourceSync after the entries"})
+		}
 		switch string(el.local) {
 		case "md":
 			return false, d.rootMD()
@@ -315,7 +366,7 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 		}
 	case spaceForeign:
 		if name := string(el.local); (name == "md" || name == "ln") && strings.HasPrefix(el.uri, nsRSBase) {
-			return false, d.fail(NotResourceSync, "%s is in namespace %q, that of a draft; expected %q", name, clip(el.uri), nsRS)
+			return false, d.reject("namespace-rs-terms", "%s is in namespace %q, that of a draft; expected %q", name, clip(el.uri), nsRS)
 		}
 	}
 	return false, d.foreignRootChild()
@@ -336,6 +387,9 @@ func (d *Decoder) countEntry(root Root) error {
 	}
 	if d.entries++; d.entries > d.s.lim.Entries {
 		return d.fail(LimitReached, "the document has more than %d entries", d.s.lim.Entries)
+	}
+	if d.entries == MaxEntries+1 {
+		d.tolerate(Note{Rule: d.ruleHere("limit-50000-items", "dlib-limit-50000"), Msg: fmt.Sprintf("more than %d entries", MaxEntries)})
 	}
 	return nil
 }
@@ -366,13 +420,15 @@ func (d *Decoder) rootMD() error {
 	d.metadata(&d.header.Metadata)
 	d.modifiedAsAt()
 	d.settleUps()
+	d.changes = d.header.Root == URLSet &&
+		(d.header.Capability == CapabilityChangeList || d.header.Capability == CapabilityChangeDumpManifest)
 	return d.skip()
 }
 
 // entry reads the content of the entry whose start tag was read into d.current.
 func (d *Decoder) entry() error {
 	d.state = inRoot
-	d.foreign = 0
+	d.foreign, d.noChange = 0, false
 	d.s.locate()
 	start := d.s.elem
 	d.current = Entry{Line: start.line}
@@ -387,14 +443,15 @@ func (d *Decoder) entry() error {
 	if d.header.Dialect != Dialect11 {
 		d.settleEntry(&start)
 	}
+	in.checkEntry(&start)
 	if d.refused != nil {
 		return d.refused
 	}
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
-	if why := in.verdict(); why != "" {
+	if rule, why := in.verdict(); why != "" {
 		d.current = Entry{Line: start.line} // nothing in it is to be trusted
-		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Msg: why}
+		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Rule: rule, Msg: why}
 	}
 	return nil
 }
@@ -437,7 +494,7 @@ func (d *Decoder) countForeign() error {
 // false if it has elements in it. It is valid until the next call.
 func (d *Decoder) text() (text []byte, ok bool, err error) {
 	if text, ok := d.s.plainText(); ok {
-		return text, true, nil
+		return d.trimmed(text), true, nil
 	}
 	depth := len(d.s.opens)
 	d.s.collect, d.s.text = true, d.s.text[:0]
@@ -452,5 +509,12 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 		}
 		return nil, false, err
 	}
-	return trimSpace(d.s.text), true, nil
+	return d.trimmed(d.s.text), true, nil
+}
+
+// trimmed is text without the white space around it; d.padded tells if it had any.
+func (d *Decoder) trimmed(text []byte) []byte {
+	t := trimSpace(text)
+	d.padded = len(t) < len(text)
+	return t
 }

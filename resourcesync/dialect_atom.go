@@ -15,10 +15,10 @@ import (
 func (d *Decoder) atomRoot() error {
 	i := slices.IndexFunc(d.s.attrs, func(a attr) bool { return a.isRS() && string(a.local()) == "type" })
 	if i < 0 {
-		return d.fail(NotResourceSync, "this is an Atom feed")
+		return d.reject(ruleRoot, "this is an Atom feed")
 	}
 	d.form, d.hasMD = formAtom, true
-	d.tell(DialectAtom, Note{Rule: "root-element-urlset-or-sitemapindex", Msg: "an Atom feed, as in D-Lib Magazine 2013"})
+	d.tell(DialectAtom, Note{Rule: ruleRoot, Msg: "an Atom feed, as in D-Lib Magazine 2013"})
 	d.header.Capability = d.capabilityOf(d.s.attrs[i].value)
 	d.s.attrs = slices.Delete(d.s.attrs, i, i+1)
 	d.keepRootAttrs()

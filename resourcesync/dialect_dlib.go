@@ -9,6 +9,8 @@ import "fmt"
 // whether the document is a Capability List.
 type draftUp struct{ index, line, column int }
 
+const relTop = "top" // to the Capability List
+
 // draftAttr keeps an attribute of rs:md that the standard does not define. Two of
 // them are those of drafts.
 func (d *Decoder) draftAttr(a *attr) Attr {
@@ -48,9 +50,9 @@ func (d *Decoder) draftLink(i int) {
 		d.tell(DialectMid2013, Note{Msg: `a link of the root with rel "resourcesync", as in drafts of 2013`})
 		l.Rel = RelUp
 		d.usual(Note{Msg: `rel "resourcesync"; read as "up"`})
-	case l.Rel == "top" && dlib:
-		l.Rel = RelUp
-		d.usual(Note{Rule: "dlib-top-link", Msg: `rel "top"; read as "up"`})
+	case l.Rel == relTop && dlib:
+		l.Rel, d.topped = RelUp, true
+		d.usual(Note{Msg: `rel "top"; read as "up"`})
 	case l.Rel == RelUp && dlib:
 		l.Rel = RelIndex
 		d.s.locate()
@@ -58,6 +60,8 @@ func (d *Decoder) draftLink(i int) {
 		if d.hasMD {
 			d.settleUps()
 		}
+	case l.Rel == RelNext || l.Rel == RelPrev:
+		d.remark(Note{Quirk: QuirkPages, Msg: fmt.Sprintf("rel %q: one of several pages", l.Rel)})
 	}
 }
 

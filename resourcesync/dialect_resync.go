@@ -7,7 +7,7 @@ package resourcesync
 // resyncRoot takes the start tag of a resync element.
 func (d *Decoder) resyncRoot() error {
 	d.form, d.hasMD = formResync, true
-	d.tell(DialectResync, Note{Rule: "root-element-urlset-or-sitemapindex", Msg: "a resync document, as in D-Lib Magazine 2013"})
+	d.tell(DialectResync, Note{Rule: ruleRoot, Msg: "a resync document, as in D-Lib Magazine 2013"})
 	if uri, ok := d.takeAttr("rstype"); ok {
 		d.header.Capability = d.capabilityOf(uri)
 	}

@@ -3,6 +3,7 @@ package resourcesync
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,8 +99,13 @@ func TestDialects(t *testing.T) {
 			if errors.Is(err, Refused) == (len(opts) > 0) {
 				t.Errorf("strict: got %v", err)
 			}
-			if _, _, _, err := decode(string(doc.Data), WithTolerance(Strict), AsDialect(h.Dialect)); err != nil {
-				t.Errorf("strict, but asked for: %v", err)
+			_, _, notes, _ = decode(string(doc.Data), AsDialect(h.Dialect))
+			bad := slices.ContainsFunc(notes, func(n Note) bool { return !n.Legal })
+			if _, _, _, err := decode(string(doc.Data), WithTolerance(Strict), AsDialect(h.Dialect)); errors.Is(err, Refused) != bad {
+				t.Errorf("strict, but asked for: %v, notes %v", err, notes)
+			}
+			if bad != strings.HasSuffix(name, "without-md") {
+				t.Errorf("asked for: notes %v", notes)
 			}
 			for n := range doc.Data[:strings.LastIndex(string(doc.Data), "</")+4] {
 				if _, _, _, err := decode(string(doc.Data[:n]), opts...); err == nil {

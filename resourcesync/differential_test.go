@@ -108,7 +108,7 @@ func (d *differential) compare(doc []byte) {
 		}
 		d.counts[acceptedByAll]++
 	case s.ours.err != nil && s.expatErr != nil && s.stdErr == nil:
-		d.counts["refused here and by expat, accepted by encoding/xml"]++
+		d.explain(&s, "refused here and by expat, accepted by encoding/xml", stdLeniences, s.ours.err)
 	}
 }
 
@@ -142,7 +142,7 @@ func neutral(r reading) neutralReading {
 		n.bad = append(n.bad, e.Msg)
 	}
 	for _, note := range r.notes {
-		if note.Rule != "xml-well-formed" { // the declaration is not written again
+		if note.Rule != "xml-well-formed" && note.Quirk != QuirkPrefix { // the declaration is not written again
 			n.notes = append(n.notes, Note{Quirk: note.Quirk, Rule: note.Rule, Legal: note.Legal})
 		}
 	}

@@ -42,6 +42,7 @@ type DecodeError struct {
 	Column int    // from 1, in bytes of UTF-8
 	Offset int64  // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark
 	Rule   string // id of the rule that is broken, as a linter names it; may be ""
+	Quirk  Quirk  // the habit of Sources that it is; 0 if it is none
 	Msg    string
 	Err    error // the cause, if there is one beyond Msg
 }

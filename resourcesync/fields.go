@@ -10,9 +10,9 @@ import (
 
 // entryReader reads the children of one entry.
 type entryReader struct {
-	d   *Decoder
-	e   *Entry
-	bad string // why the entry can't be used
+	d         *Decoder
+	e         *Entry
+	bad, rule string // why the entry can't be used, and the rule it breaks
 
 	hasLoc, hasMD                 bool
 	hasLastMod, hasFreq, hasPrior bool
@@ -60,10 +60,14 @@ func (in *entryReader) child() error {
 			return in.text(&in.hasPrior, func(b []byte) { in.e.Priority = d.priority(b) })
 		}
 	case spaceRS:
+		d.related = true
+		if !in.hasLoc {
+			d.remark(Note{Quirk: QuirkElementOrder, Msg: "an element of ResourceSync before loc"})
+		}
 		switch string(d.s.elem.local) {
 		case "md":
 			if in.hasMD {
-				in.fault("two rs:md; expected one")
+				in.fault("entry-md-not-repeatable", "two rs:md; expected one")
 			}
 			in.hasMD = true
 			d.metadata(&in.e.Metadata)
@@ -76,18 +80,18 @@ func (in *entryReader) child() error {
 }
 
 // fault keeps the first reason why the entry can't be used.
-func (in *entryReader) fault(format string, args ...any) {
+func (in *entryReader) fault(rule, why string) {
 	if in.bad == "" {
-		in.bad = fmt.Sprintf(format, args...)
+		in.rule, in.bad = rule, why
 	}
 }
 
 // verdict says why the entry can't be used, "" if it can.
-func (in *entryReader) verdict() string {
+func (in *entryReader) verdict() (rule, why string) {
 	if !in.hasLoc {
-		in.fault("no loc; expected one")
+		in.fault(in.d.ruleHere("entry-loc-required", "dlib-loc-required"), "no loc; expected one")
 	}
-	return in.bad
+	return in.rule, in.bad
 }
 
 func (in *entryReader) loc() error {
@@ -96,22 +100,34 @@ func (in *entryReader) loc() error {
 	case err != nil:
 		return err
 	case !ok && !in.hasLoc:
-		in.fault("loc has elements in it; expected a URI")
+		in.fault(ruleLoc, "loc has elements in it; expected a URI")
 		in.hasLoc = true
 	default:
+		if in.d.padded {
+			in.d.remark(Note{Quirk: QuirkSpaceAround, Rule: ruleLoc, Msg: "white space around a loc"})
+		}
 		in.setLoc(text)
 	}
 	return nil
 }
 
+// The rules about URIs.
+const (
+	ruleLoc  = "loc-absolute-uri"
+	ruleHref = "ln-href-absolute-uri"
+)
+
 // setLoc takes the URI of the entry.
 func (in *entryReader) setLoc(uri []byte) {
-	if in.hasLoc {
-		in.fault("two loc; expected one")
-	} else if why := in.d.badURI(uri); why != "" {
-		in.fault("loc %s", why)
-	} else {
-		in.e.Loc = string(uri)
+	switch loc, why := in.d.uri(uri, ruleLoc); {
+	case in.hasLoc:
+		in.fault("entry-loc-single", "two loc; expected one")
+	case len(uri) == 0:
+		in.fault(in.d.ruleHere("entry-loc-required", "dlib-loc-required"), "loc "+why)
+	case why != "":
+		in.fault(ruleLoc, "loc "+why)
+	default:
+		in.e.Loc = loc
 	}
 	in.hasLoc = true
 }
@@ -133,8 +149,28 @@ func (in *entryReader) text(seen *bool, set func([]byte)) error {
 	return nil
 }
 
-// badURI says why b can't be used as a URI, "" if it can. What is unusual but
-// harmless is left to those who use it.
+// uri reads a URI, or says why it can't be used. What is unusual but harmless is
+// noted and left to those who use it.
+func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
+	if len(b) <= d.s.lim.URI {
+		uri = string(b)
+		if isAbsoluteURI(uri) {
+			return uri, ""
+		}
+	}
+	if why := d.badURI(b); why != "" {
+		return "", why
+	}
+	scheme, _, ok := strings.Cut(uri, ":")
+	if ok && scheme != "" && isScheme(scheme) {
+		d.tolerate(Note{Quirk: QuirkIRI, Rule: rule, Msg: fmt.Sprintf("%q has characters that a URI can't have as they are; kept", clip(uri))})
+	} else {
+		d.tolerate(Note{Quirk: QuirkRelativeURI, Rule: rule, Msg: fmt.Sprintf("%q is no absolute URI; kept", clip(uri))})
+	}
+	return uri, ""
+}
+
+// badURI says why b can't be used as a URI, "" if it can.
 func (d *Decoder) badURI(b []byte) string {
 	if len(b) == 0 {
 		return "is empty; expected a URI"
@@ -180,7 +216,7 @@ func (d *Decoder) metadata(m *Metadata) {
 		case "length":
 			m.Length = d.length(v)
 		case "type":
-			m.Type = d.word(v)
+			m.Type = d.typ(v)
 		case "encoding":
 			m.Encoding = d.word(v)
 		case "path":
@@ -216,11 +252,12 @@ func (d *Decoder) linkTag(links *[]Link) error {
 		case "rel":
 			l.Rel = d.relation(v)
 		case "href":
-			if why := d.badURI(v); why != "" {
-				d.tolerate(Note{Rule: "ln-href-absolute-uri", Msg: "href " + why + "; the link is ignored"})
+			href, why := d.uri(v, ruleHref)
+			if why != "" {
+				d.tolerate(Note{Rule: ruleHref, Msg: "href " + why + "; the link is ignored"})
 				return nil
 			}
-			l.Href = string(v)
+			l.Href = href
 		case "modified":
 			l.Modified = d.datetime(v, "modified")
 		case "hash":
@@ -228,7 +265,7 @@ func (d *Decoder) linkTag(links *[]Link) error {
 		case "length":
 			l.Length = d.length(v)
 		case "type":
-			l.Type = d.word(v)
+			l.Type = d.typ(v)
 		case "encoding":
 			l.Encoding = d.word(v)
 		case "path":
@@ -258,6 +295,10 @@ func (d *Decoder) linkTag(links *[]Link) error {
 func (d *Decoder) empty(a *attr) bool {
 	rule, defined := ruleOfAttr[string(a.name)]
 	if defined {
+		if rule == "root-capability-required" && d.inside {
+			rule = "capabilitylist-entry-capability-required"
+		}
+		d.cantRead(string(a.name))
 		d.tolerate(Note{Quirk: QuirkEmptyValue, Rule: rule, Msg: string(a.name) + " is empty; read as absent"})
 	}
 	return defined
@@ -269,6 +310,9 @@ func (d *Decoder) foreignAttr(a *attr) Attr {
 	switch {
 	case a.space == spaceNone:
 		rule = "ext-attr-prefix"
+		if _, defined := ruleOfAttr[string(a.name)]; defined {
+			rule = "table3-" + d.place() + "-" + string(d.s.elem.local)
+		}
 	case a.space == spaceForeign:
 	default:
 		rule = "ext-attr-namespace"
@@ -350,6 +394,9 @@ func (d *Decoder) word(b []byte) string {
 func (d *Decoder) datetime(b []byte, name string) Datetime {
 	v, why := scanDatetime(b, false)
 	if why == "" {
+		if !v.Complete() || v.off != 0 {
+			d.notUTC(name, v)
+		}
 		return v
 	}
 	rule := name + "-w3cdtf"
@@ -358,7 +405,20 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 		return v
 	}
 	d.tolerate(Note{Rule: rule, Msg: fmt.Sprintf("%s %q: %s; read as absent", name, clip(string(b)), why)})
+	d.cantRead(name)
 	return Datetime{}
+}
+
+// notUTC tells of a time that is not written as is recommended (1.1 §7).
+func (d *Decoder) notUTC(name string, v Datetime) {
+	if d.quiet {
+		return
+	}
+	n := Note{Quirk: QuirkDatetimeZone, Rule: name + "-utc-recommended", Msg: fmt.Sprintf("%s %s is not in UTC", name, v)}
+	if !v.Complete() {
+		n.Quirk, n.Msg = QuirkDatePartial, fmt.Sprintf("%s %s is no complete date and time", name, v)
+	}
+	d.remark(n)
 }
 
 // hash reads a list of digests. What can't be used is absent: nothing can be
@@ -397,6 +457,7 @@ func (d *Decoder) digest(b []byte) {
 		}
 	}
 	if bytes.ContainsAny(b, xmlSpace) { // written as references
+		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests with other white space than blanks between them"})
 		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
 			d.digest(item)
 		}
@@ -475,6 +536,7 @@ func (d *Decoder) change(b []byte) Change {
 		return folded
 	}
 	d.tolerate(Note{Rule: "change-values", Msg: fmt.Sprintf("change %q: expected created, updated or deleted; read as absent", clip(string(b)))})
+	d.cantRead("change")
 	return ""
 }
 
@@ -500,8 +562,28 @@ func (d *Decoder) priority(b []byte) Priority {
 
 // path keeps a path as it is: what it may name is for the package to decide.
 func (d *Decoder) path(b []byte) string {
+	path := string(b)
+	rooted := path
 	if b[0] != '/' {
-		d.tolerate(Note{Quirk: QuirkPath, Rule: "path-leading-slash", Msg: fmt.Sprintf("path %q without its leading slash", clip(string(b)))})
+		d.tolerate(Note{Quirk: QuirkPath, Rule: "path-leading-slash", Msg: fmt.Sprintf("path %q without its leading slash", clip(path))})
+		rooted = "/" + path
 	}
-	return string(b)
+	if !isPackagePath(rooted) {
+		d.tolerate(Note{Quirk: QuirkPathEscape, Rule: "path-no-traversal", Msg: fmt.Sprintf("path %q names no file of a package", clip(path))})
+	}
+	return path
+}
+
+// typ reads a media type.
+func (d *Decoder) typ(b []byte) string {
+	if string(b) == d.mediaType {
+		return d.mediaType
+	}
+	t := d.word(b)
+	if !isMediaType(t) {
+		d.tolerate(Note{Rule: "type-media-type-syntax", Msg: fmt.Sprintf("type %q: expected type/subtype; read as absent", clip(t))})
+		return ""
+	}
+	d.mediaType = t
+	return t
 }

@@ -137,23 +137,25 @@ func validText(b []byte) (n int, ok bool) {
 }
 
 // open looks at the first bytes of r to find out what it is. It returns a reader
-// of its text in UTF-8 and the encoding it had.
-func open(r io.Reader) (text io.Reader, encoding string, err error) {
+// of its text in UTF-8, the encoding it had, and whether it was compressed.
+func open(r io.Reader) (text io.Reader, encoding string, packed bool, err error) {
 	br := bufio.NewReaderSize(steadyReader{r}, 4096)
 	head, err := br.Peek(2)
 	if bytes.HasPrefix(head, gzipMagic) {
 		zr, err := gzip.NewReader(br)
 		if err != nil {
-			return nil, "", gzipError(err)
+			return nil, "", true, gzipError(err)
 		}
+		packed = true
 		br = bufio.NewReaderSize(gzipReader{zr}, 4096)
 		if head, _ = br.Peek(2); bytes.HasPrefix(head, gzipMagic) {
-			return nil, "", &DecodeError{Kind: NotResourceSync, Msg: "this is gzip inside gzip; expected XML, compressed once at most"}
+			return nil, "", true, &DecodeError{Kind: NotResourceSync, Msg: "this is gzip inside gzip; expected XML, compressed once at most"}
 		}
 	} else if len(head) == 0 && err != io.EOF {
-		return nil, "", err
+		return nil, "", false, err
 	}
-	return decodeText(br)
+	text, encoding, err = decodeText(br)
+	return text, encoding, packed, err
 }
 
 // steadyReader gives up on a reader that returns nothing again and again.

@@ -8,37 +8,49 @@ type Quirk uint8
 
 // The quirks that a Decoder knows.
 const (
+	QuirkPrefix         Quirk = 1  // elements of the Sitemap protocol with a prefix
 	QuirkNamespace      Quirk = 2  // ResourceSync namespace without the slash at its end
 	QuirkDialect        Quirk = 3  // the dialects of D-Lib Magazine 2013
 	QuirkMid2013        Quirk = 4  // modified on the rs:md of the root, or resourcesync for up
+	QuirkNested         Quirk = 5  // a urlset that lists documents of its own capability
+	QuirkPages          Quirk = 6  // pages that lead to each other by rel="next", without an index
+	QuirkConcatenated   Quirk = 7  // several documents, one after the other
+	QuirkElementOrder   Quirk = 8  // rs:md or rs:ln before the loc of an entry, or after the entries
+	QuirkBrowser        Quirk = 9  // what is there for browsers and validators: a style sheet, a schema
+	QuirkEncoding       Quirk = 10 // another encoding than UTF-8
 	QuirkSpaceFirst     Quirk = 11 // white space before the XML declaration
+	QuirkGzip           Quirk = 12 // compressed, whatever else said so
 	QuirkCapabilityCase Quirk = 17 // capability in camel or upper case
 	QuirkCapabilityNew  Quirk = 18 // capability that the standard does not define
+	QuirkNoChange       Quirk = 22 // a change document whose entries have no change
 	QuirkLinkIncomplete Quirk = 25 // rs:ln without rel or href
 	QuirkRelationCase   Quirk = 26 // relation type with capital letters
 	QuirkForeignAttr    Quirk = 27 // attribute that the standard does not define
-	QuirkDatetimeZone   Quirk = 31 // no offset, read as UTC, or a blank for the T
+	QuirkMoment         Quirk = 28 // at or from is missing or misplaced
+	QuirkDatePartial    Quirk = 30 // a year, month, day or minute: the interval it denotes
+	QuirkDatetimeZone   Quirk = 31 // no offset, read as UTC, or one other than Z, or a blank for the T
+	QuirkSpaceAround    Quirk = 39 // white space around a loc
+	QuirkIRI            Quirk = 41 // a URI with characters that should have been escaped
+	QuirkRelativeURI    Quirk = 42 // a URI relative to that of the document
+	QuirkPathEscape     Quirk = 44 // a path that leads out of its package, or none that a file has
 	QuirkHashSpelling   Quirk = 46 // SHA256 or another spelling for sha-256
 	QuirkHashBase64     Quirk = 47 // digest in base64 or base64url
+	QuirkHashSpace      Quirk = 48 // digests with other white space than blanks between them
 	QuirkEmptyValue     Quirk = 49 // attribute present but empty, read as absent
 	QuirkPath           Quirk = 53 // path without its leading slash
 )
 
 // The quirks that show only to those who follow documents and fetch resources.
 const (
-	QuirkNested        Quirk = 5  // a urlset that lists documents of its own capability
-	QuirkPages         Quirk = 6  // pages that lead to each other by rel="next", without an index
 	QuirkNoCapability  Quirk = 20 // an entry of a Capability List that does not say what it leads to
 	QuirkOtherDocument Quirk = 23 // an answer that is none of our documents where one was promised
 	QuirkUp            Quirk = 24 // rel="up" is missing, leads to another document or in a circle
-	QuirkMoment        Quirk = 28 // at or from is missing or misplaced
 	QuirkChangeTime    Quirk = 29 // a change without datetime
 	QuirkClock         Quirk = 32 // changes dated by a clock that was wrong
 	QuirkOrder         Quirk = 34 // changes that are not in the order in which they happened
 	QuirkWindow        Quirk = 35 // a Change List that keeps the last changes only
 	QuirkStale         Quirk = 36 // a list older than the one read before
 	QuirkUnknownDelete Quirk = 38 // the deletion of what was never listed
-	QuirkRelativeURI   Quirk = 42 // a URI relative to that of the document
 	QuirkListedTwice   Quirk = 45 // a resource listed more than once
 	QuirkContentCoding Quirk = 51 // length and hash of the body with or without its content coding
 )

@@ -37,6 +37,7 @@ type scanner struct {
 	encoding   string // of the document, as open found out
 	declared   string // encoding in the XML declaration
 	leading    bool   // white space came before the XML declaration
+	styled     bool   // there is a style sheet for browsers
 }
 
 // openElement is an open element: where its name begins and how many bindings were
@@ -98,7 +99,7 @@ func (s *scanner) plainText() (text []byte, ok bool) {
 	}
 	s.pos += i + n
 	s.pop()
-	return trimSpace(b[:i]), true
+	return b[:i], true
 }
 
 // endsHere returns the length of the end tag of the open element if b begins with
@@ -240,7 +241,9 @@ func (s *scanner) outside(run []byte) error {
 	if s.rooted {
 		return s.fail(Incomplete, at, "%q after the end of the root element", clip(string(trimSpace(run))))
 	}
-	return s.fail(NotResourceSync, at, "%s", describeStart(trimSpace(run)))
+	err := s.fail(NotResourceSync, at, "%s", describeStart(trimSpace(run)))
+	err.Rule = ruleXML
+	return err
 }
 
 func (s *scanner) endTag() error {
@@ -305,7 +308,9 @@ func (s *scanner) declaration() error {
 		for s.end-s.pos < 64 && s.more() {
 		}
 		if looksLikeHTML(s.buf[s.pos:s.end]) {
-			return s.fail(NotResourceSync, s.pos, "this is an HTML page")
+			err := s.fail(NotResourceSync, s.pos, "this is an HTML page")
+			err.Rule = ruleRoot
+			return err
 		}
 		return s.fail(NotResourceSync, s.pos, "DTD not allowed")
 	case len(b) < 9 && !s.more():
@@ -349,9 +354,12 @@ func (s *scanner) instruction() error {
 		}
 		s.leading = s.base+int64(s.pos) > 0
 		s.declared = canonicalEncoding(encoding)
+	case string(body[:n]) == "xml" && s.rooted && len(s.opens) == 0:
+		return s.concatenated("a second XML declaration")
 	case bytes.EqualFold(body[:n], []byte("xml")):
 		return s.fail(NotWellFormed, s.pos, "an XML declaration that is not at the begin of the document")
 	}
+	s.styled = s.styled || string(body[:n]) == "xml-stylesheet"
 	s.pos += i + 2
 	s.prolog = true
 	return nil
@@ -385,12 +393,14 @@ func (s *scanner) ended() error {
 		return s.fail(NotWellFormed, at, "%v", s.err)
 	case io.EOF:
 		if !s.rooted && s.pos == s.end {
-			return s.fail(NotResourceSync, at, "the document is empty or has no root element")
+			err := s.fail(NotResourceSync, at, "the document is empty or has no root element")
+			err.Rule = ruleXML
+			return err
 		}
 		return s.fail(Incomplete, at, "%s", s.missing())
 	}
 	err := s.fail(Incomplete, at, "%s", s.missing())
-	err.Err = s.err
+	err.Rule, err.Err = "", s.err // how it would have gone on is not known
 	return err
 }
 
@@ -408,12 +418,26 @@ func (s *scanner) rootLen() int {
 	return len(s.names)
 }
 
+// concatenated is the error for a further document at pos.
+func (s *scanner) concatenated(format string, args ...any) *DecodeError {
+	err := s.fail(Incomplete, s.pos, format, args...)
+	err.Quirk = QuirkConcatenated
+	return err
+}
+
+// ruleXML is the rule about XML, which all that follows rests on.
+const ruleXML = "xml-well-formed"
+
 // fail makes the error for buf[at].
 func (s *scanner) fail(kind Kind, at int, format string, args ...any) *DecodeError {
 	s.count(at)
 	offset := s.base + int64(at)
+	rule := ""
+	if kind == NotWellFormed || kind == Incomplete {
+		rule = ruleXML
+	}
 	return &DecodeError{
-		Kind: kind, Line: s.line, Column: int(offset-s.lineStart) + 1, Offset: offset,
+		Kind: kind, Rule: rule, Line: s.line, Column: int(offset-s.lineStart) + 1, Offset: offset,
 		Msg: fmt.Sprintf(format, args...),
 	}
 }

@@ -25,6 +25,7 @@ const (
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsDLib    = "http://www.openarchives.org/rs/"
 	nsAtom    = "http://www.w3.org/2005/Atom"
+	nsXSI     = "http://www.w3.org/2001/XMLSchema-instance"
 	nsXML     = "http://www.w3.org/XML/1998/namespace"
 	nsXMLNS   = "http://www.w3.org/2000/xmlns/"
 )
@@ -199,7 +200,7 @@ func (s *scanner) enter(n int) error {
 	at := s.pos
 	switch {
 	case len(s.opens) == 0 && s.rooted:
-		return s.fail(Incomplete, at, "a second root element <%s>", clip(string(s.elem.name)))
+		return s.concatenated("a second root element <%s>", clip(string(s.elem.name)))
 	case len(s.opens) >= s.lim.Depth:
 		return s.fail(LimitReached, at, "elements are nested deeper than %d", s.lim.Depth)
 	case len(s.attrs) > s.lim.Attributes:

@@ -1,0 +1,144 @@
+package resourcesync
+
+import (
+	"fmt"
+	"slices"
+)
+
+// This file is what shows only when an entry or the document has ended.
+
+// largest is the size that the standard allows a document (1.1 §7), in the larger
+// of the two readings of 50 MB. An Encoder keeps to the smaller.
+const largest = 50 << 20
+
+// finish takes the end of the document.
+func (d *Decoder) finish() error {
+	d.state = ended
+	d.settleUps()
+	if size := d.s.base + int64(d.s.pos); size > largest {
+		d.tolerateRoot(Note{Rule: "limit-50mb", Msg: fmt.Sprintf("the document has %d bytes; expected %d at most", size, largest)})
+	}
+	if d.as == DialectDLib && d.header.Dialect != DialectDLib {
+		d.tolerateRoot(Note{Rule: "dlib-namespace", Msg: "no element in the ResourceSync namespace of D-Lib Magazine 2013"})
+	}
+	switch {
+	case !d.hasMD:
+		if d.related {
+			d.tolerateRoot(Note{Rule: d.ruleHere("root-md-required", "dlib-root-md-capability"), Msg: "no rs:md in the root: what the document is for is not known"})
+		}
+	case d.header.Capability != "":
+		d.checkTimes()
+	case !d.cannot("capability"):
+		d.tolerateRoot(Note{Rule: d.ruleHere("root-capability-required", "dlib-root-md-capability"), Msg: "no capability: what the document is for is not known"})
+	}
+	if d.header.Dialect == DialectDLib && !d.topped && d.header.Capability != CapabilityCapabilityList {
+		d.tolerateRoot(Note{Rule: "dlib-top-link", Legal: true, Msg: "no link top to the Capability List"})
+	}
+	return d.verdict()
+}
+
+// tolerateRoot is tolerate for the root element.
+func (d *Decoder) tolerateRoot(n Note) {
+	n.Line, n.Column = d.rootLine, d.rootColumn
+	d.tolerate(n)
+}
+
+// ruleHere is the id of a rule in the edition that the document is of.
+func (d *Decoder) ruleHere(rule, dlib string) string {
+	switch d.header.Dialect {
+	case DialectDLib, DialectAtom, DialectResync:
+		return dlib
+	}
+	return rule
+}
+
+// cantRead keeps that an attribute is there although it reads as absent.
+func (d *Decoder) cantRead(name string) {
+	switch {
+	case d.inside:
+		d.noChange = d.noChange || name == "change"
+	case !d.cannot(name):
+		d.unread = append(d.unread, name)
+	}
+}
+
+func (d *Decoder) cannot(name string) bool { return slices.Contains(d.unread, name) }
+
+// checkTimes tells which times the rs:md of the root lacks and which have no place
+// in a document of its kind (1.1 Appendix A). Drafts had other ones.
+func (d *Decoder) checkTimes() {
+	h := &d.header
+	if h.Dialect > Dialect10 {
+		return
+	}
+	book := ruleBookOf(h)
+	for _, a := range []struct {
+		name     string
+		value    Datetime
+		of       demand
+		required bool
+	}{
+		{"at", h.At, isSnapshot, true},
+		{"completed", h.Completed, isSnapshot, false},
+		{"from", h.From, isOfChanges, true},
+		{"until", h.Until, isOfChanges, false},
+	} {
+		n := Note{Quirk: QuirkMoment}
+		switch {
+		case book.need&a.of != 0:
+			if a.value.IsZero() && a.required && !d.cannot(a.name) {
+				n.Rule, n.Msg = book.kind+"-"+a.name+"-required", "no "+a.name
+				d.tolerateRoot(n)
+			}
+		case a.value.IsZero():
+		case book.need&(isSnapshot|isOfChanges) != 0:
+			n.Rule, n.Msg = "root-"+a.name+"-scope", a.name+" has no place in this kind of document"
+			d.tolerateRoot(n)
+		case book.need&knownKind != 0:
+			n.Rule, n.Msg, n.Legal = "root-time-attrs-undefined", a.name+" is not defined for this kind of document", true
+			d.tolerateRoot(n)
+		}
+	}
+}
+
+// checkEntry tells what the entry lacks or has that belongs elsewhere. start is its
+// start tag.
+func (in *entryReader) checkEntry(start *element) {
+	d, e := in.d, in.e
+	n := Note{Line: start.line, Column: start.column}
+	if d.changes && e.Change == "" && !d.noChange {
+		kind := string(d.header.Capability)
+		n.Quirk, n.Rule, n.Msg = QuirkNoChange, kind+"-change-required", "no change: what happened to the resource is not known"
+		if d.header.Dialect == DialectDLib && d.header.Capability == CapabilityChangeList {
+			n.Rule = "dlib-changelist-change-required"
+		} else if !in.hasMD {
+			n.Rule = kind + "-entry-md-required"
+		}
+		d.tolerate(n)
+	}
+	if e.Capability != "" && e.Capability == d.header.Capability && d.header.Root == URLSet {
+		n.Quirk, n.Rule, n.Msg = QuirkNested, "", fmt.Sprintf("an entry of capability %q, as the document itself", clip(string(e.Capability)))
+		d.remark(n)
+	}
+	if d.header.Dialect == DialectDLib {
+		in.checkDLib(n)
+	}
+}
+
+// checkDLib is checkEntry for what only D-Lib Magazine 2013 asks.
+func (in *entryReader) checkDLib(n Note) {
+	d, e := in.d, in.e
+	n.Quirk = QuirkDialect
+	switch d.header.Capability {
+	case CapabilityChangeList:
+		if d.changes && e.LastMod.IsZero() && e.Metadata.Datetime.IsZero() {
+			n.Rule, n.Msg = "dlib-changelist-lastmod-required", "no lastmod: when the change happened is not known"
+			d.tolerate(n)
+		}
+	case CapabilityResourceDumpManifest, CapabilityChangeDumpManifest:
+		if e.Path == "" && e.Change != Deleted && e.Link(RelPatch) == "" {
+			n.Rule, n.Msg = "dlib-manifest-path-required", "no path: where the bytes are is not known"
+			d.tolerate(n)
+		}
+	}
+}
