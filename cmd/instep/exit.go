@@ -10,6 +10,7 @@ import (
 	"instep/discover"
 	"instep/fetch"
 	"instep/internal/catalog"
+	"instep/internal/convert"
 	"instep/internal/flock"
 	"instep/internal/mirror"
 	"instep/internal/publish"
@@ -81,7 +82,19 @@ var causes = []cause{
 	{exitFailed, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},
 	{exitFailed, is(syscall.EADDRINUSE, "something else listens there; try another port with --addr")},
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
+	{exitFailed, as[*inputError]("is FILE spelled right? - is standard input")},
+	{exitFailed, refusedDocument},
 	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
+}
+
+// refusedDocument recognises a document that can't be converted, which says itself
+// what to do.
+func refusedDocument(err error) (hint string, ok bool) {
+	var re *convert.RefusedError
+	if !errors.As(err, &re) {
+		return "", false
+	}
+	return re.Hint, true
 }
 
 // temporary recognises a Source that cannot be reached now, or keeps us out.

@@ -38,12 +38,30 @@ type record struct {
 
 	Message string `json:"message,omitempty"`
 	Hint    string `json:"hint,omitempty"`
+	Quirk   int    `json:"quirk,omitempty"`
 	Set     string `json:"set,omitempty"`
 	Mode    string `json:"mode,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Addr    string `json:"addr,omitempty"`
 	Version string `json:"version,omitempty"`
 	Go      string `json:"go,omitempty"`
+
+	Rule  string `json:"rule,omitempty"`
+	Level string `json:"level,omitempty"`
+	Line  int    `json:"line,omitempty"`
+	Entry string `json:"entry,omitempty"`
+
+	Kind       string `json:"kind,omitempty"`
+	Root       string `json:"root,omitempty"`
+	Capability string `json:"capability,omitempty"`
+	Dialect    string `json:"dialect,omitempty"`
+	Entries    *int64 `json:"entries,omitempty"`
+	At         string `json:"at,omitempty"`
+	Completed  string `json:"completed,omitempty"`
+	From       string `json:"from,omitempty"`
+	Until      string `json:"until,omitempty"`
+	Up         string `json:"up,omitempty"`
+	Index      string `json:"index,omitempty"`
 }
 
 // summary is the last record.

@@ -215,7 +215,7 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 		a.out.record(record{Type: "status", Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
 		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
 	case destination.EventNote:
-		a.out.warn(record{Message: e.Text, Set: e.Set})
+		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventDone:
 		p.done(e.Bytes)
 		a.change(e.Action, e.Bytes)
@@ -359,6 +359,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 var words = map[string]string{
 	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
 	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED", "interrupted": "INTERRUPTED",
+	"converted": "CONVERTED",
 }
 
 func sortedKeys[K ~string](m map[K]int64) []K {

@@ -43,12 +43,12 @@ type Level string
 
 // The levels, as a linter names them.
 const (
-	Info    Level = "info"    // the standard allows it as it was
+	Info    Level = "info"    // nothing was decided: it is unusual, and the same in 1.1
 	Warning Level = "warning" // it was not of 1.1 and is written as 1.1 has it
 	Error   Level = "error"   // it can't be written: an entry was left out
 )
 
-// Decision is one thing that the document left open or wrote differently.
+// Decision is one thing that the document left open or had otherwise than 1.1 has it.
 type Decision struct {
 	Part  string // path of the part of a nested manifest; "" for the document itself
 	Line  int    // from 1; 0 if it concerns the document as a whole
@@ -76,8 +76,8 @@ type Report struct {
 	Header    resourcesync.Header  // as written
 	Entries   int64                // written
 	LeftOut   int64                // entries left out, each with a Decision of level Error
-	Decisions int64
-	Bytes     int64 // written
+	Decisions int64                // but for those of level Info
+	Bytes     int64                // written
 }
 
 // RefusedError says why a document can't be converted. Nothing was written.
@@ -113,7 +113,8 @@ type converter struct {
 	header resourcesync.Header // to be written
 
 	oldTimes        bool                            // lastmod is the time of a change, as before 1.1
-	entryCapability resourcesync.Capability         // that entries get; "" is their own
+	recast          bool                            // entries get another capability:
+	entryCapability resourcesync.Capability         // this one
 	listed          map[resourcesync.Capability]int // line of the entry of each capability, in a Capability List
 }
 
@@ -141,7 +142,9 @@ func (c *converter) convert(ctx context.Context, in io.Reader, out io.Writer) (e
 
 // decide tells of a decision.
 func (c *converter) decide(d Decision) {
-	c.report.Decisions++
+	if d.Level != Info {
+		c.report.Decisions++
+	}
 	if c.o.Decide != nil {
 		c.o.Decide(d)
 	}

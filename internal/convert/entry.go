@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"io/fs"
 	"net/url"
 	"strings"
 
@@ -26,10 +27,8 @@ func (c *converter) mend(it *item) (rule, why string) {
 	}
 	e.Loc = loc
 	c.entryTimes(it)
-	if c.entryCapability != "" {
+	if c.recast {
 		e.Capability = c.entryCapability
-	} else if c.header.Root == resourcesync.SitemapIndex {
-		e.Capability = "" // the same as the document's
 	}
 	if rule, why := c.capability(e); why != "" {
 		return rule, why
@@ -42,9 +41,15 @@ func (c *converter) mend(it *item) (rule, why string) {
 	return "", ""
 }
 
-// capability sees to it that a Capability List has one entry of a capability.
+// capability sees to it that a Capability List has one entry of a capability, and
+// that nothing is a list and an index of lists at once.
 func (c *converter) capability(e *resourcesync.Entry) (rule, why string) {
-	if c.header.Capability != resourcesync.CapabilityCapabilityList || e.Capability == "" {
+	switch {
+	case e.Capability == "":
+		return "", ""
+	case c.header.Root == resourcesync.URLSet && e.Capability == c.header.Capability:
+		return "root-element-urlset-or-sitemapindex", fmt.Sprintf("it is of capability %s, as the document, and other entries are not", e.Capability)
+	case c.header.Capability != resourcesync.CapabilityCapabilityList:
 		return "", ""
 	}
 	if before, ok := c.listed[e.Capability]; ok {
@@ -103,17 +108,27 @@ func (c *converter) path(it *item) (rule, why string) {
 
 // packagePath is a path with its one leading slash, "" where there can't be one.
 func (c *converter) packagePath(it item, path string) string {
+	if path == "" {
+		return ""
+	}
+	name := strings.TrimLeft(path, "/")
 	switch {
-	case path == "":
 	case !c.nature.manifest:
 		c.of(it, "path-scope", "path %q outside of a manifest; dropped", clip(path))
 		return ""
-	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
-		mended := "/" + strings.TrimLeft(path, "/")
-		c.of(it, "path-leading-slash", "path %q; written as %q", clip(path), clip(mended))
-		return mended
+	case !inPackage(name):
+		c.of(it, "path-no-traversal", "path %q, which no file of a package has; dropped", clip(path))
+		return ""
+	case path != "/"+name:
+		c.of(it, "path-leading-slash", "path %q; written as %q", clip(path), clip("/"+name))
 	}
-	return path
+	return "/" + name
+}
+
+// inPackage reports whether name, without a leading slash, can be that of a file in
+// a package.
+func inPackage(name string) bool {
+	return name != "." && fs.ValidPath(name) && !strings.Contains(name, `\`)
 }
 
 // links mends links, and leaves out those that can't be followed.

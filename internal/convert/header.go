@@ -78,6 +78,7 @@ func (c *converter) kind(d *document) error {
 	}
 	if h.Root == resourcesync.URLSet && d.items.Len() > 0 && d.withCapability == d.items.Len() && !d.differ && d.capability == h.Capability {
 		h.Root = resourcesync.SitemapIndex
+		c.recast = true // to none of their own
 		c.about("root-element-urlset-or-sitemapindex", "a urlset whose entries are all of its own capability %s; written as a sitemapindex", h.Capability)
 	}
 	if h.Root != resourcesync.SitemapIndex {
@@ -87,11 +88,11 @@ func (c *converter) kind(d *document) error {
 	switch archived, isArchive := strings.CutSuffix(string(h.Capability), "-archive"); {
 	case h.Capability == resourcesync.CapabilityCapabilityList:
 		h.Root, h.Capability = resourcesync.URLSet, resourcesync.CapabilityDescription
-		c.entryCapability = resourcesync.CapabilityCapabilityList
+		c.recast, c.entryCapability = true, resourcesync.CapabilityCapabilityList
 		c.about("capabilitylist-index-discouraged", "a Capability List Index; written as a Source Description")
 	case isArchive && old2013:
 		h.Root = resourcesync.URLSet
-		c.entryCapability = resourcesync.Capability(archived)
+		c.recast, c.entryCapability = true, resourcesync.Capability(archived)
 		c.about("dlib-archives-as-sitemapindex", "an archive as sitemapindex; written as a urlset with entries of capability %s", archived)
 	}
 	return nil

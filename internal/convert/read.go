@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"instep/internal/spool"
@@ -115,17 +115,23 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note passes on what the Decoder had to decide, but for what is kept as it was and
-// decided here: attributes that are not defined, and paths without their slash.
+// note passes on what the Decoder tells, but for what is decided here.
 func (c *converter) note(part string, n resourcesync.Note) {
-	if n.Quirk == resourcesync.QuirkForeignAttr || n.Quirk == resourcesync.QuirkPath {
+	if slices.Contains(decidedHere, n.Quirk) {
 		return
 	}
 	level := Warning
-	if n.Legal {
+	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // these are not written as they were
 		level = Info
 	}
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
+}
+
+// decidedHere are the quirks of which a Decoder hands on what it read, and it is
+// decided here what becomes of it.
+var decidedHere = []resourcesync.Quirk{
+	resourcesync.QuirkNested, resourcesync.QuirkForeignAttr, resourcesync.QuirkMoment,
+	resourcesync.QuirkRelativeURI, resourcesync.QuirkPath,
 }
 
 // leaveOut tells of an entry that can't be used.
@@ -261,7 +267,7 @@ func partName(e *resourcesync.Entry, at string) (name, why string) {
 			name = path.Join(path.Dir(at), rel)
 		}
 	}
-	if name == "" || name == "." || !fs.ValidPath(name) {
+	if !inPackage(name) {
 		return "", fmt.Sprintf("%q names no part of the manifest inside its package: expected a path, or a relative loc", e.Loc)
 	}
 	return name, ""

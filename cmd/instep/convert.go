@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"instep/internal/convert"
+	"instep/internal/durable"
+	"instep/resourcesync"
+)
+
+type convertFlags struct {
+	out, dialect, baseURL, up, at, from string
+	gzip, dryRun                        bool
+}
+
+const convertHelp = `Convert reads a ResourceSync document in any of the forms in which there are any and
+writes it as a clean document of 1.1: documents of 1.0 and of the drafts of 2013, in
+Atom and in the XML of their own too, plain sitemaps, and 1.1 as it is often written.
+FILE may be compressed; - is standard input. The result goes to standard output, or
+whole or not at all to --out FILE, which may be FILE itself.
+
+Everything that had to be decided is told on standard error, one line each, by the
+line of FILE: what was there; what was written. The same decision many times is told
+20 times (all with -v, and what is unusual in 1.1 but allowed). No time is invented: a Resource List without at, or a Change
+List without from, of which nothing in the document tells one, is refused, and --at or
+--from gives it. Entries that can't be used (no loc, a relative URI without --base-url,
+a patch where 1.1 has the whole resource) are left out and named; then the exit code is
+4. A manifest in several documents becomes one; its parts are read from the directory
+of FILE, which is the root of the package.`
+
+func (a *app) convertCommand() *cobra.Command {
+	var f convertFlags
+	cmd := &cobra.Command{
+		Use:   "convert FILE",
+		Short: "turn a document of any dialect into a clean one of 1.1",
+		Long:  convertHelp,
+		Example: `  instep convert changelist.xml > changelist-1.1.xml
+  instep convert manifest.xml --out manifest.xml
+  instep convert -n sitemap.xml --up https://museum.example.org/capabilitylist.xml`,
+		Args: exactArgs("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.convert(cmd.Context(), args[0], &f)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&f.out, "out", "o", "", "write the result to this `FILE` instead of standard output")
+	fs.StringVar(&f.dialect, "dialect", "auto", "what FILE is: auto, "+strings.Join(dialectNames(), ", ")+"; only 1.0 can't be told from it")
+	fs.StringVar(&f.baseURL, "base-url", "", "the `URL` of FILE, against which relative URIs are resolved")
+	fs.StringVar(&f.up, "up", "", "the `URL` of the Capability List (of a Capability List: of the Source Description), where FILE does not tell it")
+	fs.StringVar(&f.at, "at", "", "the `DATETIME` of a snapshot that does not tell it")
+	fs.StringVar(&f.from, "from", "", "the `DATETIME` since when changes are listed, where FILE does not tell it")
+	fs.BoolVar(&f.gzip, "gzip", false, "compress the result")
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "tell what would be decided; write nothing")
+	return cmd
+}
+
+// dialects are those that --dialect takes.
+var dialects = []resourcesync.Dialect{
+	resourcesync.Dialect11, resourcesync.Dialect10, resourcesync.DialectMid2013,
+	resourcesync.DialectDLib, resourcesync.DialectAtom, resourcesync.DialectResync,
+}
+
+func dialectNames() []string {
+	var names []string
+	for _, d := range dialects {
+		names = append(names, d.String())
+	}
+	return names
+}
+
+// options checks the flags.
+func (f *convertFlags) options(json bool) (o convert.Options, err error) {
+	if json && f.out == "" && !f.dryRun {
+		return o, usagef("--json and the document can't both go to standard output: give --out FILE, or -n to see the decisions only")
+	}
+	if f.dialect != "auto" {
+		i := slices.Index(dialectNames(), f.dialect)
+		if i < 0 {
+			return o, usagef("--dialect %q: expected auto, %s", f.dialect, strings.Join(dialectNames(), ", "))
+		}
+		o.Dialect = &dialects[i]
+	}
+	if o.At, err = resourcesync.ParseDatetime(f.at); f.at != "" && err != nil {
+		return o, usagef("--at: %v", err)
+	}
+	if o.From, err = resourcesync.ParseDatetime(f.from); f.from != "" && err != nil {
+		return o, usagef("--from: %v", err)
+	}
+	if _, err := absoluteURL("--up", f.up); err != nil {
+		return o, err
+	}
+	o.Up, o.Gzip = f.up, f.gzip
+	o.BaseURL, err = absoluteURL("--base-url", f.baseURL)
+	return o, err
+}
+
+// absoluteURL parses the value of a flag; nil if it was not given.
+func absoluteURL(flag, value string) (*url.URL, error) {
+	if value == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(value)
+	if err != nil || !u.IsAbs() || u.Opaque != "" {
+		return nil, usagef("%s %q: expected an absolute URL, such as https://museum.example.org/", flag, value)
+	}
+	return u, nil
+}
+
+func (a *app) convert(ctx context.Context, file string, f *convertFlags) (err error) {
+	begin := a.now()
+	o, err := f.options(a.out.json)
+	if err != nil {
+		return err
+	}
+	in, err := openDocument(ctx, file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	o.Name = file
+	if file == "-" {
+		o.Name = "standard input"
+	} else {
+		o.Open = func(path string) (io.ReadCloser, error) { return openPart(filepath.Dir(file), path) }
+	}
+	told := decisions{out: a.out, name: o.Name}
+	o.Decide = told.tell
+	rep, err := a.convertTo(ctx, in, f, o)
+	told.end()
+	if err != nil {
+		return err
+	}
+	a.reportConvert(&rep, o.Name, f, a.now().Sub(begin))
+	return nil
+}
+
+// convertTo converts to where the flags say.
+func (a *app) convertTo(ctx context.Context, in io.Reader, f *convertFlags, o convert.Options) (convert.Report, error) {
+	switch {
+	case f.dryRun:
+		return convert.Document(ctx, in, io.Discard, o)
+	case f.out == "":
+		return convert.Document(ctx, in, a.stdout, o)
+	}
+	var rep convert.Report
+	err := writeWhole(ctx, f.out, func(w io.Writer) (err error) {
+		rep, err = convert.Document(ctx, in, w, o)
+		return err
+	})
+	return rep, err
+}
+
+// inputError is a FILE that can't be opened.
+type inputError struct{ err error }
+
+func (e *inputError) Error() string { return e.err.Error() }
+func (e *inputError) Unwrap() error { return e.err }
+
+// openDocument opens FILE. Reading it ends with ctx: a pipe may stay silent.
+func openDocument(ctx context.Context, file string) (io.ReadCloser, error) {
+	f := os.Stdin
+	if file != "-" {
+		var err error
+		if f, err = os.Open(file); err != nil {
+			return nil, &inputError{err}
+		}
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return nil, errors.Join(usagef("%s is a directory; expected a document", file), f.Close())
+		}
+	}
+	r, w := io.Pipe()
+	go func() {
+		// A read of a silent terminal can't be called off. It ends with the program.
+		_, err := io.Copy(w, f)
+		_ = w.CloseWithError(err) // always nil
+	}()
+	stop := context.AfterFunc(ctx, func() { _ = r.CloseWithError(context.Cause(ctx)) })
+	return &document{r, f, stop}, nil
+}
+
+// document is FILE while it is read.
+type document struct {
+	*io.PipeReader
+	f    *os.File
+	stop func() bool
+}
+
+func (d *document) Close() error {
+	d.stop()
+	return errors.Join(d.PipeReader.Close(), d.f.Close())
+}
+
+// openPart opens a part of a manifest, and nothing outside of its package.
+func openPart(dir, path string) (io.ReadCloser, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := durable.OpenRegular(root, filepath.FromSlash(path))
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return f, root.Close()
+}
+
+// tellTimes is how often the same decision is told to people.
+const tellTimes = 20
+
+// decisions tells of decisions.
+type decisions struct {
+	out   *output
+	name  string
+	kinds map[string]*repeated
+	order []*repeated
+}
+
+// repeated is a decision that was taken n times.
+type repeated struct {
+	first string
+	n     int64
+}
+
+func (t *decisions) tell(d convert.Decision) {
+	if t.out.json {
+		t.record(d)
+		return
+	}
+	if d.Level == convert.Info && !t.out.verbose {
+		return
+	}
+	// What is in quotes, or of one entry only, differs from one time to the next.
+	kind := string(d.Level) + d.Rule
+	if d.Level != convert.Error {
+		before, _, _ := strings.Cut(d.Text, `"`)
+		kind += " " + before
+	}
+	r := t.kinds[kind]
+	if r == nil {
+		if t.kinds == nil {
+			t.kinds = map[string]*repeated{}
+		}
+		r = &repeated{first: d.Text}
+		t.kinds[kind] = r
+		t.order = append(t.order, r)
+	}
+	if r.n++; r.n > tellTimes && !t.out.verbose {
+		return
+	}
+	if d.Level == convert.Error {
+		t.out.message("instep: " + d.String())
+		return
+	}
+	t.out.say("%s", d)
+}
+
+func (t *decisions) record(d convert.Decision) {
+	if d.Rule == "" {
+		t.out.warn(record{Message: d.String(), URI: t.name})
+		return
+	}
+	r := record{Type: "finding", Rule: d.Rule, Level: string(d.Level), URI: t.name, Line: d.Line, Entry: d.URI, Message: d.Text}
+	if d.Part != "" {
+		r.URI = d.Part
+	}
+	t.out.record(r)
+}
+
+// end tells how often what was not told each time was decided.
+func (t *decisions) end() {
+	for _, r := range t.order {
+		if r.n > tellTimes && !t.out.verbose {
+			t.out.say("and %s more like this: %s", humanize.Comma(r.n-tellTimes), r.first)
+		}
+	}
+}
+
+func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, took time.Duration) {
+	status := "converted"
+	if f.dryRun {
+		status = "plan"
+	}
+	if rep.LeftOut > 0 {
+		a.code = exitPartial
+	}
+	if rep.Decisions == 0 {
+		a.out.say("nothing had to be decided")
+	}
+	line := fmt.Sprintf("Status: %s (entries=%d, decisions=%d, failed=%d)   %s of %s",
+		words[status], rep.Entries, rep.Decisions, rep.LeftOut, rep.Header.Kind(), rep.Dialect)
+	if f.out == "" && !f.dryRun {
+		a.out.message(line) // the document has standard output for itself
+		return
+	}
+	if f.out != "" && !f.dryRun {
+		name = f.out
+	}
+	h := &rep.Header
+	r := record{
+		Type: "document", URI: name, Root: rootName(h.Root), Capability: string(h.Capability), Dialect: rep.Dialect.String(), Entries: num(rep.Entries),
+		At: moment(h.At), Completed: moment(h.Completed), From: moment(h.From), Until: moment(h.Until),
+		Up: h.Link(resourcesync.RelUp), Index: h.Link(resourcesync.RelIndex),
+	}
+	if h.Capability.Known() {
+		r.Kind = h.Kind()
+	}
+	a.out.record(r)
+	a.out.end(summary{Status: status, Failed: num(rep.LeftOut), Bytes: num(rep.Bytes), Seconds: seconds(took), ExitCode: a.code}, line)
+}
+
+func rootName(r resourcesync.Root) string {
+	if r == resourcesync.SitemapIndex {
+		return "sitemapindex"
+	}
+	return "urlset"
+}
+
+// moment is the first moment of d as records have it; "" if it is absent.
+func moment(d resourcesync.Datetime) string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.Time().Format(time.RFC3339Nano)
+}

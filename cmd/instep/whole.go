@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"instep/internal/durable"
+)
+
+// writeWhole has a file written whole or not at all: under another name, which takes
+// the place of what is at path when all of it is safe. The file keeps its mode, and
+// a link to it stays a link.
+func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (err error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	var mode fs.FileMode
+	switch info, err := os.Stat(path); {
+	case err == nil && !info.Mode().IsRegular():
+		return usagef("%s is no regular file; expected the name of one", path)
+	case err == nil:
+		mode = info.Mode().Perm()
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	temp := ".instep-" + rand.Text()
+	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	disk := durable.System(root)
+	err = write(f)
+	if err == nil && mode != 0 {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = disk.Sync(f)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = disk.Rename(root, temp, filepath.Base(path))
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(temp))
+	}
+	g, err := disk.NewGroup(root, 1)
+	if err != nil {
+		return err
+	}
+	return errors.Join(g.SyncDirs(ctx, []string{"."}), g.Close())
+}
