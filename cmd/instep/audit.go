@@ -74,7 +74,7 @@ var verdictMarks = map[destination.Verdict]string{
 func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
 	case destination.EventNote:
-		a.out.warn(record{Message: e.Text, Set: e.Set})
+		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventVerdict:
 		p.done(0)
 		r := record{Type: "verdict", Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path}
