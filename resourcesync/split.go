@@ -30,10 +30,11 @@ type Part struct {
 // Series writes a list of any length: as one document if the standard allows one
 // as long as that, else as parts and an index over them (1.1 §6.1, §10.2).
 type Series struct {
-	// Header is that of the list as one document. Parts get a link to their index
-	// besides. The parts of a Change List, or Change Dump, have the from and until
-	// of what is in them, so that they follow each other without a gap; the first
-	// begins with the from and the last ends with the until that is given here.
+	// Header is that of the list as one document, a urlset. Parts get a link to
+	// their index besides. The parts of a Change List, or Change Dump, have the from
+	// and until of what is in them, which has to be in the order of its times: so
+	// they follow each other without a gap. The first begins with the from and the
+	// last ends with the until that is given here.
 	Header Header
 
 	// URI tells where a part will be read: 0 is the list itself, or its index; parts
@@ -63,8 +64,12 @@ var errChanged = errors.New("the entries changed while they were read")
 //
 // After an error the document being written was discarded. Parts that were
 // committed before are left to the caller. The error is [ErrFull] if the list is
-// of a kind that has no index, such as the manifest of a package.
+// of a kind that has no index, such as the manifest of a package, or needs more
+// parts than an index can list.
 func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
+	if s.Header.Root != URLSet {
+		return nil, &EncodeError{"root", "sitemapindex", "index-children-are-urlset", "expected the header of a urlset: an index lists no others"}
+	}
 	whole, err := s.write(0, s.Header, entries)
 	if err == nil {
 		return []Part{whole}, nil
@@ -179,10 +184,11 @@ func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 	var cuts []cut
 	last := s.Header.From
 	for e, err := range entries {
-		if err == nil {
-			err = enc.Encode(e)
+		if err != nil {
+			return nil, err
 		}
 		first, latest := timesOf(&e)
+		err = enc.Encode(e)
 		if errors.Is(err, ErrFull) {
 			if first.IsZero() {
 				first = last

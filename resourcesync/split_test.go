@@ -320,6 +320,21 @@ func TestSeriesEndsWithTheErrorOfItsEntries(t *testing.T) {
 	}
 }
 
+func TestChangesOutOfOrderAreNotDivided(t *testing.T) {
+	backwards := func(i int) Entry {
+		e := resource(i)
+		e.Change, e.Metadata.Datetime = Created, mustDatetime(t, fmt.Sprintf("2024-05-%02d", 20-i))
+		return e
+	}
+	s, begun := newShelf(), 0
+	series := Series{Header: validHeader(t, docKind{URLSet, CapabilityChangeList}), URI: s.uri, Create: s.create, MaxEntries: 2}
+	_, err := series.Encode(numbered(5, backwards, &begun))
+	wantRefused(t, "changes from new to old", err, "datetime", "datetime-within-interval")
+	if s.open != 0 || len(s.documents) != 0 {
+		t.Errorf("%d drafts and %d documents left", s.open, len(s.documents))
+	}
+}
+
 func TestSeriesTellsOfEntriesThatChangeBetweenReadings(t *testing.T) {
 	k := docKind{URLSet, CapabilityChangeList}
 	for _, last := range []int{0, 3, 9, 11} {
@@ -358,9 +373,11 @@ func TestSeriesPassesTheErrorsOfDraftsOn(t *testing.T) {
 			}
 		}
 	}
+	_, err := (&Series{Header: validHeader(t, docKind{SitemapIndex, CapabilityResourceList})}).Encode(nil)
+	wantRefused(t, "an index of indexes", err, "root", "index-children-are-urlset")
 	s, begun := newShelf(), 0
 	series := Series{Header: Header{Metadata: Metadata{Capability: CapabilityResourceList}}, URI: s.uri, Create: s.create}
-	_, err := series.Encode(numbered(1, resource, &begun))
+	_, err = series.Encode(numbered(1, resource, &begun))
 	wantRefused(t, "a header without link", err, "up", "resourcelist-up-required")
 	if s.open != 0 || !strings.Contains(err.Error(), s.uri(0)) {
 		t.Errorf("got %v, %d drafts left", err, s.open)
@@ -372,6 +389,17 @@ type nowhere struct{ io.Writer }
 
 func (nowhere) Commit() error { return nil }
 func (nowhere) Discard()      {}
+
+func TestSeriesOfMorePartsThanAnIndexListsIsRefused(t *testing.T) {
+	begun := 0
+	series := Series{
+		Header: resourceListHeader(t), URI: newShelf().uri, MaxEntries: 1,
+		Create: func(int) (Draft, error) { return nowhere{io.Discard}, nil },
+	}
+	if parts, err := series.Encode(numbered(MaxEntries+1, resource, &begun)); !errors.Is(err, ErrFull) {
+		t.Errorf("got %d parts, %v", len(parts), err)
+	}
+}
 
 func TestSeriesNeedsLittleMemory(t *testing.T) {
 	const n = 200_000
