@@ -13,7 +13,7 @@ CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut ring cover bench vuln docs faults arrows rules lint-mutants fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut ring cover bench vuln docs faults quirks arrows rules lint-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,11 +84,14 @@ bench: ## benchmarks BENCH, compared with those of the last run
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...
 
-docs: faults arrows rules ## write anew everything that is generated
+docs: faults quirks arrows rules ## write anew everything that is generated
 	go test ./cmd/instep -count=1 -run '^TestManPages$$' -update
 
 faults: ## write docs/faults.md anew from the tests
 	go test ./internal/repo -count=1 -run '^TestFaultsTable$$' -update
+
+quirks: ## write docs/quirks.md anew from the tests
+	go test ./internal/repo -count=1 -run '^TestQuirksTable$$' -update
 
 arrows: ## write the depguard rules anew from internal/repo/arrows.txt
 	go test ./internal/repo -count=1 -run '^TestArrowsAndLinterAgree$$' -update
