@@ -108,7 +108,7 @@ func (d *differential) compare(doc []byte) {
 		}
 		d.counts[acceptedByAll]++
 	case s.ours.err != nil && s.expatErr != nil && s.stdErr == nil:
-		d.counts["refused here and by expat, accepted by encoding/xml"]++
+		d.explain(&s, "refused here and by expat, accepted by encoding/xml", stdLeniences, s.ours.err)
 	}
 }
 

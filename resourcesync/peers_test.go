@@ -15,12 +15,13 @@ import (
 )
 
 // event is what an XML parser tells of a document: a start tag, an end tag or text.
-// Comments, processing instructions and declarations of namespaces are left out.
+// Comments and processing instructions are left out.
 type event struct {
-	kind  byte // '<', '>' or 't'
-	name  xml.Name
-	attrs []Attr
-	text  string
+	kind     byte // '<', '>' or 't'
+	name     xml.Name
+	attrs    []Attr
+	declares []xml.Attr // by encoding/xml only
+	text     string
 }
 
 // stdEvents reads a document with encoding/xml.
@@ -38,7 +39,9 @@ func stdEvents(doc []byte) (events []event, err error) {
 		case xml.StartElement:
 			e := event{kind: '<', name: xml.Name{Space: normalised(tok.Name.Space), Local: tok.Name.Local}}
 			for _, a := range tok.Attr {
-				if a.Name.Space != "xmlns" && a.Name != (xml.Name{Local: "xmlns"}) {
+				if a.Name.Space == "xmlns" || a.Name == (xml.Name{Local: "xmlns"}) {
+					e.declares = append(e.declares, a)
+				} else {
 					e.attrs = append(e.attrs, Attr{normalised(a.Name.Space), a.Name.Local, normalised(a.Value)})
 				}
 			}
