@@ -24,170 +24,147 @@ func covered(*run, *Rule) steps { return steps{} }
 // checks has the check of each family that one document can show.
 var checks map[string]check
 
+// An init because the checks lead back to the table.
 func init() {
-	noted, own := check{noted: true}, func(f func(*run, *Rule) steps) check { return check{run: f} }
-	allowed := own(permitted)
-	checks = map[string]check{
-		"quirk":         own(quirk),
-		"reader-limits": noted,
+	checks = make(map[string]check)
+	for _, family := range notedFamilies {
+		checks[family] = check{noted: true}
+	}
+	for _, family := range permittedFamilies {
+		checks[family] = check{run: permitted}
+	}
+	for family, f := range documentChecks() {
+		checks[family] = check{run: f, noted: alsoNoted[family]}
+	}
+	for family, f := range entryChecks() {
+		checks[family] = check{run: f, noted: alsoNoted[family]}
+	}
+	for family, by := range plainChecks {
+		checks[family] = check{by: by}
+	}
+}
 
-		// Documents (1.1 §4, §6, §7).
-		"xml-well-formed":                     noted,
-		"root-element-urlset-or-sitemapindex": noted,
-		"namespace-sitemap":                   noted,
-		"namespace-rs-terms":                  noted,
-		"entry-element-matches-root":          noted,
-		"limit-50000-items":                   noted,
-		"limit-50mb":                          noted,
-		"schema-validation":                   allowed,
+// notedFamilies are those that the Decoder decides.
+var notedFamilies = []string{
+	"reader-limits", "xml-well-formed", "root-element-urlset-or-sitemapindex", "namespace-sitemap",
+	"namespace-rs-terms", "entry-element-matches-root", "limit-50000-items", "limit-50mb", "root-md-single",
+	"root-capability-case", "root-capability-unknown", "entry-loc-required", "entry-loc-single",
+	"loc-absolute-uri", "entry-no-attributes", "entry-md-not-repeatable", "changefreq-values",
+	"capabilitylist-entry-capability-defined", "entry-capability-case", "rs-attr-no-prefix",
+	"ext-attr-namespace", "hash-algorithm-token", "hash-hex-digest", "hash-digest-length",
+	"hash-algorithm-unknown", "length-integer", "type-media-type-syntax", "pri-range", "path-leading-slash",
+	"path-no-traversal", "change-values", "w3cdtf", "utc-recommended", "ln-attr-required",
+	"ln-href-absolute-uri", "dlib-loc-required", "dlib-limit-50000",
+}
 
+// permittedFamilies are those that allow something.
+var permittedFamilies = []string{
+	"schema-validation", "completed-optional", "until-optional", "root-ln-optional-repeatable",
+	"archives-link-may", "entry-ln-optional-repeatable", "entry-metadata-optional", "lastmod-optional",
+	"lastmod-optional-except-change-docs", "changefreq-optional", "resourcedump-entry-time-and-hash-may",
+	"resourcedump-contents-link-optional", "resourcedump-index-entry-at-optional",
+	"resourcedump-manifest-metadata-may", "changelist-entry-metadata-may",
+	"changelist-index-entry-lastmod-optional", "changedump-entry-from-until-may",
+	"changedump-contents-link-optional", "changedump-manifest-metadata-may",
+	"attr-change-datetime-resource-or-representation", "ln-attrs-optional", "pri-optional", "datetime-optional",
+	"completed-until-optional-where-at-from", "ln-duplicate-may", "ln-alternate-may", "ln-canonical-may",
+	"ln-patch-may", "ln-metadata-own-entry", "ln-memento-may", "ln-memento-modified", "memento-lastmod-may",
+	"ln-timemap-attrs", "ln-collection-may", "ln-via-may", "dlib-metadata-may",
+	"dlib-sitemap-xsd-not-extensible",
+}
+
+// alsoNoted are those that the Decoder decides in part.
+var alsoNoted = map[string]bool{"ext-attr-prefix": true, "table3": true}
+
+// plainChecks are those of what is no ResourceSync document.
+var plainChecks = map[string]string{
+	"html-link-rel-resourcesync": "Checker.HTML",
+	"html-link-in-head":          "Checker.HTML",
+	"http-link-rel-resourcesync": "Checker.LinkHeader",
+}
+
+// documentChecks are those of the root and of a document as a whole.
+func documentChecks() map[string]func(*run, *Rule) steps {
+	return map[string]func(*run, *Rule) steps{
+		"quirk":               quirk,
+		"sitemap-rs-elements": sitemapElements,
 		// Roots.
-		"root-md-required":                 own(rootMetadata),
-		"root-md-single":                   noted,
-		"root-capability-required":         own(rootCapability),
-		"root-capability-case":             noted,
-		"root-capability-unknown":          noted,
-		"archives-capability-values":       own(archiveCapability),
-		"capability-value":                 own(capabilityValue),
-		"at-required":                      own(rootTimeRequired),
-		"from-required":                    own(rootTimeRequired),
-		"completed-optional":               allowed,
-		"until-optional":                   allowed,
-		"root-time-scope":                  own(rootTimeScope),
-		"root-time-attrs-undefined":        own(rootTimeUndefined),
-		"manifest-root-urlset":             own(noSuchIndex),
-		"capabilitylist-index-discouraged": own(noSuchIndex),
-
+		"root-md-required":                 rootMetadata,
+		"root-capability-required":         rootCapability,
+		"archives-capability-values":       archiveCapability,
+		"capability-value":                 capabilityValue,
+		"at-required":                      rootTimeRequired,
+		"from-required":                    rootTimeRequired,
+		"root-time-scope":                  rootTimeScope,
+		"root-time-attrs-undefined":        rootTimeUndefined,
+		"manifest-root-urlset":             noSuchIndex,
+		"capabilitylist-index-discouraged": noSuchIndex,
 		// Links of the root.
-		"up-required":                            own(upRequired),
-		"up-single":                              own(upSingle),
-		"index-link-only-on-urlset":              own(indexOnIndex),
-		"description-describedby-recommended":    own(rootDescribedBy),
-		"capabilitylist-describedby-recommended": own(rootDescribedBy),
-		"root-ln-optional-repeatable":            allowed,
-		"archives-link-may":                      allowed,
-
-		// Entries.
-		"entry-loc-required":                        noted,
-		"entry-loc-single":                          noted,
-		"loc-absolute-uri":                          noted,
-		"entry-no-attributes":                       noted,
-		"entry-md-not-repeatable":                   noted,
-		"entry-ln-optional-repeatable":              allowed,
-		"entry-metadata-optional":                   allowed,
-		"entry-md-required":                         own(entryMetadata),
-		"entry-attribute-recommended":               own(entryAttribute),
-		"type-recommended":                          own(typeRecommended),
-		"path-required":                             own(pathRequired),
-		"change-required":                           own(changeRequired),
-		"minimal-content":                           own(covered),
-		"lastmod-required":                          own(lastmodRequired),
-		"lastmod-omit":                              own(lastmodOmit),
-		"lastmod-optional":                          allowed,
-		"lastmod-optional-except-change-docs":       allowed,
-		"changefreq-optional":                       allowed,
-		"changefreq-values":                         noted,
-		"capabilitylist-entry-capability-required":  own(entryCapability),
-		"capabilitylist-entry-capability-defined":   noted,
-		"capabilitylist-entry-not-a-capability":     own(notACapability),
-		"entry-capability-case":                     noted,
-		"entry-per-thing":                           own(oneEntryPerCapability),
-		"description-entry-describedby-recommended": own(entryDescribedBy),
-		"audit-needs-metadata":                      own(auditable),
-		"resourcedump-entry-time-and-hash-may":      allowed,
-		"resourcedump-contents-link-optional":       allowed,
-		"resourcedump-index-entry-at-optional":      allowed,
-		"resourcedump-manifest-metadata-may":        allowed,
-		"changelist-entry-metadata-may":             allowed,
-		"changelist-index-entry-lastmod-optional":   allowed,
-		"changedump-entry-from-until-may":           allowed,
-		"changedump-contents-link-optional":         allowed,
-		"changedump-manifest-metadata-may":          allowed,
-
-		// Attributes (1.1 §7, Table 3).
-		"rs-attr-no-prefix":  noted,
-		"ext-attr-namespace": noted,
-		"ext-attr-prefix":    {noted: true, run: datetimeIn10},
-		"table3":             {noted: true, run: table3},
-		"attr-change-datetime-resource-or-representation": allowed,
-		"ln-attrs-optional":            allowed,
-		"hash-algorithm-token":         noted,
-		"hash-hex-digest":              noted,
-		"hash-digest-length":           noted,
-		"hash-algorithm-unknown":       noted,
-		"length-integer":               noted,
-		"type-media-type-syntax":       noted,
-		"type-registered":              own(typeRegistered),
-		"pri-range":                    noted,
-		"pri-optional":                 allowed,
-		"path-scope":                   own(pathScope),
-		"path-leading-slash":           noted,
-		"path-no-traversal":            noted,
-		"manifest-path-unique":         own(pathUnique),
-		"change-values":                noted,
-		"change-scope":                 own(changeScope),
-		"datetime-scope":               own(changeScope),
-		"datetime-optional":            allowed,
-		"datetime-every-entry-helps":   own(datetimeEverywhere),
-		"resourcedump-zip-recommended": own(packageType),
-		"resourcedump-zip-specified":   own(packageType),
-		"changedump-zip-specified":     own(packageType),
-		"same-format":                  own(samePackageType),
-
-		// Times and their order.
-		"w3cdtf":                                 noted,
-		"utc-recommended":                        noted,
-		"datetime-within-interval":               own(datetimeWithin),
-		"entry-time-scope":                       own(entryTimeScope),
-		"completed-until-optional-where-at-from": allowed,
-		"completed-needs-at":                     own(needsBegin),
-		"until-needs-from":                       own(needsBegin),
-		"completed-not-before-at":                own(endBeforeBegin),
-		"until-not-before-from":                  own(endBeforeBegin),
-		"entry-at-within-root-snapshot":          own(entryWithinRoot),
-		"entry-interval-within-root-interval":    own(entryWithinRoot),
-		"forward-order":                          own(forwardOrder),
-		"change-uri-datetime-unique":             own(changeUnique),
-
-		// Links (1.1 §14).
-		"ln-attr-required":                   noted,
-		"ln-rel-registered-or-uri":           own(relation),
-		"ln-href-absolute-uri":               noted,
-		"ln-duplicate-may":                   allowed,
-		"ln-duplicate-omit-md-attrs":         own(duplicateAttributes),
-		"ln-alternate-may":                   allowed,
-		"ln-canonical-may":                   allowed,
-		"ln-patch-may":                       allowed,
-		"ln-patch-type-required":             own(patchType),
-		"ln-patch-scope":                     own(patchScope),
-		"ln-patch-path-required-in-manifest": own(patchPath),
-		"ln-metadata-own-entry":              allowed,
-		"ln-memento-may":                     allowed,
-		"ln-memento-single":                  own(singleLink),
-		"ln-memento-modified":                allowed,
-		"ln-memento-corresponds-to-lastmod":  own(mementoOfLastmod),
-		"memento-lastmod-may":                allowed,
-		"ln-timegate-no-other-attrs":         own(timegateAttributes),
-		"ln-timemap-attrs":                   allowed,
-		"ln-collection-may":                  allowed,
-		"ln-via-may":                         allowed,
-		"ln-via-keep-only-existing":          own(singleLink),
-
+		"up-required":                            upRequired,
+		"up-single":                              upSingle,
+		"index-link-only-on-urlset":              indexOnIndex,
+		"description-describedby-recommended":    rootDescribedBy,
+		"capabilitylist-describedby-recommended": rootDescribedBy,
 		// The proposal of 2013.
-		"dlib-namespace":                  own(dlibNamespace),
-		"dlib-root-md-capability":         own(dlibCapability),
-		"dlib-root-md-modified":           own(dlibModified),
-		"dlib-loc-required":               noted,
-		"dlib-manifest-path-unique":       own(pathUnique),
-		"dlib-limit-50000":                noted,
-		"dlib-metadata-may":               allowed,
-		"dlib-top-link":                   own(upRequired),
-		"dlib-sitemap-xsd-not-extensible": allowed,
+		"dlib-namespace":            dlibNamespace,
+		"dlib-root-md-capability":   dlibCapability,
+		"dlib-root-md-modified":     dlibModified,
+		"dlib-manifest-path-unique": pathUnique,
+		"dlib-top-link":             upRequired,
+	}
+}
 
-		// What is no ResourceSync document: see plain.go.
-		"html-link-rel-resourcesync": {by: "Checker.HTML"},
-		"html-link-in-head":          {by: "Checker.HTML"},
-		"http-link-rel-resourcesync": {by: "Checker.LinkHeader"},
+// entryChecks are those of entries and of their order.
+func entryChecks() map[string]func(*run, *Rule) steps {
+	return map[string]func(*run, *Rule) steps{
+		// Entries.
+		"entry-md-required":                         entryMetadata,
+		"entry-attribute-recommended":               entryAttribute,
+		"type-recommended":                          typeRecommended,
+		"path-required":                             pathRequired,
+		"change-required":                           changeRequired,
+		"minimal-content":                           covered,
+		"lastmod-required":                          lastmodRequired,
+		"lastmod-omit":                              lastmodOmit,
+		"capabilitylist-entry-capability-required":  entryCapability,
+		"capabilitylist-entry-not-a-capability":     notACapability,
+		"entry-per-thing":                           oneEntryPerCapability,
+		"description-entry-describedby-recommended": entryDescribedBy,
+		"audit-needs-metadata":                      auditable,
+		// Attributes (1.1 §7, Table 3).
+		"ext-attr-prefix":              datetimeIn10,
+		"table3":                       table3,
+		"type-registered":              typeRegistered,
+		"path-scope":                   pathScope,
+		"manifest-path-unique":         pathUnique,
+		"change-scope":                 changeScope,
+		"datetime-scope":               changeScope,
+		"datetime-every-entry-helps":   datetimeEverywhere,
+		"resourcedump-zip-recommended": packageType,
+		"resourcedump-zip-specified":   packageType,
+		"changedump-zip-specified":     packageType,
+		"same-format":                  samePackageType,
+		// Times and their order.
+		"datetime-within-interval":            datetimeWithin,
+		"entry-time-scope":                    entryTimeScope,
+		"completed-needs-at":                  needsBegin,
+		"until-needs-from":                    needsBegin,
+		"completed-not-before-at":             endBeforeBegin,
+		"until-not-before-from":               endBeforeBegin,
+		"entry-at-within-root-snapshot":       entryWithinRoot,
+		"entry-interval-within-root-interval": entryWithinRoot,
+		"forward-order":                       forwardOrder,
+		"change-uri-datetime-unique":          changeUnique,
+		// Links (1.1 §14).
+		"ln-rel-registered-or-uri":           relation,
+		"ln-duplicate-omit-md-attrs":         duplicateAttributes,
+		"ln-patch-type-required":             patchType,
+		"ln-patch-scope":                     patchScope,
+		"ln-patch-path-required-in-manifest": patchPath,
+		"ln-memento-single":                  singleLink,
+		"ln-memento-corresponds-to-lastmod":  mementoOfLastmod,
+		"ln-timegate-no-other-attrs":         timegateAttributes,
+		"ln-via-keep-only-existing":          singleLink,
 	}
 }
 
@@ -199,27 +176,27 @@ func (r *run) begin() {
 		if c.run == nil || rule.Checkable != "static" || !rule.concerns(r.readKind) || !r.wants(rule) {
 			continue
 		}
-		if s := c.run(r, rule); s.entry != nil || s.end != nil {
-			r.steps = append(r.steps, s)
+		s := c.run(r, rule)
+		if s.entry != nil {
+			r.perEntry = append(r.perEntry, s.entry)
+		}
+		if s.end != nil {
+			r.atEnd = append(r.atEnd, s.end)
 		}
 	}
 }
 
 func (r *run) checkEntry() {
-	for i := range r.steps {
-		if f := r.steps[i].entry; f != nil {
-			f(r.entry)
-		}
+	for _, f := range r.perEntry {
+		f(r.entry)
 	}
 	r.later.count(r.entry)
 }
 
 // end checks what only the whole document shows.
 func (r *run) end() {
-	for i := range r.steps {
-		if f := r.steps[i].end; f != nil {
-			f()
-		}
+	for _, f := range r.atEnd {
+		f()
 	}
 	r.decideLater()
 }

@@ -30,7 +30,8 @@ var update = flag.Bool("update", false, "write what else fires in the fixtures i
 //	bad: other-rule another-rule
 //	bad 1.0: other-rule
 //
-// A line "#repeat N TEXT" stands for N times TEXT. A root without xmlns gets the two
+// Examples end in .xml, .sitemap (a document offered to search engines), .html or
+// .http (the headers of a response). A line "#repeat N TEXT" stands for N times TEXT. A root without xmlns gets the two
 // namespaces of the standard. A name other than good or bad that begins so is a
 // further example, such as bad2.xml.
 type fixture struct {
@@ -174,7 +175,11 @@ func (f *fixture) found(t testing.TB, p Profile, disabled string) []string {
 	case ".http":
 		c.LinkHeader("https://data.example.org/page", headerLines(f.text))
 	default:
-		_, err = c.Document(context.Background(), "https://data.example.org/a/doc.xml", f.open())
+		var opts []Option
+		if f.ext == ".sitemap" {
+			opts = []Option{WithKind(KindSitemap)}
+		}
+		_, err = c.Document(context.Background(), "https://data.example.org/a/doc.xml", f.open(), opts...)
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", f, err)

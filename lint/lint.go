@@ -111,15 +111,21 @@ type Checker struct {
 	Disabled map[string]bool
 }
 
+// KindSitemap is the kind of a plain Sitemap or of an index of some.
+const KindSitemap = "sitemap"
+
 // Option is an option of Checker.Document.
 type Option func(*run)
 
 // WithKind tells what a document has to be, by the place where it was found, such
 // as "changelist" for the target of an entry of a Capability List. Of several kinds
-// any will do. An index is of the kind of its parts.
+// any will do. An index is of the kind of its parts. KindSitemap is what is offered to
+// search engines: it needs no rs:md, and better has none.
 func WithKind(kinds ...string) Option { return func(r *run) { r.expected = kinds } }
 
-// Document checks the document of r, which came from uri. It is read as a stream.
+// Document checks the document of r, which came from uri. It is read as a stream. If
+// its rs:md stands after its entries, as it may, r is read twice; where r is no
+// io.Seeker, the entries are checked by the rules for all kinds alone.
 // The error concerns the reading alone: that of r, or of ctx. What is wrong with
 // the document are findings.
 func (c *Checker) Document(ctx context.Context, uri string, r io.Reader, opts ...Option) (Document, error) {

@@ -60,10 +60,20 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 			r.noteRule(id, n.Legal, f)
 		}
 	}
-	if n.Quirk != 0 && (r.profile != ProfileDLib || !isDialect(n.Quirk)) {
-		if rule := quirkRule(n.Quirk); rule != nil && r.wants(rule) && rule.concerns(r.readKind) {
-			r.report(rule, f)
-		}
+	if n.Quirk != 0 {
+		r.noteQuirk(n.Quirk, f)
+	}
+}
+
+// noteQuirk reports a habit. That of the profile itself is none, and what only a
+// response shows is not judged by the document.
+func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
+	if r.profile == ProfileDLib && isDialect(q) {
+		return
+	}
+	rule := quirkRule(q)
+	if rule != nil && rule.Checkable == "static" && rule.concerns(r.readKind) && r.wants(rule) {
+		r.report(rule, f)
 	}
 }
 
@@ -133,6 +143,9 @@ func (r *run) broken(err error, in *input) {
 	}
 	if rule := r.active(id, r.readKind); rule != nil {
 		r.report(rule, f)
+	}
+	if e.Quirk != 0 {
+		r.noteQuirk(e.Quirk, f)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // error concerns the reading alone.
 func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
-	in := &input{ctx: ctx, r: src}
+	in := newInput(ctx, src)
 	page, err := weblink.HTML(in)
 	if in.err != nil {
 		return fmt.Errorf("read %q: %w", uri, in.err)
@@ -85,7 +85,7 @@ const mostRobots = 500 << 10
 // lead, in order. The error concerns the reading alone.
 func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]string, error) {
 	r := newRun(c, uri)
-	in := &input{ctx: ctx, r: src}
+	in := newInput(ctx, src)
 	lines := bufio.NewScanner(io.LimitReader(in, mostRobots))
 	lines.Buffer(nil, mostRobots+1)
 	rule := r.active("quirk-16-robots-sitemap-case", "robots")

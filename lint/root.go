@@ -9,10 +9,30 @@ import (
 // rootMetadata: the root has an rs:md (1.1 §7).
 func rootMetadata(r *run, rule *Rule) steps {
 	return steps{end: func() {
-		if !r.seen.Metadata {
+		if !r.seen.Metadata && !r.isSitemap() {
 			r.atRoot(rule, "the root has no rs:md, so that nothing says what the document is for")
 		}
 	}}
+}
+
+// sitemapElements: search engines get a plain Sitemap. It is told once.
+func sitemapElements(r *run, rule *Rule) steps {
+	if !r.isSitemap() {
+		return steps{}
+	}
+	n := 0
+	return steps{
+		entry: func(e *entry) {
+			if e.hasMD || len(e.Links) > 0 {
+				n++
+			}
+		},
+		end: func() {
+			if n > 0 || r.seen.Metadata || len(r.header.Links) > 0 {
+				r.atRoot(rule, "the Sitemap has elements of ResourceSync: in the root, or in some of its entries (%d)", n)
+			}
+		},
+	}
 }
 
 // rootCapability: the rs:md of the root has a capability (1.1 §7).
@@ -202,7 +222,7 @@ func rootDescribedBy(r *run, rule *Rule) steps {
 // dlibNamespace: the proposal of 2013 has a namespace of its own.
 func dlibNamespace(r *run, rule *Rule) steps {
 	return steps{end: func() {
-		if !inDLibNamespace(r.header.Dialect) {
+		if !inDLibNamespace(r.header.Dialect) && (r.seen.Metadata || len(r.header.Links) > 0) {
 			r.atRoot(rule, "rs:md and rs:ln are not in namespace http://www.openarchives.org/rs/")
 		}
 	}}
@@ -212,6 +232,7 @@ func dlibNamespace(r *run, rule *Rule) steps {
 func dlibCapability(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		switch {
+		case !r.seen.Metadata && r.isSitemap():
 		case !r.seen.Metadata:
 			r.atRoot(rule, "the root has no rs:md")
 		case r.header.Capability == "":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"instep/resourcesync"
@@ -26,7 +27,8 @@ type run struct {
 	early    []resourcesync.Note // told since the last entry, or before the kind is known
 	noted    map[string]bool     // rules noted of the root
 	readKind string              // with which the entries are checked
-	steps    []steps
+	perEntry []func(*entry)
+	atEnd    []func()
 	entry    *entry // being read
 	parsed   bool   // the root element was understood
 	stopped  bool   // nothing is to be checked beyond the root element
@@ -67,9 +69,9 @@ func newRun(c *Checker, uri string) *run {
 
 // read checks the document of src.
 func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
-	in := &input{ctx: ctx, r: src}
+	in := newInput(ctx, src)
 	r.dec = resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits), resourcesync.WithNotes(r.note))
-	err := r.decode()
+	err := r.decode(in)
 	if in.err != nil {
 		return r.finish(), fmt.Errorf("read %q: %w", r.uri, in.err)
 	}
@@ -83,12 +85,17 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 }
 
 // decode reads the document to its end. The error is the one that ended it early.
-func (r *run) decode() error {
+func (r *run) decode(in *input) error {
 	header, err := r.dec.Header()
 	if err != nil {
 		return err
 	}
 	r.parsed = true
+	if !r.dec.SeenRoot().Metadata {
+		if header, err = r.ahead(in, header); err != nil {
+			return err
+		}
+	}
 	r.settle(&header)
 	if r.stopped {
 		return nil
@@ -113,6 +120,34 @@ func (r *run) decode() error {
 	r.foreign()
 	r.flushNotes(nil)
 	return err
+}
+
+// ahead reads the header of a document that has none before its first entry from the
+// end, if it is possible to come back. Otherwise the entries are checked as those of a
+// document of unknown kind.
+func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header, error) {
+	src, ok := in.r.(io.Seeker)
+	if !ok || in.start < 0 {
+		return header, nil
+	}
+	here, err := src.Seek(0, io.SeekCurrent)
+	if err == nil {
+		_, err = src.Seek(in.start, io.SeekStart)
+	}
+	if err != nil {
+		in.err = err
+		return header, err
+	}
+	dec := resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits))
+	for range dec.Entries() { // what is wrong with them is told when they are checked
+	}
+	if last, err := dec.Header(); err == nil {
+		header = last
+	}
+	if _, err = src.Seek(here, io.SeekStart); err != nil {
+		in.err = err
+	}
+	return header, in.err
 }
 
 // settle decides about profile and kind, with what stands before the first entry.
@@ -176,6 +211,9 @@ func (r *run) kind() string {
 	if r.header.Root == resourcesync.SitemapIndex {
 		suffix = "-index"
 	}
+	if c == "" && r.isSitemap() && !r.seen.Metadata {
+		return KindSitemap
+	}
 	if len(r.expected) > 0 && !r.isExpected(c) {
 		return strings.TrimSuffix(r.expected[0], "-index") + suffix
 	}
@@ -192,8 +230,11 @@ func (r *run) isExpected(c resourcesync.Capability) bool {
 			return true
 		}
 	}
-	return len(r.expected) == 0
+	return len(r.expected) == 0 || r.isSitemap()
 }
+
+// isSitemap reports whether the place of the document is that of a plain Sitemap.
+func (r *run) isSitemap() bool { return slices.Contains(r.expected, KindSitemap) }
 
 // finish fills in what the document says of itself.
 func (r *run) finish() Document {
@@ -258,9 +299,21 @@ type input struct {
 	r    io.Reader
 	err  error // the trouble of the reader itself
 	head []byte
+
+	start int64 // where the document begins in a reader that can seek, -1 in any other
 }
 
 const headSize = 512
+
+func newInput(ctx context.Context, src io.Reader) *input {
+	in := &input{ctx: ctx, r: src, start: -1}
+	if s, ok := src.(io.Seeker); ok {
+		if at, err := s.Seek(0, io.SeekCurrent); err == nil {
+			in.start = at // a pipe is a file that can't
+		}
+	}
+	return in
+}
 
 func (in *input) Read(p []byte) (int, error) {
 	if err := in.ctx.Err(); err != nil {
