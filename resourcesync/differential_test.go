@@ -249,49 +249,66 @@ func plainForeign(p *plainEntry, foreign string) {
 // plainOfEvents returns the root and the entries of a document, taken from its
 // events by the simplest reading of 1.1 §7.
 func plainOfEvents(events []event) []plainEntry {
-	all := []plainEntry{{Fields: map[string]string{}, MD: map[string]string{}}}
-	var path []xml.Name
-	foreign := 0 // depth in elements of other vocabularies
-	text := ""
+	var r plainReader
+	r.add()
 	for _, e := range events {
-		current := &all[len(all)-1]
 		switch e.kind {
 		case '<':
-			path = append(path, e.name)
-			text = ""
-			switch {
-			case foreign > 0 || !ours(e.name) && e.name.Space != "" && (len(path) == 2 || len(path) == 3 && isEntry(path[1])):
-				foreign++
-				// Those of the root may stand after entries.
-				if len(path) == 2 || foreign > 1 && len(path) > 1 && !isEntry(path[1]) {
-					current = &all[0]
-				}
-				current.Foreign++
-			case len(path) == 2 && isEntry(e.name):
-				all = append(all, plainEntry{Fields: map[string]string{}, MD: map[string]string{}})
-			case e.name.Space == nsRS && len(path) == 2:
-				plainRS(&all[0], e)
-			case e.name.Space == nsRS && len(path) == 3 && isEntry(path[1]):
-				plainRS(current, e)
-			}
+			r.start(e)
 		case '>':
-			last := path[len(path)-1]
-			if len(path) == 3 && last.Space == nsSitemap && isEntry(path[1]) {
-				maps.Copy(current.Fields, fields(last.Local, strings.Trim(text, xmlSpace)))
-			}
-			path = path[:len(path)-1]
-			foreign = max(0, foreign-1)
+			r.end()
 		default:
-			text += e.text
-			if foreign > 0 {
-				if !isEntry(path[1]) {
-					current = &all[0]
-				}
-				current.ForeignText += e.text
+			r.text += e.text
+			if r.foreign > 0 {
+				r.owner().ForeignText += e.text
 			}
 		}
 	}
-	return all
+	return r.all
+}
+
+type plainReader struct {
+	all     []plainEntry // the root, then the entries
+	path    []xml.Name   // of the open elements
+	foreign int          // how many of them are of other vocabularies, or in one that is
+	text    string       // since the last start tag
+}
+
+func (r *plainReader) add() {
+	r.all = append(r.all, plainEntry{Fields: map[string]string{}, MD: map[string]string{}})
+}
+
+func (r *plainReader) inEntry() bool { return len(r.path) > 1 && isEntry(r.path[1]) }
+
+// owner is the entry that the open element is in, or the root.
+func (r *plainReader) owner() *plainEntry {
+	if r.inEntry() {
+		return &r.all[len(r.all)-1]
+	}
+	return &r.all[0]
+}
+
+func (r *plainReader) start(e event) {
+	r.path, r.text = append(r.path, e.name), ""
+	depth := len(r.path)
+	isChild := depth == 2 || depth == 3 && r.inEntry()
+	switch {
+	case r.foreign > 0 || isChild && !ours(e.name) && e.name.Space != "":
+		r.foreign++
+		r.owner().Foreign++
+	case depth == 2 && isEntry(e.name):
+		r.add()
+	case isChild && e.name.Space == nsRS:
+		plainRS(r.owner(), e)
+	}
+}
+
+func (r *plainReader) end() {
+	last := len(r.path) - 1
+	if name := r.path[last]; last == 2 && name.Space == nsSitemap && r.inEntry() {
+		maps.Copy(r.owner().Fields, fields(name.Local, strings.Trim(r.text, xmlSpace)))
+	}
+	r.path, r.foreign = r.path[:last], max(0, r.foreign-1)
 }
 
 func ours(n xml.Name) bool { return n.Space == nsSitemap || n.Space == nsRS }
