@@ -20,36 +20,42 @@ type Decoder struct {
 	tolerance Tolerance
 	note      func(Note)
 
-	as          Dialect
-	form        form
-	header      Header
-	hasMD       bool     // rs:md of the root was read
-	aliased     bool     // the alias of the ResourceSync namespace was noted
-	told        bool     // the dialect was noted: the document showed it
-	quiet       bool     // nobody asks for what is legal
-	related     bool     // an element of ResourceSync was read
-	inside      bool     // within an entry
-	noChange    bool     // the entries are changes and this one's change can't be read
-	changes     bool     // the entries are changes
-	unread      []string // attributes of the rs:md of the root that can't be read
-	ups         []draftUp
-	topped      bool // a link top was read
-	state       state
-	err         error        // what ended the document early
-	refused     *DecodeError // the first thing that was not tolerated
-	entries     int
-	rootForeign []byte // elements of other vocabularies in the root
-	foreign     int    // elements of other vocabularies in this entry, or in the root
+	as     Dialect
+	form   form
+	quiet  bool // nobody asks for what is legal
+	header Header
+	state  state
+	err    error // what ended the document early
 
-	current              Entry // the entry being read
-	seenEntry            Seen
+	// What was seen of the root.
 	rootLine, rootColumn int
-	mediaType            string  // the type that was read last
-	padded               bool    // the text read last had white space around it
-	digests              Digests // array that digests of entries are put into
-	kept                 foreignWriter
-	inEntry              []byte // buffer of kept for entries
-	words                map[string]string
+	hasMD                bool     // its rs:md
+	unread               []string // attributes of that which can't be read
+	ups                  []draftUp
+	hasTop               bool   // a link top
+	rootForeign          []byte // elements of other vocabularies
+	related              bool   // an element of ResourceSync, if only in an entry
+
+	// What was noted.
+	told    bool         // the dialect: the document showed it
+	aliased bool         // the alias of the ResourceSync namespace
+	refused *DecodeError // the first thing that was not tolerated
+
+	// The entry being read.
+	entries   int // entries so far
+	current   Entry
+	seenEntry Seen
+	inside    bool   // between its start and its end
+	badChange bool   // it has a change that can't be read
+	foreign   int    // elements of other vocabularies in it, or in the root
+	inEntry   []byte // buffer of kept for entries
+
+	// Scratch.
+	kept      foreignWriter
+	digests   Digests // array that digests of entries are put into
+	padded    bool    // the text read last had white space around it
+	mediaType string  // the type that was read last
+	words     map[string]string
 }
 
 type state uint8
@@ -294,7 +300,7 @@ func (d *Decoder) tolerate(n Note) {
 			msg += " (" + n.Rule + ")"
 		}
 		d.refused = d.fail(Refused, "%s", msg)
-		d.refused.Rule, d.refused.Quirk = n.Rule, n.Quirk
+		d.refused.Line, d.refused.Column, d.refused.Rule, d.refused.Quirk = n.Line, n.Column, n.Rule, n.Quirk
 	}
 	if d.note != nil {
 		d.note(n)
@@ -420,15 +426,13 @@ func (d *Decoder) rootMD() error {
 	d.metadata(&d.header.Metadata)
 	d.modifiedAsAt()
 	d.settleUps()
-	d.changes = d.header.Root == URLSet &&
-		(d.header.Capability == CapabilityChangeList || d.header.Capability == CapabilityChangeDumpManifest)
 	return d.skip()
 }
 
 // entry reads the content of the entry whose start tag was read into d.current.
 func (d *Decoder) entry() error {
 	d.state = inRoot
-	d.foreign, d.noChange = 0, false
+	d.foreign, d.badChange = 0, false
 	d.s.locate()
 	start := d.s.elem
 	d.current = Entry{Line: start.line}

@@ -39,6 +39,11 @@ func (d Dialect) String() string {
 	return fmt.Sprintf("resourcesync.Dialect(%d)", uint8(d))
 }
 
+// isDLib reports whether d is one of the dialects of D-Lib Magazine.
+func (d Dialect) isDLib() bool {
+	return d == DialectDLib || d == DialectAtom || d == DialectResync
+}
+
 // form is how the XML of a document is built.
 type form uint8
 
@@ -86,16 +91,12 @@ func (d *Decoder) settleEntry(start *element) {
 
 // isChange reports whether e is a change, as far as the header is known.
 func (d *Decoder) isChange(e *Entry) bool {
-	if d.header.Root != URLSet {
-		return false
-	}
-	switch d.header.Capability {
-	case CapabilityChangeList, CapabilityChangeDumpManifest:
-		return true
-	case "":
-		return e.Change != ""
-	}
-	return false
+	return d.header.listsChanges() || d.header.Root == URLSet && d.header.Capability == "" && e.Change != ""
+}
+
+// listsChanges reports whether the entries of the document are changes.
+func (h *Header) listsChanges() bool {
+	return h.Root == URLSet && (h.Capability == CapabilityChangeList || h.Capability == CapabilityChangeDumpManifest)
 }
 
 // setModified takes the modified of the document from a form that has it outside

@@ -51,7 +51,7 @@ func (d *Decoder) draftLink(i int) {
 		l.Rel = RelUp
 		d.usual(Note{Msg: `rel "resourcesync"; read as "up"`})
 	case l.Rel == relTop && dlib:
-		l.Rel, d.topped = RelUp, true
+		l.Rel, d.hasTop = RelUp, true
 		d.usual(Note{Msg: `rel "top"; read as "up"`})
 	case l.Rel == RelUp && dlib:
 		l.Rel = RelIndex

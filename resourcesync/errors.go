@@ -40,7 +40,7 @@ type DecodeError struct {
 	Kind   Kind
 	Line   int    // from 1
 	Column int    // from 1, in bytes of UTF-8
-	Offset int64  // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark
+	Offset int64  // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark; of where it showed, if what is refused stands earlier
 	Rule   string // id of the rule that is broken, as a linter names it; may be ""
 	Quirk  Quirk  // the habit of Sources that it is; 0 if it is none
 	Msg    string

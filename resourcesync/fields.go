@@ -1,12 +1,6 @@
 package resourcesync
 
-import (
-	"bytes"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-)
+import "fmt"
 
 // entryReader reads the children of one entry.
 type entryReader struct {
@@ -119,9 +113,12 @@ const (
 
 // setLoc takes the URI of the entry.
 func (in *entryReader) setLoc(uri []byte) {
-	switch loc, why := in.d.uri(uri, ruleLoc); {
-	case in.hasLoc:
+	if in.hasLoc {
 		in.fault("entry-loc-single", "two loc; expected one")
+		return
+	}
+	in.hasLoc = true
+	switch loc, why := in.d.uri(uri, ruleLoc); {
 	case len(uri) == 0:
 		in.fault(in.d.ruleHere("entry-loc-required", "dlib-loc-required"), "loc "+why)
 	case why != "":
@@ -129,7 +126,6 @@ func (in *entryReader) setLoc(uri []byte) {
 	default:
 		in.e.Loc = loc
 	}
-	in.hasLoc = true
 }
 
 // text hands the text of an element that may occur once to set.
@@ -147,41 +143,6 @@ func (in *entryReader) text(seen *bool, set func([]byte)) error {
 	}
 	*seen = true
 	return nil
-}
-
-// uri reads a URI, or says why it can't be used. What is unusual but harmless is
-// noted and left to those who use it.
-func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
-	if len(b) <= d.s.lim.URI {
-		uri = string(b)
-		if isAbsoluteURI(uri) {
-			return uri, ""
-		}
-	}
-	if why := d.badURI(b); why != "" {
-		return "", why
-	}
-	scheme, _, ok := strings.Cut(uri, ":")
-	if ok && scheme != "" && isScheme(scheme) {
-		d.tolerate(Note{Quirk: QuirkIRI, Rule: rule, Msg: fmt.Sprintf("%q has characters that a URI can't have as they are; kept", clip(uri))})
-	} else {
-		d.tolerate(Note{Quirk: QuirkRelativeURI, Rule: rule, Msg: fmt.Sprintf("%q is no absolute URI; kept", clip(uri))})
-	}
-	return uri, ""
-}
-
-// badURI says why b can't be used as a URI, "" if it can.
-func (d *Decoder) badURI(b []byte) string {
-	if len(b) == 0 {
-		return "is empty; expected a URI"
-	}
-	if len(b) > d.s.lim.URI {
-		return fmt.Sprintf("is %d bytes long; at most %d are read", len(b), d.s.lim.URI)
-	}
-	if hasControl(b) {
-		return fmt.Sprintf("%q has a control character", clip(string(b)))
-	}
-	return ""
 }
 
 // metadata reads the attributes of an rs:md.
@@ -358,232 +319,4 @@ func (d *Decoder) place() string {
 		return "entry"
 	}
 	return "root"
-}
-
-// relation reads a relation type. Those that are no URI have no case.
-func (d *Decoder) relation(b []byte) string {
-	rel := d.word(b)
-	for i := range b {
-		if b[i] == ':' {
-			return rel
-		}
-	}
-	folded := strings.ToLower(rel)
-	if folded != rel {
-		d.remark(Note{Quirk: QuirkRelationCase, Rule: "ln-rel-registered-or-uri", Msg: fmt.Sprintf("rel %q; read as %q", clip(rel), clip(folded))})
-	}
-	return folded
-}
-
-// word returns b as a string, the same one for the same few words.
-func (d *Decoder) word(b []byte) string {
-	const most, longest = 256, 128
-	if w, ok := d.words[string(b)]; ok {
-		return w
-	}
-	w := string(b)
-	if len(b) <= longest && len(d.words) < most {
-		if d.words == nil {
-			d.words = make(map[string]string)
-		}
-		d.words[w] = w
-	}
-	return w
-}
-
-func (d *Decoder) datetime(b []byte, name string) Datetime {
-	v, why := scanDatetime(b, false)
-	if why == "" {
-		if !v.Complete() || v.off != 0 {
-			d.notUTC(name, v)
-		}
-		return v
-	}
-	rule := name + "-w3cdtf"
-	if v, lenientWhy := scanDatetime(b, true); lenientWhy == "" {
-		d.tolerate(Note{Quirk: QuirkDatetimeZone, Rule: rule, Msg: fmt.Sprintf("%s %q: %s; read as %s", name, clip(string(b)), why, v)})
-		return v
-	}
-	d.tolerate(Note{Rule: rule, Msg: fmt.Sprintf("%s %q: %s; read as absent", name, clip(string(b)), why)})
-	d.cantRead(name)
-	return Datetime{}
-}
-
-// notUTC tells of a time that is not written as is recommended (1.1 §7).
-func (d *Decoder) notUTC(name string, v Datetime) {
-	if d.quiet {
-		return
-	}
-	n := Note{Quirk: QuirkDatetimeZone, Rule: name + "-utc-recommended", Msg: fmt.Sprintf("%s %s is not in UTC", name, v)}
-	if !v.Complete() {
-		n.Quirk, n.Msg = QuirkDatePartial, fmt.Sprintf("%s %s is no complete date and time", name, v)
-	}
-	d.remark(n)
-}
-
-// hash reads a list of digests. What can't be used is absent: nothing can be
-// verified by it, and nothing can fail. The digests of several entries share an
-// array, which is small enough for any of them to keep it alive.
-func (d *Decoder) hash(b []byte) Digests {
-	const several = 15 // make a KiB
-	if d.digests == nil || len(d.digests)+2 > several {
-		d.digests = make(Digests, 0, several)
-	}
-	first := len(d.digests)
-	for len(b) > 0 {
-		item, rest := b, b[len(b):]
-		if n := bytes.IndexByte(b, ' '); n >= 0 {
-			item, rest = b[:n], trimSpace(b[n:])
-		}
-		d.digest(item)
-		b = rest
-	}
-	if len(d.digests) == first {
-		return nil
-	}
-	return slices.Clip(d.digests[first:])
-}
-
-// digest appends a digest to d.digests if it can be used.
-func (d *Decoder) digest(b []byte) {
-	if i := bytes.IndexByte(b, ':'); i > 0 {
-		alg := indexOf(b[:i])
-		if size := algorithms[alg].size; alg != 0 && len(b)-i-1 == 2*size {
-			d.digests = append(d.digests, Digest{alg: alg})
-			if last := &d.digests[len(d.digests)-1]; decodeHex(last.sum[:size], b[i+1:]) {
-				return
-			}
-			d.digests = d.digests[:len(d.digests)-1]
-		}
-	}
-	if bytes.ContainsAny(b, xmlSpace) { // written as references
-		d.remark(Note{Quirk: QuirkHashSpace, Rule: "hash-algorithm-token", Msg: "digests with other white space than blanks between them"})
-		for item := range bytes.FieldsFuncSeq(b, func(r rune) bool { return strings.ContainsRune(xmlSpace, r) }) {
-			d.digest(item)
-		}
-		return
-	}
-	v, quirk, bad := parseDigest(string(b))
-	switch {
-	case bad != nil && bad.rule == "hash-algorithm-unknown":
-		d.remark(Note{Rule: bad.rule, Msg: bad.Error() + "; read as absent"})
-		return
-	case bad != nil:
-		d.tolerate(Note{Rule: bad.rule, Msg: bad.Error() + "; read as absent"})
-		return
-	case quirk == QuirkHashBase64:
-		d.tolerate(Note{Quirk: quirk, Rule: "hash-hex-digest", Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
-	case quirk != 0:
-		d.remark(Note{Quirk: quirk, Rule: "hash-algorithm-unknown", Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
-	}
-	d.digests = append(d.digests, v)
-}
-
-func (d *Decoder) length(b []byte) Length {
-	n, err := parseNumber(b)
-	if err != nil {
-		d.tolerate(Note{Rule: "length-integer", Msg: fmt.Sprintf("length %q: expected a number of bytes; read as absent", clip(string(b)))})
-		return Length{}
-	}
-	return Bytes(n)
-}
-
-func (d *Decoder) pri(b []byte) int {
-	n, err := parseNumber(b)
-	if err != nil || n < 1 || n > maxPri {
-		d.tolerate(Note{Rule: "pri-range", Msg: fmt.Sprintf("pri %q: expected 1 to %d; read as absent", clip(string(b)), maxPri)})
-		return 0
-	}
-	return int(n)
-}
-
-// maxPri is the last choice among duplicates (1.1 §14.1).
-const maxPri = 999_999
-
-// parseNumber parses decimal digits and nothing else.
-func parseNumber(b []byte) (int64, error) {
-	if len(b) > 0 && isDigit(b[0]) {
-		return strconv.ParseInt(string(b), 10, 64)
-	}
-	return 0, strconv.ErrSyntax
-}
-
-func (d *Decoder) capability(b []byte) Capability {
-	c := Capability(d.word(b))
-	if c.Known() {
-		return c
-	}
-	if folded := Capability(strings.ToLower(string(c))); folded.Known() {
-		d.tolerate(Note{Quirk: QuirkCapabilityCase, Rule: d.place() + "-capability-case", Msg: fmt.Sprintf("capability %q; read as %q", c, folded)})
-		return folded
-	}
-	rule := "root-capability-unknown"
-	if d.place() == "entry" {
-		rule = "capabilitylist-entry-capability-defined"
-	}
-	d.remark(Note{Quirk: QuirkCapabilityNew, Rule: rule, Msg: fmt.Sprintf("capability %q is not defined", clip(string(c)))})
-	return c
-}
-
-func (d *Decoder) change(b []byte) Change {
-	switch c := Change(d.word(b)); c {
-	case Created, Updated, Deleted:
-		return c
-	}
-	switch folded := Change(strings.ToLower(string(b))); folded {
-	case Created, Updated, Deleted:
-		d.tolerate(Note{Rule: "change-values", Msg: fmt.Sprintf("change %q; read as %q", b, folded)})
-		return folded
-	}
-	d.tolerate(Note{Rule: "change-values", Msg: fmt.Sprintf("change %q: expected created, updated or deleted; read as absent", clip(string(b)))})
-	d.cantRead("change")
-	return ""
-}
-
-func (d *Decoder) changeFreq(b []byte) ChangeFreq {
-	if c := ChangeFreq(d.word(b)); c.Known() {
-		return c
-	}
-	if folded := ChangeFreq(strings.ToLower(string(b))); folded.Known() {
-		d.tolerate(Note{Rule: "changefreq-values", Msg: fmt.Sprintf("changefreq %q; read as %q", clip(string(b)), folded)})
-		return folded
-	}
-	d.tolerate(Note{Rule: "changefreq-values", Msg: fmt.Sprintf("changefreq %q: expected always, hourly, daily, weekly, monthly, yearly or never; read as absent", clip(string(b)))})
-	return ""
-}
-
-func (d *Decoder) priority(b []byte) Priority {
-	p, err := ParsePriority(d.word(b))
-	if err != nil {
-		d.tolerate(Note{Msg: err.Error() + "; read as absent"})
-	}
-	return p
-}
-
-// path keeps a path as it is: what it may name is for the package to decide.
-func (d *Decoder) path(b []byte) string {
-	path := string(b)
-	rooted := path
-	if b[0] != '/' {
-		d.tolerate(Note{Quirk: QuirkPath, Rule: "path-leading-slash", Msg: fmt.Sprintf("path %q without its leading slash", clip(path))})
-		rooted = "/" + path
-	}
-	if !isPackagePath(rooted) {
-		d.tolerate(Note{Quirk: QuirkPathEscape, Rule: "path-no-traversal", Msg: fmt.Sprintf("path %q names no file of a package", clip(path))})
-	}
-	return path
-}
-
-// typ reads a media type.
-func (d *Decoder) typ(b []byte) string {
-	if string(b) == d.mediaType {
-		return d.mediaType
-	}
-	t := d.word(b)
-	if !isMediaType(t) {
-		d.tolerate(Note{Rule: "type-media-type-syntax", Msg: fmt.Sprintf("type %q: expected type/subtype; read as absent", clip(t))})
-		return ""
-	}
-	d.mediaType = t
-	return t
 }

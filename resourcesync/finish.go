@@ -31,7 +31,7 @@ func (d *Decoder) finish() error {
 	case !d.cannot("capability"):
 		d.tolerateRoot(Note{Rule: d.ruleHere("root-capability-required", "dlib-root-md-capability"), Msg: "no capability: what the document is for is not known"})
 	}
-	if d.header.Dialect == DialectDLib && !d.topped && d.header.Capability != CapabilityCapabilityList {
+	if d.header.Dialect == DialectDLib && !d.hasTop && d.header.Capability != CapabilityCapabilityList {
 		d.tolerateRoot(Note{Rule: "dlib-top-link", Legal: true, Msg: "no link top to the Capability List"})
 	}
 	return d.verdict()
@@ -45,8 +45,7 @@ func (d *Decoder) tolerateRoot(n Note) {
 
 // ruleHere is the id of a rule in the edition that the document is of.
 func (d *Decoder) ruleHere(rule, dlib string) string {
-	switch d.header.Dialect {
-	case DialectDLib, DialectAtom, DialectResync:
+	if d.header.Dialect.isDLib() {
 		return dlib
 	}
 	return rule
@@ -56,7 +55,7 @@ func (d *Decoder) ruleHere(rule, dlib string) string {
 func (d *Decoder) cantRead(name string) {
 	switch {
 	case d.inside:
-		d.noChange = d.noChange || name == "change"
+		d.badChange = d.badChange || name == "change"
 	case !d.cannot(name):
 		d.unread = append(d.unread, name)
 	}
@@ -106,23 +105,29 @@ func (d *Decoder) checkTimes() {
 func (in *entryReader) checkEntry(start *element) {
 	d, e := in.d, in.e
 	n := Note{Line: start.line, Column: start.column}
-	if d.changes && e.Change == "" && !d.noChange {
-		kind := string(d.header.Capability)
-		n.Quirk, n.Rule, n.Msg = QuirkNoChange, kind+"-change-required", "no change: what happened to the resource is not known"
-		if d.header.Dialect == DialectDLib && d.header.Capability == CapabilityChangeList {
-			n.Rule = "dlib-changelist-change-required"
-		} else if !in.hasMD {
-			n.Rule = kind + "-entry-md-required"
-		}
+	if d.header.listsChanges() && e.Change == "" && !d.badChange {
+		n.Quirk, n.Rule, n.Msg = QuirkNoChange, in.ruleOfChange(), "no change: what happened to the resource is not known"
 		d.tolerate(n)
 	}
 	if e.Capability != "" && e.Capability == d.header.Capability && d.header.Root == URLSet {
 		n.Quirk, n.Rule, n.Msg = QuirkNested, "", fmt.Sprintf("an entry of capability %q, as the document itself", clip(string(e.Capability)))
 		d.remark(n)
 	}
-	if d.header.Dialect == DialectDLib {
+	if d.header.Dialect.isDLib() {
 		in.checkDLib(n)
 	}
+}
+
+// ruleOfChange is the rule that an entry without change breaks.
+func (in *entryReader) ruleOfChange() string {
+	kind := string(in.d.header.Capability)
+	switch {
+	case in.d.header.Dialect.isDLib() && in.d.header.Capability == CapabilityChangeList:
+		return "dlib-changelist-change-required"
+	case in.d.form == formSitemap && !in.hasMD:
+		return kind + "-entry-md-required"
+	}
+	return kind + "-change-required"
 }
 
 // checkDLib is checkEntry for what only D-Lib Magazine 2013 asks.
@@ -131,7 +136,7 @@ func (in *entryReader) checkDLib(n Note) {
 	n.Quirk = QuirkDialect
 	switch d.header.Capability {
 	case CapabilityChangeList:
-		if d.changes && e.LastMod.IsZero() && e.Metadata.Datetime.IsZero() {
+		if d.header.listsChanges() && e.LastMod.IsZero() && e.Metadata.Datetime.IsZero() {
 			n.Rule, n.Msg = "dlib-changelist-lastmod-required", "no lastmod: when the change happened is not known"
 			d.tolerate(n)
 		}

@@ -249,6 +249,10 @@ func TestQuirk_22(t *testing.T) {
 		quirk{"no rs:md", changes1 + url1 + end1, "changelist-entry-md-required", false, read1},
 		quirk{"manifest", manifest + `<url>` + loc1 + `<rs:md path="/a"/></url>` + end1, "changedump-manifest-change-required", false, read1 + " path=/a"},
 		quirk{"of D-Lib Magazine", dlib + `<url>` + loc1 + `<lastmod>2012-10-31T09:00:00Z</lastmod></url>` + end1, "dlib-changelist-change-required", false, read1 + " lastmod=2012-10-31T09:00:00Z"},
+		quirk{
+			"resync", `<resync xmlns="` + nsDLib + `" rstype="changelist"><item href="https://example.org/a" modified="2012-10-31T09:00:00Z"/></resync>`,
+			"dlib-changelist-change-required", false, "dlib-2013-resync changelist\n" + read1 + " lastmod=2012-10-31T09:00:00Z datetime=2012-10-31T09:00:00Z",
+		},
 		quirk{"a Change List Index", strings.ReplaceAll(strings.ReplaceAll(changes1+url1+end1, "urlset", "sitemapindex"), "url>", "sitemap>"), "none", false, read1},
 	)
 	// What can't be read is not missing too.
@@ -507,6 +511,20 @@ func TestLargeDocumentsAreNoted(t *testing.T) {
 		}
 		if (n == 1) != (c.rule != "") {
 			t.Errorf("%s: noted %d times", c.name, n)
+		}
+	}
+}
+
+// TestRefusalsNameTheirPlace checks that what is refused at the end of a document or
+// of an entry is told with the line where it stands.
+func TestRefusalsNameTheirPlace(t *testing.T) {
+	for doc, line := range map[string]int{
+		"\n" + open1 + "\n<rs:md capability='resourcelist'/>\n" + url1 + "\n" + end1:                      2,
+		"\n" + changes1 + "\n\n<url>\n" + loc1 + "\n<lastmod>2024-05-01T00:00:00Z</lastmod></url>" + end1: 4,
+	} {
+		_, _, _, err := decode(doc, WithTolerance(Strict))
+		if e, ok := errors.AsType[*DecodeError](err); !ok || e.Kind != Refused || e.Line != line || e.Column != 1 {
+			t.Errorf("%s: got %v, want line %d", doc, err, line)
 		}
 	}
 }
