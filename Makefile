@@ -13,10 +13,10 @@ CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut ring cover bench vuln docs faults quirks arrows rules lint-mutants fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut ring cover bench bench-documents vuln docs faults quirks arrows rules lint-mutants fmt clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "variables: PKG=$(PKG) FUZZTIME=$(FUZZTIME) BENCH=$(BENCH) COUNT=$(COUNT)"
 
 build: ## build the binary into bin/
@@ -81,11 +81,16 @@ bench: ## benchmarks BENCH, compared with those of the last run
 	set -o pipefail; go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG) | tee bin/bench.txt
 	@if [ -f bin/bench-before.txt ]; then $(TOOL) benchstat bin/bench-before.txt bin/bench.txt; fi
 
+bench-documents: ## the table of reading and writing documents, beside other parsers and limits (two minutes, 400 MB)
+	@mkdir -p bin
+	@go test ./bench -count=1 -timeout 30m -run '^TestDocuments$$' -args -table "$(abspath bin/documents.md)" >bin/documents.log || { cat bin/documents.log; exit 1; }
+	@cat bin/documents.md
+
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...
 
 docs: faults quirks arrows rules ## write anew everything that is generated
-	go test ./cmd/instep -count=1 -run '^TestManPages$$' -update
+	go test ./cmd/instep -count=1 -run '^(TestManPages|TestLintOfABrokenSource)$$' -update
 
 faults: ## write docs/faults.md anew from the tests
 	go test ./internal/repo -count=1 -run '^TestFaultsTable$$' -update
