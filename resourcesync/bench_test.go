@@ -7,6 +7,8 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -55,22 +57,43 @@ func benchEntry(i int) Entry {
 	}
 }
 
-func BenchmarkDecode(b *testing.B) {
+func BenchmarkDecode(b *testing.B)       { benchDecode(b) }
+func BenchmarkDecodeStrict(b *testing.B) { benchDecode(b, WithTolerance(Strict)) }
+
+// benchDecode also reports how much heap was in use at most, beyond what was
+// before, and the allocations for each entry.
+func benchDecode(b *testing.B, opts ...Option) {
 	doc := benchDocument()
-	b.SetBytes(int64(len(doc)))
-	b.ReportAllocs()
-	for b.Loop() {
+	decode := func(look func()) {
 		n := 0
-		for _, err := range NewDecoder(bytes.NewReader(doc)).Entries() {
+		for _, err := range NewDecoder(bytes.NewReader(doc), opts...).Entries() {
 			if err != nil {
 				b.Fatal(err)
 			}
-			n++
+			if n++; n%1000 == 0 {
+				look()
+			}
 		}
 		if n != benchEntries {
 			b.Fatalf("got %d entries, want %d", n, benchEntries)
 		}
 	}
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		decode(func() {})
+	}
+	runtime.GC()
+	var before, m runtime.MemStats
+	runtime.ReadMemStats(&before)
+	peak := before.HeapInuse
+	defer debug.SetGCPercent(debug.SetGCPercent(5)) // or the document itself would allow for garbage of its size
+	decode(func() {
+		runtime.ReadMemStats(&m)
+		peak = max(peak, m.HeapInuse)
+	})
+	b.ReportMetric(float64(peak-before.HeapInuse)/1e6, "peak-heap-MB")
+	b.ReportMetric(float64(m.Mallocs-before.Mallocs)/benchEntries, "allocs/entry")
 }
 
 // BenchmarkEncodingXML reads the tokens of the same document with the standard
