@@ -46,10 +46,11 @@ type record struct {
 	Version string `json:"version,omitempty"`
 	Go      string `json:"go,omitempty"`
 
-	Rule  string `json:"rule,omitempty"`
-	Level string `json:"level,omitempty"`
-	Line  int    `json:"line,omitempty"`
-	Entry string `json:"entry,omitempty"`
+	Rule   string `json:"rule,omitempty"`
+	Level  string `json:"level,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Entry  string `json:"entry,omitempty"`
 
 	Kind       string `json:"kind,omitempty"`
 	Root       string `json:"root,omitempty"`
@@ -62,6 +63,7 @@ type record struct {
 	Until      string `json:"until,omitempty"`
 	Up         string `json:"up,omitempty"`
 	Index      string `json:"index,omitempty"`
+	Profile    string `json:"profile,omitempty"`
 }
 
 // summary is the last record.
@@ -80,7 +82,11 @@ type summary struct {
 	Extra         *int64           `json:"extra,omitempty"`
 	Different     *int64           `json:"different,omitempty"`
 	Unverifiable  *int64           `json:"unverifiable,omitempty"`
+	Checked       *int64           `json:"checked,omitempty"`
 	Errors        *int64           `json:"errors,omitempty"`
+	Warnings      *int64           `json:"warnings,omitempty"`
+	Infos         *int64           `json:"infos,omitempty"`
+	Rules         *int64           `json:"rules,omitempty"`
 	Skipped       map[string]int64 `json:"skipped,omitempty"`
 	Excluded      map[string]int64 `json:"excluded,omitempty"`
 	Resources     *int64           `json:"resources,omitempty"`
@@ -111,22 +117,33 @@ func (o *output) write(v any) {
 	_, _ = o.stdout.Write(escapeControls(b.Bytes()))
 }
 
-// escapeControls escapes in a line of JSON what it may hold raw and a terminal would
-// obey. Only strings can hold it, so an escape means the same.
-func escapeControls(line []byte) []byte {
-	text := line[:len(line)-1] // without its newline
-	if !bytes.ContainsFunc(text, steers) {
-		return line
+// escapeControls escapes in JSON what it may hold raw and a terminal would obey. Only
+// strings can hold it, so an escape means the same; a newline is none of theirs.
+func escapeControls(text []byte) []byte {
+	obeyed := func(r rune) bool { return r != '\n' && steers(r) }
+	if !bytes.ContainsFunc(text, obeyed) {
+		return text
 	}
-	out := make([]byte, 0, len(line)+64)
+	out := make([]byte, 0, len(text)+64)
 	for _, r := range string(text) {
-		if steers(r) {
+		if obeyed(r) {
 			out = fmt.Appendf(out, "\\u%04x", r)
 		} else {
 			out = utf8.AppendRune(out, r)
 		}
 	}
-	return append(out, '\n')
+	return out
+}
+
+// escaping is a writer of JSON that escapes what a terminal would obey. What is
+// written at a time ends with a whole character.
+type escaping struct{ w io.Writer }
+
+func (e escaping) Write(p []byte) (int, error) {
+	if _, err := e.w.Write(escapeControls(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // steers reports whether a rune would move the cursor, change the terminal or turn
@@ -220,13 +237,16 @@ func failure(code int) string {
 }
 
 // complain tells of an error that ends the command.
-func (o *output) complain(err error, hint string) {
+func (o *output) complain(err error, hint string) { o.failed("", err, hint) }
+
+// failed tells of something that failed; uri names it if the command goes on.
+func (o *output) failed(uri string, err error, hint string) {
 	text := printable(err.Error())
 	o.message("instep: " + text)
 	if hint != "" {
 		o.message("  hint: " + hint)
 	}
-	o.record(record{Type: "error", Message: text, Hint: hint})
+	o.record(record{Type: "error", URI: uri, Message: text, Hint: hint})
 }
 
 func (o *output) message(text string) {

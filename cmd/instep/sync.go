@@ -359,7 +359,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 var words = map[string]string{
 	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
 	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED", "interrupted": "INTERRUPTED",
-	"converted": "CONVERTED",
+	"converted": "CONVERTED", "clean": "CLEAN", "findings": "FINDINGS",
 }
 
 func sortedKeys[K ~string](m map[K]int64) []K {

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"instep/fetch"
+	"instep/lint"
+)
+
+const lintHelp = `Lint holds ResourceSync documents against the standard and says what is wrong with
+them, where, which rule it breaks and what to do about it.
+
+What it is given may be files, directories, URLs or - for standard input: documents in
+XML, plain or compressed with gzip; ZIP packages, whose manifest is checked; HTML
+pages and robots.txt, for the links that lead to a Source. In a directory it checks
+what is, or by its name claims to be, a ResourceSync document, a sitemap or one of
+these. Links are not followed.
+
+Without --profile the rules are those of 1.1. With --profile auto each document is
+held against the edition that it shows itself to be of.
+
+Exit code 3 if there is a finding at or above the level of --fail-on, 5 if nothing
+could be reached, 1 if nothing could be checked, 4 if some of it could not.`
+
+// lintFlags are the flags of lint.
+type lintFlags struct {
+	profile, failOn, format string
+	derived                 bool
+	ignore, allowPrivate    []string
+	rules                   bool
+	explain                 string
+}
+
+func (a *app) lintCommand() *cobra.Command {
+	var f lintFlags
+	cmd := &cobra.Command{
+		Use:   "lint PATH|URL|-...",
+		Short: "check ResourceSync documents",
+		Long:  lintHelp,
+		Example: `  instep lint ./site
+  instep lint https://museum.example.org/.well-known/resourcesync
+  instep lint --format sarif ./site > findings.sarif
+  instep lint --explain changelist-order-datetime`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.lint(cmd, args, &f)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.profile, "profile", string(lint.Profile11), "the `EDITION` of the standard: 1.1, 1.0, archives-0.9.1, dlib-2013 or auto")
+	fs.BoolVar(&f.derived, "derived", false, "also check what the text of the standard only implies")
+	fs.StringArrayVar(&f.ignore, "ignore", nil, "do not check this `RULE` (repeatable)")
+	fs.StringVar(&f.failOn, "fail-on", "error", "the lowest `LEVEL` that makes the exit code 3: error, warning or info")
+	fs.StringVar(&f.format, "format", "text", "write text, json (as --json does) or sarif: a `FORMAT`")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.BoolVar(&f.rules, "rules", false, "list the rules, those of --profile if it is given")
+	fs.StringVar(&f.explain, "explain", "", "say what a `RULE` demands and how to follow it")
+	return cmd
+}
+
+func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
+	set, err := a.lintSettings(f)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.explain != "" && !f.rules && len(args) == 0:
+		return a.explainRule(f.explain)
+	case f.rules && f.explain == "" && len(args) == 0:
+		var only lint.Profile
+		if cmd.Flags().Changed("profile") {
+			only = set.profile
+		}
+		return a.listRules(only)
+	case f.rules || f.explain != "":
+		return usagef("--rules and --explain stand alone (see instep lint --help)")
+	case len(args) == 0:
+		return usagef("PATH|URL|- is missing (see instep lint --help)")
+	}
+	l := &linter{a: a, begin: a.now(), failOn: set.failOn, private: f.allowPrivate}
+	l.checker = lint.Checker{Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.report}
+	l.out = a.lintReport(f.format)
+	defer l.close()
+	for _, arg := range args {
+		if err := l.argument(cmd.Context(), arg); err != nil {
+			return err
+		}
+	}
+	return l.end()
+}
+
+// lintSettings are the flags, read.
+type lintSettings struct {
+	profile  lint.Profile
+	failOn   lint.Level
+	disabled map[string]bool
+}
+
+func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
+	if s.profile, err = lint.ParseProfile(f.profile); err != nil {
+		return s, usagef("--profile: %v", err)
+	}
+	if err := s.failOn.UnmarshalText([]byte(f.failOn)); err != nil {
+		return s, usagef("--fail-on: %v", err)
+	}
+	s.disabled = map[string]bool{}
+	for _, id := range f.ignore {
+		if _, err := lookUp(id); err != nil {
+			return s, usagef("--ignore: %v", err)
+		}
+		s.disabled[id] = true
+	}
+	switch f.format {
+	case "text":
+	case "json":
+		a.out.json = true
+	case "sarif":
+		if a.out.json {
+			return s, usagef("--json and --format sarif exclude each other")
+		}
+	default:
+		return s, usagef("--format %q: expected text, json or sarif", f.format)
+	}
+	return s, nil
+}
+
+// linter is one run of lint.
+type linter struct {
+	a       *app
+	begin   time.Time
+	failOn  lint.Level
+	checker lint.Checker
+	out     lintReporter
+	client  *fetch.Client // nil until the first URL
+	private []string
+	net     traffic
+
+	counts    [lint.Error + 1]int64 // findings by level
+	checked   int64                 // documents
+	failed    int64                 // what could not be checked
+	unreached bool                  // for a reason that may pass
+}
+
+// report takes one finding of the Checker.
+func (l *linter) report(f lint.Finding) {
+	l.counts[f.Level]++
+	l.out.finding(f)
+}
+
+// fail tells of something that could not be checked. Only what ends the run is
+// returned.
+func (l *linter) fail(ctx context.Context, uri string, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	var fatal *fatalError
+	if errors.As(err, &fatal) {
+		return fatal.err
+	}
+	code, hint := explain(ctx, err)
+	if code == exitUsage {
+		return err
+	}
+	l.failed++
+	l.unreached = l.unreached || code == exitTemporary
+	l.out.failed(uri, err, hint)
+	return nil
+}
+
+// fatalError is what goes wrong on our side, such as a full disk: it is no reason to
+// go on with the next document.
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+
+func (l *linter) close() {
+	l.out.close()
+	if l.client != nil {
+		l.client.Close()
+	}
+}
+
+// exitCode is the code of a run that came to its end (design: the first that applies).
+func (l *linter) exitCode() int {
+	switch {
+	case l.checked == 0 && l.unreached:
+		return exitTemporary
+	case l.checked == 0:
+		return exitFailed
+	case l.failed > 0:
+		return exitPartial
+	}
+	for level := l.failOn; level <= lint.Error; level++ {
+		if l.counts[level] > 0 {
+			return exitDifferences
+		}
+	}
+	return exitOK
+}
+
+// end writes the summary.
+func (l *linter) end() error {
+	code := l.exitCode()
+	l.a.code = code
+	s := summary{
+		Status: l.status(code), Checked: num(l.checked), Failed: num(l.failed),
+		Errors: num(l.counts[lint.Error]), Warnings: num(l.counts[lint.Warning]), Infos: num(l.counts[lint.Info]),
+		Seconds: seconds(l.a.now().Sub(l.begin)), ExitCode: code,
+	}
+	if l.client != nil {
+		s.Requests = num(l.net.requests.Load())
+	}
+	line := fmt.Sprintf("Status: %s (documents=%s, errors=%s, warnings=%s, infos=%s, failed=%s)", words[s.Status],
+		humanize.Comma(l.checked), humanize.Comma(l.counts[lint.Error]), humanize.Comma(l.counts[lint.Warning]), humanize.Comma(l.counts[lint.Info]), humanize.Comma(l.failed))
+	return l.out.end(s, line)
+}
+
+// status is clean if there is nothing that anybody has to do.
+func (l *linter) status(code int) string {
+	switch {
+	case l.checked == 0:
+		return "failed"
+	case l.counts[lint.Error]+l.counts[lint.Warning] > 0 || code == exitDifferences:
+		return "findings"
+	case l.failed > 0:
+		return "partial"
+	}
+	return "clean"
+}
+
+// lookUp finds a rule, or says which may have been meant.
+func lookUp(id string) (lint.Rule, error) {
+	if r, ok := lint.Lookup(id); ok {
+		return r, nil
+	}
+	text := fmt.Sprintf("there is no rule %q", id)
+	if like := similarRules(id); len(like) > 0 {
+		text += "; did you mean " + strings.Join(like[:min(len(like), 5)], ", ") + "?"
+	}
+	return lint.Rule{}, errors.New(text + " (instep lint --rules lists them)")
+}
+
+// similarRules lists the rules with a part of that name, those that begin with it first.
+func similarRules(part string) []string {
+	var begin, within []string
+	for _, r := range lint.Rules() {
+		switch {
+		case part == "" || !strings.Contains(r.ID, part):
+		case strings.HasPrefix(r.ID, part):
+			begin = append(begin, r.ID)
+		default:
+			within = append(within, r.ID)
+		}
+	}
+	return append(begin, within...)
+}

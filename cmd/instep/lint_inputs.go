@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"instep/fetch"
+	"instep/internal/spool"
+	"instep/lint"
+	"instep/pack"
+)
+
+// maxSpooled bounds what is taken from standard input, a pipe or the network, in bytes:
+// packages are large.
+const maxSpooled = 1 << 30
+
+// content is the bytes of an input, which can be read from anywhere, several times.
+type content struct {
+	io.ReaderAt
+	size int64
+}
+
+func (c content) open() (io.ReadCloser, error) {
+	return io.NopCloser(io.NewSectionReader(c, 0, c.size)), nil
+}
+
+// head is the first bytes.
+func (c content) head() ([]byte, error) {
+	b := make([]byte, min(lint.HeadSize, c.size))
+	n, err := io.ReadFull(io.NewSectionReader(c, 0, c.size), b)
+	return b[:n], err
+}
+
+// lintInput is something to be checked.
+type lintInput struct {
+	uri  string                        // as findings name it
+	open func() (io.ReadCloser, error) // from its first byte on; nil if it is no text with lines
+}
+
+// argument checks what an argument names.
+func (l *linter) argument(ctx context.Context, arg string) error {
+	scheme, _, isURL := strings.Cut(arg, "://")
+	switch {
+	case arg == "-":
+		return l.pipe(ctx, arg, "stdin")
+	case isURL && !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https"):
+		return usagef("%q: expected an http or https URL, a path or -", arg)
+	case isURL:
+		return l.url(ctx, arg)
+	}
+	return l.path(ctx, arg)
+}
+
+func (l *linter) path(ctx context.Context, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return l.fail(ctx, path, err)
+	case inState(path):
+		return l.fail(ctx, path, errState)
+	case info.IsDir():
+		return l.directory(ctx, path)
+	case info.Mode().IsRegular():
+		return l.file(ctx, path, l.content)
+	}
+	return l.pipe(ctx, path, path)
+}
+
+var (
+	errState   = errors.New("this is in a state directory of instep, which holds no documents for others")
+	errNothing = errors.New("there is no ResourceSync document in it, nor anything that claims to be one")
+)
+
+// inState reports whether a path leads into a state directory of ours.
+func inState(path string) bool {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return slices.Contains(strings.Split(filepath.ToSlash(path), "/"), ".instep")
+}
+
+// file has a file checked.
+func (l *linter) file(ctx context.Context, path string, check func(context.Context, string, content) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return l.fail(ctx, path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return l.fail(ctx, path, err)
+	}
+	return check(ctx, path, content{f, info.Size()})
+}
+
+// directory checks what is, or claims to be, a document. Hidden directories are left
+// out: what is meant for others lies in none but .well-known.
+func (l *linter) directory(ctx context.Context, dir string) error {
+	before := l.checked + l.failed
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return l.fail(ctx, path, err)
+		case d.IsDir() && path != dir && strings.HasPrefix(d.Name(), ".") && d.Name() != ".well-known":
+			return fs.SkipDir
+		case d.Type().IsRegular() && lint.Candidate(path):
+			return l.file(ctx, path, l.candidate)
+		}
+		return nil
+	})
+	if err == nil && l.checked+l.failed == before {
+		return l.fail(ctx, dir, fmt.Errorf("%q: %w", dir, errNothing))
+	}
+	return err
+}
+
+// candidate checks a file of a directory if it claims to be for us.
+func (l *linter) candidate(ctx context.Context, path string, c content) error {
+	head, err := c.head()
+	if err != nil {
+		return l.fail(ctx, path, err)
+	}
+	if lint.Recognise(path, head) == lint.FormPackage {
+		p, err := pack.Open(c, c.size, pack.Limits{})
+		if err != nil {
+			return nil // some ZIP file that is no package of anybody's Source
+		}
+		if _, _, err := p.Manifest(); errors.Is(err, pack.ErrNoManifest) {
+			return nil
+		}
+	} else if !lint.Claims(path, head) {
+		return nil
+	}
+	return l.content(ctx, path, c)
+}
+
+// pipe takes all of something that can be read only once, and checks it.
+func (l *linter) pipe(ctx context.Context, name, uri string) error {
+	r, err := openDocument(ctx, name)
+	if err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	f, err := spoolAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
+	}
+	defer f.Close()
+	return l.content(ctx, uri, content{f, f.Len()})
+}
+
+// spoolAll takes all that r has.
+func spoolAll(r io.Reader) (*spool.File, error) {
+	f := spool.NewFile("", maxSpooled)
+	w := &ours{w: f}
+	if _, err := io.Copy(w, r); err != nil {
+		if w.err != nil && !errors.Is(w.err, spool.ErrLimit) {
+			err = &fatalError{w.err}
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// ours remembers that it was the writer that failed.
+type ours struct {
+	w   io.Writer
+	err error
+}
+
+func (o *ours) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	o.err = err
+	return n, err
+}
+
+// url checks what a URL answers with.
+func (l *linter) url(ctx context.Context, uri string) error {
+	client, err := l.connect(ctx, uri)
+	if err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
+	if err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	f, err := spoolAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	defer f.Close()
+	if resp.URL != uri {
+		l.a.out.say("%s: answered by %s", uri, resp.URL)
+	}
+	if err := l.links(ctx, uri, resp.Header.Values("Link")); err != nil {
+		return err
+	}
+	return l.content(ctx, uri, content{f, f.Len()})
+}
+
+// links checks the Link headers of a response, if there are any.
+func (l *linter) links(ctx context.Context, uri string, values []string) error {
+	if len(values) == 0 {
+		return nil
+	}
+	return l.document(ctx, &lintInput{uri: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
+		l.checker.LinkHeader(uri, values)
+		return lint.Document{URI: uri, Kind: "http"}, nil
+	})
+}
+
+// connect makes the client, the same for all URLs.
+func (l *linter) connect(ctx context.Context, uri string) (*fetch.Client, error) {
+	if l.client == nil {
+		c, err := l.a.connect(ctx, uri, &sourceFlags{workers: 1, allowPrivate: l.private}, &l.net)
+		if err != nil {
+			return nil, err
+		}
+		l.client = c
+		return c, nil
+	}
+	return l.client, l.client.TrustSource(ctx, uri)
+}
+
+// content checks something for what it is.
+func (l *linter) content(ctx context.Context, uri string, c content) error {
+	head, err := c.head()
+	if err != nil {
+		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
+	}
+	in := &lintInput{uri: uri, open: c.open}
+	switch lint.Recognise(uri, head) {
+	case lint.FormPackage:
+		return l.pkg(ctx, uri, c)
+	case lint.FormHTML:
+		return l.document(ctx, in, l.html)
+	case lint.FormRobots:
+		return l.document(ctx, in, l.robots)
+	}
+	checker := l.checker
+	if lint.IsPlainSitemap(uri, head) {
+		checker.Disabled = maps.Clone(checker.Disabled)
+		checker.Disabled["root-md-required"] = true
+	}
+	return l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+		return checker.Document(ctx, uri, r)
+	})
+}
+
+func (l *linter) html(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+	return lint.Document{URI: uri, Kind: "html"}, l.checker.HTML(ctx, uri, r)
+}
+
+func (l *linter) robots(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+	_, err := l.checker.Robots(ctx, uri, r)
+	return lint.Document{URI: uri, Kind: "robots"}, err
+}
+
+// pkg checks the manifest of a package.
+func (l *linter) pkg(ctx context.Context, uri string, c content) error {
+	p, err := pack.Open(c, c.size, pack.Limits{})
+	if err != nil {
+		return l.fail(ctx, uri, fmt.Errorf("open %q: %w", uri, err))
+	}
+	name, m, err := p.Manifest()
+	if err != nil {
+		return l.fail(ctx, uri, fmt.Errorf("open %q: %w", uri, err))
+	}
+	if err := m.Close(); err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	in := &lintInput{uri: uri + "!" + name, open: func() (io.ReadCloser, error) {
+		_, m, err := p.Manifest()
+		return m, err
+	}}
+	return l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+		return l.checker.Document(ctx, uri, r, lint.WithKind("resourcedump-manifest", "changedump-manifest"))
+	})
+}
+
+// document has one document checked and reported.
+func (l *linter) document(ctx context.Context, in *lintInput, check func(context.Context, string, io.Reader) (lint.Document, error)) error {
+	var r io.Reader
+	if in.open != nil {
+		rc, err := in.open()
+		if err != nil {
+			return l.fail(ctx, in.uri, err)
+		}
+		defer rc.Close()
+		r = rc
+	}
+	l.out.begin(in)
+	d, err := check(ctx, in.uri, r)
+	if err != nil {
+		return l.fail(ctx, in.uri, err)
+	}
+	l.checked++
+	return l.out.document(d)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"instep/internal/spool"
+	"instep/lint"
+)
+
+// lintReporter tells what was found. Of each document it gets begin, the findings and
+// document, in this order.
+type lintReporter interface {
+	begin(in *lintInput)
+	finding(f lint.Finding)
+	document(d lint.Document) error
+	failed(uri string, err error, hint string)
+	end(s summary, line string) error
+	close() // without end: the run stopped before its end
+}
+
+// lintReport makes the reporter for a format.
+func (a *app) lintReport(format string) lintReporter {
+	switch {
+	case a.out.json:
+		return &jsonReport{out: a.out}
+	case format == "sarif":
+		return &sarifReport{out: a.out, log: lint.NewSARIF(escaping{a.stdout}, version)}
+	}
+	return &textReport{out: a.out}
+}
+
+// jsonReport writes records: of each document its own, then those of its findings,
+// which wait in a spool until the document was read.
+type jsonReport struct {
+	out   *output
+	spool *spool.Log[lint.Finding]
+	err   error // of the spool
+}
+
+func (r *jsonReport) begin(*lintInput) {
+	r.close()
+	r.spool, r.err = spool.NewLog[lint.Finding](""), nil
+}
+
+func (r *jsonReport) finding(f lint.Finding) {
+	if r.err == nil {
+		r.err = r.spool.Append(f)
+	}
+}
+
+func (r *jsonReport) document(d lint.Document) error {
+	if r.err != nil {
+		return r.err
+	}
+	r.out.record(documentRecord(d))
+	for f, err := range r.spool.All() {
+		if err != nil {
+			return err
+		}
+		r.out.record(record{
+			Type: "finding", Rule: f.Rule, Level: f.Level.String(), URI: f.URI, Line: f.Line, Column: f.Column, Entry: f.Entry, Message: f.Message,
+		})
+	}
+	return nil
+}
+
+func documentRecord(d lint.Document) record {
+	r := record{
+		Type: "document", URI: d.URI, Kind: d.Kind, Capability: string(d.Capability), Profile: string(d.Profile),
+		At: moment(d.At), Completed: moment(d.Completed), From: moment(d.From), Until: moment(d.Until),
+		Up: d.Up, Index: d.Index,
+	}
+	if d.Complete && !isPlain(d.Kind) {
+		r.Entries, r.Root = num(int64(d.Entries)), rootName(d.Root)
+	}
+	return r
+}
+
+// isPlain reports whether a kind is none of documents with entries.
+func isPlain(kind string) bool { return plainKinds[kind] != "" }
+
+var plainKinds = map[string]string{"html": "HTML page", "robots": "robots.txt", "http": "Link header"}
+
+func (r *jsonReport) failed(uri string, err error, hint string) {
+	r.out.failed(uri, err, hint)
+}
+
+func (r *jsonReport) end(s summary, line string) error {
+	r.out.end(s, line)
+	return nil
+}
+
+func (r *jsonReport) close() {
+	if r.spool != nil {
+		_ = r.spool.Close() // it is only scratch
+	}
+}
+
+// sarifReport writes a log of SARIF 2.1.0; what people want to know goes to standard
+// error.
+type sarifReport struct {
+	out   *output
+	log   *lint.SARIF
+	ended bool
+}
+
+func (r *sarifReport) begin(*lintInput) {}
+
+func (r *sarifReport) finding(f lint.Finding) { r.log.Finding(f) }
+
+func (r *sarifReport) document(lint.Document) error { return nil }
+
+func (r *sarifReport) failed(uri string, err error, hint string) {
+	r.log.Failed(uri, err.Error())
+	r.out.failed(uri, err, hint)
+}
+
+func (r *sarifReport) end(s summary, line string) error {
+	r.ended = true
+	r.out.say("%s", line)
+	return r.log.Close(*s.Checked > 0, s.ExitCode)
+}
+
+func (r *sarifReport) close() {
+	if !r.ended {
+		r.log.Failed("", "the run was stopped before its end")
+		_ = r.log.Close(false, exitFailed) // the run failed already
+	}
+}

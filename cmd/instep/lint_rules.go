@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"instep/lint"
+)
+
+// ruleRecord is the record of a rule of the catalogue.
+type ruleRecord struct {
+	SchemaVersion int        `json:"schema_version,omitempty"`
+	Type          string     `json:"type"`
+	Rule          string     `json:"rule"`
+	Family        string     `json:"family"`
+	Level         lint.Level `json:"level"`
+	Kinds         []string   `json:"kinds"`
+	Edition       string     `json:"edition"`
+	Profiles      []string   `json:"profiles"`
+	Section       string     `json:"section"`
+	Message       string     `json:"message"`
+	Hint          string     `json:"hint"`
+	Checkable     string     `json:"checkable"`
+	Derived       bool       `json:"derived,omitempty"`
+	Conflicts     []string   `json:"conflicts,omitempty"`
+	Wins          string     `json:"wins,omitempty"`
+}
+
+func (o *output) rule(r lint.Rule) {
+	o.write(ruleRecord{
+		SchemaVersion: o.first(), Type: "rule", Rule: r.ID, Family: r.Family, Level: r.Level, Kinds: r.Kinds,
+		Edition: r.Version, Profiles: profilesOf(r), Section: r.Section, Message: r.Text, Hint: r.Fix,
+		Checkable: r.Checkable, Derived: r.Derived, Conflicts: r.Conflicts, Wins: r.Wins,
+	})
+}
+
+// profilesOf lists the profiles that have a rule.
+func profilesOf(r lint.Rule) []string {
+	names := []string{}
+	for _, p := range []lint.Profile{lint.Profile11, lint.Profile10, lint.ProfileArchives, lint.ProfileDLib} {
+		if r.In(p) {
+			names = append(names, string(p))
+		}
+	}
+	return names
+}
+
+// listRules prints the catalogue: all of it, or the rules of a profile.
+func (a *app) listRules(only lint.Profile) error {
+	var rules []lint.Rule
+	for _, r := range lint.Rules() {
+		if only == "" || r.In(only) {
+			rules = append(rules, r)
+		}
+	}
+	if a.out.json {
+		for _, r := range rules {
+			a.out.rule(r)
+		}
+	} else if !a.out.quiet {
+		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "RULE\tLEVEL\tNEEDS\tEDITION\tDEMANDS")
+		for _, r := range rules {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.ID, r.Level, r.Checkable, r.Version, shorten(r.Text, 100))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	a.out.end(summary{Status: "clean", Rules: num(int64(len(rules)))}, fmt.Sprintf("%d rules; instep lint --explain RULE tells more of one", len(rules)))
+	return nil
+}
+
+// explainRule says all there is to know about a rule.
+func (a *app) explainRule(id string) error {
+	r, err := lookUp(id)
+	if err != nil {
+		return usagef("--explain: %v", err)
+	}
+	if a.out.json {
+		a.out.rule(r)
+		a.out.end(summary{Status: "clean", Rules: num(1)}, "")
+		return nil
+	}
+	fmt.Fprint(a.stdout, explanation(r))
+	return nil
+}
+
+func explanation(r lint.Rule) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n  %s\n\n", r.ID, r.Text)
+	fmt.Fprintf(&b, "  how to follow it   %s\n", r.Fix)
+	level := r.Level.String()
+	if r.Derived {
+		level += "; the text of the standard implies it and does not say it: --derived checks it"
+	}
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %-17s  %s\n", name, value)
+		}
+	}
+	row("level", level)
+	row("section", r.Section)
+	row("documents", strings.Join(r.Kinds, ", "))
+	row("profiles", strings.Join(profilesOf(r), ", "))
+	row("needs", needs[r.Checkable])
+	if len(r.Conflicts) > 0 {
+		wins := ""
+		if r.Wins != "" {
+			wins = " (" + r.Wins + " is followed unless a profile says otherwise)"
+		}
+		row("contradicts", strings.Join(r.Conflicts, ", ")+wins)
+	}
+	good, bad := lint.Example(r.ID)
+	for _, e := range []struct{ name, text string }{{"Right:", good}, {"Wrong:", bad}} {
+		if e.text != "" {
+			fmt.Fprintf(&b, "\n%s\n\n    %s\n", e.name, strings.ReplaceAll(strings.TrimSpace(e.text), "\n", "\n    "))
+		}
+	}
+	return b.String()
+}
+
+// needs says what it takes to see that a rule is broken.
+var needs = map[string]string{
+	"static":    "one document",
+	"live":      "requests to the Source",
+	"crosslink": "several documents of a Source; not checked yet",
+	"behaviour": "more than documents show; not checked",
+}

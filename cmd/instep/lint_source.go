@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"instep/lint"
+)
+
+// place is where a finding is: line and column from 1, in bytes.
+type place struct{ line, column int }
+
+// excerpt is a part of a line of a document, fit for a terminal.
+type excerpt struct {
+	text  string
+	caret int // characters before the place of the finding
+}
+
+const (
+	excerptBefore = 60 // bytes before the place of a finding
+	excerptAfter  = 60
+)
+
+// sourceLines reads the lines of an input that findings are about. It is for show: a
+// line that cannot be had, such as one in UTF-16, is left out.
+func sourceLines(in *lintInput, findings []lint.Finding) map[place]excerpt {
+	found := map[place]excerpt{}
+	if in.open == nil {
+		return found
+	}
+	var wanted []place
+	for _, f := range findings {
+		if f.Line > 0 && f.Column > 0 {
+			wanted = append(wanted, place{f.Line, f.Column})
+		}
+	}
+	slices.SortFunc(wanted, func(a, b place) int { return cmp.Or(a.line-b.line, a.column-b.column) })
+	r, err := in.open()
+	if err != nil {
+		return found
+	}
+	defer r.Close()
+	s := newLineScanner(r)
+	for _, p := range slices.Compact(wanted) {
+		e, err := s.at(p)
+		if err != nil {
+			break
+		}
+		if e.text != "" {
+			found[p] = e
+		}
+	}
+	return found
+}
+
+// lineScanner walks through a text, forward only.
+type lineScanner struct {
+	r    *bufio.Reader
+	line int // from 1
+	col  int // of the next byte, from 1
+}
+
+func newLineScanner(r io.Reader) *lineScanner {
+	br := bufio.NewReader(r)
+	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		if zr, err := gzip.NewReader(br); err == nil {
+			br = bufio.NewReader(zr)
+		}
+	}
+	if mark, _ := br.Peek(3); string(mark) == "\ufeff" {
+		_, _ = br.Discard(3) // it was just there
+	}
+	return &lineScanner{r: br, line: 1, col: 1}
+}
+
+var errPassed = errors.New("the text is not as it was")
+
+// at returns what stands around a place, which is not before the last one.
+func (s *lineScanner) at(p place) (excerpt, error) {
+	for s.line < p.line {
+		switch _, err := s.r.ReadSlice('\n'); err {
+		case nil:
+			s.line, s.col = s.line+1, 1
+		case bufio.ErrBufferFull:
+		default:
+			return excerpt{}, err
+		}
+	}
+	if skip := p.column - excerptBefore - s.col; skip > 0 {
+		n, err := s.r.Discard(skip)
+		s.col += n
+		if err != nil {
+			return excerpt{}, err
+		}
+	}
+	before := p.column - s.col
+	if before < 0 {
+		return excerpt{}, errPassed
+	}
+	text, err := s.r.Peek(before + excerptAfter)
+	if err != nil && err != io.EOF {
+		return excerpt{}, err
+	}
+	rest, _, whole := bytes.Cut(text[min(before, len(text)):], []byte("\n"))
+	return cutOut(text[:min(before, len(text))], rest, s.col > 1, !whole && err == nil), nil
+}
+
+// cutOut makes an excerpt of the bytes before and from a place on. more says that the
+// line goes on at either side.
+func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
+	for moreBefore && len(before) > 0 && !utf8.RuneStart(before[0]) {
+		before = before[1:]
+	}
+	for cut := 0; moreAfter && cut < utf8.UTFMax && len(after) > 0 && !utf8.Valid(after); cut++ {
+		after = after[:len(after)-1]
+	}
+	if len(after) == 0 || !utf8.Valid(before) || !utf8.Valid(after) || bytes.IndexByte(before, '\n') >= 0 {
+		return excerpt{}
+	}
+	lead := onTerminal(before)
+	if moreBefore {
+		lead = "…" + lead
+	} else {
+		lead = strings.TrimLeft(lead, " ")
+	}
+	tail := strings.TrimRight(onTerminal(after), " ")
+	if moreAfter {
+		tail += "…"
+	}
+	return excerpt{lead + tail, utf8.RuneCountInString(lead)}
+}
+
+// onTerminal is a part of a line without what a terminal would obey.
+func onTerminal(b []byte) string {
+	text := strings.TrimSuffix(string(b), "\r")
+	return printable(strings.ReplaceAll(text, "\t", " "))
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"instep/lint"
+)
+
+const (
+	findingsTold = 5   // of one rule in one document
+	messageTold  = 400 // bytes of a message
+)
+
+// textReport writes findings for people: by document, by rule, with the line of the
+// document. It keeps the first few findings of each rule.
+type textReport struct {
+	out *output
+	in  *lintInput
+	met map[string]*ruleFindings
+}
+
+// ruleFindings is what was found by one rule in one document.
+type ruleFindings struct {
+	id    string
+	level lint.Level
+	count int64
+	first []lint.Finding
+}
+
+func (r *textReport) begin(in *lintInput) { r.in, r.met = in, map[string]*ruleFindings{} }
+
+func (r *textReport) finding(f lint.Finding) {
+	g := r.met[f.Rule]
+	if g == nil {
+		g = &ruleFindings{id: f.Rule, level: f.Level}
+		r.met[f.Rule] = g
+	}
+	g.count++
+	if len(g.first) < findingsTold {
+		g.first = append(g.first, f)
+	}
+}
+
+func (r *textReport) document(d lint.Document) error {
+	if r.out.quiet {
+		return nil
+	}
+	head := r.in.uri + ": " + describe(d)
+	if len(r.met) == 0 {
+		r.out.line("%s: nothing found", printable(head))
+		return nil
+	}
+	groups := slices.SortedFunc(maps.Values(r.met), func(a, b *ruleFindings) int {
+		return cmp.Or(cmp.Compare(b.level, a.level), cmp.Compare(a.first[0].Line, b.first[0].Line), cmp.Compare(a.id, b.id))
+	})
+	var all []lint.Finding
+	for _, g := range groups {
+		all = append(all, g.first...)
+	}
+	source := sourceLines(r.in, all)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", printable(head))
+	for _, g := range groups {
+		g.write(&b, source)
+	}
+	r.out.line("%s", b.String())
+	return nil
+}
+
+// describe says what a document is.
+func describe(d lint.Document) string {
+	kind := d.Kind
+	switch {
+	case isPlain(kind):
+		return plainKinds[kind]
+	case kind == "" && !d.Complete:
+		return "not read to its end"
+	case kind == "" && d.Capability == "":
+		kind = "no capability"
+	case kind == "":
+		kind = "unknown capability"
+	}
+	if d.Entries == 1 {
+		return kind + ", 1 entry"
+	}
+	return kind + ", " + humanize.Comma(int64(d.Entries)) + " entries"
+}
+
+func (g *ruleFindings) write(b *strings.Builder, source map[place]excerpt) {
+	rule, _ := lint.Lookup(g.id) // findings have rules of the catalogue
+	fmt.Fprintf(b, "\n  %s %s", g.level, g.id)
+	if rule.Section != "" {
+		fmt.Fprintf(b, " (%s)", rule.Section)
+	}
+	b.WriteByte('\n')
+	for _, f := range g.first {
+		writeFinding(b, f, source[place{f.Line, f.Column}])
+	}
+	if more := g.count - int64(len(g.first)); more > 0 {
+		fmt.Fprintf(b, "    and %s more\n", humanize.Comma(more))
+	}
+	if rule.Fix != "" {
+		fmt.Fprintf(b, "    fix: %s\n", rule.Fix)
+	}
+}
+
+func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
+	at := ""
+	switch {
+	case f.Line > 0 && f.Column > 0:
+		at = fmt.Sprintf("%d:%d ", f.Line, f.Column)
+	case f.Line > 0:
+		at = fmt.Sprintf("%d ", f.Line)
+	}
+	fmt.Fprintf(b, "    %s%s\n", at, printable(shorten(f.Message, messageTold)))
+	switch {
+	case e.text != "":
+		fmt.Fprintf(b, "    %6d | %s\n", f.Line, e.text)
+		fmt.Fprintf(b, "    %6s | %s^\n", "", strings.Repeat(" ", e.caret))
+	case f.Entry != "":
+		fmt.Fprintf(b, "           of %s\n", printable(shorten(f.Entry, messageTold)))
+	}
+}
+
+// shorten cuts a text to about most bytes.
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+func (r *textReport) failed(uri string, err error, hint string) { r.out.failed(uri, err, hint) }
+
+func (r *textReport) end(s summary, line string) error {
+	r.out.end(s, line)
+	return nil
+}
+
+func (r *textReport) close() {}
