@@ -60,7 +60,7 @@ func (c *converter) dialect(d *document) error {
 		return nil
 	}
 	if as10 && !d.earliestUndated.IsZero() {
-		c.about("changelist-lastmod-required", "lastmod but no datetime; read as 1.0, where lastmod is the time of a change, and written as datetime")
+		c.about(natureOf(&d.header).name+"-lastmod-required", "lastmod but no datetime; read as 1.0, where lastmod is the time of a change, and written as datetime")
 	}
 	d.earliestDatetime = earlier(d.earliestDatetime, d.earliestUndated)
 	return nil
@@ -114,7 +114,7 @@ func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 			modified, _ = resourcesync.ParseDatetime(a.Value) // unreadable is absent
 		}
 	}
-	drop := func(a resourcesync.Attr) { c.about(ruleOf(a), "%s of the document; dropped", shown(a)) }
+	drop := func(a resourcesync.Attr) { c.about(ruleOf(a), "%s of the document, which 1.1 does not have; dropped", shown(a)) }
 	h.Attrs = withoutOurs(h.Attrs, drop)
 	h.RootAttrs = withoutOurs(h.RootAttrs, drop)
 	return modified
@@ -148,7 +148,13 @@ func ruleOf(a resourcesync.Attr) string {
 	return "ext-attr-namespace"
 }
 
-func shown(a resourcesync.Attr) string { return fmt.Sprintf("%s=%q", a.Name, clip(a.Value)) }
+func shown(a resourcesync.Attr) string {
+	name := a.Name
+	if a.Space != "" {
+		name = "rs:" + name
+	}
+	return fmt.Sprintf("%s=%q", name, clip(a.Value))
+}
 
 // clip shortens a value that goes into a message.
 func clip(s string) string {

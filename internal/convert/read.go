@@ -130,8 +130,8 @@ func (c *converter) note(part string, n resourcesync.Note) {
 // decidedHere are the quirks of which a Decoder hands on what it read, and it is
 // decided here what becomes of it.
 var decidedHere = []resourcesync.Quirk{
-	resourcesync.QuirkNested, resourcesync.QuirkForeignAttr, resourcesync.QuirkMoment,
-	resourcesync.QuirkRelativeURI, resourcesync.QuirkPath,
+	resourcesync.QuirkNested, resourcesync.QuirkNoChange, resourcesync.QuirkForeignAttr, resourcesync.QuirkMoment,
+	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
 }
 
 // leaveOut tells of an entry that can't be used.
