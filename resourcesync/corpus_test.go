@@ -58,20 +58,27 @@ func readCorpus(target string) (inputs [][]byte, err error) {
 	return inputs, nil
 }
 
-// packCorpus returns the archive of inputs: the same bytes for the same set.
-func packCorpus(inputs [][]byte) ([]byte, error) {
+// tidyCorpus returns the inputs that are kept, in their order.
+func tidyCorpus(inputs [][]byte) [][]byte {
 	inputs = slices.Clone(inputs)
 	slices.SortFunc(inputs, func(a, b []byte) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
 	})
 	inputs = slices.CompactFunc(inputs, bytes.Equal)
-	var out bytes.Buffer
-	w := archive.NewWriter(&out)
 	total := 0
 	for i, in := range inputs {
 		if total += len(in); len(in) > maxCorpusInput || total > maxCorpus {
-			break
+			return inputs[:i]
 		}
+	}
+	return inputs
+}
+
+// packCorpus returns the archive of inputs: the same bytes for the same set.
+func packCorpus(inputs [][]byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := archive.NewWriter(&out)
+	for i, in := range tidyCorpus(inputs) {
 		member, err := w.CreateHeader(&archive.FileHeader{Name: fmt.Sprintf("%05d", i), Method: archive.Deflate})
 		if err != nil {
 			return nil, err
@@ -128,7 +135,7 @@ func mergeCache(t *testing.T, target, dir string) {
 	t.Logf("%s: %d inputs before, %d in the cache, %d bytes of archive", target, before, len(files), len(packed))
 }
 
-// TestCorpora checks that the archives are what merging them again would write.
+// TestCorpora checks that the archives have what merging them again would keep.
 func TestCorpora(t *testing.T) {
 	for _, target := range fuzzTargets {
 		if *mergeCorpus != "" {
@@ -138,13 +145,8 @@ func TestCorpora(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := packCorpus(inputs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(corpusFile(target))
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not in its order, has duplicates or is too large (make corpus writes it anew); read error %v", corpusFile(target), err)
+		if !slices.EqualFunc(inputs, tidyCorpus(inputs), bytes.Equal) {
+			t.Errorf("%s is not in its order, has duplicates or is too large (make corpus writes it anew)", corpusFile(target))
 		}
 	}
 }
