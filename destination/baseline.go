@@ -163,7 +163,7 @@ func (st *state) reaches(cur Cursor) bool {
 func (st *state) resources(ctx context.Context) iter.Seq2[Wanted, error] {
 	return func(yield func(Wanted, error) bool) {
 		listed := map[resourcesync.Key]bool{} // URIs of the Change List that the Resource List named
-		r := &lister{st: st, ctx: ctx, yield: yield, listed: listed, read: map[string]bool{}}
+		r := &lister{st: st, ctx: ctx, yield: yield, listed: listed, read: map[string]bool{}, indexes: map[string]bool{}}
 		if !r.lists(st.lists) {
 			return
 		}

@@ -20,9 +20,10 @@ type lister struct {
 	yield  func(Wanted, error) bool
 	listed map[resourcesync.Key]bool
 
-	read   map[string]bool // documents that were read, or could not be
-	full   bool            // there are more documents than a run reads
-	before []page          // pages that others come before
+	read    map[string]bool // documents that were read, or could not be
+	indexes map[string]bool // those of them that are indexes
+	full    bool            // there are more documents than a run reads
+	before  []page          // pages that others come before
 }
 
 // page is a page that says which one comes before it.
@@ -171,6 +172,7 @@ func (r *lister) document(doc *document, level int) bool {
 	}
 	r.setAt(doc.header.At)
 	index := doc.header.Root == resourcesync.SitemapIndex
+	r.indexes[doc.uri] = index
 	if doc.lists && !index {
 		r.st.d.quirk(resourcesync.QuirkNested, r.st.set, doc.uri+": lists Resource Lists as an index does; they are read")
 	}
@@ -216,6 +218,8 @@ func (r *lister) part(loc string, index *document, level int) bool {
 	switch {
 	case err != nil:
 		return r.partFailed(0, err)
+	case r.indexes[uri] && index.header.Root == resourcesync.SitemapIndex:
+		return r.partFailed(0, indexInIndex(uri))
 	case r.read[uri]:
 		return true // named twice: its resources are known
 	case level > maxLevels:
@@ -238,11 +242,15 @@ func partOf(doc, index *document) error {
 	at, root := doc.header.At, index.header.At
 	switch {
 	case doc.header.Root == resourcesync.SitemapIndex && index.header.Root == resourcesync.SitemapIndex:
-		return &DocumentError{URI: doc.uri, Reason: "is an index inside an index"}
+		return indexInIndex(doc.uri)
 	case !at.IsZero() && at.Before(root):
 		return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("is older (at %s) than its index (at %s)", at, root)}
 	}
 	return nil
+}
+
+func indexInIndex(uri string) error {
+	return &DocumentError{URI: uri, Reason: "is an index inside an index"}
 }
 
 // partFailed goes on without a document, unless the trouble is not the Source's.
