@@ -93,8 +93,8 @@ func forward(pieces []piece) bool {
 	return true
 }
 
-// clashes returns the pieces whose path a later one gives to another bitstream: a
-// package has only one at each (1.1 §13.2).
+// clashes returns the pieces, in order, whose path a later one gives to another
+// bitstream: a package has only one at each (1.1 §13.2).
 func clashes(pieces []piece) []int {
 	var out []int
 	holders := map[resourcesync.Key][]int{}
@@ -110,5 +110,6 @@ func clashes(pieces []piece) []int {
 		}
 		holders[p.path] = append(before, i)
 	}
+	slices.Sort(out)
 	return out
 }

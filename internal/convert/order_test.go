@@ -125,6 +125,7 @@ func TestClashes(t *testing.T) {
 		{"another bitstream", []piece{{path: a, bitstream: x}, {path: a, bitstream: y}}, []int{0}},
 		{"nothing stated", []piece{{path: a, bitstream: none}, {path: a, bitstream: none}}, []int{0}},
 		{"twice the same, then another", []piece{{path: a, bitstream: x}, {path: a, bitstream: x}, {path: b}, {path: a, bitstream: y}}, []int{0, 1}},
+		{"one inside of the other", []piece{{path: a}, {path: b}, {path: b}, {path: a}}, []int{0, 1}},
 		{"one, another, the one again", []piece{{path: a, bitstream: x}, {path: a, bitstream: y}, {path: a, bitstream: x}}, []int{0, 1}},
 	} {
 		if got := clashes(c.pieces); !slices.Equal(got, c.want) {

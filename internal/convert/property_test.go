@@ -63,7 +63,7 @@ var (
 		"change": {"created", "updated", "deleted", "Updated", "moved", ""}, "length": {"0", "17", "-1", "many", ""},
 		"hash": {"md5:0123456789abcdef0123456789abcdef", "md5:ASNFZ4mrze8BI0VniavN7w==", "crc32:00 sha-1:x", ""},
 		"type": {"text/html", "application/json-patch", "html", "text/html; charset=utf-8"}, "encoding": {"gzip", " "},
-		"path": {"/a", "a", "/a/../b", `\a`, "//a", "/"}, "etag": {"7"}, "rs:hash": {"md5:0123456789abcdef0123456789abcdef"},
+		"path": {"/a", "a", "/b", "/c", "/a/../b", `\a`, "//a", "/"}, "etag": {"7"}, "rs:hash": {"md5:0123456789abcdef0123456789abcdef"},
 		"xml:lang": {"en"}, "x:y": {"z", "&#10;"}, "pri": {"1", "0"},
 	}
 	someAttrs = []string{"at", "completed", "from", "until", "datetime", "modified", "change", "length", "hash", "type", "encoding", "path", "etag", "rs:hash", "xml:lang", "x:y", "pri"}

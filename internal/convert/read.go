@@ -225,7 +225,7 @@ func (c *converter) addParts(ctx context.Context, whole, index *document, at str
 func (c *converter) addPart(ctx context.Context, whole *document, name string, depth int, seen map[string]bool) (err error) {
 	f, err := c.o.Open(name)
 	if err != nil {
-		return &RefusedError{Name: c.o.Name, Rule: ruleRoot(whole), Msg: fmt.Sprintf("part %q of the manifest can't be opened", name), Err: err}
+		return &RefusedError{Name: c.o.Name, Rule: ruleRoot(whole), Msg: fmt.Sprintf("part %q of the manifest can't be opened", name), Hint: "is the package complete, and FILE in its root?", Err: err}
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	part, err := c.read(ctx, f, name)
