@@ -50,6 +50,42 @@ func ExampleDecoder() {
 	// 2024-05-01T10:00:00Z deleted https://museum.example.org/bowl.jpg
 }
 
+// Only habits that the caller knows of are read besides what the standard allows.
+func ExampleWithTolerance() {
+	policy := resourcesync.Tolerance(resourcesync.Strict).And(resourcesync.QuirkDatetimeZone)
+	d := resourcesync.NewDecoder(strings.NewReader(changeList), resourcesync.WithTolerance(policy))
+	for e, err := range d.Entries() {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(e.Change, e.Loc)
+	}
+	// Output:
+	// created https://museum.example.org/vase.jpg
+	// deleted https://museum.example.org/bowl.jpg
+}
+
+// A document of 1.0 gives the time of a change as lastmod.
+func ExampleAsDialect() {
+	const doc = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+	        xmlns:rs="http://www.openarchives.org/rs/terms/">
+	  <rs:md capability="changelist" from="2014-05-01T00:00:00Z"/>
+	  <url>
+	    <loc>https://museum.example.org/bowl.jpg</loc>
+	    <lastmod>2014-05-01T10:00:00Z</lastmod>
+	    <rs:md change="deleted"/>
+	  </url>
+	</urlset>`
+	d := resourcesync.NewDecoder(strings.NewReader(doc), resourcesync.AsDialect(resourcesync.Dialect10))
+	for e, err := range d.Entries() {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(e.Change, e.Metadata.Datetime, e.LastMod.IsZero())
+	}
+	// Output: deleted 2014-05-01T10:00:00Z true
+}
+
 func ExampleDecoder_Entries() {
 	cut := strings.NewReader(changeList[:len(changeList)/2])
 	for _, err := range resourcesync.NewDecoder(cut).Entries() {
