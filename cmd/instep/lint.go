@@ -83,6 +83,9 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	case len(args) == 0:
 		return usagef("PATH|URL|- is missing (see instep lint --help)")
 	}
+	if err := checkSchemes(args); err != nil {
+		return err
+	}
 	l := &linter{a: a, begin: a.now(), failOn: set.failOn, private: f.allowPrivate}
 	l.checker = lint.Checker{Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.report}
 	l.out = a.lintReport(f.format)

@@ -45,15 +45,26 @@ type lintInput struct {
 	open func() (io.ReadCloser, error) // from its first byte on; nil if it is no text with lines
 }
 
+// checkSchemes refuses URLs that nothing can fetch.
+func checkSchemes(args []string) error {
+	for _, arg := range args {
+		if isURL(arg) {
+			if _, err := fetch.Parse(arg); err != nil {
+				return usagef("%v", err) // the error names it without a password
+			}
+		}
+	}
+	return nil
+}
+
+func isURL(arg string) bool { return strings.Contains(arg, "://") }
+
 // argument checks what an argument names.
 func (l *linter) argument(ctx context.Context, arg string) error {
-	scheme, _, isURL := strings.Cut(arg, "://")
 	switch {
 	case arg == "-":
 		return l.pipe(ctx, arg, "stdin")
-	case isURL && !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https"):
-		return usagef("%q: expected an http or https URL, a path or -", arg)
-	case isURL:
+	case isURL(arg):
 		return l.url(ctx, arg)
 	}
 	return l.path(ctx, arg)

@@ -54,11 +54,13 @@ func (a *app) listRules(only lint.Profile) error {
 			rules = append(rules, r)
 		}
 	}
-	if a.out.json {
+	switch {
+	case a.out.quiet:
+	case a.out.json:
 		for _, r := range rules {
 			a.out.rule(r)
 		}
-	} else if !a.out.quiet {
+	default:
 		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "RULE\tLEVEL\tNEEDS\tEDITION\tDEMANDS")
 		for _, r := range rules {

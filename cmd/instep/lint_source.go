@@ -14,13 +14,13 @@ import (
 	"instep/lint"
 )
 
-// place is where a finding is: line and column from 1, in bytes.
+// place is where a finding is: line and column from 1, in bytes; 0 is an unknown column.
 type place struct{ line, column int }
 
 // excerpt is a part of a line of a document, fit for a terminal.
 type excerpt struct {
 	text  string
-	caret int // characters before the place of the finding
+	caret int // characters before the place of the finding, -1 if its column is unknown
 }
 
 const (
@@ -37,7 +37,7 @@ func sourceLines(in *lintInput, findings []lint.Finding) map[place]excerpt {
 	}
 	var wanted []place
 	for _, f := range findings {
-		if f.Line > 0 && f.Column > 0 {
+		if f.Line > 0 {
 			wanted = append(wanted, place{f.Line, f.Column})
 		}
 	}
@@ -49,9 +49,12 @@ func sourceLines(in *lintInput, findings []lint.Finding) map[place]excerpt {
 	defer r.Close()
 	s := newLineScanner(r)
 	for _, p := range slices.Compact(wanted) {
-		e, err := s.at(p)
+		e, err := s.at(place{p.line, max(p.column, 1)})
 		if err != nil {
 			break
+		}
+		if p.column == 0 {
+			e = excerpt{strings.TrimSpace(e.text), -1}
 		}
 		if e.text != "" {
 			found[p] = e

@@ -24,7 +24,9 @@ func shown(text string, places ...place) []string {
 	lines := make([]string, len(places))
 	for i, p := range places {
 		if e := found[p]; e.text != "" {
-			lines[i] = e.text + "\n" + strings.Repeat(" ", e.caret) + "^"
+			if lines[i] = e.text; e.caret >= 0 {
+				lines[i] += "\n" + strings.Repeat(" ", e.caret) + "^"
+			}
 		}
 	}
 	return lines
@@ -57,7 +59,8 @@ func TestSourceLineShowsThePlace(t *testing.T) {
 		"controls":           {"<a>\x1b[31m\u202e</a>", []place{{1, 4}}, []string{"<a>\ufffd[31m\ufffd</a>\n   ^"}},
 		"beyond the line":    {"<a>\n<b>\n", []place{{1, 9}, {2, 1}}, []string{"", "<b>\n^"}},
 		"beyond the text":    {"<a>", []place{{7, 1}}, []string{""}},
-		"no place":           {"<a>", []place{{0, 0}, {1, 0}}, []string{"", ""}},
+		"no place":           {"<a>", []place{{0, 0}, {0, 1}}, []string{"", ""}},
+		"no column":          {"<a>\n  <b/>", []place{{2, 0}, {2, 3}}, []string{"<b/>", "<b/>\n^"}},
 		"not text":           {"\xff\xfe<\x00a\x00", []place{{1, 1}}, []string{""}},
 		"in another charset": {"<a>\n<b x='\xe9'/>\n<c/>", []place{{2, 1}, {3, 1}}, []string{"", "<c/>\n^"}},
 	} {

@@ -122,7 +122,9 @@ func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
 	switch {
 	case e.text != "":
 		fmt.Fprintf(b, "    %6d | %s\n", f.Line, e.text)
-		fmt.Fprintf(b, "    %6s | %s^\n", "", strings.Repeat(" ", e.caret))
+		if e.caret >= 0 {
+			fmt.Fprintf(b, "    %6s | %s^\n", "", strings.Repeat(" ", e.caret))
+		}
 	case f.Entry != "":
 		fmt.Fprintf(b, "           of %s\n", printable(shorten(f.Entry, messageTold)))
 	}
