@@ -136,6 +136,12 @@ func TestCascade(t *testing.T) {
 		{"proposal of 2013 in Atom", `<feed xmlns="http://www.w3.org/2005/Atom" xmlns:rs="http://www.openarchives.org/rs/" rs:type="http://www.openarchives.org/rs/resourcelist">` +
 			`<entry><link rel="canonical alternate" href="vase"/></entry></feed>`, "", []string{"root-element-urlset-or-sitemapindex"}},
 		{"1.1 as the proposal of 2013", `<urlset>` + upAt + aVase + `</urlset>`, ProfileDLib, []string{"dlib-namespace"}},
+		{"draft of 2013", `<urlset><rs:ln rel="resourcesync" href="https://museum.example.org/caps.xml"/><rs:md capability="resourcelist" modified="2024-05-01T00:00:00Z"/></urlset>`, "",
+			[]string{"ln-rel-registered-or-uri", "resourcelist-at-required"}},
+		{"draft of 2013, modified alone", `<urlset><rs:ln rel="up" href="https://museum.example.org/caps.xml"/><rs:md capability="changelist" modified="2024-05-01T00:00:00Z"/></urlset>`, "",
+			[]string{"changelist-from-required", "table3-root-md"}},
+		{"proposal of 2013, patch", `<urlset` + nsDLib + `><rs:md capability="changedump-manifest" modified="2024-05-01T00:00:00Z"/><url><loc>https://museum.example.org/vase</loc>` +
+			`<rs:md change="updated" path="/vase.diff" type="text/x-diff"/></url></urlset>`, "", []string{"namespace-rs-terms", "root-md-required"}},
 		{"manifests have no index", `<sitemapindex><rs:md capability="changedump-manifest"/></sitemapindex>`, "", []string{"changedump-manifest-root-urlset"}},
 	}
 	for _, test := range tests {
@@ -253,6 +259,10 @@ func TestDerivedRulesAreASwitch(t *testing.T) {
 	}
 	if _, found := lintText(t, Checker{Derived: true, Disabled: map[string]bool{"up-single": true}}, doc, Warning); len(found) != 0 {
 		t.Errorf("with the rule disabled: %+v", found)
+	}
+	const wrong = `<urlset>` + upAt + `<url><loc>https://museum.example.org/vase</loc><rs:md length="43 bytes"/></url></urlset>`
+	if _, found := lintText(t, Checker{}, wrong, Error); !slices.Equal(ids(found), []string{"length-integer"}) {
+		t.Errorf("what is wrong by any reading: %+v, want length-integer", found)
 	}
 }
 

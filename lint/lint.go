@@ -100,7 +100,7 @@ type Document struct {
 // if Report may.
 type Checker struct {
 	Profile Profile // Profile11 if empty
-	Derived bool    // also the rules that the text of the standard only implies
+	Derived bool    // also the recommendations that the text of the standard only implies
 	Limits  resourcesync.Limits
 
 	// Report is called with each finding, while the document is read; a nil Report

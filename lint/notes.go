@@ -55,9 +55,9 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 	}
 	f := Finding{Line: n.Line, Column: n.Column, Entry: loc, Message: n.Msg}
 	if n.Rule != "" {
-		r.noteRule(n.Rule, n.Legal, f)
+		r.noteRule(n.Rule, &n, f)
 		for _, id := range decidesToo[n.Rule] {
-			r.noteRule(id, n.Legal, f)
+			r.noteRule(id, &n, f)
 		}
 	}
 	if n.Quirk != 0 {
@@ -82,10 +82,12 @@ func isDialect(q resourcesync.Quirk) bool {
 }
 
 // noteRule reports a rule that the Decoder found broken, if it is one that the
-// Decoder decides. What it calls legal breaks no rule that is an error.
-func (r *run) noteRule(id string, legal bool, f Finding) {
+// Decoder decides, or if it took something in a draft for what the rule asks for. What
+// it calls legal breaks no rule that is an error.
+func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
+	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
-	if rule == nil || !checks[rule.Family].noted || legal && rule.Level == Error {
+	if rule == nil || !checks[rule.Family].noted && !draft || legal && rule.Level == Error {
 		return
 	}
 	r.report(rule, f)

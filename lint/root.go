@@ -66,8 +66,12 @@ func capabilityValue(r *run, rule *Rule) steps {
 func descriptionEntry(r *run, rule *Rule) steps {
 	const want = resourcesync.CapabilityCapabilityList
 	return steps{entry: func(e *entry) {
-		if e.hasMD && (e.Capability != want || e.was("entry-capability-case")) {
+		switch {
+		case !e.hasMD:
+		case e.Capability != want:
 			r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it is %q", want, e.Capability)
+		case e.was("entry-capability-case"):
+			r.atEntry(rule, e, "expected capability=%q in exactly this spelling", want)
 		}
 	}}
 }

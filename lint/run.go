@@ -105,6 +105,9 @@ func (r *run) decode(in *input) error {
 		r.entry.Entry, r.entry.column, r.entry.hasMD = e, seen.Column, seen.Metadata
 		switch {
 		case err == nil:
+			if r.isForeign() {
+				r.entry.Metadata, r.entry.Links, r.entry.hasMD = resourcesync.Metadata{}, nil, false
+			}
 			r.flushNotes(r.entry)
 			r.checkEntry()
 		case errors.Is(err, resourcesync.BadEntry):
@@ -139,7 +142,10 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 		return header, err
 	}
 	dec := resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits))
-	for range dec.Entries() { // what is wrong with them is told when they are checked
+	for _, err := range dec.Entries() {
+		if err != nil && !errors.Is(err, resourcesync.BadEntry) {
+			break // told when the entries are checked
+		}
 	}
 	if last, err := dec.Header(); err == nil {
 		header = last
@@ -259,11 +265,14 @@ func (r *run) active(id string, kind string) *Rule {
 	return rule
 }
 
-// wants reports whether the rule is one that is checked. What is no XML is never
-// passed over, whether the standard says that it has to be or only implies it.
+// wants reports whether the rule is one that is checked. The switch for what the
+// standard only implies leaves out recommendations: a relative URI or a length of
+// "43 bytes" is wrong by any reading.
 func (r *run) wants(rule *Rule) bool {
-	derived := rule.Derived && !r.c.Derived && rule.ID != "xml-well-formed"
-	return !r.c.Disabled[rule.ID] && !derived && (rule.In(r.profile) || r.undecidedWants(rule))
+	if r.c.Disabled[rule.ID] || rule.Derived && rule.Level < Error && !r.c.Derived {
+		return false
+	}
+	return rule.In(r.profile) || r.undecidedWants(rule)
 }
 
 // report tells that something breaks the rule.

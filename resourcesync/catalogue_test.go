@@ -362,7 +362,7 @@ func TestCat_PAR_07(t *testing.T) {
 		rule  string // "" if there is nothing to note
 	}{
 		{`hash="` + sha + `"`, sha, 0, ""},
-		{`hash="SHA-256:` + strings.ToUpper(abc[3].hex) + `"`, sha, QuirkHashSpelling, "hash-algorithm-unknown"},
+		{`hash="SHA-256:` + strings.ToUpper(abc[3].hex) + `"`, sha, QuirkHashSpelling, ""},
 		{`hash="sha-256:` + strings.ToUpper(abc[3].hex) + `"`, sha, 0, ""},
 		{`hash="SHA256:` + abc[3].hex + `"`, sha, QuirkHashSpelling, "hash-algorithm-unknown"},
 		{`hash="sha-256:ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0"`, sha, QuirkHashBase64, "hash-hex-digest"},

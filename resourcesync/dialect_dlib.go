@@ -17,7 +17,7 @@ func (d *Decoder) draftAttr(a *attr) Attr {
 	switch string(a.name) {
 	case "modified":
 		if !d.inside {
-			d.tell(DialectMid2013, Note{Rule: "ext-attr-prefix", Msg: "modified on the rs:md of the root, as in drafts of 2013"})
+			d.tell(DialectMid2013, Note{Rule: "table3-root-md", Msg: "modified on the rs:md of the root, as in drafts of 2013"})
 			return keptAttr(a)
 		}
 	case "etag":
@@ -49,7 +49,7 @@ func (d *Decoder) draftLink(i int) {
 	case l.Rel == RelSource && !dlib:
 		d.tell(DialectMid2013, Note{Msg: `a link of the root with rel "resourcesync", as in drafts of 2013`})
 		l.Rel = RelUp
-		d.usual(Note{Msg: `rel "resourcesync"; read as "up"`})
+		d.usual(Note{Rule: "ln-rel-registered-or-uri", Msg: `rel "resourcesync"; read as "up"`})
 	case l.Rel == relTop && dlib:
 		l.Rel, d.hasTop = RelUp, true
 		d.usual(Note{Msg: `rel "top"; read as "up"`})

@@ -133,11 +133,11 @@ func TestQuirk_03(t *testing.T) {
 func TestQuirk_04(t *testing.T) {
 	checkQuirk(t, QuirkMid2013,
 		quirk{
-			"modified", open1 + `<rs:md capability="changelist" modified="2013-05-01T00:00:00Z"/>` + end1, "ext-attr-prefix", false,
+			"modified", open1 + `<rs:md capability="changelist" modified="2013-05-01T00:00:00Z"/>` + end1, "table3-root-md", false,
 			"mid-2013 changelist capability=changelist @modified=2013-05-01T00:00:00Z",
 		},
 		quirk{
-			"resourcesync for up", open1 + `<rs:ln rel="resourcesync" href="https://example.org/c"/><rs:md capability="changelist"/>` + end1, "", false,
+			"resourcesync for up", open1 + `<rs:ln rel="resourcesync" href="https://example.org/c"/><rs:md capability="changelist"/>` + end1, "ln-rel-registered-or-uri", false,
 			"mid-2013 changelist\nup https://example.org/c",
 		},
 		quirk{
@@ -374,7 +374,7 @@ func TestQuirk_46(t *testing.T) {
 	checkQuirk(t, QuirkHashSpelling,
 		quirk{"SHA256", one(`<rs:md hash="SHA256:` + strings.ToUpper(sha) + `"/>`), "hash-algorithm-unknown", true, want},
 		quirk{"sha256", one(`<rs:md hash="sha256:` + sha + `"/>`), "hash-algorithm-unknown", true, want},
-		quirk{"MD5", one(`<rs:md hash="MD5:` + strings.ToUpper(abc[0].hex) + `"/>`), "hash-algorithm-unknown", true, read1 + " hash=md5:" + abc[0].hex},
+		quirk{"MD5", one(`<rs:md hash="MD5:` + strings.ToUpper(abc[0].hex) + `"/>`), "", true, read1 + " hash=md5:" + abc[0].hex},
 		quirk{"capital digits", one(`<rs:md hash="sha-256:` + strings.ToUpper(sha) + `"/>`), "none", true, want},
 	)
 }

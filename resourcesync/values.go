@@ -159,9 +159,19 @@ func (d *Decoder) digest(b []byte) {
 	case quirk == QuirkHashBase64:
 		d.tolerate(Note{Quirk: quirk, Rule: "hash-hex-digest", Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
 	case quirk != 0:
-		d.remark(Note{Quirk: quirk, Rule: "hash-algorithm-unknown", Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
+		d.remark(Note{Quirk: quirk, Rule: ruleOfSpelling(b), Msg: fmt.Sprintf("hash %q; read as %s", clip(string(b)), v)})
 	}
 	d.digests = append(d.digests, v)
+}
+
+// ruleOfSpelling is the rule about the name of an algorithm that is spelled in another
+// way than IANA does. Case makes no difference.
+func ruleOfSpelling(digest []byte) string {
+	name, _, _ := bytes.Cut(digest, []byte(":"))
+	if indexOf(bytes.ToLower(name)) != 0 {
+		return ""
+	}
+	return "hash-algorithm-unknown"
 }
 
 func (d *Decoder) length(b []byte) Length {
