@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // reason is why one parser accepts a document and another does not.
@@ -37,6 +38,9 @@ var refusals = []reason{
 	{"an encoding that is not supported", func(s *sample) bool {
 		encoding, ok := s.declared("encoding")
 		return errors.Is(s.ours.err, NotWellFormed) && ok && !slices.Contains([]string{"utf-8", "utf-16", "us-ascii", "iso-8859-1", "windows-1252"}, encoding)
+	}},
+	{"half a character in UTF-16", func(s *sample) bool {
+		return errors.Is(s.ours.err, NotWellFormed) && bytes.IndexByte(s.doc, 0) >= 0 && strings.ContainsRune(s.text(), utf8.RuneError)
 	}},
 	{"a reference longer than 64 bytes", func(s *sample) bool {
 		return errors.Is(s.ours.err, NotWellFormed) && regexp.MustCompile(`&#0{60}`).MatchString(s.ascii())
