@@ -144,7 +144,9 @@ func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []re
 			c.of(it, "ln-href-absolute-uri", "href %q; written as %s", clip(l.Href), clip(href))
 			l.Href = href
 		}
-		l.Attrs = withoutOurs(l.Attrs, func(a resourcesync.Attr) { c.of(it, ruleOf(a), "%s of a link, which 1.1 does not have; dropped", shown(a)) })
+		l.Attrs = withoutOurs(l.Attrs, func(a resourcesync.Attr) {
+			c.of(it, ruleOf(a), "%s of a link, which 1.1 does not have; dropped", shown(a))
+		})
 		l.Path = c.packagePath(it, l.Path)
 		if rule, why := c.patchLink(&l, ofEntry); why != "" {
 			c.of(it, rule, "patch link %s; dropped", why)

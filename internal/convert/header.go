@@ -114,7 +114,9 @@ func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 			modified, _ = resourcesync.ParseDatetime(a.Value) // unreadable is absent
 		}
 	}
-	drop := func(a resourcesync.Attr) { c.about(ruleOf(a), "%s of the document, which 1.1 does not have; dropped", shown(a)) }
+	drop := func(a resourcesync.Attr) {
+		c.about(ruleOf(a), "%s of the document, which 1.1 does not have; dropped", shown(a))
+	}
 	h.Attrs = withoutOurs(h.Attrs, drop)
 	h.RootAttrs = withoutOurs(h.RootAttrs, drop)
 	return modified
