@@ -141,18 +141,25 @@ func (l *linter) candidate(ctx context.Context, path string, c content) error {
 	if err != nil {
 		return l.fail(ctx, path, err)
 	}
-	if lint.Recognise(path, head) == lint.FormPackage {
-		p, err := pack.Open(c, c.size, pack.Limits{})
-		if err != nil {
-			return nil // some ZIP file that is no package of anybody's Source
-		}
-		if _, _, err := p.Manifest(); errors.Is(err, pack.ErrNoManifest) {
-			return nil
-		}
-	} else if !lint.Claims(path, head) {
+	switch isZIP := lint.Recognise(path, head) == lint.FormPackage; {
+	case isZIP && !hasManifest(c), !isZIP && !lint.Claims(path, head):
 		return nil
 	}
 	return l.content(ctx, path, c)
+}
+
+// hasManifest reports whether a ZIP file is a package of some Source.
+func hasManifest(c content) bool {
+	p, err := pack.Open(c, c.size, pack.Limits{})
+	if err != nil {
+		return false
+	}
+	_, m, err := p.Manifest()
+	if err != nil {
+		return !errors.Is(err, pack.ErrNoManifest)
+	}
+	_ = m.Close() // nothing was read
+	return true
 }
 
 // pipe takes all of something that can be read only once, and checks it.
@@ -310,10 +317,16 @@ func (l *linter) document(ctx context.Context, in *lintInput, check func(context
 		r = rc
 	}
 	l.out.begin(in)
+	before := l.counts
 	d, err := check(ctx, in.uri, r)
+	if err == nil || l.counts != before {
+		if err := l.out.document(d); err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return l.fail(ctx, in.uri, err)
 	}
 	l.checked++
-	return l.out.document(d)
+	return nil
 }

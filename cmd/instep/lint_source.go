@@ -88,11 +88,10 @@ var errPassed = errors.New("the text is not as it was")
 // at returns what stands around a place, which is not before the last one.
 func (s *lineScanner) at(p place) (excerpt, error) {
 	for s.line < p.line {
-		switch _, err := s.r.ReadSlice('\n'); err {
-		case nil:
+		switch _, err := s.r.ReadSlice('\n'); {
+		case err == nil:
 			s.line, s.col = s.line+1, 1
-		case bufio.ErrBufferFull:
-		default:
+		case !errors.Is(err, bufio.ErrBufferFull): // or the line goes on
 			return excerpt{}, err
 		}
 	}

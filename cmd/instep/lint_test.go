@@ -117,7 +117,7 @@ func writePackage(t *testing.T, name string, members map[string]string) string {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	for name, text := range members {
-		f, err := w.Create(name)
+		f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,15 +139,27 @@ func TestLintReadsTheManifestOfAPackage(t *testing.T) {
 	writePackage(t, "good.zip", map[string]string{"manifest.xml": goodManifest, "a": "a"})
 	writePackage(t, "bad.zip", map[string]string{"manifest.xml": badManifest})
 	writePackage(t, "none.zip", map[string]string{"a": "a"})
+	whole, err := os.ReadFile("good.zip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Replace(whole, []byte("2026-02-01T"), []byte("2026-02-02T"), 1)
+	if err := os.Mkdir("other", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("other/damaged.zip", damaged, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		arg  string
 		code int
 		want string // in what was written
 	}{
+		{"other/damaged.zip", exitFailed, "checksum"},
 		{"good.zip", exitOK, "good.zip!manifest.xml: resourcedump-manifest, 1 entry: nothing found\n"},
 		{"bad.zip", exitDifferences, "error resourcedump-manifest-capability-value"},
 		{"none.zip", exitFailed, "none of the 1 members is called manifest.xml"},
-		{".", exitDifferences, "(documents=2, errors="}, // a ZIP file without manifest is none of ours there
+		{".", exitPartial, "(documents=2, errors="}, // a ZIP file without manifest is none of ours there
 	} {
 		code, stdout, stderr := lintNow(t.Context(), c.arg)
 		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
