@@ -52,7 +52,11 @@ func (r *lister) lists(uris []string) bool {
 			return false
 		default: // an entry of the Capability List that is wrong says nothing of the others
 			failed = err
-			r.failAs(resourcesync.QuirkOtherDocument, err)
+			quirk := resourcesync.Quirk(0)
+			if !isRemote(err) {
+				quirk = resourcesync.QuirkOtherDocument
+			}
+			r.failAs(quirk, err)
 		}
 	}
 	if !usable && failed != nil {

@@ -161,9 +161,10 @@ func TestQuirk_06(t *testing.T) {
 			m.wantFiles(p...)
 		})
 	}
-	m.t = t
 	t.Run("pages of several moments", func(t *testing.T) {
+		m.t = t
 		s.offer("/list.xml", "")
+		s.answer("/list2.xml", nil)
 		s.put("/r/1", []byte("changed"))
 		pages(4, p[20:25]...)
 		s.listAt(5, "/list2.xml", s.next("/list3.xml"), p[10:20]...)
@@ -172,11 +173,13 @@ func TestQuirk_06(t *testing.T) {
 		m.wantFiles(p...)
 	})
 	t.Run("every page is offered", func(t *testing.T) {
+		m.t = t
 		pages(6, p[20:]...)
 		s.offerLists("/list2.xml", "/list.xml", "/list3.xml")
 		m.mustSync(destination.Baseline, 30, 0, 0, 0)
 	})
 	t.Run("pages of a Change List", func(t *testing.T) {
+		m.t = t
 		s.offer("/list.xml", "/changes.xml")
 		s.raw("/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, s.next("/changes2.xml"), s.rawEntry("/r/1", `change="deleted"`, ""))
 		m.mustSync(destination.Baseline, 30, 0, 0, 0)
