@@ -122,7 +122,11 @@ func (d *Decoder) modifiedAsAt() {
 		h.At = d.datetime(trimSpace([]byte(value)), "modified")
 		if !h.At.IsZero() {
 			h.Attrs = slices.Delete(h.Attrs, i, i+1)
-			d.usual(Note{Rule: h.Kind() + "-at-required", Msg: fmt.Sprintf("modified %q; read as at", clip(value))})
+			n := Note{Msg: fmt.Sprintf("modified %q; read as at", clip(value))}
+			if book := ruleBookOf(h); book.need&isSnapshot != 0 {
+				n.Rule = book.kind + "-at-required"
+			}
+			d.usual(n)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (in *entryReader) checkDLib(n Note) {
 			d.tolerate(n)
 		}
 	case CapabilityResourceDumpManifest, CapabilityChangeDumpManifest:
-		if e.Path == "" && e.Change != Deleted && e.Link(RelPatch) == "" {
+		if d.header.Root == URLSet && e.Path == "" && e.Change != Deleted && e.Link(RelPatch) == "" {
 			n.Rule, n.Msg = "dlib-manifest-path-required", "no path: where the bytes are is not known"
 			d.tolerate(n)
 		}
