@@ -326,4 +326,11 @@ func TestMetadataAfterTheEntries(t *testing.T) {
 	if want := []string{"change-scope"}; d.Kind != "resourcelist" || d.Entries != 1 || !slices.Equal(ids(found), want) {
 		t.Errorf("%+v, %+v; want a resourcelist with %q", d, found, want)
 	}
+	// What can be read only once is told of as far as that goes.
+	var rules []string
+	c := Checker{Report: func(f Finding) { rules = append(rules, f.Rule) }}
+	once := io.MultiReader(bytes.NewReader(declareNamespaces([]byte(doc))))
+	if d, err := c.Document(context.Background(), "doc.xml", once); err != nil || d.Kind != "resourcelist" || !d.Complete || slices.Contains(rules, "change-scope") {
+		t.Errorf("%+v, %v, %q; want a resourcelist whose entries are checked as those of any kind", d, err, rules)
+	}
 }
