@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,6 +58,39 @@ func TestSARIFIsValid(t *testing.T) {
 		if err := schema.Validate(v); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestSARIFByTheOfficialSchema holds the log in the docs against the schema of OASIS.
+// It is not in this tree; the linter of `make lint` has a module with a copy.
+func TestSARIFByTheOfficialSchema(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/securego/gosec/v2")
+	list.Dir = "../tools"
+	dir, err := list.Output()
+	if err != nil || len(bytes.TrimSpace(dir)) == 0 {
+		t.Skipf("SKIPPED: the module with the SARIF schema is not here (%v); make lint fetches it", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	schema, err := c.Compile(filepath.Join(string(bytes.TrimSpace(dir)), "report/sarif/testdata/sarif-schema-2.1.0.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Open("../docs/lint/museum.sarif")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	v, err := jsonschema.UnmarshalJSON(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(v); err != nil {
+		t.Error(err)
+	}
+	v.(map[string]any)["version"] = "2.2.0"
+	if schema.Validate(v) == nil {
+		t.Error("a log of another version is valid by this schema")
 	}
 }
 
