@@ -2,6 +2,7 @@ package resourcesync
 
 import (
 	"encoding/xml"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,17 +12,20 @@ import (
 // stdLeniences are why encoding/xml accepts documents that are refused here and by
 // expat.
 var stdLeniences = []reason{
+	{"a part of a DTD", func(s *sample) bool { return aDTD.Match(s.doc) }},
 	{"something before or after the root element", func(s *sample) bool {
-		return !alone(s.std) || strings.Contains(s.outside(), "&") || strings.Contains(s.outside(), "<![CDATA[")
+		return !alone(s.std) || strings.Trim(s.outside(), xmlSpace) != ""
 	}},
 	{"an attribute or declaration of a namespace twice", func(s *sample) bool { return slices.ContainsFunc(s.std, event.twice) }},
 	{"a prefix that is not declared, or no name on both sides of the colon", func(s *sample) bool { return slices.ContainsFunc(s.std, event.undeclared) }},
 	{"a prefix declared as nothing, or one of XML's", func(s *sample) bool { return slices.ContainsFunc(s.std, event.reserved) }},
+	{"white space before the XML declaration of what is no ResourceSync document either", func(s *sample) bool {
+		return errors.Is(s.ours.err, NotResourceSync) && strings.HasPrefix(strings.TrimLeft(string(s.doc), xmlSpace), "<?xml") && s.doc[0] != '<'
+	}},
 	{"an XML declaration that is none, or in another place", func(s *sample) bool {
 		text := strings.TrimLeft(strings.TrimPrefix(string(s.doc), "\ufeff"), xmlSpace)
 		return strings.HasPrefix(text, "<?xml") && !aDeclaration.MatchString(text) || len(aTarget.FindAllString(text, 2)) > 1 || aTarget.MatchString(text) && !strings.HasPrefix(text, "<?xml")
 	}},
-	{"a part of a DTD", func(s *sample) bool { return aDTD.Match(s.doc) }},
 	{"a processing instruction without a name", func(s *sample) bool { return noTarget.Match(s.doc) }},
 	{"no white space before an attribute", func(s *sample) bool { return noSpace.Match(s.doc) }},
 	{"a reference to half a character", func(s *sample) bool { return aSurrogate.Match(s.doc) }},
@@ -60,9 +64,9 @@ func alone(events []event) bool {
 }
 
 // outside is what the document has before its first and after its last tag, without
-// comments and instructions.
+// byte order mark, comments and instructions.
 func (s *sample) outside() string {
-	doc := aComment.ReplaceAllString(string(s.doc), "")
+	doc := aComment.ReplaceAllString(strings.TrimPrefix(string(s.doc), "\ufeff"), "")
 	tags := aTag.FindAllStringIndex(doc, -1)
 	if tags == nil {
 		return doc
@@ -86,7 +90,7 @@ func (e event) undeclared() bool {
 	bad := func(space, local string) bool {
 		return space != "" && !strings.Contains(space, ":") || strings.Contains(local, ":") || !aName.MatchString(local)
 	}
-	return bad(e.name.Space, e.name.Local) || slices.ContainsFunc(e.attrs, func(a Attr) bool { return bad(a.Space, a.Name) }) ||
+	return e.kind == '<' && bad(e.name.Space, e.name.Local) || slices.ContainsFunc(e.attrs, func(a Attr) bool { return bad(a.Space, a.Name) }) ||
 		slices.ContainsFunc(e.declares, func(a xml.Attr) bool { return strings.Contains(a.Name.Local, ":") })
 }
 
