@@ -187,11 +187,14 @@ func rows() []*row {
 		}
 		return sum, err
 	}
+	decode := &row{name: "**decode**", run: program("decode"), bytes: list, target: []target{sixTimes, halfGB, fewAllocs, smallHeap}}
+	halfOfDecode := target{"≥ half of decode", func(r *row) bool { return 2*median(r.ratios) >= median(decode.ratios) }}
 	return []*row{
 		{name: nameOfBase, run: program("token"), bytes: list},
-		{name: "**decode**", run: program("decode"), bytes: list, target: []target{sixTimes, halfGB, fewAllocs, smallHeap}},
+		decode,
 		{name: "**decode**, strict", run: program("strict"), bytes: list},
 		{name: "**decode**, compressed with gzip", run: program("packed"), bytes: list},
+		{name: "**lint**", run: program("lint"), bytes: list, target: []target{halfOfDecode, fiftyMB}},
 		{name: "**encode**", run: program("encode"), bytes: list, target: []target{halfGB}},
 		{name: "encoding/xml, Unmarshal of each entry", run: program("unmarshal"), bytes: list},
 		{name: "libxml2, `xmllint --stream --noout`", run: xmllint, bytes: list},

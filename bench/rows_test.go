@@ -5,7 +5,10 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/xml"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -17,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"instep/lint"
 	"instep/resourcesync"
 )
 
@@ -38,6 +42,7 @@ var passes = map[string]pass{
 	"small":     decodeFile(set.small),
 	"double":    decodeDouble,
 	"all":       decodeAll,
+	"lint":      overFile(set.firstList, check),
 }
 
 func (s set) firstList() string { return s.list(0) }
@@ -118,6 +123,15 @@ func overFile(name func(set) string, do func(io.Reader) (int, error)) pass {
 
 func decodeFile(name func(set) string, opts ...resourcesync.Option) pass {
 	return overFile(name, func(r io.Reader) (int, error) { return count(r, opts...) })
+}
+
+// check holds a list against the rules. There must be nothing to find: a finding
+// takes time that a clean list does not.
+func check(r io.Reader) (int, error) {
+	var found error
+	c := lint.Checker{Report: func(f lint.Finding) { found = fmt.Errorf("line %d: %s: %s", f.Line, f.Rule, f.Message) }}
+	d, err := c.Document(context.Background(), "list.xml", r)
+	return d.Entries, errors.Join(err, found)
 }
 
 func count(r io.Reader, opts ...resourcesync.Option) (n int, err error) {
