@@ -1,6 +1,6 @@
-// Package weblink reads typed links where they stand outside of ResourceSync
-// documents: in the Link header of HTTP (RFC 8288) and in the link elements of HTML
-// pages (1.1 §6.3.3).
+// Package weblink reads links where they stand outside of ResourceSync documents: in
+// the Link header of HTTP (RFC 8288), in the link elements of HTML pages (1.1 §6.3.3)
+// and in robots.txt (1.1 §6.3.4).
 package weblink
 
 import (
@@ -18,6 +18,10 @@ type Link struct {
 	Href string   // as it was written; see Page.Resolve
 	Rels []string // relation types, in lower case
 	Type string   // media type
+
+	// Of Link headers: what the link is about, if that isn't the resource served
+	// (RFC 8288 §3.2).
+	Anchor string
 
 	// Of HTML pages:
 	Line int  // from 1
@@ -170,6 +174,8 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 			}
 		case "type":
 			l.Type = value
+		case "anchor":
+			l.Anchor = strings.TrimSpace(value)
 		}
 	}
 	if i := strings.IndexByte(v, ','); i >= 0 {

@@ -21,6 +21,7 @@ func TestHeader(t *testing.T) {
 		{"several values", []string{"<a>; rel=x", "<b>; rel=y"}, []Link{{Href: "a", Rels: []string{"x"}}, {Href: "b", Rels: []string{"y"}}}},
 		{"commas and semicolons in quotes", []string{`<a,b>; title="one, \"two\"; three"; rel=x, <c>`}, []Link{{Href: "a,b", Rels: []string{"x"}}, {Href: "c"}}},
 		{"the first rel counts", []string{"<a>; rel=x; rel=y"}, []Link{{Href: "a", Rels: []string{"x"}}}},
+		{"anchor", []string{`<a>; anchor=" /other "; rel=x`}, []Link{{Href: "a", Rels: []string{"x"}, Anchor: "/other"}}},
 		{"parameter without value", []string{"<a>; crossorigin; rel=x"}, []Link{{Href: "a", Rels: []string{"x"}}}},
 		{"no link", []string{"", "rel=x", "<a", `<a>; rel="x`}, []Link{{Href: "a", Rels: []string{"x"}}}},
 	}

@@ -1,0 +1,43 @@
+package weblink
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+)
+
+// Sitemap is a Sitemap line of a robots.txt.
+type Sitemap struct {
+	URI   string // as it was written
+	Line  int    // from 1
+	Exact bool   // it is written as it should be: the name in this case, and a whole URI
+}
+
+// Robots reads the Sitemap lines of a robots.txt (1.1 §6.3.4) in its first most bytes.
+// A line that goes on beyond them is left out. The error is that of r.
+func Robots(r io.Reader, most int64) ([]Sitemap, error) {
+	text, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the Sitemap lines: %w", err)
+	}
+	if int64(len(text)) > most {
+		text = text[:bytes.LastIndexAny(text[:most], "\r\n")+1]
+	}
+	var all []Sitemap
+	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(text), "\ufeff"))
+	line := 0
+	for text := range strings.SplitSeq(lines, "\n") {
+		line++
+		text, _, _ = strings.Cut(text, "#")
+		name, value, ok := strings.Cut(text, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || value == "" || !strings.EqualFold(name, "sitemap") {
+			continue
+		}
+		u, err := url.Parse(value)
+		all = append(all, Sitemap{value, line, name == "Sitemap" && err == nil && u.IsAbs()})
+	}
+	return all, nil
+}
