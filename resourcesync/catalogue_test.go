@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -110,13 +111,20 @@ func TestCat_PAR_02(t *testing.T) {
 		{"foreign bytes of the root", list1, url1 + `<a xmlns="urn:x">` + strings.Repeat("b", 60_000) + "</a>", "take more than 1048576 bytes"},
 		{"foreign elements of the root", list1, "<a/>", "more than 10000 elements"},
 		{"links", list1, `<rs:ln rel="up" href="https://example.org/"/>`, "more than 10000 rs:ln"},
+		{"bytes of links", list1, `<rs:ln rel="up" href="https://example.org/` + strings.Repeat("a", 8000) + `"/>`, "take more than 2097152 bytes"},
+		{"bytes of the links of an entry", list1 + "<url>", `<rs:ln rel="up" href="https://example.org/" a="` + strings.Repeat("b", 60_000) + `"/>`, "take more than 2097152 bytes"},
+		{"CDATA sections", list1 + "<url><loc>", "<![CDATA[" + strings.Repeat("c", 60_000) + "]]>", "longer than 65536"},
+		{"CDATA sections of others", list1 + `<a xmlns="urn:x">`, "<![CDATA[" + strings.Repeat("c", 60_000) + "]]>", "longer than 65536"},
+		{"metadata of an entry", list1 + "<url>", `<rs:md x="" y="" z=""/>`, "larger than 33554432 bytes"},
+		{"modified of a feed", `<feed xmlns="` + nsAtom + `" xmlns:rs="` + nsDLib + `" rs:type="` + nsDLib + `changelist">`, "<updated>2013</updated>", "larger than 33554432 bytes"},
+		{"elements in a loc", list1 + "<url><loc>", "<a/>", "more than 10000 elements"},
 		{"entries", list1, url1, "more than 100000 entries"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var peak, before runtime.MemStats
 			runtime.ReadMemStats(&before)
 			var err error
-			for _, err = range NewDecoder(endless(c.before, c.repeat)).Entries() {
+			for _, err = range NewDecoder(endless(c.before, c.repeat), WithLimits(Limits{Bytes: 32 << 20})).Entries() {
 			}
 			runtime.ReadMemStats(&peak)
 			e, ok := errors.AsType[*DecodeError](err)
@@ -134,11 +142,38 @@ func TestCat_PAR_02(t *testing.T) {
 		fmt.Fprintf(&many, ` a%d=""`, i)
 	}
 	wantKind(t, list1+"<x"+many.String()+"/>"+end1, LimitReached, "more than 64 attributes")
+	wantKind(t, list1+"<a"+storm.String()+"><b"+storm.String()+"/>", LimitReached, "more than 128 prefixes are declared at once")
 	wantKind(t, list1+url1+url1+end1, LimitReached, "more than 1 entries", WithLimits(Limits{Entries: 1}))
 	wantKind(t, list1+url1+end1, LimitReached, "larger than 100 bytes", WithLimits(Limits{Bytes: 100}))
 	wantKind(t, list1+`<url><loc>https://example.org/`+strings.Repeat("a", 9000)+`</loc></url>`+end1, BadEntry, "at most 8192")
 	if _, _, _, err := decode(list1+url1+end1, WithLimits(Limits{Bytes: int64(len(list1 + url1 + end1))})); err != nil {
 		t.Errorf("a document of exactly the limit: %v", err)
+	}
+}
+
+// Namespaces are compared for each pair of attributes: that takes no longer when their
+// URIs are long and differ at the end only.
+func TestCat_PAR_02_names(t *testing.T) {
+	took := func(uri string) time.Duration {
+		var attrs strings.Builder
+		for i := range 32 {
+			fmt.Fprintf(&attrs, ` p:a%d="" q:a%d=""`, i, i)
+		}
+		root := strings.Replace(open1, ">", ` xmlns:p="`+uri+`1" xmlns:q="`+uri+`2">`, 1)
+		doc := root + strings.Repeat("<url><loc>https://example.org/</loc><a"+attrs.String()+"/></url>", 1000) + end1
+		best := time.Hour
+		for range 3 {
+			begin := time.Now()
+			if _, entries, _, err := decode(doc); err != nil || len(entries) != 1000 {
+				t.Fatalf("got %d entries, %v", len(entries), err)
+			}
+			best = min(best, time.Since(begin))
+		}
+		return best
+	}
+	short, long := took("urn:"), took("urn:"+strings.Repeat("x", 30_000))
+	if long > 10*short {
+		t.Errorf("with long URIs %v, with short ones %v", long, short)
 	}
 }
 

@@ -33,6 +33,8 @@ type Decoder struct {
 	unread               []string // attributes of that which can't be read
 	ups                  []draftUp
 	hasTop               bool   // a link top
+	modified             bool   // a modified outside of rs:md
+	linkBytes            int    // of its rs:ln
 	rootForeign          []byte // elements of other vocabularies
 	related              bool   // an element of ResourceSync, if only in an entry
 
@@ -48,6 +50,7 @@ type Decoder struct {
 	inside    bool   // between its start and its end
 	badChange bool   // it has a change that can't be read
 	foreign   int    // elements of other vocabularies in it, or in the root
+	inLinks   int    // bytes of its rs:ln
 	inEntry   []byte // buffer of kept for entries
 
 	// Scratch.
@@ -432,7 +435,7 @@ func (d *Decoder) rootMD() error {
 // entry reads the content of the entry whose start tag was read into d.current.
 func (d *Decoder) entry() error {
 	d.state = inRoot
-	d.foreign, d.badChange = 0, false
+	d.foreign, d.inLinks, d.badChange = 0, 0, false
 	d.s.locate()
 	start := d.s.elem
 	d.current = Entry{Line: start.line}
@@ -508,8 +511,10 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 		return nil, false, err
 	}
 	if tok == tokStart {
-		for err == nil && len(d.s.opens) >= depth {
-			_, err = d.s.next()
+		for err = d.countForeign(); err == nil && len(d.s.opens) >= depth; {
+			if tok, err = d.s.next(); err == nil && tok == tokStart {
+				err = d.countForeign()
+			}
 		}
 		return nil, false, err
 	}

@@ -100,9 +100,10 @@ func (h *Header) listsChanges() bool {
 }
 
 // setModified takes the modified of the document from a form that has it outside
-// of rs:md.
+// of rs:md. The first one counts.
 func (d *Decoder) setModified(value []byte) {
-	if value = trimSpace(value); len(value) > 0 {
+	if value = trimSpace(value); len(value) > 0 && !d.modified {
+		d.modified = true
 		d.header.Attrs = append(d.header.Attrs, Attr{Name: "modified", Value: string(value)})
 		d.modifiedAsAt()
 	}

@@ -93,7 +93,7 @@ func (in *entryReader) resource(attribute string) error {
 	uri, _ := d.takeAttr(attribute)
 	in.setLoc(uri)
 	d.takeAttr("rel")
-	d.metadata(&in.e.Metadata)
+	in.metadata()
 	return d.skip()
 }
 

@@ -42,7 +42,7 @@ func (in *entryReader) resyncItem() error {
 	if modified, ok := d.takeAttr("modified"); ok {
 		in.e.LastMod = d.datetime(modified, "modified")
 	}
-	d.metadata(&in.e.Metadata)
+	in.metadata()
 	for {
 		switch tok, err := d.s.next(); {
 		case err != nil:

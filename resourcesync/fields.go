@@ -60,17 +60,24 @@ func (in *entryReader) child() error {
 		}
 		switch string(d.s.elem.local) {
 		case "md":
-			if in.hasMD {
-				in.fault("entry-md-not-repeatable", "two rs:md; expected one")
-			}
-			in.hasMD = true
-			d.metadata(&in.e.Metadata)
+			in.metadata()
 			return d.skip()
 		case "ln":
 			return d.link(&in.e.Links)
 		}
 	}
 	return d.foreignChild()
+}
+
+// metadata reads the attributes of an rs:md, or what a draft has in its place. Of
+// those of a second one nothing is kept.
+func (in *entryReader) metadata() {
+	if in.hasMD {
+		in.fault("entry-md-not-repeatable", "two rs:md; expected one")
+		return
+	}
+	in.hasMD = true
+	in.d.metadata(&in.e.Metadata)
 }
 
 // fault keeps the first reason why the entry can't be used.
@@ -237,8 +244,8 @@ func (d *Decoder) linkTag(links *[]Link) error {
 			l.Attrs = append(l.Attrs, d.foreignAttr(a))
 		}
 	}
-	if len(*links) >= d.s.lim.Links {
-		return d.fail(LimitReached, "more than %d rs:ln in one place", d.s.lim.Links)
+	if err := d.countLink(len(*links)); err != nil {
+		return err
 	}
 	switch {
 	case l.Rel == "":
@@ -247,6 +254,22 @@ func (d *Decoder) linkTag(links *[]Link) error {
 		d.tolerate(Note{Quirk: QuirkLinkIncomplete, Rule: d.place() + "-ln-href-required", Msg: "rs:ln without href; the link is ignored"})
 	default:
 		*links = append(*links, l)
+	}
+	return nil
+}
+
+// countLink counts the rs:ln whose start tag was read where there are n already.
+func (d *Decoder) countLink(n int) error {
+	size := &d.linkBytes
+	if d.inside {
+		size = &d.inLinks
+	}
+	*size += int(d.s.base + int64(d.s.pos) - d.s.elem.at)
+	switch {
+	case n >= d.s.lim.Links:
+		return d.fail(LimitReached, "more than %d rs:ln in one place", d.s.lim.Links)
+	case *size > d.s.lim.LinkBytes:
+		return d.fail(LimitReached, "the rs:ln in one place take more than %d bytes", d.s.lim.LinkBytes)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ type Limits struct {
 	// entry and in the root; default 1 MiB.
 	ForeignBytes int
 	Links        int // rs:ln of one entry or of the root; default 10,000
+	LinkBytes    int // size of the start tags of those; default 2 MiB
+	Namespaces   int // prefixes that are declared at once; default 128
 }
 
 func (l Limits) withDefaults() Limits {
@@ -26,6 +28,8 @@ func (l Limits) withDefaults() Limits {
 	def(&l.Foreign, 10_000)
 	def(&l.ForeignBytes, 1<<20)
 	def(&l.Links, 10_000)
+	def(&l.LinkBytes, 2<<20)
+	def(&l.Namespaces, 128)
 	return l
 }
 

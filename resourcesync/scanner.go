@@ -64,6 +64,7 @@ type attr struct {
 	value []byte // normalised
 	space space
 	uri   string
+	ns    int // id of the binding of its prefix
 }
 
 func (a *attr) local() []byte {
@@ -229,6 +230,12 @@ func (s *scanner) addText(run []byte) error {
 			s.text = out
 		}
 	}
+	return s.checkText()
+}
+
+// checkText bounds what is kept of the text of an element, in however many pieces it
+// comes.
+func (s *scanner) checkText() error {
 	if len(s.text) > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
 	}
@@ -331,6 +338,9 @@ func (s *scanner) cdata() error {
 	run := s.buf[s.pos+len(open) : s.pos+i]
 	if s.collect {
 		s.text = appendLines(s.text, run)
+	}
+	if err := s.checkText(); err != nil {
+		return err
 	}
 	s.pos += i + 3
 	return nil

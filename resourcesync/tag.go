@@ -3,6 +3,7 @@ package resourcesync
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -50,6 +51,7 @@ func spaceOf(uri string) space {
 type binding struct {
 	prefix, uri string
 	space       space
+	id          int // the same for the same URI, while it is in scope
 }
 
 // startTag reads the start tag at pos into s.elem and s.attrs.
@@ -213,6 +215,9 @@ func (s *scanner) enter(n int) error {
 	if why := s.resolve(); why != "" {
 		return s.fail(NotWellFormed, at, "%s", why)
 	}
+	if len(s.ns) > s.lim.Namespaces {
+		return s.fail(LimitReached, at, "more than %d prefixes are declared at once", s.lim.Namespaces)
+	}
 	s.pos += n
 	return nil
 }
@@ -280,9 +285,9 @@ func (s *scanner) resolveAttrs() (why string) {
 		if b == nil {
 			return undeclared(a.name[:a.colon])
 		}
-		a.space, a.uri = b.space, b.uri
-		for _, o := range s.attrs[:i] {
-			if o.colon > 0 && o.uri == a.uri && bytes.Equal(o.local(), a.local()) {
+		a.space, a.uri, a.ns = b.space, b.uri, b.id
+		for j := range i {
+			if o := &s.attrs[j]; o.colon > 0 && o.ns == a.ns && bytes.Equal(o.local(), a.local()) {
 				return fmt.Sprintf("attribute %q is given twice in one namespace", clip(string(a.local())))
 			}
 		}
@@ -302,7 +307,11 @@ func (s *scanner) bind(prefix, uri string) (why string) {
 	case prefix != "" && uri == "":
 		return fmt.Sprintf("prefix %q is declared as nothing", clip(prefix))
 	}
-	s.ns = append(s.ns, binding{prefix, uri, spaceOf(uri)})
+	id := 1 + slices.IndexFunc(s.ns, func(b binding) bool { return b.uri == uri })
+	if id == 0 {
+		id = 1 + len(s.ns)
+	}
+	s.ns = append(s.ns, binding{prefix, uri, spaceOf(uri), id})
 	return ""
 }
 
@@ -325,7 +334,7 @@ func (s *scanner) lookup(prefix []byte) *binding {
 
 var (
 	noNamespace  = binding{}
-	xmlNamespace = binding{"xml", nsXML, spaceForeign}
+	xmlNamespace = binding{"xml", nsXML, spaceForeign, 0}
 )
 
 // appendUnescaped appends text or an attribute value with its references
