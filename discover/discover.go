@@ -1,6 +1,7 @@
-// Package discover finds the Source behind a URI: it reads the document given, the
-// well-known URI (1.1 §6.3.2) and the links between documents (1.1 §6, §8, §9) until
-// it knows the sets of resources and the documents of each.
+// Package discover finds the Source behind a URI: by the document given, the links of
+// the page given (1.1 §6.3.3), the well-known URI (1.1 §6.3.2) or robots.txt (1.1
+// §6.3.4), and then by the links between documents (1.1 §6, §8, §9), until it knows the
+// sets of resources and the documents of each.
 //
 // [Find] is the one way in. Nothing is believed of a document that was not read to
 // its end, or that is not of the kind its place promises.
@@ -31,7 +32,7 @@ type Finder struct {
 // Source is what was found.
 type Source struct {
 	Given       string   // the URI Find was asked about
-	Description string   // URI of the Source Description, or of what names the Capability Lists in its place; empty if there is none or it isn't known
+	Description string   // URI of the Source Description, or of what names the Capability Lists, or lists, in its place; empty if there is none or it isn't known
 	Origin      string   // of the Source: scheme://host[:port] of the first document that was read
 	Origins     []string // all that are its own: Origin, and that of the URI given if a redirect to https led on
 	Sets        []Set    // at least one
@@ -74,8 +75,11 @@ type Way string
 // The ways, in the words of the reports.
 const (
 	WayDocument  Way = "document"        // the URI given is a ResourceSync document
+	WayHeader    Way = "link-header"     // Link headers with rel="resourcesync" of what the URI given answers with
+	WayHTML      Way = "html-link"       // link elements with rel="resourcesync" of the page at the URI given
 	WayWellKnown Way = "well-known"      // .well-known/resourcesync at the root of the host
 	WayBelow     Way = "well-known-path" // .well-known/resourcesync below the path given
+	WayRobots    Way = "robots-txt"      // Sitemap lines of robots.txt at the root of the host
 )
 
 // Attempt is one way that was tried.
@@ -83,7 +87,7 @@ type Attempt struct {
 	Way     Way
 	URL     string
 	Outcome string // "found", or why not
-	Err     error  // nil if found, or if what answered was no document
+	Err     error  // nil if found
 }
 
 // Notice is something tolerated or left out that the user should know.

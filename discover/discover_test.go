@@ -67,7 +67,7 @@ func TestEveryWayLeadsToTheSource(t *testing.T) {
 	}{
 		{"host", "http://example.org", nil, discover.WayWellKnown, description, both(), 3},
 		{"host with slash", "http://example.org/", nil, discover.WayWellKnown, description, both(), 3},
-		{"directory", "http://example.org/paintings/", nil, discover.WayWellKnown, description, both(), 4},
+		{"directory", "http://example.org/paintings/", nil, discover.WayWellKnown, description, both(), 5},
 		{"resource", "http://example.org/paintings/1.jpg", nil, discover.WayWellKnown, description, both(), 5},
 		{"page", "http://example.org/about", func(s site) { s["example.org/about"] = html }, discover.WayWellKnown, description, both(), 5},
 		{"below the path", "http://example.org/repo/", func(s site) {
@@ -146,11 +146,12 @@ func TestNothingFoundListsEveryWay(t *testing.T) {
 	w := serve(t, site{"example.org/a/b": html, wellKnown: doc("plain", "> http://example.org/1")})
 	_, err := w.find(t, "http://example.org/a/b")
 	var e *discover.Error
-	if !errors.As(err, &e) || len(e.Tried) != 3 || e.Requests != 3 {
+	if !errors.As(err, &e) || len(e.Tried) != 6 || e.Requests != 4 {
 		t.Fatalf("got %v", err)
 	}
 	for _, want := range []string{
-		"document http://example.org/a/b: ", "HTML", "well-known-path http://example.org/a/b/.well-known/resourcesync: ", "404",
+		"document http://example.org/a/b: ", "HTML", "link-header http://example.org/a/b: no link", "html-link http://example.org/a/b: no link",
+		"robots-txt http://example.org/robots.txt: get", "well-known-path http://example.org/a/b/.well-known/resourcesync: ", "404",
 		"well-known http://" + wellKnown, "a plain sitemap without a capability",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -421,7 +422,7 @@ func TestCat_NAV_03(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Way != discover.WayWellKnown || len(got.Tried) != 2 || got.Tried[0].Err == nil || got.Tried[1].Outcome != "found" {
+			if got.Way != discover.WayWellKnown || len(got.Tried) != 3 || got.Tried[0].Err == nil || got.Tried[2].Outcome != "found" {
 				t.Errorf("got %+v", got)
 			}
 			if n := w.read.Load(); n > 1<<20 {

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ func (e *brokenError) Unwrap() error { return e.err }
 // notDocumentError is an answer that is no ResourceSync document at all.
 type notDocumentError struct {
 	uri, what string
+	plain     bool // it is a Sitemap
 	err       error
 }
 
@@ -52,10 +54,21 @@ func (e *notDocumentError) Unwrap() error { return e.err }
 
 // load gets a document and reads it to its end.
 func (t *trip) load(ctx context.Context, uri string) (*document, error) {
+	resp, err := t.open(ctx, uri, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return t.parse(resp, &headFirst{r: resp.Body, left: maxHead})
+}
+
+// open asks for a document. Of its body limit bytes are allowed, those of a document
+// if it is 0.
+func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Response, error) {
 	if t.s.left.Add(-1) < 0 {
 		return nil, fmt.Errorf("more than %d documents to read", t.s.most)
 	}
-	resp, err := t.s.f.Client.Document(ctx, uri, 0, fetch.Validators{})
+	resp, err := t.s.f.Client.Document(ctx, uri, limit, fetch.Validators{})
 	if err != nil {
 		var fe *fetch.Error
 		if errors.As(err, &fe) {
@@ -63,8 +76,12 @@ func (t *trip) load(ctx context.Context, uri string) (*document, error) {
 		}
 		return nil, err
 	}
-	defer resp.Body.Close()
 	t.requests += resp.Requests
+	return resp, nil
+}
+
+// parse reads the document of an answer to its end.
+func (t *trip) parse(resp *fetch.Response, body *headFirst) (*document, error) {
 	base, err := fetch.Parse(resp.URL)
 	if err != nil {
 		return nil, err
@@ -75,7 +92,7 @@ func (t *trip) load(ctx context.Context, uri string) (*document, error) {
 	if t.s.f.Strict {
 		opts = append(opts, resourcesync.WithTolerance(resourcesync.Strict))
 	}
-	err = d.read(t, &headFirst{r: resp.Body, left: maxHead}, opts)
+	err = d.read(t, body, opts)
 	t.tell(base.String(), &tally)
 	if err != nil {
 		return nil, err
@@ -84,30 +101,44 @@ func (t *trip) load(ctx context.Context, uri string) (*document, error) {
 }
 
 // maxHead is how far into an answer the header of a document may reach, in bytes:
-// what goes on for longer is a page or a bomb.
-const maxHead = 512 << 10
+// what goes on for longer is a page or a bomb. maxBody is how far a document may go
+// on after it.
+const (
+	maxHead = 512 << 10
+	maxBody = 100 << 20
+)
 
-var errNoHead = errors.New("no header of a document in the first 512 KiB")
+var (
+	errNoHead  = errors.New("no header of a document in the first 512 KiB")
+	errTooLong = errors.New("longer than the 100 MiB allowed")
+)
 
 // headFirst reads a body and fails if it goes on for too long before the header
-// was found.
+// was found, or after.
 type headFirst struct {
 	r     io.Reader
 	left  int
 	found bool
+	seen  *bytes.Buffer // what was read before, if it is not nil
 }
 
 func (h *headFirst) Read(p []byte) (int, error) {
-	if h.found {
-		return h.r.Read(p)
-	}
-	if h.left <= 0 {
+	switch {
+	case h.left <= 0 && h.found:
+		return 0, errTooLong
+	case h.left <= 0:
 		return 0, errNoHead
 	}
 	n, err := h.r.Read(p)
 	h.left -= n
+	if h.seen != nil && !h.found {
+		h.seen.Write(p[:n])
+	}
 	return n, err
 }
+
+// headFound says that this is a document.
+func (h *headFirst) headFound() { h.found, h.left = true, maxBody }
 
 // tell turns the notes on one document into notices. What the standard allows is
 // not worth one; relative URIs are told of where they are followed.
@@ -133,7 +164,11 @@ func (d *document) read(t *trip, body *headFirst, opts []resourcesync.Option) er
 	if err != nil {
 		return headerError(uri, err)
 	}
-	body.found = true
+	body.headFound()
+	if h.Capability == "" && t.passPlain {
+		d.header = h
+		return nil
+	}
 	keep, total := holdsDocuments(h.Capability) || h.Capability == "", 0
 	for e, err := range dec.Entries() {
 		if errors.Is(err, resourcesync.BadEntry) {

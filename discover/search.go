@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -30,15 +29,18 @@ type search struct {
 	room    atomic.Int64    // bytes of what entries say that may still be kept
 	told    atomic.Int64    // notices
 	allowed map[string]bool // origins that may be read beside the Source's own
+	asked   map[string]bool // URIs that a way, or a link followed on one, began with
+	page    *page           // what answers at the URI given; nil if nothing did
 	src     *Source
 }
 
 // trip collects what a part of the search met. Each belongs to one goroutine.
 type trip struct {
-	s        *search
-	notices  []Notice
-	leftOut  error // why the first entry was left out
-	requests int
+	s         *search
+	notices   []Notice
+	leftOut   error // why the first entry was left out
+	passPlain bool  // plain Sitemaps are told by their header and read no further
+	requests  int
 }
 
 // note tells of something. A Source must not fill the memory with what it does
@@ -77,6 +79,7 @@ func newSearch(f Finder, given string) *search {
 		f:       f,
 		most:    cmp.Or(max(f.MaxDocuments, 0), maxDocuments),
 		allowed: map[string]bool{},
+		asked:   map[string]bool{},
 		src:     &Source{Given: given},
 	}
 	s.left.Store(int64(s.most))
@@ -97,7 +100,10 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 	}
 	for _, w := range ways(given) {
 		t := &trip{s: s}
-		err := s.follow(ctx, t, w.url)
+		if !s.due(w) {
+			continue
+		}
+		err := s.look(ctx, t, w)
 		s.join(t)
 		if err == nil {
 			s.countRest()
@@ -112,6 +118,32 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 		s.src.Tried = append(s.src.Tried, a)
 	}
 	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
+}
+
+// due reports whether a way is still to be tried: one that a link has led to
+// already, and the links of a page that nobody got, are not.
+func (s *search) due(w way) bool {
+	if w.way == WayHeader || w.way == WayHTML {
+		return s.page != nil
+	}
+	was := s.asked[w.url]
+	s.asked[w.url] = true
+	return !was
+}
+
+// look tries a way.
+func (s *search) look(ctx context.Context, t *trip, w way) error {
+	switch w.way {
+	case WayDocument:
+		return s.visit(ctx, t, w.url)
+	case WayHeader:
+		return s.byHeader(ctx, t)
+	case WayHTML:
+		return s.byHTML(ctx, t)
+	case WayRobots:
+		return s.byRobots(ctx, t, w.url)
+	}
+	return s.follow(ctx, t, w.url)
 }
 
 // start checks what the search was given.
@@ -143,7 +175,7 @@ func ends(err error) bool {
 	var broken *brokenError
 	var fe *fetch.Error
 	switch {
-	case errors.As(err, &none):
+	case errors.As(err, &none), errors.As(err, new(*nowhereError)):
 		return false
 	case errors.As(err, &broken):
 		return true
@@ -153,9 +185,10 @@ func ends(err error) bool {
 	return true
 }
 
-// ways lists where to look for the Source of a URI. A URI that ends in a slash is a
-// site or a part of one: its well-known URI comes first. Any other may well be a
-// document.
+// ways lists where to look for the Source of a URI: what was given and its links, the
+// well-known URIs, robots.txt. A URI that ends in a slash is a site, or a part of one
+// that may have a well-known URI of its own, which then comes first. Any other may
+// well be a document.
 func ways(given *url.URL) []way {
 	at := func(path string) string {
 		u := *given
@@ -163,15 +196,16 @@ func ways(given *url.URL) []way {
 		return u.String()
 	}
 	const wellKnown = "/.well-known/resourcesync"
-	itself := way{WayDocument, given.String()}
+	itself := given.String()
+	page := []way{{WayDocument, itself}, {WayHeader, itself}, {WayHTML, itself}}
 	root := way{WayWellKnown, at(wellKnown)}
 	below := way{WayBelow, at(strings.TrimRight(given.Path, "/") + wellKnown)}
-	all := []way{itself, below, root}
-	if given.Path == "" || strings.HasSuffix(given.Path, "/") {
-		all = []way{below, root, itself}
+	robots := way{WayRobots, at("/robots.txt")}
+	switch {
+	case below.url == root.url:
+		return append([]way{root}, append(page, robots)...)
+	case strings.HasSuffix(given.Path, "/"):
+		return append([]way{below}, append(page, root, robots)...)
 	}
-	if below.url == root.url {
-		all = slices.DeleteFunc(all, func(w way) bool { return w.way == WayBelow })
-	}
-	return slices.CompactFunc(all, func(a, b way) bool { return a.url == b.url })
+	return append(page, below, root, robots)
 }

@@ -109,6 +109,7 @@ func serve(t *testing.T, s site) *web {
 }
 
 // answer serves a page. A body that is a number and a line end is a status; "-> URI" is a redirect; "cut " declares more than it sends.
+// Lines of header fields may stand before it.
 func (w *web) answer(s site, rw http.ResponseWriter, r *http.Request) {
 	uri := r.Host + r.URL.RequestURI()
 	if r.TLS != nil {
@@ -118,6 +119,17 @@ func (w *web) answer(s site, rw http.ResponseWriter, r *http.Request) {
 	w.asked = append(w.asked, uri)
 	w.mu.Unlock()
 	body, ok := s[uri]
+	rw.Header().Set("Content-Type", "text/html")
+	for _, field := range []string{"Content-Type", "Link", "Link"} {
+		if rest, has := strings.CutPrefix(body, field+": "); has {
+			value, after, _ := strings.Cut(rest, "\n")
+			rw.Header()[field] = append(rw.Header()[field], value)
+			if field == "Content-Type" {
+				rw.Header()[field] = []string{value}
+			}
+			body = after
+		}
+	}
 	status := 0
 	if len(body) == len("404\n") {
 		status, _ = strconv.Atoi(body[:3])
@@ -133,7 +145,6 @@ func (w *web) answer(s site, rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Length", fmt.Sprint(len(body)+100))
 		io.WriteString(rw, body[4:])
 	default:
-		rw.Header().Set("Content-Type", "text/html")
 		io.WriteString(rw, body)
 	}
 }

@@ -20,10 +20,16 @@ func (s *search) follow(ctx context.Context, t *trip, uri string) error {
 	if err != nil {
 		return err
 	}
+	return s.from(ctx, t, d)
+}
+
+// from finds the sets that a document leads to.
+func (s *search) from(ctx context.Context, t *trip, d *document) error {
 	s.settle(d.base)
+	uri := d.base.String()
 	switch h := &d.header; {
 	case h.Capability == "":
-		return &notDocumentError{uri: uri, what: kindOf(h.Root, "")}
+		return &notDocumentError{uri: uri, what: kindOf(h.Root, ""), plain: true}
 	case h.Capability == resourcesync.CapabilityDescription:
 		return s.fromDescription(ctx, t, d)
 	case h.Capability == resourcesync.CapabilityCapabilityList:
@@ -63,9 +69,9 @@ func (s *search) link(t *trip, d *document, ref string, line int) (string, error
 	return u.String(), s.own(u)
 }
 
-// leaveOut records an entry of the document at uri that can't be followed.
+// leaveOut records an entry of a document, or a link of a page, that can't be followed.
 func (t *trip) leaveOut(uri string, line int, err error) {
-	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("entry left out: %v", err)}
+	n := Notice{URI: uri, Line: line, Msg: fmt.Sprintf("left out: %v", err)}
 	var fe *ForeignError
 	var place *noPlaceError
 	switch {

@@ -42,6 +42,8 @@ const (
 
 // The quirks that show only to those who follow documents and fetch resources.
 const (
+	QuirkSourceLink    Quirk = 15 // a link rel="resourcesync" to another document than a Capability List
+	QuirkRobots        Quirk = 16 // Sitemap lines of robots.txt in another form, or for plain Sitemaps
 	QuirkNoCapability  Quirk = 20 // an entry of a Capability List that does not say what it leads to
 	QuirkOtherDocument Quirk = 23 // an answer that is none of our documents where one was promised
 	QuirkUp            Quirk = 24 // rel="up" is missing, leads to another document or in a circle

@@ -1,0 +1,154 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// maxLeads bounds how many references of one page or robots.txt are followed.
+const maxLeads = 100
+
+// leads are references from outside of ResourceSync to what may be documents of the
+// Source.
+type leads struct {
+	at    string // the page or robots.txt they stand on
+	none  string // what is missing if there are none
+	refs  []ref
+	want  resourcesync.Capability // of the documents they should lead to
+	quirk resourcesync.Quirk      // the habit of letting them lead to others
+}
+
+// ref is one of them.
+type ref struct {
+	uri  string
+	line int   // from 1; 0 if it has none
+	err  error // why it can't be followed
+}
+
+// reference checks that u may be followed; err says why there is no u.
+func (s *search) reference(u *url.URL, line int, err error) ref {
+	if err == nil {
+		u, err = fetch.Parse(u.String())
+	}
+	if err == nil {
+		err = s.own(u)
+	}
+	if err != nil {
+		return ref{line: line, err: err}
+	}
+	return ref{uri: u.String(), line: line}
+}
+
+// nowhereError is a page or a robots.txt that leads to no Source.
+type nowhereError struct {
+	none   string // what is missing, if nothing was followed
+	refs   int
+	plain  int    // of refs: plain Sitemaps
+	first  string // of the plain Sitemaps
+	reason error  // why one of the others leads nowhere
+}
+
+func (e *nowhereError) Error() string {
+	switch {
+	case e.refs == 0:
+		return e.none
+	case e.plain == e.refs:
+		return fmt.Sprintf("it names plain Sitemaps only (%d, such as %q): these tell of no changes and no deletions", e.plain, e.first)
+	case e.plain > 0:
+		return fmt.Sprintf("none of %d references leads to a document, %d of them to plain Sitemaps such as %q: %v", e.refs, e.plain, e.first, e.reason)
+	case e.refs > 1:
+		return fmt.Sprintf("none of %d references leads to a document: %v", e.refs, e.reason)
+	}
+	return e.reason.Error()
+}
+func (e *nowhereError) Unwrap() error { return e.reason }
+
+var errAsked = errors.New("looked at before")
+
+// gather follows references and takes the sets of all that lead to some: there may be
+// one for each set (1.1 §6.3.4). What is no document, is not there or not the
+// Source's is left out; a document that can't be used ends the search, as elsewhere.
+func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
+	if len(l.refs) > maxLeads {
+		t.note(Notice{URI: l.at, Line: l.refs[maxLeads].line, Msg: fmt.Sprintf("%d references; those after the first %d are not followed", len(l.refs), maxLeads)})
+		l.refs = l.refs[:maxLeads]
+	}
+	none := &nowhereError{none: l.none, refs: len(l.refs)}
+	var sets []Set
+	var descriptions []string
+	for _, r := range l.refs {
+		err := s.followRef(ctx, t, l, r)
+		var other *notDocumentError
+		switch {
+		case err == nil:
+			sets = merge(sets, s.src.Sets)
+			descriptions = append(descriptions, s.src.Description)
+		case ctx.Err() != nil, r.err == nil && !errors.Is(err, errAsked) && ends(err):
+			return err
+		case errors.As(err, &other) && other.plain:
+			if none.plain++; none.plain == 1 {
+				none.first = other.uri
+			}
+		default:
+			t.leaveOut(l.at, r.line, err)
+		}
+	}
+	if len(sets) == 0 {
+		none.reason = t.leftOut
+		return none
+	}
+	if none.plain > 0 {
+		t.note(Notice{URI: l.at, Quirk: l.quirk, Msg: fmt.Sprintf("%d plain Sitemaps, such as %q, are passed over", none.plain, none.first)})
+	}
+	s.src.Sets, s.src.Description = sets, l.description(sets, descriptions)
+	return nil
+}
+
+// followRef finds the sets that one reference leads to.
+func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error {
+	if r.err != nil {
+		return r.err
+	}
+	if s.asked[r.uri] {
+		return fmt.Errorf("%q: %w", r.uri, errAsked)
+	}
+	s.asked[r.uri] = true
+	d, err := t.load(ctx, r.uri)
+	if err != nil {
+		return err
+	}
+	s.src.Sets, s.src.Description = nil, ""
+	if err := s.from(ctx, t, d); err != nil {
+		return err
+	}
+	if c := d.header.Capability; c != l.want {
+		t.note(Notice{URI: l.at, Line: r.line, Quirk: l.quirk, Msg: fmt.Sprintf("%q is %s where %q is expected; it is followed all the same", r.uri, kindOf(d.header.Root, c), l.want)})
+	}
+	return nil
+}
+
+// merge adds the sets that are new.
+func merge(sets, more []Set) []Set {
+	for _, m := range more {
+		if !slices.ContainsFunc(sets, func(s Set) bool { return s.URI == m.URI }) {
+			sets = append(sets, m)
+		}
+	}
+	return sets
+}
+
+// description is the one all references lead to, or else where they stand: that is
+// what names the sets then.
+func (l *leads) description(sets []Set, of []string) string {
+	first := of[0]
+	if slices.ContainsFunc(of, func(d string) bool { return d != first }) || first == "" && len(sets) > 1 {
+		return l.at
+	}
+	return first
+}

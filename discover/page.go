@@ -1,0 +1,186 @@
+package discover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"net/url"
+
+	"instep/fetch"
+	"instep/internal/weblink"
+	"instep/resourcesync"
+)
+
+// page is an answer that may link to the Source (1.1 §6.3.3).
+type page struct {
+	base   *url.URL // where it came from
+	header []weblink.Link
+	isHTML bool
+	html   weblink.Page
+	err    error // of reading the HTML; what was read before counts
+}
+
+// visit reads what the user gave: a document, or a page whose links may be followed
+// next. A resource of any size may have a Link header, so the bound on documents
+// counts only once it is known for one.
+func (s *search) visit(ctx context.Context, t *trip, uri string) error {
+	d, err := s.readGiven(ctx, t, uri)
+	if err != nil {
+		return err
+	}
+	return s.from(ctx, t, d)
+}
+
+func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*document, error) {
+	resp, err := t.open(ctx, uri, math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	base, err := fetch.Parse(resp.URL)
+	if err != nil {
+		return nil, err
+	}
+	s.page = &page{base: base, header: weblink.Header(resp.Header.Values("Link"))}
+	body := &headFirst{r: resp.Body, left: maxHead, seen: new(bytes.Buffer)}
+	d, err := t.parse(resp, body)
+	if errors.As(err, new(*notDocumentError)) {
+		s.page.read(resp, body)
+	}
+	return d, err
+}
+
+// read takes the links out of HTML, what was read of it already first.
+func (p *page) read(resp *fetch.Response, body *headFirst) {
+	begin := body.seen.Bytes()
+	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
+		rest := io.LimitReader(resp.Body, int64(max(body.left, 0)))
+		p.html, p.err = weblink.HTML(io.MultiReader(bytes.NewReader(begin), rest))
+	}
+}
+
+// isHTML goes by what the answer is served as. What links somewhere without being
+// meant as a page must not lead us there.
+func isHTML(served string, begin []byte) bool {
+	if served == "" {
+		served = http.DetectContentType(begin)
+	}
+	t, _, _ := mime.ParseMediaType(served)
+	return t == "text/html" || t == "application/xhtml+xml"
+}
+
+// byHeader follows the Link headers of the page.
+func (s *search) byHeader(ctx context.Context, t *trip) error {
+	p := s.page
+	s.settle(p.base)
+	l := p.leads()
+	for i := range p.header {
+		if link := &p.header[i]; link.Has(resourcesync.RelSource) && p.isAbout(link) {
+			u, err := p.base.Parse(link.Href)
+			l.refs = append(l.refs, s.reference(u, 0, err))
+		}
+	}
+	return s.gather(ctx, t, &l)
+}
+
+// leads returns what the links of a page should lead to.
+func (p *page) leads() leads {
+	return leads{
+		at: p.base.String(), none: "no link with rel=\"resourcesync\"",
+		want: resourcesync.CapabilityCapabilityList, quirk: resourcesync.QuirkSourceLink,
+	}
+}
+
+// isAbout reports whether a link of the header is about what was given. A Capability
+// List pertains to what links to it, so links about something else don't count.
+func (p *page) isAbout(l *weblink.Link) bool {
+	if l.Anchor == "" {
+		return true
+	}
+	u, err := p.base.Parse(l.Anchor)
+	if err != nil {
+		return false
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u.String() == p.base.String()
+}
+
+// byHTML follows the link elements of the page.
+func (s *search) byHTML(ctx context.Context, t *trip) error {
+	p := s.page
+	if !p.isHTML {
+		return &nowhereError{none: "not an HTML page"}
+	}
+	s.settle(p.base)
+	l := p.leads()
+	for _, link := range p.html.Links {
+		if !link.Has(resourcesync.RelSource) {
+			continue
+		}
+		if !link.Head {
+			t.note(Notice{URI: l.at, Line: link.Line, Msg: fmt.Sprintf("the link to %q stands outside of the head of the page", link.Href)})
+		}
+		l.refs = append(l.refs, s.resolved(p, link.Href, link.Line))
+	}
+	if len(l.refs) == 0 && p.err != nil {
+		return p.err
+	}
+	return s.gather(ctx, t, &l)
+}
+
+// resolved is the reference of an HTML page.
+func (s *search) resolved(p *page, href string, line int) ref {
+	whole, err := p.html.Resolve(p.base.String(), href)
+	if err != nil {
+		return ref{line: line, err: err}
+	}
+	u, err := url.Parse(whole)
+	return s.reference(u, line, err)
+}
+
+// byRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). Those that lead to
+// plain Sitemaps, as most do, are passed over.
+func (s *search) byRobots(ctx context.Context, t *trip, uri string) error {
+	base, lines, err := t.robots(ctx, uri)
+	if err != nil {
+		return err
+	}
+	s.settle(base)
+	t.passPlain = true
+	l := leads{at: base.String(), none: "no Sitemap line", want: resourcesync.CapabilityResourceList, quirk: resourcesync.QuirkRobots}
+	odd := 0
+	for _, line := range lines {
+		if !line.Exact {
+			odd++
+		}
+		u, err := base.Parse(line.URI)
+		l.refs = append(l.refs, s.reference(u, line.Line, err))
+	}
+	if err := s.gather(ctx, t, &l); err != nil {
+		return err
+	}
+	if odd > 0 {
+		t.note(Notice{URI: l.at, Quirk: l.quirk, Msg: fmt.Sprintf("%d of %d Sitemap lines are not written as \"Sitemap:\" and a whole URI; they are read all the same", odd, len(lines))})
+	}
+	return nil
+}
+
+// robots reads the Sitemap lines of a robots.txt.
+func (t *trip) robots(ctx context.Context, uri string) (*url.URL, []weblink.Sitemap, error) {
+	resp, err := t.open(ctx, uri, math.MaxInt64)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	base, err := fetch.Parse(resp.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	lines, err := weblink.Robots(resp.Body, maxHead)
+	return base, lines, err
+}
