@@ -218,6 +218,16 @@ func TestCat_PAR_03(t *testing.T) {
 	wantKind(t, zip(t, packed), NotResourceSync, "gzip inside gzip")
 	wantKind(t, zip(t, ""), NotResourceSync, "empty")
 
+	// Members without content, one after the other for as long as somebody reads.
+	for name, member := range map[string]string{"at the start": zip(t, ""), "after a document": packed} {
+		var err error
+		for _, err = range NewDecoder(endless(member, zip(t, "")), WithLimits(Limits{Bytes: 100_000})).Entries() {
+		}
+		if e, ok := errors.AsType[*DecodeError](err); !ok || e.Kind != LimitReached {
+			t.Errorf("empty members %s: got %v, want the limit", name, err)
+		}
+	}
+
 	// 48 MB that are 48 KB on the wire: no more than the limit is ever unpacked.
 	bomb := zip(t, list1+strings.Repeat(" ", 48_000_000)+end1)
 	wantKind(t, bomb, LimitReached, "larger than 1000000 bytes", WithLimits(Limits{Bytes: 1_000_000}))

@@ -165,7 +165,7 @@ func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 // start reads as far as into the root element.
 func (d *Decoder) start() error {
 	d.state = inRoot
-	text, encoding, packed, err := open(d.r)
+	text, encoding, packed, err := open(d.r, d.s.limit)
 	if err != nil {
 		return openError(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"unicode/utf8"
 )
 
@@ -32,6 +33,7 @@ const firstBuffer = 32 << 10
 
 var (
 	errTooLarge = errors.New("document too large")
+	errEndless  = errors.New("document too large as it is stored")
 	errNotText  = errors.New("not a character that XML allows, in the encoding of the document")
 	errCutChar  = errors.New("the last character is cut")
 )
@@ -137,9 +139,12 @@ func validText(b []byte) (n int, ok bool) {
 }
 
 // open looks at the first bytes of r to find out what it is. It returns a reader
-// of its text in UTF-8, the encoding it had, and whether it was compressed.
-func open(r io.Reader) (text io.Reader, encoding string, packed bool, err error) {
-	br := bufio.NewReaderSize(steadyReader{r}, 4096)
+// of its text in UTF-8, the encoding it had, and whether it was compressed. No more
+// than about twice limit is read of r: text of that size takes no more, in UTF-16
+// either, but what is compressed may go on forever and contain nothing.
+func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed bool, err error) {
+	const spare = 64 << 10
+	br := bufio.NewReaderSize(&steadyReader{r, 2*min(limit, math.MaxInt64/4) + spare}, 4096)
 	head, err := br.Peek(2)
 	if bytes.HasPrefix(head, gzipMagic) {
 		zr, err := gzip.NewReader(br)
@@ -158,12 +163,20 @@ func open(r io.Reader) (text io.Reader, encoding string, packed bool, err error)
 	return text, encoding, packed, err
 }
 
-// steadyReader gives up on a reader that returns nothing again and again.
-type steadyReader struct{ r io.Reader }
+// steadyReader gives up on a reader that returns nothing again and again, and on one
+// that returns more than left bytes.
+type steadyReader struct {
+	r    io.Reader
+	left int64
+}
 
-func (s steadyReader) Read(p []byte) (int, error) {
+func (s *steadyReader) Read(p []byte) (int, error) {
 	for range 100 {
-		if n, err := s.r.Read(p); n > 0 || err != nil {
+		n, err := s.r.Read(p)
+		if s.left -= int64(n); s.left < 0 {
+			return 0, errEndless
+		}
+		if n > 0 || err != nil {
 			return n, err
 		}
 	}
@@ -177,7 +190,7 @@ type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {
 	n, err := g.r.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && err != errEndless {
 		err = gzipError(err)
 	}
 	return n, err

@@ -399,6 +399,8 @@ func (s *scanner) ended() error {
 	switch s.err {
 	case errTooLarge:
 		return s.fail(LimitReached, at, "the document is larger than %d bytes", s.limit)
+	case errEndless:
+		return s.fail(LimitReached, at, "the document goes on for more than twice the %d bytes that it may have, with little in it", s.limit)
 	case errNotText:
 		return s.fail(NotWellFormed, at, "%v", s.err)
 	case io.EOF:
