@@ -41,17 +41,18 @@ func notACapability(r *run, rule *Rule) steps {
 // (1.1 §9, Archives §2.1).
 func oneEntryPerCapability(r *run, rule *Rule) steps {
 	archives := rule.ID == "archives-one-entry-per-capability"
-	lines := make(map[resourcesync.Capability]int)
+	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {
 		c := e.Capability
-		if !c.Known() || archives && !strings.HasSuffix(string(c), "-archive") {
+		if c == "" || archives && !strings.HasSuffix(string(c), "-archive") {
 			return
 		}
-		if line, ok := lines[c]; ok {
+		capability := k.of(string(c))
+		if line, ok := lines[capability]; ok {
 			r.atEntry(rule, e, "a second entry with capability=%q; the first is in line %d", c, line)
 			return
 		}
-		lines[c] = e.Line
+		lines[capability] = e.Line
 	}}
 }
 

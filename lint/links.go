@@ -2,6 +2,7 @@ package lint
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 
@@ -89,11 +90,18 @@ func patchScope(r *run, rule *Rule) steps {
 	if r.readKind == "" || ofChanges(r.readKind) {
 		return steps{}
 	}
-	return eachLink(r, func(e *entry, l *resourcesync.Link) {
+	const message = "the patch %q is linked in a document that lists no changes of resources"
+	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelPatch {
-			r.atEntry(rule, e, "the patch %q is linked in a document that lists no changes of resources", l.Href)
+			r.atEntry(rule, e, message, l.Href)
 		}
 	})
+	s.end = func() {
+		if href := r.header.Link(resourcesync.RelPatch); href != "" {
+			r.atRoot(rule, message, href)
+		}
+	}
+	return s
 }
 
 // patchPath: a patch of a Change Dump is in the package (1.1 §14.4).
@@ -134,9 +142,16 @@ func mementoOfLastmod(r *run, rule *Rule) steps {
 // timegateAttributes: a TimeGate is no representation (1.1 §14.6).
 func timegateAttributes(r *run, rule *Rule) steps {
 	return eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if l.Rel == resourcesync.RelTimeGate && (hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0) {
+		if l.Rel == resourcesync.RelTimeGate && (hasRepresentation(l) || !l.Modified.IsZero() || l.Pri != 0 || hasMetadata(l)) {
 			r.atEntry(rule, e, "the timegate link has attributes besides rel and href")
 		}
+	})
+}
+
+// hasMetadata reports whether the link has attributes that are those of rs:md alone.
+func hasMetadata(l *resourcesync.Link) bool {
+	return slices.ContainsFunc(l.Attrs, func(a resourcesync.Attr) bool {
+		return a.Space == "" && slices.Contains([]string{"at", "capability", "change", "completed", "datetime", "from", "until"}, a.Name)
 	})
 }
 

@@ -42,8 +42,12 @@ func quirk(r *run, rule *Rule) steps {
 	return steps{}
 }
 
-// quirkNewestFirst: more steps back in time than forward.
+// quirkNewestFirst: more steps back in time than forward. The proposal of 2013 has them
+// so and states no order.
 func quirkNewestFirst(r *run, rule *Rule) steps {
+	if r.profile == ProfileDLib {
+		return steps{}
+	}
 	var last resourcesync.Datetime
 	var back, forward int
 	return steps{

@@ -66,3 +66,15 @@ func TestQuirks(t *testing.T) {
 		t.Errorf("a document without habits has %+v", found)
 	}
 }
+
+// TestProposalOf2013HasNoOrder: its own figures have the newest change first.
+func TestProposalOf2013HasNoOrder(t *testing.T) {
+	change := func(lastmod string) string {
+		return `<url><loc>https://museum.example.org/vase</loc><lastmod>` + lastmod + `</lastmod><rs:md change="updated"/></url>`
+	}
+	doc := `<urlset` + nsDLib + `><rs:ln rel="top" href="https://museum.example.org/caps.xml"/><rs:md capability="changelist" modified="2013-01-03T00:00:00Z"/>` +
+		change("2013-01-02T00:00:00Z") + change("2013-01-01T00:00:00Z") + `</urlset>`
+	if _, found := lintText(t, Checker{Profile: ProfileDLib, Derived: true}, doc, Info); len(found) != 0 {
+		t.Errorf("got %+v, want nothing", found)
+	}
+}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"strings"
 
 	"instep/resourcesync"
@@ -68,6 +69,8 @@ func descriptionEntry(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		switch {
 		case !e.hasMD:
+		case e.Capability == "":
+			r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it has none", want)
 		case e.Capability != want:
 			r.atEntry(rule, e, "expected capability=%q on the rs:md of the entry, it is %q", want, e.Capability)
 		case e.was("entry-capability-case"):
@@ -129,9 +132,20 @@ func rootTimeRequired(r *run, rule *Rule) steps {
 // rootTimes are the times of the root by the names of their attributes.
 func (r *run) rootTimes() [4]namedTime { return timesOf(&r.header.Metadata) }
 
+// rootHas reports whether the root has that attribute, be its value one or not.
+func (r *run) rootHas(t namedTime) bool { return !t.value.IsZero() || r.noted[t.name+"-w3cdtf"] }
+
 type namedTime struct {
 	name  string
 	value resourcesync.Datetime
+}
+
+// String is the attribute as it is written, or its name if the value is none.
+func (t namedTime) String() string {
+	if t.value.IsZero() {
+		return t.name
+	}
+	return fmt.Sprintf("%s=%q", t.name, t.value)
 }
 
 func timesOf(m *resourcesync.Metadata) [4]namedTime {
@@ -143,8 +157,8 @@ func timesOf(m *resourcesync.Metadata) [4]namedTime {
 func rootTimeScope(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		for _, t := range r.rootTimes() {
-			if rule.ID == "root-"+t.name+"-scope" && !t.value.IsZero() {
-				r.atRoot(rule, "the root has %s=%q, which documents of this kind do not have", t.name, t.value)
+			if rule.ID == "root-"+t.name+"-scope" && r.rootHas(t) {
+				r.atRoot(rule, "the root has %s, which documents of this kind do not have", t)
 			}
 		}
 	}}
@@ -154,8 +168,8 @@ func rootTimeScope(r *run, rule *Rule) steps {
 func rootTimeUndefined(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		for _, t := range r.rootTimes() {
-			if !t.value.IsZero() {
-				r.atRoot(rule, "the root has %s=%q, which means nothing in documents of this kind", t.name, t.value)
+			if r.rootHas(t) {
+				r.atRoot(rule, "the root has %s, which means nothing in documents of this kind", t)
 			}
 		}
 	}}

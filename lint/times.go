@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"hash/maphash"
+	"time"
 
 	"instep/resourcesync"
 )
@@ -74,8 +75,8 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		times := timesOf(&e.Metadata)
 		for _, t := range times[first : first+2] {
-			if !t.value.IsZero() {
-				r.atEntry(rule, e, "the entry has %s=%q, which entries of this kind of document do not have", t.name, t.value)
+			if !t.value.IsZero() || e.was(t.name+"-w3cdtf") {
+				r.atEntry(rule, e, "the entry has %s, which entries of this kind of document do not have", t)
 			}
 		}
 	}}
@@ -140,7 +141,8 @@ func entryWithinRoot(r *run, rule *Rule) steps {
 }
 
 // forwardOrder: the oldest comes first (1.1 §12.1, §12.2, §13.1, §13.2). What has no
-// time is passed over.
+// time is passed over. What is compared with is the entry that began latest: one with
+// a partial date hides none before it.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
 		if e.From.IsZero() {
@@ -161,10 +163,13 @@ func forwardOrder(r *run, rule *Rule) steps {
 		if now.IsZero() {
 			return
 		}
-		if now.Before(last) {
+		back := now.Before(last)
+		if back {
 			r.atEntry(rule, e, "%s %s is before that of the entry in line %d, %s", name, now, line, last)
 		}
-		last, line = now, e.Line
+		if back || !now.Time().Before(last.Time()) {
+			last, line = now, e.Line
+		}
 	}}
 }
 
@@ -178,14 +183,15 @@ func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
 
 func (k keys) of(s string) key { return key{maphash.String(k.a, s), maphash.String(k.b, s)} }
 
-// changeUnique: two changes of a resource have two times (1.0 §12.1).
+// changeUnique: two changes of a resource have two times (1.0 §12.1). A partial date
+// leaves room for both.
 func changeUnique(r *run, rule *Rule) steps {
 	k, lines := newKeys(), make(map[key]int)
 	return steps{entry: func(e *entry) {
-		if e.LastMod.IsZero() {
+		if !e.LastMod.Complete() {
 			return
 		}
-		change := k.of(e.Loc + " " + e.LastMod.String())
+		change := k.of(e.Loc + " " + e.LastMod.Time().UTC().Format(time.RFC3339Nano))
 		if line, ok := lines[change]; ok {
 			r.atEntry(rule, e, "a second change of this resource at %s; the first is in line %d", e.LastMod, line)
 			return

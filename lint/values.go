@@ -109,7 +109,7 @@ func pathScope(r *run, rule *Rule) steps {
 // to be the same bytes (1.1 §13.2).
 func pathUnique(r *run, rule *Rule) steps {
 	type place struct {
-		bytes key // hash and length, zero if one of them is missing
+		bytes key // strongest hash and length, zero if one of them is missing
 		line  int
 	}
 	k, places := newKeys(), make(map[key]place)
@@ -118,9 +118,9 @@ func pathUnique(r *run, rule *Rule) steps {
 			return
 		}
 		here := place{line: e.Line}
-		if len(e.Digests) > 0 && e.Length.Known() {
+		if digest := e.Digests.Strongest(); !digest.IsZero() && e.Length.Known() {
 			length, _ := e.Length.MarshalText()
-			here.bytes = k.of(e.Digests.String() + " " + string(length))
+			here.bytes = k.of(digest.String() + " " + string(length))
 		}
 		path := k.of(e.Path)
 		first, ok := places[path]

@@ -149,7 +149,7 @@ func parseDigest(s string) (Digest, Quirk, *badDigest) {
 		return d, QuirkHashBase64, nil
 	}
 	rule := "hash-hex-digest"
-	if decodeHex(make([]byte, len(value)/2), value) {
+	if isHex(value) {
 		rule = "hash-digest-length"
 	}
 	return Digest{}, 0, &badDigest{s, rule, fmt.Errorf("expected %d hexadecimal digits", 2*size)}
@@ -164,6 +164,15 @@ func decodeHex[T string | []byte](dst []byte, src T) bool {
 		dst[i] = hi<<4 | lo
 	}
 	return bad <= 15
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if hexValue[s[i]] > 15 {
+			return false
+		}
+	}
+	return true
 }
 
 // hexValue is the value of a hexadecimal digit, 255 for any other byte.

@@ -152,6 +152,9 @@ func (d *Decoder) digest(b []byte) {
 	switch {
 	case bad != nil && bad.rule == "hash-algorithm-unknown":
 		d.remark(Note{Rule: bad.rule, Msg: bad.Error() + "; read as absent"})
+		if _, value, _ := bytes.Cut(b, []byte(":")); !isHex(string(value)) {
+			d.tolerate(Note{Rule: "hash-hex-digest", Msg: fmt.Sprintf("hash %q: expected hexadecimal digits; read as absent", clip(string(b)))})
+		}
 		return
 	case bad != nil:
 		d.tolerate(Note{Rule: bad.rule, Msg: bad.Error() + "; read as absent"})
