@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -18,6 +19,8 @@ import (
 func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
+	} else if _, err := os.Readlink(path); err == nil {
+		return usagef("%s is a link that leads nowhere; expected one to a file, or the name of a file", path)
 	}
 	var mode fs.FileMode
 	switch info, err := os.Stat(path); {
@@ -34,7 +37,7 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (
 	temp := ".instep-" + rand.Text()
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
-		return err
+		return fmt.Errorf("create a file beside %s: %w", path, err)
 	}
 	disk := durable.System(root)
 	err = write(f)
