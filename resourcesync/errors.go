@@ -1,6 +1,9 @@
 package resourcesync
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Kind says what is wrong with a document that was read. It is an error so that
 // errors.Is(err, resourcesync.Incomplete) works.
@@ -67,5 +70,5 @@ func clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return s[:most] + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…" // which may have been cut within a character
 }

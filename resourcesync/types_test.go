@@ -1,6 +1,9 @@
 package resourcesync
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestParsePriority(t *testing.T) {
 	for _, s := range []string{"0", "1", "0.0", "1.0", "0.50", ".5", "1.", "0.00001"} {
@@ -20,5 +23,11 @@ func TestParsePriority(t *testing.T) {
 	}
 	if err := p.UnmarshalText(nil); err != nil || !p.IsZero() {
 		t.Errorf("empty: got %v, %v", p, err)
+	}
+}
+
+func TestMessagesAreCutBetweenCharacters(t *testing.T) {
+	if got, want := clip("a"+strings.Repeat("é", 60)), "a"+strings.Repeat("é", 39)+"…"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
