@@ -261,6 +261,46 @@ func TestSeriesIsDividedAtItsBytesToo(t *testing.T) {
 	}
 }
 
+func TestPartsHaveRoomForTheTimesInTheirHeaders(t *testing.T) {
+	series := Series{
+		Header: validHeader(t, docKind{URLSet, CapabilityChangeList}), URI: newShelf().uri,
+		Create: func(int) (Draft, error) { return nowhere{io.Discard}, nil },
+	}
+	series.Header.From = mustDatetime(t, "2024")
+	change := func(i, size int) Entry {
+		return Entry{
+			Loc:      "https://example.org/" + strings.Repeat("a", size),
+			Metadata: Metadata{Change: Created, Datetime: mustDatetime(t, fmt.Sprintf("2024-05-01T10:%02d:00.123456789012345678+05:45", i))},
+		}
+	}
+	const million = 1_000_000
+	// The first 50 would fill a part to its last byte if its header did not say until.
+	enc, err := NewEncoder(io.Discard, series.headerOfPart(series.Header.From, Datetime{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 49 {
+		if err := enc.Encode(change(i, million)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := enc.Bytes()
+	if err := enc.Encode(change(49, 0)); err != nil {
+		t.Fatal(err)
+	}
+	last := int(MaxBytes - before - (enc.Bytes() - before))
+	begun := 0
+	parts, err := series.Encode(numbered(60, func(i int) Entry {
+		if i == 49 {
+			return change(i, last)
+		}
+		return change(i, million)
+	}, &begun))
+	if err != nil || len(parts) != 3 || parts[0].Entries != 49 || parts[1].Entries != 11 {
+		t.Errorf("got %+v and %v, want parts of 49 and 11 changes", parts, err)
+	}
+}
+
 func TestSeriesOfAKindWithoutIndexIsRefused(t *testing.T) {
 	for _, c := range []Capability{CapabilityCapabilityList, CapabilityResourceDumpManifest, CapabilityChangeDumpManifest} {
 		k := docKind{URLSet, c}
