@@ -228,8 +228,23 @@ func TestLintCountsRepeatedFindings(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeLargeList(t, "list.xml", 5000)
 	code, stdout, _ := lintNow(t.Context(), "list.xml")
-	if code != exitDifferences || strings.Count(stdout, `hash "md5:`) != 2*findingsTold || strings.Count(stdout, "    and 4,995 more\n") != 2 {
-		t.Errorf("exit code %d, want %d, %d findings of each rule and how many more there are\n%s", code, exitDifferences, findingsTold, stdout)
+	if code != exitDifferences || strings.Count(stdout, `hash "md5:`) != findingsTold || strings.Count(stdout, "    and 4,995 more\n") != 1 {
+		t.Errorf("exit code %d, want %d, %d findings of the rule and how many more there are\n%s", code, exitDifferences, findingsTold, stdout)
+	}
+	if !strings.Contains(stdout, "also warning quirk-47-hash-base64: ") || !strings.Contains(stdout, "errors=5,000, warnings=5,000") {
+		t.Errorf("want the quirk with the rule that it repeats, and both counted\n%s", stdout)
+	}
+}
+
+func TestLintTellsThatADocumentIsCut(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeLargeList(t, "list.xml", 2)
+	if err := os.Truncate("list.xml", 460); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ := lintNow(t.Context(), "list.xml")
+	if code != exitDifferences || !strings.HasPrefix(stdout, "list.xml: resourcelist, 1 entry, not read to its end\n") {
+		t.Errorf("exit code %d, want %d and that the list was not read to its end\n%s", code, exitDifferences, stdout)
 	}
 }
 

@@ -31,6 +31,7 @@ type ruleFindings struct {
 	level lint.Level
 	count int64
 	first []lint.Finding
+	also  []*ruleFindings // quirks that say the same of the same places
 }
 
 func (r *textReport) begin(in *lintInput) { r.in, r.met = in, map[string]*ruleFindings{} }
@@ -59,6 +60,7 @@ func (r *textReport) document(d lint.Document) error {
 	groups := slices.SortedFunc(maps.Values(r.met), func(a, b *ruleFindings) int {
 		return cmp.Or(cmp.Compare(b.level, a.level), cmp.Compare(a.first[0].Line, b.first[0].Line), cmp.Compare(a.id, b.id))
 	})
+	groups = foldQuirks(groups)
 	var all []lint.Finding
 	for _, g := range groups {
 		all = append(all, g.first...)
@@ -71,6 +73,34 @@ func (r *textReport) document(d lint.Document) error {
 	}
 	r.out.line("%s", b.String())
 	return nil
+}
+
+// foldQuirks puts each quirk that only repeats a rule with that rule: the advice is what
+// it has to add.
+func foldQuirks(groups []*ruleFindings) []*ruleFindings {
+	var told []*ruleFindings
+	for _, g := range groups {
+		same := slices.IndexFunc(groups, func(other *ruleFindings) bool { return g.isQuirk() && !other.isQuirk() && other.says(g) })
+		if same < 0 {
+			told = append(told, g)
+			continue
+		}
+		groups[same].also = append(groups[same].also, g)
+	}
+	return told
+}
+
+func (g *ruleFindings) isQuirk() bool {
+	rule, _ := lint.Lookup(g.id)
+	return rule.Family == "quirk"
+}
+
+// says reports whether what was found by the other is the same, word for word, as far
+// as it is kept.
+func (g *ruleFindings) says(other *ruleFindings) bool {
+	return g.count == other.count && slices.EqualFunc(g.first, other.first, func(a, b lint.Finding) bool {
+		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
+	})
 }
 
 // describe says what a document is.
@@ -86,10 +116,14 @@ func describe(d lint.Document) string {
 	case kind == "":
 		kind = "unknown capability"
 	}
-	if d.Entries == 1 {
-		return kind + ", 1 entry"
+	text := kind + ", 1 entry"
+	if d.Entries != 1 {
+		text = kind + ", " + humanize.Comma(int64(d.Entries)) + " entries"
 	}
-	return kind + ", " + humanize.Comma(int64(d.Entries)) + " entries"
+	if !d.Complete {
+		text += ", not read to its end"
+	}
+	return text
 }
 
 func (g *ruleFindings) write(b *strings.Builder, source map[place]excerpt) {
@@ -107,6 +141,10 @@ func (g *ruleFindings) write(b *strings.Builder, source map[place]excerpt) {
 	}
 	if rule.Fix != "" {
 		fmt.Fprintf(b, "    fix: %s\n", rule.Fix)
+	}
+	for _, quirk := range g.also {
+		rule, _ := lint.Lookup(quirk.id)
+		fmt.Fprintf(b, "    also %s %s: %s\n", quirk.level, quirk.id, rule.Fix)
 	}
 }
 
