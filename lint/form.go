@@ -66,6 +66,9 @@ func namedAsDocument(name string) bool {
 	return strings.HasSuffix(lower, ".xml") || strings.HasSuffix(lower, ".well-known/resourcesync")
 }
 
+// htmlElements are those that pages begin with: most of the tags around may be left out.
+var htmlElements = []string{"html", "head", "body", "title", "meta", "link", "script", "style", "p", "div", "center", "h1", "h2", "table"}
+
 // isHTML reports whether the document type or the first element is that of HTML.
 func isHTML(text []byte) bool {
 	d := xml.NewDecoder(bytes.NewReader(text))
@@ -83,7 +86,7 @@ func isHTML(text []byte) bool {
 				return words[1] == "html"
 			}
 		case xml.StartElement:
-			return slices.Contains([]string{"html", "head", "body", "title", "meta", "script"}, strings.ToLower(tok.Name.Local))
+			return slices.Contains(htmlElements, strings.ToLower(tok.Name.Local))
 		}
 	}
 }

@@ -46,6 +46,7 @@ func TestRecognise(t *testing.T) {
 		{"https://example.org/", page, lint.FormHTML},
 		{"page.html", gzipped(t, page), lint.FormHTML},
 		{"page", `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml">`, lint.FormHTML},
+		{"page", "<p>Welcome to the museum", lint.FormHTML},
 		{"robots.txt", page, lint.FormHTML},
 		{"list.xml", page, lint.FormDocument},
 		{"list.xml.gz", gzipped(t, page), lint.FormDocument},
