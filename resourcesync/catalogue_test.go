@@ -146,6 +146,12 @@ func TestCat_PAR_02(t *testing.T) {
 	wantKind(t, list1+url1+url1+end1, LimitReached, "more than 1 entries", WithLimits(Limits{Entries: 1}))
 	wantKind(t, list1+url1+end1, LimitReached, "larger than 100 bytes", WithLimits(Limits{Bytes: 100}))
 	wantKind(t, list1+`<url><loc>https://example.org/`+strings.Repeat("a", 9000)+`</loc></url>`+end1, BadEntry, "at most 8192")
+	const link = `<rs:ln rel="up" href="https://example.org/"/>`
+	linked := list1 + link + strings.Repeat("<url><loc>https://example.org/a</loc>"+link+"</url>", 2) + end1
+	if _, _, _, err := decode(linked, WithLimits(Limits{LinkBytes: len(link)})); err != nil {
+		t.Errorf("links of exactly the limit in each place: %v", err)
+	}
+	wantKind(t, linked, LimitReached, fmt.Sprintf("more than %d bytes", len(link)-1), WithLimits(Limits{LinkBytes: len(link) - 1}))
 	if _, _, _, err := decode(list1+url1+end1, WithLimits(Limits{Bytes: int64(len(list1 + url1 + end1))})); err != nil {
 		t.Errorf("a document of exactly the limit: %v", err)
 	}

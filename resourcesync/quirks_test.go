@@ -260,6 +260,11 @@ func TestQuirk_22(t *testing.T) {
 	if err != nil || len(notes) != 1 || notes[0].Rule != "change-values" {
 		t.Errorf("an unknown change: got %+v, %v", notes, err)
 	}
+	// That is so for this entry, and the next one is missing it.
+	_, _, notes, err = decode(changes1 + `<url>` + loc1 + `<rs:md change="moved"/></url>` + url1 + end1)
+	if err != nil || len(notes) != 2 || notes[1].Quirk != QuirkNoChange {
+		t.Errorf("no change after an unknown one: got %+v, %v", notes, err)
+	}
 }
 
 func TestQuirk_25(t *testing.T) {
