@@ -51,7 +51,7 @@ race: ## all tests with the race detector
 fuzz: ## every fuzz target for FUZZTIME
 	@tools/fuzz.sh "$(FUZZTIME)" $(PKG)
 
-fuzz-long: ## TARGET of resourcesync for MINUTES of processor, and until nothing new is found for QUIET
+fuzz-long: ## TARGET of resourcesync for MINUTES of processor, and until no new code is reached for QUIET
 	@tools/fuzz-long.sh "$(TARGET)" ./resourcesync "$(MINUTES)" "$(QUIET)"
 
 corpus: ## merge what fuzzing found (CACHE) into resourcesync/testdata/corpus

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Runs one fuzz target until it has used a time of processor and nothing new was
-# found for another: fuzz-long.sh TARGET [PACKAGE [MINUTES [QUIET]]]. Both are
-# minutes of one processor, 30 and 5 unless told otherwise. What is found is kept in
-# bin/fuzz; `make corpus` merges it into the corpus of the package.
+# Runs one fuzz target until it has used a time of processor and reached no new code
+# for another: fuzz-long.sh TARGET [PACKAGE [MINUTES [QUIET]]]. Both are minutes of
+# one processor, 30 and 5 unless told otherwise. What is found is kept in bin/fuzz;
+# `make corpus` merges it into the corpus of the package.
+# The fuzzer also calls an input interesting when it runs through known code another
+# number of times, and of those there is no end. So the blocks of code of the package
+# that all inputs reach are counted, by its coverage, after each time of quiet.
 set -eu -o pipefail
 target=$1 pkg=${2:-./resourcesync} most=$((60 * ${3:-30})) quiet=$((60 * ${4:-5}))
 if [ ! -r /proc/self/stat ]; then
@@ -13,6 +16,7 @@ root=$PWD
 work=$root/bin/fuzz
 mkdir -p "$work/cache"
 go test -c -fuzz "^$target\$" -o "$work/$target.test" "$pkg"
+go test -c -cover -o "$work/$target.cover" "$pkg"
 
 set -m # the fuzzer and its workers get a process group of their own
 cd "$pkg"
@@ -29,22 +33,36 @@ used() {
 		'{ sub(/^.*\) /, "") } $3 == group { ticks += $12 + $13 + $14 + $15 } END { print int(ticks / hz) }'
 }
 
-cpu=0 news=0 newest=0 stopped=
+# reached prints how many blocks of code the inputs found so far reach.
+reached() {
+	local dir=$work/reach/$target
+	rm -rf "$dir"
+	mkdir -p "$dir/testdata/fuzz"
+	ln -s "$root/$pkg"/testdata/* "$dir/testdata/"
+	ln -s "$work/cache/$target" "$dir/testdata/fuzz/$target"
+	(cd "$dir" && "$work/$target.cover" -test.run "^$target\$" -test.coverprofile blocks.out >/dev/null)
+	awk 'NR > 1 && $NF > 0' "$dir/blocks.out" | wc -l
+}
+
+cpu=0 mark=$((most > quiet ? most - quiet : 0)) blocks=-1 since=0 stopped=
 while kill -0 $group 2>/dev/null; do
 	sleep 5
 	now=$(used)
 	if [ "$now" -gt "$cpu" ]; then cpu=$now; fi # 0 when it has just ended
-	found=$(grep -o 'new interesting: [0-9]*' "$work/$target.log" | tail -n 1 | tr -dc 0-9) || true
-	if [ "${found:-0}" != "$news" ]; then news=$found newest=$cpu; fi
-	if [ "$cpu" -ge "$most" ] && [ $((cpu - newest)) -ge "$quiet" ]; then
+	if [ "$cpu" -lt "$mark" ]; then continue; fi
+	before=$blocks blocks=$(reached)
+	if [ "$blocks" = "$before" ]; then
 		stopped=yes
 		kill -INT -- -$group
 		break
 	fi
+	echo "$target: $blocks blocks of code reached after $((cpu / 60)) minutes $((cpu % 60)) seconds of processor"
+	since=$cpu mark=$((cpu + quiet))
 done
 code=0
 wait $group || code=$?
-echo "$target: $((cpu / 60)) minutes $((cpu % 60)) seconds of processor, nothing new in the last $(((cpu - newest) / 60)) minutes $(((cpu - newest) % 60)) seconds, $news inputs new in this run"
+found=$(grep -o 'new interesting: [0-9]*' "$work/$target.log" | tail -n 1 | tr -dc 0-9) || true
+echo "$target: $((cpu / 60)) minutes $((cpu % 60)) seconds of processor, no new code in the last $(((cpu - since) / 60)) minutes $(((cpu - since) % 60)) seconds, $blocks blocks reached, ${found:-0} inputs kept in this run"
 if [ "$stopped" != yes ]; then
 	tail -n 40 "$work/$target.log" >&2
 	echo "fuzz-long.sh: $target ended by itself (exit code $code)" >&2
