@@ -63,8 +63,8 @@ type attr struct {
 	colon int    // length of the prefix, 0 if there is none
 	value []byte // normalised
 	space space
+	ns    int32 // id of the binding of its prefix
 	uri   string
-	ns    int // id of the binding of its prefix
 }
 
 func (a *attr) local() []byte {

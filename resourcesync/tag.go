@@ -51,7 +51,7 @@ func spaceOf(uri string) space {
 type binding struct {
 	prefix, uri string
 	space       space
-	id          int // the same for the same URI, while it is in scope
+	id          int32 // the same for the same URI, while it is in scope
 }
 
 // startTag reads the start tag at pos into s.elem and s.attrs.
@@ -307,11 +307,11 @@ func (s *scanner) bind(prefix, uri string) (why string) {
 	case prefix != "" && uri == "":
 		return fmt.Sprintf("prefix %q is declared as nothing", clip(prefix))
 	}
-	id := 1 + slices.IndexFunc(s.ns, func(b binding) bool { return b.uri == uri })
-	if id == 0 {
-		id = 1 + len(s.ns)
+	first := slices.IndexFunc(s.ns, func(b binding) bool { return b.uri == uri })
+	if first < 0 {
+		first = len(s.ns)
 	}
-	s.ns = append(s.ns, binding{prefix, uri, spaceOf(uri), id})
+	s.ns = append(s.ns, binding{prefix, uri, spaceOf(uri), int32(first + 1)})
 	return ""
 }
 
