@@ -34,7 +34,7 @@ func checkName(family string) string {
 // TestRulesTable keeps docs/rules.md: rule, check, test.
 func TestRulesTable(t *testing.T) {
 	const file = "../docs/rules.md"
-	want := rulesTable(readFixtures(t))
+	want := rulesTable(readFixtures(t), readSites(t))
 	if *update {
 		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
@@ -50,11 +50,16 @@ func TestRulesTable(t *testing.T) {
 	}
 }
 
-func rulesTable(fixtures []*fixture) []byte {
+func rulesTable(fixtures []*fixture, sites []*site) []byte {
 	where := map[string]string{}
 	for _, f := range fixtures {
 		for _, id := range f.rules {
 			where[id] = strings.TrimSuffix(filepath.Base(f.file), ".txtar")
+		}
+	}
+	for _, s := range sites {
+		for _, id := range s.rules {
+			where[id] = "live/" + strings.TrimSuffix(filepath.Base(s.file), ".txtar")
 		}
 	}
 	var body bytes.Buffer
@@ -72,8 +77,9 @@ func rulesTable(fixtures []*fixture) []byte {
 What %s holds documents against, the function of package lint that checks it and
 the test that shows what it finds. %s are rules that the Decoder decides, %s what
 no document can break, %s what other rules report. A test is the archive in
-lint/testdata/rules that has the examples. Written by %s from lint/rules.json and
-the tests; not to be edited.
+lint/testdata/rules that has the examples, or the one in lint/testdata/live that has
+what a server answers. Written by %s from lint/rules.json and the tests; not to be
+edited.
 
 %d of %d rules have a check.
 
@@ -96,7 +102,10 @@ func rowOf(r *Rule, archive string) (check, test string) {
 	case r.Version == "ore-alpha":
 		return "pending: ore", ""
 	case r.Checkable == "live":
-		return "pending: live", ""
+		if what, ok := waiting[r.ID]; ok {
+			return "pending: " + what, ""
+		}
+		return "`" + liveCheck(r) + "`", "`" + archive + "`"
 	case r.Checkable == "crosslink":
 		return "pending: crawl", ""
 	case r.Checkable == "behaviour":

@@ -21,7 +21,12 @@ What it is given may be files, directories, URLs or - for standard input: docume
 XML, plain or compressed with gzip; ZIP packages, whose manifest is checked; HTML
 pages and robots.txt, for the links that lead to a Source. In a directory it checks
 what is, or by its name claims to be, a ResourceSync document, a sitemap or one of
-these. Links are not followed.
+these.
+
+Of a URL it also checks how the document is served, whether its Source can be found
+from the host, where a page or a Link header leads, and whether what is served at the
+URIs that a document lists is what it describes: a sample of --sample entries, or --all.
+--static sends no more than the one request. Other links are not followed.
 
 Without --profile the rules are those of 1.1. With --profile auto each document is
 held against the edition that it shows itself to be of.
@@ -32,7 +37,8 @@ could be reached, 1 if nothing could be checked, 4 if some of it could not.`
 // lintFlags are the flags of lint.
 type lintFlags struct {
 	profile, failOn, format string
-	derived                 bool
+	derived, static, all    bool
+	sample                  int
 	ignore, allowPrivate    []string
 	rules                   bool
 	explain                 string
@@ -46,6 +52,7 @@ func (a *app) lintCommand() *cobra.Command {
 		Long:  lintHelp,
 		Example: `  instep lint ./site
   instep lint https://museum.example.org/.well-known/resourcesync
+  instep lint --all https://museum.example.org/resourcesync/resourcelist.xml
   instep lint --format sarif ./site > findings.sarif
   instep lint --explain changelist-order-datetime`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,6 +65,9 @@ func (a *app) lintCommand() *cobra.Command {
 	fs.StringArrayVar(&f.ignore, "ignore", nil, "do not check this `RULE` (repeatable)")
 	fs.StringVar(&f.failOn, "fail-on", "error", "the lowest `LEVEL` that makes the exit code 3: error, warning or info")
 	fs.StringVar(&f.format, "format", "text", "write text, json (as --json does) or sarif: a `FORMAT`")
+	fs.IntVar(&f.sample, "sample", lint.DefaultSample, "request `N` of the entries of a document at a URL")
+	fs.BoolVar(&f.all, "all", false, "request every entry of a document at a URL")
+	fs.BoolVar(&f.static, "static", false, "of a URL check only the document itself")
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
 	fs.BoolVar(&f.rules, "rules", false, "list the rules, those of --profile if it is given")
 	fs.StringVar(&f.explain, "explain", "", "say what a `RULE` demands and how to follow it")
@@ -86,7 +96,7 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	if err := checkSchemes(args); err != nil {
 		return err
 	}
-	l := &linter{a: a, begin: a.now(), failOn: set.failOn, private: f.allowPrivate}
+	l := &linter{a: a, begin: a.now(), failOn: set.failOn, private: f.allowPrivate, sample: set.sample}
 	l.checker = lint.Checker{Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.report}
 	l.out = a.lintReport(f.format)
 	defer l.close()
@@ -103,6 +113,7 @@ type lintSettings struct {
 	profile  lint.Profile
 	failOn   lint.Level
 	disabled map[string]bool
+	sample   int // of lint.Live; 0: no request but for the document
 }
 
 func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
@@ -111,6 +122,16 @@ func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
 	}
 	if err := s.failOn.UnmarshalText([]byte(f.failOn)); err != nil {
 		return s, usagef("--fail-on: %v", err)
+	}
+	switch {
+	case f.sample < 1:
+		return s, usagef("--sample %d: expected 1 or more; --static requests none", f.sample)
+	case f.all && f.static:
+		return s, usagef("--all and --static exclude each other")
+	case f.all:
+		s.sample = -1
+	case !f.static:
+		s.sample = f.sample
 	}
 	s.disabled = map[string]bool{}
 	for _, id := range f.ignore {
@@ -141,6 +162,7 @@ type linter struct {
 	checker lint.Checker
 	out     lintReporter
 	client  *fetch.Client // nil until the first URL
+	sample  int           // of lint.Live; 0: no live checks
 	private []string
 	net     traffic
 

@@ -222,7 +222,7 @@ func (l *linter) url(ctx context.Context, uri string) error {
 	if err := l.links(ctx, uri, resp.Header.Values("Link")); err != nil {
 		return err
 	}
-	return l.content(ctx, uri, content{f, f.Len()})
+	return l.answer(ctx, uri, content{f, f.Len()}, &lint.Answer{URL: resp.URL, Header: resp.Header})
 }
 
 // links checks the Link headers of a response, if there are any.
@@ -232,7 +232,12 @@ func (l *linter) links(ctx context.Context, uri string, values []string) error {
 	}
 	return l.document(ctx, &lintInput{uri: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
 		l.checker.LinkHeader(uri, values)
-		return lint.Document{URI: uri, Kind: "http"}, nil
+		d := lint.Document{URI: uri, Kind: "http"}
+		if l.sample == 0 {
+			return d, nil
+		}
+		_, err := l.live().LinkHeader(ctx, uri, values)
+		return d, err
 	})
 }
 
@@ -249,8 +254,18 @@ func (l *linter) connect(ctx context.Context, uri string) (*fetch.Client, error)
 	return l.client, l.client.TrustSource(ctx, uri)
 }
 
+// live makes the checks that send requests.
+func (l *linter) live() *lint.Live {
+	return &lint.Live{Checker: &l.checker, Client: l.client, Sample: l.sample, Now: l.a.now, Unchecked: l.out.unchecked}
+}
+
 // content checks something for what it is.
 func (l *linter) content(ctx context.Context, uri string, c content) error {
+	return l.answer(ctx, uri, c, nil)
+}
+
+// answer checks something for what it is; a is how it was served, nil if it was not.
+func (l *linter) answer(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.head()
 	if err != nil {
 		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
@@ -260,7 +275,9 @@ func (l *linter) content(ctx context.Context, uri string, c content) error {
 	case lint.FormPackage:
 		return l.pkg(ctx, uri, c)
 	case lint.FormHTML:
-		return l.document(ctx, in, l.html)
+		return l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+			return l.html(ctx, uri, r, a, c)
+		})
 	case lint.FormRobots:
 		return l.document(ctx, in, l.robots)
 	}
@@ -270,12 +287,29 @@ func (l *linter) content(ctx context.Context, uri string, c content) error {
 		checker.Disabled["root-md-required"] = true
 	}
 	return l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
-		return checker.Document(ctx, uri, r)
+		d, err := checker.Document(ctx, uri, r)
+		if err != nil || a == nil || l.sample == 0 || d.Capability == "" {
+			return d, err
+		}
+		if err := l.live().Document(ctx, d, *a, c.open); err != nil {
+			return d, err
+		}
+		return d, l.live().Source(ctx, *a, d)
 	})
 }
 
-func (l *linter) html(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
-	return lint.Document{URI: uri, Kind: "html"}, l.checker.HTML(ctx, uri, r)
+func (l *linter) html(ctx context.Context, uri string, r io.Reader, a *lint.Answer, c content) (lint.Document, error) {
+	d := lint.Document{URI: uri, Kind: "html"}
+	if err := l.checker.HTML(ctx, uri, r); err != nil || a == nil || l.sample == 0 {
+		return d, err
+	}
+	again, err := c.open()
+	if err != nil {
+		return d, err
+	}
+	defer again.Close()
+	_, err = l.live().HTML(ctx, a.URL, again)
+	return d, err
 }
 
 func (l *linter) robots(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {

@@ -12,6 +12,7 @@ type lintReporter interface {
 	finding(f lint.Finding)
 	document(d lint.Document) error
 	failed(uri string, err error, hint string)
+	unchecked(uri string, err error) // something that a document names
 	end(s summary, line string) error
 	close() // without end: the run stopped before its end
 }
@@ -83,6 +84,13 @@ func (r *jsonReport) failed(uri string, err error, hint string) {
 	r.out.failed(uri, err, hint)
 }
 
+func (r *jsonReport) unchecked(uri string, err error) { unchecked(r.out, uri, err) }
+
+// unchecked tells of something that a document names and that was not looked at.
+func unchecked(out *output, uri string, err error) {
+	out.warn(record{URI: uri, Message: "not checked: " + err.Error()})
+}
+
 func (r *jsonReport) end(s summary, line string) error {
 	r.out.end(s, line)
 	return nil
@@ -112,6 +120,8 @@ func (r *sarifReport) failed(uri string, err error, hint string) {
 	r.log.Failed(uri, err.Error())
 	r.out.failed(uri, err, hint)
 }
+
+func (r *sarifReport) unchecked(uri string, err error) { unchecked(r.out, uri, err) }
 
 func (r *sarifReport) end(s summary, line string) error {
 	r.ended = true

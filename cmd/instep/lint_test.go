@@ -212,7 +212,7 @@ func TestLintChecksWhatAServerAnswers(t *testing.T) {
 		{"/busy.xml", exitTemporary, []string{"403"}},
 		{"/none.xml", exitFailed, []string{"404"}},
 	} {
-		code, stdout, stderr := lintNow(t.Context(), srv.URL+c.path)
+		code, stdout, stderr := lintNow(t.Context(), "--static", srv.URL+c.path)
 		if code != c.code {
 			t.Errorf("%s: exit code %d, want %d", c.path, code, c.code)
 		}

@@ -178,6 +178,8 @@ func shorten(s string, most int) string {
 
 func (r *textReport) failed(uri string, err error, hint string) { r.out.failed(uri, err, hint) }
 
+func (r *textReport) unchecked(uri string, err error) { unchecked(r.out, uri, err) }
+
 func (r *textReport) end(s summary, line string) error {
 	r.out.end(s, line)
 	return nil

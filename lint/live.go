@@ -1,0 +1,247 @@
+package lint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// DefaultSample is how many entries of a document are requested if nobody says more.
+const DefaultSample = 20
+
+// Live holds a Source against the rules that only the answers of its server show. It
+// sends one request after the other. What a server does wrong are findings of Checker;
+// what could not be found out is told to Unchecked.
+type Live struct {
+	Checker *Checker
+	Client  *fetch.Client
+	Sample  int              // entries of a document that are requested: 0 is DefaultSample, negative is all
+	Seed    uint64           // chooses which; the same ones each time for the same seed and document
+	Now     func() time.Time // the clock; must be set
+
+	// Unchecked is told of a URI that could not be checked for a reason that is not the
+	// server's: it may not be connected to, or has more bytes than are read here.
+	Unchecked func(uri string, err error)
+}
+
+// Answer is how a document was served.
+type Answer struct {
+	URL    string // where the answer came from, after redirects
+	Header http.Header
+}
+
+// liveRun is the check of one document beside the answers to requests.
+type liveRun struct {
+	*run
+	l      *Live
+	kind   string
+	newest map[key]int // of documents of changes: the line of the last entry of each resource
+	keys   keys
+
+	hashed, failed int // resources with a digest that could be compared, and that it did not hold for
+	future, first  int // datetimes that lie in the future, and the line of the first
+}
+
+func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
+	r := newRun(l.Checker, uri)
+	r.auto, r.profile = false, cmp.Or(profile, r.profile)
+	return &liveRun{run: r, l: l, kind: kind, keys: newKeys()}
+}
+
+// Document checks how a document was served and whether what is served at the URIs that
+// it lists is what it describes. d is what Checker.Document returned for it, and open
+// opens the body of the answer. Of its entries a sample is requested. The error is that
+// of ctx or of open.
+func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (io.ReadCloser, error)) error {
+	r := l.run(d.URI, d.Profile, d.Kind)
+	head, err := headOf(open)
+	if err != nil {
+		return err
+	}
+	r.served(&d, &a, head)
+	if !d.Complete {
+		return nil
+	}
+	if err := r.entries(ctx, open); err != nil {
+		return err
+	}
+	return r.closed(ctx, &d, open)
+}
+
+func headOf(open func() (io.ReadCloser, error)) ([]byte, error) {
+	src, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	head := make([]byte, HeadSize)
+	n, err := io.ReadFull(src, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	return head[:n], nil
+}
+
+// entries checks the entries of the document, or a sample of them.
+func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error)) error {
+	if err := r.survey(ctx, open); err != nil || r.isForeign() {
+		return err
+	}
+	if r.l.Sample < 0 {
+		err := r.each(ctx, open, func(e *entry) error { return r.checkListed(ctx, e) })
+		r.othersHashed()
+		return err
+	}
+	sample, err := r.sample(ctx, open)
+	if err != nil {
+		return err
+	}
+	for i := range sample {
+		if err := r.checkListed(ctx, &sample[i]); err != nil {
+			return err
+		}
+	}
+	r.othersHashed()
+	return nil
+}
+
+// survey reads the document once for what has to be known before its entries are
+// checked: the header, and which entry of a resource is the newest.
+func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)) error {
+	if ofChanges(r.kind) {
+		r.newest = make(map[key]int)
+	}
+	limit := resourcesync.DatetimeOf(r.l.Now().Add(clockSkew))
+	err := r.decoded(ctx, open, func(e *entry) error {
+		if r.newest != nil {
+			r.newest[r.keys.of(e.Loc)] = e.Line
+		}
+		for _, d := range []resourcesync.Datetime{e.LastMod, e.Datetime, e.At, e.From, e.Completed, e.Until} {
+			r.notFuture(d, limit, e.Line)
+		}
+		return nil
+	})
+	h := &r.header
+	for _, d := range []resourcesync.Datetime{h.At, h.From, h.Completed, h.Until} {
+		r.notFuture(d, limit, r.seen.Line)
+	}
+	const id = "quirk-32-local-time-as-utc"
+	if rule := r.active(id, r.kind); rule != nil && r.future > 0 {
+		r.report(rule, Finding{Line: r.first, Message: fmt.Sprintf("datetimes that lie in the future: %d, the first one here", r.future)})
+	}
+	return err
+}
+
+// clockSkew is how far two clocks may be apart.
+const clockSkew = 5 * time.Minute
+
+func (r *liveRun) notFuture(d, limit resourcesync.Datetime, line int) {
+	if !d.After(limit) {
+		return
+	}
+	if r.future++; r.future == 1 {
+		r.first = line
+	}
+}
+
+// sample chooses entries, each with the same chance.
+func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)) ([]entry, error) {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, r.uri)
+	random := rand.New(rand.NewPCG(r.l.Seed, h.Sum64()))
+	most := cmp.Or(r.l.Sample, DefaultSample)
+	var chosen []entry
+	n := 0
+	err := r.each(ctx, open, func(e *entry) error {
+		n++
+		if len(chosen) < most {
+			chosen = append(chosen, *e)
+		} else if i := random.IntN(n); i < most {
+			chosen[i] = *e
+		}
+		return nil
+	})
+	slices.SortFunc(chosen, func(a, b entry) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.column, b.column)) })
+	return chosen, err
+}
+
+// each calls f with the entries whose resources should be there as described: of several
+// changes of a resource the last, if that is no deletion.
+func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
+	return r.decoded(ctx, open, func(e *entry) error {
+		switch {
+		case !isHTTP(e.Loc), e.Change == resourcesync.Deleted:
+			return nil
+		case r.newest != nil && r.newest[r.keys.of(e.Loc)] != e.Line:
+			return nil
+		}
+		return f(e)
+	})
+}
+
+// decoded reads the document once more, of which all is told that is wrong with it.
+func (r *liveRun) decoded(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
+	src, err := open()
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	in := newInput(ctx, src)
+	dec := resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits))
+	for e, err := range dec.Entries() {
+		switch {
+		case errors.Is(err, resourcesync.BadEntry):
+			continue
+		case err != nil:
+			return in.err
+		}
+		seen := dec.SeenEntry()
+		if err := f(&entry{Entry: e, column: seen.Column, hasMD: seen.Metadata}); err != nil {
+			return err
+		}
+	}
+	if h, err := dec.Header(); err == nil {
+		r.header, r.seen = h, dec.SeenRoot()
+	}
+	return in.err
+}
+
+func isHTTP(uri string) bool {
+	scheme, _, ok := strings.Cut(uri, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// unreached takes the error of a request for something that the document names. What
+// the server is to blame for is a finding. Only the end of ctx is returned.
+func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	if isOurs(err) {
+		if r.l.Unchecked != nil {
+			r.l.Unchecked(uri, err)
+		}
+		return nil
+	}
+	if rule := r.active("quirk-59-http-errors", r.kind); rule != nil {
+		f.Message = err.Error()
+		r.report(rule, f)
+	}
+	return nil
+}
+
+// isOurs reports whether a request failed for a reason of this side.
+func isOurs(err error) bool {
+	return errors.Is(err, fetch.Refused) || errors.Is(err, fetch.TooLarge)
+}

@@ -1,0 +1,290 @@
+package lint
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// mostListedLinks bounds the links of one entry that are requested.
+const mostListedLinks = 8
+
+// thing is something with a URI that a document describes: the resource of an entry, or
+// what a link of it leads to.
+type thing struct {
+	uri, what           string // what is how messages name it
+	digests             resourcesync.Digests
+	length              resourcesync.Length
+	mediaType, encoding string
+}
+
+func (t *thing) hasFixity() bool { return len(t.digests) > 0 || t.length.Known() }
+
+func (t *thing) isDescribed() bool {
+	return t.hasFixity() || t.mediaType != "" || t.encoding != ""
+}
+
+// checkListed requests what an entry lists and compares.
+func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
+	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
+	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
+	if err != nil {
+		return r.unreached(ctx, t.uri, place(e), err)
+	}
+	r.compare(e, &t, got)
+	r.modified(e, got)
+	if err := r.stable(ctx, e, &t, got); err != nil {
+		return err
+	}
+	n := 0
+	for i := range e.Links {
+		l := &e.Links[i]
+		link := thing{l.Href, fmt.Sprintf("%q, to which a link with rel=%q leads,", l.Href, l.Rel), l.Digests, l.Length, l.Type, l.Encoding}
+		mirror := l.Rel == resourcesync.RelDuplicate && r.describesBytes()
+		if !isHTTP(l.Href) || !mirror && !link.isDescribed() {
+			continue
+		}
+		if n++; n > mostListedLinks {
+			break
+		}
+		if err := r.checkLink(ctx, e, &link, mirror, got); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func place(e *entry) Finding { return Finding{Line: e.Line, Column: e.column, Entry: e.Loc} }
+
+// describesBytes reports whether the entries of the document describe resources, rather
+// than packages or other documents.
+func (r *liveRun) describesBytes() bool { return r.kind == "resourcelist" || r.kind == "changelist" }
+
+func (r *liveRun) needsBody(e *entry, t *thing) bool {
+	if !r.describesBytes() {
+		return false
+	}
+	return t.hasFixity() || e.ChangeFreq == resourcesync.Always || e.Link(resourcesync.RelDuplicate) != ""
+}
+
+// checkLink requests what a link of an entry leads to, and compares. main is the resource
+// of the entry.
+func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool, main *fetched) error {
+	got, err := r.get(ctx, t.uri, "", t.digests, mirror || len(t.digests) > 0)
+	if err != nil {
+		return r.unreached(ctx, t.uri, place(e), err)
+	}
+	r.compare(e, t, got)
+	const id = "ln-duplicate-same-content"
+	if rule := r.active(id, r.kind); rule != nil && mirror && main.read && !got.opaque && !main.opaque && got.decoded.sum != main.decoded.sum {
+		r.atEntry(rule, e, "the mirror %q serves other bytes than %q", t.uri, e.Loc)
+	}
+	return nil
+}
+
+// compare reports what was served otherwise than it is described.
+func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
+	if r.outdated(e, got.header) {
+		return
+	}
+	r.coding(e, t, got)
+	r.fixity(e, t, got)
+	if rule := r.active("type-matches-content-type", r.kind); rule != nil {
+		if served := got.header.Get("Content-Type"); t.mediaType != "" && served != "" && essence(t.mediaType) != essence(served) {
+			r.atEntry(rule, e, "%s is served as %q; the type stated is %q", t.what, served, t.mediaType)
+		}
+	}
+}
+
+// outdated reports whether a resource may have changed after it was described: nothing
+// is concluded then.
+func (r *liveRun) outdated(e *entry, h http.Header) bool {
+	modified, err := http.ParseTime(h.Get("Last-Modified"))
+	if err != nil {
+		return ofChanges(r.kind) && !r.header.Until.IsZero() // there are later lists
+	}
+	var described time.Time
+	for _, d := range []resourcesync.Datetime{e.LastMod, e.Datetime, r.header.At, r.header.Completed, r.header.Until} {
+		if !d.IsZero() && d.End().After(described) {
+			described = d.End()
+		}
+	}
+	return !described.IsZero() && modified.After(described)
+}
+
+// coding compares the content coding. None was asked for, so that an answer without one
+// says nothing where the server decides by what is asked for.
+func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
+	rule := r.active("encoding-matches-content-encoding", r.kind)
+	stated := strings.ToLower(t.encoding)
+	if rule == nil || stated == got.coding || stated == "" && !t.isDescribed() {
+		return
+	}
+	negotiated := headerHas(got.header, "Vary", "accept-encoding") || headerHas(got.header, "Vary", "*")
+	if got.coding != "" || !negotiated {
+		r.atEntry(rule, e, "%s is served with Content-Encoding %q; the encoding stated is %q", t.what, got.coding, t.encoding)
+	}
+}
+
+// headerHas reports whether a field that is a list has that element, without regard to
+// case.
+func headerHas(h http.Header, field, want string) bool {
+	for _, v := range h.Values(field) {
+		for s := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(s), want) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fixity compares length and digests with the bytes in the coding stated. Where they
+// cannot be had in it, they hold for nothing that was served.
+func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
+	stated := strings.ToLower(t.encoding)
+	if rule := r.active("length-matches-content-length", r.kind); rule != nil && t.length.Known() && got.length >= 0 && stated == got.coding && got.length != t.length.Int64() {
+		r.atEntry(rule, e, "%s is served with Content-Length %d; the length stated is %d", t.what, got.length, t.length.Int64())
+	}
+	if !got.read {
+		if stated == got.coding {
+			r.octets(e, t, got.length)
+		}
+		return
+	}
+	right, other := &got.served, &got.decoded
+	switch {
+	case stated == got.coding:
+	case stated == "" && !got.opaque:
+		right, other = other, right
+	default:
+		r.otherCoding(e, t, got, &got.served)
+		return
+	}
+	if right.describes(t.length, t.digests) {
+		r.countHash(t, true)
+		return
+	}
+	r.octets(e, t, right.n)
+	if rule := r.active("hash-verifies-content", r.kind); rule != nil && !right.holds(t.digests) {
+		r.atEntry(rule, e, "%s has the hash %q; the one stated is %q", t.what, right.digests, t.digests)
+	}
+	if got.coding == "" || !r.otherCoding(e, t, got, other) {
+		r.countHash(t, right.holds(t.digests))
+	}
+}
+
+// octets compares the length with the number of bytes (RFC 2616 §4.4).
+func (r *liveRun) octets(e *entry, t *thing, n int64) {
+	if rule := r.active("length-computed-rfc2616", r.kind); rule != nil && t.length.Known() && t.length.Int64() != n {
+		r.atEntry(rule, e, "%s has %d bytes; the length stated is %d", t.what, n, t.length.Int64())
+	}
+}
+
+// otherCoding reports that length and digests are those of other than the bytes in the
+// coding stated.
+func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bool {
+	if !t.hasFixity() || !b.describes(t.length, t.digests) {
+		return false
+	}
+	how := "without a content coding"
+	if got.coding != "" && b == &got.served {
+		how = "with Content-Encoding " + got.coding
+	}
+	if rule := r.active("quirk-51-coding-and-fixity", r.kind); rule != nil {
+		r.atEntry(rule, e, "length and hash are those of %s %s; the encoding stated is %q", t.what, how, t.encoding)
+	}
+	return true
+}
+
+func (r *liveRun) countHash(t *thing, holds bool) {
+	if len(t.digests) == 0 {
+		return
+	}
+	if r.hashed++; !holds {
+		r.failed++
+	}
+}
+
+// fewestHashes is how many have to be compared to speak of a habit.
+const fewestHashes = 3
+
+// othersHashed reports a Source whose hashes are as a rule those of other bytes.
+func (r *liveRun) othersHashed() {
+	rule := r.active("quirk-50-hash-of-other-bytes", r.kind)
+	if rule != nil && r.hashed >= fewestHashes && 2*r.failed > r.hashed {
+		r.atRoot(rule, "of %d hashes that were compared, %d are not those of what is served", r.hashed, r.failed)
+	}
+}
+
+// modified compares lastmod with Last-Modified. It is a hint.
+func (r *liveRun) modified(e *entry, got *fetched) {
+	rule := r.active("lastmod-is-http-last-modified", r.kind)
+	t, err := http.ParseTime(got.header.Get("Last-Modified"))
+	if rule == nil || err != nil || e.LastMod.IsZero() {
+		return
+	}
+	// A fraction of a second cannot be written in HTTP.
+	if t.Before(e.LastMod.Time().Truncate(time.Second)) || !t.Before(e.LastMod.End()) {
+		r.atEntry(rule, e, "lastmod is %s, and %q is served with Last-Modified %s", e.LastMod, e.Loc, resourcesync.DatetimeOf(t))
+	}
+}
+
+const (
+	// Not what */* gets from a server that chooses, whatever it prefers.
+	acceptPage = "text/html, */*;q=0.1"
+	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
+
+	mostTwice = 10 << 20 // bytes of what is requested again
+)
+
+// stable requests a resource again, asking for another media type: who describes its
+// bytes should describe the URI of one representation (1.1 §7). What differs each time
+// changes always.
+func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) error {
+	always := e.ChangeFreq == resourcesync.Always
+	varies, changes := r.active("representation-attrs-only-for-representation", r.kind), r.active("changefreq-always-usage", r.kind)
+	if !got.read || got.served.n > mostTwice || varies == nil && changes == nil || !t.hasFixity() && !always {
+		return nil
+	}
+	accept := acceptPage
+	if strings.Contains(got.header.Get("Content-Type"), "html") {
+		accept = acceptData
+	}
+	differs, err := r.differs(ctx, t.uri, accept, got)
+	if err != nil {
+		return err
+	}
+	if differs {
+		if differs, err = r.differs(ctx, t.uri, "", got); err != nil {
+			return err
+		}
+		switch {
+		case differs && !always && changes != nil:
+			r.atEntry(changes, e, "%s has other bytes at each request, and changefreq is not always", t.what)
+		case !differs && t.hasFixity() && varies != nil:
+			r.atEntry(varies, e, "%s has other bytes when %q is asked for, and length or hash are stated", t.what, accept)
+		}
+		return nil
+	}
+	if always && changes != nil {
+		r.atEntry(changes, e, "changefreq is always, and %s had the same bytes when it was requested again", t.what)
+	}
+	return nil
+}
+
+// differs requests a resource again. A server that refuses serves no other bytes.
+func (r *liveRun) differs(ctx context.Context, uri, accept string, first *fetched) (bool, error) {
+	again, err := r.get(ctx, uri, accept, nil, true)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		return false, nil
+	}
+	return !again.opaque && !first.opaque && again.decoded.sum != first.decoded.sum, nil
+}

@@ -1,0 +1,146 @@
+package lint
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// mostBody is as much of a resource as is read, in bytes.
+const mostBody = 1 << 30
+
+// fetched is a resource as it was served.
+type fetched struct {
+	header http.Header
+	length int64  // Content-Length, -1 if the answer has none
+	coding string // content coding, "" if it has none
+
+	read    bool // the body was read
+	served  bytesSeen
+	decoded bytesSeen // without the coding; as served if there is none
+	opaque  bool      // the coding could not be undone
+}
+
+// bytesSeen is what is known of some bytes.
+type bytesSeen struct {
+	n       int64
+	sum     [sha256.Size]byte
+	digests resourcesync.Digests
+}
+
+// counting is a writer that keeps what bytesSeen is about.
+type counting struct {
+	n      int64
+	sum    hash.Hash
+	hasher *resourcesync.Hasher
+}
+
+func newCounting(algs []resourcesync.Algorithm) *counting {
+	return &counting{sum: sha256.New(), hasher: resourcesync.NewHasher(algs...)}
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	c.sum.Write(p)
+	return c.hasher.Write(p)
+}
+
+func (c *counting) seen() bytesSeen {
+	return bytesSeen{c.n, [sha256.Size]byte(c.sum.Sum(nil)), c.hasher.Digests()}
+}
+
+// get fetches a resource. Its body is read, and hashed by the algorithms of want, if
+// body is set or the header does not tell the length.
+func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
+	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	f := &fetched{header: resp.Header, length: resp.ContentLength, coding: codingOf(resp.Header)}
+	if !body && f.length >= 0 {
+		return f, nil
+	}
+	var algs []resourcesync.Algorithm
+	for _, d := range want {
+		if !d.IsZero() {
+			algs = append(algs, d.Algorithm())
+		}
+	}
+	f.read = true
+	return f, f.take(resp.Body, algs)
+}
+
+// take reads the body. The error is that of the transfer.
+func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
+	served := newCounting(algs)
+	wire := &wireReader{r: io.TeeReader(body, served)}
+	if f.coding != "" {
+		decoded := newCounting(algs)
+		src, err := decode(f.coding, wire)
+		if err == nil {
+			_, err = io.Copy(decoded, io.LimitReader(src, mostBody))
+		}
+		f.decoded, f.opaque = decoded.seen(), err != nil
+	}
+	if _, err := io.Copy(io.Discard, wire); err != nil && wire.err == nil {
+		return err
+	}
+	f.served = served.seen()
+	if f.coding == "" {
+		f.decoded = f.served
+	}
+	return wire.err
+}
+
+// wireReader remembers what went wrong in the transfer.
+type wireReader struct {
+	r   io.Reader
+	err error
+}
+
+func (w *wireReader) Read(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.r.Read(p)
+	if err != nil && err != io.EOF {
+		w.err = err
+	}
+	return n, err
+}
+
+var errCoding = errors.New("a content coding that is not read here")
+
+func decode(coding string, body io.Reader) (io.Reader, error) {
+	switch coding {
+	case "gzip", "x-gzip":
+		return gzip.NewReader(body)
+	case "deflate":
+		return zlib.NewReader(body)
+	}
+	return nil, errCoding
+}
+
+// holds reports whether all of the digests are those of the bytes.
+func (b *bytesSeen) holds(want resourcesync.Digests) bool {
+	for _, d := range want {
+		if !d.IsZero() && b.digests.Get(d.Algorithm()) != d {
+			return false
+		}
+	}
+	return true
+}
+
+// describes reports whether length and digests are those of the bytes.
+func (b *bytesSeen) describes(length resourcesync.Length, want resourcesync.Digests) bool {
+	return (!length.Known() || length.Int64() == b.n) && b.holds(want)
+}

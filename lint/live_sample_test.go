@@ -1,0 +1,148 @@
+package lint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"instep/fetch"
+)
+
+// listServer serves a list of resources, and remembers which were requested.
+func listServer(t *testing.T, entries int) (*httptest.Server, func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var asked []string
+	mux := http.NewServeMux()
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	mux.HandleFunc("/{id}", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.PathValue("id"))
+	})
+	mux.HandleFunc("/list.xml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		var b strings.Builder
+		fmt.Fprintf(&b, "<urlset>%s", upAt)
+		for i := range entries {
+			fmt.Fprintf(&b, "<url><loc>%s/%03d</loc></url>", srv.URL, i)
+		}
+		b.WriteString("</urlset>")
+		_, _ = w.Write(declareNamespaces([]byte(b.String())))
+	})
+	mux.HandleFunc("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(declareNamespaces([]byte(`<urlset><rs:md capability="description"/></urlset>`)))
+	})
+	return srv, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		now := asked
+		asked = nil
+		return now
+	}
+}
+
+func TestSampleIsBoundedAndTheSameEachTime(t *testing.T) {
+	srv, asked := listServer(t, 200)
+	check := func(sample int, seed uint64) []string {
+		l := newLive(t, srv, &Checker{})
+		l.Sample, l.Seed = sample, seed
+		checkURL(t, l, srv.URL+"/list.xml")
+		return asked()
+	}
+	if got := check(0, 0); len(got) != DefaultSample {
+		t.Errorf("%d resources were requested, want %d", len(got), DefaultSample)
+	}
+	first := check(5, 1)
+	if len(first) != 5 || !slices.IsSorted(first) {
+		t.Errorf("%q, want five, in the order of the list", first)
+	}
+	if again := check(5, 1); !slices.Equal(first, again) {
+		t.Errorf("%q and then %q for the same seed", first, again)
+	}
+	if other := check(5, 2); slices.Equal(first, other) {
+		t.Errorf("%q for another seed as well", other)
+	}
+	if got := check(-1, 0); len(got) != 200 || !slices.IsSorted(got) {
+		t.Errorf("%d resources were requested, want each one once", len(got))
+	}
+}
+
+// TestWhatWeRefuseIsNoFinding: that a URI may not be connected to is no fault of a server
+// that nobody asked.
+func TestWhatWeRefuseIsNoFinding(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/list.xml" {
+			w.Header().Set("Content-Type", "application/xml")
+			_, _ = w.Write(declareNamespaces([]byte(`<urlset>` + upAt + `<url><loc>http://127.0.0.1:1/vase</loc></url></urlset>`)))
+			return
+		}
+		_, _ = w.Write(declareNamespaces([]byte(`<urlset><rs:md capability="description"/></urlset>`)))
+	}))
+	defer srv.Close()
+	var found, unchecked []string
+	l := newLive(t, srv, &Checker{Report: func(f Finding) { found = append(found, f.Rule) }})
+	l.Unchecked = func(uri string, err error) {
+		if !errors.Is(err, fetch.Refused) {
+			t.Errorf("%v, want that it was refused", err)
+		}
+		unchecked = append(unchecked, uri)
+	}
+	checkURL(t, l, srv.URL+"/list.xml")
+	if !slices.Equal(unchecked, []string{"http://127.0.0.1:1/vase"}) || slices.Contains(found, "quirk-59-http-errors") {
+		t.Errorf("not checked: %q, found: %q; want the one and no finding about errors", unchecked, found)
+	}
+}
+
+// TestTheEndOfTheContextEndsLiveChecks: while a resource is requested, and before.
+func TestTheEndOfTheContextEndsLiveChecks(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer srv.Close()
+	base := srv.URL
+	l := newLive(t, srv, &Checker{})
+	text := string(declareNamespaces([]byte(`<urlset>` + upAt + `<url><loc>` + base + `/vase</loc></url></urlset>`)))
+	open := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+	d, err := l.Checker.Document(context.Background(), base+"/list.xml", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Answer{URL: base + "/list.xml", Header: http.Header{}}
+	for _, when := range []string{"while it is requested", "before"} {
+		if err := l.Document(ctx, d, a, open); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v, want %v", when, err, context.Canceled)
+		}
+		if err := l.Source(ctx, a, d); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Source: got %v, want %v", when, err, context.Canceled)
+		}
+	}
+}
+
+// TestSourceIsLookedForWhereItsServerFails: a server in trouble does not show that there is
+// no Source Description.
+func TestSourceIsLookedForWhereItsServerFails(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer srv.Close()
+	var found []string
+	l := newLive(t, srv, &Checker{Report: func(f Finding) { found = append(found, f.Rule) }})
+	if err := l.Source(context.Background(), Answer{URL: srv.URL + "/list.xml"}, Document{URI: srv.URL + "/list.xml"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"source-description-well-known"}; !slices.Equal(found, want) {
+		t.Errorf("got %q, want %q: whether there is one, nobody knows", found, want)
+	}
+}

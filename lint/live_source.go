@@ -1,0 +1,184 @@
+package lint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"instep/fetch"
+	"instep/internal/weblink"
+	"instep/resourcesync"
+)
+
+// WellKnown returns the URI at which the Source of a document at uri publishes its Source
+// Description (1.1 §6.3.2), "" if uri is none of HTTP.
+func WellKnown(uri string) string {
+	u, err := fetch.Parse(uri)
+	if err != nil {
+		return ""
+	}
+	return fetch.Origin(u) + "/.well-known/resourcesync"
+}
+
+// mostTargets bounds the links of one page or response that are followed.
+const mostTargets = 20
+
+// HTML checks where the links of a page lead by which it offers a Source (1.1 §6.3.3). It
+// tells whether there is one. The error is that of src or of ctx.
+func (l *Live) HTML(ctx context.Context, uri string, src io.Reader) (bool, error) {
+	page, err := weblink.HTML(newInput(ctx, src))
+	if err != nil {
+		return false, err
+	}
+	r := l.run(uri, "", "html")
+	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(uri, href) })
+}
+
+// LinkHeader checks where the links of a response lead by which it offers a Source (1.1
+// §6.3.3). It tells whether there is one. The values are those of its Link headers. The
+// error is that of ctx.
+func (l *Live) LinkHeader(ctx context.Context, uri string, values []string) (bool, error) {
+	var page weblink.Page
+	r := l.run(uri, "", "http")
+	return r.targets(ctx, "http-link-target-capabilitylist", weblink.Header(values), func(href string) (string, error) { return page.Resolve(uri, href) })
+}
+
+// targets checks that links lead to Capability Lists.
+func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, resolve func(string) (string, error)) (bool, error) {
+	rule := r.active(id, r.kind)
+	n := 0
+	for i := range links {
+		l := &links[i]
+		if !l.Has(resourcesync.RelSource) {
+			continue
+		}
+		if n++; n > mostTargets {
+			break
+		}
+		f := Finding{Line: l.Line}
+		uri, err := resolve(l.Href)
+		if err == nil {
+			err = r.target(ctx, uri, f, rule)
+		}
+		if ctx.Err() != nil {
+			return true, err
+		}
+		if err != nil && rule != nil {
+			f.Message = fmt.Sprintf("the link to %q leads to no Capability List: %v", l.Href, err)
+			r.report(rule, f)
+		}
+	}
+	return n > 0, nil
+}
+
+// target checks that there is a Capability List at uri. The error says why nothing is
+// there; a server in trouble is a finding of its own.
+func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule) error {
+	h, err := r.l.headerAt(ctx, uri)
+	switch {
+	case err != nil && (isOurs(err) || errors.Is(err, fetch.Temporary)):
+		return r.unreached(ctx, uri, f, err)
+	case err != nil:
+		return err
+	case h.Capability == resourcesync.CapabilityCapabilityList:
+		return nil
+	}
+	if rule != nil {
+		f.Message = fmt.Sprintf("the link leads to %q, which is no Capability List: its capability is %q", uri, h.Capability)
+		r.report(rule, f)
+	}
+	if habit := r.active("quirk-15-html-link-to-description", r.kind); habit != nil && h.Capability == resourcesync.CapabilityDescription {
+		f.Message = fmt.Sprintf("the link leads to the Source Description %q", uri)
+		r.report(habit, f)
+	}
+	return nil
+}
+
+// headerAt fetches a document and returns its header.
+func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, error) {
+	resp, err := l.Client.Document(ctx, uri, 0, fetch.Validators{})
+	if err != nil {
+		return resourcesync.Header{}, err
+	}
+	defer resp.Body.Close()
+	dec := resourcesync.NewDecoder(resp.Body, resourcesync.WithLimits(l.Checker.Limits))
+	h, err := dec.Header()
+	if err != nil || dec.SeenRoot().Metadata {
+		return h, err
+	}
+	for _, err := range dec.Entries() { // rs:md may stand after the entries
+		if err != nil && !errors.Is(err, resourcesync.BadEntry) {
+			return h, err
+		}
+	}
+	return dec.Header()
+}
+
+// Source checks that the Source of a document can be found from its host (1.1 §6.3.2).
+// The error is that of ctx.
+func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
+	uri := WellKnown(a.URL)
+	if uri == "" {
+		return nil
+	}
+	r := l.run(uri, d.Profile, "description")
+	want := resourcesync.CapabilityDescription
+	if r.profile == ProfileDLib {
+		want = resourcesync.CapabilityCapabilityList
+	}
+	h, err := l.headerAt(ctx, uri)
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err != nil && isOurs(err):
+		return r.unreached(ctx, uri, Finding{}, err)
+	case err == nil && h.Capability == want:
+		return nil
+	case err == nil:
+		err = fmt.Errorf("its capability is %q", h.Capability)
+	}
+	if r.profile == ProfileDLib {
+		r.kind = "capabilitylist"
+		r.habit("dlib-discovery", "there is no Capability List at %s: %v", uri, err)
+		return nil
+	}
+	r.habit("source-description-well-known", "there is no Source Description at %s: %v", uri, err)
+	if errors.Is(err, fetch.Temporary) {
+		return nil // nobody knows
+	}
+	return r.elsewhere(ctx, d)
+}
+
+// mostUp is how many links are followed up from a document: from a part of a list to its
+// index, to the Capability List, the Source Description and its index.
+const mostUp = 4
+
+// elsewhere looks for the Source Description by the links of a document.
+func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
+	at, up := d.URI, d.Up
+	capability := d.Capability
+	for n := 0; capability != resourcesync.CapabilityDescription; n++ {
+		if up == "" || n == mostUp {
+			r.habit("source-description-published", "neither the well-known URI nor the links up from %q lead to a Source Description", d.URI)
+			return nil
+		}
+		whole, err := new(weblink.Page).Resolve(at, up)
+		if err != nil {
+			return nil // told where the link stands
+		}
+		h, err := r.l.headerAt(ctx, whole)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case err != nil && (isOurs(err) || errors.Is(err, fetch.Temporary)):
+			return r.unreached(ctx, whole, Finding{}, err)
+		case err != nil:
+			up = ""
+			continue
+		}
+		at, up, capability = whole, h.Link(resourcesync.RelUp), h.Capability
+	}
+	r.habit("quirk-14-description-elsewhere", "the Source Description is at %s", at)
+	return nil
+}
