@@ -110,8 +110,12 @@ func TestLogKeepsValuesOfTheStandard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	priority, err := resourcesync.ParsePriority("0.50")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := []resourcesync.Entry{{}, {
-		Loc: "http://example.org/a?b=<c>&d", LastMod: at, Line: 7,
+		Loc: "http://example.org/a?b=<c>&d", LastMod: at, Priority: priority, ChangeFreq: resourcesync.Daily, Line: 7,
 		Metadata: resourcesync.Metadata{
 			Change: resourcesync.Updated, Datetime: at, Digests: digests, Length: resourcesync.Bytes(0), Type: "text/html",
 			Attrs: []resourcesync.Attr{{Space: "http://example.org/ns", Name: "x", Value: "\u2028"}},
@@ -129,6 +133,7 @@ func TestLogKeepsValuesOfTheStandard(t *testing.T) {
 		cmp.Comparer(func(a, b resourcesync.Datetime) bool { return a == b }),
 		cmp.Comparer(func(a, b resourcesync.Digest) bool { return a == b }),
 		cmp.Comparer(func(a, b resourcesync.Length) bool { return a == b }),
+		cmp.Comparer(func(a, b resourcesync.Priority) bool { return a == b }),
 	}
 	if diff := cmp.Diff(collect(t, l), want, same); diff != "" {
 		t.Errorf("entries differ (-got +want):\n%s", diff)
