@@ -44,6 +44,7 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	for i := range e.Links {
 		l := &e.Links[i]
 		link := thing{l.Href, fmt.Sprintf("%q, to which a link with rel=%q leads,", l.Href, l.Rel), l.Digests, l.Length, l.Type, l.Encoding}
+		r.patchType(e, l)
 		mirror := l.Rel == resourcesync.RelDuplicate && r.describesBytes()
 		if !isHTTP(l.Href) || !mirror && !link.isDescribed() {
 			continue
@@ -56,6 +57,23 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 		}
 	}
 	return nil
+}
+
+// ofContent are media types of content. Whatever bytes they are of, the type does not
+// say how to make the next version of a resource from them and the one before.
+var ofContent = map[string]bool{
+	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
+	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
+	"application/gzip": true, "application/zip": true,
+}
+
+// patchType checks whether the type of a patch tells how to apply it. That the bytes
+// make the next version takes the version before, which nobody serves any more.
+func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
+	rule := r.active("ln-patch-type-unambiguous", r.kind)
+	if rule != nil && l.Rel == resourcesync.RelPatch && ofContent[essence(l.Type)] {
+		r.atEntry(rule, e, "the type %q of the patch %q does not say how to apply it", l.Type, l.Href)
+	}
 }
 
 func place(e *entry) Finding { return Finding{Line: e.Line, Column: e.column, Entry: e.Loc} }

@@ -102,9 +102,6 @@ func rowOf(r *Rule, archive string) (check, test string) {
 	case r.Version == "ore-alpha":
 		return "pending: ore", ""
 	case r.Checkable == "live":
-		if what, ok := waiting[r.ID]; ok {
-			return "pending: " + what, ""
-		}
 		return "`" + liveCheck(r) + "`", "`" + archive + "`"
 	case r.Checkable == "crosslink":
 		return "pending: crawl", ""
