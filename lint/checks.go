@@ -55,6 +55,7 @@ var notedFamilies = []string{
 	"hash-algorithm-unknown", "length-integer", "type-media-type-syntax", "pri-range", "path-leading-slash",
 	"path-no-traversal", "change-values", "w3cdtf", "utc-recommended", "ln-attr-required",
 	"ln-href-absolute-uri", "dlib-loc-required", "dlib-limit-50000",
+	"sitemap-priority",
 }
 
 // permittedFamilies are those that allow something.
@@ -86,8 +87,10 @@ var plainChecks = map[string]string{
 // documentChecks are those of the root and of a document as a whole.
 func documentChecks() map[string]func(*run, *Rule) steps {
 	return map[string]func(*run, *Rule) steps{
-		"quirk":               quirk,
-		"sitemap-rs-elements": sitemapElements,
+		"quirk": quirk,
+		// Sitemaps for search engines.
+		"sitemap-rs-elements":      sitemapElements,
+		"sitemap-foreign-elements": sitemapForeign,
 		// Roots.
 		"root-md-required":                 rootMetadata,
 		"root-capability-required":         rootCapability,
@@ -155,6 +158,8 @@ func entryChecks() map[string]func(*run, *Rule) steps {
 		"entry-interval-within-root-interval": entryWithinRoot,
 		"forward-order":                       forwardOrder,
 		"change-uri-datetime-unique":          changeUnique,
+		// Sitemaps for search engines.
+		"sitemap-scope": sitemapScope,
 		// Links (1.1 §14).
 		"ln-rel-registered-or-uri":           relation,
 		"ln-duplicate-omit-md-attrs":         duplicateAttributes,

@@ -28,6 +28,7 @@ func listServer(t *testing.T, entries int) (*httptest.Server, func() []string) {
 		defer mu.Unlock()
 		asked = append(asked, r.PathValue("id"))
 	})
+	mux.HandleFunc("/robots.txt", http.NotFound)
 	mux.HandleFunc("/list.xml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/xml")
 		var b strings.Builder

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"instep/fetch"
 	"instep/internal/weblink"
@@ -25,23 +26,23 @@ func WellKnown(uri string) string {
 const mostTargets = 20
 
 // HTML checks where the links of a page lead by which it offers a Source (1.1 §6.3.3). It
-// tells whether there is one. The error is that of src or of ctx.
-func (l *Live) HTML(ctx context.Context, uri string, src io.Reader) (bool, error) {
+// tells whether there is one. base is where the page came from, after redirects. The
+// error is that of src or of ctx.
+func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool, error) {
 	page, err := weblink.HTML(newInput(ctx, src))
 	if err != nil {
 		return false, err
 	}
 	r := l.run(uri, "", "html")
-	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(uri, href) })
+	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(base, href) })
 }
 
 // LinkHeader checks where the links of a response lead by which it offers a Source (1.1
-// §6.3.3). It tells whether there is one. The values are those of its Link headers. The
-// error is that of ctx.
-func (l *Live) LinkHeader(ctx context.Context, uri string, values []string) (bool, error) {
+// §6.3.3). It tells whether there is one. The error is that of ctx.
+func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
-	return r.targets(ctx, "http-link-target-capabilitylist", weblink.Header(values), func(href string) (string, error) { return page.Resolve(uri, href) })
+	return r.targets(ctx, "http-link-target-capabilitylist", weblink.Header(a.Header.Values("Link")), func(href string) (string, error) { return page.Resolve(a.URL, href) })
 }
 
 // targets checks that links lead to Capability Lists.
@@ -115,12 +116,15 @@ func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, e
 	return dec.Header()
 }
 
-// Source checks that the Source of a document can be found from its host (1.1 §6.3.2).
-// The error is that of ctx.
+// Source checks that the Source of a document can be found from its host (1.1 §6.3.2),
+// and that search engines are not led to the document. The error is that of ctx.
 func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	uri := WellKnown(a.URL)
 	if uri == "" {
 		return nil
+	}
+	if err := l.offered(ctx, a, d); err != nil {
+		return err
 	}
 	r := l.run(uri, d.Profile, "description")
 	want := resourcesync.CapabilityDescription
@@ -148,6 +152,34 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 		return nil // nobody knows
 	}
 	return r.elsewhere(ctx, d)
+}
+
+// offered checks that the robots.txt of the host does not offer the document, with its
+// elements of ResourceSync, to search engines. A host needs no robots.txt.
+func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
+	u, err := fetch.Parse(a.URL)
+	if err != nil {
+		return nil // it answered by another way than HTTP
+	}
+	robots := fetch.Origin(u) + "/robots.txt"
+	r := l.run(robots, d.Profile, "robots")
+	rule := r.active("sitemap-rs-elements", "robots")
+	if rule == nil {
+		return nil
+	}
+	resp, err := l.Client.Get(ctx, fetch.Request{URL: robots, Accept: "text/plain, */*;q=0.1", MaxBytes: mostBody})
+	if err != nil {
+		return ctx.Err()
+	}
+	defer resp.Body.Close()
+	targets, err := new(Checker).Robots(ctx, robots, resp.Body)
+	if err != nil {
+		return ctx.Err()
+	}
+	if slices.Contains(targets, d.URI) || slices.Contains(targets, a.URL) {
+		r.report(rule, Finding{Message: fmt.Sprintf("a Sitemap line offers %q to search engines, and it has elements of ResourceSync", d.URI)})
+	}
+	return nil
 }
 
 // mostUp is how many links are followed up from a document: from a part of a list to its

@@ -234,12 +234,12 @@ func checkURL(t testing.TB, l *Live, uri string) {
 	}
 	a := Answer{resp.URL, resp.Header}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-	if _, err := l.LinkHeader(ctx, uri, resp.Header.Values("Link")); err != nil {
+	if _, err := l.LinkHeader(ctx, uri, a); err != nil {
 		t.Fatal(err)
 	}
 	switch Recognise(uri, text) {
 	case FormHTML:
-		if _, err := l.HTML(ctx, uri, bytes.NewReader(text)); err != nil {
+		if _, err := l.HTML(ctx, uri, a.URL, bytes.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -16,26 +16,6 @@ func rootMetadata(r *run, rule *Rule) steps {
 	}}
 }
 
-// sitemapElements: search engines get a plain Sitemap. It is told once.
-func sitemapElements(r *run, rule *Rule) steps {
-	if !r.isSitemap() {
-		return steps{}
-	}
-	n := 0
-	return steps{
-		entry: func(e *entry) {
-			if e.hasMD || len(e.Links) > 0 {
-				n++
-			}
-		},
-		end: func() {
-			if n > 0 || r.seen.Metadata || len(r.header.Links) > 0 {
-				r.atRoot(rule, "the Sitemap has elements of ResourceSync: in the root, or in some of its entries (%d)", n)
-			}
-		},
-	}
-}
-
 // rootCapability: the rs:md of the root has a capability (1.1 §7).
 func rootCapability(r *run, rule *Rule) steps {
 	return steps{end: func() {

@@ -16,6 +16,7 @@ type run struct {
 	c        *Checker
 	uri      string
 	expected []string // kinds that the place of the document promises
+	site     string   // what a Sitemap speaks for, if that is not its own place
 	profile  Profile
 	auto     bool
 

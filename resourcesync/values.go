@@ -253,7 +253,7 @@ func (d *Decoder) changeFreq(b []byte) ChangeFreq {
 func (d *Decoder) priority(b []byte) Priority {
 	p, err := ParsePriority(d.word(b))
 	if err != nil {
-		d.tolerate(Note{Msg: err.Error() + "; read as absent"})
+		d.tolerate(Note{Rule: "sitemap-priority", Msg: err.Error() + "; read as absent"})
 	}
 	return p
 }

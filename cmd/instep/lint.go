@@ -24,9 +24,10 @@ what is, or by its name claims to be, a ResourceSync document, a sitemap or one 
 these.
 
 Of a URL it also checks how the document is served, whether its Source can be found
-from the host, where a page or a Link header leads, and whether what is served at the
-URIs that a document lists is what it describes: a sample of --sample entries, or --all.
---static sends no more than the one request. Other links are not followed.
+from the host, where a page or a Link header leads, what a robots.txt offers to search
+engines, and whether what is served at the URIs that a document lists is what it
+describes: a sample of --sample entries, or --all. --static sends no more than the one
+request. Other links are not followed.
 
 Without --profile the rules are those of 1.1. With --profile auto each document is
 held against the edition that it shows itself to be of.

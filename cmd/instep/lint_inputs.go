@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -219,14 +218,16 @@ func (l *linter) url(ctx context.Context, uri string) error {
 	if resp.URL != uri {
 		l.a.out.say("%s: answered by %s", uri, resp.URL)
 	}
-	if err := l.links(ctx, uri, resp.Header.Values("Link")); err != nil {
+	a := lint.Answer{URL: resp.URL, Header: resp.Header}
+	if err := l.links(ctx, uri, a); err != nil {
 		return err
 	}
-	return l.answer(ctx, uri, content{f, f.Len()}, &lint.Answer{URL: resp.URL, Header: resp.Header})
+	return l.answer(ctx, uri, content{f, f.Len()}, &a)
 }
 
 // links checks the Link headers of a response, if there are any.
-func (l *linter) links(ctx context.Context, uri string, values []string) error {
+func (l *linter) links(ctx context.Context, uri string, a lint.Answer) error {
+	values := a.Header.Values("Link")
 	if len(values) == 0 {
 		return nil
 	}
@@ -236,7 +237,7 @@ func (l *linter) links(ctx context.Context, uri string, values []string) error {
 		if l.sample == 0 {
 			return d, nil
 		}
-		_, err := l.live().LinkHeader(ctx, uri, values)
+		_, err := l.live().LinkHeader(ctx, uri, a)
 		return d, err
 	})
 }
@@ -279,15 +280,14 @@ func (l *linter) answer(ctx context.Context, uri string, c content, a *lint.Answ
 			return l.html(ctx, uri, r, a, c)
 		})
 	case lint.FormRobots:
-		return l.document(ctx, in, l.robots)
+		return l.robots(ctx, in, a)
 	}
-	checker := l.checker
+	var opts []lint.Option
 	if lint.IsPlainSitemap(uri, head) {
-		checker.Disabled = maps.Clone(checker.Disabled)
-		checker.Disabled["root-md-required"] = true
+		opts = append(opts, lint.WithKind(lint.KindSitemap))
 	}
 	return l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
-		d, err := checker.Document(ctx, uri, r)
+		d, err := l.checker.Document(ctx, uri, r, opts...)
 		if err != nil || a == nil || l.sample == 0 || d.Capability == "" {
 			return d, err
 		}
@@ -308,13 +308,50 @@ func (l *linter) html(ctx context.Context, uri string, r io.Reader, a *lint.Answ
 		return d, err
 	}
 	defer again.Close()
-	_, err = l.live().HTML(ctx, a.URL, again)
+	_, err = l.live().HTML(ctx, uri, a.URL, again)
 	return d, err
 }
 
-func (l *linter) robots(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
-	_, err := l.checker.Robots(ctx, uri, r)
-	return lint.Document{URI: uri, Kind: "robots"}, err
+// robots checks a robots.txt and, if it was served, what it offers to search engines.
+func (l *linter) robots(ctx context.Context, in *lintInput, a *lint.Answer) error {
+	var offered []string
+	err := l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+		targets, err := l.checker.Robots(ctx, uri, r)
+		offered = targets
+		return lint.Document{URI: uri, Kind: "robots"}, err
+	})
+	if err != nil || a == nil {
+		return err
+	}
+	if l.sample >= 0 {
+		offered = offered[:min(len(offered), l.sample)]
+	}
+	for _, uri := range offered {
+		if !isURL(uri) {
+			continue // told where it stands
+		}
+		if err := l.sitemap(ctx, a.URL, uri); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sitemap checks what a robots.txt offers to search engines.
+func (l *linter) sitemap(ctx context.Context, robots, uri string) error {
+	resp, err := l.client.Document(ctx, uri, maxSpooled, fetch.Validators{})
+	if err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	f, err := spoolAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	defer f.Close()
+	in := &lintInput{uri: uri, open: content{f, f.Len()}.open}
+	return l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+		return l.checker.Document(ctx, uri, r, lint.WithKind(lint.KindSitemap), lint.WithSite(robots))
+	})
 }
 
 // pkg checks the manifest of a package.

@@ -1,0 +1,74 @@
+package lint
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// WithSite names the place that offers a Sitemap to search engines, such as the robots.txt
+// of a host: what the Sitemap lists has to be below it, instead of below the Sitemap
+// itself.
+func WithSite(uri string) Option { return func(r *run) { r.site = uri } }
+
+// sitemapElements: search engines get a plain Sitemap. It is told once.
+func sitemapElements(r *run, rule *Rule) steps {
+	if !r.isSitemap() {
+		return steps{}
+	}
+	n := 0
+	return steps{
+		entry: func(e *entry) {
+			if e.hasMD || len(e.Links) > 0 {
+				n++
+			}
+		},
+		end: func() {
+			if n > 0 || r.seen.Metadata || len(r.header.Links) > 0 {
+				r.atRoot(rule, "the Sitemap has elements of ResourceSync: in the root, or in some of its entries (%d)", n)
+			}
+		},
+	}
+}
+
+// sitemapForeign: extensions of search engines stand in entries of a urlset; elsewhere
+// their schema has no place for other elements. It is told once.
+func sitemapForeign(r *run, rule *Rule) steps {
+	if !r.isSitemap() {
+		return steps{}
+	}
+	told := false
+	return steps{
+		entry: func(e *entry) {
+			if e.Foreign != "" && r.header.Root == resourcesync.SitemapIndex && !told {
+				told = true
+				r.atEntry(rule, e, "an entry of a Sitemap index has elements of another vocabulary")
+			}
+		},
+		end: func() {
+			if r.header.Foreign != "" {
+				r.atRoot(rule, "the root of the Sitemap has elements of another vocabulary")
+			}
+		},
+	}
+}
+
+// sitemapScope: a Sitemap speaks for the host and the directory in which it is.
+func sitemapScope(r *run, rule *Rule) steps {
+	base, err := url.Parse(cmp.Or(r.site, r.uri))
+	if !r.isSitemap() || err != nil || base.Host == "" {
+		return steps{}
+	}
+	dir := base.Path[:max(strings.LastIndexByte(base.Path, '/'), 0)] + "/"
+	return steps{entry: func(e *entry) {
+		u, err := url.Parse(e.Loc)
+		if err != nil || u.Host == "" {
+			return // told where URIs are checked
+		}
+		if u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || !strings.HasPrefix(cmp.Or(u.Path, "/"), dir) {
+			r.atEntry(rule, e, "%q is not below %s://%s%s, for which the Sitemap speaks", e.Loc, base.Scheme, base.Host, dir)
+		}
+	}}
+}
