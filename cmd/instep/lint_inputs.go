@@ -206,23 +206,28 @@ func (l *linter) url(ctx context.Context, uri string) error {
 	if err != nil {
 		return l.fail(ctx, uri, err)
 	}
-	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
+	f, a, err := download(ctx, client, uri)
 	if err != nil {
 		return l.fail(ctx, uri, err)
 	}
-	f, err := spoolAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return l.fail(ctx, uri, err)
-	}
 	defer f.Close()
-	if resp.URL != uri {
-		l.a.out.say("%s: answered by %s", uri, resp.URL)
+	if a.URL != uri {
+		l.a.out.say("%s: answered by %s", uri, a.URL)
 	}
-	a := lint.Answer{URL: resp.URL, Header: resp.Header}
 	if err := l.links(ctx, uri, a); err != nil {
 		return err
 	}
 	return l.answer(ctx, uri, content{f, f.Len()}, &a)
+}
+
+// download takes all of what a URL answers with, and how it was served.
+func download(ctx context.Context, client *fetch.Client, uri string) (*spool.File, lint.Answer, error) {
+	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
+	if err != nil {
+		return nil, lint.Answer{}, err
+	}
+	f, err := spoolAll(resp.Body)
+	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, errors.Join(err, resp.Body.Close())
 }
 
 // links checks the Link headers of a response, if there are any.
@@ -339,12 +344,8 @@ func (l *linter) robots(ctx context.Context, in *lintInput, a *lint.Answer) erro
 
 // sitemap checks what a robots.txt offers to search engines.
 func (l *linter) sitemap(ctx context.Context, robots, uri string) error {
-	resp, err := l.client.Document(ctx, uri, maxSpooled, fetch.Validators{})
+	f, _, err := download(ctx, l.client, uri)
 	if err != nil {
-		return l.fail(ctx, uri, err)
-	}
-	f, err := spoolAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return l.fail(ctx, uri, err)
 	}
 	defer f.Close()
