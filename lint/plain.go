@@ -1,7 +1,7 @@
 package lint
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -86,27 +86,17 @@ const mostRobots = 500 << 10
 func (c *Checker) Robots(ctx context.Context, uri string, src io.Reader) ([]string, error) {
 	r := newRun(c, uri)
 	in := newInput(ctx, src)
-	lines := bufio.NewScanner(io.LimitReader(in, mostRobots))
-	lines.Buffer(nil, mostRobots+1)
+	lines, err := weblink.Robots(in, mostRobots)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", uri, cmp.Or(in.err, err))
+	}
 	rule := r.active("quirk-16-robots-sitemap-case", "robots")
 	var targets []string
-	for line := 1; lines.Scan(); line++ {
-		text, _, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "\ufeff"), "#")
-		field, value, ok := strings.Cut(text, ":")
-		field, value = strings.TrimSpace(field), strings.TrimSpace(value)
-		if !ok || !strings.EqualFold(field, "sitemap") || value == "" {
-			continue
+	for _, l := range lines {
+		targets = append(targets, l.URI)
+		if rule != nil && !l.Exact {
+			r.report(rule, Finding{Line: l.Line, Message: fmt.Sprintf("expected Sitemap: and a whole URI, there is %q", l.Text)})
 		}
-		targets = append(targets, value)
-		if rule == nil {
-			continue
-		}
-		if u, err := url.Parse(value); field != "Sitemap" || err != nil || !u.IsAbs() {
-			r.report(rule, Finding{Line: line, Message: fmt.Sprintf("expected Sitemap: and a whole URI, there is %q", strings.TrimSpace(text))})
-		}
-	}
-	if in.err != nil {
-		return targets, fmt.Errorf("read %q: %w", uri, in.err)
 	}
 	return targets, nil
 }

@@ -13,6 +13,7 @@ type Sitemap struct {
 	URI   string // as it was written
 	Line  int    // from 1
 	Exact bool   // it is written as it should be: the name in this case, and a whole URI
+	Text  string // the whole line, without its comment
 }
 
 // Robots reads the Sitemap lines of a robots.txt (1.1 §6.3.4) in its first most bytes.
@@ -37,7 +38,7 @@ func Robots(r io.Reader, most int64) ([]Sitemap, error) {
 			continue
 		}
 		u, err := url.Parse(value)
-		all = append(all, Sitemap{value, line, name == "Sitemap" && err == nil && u.IsAbs()})
+		all = append(all, Sitemap{value, line, name == "Sitemap" && err == nil && u.IsAbs(), strings.TrimSpace(text)})
 	}
 	return all, nil
 }

@@ -15,12 +15,12 @@ func TestRobots(t *testing.T) {
 		name, text string
 		want       []Sitemap
 	}{
-		{"several among others", "User-agent: *\nDisallow: /x\n\nSitemap: " + a + "\nSitemap: " + b, []Sitemap{{a, 4, true}, {b, 5, true}}},
-		{"any case, spaces and none", "SITEMAP:" + a + "\n \tsitemap \t: " + b + "  \n", []Sitemap{{a, 1, false}, {b, 2, false}}},
-		{"line ends of all kinds", "Sitemap: " + a + "\r\n\rSitemap: " + b + "\r", []Sitemap{{a, 1, true}, {b, 3, true}}},
-		{"mark of the encoding", "\ufeffSitemap: " + a, []Sitemap{{a, 1, true}}},
-		{"comments", "# Sitemap: " + b + "\nSitemap: " + a + " # Sitemap: " + b, []Sitemap{{a, 2, true}}},
-		{"relative", "Sitemap: /a.xml", []Sitemap{{"/a.xml", 1, false}}},
+		{"several among others", "User-agent: *\nDisallow: /x\n\nSitemap: " + a + "\nSitemap: " + b, []Sitemap{{a, 4, true, "Sitemap: " + a}, {b, 5, true, "Sitemap: " + b}}},
+		{"any case, spaces and none", "SITEMAP:" + a + "\n \tsitemap \t: " + b + "  \n", []Sitemap{{a, 1, false, "SITEMAP:" + a}, {b, 2, false, "sitemap \t: " + b}}},
+		{"line ends of all kinds", "Sitemap: " + a + "\r\n\rSitemap: " + b + "\r", []Sitemap{{a, 1, true, "Sitemap: " + a}, {b, 3, true, "Sitemap: " + b}}},
+		{"mark of the encoding", "\ufeffSitemap: " + a, []Sitemap{{a, 1, true, "Sitemap: " + a}}},
+		{"comments", "# Sitemap: " + b + "\nSitemap: " + a + " # Sitemap: " + b, []Sitemap{{a, 2, true, "Sitemap: " + a}}},
+		{"relative", "Sitemap: /a.xml", []Sitemap{{"/a.xml", 1, false, "Sitemap: /a.xml"}}},
 		{"nothing", "Sitemap:\nSitemap\nSitemaps: " + a + "\nNo-Sitemap: " + a + "\n<html>\n", nil},
 		{"empty", "", nil},
 	}
