@@ -213,12 +213,7 @@ func TestAnotherChoiceOfResourcesIsABaseline(t *testing.T) {
 }
 
 func TestChangesLeftOutAreMadeUpFor(t *testing.T) {
-	s := newSource(t)
-	p := s.fill(10)
-	s.list(0, p...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	s, p, m := inStep(t, 10)
 	s.put("/r/1", []byte("changed while left out"))
 	s.put("/r/2", []byte("changed"))
 	s.changes(0, s.change(1, resourcesync.Updated, "/r/1"), s.change(2, resourcesync.Updated, "/r/2"))
@@ -248,12 +243,7 @@ func TestAllowedOriginIsFetchedInTheNextRun(t *testing.T) {
 }
 
 func TestDeletionsThatWereKeptComeWithTheNextNormalRun(t *testing.T) {
-	s := newSource(t)
-	p := s.fill(10)
-	s.list(0, p...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	s, p, m := inStep(t, 10)
 	keep := func(d *destination.Destination) { d.KeepDeleted = true }
 	m.set = keep
 	s.changes(0, s.change(1, resourcesync.Deleted, "/r/1"))
@@ -311,12 +301,7 @@ func TestChangesThatTimeDoesNotTellApart(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSource(t)
-			p := s.fill(20)
-			s.list(0, p...)
-			s.changes(0)
-			m := newMirror(t, s)
-			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			s, p, m := inStep(t, 20)
 			var entries []resourcesync.Entry
 			add := func(c resourcesync.Change, path string) {
 				entries = append(entries, change(s, c, path))
@@ -382,12 +367,7 @@ func TestFirstChangeWithoutDatetimeIsPlaced(t *testing.T) {
 }
 
 func TestUndatedAmongUnorderedChangesLeadsToTheList(t *testing.T) {
-	s := newSource(t)
-	p := s.fill(20)
-	s.list(0, p...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s, p, m := inStep(t, 20)
 	s.changes(0, s.change(5, resourcesync.Deleted, "/r/1"), s.undated(resourcesync.Deleted, "/r/2"), s.change(3, resourcesync.Deleted, "/r/3"))
 	s.list(6, p[4:]...)
 	m.set = func(d *destination.Destination) { d.MaxDelete, _ = guard.ParseLimit("100%") }
@@ -462,12 +442,7 @@ func TestEntryWithoutURIInAListStopsDeletionsOnly(t *testing.T) {
 }
 
 func TestEntryWithoutURIInAChangeListStopsDeletionsAndTheCursor(t *testing.T) {
-	s := newSource(t)
-	p := s.fill(20)
-	s.list(0, p...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s, p, m := inStep(t, 20)
 	s.put("/r/3", []byte("changed"))
 	s.put("/r/4", []byte("changed where nobody sees it"))
 	entries := []resourcesync.Entry{

@@ -205,6 +205,18 @@ type aMirror struct {
 	set   func(*destination.Destination)
 }
 
+// inStep is a Source of n resources and a mirror that holds them.
+func inStep(t *testing.T, n int) (s *aSource, paths []string, m *aMirror) {
+	t.Helper()
+	s = newSource(t)
+	paths = s.fill(n)
+	s.list(0, paths...)
+	s.changes(0)
+	m = newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, int64(n), 0, 0)
+	return s, paths, m
+}
+
 func newMirror(t *testing.T, src *aSource) *aMirror {
 	return &aMirror{t: t, dir: filepath.Join(t.TempDir(), "mirror"), now: t0, src: src}
 }

@@ -309,12 +309,7 @@ func TestQuirk_29(t *testing.T) {
 		})
 	}
 	t.Run("in order of at", func(t *testing.T) {
-		s := newSource(t)
-		p := s.fill(20)
-		s.list(0, p...)
-		s.changes(0)
-		m := newMirror(t, s)
-		m.mustSync(destination.Baseline, 0, 20, 0, 0)
+		s, p, m := inStep(t, 20)
 		s.raw("/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, "",
 			s.rawEntry("/r/1", fmt.Sprintf(`change="created" at=%q`, at(3)), ""), s.rawEntry("/r/1", fmt.Sprintf(`change="deleted" at=%q`, at(2)), ""))
 		m.mustSync(destination.Incremental, 1, 0, 0, 0)

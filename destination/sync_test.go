@@ -21,12 +21,7 @@ import (
 )
 
 func TestBaselineThenIncrementalThenNothing(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(20)
-	s.list(0, paths...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s, paths, m := inStep(t, 20)
 	m.wantFiles(paths...)
 
 	s.put("/r/3", []byte("three, again"))
@@ -112,12 +107,7 @@ func TestTheLastOfSeveralChangesCounts(t *testing.T) {
 		"mixed":        func(e []resourcesync.Entry) { e[0], e[2] = e[2], e[0] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSource(t)
-			paths := s.fill(10)
-			s.list(0, paths...)
-			s.changes(0)
-			m := newMirror(t, s)
-			m.mustSync(destination.Baseline, 0, 10, 0, 0)
+			s, paths, m := inStep(t, 10)
 			old := s.change(1, resourcesync.Updated, "/r/1")
 			old.Digests = nil // a state that can't be fetched any more
 			s.put("/r/1", []byte("the last state"))
@@ -134,12 +124,7 @@ func TestTheLastOfSeveralChangesCounts(t *testing.T) {
 }
 
 func TestSameBytesUnderAnotherURIAreCopied(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(10)
-	s.list(0, paths...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	s, paths, m := inStep(t, 10)
 	s.put("/moved/1", s.bodies["/r/1"])
 	s.changes(0, s.change(1, resourcesync.Created, "/moved/1"), s.change(1, resourcesync.Deleted, "/r/1"))
 	s.asked("/")
@@ -151,12 +136,7 @@ func TestSameBytesUnderAnotherURIAreCopied(t *testing.T) {
 }
 
 func TestDamagedCopySourceIsNotTrusted(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(10)
-	s.list(0, paths...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	s, _, m := inStep(t, 10)
 	flip(t, filepath.Join(m.dir, "r", "1"))
 	s.put("/moved/1", s.bodies["/r/1"])
 	s.changes(0, s.change(1, resourcesync.Created, "/moved/1"))
@@ -193,12 +173,7 @@ func TestCat_VER_01(t *testing.T) {
 	}
 	for name, answer := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := newSource(t)
-			paths := s.fill(10)
-			s.list(0, paths...)
-			s.changes(0)
-			m := newMirror(t, s)
-			m.mustSync(destination.Baseline, 0, 10, 0, 0)
+			s, paths, m := inStep(t, 10)
 			good := m.files()["/r/1"]
 
 			s.put("/r/1", []byte("body 1. body 1. ")[:16])
@@ -326,12 +301,7 @@ func TestPartOfAnIndexThatFailsDeletesNothing(t *testing.T) {
 }
 
 func TestGuardHoldsUntilExactlyThatPlanIsApproved(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(100)
-	s.list(0, paths...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 100, 0, 0)
+	s, paths, m := inStep(t, 100)
 
 	var entries []resourcesync.Entry
 	for _, p := range paths[:50] {
@@ -385,12 +355,7 @@ func TestMaxDeleteReplacesTheDefault(t *testing.T) {
 }
 
 func TestKeepDeletedDeletesNothing(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(10)
-	s.list(0, paths...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	s, _, m := inStep(t, 10)
 	m.set = func(d *destination.Destination) { d.KeepDeleted = true }
 	s.changes(0, s.change(1, resourcesync.Deleted, "/r/1"))
 	m.mustSync(destination.Incremental, 1, 0, 0, 0)
@@ -577,12 +542,7 @@ func TestPlanTouchesNothing(t *testing.T) {
 }
 
 func TestAuditFindsEveryDifferenceAndSyncRepairsIt(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(50)
-	s.list(0, paths...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 50, 0, 0)
+	_, paths, m := inStep(t, 50)
 	flip(t, filepath.Join(m.dir, "r", "7"))
 	if err := os.Remove(filepath.Join(m.dir, "r", "8")); err != nil {
 		t.Fatal(err)
@@ -605,12 +565,7 @@ func TestAuditFindsEveryDifferenceAndSyncRepairsIt(t *testing.T) {
 }
 
 func TestAuditNamesWhatIsMissingAndExtra(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(50)
-	s.list(0, paths...)
-	s.changes(0)
-	m := newMirror(t, s)
-	m.mustSync(destination.Baseline, 0, 50, 0, 0)
+	s, _, m := inStep(t, 50)
 	s.put("/new", []byte("new"))
 	s.changes(0, s.change(1, resourcesync.Created, "/new"), s.change(2, resourcesync.Deleted, "/r/1"))
 	v := m.audit()
