@@ -100,10 +100,10 @@ const syncHelp = `Sync brings DIR in step with SOURCE: everything at first (a ba
 List), and what has changed afterwards (incremental, by Change List). Give the same
 command any number of times.
 
-SOURCE is any URI of a Source: the site, its Source Description, a Capability List or
-a list. Each resource is verified by the length and digests that the Source gives
-before it replaces anything. What the Source no longer has goes to DIR/.instep/trash
-for 30 days. When a run would delete more than 10 % of a set and more than 5
+SOURCE is any URI of a Source: the site, a page or resource that links to it, its
+Source Description, a Capability List or a list. Each resource is verified by the
+length and digests that the Source gives before it replaces anything. What the Source
+no longer has goes to DIR/.instep/trash for 30 days. When a run would delete more than 10 % of a set and more than 5
 resources, more than half, or all, the deletions are withheld (exit code 6) until
 "instep approve" releases exactly them.`
 
