@@ -27,7 +27,8 @@ type maker struct {
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), st: st, last: last, pub: last}
 	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)
-	m.pub.Retired, m.pub.Closed, m.pub.Notes, m.pub.Written = slices.Clone(last.Closed), nil, nil, nil
+	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
+	m.pub.Offers = slices.Clone(last.Offers)
 	steps := []func() error{
 		func() error { return m.info(ctx) },
 		func() error { return m.about(ctx) },
@@ -54,26 +55,36 @@ func (m *maker) describedBy() resourcesync.Link {
 	return resourcesync.Link{Rel: "describedby", Href: m.l.uri(aboutKey)}
 }
 
-// changes makes the Change List, and the one that it follows if that is closed now.
+// changes makes the Change Lists of u.
 func (m *maker) changes(ctx context.Context, u Update) error {
-	if u.Changes == nil {
-		return nil
-	}
-	if u.Closing != nil {
-		doc := Document{Key: m.l.changeList(u.Closing.Name), Rank: rankChanges, Immutable: true}
-		if _, err := m.changeList(ctx, doc, u.Closing); err != nil {
+	for i := range u.Changes {
+		w := &u.Changes[i]
+		doc := Document{Key: m.l.changeList(w.Number), Rank: rankChanges, Immutable: !w.Until.IsZero()}
+		n, err := m.changeList(ctx, doc, w)
+		if err != nil {
 			return err
 		}
-		m.pub.Closed = []string{doc.Key}
+		m.pub.Items = append(m.pub.Items, Item{
+			Kind: ItemChangeList, Number: w.Number, Key: doc.Key, From: w.From.UTC(), Until: w.Until.UTC(),
+			Through: w.Through, Entries: n, Current: true,
+		})
+		m.offer(resourcesync.CapabilityChangeList, doc.Key)
+		m.pub.Changes = n
+		m.pub.ChangesNumber, m.pub.ChangesFrom, m.pub.ChangesThrough = w.Number, w.From.UTC(), w.Through
 	}
-	doc := Document{Key: m.l.changeList(u.Changes.Name), Rank: rankChanges, Immutable: !u.Changes.Until.IsZero()}
-	n, err := m.changeList(ctx, doc, u.Changes)
-	if err != nil {
-		return err
-	}
-	m.pub.ChangeList, m.pub.Changes = m.l.uri(doc.Key), n
-	m.pub.ChangesName, m.pub.ChangesFrom, m.pub.ChangesThrough = u.Changes.Name, u.Changes.From.UTC(), u.Changes.Through
 	return nil
+}
+
+// offer makes the document at key the one of a capability.
+func (m *maker) offer(c resourcesync.Capability, key string) {
+	uri := m.l.uri(key)
+	for i := range m.pub.Offers {
+		if m.pub.Offers[i].Capability == c {
+			m.pub.Offers[i].URI = uri
+			return
+		}
+	}
+	m.pub.Offers = append(m.pub.Offers, Offer{c, uri})
 }
 
 // changeList makes one Change List (1.1 §12.1).
@@ -101,7 +112,8 @@ func (m *maker) snapshot(ctx context.Context, s *Snapshot) error {
 	}
 	list := m.l.resourceList(m.pub.ID)
 	m.st.copy(list, Document{Key: m.l.fixedResourceList(), Rank: rankFixed})
-	m.pub.ResourceList, m.pub.Resources = m.l.uri(list), n
+	m.offer(resourcesync.CapabilityResourceList, list)
+	m.pub.Resources = n
 	m.pub.ListAt, m.pub.ListThrough = s.At.UTC(), s.Through
 	m.pub.Generations = append(slices.Clone(m.last.Generations), m.pub.ID)
 	if extra := len(m.pub.Generations) - m.p.generations(); extra > 0 {
@@ -204,16 +216,8 @@ func (m *maker) capabilityList(ctx context.Context) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: "up", Href: m.l.uri(descriptionKey)}, m.describedBy()}}
 	h.Capability = resourcesync.CapabilityCapabilityList
 	var entries []resourcesync.Entry
-	for _, c := range []struct {
-		capability resourcesync.Capability
-		uri        string
-	}{
-		{resourcesync.CapabilityResourceList, m.pub.ResourceList},
-		{resourcesync.CapabilityChangeList, m.pub.ChangeList},
-	} {
-		if c.uri != "" {
-			entries = append(entries, resourcesync.Entry{Loc: c.uri, Metadata: resourcesync.Metadata{Capability: c.capability}})
-		}
+	for _, o := range m.pub.Offers {
+		entries = append(entries, resourcesync.Entry{Loc: o.URI, Metadata: resourcesync.Metadata{Capability: o.Capability}})
 	}
 	return m.short(ctx, Document{Key: m.l.capabilityList(), Rank: rankCapability}, h, entries)
 }

@@ -9,6 +9,9 @@ import (
 // 50,000 entries and 50,000,000 bytes. Nothing was published.
 var ErrChangesFull = errors.New("too many changes for one Change List")
 
+// ErrGone is the error of Bitstream.Open for bytes that are nowhere any more.
+var ErrGone = errors.New("these bytes are not there any more")
+
 // NotOursError: a file that we did not write stands where a document has to go.
 // It was left as it is, and nothing was published.
 type NotOursError struct{ Key string }

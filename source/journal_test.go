@@ -1,11 +1,13 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,6 +16,7 @@ type memJournal struct {
 	begun int64
 	pubs  []journalRow
 	docs  map[string]journalDoc
+	items map[string][]Item // by set, in the order of kinds and numbers
 }
 
 type journalRow struct {
@@ -29,7 +32,9 @@ type journalDoc struct {
 	retired     time.Time
 }
 
-func newMemJournal() *memJournal { return &memJournal{docs: map[string]journalDoc{}} }
+func newMemJournal() *memJournal {
+	return &memJournal{docs: map[string]journalDoc{}, items: map[string][]Item{}}
+}
 
 func (j *memJournal) Begin(ctx context.Context, set string) (int64, error) {
 	j.begun++
@@ -57,7 +62,42 @@ func (j *memJournal) Done(ctx context.Context, p Publication) error {
 	for _, d := range p.Documents {
 		j.docs[d.Key] = journalDoc{doc: d, publication: p.ID}
 	}
+	for _, id := range p.Dropped {
+		j.items[p.Set] = slices.DeleteFunc(j.items[p.Set], func(i Item) bool { return i.Kind == id.Kind && i.Number == id.Number })
+	}
+	for _, it := range p.Items {
+		at, found := slices.BinarySearchFunc(j.items[p.Set], it, compareItems)
+		if found {
+			j.items[p.Set][at] = it
+		} else {
+			j.items[p.Set] = slices.Insert(j.items[p.Set], at, it)
+		}
+	}
 	return nil
+}
+
+func compareItems(a, b Item) int {
+	return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), cmp.Compare(a.Number, b.Number))
+}
+
+func (j *memJournal) Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for _, it := range slices.Clone(j.items[set]) {
+			if it.Kind == kind && it.Number >= from && !yield(it, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (j *memJournal) Sets(ctx context.Context) ([]string, error) {
+	sets := map[string]bool{}
+	for _, row := range j.pubs {
+		if row.done {
+			sets[row.set] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(sets)), nil
 }
 
 func (j *memJournal) Last(ctx context.Context, set string) (p Publication, done bool, err error) {

@@ -29,7 +29,7 @@ const (
 	rankDescription        // what a reader begins with
 )
 
-// nameForm is what names of sets and Change Lists look like: they become part of
+// nameForm is what names of sets look like: they become part of
 // keys and URIs as they are.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
@@ -88,7 +88,9 @@ func (l layout) dir() string {
 
 func (l layout) capabilityList() string { return l.dir() + "capabilitylist.xml" }
 
-func (l layout) changeList(name string) string { return l.dir() + "changes/" + name + ".xml" }
+func (l layout) changeList(number int64) string {
+	return fmt.Sprintf("%schanges/%d.xml", l.dir(), number)
+}
 
 // resourceList is the key of the list, or its index, of a generation.
 func (l layout) resourceList(generation int64) string {

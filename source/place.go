@@ -63,8 +63,8 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if len(pub.ListKeys) > 0 {
 		keys = append(keys, l.fixedResourceList())
 	}
-	if pub.ChangesName != "" {
-		keys = append(keys, l.changeList(pub.ChangesName))
+	if pub.ChangesNumber != 0 {
+		keys = append(keys, l.changeList(pub.ChangesNumber))
 	}
 	if l.atRoot() {
 		keys = append(keys, wellKnownKey)

@@ -142,19 +142,22 @@ func (p *Publisher) check(u Update) error {
 		return errors.New("publishing: Bucket, Staging, Journal and Now are required")
 	case !strings.HasSuffix(p.BaseURL, "/"):
 		return fmt.Errorf("publishing: BaseURL %q does not end in a slash, see ParseBaseURL", p.BaseURL)
-	case u.Snapshot == nil && u.Changes == nil:
+	case u.Snapshot == nil && u.Dump == nil && len(u.Changes) == 0:
 		return errors.New("publishing: neither a snapshot nor changes given")
 	case u.Snapshot != nil && (u.Snapshot.At.IsZero() || u.Snapshot.Resources == nil):
 		return errors.New("publishing: a snapshot needs At and Resources")
-	case u.Changes != nil && (u.Changes.From.IsZero() || u.Changes.Changes == nil):
-		return errors.New("publishing: a Change List needs From and Changes")
+	case u.Dump != nil && (u.Dump.At.IsZero() || u.Dump.Bitstreams == nil):
+		return errors.New("publishing: a dump needs At and Bitstreams")
 	}
-	if u.Closing != nil && (u.Changes == nil || u.Closing.Until.IsZero()) {
-		return errors.New("publishing: closing a Change List needs its until and the list that follows it")
-	}
-	for _, w := range []*Window{u.Changes, u.Closing} {
-		if w != nil && !nameForm.MatchString(w.Name) {
-			return fmt.Errorf("publishing: %q can't name a Change List", w.Name)
+	for i := range u.Changes {
+		w := &u.Changes[i]
+		switch {
+		case w.From.IsZero() || w.Changes == nil:
+			return errors.New("publishing: a Change List needs From and Changes")
+		case w.Number <= 0 || i > 0 && w.Number <= u.Changes[i-1].Number:
+			return fmt.Errorf("publishing: Change List %d: expected a positive number, greater than that of the list before", w.Number)
+		case i > 0 && !w.From.Equal(u.Changes[i-1].Until):
+			return fmt.Errorf("publishing: Change List %d: expected it to begin where the one before ends", w.Number)
 		}
 	}
 	return CheckSet(u.Set)

@@ -99,9 +99,9 @@ func (s *site) resources() iter.Seq2[resourcesync.Entry, error] {
 }
 
 // window lists the changes after number after, up to through.
-func (s *site) window(after, through int, from time.Time) *Window {
-	return &Window{
-		Name: fmt.Sprint(after + 1), From: from, Through: int64(through),
+func (s *site) window(after, through int, from time.Time) Window {
+	return Window{
+		Number: int64(after + 1), From: from, Through: int64(through),
 		Changes: func(yield func(resourcesync.Entry, error) bool) {
 			for _, en := range s.changes[after:through] {
 				if !yield(en, nil) {
@@ -124,7 +124,7 @@ func (s *site) publish(u Update) Publication {
 // first is the Update of a set that was never published.
 func (s *site) first() Update {
 	snap := s.snapshot()
-	return Update{Snapshot: snap, Changes: s.window(len(s.changes), len(s.changes), snap.At)}
+	return Update{Snapshot: snap, Changes: []Window{s.window(len(s.changes), len(s.changes), snap.At)}}
 }
 
 // more is an Update that goes on with the Change List of the last publication.
@@ -133,9 +133,7 @@ func (s *site) more(rebase bool) Update {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var after int
-	fmt.Sscan(last.ChangesName, &after)
-	u := Update{Changes: s.window(after-1, len(s.changes), last.ChangesFrom)}
+	u := Update{Changes: []Window{s.window(int(last.ChangesNumber)-1, len(s.changes), last.ChangesFrom)}}
 	if rebase {
 		u.Snapshot = s.snapshot()
 	}
@@ -149,13 +147,11 @@ func (s *site) rotate(before int, at time.Time) Update {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var after int
-	fmt.Sscan(last.ChangesName, &after)
-	closing := s.window(after-1, before, last.ChangesFrom)
+	closing := s.window(int(last.ChangesNumber)-1, before, last.ChangesFrom)
 	closing.Until = at
 	snap := s.snapshot()
 	snap.At = at
-	return Update{Closing: closing, Changes: s.window(before, len(s.changes), at), Snapshot: snap}
+	return Update{Changes: []Window{closing, s.window(before, len(s.changes), at)}, Snapshot: snap}
 }
 
 func (s *site) fill(n int) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"iter"
 	"time"
 
@@ -18,21 +19,119 @@ type Snapshot struct {
 	Resources     iter.Seq2[resourcesync.Entry, error] // loc, lastmod, rs:md with hash, length, type; ranged over more than once, alike each time
 }
 
-// Window is the open Change List of a set (1.1 §12): everything from From on.
+// Bitstream is an entry with the bytes that it describes.
+type Bitstream struct {
+	resourcesync.Entry
+	// Open opens the bytes; nil for a deletion. What it yields is held against the
+	// length and the digests of the entry. An error that is ErrGone: these bytes are
+	// nowhere any more.
+	Open func(context.Context) (io.ReadCloser, error)
+}
+
+// Dump is the state of a set for a Resource Dump (1.1 §11).
+type Dump struct {
+	At, Completed time.Time
+	Through       int64
+	Bitstreams    iter.Seq2[Bitstream, error] // ranged over once
+}
+
+// Window is a Change List of a set (1.1 §12): all changes from From until Until.
 type Window struct {
-	Name    string    // names its document for life: changes/<Name>.xml
+	Number  int64     // of its first change, or of the one to come: names its document for life
 	From    time.Time // changes at this moment or later
 	Until   time.Time // zero while open; then changes before this moment only
 	Through int64     // the caller's number of the last change that is in; kept in the Publication, not interpreted
 	Changes iter.Seq2[resourcesync.Entry, error]
+	// Fresh are those of Changes that no Change Dump has yet, with their bytes, since
+	// FreshFrom: they become a package of the Change Dump beside this list (1.1 §13).
+	// nil: the set has no Change Dumps.
+	Fresh     iter.Seq2[Bitstream, error]
+	FreshFrom time.Time
 }
 
-// Update is what one publication of a set says anew. What is nil stays as the last publication left it.
+// Update is what one publication of a set says anew. What is nil stays as the last
+// publication left it.
 type Update struct {
 	Set      string // "" is the default set
+	Policy   Policy
 	Snapshot *Snapshot
-	Changes  *Window
-	Closing  *Window // a Change List that gets its until and is linked no more
+	Dump     *Dump
+	// Changes are the Change Lists that go on or begin, oldest first, each from where the
+	// one before it ends. The first may be the one that the last publication left open
+	// (it has its Number then), or it leaves a gap after that; only the last may be open.
+	Changes []Window
+}
+
+// Policy is how a set is published, apart from what is in it.
+type Policy struct {
+	About About
+	// Profile10 writes what readers of 1.0 expect beside what 1.1 asks for: lastmod is
+	// the time of the change in Change Lists and Change Dump Manifests, of deletions too.
+	Profile10 bool
+	// PackageBytes is how many bytes of resources go into one package; 0 is 1 GiB. A
+	// larger resource has a package of its own.
+	PackageBytes int64
+	// KeepChanges is how long a closed Change List stays in the index of the current
+	// ones, if nothing else keeps it there; 0 is 30 days. It never leaves before every
+	// Resource List and Resource Dump that a reader may have begun with is later.
+	KeepChanges time.Duration
+	Archive     *Archive // nil offers no archives
+	OnDemand    string   // URI that makes packages on demand, named in the Capability List; "" is none
+}
+
+// About is what people are told of a set or a Source; fields may be empty.
+type About struct {
+	Title, Description, Contact, Licence string
+}
+
+// Archive is how long earlier lists and dumps are offered (Archives §2 to §6). What
+// is dropped is dropped oldest first, and Change Lists only before the oldest
+// Resource List and Resource Dump that stay.
+type Archive struct {
+	// Every is the least time between generations of Resource Lists, and of Resource
+	// Dumps, that are archived; 0 archives each. Change Lists and Change Dumps all are.
+	Every time.Duration
+	Age   time.Duration // older ones are dropped; 0 keeps them
+	Count int           // of each kind at most; 0 is no bound
+	Bytes int64         // of all of a set together, packages included; 0 is no bound
+}
+
+// ItemKind says what an Item is.
+type ItemKind string
+
+// The kinds of items.
+const (
+	ItemResourceList ItemKind = "resourcelist"
+	ItemResourceDump ItemKind = "resourcedump"
+	ItemChangeList   ItemKind = "changelist"
+	ItemChangeDump   ItemKind = "changedump"
+	ItemPackage      ItemKind = "package" // of a Change Dump
+)
+
+// Item is a document of a set that stays when later publications add others of its
+// kind: a Change List, a generation of a Resource List.
+type Item struct {
+	Kind   ItemKind
+	Number int64 // Window.Number, or the id of the publication of a generation or package; ascending
+	Key    string
+	Keys   []string // of all that goes with it: its parts, packages and manifests
+
+	At, Completed time.Time // of a generation
+	From, Until   time.Time // of changes
+	Through       int64     // Snapshot.Through or Window.Through
+	Entries       int64
+	Bytes         int64 // of the documents and packages
+	Of            int64 // of a package: the Number of its Change Dump
+
+	Current bool      // the Capability List names it, or the index that this names
+	Archive int64     // its place in the archive, from 1; 0 is none
+	Since   time.Time // when it became what it is: closed, archived
+}
+
+// ItemID names an item of a set.
+type ItemID struct {
+	Kind   ItemKind
+	Number int64
 }
 
 // Sum is a SHA-256 that is written as hex.
@@ -67,22 +166,42 @@ type Publication struct {
 	Made      time.Time
 	Documents []Document // by rank, the order in which they appear: nothing is linked before it is there
 	Retired   []string   // keys nothing links any more since this publication
-	Closed    []string   // Change Lists closed by this publication: the next one retires them
+	Items     []Item     // that are new or changed
+	Dropped   []ItemID   // items that are offered no more; their keys are in Retired
 	Notes     []string   // what a person should know about where things went
 	Written   []string   `json:"-"` // keys whose bytes were not there yet, in order
 
 	// What the Capability List names, carried from publication to publication.
-	ResourceList, ChangeList string // URIs; "" = none
-	ListAt                   time.Time
-	ListThrough              int64    // Snapshot.Through
-	ListKeys                 []string // of the Resource List: its parts, then the list or the index
-	SitemapKeys              []string // of the plain sitemap: its parts, then the sitemap or its index
-	Generations              []int64  // the publications of the last Resource Lists, oldest first
-	Resources                int64    // entries of the Resource List
-	ChangesName              string   // Window.Name
-	ChangesFrom              time.Time
-	ChangesThrough           int64 // Window.Through
-	Changes                  int64 // entries of the Change List
+	Offers         []Offer
+	ListAt         time.Time
+	ListThrough    int64    // Snapshot.Through
+	ListKeys       []string // of the Resource List: its parts, then the list or the index
+	SitemapKeys    []string // of the plain sitemap: its parts, then the sitemap or its index
+	Generations    []int64  // the publications of the last Resource Lists, oldest first
+	Resources      int64    // entries of the Resource List
+	DumpAt         time.Time
+	DumpThrough    int64 // Dump.Through
+	ChangesNumber  int64 // Window.Number of the open Change List
+	ChangesFrom    time.Time
+	ChangesThrough int64     // Window.Through
+	Changes        int64     // entries of the Change List
+	DumpsSince     time.Time // since when Change Dumps hold every change; zero if there are none
+}
+
+// Offer is what a Capability List says of one capability.
+type Offer struct {
+	Capability resourcesync.Capability
+	URI        string
+}
+
+// Offer returns the URI of the document of a capability; "" if there is none.
+func (p *Publication) Offer(c resourcesync.Capability) string {
+	for _, o := range p.Offers {
+		if o.Capability == c {
+			return o.URI
+		}
+	}
+	return ""
 }
 
 // Journal remembers publications (one committed row each) and the files we wrote.
@@ -93,13 +212,18 @@ type Journal interface {
 	// Commit records p as the publication to finish, whatever happens next.
 	Commit(ctx context.Context, p Publication) error
 	// Done records that every document of p is in its place: the documents are ours
-	// from now on, and those of p.Retired are due for removal.
+	// from now on, those of p.Retired are due for removal, p.Items are kept or replaced
+	// and p.Dropped forgotten.
 	Done(ctx context.Context, p Publication) error
 	// Last returns the last committed publication of a set and whether it is done; a
 	// zero Publication if there is none.
 	Last(ctx context.Context, set string) (p Publication, done bool, err error)
 	// Document returns what we wrote last at key; false if the key was never ours.
 	Document(ctx context.Context, key string) (Document, bool, error)
+	// Items yields the items of one kind with a Number of at least from, ascending.
+	Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error]
+	// Sets returns the names of the sets that have a publication that is done, ascending.
+	Sets(ctx context.Context) ([]string, error)
 	// Expired yields the retired keys that may be removed now: older than before, by publications before p.
 	Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error]
 	// Forget records that the file at key is gone.

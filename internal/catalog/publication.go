@@ -45,18 +45,36 @@ func (c *Catalog) CommitPublication(ctx context.Context, set SetID, id int64, ma
 	})
 }
 
-// FinishPublication records that the publication of that id is written out: docs
-// are ours, and those of retired are linked no more since at. A key of both is in use.
-func (c *Catalog) FinishPublication(ctx context.Context, id int64, docs []Document, retired []string, at time.Time) error {
+// Item is a document of a set that stays when later publications add others.
+type Item struct {
+	Kind   string
+	Number int64
+	Body   string // JSON: see source.Item
+}
+
+// Finished is what a publication that is written out leaves behind.
+type Finished struct {
+	Documents []Document // are ours
+	Retired   []string   // keys that nothing links any more since At; one of Documents is in use
+	Items     []Item     // new ones, and others in the place of those of the same kind and number
+	Dropped   []Item     // Kind and Number
+	At        time.Time
+}
+
+// FinishPublication records that the publication of that id is written out.
+func (c *Catalog) FinishPublication(ctx context.Context, id int64, f Finished) error {
 	return c.update(ctx, "finish a publication in", func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, "UPDATE publication SET state = $2 WHERE id = $1 AND state IN ($2, $3)", id, done, committed)
 		if err := expectOne(res, err, id, "committed"); err != nil {
 			return err
 		}
-		if err := retire(ctx, tx, retired, at); err != nil {
+		if err := retire(ctx, tx, f.Retired, f.At); err != nil {
 			return err
 		}
-		if err := keepDocuments(ctx, tx, id, docs); err != nil {
+		if err := keepDocuments(ctx, tx, id, f.Documents); err != nil {
+			return err
+		}
+		if err := keepItems(ctx, tx, id, f); err != nil {
 			return err
 		}
 		return prunePublications(ctx, tx, id)
@@ -102,6 +120,40 @@ func keepDocuments(ctx context.Context, tx *sql.Tx, id int64, docs []Document) e
 		}
 	}
 	return nil
+}
+
+func keepItems(ctx context.Context, tx *sql.Tx, id int64, f Finished) error {
+	const set = "(SELECT set_id FROM publication WHERE id = $1)"
+	for _, it := range f.Dropped {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM item WHERE set_id = "+set+" AND kind = $2 AND number = $3", id, it.Kind, it.Number); err != nil {
+			return err
+		}
+	}
+	for _, it := range f.Items {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO item (set_id, kind, number, body) VALUES ("+set+`, $2, $3, $4)
+			ON CONFLICT (set_id, kind, number) DO UPDATE SET body = excluded.body`, id, it.Kind, it.Number, it.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const itemsQuery = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
+
+// Items yields the items of a set of one kind with a number of at least from, ascending.
+func (c *Catalog) Items(ctx context.Context, set SetID, kind string, from int64) iter.Seq2[Item, error] {
+	return listing(ctx, c, "list items in", itemsQuery, from-1, func(rows *sql.Rows, it *Item) (any, error) {
+		err := rows.Scan(&it.Kind, &it.Number, &it.Body)
+		return it.Number, err
+	}, set, kind)
+}
+
+// PublishedSets returns the names of the sets that have a publication that is
+// written out, ascending.
+func (c *Catalog) PublishedSets(ctx context.Context) ([]string, error) {
+	return rows(ctx, c, "list the published sets of", func(r *sql.Rows) (name string, err error) {
+		return name, r.Scan(&name)
+	}, "SELECT name FROM sets s WHERE EXISTS (SELECT 1 FROM publication p WHERE p.set_id = s.id AND p.state = $1) ORDER BY name", done)
 }
 
 // prunePublications keeps the last two of the set of publication id.

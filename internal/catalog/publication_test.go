@@ -29,7 +29,7 @@ func publish(t *testing.T, c *Catalog, s SetID, body string, docs []Document, re
 	if err := c.CommitPublication(t.Context(), s, id, epoch, body); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.FinishPublication(t.Context(), id, docs, retired, epoch); err != nil {
+	if err := c.FinishPublication(t.Context(), id, Finished{Documents: docs, Retired: retired, At: epoch}); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -48,7 +48,7 @@ func TestPublicationIsBegunCommittedDone(t *testing.T) {
 	if err := c.CommitPublication(t.Context(), s, lost, epoch, "x"); err == nil {
 		t.Error("a publication was committed that a later one replaced")
 	}
-	if err := c.FinishPublication(t.Context(), id, nil, nil, epoch); err == nil {
+	if err := c.FinishPublication(t.Context(), id, Finished{Documents: nil, Retired: nil, At: epoch}); err == nil {
 		t.Error("a publication was finished that was not committed")
 	}
 	if err := c.CommitPublication(t.Context(), s, id, epoch, "x"); err != nil {
@@ -58,7 +58,7 @@ func TestPublicationIsBegunCommittedDone(t *testing.T) {
 	begin(t, c, s)
 	expectLast(t, c, s, id, "x", false)
 	for range 2 { // a run that was interrupted after the first finishes again
-		if err := c.FinishPublication(t.Context(), id, nil, nil, epoch); err != nil {
+		if err := c.FinishPublication(t.Context(), id, Finished{Documents: nil, Retired: nil, At: epoch}); err != nil {
 			t.Fatal(err)
 		}
 		expectLast(t, c, s, id, "x", true)

@@ -41,8 +41,43 @@ func (j journal) Done(ctx context.Context, p source.Publication) error {
 	for i, d := range p.Documents {
 		docs[i] = catalog.Document{Key: d.Key, Length: d.Length, SHA256: d.SHA256, Immutable: d.Immutable}
 	}
-	return j.catalog.FinishPublication(ctx, p.ID, docs, p.Retired, p.Made)
+	items := make([]catalog.Item, len(p.Items))
+	for i, it := range p.Items {
+		body, err := json.Marshal(it)
+		if err != nil {
+			return fmt.Errorf("writing publication %d: %w", p.ID, err)
+		}
+		items[i] = catalog.Item{Kind: string(it.Kind), Number: it.Number, Body: string(body)}
+	}
+	dropped := make([]catalog.Item, len(p.Dropped))
+	for i, d := range p.Dropped {
+		dropped[i] = catalog.Item{Kind: string(d.Kind), Number: d.Number}
+	}
+	return j.catalog.FinishPublication(ctx, p.ID, catalog.Finished{
+		Documents: docs, Retired: p.Retired, Items: items, Dropped: dropped, At: p.Made,
+	})
 }
+
+func (j journal) Items(ctx context.Context, set string, kind source.ItemKind, from int64) iter.Seq2[source.Item, error] {
+	return func(yield func(source.Item, error) bool) {
+		sid, err := j.catalog.Set(ctx, set)
+		if err != nil {
+			yield(source.Item{}, err)
+			return
+		}
+		for row, err := range j.catalog.Items(ctx, sid, string(kind), from) {
+			var it source.Item
+			if err == nil {
+				err = json.Unmarshal([]byte(row.Body), &it)
+			}
+			if !yield(it, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (j journal) Sets(ctx context.Context) ([]string, error) { return j.catalog.PublishedSets(ctx) }
 
 func (j journal) Last(ctx context.Context, set string) (p source.Publication, done bool, err error) {
 	sid, err := j.catalog.Set(ctx, set)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 	"time"
 
 	"instep/internal/catalog"
@@ -68,11 +67,7 @@ func (r *run) hashes() string {
 // listAfter is the number of the last change before those of the open Change
 // List: the list is named by the number that its first change may have.
 func (r *run) listAfter() (int64, error) {
-	n, err := strconv.ParseInt(r.last.ChangesName, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("publication %d: expected a number as the name of its Change List, found %q", r.last.ID, r.last.ChangesName)
-	}
-	return n - 1, nil
+	return r.last.ChangesNumber - 1, nil
 }
 
 // publish takes the step, or a later one if what it would say does not fit.
@@ -133,7 +128,7 @@ func (r *run) update(ctx context.Context, next step, snapshot bool) (source.Upda
 		u.Snapshot = r.snapshot(ctx)
 	}
 	if r.last.ID == 0 {
-		u.Changes = r.window(ctx, r.seq, r.seq, r.result.At)
+		u.Changes = []source.Window{r.window(ctx, r.seq, r.seq, r.result.At)}
 		return u, nil
 	}
 	after, err := r.listAfter()
@@ -141,7 +136,7 @@ func (r *run) update(ctx context.Context, next step, snapshot bool) (source.Upda
 		return u, err
 	}
 	if next == extend {
-		u.Changes = r.window(ctx, after, r.seq, r.last.ChangesFrom)
+		u.Changes = []source.Window{r.window(ctx, after, r.seq, r.last.ChangesFrom)}
 		return u, nil
 	}
 	end, until := r.before, r.result.At
@@ -151,9 +146,9 @@ func (r *run) update(ctx context.Context, next step, snapshot bool) (source.Upda
 			return u, err
 		}
 	}
-	u.Closing = r.window(ctx, after, end, r.last.ChangesFrom)
-	u.Closing.Until = until
-	u.Changes = r.window(ctx, r.before, r.seq, r.result.At)
+	closing := r.window(ctx, after, end, r.last.ChangesFrom)
+	closing.Until = until
+	u.Changes = []source.Window{closing, r.window(ctx, r.before, r.seq, r.result.At)}
 	return u, nil
 }
 
@@ -186,9 +181,9 @@ func resourceEntry(m catalog.Resource) resourcesync.Entry {
 }
 
 // window is the Change List of the changes after one number up to another.
-func (r *run) window(ctx context.Context, after, through int64, from time.Time) *source.Window {
-	return &source.Window{
-		Name: strconv.FormatInt(after+1, 10), From: from, Through: through,
+func (r *run) window(ctx context.Context, after, through int64, from time.Time) source.Window {
+	return source.Window{
+		Number: after + 1, From: from, Through: through,
 		Changes: r.changes(ctx, after, through),
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"instep/internal/catalog"
 	"instep/internal/scan"
+	"instep/resourcesync"
 	"instep/source"
 )
 
@@ -265,7 +266,8 @@ func (r *run) count() {
 // describe puts what is published into the report.
 func (r *run) describe(pub source.Publication) {
 	r.report.At = pub.ListAt
-	r.report.ResourceList, r.report.ChangeList = pub.ResourceList, pub.ChangeList
+	r.report.ResourceList = pub.Offer(resourcesync.CapabilityResourceList)
+	r.report.ChangeList = pub.Offer(resourcesync.CapabilityChangeList)
 	r.report.Description = source.DescriptionURI(r.BaseURL)
 	r.report.CapabilityList = source.CapabilityListURI(r.BaseURL, r.Set)
 }
