@@ -1,0 +1,279 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Tree is everything that can be reached from a Source Description.
+type Tree struct {
+	Sets      []*Set
+	Documents []string // the URIs of all documents and packages read, in order
+}
+
+// Set is what a Capability List offers.
+type Set struct {
+	CapabilityList string
+	Lists, Dumps   []Snapshot // offered and archived, oldest first
+	Changes        []Interval // Change Lists, offered and archived, oldest first
+	ChangeDumps    []Interval
+
+	w *walker
+}
+
+// Snapshot is a Resource List or Resource Dump, or the parts of its index.
+type Snapshot struct {
+	URI   string
+	At    time.Time
+	Parts []*Document
+}
+
+// Interval is a Change List or Change Dump.
+type Interval struct {
+	*Document
+	From, Until time.Time // Until is zero while it is open
+}
+
+// Walk reads everything below a Source Description. An error is something that does
+// not hold together: a link that leads nowhere, a wrong capability, a gap.
+func Walk(read Reader, description string) (*Tree, error) {
+	w := &walker{read: read, tree: &Tree{}, seen: map[string]*Document{}, checked: map[string]bool{}}
+	root, err := w.document(description, "description")
+	if err != nil {
+		return nil, err
+	}
+	parts, err := w.parts(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
+		for _, e := range part.URLs {
+			set, err := w.set(e.Loc)
+			if err != nil {
+				return nil, err
+			}
+			w.tree.Sets = append(w.tree.Sets, set)
+		}
+	}
+	return w.tree, nil
+}
+
+type walker struct {
+	read    Reader
+	tree    *Tree
+	seen    map[string]*Document
+	checked map[string]bool // links that lead somewhere
+}
+
+// bytes reads what is at a URI.
+func (w *walker) bytes(uri string) ([]byte, error) {
+	data, err := w.read(uri)
+	if err != nil {
+		return nil, fmt.Errorf("a link leads nowhere: %w", err)
+	}
+	w.checked[uri] = true
+	w.tree.Documents = append(w.tree.Documents, uri)
+	return data, nil
+}
+
+// document reads a document of a capability, once, and follows the links of its root.
+func (w *walker) document(uri, capability string) (*Document, error) {
+	if d := w.seen[uri]; d != nil {
+		return d, nil
+	}
+	data, err := w.bytes(uri)
+	if err != nil {
+		return nil, err
+	}
+	d, err := parse(uri, data)
+	if err != nil {
+		return nil, err
+	}
+	if d.MD.Capability != capability {
+		return nil, fmt.Errorf("%s: capability %q, expected %q", uri, d.MD.Capability, capability)
+	}
+	w.seen[uri] = d
+	for _, l := range d.Links {
+		switch l.Rel {
+		case "up", "describedby", "index", "archives":
+			if err := w.reachable(l.Href); err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", uri, l.Rel, err)
+			}
+		}
+	}
+	return d, nil
+}
+
+// reachable makes sure that something is at a URI.
+func (w *walker) reachable(uri string) error {
+	if w.checked[uri] {
+		return nil
+	}
+	_, err := w.bytes(uri)
+	return err
+}
+
+// parts are the documents of an index, or the document itself.
+func (w *walker) parts(d *Document) ([]*Document, error) {
+	if !d.isIndex() {
+		return []*Document{d}, nil
+	}
+	var all []*Document
+	for _, e := range d.Parts {
+		part, err := w.document(e.Loc, d.MD.Capability)
+		if err != nil {
+			return nil, err
+		}
+		if part.isIndex() {
+			return nil, fmt.Errorf("%s: an index within an index", part.URI)
+		}
+		all = append(all, part)
+	}
+	return all, nil
+}
+
+func (w *walker) set(uri string) (*Set, error) {
+	list, err := w.document(uri, "capabilitylist")
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{CapabilityList: uri, w: w}
+	offered := map[string]string{}
+	for _, e := range list.URLs {
+		if offered[e.MD.Capability] != "" {
+			return nil, fmt.Errorf("%s: %s is offered twice", uri, e.MD.Capability)
+		}
+		offered[e.MD.Capability] = e.Loc
+	}
+	for _, k := range []struct {
+		capability string
+		into       *[]Snapshot
+	}{{"resourcelist", &s.Lists}, {"resourcedump", &s.Dumps}} {
+		if *k.into, err = w.snapshots(offered, k.capability); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range []struct {
+		capability string
+		into       *[]Interval
+	}{{"changelist", &s.Changes}, {"changedump", &s.ChangeDumps}} {
+		if *k.into, err = w.intervals(offered, k.capability); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// snapshots are the one offered and those archived.
+func (w *walker) snapshots(offered map[string]string, capability string) ([]Snapshot, error) {
+	uris, err := w.archived(offered[capability+"-archive"], capability)
+	if err != nil {
+		return nil, err
+	}
+	if now := offered[capability]; now != "" && !slices.Contains(uris, now) {
+		uris = append(uris, now)
+	}
+	var all []Snapshot
+	for _, uri := range uris {
+		d, err := w.document(uri, capability)
+		if err != nil {
+			return nil, err
+		}
+		parts, err := w.parts(d)
+		if err != nil {
+			return nil, err
+		}
+		at, err := moment(d.MD.At)
+		if err != nil || at.IsZero() {
+			return nil, fmt.Errorf("%s: at %q: %w", uri, d.MD.At, err)
+		}
+		all = append(all, Snapshot{uri, at, parts})
+	}
+	slices.SortStableFunc(all, func(a, b Snapshot) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+// archived are the documents that an archive names, in its order.
+func (w *walker) archived(uri, capability string) ([]string, error) {
+	if uri == "" {
+		return nil, nil
+	}
+	d, err := w.document(uri, capability+"-archive")
+	if err != nil {
+		return nil, err
+	}
+	parts, err := w.parts(d)
+	if err != nil {
+		return nil, err
+	}
+	var uris []string
+	for _, part := range parts {
+		for _, e := range part.URLs {
+			if slices.Contains(uris, e.Loc) {
+				return nil, fmt.Errorf("%s: %s is archived twice", part.URI, e.Loc)
+			}
+			uris = append(uris, e.Loc)
+		}
+	}
+	return uris, nil
+}
+
+// intervals are the lists offered and those archived, without a gap between them.
+// Those offered alone have none either.
+func (w *walker) intervals(offered map[string]string, capability string) ([]Interval, error) {
+	uris, err := w.archived(offered[capability+"-archive"], capability)
+	if err != nil {
+		return nil, err
+	}
+	if offered[capability] == "" {
+		return nil, nil
+	}
+	d, err := w.document(offered[capability], capability)
+	if err != nil {
+		return nil, err
+	}
+	current, err := w.parts(d)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := contiguous(current); err != nil {
+		return nil, err
+	}
+	var all []*Document
+	for _, uri := range uris {
+		d, err := w.document(uri, capability)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	for _, d := range current {
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return contiguous(all)
+}
+
+// contiguous checks that each list begins where the one before it ends. A reader
+// that comes while a publication is written may find a list closed whose successor
+// is not named yet: then the last one is not open.
+func contiguous(docs []*Document) ([]Interval, error) {
+	var all []Interval
+	for _, d := range docs {
+		from, err := moment(d.MD.From)
+		if err != nil || from.IsZero() {
+			return nil, fmt.Errorf("%s: from %q: %w", d.URI, d.MD.From, err)
+		}
+		until, err := moment(d.MD.Until)
+		if err != nil {
+			return nil, fmt.Errorf("%s: until: %w", d.URI, err)
+		}
+		if n := len(all); n > 0 && !all[n-1].Until.Equal(from) {
+			return nil, fmt.Errorf("a gap: %s ends at %v, %s begins at %v", all[n-1].URI, all[n-1].Until, d.URI, from)
+		}
+		all = append(all, Interval{d, from, until})
+	}
+	return all, nil
+}
