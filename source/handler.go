@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +26,12 @@ type HandlerOptions struct {
 	Dirs []fs.FS
 	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
 	Prefix string
+	// Sets are the sets that are published here, and which resources each has; nil:
+	// those that the Source Description names, each with every resource.
+	Sets []ServedSet
+	// Label says of a path how it is sent, where that is not to be found out by its name
+	// and content; nil knows nothing.
+	Label func(path string) Label
 	// Hidden are slash-separated paths that are never served, with all below them,
 	// such as a state directory that lies inside a served one.
 	Hidden []string
@@ -32,6 +39,18 @@ type HandlerOptions struct {
 	Now func() time.Time
 	// Report is called with what went wrong inside the handler; nil discards it.
 	Report func(error)
+}
+
+// ServedSet is a set as far as serving its resources needs to know it.
+type ServedSet struct {
+	Name   string                 // "" is the default set
+	Covers func(path string) bool // nil: it has every resource
+}
+
+// Label is how the bytes of a resource are sent.
+type Label struct {
+	Type     string // media type; "" is by name and content
+	Encoding string // Content-Encoding that the bytes have as they lie there, such as "gzip"; "" is none
 }
 
 // contentPolicy is for content that may come from anywhere: it has no scripts, no
@@ -50,7 +69,10 @@ const (
 const maxRanges = 16
 
 // NewHandler serves a published site read-only: GET and HEAD of regular files,
-// whole, by range or conditionally. Everything that is not there to be read
+// whole, by range or conditionally. A resource links to the Capability Lists of its
+// sets (1.1 §6.3.3), a file whose Label has an encoding is sent as it lies there,
+// whatever the request accepts, and /robots.txt names the lists if there is no such
+// file (1.1 §6.3.4). Everything that is not there to be read
 // (directories without index.html, names that begin with a dot other than
 // /.well-known/resourcesync, Hidden, special files, paths that try to climb) is
 // 404. It needs no more memory for a large file than for a small one.
@@ -61,10 +83,30 @@ func NewHandler(o HandlerOptions) http.Handler {
 	if o.Report == nil {
 		o.Report = func(error) {}
 	}
-	return &handler{o}
+	return &handler{o: o}
 }
 
-type handler struct{ o HandlerOptions }
+type handler struct {
+	o HandlerOptions
+
+	mu   sync.Mutex // guards site
+	site siteInfo
+}
+
+// published is what is published here now. What can't be read is reported once.
+func (h *handler) published() Published {
+	now := stamps(h.o.Dirs)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.site.stamp != now {
+		h.site.stamp = now
+		h.site.published, h.site.err = ReadPublished(h.o.Dirs)
+		if err := h.site.err; err != nil && !errors.Is(err, fs.ErrNotExist) {
+			h.o.Report(err)
+		}
+	}
+	return h.site.published
+}
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.o.Now}
@@ -83,6 +125,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, ok := h.name(r.URL)
+	if r.URL.Path == "/"+robotsName && !(ok && exists(h.o.Dirs, name)) {
+		h.robots(out, r)
+		return
+	}
 	if !ok {
 		notFound(out)
 		return
@@ -169,14 +215,22 @@ func (h *handler) serve(w *response, r *http.Request, name string) {
 		notFound(w)
 		return
 	}
-	mediaType, err := typeOf(name, body)
-	if err != nil {
-		h.o.Report(fmt.Errorf("serving %q: %w", name, err))
-		http.Error(w, "the file can't be read", http.StatusInternalServerError)
-		return
+	label := h.label(name)
+	if label.Type == "" {
+		if label.Type, err = typeOf(name, body); err != nil {
+			h.o.Report(fmt.Errorf("serving %q: %w", name, err))
+			http.Error(w, "the file can't be read", http.StatusInternalServerError)
+			return
+		}
 	}
 	header := w.Header()
-	header.Set("Content-Type", mediaType)
+	header.Set("Content-Type", label.Type)
+	if label.Encoding != "" {
+		header.Set("Content-Encoding", label.Encoding)
+		header.Set("Vary", "Accept-Encoding")
+		// ServeContent leaves the length of encoded bytes to its caller.
+		header.Set("Content-Length", strconv.FormatInt(info.Size(), 10))
+	}
 	header.Set("Cache-Control", cacheNever)
 	if Immutable(name) {
 		header.Set("Cache-Control", cacheForever)
@@ -252,20 +306,68 @@ func etag(info fs.FileInfo) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + `"`
 }
 
-// link names the Capability List that covers a resource (1.1 §6.3), if one is here.
-// Our own documents are no resources of the set.
+// label is what is known of a resource. Our own documents are what they are.
+func (h *handler) label(name string) Label {
+	if h.o.Label == nil || ofPublication(name) {
+		return Label{}
+	}
+	return h.o.Label(name)
+}
+
+// ofPublication reports whether a path is one of our own documents: no resource of a set.
+func ofPublication(name string) bool { return strings.HasPrefix(name, root) || name == wellKnownKey }
+
+// maxLinks is how many Capability Lists one answer names.
+const maxLinks = 16
+
+// link names the Capability Lists that cover a resource (1.1 §6.3.3), as far as they
+// are here.
 func (h *handler) link(header http.Header, name string) {
-	list := layout{}.capabilityList()
-	if strings.HasPrefix(name, root) || name == wellKnownKey {
+	if ofPublication(name) {
 		return
 	}
-	for _, dir := range h.o.Dirs {
-		if info, err := fs.Stat(dir, list); err == nil && info.Mode().IsRegular() {
-			to := url.URL{Path: path.Join(h.o.Prefix, list)}
-			header.Set("Link", "<"+to.EscapedPath()+`>; rel="resourcesync"`)
+	for _, s := range h.sets() {
+		list := layout{set: s.Name}.capabilityList()
+		if s.Covers != nil && !s.Covers(name) || !exists(h.o.Dirs, list) {
+			continue
+		}
+		to := url.URL{Path: path.Join(h.o.Prefix, list)}
+		header.Add("Link", "<"+to.EscapedPath()+`>; rel="resourcesync"`)
+		if len(header["Link"]) == maxLinks {
 			return
 		}
 	}
+}
+
+// sets are those that a resource may be in: those that are known, those that are
+// described, or the default one.
+func (h *handler) sets() []ServedSet {
+	if h.o.Sets != nil {
+		return h.o.Sets
+	}
+	var sets []ServedSet
+	for _, s := range h.published().Sets {
+		sets = append(sets, ServedSet{Name: s.Name})
+	}
+	if len(sets) == 0 {
+		return []ServedSet{{}}
+	}
+	return sets
+}
+
+// robotsName is where crawlers look, at the root of the host.
+const robotsName = "robots.txt"
+
+// robots answers for a robots.txt that nobody wrote.
+func (h *handler) robots(w http.ResponseWriter, r *http.Request) {
+	lines := h.published().Robots()
+	if lines == "" {
+		notFound(w)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", cacheNever)
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader("User-agent: *\nAllow: /\n\n"+lines))
 }
 
 // limitRanges takes the Range header off a request that asks for too many.

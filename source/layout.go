@@ -163,5 +163,6 @@ func Immutable(key string) bool {
 	if named, ok := strings.CutPrefix(rest, "sets/"); ok {
 		_, rest, _ = strings.Cut(named, "/")
 	}
-	return strings.HasPrefix(rest, "lists/")
+	kind, in, ok := strings.Cut(rest, "/")
+	return ok && (kind == "lists" || (kind == "dumps" || kind == "changedumps") && strings.Contains(in, "/"))
 }

@@ -1,0 +1,186 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// Published is what a published site offers to those who look for it (1.1 §6.3).
+type Published struct {
+	BaseURL string         // ends in "/"
+	Sets    []PublishedSet // in the order of the Source Description
+}
+
+// PublishedSet is one set of a published site. A URI is "" if there is no such document.
+type PublishedSet struct {
+	Name           string // "" is the default set
+	CapabilityList string
+	ResourceList   string // at its fixed name
+	Sitemap        string // the plain one, for search engines
+}
+
+// maxNamedSets bounds how many sets are looked up and named: a Source with more is
+// found by its Source Description.
+const maxNamedSets = 100
+
+// ReadPublished looks into directories that are laid over each other for what is
+// published there. Of the sets of a Source the first hundred are named. An error
+// that is fs.ErrNotExist: nothing is published.
+func ReadPublished(dirs []fs.FS) (Published, error) {
+	info, err := overlaidInfo(dirs)
+	if err != nil {
+		return Published{}, err
+	}
+	names, err := describedSets(dirs, info.BaseURL)
+	if err != nil {
+		return Published{}, err
+	}
+	p := Published{BaseURL: info.BaseURL}
+	for _, name := range names {
+		p.Sets = append(p.Sets, publishedSet(dirs, layout{base: info.BaseURL, set: name}))
+	}
+	return p, nil
+}
+
+// overlaidInfo is the publication.json of the first directory that has one.
+func overlaidInfo(dirs []fs.FS) (PublicationInfo, error) {
+	for _, dir := range dirs {
+		info, err := ReadPublicationInfo(dir)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return info, err
+		}
+	}
+	return PublicationInfo{}, fmt.Errorf("looking for %q: %w", infoKey, fs.ErrNotExist)
+}
+
+func publishedSet(dirs []fs.FS, l layout) PublishedSet {
+	uri := func(key string) string {
+		if exists(dirs, key) {
+			return l.uri(key)
+		}
+		return ""
+	}
+	s := PublishedSet{Name: l.set, CapabilityList: uri(l.capabilityList()), ResourceList: uri(l.fixedResourceList())}
+	// Ours lies at its second place if somebody else's has the first.
+	if s.Sitemap = uri(l.sitemap(true)); s.Sitemap == "" {
+		s.Sitemap = uri(l.sitemap(false))
+	}
+	return s
+}
+
+// exists reports whether one of the directories has a regular file at key.
+func exists(dirs []fs.FS, key string) bool {
+	for _, dir := range dirs {
+		if info, err := fs.Stat(dir, key); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// describedSets returns the names of the sets that the Source Description names. Of
+// an index of Source Descriptions it knows none.
+func describedSets(dirs []fs.FS, base string) ([]string, error) {
+	for _, dir := range dirs {
+		f, _, err := openRegular(dir, descriptionKey)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
+		}
+		defer f.Close()
+		return setsOf(f, base)
+	}
+	return nil, nil
+}
+
+// setsOf reads the names of the sets from a Source Description of base.
+func setsOf(r io.Reader, base string) ([]string, error) {
+	d := resourcesync.NewDecoder(r)
+	var names []string
+	for en, err := range d.Entries() {
+		if err != nil {
+			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
+		}
+		key, ok := strings.CutPrefix(en.Loc, base)
+		if name, of := setOf(key); ok && of {
+			if names = append(names, name); len(names) == maxNamedSets {
+				break
+			}
+		}
+	}
+	return names, nil
+}
+
+// setOf returns the name of the set whose Capability List lies at key.
+func setOf(key string) (name string, ok bool) {
+	dir, ok := strings.CutSuffix(key, "capabilitylist.xml")
+	if !ok {
+		return "", false
+	}
+	if named, of := strings.CutPrefix(dir, root+"sets/"); of {
+		name = strings.TrimSuffix(named, "/")
+	}
+	return name, CheckSet(name) == nil && layout{set: name}.dir() == dir
+}
+
+// Robots are the lines that make robots.txt lead to the lists (1.1 §6.3.4): one
+// Sitemap directive for each Resource List and plain sitemap.
+func (p Published) Robots() string {
+	var b strings.Builder
+	for _, s := range p.Sets {
+		for _, uri := range []string{s.Sitemap, s.ResourceList} {
+			if uri != "" {
+				fmt.Fprintf(&b, "Sitemap: %s\n", uri)
+			}
+		}
+	}
+	return b.String()
+}
+
+// HTML are the links for the head of a page of the site (1.1 §6.3.3): one for each
+// Capability List. Those whose set the page is no member of are to be left out.
+func (p Published) HTML() string {
+	var b strings.Builder
+	for _, s := range p.Sets {
+		if s.CapabilityList != "" {
+			fmt.Fprintf(&b, "<link rel=\"resourcesync\" href=\"%s\">\n", html.EscapeString(s.CapabilityList))
+		}
+	}
+	return b.String()
+}
+
+// siteInfo is what the handler knows of a site, looked up anew when a document that
+// says it is another than it was.
+type siteInfo struct {
+	stamp     [2]stamp
+	published Published
+	err       error
+}
+
+// stamp tells states of a file apart.
+type stamp struct {
+	time time.Time
+	size int64
+}
+
+// stamps are those of the documents that ReadPublished reads.
+func stamps(dirs []fs.FS) (s [2]stamp) {
+	for i, key := range []string{infoKey, descriptionKey} {
+		for _, dir := range dirs {
+			if info, err := fs.Stat(dir, key); err == nil {
+				s[i] = stamp{info.ModTime(), info.Size()}
+				break
+			}
+		}
+	}
+	return s
+}
