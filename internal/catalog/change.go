@@ -35,7 +35,7 @@ const floorSetting = "floor"
 // Record records changes of a set in their order, all or none. It sets Seq and
 // Datetime of each: the moment of recording, never before one recorded earlier or
 // reserved, whatever the clock says. Of a change it takes Change, URI, Path, LastMod,
-// Length, Digests, Type and Stat; of a deletion only the URI. Expected are creations
+// Length, Digests, Type, Encoding, ChangeFreq and Stat; of a deletion only the URI. Expected are creations
 // of what is no member, updates and deletions of members, else ErrState.
 func (c *Catalog) Record(ctx context.Context, set SetID, changes []Change) error {
 	var at time.Time
@@ -190,8 +190,8 @@ func (r *recorder) record(ch *Change) (seq int64, err error) {
 }
 
 func (r *recorder) create(key resourcesync.Key, ch *Change) error {
-	n, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, due, wanted) VALUES ($1, $2, $3, $4, '', '')
-		ON CONFLICT (set_id, key) DO NOTHING`, r.set, key[:], r.at, writeDatetime(ch.LastMod))
+	n, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted) VALUES ($1, $2, $3, $4, $5, '', '')
+		ON CONFLICT (set_id, key) DO NOTHING`, r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq))
 	if err != nil {
 		return err
 	}
@@ -199,9 +199,10 @@ func (r *recorder) create(key resourcesync.Key, ch *Change) error {
 		return fmt.Errorf("%w: creation of %q, which is a member already", ErrState, ch.URI)
 	}
 	fold := resourcesync.KeyOf(ch.Path)
-	n, err = r.exec(`INSERT INTO resource (key, fold, uri, path, stored, length, sha256, digests, verified, type, stat)
-		VALUES ($1, $2, $3, $4, TRUE, $5, $6, $7, FALSE, $8, $9) ON CONFLICT DO NOTHING`,
-		key[:], fold[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(), ch.Type, ch.Stat)
+	n, err = r.exec(`INSERT INTO resource (key, fold, uri, path, stored, length, sha256, digests, verified, type, encoding, stat)
+		VALUES ($1, $2, $3, $4, TRUE, $5, $6, $7, FALSE, $8, $9, $10) ON CONFLICT DO NOTHING`,
+		key[:], fold[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(),
+		ch.Type, ch.Encoding, ch.Stat)
 	if err != nil || n == 1 {
 		return err
 	}
@@ -209,8 +210,8 @@ func (r *recorder) create(key resourcesync.Key, ch *Change) error {
 }
 
 func (r *recorder) update(key resourcesync.Key, ch *Change) error {
-	n, err := r.exec("UPDATE member SET changed = $3, lastmod = $4, due = '', wanted = '' WHERE set_id = $1 AND key = $2",
-		r.set, key[:], r.at, writeDatetime(ch.LastMod))
+	n, err := r.exec("UPDATE member SET changed = $3, lastmod = $4, changefreq = $5, due = '', wanted = '' WHERE set_id = $1 AND key = $2",
+		r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq))
 	if err != nil {
 		return err
 	}
@@ -239,8 +240,8 @@ func (r *recorder) rewrite(key resourcesync.Key, ch *Change) error {
 		return err
 	}
 	n, err := r.exec(`UPDATE resource SET fold = $2, path = $3, stored = TRUE, length = $4, sha256 = $5, digests = $6,
-		verified = FALSE, type = $7, stat = $8 WHERE key = $1`,
-		key[:], fold[:], ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(), ch.Type, ch.Stat)
+		verified = FALSE, type = $7, encoding = $8, stat = $9 WHERE key = $1`,
+		key[:], fold[:], ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(), ch.Type, ch.Encoding, ch.Stat)
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint)
 	}
@@ -275,13 +276,13 @@ func (r *recorder) log(ch *Change) (seq int64, err error) {
 	if ch.Change != resourcesync.Deleted {
 		state = ch.Resource
 	}
-	insert, err := r.stmt(`INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING seq`)
+	insert, err := r.stmt(`INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING seq`)
 	if err != nil {
 		return 0, err
 	}
 	err = insert.QueryRowContext(r.ctx, r.set, r.at, string(ch.Change), ch.URI, writeDatetime(state.LastMod),
-		writeLength(state.Length), state.Digests.String(), state.Type).Scan(&seq)
+		writeLength(state.Length), state.Digests.String(), state.Type, state.Encoding, string(state.ChangeFreq)).Scan(&seq)
 	return seq, err
 }
 
@@ -306,7 +307,7 @@ func (c *Catalog) Restat(ctx context.Context, resources []Resource) error {
 	})
 }
 
-const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type
+const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq
 	FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2`
 
 // Changes yields the changes of a set with after < Seq <= through, in their order.
@@ -323,7 +324,8 @@ func scanChange(rows *sql.Rows, ch *Change) error {
 		length           sql.NullInt64
 		lastmod, digests string
 	)
-	if err := rows.Scan(&ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type); err != nil {
+	if err := rows.Scan(&ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type,
+		&ch.Encoding, &ch.ChangeFreq); err != nil {
 		return err
 	}
 	ch.Key, ch.Datetime, ch.Length = resourcesync.KeyOf(ch.URI), readTime(datetime), readLength(length)

@@ -36,6 +36,7 @@ func change(t testing.TB, kind resourcesync.Change, path, content string) Change
 		return ch
 	}
 	ch.Path, ch.Digests, ch.Length = path, sum(t, content), resourcesync.Bytes(int64(len(content)))
+	ch.Encoding, ch.ChangeFreq = "gzip", resourcesync.Weekly
 	ch.Type, ch.Stat, ch.LastMod = "text/plain", "stat of "+content, resourcesync.DatetimeOf(epoch.Add(-time.Hour))
 	return ch
 }

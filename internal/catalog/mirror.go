@@ -339,7 +339,7 @@ func (c *Catalog) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error]
 	}, set)
 }
 
-const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL FROM resource r
+const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NULL FROM resource r
 	WHERE r.sha256 = $1 AND r.length = $2 AND r.stored
 	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.key = r.key AND m.due <> '')
 	ORDER BY r.id LIMIT 1`

@@ -16,8 +16,8 @@ import (
 const lookupSize = 500
 
 const (
-	resourceColumns = "r.key, r.uri, r.path, r.stored, r.length, r.digests, r.verified, r.type, r.stat"
-	memberColumns   = "m.changed, m.lastmod, m.due, m.wanted"
+	resourceColumns = "r.key, r.uri, r.path, r.stored, r.length, r.digests, r.verified, r.type, r.encoding, r.stat"
+	memberColumns   = "m.changed, m.lastmod, m.changefreq, m.due, m.wanted"
 )
 
 // Lookup returns the resource of each key as seen from set, in the order asked;
@@ -74,10 +74,10 @@ func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 		key             []byte
 		length, changed sql.NullInt64
 		digests         string
-		member          struct{ lastmod, due, wanted sql.NullString }
+		member          struct{ lastmod, changefreq, due, wanted sql.NullString }
 	)
-	dest := []any{&key, &r.URI, &r.Path, &r.Stored, &length, &digests, &r.Verified, &r.Type, &r.Stat,
-		&changed, &member.lastmod, &member.due, &member.wanted}
+	dest := []any{&key, &r.URI, &r.Path, &r.Stored, &length, &digests, &r.Verified, &r.Type, &r.Encoding, &r.Stat,
+		&changed, &member.lastmod, &member.changefreq, &member.due, &member.wanted}
 	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
 	}
@@ -93,6 +93,7 @@ func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 		return nil
 	}
 	r.Changed, r.Due, r.Wanted = readTime(changed.Int64), member.due.String, member.wanted.String
+	r.ChangeFreq = resourcesync.ChangeFreq(member.changefreq.String)
 	r.LastMod, err = readDatetime(r.URI, member.lastmod.String)
 	return err
 }

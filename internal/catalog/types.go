@@ -26,14 +26,17 @@ type Resource struct {
 	Digests  resourcesync.Digests
 	Verified bool
 	Type     string
+	Encoding string // content coding of the bytes at Path, as "gzip"; "" is none
 	Stat     string // opaque; "" = the bytes have to be hashed again
 
 	// Of the membership asked for; zero if the resource is not a member of the set.
 	Member  bool
 	Changed time.Time // last change recorded or applied, in microseconds
 	LastMod resourcesync.Datetime
-	Due     string // why the bytes have to be fetched, or at a Source looked at, again; "" = good
-	Wanted  string // while due: what the Source last said (JSON)
+	// How often the bytes change, as the set says; "" says nothing.
+	ChangeFreq resourcesync.ChangeFreq
+	Due        string // why the bytes have to be fetched, or at a Source looked at, again; "" = good
+	Wanted     string // while due: what the Source last said (JSON)
 }
 
 // Change is one entry of the change log.
@@ -41,5 +44,5 @@ type Change struct {
 	Seq      int64     // strictly increasing over all sets
 	Datetime time.Time // when it was recorded, UTC, in microseconds; never decreasing
 	Change   resourcesync.Change
-	Resource // URI, LastMod, Length, Digests, Type; not LastMod on deletions
+	Resource // URI, LastMod, Length, Digests, Type, Encoding, ChangeFreq; of a deletion the URI
 }

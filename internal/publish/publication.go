@@ -175,8 +175,8 @@ func (r *run) snapshot(ctx context.Context) *source.Snapshot {
 }
 
 func resourceEntry(m catalog.Resource) resourcesync.Entry {
-	en := resourcesync.Entry{Loc: m.URI, LastMod: m.LastMod}
-	en.Digests, en.Length, en.Type = m.Digests, m.Length, m.Type
+	en := resourcesync.Entry{Loc: m.URI, LastMod: m.LastMod, ChangeFreq: m.ChangeFreq}
+	en.Digests, en.Length, en.Type, en.Encoding = m.Digests, m.Length, m.Type, m.Encoding
 	return en
 }
 

@@ -182,9 +182,12 @@ func (r *run) scan(ctx context.Context) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	d := &scan.Dir{
-		Tree: scan.RootTree(r.tree), BaseURL: r.BaseURL, Catalog: r.catalog, Set: r.set,
-		Include: r.Include, Exclude: r.Exclude, Ours: func(path string) bool { return r.ours(ctx, stop, path) },
-		Algorithms: r.Algorithms, Workers: r.Workers, MaxDelete: r.limit, Now: r.Now, Observe: r.Observe,
+		Deps: scan.Deps{
+			BaseURL: r.BaseURL, Catalog: r.catalog, Set: r.set,
+			Algorithms: r.Algorithms, Workers: r.Workers, MaxDelete: r.limit, Now: r.Now, Observe: r.Observe,
+		},
+		Tree: scan.RootTree(r.tree), Include: r.Include, Exclude: r.Exclude,
+		Ours: func(path string) bool { return r.ours(ctx, stop, path) },
 	}
 	plan, err := d.Plan(ctx)
 	if err != nil {

@@ -8,37 +8,74 @@
 package scan
 
 import (
+	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
+	"instep/blob"
 	"instep/internal/catalog"
 	"instep/internal/guard"
 	"instep/resourcesync"
 )
 
-// Dir is a directory whose files are the resources of a set. Tree, BaseURL,
-// Catalog, Set and Now are required.
-type Dir struct {
-	Tree    Tree // see RootTree
-	BaseURL string
+// Input is where the resources of a set come from. Plan compares it with what is
+// recorded and changes nothing; Apply records what Plan found.
+type Input interface {
+	Plan(ctx context.Context) (*Plan, error)
+	Apply(ctx context.Context, p *Plan) (Result, error)
+}
+
+// Deps are what every Input needs. BaseURL, Catalog, Set and Now are required.
+type Deps struct {
 	Catalog *catalog.Catalog
 	Set     catalog.SetID
+	BaseURL string // ends in "/"
+
+	Algorithms []resourcesync.Algorithm // nil is sha-256
+	Workers    int                      // resources hashed at a time; 0 is one per processor
+	MaxDelete  guard.Limit              // more deletions are refused
+	Spool      string                   // directory for temporary files; "" is the system's
+	// Keep, if not nil, gets the bytes of every resource that is created or updated,
+	// at KeepKey of their SHA-256, before the change is recorded.
+	Keep    blob.Bucket
+	Now     func() time.Time
+	Observe func(Event) // called for each change and failure, never concurrently; nil is none
+}
+
+// KeepKey is the key in Deps.Keep of bytes with this SHA-256.
+func KeepKey(sha256 resourcesync.Digest) string {
+	name := hex.EncodeToString(sha256.Sum())
+	return path.Join(name[:2], name)
+}
+
+// Rule says what is told of the resources whose path below the directory matches.
+// For each field the first rule that matches and does not leave it empty counts.
+type Rule struct {
+	Match      string // a glob as doublestar has them
+	Type       string // media type, in place of what name and bytes say
+	Encoding   string // content coding that the file is in, as "gzip"
+	ChangeFreq resourcesync.ChangeFreq
+}
+
+// Dir is a directory whose files are the resources of a set. Tree is required.
+type Dir struct {
+	Deps
+	Tree Tree // see RootTree
 
 	// Globs as doublestar has them, on the slash-separated path below the directory.
 	// A file is published if one of Include matches (or there is none) and none of
 	// Exclude; a directory that Exclude matches is not entered.
 	Include, Exclude []string
+	Rules            []Rule
 	// Ours reports whether a file or directory belongs to us: it is not published
 	// and not entered. nil is none.
 	Ours func(path string) bool
-
-	Algorithms []resourcesync.Algorithm // nil is sha-256
-	Workers    int                      // files hashed at a time; 0 is one per processor
-	Spool      string                   // directory for temporary files; "" is the system's
-	MaxDelete  guard.Limit              // more deletions are refused
-	Now        func() time.Time
-	Observe    func(Event) // called for each change and failure, never concurrently; nil is none
+	// Paths, if not nil, are the only files and directories that are looked at, "."
+	// for all: only members at or below them can be found gone.
+	Paths []string
 }
 
 // Event is a change that was recorded, or a file or directory that could not be read.
@@ -128,13 +165,13 @@ func (e *GuardError) Error() string {
 // ErrRoot: the directory itself can't be read.
 var ErrRoot = errors.New("the directory to publish cannot be read")
 
-func (d *Dir) observe(e Event) {
+func (d *Deps) observe(e Event) {
 	if d.Observe != nil {
 		d.Observe(e)
 	}
 }
 
-func (d *Dir) algorithms() []resourcesync.Algorithm {
+func (d *Deps) algorithms() []resourcesync.Algorithm {
 	if len(d.Algorithms) == 0 {
 		return []resourcesync.Algorithm{resourcesync.SHA256}
 	}

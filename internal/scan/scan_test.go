@@ -44,8 +44,8 @@ func setUp(t testing.TB, files ...string) *fixture {
 		}
 	})
 	c, set := newCatalog(t)
-	f.Dir = &Dir{Tree: RootTree(root), BaseURL: base, Catalog: c, Set: set, Workers: 3, Spool: t.TempDir(),
-		Now: later, Observe: f.observe}
+	f.Dir = &Dir{Tree: RootTree(root), Deps: Deps{BaseURL: base, Catalog: c, Set: set, Workers: 3, Spool: t.TempDir(),
+		Now: later, Observe: f.observe}}
 	for _, name := range files {
 		f.write(name, "content of "+name)
 	}

@@ -9,5 +9,15 @@ CREATE TABLE item (
   PRIMARY KEY (set_id, kind, number)
 ) WITHOUT ROWID;
 
+-- What the configuration of a Source says of resources.
+ALTER TABLE resource ADD COLUMN encoding TEXT NOT NULL DEFAULT '';
+ALTER TABLE member ADD COLUMN changefreq TEXT NOT NULL DEFAULT '';
+ALTER TABLE change ADD COLUMN encoding TEXT NOT NULL DEFAULT '';
+ALTER TABLE change ADD COLUMN changefreq TEXT NOT NULL DEFAULT '';
+
 -- +goose Down
+ALTER TABLE change DROP COLUMN changefreq;
+ALTER TABLE change DROP COLUMN encoding;
+ALTER TABLE member DROP COLUMN changefreq;
+ALTER TABLE resource DROP COLUMN encoding;
 DROP TABLE item;
