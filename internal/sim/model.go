@@ -1,0 +1,339 @@
+package sim
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"instep/resourcesync"
+)
+
+// Bounds of what a Config may say.
+const (
+	MaxResources = 10_000_000
+	MaxSets      = 10_000
+	MaxRate      = 100_000 // changes a second
+	MaxStep      = 100_000 // changes of one Step
+)
+
+// Config says what a Model is. Resources, Size and Start are required.
+type Config struct {
+	Seed      uint64
+	Resources int // to begin with, 1 to MaxResources
+	Size      Size
+	Rate      float64 // changes a second of simulated time, 0 to MaxRate
+	Mix       Mix     // zero is 1:2:1
+	// Hot is the share of updates, 0 to 1, that goes to one resource in a hundred.
+	Hot   float64
+	Start time.Time // what the simulated clock begins with
+	Sets  int       // resources are dealt out to this many; 0 is 1
+	// History is how many changes of a set are remembered; 0 is 200,000, less than
+	// MaxStep is MaxStep.
+	History int
+}
+
+// Mix is how often each kind of change happens, in relation to the others.
+type Mix struct{ Created, Updated, Deleted int }
+
+func (m Mix) total() int { return m.Created + m.Updated + m.Deleted }
+
+// Resource is one version of a resource.
+type Resource struct {
+	ID, Version uint32
+	Path        string // below the base URL
+	Length      int64
+	SHA256      [sha256.Size]byte
+	Changed     time.Time // when this version came to be; zero in a Truth of the past
+	Type        string
+	content     content
+}
+
+// Open returns the bytes of this version, whatever became of the resource since.
+func (r *Resource) Open() *io.SectionReader { return r.content.open() }
+
+// Change is one entry of the history of a set.
+type Change struct {
+	Seq      int64 // from 1, without gap, in each set
+	Datetime time.Time
+	Change   resourcesync.Change
+	Resource // of a deletion the version that is gone
+}
+
+// state is what is kept of a resource, present or gone.
+type state struct {
+	changed int64 // microseconds since 1970
+	version uint32
+	place   uint32 // in Model.alive, or nowhere
+	sum     [sha256.Size]byte
+}
+
+const nowhere = ^uint32(0)
+
+// event is what is kept of a change.
+type event struct {
+	at      int64
+	id      uint32
+	version uint32
+	kind    kind
+	sum     [sha256.Size]byte
+}
+
+type kind uint8
+
+const (
+	created kind = iota
+	updated
+	deleted
+)
+
+var changeOf = [...]resourcesync.Change{created: resourcesync.Created, updated: resourcesync.Updated, deleted: resourcesync.Deleted}
+
+// history is the changes of a set from number first on.
+type history struct {
+	first  int64
+	events []event
+}
+
+// Model is a set of resources that changes. Step is not safe for concurrent use with
+// itself; everything else is, with anything.
+type Model struct {
+	cfg Config
+	rng *rand.Rand // of Step
+	buf []byte     // of Step
+
+	mu     sync.RWMutex // guards the rest; Step alone writes
+	now    int64        // microseconds since 1970; after every change
+	states []state      // by id
+	alive  []uint32     // ids, in no order
+	gone   []uint32     // ids that were deleted
+	logs   []history    // by set
+}
+
+// ErrForgotten: changes asked for happened before the history that is kept begins.
+var ErrForgotten = errors.New("that long ago is not remembered")
+
+const hashBuffer = 64 << 10
+
+// NewModel makes the resources of cfg, which takes as long as hashing them.
+func NewModel(ctx context.Context, cfg Config) (*Model, error) {
+	cfg.Sets = max(cfg.Sets, 1)
+	if cfg.Mix == (Mix{}) {
+		cfg.Mix = Mix{1, 2, 1}
+	}
+	if cfg.History == 0 {
+		cfg.History = 2 * MaxStep
+	}
+	cfg.History = max(cfg.History, MaxStep)
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	m := &Model{
+		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, golden)), buf: make([]byte, hashBuffer),
+		now: cfg.Start.UnixMicro(), states: make([]state, cfg.Resources), alive: make([]uint32, cfg.Resources),
+		logs: make([]history, cfg.Sets),
+	}
+	for i := range m.logs {
+		m.logs[i].first = 1
+	}
+	return m, m.fill(ctx)
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Resources < 1 || c.Resources > MaxResources:
+		return fmt.Errorf("resources: expected 1 to %d, found %d", MaxResources, c.Resources)
+	case c.Sets > min(MaxSets, c.Resources):
+		return fmt.Errorf("sets: expected 1 to %d of %d resources, found %d", min(MaxSets, c.Resources), c.Resources, c.Sets)
+	case !(c.Rate >= 0 && c.Rate <= MaxRate):
+		return fmt.Errorf("rate: expected 0 to %d changes a second, found %g", MaxRate, c.Rate)
+	case c.Mix.Created < 0 || c.Mix.Updated < 0 || c.Mix.Deleted < 0 || c.Mix.total() > 1_000_000:
+		return fmt.Errorf("mix: expected three numbers from 0 that make 1,000,000 at most, found %v", c.Mix)
+	case !(c.Hot >= 0 && c.Hot <= 1):
+		return fmt.Errorf("hot: expected 0 to 1, found %g", c.Hot)
+	case c.Start.IsZero():
+		return errors.New("start: expected a time")
+	}
+	return c.Size.check()
+}
+
+// fill makes the first version of each resource, changed some time in the thirty
+// days before the start.
+func (m *Model) fill(ctx context.Context) error {
+	const share = 4096
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for from := 0; from < len(m.states) && ctx.Err() == nil; from += share {
+		g.Go(func() error {
+			buf := make([]byte, hashBuffer)
+			for id := from; id < min(from+share, len(m.states)); id++ {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				c := m.contentOf(uint32(id), 1)
+				before := time.Duration(mix(c.key^3)%uint64(30*24*time.Hour/time.Microsecond)) * time.Microsecond
+				m.states[id] = state{changed: m.now - before.Microseconds() - 1, version: 1, place: uint32(id), sum: c.sum(buf)}
+				m.alive[id] = uint32(id)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (m *Model) contentOf(id, version uint32) content {
+	key := keyOf(m.cfg.Seed, id, version)
+	return content{key, m.cfg.Size.of(key)}
+}
+
+// The names of resources have extensions in turn, so that there are several types.
+var extensions = [...]struct{ ext, mediaType string }{
+	{".txt", "text/plain"}, {".csv", "text/csv"}, {".bin", "application/octet-stream"},
+}
+
+const pathRoot = "r/"
+
+func pathOf(id uint32) string {
+	return fmt.Sprintf("%s%04d/%08d%s", pathRoot, id/1000, id, extensions[id%uint32(len(extensions))].ext)
+}
+
+// idOf is pathOf the other way round.
+func idOf(path string) (uint32, bool) {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	digits, _, _ := strings.Cut(name, ".")
+	id, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(id), err == nil && pathOf(uint32(id)) == path
+}
+
+func (m *Model) resource(id, version uint32, changed int64, sum [sha256.Size]byte) Resource {
+	c := m.contentOf(id, version)
+	r := Resource{
+		ID: id, Version: version, Path: pathOf(id), Length: c.size, SHA256: sum,
+		Type: extensions[id%uint32(len(extensions))].mediaType, content: c,
+	}
+	if changed != 0 {
+		r.Changed = time.UnixMicro(changed).UTC()
+	}
+	return r
+}
+
+// Now returns what the simulated clock says: later than every change.
+func (m *Model) Now() time.Time {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return time.UnixMicro(m.now).UTC()
+}
+
+// Len returns how many resources there are.
+func (m *Model) Len() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.alive)
+}
+
+// Sets returns how many sets there are.
+func (m *Model) Sets() int { return m.cfg.Sets }
+
+// Find returns the present version of the resource at path.
+func (m *Model) Find(path string) (Resource, bool) {
+	id, ok := idOf(path)
+	if !ok {
+		return Resource{}, false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if int64(id) >= int64(len(m.states)) || m.states[id].place == nowhere {
+		return Resource{}, false
+	}
+	s := &m.states[id]
+	return m.resource(id, s.version, s.changed, s.sum), true
+}
+
+// Version returns another version of a resource, as far as there can be one: its
+// bytes are what they were or will be. SHA256 and Changed are left out.
+func (m *Model) Version(r Resource, version uint32) Resource {
+	return m.resource(r.ID, version, 0, [sha256.Size]byte{})
+}
+
+// Resources yields the resources of a set, numbered from 0, by id. What changes
+// meanwhile may be seen before or after its change.
+func (m *Model) Resources(set int) iter.Seq[Resource] {
+	const share = 1024
+	return func(yield func(Resource) bool) {
+		batch := make([]Resource, 0, share)
+		for next := set; next >= 0; {
+			batch = batch[:0]
+			next = m.some(&batch, next)
+			for i := range batch {
+				if !yield(batch[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// some takes resources of the set of an id, from there on, until batch is full, and
+// returns the id to go on with; -1 at the end.
+func (m *Model) some(batch *[]Resource, id int) int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for ; id < len(m.states); id += m.cfg.Sets {
+		if len(*batch) == cap(*batch) {
+			return id
+		}
+		if s := &m.states[id]; s.place != nowhere {
+			*batch = append(*batch, m.resource(uint32(id), s.version, s.changed, s.sum))
+		}
+	}
+	return -1
+}
+
+// Last returns the number of the last change of a set, 0 if there is none.
+func (m *Model) Last(set int) int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.logs[set].last()
+}
+
+func (h *history) last() int64 { return h.first + int64(len(h.events)) - 1 }
+
+// Changes yields the changes of a set from number from to number through.
+// ErrForgotten ends it.
+func (m *Model) Changes(set int, from, through int64) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		for seq := from; seq <= through; seq++ {
+			ch, err := m.change(set, seq)
+			if !yield(ch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (m *Model) change(set int, seq int64) (Change, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	h := &m.logs[set]
+	if seq < h.first || seq > h.last() {
+		return Change{}, fmt.Errorf("change %d of set %d: %w: numbers %d to %d are", seq, set, ErrForgotten, h.first, h.last())
+	}
+	e := &h.events[seq-h.first]
+	return Change{
+		Seq: seq, Datetime: time.UnixMicro(e.at).UTC(), Change: changeOf[e.kind],
+		Resource: m.resource(e.id, e.version, e.at, e.sum),
+	}, nil
+}

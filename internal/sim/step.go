@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Step lets simulated time go on by d and makes the changes that happen meanwhile.
+// It returns how many; more than MaxStep are an error, before any is made.
+func (m *Model) Step(ctx context.Context, d time.Duration) (int, error) {
+	if expected := m.cfg.Rate * d.Seconds(); d < 0 || expected > MaxStep/2 {
+		return 0, fmt.Errorf("%g changes a second for %v are too many for one step: expected %d at most", m.cfg.Rate, d, MaxStep/2)
+	}
+	end := m.now + d.Microseconds()
+	n := 0
+	for at := m.next(m.now); at < end && n < MaxStep; at = m.next(at) {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		m.happen(at)
+		n++
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = max(m.now+1, end)
+	return n, nil
+}
+
+// next is when the change after the moment at happens: the gaps between the changes
+// of a Poisson process are exponential, and here at least a microsecond.
+func (m *Model) next(at int64) int64 {
+	if m.cfg.Rate == 0 {
+		return 1<<63 - 1
+	}
+	gap := m.rng.ExpFloat64() / m.cfg.Rate * 1e6
+	return at + max(1, int64(min(gap, 1e15)))
+}
+
+// happen makes a change at a moment.
+func (m *Model) happen(at int64) {
+	k := m.draw()
+	id := m.pick(k)
+	version := uint32(1)
+	if int(id) < len(m.states) {
+		version = m.states[id].version
+		if k != deleted {
+			version++
+		}
+	}
+	e := event{at: at, id: id, version: version, kind: k}
+	if k == deleted {
+		e.sum = m.states[id].sum
+	} else {
+		e.sum = m.contentOf(id, version).sum(m.buf)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.apply(e)
+}
+
+// draw decides of which kind a change is. The last resource is never deleted, and
+// there are never more than twice as many as in the beginning.
+func (m *Model) draw() kind {
+	n := m.rng.IntN(max(1, m.cfg.Mix.total()))
+	k := deleted
+	switch {
+	case n < m.cfg.Mix.Created:
+		k = created
+	case n < m.cfg.Mix.Created+m.cfg.Mix.Updated:
+		k = updated
+	}
+	if k == deleted && len(m.alive) <= m.cfg.Sets || k == created && len(m.gone) == 0 && len(m.states) >= m.bound() {
+		return updated
+	}
+	return k
+}
+
+func (m *Model) bound() int { return 2*m.cfg.Resources + 100 }
+
+// pick decides which resource a change of a kind is of. Half of what is created was
+// there before.
+func (m *Model) pick(k kind) uint32 {
+	switch k {
+	case created:
+		if n := len(m.gone); n > 0 && (len(m.states) >= m.bound() || m.rng.IntN(2) == 0) {
+			i := m.rng.IntN(n)
+			last := n - 1
+			m.gone[i], m.gone[last] = m.gone[last], m.gone[i]
+			return m.gone[last]
+		}
+		return uint32(len(m.states))
+	case updated:
+		if m.rng.Float64() < m.cfg.Hot {
+			return m.alive[m.rng.IntN(max(1, len(m.alive)/100))]
+		}
+	}
+	return m.alive[m.rng.IntN(len(m.alive))]
+}
+
+// apply makes an event true. A resource that is created again is the last of gone.
+func (m *Model) apply(e event) {
+	switch {
+	case int(e.id) == len(m.states):
+		m.states = append(m.states, state{place: nowhere})
+	case e.kind == created:
+		m.gone = m.gone[:len(m.gone)-1]
+	}
+	s := &m.states[e.id]
+	s.version, s.changed, s.sum = e.version, e.at, e.sum
+	switch e.kind {
+	case created:
+		s.place = uint32(len(m.alive))
+		m.alive = append(m.alive, e.id)
+	case deleted:
+		last := m.alive[len(m.alive)-1]
+		m.alive[s.place] = last
+		m.states[last].place = s.place
+		m.alive = m.alive[:len(m.alive)-1]
+		s.place = nowhere
+		m.gone = append(m.gone, e.id)
+	}
+	m.now = max(m.now, e.at+1)
+	m.remember(e)
+}
+
+// remember appends to the history, which is cut when it has become half as long again
+// as it has to be.
+func (m *Model) remember(e event) {
+	h := &m.logs[int(e.id)%m.cfg.Sets]
+	if len(h.events) >= m.cfg.History+m.cfg.History/2 {
+		extra := len(h.events) - m.cfg.History
+		h.events = slices.Delete(h.events, 0, extra)
+		h.first += int64(extra)
+	}
+	h.events = append(h.events, e)
+}

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"time"
+)
+
+// Truth is what the resources of a Model were at a moment.
+type Truth struct {
+	model *Model
+	at    int64
+}
+
+// TruthAt returns what the resources were at a moment: after every change before it.
+func (m *Model) TruthAt(t time.Time) Truth { return Truth{m, t.UnixMicro()} }
+
+// All yields the resources by id. Meanwhile the Model may change: what is yielded is
+// of the one moment. ErrForgotten ends it when the history no longer reaches back.
+func (t Truth) All() iter.Seq2[Resource, error] {
+	const share = 64 << 10 // ids looked at a time; each share reads the history once
+	return func(yield func(Resource, error) bool) {
+		buf := make([]byte, hashBuffer)
+		for from := uint32(0); ; from += share {
+			batch, more, err := t.share(from, from+share)
+			if err != nil {
+				yield(Resource{}, err)
+				return
+			}
+			for i := range batch {
+				if batch[i].Changed.IsZero() {
+					batch[i].SHA256 = batch[i].content.sum(buf)
+				}
+				if !yield(batch[i], nil) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// share returns the resources with ids from from and below to, as they were. Those that
+// have changed since have neither Changed nor SHA256.
+func (t Truth) share(from, to uint32) (batch []Resource, more bool, err error) {
+	m := t.model
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	was, err := t.undo(from, to)
+	if err != nil {
+		return nil, false, err
+	}
+	for id := from; id < min(to, uint32(len(m.states))); id++ {
+		s := &m.states[id]
+		version, changed := was[id]
+		switch {
+		case changed && version > 0:
+			batch = append(batch, m.resource(id, version, 0, [32]byte{}))
+		case !changed && s.place != nowhere:
+			batch = append(batch, m.resource(id, s.version, s.changed, s.sum))
+		}
+	}
+	return batch, to < uint32(len(m.states)), nil
+}
+
+// undo returns for each resource that has changed since which version it had, 0 if
+// there was none.
+func (t Truth) undo(from, to uint32) (map[uint32]uint32, error) {
+	was := map[uint32]uint32{}
+	for set := range t.model.logs {
+		h := &t.model.logs[set]
+		i := len(h.events)
+		for ; i > 0 && h.events[i-1].at >= t.at; i-- {
+			e := &h.events[i-1]
+			if e.id < from || e.id >= to {
+				continue
+			}
+			switch e.kind {
+			case created:
+				was[e.id] = 0
+			case updated:
+				was[e.id] = e.version - 1
+			case deleted:
+				was[e.id] = e.version
+			}
+		}
+		if i == 0 && h.first > 1 {
+			return nil, fmt.Errorf("the resources at %s: %w", time.UnixMicro(t.at).UTC().Format(time.RFC3339Nano), ErrForgotten)
+		}
+	}
+	return was, nil
+}
+
+// WriteCSV writes a line "uri,length,sha256" for each resource, by id, after one that
+// names these fields. base is what stands before their paths.
+func (t Truth) WriteCSV(ctx context.Context, w io.Writer, base string) error {
+	out := csv.NewWriter(w)
+	line := []string{"uri", "length", "sha256"}
+	if err := out.Write(line); err != nil {
+		return err
+	}
+	for r, err := range t.All() {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			line[0], line[1], line[2] = base+r.Path, strconv.FormatInt(r.Length, 10), hex.EncodeToString(r.SHA256[:])
+			err = out.Write(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
