@@ -20,12 +20,20 @@ type maker struct {
 	st   *stage
 	last Publication
 	pub  Publication // what is made so far
+
+	placer *placer // nil in a preview
 }
+
+// preview reports whether nothing is kept of what is made.
+func (m *maker) preview() bool { return m.placer == nil }
 
 // make writes the documents that u changes into st and returns the publication
 // that they are: what u does not speak of is carried over from last.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), st: st, last: last, pub: last}
+	if st.batch != nil {
+		m.placer = &placer{p: p, l: m.l, id: id}
+	}
 	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)
 	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
 	m.pub.Offers = slices.Clone(last.Offers)
@@ -296,5 +304,5 @@ func (m *maker) about(ctx context.Context) error {
 		l := m.p.layout(set)
 		page.Sets = append(page.Sets, aboutSet{Name: set, CapabilityList: l.uri(l.capabilityList())})
 	}
-	return m.st.add(ctx, Document{Key: aboutKey, Rank: rankChanges}, page.write)
+	return m.st.add(ctx, Document{Key: aboutKey, Rank: rankPages}, page.write)
 }

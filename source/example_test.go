@@ -35,10 +35,10 @@ func ExamplePublisher_Publish() {
 	}
 	// Output:
 	// resourcesync/publication.json
-	// resourcesync/about.html
 	// resourcesync/lists/1/resourcelist.xml
 	// resourcesync/resourcelist.xml
 	// sitemap.xml
+	// resourcesync/about.html
 	// resourcesync/capabilitylist.xml
 	// resourcesync/description.xml
 	// .well-known/resourcesync

@@ -20,13 +20,20 @@ const (
 
 // Document.Rank, in the order of appearance.
 const (
-	rankInfo        = iota // whose publication this is: before anything of it
-	rankChanges            // what happened, before the snapshot whose at it covers; pages for people
-	rankParts              // of lists and sitemaps
-	rankList               // lists, indexes
-	rankFixed              // copies under a fixed name
-	rankCapability         // the Capability List
-	rankDescription        // what a reader begins with
+	rankInfo         = iota // whose publication this is: before anything of it
+	rankPackages            // already at their places when the publication is committed
+	rankManifests           // copies of those in the packages
+	rankChanges             // what happened, before the snapshot whose at it covers
+	rankArchiveParts        // of archives
+	rankArchives            // archives, their indexes
+	rankIndexes             // of Change Lists and Change Dumps
+	rankParts               // of lists, dumps and sitemaps
+	rankList                // lists, dumps, their indexes
+	rankFixed               // copies under a fixed name
+	rankPages               // for people
+	rankCapability          // the Capability List
+	rankDescriptionParts
+	rankDescription // what a reader begins with
 )
 
 // nameForm is what names of sets look like: they become part of
@@ -101,6 +108,67 @@ func (l layout) resourceListPart(generation int64, n int) string {
 	return fmt.Sprintf("%slists/%d/resourcelist-%05d.xml", l.dir(), generation, n)
 }
 
+// changeDump is the key of the Change Dump beside a Change List.
+func (l layout) changeDump(number int64) string {
+	return fmt.Sprintf("%schangedumps/%d.xml", l.dir(), number)
+}
+
+// changeIndex is the key of the index of all current Change Lists.
+func (l layout) changeIndex() string { return l.dir() + "changelist-index.xml" }
+
+// changeDumpIndex is the key of the index of all current Change Dumps.
+func (l layout) changeDumpIndex() string { return l.dir() + "changedump-index.xml" }
+
+// resourceDump is the key of the dump, or its index, of a generation.
+func (l layout) resourceDump(generation int64) string {
+	return fmt.Sprintf("%sdumps/%d/resourcedump.xml", l.dir(), generation)
+}
+
+func (l layout) resourceDumpPart(generation int64, n int) string {
+	return fmt.Sprintf("%sdumps/%d/resourcedump-%05d.xml", l.dir(), generation, n)
+}
+
+// packages are the prefixes of the packages of a publication: of its Resource Dump
+// and of its Change Dumps.
+func (l layout) packages(id int64) [2]string {
+	return [2]string{fmt.Sprintf("%sdumps/%d/", l.dir(), id), fmt.Sprintf("%schangedumps/%d/", l.dir(), id)}
+}
+
+// dumpPackage is the key of the nth package of a Resource Dump, from 1, and that of
+// the copy of its manifest.
+func (l layout) dumpPackage(generation int64, n int) (zip, manifest string) {
+	return packageKeys(l.packages(generation)[0], n)
+}
+
+// changePackage is dumpPackage for the nth package of Change Dumps of a publication.
+func (l layout) changePackage(publication int64, n int) (zip, manifest string) {
+	return packageKeys(l.packages(publication)[1], n)
+}
+
+func packageKeys(dir string, n int) (zip, manifest string) {
+	return fmt.Sprintf("%s%05d.zip", dir, n), fmt.Sprintf("%s%05d-manifest.xml", dir, n)
+}
+
+// isPackage reports whether a key of ours is that of a package.
+func isPackage(key string) bool { return strings.HasSuffix(key, ".zip") }
+
+// archive is the key of an archive, or its index.
+func (l layout) archive(kind ItemKind) string {
+	return fmt.Sprintf("%sarchives/%s-archive.xml", l.dir(), kind)
+}
+
+func (l layout) archivePart(kind ItemKind, n int64) string {
+	return fmt.Sprintf("%sarchives/%s-archive-%05d.xml", l.dir(), kind, n)
+}
+
+// archived is the key of the copy of a Change List or Change Dump for its archive.
+func (l layout) archived(kind ItemKind, number int64) string {
+	return fmt.Sprintf("%sarchives/%ss/%d.xml", l.dir(), kind, number)
+}
+
+// page is the key of the page about the set.
+func (l layout) page() string { return l.dir() + "set.html" }
+
 // fixedResourceList never changes its name: robots.txt needs one.
 func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
 
@@ -164,5 +232,11 @@ func Immutable(key string) bool {
 		_, rest, _ = strings.Cut(named, "/")
 	}
 	kind, in, ok := strings.Cut(rest, "/")
-	return ok && (kind == "lists" || (kind == "dumps" || kind == "changedumps") && strings.Contains(in, "/"))
+	switch kind {
+	case "lists":
+		return ok
+	case "dumps", "changedumps", "archives":
+		return strings.Contains(in, "/")
+	}
+	return false
 }

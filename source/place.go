@@ -30,6 +30,9 @@ func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	if info.Size != d.Length && (!ours || info.Size != last.Length) {
 		return false, &NotOursError{d.Key}
 	}
+	if d.Placed || ours && isPackage(d.Key) {
+		return true, nil // its size has to do: a package is large, and its key is never used again
+	}
 	sum, err := p.sum(ctx, d.Key)
 	switch {
 	case err != nil:
@@ -95,7 +98,7 @@ func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, e
 	if err := p.Journal.Done(ctx, pub); err != nil {
 		return pub, fmt.Errorf("ending the publication: %w", err)
 	}
-	return pub, p.wipe(ctx, p.layout(pub.Set))
+	return pub, p.wipe(ctx, p.layout(pub.Set), pub.ID)
 }
 
 // ranks yields the runs of documents of one rank.
@@ -121,7 +124,10 @@ func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Docum
 		if err != nil {
 			return nil, err
 		}
-		if !same {
+		switch {
+		case !same && d.Placed:
+			return nil, fmt.Errorf("publishing %q: the package is gone: %w", d.Key, blob.ErrNotExist)
+		case !same:
 			missing = append(missing, d)
 		}
 	}
@@ -176,12 +182,16 @@ func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string
 	return nil
 }
 
-// wipe removes what is staged of a set.
-func (p *Publisher) wipe(ctx context.Context, l layout) error {
+// wipe removes what is staged of a set, and packages of publications that were begun
+// and are not the one last committed.
+func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 	var keys []string
 	for info, err := range p.Staging.List(ctx, l.stagePrefix()) {
 		if err != nil {
 			return fmt.Errorf("tidying the staging area: %w", err)
+		}
+		if err := p.dropPackages(ctx, l, info.Key, committed); err != nil {
+			return err
 		}
 		keys = append(keys, info.Key)
 	}

@@ -57,10 +57,14 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	if err != nil {
 		return Publication{}, fmt.Errorf("beginning a publication: %w", err)
 	}
-	pub, err := p.stage(ctx, id, u)
+	last, _, err := p.Journal.Last(ctx, u.Set)
+	if err != nil {
+		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
+	}
+	pub, err := p.stage(ctx, last, id, u)
 	if err != nil {
 		// Staging is tidied by the next run too, so a failure to do it here is no news.
-		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set))
+		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set), last.ID)
 		return Publication{}, err
 	}
 	// A failed Commit may have taken effect: what is staged stays for Recover, which
@@ -128,7 +132,7 @@ func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error
 		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
 	}
 	if last.ID == 0 || done {
-		return Publication{}, p.wipe(ctx, p.layout(set))
+		return Publication{}, p.wipe(ctx, p.layout(set), last.ID)
 	}
 	if err := p.CheckState(ctx); err != nil {
 		return Publication{}, err
@@ -165,11 +169,7 @@ func (p *Publisher) check(u Update) error {
 
 // stage makes the documents of u durable in the staging bucket, if they replace
 // nothing foreign.
-func (p *Publisher) stage(ctx context.Context, id int64, u Update) (Publication, error) {
-	last, _, err := p.Journal.Last(ctx, u.Set)
-	if err != nil {
-		return Publication{}, fmt.Errorf("reading the last publication: %w", err)
-	}
+func (p *Publisher) stage(ctx context.Context, last Publication, id int64, u Update) (Publication, error) {
 	batch, err := p.Staging.Begin(ctx)
 	if err != nil {
 		return Publication{}, fmt.Errorf("staging: %w", err)

@@ -112,7 +112,7 @@ const (
 // kind: a Change List, a generation of a Resource List.
 type Item struct {
 	Kind   ItemKind
-	Number int64 // Window.Number, or the id of the publication of a generation or package; ascending
+	Number int64 // Window.Number, the id of the publication of a generation, or PackageNumber; ascending
 	Key    string
 	Keys   []string // of all that goes with it: its parts, packages and manifests
 
@@ -127,6 +127,12 @@ type Item struct {
 	Archive int64     // its place in the archive, from 1; 0 is none
 	Since   time.Time // when it became what it is: closed, archived
 }
+
+// maxPackages bounds the packages of one publication of a set.
+const maxPackages = 100_000
+
+// PackageNumber is the Item.Number of the nth package, from 1, of a publication.
+func PackageNumber(publication int64, n int) int64 { return publication*maxPackages + int64(n) }
 
 // ItemID names an item of a set.
 type ItemID struct {
@@ -157,6 +163,7 @@ type Document struct {
 	Immutable bool   // its bytes never change at this key
 	Rank      int    // documents of one rank do not depend on each other, only on those of lower ranks
 	Of        string // the key of the document that this is a byte copy of; "" = of none
+	Placed    bool   // it was written to its key before the commit, rather than staged: a package
 }
 
 // Publication is one committed publication: everything needed to write it out again.

@@ -1,0 +1,114 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"instep/blob"
+)
+
+// A package is too large to be written twice: it goes straight to its key in the
+// Bucket, below a directory that is named by the id of the publication and that
+// nothing links before the commit. A mark in the staging area, made before the first
+// of them, tells the next run where to look for those of a publication that was never
+// committed.
+const markName = "packages"
+
+// placer writes packages.
+type placer struct {
+	p      *Publisher
+	l      layout
+	id     int64
+	marked bool
+}
+
+// place writes a package to its key. A preview has no placer and places nothing.
+func (m *maker) place(ctx context.Context, key string, write func(io.Writer) error) (Document, error) {
+	if err := m.placer.mark(ctx); err != nil {
+		return Document{}, err
+	}
+	batch, err := m.p.Bucket.Begin(ctx)
+	if err != nil {
+		return Document{}, fmt.Errorf("writing %q: %w", key, err)
+	}
+	defer batch.Discard()
+	obj, err := batch.Create(ctx)
+	if err != nil {
+		return Document{}, fmt.Errorf("writing %q: %w", key, err)
+	}
+	d := &draft{obj: obj, sum: sha256.New()}
+	err = write(d)
+	if err == nil {
+		err = obj.Close()
+	}
+	if err != nil {
+		d.drop()
+		return Document{}, fmt.Errorf("writing %q: %w", key, err)
+	}
+	batch.Put(obj, blob.Put{Key: key, IfAbsent: true})
+	err = batch.Commit(ctx)
+	if errors.Is(err, blob.ErrExist) || errors.Is(err, blob.ErrForeign) {
+		return Document{}, &NotOursError{key}
+	}
+	if err != nil {
+		return Document{}, fmt.Errorf("writing %q: %w", key, err)
+	}
+	doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: d.n}
+	d.sum.Sum(doc.SHA256[:0])
+	m.st.docs = append(m.st.docs, doc)
+	return doc, nil
+}
+
+// mark makes the mark, once, if nothing stands where packages will be.
+func (p *placer) mark(ctx context.Context) error {
+	if p.marked {
+		return nil
+	}
+	for _, dir := range p.l.packages(p.id) {
+		for info, err := range p.p.Bucket.List(ctx, dir) {
+			if err != nil {
+				return fmt.Errorf("looking at %q: %w", dir, err)
+			}
+			return &NotOursError{info.Key}
+		}
+	}
+	key := p.p.staged(p.l.set, p.id) + markName
+	if _, err := blob.Write(ctx, p.p.Staging, strings.NewReader(""), blob.Put{Key: key}); err != nil {
+		return fmt.Errorf("staging: %w", err)
+	}
+	p.marked = true
+	return nil
+}
+
+// dropPackages removes the packages of a publication that has left the mark key in
+// the staging area, unless it is the committed one.
+func (p *Publisher) dropPackages(ctx context.Context, l layout, key string, committed int64) error {
+	name, ok := strings.CutSuffix(strings.TrimPrefix(key, l.stagePrefix()), "/"+markName)
+	if !ok {
+		return nil
+	}
+	id, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || id == committed {
+		return nil
+	}
+	var keys []string
+	for _, dir := range l.packages(id) {
+		for info, err := range p.Bucket.List(ctx, dir) {
+			if err != nil {
+				return fmt.Errorf("looking for packages of an unfinished publication: %w", err)
+			}
+			if isPackage(info.Key) {
+				keys = append(keys, info.Key)
+			}
+		}
+	}
+	if err := remove(ctx, p.Bucket, keys); err != nil {
+		return fmt.Errorf("removing packages of an unfinished publication: %w", err)
+	}
+	return nil
+}
