@@ -32,22 +32,58 @@ const dueChanged = "changed in another set"
 // floorSetting holds what Reserve was given last, in microseconds since 1970.
 const floorSetting = "floor"
 
-// Record records changes of a set in their order, all or none. It sets Seq and
-// Datetime of each: the moment of recording, never before one recorded earlier or
-// reserved, whatever the clock says. Of a change it takes Change, URI, Path, LastMod,
-// Length, Digests, Type, Encoding, ChangeFreq and Stat; of a deletion only the URI. Expected are creations
-// of what is no member, updates and deletions of members, else ErrState.
+// MaxChanges is how many changes one call of Record takes: all of them have one
+// Datetime, so a Change List can't be divided between them.
+const MaxChanges = 500
+
+// Record records changes of a set in their order, all or none, at most MaxChanges.
+// It sets Seq and Datetime of each. Datetime is the moment of recording, the same
+// for all of a call and later than that of any call before, not before a moment
+// that was reserved, whatever the clock says. Of a change it takes Change, URI,
+// Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq and Stat; of a deletion
+// only the URI. Expected are creations of what is no member, updates and deletions
+// of members, else ErrState.
 func (c *Catalog) Record(ctx context.Context, set SetID, changes []Change) error {
-	var at time.Time
-	seqs := make([]int64, len(changes))
-	err := c.update(ctx, "record changes in", func(tx *sql.Tx) error {
-		last, floor, err := latest(ctx, tx)
+	if len(changes) > MaxChanges {
+		return fmt.Errorf("record changes in catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
+	}
+	return c.record(ctx, changes, func(r *recorder) error {
+		r.set, r.logs = set, true
+		return nil
+	})
+}
+
+// Enroll does what Record does for a set that was never published: nobody has to be
+// told of a change there, so that it enters nothing in the change log, and Seq
+// stays 0. It takes any number of changes. A set that was published is ErrState.
+func (c *Catalog) Enroll(ctx context.Context, set SetID, changes []Change) error {
+	return c.record(ctx, changes, func(r *recorder) error {
+		r.set = set
+		published, err := r.published()
+		if err == nil && published {
+			err = fmt.Errorf("%w: set %d has been published: its changes have to be listed", ErrState, set)
+		}
 		if err != nil {
 			return err
 		}
-		at = maxTime(c.instant(), last, floor)
-		r := recorder{ctx: ctx, tx: tx, set: set, at: at.UnixMicro(), prepared: map[string]*sql.Stmt{}}
+		return setSetting(ctx, r.tx, floorSetting, strconv.FormatInt(r.at+1, 10)) // no later change has this moment
+	})
+}
+
+// record records changes in a transaction at a moment of its own, which begin prepares.
+func (c *Catalog) record(ctx context.Context, changes []Change, begin func(*recorder) error) error {
+	var at time.Time
+	seqs := make([]int64, len(changes))
+	err := c.update(ctx, "record changes in", func(tx *sql.Tx) error {
+		var err error
+		if at, err = c.next(ctx, tx); err != nil {
+			return err
+		}
+		r := recorder{ctx: ctx, tx: tx, at: at.UnixMicro(), prepared: map[string]*sql.Stmt{}}
 		defer r.close()
+		if err := begin(&r); err != nil {
+			return err
+		}
 		for i := range changes {
 			if seqs[i], err = r.record(&changes[i]); err != nil {
 				return err
@@ -68,14 +104,19 @@ func (c *Catalog) Record(ctx context.Context, set SetID, changes []Change) error
 // recorded, not before what was reserved, else the clock's. A window of changes
 // that is closed at this moment has lost none, if the moment is then reserved.
 func (c *Catalog) Moment(ctx context.Context) (time.Time, error) {
-	last, floor, err := latest(ctx, c.read)
+	at, err := c.next(ctx, c.read)
 	if err != nil {
-		return time.Time{}, c.fail("read the change log of", err)
+		return at, c.fail("read the change log of", err)
 	}
+	return at, nil
+}
+
+func (c *Catalog) next(ctx context.Context, q querier) (time.Time, error) {
+	last, floor, err := latest(ctx, q)
 	if !last.IsZero() {
 		last = last.Add(time.Microsecond)
 	}
-	return maxTime(c.instant(), last, floor), nil
+	return maxTime(c.instant(), last, floor), err
 }
 
 // Reserve sees to it that every change recorded from now on has a Datetime of at
@@ -134,6 +175,7 @@ type recorder struct {
 	ctx      context.Context
 	tx       *sql.Tx
 	set      SetID
+	logs     bool  // changes go to the change log
 	at       int64 // microseconds
 	prepared map[string]*sql.Stmt
 }
@@ -183,10 +225,18 @@ func (r *recorder) record(ch *Change) (seq int64, err error) {
 	default:
 		err = fmt.Errorf("expected created, updated or deleted of %q, found %q", ch.URI, ch.Change)
 	}
-	if err != nil {
+	if err != nil || !r.logs {
 		return 0, err
 	}
 	return r.log(ch)
+}
+
+func (r *recorder) published() (yes bool, err error) {
+	row, err := r.row("SELECT EXISTS (SELECT 1 FROM publication WHERE set_id = $1 AND state <> $2)", r.set, begun)
+	if err == nil {
+		err = row.Scan(&yes)
+	}
+	return yes, err
 }
 
 func (r *recorder) create(key resourcesync.Key, ch *Change) error {

@@ -95,10 +95,10 @@ func TestRecordedChangesAreReadBack(t *testing.T) {
 	created := record(t, c, s, change(t, resourcesync.Created, "a", "1"), change(t, resourcesync.Created, "b", "2"))
 	updated := record(t, c, s, change(t, resourcesync.Updated, "a", "3"), change(t, resourcesync.Deleted, "b", ""))
 
-	at := epoch.Add(1234 * time.Microsecond)
+	at := epoch.Add(1235 * time.Microsecond)
 	want := append(slices.Clone(created), updated...)
 	for i := range want {
-		if want[i].Datetime != at || i > 0 && want[i].Seq <= want[i-1].Seq {
+		if want[i].Datetime != at.Add(time.Duration(i/2-1)*time.Microsecond) || i > 0 && want[i].Seq <= want[i-1].Seq {
 			t.Errorf("change %d was given %d, %s; want a higher number and %s", i, want[i].Seq, want[i].Datetime, at)
 		}
 		want[i].Path, want[i].Stat = "", "" // not kept in the log
@@ -201,6 +201,72 @@ func TestRecordRefusesWholeBatch(t *testing.T) {
 	}
 }
 
+func TestRecordTakesAtMostWhatOneDatetimeMayHave(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	var changes []Change
+	for i := range MaxChanges + 1 {
+		changes = append(changes, change(t, resourcesync.Created, fmt.Sprint(i), "1"))
+	}
+	if err := c.Record(t.Context(), s, changes); err == nil || !strings.Contains(err.Error(), "at most 500") {
+		t.Errorf("Record of %d changes = %v; want an error that says how many it takes", len(changes), err)
+	}
+	record(t, c, s, changes[:MaxChanges]...)
+}
+
+// A set that was never published has members and no changes. What comes later is
+// told, and later.
+func TestEnrolledMembersAreNoChanges(t *testing.T) {
+	c := open(t)
+	c.now = func() time.Time { return epoch }
+	s := set(t, c, "")
+	first := []Change{change(t, resourcesync.Created, "a", "1"), change(t, resourcesync.Created, "b", "2")}
+	second := []Change{change(t, resourcesync.Updated, "a", "3"), change(t, resourcesync.Deleted, "b", ""), change(t, resourcesync.Created, "c", "4")}
+	for i, batch := range [][]Change{first, second} {
+		if err := c.Enroll(t.Context(), s, batch); err != nil {
+			t.Fatal(err)
+		}
+		if want := epoch.Add(time.Duration(i) * time.Microsecond); batch[0].Datetime != want || batch[0].Seq != 0 {
+			t.Errorf("call %d gave %d, %s; want no number and %s", i, batch[0].Seq, batch[0].Datetime, want)
+		}
+	}
+	members := collect(t, c.Members(t.Context(), s))
+	if got := paths(members); got != "a c" || members[0].Digests.String() != second[0].Digests.String() {
+		t.Errorf("members %q of %v; want a c", got, members)
+	}
+	if got := collect(t, c.Changes(t.Context(), s, 0, 1<<60)); len(got) != 0 {
+		t.Errorf("Changes = %v, want none", got)
+	}
+	ch := record(t, c, s, change(t, resourcesync.Updated, "c", "5"))[0]
+	if want := epoch.Add(2 * time.Microsecond); ch.Datetime != want || ch.Seq == 0 {
+		t.Errorf("the first change was given %d, %s; want a number and %s", ch.Seq, ch.Datetime, want)
+	}
+	if err := c.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "c", "1")}); !errors.Is(err, ErrState) {
+		t.Errorf("Enroll of a member = %v, want ErrState", err)
+	}
+}
+
+func TestPublishedSetEnrollsNobody(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	id, err := c.BeginPublication(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "a", "1")}); err != nil {
+		t.Errorf("Enroll while the first publication is made = %v", err)
+	}
+	if err := c.CommitPublication(t.Context(), s, id, epoch, "{}"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "b", "1")}); !errors.Is(err, ErrState) {
+		t.Errorf("Enroll after it = %v, want ErrState", err)
+	}
+	if got := paths(collect(t, c.Members(t.Context(), s))); got != "a" {
+		t.Errorf("members %q, want a", got)
+	}
+}
+
 func TestRecordStopsWithItsContext(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "")
@@ -265,7 +331,9 @@ func TestListingsPage(t *testing.T) {
 	for i := range n {
 		changes = append(changes, change(t, resourcesync.Created, fmt.Sprint(n-i), "1"))
 	}
-	record(t, c, s, changes...)
+	for batch := range slices.Chunk(changes, MaxChanges) {
+		record(t, c, s, batch...)
+	}
 	var want []string
 	for _, ch := range changes {
 		want = append(want, ch.Path)

@@ -118,9 +118,7 @@ func (m *model) record(rt *rapid.T) {
 }
 
 func (m *model) recorded(rt *rapid.T, set SetID, batch []Change) {
-	if m.now.After(m.last) {
-		m.last = m.now.Truncate(time.Microsecond)
-	}
+	m.last = maxTime(m.now.Truncate(time.Microsecond), m.last.Add(time.Microsecond))
 	for _, ch := range batch {
 		if ch.Seq != m.seq+1 {
 			rt.Fatalf("change %d follows %d", ch.Seq, m.seq)

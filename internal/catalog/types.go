@@ -42,7 +42,7 @@ type Resource struct {
 // Change is one entry of the change log.
 type Change struct {
 	Seq      int64     // strictly increasing over all sets
-	Datetime time.Time // when it was recorded, UTC, in microseconds; never decreasing
+	Datetime time.Time // when it was recorded, UTC, in microseconds; one for each call of Record, increasing
 	Change   resourcesync.Change
 	Resource // URI, LastMod, Length, Digests, Type, Encoding, ChangeFreq; of a deletion the URI
 }

@@ -171,7 +171,11 @@ func (a *applier) record(changes []catalog.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	if err := a.d.Catalog.Record(a.ctx, a.d.Set, changes); err != nil {
+	record := a.d.Catalog.Record
+	if a.d.Unpublished {
+		record = a.d.Catalog.Enroll
+	}
+	if err := record(a.ctx, a.d.Set, changes); err != nil {
 		return err
 	}
 	for i := range changes {

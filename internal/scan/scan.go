@@ -33,6 +33,9 @@ type Deps struct {
 	Catalog *catalog.Catalog
 	Set     catalog.SetID
 	BaseURL string // ends in "/"
+	// Unpublished: the set has no publication yet, so that members come to it without
+	// changes in the log (Catalog.Enroll).
+	Unpublished bool
 
 	Algorithms []resourcesync.Algorithm // nil is sha-256
 	Workers    int                      // resources hashed at a time; 0 is one per processor

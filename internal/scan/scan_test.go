@@ -224,6 +224,17 @@ func TestFirstScanRecordsWhatIsThere(t *testing.T) {
 		"sha-256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824", "text/plain", "5"})
 }
 
+func TestUnpublishedSetHasMembersAndNoChanges(t *testing.T) {
+	f := setUp(t, "a", "b", "c")
+	f.Unpublished = true
+	expect(t, f.scan(), 3, 0, 0, 0)
+	f.remove("a")
+	f.write("b", "other")
+	expect(t, f.scan(), 0, 1, 1, 1)
+	same(t, "members", f.paths(), []string{"b", "c"})
+	same(t, "changes", len(f.log(0)), 0)
+}
+
 func TestSecondScanReadsNothing(t *testing.T) {
 	f := setUp(t, "a", "b/c", "b/d")
 	f.scan()

@@ -15,7 +15,10 @@ ALTER TABLE member ADD COLUMN changefreq TEXT NOT NULL DEFAULT '';
 ALTER TABLE change ADD COLUMN encoding TEXT NOT NULL DEFAULT '';
 ALTER TABLE change ADD COLUMN changefreq TEXT NOT NULL DEFAULT '';
 
+CREATE INDEX publication_set ON publication (set_id, id);
+
 -- +goose Down
+DROP INDEX publication_set;
 ALTER TABLE change DROP COLUMN changefreq;
 ALTER TABLE change DROP COLUMN encoding;
 ALTER TABLE member DROP COLUMN changefreq;
