@@ -185,9 +185,9 @@ func (d *demo) nextRound(ctx context.Context) error {
 
 func (d *demo) publishAll(ctx context.Context, what string) error {
 	d.step(what, "instep publish collection --out documents --base-url "+d.url)
-	rep, err := publish.Run(ctx, publish.Options{
-		Dir: d.collection, Out: d.documents, State: d.state, BaseURL: d.url, Now: d.now, Generator: "instep/" + version,
-	})
+	rep, err := publish.Run(ctx, publish.Site{
+		Dir: d.collection, Out: d.documents, State: d.state, BaseURL: d.url, Sets: []publish.Set{{}}, Now: d.now, Generator: "instep/" + version,
+	}, publish.What{})
 	if err != nil {
 		return err
 	}

@@ -135,9 +135,10 @@ func (w *world) remove(name string) bool {
 
 func (w *world) publish() {
 	w.rounds++
-	rep, err := publish.Run(context.Background(), publish.Options{
-		Dir: w.path("site"), State: w.path("state"), BaseURL: w.base, MaxDelete: "100%", Now: time.Now, ChangeListMax: 20,
-	})
+	rep, err := publish.Run(context.Background(), publish.Site{
+		Dir: w.path("site"), State: w.path("state"), BaseURL: w.base, Now: time.Now,
+		Sets: []publish.Set{{MaxDelete: "100%", ChangeListMax: 20}},
+	}, publish.What{})
 	if err != nil || rep.Failed > 0 {
 		w.t.Fatalf("publish: %+v, %v", rep, err)
 	}

@@ -20,7 +20,9 @@ import (
 )
 
 type publishFlags struct {
-	publish.Options
+	publish.Site
+	publish.Set
+	publish.What
 	hash []string
 }
 
@@ -81,11 +83,12 @@ func (a *app) publish(ctx context.Context, f *publishFlags) error {
 		}
 		f.State = state
 	}
+	f.Site.Sets = []publish.Set{f.Set}
 	f.Now, f.Generator = a.now, "instep/"+version
 	progress := a.newProgress("publish")
 	defer progress.stop()
 	f.Observe = func(e publish.Event) { a.publishEvent(e, f.DryRun, progress) }
-	rep, err := publish.Run(ctx, f.Options)
+	rep, err := publish.Run(ctx, f.Site, f.What)
 	progress.stop()
 	if err != nil {
 		return err

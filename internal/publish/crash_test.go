@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,18 +14,17 @@ import (
 	"pgregory.net/rapid"
 
 	"instep/blob/blobtest"
-	"instep/resourcesync"
 )
 
 // broken runs with a disk that fails by plan, in the output or in the staging area.
 func (w *world) broken(plan blobtest.Plan, staging bool) error {
 	w.t.Helper()
 	w.now = w.now.Add(10 * time.Second)
-	s, err := w.o.settle()
+	o, err := w.site().settle()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p, err := openPlaces(w.t.Context(), s)
+	p, err := openPlaces(w.t.Context(), o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -35,8 +33,12 @@ func (w *world) broken(plan blobtest.Plan, staging bool) error {
 	} else {
 		p.bucket = blobtest.Faulty(p.bucket, plan)
 	}
-	r := run{settled: s, places: p}
-	return errors.Join(r.do(w.t.Context()), p.close())
+	s, err := openSession(w.t.Context(), o, p)
+	if err != nil {
+		return err
+	}
+	_, err = s.Publish(w.t.Context(), w.what)
+	return errors.Join(err, s.Close())
 }
 
 // TestCat_PUB_02: whatever write fails, and however much of it took effect, a
@@ -58,7 +60,7 @@ func TestCat_PUB_02(t *testing.T) {
 // failOnce lets the nth call of op fail; false if there are not so many.
 func failOnce(t *testing.T, staging bool, op blobtest.Op, n, steps int) bool {
 	w := newWorld(t)
-	w.o.MaxEntries, w.o.ChangeListMax = 4, 2
+	w.set.MaxEntries, w.set.ChangeListMax = 4, 2
 	w.fill(6)
 	w.run()
 	before := w.truth()
@@ -98,15 +100,15 @@ func failOnce(t *testing.T, staging bool, op blobtest.Op, n, steps int) bool {
 func TestAnyHistoryCanBeReplayed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
-		w.o.MaxDelete = "100%"
-		w.o.MaxEntries = rapid.IntRange(1, 8).Draw(rt, "max entries")
-		w.o.ChangeListMax = rapid.IntRange(1, 6).Draw(rt, "change list max")
+		w.set.MaxDelete = "100%"
+		w.set.MaxEntries = rapid.IntRange(1, 8).Draw(rt, "max entries")
+		w.set.ChangeListMax = rapid.IntRange(1, 6).Draw(rt, "change list max")
 		names := rapid.SampledFrom([]string{"a", "b.txt", "d/e", "d/f g", "d/ü", "h/%41", "h/i/j&k"})
 		for range rapid.IntRange(2, 4).Draw(rt, "publications") {
 			for range rapid.IntRange(0, 4).Draw(rt, "changes") {
 				w.alter(names.Draw(rt, "name"), rapid.IntRange(0, 3).Draw(rt, "content"))
 			}
-			w.o.Rebase = rapid.Bool().Draw(rt, "rebase")
+			w.what.Rebase = rapid.Bool().Draw(rt, "rebase")
 			w.now = w.now.Add(time.Duration(rapid.IntRange(-3600, 3600).Draw(rt, "clock")) * time.Second)
 			w.run()
 			if diff := cmp.Diff(w.truth(), w.replay()); diff != "" {
@@ -127,106 +129,4 @@ func (w *world) alter(name string, content int) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.t.Fatal(err)
 	}
-}
-
-// TestMoreChangesThanAListTakes: the list before them is closed, the next begins
-// after them, and the Resource List has them all. With INSTEP_LONG the limit is
-// that of the standard.
-func TestMoreChangesThanAListTakes(t *testing.T) {
-	hard := 5
-	if os.Getenv("INSTEP_LONG") != "" {
-		hard = resourcesync.MaxEntries
-	}
-	w := newWorld(t)
-	w.fill(3)
-	w.run()
-	first := w.linked("changelist")
-	for i := range hard + 1 {
-		w.write(fmt.Sprintf("many/%d/%d", i/1000, i), "x")
-	}
-	rep := w.runWithLimit(hard)
-	if rep.Created != int64(hard+1) || !rep.Rebased {
-		t.Errorf("got %+v", rep)
-	}
-	w.check()
-	list, changes := w.linked("resourcelist"), w.linked("changelist")
-	if changes.MD.From != list.MD.At || len(changes.Entries) != 0 {
-		t.Errorf("at %s, from %s, %d changes: want one moment and no change", list.MD.At, changes.MD.From, len(changes.Entries))
-	}
-	closed := w.document(base + "resourcesync/changes/4.xml")
-	if closed.MD.From != first.MD.From || closed.MD.Until == "" || !moment(t, closed.MD.Until).Before(moment(t, changes.MD.From)) {
-		t.Errorf("closed list from %s until %s, next from %s: want a gap that shows", closed.MD.From, closed.MD.Until, changes.MD.From)
-	}
-	w.write("many/0/0", "changed")
-	w.runWithLimit(hard)
-	w.check()
-	if n := len(w.linked("changelist").Entries); n != 1 {
-		t.Errorf("the next change: got %d entries, want 1", n)
-	}
-}
-
-// TestMoreUnpublishedChangesThanAListTakes: a run has recorded them and was then
-// interrupted.
-func TestMoreUnpublishedChangesThanAListTakes(t *testing.T) {
-	w := newWorld(t)
-	w.fill(3)
-	w.run()
-	w.write("one more", "x")
-	w.run()
-	for i := range 9 {
-		w.write(fmt.Sprint("many/", i), "x")
-	}
-	if err := w.broken(blobtest.At(blobtest.OpBegin, 1, blobtest.Fault{}), true); !errors.Is(err, blobtest.ErrInjected) {
-		t.Fatalf("got %v, want the injected fault", err)
-	}
-	w.write("many/0", "changed")
-	w.runWithLimit(5)
-	w.check()
-	closed, changes := w.document(base+"resourcesync/changes/4.xml"), w.linked("changelist")
-	if len(closed.Entries) != 1 || !moment(t, closed.MD.Until).Before(moment(t, changes.MD.From)) {
-		t.Errorf("closed list: %d entries until %s, next from %s: want 1 and a gap that shows", len(closed.Entries), closed.MD.Until, changes.MD.From)
-	}
-}
-
-// runWithLimit publishes as if a Change List took fewer changes than the standard says.
-func (w *world) runWithLimit(hard int) Report {
-	w.t.Helper()
-	w.now = w.now.Add(10 * time.Second)
-	s, err := w.o.settle()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	s.hard = int64(hard)
-	rep, err := s.run(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return rep
-}
-
-func TestDirectoryThatNeverRestsIsAnError(t *testing.T) {
-	w := newWorld(t)
-	w.fill(1)
-	w.run()
-	round := 0
-	w.o.Observe = func(Event) {
-		for i := range 3 {
-			w.write(fmt.Sprintf("round %d/%d", round, i), "x")
-		}
-		round++
-	}
-	for i := range 3 {
-		w.write(fmt.Sprint("start/", i), "x")
-	}
-	s, err := w.o.settle()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.hard = 2
-	if _, err := s.run(t.Context()); err == nil || !strings.Contains(err.Error(), "changes faster") {
-		t.Errorf("got %v, want an error that says so", err)
-	}
-	w.o.Observe = nil
-	w.run()
-	w.check()
 }

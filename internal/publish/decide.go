@@ -1,52 +1,81 @@
 package publish
 
-import "instep/resourcesync"
+import (
+	"time"
+
+	"instep/resourcesync"
+)
 
 // smallSet is the size up to which the Resource List is written anew with every
 // change: it is one document then.
 const smallSet = resourcesync.MaxEntries
 
-// staleness: a Resource List of a large set is written anew when more than a tenth
-// of the set changed since.
+// staleness: a snapshot is written anew when more than a tenth of the set changed
+// since.
 const staleness = 10
 
 // situation is what a publication is decided on.
 type situation struct {
-	published bool  // there is a publication to go on from
-	rebase    bool  // asked for, or needed because documents are missing
-	resources int64 // in the set
-	sinceList int64 // changes since the Resource List
-	fresh     int64 // changes that no publication lists yet
-	listed    int64 // changes the open Change List would have if it went on
-	divided   int64 // of them, those that a new Change List would have
-	max, hard int64 // changes of a list: by Options.ChangeListMax, and at the very most
+	published bool      // there is a publication to go on from
+	asked     bool      // a snapshot of everything was asked for
+	rewrite   bool      // the documents say less or other than they should
+	reword    bool      // what the documents say of the set has changed
+	now       time.Time // as the change log sees it
+	resources int64     // in the set
+	fresh     bool      // there are changes that no publication lists yet
+
+	listAt    time.Time // of the Resource List
+	sinceList int64     // changes since
+
+	dumps     bool      // Resource Dump and Change Dumps are wanted
+	dumping   bool      // there are both, without a gap between them
+	dumpAt    time.Time // of the Resource Dump
+	sinceDump int64     // changes since
+
+	openFrom time.Time // of the open Change List
+	listed   int64     // changes in it
+
+	rest        time.Duration // least time between two snapshots
+	rebaseEvery time.Duration
+	dumpEvery   time.Duration
+	rotateEvery time.Duration
+	keepChanges time.Duration // how long a Change List that nothing needs stays
 }
 
-// step is how a publication goes on. A later step takes more work and fits more.
-type step int
+// decision says what is published.
+type decision struct {
+	publish  bool
+	snapshot bool // a new Resource List
+	dump     bool // a new Resource Dump
+	rotate   bool // the open Change List is closed because of its age
+}
 
-const (
-	nothing   step = iota // all is said
-	extend                // the open Change List goes on
-	divide                // the open Change List ends where this scan began, a new one begins there
-	scanAgain             // what is not listed yet is too much for a list: scan again, begin after it
-)
+// decide chooses what is published (DESIGN: cost follows the change).
+func (s situation) decide() decision {
+	d := decision{snapshot: !s.published || s.asked || s.rewrite || s.listDue(), rotate: s.rotationDue()}
+	d.dump = s.dumps && (!s.dumping || s.asked || s.rewrite || s.dumpDue())
+	d.publish = d.snapshot || d.dump || d.rotate || s.fresh || s.reword
+	return d
+}
 
-// decide chooses the step, and whether the Resource List is written anew.
-func (s situation) decide() (next step, snapshot bool) {
-	switch {
-	case !s.published:
-		return extend, true
-	case s.fresh == 0 && !s.rebase:
-		return nothing, false
-	case s.divided > s.hard || s.listed-s.divided > s.hard: // the latter after a run that was interrupted
-		return scanAgain, true
-	case s.listed > s.max && s.divided < s.listed:
-		// A Change List is linked alone, without those before it: the Resource List
-		// has to be as young as it is, or there were a gap between them.
-		return divide, true
-	case s.listed > s.hard:
-		return scanAgain, true
-	}
-	return extend, s.rebase || s.resources <= smallSet || s.sinceList*staleness > s.resources
+// listDue: a reader of the Resource List has to read more changes than is good, or
+// of so long ago that Change Lists stay for its sake alone.
+func (s situation) listDue() bool {
+	return s.due(s.listAt, s.sinceList, s.rebaseEvery) || s.sinceList > 0 && s.rested(s.listAt) && s.resources <= smallSet
+}
+
+// dumpDue is listDue for the Resource Dump, but for that a dump costs as much as the
+// bytes of the set: a small one isn't made anew with every change.
+func (s situation) dumpDue() bool { return s.due(s.dumpAt, s.sinceDump, s.dumpEvery) }
+
+func (s situation) due(at time.Time, since int64, every time.Duration) bool {
+	age := s.now.Sub(at)
+	return since > 0 && s.rested(at) &&
+		(since > s.resources/staleness || every > 0 && age >= every || age > s.keepChanges)
+}
+
+func (s situation) rested(at time.Time) bool { return s.now.Sub(at) >= s.rest }
+
+func (s situation) rotationDue() bool {
+	return s.published && s.rotateEvery > 0 && s.listed > 0 && s.now.Sub(s.openFrom) >= s.rotateEvery
 }

@@ -32,7 +32,7 @@ const tempKey = ".instep-publish"
 // places are the directories of a run. A dry run works on a copy of the state and
 // only reads the others.
 type places struct {
-	dir      string // the real path of Options.Dir
+	dir      string // the real path of Site.Dir; "" if there is none
 	own      string // slash-separated path below dir where documents lie; "" is none
 	inside   bool   // documents lie in dir itself
 	tree     *os.Root
@@ -42,7 +42,7 @@ type places struct {
 	staging  blob.Bucket
 	outDir   *blob.Dir // nil if there is none
 	stageDir *blob.Dir // nil in a dry run
-	outPath  string    // the real path of Options.Out
+	outPath  string    // the real path of the output
 	scratch  string    // temporary directory of a dry run
 }
 
@@ -53,17 +53,8 @@ func openPlaces(ctx context.Context, o settled) (p *places, err error) {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if p.dir, err = realPath(o.Dir); err != nil {
-		return p, fmt.Errorf("%w: %w", scan.ErrRoot, err)
-	}
-	if p.tree, err = os.OpenRoot(p.dir); err != nil {
-		return p, fmt.Errorf("%w: %w", scan.ErrRoot, err)
-	}
-	p.outPath = p.dir
-	if o.Out != "" {
-		if p.outPath, err = resolve(o.Out); err != nil {
-			return p, fmt.Errorf("output directory: %w", err)
-		}
+	if err = p.find(o); err != nil {
+		return p, err
 	}
 	if err = p.apart(o); err != nil {
 		return p, err
@@ -75,6 +66,25 @@ func openPlaces(ctx context.Context, o settled) (p *places, err error) {
 		err = p.open(ctx, o)
 	}
 	return p, err
+}
+
+// find finds the directory and the output.
+func (p *places) find(o settled) (err error) {
+	if o.Dir != "" {
+		if p.dir, err = realPath(o.Dir); err != nil {
+			return fmt.Errorf("%w: %w", scan.ErrRoot, err)
+		}
+		if p.tree, err = os.OpenRoot(p.dir); err != nil {
+			return fmt.Errorf("%w: %w", scan.ErrRoot, err)
+		}
+	}
+	p.outPath = p.dir
+	if o.Out != "" {
+		if p.outPath, err = resolve(o.Out); err != nil {
+			return fmt.Errorf("output directory: %w", err)
+		}
+	}
+	return nil
 }
 
 // realPath is the absolute path without symbolic links, by which a state knows its directory.
@@ -94,6 +104,9 @@ func (p *places) apart(o settled) error {
 		return fmt.Errorf("state directory: %w", err)
 	}
 	for _, open := range []string{p.dir, p.outPath} {
+		if open == "" {
+			continue
+		}
 		rel, err := filepath.Rel(open, state)
 		if err == nil && filepath.IsLocal(rel) && !hidden(rel) {
 			return &OptionError{"state", o.State, fmt.Errorf("anybody could read it in %q: expected another place, or a name that begins with a dot", open)}
@@ -220,7 +233,7 @@ func copyFile(to, from string) (err error) {
 func (p *places) findOwn() {
 	rel, err := filepath.Rel(p.dir, p.outPath)
 	switch {
-	case err != nil || !filepath.IsLocal(rel):
+	case p.dir == "" || err != nil || !filepath.IsLocal(rel):
 	case rel == ".":
 		p.inside = true
 	default:

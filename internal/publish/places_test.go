@@ -23,7 +23,7 @@ func TestStateIsNeitherPublishedNorServed(t *testing.T) {
 			w := newWorld(t)
 			w.fill(1)
 			w.o.State = place(w)
-			_, err := Run(t.Context(), w.o)
+			_, err := w.try()
 			var wrong *OptionError
 			if !errors.As(err, &wrong) || wrong.Option != "state" {
 				t.Errorf("got %v, want an *OptionError of state", err)
@@ -51,7 +51,7 @@ func TestOutputIsNotLeftBehind(t *testing.T) {
 	w.o.Out = ""
 	w.run()
 	w.o.Out = elsewhere
-	_, err := Run(t.Context(), w.o)
+	_, err := w.try()
 	var wrong *StateError
 	if !errors.As(err, &wrong) || wrong.What != whatOut {
 		t.Fatalf("other output: got %v, want *StateError", err)

@@ -1,67 +1,110 @@
-// Package publish keeps the ResourceSync documents of a directory up to date: it
-// joins internal/scan (what changed), internal/catalog (what is known) and source
+// Package publish keeps the ResourceSync documents of sets of resources up to date:
+// it joins internal/scan (what changed), internal/catalog (what is known) and source
 // (what the documents say and in which order they appear).
+//
+// [Run] is one publication of a [Site]; a [Session] is any number of them, with
+// changes that an application records in between.
 package publish
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
-
-	"instep/internal/guard"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
 )
 
-// Options says what to publish, and where. Dir, State, BaseURL and Now are required.
-type Options struct {
-	Dir     string // the directory to publish
+// Site says what is published, and where. State, BaseURL, Sets and Now are required,
+// and Dir as long as a set has no Input of its own, else Out.
+type Site struct {
+	Dir     string // the directory to publish; "" if no set is made of files
 	Out     string // where the documents go; "" is Dir
-	State   string // what is remembered between runs; belongs to one Dir and one BaseURL; below Dir or Out its name begins with a dot
+	State   string // what is remembered between runs; belongs to one Dir, BaseURL and Out; below Dir or Out its name begins with a dot
 	BaseURL string // http or https; Dir is served there; "/" is appended if it is missing
-	Set     string // name of the set; "" is the default one
+	About   source.About
+	Sets    []Set
 
-	Algorithms       []resourcesync.Algorithm // nil is sha-256 alone
-	Include, Exclude []string                 // globs on the slash-separated path
-	MaxEntries       int                      // per document, at most 50,000; 0 is that
-	ChangeListMax    int                      // a Change List is closed before it exceeds this; 0 is 5,000
-	MaxDelete        string                   // "50" or "5%": more deletions are refused; "" is the default of the guard
-	Rebase           bool                     // write the Resource List anew in any case
-	DryRun           bool                     // write nothing, not even state; report what would be done
-	Workers          int                      // files hashed at a time; 0 is one per processor
-	Generator        string                   // name and version of the program, for the pages people read
+	Algorithms []resourcesync.Algorithm // nil is sha-256 alone
+	DryRun     bool                     // write nothing, not even state; report what would be done
+	Workers    int                      // files hashed at a time; 0 is one per processor
+	Generator  string                   // name and version of the program, for the pages people read
+	// RebaseMin is the least time between two snapshots (Resource Lists and dumps) of
+	// a set. A publication soon after another then costs what its changes cost, also
+	// of a set that is small enough for a new list each time.
+	RebaseMin time.Duration
 
 	Now     func() time.Time
 	Observe func(Event) // called for each change found, never concurrently; nil is none
 }
 
+// Set is one set of resources of a Site.
+type Set struct {
+	Name string // "" is the default set
+	// Input makes what the set is compared with; nil is the files of Site.Dir, or
+	// nothing if there is none: the set is what Session.Record records.
+	Input            func(scan.Deps) (scan.Input, error)
+	Include, Exclude []string // globs on the slash-separated path; files of Site.Dir only
+	Rules            []scan.Rule
+	Policy           source.Policy
+
+	Dumps       bool          // offer Resource Dumps and Change Dumps
+	DumpEvery   time.Duration // a new Resource Dump at least so often, if something changed; 0 is by number of changes alone
+	RebaseEvery time.Duration // a new Resource List at least so often, if something changed; 0 is by number of changes alone
+	RotateEvery time.Duration // a Change List that is not empty is closed at this age; 0 is by number of changes alone
+
+	ChangeListMax int    // a Change List is closed before it exceeds this, unless it is of one moment; 0 is 5,000
+	MaxEntries    int    // of a document of a Resource List, at most 50,000; 0 is that
+	MaxDelete     string // "50" or "5%": more deletions are refused; "" is the default of the guard
+}
+
+// What says what to publish.
+type What struct {
+	Sets   []string // by name; nil is all
+	Rebase bool     // write Resource List, and Resource Dump, anew in any case
+	NoScan bool     // only what was recorded
+	// Paths, if not nil, are the only files and directories below Site.Dir that are
+	// looked at, slash-separated; sets with an Input of their own are not scanned.
+	Paths []string
+}
+
 // Event is one thing that a run found: a change, or a file that could not be published.
 type Event = scan.Event
 
-// Report is what a run did, or would do with Options.DryRun. It is filled as far
-// as the run came when there is an error.
-type Report struct {
+// SetReport is what a run did with a set, or would do with Site.DryRun. It is filled
+// as far as the run came when there is an error.
+type SetReport struct {
+	Set         string
 	Published   bool  // false: nothing had changed, or a dry run
 	Publication int64 // id of the publication; 0 if none was made
 	Recovered   bool  // an interrupted publication was finished first
 	Rebased     bool  // the Resource List was written anew
+	Dumped      bool  // so was the Resource Dump
 	At          time.Time
 
 	Resources, Bytes                             int64 // in the set now
 	Created, Updated, Deleted, Unchanged, Failed int64
 	Hashed                                       int64            // bytes read for hashing
+	Kept                                         int64            // bytes that are kept, or would be, until they are in a Change Dump
+	Packaged                                     int64            // bytes of resources that went into packages, or would
 	Failures                                     []Event          // the first of them
 	Excluded                                     map[string]int64 // number of files by reason
 
 	Documents []string // keys written below Out, in order
+	Retired   []string // keys that nothing links any more; they are removed later
 	Notes     []string
-	// URIs for people.
-	Description, CapabilityList, ResourceList, ChangeList string
+	// URIs for people; "" for what is not offered.
+	CapabilityList, ResourceList, ChangeList, ResourceDump, ChangeDump string
+}
+
+// Report is what a run did: of all sets together, and of each. Of several sets
+// Publication, At and the URIs are those of the first.
+type Report struct {
+	SetReport
+	Description string // URI
+	Sets        []SetReport
 }
 
 // OptionError is an option that cannot be used: an error of usage.
@@ -93,71 +136,60 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("state %q belongs to %s %q, not to %q (give another one with --state)", e.State, e.What, e.Recorded, e.Given)
 }
 
-// Run brings the documents of a directory up to date. What is wrong with it is for
-// errors.As a *OptionError, *StateError, *flock.LockedError, *scan.GuardError,
-// *source.NotOursError or *source.WrongStateError, and for errors.Is scan.ErrRoot
-// when Dir cannot be read. What a run has recorded before an error is published by
-// the next one; documents are published whole or not at all.
-func Run(ctx context.Context, o Options) (Report, error) {
-	s, err := o.settle()
+// SetError says in which of several sets something went wrong.
+type SetError struct {
+	Set string // "" is the default set
+	Err error
+}
+
+func (e *SetError) Error() string {
+	if e.Set == "" {
+		return fmt.Sprintf("the default set: %v", e.Err)
+	}
+	return fmt.Sprintf("set %q: %v", e.Set, e.Err)
+}
+
+func (e *SetError) Unwrap() error { return e.Err }
+
+// Run brings the documents of a site up to date: Open, Publish and Close. The
+// errors are those of Open and Session.Publish.
+func Run(ctx context.Context, site Site, what What) (rep Report, err error) {
+	s, err := Open(ctx, site)
 	if err != nil {
 		return Report{}, err
 	}
-	return s.run(ctx)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Publish(ctx, what)
 }
 
-func (s settled) run(ctx context.Context) (rep Report, err error) {
-	p, err := openPlaces(ctx, s)
-	if err != nil {
-		return Report{}, err
+func (r *Report) add(s SetReport) {
+	first := len(r.Sets) == 0
+	r.Sets = append(r.Sets, s)
+	if first {
+		r.SetReport = s
+		r.Excluded = map[string]int64{}
+		r.Set = ""
+	} else {
+		r.Published = r.Published || s.Published
+		r.Recovered = r.Recovered || s.Recovered
+		r.Rebased = r.Rebased || s.Rebased
+		r.Dumped = r.Dumped || s.Dumped
+		r.Resources += s.Resources
+		r.Bytes += s.Bytes
+		r.Created += s.Created
+		r.Updated += s.Updated
+		r.Deleted += s.Deleted
+		r.Unchanged += s.Unchanged
+		r.Failed += s.Failed
+		r.Hashed += s.Hashed
+		r.Kept += s.Kept
+		r.Packaged += s.Packaged
+		r.Failures = append(r.Failures[:len(r.Failures):len(r.Failures)], s.Failures...)
+		r.Documents = append(r.Documents[:len(r.Documents):len(r.Documents)], s.Documents...)
+		r.Retired = append(r.Retired[:len(r.Retired):len(r.Retired)], s.Retired...)
+		r.Notes = append(r.Notes[:len(r.Notes):len(r.Notes)], s.Notes...)
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
-	r := run{settled: s, places: p}
-	err = r.do(ctx)
-	return r.report, err
-}
-
-// settled are options that were checked, with their defaults filled in.
-type settled struct {
-	Options
-	limit guard.Limit
-	hard  int64 // changes that a Change List can take at most
-}
-
-const defaultChangeListMax = 5000
-
-func (o Options) settle() (settled, error) {
-	s := settled{Options: o, hard: resourcesync.MaxEntries}
-	var err error
-	if s.BaseURL, err = source.ParseBaseURL(o.BaseURL); err != nil {
-		return s, &OptionError{"base-url", o.BaseURL, err}
+	for reason, n := range s.Excluded {
+		r.Excluded[reason] += n
 	}
-	if err := source.CheckSet(o.Set); err != nil {
-		return s, &OptionError{"set", o.Set, err}
-	}
-	if s.limit, err = guard.ParseLimit(o.MaxDelete); err != nil {
-		return s, &OptionError{"max-delete", o.MaxDelete, err}
-	}
-	if o.MaxEntries < 0 || o.MaxEntries > resourcesync.MaxEntries {
-		return s, &OptionError{"max-entries", strconv.Itoa(o.MaxEntries), errors.New("expected 1 to 50000")}
-	}
-	if o.ChangeListMax < 0 || o.ChangeListMax > resourcesync.MaxEntries {
-		return s, &OptionError{"change-list-max", strconv.Itoa(o.ChangeListMax), errors.New("expected 1 to 50000")}
-	}
-	if o.ChangeListMax == 0 {
-		s.ChangeListMax = defaultChangeListMax
-	}
-	for _, a := range o.Algorithms {
-		if !a.Known() {
-			return s, &OptionError{"hash", string(a), resourcesync.ErrUnknownAlgorithm}
-		}
-	}
-	for option, globs := range map[string][]string{"include": o.Include, "exclude": o.Exclude} {
-		for _, g := range globs {
-			if !doublestar.ValidatePattern(g) {
-				return s, &OptionError{option, g, doublestar.ErrBadPattern}
-			}
-		}
-	}
-	return s, nil
 }

@@ -24,21 +24,23 @@ func TestFirstPublication(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)
 	rep := w.run()
-	want := Report{
+	want := SetReport{
 		Published: true, Publication: 1, Rebased: true, Resources: 3, Bytes: 18, Created: 3, Hashed: 18,
 		Excluded: map[string]int64{},
 		Documents: []string{
-			"resourcesync/publication.json", "resourcesync/about.html", "resourcesync/changes/4.xml",
+			"resourcesync/publication.json", "resourcesync/changes/4.xml",
 			"resourcesync/lists/1/resourcelist.xml", "resourcesync/resourcelist.xml", "sitemap.xml",
-			"resourcesync/capabilitylist.xml", "resourcesync/description.xml", ".well-known/resourcesync",
+			"resourcesync/about.html", "resourcesync/capabilitylist.xml", "resourcesync/description.xml", ".well-known/resourcesync",
 		},
-		Description:    base + "resourcesync/description.xml",
 		CapabilityList: base + "resourcesync/capabilitylist.xml",
 		ResourceList:   base + "resourcesync/lists/1/resourcelist.xml",
 		ChangeList:     base + "resourcesync/changes/4.xml",
 	}
-	if diff := cmp.Diff(want, rep, cmpopts.IgnoreFields(Report{}, "At"), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, rep.SetReport, cmpopts.IgnoreFields(SetReport{}, "At"), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("Report (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(rep.SetReport, rep.Sets[0], cmpopts.EquateEmpty()); diff != "" || rep.Description != base+"resourcesync/description.xml" {
+		t.Errorf("%s; the report of the one set (-all +set):\n%s", rep.Description, diff)
 	}
 	w.check()
 	list, changes := w.linked("resourcelist"), w.linked("changelist")
@@ -115,7 +117,7 @@ func TestChangesAreListedOnceAndInOrder(t *testing.T) {
 // is in exactly one list, no datetime decreases, and until is the next from.
 func TestCat_PUB_04(t *testing.T) {
 	w := newWorld(t)
-	w.o.ChangeListMax = 3
+	w.set.ChangeListMax = 3
 	w.fill(6)
 	w.run()
 	steps := []time.Duration{0, -time.Hour, time.Hour, -9 * time.Hour, 0, 8 * time.Hour, -time.Minute, 0}
@@ -165,7 +167,7 @@ func TestCat_PUB_04(t *testing.T) {
 
 func TestListsSplitAtMaxEntries(t *testing.T) {
 	w := newWorld(t)
-	w.o.MaxEntries = 4
+	w.set.MaxEntries = 4
 	w.fill(10)
 	w.run()
 	if d := w.linked("resourcelist"); d.XMLName.Local != "sitemapindex" || len(d.Parts) != 3 {
@@ -225,7 +227,7 @@ func TestForeignDocumentIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.o.Out = ""
 	w.write("resourcesync/capabilitylist.xml", "theirs")
-	_, err := Run(t.Context(), w.o)
+	_, err := w.try()
 	var foreign *source.NotOursError
 	if !errors.As(err, &foreign) || foreign.Key != "resourcesync/capabilitylist.xml" {
 		t.Fatalf("got %v, want *NotOursError", err)
@@ -239,13 +241,13 @@ func TestStateBelongsToOneDirectoryAndOneURL(t *testing.T) {
 	w := newWorld(t)
 	w.fill(1)
 	w.run()
-	for what, change := range map[string]func(*Options){
-		"directory": func(o *Options) { o.Dir = t.TempDir() },
-		"base URL":  func(o *Options) { o.BaseURL = "https://other.example.org/" },
+	for what, change := range map[string]func(*Site){
+		"directory": func(o *Site) { o.Dir = t.TempDir() },
+		"base URL":  func(o *Site) { o.BaseURL = "https://other.example.org/" },
 	} {
-		o := w.o
+		o := w.site()
 		change(&o)
-		_, err := Run(t.Context(), o)
+		_, err := Run(t.Context(), o, What{})
 		var wrong *StateError
 		if !errors.As(err, &wrong) || wrong.What != what || !strings.Contains(err.Error(), "--state") {
 			t.Errorf("other %s: got %v, want *StateError", what, err)
@@ -262,7 +264,7 @@ func TestLostStateIsNotedAndNothingReplaced(t *testing.T) {
 	w.run()
 	before := stats(t, w.o.Out)
 	w.o.State = filepath.Join(t.TempDir(), "new")
-	_, err := Run(t.Context(), w.o)
+	_, err := w.try()
 	var wrong *source.WrongStateError
 	if !errors.As(err, &wrong) {
 		t.Fatalf("got %v, want *source.WrongStateError", err)
@@ -280,7 +282,7 @@ func TestGuardLeavesEverythingAsItWas(t *testing.T) {
 		w.remove(fmt.Sprintf("room %d/item.txt", i))
 	}
 	before := stats(t, w.o.Out)
-	_, err := Run(t.Context(), w.o)
+	_, err := w.try()
 	var held *scan.GuardError
 	if !errors.As(err, &held) {
 		t.Fatalf("got %v, want *scan.GuardError", err)
@@ -288,7 +290,7 @@ func TestGuardLeavesEverythingAsItWas(t *testing.T) {
 	if diff := cmp.Diff(before, stats(t, w.o.Out)); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)
 	}
-	w.o.MaxDelete = "100%"
+	w.set.MaxDelete = "100%"
 	if rep := w.run(); rep.Deleted != 9 {
 		t.Errorf("with the limit raised: got %+v", rep)
 	}
@@ -298,7 +300,7 @@ func TestGuardLeavesEverythingAsItWas(t *testing.T) {
 func TestUnreadableDirectoryIsAnError(t *testing.T) {
 	w := newWorld(t)
 	w.o.Dir = filepath.Join(t.TempDir(), "absent")
-	_, err := Run(t.Context(), w.o)
+	_, err := w.try()
 	if !errors.Is(err, scan.ErrRoot) {
 		t.Fatalf("got %v, want ErrRoot", err)
 	}
@@ -309,18 +311,18 @@ func TestUnreadableDirectoryIsAnError(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	w := newWorld(t)
-	for option, change := range map[string]func(*Options){
-		"base-url":        func(o *Options) { o.BaseURL = "museum" },
-		"set":             func(o *Options) { o.Set = "a/b" },
-		"max-delete":      func(o *Options) { o.MaxDelete = "many" },
-		"max-entries":     func(o *Options) { o.MaxEntries = 50001 },
-		"change-list-max": func(o *Options) { o.ChangeListMax = -1 },
-		"hash":            func(o *Options) { o.Algorithms = []resourcesync.Algorithm{"crc32"} },
-		"exclude":         func(o *Options) { o.Exclude = []string{"["} },
+	for option, change := range map[string]func(*Site){
+		"base-url":        func(o *Site) { o.BaseURL = "museum" },
+		"set":             func(o *Site) { o.Sets[0].Name = "a/b" },
+		"max-delete":      func(o *Site) { o.Sets[0].MaxDelete = "many" },
+		"max-entries":     func(o *Site) { o.Sets[0].MaxEntries = 50001 },
+		"change-list-max": func(o *Site) { o.Sets[0].ChangeListMax = -1 },
+		"hash":            func(o *Site) { o.Algorithms = []resourcesync.Algorithm{"crc32"} },
+		"exclude":         func(o *Site) { o.Sets[0].Exclude = []string{"["} },
 	} {
-		o := w.o
+		o := w.site()
 		change(&o)
-		_, err := Run(t.Context(), o)
+		_, err := Run(t.Context(), o, What{})
 		var wrong *OptionError
 		if !errors.As(err, &wrong) || wrong.Option != option {
 			t.Errorf("%s: got %v, want *OptionError", option, err)
@@ -410,12 +412,12 @@ func TestCat_PUB_07(t *testing.T) {
 	w.fill(3)
 	var inner, dry error
 	w.o.Observe = func(Event) {
-		o := w.o
+		o := w.site()
 		o.Observe = nil
 		if inner == nil {
-			_, inner = Run(t.Context(), o)
+			_, inner = Run(t.Context(), o, What{})
 			o.DryRun = true
-			_, dry = Run(t.Context(), o)
+			_, dry = Run(t.Context(), o, What{})
 		}
 	}
 	if rep := w.run(); rep.Created != 3 {
@@ -434,8 +436,8 @@ func TestSetsLieBesideEachOther(t *testing.T) {
 	w := newWorld(t)
 	w.fill(2)
 	w.run()
-	w.o.Set = "maps"
-	w.o.Include = []string{"room 1/**"}
+	w.set.Name = "maps"
+	w.set.Include = []string{"room 1/**"}
 	rep := w.run()
 	if rep.Resources != 1 || rep.CapabilityList != base+"resourcesync/sets/maps/capabilitylist.xml" {
 		t.Errorf("got %+v", rep)
@@ -454,9 +456,9 @@ func TestChangeIsRecordedInEverySet(t *testing.T) {
 	w := newWorld(t)
 	w.fill(2)
 	both := func() (all, maps Report) {
-		w.o.Set, w.o.Include = "", nil
+		w.set.Name, w.set.Include = "", nil
 		all = w.run()
-		w.o.Set, w.o.Include = "maps", []string{"room 1/**"}
+		w.set.Name, w.set.Include = "maps", []string{"room 1/**"}
 		return all, w.run()
 	}
 	both()
@@ -467,33 +469,6 @@ func TestChangeIsRecordedInEverySet(t *testing.T) {
 		}
 		if all, maps := both(); all.Published || maps.Published {
 			t.Error("published again what had not changed")
-		}
-	}
-}
-
-func TestDecide(t *testing.T) {
-	const limit = resourcesync.MaxEntries
-	cases := map[string]struct {
-		in       situation
-		want     step
-		snapshot bool
-	}{
-		"first":                      {situation{}, extend, true},
-		"nothing changed":            {situation{published: true, resources: 9, max: 5}, nothing, false},
-		"rebase asked for":           {situation{published: true, rebase: true, resources: limit + 1, max: 5}, extend, true},
-		"small set":                  {situation{published: true, resources: limit, fresh: 1, listed: 1, divided: 1, max: 5}, extend, true},
-		"large set, few changes":     {situation{published: true, resources: limit * 2, sinceList: 5, fresh: 1, listed: 5, divided: 1, max: 5}, extend, false},
-		"large set, many changes":    {situation{published: true, resources: limit * 2, sinceList: limit/5 + 1, fresh: 1, listed: 5, divided: 1, max: 5}, extend, true},
-		"list is full":               {situation{published: true, resources: limit * 2, fresh: 1, listed: 6, divided: 1, max: 5}, divide, true},
-		"one scan more than a list":  {situation{published: true, resources: limit * 2, fresh: 9, listed: 9, divided: 9, max: 5, sinceList: 9}, extend, false},
-		"too much left unpublished":  {situation{published: true, fresh: limit + 1, listed: limit + 1, max: 5}, scanAgain, true},
-		"one scan more than allowed": {situation{published: true, fresh: limit + 1, listed: limit + 1, divided: limit + 1, max: 5}, scanAgain, true},
-	}
-	for name, c := range cases {
-		c.in.hard = limit
-		next, snapshot := c.in.decide()
-		if next != c.want || snapshot != c.snapshot {
-			t.Errorf("%s: got step %d, snapshot %t, want %d, %t", name, next, snapshot, c.want, c.snapshot)
 		}
 	}
 }

@@ -2,229 +2,178 @@ package publish
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"io/fs"
+	"fmt"
 	"slices"
 	"time"
 
-	"instep/internal/catalog"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
 )
 
-// Settings of the catalog.
-const (
-	dirSetting  = "dir" // what the state belongs to
-	baseSetting = "base-url"
-	outSetting  = "out"   // where its documents are
-	hashSetting = "hash " // and the name of a set: the digests that its Resource List gives
-)
-
 const doubtNote = "a directory could not be read: no deletions are published until it can"
 
-// run is one call of Run.
+// run is the publication of one set.
 type run struct {
-	settled
-	*places
-	set    catalog.SetID
-	pub    *source.Publisher
-	last   source.Publication
-	report Report
-	bound  bool // the state knows what it belongs to
+	*Session
+	*setState
+	what   What
+	report SetReport
 
-	// Of the last scan.
-	result scan.Result
-	before int64 // the last change recorded before it
-	seq    int64 // the last change recorded
+	full   bool // the set was looked at as a whole
+	scan   scan.Result
+	before int64 // the last change recorded before the scan
+
+	// What is published: the changes up to a number, which are all before a moment.
+	now time.Time
+	seq int64
 }
 
+// maxTries bounds how often bytes that a dump needs may be gone, and are looked for
+// by another scan.
+const maxTries = 3
+
 func (r *run) do(ctx context.Context) error {
-	if err := r.prepare(ctx); err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return err
 	}
-	if err := r.scan(ctx); err != nil {
-		return err
+	for try := 1; ; try++ {
+		again, err := r.once(ctx, try < maxTries)
+		if err != nil || !again {
+			return err
+		}
+		r.what.NoScan, r.what.Paths = false, nil
+	}
+}
+
+// once looks at the set and publishes it. Bytes that were gone when a dump needed
+// them are a reason to do it again, if that is allowed.
+func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) {
+	if err := r.look(ctx); err != nil {
+		return false, err
 	}
 	s, err := r.situation(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	next, snapshot := s.decide()
-	if next == nothing {
+	d := s.decide()
+	if !d.publish {
 		r.describe(r.last)
-		return r.sweep(ctx)
+		return false, r.sweep(ctx)
 	}
-	pub, err := r.publish(ctx, next, snapshot)
+	if err := r.mark(ctx); err != nil {
+		return false, err
+	}
+	pub, err := r.write(ctx, d, s.dumps)
+	if errors.Is(err, source.ErrGone) {
+		if mayRepeat {
+			return true, nil
+		}
+		r.note("%v: this publication has no dump of it, the next one begins the dumps anew", err)
+		d.dump = false
+		pub, err = r.write(ctx, d, false)
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, r.published(ctx, d, pub)
+}
+
+func (r *run) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(r.report.Notes, text) {
+		r.report.Notes = append(r.report.Notes, text)
+	}
+}
+
+// refresh reads the last publication, and finishes it if an error came between.
+func (r *run) refresh(ctx context.Context) error {
+	r.report.Recovered, r.recovered = r.recovered, false
+	last, done, err := r.pub.Journal.Last(ctx, r.Name)
 	if err != nil {
 		return err
 	}
-	if r.report.Rebased && !r.DryRun {
-		if err := r.catalog.SetSettings(ctx, map[string]string{hashSetting + r.Set: r.hashes()}); err != nil {
+	if last.ID != 0 && !done {
+		if r.site.DryRun {
+			r.note("an interrupted publication will be finished first")
+		} else if last, err = r.pub.Recover(ctx, r.Name); err != nil {
 			return err
 		}
 	}
-	r.describe(pub)
-	r.report.Documents, r.report.Notes = pub.Written, append(r.report.Notes, pub.Notes...)
-	r.report.Published = !r.DryRun
-	if !r.DryRun {
-		r.report.Publication = pub.ID
-	}
+	r.last = last
 	return nil
 }
 
-// prepare checks that state, directory and output belong together and finishes
-// what an earlier run has begun.
-func (r *run) prepare(ctx context.Context) (err error) {
-	if err := r.checkSettings(ctx); err != nil {
-		return err
-	}
-	uuid, err := r.catalog.UUID(ctx)
-	if err != nil {
-		return err
-	}
-	if r.set, err = r.catalog.Set(ctx, r.Set); err != nil {
-		return err
-	}
-	sets, err := r.catalog.Sets(ctx)
-	if err != nil {
-		return err
-	}
-	j := journal{r.catalog}
-	r.pub = &source.Publisher{
-		Bucket: r.bucket, Staging: r.staging, Journal: j, BaseURL: r.BaseURL, UUID: uuid,
-		Generator: r.Generator, MaxEntries: r.MaxEntries, Now: r.Now,
-	}
-	for _, s := range sets {
-		r.pub.Sets = append(r.pub.Sets, s.Name)
-	}
-	if err := r.pub.CheckState(ctx); err != nil {
-		return err
-	}
-	if err := r.checkOut(ctx); err != nil {
-		return err
-	}
-	if !r.DryRun {
-		if err := r.clean(ctx); err != nil {
-			return err
-		}
-		finished, err := r.pub.Recover(ctx, r.Set)
-		if err != nil {
-			return err
-		}
-		r.report.Recovered = finished.ID != 0
-	}
-	var done bool
-	r.last, done, err = j.Last(ctx, r.Set)
-	if r.last.ID != 0 && !done {
-		r.report.Notes = append(r.report.Notes, "an interrupted publication will be finished first")
-	}
-	return err
-}
-
-// checkSettings refuses a state that belongs to something else.
-func (r *run) checkSettings(ctx context.Context) error {
-	for _, s := range []struct{ name, what, given string }{
-		{dirSetting, "directory", r.dir},
-		{baseSetting, "base URL", r.BaseURL},
-	} {
-		recorded, ok, err := r.catalog.Setting(ctx, s.name)
-		if err != nil {
-			return err
-		}
-		if ok && recorded != s.given {
-			return &StateError{State: r.State, What: s.what, Recorded: recorded, Given: s.given}
-		}
-		r.bound = ok
-	}
-	return nil
-}
-
-// checkOut refuses another output as long as documents of this state are in the
-// one before, or those of any state in the directory itself: they would be taken for
-// resources, or served in place of the new ones.
-func (r *run) checkOut(ctx context.Context) error {
-	if r.outPath != r.dir {
-		info, err := source.ReadPublicationInfo(r.tree.FS())
-		if err == nil && info.State != r.pub.UUID {
-			return &source.WrongStateError{Found: info.State, Want: r.pub.UUID, BaseURL: info.BaseURL}
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	recorded, ok, err := r.catalog.Setting(ctx, outSetting)
-	if err != nil {
-		return err
-	}
-	if recorded == r.outPath {
+// look brings the catalog in line with what the set is made of, if it is to be
+// scanned.
+func (r *run) look(ctx context.Context) error {
+	if !r.scans() {
 		return nil
 	}
-	r.bound = false
-	if ok && publishedIn(recorded, r.pub.UUID) {
-		return &StateError{State: r.State, What: whatOut, Recorded: recorded, Given: r.outPath}
-	}
-	return nil
-}
-
-// bind makes the state belong to the directory and the base URL: when the first
-// of it is recorded, not before. A directory that could not be read binds nothing.
-func (r *run) bind(ctx context.Context) error {
-	if r.bound {
-		return nil
-	}
-	r.bound = true
-	return r.catalog.SetSettings(ctx, map[string]string{dirSetting: r.dir, baseSetting: r.BaseURL, outSetting: r.outPath})
-}
-
-// scan brings the catalog in line with the directory.
-func (r *run) scan(ctx context.Context) (err error) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	d := &scan.Dir{
-		Deps: scan.Deps{
-			BaseURL: r.BaseURL, Catalog: r.catalog, Set: r.set,
-			Algorithms: r.Algorithms, Workers: r.Workers, MaxDelete: r.limit, Now: r.Now, Observe: r.Observe,
-		},
-		Tree: scan.RootTree(r.tree), Include: r.Include, Exclude: r.Exclude,
-		Ours: func(path string) bool { return r.ours(ctx, stop, path) },
+	in, err := r.input(ctx, stop)
+	if err != nil {
+		return err
 	}
-	plan, err := d.Plan(ctx)
+	return r.apply(ctx, in)
+}
+
+func (r *run) scans() bool {
+	if r.Input != nil {
+		return !r.what.NoScan && r.what.Paths == nil
+	}
+	return !r.what.NoScan && r.tree != nil
+}
+
+func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
+	plan, err := in.Plan(ctx)
 	if err != nil {
 		return cause(ctx, err)
 	}
 	defer func() { err = errors.Join(err, plan.Close()) }()
-	if r.before, _, err = r.catalog.LastSeq(ctx, r.set); err != nil {
+	if r.before, _, err = r.catalog.LastSeq(ctx, r.id); err != nil {
 		return err
 	}
-	if plan.Doubt && !slices.Contains(r.report.Notes, doubtNote) {
-		r.report.Notes = append(r.report.Notes, doubtNote)
+	if plan.Doubt {
+		r.note(doubtNote)
 	}
 	if plan.Guard == nil {
 		if err := r.bind(ctx); err != nil {
 			return err
 		}
 	}
-	r.result, err = d.Apply(ctx, plan)
+	r.scan, err = in.Apply(ctx, plan)
 	r.count()
-	if err != nil {
-		return cause(ctx, err)
-	}
-	// The next list of this set is of a later moment than this one, and so are the
-	// changes that this one does not hold.
-	if err := r.catalog.Reserve(ctx, r.result.At.Add(time.Microsecond)); err != nil {
-		return err
-	}
-	r.seq, _, err = r.catalog.LastSeq(ctx, r.set)
-	return err
+	r.full = err == nil && r.what.Paths == nil
+	return cause(ctx, err)
 }
 
 // cause names what made ours stop the scan, if that is what happened.
 func cause(ctx context.Context, err error) error {
-	if c := context.Cause(ctx); c != nil && !errors.Is(err, c) {
+	if c := context.Cause(ctx); err != nil && c != nil && !errors.Is(err, c) {
 		return c
 	}
 	return err
+}
+
+// input is what the set is compared with.
+func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
+	deps := scan.Deps{
+		BaseURL: r.site.BaseURL, Catalog: r.catalog, Set: r.id,
+		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.site.Observe,
+	}
+	if r.Input != nil {
+		return r.Input(deps)
+	}
+	return &scan.Dir{
+		Deps: deps, Tree: scan.RootTree(r.tree), Include: r.Include, Exclude: r.Exclude, Rules: r.Rules,
+		Ours: func(path string) bool { return r.ours(ctx, stop, path) }, Paths: r.what.Paths,
+	}, nil
 }
 
 // ours reports whether a file or directory is no resource but of our making. If
@@ -236,10 +185,8 @@ func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path strin
 	if !r.inside || !source.MayBeDocument(path) {
 		return false
 	}
-	for _, d := range r.last.Documents {
-		if d.Key == path {
-			return true
-		}
+	if slices.ContainsFunc(r.last.Documents, func(d source.Document) bool { return d.Key == path }) {
+		return true
 	}
 	_, ours, err := r.pub.Journal.Document(ctx, path)
 	if err != nil {
@@ -250,7 +197,7 @@ func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path strin
 
 // count adds what the last scan did to the report.
 func (r *run) count() {
-	res, rep := &r.result, &r.report
+	res, rep := &r.scan, &r.report
 	rep.Created += res.Created
 	rep.Updated += res.Updated
 	rep.Deleted += res.Deleted
@@ -258,26 +205,173 @@ func (r *run) count() {
 	rep.Unchanged, rep.Failed = res.Unchanged, res.Failures.Count
 	rep.Failures = nil
 	for _, f := range res.Failures.First {
-		rep.Failures = append(rep.Failures, Event{URI: scan.URI(r.BaseURL, f.Path), Path: f.Path, Bytes: -1, Err: f})
+		rep.Failures = append(rep.Failures, Event{URI: scan.URI(r.site.BaseURL, f.Path), Path: f.Path, Bytes: -1, Err: f})
 	}
-	rep.Excluded = map[string]int64{}
+	clear(rep.Excluded)
 	for reason, n := range res.Excluded {
 		rep.Excluded[string(reason)] = n
 	}
 }
 
+// situation gathers what the publication is decided on.
+func (r *run) situation(ctx context.Context) (s situation, err error) {
+	last := &r.last
+	s = situation{
+		published: last.ID != 0, asked: r.what.Rebase, listAt: last.ListAt,
+		dumps: r.Dumps, dumpAt: last.DumpAt,
+		dumping:  !last.DumpAt.IsZero() && !last.DumpsSince.IsZero() && !last.DumpsSince.After(last.DumpAt),
+		openFrom: last.ChangesFrom, listed: last.Changes,
+		rest: r.site.RebaseMin, rebaseEvery: r.RebaseEvery, dumpEvery: r.DumpEvery, rotateEvery: r.RotateEvery,
+		keepChanges: r.Policy.KeepChanges,
+	}
+	if s.resources, r.report.Bytes, err = r.catalog.Count(ctx, r.id); err != nil {
+		return s, err
+	}
+	r.report.Resources = s.resources
+	if s.now, err = r.catalog.Moment(ctx); err != nil {
+		return s, err
+	}
+	if !s.published {
+		return s, nil
+	}
+	seq, _, err := r.catalog.LastSeq(ctx, r.id)
+	if err != nil {
+		return s, err
+	}
+	s.fresh = seq > last.ChangesThrough
+	if s.sinceList, err = r.since(ctx, &r.sinceList, last.ListThrough, seq); err != nil {
+		return s, err
+	}
+	if s.sinceDump, err = r.since(ctx, &r.sinceDump, last.DumpThrough, seq); err != nil {
+		return s, err
+	}
+	if s.rewrite, s.reword, err = r.stale(ctx); err != nil {
+		return s, err
+	}
+	return s, nil
+}
+
+// since counts the changes after one number up to another, going on where it was.
+func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64, error) {
+	if t.after != after || t.through > through {
+		*t = tally{after: after, through: after}
+	}
+	n, err := r.catalog.CountChanges(ctx, r.id, t.through, through)
+	if err != nil {
+		return 0, err
+	}
+	t.n, t.through = t.n+n, through
+	return t.n, nil
+}
+
+// stale reports whether the documents are to be written anew though no resource has
+// changed: all of them, or those that speak of the set.
+func (r *run) stale(ctx context.Context) (rewrite, reword bool, err error) {
+	for name, value := range r.labels() {
+		recorded, _, err := r.catalog.Setting(ctx, name)
+		if err != nil {
+			return false, false, err
+		}
+		if recorded != value {
+			rewrite = rewrite || name == hashSetting+r.Name
+			reword = true
+		}
+	}
+	if r.looked && r.what.NoScan {
+		return rewrite, reword, nil
+	}
+	missing, err := r.pub.Missing(ctx, r.last)
+	if err != nil {
+		return false, false, err
+	}
+	r.looked = true
+	if len(missing) > 0 {
+		rewrite = true
+		r.note("%d published documents were gone, %q among them: all are written anew", len(missing), missing[0])
+	}
+	return rewrite, reword, nil
+}
+
+// labels are the settings that say how a set was published last. Other digests or
+// rules make the Resource List anew, though no resource has changed.
+func (r *run) labels() map[string]string {
+	said := fmt.Sprint(r.site.Algorithms)
+	if len(r.Rules) > 0 {
+		said += fmt.Sprintf(" %q", r.Rules)
+	}
+	policy, err := json.Marshal(struct {
+		Policy source.Policy
+		Source source.About
+		Dumps  bool
+	}{r.Policy, r.site.About, r.Dumps})
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return map[string]string{hashSetting + r.Name: said, policySetting + r.Name: string(policy)}
+}
+
+// mark sets the moment of the publication: what was recorded is before it, what
+// will be recorded is after it.
+func (r *run) mark(ctx context.Context) (err error) {
+	r.recording.Lock()
+	defer r.recording.Unlock()
+	if r.now, err = r.catalog.Moment(ctx); err != nil {
+		return err
+	}
+	if err = r.catalog.Reserve(ctx, r.now.Add(time.Microsecond)); err != nil {
+		return err
+	}
+	r.seq, _, err = r.catalog.LastSeq(ctx, r.id)
+	return err
+}
+
+// write publishes what was decided.
+func (r *run) write(ctx context.Context, d decision, dumps bool) (source.Publication, error) {
+	u, err := r.update(ctx, d, dumps)
+	if err != nil {
+		return source.Publication{}, err
+	}
+	if r.site.DryRun {
+		return r.pub.Preview(ctx, u)
+	}
+	if err := r.bind(ctx); err != nil {
+		return source.Publication{}, err
+	}
+	return r.pub.Publish(ctx, u)
+}
+
+// published remembers and reports a publication.
+func (r *run) published(ctx context.Context, d decision, pub source.Publication) error {
+	r.describe(pub)
+	r.report.Rebased, r.report.Dumped = d.snapshot, d.dump
+	r.report.Documents, r.report.Retired = pub.Written, pub.Retired
+	r.report.Notes = append(r.report.Notes, pub.Notes...)
+	if r.site.DryRun {
+		return nil
+	}
+	r.report.Published, r.report.Publication = true, pub.ID
+	r.last = pub
+	labels := r.labels()
+	if !d.snapshot {
+		delete(labels, hashSetting+r.Name)
+	}
+	return r.catalog.SetSettings(ctx, labels)
+}
+
 // describe puts what is published into the report.
 func (r *run) describe(pub source.Publication) {
-	r.report.At = pub.ListAt
-	r.report.ResourceList = pub.Offer(resourcesync.CapabilityResourceList)
-	r.report.ChangeList = pub.Offer(resourcesync.CapabilityChangeList)
-	r.report.Description = source.DescriptionURI(r.BaseURL)
-	r.report.CapabilityList = source.CapabilityListURI(r.BaseURL, r.Set)
+	rep := &r.report
+	rep.At = pub.ListAt
+	rep.CapabilityList = source.CapabilityListURI(r.site.BaseURL, r.Name)
+	rep.ResourceList = pub.Offer(resourcesync.CapabilityResourceList)
+	rep.ChangeList = pub.Offer(resourcesync.CapabilityChangeList)
+	rep.ResourceDump = pub.Offer(resourcesync.CapabilityResourceDump)
+	rep.ChangeDump = pub.Offer(resourcesync.CapabilityChangeDump)
 }
 
 func (r *run) sweep(ctx context.Context) error {
-	if r.DryRun {
+	if r.site.DryRun {
 		return nil
 	}
-	return r.pub.Sweep(ctx, r.Set)
+	return r.pub.Sweep(ctx, r.Name)
 }

@@ -22,7 +22,9 @@ const base = "https://museum.example.org/"
 // world is a directory that is published, and what is around it.
 type world struct {
 	t    *testing.T
-	o    Options
+	o    Site
+	set  Set // the only one
+	what What
 	now  time.Time
 	seen []Event
 }
@@ -30,7 +32,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, now: time.Now().Add(time.Hour)} // far from the times of the files
 	dir := t.TempDir()
-	w.o = Options{
+	w.o = Site{
 		Dir: filepath.Join(dir, "site"), Out: filepath.Join(dir, "out"), State: filepath.Join(dir, "state"),
 		BaseURL: base, Workers: 2, Generator: "instep test",
 		Now:     func() time.Time { return w.now },
@@ -65,11 +67,19 @@ func (w *world) run() Report {
 	w.t.Helper()
 	w.now = w.now.Add(10 * time.Second)
 	w.seen = nil
-	rep, err := Run(w.t.Context(), w.o)
+	rep, err := w.try()
 	if err != nil {
 		w.t.Fatalf("Run: %v", err)
 	}
 	return rep
+}
+
+func (w *world) try() (Report, error) { return Run(w.t.Context(), w.site(), w.what) }
+
+func (w *world) site() Site {
+	site := w.o
+	site.Sets = []Set{w.set}
+	return site
 }
 
 func (w *world) fill(n int) {
@@ -154,10 +164,24 @@ func (w *world) linked(capability string) document {
 	return document{}
 }
 
+// changes are the current Change Lists, oldest first.
+func (w *world) changes() []document {
+	w.t.Helper()
+	root := w.linked("changelist")
+	if len(root.Parts) == 0 {
+		return []document{root}
+	}
+	var lists []document
+	for _, en := range root.Parts {
+		lists = append(lists, w.document(en.Loc))
+	}
+	return lists
+}
+
 // replay is what a reader makes of the documents: URI to hash and length.
 func (w *world) replay() map[string]string {
 	w.t.Helper()
-	list, changes := w.linked("resourcelist"), w.linked("changelist")
+	list, changes := w.linked("resourcelist"), w.changes()
 	state := map[string]string{}
 	parts := []document{list}
 	for _, en := range list.Parts {
@@ -169,10 +193,17 @@ func (w *world) replay() map[string]string {
 		}
 	}
 	at := moment(w.t, list.MD.At)
-	if moment(w.t, changes.MD.From).After(at) {
-		w.t.Errorf("gap: list at %s, changes from %s", list.MD.At, changes.MD.From)
+	if moment(w.t, changes[0].MD.From).After(at) {
+		w.t.Errorf("gap: list at %s, changes from %s", list.MD.At, changes[0].MD.From)
 	}
-	for _, en := range changes.Entries {
+	var entries []entry
+	for i, list := range changes {
+		entries = append(entries, list.Entries...)
+		if i > 0 && list.MD.From != changes[i-1].MD.Until {
+			w.t.Errorf("gap: changes until %s, then from %s", changes[i-1].MD.Until, list.MD.From)
+		}
+	}
+	for _, en := range entries {
 		switch {
 		case moment(w.t, en.MD.Datetime).Before(at):
 		case en.MD.Change == "deleted":

@@ -1,0 +1,303 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"instep/internal/catalog"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// Session keeps a site open for any number of publications. It holds the lock of
+// the state. Record may be called while Publish runs, and by several at once.
+type Session struct {
+	site settled
+	*places
+	sets []*setState
+
+	publishing sync.Mutex // one publication at a time
+	binding    sync.Mutex
+	bound      bool // the state knows what it belongs to
+}
+
+// setState is a set while its site is open.
+type setState struct {
+	settledSet
+	id   catalog.SetID
+	pub  *source.Publisher
+	last source.Publication // as far as it is read
+	// recording keeps a scan, and the moment of a publication, apart from what an
+	// application records: else a scan could find another state than it records on.
+	recording sync.Mutex
+
+	recovered bool  // an interrupted publication was finished, not reported yet
+	looked    bool  // it was made sure once that all documents are there
+	sinceList tally // changes since the Resource List, the Resource Dump
+	sinceDump tally
+}
+
+// Open takes the lock of the site's state and finishes what an interrupted run has
+// begun. A dry run works on a copy of the state. What is wrong is for errors.As a
+// *OptionError, *StateError, *flock.LockedError, *source.NotOursError or
+// *source.WrongStateError, and for errors.Is scan.ErrRoot when Dir cannot be read.
+func Open(ctx context.Context, site Site) (*Session, error) {
+	o, err := site.settle()
+	if err != nil {
+		return nil, err
+	}
+	p, err := openPlaces(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return openSession(ctx, o, p)
+}
+
+func openSession(ctx context.Context, o settled, p *places) (*Session, error) {
+	s := &Session{site: o, places: p}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return s, nil
+}
+
+// Close ends the session.
+func (s *Session) Close() error {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	return s.close()
+}
+
+// prepare checks that state, directory and output belong together and finishes
+// what an earlier run has begun.
+func (s *Session) prepare(ctx context.Context) error {
+	if err := s.checkSettings(ctx); err != nil {
+		return err
+	}
+	uuid, err := s.catalog.UUID(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range s.site.sets {
+		set := &setState{settledSet: one}
+		if set.id, err = s.catalog.Set(ctx, one.Name); err != nil {
+			return err
+		}
+		s.sets = append(s.sets, set)
+	}
+	named, err := s.catalog.Sets(ctx)
+	if err != nil {
+		return err
+	}
+	for _, set := range s.sets {
+		set.pub = &source.Publisher{
+			Bucket: s.bucket, Staging: s.staging, Journal: journal{s.catalog}, BaseURL: s.site.BaseURL, UUID: uuid,
+			Generator: s.site.Generator, MaxEntries: set.MaxEntries, Now: s.site.Now,
+		}
+		for _, n := range named {
+			set.pub.Sets = append(set.pub.Sets, n.Name)
+		}
+	}
+	if err := s.sets[0].pub.CheckState(ctx); err != nil {
+		return err
+	}
+	if err := s.checkOut(ctx, uuid); err != nil {
+		return err
+	}
+	return s.recover(ctx)
+}
+
+// recover comes after it was made sure that the output is ours.
+func (s *Session) recover(ctx context.Context) error {
+	if s.site.DryRun {
+		return nil
+	}
+	if err := s.clean(ctx); err != nil {
+		return err
+	}
+	for _, set := range s.sets {
+		finished, err := set.pub.Recover(ctx, set.Name)
+		if err != nil {
+			return err
+		}
+		set.recovered = finished.ID != 0
+	}
+	return nil
+}
+
+// Settings of the catalog.
+const (
+	dirSetting    = "dir" // what the state belongs to
+	baseSetting   = "base-url"
+	outSetting    = "out"     // where its documents are
+	hashSetting   = "hash "   // and the name of a set: what its Resource List says of each resource
+	policySetting = "policy " // and the name of a set: what its documents say of the set
+)
+
+// checkSettings refuses a state that belongs to something else.
+func (s *Session) checkSettings(ctx context.Context) error {
+	for _, c := range []struct{ name, what, given string }{
+		{dirSetting, "directory", s.dir},
+		{baseSetting, "base URL", s.site.BaseURL},
+	} {
+		recorded, ok, err := s.catalog.Setting(ctx, c.name)
+		if err != nil {
+			return err
+		}
+		if ok && recorded != c.given {
+			return &StateError{State: s.site.State, What: c.what, Recorded: recorded, Given: c.given}
+		}
+		s.bound = ok
+	}
+	return nil
+}
+
+// checkOut refuses another output as long as documents of this state are in the
+// one before, or those of any state in the directory itself: they would be taken for
+// resources, or served in place of the new ones.
+func (s *Session) checkOut(ctx context.Context, uuid string) error {
+	if s.tree != nil && s.outPath != s.dir {
+		info, err := source.ReadPublicationInfo(s.tree.FS())
+		if err == nil && info.State != uuid {
+			return &source.WrongStateError{Found: info.State, Want: uuid, BaseURL: info.BaseURL}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	recorded, ok, err := s.catalog.Setting(ctx, outSetting)
+	if err != nil {
+		return err
+	}
+	if recorded == s.outPath {
+		return nil
+	}
+	s.bound = false
+	if ok && publishedIn(recorded, uuid) {
+		return &StateError{State: s.site.State, What: whatOut, Recorded: recorded, Given: s.outPath}
+	}
+	return nil
+}
+
+// bind makes the state belong to the directory and the base URL: when the first
+// of it is recorded, not before. A directory that could not be read binds nothing.
+func (s *Session) bind(ctx context.Context) error {
+	s.binding.Lock()
+	defer s.binding.Unlock()
+	if s.bound {
+		return nil
+	}
+	err := s.catalog.SetSettings(ctx, map[string]string{dirSetting: s.dir, baseSetting: s.site.BaseURL, outSetting: s.outPath})
+	s.bound = err == nil
+	return err
+}
+
+// Publish brings the documents of sets up to date. What is wrong with a set is for
+// errors.As a *scan.GuardError, *source.NotOursError or *source.WrongStateError, in a
+// *SetError if the site has several; the other sets are published nevertheless. What
+// was recorded before an error is published by the next call; documents are
+// published whole or not at all.
+func (s *Session) Publish(ctx context.Context, what What) (Report, error) {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	rep := Report{Description: source.DescriptionURI(s.site.BaseURL)}
+	sets, err := s.choose(what.Sets)
+	if err != nil {
+		return rep, err
+	}
+	var errs []error
+	for _, set := range sets {
+		r := run{Session: s, setState: set, what: what, report: SetReport{Set: set.Name, Excluded: map[string]int64{}}}
+		err := r.do(ctx)
+		rep.add(r.report)
+		if err != nil && len(s.sets) > 1 {
+			err = &SetError{set.Name, err}
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return rep, errors.Join(errs...)
+}
+
+func (s *Session) choose(names []string) ([]*setState, error) {
+	if names == nil {
+		return s.sets, nil
+	}
+	var chosen []*setState
+	for _, name := range names {
+		set, err := s.set(name)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, set)
+	}
+	return chosen, nil
+}
+
+func (s *Session) set(name string) (*setState, error) {
+	for _, set := range s.sets {
+		if set.Name == name {
+			return set, nil
+		}
+	}
+	return nil, &OptionError{"set", name, errors.New("the site has no set of this name")}
+}
+
+// Record records changes of a set that an application made, at most
+// catalog.MaxRecord a call, all or none; the next Publish publishes them. A Change
+// of "" is an update of what is in the set, else a creation. It waits while the set
+// is scanned. Of a change that does not fit what is recorded it is
+// catalog.ErrState.
+func (s *Session) Record(ctx context.Context, set string, changes []catalog.Change) error {
+	one, err := s.set(set)
+	if err != nil {
+		return err
+	}
+	if s.site.DryRun {
+		return errors.New("recording changes: a dry run records nothing")
+	}
+	one.recording.Lock()
+	defer one.recording.Unlock()
+	if err := s.bind(ctx); err != nil {
+		return err
+	}
+	if err := s.decideChanges(ctx, one.id, changes); err != nil {
+		return err
+	}
+	if err := s.catalog.Record(ctx, one.id, changes); err != nil {
+		return fmt.Errorf("recording changes: %w", err)
+	}
+	return nil
+}
+
+// decideChanges says of each change without one whether it creates or updates.
+func (s *Session) decideChanges(ctx context.Context, set catalog.SetID, changes []catalog.Change) error {
+	keys := make([]resourcesync.Key, len(changes))
+	for i := range changes {
+		keys[i] = resourcesync.KeyOf(changes[i].URI)
+	}
+	known, err := s.catalog.Lookup(ctx, set, keys)
+	if err != nil {
+		return err
+	}
+	member := make(map[resourcesync.Key]bool, len(known))
+	for i, k := range keys {
+		member[k] = known[i].Member
+	}
+	for i, k := range keys {
+		ch := &changes[i]
+		if ch.Change == "" {
+			ch.Change = resourcesync.Created
+			if member[k] {
+				ch.Change = resourcesync.Updated
+			}
+		}
+		member[k] = ch.Change != resourcesync.Deleted
+	}
+	return nil
+}

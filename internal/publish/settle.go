@@ -1,0 +1,110 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"instep/internal/guard"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+const (
+	defaultChangeListMax = 5000
+	defaultKeepChanges   = 30 * 24 * time.Hour // as source.Policy.KeepChanges has it
+)
+
+// settled is a site that was checked, with its defaults filled in.
+type settled struct {
+	Site
+	sets []settledSet
+}
+
+type settledSet struct {
+	Set
+	limit guard.Limit
+}
+
+func (site Site) settle() (settled, error) {
+	s := settled{Site: site}
+	var err error
+	if s.BaseURL, err = source.ParseBaseURL(site.BaseURL); err != nil {
+		return s, &OptionError{"base-url", site.BaseURL, err}
+	}
+	if len(s.Algorithms) == 0 {
+		s.Algorithms = []resourcesync.Algorithm{resourcesync.SHA256}
+	}
+	for _, a := range s.Algorithms {
+		if !a.Known() {
+			return s, &OptionError{"hash", string(a), resourcesync.ErrUnknownAlgorithm}
+		}
+	}
+	if site.Dir == "" && site.Out == "" {
+		return s, &OptionError{"out", "", errors.New("expected a directory for the documents")}
+	}
+	if len(site.Sets) == 0 {
+		return s, &OptionError{"set", "", errors.New("expected at least one set")}
+	}
+	for i, set := range site.Sets {
+		if slices.ContainsFunc(site.Sets[:i], func(o Set) bool { return o.Name == set.Name }) {
+			return s, &OptionError{"set", set.Name, errors.New("expected each name once")}
+		}
+		one, err := s.settleSet(set)
+		if err != nil {
+			return s, err
+		}
+		s.sets = append(s.sets, one)
+	}
+	return s, nil
+}
+
+func (s *settled) settleSet(set Set) (settledSet, error) {
+	one := settledSet{Set: set}
+	var err error
+	if err := source.CheckSet(set.Name); err != nil {
+		return one, &OptionError{"set", set.Name, err}
+	}
+	if one.limit, err = guard.ParseLimit(set.MaxDelete); err != nil {
+		return one, &OptionError{"max-delete", set.MaxDelete, err}
+	}
+	for option, n := range map[string]int{"max-entries": set.MaxEntries, "change-list-max": set.ChangeListMax} {
+		if n < 0 || n > resourcesync.MaxEntries {
+			return one, &OptionError{option, strconv.Itoa(n), fmt.Errorf("expected 1 to %d", resourcesync.MaxEntries)}
+		}
+	}
+	for option, d := range map[string]time.Duration{"dump-every": set.DumpEvery, "rebase-every": set.RebaseEvery, "rotate-every": set.RotateEvery} {
+		if d < 0 {
+			return one, &OptionError{option, d.String(), errors.New("expected no negative time")}
+		}
+	}
+	if set.ChangeListMax == 0 {
+		one.ChangeListMax = defaultChangeListMax
+	}
+	if set.Policy.KeepChanges == 0 {
+		one.Policy.KeepChanges = defaultKeepChanges
+	}
+	if set.Dumps && !slices.Contains(s.Algorithms, resourcesync.SHA256) {
+		return one, &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New("dumps need sha-256 among them: by it they find the bytes of a change")}
+	}
+	return one, checkGlobs(set)
+}
+
+func checkGlobs(set Set) error {
+	globs := map[string][]string{"include": set.Include, "exclude": set.Exclude}
+	for _, r := range set.Rules {
+		globs["rules"] = append(globs["rules"], r.Match)
+	}
+	for option, patterns := range globs {
+		for _, g := range patterns {
+			if !doublestar.ValidatePattern(g) {
+				return &OptionError{option, g, doublestar.ErrBadPattern}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package publish
+
+import (
+	"iter"
+	"strings"
+	"time"
+
+	"instep/internal/catalog"
+)
+
+// maxListBytes is how large a Change List becomes as far as that is known before it
+// is written. The standard allows 50 MB.
+const maxListBytes = 45_000_000
+
+// span is the changes of one Change List: those with after < Seq <= through.
+type span struct {
+	after, through int64
+	from, until    time.Time // until is zero while the list is open
+	entries        int64
+	bytes          int64
+}
+
+// number names the list.
+func (s span) number() int64 { return s.after + 1 }
+
+// limits bound a Change List.
+type limits struct {
+	entries int64
+	bytes   int64
+	age     time.Duration // 0 is no bound
+}
+
+// divide goes on with the open list, which lists its changes up to a number, and
+// puts the changes after them into it and as many new ones as it takes. What one
+// call recorded is of one moment and stays together; such calls are small enough
+// (catalog.Record) that a list which takes one more of them stays below the limits
+// of the standard.
+func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
+	d := divider{limits: l, spans: []span{open}}
+	var call span // the changes of one moment
+	for ch, err := range changes {
+		if err != nil {
+			return nil, err
+		}
+		if ch.Seq <= listed {
+			d.put(span{through: ch.Seq, entries: 1, bytes: entryBytes(&ch)})
+			continue
+		}
+		if call.entries > 0 && !ch.Datetime.Equal(call.from) {
+			d.add(call)
+			call = span{}
+		}
+		if call.entries == 0 {
+			call.from, call.after = ch.Datetime, ch.Seq-1
+		}
+		call.through = ch.Seq
+		call.entries++
+		call.bytes += entryBytes(&ch)
+	}
+	if call.entries > 0 {
+		d.add(call)
+	}
+	return d.spans, nil
+}
+
+type divider struct {
+	limits
+	spans []span
+}
+
+func (d *divider) open() *span { return &d.spans[len(d.spans)-1] }
+
+// put puts changes into the open list.
+func (d *divider) put(s span) {
+	o := d.open()
+	o.through = s.through
+	o.entries += s.entries
+	o.bytes += s.bytes
+}
+
+// add puts the changes of one moment into the open list, or into a new one.
+func (d *divider) add(call span) {
+	o := d.open()
+	full := o.entries+call.entries > d.entries || o.bytes+call.bytes > d.bytes ||
+		d.age > 0 && call.from.Sub(o.from) >= d.age
+	if o.entries > 0 && full {
+		o.until = call.from
+		d.spans = append(d.spans, span{after: call.after, through: call.after, from: call.from})
+	}
+	d.put(call)
+}
+
+// entryBytes is how long a change can be in a Change List, about, and not less.
+func entryBytes(ch *catalog.Change) int64 {
+	const around = 350 // names of elements and attributes, datetimes, what is short
+	text := len(ch.URI) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String())
+	return int64(around + text + 5*strings.Count(ch.URI, "&") + 5*strings.Count(ch.URI, "'"))
+}
+
+// tally counts the changes after a number, and goes on where it was.
+type tally struct{ after, through, n int64 }
