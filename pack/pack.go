@@ -1,4 +1,4 @@
-// Package pack reads the packages of a Resource Dump (1.1 §11) and of a Change Dump
+// Package pack reads and writes the packages of a Resource Dump (1.1 §11) and of a Change Dump
 // (1.1 §13): ZIP files that hold resources and, at their top level, a manifest.xml
 // that says what is what.
 //

@@ -1,0 +1,100 @@
+package pack
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// PathOf names member n of a package, counted from 1: a path as rs:md/@path has it
+// (1.1 §11.2), such as /012/012345-report.pdf. Its number makes it unique in the
+// package, its end says to people what it is. It is safe on every system: it has no
+// more than 60 characters, all of them of A-Z a-z 0-9 . _ -.
+func PathOf(n int, uri string) string {
+	if name := nameIn(uri); name != "" {
+		return fmt.Sprintf("/%03d/%06d-%s", n/1000, n, name)
+	}
+	return fmt.Sprintf("/%03d/%06d", n/1000, n)
+}
+
+const (
+	nameLength      = 40
+	extensionLength = 8 // with its dot
+)
+
+// nameIn is what can be kept of the last segment of a URI.
+func nameIn(uri string) string {
+	rest, _, _ := strings.Cut(uri, "#")
+	rest, _, _ = strings.Cut(rest, "?")
+	_, rest, _ = strings.Cut(rest, "://")
+	_, rest, found := strings.Cut(rest, "/")
+	if !found {
+		return ""
+	}
+	name := path.Base("/" + rest)
+	if plain, err := url.PathUnescape(name); err == nil {
+		name = plain
+	}
+	name = strings.Trim(strings.Map(portable, name), "-.")
+	if len(name) <= nameLength {
+		return name
+	}
+	ext := path.Ext(name)
+	if len(ext) > extensionLength {
+		ext = ""
+	}
+	return strings.TrimRight(name[:nameLength-len(ext)], "-.") + ext
+}
+
+func portable(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '.', r == '_', r == '-':
+		return r
+	}
+	return '-'
+}
+
+// compressible reports whether bytes of an entry become smaller by DEFLATE, as far as
+// its media type says: text does, and what is compressed as a whole or within does not.
+func compressible(e *resourcesync.Entry) bool {
+	if e.Encoding != "" {
+		return false
+	}
+	t, _, _ := strings.Cut(strings.ToLower(e.Type), ";")
+	t = strings.TrimSpace(t)
+	if strings.HasPrefix(t, "text/") || strings.HasSuffix(t, "+xml") || strings.HasSuffix(t, "+json") {
+		return true
+	}
+	return textual[t]
+}
+
+// textual are the types that are text, or like it, and do not say so.
+var textual = map[string]bool{
+	"application/json":         true,
+	"application/json-seq":     true,
+	"application/x-ndjson":     true,
+	"application/jsonl":        true,
+	"application/geo+json-seq": true,
+	"application/xml":          true,
+	"application/xml-dtd":      true,
+	"application/javascript":   true,
+	"application/ecmascript":   true,
+	"application/yaml":         true,
+	"application/toml":         true,
+	"application/sql":          true,
+	"application/rtf":          true,
+	"application/x-tex":        true,
+	"application/x-latex":      true,
+	"application/x-sh":         true,
+	"application/x-bibtex":     true,
+	"application/marc":         true,
+	"application/n-triples":    true,
+	"application/n-quads":      true,
+	"application/trig":         true,
+	"application/sparql-query": true,
+	"application/postscript":   true,
+	"image/bmp":                true,
+}

@@ -1,0 +1,270 @@
+package pack
+
+import (
+	"archive/zip"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/flate"
+	"golang.org/x/sync/errgroup"
+
+	"instep/resourcesync"
+)
+
+// Member is a bitstream on its way into a package: the entry that the manifest has
+// for it, and its bytes.
+type Member struct {
+	// Path says where it goes (see [PathOf]); empty for a deletion, which a manifest
+	// lists and a package does not hold. What Open yields is held against Length and
+	// Digests, as far as they are known.
+	resourcesync.Entry
+	Open func(context.Context) (io.ReadCloser, error) // may be called by several goroutines at once, for different members
+}
+
+// MemberError says which member of a package could not be had, or is not what its
+// entry says (then it wraps a [*resourcesync.MismatchError]).
+type MemberError struct {
+	URI string
+	Err error
+}
+
+func (e *MemberError) Error() string { return fmt.Sprintf("packing %q: %v", e.URI, e.Err) }
+func (e *MemberError) Unwrap() error { return e.Err }
+
+// Writer writes packages. The zero value is ready to use, for several packages at
+// once.
+type Writer struct {
+	StoreOnly bool // nothing is compressed; else what is text
+	Readers   int  // members opened and read ahead at once; 0 is as many as there are processors, 4 at most
+}
+
+// Sizes that bound the memory of a package being written.
+const (
+	heldSize   = 256 << 10 // members up to this size are read ahead, others streamed
+	aheadEach  = 8         // members read ahead for each reader
+	bufferSize = 256 << 10
+)
+
+// Write writes a package to out and returns its size: the manifest first, as manifest
+// writes it, then the members in their order. The same manifest and members give the
+// same bytes; no clock is read. Memory is bounded by what is read ahead, some 10 MiB,
+// and by one line of the directory for each member.
+//
+// Members of a type that is text are compressed, those of other types, or with a
+// content coding, stored. A member too large to be held is streamed; it is written in
+// blocks of DEFLATE even if it is stored, so that its end shows to who reads the package
+// as a stream.
+//
+// A member that can't be opened or read, or whose bytes differ from its entry, is a
+// [*MemberError]. After an error what was written is no package.
+func (w *Writer) Write(ctx context.Context, out io.Writer, manifest func(io.Writer) error, members []Member) (int64, error) {
+	count := &countingWriter{w: out}
+	p := &packing{
+		storeOnly: w.StoreOnly,
+		buffered:  bufio.NewWriterSize(count, bufferSize),
+		buffer:    make([]byte, bufferSize),
+	}
+	p.zip = zip.NewWriter(p.buffered)
+	p.zip.RegisterCompressor(zip.Deflate, p.compressor)
+	if err := p.manifest(manifest); err != nil {
+		return count.n, err
+	}
+	if err := p.members(ctx, members, w.readers()); err != nil {
+		return count.n, err
+	}
+	if err := p.zip.Close(); err != nil {
+		return count.n, fmt.Errorf("writing the directory of the package: %w", err)
+	}
+	if err := p.buffered.Flush(); err != nil {
+		return count.n, fmt.Errorf("writing the package: %w", err)
+	}
+	return count.n, nil
+}
+
+func (w *Writer) readers() int {
+	if w.Readers > 0 {
+		return w.Readers
+	}
+	return min(runtime.GOMAXPROCS(0), 4)
+}
+
+// packing is a package being written.
+type packing struct {
+	storeOnly bool
+	zip       *zip.Writer
+	buffered  *bufio.Writer // under zip
+	buffer    []byte        // for members that are streamed
+
+	level   int              // of what is compressed next
+	streams [2]*flate.Writer // one for each level, used again
+}
+
+func (p *packing) manifest(write func(io.Writer) error) error {
+	h := newHeader(ManifestName, resourcesync.Datetime{})
+	p.level = levelOf(!p.storeOnly)
+	f, err := p.zip.CreateHeader(h)
+	if err != nil {
+		return fmt.Errorf("writing the package: %w", err)
+	}
+	return write(f)
+}
+
+// members writes members in order, while readers read the ones to come.
+func (p *packing) members(ctx context.Context, members []Member, readers int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	free := make(chan *held, readers*aheadEach)
+	work, order := make(chan *held, cap(free)), make(chan *held, cap(free))
+	for range cap(free) {
+		free <- &held{ready: make(chan error, 1)}
+	}
+	group.Go(func() error {
+		defer close(work)
+		defer close(order)
+		return distribute(ctx, members, free, work, order)
+	})
+	for range readers {
+		r := reader{compress: !p.storeOnly}
+		group.Go(func() error {
+			for h := range work {
+				h.ready <- r.read(ctx, h)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		for h := range order {
+			if err := <-h.ready; err != nil {
+				return err
+			}
+			if err := p.member(ctx, h); err != nil {
+				return err
+			}
+			free <- h
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// distribute hands each member to who reads and to who writes, which may be no
+// further apart than free has room.
+func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
+	for i := range members {
+		m := &members[i]
+		if m.Path == "" {
+			continue
+		}
+		if len(m.Path) < 2 || m.Path[0] != '/' || !utf8.ValidString(m.Path) {
+			return &MemberError{m.Loc, fmt.Errorf("path %q: expected a slash and the name of a file", m.Path)}
+		}
+		select {
+		case h := <-free:
+			h.m = m
+			work <- h // has room for all there are
+			order <- h
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// member writes one member.
+func (p *packing) member(ctx context.Context, h *held) error {
+	if h.streamed() {
+		return p.stream(ctx, h.m)
+	}
+	f, err := p.zip.CreateRaw(h.header())
+	if err == nil {
+		_, err = f.Write(h.content())
+	}
+	if err != nil {
+		return fmt.Errorf("writing the package: %w", err)
+	}
+	return nil
+}
+
+// stream writes a member that is too large to be held.
+func (p *packing) stream(ctx context.Context, m *Member) error {
+	p.level = levelOf(!p.storeOnly && compressible(&m.Entry))
+	f, err := p.zip.CreateHeader(newHeader(m.Path[1:], m.LastMod))
+	if err != nil {
+		return fmt.Errorf("writing the package: %w", err)
+	}
+	r, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close() // only read from
+	for {
+		n, err := r.Read(p.buffer)
+		if _, failed := f.Write(p.buffer[:n]); failed != nil {
+			return fmt.Errorf("writing the package: %w", failed)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return m.failed(err)
+		}
+	}
+}
+
+// open opens the bytes of a member; what is read of them is verified.
+func (m *Member) open(ctx context.Context) (io.ReadCloser, error) {
+	if m.Open == nil {
+		return nil, &MemberError{m.Loc, errors.New("it has a path and no bytes")}
+	}
+	r, err := m.Open(ctx)
+	if err != nil {
+		return nil, m.failed(err)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{resourcesync.NewVerifyReader(r, m.Length.Int64(), m.Digests), r}, nil
+}
+
+func (m *Member) failed(err error) error { return &MemberError{m.Loc, err} }
+
+// compressor is what the zip.Writer compresses with.
+func (p *packing) compressor(w io.Writer) (io.WriteCloser, error) {
+	i := 0
+	if p.level == flate.NoCompression {
+		i = 1
+	}
+	if s := p.streams[i]; s != nil {
+		s.Reset(w)
+		return s, nil
+	}
+	s, err := flate.NewWriter(w, p.level)
+	p.streams[i] = s
+	return s, err
+}
+
+func levelOf(compressed bool) int {
+	if compressed {
+		return flate.DefaultCompression
+	}
+	return flate.NoCompression
+}
+
+// countingWriter counts what it passes on.
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
