@@ -47,13 +47,15 @@ type decision struct {
 	publish  bool
 	snapshot bool // a new Resource List
 	dump     bool // a new Resource Dump
+	dumps    bool // Change Dumps go on, or begin
 	rotate   bool // the open Change List is closed because of its age
 }
 
 // decide chooses what is published (DESIGN: cost follows the change).
 func (s situation) decide() decision {
 	d := decision{snapshot: !s.published || s.asked || s.rewrite || s.listDue(), rotate: s.rotationDue()}
-	d.dump = s.dumps && (!s.dumping || s.asked || s.rewrite || s.dumpDue())
+	d.dump = s.dumps && (s.asked || s.rewrite || s.dumpDue() || !s.dumping && s.rested(s.dumpAt))
+	d.dumps = s.dumps && (s.dumping || d.dump)
 	d.publish = d.snapshot || d.dump || d.rotate || s.fresh || s.reword
 	return d
 }

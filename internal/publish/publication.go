@@ -15,25 +15,75 @@ import (
 // A list ends at the moment of the next change, or at that of the publication: all
 // that was recorded is before it, all that will be is not. So until of one list is
 // from of the next, and each change is in exactly one of them.
-func (r *run) update(ctx context.Context, d decision, dumps bool) (source.Update, error) {
+func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	u := source.Update{Set: r.Name, Policy: r.Policy}
 	at, completed := r.moment()
 	if d.snapshot {
 		u.Snapshot = &source.Snapshot{At: at, Completed: completed, Through: r.seq, Resources: r.resources(ctx)}
 	}
-	if r.last.ID == 0 {
-		// Who begins with the first list needs none of what came before it.
-		u.Changes = []source.Window{r.window(ctx, span{after: r.seq, through: r.seq, from: at})}
-		return u, nil
-	}
-	spans, err := r.spans(ctx, d.rotate)
+	spans, err := r.spans(ctx, d.rotate, at)
 	if err != nil {
 		return u, err
 	}
 	for _, s := range spans {
-		u.Changes = append(u.Changes, r.window(ctx, s))
+		u.Changes = append(u.Changes, source.Window{
+			Number: s.number(), From: s.from, Until: s.until, Through: s.through, Changes: r.changes(ctx, s.after, s.through),
+		})
 	}
-	return u, nil
+	r.kept, r.packaged = 0, 0
+	if d.dumps {
+		err = r.dumps(ctx, d, &u, spans)
+	}
+	return u, err
+}
+
+// dumps adds what the dumps hold. The Change Dumps begin at the moment of the
+// publication that switched them on, together with a Resource Dump of that moment;
+// from then on a scan keeps the bytes of what changed.
+func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []span) error {
+	at, completed := r.moment()
+	after, from := r.last.ChangesThrough, r.last.DumpsSince
+	begins := from.IsZero()
+	if begins {
+		at, completed = r.now, r.now
+		after, from = r.seq, r.now
+	} else if listed, err := r.afterListed(ctx); err != nil {
+		return err
+	} else if listed.After(from) {
+		from = listed
+	}
+	c, err := r.contents(ctx, from)
+	if err != nil {
+		return err
+	}
+	for i, s := range spans {
+		w := &u.Changes[i]
+		if begins && !s.until.IsZero() {
+			continue // it ends before the dumps begin
+		}
+		w.Fresh, w.FreshFrom = c.changes(ctx, max(s.after, after), s.through), s.from
+		if from.After(s.from) {
+			w.FreshFrom = from
+		}
+		if !begins {
+			r.kept += s.fresh
+		}
+	}
+	r.packaged = r.kept
+	if d.dump {
+		u.Dump = &source.Dump{At: at, Completed: completed, Through: r.seq, Bitstreams: c.state(ctx)}
+		r.packaged += r.report.Bytes
+	}
+	return nil
+}
+
+// afterListed is the moment after the last change that is listed; zero if the open
+// Change List has none.
+func (r *run) afterListed(ctx context.Context) (time.Time, error) {
+	for ch, err := range r.catalog.Changes(ctx, r.id, max(r.last.ChangesNumber, r.last.ChangesThrough)-1, r.last.ChangesThrough) {
+		return ch.Datetime.Add(time.Microsecond), err
+	}
+	return time.Time{}, nil
 }
 
 // moment is at and completed of a snapshot: of the scan that saw the whole set, or
@@ -46,7 +96,12 @@ func (r *run) moment() (at, completed time.Time) {
 }
 
 // spans divides what is new into Change Lists, the first of which is the open one.
-func (r *run) spans(ctx context.Context, rotate bool) ([]span, error) {
+// The list of a first publication has no changes: who begins with the Resource List
+// of that moment needs none of what came before it.
+func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, error) {
+	if r.last.ID == 0 {
+		return []span{{after: r.seq, through: r.seq, from: at}}, nil
+	}
 	open := span{after: r.last.ChangesNumber - 1, through: r.last.ChangesNumber - 1, from: r.last.ChangesFrom}
 	spans, err := divide(open, r.last.ChangesThrough, r.catalog.Changes(ctx, r.id, open.after, r.seq),
 		limits{entries: int64(r.ChangeListMax), bytes: maxListBytes, age: r.RotateEvery})
@@ -59,12 +114,6 @@ func (r *run) spans(ctx context.Context, rotate bool) ([]span, error) {
 		spans = append(spans, span{after: end.through, through: end.through, from: r.now})
 	}
 	return spans, nil
-}
-
-func (r *run) window(ctx context.Context, s span) source.Window {
-	return source.Window{
-		Number: s.number(), From: s.from, Until: s.until, Through: s.through, Changes: r.changes(ctx, s.after, s.through),
-	}
 }
 
 func (r *run) resources(ctx context.Context) iter.Seq2[resourcesync.Entry, error] {

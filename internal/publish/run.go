@@ -29,6 +29,8 @@ type run struct {
 	// What is published: the changes up to a number, which are all before a moment.
 	now time.Time
 	seq int64
+
+	kept, packaged int64 // bytes of resources
 }
 
 // maxTries bounds how often bytes that a dump needs may be gone, and are looked for
@@ -61,19 +63,19 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	d := s.decide()
 	if !d.publish {
 		r.describe(r.last)
-		return false, r.sweep(ctx)
+		return false, r.tidy(ctx)
 	}
 	if err := r.mark(ctx); err != nil {
 		return false, err
 	}
-	pub, err := r.write(ctx, d, s.dumps)
+	pub, err := r.write(ctx, d)
 	if errors.Is(err, source.ErrGone) {
 		if mayRepeat {
 			return true, nil
 		}
 		r.note("%v: this publication has no dump of it, the next one begins the dumps anew", err)
-		d.dump = false
-		pub, err = r.write(ctx, d, false)
+		d.dump, d.dumps = false, false
+		pub, err = r.write(ctx, d)
 	}
 	if err != nil {
 		return false, err
@@ -164,7 +166,7 @@ func cause(ctx context.Context, err error) error {
 // input is what the set is compared with.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
-		BaseURL: r.site.BaseURL, Catalog: r.catalog, Set: r.id,
+		BaseURL: r.site.BaseURL, Catalog: r.catalog, Set: r.id, Unpublished: r.last.ID == 0, Keep: r.keep(),
 		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.site.Observe,
 	}
 	if r.Input != nil {
@@ -326,8 +328,8 @@ func (r *run) mark(ctx context.Context) (err error) {
 }
 
 // write publishes what was decided.
-func (r *run) write(ctx context.Context, d decision, dumps bool) (source.Publication, error) {
-	u, err := r.update(ctx, d, dumps)
+func (r *run) write(ctx context.Context, d decision) (source.Publication, error) {
+	u, err := r.update(ctx, d)
 	if err != nil {
 		return source.Publication{}, err
 	}
@@ -345,6 +347,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	r.describe(pub)
 	r.report.Rebased, r.report.Dumped = d.snapshot, d.dump
 	r.report.Documents, r.report.Retired = pub.Written, pub.Retired
+	r.report.Kept, r.report.Packaged = r.kept, r.packaged
 	r.report.Notes = append(r.report.Notes, pub.Notes...)
 	if r.site.DryRun {
 		return nil
@@ -355,7 +358,10 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	if !d.snapshot {
 		delete(labels, hashSetting+r.Name)
 	}
-	return r.catalog.SetSettings(ctx, labels)
+	if err := r.catalog.SetSettings(ctx, labels); err != nil {
+		return err
+	}
+	return r.forget(ctx)
 }
 
 // describe puts what is published into the report.
@@ -369,9 +375,13 @@ func (r *run) describe(pub source.Publication) {
 	rep.ChangeDump = pub.Offer(resourcesync.CapabilityChangeDump)
 }
 
-func (r *run) sweep(ctx context.Context) error {
+// tidy removes what is not needed any more, when nothing is left to publish.
+func (r *run) tidy(ctx context.Context) error {
 	if r.site.DryRun {
 		return nil
+	}
+	if err := r.forget(ctx); err != nil {
+		return err
 	}
 	return r.pub.Sweep(ctx, r.Name)
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"sync"
 
+	"instep/blob"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 	"instep/source"
@@ -22,6 +24,7 @@ type Session struct {
 	publishing sync.Mutex // one publication at a time
 	binding    sync.Mutex
 	bound      bool // the state knows what it belongs to
+	closers    []io.Closer
 }
 
 // setState is a set while its site is open.
@@ -30,6 +33,8 @@ type setState struct {
 	id   catalog.SetID
 	pub  *source.Publisher
 	last source.Publication // as far as it is read
+	// content keeps the bytes that coming Change Dumps need; nil if there are none.
+	content blob.Bucket
 	// recording keeps a scan, and the moment of a publication, apart from what an
 	// application records: else a scan could find another state than it records on.
 	recording sync.Mutex
@@ -59,7 +64,7 @@ func Open(ctx context.Context, site Site) (*Session, error) {
 func openSession(ctx context.Context, o settled, p *places) (*Session, error) {
 	s := &Session{site: o, places: p}
 	if err := s.prepare(ctx); err != nil {
-		return nil, errors.Join(err, p.close())
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -69,6 +74,14 @@ func (s *Session) Close() error {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	return s.close()
+}
+
+func (s *Session) close() error {
+	var errs []error
+	for _, c := range s.closers {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(append(errs, s.places.close())...)
 }
 
 // prepare checks that state, directory and output belong together and finishes
@@ -119,6 +132,9 @@ func (s *Session) recover(ctx context.Context) error {
 		return err
 	}
 	for _, set := range s.sets {
+		if err := s.openContent(ctx, set); err != nil {
+			return err
+		}
 		finished, err := set.pub.Recover(ctx, set.Name)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ type span struct {
 	from, until    time.Time // until is zero while the list is open
 	entries        int64
 	bytes          int64
+	fresh          int64 // bytes of the resources of changes that no list had before
 }
 
 // number names the list.
@@ -56,6 +57,7 @@ func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l
 		call.through = ch.Seq
 		call.entries++
 		call.bytes += entryBytes(&ch)
+		call.fresh += max(0, ch.Length.Int64())
 	}
 	if call.entries > 0 {
 		d.add(call)
@@ -76,6 +78,7 @@ func (d *divider) put(s span) {
 	o.through = s.through
 	o.entries += s.entries
 	o.bytes += s.bytes
+	o.fresh += s.fresh
 }
 
 // add puts the changes of one moment into the open list, or into a new one.

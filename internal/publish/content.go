@@ -1,0 +1,199 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/internal/scan"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// Opener is an Input that can open the bytes of a resource as they are now. An error
+// that is fs.ErrNotExist: there are none any more.
+type Opener interface {
+	Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error)
+}
+
+// contents keep the bytes of changes that no Change Dump has yet, of each set apart:
+// a directory of the state.
+const contentName = "content"
+
+// openContent opens the store of a set; nil if there is none and none is wanted.
+func (s *Session) openContent(ctx context.Context, set *setState) error {
+	if s.site.DryRun {
+		return nil
+	}
+	name := filepath.Join(s.site.State, contentName, "default")
+	if set.Name != "" {
+		name = filepath.Join(s.site.State, contentName, "set", set.Name)
+	}
+	if set.Dumps {
+		if err := os.MkdirAll(name, 0o750); err != nil {
+			return fmt.Errorf("making the directory for the bytes of changes: %w", err)
+		}
+	}
+	dir, err := blob.OpenDir(name, blob.DirOptions{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening the directory for the bytes of changes: %w", err)
+	}
+	set.content = dir
+	s.closers = append(s.closers, dir)
+	if err := dir.Clean(ctx); err != nil {
+		return fmt.Errorf("removing what an interrupted run left: %w", err)
+	}
+	return nil
+}
+
+// keep is where a scan copies what changed to: needed once there are Change Dumps,
+// as the coming one has to hold what the first one begins with and all that follows.
+func (r *run) keep() blob.Bucket {
+	if !r.Dumps || r.last.DumpsSince.IsZero() {
+		return nil
+	}
+	return r.content
+}
+
+// forget removes the bytes of changes, all of which are in a Change Dump now or in
+// none that is to come. What is left by a crash is removed by the next publication.
+func (r *run) forget(ctx context.Context) error {
+	if r.content == nil {
+		return nil
+	}
+	batch, err := r.content.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("removing the bytes of published changes: %w", err)
+	}
+	defer batch.Discard()
+	some := false
+	for info, err := range r.content.List(ctx, "") {
+		if err != nil {
+			return fmt.Errorf("removing the bytes of published changes: %w", err)
+		}
+		batch.Delete(info.Key)
+		some = true
+	}
+	if !some {
+		return nil
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return fmt.Errorf("removing the bytes of published changes: %w", err)
+	}
+	return nil
+}
+
+// contents opens the bytes of resources for dumps.
+type contents struct {
+	r     *run
+	input Opener    // nil if there is none but the directory
+	since time.Time // of a resource that changed at this moment or later the bytes may be kept
+}
+
+func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
+	c := &contents{r: r, since: since}
+	if r.Input == nil {
+		return c, nil
+	}
+	in, err := r.input(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	c.input, _ = in.(Opener)
+	return c, nil
+}
+
+// state yields the set as it is recorded.
+func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
+	return func(yield func(source.Bitstream, error) bool) {
+		for m, err := range c.r.catalog.Members(ctx, c.r.id) {
+			b := source.Bitstream{Entry: resourceEntry(m), Open: func(ctx context.Context) (io.ReadCloser, error) {
+				if !m.Changed.Before(c.since) {
+					return c.open(ctx, m)
+				}
+				return c.present(ctx, m)
+			}}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// changes yields the changes after one number up to another.
+func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
+	return func(yield func(source.Bitstream, error) bool) {
+		for ch, err := range c.r.catalog.Changes(ctx, c.r.id, after, through) {
+			b := source.Bitstream{Entry: changeEntry(ch)}
+			if ch.Change != resourcesync.Deleted {
+				b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, ch.Resource) }
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// open opens the bytes that were kept, else those that are there now: they are held
+// against the digest.
+func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser, error) {
+	if sum := m.Digests.Get(resourcesync.SHA256); c.r.content != nil && !sum.IsZero() {
+		body, _, err := c.r.content.Get(ctx, scan.KeepKey(sum), 0, -1)
+		if !errors.Is(err, blob.ErrNotExist) {
+			return body, err
+		}
+	}
+	if m.Path == "" { // a change does not say where the resource is
+		found, err := c.r.catalog.Lookup(ctx, c.r.id, []resourcesync.Key{m.Key})
+		if err != nil {
+			return nil, err
+		}
+		if m = found[0]; !m.Member {
+			return nil, fmt.Errorf("it was deleted since: %w", source.ErrGone)
+		}
+	}
+	return c.present(ctx, m)
+}
+
+// present opens the bytes that are there now.
+func (c *contents) present(ctx context.Context, m catalog.Resource) (body io.ReadCloser, err error) {
+	switch {
+	case c.input != nil:
+		body, err = c.input.Open(ctx, m)
+	case c.r.Input == nil && c.r.tree != nil:
+		body, err = openFile(scan.RootTree(c.r.tree), m.Path)
+	default:
+		err = fs.ErrNotExist
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", source.ErrGone, err)
+	}
+	return body, err
+}
+
+func openFile(tree scan.Tree, path string) (io.ReadCloser, error) {
+	f, err := tree.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: a %s is in its place", fs.ErrNotExist, info.Mode().Type())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,72 @@
+package publish
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"instep/source"
+)
+
+// WriteZIP packs the documents of all sets that are published now, dumps included and
+// resources not, as they have to lie on a web server. The same documents make the same
+// bytes. A dry run has none.
+func (s *Session) WriteZIP(ctx context.Context, w io.Writer) error {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	keys, err := s.documents(ctx)
+	if err != nil {
+		return err
+	}
+	z := zip.NewWriter(w)
+	for _, key := range keys {
+		if err := s.pack(ctx, z, key); err != nil {
+			return fmt.Errorf("packing %q: %w", key, err)
+		}
+	}
+	return z.Close()
+}
+
+// documents are the keys of ours, sorted: a few for each set and generation.
+func (s *Session) documents(ctx context.Context) ([]string, error) {
+	var keys []string
+	for info, err := range s.bucket.List(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		if !source.MayBeDocument(info.Key) {
+			continue
+		}
+		_, ours, err := journal{s.catalog}.Document(ctx, info.Key)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			keys = append(keys, info.Key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+func (s *Session) pack(ctx context.Context, z *zip.Writer, key string) (err error) {
+	r, _, err := s.bucket.Get(ctx, key, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	method := zip.Deflate
+	if path.Ext(key) == ".zip" {
+		method = zip.Store
+	}
+	// Without a time: that of a document says nothing that the document does not say.
+	member, err := z.CreateHeader(&zip.FileHeader{Name: key, Method: method})
+	if err == nil {
+		_, err = io.Copy(member, r)
+	}
+	return err
+}
