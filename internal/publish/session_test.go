@@ -1,0 +1,281 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"instep/internal/catalog"
+	"instep/internal/flock"
+	"instep/internal/scan"
+	"instep/resourcesync"
+)
+
+// open opens a session of the world's site.
+func (w *world) open() *Session {
+	w.t.Helper()
+	s, err := Open(w.t.Context(), w.site())
+	if err != nil {
+		w.t.Fatalf("Open: %v", err)
+	}
+	w.t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			w.t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// publish publishes a while later.
+func (w *world) publish(s *Session, what What) Report {
+	w.t.Helper()
+	w.now = w.now.Add(10 * time.Second)
+	rep, err := s.Publish(w.t.Context(), what)
+	if err != nil {
+		w.t.Fatalf("Publish: %v", err)
+	}
+	return rep
+}
+
+// recorded is a site that is made of what is recorded alone.
+func recorded(t *testing.T) *world {
+	w := newWorld(t)
+	w.o.Dir = ""
+	return w
+}
+
+func change(uri string, kind resourcesync.Change, content string) catalog.Change {
+	ch := catalog.Change{Change: kind, Resource: catalog.Resource{URI: uri}}
+	if kind != resourcesync.Deleted {
+		h := resourcesync.NewHasher(resourcesync.SHA256)
+		h.Write([]byte(content))
+		ch.Path, ch.Digests, ch.Length = uri, h.Digests(), resourcesync.Bytes(int64(len(content)))
+	}
+	return ch
+}
+
+func (w *world) record(s *Session, changes ...catalog.Change) {
+	w.t.Helper()
+	if err := s.Record(w.t.Context(), w.set.Name, changes); err != nil {
+		w.t.Fatalf("Record: %v", err)
+	}
+}
+
+func TestRecordedChangesArePublished(t *testing.T) {
+	w := recorded(t)
+	s := w.open()
+	w.record(s, change(base+"a", "", "1"), change(base+"b", "", "1"), change(base+"a", "", "2"))
+	if rep := w.publish(s, What{NoScan: true}); !rep.Rebased || rep.Resources != 2 {
+		t.Errorf("first: got %+v", rep)
+	}
+	w.record(s, change(base+"a", "", "3"), change(base+"b", resourcesync.Deleted, ""), change(base+"b", "", "4"), change(base+"c", "", "5"))
+	if rep := w.publish(s, What{NoScan: true}); !rep.Published || rep.Resources != 3 {
+		t.Errorf("second: got %+v", rep)
+	}
+	if rep := w.publish(s, What{NoScan: true}); rep.Published {
+		t.Errorf("third: got %+v, want nothing to publish", rep)
+	}
+	var got []string
+	for _, en := range w.linked("changelist").Entries {
+		got = append(got, en.MD.Change+" "+en.Loc[len(base):])
+	}
+	if diff := cmp.Diff([]string{"updated a", "deleted b", "created b", "created c"}, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+func TestRecordRefuses(t *testing.T) {
+	w := recorded(t)
+	s := w.open()
+	var option *OptionError
+	if err := s.Record(t.Context(), "maps", nil); !errors.As(err, &option) || option.Option != "set" {
+		t.Errorf("unknown set: got %v, want *OptionError", err)
+	}
+	if err := s.Record(t.Context(), "", []catalog.Change{change(base+"a", "", "1"), change(base+"b", resourcesync.Deleted, "")}); !errors.Is(err, catalog.ErrState) {
+		t.Errorf("deletion of what is not there: got %v, want ErrState", err)
+	}
+	if rep := w.publish(s, What{NoScan: true}); rep.Resources != 0 {
+		t.Errorf("a part of what was refused is recorded: %+v", rep)
+	}
+	if _, err := s.Publish(t.Context(), What{Sets: []string{"maps"}}); !errors.As(err, &option) {
+		t.Errorf("publishing an unknown set: got %v, want *OptionError", err)
+	}
+}
+
+func TestSessionHoldsTheLock(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.open()
+	var locked *flock.LockedError
+	if _, err := w.try(); !errors.As(err, &locked) {
+		t.Errorf("got %v, want *flock.LockedError", err)
+	}
+}
+
+// TestSmallSetRestsBetweenLists: within RebaseMin a publication lists changes alone,
+// and the Resource List comes after it though nothing else changed.
+func TestSmallSetRestsBetweenLists(t *testing.T) {
+	w := newWorld(t)
+	w.o.RebaseMin = time.Minute
+	w.fill(30)
+	s := w.open()
+	w.publish(s, What{})
+	for i := range 2 {
+		w.write(fmt.Sprint("new ", i), "x")
+		rep := w.publish(s, What{})
+		if !rep.Published || rep.Rebased || len(rep.Documents) > 4 {
+			t.Errorf("publication %d: got %+v, want one of changes alone", i, rep)
+		}
+		w.check()
+	}
+	w.now = w.now.Add(time.Minute)
+	if rep := w.publish(s, What{}); !rep.Rebased {
+		t.Errorf("a minute later: got %+v, want a new Resource List", rep)
+	}
+	if rep := w.publish(s, What{}); rep.Published {
+		t.Errorf("and then: got %+v, want nothing", rep)
+	}
+	w.check()
+}
+
+// TestRecordingWhilePublishing: many record while one publishes; at the end a reader
+// has what was recorded last, whatever lists it is in.
+func TestRecordingWhilePublishing(t *testing.T) {
+	w := recorded(t)
+	w.o.Now = time.Now
+	w.set.ChangeListMax = 50
+	s := w.open()
+	var writers sync.WaitGroup
+	ctx, done := context.WithCancel(t.Context())
+	for writer := range 4 {
+		writers.Go(func() {
+			for i := range 100 {
+				batch := make([]catalog.Change, 3)
+				for k := range batch {
+					batch[k] = change(fmt.Sprintf("%s%d/%d", base, writer, (i+k)%7), "", fmt.Sprint(i))
+				}
+				if err := s.Record(ctx, "", batch); err != nil {
+					t.Errorf("Record: %v", err)
+					return
+				}
+			}
+		})
+	}
+	go func() { writers.Wait(); done() }()
+	n := 0
+	for ; ctx.Err() == nil; n++ {
+		if _, err := s.Publish(t.Context(), What{NoScan: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.replay() // reports gaps
+	}
+	w.publish(s, What{NoScan: true})
+	want := map[string]string{}
+	for m, err := range s.catalog.Members(t.Context(), s.sets[0].id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[m.URI] = fmt.Sprintf("%s %d", m.Digests, m.Length.Int64())
+	}
+	if diff := cmp.Diff(want, w.replay()); diff != "" || len(want) != 28 {
+		t.Errorf("after %d publications (-recorded +documents):\n%s", n, diff)
+	}
+}
+
+// twoSets is a site with everything in one set and the rooms in the other.
+func twoSets(t *testing.T) (*world, Site) {
+	w := newWorld(t)
+	w.fill(4)
+	w.write("garden/tree.txt", "tree")
+	site := w.site()
+	site.Sets = []Set{{}, {Name: "rooms", Include: []string{"room*/**"}, MaxEntries: 2, Rules: []scan.Rule{{Match: "**", Type: "text/x-item"}}}}
+	return w, site
+}
+
+func TestSeveralSetsInOneRun(t *testing.T) {
+	w, site := twoSets(t)
+	rep, err := Run(t.Context(), site, What{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Sets) != 2 || rep.Sets[0].Resources != 5 || rep.Sets[1].Resources != 4 || rep.Created != 9 || rep.Sets[1].Set != "rooms" {
+		t.Errorf("got %+v", rep)
+	}
+	sets := w.document(base + "resourcesync/description.xml").Entries
+	if len(sets) != 2 {
+		t.Fatalf("the Source Description names %d sets, want 2", len(sets))
+	}
+	list := w.document(rep.Sets[1].ResourceList)
+	if len(list.Parts) != 2 {
+		t.Errorf("the list of rooms has %d parts, want 2 of 2 entries each", len(list.Parts))
+	}
+	w.now = w.now.Add(time.Minute)
+	w.write("garden/tree.txt", "larger")
+	if rep, err = Run(t.Context(), site, What{}); err != nil || !rep.Sets[0].Published || rep.Sets[1].Published {
+		t.Errorf("a change in one: %+v, %v", rep, err)
+	}
+}
+
+func TestOneSetOfSeveral(t *testing.T) {
+	_, site := twoSets(t)
+	rep, err := Run(t.Context(), site, What{Sets: []string{"rooms"}})
+	if err != nil || len(rep.Sets) != 1 || rep.Sets[0].Set != "rooms" {
+		t.Errorf("got %+v, %v", rep, err)
+	}
+}
+
+func TestRefusedSetDoesNotHoldTheOthersBack(t *testing.T) {
+	w, site := twoSets(t)
+	site.Sets[0].MaxDelete, site.Sets[1].MaxDelete = "50%", "0"
+	s, err := Open(t.Context(), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w.publish(s, What{})
+	w.remove("room 0/item.txt")
+	w.now = w.now.Add(time.Minute)
+	rep, err := s.Publish(t.Context(), What{})
+	var which *SetError
+	var held *scan.GuardError
+	if !errors.As(err, &which) || which.Set != "rooms" || !errors.As(err, &held) {
+		t.Errorf("got %v, want a *scan.GuardError of the rooms", err)
+	}
+	if !rep.Sets[0].Published || rep.Sets[0].Deleted != 1 {
+		t.Errorf("the other set: got %+v, want it published", rep.Sets[0])
+	}
+}
+
+func TestSetsHaveNamesOfTheirOwn(t *testing.T) {
+	w := newWorld(t)
+	site := w.site()
+	site.Sets = []Set{{Name: "a"}, {Name: "a"}}
+	var wrong *OptionError
+	if _, err := Open(t.Context(), site); !errors.As(err, &wrong) || wrong.Option != "set" {
+		t.Errorf("got %v, want *OptionError", err)
+	}
+	site.Sets = nil
+	if _, err := Open(t.Context(), site); !errors.As(err, &wrong) || wrong.Option != "set" {
+		t.Errorf("no set: got %v, want *OptionError", err)
+	}
+}
+
+func TestStateNeedsNoDirectory(t *testing.T) {
+	w := recorded(t)
+	w.o.Out = ""
+	var wrong *OptionError
+	if _, err := Open(t.Context(), w.site()); !errors.As(err, &wrong) || wrong.Option != "out" {
+		t.Errorf("neither directory nor output: got %v, want *OptionError", err)
+	}
+	w.o.Out = filepath.Join(t.TempDir(), "out")
+	s := w.open()
+	if rep := w.publish(s, What{}); !rep.Published || rep.Resources != 0 {
+		t.Errorf("got %+v, want an empty set", rep)
+	}
+}
