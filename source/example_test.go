@@ -38,6 +38,7 @@ func ExamplePublisher_Publish() {
 	// resourcesync/lists/1/resourcelist.xml
 	// resourcesync/resourcelist.xml
 	// sitemap.xml
+	// resourcesync/set.html
 	// resourcesync/about.html
 	// resourcesync/capabilitylist.xml
 	// resourcesync/description.xml

@@ -166,6 +166,9 @@ func (l layout) archived(kind ItemKind, number int64) string {
 	return fmt.Sprintf("%sarchives/%ss/%d.xml", l.dir(), kind, number)
 }
 
+// descriptionPart is the key of a part of the Source Description.
+func descriptionPart(n int) string { return fmt.Sprintf("%sdescription-%05d.xml", root, n) }
+
 // page is the key of the page about the set.
 func (l layout) page() string { return l.dir() + "set.html" }
 

@@ -83,7 +83,7 @@ func story(s *site) []func() Update {
 			before, at := len(s.changes), s.now.Add(time.Microsecond)
 			s.set("item/2.txt", "third")
 			s.set("item/1.txt", "again")
-			return s.rotate(before, at)
+			return s.rotate(before, at, true)
 		},
 		func() Update { s.now = s.now.Add(30 * time.Hour); s.set("item/3.txt", ""); return s.more(true) },
 		func() Update { s.set("item/4.txt", ""); s.set("item/0.txt", ""); return s.more(true) },

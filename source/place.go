@@ -1,12 +1,14 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"instep/blob"
 )
@@ -59,30 +61,33 @@ func (p *Publisher) sum(ctx context.Context, key string) (sum Sum, err error) {
 	return sum, nil
 }
 
-// Missing returns the keys of what pub links that are not there.
+// Missing returns the keys of what pub offers that are not there: of Change Lists and
+// archives only what the Capability List names and the last one.
 func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, error) {
 	l := p.layout(pub.Set)
-	keys := slices.Concat([]string{infoKey, aboutKey, descriptionKey, l.capabilityList()}, pub.ListKeys, pub.SitemapKeys)
+	keys := slices.Concat([]string{infoKey, aboutKey, descriptionKey, l.capabilityList(), l.page()}, pub.ListKeys, pub.SitemapKeys)
 	if len(pub.ListKeys) > 0 {
 		keys = append(keys, l.fixedResourceList())
 	}
 	if pub.ChangesNumber != 0 {
-		keys = append(keys, l.changeList(pub.ChangesNumber))
+		keys = append(keys, l.changeList(pub.ChangesNumber), l.changeIndex())
 	}
 	if l.atRoot() {
 		keys = append(keys, wellKnownKey)
 	}
-	var missing []string
-	for _, key := range keys {
-		_, err := p.Bucket.Stat(ctx, key)
-		switch {
-		case errors.Is(err, blob.ErrNotExist):
-			missing = append(missing, key)
-		case err != nil && !errors.Is(err, blob.ErrForeign):
-			return nil, fmt.Errorf("looking at %q: %w", key, err)
+	for _, o := range pub.Offers {
+		keys = append(keys, strings.TrimPrefix(o.URI, l.base))
+	}
+	if pub.DumpNumber != 0 {
+		for it, err := range p.Journal.Items(ctx, pub.Set, ItemResourceDump, pub.DumpNumber) {
+			if err != nil {
+				return nil, fmt.Errorf("reading the Resource Dump: %w", err)
+			}
+			keys = append(keys, it.Keys...)
 		}
 	}
-	return missing, nil
+	slices.Sort(keys)
+	return p.absent(ctx, slices.Compact(keys))
 }
 
 // finish writes a committed publication out, rank by rank: what a rank links to is
@@ -246,10 +251,7 @@ func (p *Publisher) Sweep(ctx context.Context, set string) error {
 		return fmt.Errorf("removing expired documents: %w", err)
 	}
 	defer batch.Discard()
-	// Descending order takes an index (resourcelist.xml) before its parts
-	// (resourcelist-00001.xml): removal reverses publication.
-	slices.Sort(keys)
-	slices.Reverse(keys)
+	slices.SortFunc(keys, inRemoval)
 	for _, key := range keys {
 		if err := p.expire(ctx, batch, key); err != nil {
 			return fmt.Errorf("removing the expired %q: %w", key, err)
@@ -264,6 +266,22 @@ func (p *Publisher) Sweep(ctx context.Context, set string) error {
 		}
 	}
 	return nil
+}
+
+// inRemoval orders keys so that removal reverses publication: what names packages goes
+// before them, and descending order takes an index (resourcelist.xml) before its parts
+// (resourcelist-00001.xml).
+func inRemoval(a, b string) int {
+	last := func(key string) int {
+		switch {
+		case strings.HasSuffix(key, "-manifest.xml"):
+			return 2
+		case isPackage(key):
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(last(a), last(b)), strings.Compare(b, a))
 }
 
 // expire removes what stands at key unless it is not what we wrote last.

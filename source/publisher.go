@@ -22,7 +22,8 @@ type Publisher struct {
 	// Sets are the names of all sets published here, for the Source Description;
 	// those without publication yet, and the set being published, may be left out.
 	Sets      []string
-	Generator string // the program, named on the page for people; may be empty
+	About     About  // of the Source as a whole, for the page for people
+	Generator string // the program, named on the pages for people; may be empty
 	// MaxEntries of a Resource List or plain sitemap; 0 is the 50,000 of the
 	// standard, the upper bound. A document never exceeds 50,000,000 bytes.
 	MaxEntries int

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,14 +19,14 @@ func TestDocumentsFollowTheRules(t *testing.T) {
 	for _, next := range story(s) {
 		s.publish(next())
 		for _, key := range keysOf(t, s.bucket) {
-			if key == infoKey || key == aboutKey {
+			if !strings.HasSuffix(key, ".xml") && key != wellKnownKey {
 				continue
 			}
 			kinds[checkDocument(t, s.bucket, key)]++
 		}
 	}
 	for _, kind := range []string{
-		"description", "capabilitylist", "resourcelist", "resourcelist index", "changelist", "", " index",
+		"description", "capabilitylist", "resourcelist", "resourcelist index", "changelist", "changelist index", "", " index",
 	} {
 		if kinds[kind] == 0 {
 			t.Errorf("no document of kind %q was checked", kind)
@@ -56,14 +57,14 @@ func checkDocument(t *testing.T, b blob.Bucket, key string) string {
 	case "":
 		c.check(len(h.Links) == 0, "a plain sitemap has no rs:ln")
 	case resourcesync.CapabilityDescription:
-		c.described()
+		c.describedBy(testBase + aboutKey)
 		c.noTimes()
 		for _, en := range entries {
 			c.check(en.Capability == resourcesync.CapabilityCapabilityList && en.LastMod.IsZero() && en.Link("describedby") != "", "entries describe Capability Lists")
 		}
 	case resourcesync.CapabilityCapabilityList:
 		c.check(h.Link("up") == testBase+descriptionKey, "up is the Source Description")
-		c.described()
+		c.describedBy(testBase + "resourcesync/set.html")
 		c.noTimes()
 		c.distinct()
 	case resourcesync.CapabilityResourceList:
@@ -94,8 +95,8 @@ func (c checker) check(ok bool, rule string) {
 	}
 }
 
-func (c checker) described() {
-	c.check(c.h.Link("describedby") == testBase+aboutKey, "describedby leads to a page about it")
+func (c checker) describedBy(page string) {
+	c.check(c.h.Link("describedby") == page, "describedby leads to a page about it")
 }
 
 func (c checker) noTimes() {
@@ -134,7 +135,13 @@ func (c checker) changes() {
 	c.up()
 	c.check(!c.h.From.IsZero() && c.h.At.IsZero() && c.h.Completed.IsZero(), "a Change List has from, and no times of a snapshot")
 	last := c.h.From.Time()
+	c.check(c.h.Link("index") == testBase+"resourcesync/changelist-index.xml" || c.h.Root == resourcesync.SitemapIndex, "a Change List links its index")
 	for _, en := range c.entries {
+		if c.h.Root == resourcesync.SitemapIndex {
+			c.check(en.From.Time().Equal(last), "lists follow each other without a gap")
+			last = en.Until.Time()
+			continue
+		}
 		at := en.Datetime.Time()
 		c.check(en.Change != "" && !en.Datetime.IsZero(), "entries have change and datetime")
 		c.check(!at.Before(last), "entries are in the order of their datetimes")

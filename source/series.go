@@ -64,6 +64,17 @@ type stagedDocument struct {
 func (d *stagedDocument) Commit() error { return d.stage.keep(d.draft, d.doc) }
 func (d *stagedDocument) Discard()      { d.drop() }
 
+// listed yields entries that are in memory.
+func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for _, en := range entries {
+			if !yield(en, nil) {
+				return
+			}
+		}
+	}
+}
+
 // until yields entries until ctx ends, and says what could not be read.
 func until(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -29,15 +30,31 @@ type site struct {
 	p       *Publisher
 	now     time.Time
 
-	truth   map[string]string
-	changes []resourcesync.Entry // all of them, in order
+	truth    map[string]string
+	changes  []resourcesync.Entry // all of them, in order
+	contents []string             // of the changes
+	states   []map[string]string  // URI to hash: before the first change, and after each
+
+	policy Policy
+	dumps  bool // it has Change Dumps
 }
 
 func newSite(t *testing.T) *site {
 	s := &site{t: t, bucket: blob.NewMem(), staging: blob.NewMem(), log: newMemJournal(), now: testStart, truth: map[string]string{}}
 	s.journal = s.log
+	s.states = []map[string]string{{}}
 	s.reopen()
 	return s
+}
+
+// offerAll makes a site that offers everything.
+func (s *site) offerAll() {
+	s.dumps = true
+	s.policy = Policy{
+		About:    About{Title: "Paintings & drawings", Contact: "desk@museum.example.org"},
+		OnDemand: testBase + "packages",
+		Archive:  &Archive{},
+	}
 }
 
 // reopen makes a new Publisher, as a new run does.
@@ -71,7 +88,8 @@ func (s *site) set(name, content string) {
 		en.Digests, en.Length, en.Type = digestsOf(content), resourcesync.Bytes(int64(len(content))), "text/plain"
 		en.LastMod = resourcesync.DatetimeOf(s.now)
 	}
-	s.changes = append(s.changes, en)
+	s.changes, s.contents = append(s.changes, en), append(s.contents, content)
+	s.states = append(s.states, hashes(s.truth))
 }
 
 func digestsOf(content string) resourcesync.Digests {
@@ -98,9 +116,10 @@ func (s *site) resources() iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// window lists the changes after number after, up to through.
-func (s *site) window(after, through int, from time.Time) Window {
-	return Window{
+// window lists the changes after number after, up to through; those after number
+// packed are in no package yet.
+func (s *site) window(after, packed, through int, from time.Time) Window {
+	w := Window{
 		Number: int64(after + 1), From: from, Through: int64(through),
 		Changes: func(yield func(resourcesync.Entry, error) bool) {
 			for _, en := range s.changes[after:through] {
@@ -110,6 +129,47 @@ func (s *site) window(after, through int, from time.Time) Window {
 			}
 		},
 	}
+	if s.dumps {
+		packed = min(max(packed, after), through)
+		w.FreshFrom, w.Fresh = from, s.fresh(packed, through)
+		if packed > after {
+			w.FreshFrom = s.changes[packed-1].Datetime.Time().Add(time.Microsecond)
+		}
+	}
+	return w
+}
+
+// fresh are changes with their bytes.
+func (s *site) fresh(after, through int) iter.Seq2[Bitstream, error] {
+	return func(yield func(Bitstream, error) bool) {
+		for i := after; i < through; i++ {
+			b := Bitstream{Entry: s.changes[i]}
+			if s.changes[i].Change != resourcesync.Deleted {
+				b.Open = opens(s.contents[i])
+			}
+			if !yield(b, nil) {
+				return
+			}
+		}
+	}
+}
+
+func opens(content string) func(context.Context) (io.ReadCloser, error) {
+	return func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(content)), nil
+	}
+}
+
+// dump is the state of a snapshot with the bytes.
+func (s *site) dump(snap *Snapshot) *Dump {
+	truth := maps.Clone(s.truth)
+	return &Dump{At: snap.At, Completed: snap.Completed, Through: snap.Through, Bitstreams: func(yield func(Bitstream, error) bool) {
+		for en, err := range snap.Resources {
+			if !yield(Bitstream{Entry: en, Open: opens(truth[en.Loc])}, err) {
+				return
+			}
+		}
+	}}
 }
 
 func (s *site) publish(u Update) Publication {
@@ -123,35 +183,50 @@ func (s *site) publish(u Update) Publication {
 
 // first is the Update of a set that was never published.
 func (s *site) first() Update {
-	snap := s.snapshot()
-	return Update{Snapshot: snap, Changes: []Window{s.window(len(s.changes), len(s.changes), snap.At)}}
+	snap, n := s.snapshot(), len(s.changes)
+	return s.dress(Update{Snapshot: snap, Changes: []Window{s.window(n, n, n, snap.At)}})
 }
 
-// more is an Update that goes on with the Change List of the last publication.
-func (s *site) more(rebase bool) Update {
-	last, _, err := s.log.Last(context.Background(), "")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	u := Update{Changes: []Window{s.window(int(last.ChangesNumber)-1, len(s.changes), last.ChangesFrom)}}
-	if rebase {
-		u.Snapshot = s.snapshot()
+// dress adds what the site offers besides.
+func (s *site) dress(u Update) Update {
+	u.Policy = s.policy
+	if s.dumps && u.Snapshot != nil {
+		u.Dump = s.dump(u.Snapshot)
 	}
 	return u
 }
 
-// rotate is an Update that closes the Change List at before, and lists what came
-// later in a new one. The snapshot is of the moment of the division.
-func (s *site) rotate(before int, at time.Time) Update {
+// more is an Update that goes on with the Change List of the last publication.
+func (s *site) more(rebase bool) Update {
+	last := s.last()
+	u := Update{Changes: []Window{s.window(int(last.ChangesNumber)-1, int(last.ChangesThrough), len(s.changes), last.ChangesFrom)}}
+	if rebase {
+		u.Snapshot = s.snapshot()
+	}
+	return s.dress(u)
+}
+
+func (s *site) last() Publication {
 	last, _, err := s.log.Last(context.Background(), "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	closing := s.window(int(last.ChangesNumber)-1, before, last.ChangesFrom)
+	return last
+}
+
+// rotate is an Update that closes the Change List at before, and lists what came
+// later in a new one. A snapshot is of the moment of the division.
+func (s *site) rotate(before int, at time.Time, rebase bool) Update {
+	last := s.last()
+	packed := int(last.ChangesThrough)
+	closing := s.window(int(last.ChangesNumber)-1, packed, before, last.ChangesFrom)
 	closing.Until = at
-	snap := s.snapshot()
-	snap.At = at
-	return Update{Changes: []Window{closing, s.window(before, len(s.changes), at)}, Snapshot: snap}
+	u := Update{Changes: []Window{closing, s.window(before, packed, len(s.changes), at)}}
+	if rebase {
+		u.Snapshot = s.snapshot()
+		u.Snapshot.At = at
+	}
+	return s.dress(u)
 }
 
 func (s *site) fill(n int) {

@@ -44,7 +44,9 @@ type Window struct {
 	Changes iter.Seq2[resourcesync.Entry, error]
 	// Fresh are those of Changes that no Change Dump has yet, with their bytes, since
 	// FreshFrom: they become a package of the Change Dump beside this list (1.1 §13).
-	// nil: the set has no Change Dumps.
+	// The first publication with Fresh switches Change Dumps on, since its FreshFrom.
+	// nil in the last window switches them off: those there are, and the Resource Dump
+	// if Update has no other, are offered no more, apart from the archives.
 	Fresh     iter.Seq2[Bitstream, error]
 	FreshFrom time.Time
 }
@@ -57,8 +59,9 @@ type Update struct {
 	Snapshot *Snapshot
 	Dump     *Dump
 	// Changes are the Change Lists that go on or begin, oldest first, each from where the
-	// one before it ends. The first may be the one that the last publication left open
-	// (it has its Number then), or it leaves a gap after that; only the last may be open.
+	// one before it ends. The first is the one that the last publication left open (it has
+	// its Number and From then), or begins where the last closed one ends; only the last
+	// may be open.
 	Changes []Window
 }
 
@@ -77,6 +80,15 @@ type Policy struct {
 	KeepChanges time.Duration
 	Archive     *Archive // nil offers no archives
 	OnDemand    string   // URI that makes packages on demand, named in the Capability List; "" is none
+}
+
+const defaultKeepChanges = 30 * 24 * time.Hour
+
+func (p *Policy) keepChanges() time.Duration {
+	if p.KeepChanges == 0 {
+		return defaultKeepChanges
+	}
+	return p.KeepChanges
 }
 
 // About is what people are told of a set or a Source; fields may be empty.
@@ -121,11 +133,13 @@ type Item struct {
 	Through       int64     // Snapshot.Through or Window.Through
 	Entries       int64
 	Bytes         int64 // of the documents and packages
-	Of            int64 // of a package: the Number of its Change Dump
+	Of            int64 // of a package: the Number of its Change Dump; of a Change Dump: that of its first package
+	Length        int64 // of a package
+	SHA256        Sum   // of a package
 
 	Current bool      // the Capability List names it, or the index that this names
-	Archive int64     // its place in the archive, from 1; 0 is none
-	Since   time.Time // when it became what it is: closed, archived
+	Archive int64     // its place in the archive, from 1; 0 is none, -1: it has left it
+	Since   time.Time // when it became what it is: closed, superseded, out of the archive
 }
 
 // maxPackages bounds the packages of one publication of a set.
@@ -145,6 +159,15 @@ type Sum [sha256.Size]byte
 
 // MarshalText writes the sum as hex.
 func (s Sum) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:]), nil }
+
+// digests are the sum as documents write it.
+func (s Sum) digests() resourcesync.Digests {
+	d, err := resourcesync.NewDigest(resourcesync.SHA256, s[:])
+	if err != nil {
+		panic("source: a sum is no SHA-256: " + err.Error())
+	}
+	return resourcesync.Digests{d}
+}
 
 // UnmarshalText reads what MarshalText writes.
 func (s *Sum) UnmarshalText(text []byte) error {
@@ -181,18 +204,23 @@ type Publication struct {
 	// What the Capability List names, carried from publication to publication.
 	Offers         []Offer
 	ListAt         time.Time
-	ListThrough    int64    // Snapshot.Through
-	ListKeys       []string // of the Resource List: its parts, then the list or the index
-	SitemapKeys    []string // of the plain sitemap: its parts, then the sitemap or its index
-	Generations    []int64  // the publications of the last Resource Lists, oldest first
-	Resources      int64    // entries of the Resource List
+	ListThrough    int64     // Snapshot.Through
+	ListKeys       []string  // of the Resource List: its parts, then the list or the index
+	SitemapKeys    []string  // of the plain sitemap: its parts, then the sitemap or its index
+	Generations    []int64   // the publications of the last Resource Lists, oldest first
+	Resources      int64     // entries of the Resource List
+	Bytes          int64     // of the resources of the Resource List, as far as known
+	ChangedAt      time.Time // of the latest change listed; zero if there was none
+	DumpNumber     int64     // Item.Number of the current Resource Dump; 0 is none
 	DumpAt         time.Time
 	DumpThrough    int64 // Dump.Through
-	ChangesNumber  int64 // Window.Number of the open Change List
+	ChangesNumber  int64 // Window.Number of the last Change List
 	ChangesFrom    time.Time
+	ChangesUntil   time.Time // zero while it is open
 	ChangesThrough int64     // Window.Through
-	Changes        int64     // entries of the Change List
+	Changes        int64     // entries of the last Change List
 	DumpsSince     time.Time // since when Change Dumps hold every change; zero if there are none
+	SourceSum      Sum       // of what the Source Description and the page about the Source were made of
 }
 
 // Offer is what a Capability List says of one capability.

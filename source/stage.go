@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 
 	"instep/blob"
 )
@@ -93,4 +94,17 @@ func (s *stage) copy(of string, doc Document) {
 		}
 	}
 	panic("source: a copy of a document that was not made")
+}
+
+// lastLength is the length of the document made last.
+func (s *stage) lastLength() int64 { return s.docs[len(s.docs)-1].Length }
+
+// length adds up the documents of these keys.
+func (s *stage) length(keys []string) (n int64) {
+	for _, d := range s.docs {
+		if slices.Contains(keys, d.Key) {
+			n += d.Length
+		}
+	}
+	return n
 }

@@ -19,7 +19,7 @@ type walk struct {
 	links   []string          // every document read
 	state   map[string]string // URI to hash: the Resource List and then the changes since its at
 	sitemap []string
-	window  page // the Change List
+	windows []page // the Change Lists
 }
 
 type page struct {
@@ -123,7 +123,7 @@ func (w *walk) set(uri string) error {
 				w.state[en.Loc] = en.MD.Hash
 			}
 		case "changelist":
-			if w.window, err = w.expect(en.Loc, "changelist"); err != nil {
+			if w.windows, err = w.documents(en.Loc, "changelist"); err != nil {
 				return err
 			}
 		}
@@ -133,17 +133,22 @@ func (w *walk) set(uri string) error {
 
 // replay applies the changes since at; that they reach back to at is the point.
 func (w *walk) replay(at string) error {
-	if moment(w.window.MD.From).After(moment(at)) {
-		return fmt.Errorf("gap: Resource List at %s, changes from %s", at, w.window.MD.From)
+	if from := w.windows[0].MD.From; moment(from).After(moment(at)) {
+		return fmt.Errorf("gap: Resource List at %s, changes from %s", at, from)
 	}
-	for _, en := range w.window.Entries {
-		if moment(en.MD.Datetime).Before(moment(at)) {
-			continue
+	for i, window := range w.windows {
+		if i > 0 && window.MD.From != w.windows[i-1].MD.Until {
+			return fmt.Errorf("gap: changes until %s, then from %s", w.windows[i-1].MD.Until, window.MD.From)
 		}
-		if en.MD.Change == "deleted" {
-			delete(w.state, en.Loc)
-		} else {
-			w.state[en.Loc] = en.MD.Hash
+		for _, en := range window.Entries {
+			if moment(en.MD.Datetime).Before(moment(at)) {
+				continue
+			}
+			if en.MD.Change == "deleted" {
+				delete(w.state, en.Loc)
+			} else {
+				w.state[en.Loc] = en.MD.Hash
+			}
 		}
 	}
 	return nil
@@ -156,12 +161,21 @@ func moment(s string) time.Time {
 }
 
 // list returns the entries of a list or of all parts of its index.
-func (w *walk) list(uri, capability string) ([]item, error) {
+func (w *walk) list(uri, capability string) (all []item, err error) {
+	parts, err := w.documents(uri, capability)
+	for _, p := range parts {
+		all = append(all, p.Entries...)
+	}
+	return all, err
+}
+
+// documents returns a document, or those that it is the index of.
+func (w *walk) documents(uri, capability string) ([]page, error) {
 	p, err := w.expect(uri, capability)
 	if err != nil || p.XMLName.Local == "urlset" {
-		return p.Entries, err
+		return []page{p}, err
 	}
-	var all []item
+	var parts []page
 	for _, part := range p.Entries {
 		q, err := w.expect(part.Loc, capability)
 		if err != nil {
@@ -170,7 +184,7 @@ func (w *walk) list(uri, capability string) ([]item, error) {
 		if q.XMLName.Local != "urlset" {
 			return nil, fmt.Errorf("%q: an index in an index", part.Loc)
 		}
-		all = append(all, q.Entries...)
+		parts = append(parts, q)
 	}
-	return all, nil
+	return parts, nil
 }

@@ -1,0 +1,261 @@
+package source
+
+import (
+	"context"
+	"slices"
+
+	"instep/resourcesync"
+)
+
+const archiveSuffix = "-archive"
+
+// retention moves what is superseded, closed or too old to where it belongs from now
+// on, and makes the archives and indexes that say so.
+func (m *maker) retention(ctx context.Context, u Update) error {
+	if !m.shelf.all {
+		return nil
+	}
+	r := retention{
+		now: m.pub.Made, keep: m.p.keep(), generations: m.p.generations(),
+		keepChanges: m.policy.keepChanges(), archive: m.policy.Archive,
+	}
+	items := m.shelf.items
+	o := offered{
+		lists: slices.Clone(items[ItemResourceList]), dumps: slices.Clone(items[ItemResourceDump]),
+		changes: slices.Clone(items[ItemChangeList]), changeDumps: slices.Clone(items[ItemChangeDump]),
+	}
+	if m.endsDumps(u) {
+		m.endDumps(&o, u)
+	}
+	if err := r.retain(&o); err != nil {
+		return err
+	}
+	for _, kind := range []struct {
+		kind  ItemKind
+		after []Item
+	}{
+		{ItemResourceList, o.lists}, {ItemResourceDump, o.dumps}, {ItemChangeList, o.changes}, {ItemChangeDump, o.changeDumps},
+	} {
+		if err := m.settle(ctx, slices.Clone(items[kind.kind]), kind.after); err != nil {
+			return err
+		}
+		if err := m.archive(ctx, kind.kind); err != nil {
+			return err
+		}
+	}
+	return m.changeIndexes(ctx)
+}
+
+// endDumps takes back what goes on no more.
+func (m *maker) endDumps(o *offered, u Update) {
+	for i := range o.changeDumps {
+		o.changeDumps[i].Current = false
+	}
+	if u.Dump != nil {
+		return
+	}
+	o.dumps = slices.DeleteFunc(o.dumps, func(it Item) bool { return it.Archive == 0 })
+	m.withdraw(resourcesync.CapabilityResourceDump)
+	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
+}
+
+// settle makes the items of a kind what they are after retention.
+func (m *maker) settle(ctx context.Context, before, after []Item) error {
+	for _, was := range before {
+		i := slices.IndexFunc(after, func(it Item) bool { return it.Number == was.Number })
+		var now []string
+		if i >= 0 {
+			now = m.linked(&after[i])
+			if after[i].Current != was.Current || after[i].Archive != was.Archive {
+				m.shelf.put(after[i])
+			}
+		} else {
+			m.shelf.drop(was)
+			if err := m.dropPackages(ctx, was); err != nil {
+				return err
+			}
+		}
+		for _, key := range m.linked(&was) {
+			if !slices.Contains(now, key) {
+				m.retire(key)
+			}
+		}
+	}
+	return nil
+}
+
+// linked are the keys of an item that something links, or that have to stay.
+func (m *maker) linked(it *Item) (keys []string) {
+	switch it.Kind {
+	case ItemResourceDump:
+		return it.Keys // large, and slow to read: as long as the item is kept
+	case ItemResourceList:
+		if it.Current || it.Archive > 0 {
+			return it.Keys
+		}
+		return nil
+	}
+	if it.Current {
+		keys = append(keys, it.Key)
+	}
+	if it.Archive > 0 {
+		keys = append(keys, m.l.archived(it.Kind, it.Number))
+	}
+	return keys
+}
+
+// dropPackages drops those of a Change Dump that is dropped.
+func (m *maker) dropPackages(ctx context.Context, it Item) error {
+	if it.Kind != ItemChangeDump {
+		return nil
+	}
+	packages, err := m.packagesOf(ctx, it)
+	for _, p := range packages {
+		m.shelf.drop(p)
+		m.retire(p.Keys...)
+	}
+	return err
+}
+
+// archive makes the archive of a kind (Archives §3 to §6): one document, or parts and
+// their index. An item has its place in a part for good, so what changes is the last
+// part, and the first when its oldest are dropped. Once there was one, documents link
+// it: it stays when nothing is in it.
+func (m *maker) archive(ctx context.Context, kind ItemKind) error {
+	c := resourcesync.Capability(kind) + archiveSuffix
+	var archived []Item
+	var places []int64
+	for _, it := range m.shelf.items[kind] {
+		if it.Archive > 0 {
+			archived, places = append(archived, it), append(places, it.Archive)
+		}
+	}
+	offered := m.last.Offer(c) != ""
+	if len(archived) == 0 && !offered {
+		return nil
+	}
+	before, now := m.partsOf(m.shelf.places[kind]), m.partsOf(places)
+	if err := m.archiveParts(ctx, kind, archived, before, now); err != nil {
+		return err
+	}
+	key := m.l.archive(kind)
+	gone, err := m.absent(ctx, key)
+	if err != nil {
+		return err
+	}
+	switch many := len(now) > 1; {
+	case !gone && slices.EqualFunc(before, now, archivePart.equal):
+	case many:
+		err = m.archiveIndex(ctx, kind, now)
+	default:
+		err = m.archiveDocument(ctx, kind, Document{Key: key, Rank: rankArchives}, false, archived)
+	}
+	if m.policy.Archive == nil {
+		m.withdraw(c)
+	} else {
+		m.offer(c, key)
+	}
+	return err
+}
+
+// archivePart is a part of an archive: its number, from 1, and what is in it.
+type archivePart struct {
+	number      int64
+	first, last int64 // places
+}
+
+func (a archivePart) equal(b archivePart) bool { return a == b }
+
+// partsOf divides places, which ascend, into parts.
+func (m *maker) partsOf(places []int64) (parts []archivePart) {
+	size := int64(m.p.MaxEntries)
+	if size <= 0 || size > resourcesync.MaxEntries {
+		size = resourcesync.MaxEntries
+	}
+	for _, place := range places {
+		number := (place-1)/size + 1
+		if n := len(parts); n > 0 && parts[n-1].number == number {
+			parts[n-1].last = place
+			continue
+		}
+		parts = append(parts, archivePart{number, place, place})
+	}
+	return parts
+}
+
+// archiveParts makes the parts that are not what they were, if there are two or more.
+func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item, before, now []archivePart) error {
+	if len(before) > 1 {
+		for _, part := range before {
+			stays := slices.ContainsFunc(now, func(p archivePart) bool { return p.number == part.number })
+			if len(now) < 2 || !stays {
+				m.retire(m.l.archivePart(kind, part.number))
+			}
+		}
+	}
+	if len(now) < 2 {
+		return nil
+	}
+	for _, part := range now {
+		key := m.l.archivePart(kind, part.number)
+		if len(before) > 1 && slices.Contains(before, part) {
+			if gone, err := m.absent(ctx, key); err != nil || !gone {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		first := slices.IndexFunc(archived, func(it Item) bool { return it.Archive == part.first })
+		last := slices.IndexFunc(archived, func(it Item) bool { return it.Archive == part.last })
+		doc := Document{Key: key, Rank: rankArchiveParts}
+		if err := m.archiveDocument(ctx, kind, doc, true, archived[first:last+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *maker) archiveHeader(kind ItemKind) resourcesync.Header {
+	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.uri(m.l.capabilityList())}}}
+	h.Capability = resourcesync.Capability(kind) + archiveSuffix
+	return h
+}
+
+// archiveDocument makes an archive, or a part of one.
+func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document, part bool, items []Item) error {
+	h := m.archiveHeader(kind)
+	if part {
+		h.Links = append(h.Links, resourcesync.Link{Rel: resourcesync.RelIndex, Href: m.l.uri(m.l.archive(kind))})
+	}
+	var entries []resourcesync.Entry
+	for i := range items {
+		entries = append(entries, m.archiveEntry(&items[i]))
+	}
+	return m.short(ctx, doc, h, entries)
+}
+
+// archiveEntry names an archived document. What is archived never changes again.
+func (m *maker) archiveEntry(it *Item) (en resourcesync.Entry) {
+	if it.At.IsZero() {
+		en = m.interval(it, m.l.archived(it.Kind, it.Number))
+	} else {
+		en = resourcesync.Entry{Loc: m.l.uri(it.Key)}
+		en.At = resourcesync.DatetimeOf(it.At)
+		if !it.Completed.IsZero() {
+			en.Completed = resourcesync.DatetimeOf(it.Completed)
+		}
+	}
+	en.ChangeFreq = resourcesync.Never
+	return en
+}
+
+func (m *maker) archiveIndex(ctx context.Context, kind ItemKind, parts []archivePart) error {
+	h := m.archiveHeader(kind)
+	h.Root = resourcesync.SitemapIndex
+	var entries []resourcesync.Entry
+	for _, part := range parts {
+		entries = append(entries, resourcesync.Entry{Loc: m.l.uri(m.l.archivePart(kind, part.number))})
+	}
+	return m.short(ctx, Document{Key: m.l.archive(kind), Rank: rankArchives}, h, entries)
+}

@@ -1,0 +1,281 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// changes makes the Change Lists of u, and the Change Dumps beside them.
+func (m *maker) changes(ctx context.Context, u Update) error {
+	if err := m.noGap(u.Changes); err != nil {
+		return err
+	}
+	for i := range u.Changes {
+		w := &u.Changes[i]
+		it, err := m.changeList(ctx, w)
+		if err != nil {
+			return err
+		}
+		if m.pub.ChangesNumber == 0 {
+			m.offer(resourcesync.CapabilityChangeList, it.Key)
+		}
+		m.pub.Changes, m.pub.ChangesNumber = it.Entries, it.Number
+		m.pub.ChangesFrom, m.pub.ChangesUntil, m.pub.ChangesThrough = it.From, it.Until, it.Through
+		if err := m.changeDump(ctx, w); err != nil {
+			return err
+		}
+	}
+	if m.endsDumps(u) {
+		m.pub.DumpsSince = time.Time{}
+	}
+	return nil
+}
+
+// noGap reports windows that do not go on where the last publication ended.
+func (m *maker) noGap(windows []Window) error {
+	if m.last.ID == 0 || len(windows) == 0 {
+		return nil
+	}
+	w := &windows[0]
+	switch open := m.last.ChangesUntil.IsZero(); {
+	case m.goesOn(w) && w.From.Equal(m.last.ChangesFrom):
+	case !open && w.Number > m.last.ChangesNumber && w.From.Equal(m.last.ChangesUntil):
+	case open:
+		return fmt.Errorf("publishing: Change List %d from %s: expected to go on with the open one, %d from %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesFrom)
+	default:
+		return fmt.Errorf("publishing: Change List %d from %s: expected it to begin where the last one, %d, ends, at %s", w.Number, w.From, m.last.ChangesNumber, m.last.ChangesUntil)
+	}
+	return nil
+}
+
+// changeList makes a Change List (1.1 §12.1). Once it is closed its bytes never change.
+// So the copy for the archive is made then: it has no link to the index of the current
+// ones, which it will leave.
+func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
+	it := Item{
+		Kind: ItemChangeList, Number: w.Number, Key: m.l.changeList(w.Number),
+		From: w.From.UTC(), Through: w.Through, Current: true,
+	}
+	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityChangeList)}
+	h.Capability, h.From = resourcesync.CapabilityChangeList, resourcesync.DatetimeOf(w.From)
+	doc := Document{Key: it.Key, Rank: rankChanges}
+	if !w.Until.IsZero() {
+		it.Until, it.Since = w.Until.UTC(), m.pub.Made
+		h.Until, doc.Immutable = resourcesync.DatetimeOf(w.Until), true
+	}
+	n, err := m.withCopy(ctx, &it, doc, h, m.l.changeIndex(), m.told(w.Changes))
+	if errors.Is(err, resourcesync.ErrFull) {
+		err = fmt.Errorf("%w: %w", ErrChangesFull, err)
+	}
+	it.Entries = n
+	m.shelf.put(it)
+	return it, err
+}
+
+// withCopy makes the document of it, and the copy for the archive if it is closed.
+func (m *maker) withCopy(ctx context.Context, it *Item, doc Document, h resourcesync.Header, index string, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
+	indexed := h
+	indexed.Links = append(h.Links[:len(h.Links):len(h.Links)], resourcesync.Link{Rel: resourcesync.RelIndex, Href: m.l.uri(index)})
+	n, err := m.st.write(ctx, doc, indexed, entries)
+	if err != nil {
+		return 0, err
+	}
+	it.Keys, it.Bytes = []string{doc.Key}, m.st.lastLength()
+	if it.Until.IsZero() || m.policy.Archive == nil {
+		return n, nil
+	}
+	doc.Key = m.l.archived(it.Kind, it.Number)
+	it.Keys = append(it.Keys, doc.Key)
+	it.Archive = nextPlace(m.shelf.items[it.Kind])
+	_, err = m.st.write(ctx, doc, h, entries)
+	return n, err
+}
+
+// told are changes as documents tell them.
+func (m *maker) told(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for en, err := range changes {
+			m.tell(&en)
+			if !yield(en, err) {
+				return
+			}
+		}
+	}
+}
+
+// tell makes an entry what its readers expect. Those of 1.0 read the time of a change
+// from lastmod (1.0 §12.1).
+func (m *maker) tell(en *resourcesync.Entry) {
+	if m.policy.Profile10 {
+		en.LastMod = en.Datetime
+	}
+	if at := en.Datetime.Time(); at.After(m.pub.ChangedAt) {
+		m.pub.ChangedAt = at
+	}
+}
+
+// endsDumps reports whether u goes on without the Change Dumps there were.
+func (m *maker) endsDumps(u Update) bool {
+	return !m.last.DumpsSince.IsZero() && len(u.Changes) > 0 && u.Changes[len(u.Changes)-1].Fresh == nil
+}
+
+// changeDump makes the Change Dump beside a Change List: one package or more for each
+// publication (1.1 §13).
+func (m *maker) changeDump(ctx context.Context, w *Window) error {
+	if w.Fresh == nil {
+		return nil
+	}
+	if m.pub.DumpsSince.IsZero() {
+		m.pub.DumpsSince = w.FreshFrom.UTC()
+	}
+	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
+		return nil // it was over before there were dumps
+	}
+	it, packages, err := m.dumpSoFar(ctx, w.Number)
+	if err != nil {
+		return err
+	}
+	told := *w
+	told.Fresh = m.toldFresh(w.Fresh)
+	fresh, err := m.changePackages(ctx, &told)
+	if err != nil {
+		return err
+	}
+	for _, p := range fresh {
+		p.Kind, p.Of = ItemPackage, w.Number
+		m.shelf.put(p)
+		packages = append(packages, p)
+	}
+	if it.Of == 0 && len(packages) > 0 {
+		it.Of = packages[0].Number
+	}
+	it.From, it.Through, it.Current = w.From.UTC(), w.Through, true
+	if it.From.Before(m.pub.DumpsSince) {
+		it.From = m.pub.DumpsSince
+	}
+	return m.changeDumpDocument(ctx, w, it, packages)
+}
+
+func (m *maker) toldFresh(fresh iter.Seq2[Bitstream, error]) iter.Seq2[Bitstream, error] {
+	return func(yield func(Bitstream, error) bool) {
+		for b, err := range fresh {
+			m.tell(&b.Entry)
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// dumpSoFar is the open Change Dump and its packages.
+func (m *maker) dumpSoFar(ctx context.Context, number int64) (Item, []Item, error) {
+	it := Item{Kind: ItemChangeDump, Number: number, Key: m.l.changeDump(number)}
+	if m.last.DumpsSince.IsZero() || number > m.last.ChangesNumber {
+		return it, nil, nil
+	}
+	for found, err := range m.p.Journal.Items(ctx, m.l.set, ItemChangeDump, number) {
+		if err != nil {
+			return it, nil, fmt.Errorf("reading Change Dump %d: %w", number, err)
+		}
+		if found.Number == number {
+			it = found
+		}
+		break
+	}
+	packages, err := m.packagesOf(ctx, it)
+	return it, packages, err
+}
+
+func (m *maker) changeDumpDocument(ctx context.Context, w *Window, it Item, packages []Item) error {
+	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityChangeDump)}
+	h.Capability, h.From = resourcesync.CapabilityChangeDump, resourcesync.DatetimeOf(it.From)
+	doc := Document{Key: it.Key, Rank: rankChanges}
+	if !w.Until.IsZero() {
+		it.Until, it.Since = w.Until.UTC(), m.pub.Made
+		h.Until, doc.Immutable = resourcesync.DatetimeOf(w.Until), true
+	}
+	var entries []resourcesync.Entry
+	var bytes int64
+	for i := range packages {
+		entries = append(entries, m.packageEntry(&packages[i]))
+		bytes += packages[i].Bytes
+	}
+	_, err := m.withCopy(ctx, &it, doc, h, m.l.changeDumpIndex(), listed(entries))
+	it.Entries, it.Bytes = int64(len(packages)), it.Bytes+bytes
+	m.shelf.put(it)
+	return err
+}
+
+// packageEntry names a package of a Change Dump (1.1 §13.1).
+func (m *maker) packageEntry(p *Item) resourcesync.Entry {
+	en := resourcesync.Entry{Loc: m.l.uri(p.Key)}
+	en.Type, en.Length = "application/zip", resourcesync.Bytes(p.Length)
+	en.Digests = p.SHA256.digests()
+	if !p.From.IsZero() {
+		en.From = resourcesync.DatetimeOf(p.From)
+	}
+	if !p.Until.IsZero() {
+		en.Until = resourcesync.DatetimeOf(p.Until)
+	}
+	for _, key := range p.Keys {
+		if key != p.Key {
+			en.Links = append(en.Links, resourcesync.Link{Rel: resourcesync.RelContents, Href: m.l.uri(key), Type: "application/xml"})
+		}
+	}
+	return en
+}
+
+// changeIndexes make the indexes of the current Change Lists and Change Dumps, and
+// offer the one list while there is one.
+func (m *maker) changeIndexes(ctx context.Context) error {
+	for _, of := range []struct {
+		kind       ItemKind
+		capability resourcesync.Capability
+		index      string
+	}{
+		{ItemChangeList, resourcesync.CapabilityChangeList, m.l.changeIndex()},
+		{ItemChangeDump, resourcesync.CapabilityChangeDump, m.l.changeDumpIndex()},
+	} {
+		var entries []resourcesync.Entry
+		var only string
+		for _, it := range m.shelf.items[of.kind] {
+			if it.Current {
+				entries = append(entries, m.interval(&it, it.Key))
+				only = it.Key
+			}
+		}
+		if len(entries) == 0 {
+			if m.pub.Offer(of.capability) != "" {
+				m.withdraw(of.capability)
+				m.retire(of.index)
+			}
+			continue
+		}
+		h := resourcesync.Header{Root: resourcesync.SitemapIndex, Links: m.links(of.capability)}
+		h.Capability, h.From = of.capability, entries[0].From
+		if err := m.short(ctx, Document{Key: of.index, Rank: rankIndexes}, h, entries); err != nil {
+			return err
+		}
+		// Who knows the index goes on with it.
+		if index := m.l.uri(of.index); len(entries) > 1 || m.last.Offer(of.capability) == index {
+			only = of.index
+		}
+		m.offer(of.capability, only)
+	}
+	return nil
+}
+
+// interval is the entry of a Change List or Change Dump in an index or archive.
+func (m *maker) interval(it *Item, key string) resourcesync.Entry {
+	en := resourcesync.Entry{Loc: m.l.uri(key)}
+	en.From = resourcesync.DatetimeOf(it.From)
+	if !it.Until.IsZero() {
+		en.Until = resourcesync.DatetimeOf(it.Until)
+	}
+	return en
+}

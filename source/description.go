@@ -1,0 +1,114 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+
+	"instep/resourcesync"
+)
+
+// RelOnDemand is the relation of the link from a Capability List to the URI that makes
+// packages on demand. That is an extension: the standard knows no such thing, and its
+// readers pass over relations they do not know (1.1 §7).
+const RelOnDemand = "urn:x-instep:packages-on-demand"
+
+// description makes the Source Description, with the page about the Source, if what
+// they say is new: its cost is that of all sets.
+func (m *maker) description(ctx context.Context, _ Update) error {
+	var err error
+	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
+		return err
+	}
+	keys := []string{descriptionKey, aboutKey}
+	if m.l.atRoot() {
+		keys = append(keys, wellKnownKey)
+	}
+	gone, err := m.absent(ctx, keys...)
+	if err != nil || !gone && m.last.ID != 0 && m.pub.SourceSum == m.last.SourceSum {
+		return err
+	}
+	sets, err := m.sets(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.describe(ctx, sets); err != nil {
+		return err
+	}
+	return m.about(ctx, sets)
+}
+
+// sourceSum is of all that the Source Description is made of, apart from which sets
+// have been published: what is new there comes with the first publication of a set.
+func (m *maker) sourceSum() (Sum, error) {
+	sets := slices.Sorted(slices.Values(m.p.Sets))
+	text, err := json.Marshal([]any{m.p.BaseURL, m.p.Generator, m.p.About, m.p.MaxEntries, sets})
+	return Sum(sha256.Sum256(text)), err
+}
+
+// describe makes the document that names the Capability List of each set (1.1 §8); a
+// copy lies where readers look first (1.1 §6.3), if the base URL has a say there.
+func (m *maker) describe(ctx context.Context, sets []string) error {
+	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(aboutKey)}}}
+	h.Capability = resourcesync.CapabilityDescription
+	list := series{
+		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
+		whole: Document{Key: descriptionKey, Rank: rankDescription},
+		part: func(n int) Document {
+			return Document{Key: descriptionPart(n), Rank: rankDescriptionParts}
+		},
+	}
+	keys, _, err := list.write(ctx, m.capabilityLists(sets))
+	if err != nil {
+		return err
+	}
+	if m.l.atRoot() {
+		m.st.copy(descriptionKey, Document{Key: wellKnownKey, Rank: rankDescription})
+	}
+	for n := len(keys); ; n++ { // parts of a Source that had more sets
+		_, ours, err := m.p.Journal.Document(ctx, descriptionPart(n))
+		if err != nil || !ours {
+			return err
+		}
+		m.retire(descriptionPart(n))
+	}
+}
+
+func (m *maker) capabilityLists(sets []string) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for _, set := range sets {
+			l := m.p.layout(set)
+			en := resourcesync.Entry{
+				Loc:      l.uri(l.capabilityList()),
+				Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList},
+				Links:    []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: l.uri(l.page())}},
+			}
+			if !yield(en, nil) {
+				return
+			}
+		}
+	}
+}
+
+// sets returns the names of the sets that are published, this one among them, in order.
+func (m *maker) sets(ctx context.Context) ([]string, error) {
+	published, err := m.p.Journal.Sets(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of the sets: %w", err)
+	}
+	ours := map[string]bool{m.l.set: true}
+	for _, set := range m.p.Sets {
+		ours[set] = true
+	}
+	names := []string{m.l.set}
+	for _, set := range published {
+		if ours[set] {
+			names = append(names, set)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}

@@ -1,0 +1,152 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"instep/blob"
+	"instep/resourcesync"
+)
+
+// snapshot makes the Resource List and the plain sitemap: two views of one state.
+func (m *maker) snapshot(ctx context.Context, u Update) error {
+	s := u.Snapshot
+	if s == nil {
+		return nil
+	}
+	keys, n, err := m.resourceList(s).write(ctx, m.weighed(s.Resources))
+	if err != nil {
+		return err
+	}
+	list := m.l.resourceList(m.pub.ID)
+	m.st.copy(list, Document{Key: m.l.fixedResourceList(), Rank: rankFixed})
+	m.offer(resourcesync.CapabilityResourceList, list)
+	m.pub.Resources, m.pub.ListKeys = n, keys
+	m.pub.ListAt, m.pub.ListThrough = s.At.UTC(), s.Through
+	m.pub.Generations = append(slices.Clone(m.last.Generations), m.pub.ID)
+	if extra := len(m.pub.Generations) - m.p.generations(); extra > 0 {
+		m.pub.Generations = m.pub.Generations[extra:]
+	}
+	m.shelf.put(Item{
+		Kind: ItemResourceList, Number: m.pub.ID, Key: list, Keys: keys, At: s.At.UTC(), Completed: s.Completed.UTC(),
+		Through: s.Through, Entries: n, Bytes: m.st.length(keys), Current: true, Since: m.pub.Made,
+	})
+	return m.sitemap(ctx, s)
+}
+
+// weighed adds the bytes of the resources up, anew each time it is ranged over.
+func (m *maker) weighed(all iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		m.pub.Bytes = 0
+		for en, err := range all {
+			m.pub.Bytes += max(en.Length.Int64(), 0)
+			if !yield(en, err) {
+				return
+			}
+		}
+	}
+}
+
+// dump makes the Resource Dump.
+func (m *maker) dump(ctx context.Context, u Update) error {
+	d := u.Dump
+	if d == nil {
+		return nil
+	}
+	it, err := m.resourceDump(ctx, d)
+	if err != nil {
+		return err
+	}
+	it.Kind, it.Number, it.Current, it.Since = ItemResourceDump, m.pub.ID, true, m.pub.Made
+	it.At, it.Completed, it.Through = d.At.UTC(), d.Completed.UTC(), d.Through
+	m.shelf.put(it)
+	m.offer(resourcesync.CapabilityResourceDump, it.Key)
+	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = it.Number, it.At, it.Through
+	return nil
+}
+
+// resourceList is the Resource List of s, or its index and parts (1.1 §10). The
+// parts are of one moment, so the at of the index, the oldest of theirs, is that.
+func (m *maker) resourceList(s *Snapshot) *series {
+	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityResourceList)}
+	h.Capability, h.At = resourcesync.CapabilityResourceList, resourcesync.DatetimeOf(s.At)
+	if !s.Completed.IsZero() {
+		h.Completed = resourcesync.DatetimeOf(s.Completed)
+	}
+	return &series{
+		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
+		whole: Document{Key: m.l.resourceList(m.pub.ID), Rank: rankList, Immutable: true},
+		part: func(n int) Document {
+			return Document{Key: m.l.resourceListPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
+		},
+	}
+}
+
+// sitemap makes the plain sitemap of s: URLs and lastmod alone, as search engines
+// reject elements that they do not know.
+func (m *maker) sitemap(ctx context.Context, s *Snapshot) error {
+	foreign, err := m.foreignSitemap(ctx)
+	if err != nil {
+		return err
+	}
+	key := m.l.sitemap(foreign)
+	if foreign {
+		m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays as it is: the sitemap goes to %q", sitemapName, key))
+	}
+	plain := series{
+		stage: m.st, max: m.p.MaxEntries, uri: m.l.uri,
+		whole: Document{Key: key, Rank: rankFixed},
+		part: func(n int) Document {
+			return Document{Key: sitemapPart(key, m.pub.ID, n), Rank: rankParts, Immutable: true}
+		},
+	}
+	keys, _, err := plain.write(ctx, plainEntries(s.Resources))
+	if err != nil {
+		return err
+	}
+	for _, key := range m.last.SitemapKeys {
+		if !slices.Contains(keys, key) {
+			m.retire(key)
+		}
+	}
+	m.pub.SitemapKeys = keys
+	return nil
+}
+
+func plainEntries(all iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for en, err := range all {
+			if !yield(resourcesync.Entry{Loc: en.Loc, LastMod: en.LastMod}, err) {
+				return
+			}
+		}
+	}
+}
+
+// foreignSitemap reports whether a sitemap that we did not write is in our way.
+func (m *maker) foreignSitemap(ctx context.Context) (bool, error) {
+	key := m.l.sitemap(false)
+	last, ours, err := m.p.Journal.Document(ctx, key)
+	if err != nil {
+		return false, fmt.Errorf("looking up %q: %w", key, err)
+	}
+	if !ours {
+		_, err := m.p.Bucket.Stat(ctx, key)
+		if errors.Is(err, blob.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil && !errors.Is(err, blob.ErrForeign) {
+			return false, fmt.Errorf("looking at %q: %w", key, err)
+		}
+		return true, nil
+	}
+	_, err = m.p.standing(ctx, last)
+	var foreign *NotOursError
+	if errors.As(err, &foreign) {
+		return true, nil
+	}
+	return false, err
+}

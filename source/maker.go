@@ -1,0 +1,133 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"instep/blob"
+	"instep/resourcesync"
+)
+
+// maker makes the documents of one publication.
+type maker struct {
+	p      *Publisher
+	l      layout
+	policy Policy
+	st     *stage
+	last   Publication
+	pub    Publication // what is made so far
+	shelf  shelf
+
+	placer   *placer // nil in a preview
+	packages int     // of Change Dumps so far
+}
+
+// preview reports whether nothing is kept of what is made.
+func (m *maker) preview() bool { return m.placer == nil }
+
+// make writes the documents that u changes into st and returns the publication
+// that they are: what u does not speak of is carried over from last.
+func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
+	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
+	if st.batch != nil {
+		m.placer = &placer{p: p, l: m.l, id: id}
+	}
+	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)
+	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
+	m.pub.Offers = slices.Clone(last.Offers)
+	steps := []func(context.Context, Update) error{
+		m.info, m.history, m.changes, m.snapshot, m.dump, m.retention, m.capabilityList, m.page, m.description,
+	}
+	for _, step := range steps {
+		if err := step(ctx, u); err != nil {
+			return Publication{}, err
+		}
+	}
+	slices.SortStableFunc(st.docs, func(a, b Document) int { return a.Rank - b.Rank })
+	m.pub.Documents = st.docs
+	m.pub.Items, m.pub.Dropped = m.shelf.changes()
+	return m.pub, nil
+}
+
+// links are those of a document of a capability: up, and the archive of its kind if
+// there is one already (Archives §2.2).
+func (m *maker) links(c resourcesync.Capability) []resourcesync.Link {
+	links := []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.uri(m.l.capabilityList())}}
+	if uri := m.last.Offer(c + archiveSuffix); uri != "" {
+		links = append(links, resourcesync.Link{Rel: resourcesync.RelArchives, Href: uri})
+	}
+	return links
+}
+
+// offer makes the document at key the one of a capability.
+func (m *maker) offer(c resourcesync.Capability, key string) {
+	uri := m.l.uri(key)
+	for i := range m.pub.Offers {
+		if m.pub.Offers[i].Capability == c {
+			m.pub.Offers[i].URI = uri
+			return
+		}
+	}
+	m.pub.Offers = append(m.pub.Offers, Offer{c, uri})
+}
+
+// withdraw takes a capability back.
+func (m *maker) withdraw(c resourcesync.Capability) {
+	m.pub.Offers = slices.DeleteFunc(m.pub.Offers, func(o Offer) bool { return o.Capability == c })
+}
+
+// retire says that nothing links keys any more.
+func (m *maker) retire(keys ...string) { m.pub.Retired = append(m.pub.Retired, keys...) }
+
+// absent reports whether one of the keys is not in the bucket.
+func (m *maker) absent(ctx context.Context, keys ...string) (bool, error) {
+	missing, err := m.p.absent(ctx, keys)
+	return len(missing) > 0, err
+}
+
+// absent returns those keys that are not in the bucket.
+func (p *Publisher) absent(ctx context.Context, keys []string) (missing []string, err error) {
+	for _, key := range keys {
+		_, err := p.Bucket.Stat(ctx, key)
+		switch {
+		case errors.Is(err, blob.ErrNotExist):
+			missing = append(missing, key)
+		case err != nil && !errors.Is(err, blob.ErrForeign):
+			return nil, fmt.Errorf("looking at %q: %w", key, err)
+		}
+	}
+	return missing, nil
+}
+
+// capabilityList names what the set offers (1.1 §9).
+func (m *maker) capabilityList(ctx context.Context, _ Update) error {
+	h := resourcesync.Header{Links: []resourcesync.Link{
+		{Rel: resourcesync.RelUp, Href: m.l.uri(descriptionKey)},
+		{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(m.l.page())},
+	}}
+	if m.policy.OnDemand != "" {
+		h.Links = append(h.Links, resourcesync.Link{Rel: RelOnDemand, Href: m.policy.OnDemand})
+	}
+	h.Capability = resourcesync.CapabilityCapabilityList
+	var entries []resourcesync.Entry
+	for _, o := range m.pub.Offers {
+		entries = append(entries, resourcesync.Entry{Loc: o.URI, Metadata: resourcesync.Metadata{Capability: o.Capability}})
+	}
+	return m.short(ctx, Document{Key: m.l.capabilityList(), Rank: rankCapability}, h, entries)
+}
+
+// short makes a document of entries that are in memory.
+func (m *maker) short(ctx context.Context, doc Document, h resourcesync.Header, entries []resourcesync.Entry) error {
+	_, err := m.st.write(ctx, doc, h, listed(entries))
+	return err
+}
+
+func (m *maker) info(ctx context.Context, _ Update) error {
+	return m.st.add(ctx, Document{Key: infoKey, Rank: rankInfo}, func(w io.Writer) error {
+		return PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL}.write(w)
+	})
+}

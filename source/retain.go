@@ -1,0 +1,241 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// offered is what a set has, each kind oldest first: the newest Resource List and
+// Resource Dump are the current ones, the newest Change List may be open. Change Dumps
+// have the numbers of the Change Lists beside them.
+type offered struct {
+	lists, dumps, changes, changeDumps []Item
+}
+
+// retention decides what stays where. Whoever holds a Resource List or Resource Dump
+// that is current, still readable or archived finds every change after its at, without
+// a gap, in the current Change Lists and those of the archive.
+type retention struct {
+	now         time.Time
+	keep        time.Duration // a Resource List stays readable at least as long after the next came
+	generations int           // and so many of each kind stay in any case
+	keepChanges time.Duration
+	archive     *Archive
+	maxIndex    int // Change Lists in an index; 0 is the bound of the standard
+}
+
+// retain moves what is in o: out of what is current, into and out of the archives. What
+// has no place any more is removed from o.
+func (r *retention) retain(o *offered) error {
+	r.supersede(o.lists)
+	r.supersede(o.dumps)
+	r.expire(o)
+	if err := r.leaveIndex(o); err != nil {
+		return err
+	}
+	o.lists = r.withoutGone(o.lists)
+	o.dumps = r.withoutGone(o.dumps)
+	o.changes = r.withoutGone(o.changes)
+	o.changeDumps = r.withoutGone(o.changeDumps)
+	return nil
+}
+
+// supersede takes all but the newest generation from what is current, into the archive
+// if it is time for another there.
+func (r *retention) supersede(of []Item) {
+	for i := range of[:max(len(of)-1, 0)] {
+		it := &of[i]
+		if !it.Current {
+			continue
+		}
+		it.Current, it.Since = false, r.now
+		if r.archive == nil {
+			continue
+		}
+		if last := lastArchived(of); last == nil || !it.At.Before(last.At.Add(r.archive.Every)) {
+			it.Archive = nextPlace(of)
+		}
+	}
+}
+
+func lastArchived(of []Item) *Item {
+	for i := len(of) - 1; i >= 0; i-- {
+		if of[i].Archive > 0 {
+			return &of[i]
+		}
+	}
+	return nil
+}
+
+func nextPlace(of []Item) int64 {
+	if last := lastArchived(of); last != nil {
+		return last.Archive + 1
+	}
+	return 1
+}
+
+// expire takes out of the archives what is too old or too much: generations first,
+// then Change Lists and Change Dumps that no generation needs any more.
+func (r *retention) expire(o *offered) {
+	if r.archive == nil {
+		for _, of := range [][]Item{o.lists, o.dumps, o.changes, o.changeDumps} {
+			for _, it := range inArchive(of) {
+				it.Archive = 0
+			}
+		}
+		return
+	}
+	for _, of := range [][]Item{o.lists, o.dumps} {
+		archived := inArchive(of)
+		for len(archived) > 0 && r.tooMany(archived[0].At, len(archived)) {
+			r.leave(archived[0])
+			archived = archived[1:]
+		}
+	}
+	for _, of := range [][]Item{o.changes, o.changeDumps} {
+		needed := r.needed(o)
+		archived := inArchive(of)
+		for len(archived) > 0 && !archived[0].Until.After(needed) && r.tooMany(archived[0].Until, len(archived)) {
+			r.leave(archived[0])
+			archived = archived[1:]
+		}
+	}
+	r.shrink(o)
+}
+
+// tooMany reports whether the oldest of n archived items, of that moment, has to go.
+func (r *retention) tooMany(at time.Time, n int) bool {
+	a := r.archive
+	return a.Age > 0 && r.now.Sub(at) > a.Age || a.Count > 0 && n > a.Count
+}
+
+func inArchive(of []Item) (archived []*Item) {
+	for i := range of {
+		if of[i].Archive > 0 {
+			archived = append(archived, &of[i])
+		}
+	}
+	return archived
+}
+
+// shrink drops the oldest of all archives together until they are small enough.
+func (r *retention) shrink(o *offered) {
+	queues := [][]*Item{inArchive(o.lists), inArchive(o.dumps), inArchive(o.changes), inArchive(o.changeDumps)}
+	var bytes int64
+	for _, q := range queues {
+		for _, it := range q {
+			bytes += it.Bytes
+		}
+	}
+	for r.archive.Bytes > 0 && bytes > r.archive.Bytes {
+		needed := r.needed(o)
+		oldest := -1
+		for i, q := range queues {
+			if len(q) == 0 || q[0].At.IsZero() && q[0].Until.After(needed) {
+				continue
+			}
+			if oldest < 0 || momentOf(q[0]).Before(momentOf(queues[oldest][0])) {
+				oldest = i
+			}
+		}
+		if oldest < 0 {
+			return // what is left is needed
+		}
+		it := queues[oldest][0]
+		r.leave(it)
+		queues[oldest] = queues[oldest][1:]
+		bytes -= it.Bytes
+	}
+}
+
+// leave takes an item out of its archive. A generation is remembered for as long as
+// somebody who saw it there may look for the changes since.
+func (r *retention) leave(it *Item) {
+	it.Archive = 0
+	if !it.At.IsZero() {
+		it.Archive, it.Since = -1, r.now
+	}
+}
+
+// momentOf is when a generation is of, or the changes of a list end.
+func momentOf(it *Item) time.Time {
+	if it.At.IsZero() {
+		return it.Until
+	}
+	return it.At
+}
+
+// needed is the moment since which changes are needed by any Resource List or Resource
+// Dump that somebody may begin with.
+func (r *retention) needed(o *offered) time.Time {
+	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
+}
+
+// leftOnly reports whether a generation left the archive only now.
+func (r *retention) leftOnly(it *Item) bool { return it.Archive < 0 && r.now.Sub(it.Since) < r.keep }
+
+func (r *retention) oldest(o *offered, counts func(it *Item, readable bool) bool) time.Time {
+	oldest := r.now
+	for _, of := range [][]Item{o.lists, o.dumps} {
+		for i := range of {
+			if counts(&of[i], r.readable(of, i)) && of[i].At.Before(oldest) {
+				oldest = of[i].At
+			}
+		}
+	}
+	return oldest
+}
+
+// readable reports whether generation i is current, or may still be read by who was
+// led to it when it was.
+func (r *retention) readable(of []Item, i int) bool {
+	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
+}
+
+// leaveIndex takes Change Lists that were current long enough from the index, oldest
+// first, and the Change Dumps beside them.
+func (r *retention) leaveIndex(o *offered) error {
+	readable := r.oldest(o, func(_ *Item, readable bool) bool { return readable })
+	needed := r.needed(o)
+	current := slices.IndexFunc(o.changes, func(it Item) bool { return it.Current })
+	if current < 0 {
+		return nil
+	}
+	limit := r.maxIndex
+	if limit == 0 {
+		limit = resourcesync.MaxEntries
+	}
+	for ; current < len(o.changes)-1; current++ {
+		it := &o.changes[current]
+		old := r.now.Sub(it.Since) >= r.keepChanges || len(o.changes)-current > limit
+		free := !it.Until.After(readable) && (it.Archive > 0 || !it.Until.After(needed))
+		if !old || !free {
+			break
+		}
+		it.Current = false
+	}
+	if n := len(o.changes) - current; n > limit {
+		return fmt.Errorf("%w: %d Change Lists since the oldest Resource List or Resource Dump that readers may begin with, expected at most %d", ErrChangesFull, n, limit)
+	}
+	for i := range o.changeDumps {
+		if it := &o.changeDumps[i]; it.Number < o.changes[current].Number {
+			it.Current = false
+		}
+	}
+	return nil
+}
+
+// withoutGone removes what is neither current nor archived nor still readable.
+func (r *retention) withoutGone(of []Item) []Item {
+	var left []Item
+	for i := range of {
+		it := &of[i]
+		if it.Current || it.Archive > 0 || !it.At.IsZero() && (r.readable(of, i) || r.leftOnly(it)) {
+			left = append(left, *it)
+		}
+	}
+	return left
+}

@@ -1,0 +1,100 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+)
+
+// shelf holds the items of a set, apart from packages: those of earlier publications
+// as far as they were loaded, and what this one makes of them.
+type shelf struct {
+	all     bool                 // they are loaded
+	places  map[ItemKind][]int64 // those in the archives when they were loaded
+	items   map[ItemKind][]Item
+	touched map[ItemID]Item
+	dropped []ItemID
+}
+
+func (it *Item) id() ItemID { return ItemID{it.Kind, it.Number} }
+
+// put adds an item, or replaces the one of its kind and number.
+func (s *shelf) put(it Item) {
+	if s.items == nil {
+		s.items, s.touched = map[ItemKind][]Item{}, map[ItemID]Item{}
+	}
+	s.touched[it.id()] = it
+	if it.Kind == ItemPackage {
+		return
+	}
+	of := s.items[it.Kind]
+	at, found := slices.BinarySearchFunc(of, it.Number, func(a Item, n int64) int { return cmp.Compare(a.Number, n) })
+	if found {
+		of[at] = it
+		return
+	}
+	s.items[it.Kind] = slices.Insert(of, at, it)
+}
+
+// drop removes an item.
+func (s *shelf) drop(it Item) {
+	s.items[it.Kind] = slices.DeleteFunc(s.items[it.Kind], func(a Item) bool { return a.Number == it.Number })
+	delete(s.touched, it.id())
+	s.dropped = append(s.dropped, it.id())
+}
+
+// changes are the items put, in order, and those dropped.
+func (s *shelf) changes() (items []Item, dropped []ItemID) {
+	for _, it := range s.touched {
+		items = append(items, it)
+	}
+	slices.SortFunc(items, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Number, b.Number))
+	})
+	return items, s.dropped
+}
+
+// history loads the items of a set if u brings a document that others make room for.
+// A publication that only goes on with the open Change List costs nothing of that.
+func (m *maker) history(ctx context.Context, u Update) error {
+	goesOn := len(u.Changes) == 0 || len(u.Changes) == 1 && m.goesOn(&u.Changes[0]) && u.Changes[0].Until.IsZero()
+	if goesOn && u.Snapshot == nil && u.Dump == nil && !m.endsDumps(u) {
+		return nil
+	}
+	m.shelf = shelf{all: true, places: map[ItemKind][]int64{}, items: map[ItemKind][]Item{}, touched: map[ItemID]Item{}}
+	for _, kind := range []ItemKind{ItemResourceList, ItemResourceDump, ItemChangeList, ItemChangeDump} {
+		for it, err := range m.p.Journal.Items(ctx, m.l.set, kind, 0) {
+			if err != nil {
+				return fmt.Errorf("reading what the set offers: %w", err)
+			}
+			m.shelf.items[kind] = append(m.shelf.items[kind], it)
+			if it.Archive > 0 {
+				m.shelf.places[kind] = append(m.shelf.places[kind], it.Archive)
+			}
+		}
+	}
+	return nil
+}
+
+// goesOn reports whether w is the Change List that the last publication left open.
+func (m *maker) goesOn(w *Window) bool {
+	return w.Number == m.last.ChangesNumber && m.last.ChangesUntil.IsZero()
+}
+
+// packagesOf yields the packages of a Change Dump of earlier publications.
+func (m *maker) packagesOf(ctx context.Context, dump Item) (packages []Item, err error) {
+	if dump.Of == 0 {
+		return nil, nil
+	}
+	for it, err := range m.p.Journal.Items(ctx, m.l.set, ItemPackage, dump.Of) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the packages of Change Dump %d: %w", dump.Number, err)
+		}
+		if it.Of != dump.Number {
+			break
+		}
+		packages = append(packages, it)
+	}
+	return packages, nil
+}
