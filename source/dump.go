@@ -2,18 +2,104 @@ package source
 
 import (
 	"context"
-	"errors"
+	"io"
+
+	"instep/pack"
+	"instep/resourcesync"
 )
+
+const zipType = "application/zip"
 
 // resourceDump makes the packages, their manifests and the Resource Dump of d, or its
 // index and parts (1.1 §11). The item has Key, Keys, Entries and Bytes.
 func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
-	return Item{}, errors.New("publishing: no Resource Dumps yet")
+	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityResourceDump)}
+	h.Capability, h.At = resourcesync.CapabilityResourceDump, resourcesync.DatetimeOf(d.At)
+	if !d.Completed.IsZero() {
+		h.Completed = resourcesync.DatetimeOf(d.Completed)
+	}
+	k := packer{m: m, header: manifestHeader(m.l, resourcesync.CapabilityResourceDumpManifest)}
+	k.header.At, k.header.Completed = h.At, h.Completed
+	k.keys = func(n int) (zip, manifest string) { return m.l.dumpPackage(m.pub.ID, n) }
+	if err := k.pack(ctx, d.Bitstreams); err != nil {
+		return Item{}, err
+	}
+	dump := Item{Key: m.l.resourceDump(m.pub.ID)}
+	var entries []resourcesync.Entry
+	for i := range k.items {
+		p := &k.items[i]
+		en := m.packageEntry(p)
+		en.At, en.Completed = h.At, h.Completed
+		entries = append(entries, en)
+		dump.Keys = append(dump.Keys, p.Keys...)
+		dump.Entries, dump.Bytes = dump.Entries+p.Entries, dump.Bytes+p.Bytes
+	}
+	list := series{
+		stage: m.st, max: m.p.MaxEntries, header: h, uri: m.l.uri,
+		whole: Document{Key: dump.Key, Rank: rankList, Immutable: true},
+		part: func(n int) Document {
+			return Document{Key: m.l.resourceDumpPart(m.pub.ID, n), Rank: rankParts, Immutable: true}
+		},
+	}
+	keys, _, err := list.write(ctx, listed(entries))
+	if err != nil {
+		return Item{}, err
+	}
+	dump.Keys, dump.Bytes = append(dump.Keys, keys...), dump.Bytes+m.st.length(keys)
+	return dump, nil
 }
 
 // changePackages makes packages of what is fresh in w, and the copies of their
-// manifests (1.1 §13). The items, of kind ItemPackage, have Number, Key, Keys, From,
-// Until, Entries, Bytes, Length and SHA256.
+// manifests (1.1 §13). The items have Number, Key, Keys, From, Until, Entries, Bytes,
+// Length and SHA256. Each package covers the time until the next begins, the last one
+// until the window or, while that is open, the last change.
 func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
-	return nil, errors.New("publishing: no Change Dumps yet")
+	from := w.FreshFrom
+	if from.Before(w.From) {
+		from = w.From
+	}
+	k := packer{m: m, header: manifestHeader(m.l, resourcesync.CapabilityChangeDumpManifest)}
+	k.header.From = resourcesync.DatetimeOf(from)
+	if !w.Until.IsZero() {
+		k.until = resourcesync.DatetimeOf(w.Until)
+	}
+	k.keys = func(n int) (zip, manifest string) { return m.l.changePackage(m.pub.ID, m.packages+n) }
+	if err := k.pack(ctx, w.Fresh); err != nil {
+		return nil, err
+	}
+	for i := range k.items {
+		m.packages++
+		k.items[i].Number = PackageNumber(m.pub.ID, m.packages)
+	}
+	return k.items, nil
+}
+
+// manifestHeader is the header of a manifest: its up link leads where that of the dump
+// does (1.1 §11.2, §13.2).
+func manifestHeader(l layout, c resourcesync.Capability) resourcesync.Header {
+	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.uri(l.capabilityList())}}}
+	h.Capability = c
+	return h
+}
+
+// writeManifest writes a manifest of members.
+func writeManifest(w io.Writer, h resourcesync.Header, members []pack.Member) error {
+	_, err := encode(w, h, func(yield func(resourcesync.Entry, error) bool) {
+		for i := range members {
+			if !yield(members[i].Entry, nil) {
+				return
+			}
+		}
+	})
+	return err
+}
+
+// numbered is a bitstream as the nth member of a package, from 1. A deletion has no
+// bytes, and so no path.
+func numbered(b Bitstream, n int) pack.Member {
+	b.Path = ""
+	if b.Open != nil {
+		b.Path = pack.PathOf(n, b.Loc)
+	}
+	return pack.Member(b)
 }

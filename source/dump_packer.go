@@ -1,0 +1,203 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"instep/pack"
+	"instep/resourcesync"
+)
+
+// defaultPackageBytes is Policy.PackageBytes if nothing is said.
+const defaultPackageBytes = 1 << 30
+
+// packer puts bitstreams into packages, in their order. It holds the entries of one
+// package, no bytes.
+type packer struct {
+	m      *maker
+	header resourcesync.Header // of the next manifest
+	until  resourcesync.Datetime
+	keys   func(n int) (zip, manifest string) // of the nth package, from 1
+	items  []Item                             // the packages made
+
+	members []pack.Member // of the next package
+	bytes   int64         // of those that have any
+	trial   *resourcesync.Encoder
+}
+
+// pack makes packages of all bitstreams. What one of them lacks of its bytes is a
+// *GoneError.
+func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) error {
+	for b, err := range all {
+		if err != nil {
+			return fmt.Errorf("reading what to pack: %w", err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := k.add(ctx, b); err != nil {
+			return err
+		}
+	}
+	if len(k.members) == 0 {
+		return nil
+	}
+	return k.end(ctx, nil)
+}
+
+// add adds a bitstream to the package, or to the next one if it is full.
+func (k *packer) add(ctx context.Context, b Bitstream) error {
+	if k.bytes > 0 && b.Open != nil && k.bytes+b.Length.Int64() > k.limit() {
+		if err := k.end(ctx, &b.Entry); err != nil {
+			return err
+		}
+	}
+	err := k.take(b)
+	if errors.Is(err, resourcesync.ErrFull) {
+		if err := k.end(ctx, &b.Entry); err != nil {
+			return err
+		}
+		err = k.take(b)
+	}
+	return err
+}
+
+func (k *packer) limit() int64 {
+	if k.m.policy.PackageBytes > 0 {
+		return k.m.policy.PackageBytes
+	}
+	return defaultPackageBytes
+}
+
+// take adds a bitstream to the package. Whether its manifest has room for it, and can
+// say what it has to, shows in one that is written beside.
+func (k *packer) take(b Bitstream) error {
+	if k.trial == nil {
+		enc, err := resourcesync.NewEncoder(io.Discard, k.longest(), resourcesync.WithMaxEntries(k.m.p.MaxEntries))
+		if err != nil {
+			return fmt.Errorf("writing a manifest: %w", err)
+		}
+		k.trial = enc
+	}
+	member := numbered(b, len(k.members)+1)
+	if err := k.trial.Encode(member.Entry); err != nil {
+		return fmt.Errorf("writing a manifest: %w", err)
+	}
+	k.members = append(k.members, member)
+	if b.Open != nil {
+		k.bytes += max(b.Length.Int64(), 0)
+	}
+	return nil
+}
+
+// longest is the header of the manifest with an until, which is not known yet, that
+// takes as much room as any.
+func (k *packer) longest() resourcesync.Header {
+	h := k.header
+	if !h.From.IsZero() {
+		h.Until = resourcesync.DatetimeOf(time.Date(9999, time.December, 31, 23, 59, 59, int(time.Second-time.Microsecond), time.UTC))
+	}
+	return h
+}
+
+// end makes the package; next is what the one after it begins with.
+func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
+	if k.m.packages+len(k.items) >= maxPackages {
+		return fmt.Errorf("publishing: more than %d packages: expected fewer and larger ones, of more than %d bytes", len(k.items), k.limit())
+	}
+	if !k.header.From.IsZero() {
+		k.header.Until = k.ends(next)
+	}
+	item, err := k.write(ctx)
+	if err != nil {
+		return gone(err)
+	}
+	k.items = append(k.items, item)
+	clear(k.members) // what they hold to open their bytes
+	k.members, k.bytes, k.trial = k.members[:0], 0, nil
+	if next != nil && !k.header.From.IsZero() {
+		k.header.From = next.Datetime
+	}
+	return nil
+}
+
+// ends is until when the package covers all changes.
+func (k *packer) ends(next *resourcesync.Entry) resourcesync.Datetime {
+	switch {
+	case next != nil:
+		return next.Datetime
+	case !k.until.IsZero():
+		return k.until
+	}
+	return k.members[len(k.members)-1].Datetime
+}
+
+// write writes the package to its place, and the same manifest as a document.
+func (k *packer) write(ctx context.Context) (Item, error) {
+	zip, manifest := k.keys(len(k.items) + 1)
+	copied, err := k.m.st.draft(ctx)
+	if err != nil {
+		return Item{}, err
+	}
+	placed, err := k.place(ctx, zip, copied)
+	if err != nil {
+		copied.drop()
+		return Item{}, err
+	}
+	doc := Document{Key: manifest, Rank: rankManifests, Immutable: true}
+	if err := k.m.st.keep(copied, doc); err != nil {
+		return Item{}, err
+	}
+	it := Item{
+		Kind: ItemPackage, Key: zip, Keys: []string{zip, manifest}, Entries: int64(len(k.members)),
+		Length: placed.Length, SHA256: placed.SHA256, Bytes: placed.Length + copied.n,
+	}
+	if !k.header.From.IsZero() {
+		it.From, it.Until = k.header.From.Time(), k.header.Until.Time()
+	}
+	return it, nil
+}
+
+// place writes the package, with a copy of its manifest. A preview opens no bytes:
+// its package has the length that its members have, uncompressed.
+func (k *packer) place(ctx context.Context, key string, copied io.Writer) (Document, error) {
+	if k.m.preview() {
+		doc := Document{Key: key, Rank: rankPackages, Immutable: true, Placed: true, Length: k.bytes}
+		k.m.st.docs = append(k.m.st.docs, doc)
+		return doc, writeManifest(copied, k.header, k.members)
+	}
+	return k.m.place(ctx, key, func(w io.Writer) error {
+		_, err := new(pack.Writer).Write(ctx, w, func(inside io.Writer) error {
+			return writeManifest(io.MultiWriter(inside, copied), k.header, k.members)
+		}, k.members)
+		return err
+	})
+}
+
+// GoneError says that a resource could not be packed because its bytes are nowhere any
+// more, or are not the ones that its entry describes. Nothing was published.
+type GoneError struct {
+	URI string
+	Err error
+}
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("%q has changed since it was recorded: %v", e.URI, e.Err)
+}
+func (e *GoneError) Unwrap() error { return e.Err }
+
+// gone makes a GoneError of what a member of a package lacks, if it is that.
+func gone(err error) error {
+	member, ok := errors.AsType[*pack.MemberError](err)
+	if !ok {
+		return err
+	}
+	if _, differs := errors.AsType[*resourcesync.MismatchError](member.Err); differs || errors.Is(member.Err, ErrGone) {
+		return &GoneError{member.URI, member.Err}
+	}
+	return err
+}
