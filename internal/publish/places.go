@@ -74,8 +74,8 @@ func (p *places) find(o settled) (err error) {
 		if p.dir, err = realPath(o.Dir); err != nil {
 			return fmt.Errorf("%w: %w", scan.ErrRoot, err)
 		}
-		if p.tree, err = os.OpenRoot(p.dir); err != nil {
-			return fmt.Errorf("%w: %w", scan.ErrRoot, err)
+		if err = p.enter(); err != nil {
+			return err
 		}
 	}
 	p.outPath = p.dir
@@ -84,6 +84,20 @@ func (p *places) find(o settled) (err error) {
 			return fmt.Errorf("output directory: %w", err)
 		}
 	}
+	return nil
+}
+
+// enter opens the directory that stands at its path now: during a session a disk may
+// have been mounted there, or the directory been replaced.
+func (p *places) enter() error {
+	tree, err := os.OpenRoot(p.dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", scan.ErrRoot, err)
+	}
+	if p.tree != nil {
+		_ = p.tree.Close() // it was read only
+	}
+	p.tree = tree
 	return nil
 }
 

@@ -116,6 +116,11 @@ func (r *run) look(ctx context.Context) error {
 	}
 	r.recording.Lock()
 	defer r.recording.Unlock()
+	if r.tree != nil {
+		if err := r.enter(); err != nil {
+			return err
+		}
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	in, err := r.input(ctx, stop)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -264,6 +265,42 @@ func TestSetsHaveNamesOfTheirOwn(t *testing.T) {
 	if _, err := Open(t.Context(), site); !errors.As(err, &wrong) || wrong.Option != "set" {
 		t.Errorf("no set: got %v, want *OptionError", err)
 	}
+}
+
+// TestSessionSeesWhatStandsAtThePath: a disk that goes and comes back is no deletion,
+// and no reason to begin anew.
+func TestSessionSeesWhatStandsAtThePath(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	s := w.open()
+	w.publish(s, What{})
+	aside := w.o.Dir + " aside"
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(w.o.Dir, aside)
+	if _, err := s.Publish(t.Context(), What{}); !errors.Is(err, scan.ErrRoot) {
+		t.Errorf("gone: got %v, want ErrRoot", err)
+	}
+	if err := os.Mkdir(w.o.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var held *scan.GuardError
+	if _, err := s.Publish(t.Context(), What{}); !errors.As(err, &held) {
+		t.Errorf("empty: got %v, want *scan.GuardError", err)
+	}
+	if err := os.Remove(w.o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	rename(aside, w.o.Dir)
+	w.write("new.txt", "x")
+	if rep := w.publish(s, What{}); rep.Created != 1 || rep.Deleted != 0 {
+		t.Errorf("back: got %+v", rep)
+	}
+	w.check()
 }
 
 func TestStateNeedsNoDirectory(t *testing.T) {
