@@ -103,17 +103,25 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set)
 	if au.Partial != nil {
 		return au.SetAudit, nil
 	}
-	changes, err := d.readChanges(ctx, set, Cursor{})
+	c, err := d.openChain(ctx, sc, set, time.Time{})
 	if err != nil {
 		return nil, err
 	}
+	defer c.close()
 	seen := spool.NewKeys(d.Spool, keyBudget)
 	defer seen.Close()
-	st := &state{d: d, scope: sc, set: set.URI, lists: set.ResourceLists, changes: changes}
+	st := &state{d: d, scope: sc, set: set.URI, lists: set.ResourceLists}
+	defer st.close()
+	if err := st.overlay(ctx, c); err != nil {
+		return nil, err
+	}
 	if err := st.compare(ctx, seen, au.admit, au.compare); err != nil {
 		return nil, err
 	}
 	au.At, au.Partial = st.at, st.partial
+	if st.partial == nil && st.changes != nil {
+		au.Partial = st.changes.rest
+	}
 	if st.partial != nil || st.unsure {
 		return au.SetAudit, nil
 	}

@@ -15,7 +15,7 @@ import (
 const keyBudget = 1 << 19
 
 // baseline plans a comparison with the whole Resource List and the changes after it.
-func (pl *planner) baseline(ctx context.Context, cur Cursor, ch *changes) error {
+func (pl *planner) baseline(ctx context.Context, cur Cursor, c *chain, ch *changes) error {
 	if len(pl.set.ResourceLists) == 0 {
 		pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrNothingOffered)
 		return nil
@@ -28,6 +28,10 @@ func (pl *planner) baseline(ctx context.Context, cur Cursor, ch *changes) error 
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
 	st := &state{d: pl.d, scope: pl.scope, set: pl.Set, lists: pl.set.ResourceLists, changes: ch}
+	defer st.close()
+	if err := st.overlay(ctx, c); err != nil {
+		return err
+	}
 	if err := st.compare(ctx, seen, pl.admit, pl.compare); err != nil {
 		return err
 	}
@@ -51,6 +55,9 @@ func (pl *planner) baseline(ctx context.Context, cur Cursor, ch *changes) error 
 		next.Scope = cur.Scope // what was left out may have changed since the list
 	}
 	pl.move = &CursorMove{Set: pl.Set, Cursor: next}
+	if st.changes != nil {
+		pl.Partial = st.changes.rest
+	}
 	return nil
 }
 
@@ -132,7 +139,7 @@ func baselineCursor(old Cursor, st *state) Cursor {
 	if old.At.After(c.At) {
 		c.At = old.At
 	}
-	if ch := st.changes; ch != nil && !ch.from.IsZero() && !ch.from.Time().After(c.At) && ch.placed(c.At) {
+	if ch := st.changes; ch != nil && !ch.since.IsZero() && !ch.since.Time().After(c.At) && ch.placed(c.At) {
 		c = ch.cursor(c)
 	}
 	return c
@@ -145,16 +152,68 @@ type state struct {
 	scope   *scope
 	set     string
 	lists   []string
-	changes *changes // may be nil
+	changes *changes             // may be nil
+	opened  map[string]*document // of lists: read to know their moment
 
 	at      time.Time // of the oldest list read; known when resources has ended
 	unsure  bool      // the lists are not of one known moment: absence from them is no evidence, and no cursor starts from them
 	partial error     // some document could not be used: what is not listed may exist all the same
 }
 
+// overlay reads the changes that come after the Resource Lists, unless they are known.
+// Of several Change Lists only those that end after the lists' moment are read.
+func (st *state) overlay(ctx context.Context, c *chain) (err error) {
+	var at time.Time
+	switch {
+	case len(c.windows) > 1:
+		at = st.moment(ctx)
+	case st.changes != nil:
+		return nil
+	}
+	st.changes, err = c.load(ctx, c.start(at), Cursor{}, nil)
+	return err
+}
+
+// moment opens the Resource Lists and returns the oldest at, or the zero time if one is
+// unknown. What is wrong with a list is told when its resources are read.
+func (st *state) moment(ctx context.Context) (at time.Time) {
+	st.opened = map[string]*document{}
+	for _, uri := range st.lists {
+		doc, err := st.d.read(ctx, uri, resourcesync.CapabilityResourceList)
+		if err != nil {
+			return time.Time{}
+		}
+		st.opened[uri] = doc
+		t := doc.header.At.Time()
+		if t.IsZero() {
+			return t
+		}
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	return at
+}
+
+// open reads a Resource List that was not opened before.
+func (st *state) open(ctx context.Context, uri string) (*document, error) {
+	if doc := st.opened[uri]; doc != nil {
+		delete(st.opened, uri)
+		return doc, nil
+	}
+	return st.d.read(ctx, uri, resourcesync.CapabilityResourceList)
+}
+
+// close gives back the lists that were opened and not read.
+func (st *state) close() {
+	for _, doc := range st.opened {
+		doc.close()
+	}
+}
+
 // reaches reports whether the documents say everything up to the moment of a cursor.
 func (st *state) reaches(cur Cursor) bool {
-	return !st.at.Before(cur.At) || st.changes != nil && !st.changes.from.IsZero() && !st.changes.from.Time().After(st.at)
+	return !st.at.Before(cur.At) || st.changes != nil && !st.changes.since.IsZero() && !st.changes.since.Time().After(st.at)
 }
 
 // resources yields every resource that exists at the Source. Documents that cannot

@@ -1,34 +1,52 @@
 package destination
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"iter"
 	"slices"
 	"time"
 
-	"instep/discover"
 	"instep/resourcesync"
 )
 
-// changes is a Change List, read whole (1.1 §12). It is held in memory: the document
-// limits bound it, and a set of any size has changes of this size only.
+// changes is what the Change Lists of a set say since a moment (1.1 §12), or after
+// what the cursor has applied. Only the last state of each resource is kept, and a run
+// reads no further list once there are many (Destination.MaxChanges).
 type changes struct {
+	since    resourcesync.Datetime    // of the oldest list read: all changes from here on are in
+	entries  []change                 // one of each URI, unless changes of it are unusable
+	latest   map[resourcesync.Key]int // the entry of each URI
+	resumed  bool                     // the first list begins with exactly what the cursor has applied
+	slid     bool                     // the cursor's list has lost entries since it was last read, and nothing reaches back to the cursor
+	flaw     error                    // some entry cannot be used: any resource may have changed since
+	rest     error                    // there are more lists than one run reads
+	end      time.Time                // of the last change
+	known    time.Time                // the moment up to which the cursor has applied everything, if it was found
+	first    string                   // URI of the oldest list read
+	at       *changeList              // the last one read, without its entries: where the cursor will stand
+	lists    int                      // read
+	untimed  bool                     // some entry has no time of its own
+	doubtful time.Time                // if untimed: the earliest moment at which such a change can have happened
+}
+
+// changeList is one Change List, read whole. It is held in memory: the document
+// limits bound it.
+type changeList struct {
 	uri     string
 	from    resourcesync.Datetime
-	entries []change                 // in the order in which they happened; those after what the cursor has applied, if it can go on
-	latest  map[resourcesync.Key]int // the last entry of each URI
-	resumed bool                     // the document begins with exactly what the cursor has applied
-	total   int                      // entries of the document
-	prefix  string                   // digest over all of them
-	untimed bool                     // some entry has no time of its own
-	known   time.Time                // the moment up to which the cursor has applied everything, if resumed
-	least   time.Time                // no entry still to be read, in forward order, can have happened before
-	flaw    error                    // some entry cannot be used: any resource may have changed since
-	slid    bool                     // the list has lost entries since it was last read, and nothing reaches back to the cursor
+	until   resourcesync.Datetime // zero while the list is open
+	entries []change              // in the order in which they happened; those after what the cursor has applied, if it can go on
+	resumed bool                  // the document begins with exactly what the cursor has applied
+	total   int                   // entries of the document
+	prefix  string                // digest over all of them
+	untimed bool                  // some entry has no time of its own
+	known   time.Time             // the moment up to which the cursor has applied everything, if it was found
+	least   time.Time             // no entry still to be read, in forward order, can have happened before
+	flaw    error                 // some entry cannot be used
 	strange struct {
 		other int // entries without datetime
 		early int // entries dated before those that were applied earlier
@@ -44,82 +62,88 @@ type change struct {
 	news   bool // the first thing said of its URI since the cursor
 }
 
-// readChanges reads the Change List of a set, from where the cursor stands if it can;
-// nil if none is offered or it cannot be followed, which leaves the baseline.
-func (d *Destination) readChanges(ctx context.Context, set discover.Set, cur Cursor) (*changes, error) {
-	if len(set.ChangeLists) == 0 {
-		return nil, nil
-	}
-	if len(set.ChangeLists) > 1 {
-		d.note(set.URI, "several Change Lists are offered; following them is not supported, so the Resource List is used")
-		return nil, nil
-	}
-	doc, err := d.read(ctx, set.ChangeLists[0], resourcesync.CapabilityChangeList)
-	if err != nil {
+// errUnordered means that nobody knows in which order the changes of a list happened.
+var errUnordered = errors.New("has changes without datetime among others that are not in order")
+
+// listOf reads the entries of a Change List, from where the cursor stands if it can.
+// Its changes are later than known.
+func (d *Destination) listOf(doc *document, set string, cur Cursor, known time.Time) (*changeList, error) {
+	tell := func(q resourcesync.Quirk, text string) { d.quirk(q, set, doc.uri+": "+text) }
+	l := &changeList{uri: doc.uri, from: doc.header.From, until: doc.header.Until, flaw: doc.flaw(), least: later(doc.header.From.Time(), known), known: known}
+	if err := l.read(doc, cur, tell); err != nil {
 		return nil, err
 	}
-	defer doc.close()
-	if quirk, what := manyDocuments(doc); what != "" {
-		d.quirk(quirk, set.URI, fmt.Sprintf("%s: %s; following it is not supported, so the Resource List is used", doc.uri, what))
-		return nil, nil
-	}
-	tell := func(q resourcesync.Quirk, text string) { d.quirk(q, set.URI, doc.uri+": "+text) }
-	ch := &changes{uri: doc.uri, flaw: doc.flaw(), from: doc.header.From, least: doc.header.From.Time(), latest: map[resourcesync.Key]int{}}
-	if err := ch.read(doc, cur, tell); err != nil {
+	if err := l.order(tell); err != nil {
 		return nil, err
 	}
-	if !ch.order(tell) {
-		return nil, nil
-	}
-	ch.slid = ch.lost(cur)
-	for i := range ch.entries {
-		if c := &ch.entries[i]; c.change != "" {
-			key := resourcesync.KeyOf(c.URI)
-			_, again := ch.latest[key]
-			c.news = !again && (ch.resumed || c.Changed.After(cur.At))
-			ch.latest[key] = i
-		}
-	}
-	return ch, nil
+	return l, nil
 }
 
-// manyDocuments says what a Change List is that consists of more than one document.
-func manyDocuments(doc *document) (resourcesync.Quirk, string) {
-	switch {
-	case doc.header.Root == resourcesync.SitemapIndex:
-		return 0, "is a Change List Index"
-	case doc.lists:
-		return resourcesync.QuirkNested, "lists Change Lists as an index does"
-	case doc.header.Link(relNext) != "" || doc.header.Link(relPrev) != "":
-		return resourcesync.QuirkPages, "is one page of a Change List"
+func newChanges() *changes { return &changes{latest: map[resourcesync.Key]int{}} }
+
+// add lays a list over those that were read before it.
+func (ch *changes) add(l *changeList, cur Cursor) {
+	if ch.lists++; ch.lists == 1 {
+		ch.since, ch.first, ch.resumed = l.from, l.uri, l.resumed
 	}
-	return 0, ""
+	ch.slid = ch.slid || l.lost(cur)
+	ch.known = l.known
+	if ch.flaw == nil {
+		ch.flaw = l.flaw
+	}
+	if n := len(l.entries); n > 0 {
+		ch.end = later(ch.end, l.entries[n-1].Changed)
+	}
+	if l.untimed && (!ch.untimed || l.from.Time().Before(ch.doubtful)) {
+		ch.untimed, ch.doubtful = true, l.from.Time()
+	}
+	for i := range l.entries {
+		ch.put(l.entries[i], cur)
+	}
+	l.entries, ch.at = nil, l
+}
+
+// put takes a change in place of an earlier one of the same resource.
+func (ch *changes) put(c change, cur Cursor) {
+	if c.change == "" {
+		return
+	}
+	key := resourcesync.KeyOf(c.URI)
+	i, again := ch.latest[key]
+	switch {
+	case !again:
+		c.news = ch.resumed || c.Changed.After(cur.At)
+		ch.latest[key] = len(ch.entries)
+		ch.entries = append(ch.entries, c)
+	case !c.Changed.Before(ch.entries[i].Changed): // lists may overlap
+		ch.entries[i] = c
+	}
 }
 
 // read takes the entries of a document that come after what the cursor has applied,
 // or all of them if it does not begin with that.
-func (ch *changes) read(doc *document, cur Cursor, tell func(resourcesync.Quirk, string)) error {
+func (l *changeList) read(doc *document, cur Cursor, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	for e, err := range doc.entries() {
 		if err != nil {
 			return err
 		}
-		ch.resume(cur, sum)
-		c, ok := ch.entry(&e)
+		l.resume(cur, sum)
+		c, ok := l.entry(&e)
 		if !ok {
 			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
 		}
 		// An entry without a usable change still counts: positions are those of the document.
 		writeEntry(sum, &e)
-		ch.entries = append(ch.entries, c)
-		ch.total++
+		l.entries = append(l.entries, c)
+		l.total++
 	}
-	ch.resume(cur, sum)
-	ch.prefix = hexSum(sum)
-	if n := ch.strange.other; n > 0 {
+	l.resume(cur, sum)
+	l.prefix = hexSum(sum)
+	if n := l.strange.other; n > 0 {
 		tell(resourcesync.QuirkChangeTime, fmt.Sprintf("%d changes have no datetime; taken from lastmod, or else from what stands before them", n))
 	}
-	if n := ch.strange.early; n > 0 {
+	if n := l.strange.early; n > 0 {
 		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated before others that were listed earlier; taken as the later ones", n))
 	}
 	return nil
@@ -128,15 +152,12 @@ func (ch *changes) read(doc *document, cur Cursor, tell func(resourcesync.Quirk,
 // resume forgets the entries read so far if they are those that the cursor has
 // applied. What follows happened after them, whatever its time says: a clock can be
 // wrong, a position can't.
-func (ch *changes) resume(cur Cursor, sum hash.Hash) {
-	if ch.total != cur.Applied || cur.List != ch.uri || cur.From != ch.from.String() || cur.Prefix != hexSum(sum) {
+func (l *changeList) resume(cur Cursor, sum hash.Hash) {
+	if l.total != cur.Applied || cur.List != l.uri || cur.From != l.from.String() || cur.Prefix != hexSum(sum) {
 		return
 	}
-	ch.resumed, ch.entries, ch.untimed, ch.strange.other = true, nil, false, 0
-	if cur.At.After(ch.least) {
-		ch.least = cur.At
-	}
-	ch.known = cur.At
+	l.resumed, l.entries, l.untimed, l.strange.other = true, nil, false, 0
+	l.least, l.known = later(l.least, cur.At), cur.At
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
@@ -149,10 +170,10 @@ func writeEntry(h hash.Hash, e *resourcesync.Entry) {
 // entry interprets one entry. Its time is datetime, else lastmod (1.0), else no
 // earlier than what stands before it. The lastmod of what is deleted tells nothing:
 // it may be that of the version that is gone.
-func (ch *changes) entry(e *resourcesync.Entry) (_ change, ok bool) {
+func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 	when := e.Datetime
 	if when.IsZero() {
-		ch.strange.other++
+		l.strange.other++
 		if when = e.At; when.IsZero() && e.Change != resourcesync.Deleted {
 			when = e.LastMod
 		}
@@ -160,15 +181,13 @@ func (ch *changes) entry(e *resourcesync.Entry) (_ change, ok bool) {
 	c := change{Wanted: wanted(e, when.Time()), change: e.Change}
 	switch {
 	case when.IsZero():
-		ch.untimed = true
-		c.Changed = ch.least
-	case c.Changed.Before(ch.known) && e.Change != resourcesync.Deleted: // a deletion in doubt stays one
-		ch.strange.early++
-		c.Changed = ch.known
+		l.untimed = true
+		c.Changed = l.least
+	case c.Changed.Before(l.known) && e.Change != resourcesync.Deleted: // a deletion in doubt stays one
+		l.strange.early++
+		c.Changed = l.known
 	}
-	if c.Changed.After(ch.least) {
-		ch.least = c.Changed
-	}
+	l.least = later(l.least, c.Changed)
 	switch e.Change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
 		return c, true
@@ -177,48 +196,57 @@ func (ch *changes) entry(e *resourcesync.Entry) (_ change, ok bool) {
 	return c, false
 }
 
-// order puts the entries in the order in which they happened; false if that is
-// unknown. A Change List is in forward order (1.1 §12.1); some Sources write the
+// order puts the entries in the order in which they happened; an errUnordered says
+// that this is unknown. A Change List is in forward order (1.1 §12.1); some Sources write the
 // newest first, or group by kind.
-func (ch *changes) order(tell func(resourcesync.Quirk, string)) bool {
+func (l *changeList) order(tell func(resourcesync.Quirk, string)) error {
 	earlier := func(a, b change) int { return a.Changed.Compare(b.Changed) }
 	switch {
-	case slices.IsSortedFunc(ch.entries, earlier):
-	case ch.untimed:
+	case slices.IsSortedFunc(l.entries, earlier):
+	case l.untimed:
 		tell(resourcesync.QuirkOrder, "changes without datetime among others that are not in order; the Resource List is used")
-		return false
-	case slices.IsSortedFunc(ch.entries, func(a, b change) int { return earlier(b, a) }):
+		return fmt.Errorf("the Change List %s %w", l.uri, errUnordered)
+	case slices.IsSortedFunc(l.entries, func(a, b change) int { return earlier(b, a) }):
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
-		slices.Reverse(ch.entries)
+		slices.Reverse(l.entries)
 	default:
 		tell(resourcesync.QuirkOrder, "changes are not in the order of their datetime; sorted")
-		slices.SortStableFunc(ch.entries, earlier)
+		slices.SortStableFunc(l.entries, earlier)
 	}
-	return true
+	return nil
 }
 
 // lost reports whether a list that was followed before has dropped what the cursor
 // has applied, as one that keeps only the newest changes does, although its from has
 // not moved: changes between the two may have come and gone.
-func (ch *changes) lost(cur Cursor) bool {
-	if ch.resumed || cur.Applied == 0 || cur.List != ch.uri || cur.From != ch.from.String() {
+func (l *changeList) lost(cur Cursor) bool {
+	if l.resumed || cur.Applied == 0 || cur.List != l.uri || cur.From != l.from.String() {
 		return false
 	}
-	return len(ch.entries) == 0 || ch.entries[0].Changed.After(cur.At)
+	return len(l.entries) == 0 || l.entries[0].Changed.After(cur.At)
 }
 
 // placed reports whether each entry is known to come before or after the moment t.
 func (ch *changes) placed(t time.Time) bool {
-	return !ch.untimed || !ch.from.Time().Before(t)
+	return !ch.untimed || !ch.doubtful.Before(t)
 }
 
-// cursor is c moved to the end of the list.
+// cursor is c moved to the end of the last list, unless all of that happened before c
+// already.
 func (ch *changes) cursor(c Cursor) Cursor {
-	if n := len(ch.entries); n > 0 && ch.entries[n-1].Changed.After(c.At) {
-		c.At = ch.entries[n-1].Changed
+	if past := (window{until: ch.at.until}).closedBy(c.At); past && c.List != "" && c.List != ch.at.uri {
+		return c
 	}
-	c.List, c.From, c.Applied, c.Prefix = ch.uri, ch.from.String(), ch.total, ch.prefix
+	c.At = later(c.At, ch.end)
+	c.List, c.From, c.Applied, c.Prefix = ch.at.uri, ch.at.from.String(), ch.at.total, ch.at.prefix
 	return c
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // last returns the last entry of a URI, or nil.
@@ -234,11 +262,7 @@ func (ch *changes) last(key resourcesync.Key) *change {
 func (ch *changes) states() iter.Seq[*change] {
 	return func(yield func(*change) bool) {
 		for i := range ch.entries {
-			c := &ch.entries[i]
-			if c.change == "" || ch.latest[resourcesync.KeyOf(c.URI)] != i {
-				continue
-			}
-			if !yield(c) {
+			if !yield(&ch.entries[i]) {
 				return
 			}
 		}

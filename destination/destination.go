@@ -31,6 +31,7 @@ type Destination struct {
 	Types        []string // media types; empty: all
 	Workers      int      // resources in transfer at a time; 0: 4
 	Hashers      int      // files read at a time by Audit; 0: one a processor
+	MaxChanges   int      // changed resources of a set after which a run reads no further Change List, and the next goes on; 0: 250,000
 	Spool        string   // directory of temporary files; "": the system's
 
 	Observe func(Event) // told what happens, from several goroutines at a time; may be nil
@@ -88,6 +89,13 @@ func (d *Destination) hashers() int {
 		return d.Hashers
 	}
 	return runtime.GOMAXPROCS(0)
+}
+
+func (d *Destination) maxChanges() int {
+	if d.MaxChanges > 0 {
+		return d.MaxChanges
+	}
+	return maxChanges
 }
 
 func (d *Destination) observe(e Event) {

@@ -37,6 +37,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if next != cur {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
+	pl.Partial = ch.rest
 	return nil
 }
 

@@ -74,7 +74,7 @@ func (r *lister) lists(uris []string) bool {
 // open reads a document, once.
 func (r *lister) open(uri string) (*document, error) {
 	r.read[uri] = true
-	return r.st.d.read(r.ctx, uri, resourcesync.CapabilityResourceList)
+	return r.st.open(r.ctx, uri)
 }
 
 // follows takes down that a list comes after another that has to be read as well.

@@ -189,19 +189,27 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	if err != nil {
 		return nil, err
 	}
-	position := cursor
-	if !cursor.covers(d.choice()) {
-		position = Cursor{} // the changes are needed from the beginning
+	var since time.Time // the changes are needed from the beginning, unless the cursor can be followed
+	follows := followed && cursor.covers(d.choice())
+	if follows {
+		since = cursor.At
 	}
-	changes, err := d.readChanges(ctx, set, position)
+	c, err := d.openChain(ctx, sc, set, since)
 	if err != nil {
 		return nil, err
 	}
-	pl.Mode, pl.Why = chooseMode(cursor, followed, d.choice(), changes)
+	defer c.close()
+	var changes *changes
+	if follows {
+		if changes, err = c.after(ctx, cursor); err != nil {
+			return nil, err
+		}
+	}
+	pl.Mode, pl.Why = chooseMode(cursor, followed, d.choice(), c, changes)
 	if pl.Mode == Incremental {
 		err = pl.incremental(ctx, cursor, changes)
 	} else {
-		err = pl.baseline(ctx, cursor, changes)
+		err = pl.baseline(ctx, cursor, c, changes)
 	}
 	if err != nil {
 		return nil, err
@@ -211,27 +219,29 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 
 // chooseMode decides between baseline and incremental: an incremental needs a cursor
 // and a Change List that reaches back to it without a gap (1.1 §12.1).
-func chooseMode(cur Cursor, followed bool, choice string, ch *changes) (Mode, string) {
+func chooseMode(cur Cursor, followed bool, choice string, c *chain, ch *changes) (Mode, string) {
 	switch {
 	case !followed:
 		return Baseline, "no earlier synchronisation"
-	case ch == nil:
-		return Baseline, "the Source offers no Change List"
 	case !cur.covers(choice):
 		return Baseline, "what earlier runs left out may be asked for now"
+	case ch == nil:
+		return Baseline, c.why
 	case ch.resumed:
-		return Incremental, fmt.Sprintf("after entry %d of %s", cur.Applied, ch.uri)
-	case ch.from.IsZero():
-		return Baseline, fmt.Sprintf("the Change List %s does not say where it begins (no from)", ch.uri)
-	case ch.from.Time().After(cur.At):
+		return Incremental, fmt.Sprintf("after entry %d of %s", cur.Applied, ch.first)
+	case ch.since.IsZero():
+		return Baseline, fmt.Sprintf("the Change List %s does not say where it begins (no from)", ch.first)
+	case ch.since.Time().After(cur.At) && c.why != "":
+		return Baseline, c.why
+	case ch.since.Time().After(cur.At):
 		return Baseline, fmt.Sprintf("gap: the Change List %s begins at %s, the mirror ends at %s",
-			ch.uri, ch.from, cur.At.UTC().Format(time.RFC3339Nano))
+			ch.first, ch.since, cur.At.UTC().Format(time.RFC3339Nano))
 	case ch.slid:
-		return Baseline, fmt.Sprintf("gap: the Change List %s has dropped the changes up to %s, and maybe more", ch.uri, cur.At.UTC().Format(time.RFC3339Nano))
+		return Baseline, fmt.Sprintf("gap: the Change List %s has dropped the changes up to %s, and maybe more", ch.first, cur.At.UTC().Format(time.RFC3339Nano))
 	case !ch.placed(cur.At):
-		return Baseline, fmt.Sprintf("the Change List %s has entries without datetime, which may be older than the mirror", ch.uri)
+		return Baseline, fmt.Sprintf("the Change List %s has entries without datetime, which may be older than the mirror", ch.first)
 	default:
-		return Incremental, fmt.Sprintf("changes since %s in %s", cur.At.UTC().Format(time.RFC3339Nano), ch.uri)
+		return Incremental, fmt.Sprintf("changes since %s in %s", cur.At.UTC().Format(time.RFC3339Nano), ch.first)
 	}
 }
 

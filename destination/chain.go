@@ -1,0 +1,332 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"instep/discover"
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// maxChanges is how many changed resources a run keeps in memory before it reads no
+// further Change List: about 100 MB.
+const maxChanges = 250_000
+
+// relIndex leads from a Change List to the index that names its successors (1.1 §12.1).
+const relIndex = "index"
+
+// chain is what a set offers as Change Lists: one, several, or an index of them
+// (1.1 §12.2). They are in the order of time, and no gap is known between them.
+type chain struct {
+	d       *Destination
+	scope   *scope
+	set     string
+	windows []window
+	named   map[string]bool // their URIs
+	lone    *document       // the only list, if it was read to find that
+	why     string          // why there are none, or why they do not reach further back; "" if they do
+}
+
+// window is what is known of a Change List: its changes are those of [from, until).
+type window struct {
+	uri         string
+	from, until resourcesync.Datetime // until is zero while the list is open
+}
+
+// openChain finds the Change Lists of a set. An index of them is looked for if the only
+// one is closed or does not reach back to since. Close the chain.
+func (d *Destination) openChain(ctx context.Context, sc *scope, set discover.Set, since time.Time) (_ *chain, err error) {
+	c := &chain{d: d, scope: sc, set: set.URI, named: map[string]bool{}}
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	several := len(set.ChangeLists) > 1
+	for _, uri := range set.ChangeLists {
+		doc, err := d.read(ctx, uri, resourcesync.CapabilityChangeList)
+		if err == nil {
+			err = c.offered(ctx, doc, since, several)
+		}
+		switch {
+		case errors.Is(err, errPages) || several && lost(ctx, err):
+			c.drop(unusable(uri, err))
+			return c, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	if err := c.place(ctx); err != nil {
+		return nil, err
+	}
+	c.arrange()
+	return c, nil
+}
+
+func (c *chain) close() {
+	if c.lone != nil {
+		c.lone.close()
+		c.lone = nil
+	}
+}
+
+// drop leaves a chain without lists.
+func (c *chain) drop(why error) {
+	c.windows, c.why = nil, why.Error()
+	c.d.note(c.set, c.why+"; the Resource List is used")
+}
+
+// lost reports whether err means that a document of the Source is not there or of no
+// use, now and later.
+func lost(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && ofSource(err) && !errors.Is(err, fetch.Temporary)
+}
+
+// errPages is a Change List that goes on in pages, which tell nothing of their moments.
+var errPages = errors.New("is one page of a Change List; following them is not supported")
+
+// offered adds what a document that the Capability List names is, or leads to.
+func (c *chain) offered(ctx context.Context, doc *document, since time.Time, several bool) error {
+	defer func() {
+		if doc != c.lone {
+			doc.close()
+		}
+	}()
+	h := &doc.header
+	switch {
+	case h.Root == resourcesync.SitemapIndex || doc.lists:
+		return c.index(doc)
+	case h.Link(relNext) != "" || h.Link(relPrev) != "":
+		c.d.quirk(resourcesync.QuirkPages, c.set, doc.uri+": is one page of a Change List")
+		return fmt.Errorf("%s %w", doc.uri, errPages)
+	}
+	c.add(window{doc.uri, h.From, h.Until})
+	ref := h.Link(relIndex)
+	switch {
+	case several:
+		return nil
+	case ref == "" || h.Until.IsZero() && !h.From.Time().After(since):
+		c.lone = doc
+		return nil
+	}
+	return c.enclosing(ctx, doc, ref)
+}
+
+// enclosing adds the lists of the index that a list names.
+func (c *chain) enclosing(ctx context.Context, doc *document, ref string) error {
+	uri, err := c.scope.document(ref, doc.base.String())
+	if err == nil {
+		var index *document
+		if index, err = c.d.read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
+			defer index.close()
+			return c.index(index)
+		}
+	}
+	if !lost(ctx, err) {
+		return err
+	}
+	c.d.note(c.set, fmt.Sprintf("the index of %s cannot be used: %v", doc.uri, err))
+	c.lone = doc
+	return nil
+}
+
+// add takes a list into the chain, once.
+func (c *chain) add(w window) {
+	if !c.named[w.uri] {
+		c.named[w.uri] = true
+		c.windows = append(c.windows, w)
+	}
+}
+
+// index adds the lists that an index names.
+func (c *chain) index(index *document) error {
+	nested := index.header.Root != resourcesync.SitemapIndex
+	if nested {
+		c.d.quirk(resourcesync.QuirkNested, c.set, index.uri+": lists Change Lists as an index does; they are read")
+	}
+	for e, err := range index.entries() {
+		if err != nil {
+			return err
+		}
+		if nested && e.Capability != index.header.Capability {
+			continue
+		}
+		uri, err := c.scope.document(e.Loc, index.base.String())
+		if err != nil {
+			return err
+		}
+		c.add(window{uri, e.From, e.Until})
+	}
+	return index.flaw()
+}
+
+// place reads the lists of which an index does not tell where they begin.
+func (c *chain) place(ctx context.Context) error {
+	if c.lone != nil {
+		return nil
+	}
+	for i := range c.windows {
+		w := &c.windows[i]
+		if !w.from.IsZero() {
+			continue
+		}
+		doc, err := c.read(ctx, w.uri)
+		switch {
+		case err == nil:
+			w.from, w.until = doc.header.From, doc.header.Until
+			doc.close()
+			if !w.from.IsZero() || len(c.windows) == 1 {
+				continue
+			}
+			err = &DocumentError{URI: w.uri, Reason: "does not say where it begins (no from)"}
+		case !lost(ctx, err):
+			return err
+		}
+		c.drop(unusable(w.uri, err))
+		return nil
+	}
+	return nil
+}
+
+func unusable(uri string, err error) error {
+	return fmt.Errorf("the Change List %s cannot be used: %w", uri, err)
+}
+
+// arrange puts the lists in the order of time and leaves those after the last gap.
+func (c *chain) arrange() {
+	switch {
+	case len(c.windows) == 0 && c.why == "":
+		c.why = "the Source offers no Change List"
+		return
+	case len(c.windows) > maxDocuments:
+		c.drop(fmt.Errorf("%s: more than %d Change Lists are offered", c.set, maxDocuments))
+		return
+	}
+	slices.SortStableFunc(c.windows, func(a, b window) int { return a.from.Time().Compare(b.from.Time()) })
+	for i := len(c.windows) - 1; i > 0; i-- {
+		if c.gap(c.windows[i-1], c.windows[i]) {
+			c.windows = c.windows[i:]
+			return
+		}
+	}
+}
+
+// gap reports whether something may have happened after one list and before the next,
+// and takes down where.
+func (c *chain) gap(a, b window) bool {
+	if a.until.IsZero() || !a.until.Time().Before(b.from.Time()) {
+		return false
+	}
+	c.why = fmt.Sprintf("gap: the Change List %s ends at %s, the next, %s, begins at %s", a.uri, a.until, b.uri, b.from)
+	return true
+}
+
+// read fetches a list of the chain.
+func (c *chain) read(ctx context.Context, uri string) (*document, error) {
+	if c.lone != nil {
+		return c.lone, nil
+	}
+	doc, err := c.d.read(ctx, uri, resourcesync.CapabilityChangeList)
+	if err == nil && (doc.header.Root == resourcesync.SitemapIndex || doc.lists) {
+		doc.close()
+		err = indexInIndex(uri)
+	}
+	return doc, err
+}
+
+// list reads one list, from where the cursor stands if it can. What it says beyond that
+// happened after known.
+func (c *chain) list(ctx context.Context, w window, cur Cursor, known time.Time) (*changeList, error) {
+	doc, err := c.read(ctx, w.uri)
+	if err != nil {
+		return nil, err
+	}
+	if doc != c.lone {
+		defer doc.close()
+	}
+	l, err := c.d.listOf(doc, c.set, cur, known)
+	if err == nil && l.until.IsZero() {
+		l.until = w.until
+	}
+	return l, err
+}
+
+// after reads what happened after a cursor: from its position if its list still begins
+// with what was applied, else from its moment.
+func (c *chain) after(ctx context.Context, cur Cursor) (*changes, error) {
+	start := c.start(cur.At)
+	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
+	if own < 0 || !c.settled(own) {
+		return c.load(ctx, start, cur, nil)
+	}
+	l, err := c.list(ctx, c.windows[own], cur, time.Time{})
+	switch {
+	case err == nil && l.resumed:
+		start = own
+	case err != nil && (len(c.windows) == 1 || !lost(ctx, err)) && !errors.Is(err, errUnordered):
+		return nil, err
+	}
+	return c.load(ctx, start, cur, l)
+}
+
+// settled reports whether nothing can come any more into the lists before the nth.
+func (c *chain) settled(n int) bool {
+	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
+}
+
+// closedBy reports whether all of a list happened before t.
+func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
+
+// start is the first list with changes at or after t; the last if there is none.
+func (c *chain) start(t time.Time) int {
+	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) })
+	if i < 0 {
+		return max(0, len(c.windows)-1)
+	}
+	return i
+}
+
+// load reads the lists from the nth on; ready, if not nil, is one that is read already.
+// nil means that they can't be followed, and c.why says why. A list that is lost is a
+// gap: only what comes after it counts.
+func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) (*changes, error) {
+	ch := newChanges()
+	var before window
+	for i, w := range c.windows[n:] {
+		if i > 0 && len(ch.entries) >= c.d.maxChanges() {
+			ch.rest = fmt.Errorf("%s: %d more Change Lists are left for the next run", c.set, len(c.windows)-n-i)
+			break
+		}
+		l, err := ready, error(nil)
+		if ready == nil || ready.uri != w.uri {
+			l, err = c.list(ctx, w, cur, ch.known)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, errUnordered):
+			c.why = err.Error()
+			return nil, nil
+		case len(c.windows) > 1 && lost(ctx, err):
+			c.why = "gap: " + unusable(w.uri, err).Error()
+			c.d.note(c.set, c.why)
+			ch, before = newChanges(), window{}
+			continue
+		default:
+			return nil, err
+		}
+		w = window{l.uri, l.from, l.until}
+		if c.gap(before, w) {
+			ch = newChanges()
+		}
+		ch.add(l, cur)
+		before = w
+	}
+	if ch.lists == 0 {
+		return nil, nil
+	}
+	return ch, nil
+}
