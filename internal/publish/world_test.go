@@ -109,6 +109,7 @@ func files(t *testing.T, dir string) []string {
 type document struct {
 	XMLName xml.Name
 	MD      attributes `xml:"http://www.openarchives.org/rs/terms/ md"`
+	Links   []link     `xml:"http://www.openarchives.org/rs/terms/ ln"`
 	Entries []entry    `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 url"`
 	Parts   []entry    `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 sitemap"`
 }
@@ -117,6 +118,20 @@ type entry struct {
 	Loc     string     `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 loc"`
 	LastMod string     `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 lastmod"`
 	MD      attributes `xml:"http://www.openarchives.org/rs/terms/ md"`
+}
+
+type link struct {
+	Rel  string `xml:"rel,attr"`
+	Href string `xml:"href,attr"`
+}
+
+func (d document) link(rel string) string {
+	for _, l := range d.Links {
+		if l.Rel == rel {
+			return l.Href
+		}
+	}
+	return ""
 }
 
 type attributes struct {
@@ -164,10 +179,14 @@ func (w *world) linked(capability string) document {
 	return document{}
 }
 
-// changes are the current Change Lists, oldest first.
+// changes are the current Change Lists, oldest first. A list that is named alone and
+// closed leads to the others by its index.
 func (w *world) changes() []document {
 	w.t.Helper()
 	root := w.linked("changelist")
+	if root.MD.Until != "" {
+		root = w.document(root.link("index"))
+	}
 	if len(root.Parts) == 0 {
 		return []document{root}
 	}
