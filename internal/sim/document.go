@@ -1,0 +1,308 @@
+package sim
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// document is a document of the publication as switches change it: names and values
+// as they will be on the wire, right or wrong.
+type document struct {
+	kind     string // what it was, see resourcesync.Header.Kind
+	charset  string
+	before   string // between declaration and root element
+	prefix   string // of the names of the Sitemap protocol
+	root     string
+	rs       string // namespace of ResourceSync
+	attrs    []attr // of the root element
+	head     []node
+	entries  []entry
+	trailing string
+}
+
+type attr struct{ name, value string }
+
+// node is an element without children.
+type node struct {
+	name  string
+	attrs []attr
+	text  string
+}
+
+type entry []node
+
+const (
+	sitemapNamespace = "http://www.sitemaps.org/schemas/sitemap/0.9"
+	rsNamespace      = "http://www.openarchives.org/rs/terms/"
+)
+
+// parseDocument reads a document that we published.
+func parseDocument(r io.Reader) (*document, error) {
+	dec := resourcesync.NewDecoder(r)
+	h, err := dec.Header()
+	if err != nil {
+		return nil, err
+	}
+	d := &document{kind: h.Kind(), charset: "UTF-8", root: "urlset", rs: rsNamespace}
+	if h.Root == resourcesync.SitemapIndex {
+		d.root = "sitemapindex"
+	}
+	if h.Capability != "" {
+		d.head = append(d.head, metadataNode(&h.Metadata))
+	}
+	d.head = append(d.head, linkNodes(h.Links)...)
+	for en, err := range dec.Entries() {
+		if err != nil {
+			return nil, err
+		}
+		d.entries = append(d.entries, entryOf(&en))
+	}
+	return d, nil
+}
+
+func entryOf(en *resourcesync.Entry) entry {
+	e := entry{{name: "loc", text: en.Loc}}
+	if !en.LastMod.IsZero() {
+		e = append(e, node{name: "lastmod", text: en.LastMod.String()})
+	}
+	if en.ChangeFreq != "" {
+		e = append(e, node{name: "changefreq", text: string(en.ChangeFreq)})
+	}
+	if md := metadataNode(&en.Metadata); len(md.attrs) > 0 {
+		e = append(e, md)
+	}
+	return append(e, linkNodes(en.Links)...)
+}
+
+func metadataNode(md *resourcesync.Metadata) node {
+	length := ""
+	if md.Length.Known() {
+		length = fmt.Sprint(md.Length.Int64())
+	}
+	n := node{name: "rs:md"}
+	for _, a := range []attr{
+		{"capability", string(md.Capability)}, {"at", md.At.String()}, {"completed", md.Completed.String()},
+		{"from", md.From.String()}, {"until", md.Until.String()}, {"change", string(md.Change)},
+		{"datetime", md.Datetime.String()}, {"hash", md.Digests.String()}, {"length", length},
+		{"type", md.Type}, {"encoding", md.Encoding}, {"path", md.Path},
+	} {
+		if a.value != "" {
+			n.attrs = append(n.attrs, a)
+		}
+	}
+	return n
+}
+
+func linkNodes(links []resourcesync.Link) (nodes []node) {
+	for i := range links {
+		l := &links[i]
+		n := node{name: "rs:ln", attrs: []attr{{"rel", l.Rel}, {"href", l.Href}}}
+		if l.Type != "" {
+			n.attrs = append(n.attrs, attr{"type", l.Type})
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// get returns the value of an attribute, "" if it is absent.
+func (n *node) get(name string) string {
+	if n == nil {
+		return ""
+	}
+	for _, a := range n.attrs {
+		if a.name == name {
+			return a.value
+		}
+	}
+	return ""
+}
+
+// set gives an attribute a value; none is set on no node.
+func (n *node) set(name, value string) {
+	if n == nil {
+		return
+	}
+	for i := range n.attrs {
+		if n.attrs[i].name == name {
+			n.attrs[i].value = value
+			return
+		}
+	}
+	n.attrs = append(n.attrs, attr{name, value})
+}
+
+// change gives an attribute that is there another value.
+func (n *node) change(name string, to func(string) string) {
+	if v := n.get(name); v != "" {
+		n.set(name, to(v))
+	}
+}
+
+// drop removes attributes.
+func (n *node) drop(names ...string) {
+	if n != nil {
+		n.attrs = slices.DeleteFunc(n.attrs, func(a attr) bool { return slices.Contains(names, a.name) })
+	}
+}
+
+// rename gives an attribute another name.
+func (n *node) rename(from, to string) {
+	if n == nil {
+		return
+	}
+	for i := range n.attrs {
+		if n.attrs[i].name == from {
+			n.attrs[i].name = to
+		}
+	}
+}
+
+func find(nodes []node, name string) *node {
+	for i := range nodes {
+		if nodes[i].name == name {
+			return &nodes[i]
+		}
+	}
+	return nil
+}
+
+func (d *document) md() *node { return find(d.head, "rs:md") }
+func (e entry) md() *node     { return find(e, "rs:md") }
+
+func (e entry) loc() string {
+	if n := find(e, "loc"); n != nil {
+		return n.text
+	}
+	return ""
+}
+
+// is reports whether the document is of one of these kinds.
+func (d *document) is(kinds ...string) bool { return slices.Contains(kinds, d.kind) }
+
+// isList reports whether the entries of the document are resources.
+func (d *document) isList() bool { return d.is("resourcelist", "changelist") }
+
+// allMD are the rs:md of root and entries.
+func (d *document) allMD() (all []*node) {
+	if n := d.md(); n != nil {
+		all = append(all, n)
+	}
+	for _, e := range d.entries {
+		if n := e.md(); n != nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// locs changes the URI of each entry.
+func (d *document) locs(to func(string) string) {
+	for _, e := range d.entries {
+		if n := find(e, "loc"); n != nil {
+			n.text = to(n.text)
+		}
+	}
+}
+
+// links changes the relation and URI of each link of the root and the entries.
+func (d *document) links(to func(*node)) {
+	each := func(nodes []node) {
+		for i := range nodes {
+			if nodes[i].name == "rs:ln" {
+				to(&nodes[i])
+			}
+		}
+	}
+	each(d.head)
+	for _, e := range d.entries {
+		each(e)
+	}
+}
+
+// add appends an entry with the attributes of its rs:md, as name and value in turn.
+func (d *document) add(loc string, attrs ...string) {
+	e := entry{{name: "loc", text: loc}}
+	if len(attrs) > 0 {
+		n := node{name: "rs:md"}
+		for i := 0; i+1 < len(attrs); i += 2 {
+			n.attrs = append(n.attrs, attr{attrs[i], attrs[i+1]})
+		}
+		e = append(e, n)
+	}
+	d.entries = append(d.entries, e)
+}
+
+// The names of attributes and elements that hold a time.
+var timeAttrs = []string{"at", "completed", "from", "until", "datetime"}
+
+// times changes each time of the document.
+func (d *document) times(to func(string) string) {
+	for _, n := range d.allMD() {
+		for _, name := range timeAttrs {
+			n.change(name, to)
+		}
+	}
+	for _, e := range d.entries {
+		if n := find(e, "lastmod"); n != nil {
+			n.text = to(n.text)
+		}
+	}
+}
+
+// bytes writes the document.
+func (d *document) bytes() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=%q?>\n%s", d.charset, d.before)
+	element, xmlns := "url", "xmlns"
+	if d.root == "sitemapindex" {
+		element = "sitemap"
+	}
+	if d.prefix != "" {
+		xmlns += ":" + strings.TrimSuffix(d.prefix, ":")
+	}
+	b.WriteString("<" + d.prefix + d.root)
+	writeAttrs(&b, []attr{{xmlns, sitemapNamespace}, {"xmlns:rs", d.rs}})
+	writeAttrs(&b, d.attrs)
+	b.WriteString(">")
+	d.write(&b, d.head)
+	for _, e := range d.entries {
+		b.WriteString("\n<" + d.prefix + element + ">")
+		d.write(&b, e)
+		b.WriteString("</" + d.prefix + element + ">")
+	}
+	b.WriteString("\n</" + d.prefix + d.root + ">" + d.trailing)
+	return []byte(b.String())
+}
+
+func (d *document) write(b *strings.Builder, nodes []node) {
+	for i := range nodes {
+		n := &nodes[i]
+		name := n.name
+		if !strings.Contains(name, ":") {
+			name = d.prefix + name
+		}
+		b.WriteString("<" + name)
+		writeAttrs(b, n.attrs)
+		if n.text == "" {
+			b.WriteString("/>")
+			continue
+		}
+		b.WriteString(">")
+		_ = xml.EscapeText(b, []byte(n.text)) // a strings.Builder takes everything
+		b.WriteString("</" + name + ">")
+	}
+}
+
+func writeAttrs(b *strings.Builder, attrs []attr) {
+	for _, a := range attrs {
+		b.WriteString(" " + a.name + `="`)
+		_ = xml.EscapeText(b, []byte(a.value)) // as above
+		b.WriteString(`"`)
+	}
+}

@@ -1,0 +1,222 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var fetchFaults = []*Switch{
+	someAnswers("stall-header", "FET-01", "nothing comes, until the client hangs up", func(c *call, a *answer) {
+		a.send = func(http.ResponseWriter) { c.hang() }
+	}),
+	someAnswers("stall", "FET-01", "half of the body comes and then nothing, until the client hangs up", func(c *call, a *answer) {
+		a.send = func(out http.ResponseWriter) {
+			a.begin(out)
+			a.part(out, a.size/2)
+			c.hang()
+		}
+	}),
+	someAnswers("slow", "FET-01", "a body takes five seconds", func(c *call, a *answer) { c.drip(a, 20, 250*time.Millisecond) }),
+	someAnswers("drip", "FET-01", "a byte comes every second", func(c *call, a *answer) { c.drip(a, a.size, time.Second) }),
+	someAnswers("endless", "FET-02", "a body goes on for a GiB after its end", func(_ *call, a *answer) {
+		a.send = func(out http.ResponseWriter) {
+			a.headers(out)
+			a.part(out, a.size)
+			filler := content{key: 1, size: 1 << 30}
+			_, _ = io.Copy(out, filler.open()) // until nobody reads
+		}
+	}),
+	someAnswers("header-bomb", "FET-02", "a header has a MiB", func(_ *call, a *answer) { a.header.Set("X-Bomb", strings.Repeat("x", 1<<20)) }),
+	someAnswers("truncate", "FET-03", "a body is cut in the middle, short of its Content-Length", func(_ *call, a *answer) {
+		a.send = func(out http.ResponseWriter) {
+			a.begin(out)
+			a.part(out, a.size/2)
+			panic(http.ErrAbortHandler)
+		}
+	}),
+	someAnswers("close-cut", "FET-03", "a body without Content-Length is cut by the end of the connection", func(_ *call, a *answer) {
+		a.raw(func(conn net.Conn) { a.rawly(conn, "", a.size/2) })
+	}),
+	someAnswers("short-length", "FET-03", "Content-Length says half of what comes", func(_ *call, a *answer) {
+		a.raw(func(conn net.Conn) { a.rawly(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size/2), a.size) })
+	}),
+	someAnswers("reset", "FET-03", "the connection is reset in the middle of a body", func(_ *call, a *answer) {
+		a.raw(func(conn net.Conn) {
+			a.rawly(conn, fmt.Sprintf("Content-Length: %d\r\n", a.size), a.size/2)
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0) // closing then resets
+			}
+		})
+	}),
+	someAnswers("redirect-loop", "FET-04", "a redirect leads to itself", func(c *call, a *answer) {
+		a.only(http.StatusFound, "Location", c.r.URL.RequestURI())
+	}),
+	redirectChain,
+	someAnswers("redirect-file", "FET-04", "a redirect leads to a file of the machine that reads", func(_ *call, a *answer) {
+		a.only(http.StatusFound, "Location", "file:///etc/passwd")
+	}),
+	someAnswers("redirect-private", "FET-04", "a redirect leads to a private address", func(_ *call, a *answer) {
+		a.only(http.StatusFound, "Location", metadataAddress)
+	}),
+	someAnswers("redirect-host", "FET-05", "a redirect leads to another host", func(c *call, a *answer) {
+		a.only(http.StatusFound, "Location", "http://elsewhere.example.org/"+c.path)
+	}),
+	someAnswers("gzip-lie", "FET-07", "Content-Encoding says gzip of what is not", func(_ *call, a *answer) { a.header.Set("Content-Encoding", "gzip") }),
+	allAnswers("wrong-range", "FET-08", "a range that is asked for is answered with the one a byte later", wrongRange),
+	allAnswers("ignore-range", "FET-08", "ranges that are asked for are ignored", func(c *call, _ *answer) { c.without("Range") }),
+	allAnswers("range-change", "FET-08", "a range is of another version than the beginning was", func(c *call, a *answer) {
+		if c.r.Header.Get("Range") != "" {
+			c.without("If-Range")
+			c.version(a, 1)
+		}
+	}),
+	allAnswers("lying-304", "FET-09", "whoever asks on a condition is told that nothing changed", func(c *call, a *answer) {
+		if c.r.Header.Get("If-None-Match") != "" || c.r.Header.Get("If-Modified-Since") != "" {
+			tag := a.header.Get("ETag")
+			a.only(http.StatusNotModified)
+			a.bytes(nil)
+			a.header.Set("ETag", tag)
+		}
+	}),
+	allAnswers("etag-lies", "FET-09", "the ETag never changes", func(_ *call, a *answer) { a.header.Set("ETag", `"always"`) }),
+	status(http.StatusUnauthorized), status(http.StatusForbidden), status(http.StatusNotFound), status(http.StatusGone),
+	status(http.StatusTooManyRequests), status(http.StatusInternalServerError), status(http.StatusServiceUnavailable),
+	someAnswers("retry-never", "FET-10", "503 with a Retry-After of thirty years", func(_ *call, a *answer) {
+		a.only(http.StatusServiceUnavailable, "Retry-After", "946080000")
+	}),
+	someAnswers("error-page", "FET-10", "resources are answered with a page that says sorry, and 200", func(_ *call, a *answer) {
+		if a.resource != nil {
+			a.html(http.StatusOK, "<!doctype html><title>Error</title><p>Something went wrong.</p>\n")
+		}
+	}),
+	someAnswers("bot-wall", "FET-10", "anything is answered with a page that looks for robots, and 200", func(_ *call, a *answer) {
+		a.html(http.StatusOK, "<!doctype html><title>Just a moment</title><p>Checking that you are no robot.</p>\n")
+	}),
+}
+
+// status is a fault that answers with a status.
+func status(code int) *Switch {
+	name := "http-" + strconv.Itoa(code)
+	says := fmt.Sprintf("%d %s", code, http.StatusText(code))
+	var headers []string
+	switch code {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		headers = []string{"Retry-After", "1"}
+		says += ", with a Retry-After of a second"
+	case http.StatusUnauthorized:
+		headers = []string{"WWW-Authenticate", `Basic realm="simulated"`}
+	}
+	return someAnswers(name, "FET-10", says, func(_ *call, a *answer) { a.only(code, headers...) })
+}
+
+// redirectChain redirects a request that is hit, and then all that follow from it.
+var redirectChain = &Switch{
+	Name: "redirect-chain", Rows: "FET-04", Says: "ten redirects lead to the answer", Of: Answers, Share: 0.05,
+	answer: func(c *call, a *answer) { c.hop(a, 1) },
+	route: func(c *call) *answer {
+		n, err := strconv.Atoi(c.r.URL.Query().Get("hop"))
+		if err != nil || n < 1 || n >= 10 {
+			return nil
+		}
+		a := c.missing()
+		c.hop(a, n+1)
+		return a
+	},
+}
+
+func (c *call) hop(a *answer, n int) {
+	if hop := c.r.URL.Query().Get("hop"); hop == "" || a.status == http.StatusNotFound {
+		a.only(http.StatusFound, "Location", fmt.Sprintf("%s?hop=%d", c.r.URL.EscapedPath(), n))
+	}
+}
+
+// wrongRange answers a request for a range with the range a byte later.
+func wrongRange(c *call, a *answer) {
+	var from int64
+	if _, err := fmt.Sscanf(c.r.Header.Get("Range"), "bytes=%d-", &from); err != nil || from+1 >= a.size {
+		return
+	}
+	if _, err := a.body.Seek(from+1, io.SeekStart); err != nil {
+		return
+	}
+	a.header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from+1, a.size-1, a.size))
+	a.status, a.conditional, a.size = http.StatusPartialContent, false, a.size-from-1
+}
+
+// without makes the request one without a header.
+func (c *call) without(name string) { c.r.Header.Del(name) }
+
+// maxHang bounds how long an answer that does not go on keeps its connection.
+const maxHang = 10 * time.Minute
+
+// hang waits until the client has gone.
+func (c *call) hang() {
+	c.wait(maxHang)
+	panic(http.ErrAbortHandler)
+}
+
+// wait reports whether the client is still there when d has passed.
+func (c *call) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c.r.Context().Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// drip sends a body in pieces with a pause before each.
+func (c *call) drip(a *answer, pieces int64, pause time.Duration) {
+	a.send = func(out http.ResponseWriter) {
+		a.begin(out)
+		size := max(a.size/max(pieces, 1), 1)
+		for sent := int64(0); sent < a.size && c.wait(pause); sent += size {
+			a.part(out, size)
+		}
+	}
+}
+
+// begin sends the header with the length of the body.
+func (a *answer) begin(out http.ResponseWriter) {
+	out.Header().Set("Content-Length", fmt.Sprint(a.size))
+	a.headers(out)
+}
+
+func (a *answer) headers(out http.ResponseWriter) {
+	for name, values := range a.header {
+		out.Header()[name] = values
+	}
+	out.WriteHeader(a.status)
+}
+
+// part sends the next n bytes of the body now.
+func (a *answer) part(out http.ResponseWriter, n int64) {
+	_, _ = io.CopyN(out, a.body, n) // who went away needs no more
+	_ = http.NewResponseController(out).Flush()
+}
+
+// raw has the answer written on the connection itself, which ends then.
+func (a *answer) raw(write func(net.Conn)) {
+	a.send = func(out http.ResponseWriter) {
+		conn, _, err := http.NewResponseController(out).Hijack()
+		if err != nil {
+			panic(http.ErrAbortHandler) // HTTP/2 has no connection of its own
+		}
+		defer conn.Close()
+		write(conn)
+	}
+}
+
+// rawly writes an answer with n bytes of its body.
+func (a *answer) rawly(conn net.Conn, headers string, n int64) {
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nConnection: close\r\n%s\r\n",
+		a.status, http.StatusText(a.status), a.header.Get("Content-Type"), headers)
+	_, _ = io.CopyN(conn, a.body, n) // who went away needs no more
+}

@@ -1,0 +1,338 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"instep/blob"
+	"instep/internal/mediatype"
+	"instep/source"
+)
+
+// TruthPath is where a Source tells what its resources are at this moment, as CSV: to
+// clients on this machine only, whatever its switches.
+const TruthPath = "/.sim/truth"
+
+// wire is how a Source answers.
+type wire struct {
+	s        *Source
+	prefix   string // path of the base URL, ends in "/"
+	switches []Switched
+	rewrites chan struct{} // bounds the documents in memory at a time
+	calls    atomic.Uint64
+	stale    staleDocuments
+}
+
+func (w *wire) open(s *Source) error {
+	base, err := source.ParseBaseURL(s.o.BaseURL)
+	if err == nil && base != s.o.BaseURL {
+		err = fmt.Errorf("base URL %q: expected it as %q", s.o.BaseURL, base)
+	}
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return err
+	}
+	w.s, w.prefix, w.switches = s, u.Path, s.o.Switches
+	w.rewrites = make(chan struct{}, 2)
+	w.stale.kept = map[string]keptDocument{}
+	return nil
+}
+
+// call is one request on its way through the switches.
+type call struct {
+	*wire
+	r    *http.Request
+	path string     // below the base URL
+	now  time.Time  // of the simulated clock
+	luck *rand.Rand // of this request alone
+}
+
+// base is the URL below which everything is served.
+func (c *call) base() string { return c.s.o.BaseURL }
+
+// answer is what a request is answered with.
+type answer struct {
+	status int
+	header http.Header
+	body   io.ReadSeeker
+	size   int64
+
+	document    bool                      // body is an XML document of the publication
+	resource    *Resource                 // whose bytes body is
+	conditional bool                      // ranges and conditions of the request count
+	send        func(http.ResponseWriter) // if not nil, sends something of its own instead
+}
+
+func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	c := s.wire.begin(r)
+	if r.URL.Path == TruthPath {
+		c.truth(out)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		out.Header().Set("Allow", "GET, HEAD")
+		http.Error(out, "only GET and HEAD are answered here", http.StatusMethodNotAllowed)
+		return
+	}
+	a, err := c.answer()
+	if err != nil {
+		http.Error(out, "the simulated Source failed: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	a.write(out, r)
+}
+
+func (w *wire) begin(r *http.Request) *call {
+	n := w.calls.Add(1)
+	c := &call{wire: w, r: r, now: w.s.o.Model.Now(), luck: rand.New(rand.NewPCG(w.s.o.Model.cfg.Seed, n))}
+	for _, sw := range w.switches {
+		if sw.inbound != nil {
+			sw.inbound(c)
+		}
+	}
+	c.path = strings.TrimPrefix(c.r.URL.Path, w.prefix)
+	return c
+}
+
+// truth answers with the present resources, if who asks is on this machine.
+func (c *call) truth(out http.ResponseWriter) {
+	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		http.Error(out, "the truth is told on the loopback interface only", http.StatusForbidden)
+		return
+	}
+	out.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	if err := c.s.Truth(c.r.Context(), out); err != nil {
+		panic(http.ErrAbortHandler) // a part is out: only a broken connection tells the client
+	}
+}
+
+// Truth writes what the resources are at this moment as CSV: uri, length, sha256.
+func (s *Source) Truth(ctx context.Context, w io.Writer) error {
+	return s.o.Model.TruthAt(s.o.Model.Now()).WriteCSV(ctx, w, s.o.BaseURL)
+}
+
+// answer makes the right answer and leads it through the switches.
+func (c *call) answer() (*answer, error) {
+	a, err := c.right()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.rewrite(a); err != nil {
+		return nil, err
+	}
+	for _, sw := range c.switches {
+		if sw.answer != nil && sw.hits(c) {
+			sw.answer(c, a)
+		}
+	}
+	return a, nil
+}
+
+// right is the answer of a Source without switches.
+func (c *call) right() (*answer, error) {
+	for _, sw := range c.switches {
+		if sw.route != nil {
+			if a := sw.route(c); a != nil {
+				return a, nil
+			}
+		}
+	}
+	if r, ok := c.s.o.Model.Find(c.path); ok {
+		return c.resource(&r), nil
+	}
+	switch c.path {
+	case "", "index.html":
+		return c.page("text/html", c.home()), nil
+	case "robots.txt":
+		return c.page("text/plain", fmt.Sprintf("User-agent: *\nAllow: /\nSitemap: %sresourcesync/resourcelist.xml\n", c.base())), nil
+	}
+	return c.published()
+}
+
+func (c *call) resource(r *Resource) *answer {
+	a := newAnswer(r.Type, r.Open(), r.Length)
+	a.resource = r
+	a.header.Set("ETag", fmt.Sprintf(`"%x"`, r.SHA256[:12]))
+	a.header.Set("Last-Modified", r.Changed.Format(http.TimeFormat))
+	a.header.Set("Link", fmt.Sprintf("<%s>; rel=%q", source.CapabilityListURI(c.base(), c.s.setOf(r)), "resourcesync"))
+	return a
+}
+
+func (s *Source) setOf(r *Resource) string { return s.sets[int(r.ID)%len(s.sets)].name }
+
+func newAnswer(mediaType string, body io.ReadSeeker, size int64) *answer {
+	a := &answer{status: http.StatusOK, header: http.Header{}, body: body, size: size, conditional: true}
+	a.header.Set("Content-Type", mediaType)
+	return a
+}
+
+func (c *call) page(mediaType, text string) *answer {
+	return newAnswer(mediaType+"; charset=utf-8", strings.NewReader(text), int64(len(text)))
+}
+
+func (c *call) missing() *answer {
+	a := c.page("text/plain", "nothing is published here\n")
+	a.status, a.conditional = http.StatusNotFound, false
+	return a
+}
+
+func (c *call) home() string {
+	return fmt.Sprintf("<!doctype html>\n<html lang=\"en\"><head><title>A simulated Source</title>\n"+
+		"<link rel=\"resourcesync\" href=\"%s\"></head>\n<body><h1>A simulated Source</h1>\n<p>%d resources that change.</p></body></html>\n",
+		html.EscapeString(source.CapabilityListURI(c.base(), c.s.sets[0].name)), c.s.o.Model.Len())
+}
+
+// published answers with what was published at the path.
+func (c *call) published() (*answer, error) {
+	ctx := c.r.Context()
+	info, err := c.s.o.Bucket.Stat(ctx, c.path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrKey) {
+		return c.missing(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	mediaType := mediatype.ByName(c.path)
+	if mediaType == "" {
+		mediaType = "application/xml" // the well-known URI has no extension
+	}
+	a := newAnswer(mediaType, &object{ctx: ctx, bucket: c.s.o.Bucket, key: c.path, size: info.Size}, info.Size)
+	a.document = mediaType == "application/xml"
+	if d, ours, err := c.s.journal.Document(ctx, c.path); err == nil && ours {
+		a.header.Set("ETag", fmt.Sprintf(`"%x"`, d.SHA256[:12]))
+	}
+	a.header.Set("Cache-Control", "no-cache")
+	return a, nil
+}
+
+// maxContent is the size up to which a body is taken into memory to be changed.
+const maxContent = 8 << 20
+
+// content takes a body into memory; false if it is too large.
+func (a *answer) content() ([]byte, bool) {
+	if a.size > maxContent {
+		return nil, false
+	}
+	b, err := io.ReadAll(a.body)
+	return b, err == nil
+}
+
+// bytes gives an answer another body, and the validator of that.
+func (a *answer) bytes(b []byte) {
+	sum := sha256.Sum256(b)
+	a.body, a.size = bytes.NewReader(b), int64(len(b))
+	a.header.Set("ETag", fmt.Sprintf(`"%x"`, sum[:12]))
+}
+
+// html makes the answer a page for people.
+func (a *answer) html(status int, text string) {
+	a.status, a.conditional, a.document, a.resource = status, false, false, nil
+	a.bytes([]byte(text))
+	a.header.Set("Content-Type", "text/html; charset=utf-8")
+}
+
+// only makes the answer a status and a header.
+func (a *answer) only(status int, headers ...string) {
+	text := fmt.Sprintf("%d %s\n", status, http.StatusText(status))
+	a.html(status, text)
+	a.header.Set("Content-Type", "text/plain; charset=utf-8")
+	for i := 0; i+1 < len(headers); i += 2 {
+		a.header.Set(headers[i], headers[i+1])
+	}
+}
+
+func (a *answer) write(out http.ResponseWriter, r *http.Request) {
+	if c, ok := a.body.(io.Closer); ok {
+		defer c.Close()
+	}
+	if a.send != nil && r.Method == http.MethodGet {
+		a.send(out)
+		return
+	}
+	header := out.Header()
+	for name, values := range a.header {
+		header[name] = values
+	}
+	if a.conditional {
+		http.ServeContent(out, r, "", time.Time{}, a.body)
+		return
+	}
+	header.Set("Content-Length", fmt.Sprint(a.size))
+	out.WriteHeader(a.status)
+	if r.Method != http.MethodHead {
+		_, _ = io.Copy(out, a.body) // who went away needs no answer
+	}
+}
+
+// object reads what lies in a bucket from any place.
+type object struct {
+	ctx    context.Context
+	bucket blob.Bucket
+	key    string
+	size   int64
+	off    int64
+	open   io.ReadCloser // from off on; nil: not open
+}
+
+func (o *object) Read(p []byte) (int, error) {
+	if o.off >= o.size {
+		return 0, io.EOF
+	}
+	if o.open == nil {
+		r, _, err := o.bucket.Get(o.ctx, o.key, o.off, o.size-o.off)
+		if err != nil {
+			return 0, err
+		}
+		o.open = r
+	}
+	n, err := o.open.Read(p)
+	o.off += int64(n)
+	if err != nil {
+		_ = o.Close()
+	}
+	return n, err
+}
+
+// Close gives back what reading took; reading may go on.
+func (o *object) Close() error {
+	open := o.open
+	o.open = nil
+	if open == nil {
+		return nil
+	}
+	return open.Close()
+}
+
+func (o *object) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += o.off
+	case io.SeekEnd:
+		offset += o.size
+	}
+	if offset < 0 {
+		return 0, fmt.Errorf("seek in %q: %d is before its beginning", o.key, offset)
+	}
+	if err := o.Close(); err != nil {
+		return 0, err
+	}
+	o.off = offset
+	return offset, nil
+}

@@ -1,0 +1,401 @@
+package sim
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// quirks are the habits of docs/quirks.md that are seen in what a Source serves.
+var quirks = slices.Concat(documentQuirks, capabilityQuirks, timeQuirks, uriQuirks, fixityQuirks, packageQuirks, httpQuirks)
+
+// NotSimulated are the quirks that no switch shows, and why.
+var NotSimulated = map[string]string{
+	"48": "a second hash that is right needs other digests than the model keeps; newlines and an unknown algorithm are shown by the fault odd-hashes",
+	"56": "no writer of xz is at hand",
+	"58": "the fault file-uri has it for every list",
+}
+
+func quirk(number, says string, set func(*Switch)) *Switch {
+	sw := &Switch{Name: number, Says: says, Of: Always, Share: 1}
+	set(sw)
+	return sw
+}
+
+// inDocuments is a quirk of documents.
+func inDocuments(number, says string, change func(*call, *document)) *Switch {
+	return quirk(number, says, func(sw *Switch) {
+		sw.doc = func(c *call, _ Switched, d *document) { change(c, d) }
+	})
+}
+
+// inBytes is a quirk of the bytes of documents.
+func inBytes(number, says string, change func(c *call, text []byte) []byte) *Switch {
+	return quirk(number, says, func(sw *Switch) { sw.raw = change })
+}
+
+// inAnswers is a quirk of answers.
+func inAnswers(number, says string, change func(*call, *answer)) *Switch {
+	return quirk(number, says, func(sw *Switch) { sw.answer = change })
+}
+
+var documentQuirks = []*Switch{
+	inDocuments("1", "the Sitemap namespace is bound to a prefix", func(_ *call, d *document) { d.prefix = "sm:" }),
+	inDocuments("2", "the ResourceSync namespace lacks the slash at its end", func(_ *call, d *document) { d.rs = strings.TrimSuffix(d.rs, "/") }),
+	inDocuments("3", "documents in the form of D-Lib Magazine 2013, newest change first", dlib),
+	inDocuments("4", "documents in the form of the middle of 2013: modified on the root, rel=\"resourcesync\" for up", mid2013),
+	inDocuments("5", "an index is a urlset whose entries have the capability of the document", func(_ *call, d *document) {
+		if d.root == "sitemapindex" {
+			d.root = "urlset"
+			for i := range d.entries {
+				d.entries[i] = d.entries[i].with(attr{"capability", d.md().get("capability")})
+			}
+		}
+	}),
+	inDocuments("6", "Resource Lists go on at rel=\"next\", in three pages", pages),
+	inBytes("7", "two XML documents stand one after the other in a file", func(_ *call, text []byte) []byte { return append(text, text...) }),
+	inDocuments("8", "rs:md stands after rs:ln, and before loc", func(_ *call, d *document) {
+		slices.Reverse(d.head)
+		for _, e := range d.entries {
+			slices.Reverse(e)
+		}
+	}),
+	inDocuments("9", "an xml-stylesheet instruction and xsi:schemaLocation", func(_ *call, d *document) {
+		d.before += "<?xml-stylesheet type=\"text/xsl\" href=\"/style.xsl\"?>\n"
+		d.attrs = append(d.attrs, attr{"xmlns:xsi", "http://www.w3.org/2001/XMLSchema-instance"}, attr{"xsi:schemaLocation", sitemapNamespace + " sitemap.xsd"})
+	}),
+	inBytes("10", "documents are in ISO-8859-1, with a comment that shows it", func(_ *call, text []byte) []byte {
+		return bytes.Replace(text, []byte(`encoding="UTF-8"?>`), []byte("encoding=\"ISO-8859-1\"?>\n<!-- caf\xe9 -->"), 1)
+	}),
+	inBytes("11", "white space stands before the XML declaration", func(_ *call, text []byte) []byte { return append([]byte("\n  "), text...) }),
+	inBytes("12", "documents are gzip without a header that says so", func(_ *call, text []byte) []byte { return gzipped(text) }),
+	inAnswers("13", "documents are served as text/html", func(_ *call, a *answer) {
+		if a.document {
+			a.header.Set("Content-Type", "text/html; charset=utf-8")
+		}
+	}),
+	quirk("14", "the Source Description is at sourcedescription.xml, and not at its well-known URI", func(sw *Switch) {
+		sw.inbound = func(c *call) {
+			switch c.r.URL.Path {
+			case c.prefix + ".well-known/resourcesync":
+				c.ask(c.prefix + "nothing")
+			case c.prefix + "sourcedescription.xml":
+				c.ask(c.prefix + "resourcesync/description.xml")
+			}
+		}
+	}),
+	inAnswers("15", "the HTML link rel=\"resourcesync\" leads to the Source Description", func(c *call, a *answer) {
+		if c.path == "" {
+			a.html(http.StatusOK, strings.ReplaceAll(c.home(), "capabilitylist.xml", "description.xml"))
+		}
+	}),
+	inAnswers("16", "robots.txt names several Sitemaps, in any case, a plain one first", func(c *call, a *answer) {
+		if c.path == "robots.txt" {
+			a.bytes(fmt.Appendf(nil, "SITEMAP: %ssitemap.xml\nsitemap:%sresourcesync/resourcelist.xml\n", c.base(), c.base()))
+		}
+	}),
+}
+
+var capabilityQuirks = []*Switch{
+	inDocuments("17", "capabilities are in camel case", func(_ *call, d *document) {
+		for _, n := range d.allMD() {
+			n.change("capability", strings.NewReplacer("list", "List", "dump", "Dump").Replace)
+		}
+	}),
+	inDocuments("18", "the Capability List names a capability that nobody defined", func(c *call, d *document) {
+		if d.is("capabilitylist") {
+			d.add(c.base()+"notifications", "capability", "changelist-notification")
+		}
+	}),
+	inDocuments("19", "the Capability List names two Resource Lists", func(c *call, d *document) {
+		if d.is("capabilitylist") {
+			d.add(c.base()+"resourcesync/resourcelist.xml", "capability", "resourcelist")
+		}
+	}),
+	inDocuments("20", "entries of the Capability List have no rs:md", func(_ *call, d *document) {
+		if d.is("capabilitylist") {
+			d.nodes(func(n node) bool { return n.name != "rs:md" })
+		}
+	}),
+	quirk("21", "the Capability List leads to a package instead of a Resource Dump", func(sw *Switch) { sw.doc, sw.route = straightToPackage, oddPackage }),
+	inDocuments("22", "Change Lists list packages without a kind of change", func(c *call, d *document) {
+		if d.is("changelist") {
+			d.add(c.base()+"packages/1.tar.xz", "type", "application/x-xz")
+		}
+	}),
+	quirk("23", "an OAI-PMH answer is called a Resource List", func(sw *Switch) {
+		sw.doc = func(c *call, _ Switched, d *document) {
+			if d.is("capabilitylist") {
+				d.add(c.base()+"oai?verb=Identify", "capability", "resourcelist")
+			}
+		}
+		sw.route = func(c *call) *answer {
+			if c.path != "oai" {
+				return nil
+			}
+			return c.page("text/xml", `<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><Identify/></OAI-PMH>`)
+		}
+	}),
+	inDocuments("24", "up is missing", func(_ *call, d *document) {
+		d.head = slices.DeleteFunc(d.head, func(n node) bool { return n.get("rel") == "up" })
+	}),
+	inDocuments("25", "rs:ln without rel, and with a relative href", func(_ *call, d *document) {
+		d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"hash", "describedby"}, {"href", "about.html"}}})
+	}),
+	inDocuments("26", "relation types have capital letters", func(_ *call, d *document) {
+		d.links(func(n *node) { n.change("rel", strings.NewReplacer("describedby", "describedBy", "up", "Up").Replace) })
+	}),
+	inDocuments("27", "further relation types and foreign attributes", func(c *call, d *document) {
+		d.attrs = append(d.attrs, attr{"xmlns:dcterms", "http://purl.org/dc/terms/"})
+		d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"rel", "self"}, {"href", c.base() + c.path}, {"dcterms:conformsTo", "http://www.openarchives.org/rs/1.1/"}}})
+	}),
+}
+
+var uriQuirks = []*Switch{
+	inDocuments("39", "white space stands around loc", func(_ *call, d *document) { d.locs(func(s string) string { return "\n  " + s + "\n" }) }),
+	throughNames("40", "URIs of resources have a query", func(path string) string { return "get?path=" + path },
+		func(c *call) (string, bool) {
+			if c.r.URL.Path != c.prefix+"get" {
+				return "", false
+			}
+			return c.r.URL.Query().Get("path"), true
+		}),
+	throughNames("41", "URIs of resources are not ASCII and not escaped", func(path string) string { return "caf\u00e9 " + path },
+		func(c *call) (string, bool) { return strings.CutPrefix(c.r.URL.Path, c.prefix+"caf\u00e9 ") }),
+	inDocuments("42", "URIs in Source Description and Capability List are relative", func(c *call, d *document) {
+		if d.is("description", "capabilitylist") {
+			d.locs(func(uri string) string { return c.prefix + strings.TrimPrefix(uri, c.base()) })
+		}
+	}),
+	inAnswers("43", "resources redirect to another name of the host (127.0.0.1 and localhost)", func(c *call, a *answer) {
+		if rest, ok := strings.CutPrefix(c.r.Host, "127.0.0.1"); ok && a.resource != nil {
+			a.only(http.StatusFound, "Location", "http://localhost"+rest+c.r.URL.RequestURI())
+		}
+	}),
+	quirk("44", "Resource Lists name paths that climb, and names that devices have", func(sw *Switch) {
+		sw.doc = func(c *call, _ Switched, d *document) {
+			for _, p := range climbing {
+				if d.is("resourcelist") {
+					d.add(c.base()+p, "hash", fmt.Sprintf("sha-256:%x", sha256.Sum256([]byte(climbed))), "length", fmt.Sprint(len(climbed)))
+				}
+			}
+		}
+		sw.route = func(c *call) *answer {
+			if strings.Contains(c.path, "climbed") || c.path == "CON" {
+				return c.page("text/plain", climbed)
+			}
+			return nil
+		}
+	}),
+	inDocuments("45", "Resource Lists name each resource twice", func(_ *call, d *document) {
+		if d.is("resourcelist") && d.root == "urlset" {
+			d.entries = append(d.entries, d.entries...)
+		}
+	}),
+}
+
+const climbed = "this climbed\n"
+
+var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
+
+// throughNames is a quirk of the names of resources: there on the wire, and back.
+func throughNames(number, says string, there func(path string) string, back func(*call) (string, bool)) *Switch {
+	return quirk(number, says, func(sw *Switch) {
+		sw.doc = func(c *call, _ Switched, d *document) {
+			d.locs(func(uri string) string {
+				if path, ok := strings.CutPrefix(uri, c.base()+pathRoot); ok {
+					return c.base() + there(pathRoot+path)
+				}
+				return uri
+			})
+		}
+		sw.inbound = func(c *call) {
+			if path, ok := back(c); ok {
+				c.ask(c.prefix + path)
+			}
+		}
+	})
+}
+
+// ask makes the request one for another path.
+func (c *call) ask(path string) {
+	r := new(http.Request)
+	*r = *c.r
+	u := *c.r.URL
+	u.Path, u.RawPath = path, ""
+	r.URL = &u
+	c.r = r
+}
+
+var fixityQuirks = []*Switch{
+	inHashes("46", "hashes are SHA256: and capital letters", func(sum []byte) string { return "SHA256:" + strings.ToUpper(hex.EncodeToString(sum)) }),
+	inHashes("47", "hashes are in base64", func(sum []byte) string { return "sha-256:" + base64.StdEncoding.EncodeToString(sum) }),
+	inDocuments("49", "hash and length are there and empty", func(_ *call, d *document) {
+		for _, n := range d.allMD() {
+			empty := func(string) string { return "" }
+			n.change("hash", empty)
+			n.change("length", empty)
+		}
+	}),
+	inHashes("50", "hashes are of other bytes than those served", func(sum []byte) string { return "sha-256:" + hex.EncodeToString(spoiled(sum)) }),
+	inAnswers("51", "resources come compressed though nobody asked, described as they are without", func(_ *call, a *answer) {
+		if b, ok := a.content(); ok && a.resource != nil {
+			a.bytes(gzipped(b))
+			a.header.Set("Content-Encoding", "gzip")
+		}
+	}),
+}
+
+// inHashes is a quirk of the sha-256 of resources and packages.
+func inHashes(number, says string, write func(sum []byte) string) *Switch {
+	return inDocuments(number, says, func(_ *call, d *document) {
+		for _, n := range d.allMD() {
+			n.change("hash", func(s string) string { return rehash(s, write) })
+		}
+	})
+}
+
+// rehash writes a sha-256 in another way; anything else stays.
+func rehash(s string, write func(sum []byte) string) string {
+	digits, ok := strings.CutPrefix(s, "sha-256:")
+	sum, err := hex.DecodeString(digits)
+	if !ok || err != nil {
+		return s
+	}
+	return write(sum)
+}
+
+// spoiled is another digest.
+func spoiled(sum []byte) []byte {
+	other := slices.Clone(sum)
+	other[0] ^= 0xff
+	return other
+}
+
+var httpQuirks = []*Switch{
+	quirk("59", "resources are refused: 401, 403, 404, 429 or 500", func(sw *Switch) {
+		sw.Of, sw.Share = Answers, 0.05
+		sw.answer = func(c *call, a *answer) {
+			if a.resource != nil {
+				codes := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusInternalServerError}
+				a.only(codes[c.luck.IntN(len(codes))], "Retry-After", "1")
+			}
+		}
+	}),
+	inAnswers("60", "Last-Modified is in ISO format", func(_ *call, a *answer) {
+		if a.resource != nil {
+			a.header.Set("Last-Modified", a.resource.Changed.Format(time.RFC3339))
+		}
+	}),
+}
+
+// with is the entry with an attribute of its rs:md, which it then has.
+func (e entry) with(a attr) entry {
+	if e.md() == nil {
+		e = append(e, node{name: "rs:md"})
+	}
+	e.md().set(a.name, a.value)
+	return e
+}
+
+// nodes keeps those nodes of the entries that keep says.
+func (d *document) nodes(keep func(node) bool) {
+	for i := range d.entries {
+		d.entries[i] = slices.DeleteFunc(d.entries[i], func(n node) bool { return !keep(n) })
+	}
+}
+
+// dlib writes what Decoder reads as resourcesync.DialectDLib.
+func dlib(_ *call, d *document) {
+	d.rs = "http://www.openarchives.org/rs/"
+	d.md().rename("at", "modified")
+	d.md().rename("from", "modified")
+	if d.isList() {
+		for i := range d.head {
+			d.head[i].change("rel", func(rel string) string { return strings.ReplaceAll(rel, "up", "top") })
+		}
+	}
+	if d.is("changelist") {
+		slices.Reverse(d.entries)
+	}
+}
+
+// mid2013 writes what Decoder reads as resourcesync.DialectMid2013.
+func mid2013(_ *call, d *document) {
+	d.md().rename("at", "modified")
+	d.md().rename("from", "modified")
+	for i := range d.head {
+		d.head[i].change("rel", func(rel string) string { return strings.ReplaceAll(rel, "up", "resourcesync") })
+	}
+}
+
+// pages divides a Resource List into three.
+func pages(c *call, d *document) {
+	const count = 3
+	if !d.is("resourcelist") || d.root != "urlset" || len(d.entries) < count {
+		return
+	}
+	page := 1
+	_, _ = fmt.Sscan(c.r.URL.Query().Get("page"), &page) // anything else is the first page
+	page = min(max(page, 1), count)
+	n := len(d.entries)
+	d.entries = d.entries[(page-1)*n/count : page*n/count]
+	link := func(rel string, to int) {
+		d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"rel", rel}, {"href", fmt.Sprintf("%s%s?page=%d", c.base(), c.path, to)}}})
+	}
+	if page < count {
+		link("next", page+1)
+	}
+	if page > 1 {
+		link("prev", page-1)
+	}
+}
+
+func gzipped(b []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(b) // a Buffer takes everything
+	_ = z.Close()
+	return out.Bytes()
+}
+
+// staleDocuments remembers documents as they were.
+type staleDocuments struct {
+	mu   sync.Mutex
+	kept map[string]keptDocument
+}
+
+type keptDocument struct {
+	text []byte
+	at   int64 // publications until then
+}
+
+// Bounds of what is remembered.
+const (
+	maxStale      = 32
+	maxStaleBytes = 1 << 20
+)
+
+// remembered is the document at key as it was first seen, until it is that many
+// publications old. Lists of the past and what is too large are not remembered.
+func (w *wire) remembered(key string, text []byte, publications int64) []byte {
+	now := w.s.journal.count()
+	w.stale.mu.Lock()
+	defer w.stale.mu.Unlock()
+	old, ok := w.stale.kept[key]
+	if ok && now-old.at < publications {
+		return old.text
+	}
+	if len(text) <= maxStaleBytes && (ok || len(w.stale.kept) < maxStale) {
+		w.stale.kept[key] = keptDocument{text, now}
+	}
+	return text
+}

@@ -1,0 +1,250 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"instep/blob"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// Options says how a Model is published and served. Model, BaseURL, Bucket and
+// Staging are required.
+type Options struct {
+	Model           *Model
+	BaseURL         string      // as source.ParseBaseURL returns it
+	Bucket, Staging blob.Bucket // of this Source alone: empty at first
+
+	ChangeListMax int           // changes of a Change List; 0 is 5,000, at most 50,000
+	MaxEntries    int           // of a Resource List; 0 is 50,000
+	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. As many changes as a Change List takes call for one too.
+	Dumps         bool          // offer Resource Dumps and Change Dumps
+	DumpEvery     time.Duration // simulated time between Resource Dumps; 0 is 24 h
+	Archive       *source.Archive
+	// Keep is how long, in simulated time, what is replaced stays readable; 0 is an
+	// hour.
+	Keep      time.Duration
+	Generator string
+	Switches  []Switched
+}
+
+const (
+	defaultChangeList = 5_000
+	defaultEvery      = 24 * time.Hour
+	defaultKeep       = time.Hour
+)
+
+// Source publishes a Model and serves it. Publish and Round are not safe for
+// concurrent use; ServeHTTP is, with anything.
+type Source struct {
+	o         Options
+	publisher *source.Publisher
+	journal   *journal
+	sets      []published
+	wire      wire
+}
+
+// published is how far the publications of a set have come.
+type published struct {
+	name     string
+	through  int64     // number of the last change that is published
+	at       time.Time // of the last publication
+	dumped   time.Time // of the last Resource Dump
+	snapshot time.Time // of the last Resource List
+	listed   int64     // number of the last change that it holds
+}
+
+// NewSource returns a Source that has published nothing yet.
+func NewSource(o Options) (*Source, error) {
+	if o.Model == nil || o.Bucket == nil || o.Staging == nil {
+		return nil, errors.New("simulating: Model, Bucket and Staging are required")
+	}
+	if o.ChangeListMax < 0 || o.ChangeListMax > resourcesync.MaxEntries {
+		return nil, fmt.Errorf("simulating: expected Change Lists of 1 to %d changes, found %d", resourcesync.MaxEntries, o.ChangeListMax)
+	}
+	or(&o.ChangeListMax, defaultChangeList)
+	or(&o.RebaseEvery, defaultEvery)
+	or(&o.DumpEvery, defaultEvery)
+	or(&o.Keep, defaultKeep)
+	s := &Source{o: o, journal: newJournal()}
+	s.publisher = &source.Publisher{
+		Bucket: o.Bucket, Staging: o.Staging, Journal: s.journal, BaseURL: o.BaseURL,
+		UUID:      fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(o.Model.cfg.Seed>>32), o.Model.cfg.Seed&(1<<48-1)),
+		Generator: o.Generator, MaxEntries: o.MaxEntries, Keep: o.Keep, Now: o.Model.Now,
+	}
+	for i := range o.Model.Sets() {
+		name := ""
+		if o.Model.Sets() > 1 {
+			name = fmt.Sprintf("set-%04d", i+1)
+		}
+		s.sets = append(s.sets, published{name: name})
+		s.publisher.Sets = append(s.publisher.Sets, name)
+	}
+	return s, s.wire.open(s)
+}
+
+// or gives an option its default.
+func or[T int | time.Duration](option *T, to T) {
+	if *option == 0 {
+		*option = to
+	}
+}
+
+// Round lets simulated time go on by d and publishes what changed. It returns how
+// many changes there were.
+func (s *Source) Round(ctx context.Context, d time.Duration) (int, error) {
+	n, err := s.o.Model.Step(ctx, d)
+	if err != nil {
+		return n, err
+	}
+	return n, s.Publish(ctx)
+}
+
+// Publish publishes what is new in each set.
+func (s *Source) Publish(ctx context.Context) error {
+	for i := range s.sets {
+		if err := s.publish(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Source) publish(ctx context.Context, set int) error {
+	p := &s.sets[set]
+	through, now := s.o.Model.Last(set), s.o.Model.Now()
+	u := source.Update{Set: p.name, Policy: source.Policy{Archive: s.o.Archive, KeepChanges: s.o.Keep}}
+	last, _, err := s.journal.Last(ctx, p.name)
+	if err != nil {
+		return err
+	}
+	next := *p
+	next.through, next.at = through, now
+	if last.ID == 0 || through-p.listed > int64(s.o.ChangeListMax) || now.Sub(p.snapshot) >= s.o.RebaseEvery {
+		u.Snapshot = &source.Snapshot{At: now, Completed: now, Through: through, Resources: s.resources(set)}
+		next.snapshot, next.listed = now, through
+	}
+	if s.o.Dumps && (last.ID == 0 || now.Sub(p.dumped) >= s.o.DumpEvery) {
+		u.Dump = &source.Dump{At: now, Completed: now, Through: through, Bitstreams: s.bitstreams(set)}
+		next.dumped = now
+	}
+	if u.Snapshot == nil && u.Dump == nil && through == p.through {
+		return nil
+	}
+	number, from := last.ChangesNumber, last.ChangesFrom
+	if last.ID == 0 {
+		number, from = through+1, now
+	}
+	if u.Changes, err = s.windows(set, number, from, through); err != nil {
+		return err
+	}
+	if _, err := s.publisher.Publish(ctx, u); err != nil {
+		return fmt.Errorf("publishing set %q: %w", p.name, err)
+	}
+	*p = next
+	return nil
+}
+
+// windows divides the changes from number on into Change Lists.
+func (s *Source) windows(set int, number int64, from time.Time, through int64) ([]source.Window, error) {
+	var all []source.Window
+	for {
+		w := source.Window{Number: number, From: from, Through: through}
+		end := number + int64(s.o.ChangeListMax)
+		if end > through {
+			return append(all, s.filled(set, w)), nil
+		}
+		first, err := s.o.Model.change(set, end)
+		if err != nil {
+			return nil, err
+		}
+		w.Until, w.Through = first.Datetime, end-1
+		all = append(all, s.filled(set, w))
+		number, from = end, first.Datetime
+	}
+}
+
+// filled gives a window its changes.
+func (s *Source) filled(set int, w source.Window) source.Window {
+	w.Changes = s.changes(set, w.Number, w.Through)
+	if p := &s.sets[set]; s.o.Dumps {
+		w.FreshFrom = w.From
+		if p.at.After(w.From) {
+			w.FreshFrom = p.at
+		}
+		w.Fresh = s.fresh(set, max(w.Number, p.through+1), w.Through)
+	}
+	return w
+}
+
+func (s *Source) entry(r *Resource) resourcesync.Entry {
+	en := resourcesync.Entry{Loc: s.o.BaseURL + r.Path, LastMod: resourcesync.DatetimeOf(r.Changed)}
+	d, err := resourcesync.NewDigest(resourcesync.SHA256, r.SHA256[:])
+	if err != nil {
+		panic(err) // a sha-256 has the length of a sha-256
+	}
+	en.Digests, en.Length, en.Type = resourcesync.Digests{d}, resourcesync.Bytes(r.Length), r.Type
+	return en
+}
+
+func (s *Source) changeEntry(ch *Change) resourcesync.Entry {
+	en := resourcesync.Entry{Loc: s.o.BaseURL + ch.Path}
+	if ch.Change != resourcesync.Deleted {
+		en = s.entry(&ch.Resource)
+	}
+	en.Change, en.Datetime = ch.Change, resourcesync.DatetimeOf(ch.Datetime)
+	return en
+}
+
+func (s *Source) resources(set int) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for r := range s.o.Model.Resources(set) {
+			if !yield(s.entry(&r), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Source) changes(set int, from, through int64) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for ch, err := range s.o.Model.Changes(set, from, through) {
+			if !yield(s.changeEntry(&ch), err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Source) bitstreams(set int) iter.Seq2[source.Bitstream, error] {
+	return func(yield func(source.Bitstream, error) bool) {
+		for r := range s.o.Model.Resources(set) {
+			if !yield(source.Bitstream{Entry: s.entry(&r), Open: opener(r)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Source) fresh(set int, from, through int64) iter.Seq2[source.Bitstream, error] {
+	return func(yield func(source.Bitstream, error) bool) {
+		for ch, err := range s.o.Model.Changes(set, from, through) {
+			b := source.Bitstream{Entry: s.changeEntry(&ch)}
+			if ch.Change != resourcesync.Deleted {
+				b.Open = opener(ch.Resource)
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+func opener(r Resource) func(context.Context) (io.ReadCloser, error) {
+	return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(r.Open()), nil }
+}
