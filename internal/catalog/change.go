@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,16 +16,6 @@ import (
 // ErrState: a change that does not fit the recorded state: the creation of a
 // member, or the update or deletion of what is no member.
 var ErrState = errors.New("the change does not fit what is recorded")
-
-// PathTakenError: two URIs were given one path.
-type PathTakenError struct {
-	Path    string
-	URI, By string // who asked for it, who has it
-}
-
-func (e *PathTakenError) Error() string {
-	return fmt.Sprintf("path %q of %q is taken by %q: expected one URI for each path", e.Path, e.URI, e.By)
-}
 
 // dueChanged is the Due of a resource whose change is recorded in another set only.
 const dueChanged = "changed in another set"
@@ -70,8 +61,17 @@ func (c *Catalog) Enroll(ctx context.Context, set SetID, changes []Change) error
 	})
 }
 
-// record records changes in a transaction at a moment of its own, which begin prepares.
+// record records changes in a transaction at a moment of its own, which begin
+// prepares. Creations go in many at a time, as long as all are of new resources.
 func (c *Catalog) record(ctx context.Context, changes []Change, begin func(*recorder) error) error {
+	err := c.recordOnce(ctx, changes, begin, true)
+	if errors.Is(err, errNotNew) {
+		return c.recordOnce(ctx, changes, begin, false)
+	}
+	return err
+}
+
+func (c *Catalog) recordOnce(ctx context.Context, changes []Change, begin func(*recorder) error, bulk bool) error {
 	var at time.Time
 	seqs := make([]int64, len(changes))
 	err := c.update(ctx, "record changes in", func(tx *sql.Tx) error {
@@ -84,12 +84,20 @@ func (c *Catalog) record(ctx context.Context, changes []Change, begin func(*reco
 		if err := begin(&r); err != nil {
 			return err
 		}
-		for i := range changes {
-			if seqs[i], err = r.record(&changes[i]); err != nil {
+		for i := 0; i < len(changes); {
+			n := 1
+			if bulk && creations(changes[i:]) >= bulkRows {
+				n = bulkRows
+				err = r.createMany(changes[i:i+n], seqs[i:i+n])
+			} else {
+				seqs[i], err = r.record(&changes[i])
+			}
+			if err != nil {
 				return err
 			}
+			i += n
 		}
-		return nil
+		return r.count(r.set, r.members, r.bytes)
 	})
 	if err != nil {
 		return err
@@ -178,6 +186,8 @@ type recorder struct {
 	logs     bool  // changes go to the change log
 	at       int64 // microseconds
 	prepared map[string]*sql.Stmt
+
+	members, bytes int64 // that the set has got
 }
 
 func (r *recorder) close() {
@@ -211,8 +221,8 @@ func (r *recorder) exec(query string, args ...any) (int64, error) {
 }
 
 func (r *recorder) record(ch *Change) (seq int64, err error) {
-	if ch.URI == "" || ch.Change != resourcesync.Deleted && ch.Path == "" {
-		return 0, fmt.Errorf("expected a URI and a path, found %q and %q", ch.URI, ch.Path)
+	if err := ch.check(); err != nil {
+		return 0, err
 	}
 	key := resourcesync.KeyOf(ch.URI)
 	switch ch.Change {
@@ -220,15 +230,25 @@ func (r *recorder) record(ch *Change) (seq int64, err error) {
 		err = r.create(key, ch)
 	case resourcesync.Updated:
 		err = r.update(key, ch)
-	case resourcesync.Deleted:
-		err = r.remove(key, ch)
 	default:
-		err = fmt.Errorf("expected created, updated or deleted of %q, found %q", ch.URI, ch.Change)
+		err = r.remove(key, ch)
 	}
 	if err != nil || !r.logs {
 		return 0, err
 	}
 	return r.log(ch)
+}
+
+func (ch *Change) check() error {
+	switch ch.Change {
+	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
+	default:
+		return fmt.Errorf("expected created, updated or deleted of %q, found %q", ch.URI, ch.Change)
+	}
+	if ch.URI == "" || ch.Change != resourcesync.Deleted && ch.Path == "" {
+		return fmt.Errorf("expected a URI and a path, found %q and %q", ch.URI, ch.Path)
+	}
+	return nil
 }
 
 func (r *recorder) published() (yes bool, err error) {
@@ -248,15 +268,16 @@ func (r *recorder) create(key resourcesync.Key, ch *Change) error {
 	if n == 0 {
 		return fmt.Errorf("%w: creation of %q, which is a member already", ErrState, ch.URI)
 	}
-	fold := resourcesync.KeyOf(ch.Path)
-	n, err = r.exec(`INSERT INTO resource (key, fold, uri, path, stored, length, sha256, digests, verified, type, encoding, stat)
-		VALUES ($1, $2, $3, $4, TRUE, $5, $6, $7, FALSE, $8, $9, $10) ON CONFLICT DO NOTHING`,
-		key[:], fold[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(),
-		ch.Type, ch.Encoding, ch.Stat)
+	r.members++
+	r.bytes += ch.Length.Int64()
+	n, err = r.exec(`INSERT INTO resource (key, uri, path, stored, length, sha256, digests, verified, type, encoding, stat)
+		VALUES ($1, $2, $3, TRUE, $4, $5, $6, FALSE, $7, $8, $9) ON CONFLICT (key) DO NOTHING`,
+		key[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests), ch.Type, ch.Encoding, ch.Stat)
 	if err != nil || n == 1 {
 		return err
 	}
-	return r.rewrite(key, ch) // a member of another set, or the path is taken
+	_, err = r.rewrite(key, ch) // a member of another set
+	return err
 }
 
 func (r *recorder) update(key resourcesync.Key, ch *Change) error {
@@ -268,44 +289,65 @@ func (r *recorder) update(key resourcesync.Key, ch *Change) error {
 	if n == 0 {
 		return fmt.Errorf("%w: update of %q, which is no member", ErrState, ch.URI)
 	}
-	return r.rewrite(key, ch)
-}
-
-// rewrite replaces what is known of the bytes of a resource.
-func (r *recorder) rewrite(key resourcesync.Key, ch *Change) error {
-	fold := resourcesync.KeyOf(ch.Path)
-	holder, err := r.stmt("SELECT uri FROM resource WHERE fold = $1 AND key <> $2")
-	if err != nil {
-		return err
-	}
-	var by string
-	err = holder.QueryRowContext(r.ctx, fold[:], key[:]).Scan(&by)
-	if err == nil {
-		return &PathTakenError{ch.Path, ch.URI, by}
-	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
-	if err := r.tellOthers(key, ch); err != nil {
-		return err
-	}
-	n, err := r.exec(`UPDATE resource SET fold = $2, path = $3, stored = TRUE, length = $4, sha256 = $5, digests = $6,
-		verified = FALSE, type = $7, encoding = $8, stat = $9 WHERE key = $1`,
-		key[:], fold[:], ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String(), ch.Type, ch.Encoding, ch.Stat)
-	if err == nil && n != 1 {
-		err = fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint)
-	}
+	old, err := r.rewrite(key, ch)
+	r.bytes += ch.Length.Int64() - old.length.Int64
 	return err
 }
 
-// tellOthers marks the memberships of a resource in other sets if its bytes are not
+// held is what is known of the bytes of a resource.
+type held struct {
+	length  sql.NullInt64
+	sha256  []byte
+	digests string
+}
+
+// rewrite replaces what is known of the bytes of a resource, which it returns.
+func (r *recorder) rewrite(key resourcesync.Key, ch *Change) (held, error) {
+	old, err := r.held(key)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint)
+	}
+	if err != nil {
+		return old, err
+	}
+	now := held{writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests)}
+	if !old.same(now) {
+		if err := r.tellOthers(key, now.length.Int64-old.length.Int64); err != nil {
+			return old, err
+		}
+	}
+	_, err = r.exec(`UPDATE resource SET path = $2, stored = TRUE, length = $3, sha256 = $4, digests = $5,
+		verified = FALSE, type = $6, encoding = $7, stat = $8 WHERE key = $1`,
+		key[:], ch.Path, now.length, now.sha256, now.digests, ch.Type, ch.Encoding, ch.Stat)
+	return old, err
+}
+
+func (r *recorder) held(key resourcesync.Key) (h held, err error) {
+	row, err := r.row("SELECT length, sha256, digests FROM resource WHERE key = $1", key[:])
+	if err == nil {
+		err = row.Scan(&h.length, &h.sha256, &h.digests)
+	}
+	return h, err
+}
+
+// same reports whether both are of the same bytes.
+func (h held) same(o held) bool {
+	if h.sha256 != nil && o.sha256 != nil {
+		return h.length == o.length && bytes.Equal(h.sha256, o.sha256)
+	}
+	return h.length == o.length && h.digests == o.digests && h.sha256 == nil && o.sha256 == nil
+}
+
+// tellOthers marks the memberships in other sets of a resource whose bytes are not
 // the recorded ones: those sets have this change yet to record. They would not find
 // it by comparing, as what is known of the bytes is known to all sets.
-func (r *recorder) tellOthers(key resourcesync.Key, ch *Change) error {
-	_, err := r.exec(`UPDATE member SET due = $3 WHERE key = $1 AND set_id <> $2
-		AND EXISTS (SELECT 1 FROM resource WHERE key = $1 AND (length IS NOT $4 OR
-			CASE WHEN sha256 IS NULL OR $5 IS NULL THEN digests <> $6 ELSE sha256 <> $5 END))`,
-		key[:], r.set, dueChanged, writeLength(ch.Length), writeSHA256(ch.Digests), ch.Digests.String())
+func (r *recorder) tellOthers(key resourcesync.Key, longer int64) error {
+	n, err := r.exec("UPDATE member SET due = $3 WHERE key = $1 AND set_id <> $2", key[:], r.set, dueChanged)
+	if err != nil || n == 0 || longer == 0 {
+		return err
+	}
+	_, err = r.exec("UPDATE sets SET bytes = bytes + $3 WHERE id IN (SELECT set_id FROM member WHERE key = $1 AND set_id <> $2)",
+		key[:], r.set, longer)
 	return err
 }
 
@@ -317,8 +359,13 @@ func (r *recorder) remove(key resourcesync.Key, ch *Change) error {
 	if n == 0 {
 		return fmt.Errorf("%w: deletion of %q, which is no member", ErrState, ch.URI)
 	}
-	_, err = r.exec("DELETE FROM resource WHERE key = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE key = $1)", key[:])
-	return err
+	old, err := r.held(key)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	r.members--
+	r.bytes -= old.length.Int64
+	return r.drop(key)
 }
 
 func (r *recorder) log(ch *Change) (seq int64, err error) {
@@ -349,7 +396,7 @@ func (c *Catalog) Restat(ctx context.Context, resources []Resource) error {
 		for i := range resources {
 			r := &resources[i]
 			key := resourcesync.KeyOf(r.URI)
-			if _, err := s.ExecContext(ctx, key[:], r.Stat, writeSHA256(r.Digests), r.Digests.String()); err != nil {
+			if _, err := s.ExecContext(ctx, key[:], r.Stat, writeSHA256(r.Digests), writeDigests(r.Digests)); err != nil {
 				return err
 			}
 		}
@@ -380,7 +427,7 @@ func scanChange(rows *sql.Rows, ch *Change) error {
 	}
 	ch.Key, ch.Datetime, ch.Length = resourcesync.KeyOf(ch.URI), readTime(datetime), readLength(length)
 	var err error
-	if ch.Digests, err = readDigests(ch.URI, digests); err != nil {
+	if ch.Digests, err = readDigests(ch.URI, digests, nil); err != nil {
 		return err
 	}
 	ch.LastMod, err = readDatetime(ch.URI, lastmod)

@@ -87,8 +87,8 @@ func (r *recorder) settleIn(in *Intent, p Place) error {
 		}
 	}
 	in.Path = p.Path
-	_, err := r.exec(`INSERT INTO resource (key, uri, path, fold, stored, digests, verified, type, stat)
-		VALUES ($1, $2, $3, $4, FALSE, '', FALSE, '', '')`, in.Key[:], in.URI, p.Path, p.Fold[:])
+	_, err := r.exec(`INSERT INTO resource (key, uri, path, fold, stored, digests, verified, type, encoding, stat)
+		VALUES ($1, $2, $3, $4, FALSE, '', FALSE, '', '', '')`, in.Key[:], in.URI, p.Path, p.Fold[:])
 	return err
 }
 
@@ -225,8 +225,23 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 	return c.update(ctx, "record what was done in", func(tx *sql.Tx) error {
 		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
 		defer r.close()
-		return r.settle(&o)
+		return r.recount(o.keys(), func() error { return r.settle(&o) })
 	})
+}
+
+// keys are those of what changes.
+func (o *Outcome) keys() []resourcesync.Key {
+	var keys []resourcesync.Key
+	for i := range o.Stored {
+		keys = append(keys, o.Stored[i].Key)
+	}
+	for i := range o.Members {
+		keys = append(keys, o.Members[i].Key)
+	}
+	for i := range o.Ended {
+		keys = append(keys, o.Ended[i].Key)
+	}
+	return keys
 }
 
 func (r *recorder) settle(o *Outcome) error {
@@ -271,7 +286,7 @@ func (r *recorder) settle(o *Outcome) error {
 func (r *recorder) stored(s *Resource) error {
 	n, err := r.exec(`UPDATE resource SET stored = TRUE, length = $2, sha256 = $3, digests = $4, verified = $5, type = $6,
 		stat = $7 WHERE key = $1`,
-		s.Key[:], writeLength(s.Length), writeSHA256(s.Digests), s.Digests.String(), s.Verified, s.Type, s.Stat)
+		s.Key[:], writeLength(s.Length), writeSHA256(s.Digests), writeDigests(s.Digests), s.Verified, s.Type, s.Stat)
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%w: bytes of %q, which has no path", ErrState, s.URI)
 	}
@@ -302,7 +317,7 @@ func (c *Catalog) Holders(ctx context.Context, keys []resourcesync.Key) ([]Membe
 			args[i] = rest[i][:]
 		}
 		found, err := rows(ctx, c, "look up memberships in", scanMembership,
-			"SELECT set_id, key, changed, lastmod, due, wanted FROM member WHERE key IN ("+placeholders(1, n)+") ORDER BY key, set_id", args...)
+			"SELECT set_id, key, changed, lastmod, due, wanted FROM member WHERE key IN ("+placeholders(n)+") ORDER BY key, set_id", args...)
 		if err != nil {
 			return nil, err
 		}
@@ -340,7 +355,7 @@ func (c *Catalog) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error]
 }
 
 const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NULL FROM resource r
-	WHERE r.sha256 = $1 AND r.length = $2 AND r.stored
+	WHERE r.sha256 = $1 AND r.fold IS NOT NULL AND r.length = $2 AND r.stored
 	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.key = r.key AND m.due <> '')
 	ORDER BY r.id LIMIT 1`
 

@@ -49,6 +49,33 @@ func store(t *testing.T, c *Catalog, s SetID, names ...string) {
 	}
 }
 
+// Whatever a mirror settles, the counts of all sets that hold a resource follow.
+func TestCountsFollowWhatIsSettled(t *testing.T) {
+	c := open(t)
+	a, b := set(t, c, "a"), set(t, c, "b")
+	store(t, c, a, "x", "y")
+	counted(t, c)
+	x, y := intent("x", "longer than before", t), intent("y", "", t)
+	for i, o := range []Outcome{
+		{Members: []Membership{{Set: b, Key: x.Key, Changed: time.Unix(1, 0)}, {Set: a, Key: x.Key, Changed: time.Unix(2, 0)}}},
+		{Stored: []Resource{{Key: x.Key, Length: x.Length, Digests: resourcesync.Digests{x.SHA256}}}},
+		{Ended: []Membership{{Set: a, Key: x.Key}, {Set: a, Key: y.Key}, {Set: b, Key: y.Key}}},
+	} {
+		if err := c.Settle(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		counted(t, c)
+		if i == 0 {
+			if n, bytes, err := c.Count(t.Context(), b); n != 1 || bytes != int64(len("content of x")) || err != nil {
+				t.Errorf("Count(b) = %d, %d, %v; want 1 and the bytes of x", n, bytes, err)
+			}
+		}
+	}
+	if n, bytes, err := c.Count(t.Context(), a); n != 0 || bytes != 0 || err != nil {
+		t.Errorf("Count(a) = %d, %d, %v; want none", n, bytes, err)
+	}
+}
+
 func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "s")

@@ -89,8 +89,11 @@ func (m *model) record(rt *rapid.T) {
 	order, bytes, members := m.clone()
 	var batch []Change
 	valid := true
+	if rapid.IntRange(0, 9).Draw(rt, "many") == 0 {
+		batch, valid = m.many(set)
+	}
 	for range rapid.IntRange(1, 6).Draw(rt, "size") {
-		uri := "https://example.org/" + rapid.SampledFrom([]string{"a", "b", "c", "d/e"}).Draw(rt, "path")
+		uri := "https://example.org/" + rapid.SampledFrom([]string{"a", "b", "c", "many/7"}).Draw(rt, "path")
 		kinds := []resourcesync.Change{resourcesync.Created}
 		if _, ok := m.members[set][uri]; ok {
 			kinds = []resourcesync.Change{resourcesync.Updated, resourcesync.Deleted}
@@ -115,6 +118,17 @@ func (m *model) record(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	m.recorded(rt, set, batch)
+}
+
+// many creates more than one statement takes.
+func (m *model) many(set SetID) (batch []Change, valid bool) {
+	valid = true
+	for i := range bulkRows + 3 {
+		ch := change(m.t, resourcesync.Created, "many/"+strconv.Itoa(i), "1")
+		valid = m.apply(set, ch) && valid
+		batch = append(batch, ch)
+	}
+	return batch, valid
 }
 
 func (m *model) recorded(rt *rapid.T, set SetID, batch []Change) {
@@ -145,8 +159,37 @@ func (m *model) restat(rt *rapid.T) {
 	m.bytes[r.URI] = r
 }
 
+// counted compares the counts that are kept with the members there are.
+func counted(t interface {
+	Helper()
+	Errorf(string, ...any)
+	Fatal(...any)
+}, c *Catalog,
+) {
+	t.Helper()
+	rows, err := c.read.Query(`SELECT s.id, s.members, s.bytes, COUNT(r.key), COALESCE(SUM(r.length), 0)
+		FROM sets s LEFT JOIN member m ON m.set_id = s.id LEFT JOIN resource r ON r.key = m.key GROUP BY s.id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		var set SetID
+		var got, want [2]int64
+		if err := rows.Scan(&set, &got[0], &got[1], &want[0], &want[1]); err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("set %d: counts of members and bytes are %d, want %d", set, got, want)
+		}
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // check compares everything that the catalog says.
 func (m *model) check(rt *rapid.T) {
+	counted(rt, m.catalog)
 	for _, s := range m.sets {
 		var want []Resource
 		for _, uri := range m.order {

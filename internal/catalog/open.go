@@ -258,15 +258,22 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 		"journal_mode(WAL)",
 		"synchronous(FULL)", // NORMAL loses acknowledged transactions in a power cut
 		"foreign_keys(ON)",
-		"cache_size(-4096)",            // KiB a connection
 		"mmap_size(0)",                 // an I/O error is an error, not a signal
 		"journal_size_limit(16777216)", // bytes a checkpointed write-ahead log keeps
 	} {
 		q.Add("_pragma", p)
 	}
+	extra := []string{
+		"cache_size(-16384)",       // KiB
+		"temp_store(MEMORY)",       // what one statement may have to undo: at most some pages for each of its rows
+		"wal_autocheckpoint(4000)", // pages; a checkpoint waits for the disk twice
+	}
 	if readOnly {
 		q.Set("_txlock", "deferred")
-		q.Add("_pragma", "query_only(ON)")
+		extra = []string{"cache_size(-4096)", "query_only(ON)"} // KiB a connection
+	}
+	for _, p := range extra {
+		q.Add("_pragma", p)
 	}
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
 	db, err := sql.Open("sqlite", u.String())

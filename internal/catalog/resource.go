@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 const lookupSize = 500
 
 const (
-	resourceColumns = "r.key, r.uri, r.path, r.stored, r.length, r.digests, r.verified, r.type, r.encoding, r.stat"
+	resourceColumns = "r.key, r.uri, r.path, r.stored, r.length, r.sha256, r.digests, r.verified, r.type, r.encoding, r.stat"
 	memberColumns   = "m.changed, m.lastmod, m.changefreq, m.due, m.wanted"
 )
 
@@ -39,44 +38,37 @@ func (c *Catalog) Lookup(ctx context.Context, set SetID, keys []resourcesync.Key
 }
 
 func (c *Catalog) lookup(ctx context.Context, set SetID, keys []resourcesync.Key, found map[resourcesync.Key]Resource) error {
-	args := []any{set}
+	args := make([]any, 0, 1+len(keys))
+	args = append(args, set)
 	for i := range keys {
 		args = append(args, keys[i][:])
 	}
 	resources, err := rows(ctx, c, "look up resources in", func(r *sql.Rows) (v Resource, err error) {
 		return v, scanResource(r, &v)
 	}, "SELECT "+resourceColumns+", "+memberColumns+` FROM resource r
-		LEFT JOIN member m ON m.set_id = $1 AND m.key = r.key
-		WHERE r.key IN (`+placeholders(2, len(keys))+")", args...)
+		LEFT JOIN member m ON m.set_id = ? AND m.key = r.key
+		WHERE r.key IN (`+placeholders(len(keys))+")", args...)
 	for _, r := range resources {
 		found[r.Key] = r
 	}
 	return err
 }
 
-// placeholders returns n of them, numbered from first.
-func placeholders(first, n int) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteByte('$')
-		b.WriteString(strconv.Itoa(first + i))
-	}
-	return b.String()
+// placeholders returns n of them, without numbers: see bulkRows.
+func placeholders(n int) string {
+	return strings.TrimSuffix(strings.Repeat("?,", n), ",")
 }
 
 // scanResource reads resourceColumns and memberColumns, the latter all NULL for a
 // resource that is no member, and then extra.
 func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 	var (
-		key             []byte
+		key, sha256     []byte
 		length, changed sql.NullInt64
 		digests         string
 		member          struct{ lastmod, changefreq, due, wanted sql.NullString }
 	)
-	dest := []any{&key, &r.URI, &r.Path, &r.Stored, &length, &digests, &r.Verified, &r.Type, &r.Encoding, &r.Stat,
+	dest := []any{&key, &r.URI, &r.Path, &r.Stored, &length, &sha256, &digests, &r.Verified, &r.Type, &r.Encoding, &r.Stat,
 		&changed, &member.lastmod, &member.changefreq, &member.due, &member.wanted}
 	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
@@ -85,7 +77,7 @@ func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 		return fmt.Errorf("%w: the row with key %x holds %q, whose key is %x; %s", ErrDamaged, key, r.URI, r.Key, hint)
 	}
 	var err error
-	if r.Digests, err = readDigests(r.URI, digests); err != nil {
+	if r.Digests, err = readDigests(r.URI, digests, sha256); err != nil {
 		return err
 	}
 	r.Length = readLength(length)
@@ -113,15 +105,30 @@ func writeLength(l resourcesync.Length) sql.NullInt64 {
 	return sql.NullInt64{Int64: l.Int64(), Valid: l.Known()}
 }
 
-func readDigests(uri, s string) (resourcesync.Digests, error) {
-	if s == "" {
-		return nil, nil
+// readDigests takes the text, or the SHA-256 that stands alone.
+func readDigests(uri, s string, sha256 []byte) (resourcesync.Digests, error) {
+	var ds resourcesync.Digests
+	var err error
+	switch {
+	case s != "":
+		ds, err = resourcesync.ParseDigests(s)
+	case sha256 != nil:
+		var d resourcesync.Digest
+		d, err = resourcesync.NewDigest(resourcesync.SHA256, sha256)
+		ds = resourcesync.Digests{d}
 	}
-	ds, err := resourcesync.ParseDigests(s)
 	if err != nil {
 		return nil, fmt.Errorf("%w: digests of %q: %w; %s", ErrDamaged, uri, err, hint)
 	}
 	return ds, nil
+}
+
+// writeDigests leaves out a SHA-256 that stands alone: it has a column of its own.
+func writeDigests(ds resourcesync.Digests) string {
+	if len(ds) == 1 && ds[0].Algorithm() == resourcesync.SHA256 {
+		return ""
+	}
+	return ds.String()
 }
 
 // writeSHA256 is NULL when the digest is unknown.
@@ -192,15 +199,4 @@ func (c *Catalog) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resources
 		copy(k[:], key)
 		return key, nil
 	}, set)
-}
-
-// Count returns how many members a set has and how many bytes they have together;
-// an unknown length counts as 0.
-func (c *Catalog) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
-	err = c.read.QueryRowContext(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(r.length), 0) AS BIGINT)
-		FROM member m JOIN resource r ON r.key = m.key WHERE m.set_id = $1`, set).Scan(&n, &bytes)
-	if err != nil {
-		return 0, 0, c.fail("count the members of a set in", err)
-	}
-	return n, bytes, nil
 }

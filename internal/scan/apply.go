@@ -168,27 +168,32 @@ func agree(a, b resourcesync.Digests) bool {
 }
 
 func (a *applier) record(changes []catalog.Change) error {
+	return a.d.record(a.ctx, a.r, changes)
+}
+
+// record records changes and counts them.
+func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	record := a.d.Catalog.Record
-	if a.d.Unpublished {
-		record = a.d.Catalog.Enroll
+	record := d.Catalog.Record
+	if d.Unpublished {
+		record = d.Catalog.Enroll
 	}
-	if err := record(a.ctx, a.d.Set, changes); err != nil {
+	if err := record(ctx, d.Set, changes); err != nil {
 		return err
 	}
 	for i := range changes {
 		ch := &changes[i]
 		switch ch.Change {
 		case resourcesync.Created:
-			a.r.Created++
+			r.Created++
 		case resourcesync.Updated:
-			a.r.Updated++
+			r.Updated++
 		case resourcesync.Deleted:
-			a.r.Deleted++
+			r.Deleted++
 		}
-		a.d.observe(Event{Change: ch.Change, URI: ch.URI, Path: ch.Path, Bytes: ch.Length.Int64()})
+		d.observe(Event{Change: ch.Change, URI: ch.URI, Path: ch.Path, Bytes: ch.Length.Int64()})
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"instep/internal/catalog"
 	"instep/internal/guard"
@@ -302,11 +303,17 @@ func TestApplyStopsWithItsContext(t *testing.T) {
 func TestApplyStopsWhenTheCatalogRefuses(t *testing.T) {
 	f := setUp(t, "a", "b", "c")
 	f.scan()
-	f.BaseURL = "https://example.org/elsewhere/" // its URIs would have the same paths
-	f.MaxDelete = everything(t)
-	_, err := f.Apply(t.Context(), f.plan())
-	if e := (*catalog.PathTakenError)(nil); !errors.As(err, &e) || e.Path != "a" {
-		t.Errorf("Apply = %v; want a PathTakenError of a", err)
+	id, err := f.Catalog.BeginPublication(t.Context(), f.Set)
+	if err == nil {
+		err = f.Catalog.CommitPublication(t.Context(), f.Set, id, time.Now(), "{}")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("d", "1")
+	f.Unpublished = true // which is not so
+	if _, err := f.Apply(t.Context(), f.plan()); !errors.Is(err, catalog.ErrState) {
+		t.Errorf("Apply = %v, want ErrState", err)
 	}
 	same(t, "changes", len(f.log(3)), 0)
 }

@@ -46,10 +46,6 @@ type job struct {
 // one, in the order of the plan. It stops with the first error of each. At most
 // batchSize files are hashed ahead of it.
 func (d *Dir) hashAll(ctx context.Context, p *Plan, each func(hashed) error) error {
-	workers := d.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	g, ctx := errgroup.WithContext(ctx)
 	jobs := make(chan job)
 	order := make(chan chan hashed, batchSize) // so that hashing goes on behind a large file and a transaction
@@ -58,7 +54,7 @@ func (d *Dir) hashAll(ctx context.Context, p *Plan, each func(hashed) error) err
 		defer close(jobs)
 		return queue(ctx, p, jobs, order)
 	})
-	for range workers {
+	for range d.workers() {
 		g.Go(func() error {
 			buffer := make([]byte, bufferSize)
 			for j := range jobs {
@@ -85,6 +81,14 @@ func (d *Dir) hashAll(ctx context.Context, p *Plan, each func(hashed) error) err
 		return ctx.Err()
 	})
 	return g.Wait()
+}
+
+// workers is how many resources are hashed at a time.
+func (d *Deps) workers() int {
+	if d.Workers > 0 {
+		return d.Workers
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 func queue(ctx context.Context, p *Plan, jobs chan<- job, order chan<- chan hashed) error {

@@ -1,0 +1,99 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// bulkRows is how many creations one statement takes. Parameters in it are "?":
+// SQLite looks named and numbered ones up one by one, which is quadratic.
+const bulkRows = 50
+
+// errNotNew: among many creations there is one of a member, or of a resource of another set.
+var errNotNew = errors.New("not all are new")
+
+var (
+	bulkMembers = `INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted)
+		SELECT ?, column1, ?, column2, column3, '', '' FROM (` + bulkValues("(?,?,?)") + `) WHERE TRUE
+		ON CONFLICT (set_id, key) DO NOTHING`
+	bulkResources = `INSERT INTO resource (key, uri, path, stored, length, sha256, digests, verified, type, encoding, stat) ` +
+		bulkValues("(?,?,?,TRUE,?,?,?,FALSE,?,?,?)") + ` ON CONFLICT (key) DO NOTHING`
+	bulkChanges = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq)
+		SELECT ?, ?, ?, column1, column2, column3, column4, column5, column6, column7 FROM (` + bulkValues("(?,?,?,?,?,?,?)") + ")"
+)
+
+func bulkValues(row string) string {
+	return "VALUES " + strings.Join(slices.Repeat([]string{row}, bulkRows), ",")
+}
+
+// creations is how many changes at the beginning of the list are creations, as far
+// as that matters.
+func creations(changes []Change) (n int) {
+	for n < min(len(changes), bulkRows) && changes[n].Change == resourcesync.Created {
+		n++
+	}
+	return n
+}
+
+// createMany records bulkRows creations, or returns errNotNew.
+func (r *recorder) createMany(changes []Change, seqs []int64) error {
+	members, resources := []any{r.set, r.at}, []any{}
+	for i := range changes {
+		ch := &changes[i]
+		if err := ch.check(); err != nil {
+			return err
+		}
+		key := resourcesync.KeyOf(ch.URI)
+		members = append(members, key[:], writeDatetime(ch.LastMod), string(ch.ChangeFreq))
+		resources = append(resources, key[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests),
+			writeDigests(ch.Digests), ch.Type, ch.Encoding, ch.Stat)
+		r.members++
+		r.bytes += ch.Length.Int64()
+	}
+	if err := r.allNew(bulkMembers, members); err != nil {
+		return err
+	}
+	if err := r.allNew(bulkResources, resources); err != nil || !r.logs {
+		return err
+	}
+	return r.logMany(changes, seqs)
+}
+
+func (r *recorder) allNew(query string, args []any) error {
+	n, err := r.exec(query, args...)
+	if err == nil && n != bulkRows {
+		err = errNotNew
+	}
+	return err
+}
+
+// logMany enters creations in the change log, where rows of one statement have
+// numbers in a row.
+func (r *recorder) logMany(changes []Change, seqs []int64) error {
+	args := []any{r.set, r.at, string(resourcesync.Created)}
+	for i := range changes {
+		ch := &changes[i]
+		args = append(args, ch.URI, writeDatetime(ch.LastMod), writeLength(ch.Length), ch.Digests.String(), ch.Type,
+			ch.Encoding, string(ch.ChangeFreq))
+	}
+	s, err := r.stmt(bulkChanges)
+	if err != nil {
+		return err
+	}
+	res, err := s.ExecContext(r.ctx, args...)
+	if err != nil {
+		return err
+	}
+	last, err := res.LastInsertId()
+	for i := range seqs {
+		seqs[i] = last - int64(len(seqs)-1-i)
+	}
+	if err != nil {
+		return fmt.Errorf("number the changes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"instep/resourcesync"
+)
+
+// Count returns how many members a set has and how many bytes they have together;
+// an unknown length counts as 0. It takes the same time for every set.
+func (c *Catalog) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
+	err = c.read.QueryRowContext(ctx, "SELECT members, bytes FROM sets WHERE id = $1", set).Scan(&n, &bytes)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, c.fail("count the members of a set in", err)
+	}
+	return n, bytes, nil
+}
+
+// count adds to the members of a set and their bytes.
+func (r *recorder) count(set SetID, members, bytes int64) error {
+	_, err := r.exec("UPDATE sets SET members = members + $2, bytes = bytes + $3 WHERE id = $1", set, members, bytes)
+	return err
+}
+
+// recount keeps the counts of all sets true while do changes memberships and
+// resources with these keys.
+func (r *recorder) recount(keys []resourcesync.Key, do func() error) error {
+	slices.SortFunc(keys, func(a, b resourcesync.Key) int { return slices.Compare(a[:], b[:]) })
+	keys = slices.Compact(keys)
+	counts := map[SetID][2]int64{}
+	if err := r.tally(keys, counts, -1); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if err := r.tally(keys, counts, 1); err != nil {
+		return err
+	}
+	for set, n := range counts {
+		if err := r.count(set, n[0], n[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tally adds, times sign, the memberships with these keys and their bytes.
+func (r *recorder) tally(keys []resourcesync.Key, counts map[SetID][2]int64, sign int64) error {
+	for batch := range slices.Chunk(keys, lookupSize) {
+		args := make([]any, len(batch))
+		for i := range batch {
+			args[i] = batch[i][:]
+		}
+		rows, err := r.tx.QueryContext(r.ctx, `SELECT m.set_id, COUNT(*), CAST(COALESCE(SUM(r.length), 0) AS BIGINT)
+			FROM member m JOIN resource r ON r.key = m.key WHERE m.key IN (`+placeholders(len(batch))+") GROUP BY m.set_id", args...)
+		if err != nil {
+			return err
+		}
+		for err == nil && rows.Next() {
+			var set SetID
+			var members, bytes int64
+			if err = rows.Scan(&set, &members, &bytes); err == nil {
+				n := counts[set]
+				counts[set] = [2]int64{n[0] + sign*members, n[1] + sign*bytes}
+			}
+		}
+		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
