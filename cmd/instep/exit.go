@@ -65,12 +65,14 @@ func is(target error, hint string) func(error) (string, bool) {
 
 var causes = []cause{
 	{exitUsage, as[*usageError]("")},
+	{exitUsage, as[*configError]("instep config check FILE shows what a file says; the keys are those of docs/configuration.md")},
 	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
 	{exitUsage, as[*destination.UnknownSetError]("give one of these to --set")},
 	{exitUsage, as[*destination.GlobError]("* matches within a segment, ** across segments")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
 	{exitGuard, as[*publish.StateError]("one state goes with one directory, one base URL and one place for the documents; --state names another")},
 	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete")},
+	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},
 	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
 	{exitGuard, as[*source.WrongStateError]("to begin anew remove resourcesync/, .well-known/resourcesync and sitemap.xml there; mirrors then read everything once more")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory")},
@@ -79,7 +81,7 @@ var causes = []cause{
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
 	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
-	{exitFailed, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},
+	{exitFailed, as[*watchError]("to be told at once raise what the system allows: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, is(syscall.EADDRINUSE, "something else listens there; try another port with --addr")},
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
 	{exitFailed, as[*inputError]("is FILE spelled right? - is standard input")},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"context"
@@ -52,7 +53,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "freeport": freePort, "answers": answers, "get": get,
 			"records": records, "sametree": sameTree, "flip": flipByte, "xmlwellformed": wellFormed,
-			"cut": cut, "approveplan": approvePlan,
+			"cut": cut, "approveplan": approvePlan, "unzipped": unzipped, "until": until,
 		},
 	})
 }
@@ -201,6 +202,33 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 	info, err := os.Stat(path)
 	ts.Check(err)
 	ts.Check(os.Truncate(path, info.Size()/2))
+}
+
+// until FILE TEXT: waits until the file is there and holds the text.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && strings.Contains(string(text), args[1]) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			ts.Fatalf("%s never held %q: %v\n%s", args[0], args[1], err, text)
+		}
+	}
+}
+
+// unzipped FILE DIR: unpacks a ZIP package into a new directory.
+func unzipped(ts *testscript.TestScript, _ bool, args []string) {
+	z, err := zip.OpenReader(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer z.Close()
+	ts.Check(os.CopyFS(ts.MkAbs(args[1]), z))
 }
 
 // approveplan FILE DIR: approves the plan that the summary in FILE names.

@@ -39,12 +39,23 @@ type record struct {
 	Message string `json:"message,omitempty"`
 	Hint    string `json:"hint,omitempty"`
 	Quirk   int    `json:"quirk,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Value   string `json:"value,omitempty"`
+	Origin  string `json:"origin,omitempty"`
 	Set     string `json:"set,omitempty"`
 	Mode    string `json:"mode,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Addr    string `json:"addr,omitempty"`
 	Version string `json:"version,omitempty"`
 	Go      string `json:"go,omitempty"`
+
+	Published *int64 `json:"published,omitempty"`
+	Same      *int64 `json:"same,omitempty"`
+	Created   *int64 `json:"created,omitempty"`
+	Updated   *int64 `json:"updated,omitempty"`
+	Deleted   *int64 `json:"deleted,omitempty"`
+	Failed    *int64 `json:"failed,omitempty"`
+	Resources *int64 `json:"resources,omitempty"`
 
 	Rule   string `json:"rule,omitempty"`
 	Level  string `json:"level,omitempty"`
@@ -91,6 +102,9 @@ type summary struct {
 	Excluded      map[string]int64 `json:"excluded,omitempty"`
 	Resources     *int64           `json:"resources,omitempty"`
 	Documents     []string         `json:"documents,omitempty"`
+	Retired       []string         `json:"retired,omitempty"`
+	Packaged      *int64           `json:"packaged,omitempty"`
+	Kept          *int64           `json:"kept,omitempty"`
 	Bytes         *int64           `json:"bytes,omitempty"`
 	Requests      *int64           `json:"requests,omitempty"`
 	Seconds       *float64         `json:"seconds,omitempty"`

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/internal/publish"
@@ -19,90 +16,172 @@ import (
 	"instep/resourcesync"
 )
 
+// publishFlags are what publish is told beside the configuration.
 type publishFlags struct {
-	publish.Site
-	publish.Set
-	publish.What
-	hash []string
+	config string // name of the file
+	set    string
+	what   publish.What
+	dryRun bool
+	zip    string
+	show   string
+	watch  watchFlags
 }
 
 const publishHelp = `Publish scans DIR, records what was created, updated and deleted since the last time,
-and writes ResourceSync documents that describe it: a Resource List, a Change List, a
-Capability List, a Source Description, and a plain sitemap.xml for search engines.
+and writes ResourceSync documents that describe it: a Resource List, Change Lists, a
+Capability List, a Source Description, and a plain sitemap.xml for search engines; with
+--dump also packages of the resources, with --archive also earlier lists and dumps.
 Everything is static: any web server can serve it (or "instep serve").
 
 Only files whose size, times or inode changed are read again. Dotfiles, devices and
 links that lead out of DIR are left out. Nothing that publish did not write itself is
 ever replaced. A scan that would publish more deletions than the guard allows (10 % and
-more than 5, half, or all) refuses with exit code 6.`
+more than 5, half, or all) refuses with exit code 6, and so does one of a directory
+that is gone.
+
+With -c FILE everything stands in a configuration file, which can hold several sets;
+flags go over the environment (INSTEP_ and the name of the flag: INSTEP_BASE_URL), that
+over the file. "instep config check FILE" shows what would be used.
+
+With --watch it stays and publishes again soon after something changed, until it is
+interrupted. --show publishes nothing: it prints the lines to add to robots.txt, or to
+the head of your pages, so that others find what is published.`
 
 func (a *app) publishCommand() *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
-		Use:   "publish DIR --base-url URL",
+		Use:   "publish [DIR] --base-url URL",
 		Short: "describe a directory by ResourceSync documents",
 		Long:  publishHelp,
 		Example: `  instep publish ./collection --base-url https://museum.example.org/
   instep publish ./collection --base-url https://example.org/museum/ --out ./documents
-  instep publish -n ./collection --base-url https://museum.example.org/`,
-		Args: exactArgs("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.Dir = args[0]
-			return a.publish(cmd.Context(), &f)
-		},
+  instep publish -n ./collection --base-url https://museum.example.org/
+  instep publish -c site.yaml --watch
+  instep publish ./collection --show robots`,
+		Args: atMostArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.publish(cmd, &f, args) },
 	}
+	addOptions(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.BaseURL, "base-url", "", "the `URL` at which DIR is served (required)")
-	fs.StringVar(&f.Out, "out", "", "write the documents below this `DIR` instead of into DIR")
-	fs.StringVar(&f.State, "state", "", "keep what is remembered between runs in `DIR` (default: in the user's state directory)")
-	fs.StringSliceVar(&f.hash, "hash", []string{"sha-256"}, "digests to compute: sha-256, md5, sha-1, sha-224, sha-384, sha-512")
-	fs.IntVar(&f.MaxEntries, "max-entries", 0, "entries that one document of a Resource List holds at most (default and upper bound: 50000)")
-	fs.IntVar(&f.ChangeListMax, "change-list-max", 0, "changes a Change List holds before a new one begins (default 5000)")
-	fs.StringArrayVar(&f.Include, "include", nil, "only files that match this `GLOB` (repeatable)")
-	fs.StringArrayVar(&f.Exclude, "exclude", nil, "no files that match this `GLOB` (repeatable)")
-	fs.StringVar(&f.MaxDelete, "max-delete", "", "publish at most `N or N%` deletions")
-	fs.BoolVar(&f.Rebase, "rebase", false, "write the Resource List anew in any case")
-	fs.IntVar(&f.Workers, "workers", 0, "files read at a time (default: one a processor)")
-	fs.BoolVarP(&f.DryRun, "dry-run", "n", false, "show what would be published; write nothing")
+	fs.StringVarP(&f.config, "config", "c", "", "read the configuration from this `FILE` (YAML)")
+	fs.StringVar(&f.set, "set", "", "the `NAME` of the set; of a configuration with several, the one to publish")
+	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case")
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
+	fs.StringVar(&f.zip, "zip", "", "pack the documents, not the resources, into this `FILE` for somebody else's web server")
+	fs.StringVar(&f.show, "show", "", "publish nothing, print the lines to add to `robots|html`")
+	f.watch.add(fs.BoolVar, fs.DurationVar)
 	return cmd
 }
 
-func (a *app) publish(ctx context.Context, f *publishFlags) error {
-	begin := a.now()
-	if f.BaseURL == "" {
-		return usagef("--base-url is missing: the URL at which %s is served", f.Dir)
-	}
-	f.Algorithms = nil
-	for _, h := range f.hash {
-		f.Algorithms = append(f.Algorithms, resourcesync.Algorithm(h))
-	}
-	if f.State == "" {
-		state, err := defaultState(f.Dir)
-		if err != nil {
-			return err
+// atMostArgs allows arguments up to those named.
+func atMostArgs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > len(names) {
+			return usagef("unexpected argument %q", args[len(names)])
 		}
-		f.State = state
+		return nil
 	}
-	f.Site.Sets = []publish.Set{f.Set}
-	f.Now, f.Generator = a.now, "instep/"+version
+}
+
+func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error {
+	c, err := configure(cmd, f.config, f.set)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		c.Dir, c.origins["dir"] = args[0], fromArgument+"DIR"
+	}
+	if err := c.needsDir(cmd); err != nil {
+		return err
+	}
+	if f.show != "" {
+		return a.show(c, f.show)
+	}
+	if c.BaseURL == "" && c.file == nil {
+		return usagef("--base-url is missing: the URL at which %s is served", c.Dir)
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	site, err := c.site()
+	if err != nil {
+		return err
+	}
+	if c.file != nil && f.set != "" {
+		f.what.Sets = []string{f.set}
+	}
+	site.DryRun, site.Now, site.Generator = f.dryRun, a.now, "instep/"+version
+	if f.watch.on {
+		return a.watch(cmd.Context(), site, f)
+	}
+	return a.publishOnce(cmd.Context(), site, f)
+}
+
+// needsDir refuses a configuration that says neither what to publish nor where to.
+func (c *configuration) needsDir(cmd *cobra.Command) error {
+	switch {
+	case c.Dir != "" || c.Out != "":
+		return nil
+	case c.file != nil:
+		return c.errorAt("dir", errors.New("is missing: the directory to publish"))
+	}
+	return usagef("DIR is missing (see %s --help)", cmd.CommandPath())
+}
+
+func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlags) (err error) {
+	begin := a.now()
 	progress := a.newProgress("publish")
 	defer progress.stop()
-	f.Observe = func(e publish.Event) { a.publishEvent(e, f.DryRun, progress) }
-	rep, err := publish.Run(ctx, f.Site, f.What)
+	site.Observe = func(e publish.Event) { a.publishEvent(e, f.dryRun, progress) }
+	s, err := publish.Open(ctx, site)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	rep, err := s.Publish(ctx, f.what)
+	if err == nil && f.zip != "" {
+		err = a.zip(ctx, s, f)
+	}
 	progress.stop()
 	if err != nil {
 		return err
 	}
-	a.reportPublish(&rep, f, a.now().Sub(begin))
+	a.reportPublish(&rep, &site, a.now().Sub(begin))
 	return nil
 }
 
+// site is what the configuration says, for publishing.
+func (c *configuration) site() (publish.Site, error) {
+	site := publish.Site{
+		Dir: c.Dir, Out: c.Out, State: c.State, BaseURL: c.BaseURL, About: c.Source.about(), Workers: c.Workers,
+	}
+	for _, text := range c.Hash {
+		for _, h := range splitList(text) {
+			site.Algorithms = append(site.Algorithms, resourcesync.Algorithm(h))
+		}
+	}
+	for i := range c.Sets {
+		site.Sets = append(site.Sets, c.Sets[i].publishSet())
+	}
+	var err error
+	if site.State == "" {
+		site.State, err = defaultState(c.Dir, c.Out)
+	}
+	return site, err
+}
+
 // defaultState is the state directory of a published directory: below the user's
-// state directory, named by a digest of the directory's real path.
-func defaultState(dir string) (string, error) {
-	real, err := filepath.Abs(dir)
-	if err == nil {
-		real, err = filepath.EvalSymlinks(real)
+// state directory, named by a digest of the directory's real path, or of where the
+// documents go if there is none.
+func defaultState(dir, out string) (string, error) {
+	real, err := filepath.Abs(out)
+	if dir != "" {
+		if real, err = filepath.Abs(dir); err == nil {
+			real, err = filepath.EvalSymlinks(real)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", scan.ErrRoot, err)
+		}
 	}
 	if err != nil {
 		return "", err
@@ -130,51 +209,4 @@ func (a *app) publishEvent(e publish.Event, dryRun bool, p *progressBar) {
 	if a.out.verbose || dryRun {
 		a.out.line("%s %s", map[resourcesync.Change]string{resourcesync.Created: "+", resourcesync.Updated: "~", resourcesync.Deleted: "-"}[e.Change], printable(e.Path))
 	}
-}
-
-// leftOut says in words what a scan leaves out; our own documents go without saying.
-var leftOut = map[scan.Reason]string{
-	scan.Dotfile: "with a name that begins with a dot",
-	scan.Symlink: "links that lead nowhere, to a directory, or out of what is published",
-	scan.Special: "devices, sockets and the like",
-	scan.Pattern: "by --include and --exclude",
-}
-
-func (a *app) reportPublish(rep *publish.Report, f *publishFlags, took time.Duration) {
-	for _, n := range rep.Notes {
-		a.out.warn(record{Message: n})
-	}
-	for reason, n := range sorted(rep.Excluded) {
-		if what, ok := leftOut[scan.Reason(reason)]; ok {
-			a.out.say("left out: %d %s", n, what)
-		}
-	}
-	status := "published"
-	switch {
-	case f.DryRun:
-		status = "plan"
-	case rep.Failed > 0:
-		status = "partial"
-	}
-	if rep.Failed > 0 {
-		a.code = exitPartial
-		a.out.warn(record{Message: fmt.Sprintf("%d files could not be published; what was published of them before stays", rep.Failed)})
-	}
-	a.out.say("%s resources, %s, at %s", humanize.Comma(rep.Resources), humanize.Bytes(uint64(rep.Bytes)), f.BaseURL)
-	if !f.DryRun {
-		a.out.say("Source Description  %s", rep.Description)
-		a.out.say("Capability List     %s", rep.CapabilityList)
-		a.out.say("Resource List       %s", rep.ResourceList)
-		a.out.say("Change List         %s", rep.ChangeList)
-		if rep.Unchanged == 0 {
-			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", strings.TrimSpace(f.Dir+" "+f.Out))
-		}
-	}
-	a.out.end(summary{
-		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
-		Failed: num(rep.Failed), Resources: num(rep.Resources), Bytes: num(rep.Hashed), Excluded: rep.Excluded,
-		Documents: rep.Documents, Seconds: seconds(took), ExitCode: a.code,
-	}, fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)   %s, %s read",
-		words[status], rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed,
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
 }

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"instep/internal/publish"
+	"instep/internal/scan"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// siteConfig is what publish and serve are told of a site: the configuration file,
+// with what the environment and the command line put over it.
+type siteConfig struct {
+	BaseURL string      `yaml:"base_url"`
+	Dir     string      `yaml:"dir"`
+	Out     string      `yaml:"out"`
+	State   string      `yaml:"state"`
+	Hash    []string    `yaml:"hash"`
+	Workers int         `yaml:"workers"`
+	Source  aboutConfig `yaml:"source"`
+	Sets    []setConfig `yaml:"sets"`
+}
+
+// aboutConfig is what people are told.
+type aboutConfig struct {
+	Title       string `yaml:"title"`
+	Description string `yaml:"description"`
+	Contact     string `yaml:"contact"`
+	Licence     string `yaml:"licence"`
+}
+
+// setConfig is one set of resources.
+type setConfig struct {
+	Name          string        `yaml:"name"`
+	Title         string        `yaml:"title"`
+	Description   string        `yaml:"description"`
+	Contact       string        `yaml:"contact"`
+	Licence       string        `yaml:"licence"`
+	Include       []string      `yaml:"include"`
+	Exclude       []string      `yaml:"exclude"`
+	Rules         []ruleConfig  `yaml:"rules"`
+	MaxEntries    int           `yaml:"max_entries"`
+	ChangeListMax int           `yaml:"change_list_max"`
+	RotateEvery   duration      `yaml:"rotate_every"`
+	RebaseEvery   duration      `yaml:"rebase_every"`
+	MaxDelete     string        `yaml:"max_delete"`
+	KeepChanges   duration      `yaml:"keep_changes"`
+	Profile       string        `yaml:"profile"`
+	Dumps         dumpsConfig   `yaml:"dumps"`
+	Archive       archiveConfig `yaml:"archive"`
+}
+
+// ruleConfig says more of the files that a glob matches.
+type ruleConfig struct {
+	Match      string `yaml:"match"`
+	Type       string `yaml:"type"`
+	Encoding   string `yaml:"encoding"`
+	ChangeFreq string `yaml:"changefreq"`
+}
+
+func (r ruleConfig) rule() scan.Rule {
+	return scan.Rule{Match: r.Match, Type: r.Type, Encoding: r.Encoding, ChangeFreq: resourcesync.ChangeFreq(r.ChangeFreq)}
+}
+
+// dumpsConfig switches Resource Dumps and Change Dumps on: true, or what to do about them.
+type dumpsConfig struct {
+	On          bool     `yaml:"-"`
+	Every       duration `yaml:"every"`
+	PackageSize size     `yaml:"package_size"`
+	OnDemand    bool     `yaml:"on_demand"`
+}
+
+// UnmarshalYAML reads true, false or a mapping.
+func (d *dumpsConfig) UnmarshalYAML(n ast.Node) error {
+	type plain dumpsConfig
+	return decodeSwitch(&d.On, n, (*plain)(d))
+}
+
+// archiveConfig switches archives on: true, or how long earlier documents are offered.
+type archiveConfig struct {
+	On    bool     `yaml:"-"`
+	Every duration `yaml:"every"`
+	Age   duration `yaml:"age"`
+	Count int      `yaml:"count"`
+	Size  size     `yaml:"size"`
+}
+
+// UnmarshalYAML reads true, false or a mapping.
+func (a *archiveConfig) UnmarshalYAML(n ast.Node) error {
+	type plain archiveConfig
+	return decodeSwitch(&a.On, n, (*plain)(a))
+}
+
+// decodeSwitch reads a switch, or the mapping that it is a short form of.
+func decodeSwitch(on *bool, n ast.Node, mapping any) error {
+	if n.Type() == ast.BoolType {
+		return yaml.NodeToValue(n, on)
+	}
+	*on = true
+	return yaml.NodeToValue(n, mapping, yaml.Strict())
+}
+
+// duration is a time.Duration that is also written in days, weeks and years.
+type duration time.Duration
+
+// UnmarshalYAML reads 90s, 24h, 30d, 2w or 1y.
+func (d *duration) UnmarshalYAML(n ast.Node) error { return decodeText(d, n) }
+
+func (d *duration) set(text string) error {
+	t, err := parseDuration(text)
+	*d = duration(t)
+	return err
+}
+
+func (d duration) String() string {
+	if t := time.Duration(d); t > 0 && t%day == 0 {
+		return fmt.Sprintf("%dd", t/day)
+	}
+	return time.Duration(d).String()
+}
+
+// parseDuration reads what time.ParseDuration does, and whole days, weeks and years of
+// 365 days.
+func parseDuration(text string) (time.Duration, error) {
+	const wanted = "expected a time such as 90s, 24h, 30d or 1y"
+	for unit, length := range map[string]time.Duration{"d": day, "w": 7 * day, "y": 365 * day} {
+		digits, ok := strings.CutSuffix(text, unit)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 31)
+		if err != nil || time.Duration(n) > maxDuration/length {
+			return 0, fmt.Errorf("%s, found %q", wanted, text)
+		}
+		return time.Duration(n) * length, nil
+	}
+	t, err := time.ParseDuration(text)
+	if err != nil || t < 0 {
+		return 0, fmt.Errorf("%s, found %q", wanted, text)
+	}
+	return t, nil
+}
+
+const day = 24 * time.Hour
+
+const maxDuration = time.Duration(1<<63 - 1)
+
+// size is a number of bytes, written 500MB or 1GiB.
+type size int64
+
+// UnmarshalYAML reads a number of bytes with or without a unit.
+func (s *size) UnmarshalYAML(n ast.Node) error { return decodeText(s, n) }
+
+func (s *size) set(text string) error {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > 1<<62 {
+		return fmt.Errorf("expected a size such as 500MB or 1GiB, found %q", text)
+	}
+	*s = size(n)
+	return nil
+}
+
+func (s size) String() string {
+	switch {
+	case s > 0 && s%(1<<30) == 0:
+		return fmt.Sprintf("%dGiB", s>>30)
+	case s > 0 && s%(1<<20) == 0:
+		return fmt.Sprintf("%dMiB", s>>20)
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// decodeText reads a value that is written as text or number.
+func decodeText(to interface{ set(string) error }, n ast.Node) error {
+	var text string
+	if err := yaml.NodeToValue(n, &text); err != nil {
+		return err
+	}
+	if err := to.set(text); err != nil {
+		return &yaml.SyntaxError{Message: err.Error(), Token: n.GetToken()}
+	}
+	return nil
+}
+
+// splitList reads a list that is written with commas.
+func splitList(text string) (list []string) {
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+func (c aboutConfig) about() source.About {
+	return source.About{Title: c.Title, Description: c.Description, Contact: c.Contact, Licence: c.Licence}
+}
+
+func (s *setConfig) publishSet() publish.Set {
+	set := publish.Set{
+		Name: s.Name, Include: s.Include, Exclude: s.Exclude,
+		Policy: source.Policy{
+			About:     source.About{Title: s.Title, Description: s.Description, Contact: s.Contact, Licence: s.Licence},
+			Profile10: s.Profile == "1.0", PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
+		},
+		Dumps: s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
+		RotateEvery: time.Duration(s.RotateEvery), ChangeListMax: s.ChangeListMax, MaxEntries: s.MaxEntries, MaxDelete: s.MaxDelete,
+	}
+	for _, r := range s.Rules {
+		set.Rules = append(set.Rules, r.rule())
+	}
+	if a := s.Archive; a.On {
+		set.Policy.Archive = &source.Archive{Every: time.Duration(a.Every), Age: time.Duration(a.Age), Count: a.Count, Bytes: int64(a.Size)}
+	}
+	return set
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"instep/source"
+)
+
+const configCheckHelp = `Config check reads a configuration file of publish and serve and prints every value
+that would be used, with where it is from: a line of the file, a variable of the
+environment (INSTEP_ and the name of the flag: INSTEP_BASE_URL), or the default. What
+is wrong is named with its line. Flags of publish go over all of it.`
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "look at a configuration file",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  knownCommand,
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:     "check FILE",
+		Short:   "print the effective values of a configuration file",
+		Long:    configCheckHelp,
+		Example: `  instep config check site.yaml`,
+		Args:    exactArgs("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := configure(cmd, args[0], "")
+			if err != nil {
+				return err
+			}
+			if err := c.check(); err != nil {
+				return err
+			}
+			a.printConfiguration(c)
+			return nil
+		},
+	})
+	return cmd
+}
+
+// check finds what can be seen to be wrong without looking at the site.
+func (c *configuration) check() error {
+	if c.BaseURL == "" {
+		return c.errorAt("base_url", errors.New("is missing: the URL at which the directory is served"))
+	}
+	if _, err := source.ParseBaseURL(c.BaseURL); err != nil {
+		return c.errorAt("base_url", err)
+	}
+	seen := map[string]bool{}
+	for i := range c.Sets {
+		s := &c.Sets[i]
+		if err := source.CheckSet(s.Name); err != nil {
+			return c.errorAt(setKey(i, "name"), err)
+		}
+		if seen[s.Name] {
+			return c.errorAt(setKey(i, "name"), fmt.Errorf("two sets are called %q: give each a name of its own", s.Name))
+		}
+		seen[s.Name] = true
+		if err := c.checkSet(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *configuration) checkSet(i int) error {
+	s := &c.Sets[i]
+	if s.Profile != "" && s.Profile != "1.0" && s.Profile != "1.1" {
+		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected 1.0 or 1.1, found %q", s.Profile))
+	}
+	if !s.Dumps.On && s.Dumps != (dumpsConfig{}) {
+		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("there are no dumps: switch them on with --dump, or dumps in the file"))
+	}
+	if s.Archive.Count < 0 {
+		return c.errorAt(setKey(i, "archive.count"), fmt.Errorf("expected 0 or more, found %d", s.Archive.Count))
+	}
+	for n, r := range s.Rules {
+		key := setKey(i, fmt.Sprintf("rules[%d]", n))
+		if r.Match == "" {
+			return c.errorAt(key+".match", errors.New("is missing: a glob on the path, such as **/*.gz"))
+		}
+		if f := r.rule().ChangeFreq; f != "" && !f.Known() {
+			return c.errorAt(key+".changefreq", fmt.Errorf("expected always, hourly, daily, weekly, monthly, yearly or never, found %q", f))
+		}
+	}
+	return nil
+}
+
+// printConfiguration prints each value with where it is from. Values that are neither
+// given nor have a default are left out.
+func (a *app) printConfiguration(c *configuration) {
+	one := func(key string, o option, value string) {
+		from := c.origins[key]
+		if value == "" {
+			value, from = o.fallback, "default"
+		}
+		if value == "" {
+			return
+		}
+		a.out.record(record{Type: "status", Key: key, Value: value, Origin: from})
+		a.out.line("%-26s  %-40s  (%s)", key, printable(value), from)
+	}
+	for _, o := range options {
+		if o.site != nil {
+			one(o.key, o, show(o.site(&c.siteConfig)))
+		}
+	}
+	for i := range c.Sets {
+		for _, o := range options {
+			if o.set != nil {
+				one(setKey(i, o.key), o, show(o.set(&c.Sets[i])))
+			}
+		}
+		for n, r := range c.Sets[i].Rules {
+			one(setKey(i, fmt.Sprintf("rules[%d].match", n)), option{}, r.Match)
+			one(setKey(i, fmt.Sprintf("rules[%d].type", n)), option{}, r.Type)
+			one(setKey(i, fmt.Sprintf("rules[%d].encoding", n)), option{}, r.Encoding)
+			one(setKey(i, fmt.Sprintf("rules[%d].changefreq", n)), option{}, r.ChangeFreq)
+		}
+	}
+	a.out.end(summary{Status: "clean"}, fmt.Sprintf("Status: CLEAN (sets=%d)", len(c.Sets)))
+}

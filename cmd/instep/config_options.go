@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// option is a value of the configuration: a key of the file, and mostly also a flag and
+// a variable of the environment. Of a set it is meant for all of them, given as a flag.
+type option struct {
+	key      string // below sets[N] if set is there
+	flag     string // "" has none
+	usage    string
+	fallback string // what it is if nobody says so, for people
+	site     func(*siteConfig) any
+	set      func(*setConfig) any
+}
+
+var options = []option{
+	{key: "base_url", flag: "base-url", usage: "the `URL` at which DIR is served (required)", site: func(c *siteConfig) any { return &c.BaseURL }},
+	{key: "dir", site: func(c *siteConfig) any { return &c.Dir }},
+	{key: "out", flag: "out", usage: "write the documents below this `DIR` instead of into DIR", fallback: "dir", site: func(c *siteConfig) any { return &c.Out }},
+	{key: "state", flag: "state", usage: "keep what is remembered between runs in `DIR` (default: in the user's state directory)", fallback: "in the user's state directory", site: func(c *siteConfig) any { return &c.State }},
+	{key: "hash", flag: "hash", usage: "`DIGESTS` to compute: sha-256, md5, sha-1, sha-224, sha-384, sha-512 (default sha-256)", fallback: "sha-256", site: func(c *siteConfig) any { return &c.Hash }},
+	{key: "workers", flag: "workers", usage: "files read at a time, `N` (default: one a processor)", fallback: "one a processor", site: func(c *siteConfig) any { return &c.Workers }},
+	{key: "source.title", flag: "title", usage: "what the Source is called, a `TEXT` for people", site: func(c *siteConfig) any { return &c.Source.Title }},
+	{key: "source.description", flag: "description", usage: "what the Source holds, a `TEXT` for people", site: func(c *siteConfig) any { return &c.Source.Description }},
+	{key: "source.contact", flag: "contact", usage: "whom to ask about the Source, a `TEXT` for people", site: func(c *siteConfig) any { return &c.Source.Contact }},
+	{key: "source.licence", flag: "licence", usage: "what may be done with the resources, a `TEXT` for people", site: func(c *siteConfig) any { return &c.Source.Licence }},
+
+	{key: "name", fallback: "the default set", set: func(s *setConfig) any { return &s.Name }},
+	{key: "title", set: func(s *setConfig) any { return &s.Title }},
+	{key: "description", set: func(s *setConfig) any { return &s.Description }},
+	{key: "contact", set: func(s *setConfig) any { return &s.Contact }},
+	{key: "licence", set: func(s *setConfig) any { return &s.Licence }},
+	{key: "include", flag: "include", usage: "only files that match this `GLOB` (repeatable)", fallback: "all files", set: func(s *setConfig) any { return &s.Include }},
+	{key: "exclude", flag: "exclude", usage: "no files that match this `GLOB` (repeatable)", set: func(s *setConfig) any { return &s.Exclude }},
+	{key: "max_entries", flag: "max-entries", usage: "entries that one document of a Resource List holds at most, `N` (default and upper bound: 50000)", fallback: "50000", set: func(s *setConfig) any { return &s.MaxEntries }},
+	{key: "change_list_max", flag: "change-list-max", usage: "changes a Change List holds before a new one begins, `N` (default 5000)", fallback: "5000", set: func(s *setConfig) any { return &s.ChangeListMax }},
+	{key: "rotate_every", flag: "rotate-every", usage: "begin a new Change List when the open one is older than this `TIME`, such as 24h or 30d", fallback: "by number alone", set: func(s *setConfig) any { return &s.RotateEvery }},
+	{key: "rebase_every", flag: "rebase-every", usage: "write the Resource List anew when it is older than this `TIME`", fallback: "as changes ask for it", set: func(s *setConfig) any { return &s.RebaseEvery }},
+	{key: "keep_changes", flag: "keep-changes", usage: "offer closed Change Lists for at least this `TIME` (default 30d)", fallback: "30d", set: func(s *setConfig) any { return &s.KeepChanges }},
+	{key: "max_delete", flag: "max-delete", usage: "publish at most `N or N%` deletions", fallback: "10 % and 5, half, or all", set: func(s *setConfig) any { return &s.MaxDelete }},
+	{key: "profile", flag: "profile", usage: "write also what readers of this `VERSION` expect: 1.0 or 1.1 (default 1.1)", fallback: "1.1", set: func(s *setConfig) any { return &s.Profile }},
+	{key: "dumps", flag: "dump", usage: "pack the resources as well: Resource Dump and Change Dumps", fallback: "false", set: func(s *setConfig) any { return &s.Dumps.On }},
+	{key: "dumps.every", fallback: "as changes ask for it", set: func(s *setConfig) any { return &s.Dumps.Every }},
+	{key: "dumps.package_size", flag: "package-size", usage: "bytes of resources in one package, a `SIZE` such as 500MB (default 1GiB)", fallback: "1GiB", set: func(s *setConfig) any { return &s.Dumps.PackageSize }},
+	{key: "dumps.on_demand", fallback: "false", set: func(s *setConfig) any { return &s.Dumps.OnDemand }},
+	{key: "archive", flag: "archive", usage: "keep offering earlier lists and dumps, in archives", fallback: "false", set: func(s *setConfig) any { return &s.Archive.On }},
+	{key: "archive.every", fallback: "each", set: func(s *setConfig) any { return &s.Archive.Every }},
+	{key: "archive.age", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Age }},
+	{key: "archive.count", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Count }},
+	{key: "archive.size", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Size }},
+}
+
+// addOptions gives a command the flags of the options.
+func addOptions(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	for _, o := range options {
+		if o.flag == "" {
+			continue
+		}
+		switch o.sample().(type) {
+		case *bool:
+			fs.Bool(o.flag, false, o.usage)
+		case *[]string:
+			fs.StringArray(o.flag, nil, o.usage)
+		default:
+			fs.String(o.flag, "", o.usage)
+		}
+	}
+}
+
+// sample is a value of the option's kind.
+func (o option) sample() any {
+	if o.set != nil {
+		return o.set(&setConfig{})
+	}
+	return o.site(&siteConfig{})
+}
+
+// variable is the option's name in the environment.
+func (o option) variable() string {
+	return "INSTEP_" + strings.ToUpper(strings.ReplaceAll(o.flag, "-", "_"))
+}
+
+// configuration is the effective configuration, with where each value is from.
+type configuration struct {
+	siteConfig
+	file    *configFile       // nil: there is none
+	origins map[string]string // by key; what is missing is a default
+}
+
+// errorAt is an error about the value of a key, with the place where it was given.
+func (c *configuration) errorAt(key string, err error) error {
+	switch from := c.origins[key]; {
+	case from == "" && c.file != nil:
+		return &configError{c.file.name, 0, fmt.Errorf("%s: %w", key, err)}
+	case from == "":
+		return usagef("%s: %v", key, err)
+	case strings.HasPrefix(from, fromFile):
+		return &configError{c.file.name, c.file.lines[key], fmt.Errorf("%s: %w", key, err)}
+	default:
+		return usagef("%s: %v", name(from), err)
+	}
+}
+
+// Where a value is from.
+const (
+	fromFlag        = "flag "
+	fromEnvironment = "environment "
+	fromFile        = "file, line "
+	fromArgument    = "argument "
+)
+
+// name is what a user knows the place of a value by.
+func name(from string) string {
+	_, name, _ := strings.Cut(from, " ")
+	return name
+}
+
+// configure reads a configuration file, if one is named, and puts the environment and
+// the flags of cmd over it. A file without sets, and no file at all, is the one set of
+// the name given.
+func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
+	c := &configuration{origins: map[string]string{}}
+	if file != "" {
+		f, err := readConfigFile(file)
+		if err != nil {
+			return nil, err
+		}
+		c.file, c.siteConfig = f, f.siteConfig
+		for key, line := range f.lines {
+			c.origins[key] = fromFile + strconv.Itoa(line)
+		}
+	}
+	if len(c.Sets) == 0 {
+		c.Sets = []setConfig{{Name: set}}
+	}
+	for _, o := range options {
+		if o.flag == "" {
+			continue
+		}
+		if texts, origin := o.given(cmd); texts != nil {
+			if err := c.assign(o, texts, origin); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
+}
+
+// given is what the command line says of an option, or else the environment.
+func (o option) given(cmd *cobra.Command) (texts []string, origin string) {
+	if f := cmd.Flags().Lookup(o.flag); f != nil && f.Changed {
+		if list, err := cmd.Flags().GetStringArray(o.flag); err == nil {
+			return list, fromFlag + "--" + o.flag
+		}
+		return []string{f.Value.String()}, fromFlag + "--" + o.flag
+	}
+	if text, ok := os.LookupEnv(o.variable()); ok && text != "" {
+		return []string{text}, fromEnvironment + o.variable()
+	}
+	return nil, ""
+}
+
+// assign sets an option of the site, or of each of its sets.
+func (c *configuration) assign(o option, texts []string, origin string) error {
+	put := func(key string, to any) error {
+		if err := assign(to, texts); err != nil {
+			return usagef("%s: %v", name(origin), err)
+		}
+		c.origins[key] = origin
+		return nil
+	}
+	if o.site != nil {
+		return put(o.key, o.site(&c.siteConfig))
+	}
+	for i := range c.Sets {
+		if err := put(setKey(i, o.key), o.set(&c.Sets[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setKey is the key of an option of the set number i.
+func setKey(i int, key string) string { return fmt.Sprintf("sets[%d].%s", i, key) }
+
+// assign parses texts as the value that to points to.
+func assign(to any, texts []string) (err error) {
+	switch to := to.(type) {
+	case *string:
+		*to = texts[0]
+	case *[]string:
+		*to = texts
+	case *int:
+		if *to, err = strconv.Atoi(texts[0]); err != nil {
+			return fmt.Errorf("expected a whole number, found %q", texts[0])
+		}
+	case *bool:
+		if *to, err = strconv.ParseBool(texts[0]); err != nil {
+			return fmt.Errorf("expected true or false, found %q", texts[0])
+		}
+	case interface{ set(string) error }:
+		return to.set(texts[0])
+	}
+	return nil
+}
+
+// show is the value that from points to, as a file would have it; "" if there is none.
+func show(from any) string {
+	switch from := from.(type) {
+	case *string:
+		return *from
+	case *[]string:
+		return strings.Join(*from, ", ")
+	case *int:
+		if *from != 0 {
+			return strconv.Itoa(*from)
+		}
+	case *bool:
+		if *from {
+			return "true"
+		}
+	case *duration:
+		if *from != 0 {
+			return from.String()
+		}
+	case *size:
+		if *from != 0 {
+			return from.String()
+		}
+	}
+	return ""
+}

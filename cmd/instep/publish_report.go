@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"instep/internal/publish"
+	"instep/internal/scan"
+)
+
+// leftOut says in words what a scan leaves out; our own documents go without saying.
+var leftOut = map[scan.Reason]string{
+	scan.Dotfile: "with a name that begins with a dot",
+	scan.Symlink: "links that lead nowhere, to a directory, or out of what is published",
+	scan.Special: "devices, sockets and the like",
+	scan.Pattern: "by include and exclude",
+}
+
+// reportPublish ends the command with what a run did, or would do.
+func (a *app) reportPublish(rep *publish.Report, site *publish.Site, took time.Duration) {
+	for i := range rep.Sets {
+		a.reportSet(&rep.Sets[i], site, len(rep.Sets) > 1)
+	}
+	if !site.DryRun {
+		a.out.say("Source Description  %s", rep.Description)
+		if rep.Unchanged == 0 && rep.Created > 0 && site.Dir != "" {
+			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", strings.TrimSpace(site.Dir+" "+site.Out))
+			a.out.say("To be found, add the lines of --show robots and --show html to your site")
+		}
+	}
+	status := publishStatus(&rep.SetReport, site.DryRun)
+	if rep.Failed > 0 {
+		a.code = exitPartial
+		a.out.warn(record{Message: fmt.Sprintf("%d files could not be published; what was published of them before stays", rep.Failed)})
+	}
+	a.out.end(summary{
+		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
+		Failed: num(rep.Failed), Resources: num(rep.Resources), Bytes: num(rep.Hashed), Excluded: excluded(rep.Sets),
+		Documents: rep.Documents, Retired: rep.Retired, Packaged: some(rep.Packaged), Kept: some(rep.Kept), Seconds: seconds(took), ExitCode: a.code,
+	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
+}
+
+// publishStatus is how a publication ended.
+func publishStatus(rep *publish.SetReport, dryRun bool) string {
+	switch {
+	case dryRun:
+		return "plan"
+	case rep.Failed > 0:
+		return "partial"
+	}
+	return "published"
+}
+
+// publishLine is the last line for people, without what it took.
+func publishLine(status string, rep *publish.SetReport) string {
+	return fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)",
+		words[status], rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
+}
+
+// some is a count that is left out if it is none.
+func some(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// excluded adds up what the sets leave out.
+func excluded(sets []publish.SetReport) map[string]int64 {
+	all := map[string]int64{}
+	for _, s := range sets {
+		for reason, n := range s.Excluded {
+			all[reason] += n
+		}
+	}
+	return all
+}
+
+// reportSet tells of one set: a block for people, and of several also a record.
+func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
+	for _, n := range rep.Notes {
+		a.out.warn(record{Set: rep.CapabilityList, Message: n})
+	}
+	if several {
+		a.out.say("")
+		a.out.say("%s", setTitle(rep, site))
+		a.out.record(setRecord(rep, site.DryRun))
+	}
+	for reason, n := range sorted(rep.Excluded) {
+		if what, ok := leftOut[scan.Reason(reason)]; ok {
+			a.out.say("left out: %d %s", n, what)
+		}
+	}
+	a.out.say("%s resources, %s, at %s", humanize.Comma(rep.Resources), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
+	if several {
+		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
+	}
+	if site.DryRun {
+		a.previewSet(rep)
+		return
+	}
+	for _, o := range []struct{ what, uri string }{
+		{"Capability List", rep.CapabilityList}, {"Resource List", rep.ResourceList}, {"Change List", rep.ChangeList},
+		{"Resource Dump", rep.ResourceDump}, {"Change Dump", rep.ChangeDump},
+	} {
+		if o.uri != "" {
+			a.out.say("%-18s  %s", o.what, o.uri)
+		}
+	}
+}
+
+// setTitle is what people know a set by.
+func setTitle(rep *publish.SetReport, site *publish.Site) string {
+	name := "The default set"
+	if rep.Set != "" {
+		name = "Set " + rep.Set
+	}
+	for _, s := range site.Sets {
+		if s.Name == rep.Set && s.Policy.About.Title != "" {
+			name += ": " + s.Policy.About.Title
+		}
+	}
+	return name
+}
+
+// setRecord is the record of what was done to a set.
+func setRecord(rep *publish.SetReport, dryRun bool) record {
+	return record{
+		Type: "status", Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
+		Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted), Failed: num(rep.Failed),
+		Resources: num(rep.Resources), Bytes: num(rep.Hashed),
+	}
+}
+
+// previewSet shows exactly what a dry run would write, and what disk that takes.
+func (a *app) previewSet(rep *publish.SetReport) {
+	for _, key := range rep.Documents {
+		a.out.line("write   %s", printable(key))
+	}
+	for _, key := range rep.Retired {
+		a.out.line("retire  %s", printable(key))
+	}
+	if rep.Packaged > 0 {
+		a.out.say("packages would take %s on disk", humanize.Bytes(uint64(rep.Packaged)))
+	}
+	if rep.Kept > 0 {
+		a.out.say("the state would keep %s for the next Change Dump", humanize.Bytes(uint64(rep.Kept)))
+	}
+	if len(rep.Documents) == 0 {
+		a.out.say("nothing would be written")
+	}
+}

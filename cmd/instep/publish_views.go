@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"instep/internal/publish"
+	"instep/source"
+)
+
+// show prints the lines that lead others to what is published. They go into files that
+// are somebody's own, so they are never written.
+func (a *app) show(c *configuration, view string) error {
+	site, err := openSite(c.publishedDirs())
+	if err != nil {
+		return err
+	}
+	defer site.close()
+	p, err := source.ReadPublished(site.dirs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usagef("nothing is published in %s yet: publish first, then ask for the lines", strings.Join(c.publishedDirs(), " and "))
+	}
+	if err != nil {
+		return err
+	}
+	var text string
+	switch view {
+	case "robots":
+		text = p.Robots()
+	case "html":
+		text = p.HTML()
+	default:
+		return usagef("--show %q: expected robots or html", view)
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		a.out.record(record{Type: "status", Message: line})
+	}
+	if a.out.json {
+		a.out.end(summary{Status: "clean"}, "")
+		return nil
+	}
+	_, err = io.WriteString(a.stdout, text)
+	return err
+}
+
+// publishedDirs are the directories that are served as one.
+func (c *configuration) publishedDirs() (dirs []string) {
+	for _, dir := range []string{c.Dir, c.Out} {
+		if dir != "" {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// zip packs what was published.
+func (a *app) zip(ctx context.Context, s *publish.Session, f *publishFlags) error {
+	if f.dryRun {
+		a.out.say("--zip: a dry run packs nothing")
+		return nil
+	}
+	err := writeWhole(ctx, f.zip, func(w io.Writer) error { return s.WriteZIP(ctx, w) })
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(f.zip)
+	if err != nil {
+		return fmt.Errorf("looking at the package of documents: %w", err)
+	}
+	a.out.record(record{Type: "status", Path: f.zip, Bytes: num(info.Size())})
+	a.out.say("The documents are packed in %s (%s): unpack it at %s on the web server", f.zip, humanize.Bytes(uint64(info.Size())), "the base URL")
+	return nil
+}

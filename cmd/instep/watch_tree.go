@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+
+	"instep/source"
+)
+
+// tree is a directory, with all below it, that the kernel is asked to tell changes of.
+type tree struct {
+	changes chan change // closed when there are none to come
+
+	dir, out string // absolute
+	notify   *fsnotify.Watcher
+	warn     func(error)
+	done     sync.WaitGroup
+}
+
+// watchTree begins to tell changes of a directory, until ctx ends or it is closed. If
+// the kernel can't, or no longer, it warns and tells nothing more.
+func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
+	t := &tree{changes: make(chan change, 64), warn: warn}
+	if err := t.open(ctx, dir, out); err != nil {
+		t.giveUp(err)
+		close(t.changes)
+		return t
+	}
+	t.done.Go(func() {
+		defer close(t.changes)
+		if err := t.run(ctx); err != nil {
+			t.giveUp(err)
+		}
+	})
+	return t
+}
+
+// giveUp warns that changes will be seen late, and gives back what the kernel holds.
+func (t *tree) giveUp(err error) {
+	if t.notify != nil {
+		_ = t.notify.Close()
+	}
+	t.warn(&watchError{err})
+}
+
+func (t *tree) close() {
+	if t.notify != nil {
+		_ = t.notify.Close()
+	}
+	t.done.Wait()
+}
+
+func (t *tree) open(ctx context.Context, dir, out string) (err error) {
+	if t.dir, err = filepath.Abs(dir); err == nil {
+		t.dir, err = filepath.EvalSymlinks(t.dir)
+	}
+	if err != nil {
+		return err
+	}
+	if out != "" {
+		if t.out, err = filepath.Abs(out); err != nil {
+			return err
+		}
+	}
+	if t.notify, err = fsnotify.NewWatcher(); err != nil {
+		return err
+	}
+	return t.add(ctx, t.dir)
+}
+
+// add asks for the changes of a directory and of all below it. What is gone meanwhile
+// is no error: that it went is told as a change of the directory above.
+func (t *tree) add(ctx context.Context, dir string) error {
+	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return nil // the scan names what can't be read
+		}
+		if !d.IsDir() {
+			return nil
+		}
+		if name != t.dir && t.passed(name) {
+			return fs.SkipDir
+		}
+		if err := t.notify.Add(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		return nil
+	})
+}
+
+// passed reports whether a change of name is passed over: names that begin with a dot,
+// and what can be a document of ours. If it is somebody's resource after all, the next
+// look at everything finds it.
+func (t *tree) passed(name string) bool {
+	if t.out != "" && t.out != t.dir && (name == t.out || strings.HasPrefix(name, t.out+string(filepath.Separator))) {
+		return true
+	}
+	path, err := t.path(name)
+	if err != nil || path == "resourcesync" || source.MayBeDocument(path) {
+		return true
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if strings.HasPrefix(segment, ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// path is the slash-separated path of a name below the directory.
+func (t *tree) path(name string) (string, error) {
+	rel, err := filepath.Rel(t.dir, name)
+	return filepath.ToSlash(rel), err
+}
+
+// run passes changes on until ctx or the watching ends.
+func (t *tree) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err, ok := <-t.notify.Errors:
+			if !ok {
+				return nil
+			}
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				return err
+			}
+			if !t.tell(ctx, change{everything: true}) {
+				return nil
+			}
+		case e, ok := <-t.notify.Events:
+			if !ok {
+				return nil
+			}
+			if err := t.event(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
+	if e.Name == t.dir {
+		t.tell(ctx, change{everything: true})
+		return nil
+	}
+	if e.Op == fsnotify.Chmod && !readable(e.Name) || t.passed(e.Name) {
+		return nil
+	}
+	// Asked for before the path is told: the scan that follows sees what came into a
+	// new directory before the kernel was asked, the kernel tells what came after.
+	if e.Has(fsnotify.Create) {
+		if info, err := os.Lstat(e.Name); err == nil && info.IsDir() {
+			if err := t.add(ctx, e.Name); err != nil {
+				return err
+			}
+		}
+	}
+	path, err := t.path(e.Name)
+	if err == nil {
+		t.tell(ctx, change{path: path})
+	}
+	return err
+}
+
+// readable reports whether there is something at name. A file that is removed is told
+// as a change of its mode first.
+func readable(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// tell passes a change on, waiting for who takes it; false: ctx ended.
+func (t *tree) tell(ctx context.Context, c change) bool {
+	select {
+	case t.changes <- c:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
