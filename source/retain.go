@@ -174,8 +174,11 @@ func (r *retention) needed(o *offered) time.Time {
 	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
 }
 
-// leftOnly reports whether a generation left the archive only now.
-func (r *retention) leftOnly(it *Item) bool { return it.Archive < 0 && r.now.Sub(it.Since) < r.keep }
+// leftOnly reports whether a generation has left the archive only now. When there is no
+// archive any more, neither is what its readers would need.
+func (r *retention) leftOnly(it *Item) bool {
+	return r.archive != nil && it.Archive < 0 && r.now.Sub(it.Since) < r.keep
+}
 
 func (r *retention) oldest(o *offered, counts func(it *Item, readable bool) bool) time.Time {
 	oldest := r.now
