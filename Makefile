@@ -13,7 +13,7 @@ CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut ring cover bench bench-documents vuln docs faults quirks arrows rules lint-mutants fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source vuln docs faults quirks arrows rules lint-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ kill: ## the long tests that kill the binary at random moments
 powercut: ## the long test that cuts the power of the mirror's disk (Linux, root)
 	@tools/long.sh '^TestPowerCut'
 
+readers: ## the long test of readers that walk the tree while 2,000 publications run and 200 of them are killed
+	@tools/long.sh '^TestReaders'
+
 ring: ## the long tests of the whole ring: publish, serve, sync, audit
 	@tools/long.sh '^TestRing'
 
@@ -85,6 +88,11 @@ bench-documents: ## the table of reading and writing documents, beside other par
 	@mkdir -p bin
 	@go test ./bench -count=1 -timeout 30m -run '^TestDocuments$$' -args -table "$(abspath bin/documents.md)" >bin/documents.log || { cat bin/documents.log; exit 1; }
 	@cat bin/documents.md
+
+bench-source: ## the table of the Source: publishing and packing, beside what else there is (ten minutes, 4 GB)
+	@mkdir -p bin
+	@go test ./bench -count=1 -timeout 60m -run '^TestSource$$' -args -source "$(abspath bin/source.md)" >bin/source.log || { cat bin/source.log; exit 1; }
+	@cat bin/source.md
 
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...

@@ -26,3 +26,4 @@ need() {
 
 need xmllint libxml2-utils "the check of our documents by xmllint"
 need python3 python3 "the comparison of our Decoder with expat"
+need nginx nginx-light "the configurations of docs/webmaster.md"
