@@ -43,6 +43,8 @@ type Plan struct {
 
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
+	listed   *spool.Log[listWork] // of a List, in place of work; else nil
+	moment   time.Time            // of the listing of a List; zero if it does not say
 }
 
 // item is a file to hash.
@@ -53,7 +55,13 @@ type item struct {
 }
 
 // Close ends the use of the plan.
-func (p *Plan) Close() error { return errors.Join(p.work.Close(), p.vanished.Close()) }
+func (p *Plan) Close() error {
+	err := errors.Join(p.work.Close(), p.vanished.Close())
+	if p.listed != nil {
+		err = errors.Join(err, p.listed.Close())
+	}
+	return err
+}
 
 // Action is one thing that Apply will do, as far as it is known before hashing.
 type Action struct {

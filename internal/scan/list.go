@@ -1,0 +1,163 @@
+package scan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"instep/fetch"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// Listed is what a listing says of one resource. All but the URI may be empty.
+type Listed struct {
+	URI        string
+	LastMod    resourcesync.Datetime
+	Length     resourcesync.Length
+	Digests    resourcesync.Digests
+	Type       string
+	Encoding   string
+	ChangeFreq resourcesync.ChangeFreq
+
+	// Where the bytes are: in the file at Path, slash-separated below List.Tree, else
+	// at URL. If both are empty they are nowhere, and what is listed is all that is known.
+	Path, URL string
+	At        time.Time // the moment of the list that says so
+}
+
+// Listing yields all resources of a set, a resource that comes twice being one. An
+// error that comes with a URI concerns that resource alone, one without is a part
+// of the listing that could not be read; the loop may go on after either. A list
+// that says of which moment it is, and that is older than since, is such a part.
+type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
+
+// List is an Input whose resources are listed elsewhere: in a sitemap, a file of
+// URLs, another Source, a table. Their bytes are read only to hash what is new or may
+// have changed, and only if the listing does not give the digests wanted. A
+// resource without a file has its URI for a path in the catalog.
+//
+// A part of the listing that can't be read is doubt: nothing is deleted. A resource
+// that can't be read stays as it is recorded.
+type List struct {
+	Deps
+	Listing Listing
+	Client  *fetch.Client // fetches what is at a URL; required if there is one
+	Tree    Tree          // the files that paths name; nil if there are none
+
+	// Globs as those of Dir, on the path of a file, or on what follows BaseURL in a
+	// URI, or its scheme if it is elsewhere, without percent-encoding.
+	Include, Exclude []string
+}
+
+// ErrListing: nothing of a listing can be read.
+var ErrListing = errors.New("the list of resources cannot be read")
+
+// listWork is a resource to look at, or one of which all is known.
+type listWork struct {
+	Listed
+	New        bool
+	ETag       string // validators of what is recorded; none if the bytes are needed in any case
+	LastServed string
+	Also       string // as item.Also
+}
+
+// listStat is what Resource.Stat holds of a listed resource.
+type listStat struct {
+	Listed     string `json:"listed,omitempty"` // its signature, if a later change would show in that
+	ETag       string `json:"etag,omitempty"`
+	LastServed string `json:"last_served,omitempty"` // Last-Modified of the answer
+}
+
+func parseListStat(text string) listStat {
+	var s listStat
+	if json.Unmarshal([]byte(text), &s) != nil {
+		return listStat{} // of another kind of input: what it says is nothing to us
+	}
+	return s
+}
+
+func (s listStat) String() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // it holds strings
+	}
+	return string(text)
+}
+
+// signature is what a change of the bytes would change.
+func (e *Listed) signature() string {
+	length := ""
+	if e.Length.Known() {
+		length = fmt.Sprint(e.Length.Int64())
+	}
+	return fmt.Sprintf("%s %s %s %s", e.LastMod, length, e.Digests, e.URL)
+}
+
+// telling reports whether the signature shows every change of bytes read at that
+// moment or later: a lastmod of that day, or of that second, may stay as it is.
+func (e *Listed) telling(read time.Time) bool {
+	return len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
+}
+
+// place is the path of the resource in the catalog.
+func (e *Listed) place() string {
+	if e.Path != "" {
+		return e.Path
+	}
+	return e.URI
+}
+
+// name is what globs and media types go by.
+func (l *List) name(e *Listed) string {
+	if e.Path != "" {
+		return e.Path
+	}
+	name, ok := strings.CutPrefix(e.URI, l.BaseURL)
+	if !ok {
+		_, name, _ = strings.Cut(e.URI, "://")
+	}
+	name, _, _ = strings.Cut(name, "?")
+	if plain, err := url.PathUnescape(name); err == nil {
+		return plain
+	}
+	return name
+}
+
+// dir is the directory of the files that are listed.
+func (l *List) dir() *Dir { return &Dir{Deps: l.Deps, Tree: l.Tree} }
+
+// sinceSetting is the setting that holds the moment of the last listing of a set.
+func (l *List) sinceSetting() string { return fmt.Sprintf("listed %d", l.Set) }
+
+func (l *List) since(ctx context.Context) (time.Time, error) {
+	text, ok, err := l.Catalog.Setting(ctx, l.sinceSetting())
+	if err != nil || !ok {
+		return time.Time{}, err
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, fmt.Errorf("%w: setting %q: %w", catalog.ErrDamaged, l.sinceSetting(), err)
+	}
+	return t, nil
+}
+
+// strong returns the validators of an answer that change with every byte: no weak
+// ETag, and no Last-Modified that may still be that of the bytes to come.
+func strong(r *fetch.Response) (etag, lastModified string) {
+	if !strings.HasPrefix(r.Validators.ETag, "W/") {
+		etag = r.Validators.ETag
+	}
+	modified, err := http.ParseTime(r.Validators.LastModified)
+	served, err2 := http.ParseTime(r.Header.Get("Date"))
+	if err == nil && err2 == nil && modified.Before(served.Add(-racyWindow)) {
+		lastModified = r.Validators.LastModified
+	}
+	return etag, lastModified
+}

@@ -1,0 +1,225 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"instep/blob"
+	"instep/fetch"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// outageAfter is how many resources in a row may be out of reach before it is the
+// host that is, and not they.
+const outageAfter = 20
+
+// Apply reads the new resources and those that may have changed, as far as their
+// digests are not given, and records what changed, then the deletions. Errors are
+// those of Dir.Apply; when so many resources in a row are out of reach that all may
+// be, the last such error ends it.
+func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
+	r := newResult(p)
+	if p.Guard != nil {
+		return r, p.Guard
+	}
+	if err := l.Catalog.Reserve(ctx, p.At); err != nil {
+		return r, err
+	}
+	a := listApplier{ctx: ctx, l: l, r: &r, buffers: make([][]byte, l.workers())}
+	for i := range a.buffers {
+		a.buffers[i] = make([]byte, bufferSize)
+	}
+	if err := a.all(p); err != nil {
+		return r, err
+	}
+	for resources, err := range l.dir().gone(ctx, p) {
+		if err == nil {
+			err = a.remove(resources)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	if !p.moment.IsZero() && !p.Doubt {
+		if err := l.Catalog.SetSettings(ctx, map[string]string{l.sinceSetting(): p.moment.UTC().Format(time.RFC3339Nano)}); err != nil {
+			return r, err
+		}
+	}
+	r.Completed = latest(l.Now(), r.At)
+	return r, nil
+}
+
+// listApplier records what comes out of looking at resources, a round at a time.
+type listApplier struct {
+	ctx         context.Context
+	l           *List
+	r           *Result
+	buffers     [][]byte // one for each worker
+	unreachable int      // resources in a row
+}
+
+// all goes through the plan in rounds, which bound what is read again after a crash.
+func (a *listApplier) all(p *Plan) error {
+	var round []listWork
+	var bytes int64
+	for w, err := range p.listed.All() {
+		if err != nil {
+			return err
+		}
+		round = append(round, w)
+		bytes += w.Length.Int64()
+		if len(round) < batchSize && bytes < batchBytes {
+			continue
+		}
+		if err := a.round(round); err != nil {
+			return err
+		}
+		round, bytes = round[:0], 0
+	}
+	return a.round(round)
+}
+
+// round looks at resources in parallel and records what became of them in order.
+func (a *listApplier) round(works []listWork) (err error) {
+	if len(works) == 0 {
+		return nil
+	}
+	var keep blob.Batch
+	if a.l.Keep != nil {
+		if keep, err = a.l.Keep.Begin(a.ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, keep.Discard()) }()
+	}
+	looks, err := a.lookAtAll(works, keep)
+	if err != nil {
+		return err
+	}
+	return a.flush(looks, keep)
+}
+
+func (a *listApplier) lookAtAll(works []listWork, keep blob.Batch) ([]look, error) {
+	looks := make([]look, len(works))
+	next := make(chan int)
+	g, ctx := errgroup.WithContext(a.ctx)
+	g.Go(func() error {
+		defer close(next)
+		for i := range works {
+			select {
+			case next <- i:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	reach := reach{row: a.unreachable}
+	for _, buffer := range a.buffers {
+		g.Go(func() error {
+			for i := range next {
+				looks[i] = a.l.look(ctx, &works[i], keep, buffer)
+				if err := reach.take(looks[i].err); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	a.unreachable = reach.row
+	return looks, errors.Join(err, a.ctx.Err())
+}
+
+// flush records what became of the resources of a round.
+func (a *listApplier) flush(looks []look, keep blob.Batch) error {
+	keys := make([]resourcesync.Key, len(looks))
+	for i := range looks {
+		keys[i] = resourcesync.KeyOf(looks[i].URI)
+	}
+	known, err := a.l.Catalog.Lookup(a.ctx, a.l.Set, keys)
+	if err != nil {
+		return err
+	}
+	var changes []catalog.Change
+	var same []catalog.Resource
+	taken := map[resourcesync.Key]bool{}
+	for i := range looks {
+		x := &looks[i]
+		a.r.Hashed += x.read
+		if x.err != nil {
+			a.failed(x.URI, x.place(), x.err)
+			continue
+		}
+		if taken[keys[i]] {
+			continue
+		}
+		taken[keys[i]] = true
+		kind, err := x.change(&known[i])
+		switch {
+		case err != nil:
+			a.failed(x.URI, x.place(), err)
+		case kind == "":
+			same = append(same, x.resource(&known[i]))
+		default:
+			changes = append(changes, catalog.Change{Change: kind, Resource: x.resource(&known[i])})
+			if x.kept != nil {
+				keep.Put(x.kept, blob.Put{Key: KeepKey(x.all.Get(resourcesync.SHA256))})
+			}
+		}
+	}
+	if keep != nil && len(changes) > 0 {
+		if err := keep.Commit(a.ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.record(changes); err != nil || len(same) == 0 {
+		return err
+	}
+	a.r.Unchanged += int64(len(same))
+	return a.l.Catalog.Restat(a.ctx, same)
+}
+
+func (a *listApplier) failed(uri, place string, err error) {
+	f := &FileError{place, err}
+	a.r.Failures.add(f)
+	a.l.observe(Event{URI: uri, Path: place, Bytes: -1, Err: f})
+}
+
+func (a *listApplier) record(changes []catalog.Change) error {
+	return a.l.Deps.record(a.ctx, a.r, changes)
+}
+
+// remove records that resources are no longer listed.
+func (a *listApplier) remove(resources []catalog.Resource) error {
+	var changes []catalog.Change
+	for _, r := range resources {
+		if r.Member { // else gone from the set since the plan
+			changes = append(changes, catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: r.URI, Path: r.Path}})
+		}
+	}
+	return a.record(changes)
+}
+
+// reach counts the resources in a row that are out of reach.
+type reach struct {
+	mu  sync.Mutex
+	row int
+}
+
+func (r *reach) take(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !errors.Is(err, fetch.Temporary) {
+		r.row = 0
+		return nil
+	}
+	if r.row++; r.row < outageAfter {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"slices"
+
+	"instep/blob"
+	"instep/fetch"
+	"instep/internal/catalog"
+	"instep/internal/mediatype"
+	"instep/resourcesync"
+)
+
+// look is what looking at a listed resource brought.
+type look struct {
+	*listWork
+	err      error
+	same     bool  // as its Source says: it has not changed since it was recorded
+	read     int64 // bytes
+	length   resourcesync.Length
+	digests  resourcesync.Digests // by the algorithms asked for
+	all      resourcesync.Digests // with those to compare with what is recorded
+	lastMod  resourcesync.Datetime
+	mimeType string
+	encoding string
+	stat     string
+	kept     blob.Object // a copy of the bytes; nil if none is wanted
+}
+
+// look looks at a resource as far as that is needed.
+func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) look {
+	x := look{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
+	switch {
+	case !l.reads(&w.Listed):
+		x.stat = listStat{Listed: w.signature()}.String()
+	case w.Path != "":
+		x.err = l.lookAtFile(ctx, &x, keep, buffer)
+	default:
+		x.err = l.lookAtURL(ctx, &x, keep, buffer)
+	}
+	if x.mimeType == "" {
+		x.mimeType = mediatype.ByName(l.name(&w.Listed))
+	}
+	return x
+}
+
+// lookAtFile reads the file of a resource as a Dir does.
+func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
+	h := l.dir().hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: x.Also}, buffer)
+	x.read = h.read
+	if h.gone {
+		return fmt.Errorf("file %q: %w", x.Path, fs.ErrNotExist)
+	}
+	if h.err != nil {
+		return h.err
+	}
+	if err := x.verify(h.length, h.known()); err != nil {
+		return err
+	}
+	x.length, x.digests, x.all, x.stat = resourcesync.Bytes(h.length), h.digests, h.known(), h.stat
+	if x.lastMod.IsZero() {
+		x.lastMod = lastMod(h.modified)
+	}
+	if x.mimeType == "" {
+		x.mimeType = h.mimeType
+	}
+	return nil
+}
+
+// verify holds what was read against what the listing says.
+func (x *look) verify(length int64, ds resourcesync.Digests) error {
+	if x.Length.Known() && x.Length.Int64() != length {
+		return fmt.Errorf("the listing says %d bytes, there are %d", x.Length.Int64(), length)
+	}
+	for _, want := range x.Digests {
+		if got := ds.Get(want.Algorithm()); !got.IsZero() && got != want {
+			return fmt.Errorf("the listing says %s, the bytes have %s", want, got)
+		}
+	}
+	return nil
+}
+
+// lookAtURL fetches a resource, if it may have changed since it was recorded.
+func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
+	began := l.Now()
+	resp, err := l.Client.Get(ctx, fetch.Request{URL: x.URL, Validators: fetch.Validators{ETag: x.ETag, LastModified: x.LastServed}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var stat listStat
+	if x.telling(began) {
+		stat.Listed = x.signature()
+	}
+	if resp.Status == http.StatusNotModified {
+		stat.ETag, stat.LastServed = x.ETag, x.LastServed
+		x.same, x.stat = true, stat.String()
+		return nil
+	}
+	stat.ETag, stat.LastServed = strong(resp)
+	x.stat = stat.String()
+	if x.encoding == "" {
+		x.encoding = coding(resp.Header)
+	}
+	if t, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil && x.lastMod.IsZero() {
+		x.lastMod = lastMod(t)
+	}
+	if media, _, err := mime.ParseMediaType(resp.ContentType); err == nil && x.mimeType == "" {
+		x.mimeType = media
+	}
+	return l.digest(ctx, x, resp.Body, keep, buffer)
+}
+
+// coding is the content coding in which a body came: none is asked for.
+func coding(h http.Header) string {
+	if c := h.Get("Content-Encoding"); c != "identity" {
+		return c
+	}
+	return ""
+}
+
+// digest reads the bytes of a resource to their end, and copies them to keep.
+func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Batch, buffer []byte) error {
+	algorithms := slices.Clone(l.algorithms())
+	if x.Also != "" {
+		algorithms = append(algorithms, resourcesync.Algorithm(x.Also))
+	}
+	if keep != nil && !slices.Contains(algorithms, resourcesync.SHA256) {
+		algorithms = append(algorithms, resourcesync.SHA256)
+	}
+	hasher := resourcesync.NewHasher(algorithms...)
+	to := io.Writer(hasher)
+	if keep != nil {
+		copied, err := keep.Create(ctx)
+		if err != nil {
+			return err
+		}
+		x.kept, to = copied, io.MultiWriter(hasher, copied)
+	}
+	err := l.copyAll(x, to, body, buffer)
+	if x.kept != nil {
+		err = errors.Join(err, x.kept.Close())
+	}
+	if err != nil {
+		return err
+	}
+	x.length, x.all = resourcesync.Bytes(x.read), hasher.Digests()
+	x.digests = slices.DeleteFunc(slices.Clone(x.all), func(d resourcesync.Digest) bool {
+		return !slices.Contains(l.algorithms(), d.Algorithm())
+	})
+	return nil
+}
+
+// copyAll copies a body that is what the listing says.
+func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) error {
+	length := int64(-1)
+	if x.Length.Known() && x.encoding == "" {
+		length = x.Length.Int64()
+	}
+	var ds resourcesync.Digests
+	if x.encoding == "" {
+		ds = x.Digests
+	}
+	body = resourcesync.NewVerifyReader(body, length, ds)
+	prefix := buffer[:mediatype.PrefixSize]
+	n, err := io.ReadFull(body, prefix)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	x.read = int64(n)
+	if x.mimeType == "" {
+		x.mimeType = mediatype.Of(l.name(&x.Listed), prefix[:n])
+	}
+	if _, err := to.Write(prefix[:n]); err != nil {
+		return err
+	}
+	more, err := io.CopyBuffer(to, body, buffer)
+	x.read += more
+	return err
+}
+
+// change says what happened to a resource; "" is nothing.
+func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
+	switch {
+	case x.same && (!known.Member || known.Due != ""):
+		return "", errors.New("it was recorded otherwise meanwhile: the next scan looks at it again")
+	case !known.Member:
+		return resourcesync.Created, nil
+	case known.Due != "": // another set has recorded the change, this one has not
+		return resourcesync.Updated, nil
+	case known.Path != x.place():
+		return resourcesync.Updated, nil
+	case x.same:
+		return "", nil
+	case known.Length.Known() && x.length.Known() && known.Length != x.length:
+		return resourcesync.Updated, nil
+	case agree(known.Digests, x.all):
+		return "", nil
+	}
+	return resourcesync.Updated, nil
+}
+
+// resource is what is to be recorded.
+func (x *look) resource(known *catalog.Resource) catalog.Resource {
+	if x.same {
+		r := *known
+		r.Stat = x.stat
+		return r
+	}
+	return catalog.Resource{URI: x.URI, Path: x.place(), Length: x.length, Digests: x.digests, Type: x.mimeType,
+		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat}
+}

@@ -1,0 +1,195 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"instep/fetch"
+	"instep/internal/catalog"
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// Plan reads the listing and compares it with the catalog. It records nothing. If
+// nothing at all could be read the error is ErrListing.
+func (l *List) Plan(ctx context.Context) (*Plan, error) {
+	d := Dir{Deps: l.Deps, Include: l.Include, Exclude: l.Exclude}
+	if err := d.validate(); err != nil {
+		return nil, err
+	}
+	since, err := l.since(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at, err := l.Catalog.Moment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{At: at, Excluded: map[Reason]int64{}, work: spool.NewLog[item](l.Spool),
+		vanished: spool.NewLog[resourcesync.Key](l.Spool), listed: spool.NewLog[listWork](l.Spool)}
+	b := listPlanner{ctx: ctx, l: l, p: p, seen: spool.NewKeys(l.Spool, keysMemory)}
+	err = b.run(since)
+	if err = errors.Join(err, b.seen.Close()); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// listPlanner makes a plan of a List.
+type listPlanner struct {
+	ctx   context.Context
+	l     *List
+	p     *Plan
+	seen  *spool.Keys
+	keys  []resourcesync.Key
+	batch []Listed
+	lost  error // the first part that could not be read
+}
+
+func (b *listPlanner) run(since time.Time) error {
+	for e, err := range b.l.Listing(b.ctx, since) {
+		if ended := b.ctx.Err(); ended != nil {
+			return ended
+		}
+		if err != nil {
+			err = b.failed(&e, err)
+		} else {
+			err = b.take(&e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := b.ctx.Err(); err != nil {
+		return err
+	}
+	if b.lost != nil && b.seen.Len() == 0 {
+		return fmt.Errorf("%w: %w", ErrListing, b.lost)
+	}
+	if err := b.flush(); err != nil {
+		return err
+	}
+	p := planner{ctx: b.ctx, d: b.l.dir(), p: b.p, seen: b.seen}
+	return p.compare()
+}
+
+// failed takes what the listing could not say.
+func (b *listPlanner) failed(e *Listed, err error) error {
+	if e.URI == "" && b.lost == nil {
+		b.lost = err
+	}
+	b.p.Doubt = b.p.Doubt || e.URI == ""
+	b.failure(e, err)
+	if e.URI == "" {
+		return nil
+	}
+	return b.seen.Add(resourcesync.KeyOf(e.URI))
+}
+
+func (b *listPlanner) failure(e *Listed, err error) {
+	f := &FileError{e.place(), err}
+	b.p.Failures.add(f)
+	b.l.observe(Event{URI: e.URI, Path: e.place(), Bytes: -1, Err: f})
+}
+
+// take takes a resource.
+func (b *listPlanner) take(e *Listed) error {
+	if !e.At.IsZero() && (b.p.moment.IsZero() || e.At.Before(b.p.moment)) {
+		b.p.moment = e.At
+	}
+	if _, err := fetch.Parse(e.URI); err != nil {
+		return b.failed(e, err)
+	}
+	name := b.l.name(e)
+	if len(b.l.Include) > 0 && !matchesAny(b.l.Include, name) || matchesAny(b.l.Exclude, name) {
+		b.p.Excluded[Pattern]++
+		return nil
+	}
+	key := resourcesync.KeyOf(e.URI)
+	if err := b.seen.Add(key); err != nil {
+		return err
+	}
+	b.keys, b.batch = append(b.keys, key), append(b.batch, *e)
+	if len(b.batch) == batchSize {
+		return b.flush()
+	}
+	return nil
+}
+
+// flush compares the current batch with what is recorded.
+func (b *listPlanner) flush() error {
+	known, err := b.l.Catalog.Lookup(b.ctx, b.l.Set, b.keys)
+	if err != nil {
+		return err
+	}
+	for i := range b.batch {
+		if err := b.compare(&known[i], &b.batch[i]); err != nil {
+			return err
+		}
+	}
+	b.keys, b.batch = b.keys[:0], b.batch[:0]
+	return nil
+}
+
+func (b *listPlanner) compare(known *catalog.Resource, e *Listed) error {
+	b.p.Files++
+	unchanged, err := b.unchanged(known, e)
+	if err != nil {
+		b.failure(e, err)
+		return nil
+	}
+	if unchanged {
+		b.p.Unchanged++
+		b.p.Bytes += known.Length.Int64()
+		return nil
+	}
+	w := listWork{Listed: *e, New: !known.Member, Also: string(b.l.dir().also(*known))}
+	b.p.Bytes += e.Length.Int64()
+	if b.l.reads(e) {
+		b.p.ToHash += e.Length.Int64()
+	}
+	if w.New {
+		b.p.New++
+	} else {
+		b.p.Modified++
+	}
+	if known.Member && known.Stored && known.Due == "" && known.Path == e.place() && w.Also == "" && b.l.complete(known.Digests) {
+		stat := parseListStat(known.Stat)
+		w.ETag, w.LastServed = stat.ETag, stat.LastServed
+	}
+	return b.p.listed.Append(w)
+}
+
+// unchanged reports whether a resource need not be looked at.
+func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
+	if e.Path != "" {
+		if b.l.Tree == nil {
+			return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)
+		}
+		f, reason, err := b.l.dir().locate(e.Path)
+		if err == nil && reason != "" {
+			err = fmt.Errorf("file %q is not published: %s", e.Path, reason)
+		}
+		if err != nil {
+			return false, err
+		}
+		return b.l.dir().unchanged(*known, candidate{e.Path, f.info}), nil
+	}
+	if !known.Member || !known.Stored || known.Due != "" || known.Path != e.place() {
+		return false, nil
+	}
+	return parseListStat(known.Stat).Listed == e.signature() && (e.URL == "" || b.l.complete(known.Digests)), nil
+}
+
+// complete reports whether the digests asked for are among some.
+func (l *List) complete(ds resourcesync.Digests) bool {
+	return !slices.ContainsFunc(l.algorithms(), func(a resourcesync.Algorithm) bool { return ds.Get(a).IsZero() })
+}
+
+// reads reports whether a resource that may have changed has to be read.
+func (l *List) reads(e *Listed) bool {
+	return (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" || !l.complete(e.Digests))
+}
