@@ -1,0 +1,182 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	"instep/pack"
+	"instep/resourcesync"
+)
+
+// PackageData is what packages on demand are made of. Its methods are called
+// concurrently. What they yield has a length, and Open unless it is a deletion.
+type PackageData interface {
+	// Resources yields those of uris that a set has now; the others it leaves out. A set
+	// that is not published is ErrNoSet.
+	Resources(ctx context.Context, set string, uris []string) iter.Seq2[Bitstream, error]
+	// Changes yields the changes of a set from the moment on, oldest first. Of several
+	// changes of one resource the last one is enough. Errors: ErrNoSet; ErrForgotten if
+	// the changes since then are not known any more.
+	Changes(ctx context.Context, set string, from time.Time) iter.Seq2[Bitstream, error]
+}
+
+// Errors of a PackageData.
+var (
+	ErrNoSet     = errors.New("no such set is published here")
+	ErrForgotten = errors.New("changes that long ago are not known any more")
+)
+
+// OnDemand makes packages of what a request asks for: an extension of ours, that no
+// standard reader needs (docs/on-demand.md). Data, BaseURL and Now are required; a
+// bound that is 0 takes its default.
+type OnDemand struct {
+	Data    PackageData
+	BaseURL string // as ParseBaseURL returns it
+	Now     func() time.Time
+	Report  func(error) // is called with what went wrong inside; nil discards it
+
+	Entries  int           // resources or changes of a package, 50,000 at most; 0 is 10,000
+	Bytes    int64         // of them together, uncompressed; 0 is 1 GiB
+	Requests int           // answered at once, others are asked to come again; 0 is 2
+	Time     time.Duration // for one answer; 0 is 10 minutes
+}
+
+// NewPackageHandler answers a POST that names resources, or a moment, with a package:
+// a ZIP file with its manifest (1.1 §11.2, §13.2), streamed, kept nowhere. What it holds
+// in memory and what it sends is bounded as o says. A page of another origin can't have a
+// browser ask.
+func NewPackageHandler(o OnDemand) http.Handler {
+	o.Entries = min(cmp.Or(max(o.Entries, 0), 10_000), resourcesync.MaxEntries)
+	o.Bytes = cmp.Or(max(o.Bytes, 0), 1<<30)
+	o.Requests = cmp.Or(max(o.Requests, 0), 2)
+	o.Time = cmp.Or(max(o.Time, 0), 10*time.Minute)
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	h := &onDemand{OnDemand: o, turns: make(chan struct{}, o.Requests)}
+	return http.NewCrossOriginProtection().Handler(h)
+}
+
+type onDemand struct {
+	OnDemand
+	turns chan struct{} // one for each request being answered
+}
+
+// refusal is an answer without a package.
+type refusal struct {
+	status int
+	why    string
+}
+
+func (e *refusal) Error() string { return e.why }
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+func (h *onDemand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.Now}
+	out.extend()
+	out.Header().Set("X-Content-Type-Options", "nosniff")
+	out.Header().Set("Cache-Control", "no-store")
+	if r.Method != http.MethodPost {
+		out.Header().Set("Allow", http.MethodPost)
+		http.Error(out, "expected a POST that names resources, or a moment", http.StatusMethodNotAllowed)
+		return
+	}
+	select {
+	case h.turns <- struct{}{}:
+		defer func() { <-h.turns }()
+	default:
+		h.fail(out, refuse(http.StatusServiceUnavailable, "%d packages are being made, which is as many as may at once", h.Requests))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.Time)
+	defer cancel()
+	if err := h.answer(ctx, out, r); err != nil {
+		h.fail(out, err)
+	}
+}
+
+// fail answers with an error. What was begun can only be cut off, so that nobody takes it
+// for whole.
+func (h *onDemand) fail(w *response, err error) {
+	said, refused := errors.AsType[*refusal](err)
+	if !refused {
+		h.Report(fmt.Errorf("making a package on demand: %w", err))
+		said = &refusal{http.StatusServiceUnavailable, "the package could not be made now"}
+	}
+	if w.begun {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Del("Content-Disposition")
+	if said.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "60")
+	}
+	http.Error(w, said.why, said.status)
+}
+
+func (h *onDemand) answer(ctx context.Context, w *response, r *http.Request) error {
+	wanted, err := h.read(r)
+	if err != nil {
+		return err
+	}
+	header, members, err := h.collect(ctx, wanted)
+	switch {
+	case errors.Is(err, ErrNoSet):
+		return refuse(http.StatusNotFound, "%v: %q", ErrNoSet, wanted.Set)
+	case errors.Is(err, ErrForgotten):
+		return refuse(http.StatusGone, "%v: begin with a Resource List or Resource Dump", ErrForgotten)
+	case err != nil:
+		return err
+	}
+	w.Header().Set("Content-Type", zipType)
+	w.Header().Set("Content-Disposition", `attachment; filename="package.zip"`)
+	_, err = new(pack.Writer).Write(ctx, w, func(out io.Writer) error { return writeManifest(out, header, members) }, members)
+	return err
+}
+
+// collect returns what the package will have, with the header of its manifest.
+func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resourcesync.Header, []pack.Member, error) {
+	l := layout{base: h.BaseURL, set: wanted.Set}
+	header := manifestHeader(l, resourcesync.CapabilityResourceDumpManifest)
+	var data iter.Seq2[Bitstream, error]
+	if wanted.from.IsZero() {
+		header.At = resourcesync.DatetimeOf(h.Now().UTC())
+		data = h.Data.Resources(ctx, wanted.Set, wanted.URIs)
+	} else {
+		header = manifestHeader(l, resourcesync.CapabilityChangeDumpManifest)
+		header.From = resourcesync.DatetimeOf(wanted.from)
+		data = h.Data.Changes(ctx, wanted.Set, wanted.from)
+	}
+	var members []pack.Member
+	left := h.Bytes
+	for b, err := range data {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return header, nil, err
+		}
+		if b.Open != nil {
+			if !b.Length.Known() {
+				return header, nil, fmt.Errorf("%q has no length", b.Loc)
+			}
+			left -= b.Length.Int64()
+		}
+		switch {
+		case len(members) == h.Entries:
+			return header, nil, refuse(http.StatusRequestEntityTooLarge, "a package has at most %d entries, more were asked for", h.Entries)
+		case left < 0:
+			return header, nil, refuse(http.StatusRequestEntityTooLarge, "a package has at most %d bytes, more were asked for", h.Bytes)
+		}
+		members = append(members, numbered(b, len(members)+1))
+	}
+	return header, members, nil
+}
