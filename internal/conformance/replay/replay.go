@@ -108,17 +108,29 @@ func sha256Of(m Metadata) string {
 	return ""
 }
 
-// parse reads a document and everything after it, of which there may be nothing.
+// parse reads a document, after which there may be nothing but space.
 func parse(uri string, data []byte) (*Document, error) {
 	d := &Document{URI: uri, raw: data}
 	dec := xml.NewDecoder(strings.NewReader(string(data)))
 	if err := dec.Decode(d); err != nil {
 		return nil, fmt.Errorf("%s: %w", uri, err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: something follows the root element (%w)", uri, err)
+	for {
+		switch tok, err := dec.Token(); text := tok.(type) {
+		case nil:
+			if !errors.Is(err, io.EOF) {
+				return nil, fmt.Errorf("%s: after the root element: %w", uri, err)
+			}
+			return d, nil
+		case xml.CharData:
+			if strings.TrimSpace(string(text)) == "" {
+				continue
+			}
+			return nil, fmt.Errorf("%s: %q follows the root element", uri, text)
+		default:
+			return nil, fmt.Errorf("%s: something follows the root element", uri)
+		}
 	}
-	return d, nil
 }
 
 // State is what a set holds: the sha-256 of each resource by its URI.
