@@ -94,15 +94,22 @@ func (r *run) forget(ctx context.Context) error {
 	return nil
 }
 
-// contents opens the bytes of resources for dumps.
+// contents opens the bytes of the resources of a set.
 type contents struct {
-	r     *run
-	input Opener    // nil if there is none but the directory
-	since time.Time // of a resource that changed at this moment or later the bytes may be kept
+	catalog *catalog.Catalog
+	id      catalog.SetID
+	kept    blob.Bucket // nil if none are kept
+	since   time.Time   // of a resource that changed at this moment or later the bytes may be kept
+	// Where the bytes of the present are; both are nil if they are nowhere.
+	tree  scan.Tree
+	input Opener
 }
 
 func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
-	c := &contents{r: r, since: since}
+	c := &contents{catalog: r.catalog, id: r.id, kept: r.content, since: since}
+	if r.Input == nil && r.tree != nil {
+		c.tree = scan.RootTree(r.tree)
+	}
 	if r.Input == nil {
 		return c, nil
 	}
@@ -117,7 +124,7 @@ func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) 
 // state yields the set as it is recorded.
 func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
-		for m, err := range c.r.catalog.Members(ctx, c.r.id) {
+		for m, err := range c.catalog.Members(ctx, c.id) {
 			b := source.Bitstream{Entry: resourceEntry(m), Open: func(ctx context.Context) (io.ReadCloser, error) {
 				if !m.Changed.Before(c.since) {
 					return c.open(ctx, m)
@@ -134,7 +141,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 // changes yields the changes after one number up to another.
 func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
-		for ch, err := range c.r.catalog.Changes(ctx, c.r.id, after, through) {
+		for ch, err := range c.catalog.Changes(ctx, c.id, after, through) {
 			b := source.Bitstream{Entry: changeEntry(ch)}
 			if ch.Change != resourcesync.Deleted {
 				b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, ch.Resource) }
@@ -149,14 +156,14 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 // open opens the bytes that were kept, else those that are there now: they are held
 // against the digest.
 func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser, error) {
-	if sum := m.Digests.Get(resourcesync.SHA256); c.r.content != nil && !sum.IsZero() {
-		body, _, err := c.r.content.Get(ctx, scan.KeepKey(sum), 0, -1)
+	if sum := m.Digests.Get(resourcesync.SHA256); c.kept != nil && !sum.IsZero() {
+		body, _, err := c.kept.Get(ctx, scan.KeepKey(sum), 0, -1)
 		if !errors.Is(err, blob.ErrNotExist) {
 			return body, err
 		}
 	}
 	if m.Path == "" { // a change does not say where the resource is
-		found, err := c.r.catalog.Lookup(ctx, c.r.id, []resourcesync.Key{m.Key})
+		found, err := c.catalog.Lookup(ctx, c.id, []resourcesync.Key{m.Key})
 		if err != nil {
 			return nil, err
 		}
@@ -172,8 +179,8 @@ func (c *contents) present(ctx context.Context, m catalog.Resource) (body io.Rea
 	switch {
 	case c.input != nil:
 		body, err = c.input.Open(ctx, m)
-	case c.r.Input == nil && c.r.tree != nil:
-		body, err = openFile(scan.RootTree(c.r.tree), m.Path)
+	case c.tree != nil:
+		body, err = openFile(c.tree, m.Path)
 	default:
 		err = fs.ErrNotExist
 	}

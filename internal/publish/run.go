@@ -69,11 +69,11 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 		return false, err
 	}
 	pub, err := r.write(ctx, d)
-	if errors.Is(err, source.ErrGone) {
+	if gone, ok := errors.AsType[*source.GoneError](err); ok {
 		if mayRepeat {
 			return true, nil
 		}
-		r.note("%v: this publication has no dump of it, the next one begins the dumps anew", err)
+		r.note("%v: what is published now has no dumps, the next publication begins them anew", gone)
 		d.dump, d.dumps = false, false
 		pub, err = r.write(ctx, d)
 	}

@@ -108,7 +108,7 @@ func (s *Session) prepare(ctx context.Context) error {
 	for _, set := range s.sets {
 		set.pub = &source.Publisher{
 			Bucket: s.bucket, Staging: s.staging, Journal: journal{s.catalog}, BaseURL: s.site.BaseURL, UUID: uuid,
-			Generator: s.site.Generator, MaxEntries: set.MaxEntries, Now: s.site.Now,
+			About: s.site.About, Generator: s.site.Generator, MaxEntries: set.MaxEntries, Now: s.site.Now,
 		}
 		for _, n := range named {
 			set.pub.Sets = append(set.pub.Sets, n.Name)
