@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -220,7 +221,8 @@ func (w *walker) archived(uri, capability string) ([]string, error) {
 }
 
 // intervals are the lists offered and those archived, without a gap between them.
-// Those offered alone have none either.
+// Those offered alone have none either. A list of both may be two documents, which
+// then say the same.
 func (w *walker) intervals(offered map[string]string, capability string) ([]Interval, error) {
 	uris, err := w.archived(offered[capability+"-archive"], capability)
 	if err != nil {
@@ -249,8 +251,12 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 		all = append(all, d)
 	}
 	for _, d := range current {
-		if !slices.Contains(all, d) {
+		i := slices.IndexFunc(all, func(other *Document) bool { return other.MD.From == d.MD.From })
+		switch {
+		case i < 0:
 			all = append(all, d)
+		case all[i].MD != d.MD || !reflect.DeepEqual(all[i].URLs, d.URLs):
+			return nil, fmt.Errorf("%s and %s tell of one time, and differ", d.URI, all[i].URI)
 		}
 	}
 	return contiguous(all)
