@@ -22,7 +22,7 @@ type Options struct {
 
 	ChangeListMax int           // changes of a Change List; 0 is 5,000, at most 50,000
 	MaxEntries    int           // of a Resource List; 0 is 50,000
-	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. As many changes as a Change List takes call for one too.
+	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. Many changes call for one too.
 	Dumps         bool          // offer Resource Dumps and Change Dumps
 	DumpEvery     time.Duration // simulated time between Resource Dumps; 0 is 24 h
 	Archive       *source.Archive
@@ -95,9 +95,9 @@ func or[T int | time.Duration](option *T, to T) {
 	}
 }
 
-// Round lets simulated time go on by d and publishes what changed. It returns how
-// many changes there were.
-func (s *Source) Round(ctx context.Context, d time.Duration) (int, error) {
+// Round lets simulated time go on by d and publishes what changed. It returns
+// how many changes there were.
+func (s *Source) Round(ctx context.Context, d time.Duration) (Counts, error) {
 	n, err := s.o.Model.Step(ctx, d)
 	if err != nil {
 		return n, err
@@ -125,7 +125,7 @@ func (s *Source) publish(ctx context.Context, set int) error {
 	}
 	next := *p
 	next.through, next.at = through, now
-	if last.ID == 0 || through-p.listed > int64(s.o.ChangeListMax) || now.Sub(p.snapshot) >= s.o.RebaseEvery {
+	if last.ID == 0 || through-p.listed > s.staleness() || now.Sub(p.snapshot) >= s.o.RebaseEvery {
 		u.Snapshot = &source.Snapshot{At: now, Completed: now, Through: through, Resources: s.resources(set)}
 		next.snapshot, next.listed = now, through
 	}
@@ -148,6 +148,12 @@ func (s *Source) publish(ctx context.Context, set int) error {
 	}
 	*p = next
 	return nil
+}
+
+// staleness is how many changes call for another Resource List: as many as a Change
+// List takes, and more than a tenth of a large set.
+func (s *Source) staleness() int64 {
+	return int64(max(s.o.ChangeListMax, s.o.Model.Len()/s.o.Model.Sets()/10))
 }
 
 // windows divides the changes from number on into Change Lists.

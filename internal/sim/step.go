@@ -7,20 +7,52 @@ import (
 	"time"
 )
 
-// Step lets simulated time go on by d and makes the changes that happen meanwhile.
-// It returns how many; more than MaxStep are an error, before any is made.
-func (m *Model) Step(ctx context.Context, d time.Duration) (int, error) {
+// Counts are numbers of changes by kind.
+type Counts struct{ Created, Updated, Deleted int64 }
+
+// Sum is the number of all changes.
+func (c Counts) Sum() int64 { return c.Created + c.Updated + c.Deleted }
+
+// Add adds the numbers of o.
+func (c *Counts) Add(o Counts) {
+	c.Created += o.Created
+	c.Updated += o.Updated
+	c.Deleted += o.Deleted
+}
+
+func (c *Counts) count(k kind) {
+	switch k {
+	case created:
+		c.Created++
+	case updated:
+		c.Updated++
+	case deleted:
+		c.Deleted++
+	}
+}
+
+// CheckStep reports whether a Step can take so long: half of MaxStep changes are to be
+// expected at most.
+func (m *Model) CheckStep(d time.Duration) error {
 	if expected := m.cfg.Rate * d.Seconds(); d < 0 || expected > MaxStep/2 {
-		return 0, fmt.Errorf("%g changes a second for %v are too many for one step: expected %d at most", m.cfg.Rate, d, MaxStep/2)
+		return fmt.Errorf("%g changes a second for %v are too many for one step: expected %d at most", m.cfg.Rate, d, MaxStep/2)
+	}
+	return nil
+}
+
+// Step lets simulated time go on by d and makes the changes that happen meanwhile. It
+// returns how many, MaxStep at most.
+func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
+	var n Counts
+	if err := m.CheckStep(d); err != nil {
+		return n, err
 	}
 	end := m.now + d.Microseconds()
-	n := 0
-	for at := m.next(m.now); at < end && n < MaxStep; at = m.next(at) {
+	for at := m.next(m.now); at < end && n.Sum() < MaxStep; at = m.next(at) {
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
-		m.happen(at)
-		n++
+		n.count(m.happen(at))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,8 +70,8 @@ func (m *Model) next(at int64) int64 {
 	return at + max(1, int64(min(gap, 1e15)))
 }
 
-// happen makes a change at a moment.
-func (m *Model) happen(at int64) {
+// happen makes a change at a moment, and returns of which kind.
+func (m *Model) happen(at int64) kind {
 	k := m.draw()
 	id := m.pick(k)
 	version := uint32(1)
@@ -58,6 +90,7 @@ func (m *Model) happen(at int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.apply(e)
+	return k
 }
 
 // draw decides of which kind a change is. The last resource is never deleted, and
