@@ -41,6 +41,14 @@ func (w *world) broken(plan blobtest.Plan, staging bool) error {
 	return errors.Join(err, s.Close())
 }
 
+// interrupt records what changed and fails before it publishes it.
+func (w *world) interrupt() {
+	w.t.Helper()
+	if err := w.broken(blobtest.At(blobtest.OpBegin, 1, blobtest.Fault{}), true); !errors.Is(err, blobtest.ErrInjected) {
+		w.t.Fatalf("got %v, want the injected fault", err)
+	}
+}
+
 // TestCat_PUB_02: whatever write fails, and however much of it took effect, a
 // reader gets the old state or the new one, and the next run publishes all.
 func TestCat_PUB_02(t *testing.T) {

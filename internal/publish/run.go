@@ -351,7 +351,7 @@ func (r *run) write(ctx context.Context, d decision) (source.Publication, error)
 func (r *run) published(ctx context.Context, d decision, pub source.Publication) error {
 	r.describe(pub)
 	r.report.Rebased, r.report.Dumped = d.snapshot, d.dump
-	r.report.Documents, r.report.Retired = pub.Written, pub.Retired
+	r.report.Documents, r.report.Retired = written(pub), pub.Retired
 	r.report.Kept, r.report.Packaged = r.kept, r.packaged
 	r.report.Notes = append(r.report.Notes, pub.Notes...)
 	if r.site.DryRun {
@@ -367,6 +367,16 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 		return err
 	}
 	return r.forget(ctx)
+}
+
+// written are the keys of what is new of a publication, packages among them.
+func written(pub source.Publication) (keys []string) {
+	for _, d := range pub.Documents {
+		if d.Placed || slices.Contains(pub.Written, d.Key) {
+			keys = append(keys, d.Key)
+		}
+	}
+	return keys
 }
 
 // describe puts what is published into the report.

@@ -143,6 +143,7 @@ type attributes struct {
 	Datetime   string `xml:"datetime,attr"`
 	Hash       string `xml:"hash,attr"`
 	Length     string `xml:"length,attr"`
+	Path       string `xml:"path,attr"`
 }
 
 func (w *world) document(uri string) document {

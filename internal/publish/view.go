@@ -1,0 +1,228 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/internal/scan"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// View is what a site has recorded, and its directory, to make packages on demand
+// from. It goes with a publisher that works at the same time.
+type View struct {
+	catalog *catalog.Catalog
+	tree    *os.Root // nil: there are no bytes
+}
+
+var _ source.PackageData = (*View)(nil)
+
+// OpenView opens the state of a site that was published before. Of the site it takes
+// State, Dir and Now. A state that is not there is fs.ErrNotExist.
+func OpenView(ctx context.Context, site Site) (v *View, err error) {
+	v = &View{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, v.Close())
+		}
+	}()
+	v.catalog, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(site.State, catalogName), Now: site.Now})
+	if err != nil || site.Dir == "" {
+		return v, err
+	}
+	if v.tree, err = os.OpenRoot(site.Dir); err != nil {
+		return v, fmt.Errorf("%w: %w", scan.ErrRoot, err)
+	}
+	return v, nil
+}
+
+// Close ends the use of the view.
+func (v *View) Close() error {
+	var errs []error
+	if v.tree != nil {
+		errs = append(errs, v.tree.Close())
+	}
+	if v.catalog != nil {
+		errs = append(errs, v.catalog.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// set returns the set of that name; source.ErrNoSet if it is not published.
+func (v *View) set(ctx context.Context, name string) (*contents, error) {
+	sets, err := v.catalog.Sets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sets {
+		if s.Name != name {
+			continue
+		}
+		id, _, _, err := v.catalog.LastPublication(ctx, s.ID)
+		if err != nil {
+			return nil, err
+		}
+		if id == 0 {
+			break
+		}
+		c := &contents{catalog: v.catalog, id: s.ID}
+		if v.tree != nil {
+			c.tree = scan.RootTree(v.tree)
+		}
+		return c, nil
+	}
+	return nil, source.ErrNoSet
+}
+
+// Resources yields those of uris that are in a set and whose length is known.
+func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Seq2[source.Bitstream, error] {
+	return func(yield func(source.Bitstream, error) bool) {
+		c, err := v.set(ctx, set)
+		if err != nil {
+			yield(source.Bitstream{}, err)
+			return
+		}
+		for batch := range slices.Chunk(uris, catalog.MaxChanges) {
+			keys := make([]resourcesync.Key, len(batch))
+			for i, uri := range batch {
+				keys[i] = resourcesync.KeyOf(uri)
+			}
+			found, err := v.catalog.Lookup(ctx, c.id, keys)
+			if err != nil {
+				yield(source.Bitstream{}, err)
+				return
+			}
+			for _, m := range found {
+				if !m.Member || !m.Length.Known() {
+					continue
+				}
+				open := func(ctx context.Context) (io.ReadCloser, error) { return c.present(ctx, m) }
+				if !yield(source.Bitstream{Entry: resourceEntry(m), Open: open}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Changes yields the changes of a set at a moment or later, oldest first, as far as
+// no later change of the same resource follows: of the bytes there are only the
+// present ones.
+func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq2[source.Bitstream, error] {
+	return func(yield func(source.Bitstream, error) bool) {
+		c, err := v.set(ctx, set)
+		if err == nil {
+			err = v.remembers(ctx, set, from)
+		}
+		var after int64
+		if err == nil {
+			after, err = c.before(ctx, from)
+		}
+		if err != nil {
+			yield(source.Bitstream{}, err)
+			return
+		}
+		var batch []catalog.Change
+		flush := func() bool {
+			ok := c.lasting(ctx, batch, yield)
+			batch = batch[:0]
+			return ok
+		}
+		for ch, err := range v.catalog.Changes(ctx, c.id, after, math.MaxInt64) {
+			if err != nil {
+				yield(source.Bitstream{}, err)
+				return
+			}
+			if batch = append(batch, ch); len(batch) == catalog.MaxChanges && !flush() {
+				return
+			}
+		}
+		flush()
+	}
+}
+
+// remembers is source.ErrForgotten of a moment before the first Change List.
+func (v *View) remembers(ctx context.Context, set string, from time.Time) error {
+	for it, err := range (journal{v.catalog}).Items(ctx, set, source.ItemChangeList, 0) {
+		if err == nil && from.Before(it.From) {
+			err = source.ErrForgotten
+		}
+		return err
+	}
+	return source.ErrForgotten
+}
+
+// before returns the number of the last change before a moment, by halving: numbers
+// and moments ascend together.
+func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
+	last, _, err := c.catalog.LastSeq(ctx, c.id)
+	if err != nil {
+		return 0, err
+	}
+	low, high := int64(0), last // the change sought is low, or after it; what is after high is not before from
+	for low < high {
+		middle := low + (high-low)/2
+		next, err := c.next(ctx, middle, high)
+		if err != nil {
+			return 0, err
+		}
+		switch {
+		case next.Seq == 0: // there is none after middle
+			high = middle
+		case next.Datetime.Before(from):
+			low = next.Seq
+		default:
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+// next returns the first change after a number, up to another; a zero one if there is none.
+func (c *contents) next(ctx context.Context, after, through int64) (catalog.Change, error) {
+	for ch, err := range c.catalog.Changes(ctx, c.id, after, through) {
+		return ch, err
+	}
+	return catalog.Change{}, nil
+}
+
+// lasting yields those changes that made a resource what it is now. It returns
+// false when there is no more to yield.
+func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield func(source.Bitstream, error) bool) bool {
+	keys := make([]resourcesync.Key, len(changes))
+	for i := range changes {
+		keys[i] = changes[i].Key
+	}
+	now, err := c.catalog.Lookup(ctx, c.id, keys)
+	if err != nil {
+		yield(source.Bitstream{}, err)
+		return false
+	}
+	for i, ch := range changes {
+		m := now[i]
+		deleted := ch.Change == resourcesync.Deleted
+		if deleted == m.Member || !deleted && (!m.Changed.Equal(ch.Datetime) || !m.Length.Known()) {
+			continue // something else came after it
+		}
+		var b source.Bitstream
+		if !deleted {
+			ch.Resource = m
+			b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.present(ctx, m) }
+		}
+		b.Entry = changeEntry(ch)
+		if !yield(b, nil) {
+			return false
+		}
+	}
+	return true
+}
