@@ -73,6 +73,7 @@ type listStat struct {
 	Listed     string `json:"listed,omitempty"` // its signature, if a later change would show in that
 	ETag       string `json:"etag,omitempty"`
 	LastServed string `json:"last_served,omitempty"` // Last-Modified of the answer
+	URL        string `json:"url,omitempty"`         // of the bytes, if that is not the URI
 }
 
 func parseListStat(text string) listStat {
@@ -89,6 +90,15 @@ func (s listStat) String() string {
 		panic(err) // it holds strings
 	}
 	return string(text)
+}
+
+// listedStat is what to keep of a resource that can't change unseen.
+func (e *Listed) listedStat() listStat {
+	s := listStat{Listed: e.signature()}
+	if e.URL != e.URI {
+		s.URL = e.URL
+	}
+	return s
 }
 
 // signature is what a change of the bytes would change.

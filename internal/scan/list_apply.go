@@ -191,7 +191,7 @@ func (a *listApplier) failed(uri, place string, err error) {
 }
 
 func (a *listApplier) record(changes []catalog.Change) error {
-	return a.l.Deps.record(a.ctx, a.r, changes)
+	return a.l.record(a.ctx, a.r, changes)
 }
 
 // remove records that resources are no longer listed.

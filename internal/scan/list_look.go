@@ -38,7 +38,7 @@ func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []
 	x := look{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
 	switch {
 	case !l.reads(&w.Listed):
-		x.stat = listStat{Listed: w.signature()}.String()
+		x.stat = w.listedStat().String()
 	case w.Path != "":
 		x.err = l.lookAtFile(ctx, &x, keep, buffer)
 	default:
@@ -94,9 +94,9 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 		return err
 	}
 	defer resp.Body.Close()
-	var stat listStat
-	if x.telling(began) {
-		stat.Listed = x.signature()
+	stat := x.listedStat()
+	if !x.telling(began) {
+		stat.Listed = ""
 	}
 	if resp.Status == http.StatusNotModified {
 		stat.ETag, stat.LastServed = x.ETag, x.LastServed
@@ -215,4 +215,37 @@ func (x *look) resource(known *catalog.Resource) catalog.Resource {
 	}
 	return catalog.Resource{URI: x.URI, Path: x.place(), Length: x.length, Digests: x.digests, Type: x.mimeType,
 		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat}
+}
+
+// Open opens the bytes of a resource as they are now. What is nowhere is fs.ErrNotExist.
+func (l *List) Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error) {
+	if r.Path != r.URI {
+		return l.openFile(r.Path)
+	}
+	uri := r.URI
+	if stat := parseListStat(r.Stat); stat.URL != "" {
+		uri = stat.URL
+	}
+	resp, err := l.Client.Get(ctx, fetch.Request{URL: uri})
+	if errors.Is(err, fetch.NotFound) {
+		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+func (l *List) openFile(name string) (io.ReadCloser, error) {
+	if l.Tree == nil {
+		return nil, fmt.Errorf("file %q: %w: no directory was given that has the files", name, fs.ErrNotExist)
+	}
+	f, reason, err := l.dir().locate(name)
+	if err != nil {
+		return nil, err
+	}
+	if reason != "" {
+		return nil, fmt.Errorf("file %q: %w: it is not published: %s", name, fs.ErrNotExist, reason)
+	}
+	return l.Tree.Open(f.target)
 }

@@ -1,0 +1,99 @@
+package scan
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"instep/fetch"
+	"instep/internal/spool"
+)
+
+// maxURLsBytes bounds a list of URLs that is fetched.
+const maxURLsBytes = 10 << 30
+
+// URLs lists the resources of a text, one URL a line. Empty lines, and those that
+// begin with "#", say nothing.
+type URLs struct {
+	Client *fetch.Client
+	At     string // the URL of the text, or the name of a file
+	Spool  string // directory for temporary files; "" is the system's
+}
+
+// List is a Listing.
+func (s URLs) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
+	return func(yield func(Listed, error) bool) {
+		text := spool.NewFile(s.Spool, maxURLsBytes)
+		defer text.Close()
+		if err := s.load(ctx, text); err != nil {
+			yield(Listed{}, err)
+			return
+		}
+		lines := bufio.NewScanner(text.Reader())
+		lines.Buffer(nil, fetch.MaxURL+2)
+		n := 0
+		for lines.Scan() {
+			n++
+			uri := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
+			if uri == "" || uri[0] == '#' {
+				continue
+			}
+			_, err := fetch.Parse(uri)
+			if err != nil {
+				err = fmt.Errorf("%s line %d: %w", s.At, n, err)
+			}
+			if !yield(Listed{URI: uri, URL: uri}, err) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(Listed{}, fmt.Errorf("%s line %d: %w", s.At, n+1, err))
+		}
+	}
+}
+
+// load reads the whole text, for a part of it would look like all.
+func (s URLs) load(ctx context.Context, to io.Writer) error {
+	if !isURL(s.At) {
+		return loadFile(s.At, to)
+	}
+	if err := s.Client.TrustSource(ctx, s.At); err != nil {
+		return err
+	}
+	resp, err := s.Client.Get(ctx, fetch.Request{URL: s.At, Accept: "text/plain, text/uri-list", MaxBytes: maxURLsBytes})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(to, resp.Body); err != nil {
+		return fmt.Errorf("%s: %w", s.At, err)
+	}
+	return nil
+}
+
+// loadFile reads a file that somebody named, which waits for no writer.
+func loadFile(name string, to io.Writer) (err error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no file")}
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := io.Copy(to, f); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
