@@ -70,6 +70,14 @@ func (r ruleConfig) rule() scan.Rule {
 	return scan.Rule{Match: r.Match, Type: r.Type, Encoding: r.Encoding, ChangeFreq: resourcesync.ChangeFreq(r.ChangeFreq)}
 }
 
+func (s *setConfig) rules() []scan.Rule {
+	rules := make([]scan.Rule, len(s.Rules))
+	for i, r := range s.Rules {
+		rules[i] = r.rule()
+	}
+	return rules
+}
+
 // dumpsConfig switches Resource Dumps and Change Dumps on: true, or what to do about them.
 type dumpsConfig struct {
 	On          bool     `yaml:"-"`
@@ -204,9 +212,13 @@ func (c aboutConfig) about() source.About {
 	return source.About{Title: c.Title, Description: c.Description, Contact: c.Contact, Licence: c.Licence}
 }
 
-func (s *setConfig) publishSet() publish.Set {
+// onDemandPath is where packages on demand are made, below the base URL.
+const onDemandPath = "resourcesync/on-demand"
+
+// publishSet is what the set is, for publishing at a base URL that ends in "/".
+func (s *setConfig) publishSet(base string) publish.Set {
 	set := publish.Set{
-		Name: s.Name, Include: s.Include, Exclude: s.Exclude,
+		Name: s.Name, Include: s.Include, Exclude: s.Exclude, Rules: s.rules(),
 		Policy: source.Policy{
 			About:     source.About{Title: s.Title, Description: s.Description, Contact: s.Contact, Licence: s.Licence},
 			Profile10: s.Profile == "1.0", PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
@@ -214,8 +226,8 @@ func (s *setConfig) publishSet() publish.Set {
 		Dumps: s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
 		RotateEvery: time.Duration(s.RotateEvery), ChangeListMax: s.ChangeListMax, MaxEntries: s.MaxEntries, MaxDelete: s.MaxDelete,
 	}
-	for _, r := range s.Rules {
-		set.Rules = append(set.Rules, r.rule())
+	if s.Dumps.OnDemand {
+		set.Policy.OnDemand = base + onDemandPath
 	}
 	if a := s.Archive; a.On {
 		set.Policy.Archive = &source.Archive{Every: time.Duration(a.Every), Age: time.Duration(a.Age), Count: a.Count, Bytes: int64(a.Size)}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -43,6 +44,10 @@ type configFile struct {
 // readConfigFile reads a configuration file. Its paths are relative to the file.
 func readConfigFile(name string) (*configFile, error) {
 	r, err := os.Open(name)
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return nil, &configError{name, 0, pe.Err}
+	}
 	if err != nil {
 		return nil, err
 	}

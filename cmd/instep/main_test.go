@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "freeport": freePort, "answers": answers, "get": get,
 			"records": records, "sametree": sameTree, "flip": flipByte, "xmlwellformed": wellFormed,
-			"cut": cut, "approveplan": approvePlan, "unzipped": unzipped, "until": until,
+			"cut": cut, "approveplan": approvePlan, "unzipped": unzipped, "post": post, "until": until,
 		},
 	})
 }
@@ -126,6 +126,19 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 		name, value, _ := strings.Cut(args[i+1], ":")
 		req.Header.Set(name, strings.TrimSpace(value))
 	}
+	exchange(ts, req)
+}
+
+// post URL JSON: sends the JSON and prints the answer as get does.
+func post(ts *testscript.TestScript, _ bool, args []string) {
+	req, err := http.NewRequest(http.MethodPost, args[0], strings.NewReader(args[1]))
+	ts.Check(err)
+	req.Header.Set("Content-Type", "application/json")
+	exchange(ts, req)
+}
+
+// exchange sends a request and prints status, header in order, and body.
+func exchange(ts *testscript.TestScript, req *http.Request) {
 	resp, err := (&http.Transport{DisableCompression: true, DisableKeepAlives: true}).RoundTrip(req)
 	ts.Check(err)
 	defer resp.Body.Close()

@@ -14,6 +14,7 @@ import (
 	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/resourcesync"
+	"instep/source"
 )
 
 // publishFlags are what publish is told beside the configuration.
@@ -160,10 +161,13 @@ func (c *configuration) site() (publish.Site, error) {
 			site.Algorithms = append(site.Algorithms, resourcesync.Algorithm(h))
 		}
 	}
-	for i := range c.Sets {
-		site.Sets = append(site.Sets, c.Sets[i].publishSet())
+	base, err := source.ParseBaseURL(c.BaseURL)
+	if err != nil {
+		return site, c.errorAt("base_url", err)
 	}
-	var err error
+	for i := range c.Sets {
+		site.Sets = append(site.Sets, c.Sets[i].publishSet(base))
+	}
 	if site.State == "" {
 		site.State, err = defaultState(c.Dir, c.Out)
 	}

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,34 +18,70 @@ Capability List, and a policy that keeps served pages from acting for this host.
 
 Several directories are laid over each other: the first that has a path answers, for
 content here and documents in the --out of publish. A site published for a base URL
-with a path is served below that path. Dotfiles are never served.`
+with a path is served below that path. Dotfiles are never served.
+
+A robots.txt that names the lists is answered if there is no such file. With -c FILE
+the directories are those of a configuration file of publish, and its rules are kept:
+media types, Content-Encoding of files that lie there compressed, and a Link for each
+set that a file is in. --on-demand also makes packages of what is asked for, within
+bounds (docs/on-demand.md); it is off unless you ask for it.`
+
+type serveFlags struct {
+	addr, config string
+	onDemand     bool
+}
 
 func (a *app) serveCommand() *cobra.Command {
-	var addr string
+	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve DIR...",
 		Short: "serve a published site",
 		Long:  serveHelp,
 		Example: `  instep serve ./collection
-  instep serve ./collection ./documents --addr 127.0.0.1:8080`,
+  instep serve ./collection ./documents --addr 127.0.0.1:8080
+  instep serve -c site.yaml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("DIR is missing (see %s --help)", cmd.CommandPath())
+			site, err := f.site(cmd, args, a.now)
+			if err != nil {
+				return err
 			}
-			return a.serve(cmd.Context(), args, addr)
+			defer site.close()
+			return a.serve(cmd.Context(), site, f.addr)
 		},
 	}
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
+	cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
+	cmd.Flags().StringVarP(&f.config, "config", "c", "", "serve what the configuration in this `FILE` publishes")
+	cmd.Flags().BoolVar(&f.onDemand, "on-demand", false, "with -c: make packages of what is asked for by POST")
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context, dirs []string, addr string) error {
-	site, err := openSite(dirs)
-	if err != nil {
-		return err
+// site opens what the command line names.
+func (f *serveFlags) site(cmd *cobra.Command, args []string, now func() time.Time) (*site, error) {
+	switch {
+	case f.config == "" && f.onDemand:
+		return nil, usagef("--on-demand goes with -c FILE, which says where the state is")
+	case f.config == "" && len(args) == 0:
+		return nil, usagef("DIR is missing (see %s --help)", cmd.CommandPath())
+	case f.config == "":
+		return openSite(args)
+	case len(args) > 0:
+		return nil, usagef("unexpected argument %q: -c FILE says what is served", args[0])
 	}
-	defer site.close()
+	c, err := configure(cmd, f.config, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.needsDir(cmd); err != nil {
+		return nil, err
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return openConfigured(cmd.Context(), c, f.onDemand, now)
+}
+
+func (a *app) serve(ctx context.Context, site *site, addr string) error {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -65,12 +99,14 @@ func (a *app) serve(ctx context.Context, dirs []string, addr string) error {
 // stopTime is how long answers under way may take once the server is told to stop.
 const stopTime = 4 * time.Second
 
-// serveUntil serves until ctx ends. A server that was told to stop did not fail.
+// serveUntil serves a site until ctx ends.
 func (a *app) serveUntil(ctx context.Context, ln net.Listener, site *site) error {
-	srv := source.NewServer(source.NewHandler(source.HandlerOptions{
-		Dirs: site.dirs, Prefix: site.prefix, Now: a.now,
-		Report: func(err error) { a.out.warn(record{Message: err.Error()}) },
-	}))
+	return serveHandler(ctx, ln, site.handler(a.now, func(err error) { a.out.warn(record{Message: err.Error()}) }))
+}
+
+// serveHandler serves until ctx ends. A server that was told to stop did not fail.
+func serveHandler(ctx context.Context, ln net.Listener, h http.Handler) error {
+	srv := source.NewServer(h)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }()
 	select {
@@ -87,49 +123,4 @@ func (a *app) serveUntil(ctx context.Context, ln net.Listener, site *site) error
 		return err
 	}
 	return nil
-}
-
-// rootFS is os.Root.FS for names of any bytes.
-type rootFS struct{ root *os.Root }
-
-func (f rootFS) Open(name string) (fs.File, error)     { return f.root.Open(name) }
-func (f rootFS) Stat(name string) (fs.FileInfo, error) { return f.root.Stat(name) }
-
-// site is a set of directories that are served as one.
-type site struct {
-	roots  []*os.Root
-	dirs   []fs.FS
-	base   string // the base URL they are published for; "" if none is
-	prefix string
-}
-
-func openSite(dirs []string) (*site, error) {
-	s := &site{prefix: "/"}
-	for _, name := range dirs {
-		root, err := os.OpenRoot(name)
-		if err != nil {
-			s.close()
-			return nil, err
-		}
-		s.roots = append(s.roots, root)
-		dir := rootFS{root}
-		s.dirs = append(s.dirs, dir)
-		switch info, err := source.ReadPublicationInfo(dir); {
-		case err == nil && s.base != "" && s.base != info.BaseURL:
-			s.close()
-			return nil, usagef("%q is published for %s, a directory before it for %s: serve them apart", name, info.BaseURL, s.base)
-		case err == nil:
-			s.base, s.prefix = info.BaseURL, info.Prefix()
-		case !errors.Is(err, fs.ErrNotExist):
-			s.close()
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-func (s *site) close() {
-	for _, r := range s.roots {
-		_ = r.Close()
-	}
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"time"
+
+	"instep/internal/publish"
+	"instep/internal/scan"
+	"instep/source"
+)
+
+// rootFS is os.Root.FS for names of any bytes.
+type rootFS struct{ root *os.Root }
+
+func (f rootFS) Open(name string) (fs.File, error)     { return f.root.Open(name) }
+func (f rootFS) Stat(name string) (fs.FileInfo, error) { return f.root.Stat(name) }
+
+// site is a set of directories that are served as one.
+type site struct {
+	roots  []*os.Root
+	dirs   []fs.FS
+	base   string // the base URL they are published for; "" if none is
+	prefix string
+
+	// Of a configuration; nil without one.
+	sets  []source.ServedSet
+	label func(path string) source.Label
+	view  *publish.View // packages are made of it; nil makes none
+}
+
+func openSite(dirs []string) (*site, error) {
+	s := &site{prefix: "/"}
+	for _, name := range dirs {
+		root, err := os.OpenRoot(name)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		s.roots = append(s.roots, root)
+		dir := rootFS{root}
+		s.dirs = append(s.dirs, dir)
+		switch info, err := source.ReadPublicationInfo(dir); {
+		case err == nil && s.base != "" && s.base != info.BaseURL:
+			s.close()
+			return nil, usagef("%q is published for %s, a directory before it for %s: serve them apart", name, info.BaseURL, s.base)
+		case err == nil:
+			s.base, s.prefix = info.BaseURL, info.Prefix()
+		case !errors.Is(err, fs.ErrNotExist):
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// openConfigured opens what a configuration publishes.
+func openConfigured(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) (*site, error) {
+	s, err := openSite(c.publishedDirs())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.configure(ctx, c, onDemand, now); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) error {
+	config, err := c.site()
+	if err != nil {
+		return err
+	}
+	base, err := source.ParseBaseURL(c.BaseURL)
+	if err != nil {
+		return c.errorAt("base_url", err)
+	}
+	if s.base != "" && s.base != base {
+		return c.errorAt("base_url", fmt.Errorf("what lies there is published for %s", s.base))
+	}
+	s.base, s.prefix = base, source.PublicationInfo{BaseURL: base}.Prefix()
+	s.sets, s.label = c.servedSets(), c.label
+	if onDemand {
+		config.Now = now
+		s.view, err = publish.OpenView(ctx, config)
+	}
+	return err
+}
+
+// servedSets are the sets of a configuration and the files that each has.
+func (c *configuration) servedSets() []source.ServedSet {
+	sets := make([]source.ServedSet, len(c.Sets))
+	for i := range c.Sets {
+		sets[i] = source.ServedSet{Name: c.Sets[i].Name, Covers: c.Sets[i].covers}
+	}
+	return sets
+}
+
+// covers reports whether a file of the directory is in the set.
+func (s *setConfig) covers(path string) bool {
+	dir := scan.Dir{Include: s.Include, Exclude: s.Exclude}
+	return dir.Covers(path)
+}
+
+// label is what the rules of the sets that have a path tell of it.
+func (c *configuration) label(path string) source.Label {
+	var rules []scan.Rule
+	for i := range c.Sets {
+		if c.Sets[i].covers(path) {
+			rules = append(rules, c.Sets[i].rules()...)
+		}
+	}
+	told := scan.RuleFor(rules, path)
+	return source.Label{Type: told.Type, Encoding: told.Encoding}
+}
+
+// handler serves the site.
+func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
+	files := source.NewHandler(source.HandlerOptions{
+		Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Now: now, Report: report,
+	})
+	if s.view == nil {
+		return files
+	}
+	packages := source.NewPackageHandler(source.OnDemand{Data: s.view, BaseURL: s.base, Now: now, Report: report})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == s.prefix+onDemandPath {
+			packages.ServeHTTP(w, r)
+			return
+		}
+		files.ServeHTTP(w, r)
+	})
+}
+
+func (s *site) close() {
+	for _, r := range s.roots {
+		_ = r.Close()
+	}
+	if s.view != nil {
+		_ = s.view.Close()
+	}
+}
