@@ -30,7 +30,7 @@ const TruthPath = "/.sim/truth"
 type wire struct {
 	s        *Source
 	prefix   string // path of the base URL, ends in "/"
-	switches []Switched
+	on       atomic.Pointer[[]Switched]
 	rewrites chan struct{} // bounds the documents in memory at a time
 	calls    atomic.Uint64
 	stale    staleDocuments
@@ -48,19 +48,24 @@ func (w *wire) open(s *Source) error {
 	if err != nil {
 		return err
 	}
-	w.s, w.prefix, w.switches = s, u.Path, s.o.Switches
+	w.s, w.prefix = s, u.Path
+	s.Switch(s.o.Switches...)
 	w.rewrites = make(chan struct{}, 2)
 	w.stale.kept = map[string]keptDocument{}
 	return nil
 }
 
+// Switch turns these switches on, and all others off, for requests to come.
+func (s *Source) Switch(on ...Switched) { s.wire.on.Store(&on) }
+
 // call is one request on its way through the switches.
 type call struct {
 	*wire
-	r    *http.Request
-	path string     // below the base URL
-	now  time.Time  // of the simulated clock
-	luck *rand.Rand // of this request alone
+	switches []Switched
+	r        *http.Request
+	path     string     // below the base URL
+	now      time.Time  // of the simulated clock
+	luck     *rand.Rand // of this request alone
 }
 
 // base is the URL below which everything is served.
@@ -100,8 +105,8 @@ func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 
 func (w *wire) begin(r *http.Request) *call {
 	n := w.calls.Add(1)
-	c := &call{wire: w, r: r, now: w.s.o.Model.Now(), luck: rand.New(rand.NewPCG(w.s.o.Model.cfg.Seed, n))}
-	for _, sw := range w.switches {
+	c := &call{wire: w, switches: *w.on.Load(), r: r, now: w.s.o.Model.Now(), luck: rand.New(rand.NewPCG(w.s.o.Model.cfg.Seed, n))}
+	for _, sw := range c.switches {
 		if sw.inbound != nil {
 			sw.inbound(c)
 		}

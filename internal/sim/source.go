@@ -30,7 +30,7 @@ type Options struct {
 	// hour.
 	Keep      time.Duration
 	Generator string
-	Switches  []Switched
+	Switches  []Switched // that are on at first
 }
 
 const (
