@@ -10,7 +10,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
-	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
@@ -210,27 +209,4 @@ func splitList(text string) (list []string) {
 
 func (c aboutConfig) about() source.About {
 	return source.About{Title: c.Title, Description: c.Description, Contact: c.Contact, Licence: c.Licence}
-}
-
-// onDemandPath is where packages on demand are made, below the base URL.
-const onDemandPath = "resourcesync/on-demand"
-
-// publishSet is what the set is, for publishing at a base URL that ends in "/".
-func (s *setConfig) publishSet(base string) publish.Set {
-	set := publish.Set{
-		Name: s.Name, Include: s.Include, Exclude: s.Exclude, Rules: s.rules(),
-		Policy: source.Policy{
-			About:     source.About{Title: s.Title, Description: s.Description, Contact: s.Contact, Licence: s.Licence},
-			Profile10: s.Profile == "1.0", PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
-		},
-		Dumps: s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
-		RotateEvery: time.Duration(s.RotateEvery), ChangeListMax: s.ChangeListMax, MaxEntries: s.MaxEntries, MaxDelete: s.MaxDelete,
-	}
-	if s.Dumps.OnDemand {
-		set.Policy.OnDemand = base + onDemandPath
-	}
-	if a := s.Archive; a.On {
-		set.Policy.Archive = &source.Archive{Every: time.Duration(a.Every), Age: time.Duration(a.Age), Count: a.Count, Bytes: int64(a.Size)}
-	}
-	return set
 }

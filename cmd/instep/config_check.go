@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"instep/internal/publish"
 	"instep/source"
 )
 
@@ -42,12 +44,13 @@ func (a *app) configCommand() *cobra.Command {
 	return cmd
 }
 
-// check finds what can be seen to be wrong without looking at the site.
-func (c *configuration) check() error {
+// check finds what can be seen to be wrong without looking at the site, and writes the
+// base URL as documents do.
+func (c *configuration) check() (err error) {
 	if c.BaseURL == "" {
 		return c.errorAt("base_url", errors.New("is missing: the URL at which the directory is served"))
 	}
-	if _, err := source.ParseBaseURL(c.BaseURL); err != nil {
+	if c.BaseURL, err = source.ParseBaseURL(c.BaseURL); err != nil {
 		return c.errorAt("base_url", err)
 	}
 	seen := map[string]bool{}
@@ -64,7 +67,41 @@ func (c *configuration) check() error {
 			return err
 		}
 	}
-	return nil
+	site := c.site()
+	if site.Dir == "" && site.Out == "" {
+		site.Dir = "." // the command line may name it yet
+	}
+	return c.locate(site.Check())
+}
+
+// locate says where the value that publishing can't use was given.
+func (c *configuration) locate(err error) error {
+	var oe *publish.OptionError
+	if !errors.As(err, &oe) {
+		return err
+	}
+	found := fmt.Errorf("%q: %w", oe.Value, oe.Err)
+	for _, o := range options {
+		switch {
+		case o.flag != oe.Option:
+			continue
+		case o.site != nil:
+			return c.errorAt(o.key, found)
+		}
+		for i := range c.Sets {
+			if strings.Contains(show(o.set(&c.Sets[i])), oe.Value) {
+				return c.errorAt(setKey(i, o.key), found)
+			}
+		}
+	}
+	for i := range c.Sets {
+		for n, r := range c.Sets[i].Rules {
+			if oe.Option == "rules" && r.Match == oe.Value {
+				return c.errorAt(setKey(i, fmt.Sprintf("rules[%d].match", n)), found)
+			}
+		}
+	}
+	return err
 }
 
 func (c *configuration) checkSet(i int) error {

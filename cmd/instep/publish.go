@@ -14,7 +14,6 @@ import (
 	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/resourcesync"
-	"instep/source"
 )
 
 // publishFlags are what publish is told beside the configuration.
@@ -104,7 +103,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	if err := c.check(); err != nil {
 		return err
 	}
-	site, err := c.site()
+	site, err := c.placedSite()
 	if err != nil {
 		return err
 	}
@@ -141,33 +140,19 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	defer func() { err = errors.Join(err, s.Close()) }()
 	rep, err := s.Publish(ctx, f.what)
 	if err == nil && f.zip != "" {
-		err = a.zip(ctx, s, f)
+		err = a.zip(ctx, s, &site, f.zip)
 	}
 	progress.stop()
 	if err != nil {
 		return err
 	}
-	a.reportPublish(&rep, &site, a.now().Sub(begin))
+	a.reportPublish(&rep, &site, f, a.now().Sub(begin))
 	return nil
 }
 
-// site is what the configuration says, for publishing.
-func (c *configuration) site() (publish.Site, error) {
-	site := publish.Site{
-		Dir: c.Dir, Out: c.Out, State: c.State, BaseURL: c.BaseURL, About: c.Source.about(), Workers: c.Workers,
-	}
-	for _, text := range c.Hash {
-		for _, h := range splitList(text) {
-			site.Algorithms = append(site.Algorithms, resourcesync.Algorithm(h))
-		}
-	}
-	base, err := source.ParseBaseURL(c.BaseURL)
-	if err != nil {
-		return site, c.errorAt("base_url", err)
-	}
-	for i := range c.Sets {
-		site.Sets = append(site.Sets, c.Sets[i].publishSet(base))
-	}
+// placedSite is the site of a configuration, with its state.
+func (c *configuration) placedSite() (site publish.Site, err error) {
+	site = c.site()
 	if site.State == "" {
 		site.State, err = defaultState(c.Dir, c.Out)
 	}

@@ -20,14 +20,18 @@ var leftOut = map[scan.Reason]string{
 }
 
 // reportPublish ends the command with what a run did, or would do.
-func (a *app) reportPublish(rep *publish.Report, site *publish.Site, took time.Duration) {
+func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishFlags, took time.Duration) {
 	for i := range rep.Sets {
 		a.reportSet(&rep.Sets[i], site, len(rep.Sets) > 1)
 	}
 	if !site.DryRun {
 		a.out.say("Source Description  %s", rep.Description)
-		if rep.Unchanged == 0 && rep.Created > 0 && site.Dir != "" {
-			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", strings.TrimSpace(site.Dir+" "+site.Out))
+		if rep.Unchanged == 0 && rep.Created > 0 {
+			served := strings.TrimSpace(site.Dir + " " + site.Out)
+			if f.config != "" {
+				served = "-c " + f.config
+			}
+			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", served)
 			a.out.say("To be found, add the lines of --show robots and --show html to your site")
 		}
 	}

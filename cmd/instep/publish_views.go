@@ -61,21 +61,21 @@ func (c *configuration) publishedDirs() (dirs []string) {
 	return dirs
 }
 
-// zip packs what was published.
-func (a *app) zip(ctx context.Context, s *publish.Session, f *publishFlags) error {
-	if f.dryRun {
-		a.out.say("--zip: a dry run packs nothing")
+// zip packs what was published into a file.
+func (a *app) zip(ctx context.Context, s *publish.Session, site *publish.Site, file string) error {
+	if site.DryRun {
+		a.out.say("a dry run packs nothing into %s", file)
 		return nil
 	}
-	err := writeWhole(ctx, f.zip, func(w io.Writer) error { return s.WriteZIP(ctx, w) })
+	err := writeWhole(ctx, file, func(w io.Writer) error { return s.WriteZIP(ctx, w) })
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(f.zip)
+	info, err := os.Stat(file)
 	if err != nil {
 		return fmt.Errorf("looking at the package of documents: %w", err)
 	}
-	a.out.record(record{Type: "status", Path: f.zip, Bytes: num(info.Size())})
-	a.out.say("The documents are packed in %s (%s): unpack it at %s on the web server", f.zip, humanize.Bytes(uint64(info.Size())), "the base URL")
+	a.out.record(record{Type: "status", Path: file, Bytes: num(info.Size())})
+	a.out.say("The documents are packed in %s (%s): unpack it where %s leads to", file, humanize.Bytes(uint64(info.Size())), site.BaseURL)
 	return nil
 }

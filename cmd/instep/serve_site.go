@@ -72,23 +72,21 @@ func openConfigured(ctx context.Context, c *configuration, onDemand bool, now fu
 }
 
 func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) error {
-	config, err := c.site()
-	if err != nil {
-		return err
-	}
-	base, err := source.ParseBaseURL(c.BaseURL)
-	if err != nil {
-		return c.errorAt("base_url", err)
-	}
+	base := c.BaseURL // as check wrote it
 	if s.base != "" && s.base != base {
 		return c.errorAt("base_url", fmt.Errorf("what lies there is published for %s", s.base))
 	}
 	s.base, s.prefix = base, source.PublicationInfo{BaseURL: base}.Prefix()
 	s.sets, s.label = c.servedSets(), c.label
-	if onDemand {
-		config.Now = now
-		s.view, err = publish.OpenView(ctx, config)
+	if !onDemand {
+		return nil
 	}
+	placed, err := c.placedSite()
+	if err != nil {
+		return err
+	}
+	placed.Now = now
+	s.view, err = publish.OpenView(ctx, placed)
 	return err
 }
 

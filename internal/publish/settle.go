@@ -30,6 +30,13 @@ type settledSet struct {
 	limit guard.Limit
 }
 
+// Check finds what is wrong with a site that can be seen without opening anything: an
+// *OptionError.
+func (site Site) Check() error {
+	_, err := site.settle()
+	return err
+}
+
 func (site Site) settle() (settled, error) {
 	s := settled{Site: site}
 	var err error

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"time"
+
+	"instep/internal/publish"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// site is what a configuration that was checked says, for publishing. A state that
+// nobody named is left out.
+func (c *configuration) site() publish.Site {
+	site := publish.Site{
+		Dir: c.Dir, Out: c.Out, State: c.State, BaseURL: c.BaseURL, About: c.Source.about(), Workers: c.Workers,
+	}
+	for _, text := range c.Hash {
+		for _, h := range splitList(text) {
+			site.Algorithms = append(site.Algorithms, resourcesync.Algorithm(h))
+		}
+	}
+	for i := range c.Sets {
+		site.Sets = append(site.Sets, c.Sets[i].publishSet(c.BaseURL))
+	}
+	if only := &site.Sets[0].Policy.About; len(site.Sets) == 1 && *only == (source.About{}) {
+		*only = site.About // one set is the whole Source
+	}
+	return site
+}
+
+// onDemandPath is where packages on demand are made, below the base URL.
+const onDemandPath = "resourcesync/on-demand"
+
+// publishSet is what the set is, for publishing at a base URL that ends in "/".
+func (s *setConfig) publishSet(base string) publish.Set {
+	set := publish.Set{
+		Name: s.Name, Include: s.Include, Exclude: s.Exclude, Rules: s.rules(),
+		Policy: source.Policy{
+			About:     source.About{Title: s.Title, Description: s.Description, Contact: s.Contact, Licence: s.Licence},
+			Profile10: s.Profile == "1.0", PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
+		},
+		Dumps: s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
+		RotateEvery: time.Duration(s.RotateEvery), ChangeListMax: s.ChangeListMax, MaxEntries: s.MaxEntries, MaxDelete: s.MaxDelete,
+	}
+	if s.Dumps.OnDemand {
+		set.Policy.OnDemand = base + onDemandPath
+	}
+	if a := s.Archive; a.On {
+		set.Policy.Archive = &source.Archive{Every: time.Duration(a.Every), Age: time.Duration(a.Age), Count: a.Count, Bytes: int64(a.Size)}
+	}
+	return set
+}
