@@ -54,6 +54,7 @@ type List struct {
 	// Globs as those of Dir, on the path of a file, or on what follows BaseURL in a
 	// URI, or its scheme if it is elsewhere, without percent-encoding.
 	Include, Exclude []string
+	Rules            []Rule // over what is listed
 }
 
 // ErrListing: nothing of a listing can be read.

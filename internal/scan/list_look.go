@@ -52,7 +52,9 @@ func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []
 
 // lookAtFile reads the file of a resource as a Dir does.
 func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer []byte) error {
-	h := l.dir().hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: x.Also}, buffer)
+	r := reader{d: l.dir(), buffer: buffer}
+	h := r.hash(ctx, item{Path: []byte(x.Path), New: x.New, Also: x.Also}, keep)
+	x.kept = h.kept
 	x.read = h.read
 	if h.gone {
 		return fmt.Errorf("file %q: %w", x.Path, fs.ErrNotExist)
@@ -68,7 +70,7 @@ func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer 
 		x.lastMod = lastMod(h.modified)
 	}
 	if x.mimeType == "" {
-		x.mimeType = h.mimeType
+		x.mimeType = h.label.Type
 	}
 	return nil
 }

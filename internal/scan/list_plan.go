@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +109,9 @@ func (b *listPlanner) take(e *Listed) error {
 		b.p.Excluded[Pattern]++
 		return nil
 	}
+	rule := RuleFor(b.l.Rules, name)
+	e.Type, e.Encoding = cmp.Or(rule.Type, e.Type), cmp.Or(rule.Encoding, e.Encoding)
+	e.ChangeFreq = cmp.Or(rule.ChangeFreq, e.ChangeFreq)
 	key := resourcesync.KeyOf(e.URI)
 	if err := b.seen.Add(key); err != nil {
 		return err
@@ -176,7 +180,7 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 		if err != nil {
 			return false, err
 		}
-		return b.l.dir().unchanged(*known, candidate{e.Path, f.info}), nil
+		return b.l.dir().unchanged(*known, e.Path, printOf(f.info)), nil
 	}
 	if !known.Member || !known.Stored || known.Due != "" || known.Path != e.place() {
 		return false, nil

@@ -1,0 +1,318 @@
+package scan
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	_ "modernc.org/sqlite" // the driver of SQLite
+
+	"instep/resourcesync"
+)
+
+// fetchRows is how many rows of a cursor are asked for at a time.
+const fetchRows = 1000
+
+// Query lists the resources that an SQL query yields, one a row, in a transaction
+// that only reads. Its columns are by name:
+//
+//	uri         of the resource; may be missing if there is a path
+//	path        of the file with its bytes, slash-separated below the directory of the set
+//	url         where its bytes are; if there is neither path nor url, they are at the uri
+//	lastmod     a time, or text in the form of a W3C Datetime
+//	length      in bytes
+//	hash        one or more digests, as sha-256:…
+//	type, encoding, changefreq
+//
+// NULL says nothing. The password of a database stands in no configuration: it is
+// read from PGPASSWORD, PGPASSFILE or ~/.pgpass.
+type Query struct {
+	Postgres string // connection string or URL, without a password; the rest is from the environment
+	SQLite   string // name of the file; one of both is given
+	SQL      string
+	BaseURL  string // of the paths; ends in "/"
+}
+
+// Columns of a Query.
+var queryColumns = []string{"uri", "path", "url", "lastmod", "length", "hash", "type", "encoding", "changefreq"}
+
+// passwordSetting finds a password in the key/value form of a connection string.
+var passwordSetting = regexp.MustCompile(`(?i)\bpassword\s*=`)
+
+// ErrSecret: a connection string holds a password.
+var ErrSecret = errors.New("expected a connection string without a password: put that into PGPASSWORD or ~/.pgpass")
+
+// Check finds what can be seen to be wrong without asking the database.
+func (q Query) Check() error {
+	switch {
+	case (q.Postgres == "") == (q.SQLite == ""):
+		return errors.New("expected either a PostgreSQL or an SQLite database")
+	case strings.TrimSpace(q.SQL) == "":
+		return errors.New("the query is missing")
+	}
+	u, err := url.Parse(q.Postgres)
+	if err == nil && u.User != nil {
+		if _, secret := u.User.Password(); secret {
+			return ErrSecret
+		}
+	}
+	if passwordSetting.MatchString(q.Postgres) {
+		return ErrSecret
+	}
+	return nil
+}
+
+// List is a Listing.
+func (q Query) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
+	return func(yield func(Listed, error) bool) {
+		if err := q.Check(); err != nil {
+			yield(Listed{}, err)
+			return
+		}
+		read := q.readPostgres
+		if q.SQLite != "" {
+			read = q.readSQLite
+		}
+		t := rowTaker{q: q, yield: yield}
+		if err := read(ctx, &t); err != nil && !t.enough {
+			yield(Listed{}, err)
+		}
+	}
+}
+
+// readPostgres reads through a cursor of the server, so that neither side holds all rows.
+func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
+	conn, err := pgx.Connect(ctx, q.Postgres)
+	if err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return fmt.Errorf("begin to read the database: %w", err)
+	}
+	defer func() { err = errors.Join(err, tx.Rollback(context.WithoutCancel(ctx))) }()
+	declare, err := tx.Query(ctx, "DECLARE listing NO SCROLL CURSOR FOR "+strings.TrimRight(q.SQL, "; \t\r\n")) // unlike Exec it takes one statement only
+	if err == nil {
+		declare.Close()
+		err = declare.Err()
+	}
+	for some := true; err == nil && some && !t.enough; {
+		some, err = fetchPostgres(ctx, tx, t)
+	}
+	if err != nil {
+		return fmt.Errorf("query of resources: %w", err)
+	}
+	return nil
+}
+
+func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err error) {
+	rows, err := tx.Query(ctx, fmt.Sprintf("FETCH FORWARD %d FROM listing", fetchRows))
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	var names []string
+	fields := rows.FieldDescriptions()
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	if err := t.header(names); err != nil {
+		return false, err
+	}
+	for rows.Next() {
+		some = true
+		values, err := rows.Values()
+		if err != nil {
+			return false, err
+		}
+		for i, v := range values {
+			if day, ok := v.(time.Time); ok && fields[i].DataTypeOID == pgtype.DateOID {
+				values[i] = day.Format(time.DateOnly)
+			}
+		}
+		if !t.row(values) {
+			return false, nil
+		}
+	}
+	return some, rows.Err()
+}
+
+func (q Query) readSQLite(ctx context.Context, t *rowTaker) (err error) {
+	name, err := filepath.Abs(q.SQLite)
+	if err != nil {
+		return err
+	}
+	options := url.Values{"mode": {"ro"}, "_pragma": {"query_only(ON)", "busy_timeout(10000)"}}
+	file := url.URL{Scheme: "file", Path: filepath.ToSlash(name), RawQuery: options.Encode()}
+	db, err := sql.Open("sqlite", file.String())
+	if err != nil {
+		return fmt.Errorf("open the database %q: %w", q.SQLite, err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows, err := db.QueryContext(ctx, q.SQL)
+	if err != nil {
+		return fmt.Errorf("query of resources in %q: %w", q.SQLite, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	names, err := rows.Columns()
+	if err == nil {
+		err = t.header(names)
+	}
+	if err != nil {
+		return err
+	}
+	values, to := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		to[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return err
+		}
+		if !t.row(values) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// rowTaker makes resources of rows.
+type rowTaker struct {
+	q      Query
+	yield  func(Listed, error) bool
+	names  []string
+	n      int // of the row, from 1
+	enough bool
+}
+
+// header takes the names of the columns.
+func (t *rowTaker) header(names []string) error {
+	for i, n := range names {
+		if !slices.Contains(queryColumns, n) {
+			return fmt.Errorf("column %q of the query: expected names out of %s", n, strings.Join(queryColumns, ", "))
+		}
+		if slices.Contains(names[:i], n) {
+			return fmt.Errorf("the query has two columns %q", n)
+		}
+	}
+	if !slices.Contains(names, "uri") && !slices.Contains(names, "path") {
+		return fmt.Errorf("expected a column uri or path in the query, found %s", strings.Join(names, ", "))
+	}
+	t.names = names
+	return nil
+}
+
+// row takes a row; false is enough.
+func (t *rowTaker) row(values []any) bool {
+	t.n++
+	var e Listed
+	var wrong error
+	for i, v := range values {
+		if err := e.set(t.names[i], v); err != nil && wrong == nil {
+			wrong = fmt.Errorf("row %d of the query, column %s: %w", t.n, t.names[i], err)
+		}
+	}
+	if e.URI == "" && e.Path != "" {
+		e.URI = URI(t.q.BaseURL, e.Path)
+	}
+	if e.URI == "" && wrong == nil {
+		wrong = fmt.Errorf("row %d of the query: expected a uri, found none", t.n)
+	}
+	if !slices.Contains(t.names, "path") && !slices.Contains(t.names, "url") {
+		e.URL = e.URI
+	}
+	t.enough = !t.yield(e, wrong)
+	return !t.enough
+}
+
+// set takes the value of a column.
+func (e *Listed) set(name string, value any) error {
+	if value == nil {
+		return nil
+	}
+	switch name {
+	case "length":
+		n, err := number(value)
+		if err == nil {
+			e.Length = resourcesync.Bytes(n)
+		}
+		return err
+	case "lastmod":
+		if t, ok := value.(time.Time); ok {
+			e.LastMod = lastMod(t)
+			return nil
+		}
+	}
+	text, err := text(value)
+	if err != nil || text == "" {
+		return err
+	}
+	switch name {
+	case "uri":
+		e.URI = text
+	case "path":
+		e.Path = text
+	case "url":
+		e.URL = text
+	case "type":
+		e.Type = text
+	case "encoding":
+		e.Encoding = text
+	case "lastmod":
+		e.LastMod, err = parseLastMod(text)
+	case "hash":
+		e.Digests, err = resourcesync.ParseDigests(text)
+	case "changefreq":
+		if e.ChangeFreq = resourcesync.ChangeFreq(text); !e.ChangeFreq.Known() {
+			e.ChangeFreq, err = "", fmt.Errorf("expected always, hourly, daily, weekly, monthly, yearly or never, found %q", text)
+		}
+	}
+	return err
+}
+
+// parseLastMod reads a W3C Datetime, or what SQLite writes for a time in UTC.
+func parseLastMod(text string) (resourcesync.Datetime, error) {
+	if t, err := time.Parse(time.DateTime, text); err == nil {
+		return lastMod(t), nil
+	}
+	return resourcesync.ParseDatetime(text)
+}
+
+func text(value any) (string, error) {
+	switch v := value.(type) {
+	case string:
+		return v, nil
+	case []byte:
+		return string(v), nil
+	}
+	return "", fmt.Errorf("expected text, found %T (cast it)", value)
+}
+
+func number(value any) (int64, error) {
+	var n int64
+	switch v := value.(type) {
+	case int64:
+		n = v
+	case int32:
+		n = int64(v)
+	case int16:
+		n = int64(v)
+	default:
+		return 0, fmt.Errorf("expected an integer, found %T (cast it to bigint)", value)
+	}
+	if n < 0 {
+		return 0, fmt.Errorf("expected a number of bytes, found %d", n)
+	}
+	return n, nil
+}
