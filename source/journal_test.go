@@ -36,6 +36,14 @@ func newMemJournal() *memJournal {
 	return &memJournal{docs: map[string]journalDoc{}, items: map[string][]Item{}}
 }
 
+func (j *memJournal) clone() *memJournal {
+	c := &memJournal{begun: j.begun, pubs: slices.Clone(j.pubs), docs: maps.Clone(j.docs), items: map[string][]Item{}}
+	for set, items := range j.items {
+		c.items[set] = slices.Clone(items)
+	}
+	return c
+}
+
 func (j *memJournal) Begin(ctx context.Context, set string) (int64, error) {
 	j.begun++
 	return j.begun, nil

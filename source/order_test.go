@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -91,13 +92,54 @@ func story(s *site) []func() Update {
 	}
 }
 
+// fullStory is a life in which everything is offered: Change Lists that are divided and
+// leave the index, dumps that begin, go on and end, archives that lose their oldest.
+func fullStory(s *site) []func() Update {
+	divide := func(rebase bool) func() Update {
+		return func() Update {
+			s.now = s.now.Add(26 * time.Hour)
+			s.set("item/2.txt", "before "+s.now.String())
+			before, at := len(s.changes), s.now.Add(time.Microsecond)
+			s.set("item/3.txt", "after "+s.now.String())
+			s.set("item/1.txt", "")
+			s.set("item/1.txt", "again "+s.now.String())
+			return s.rotate(before, at, rebase)
+		}
+	}
+	more := func(rebase bool) func() Update {
+		return func() Update { s.set("item/5.txt", s.now.String()); return s.more(rebase) }
+	}
+	with := func(change func(), next func() Update) func() Update {
+		return func() Update { change(); return next() }
+	}
+	return []func() Update{
+		with(func() { s.dumps = false; s.policy.Archive = nil; s.fill(5) }, s.first),
+		with(s.offerAll, more(true)),
+		more(false), divide(true), divide(false), divide(true), more(false), divide(true), divide(true),
+		with(func() { s.policy.KeepChanges = 24 * time.Hour }, divide(true)),
+		divide(true), more(true),
+		with(func() { s.policy.Archive = &Archive{Count: 2} }, divide(true)),
+		divide(true), divide(true),
+		with(func() { s.dumps = false }, divide(true)),
+		with(func() { s.policy.Archive = nil }, divide(true)),
+		with(s.offerAll, divide(true)), divide(true),
+	}
+}
+
 // TestCat_PUB_01: at every step a reader can walk from the Source Description
-// without a dangling link or a gap and gets the state before or after; and a slow
-// reader still finds what it was led to within a day.
+// without a dangling link or a gap and gets the state before or after, or one between
+// them; and a slow reader still finds what it was led to within a day.
 func TestCat_PUB_01(t *testing.T) {
+	for name, tell := range map[string]func(*site) []func() Update{"plain": story, "everything": fullStory} {
+		t.Run(name, func(t *testing.T) { walkWhilePublishing(t, tell) })
+	}
+}
+
+func walkWhilePublishing(t *testing.T, tell func(*site) []func() Update) {
 	s := newSite(t)
 	told := map[string]time.Time{} // URIs that readers were led to, and when
-	before, walks := map[string]string{}, 0
+	before, walks := 0, 0
+	var most walk
 	s.bucket = &stepBucket{Bucket: s.bucket, step: func() error {
 		w := newWalk(s.bucket)
 		if err := w.walk(); err != nil {
@@ -106,22 +148,23 @@ func TestCat_PUB_01(t *testing.T) {
 			}
 			t.Error(err)
 		}
-		if !maps.Equal(w.state, before) && !maps.Equal(w.state, hashes(s.truth)) {
-			t.Errorf("a reader gets neither the state before nor the one after: %s", cmp.Diff(hashes(s.truth), w.state))
+		if !s.had(before, w.state) {
+			t.Errorf("a reader gets no state since the one before: %s", cmp.Diff(hashes(s.truth), w.state))
 		}
 		for _, uri := range w.links {
 			told[uri] = s.now
 		}
 		for uri, when := range told {
-			if _, err := newWalk(s.bucket).read(uri); err != nil && s.now.Sub(when) < defaultKeep {
+			if _, err := newWalk(s.bucket).bytes(uri); err != nil && s.now.Sub(when) < defaultKeep {
 				t.Errorf("a slow reader: %v", err)
 			}
 		}
+		most.packed, most.archived = max(most.packed, w.packed), max(most.archived, w.archived)
 		walks++
 		return nil
 	}}
 	s.reopen()
-	for i, next := range story(s) {
+	for i, next := range tell(s) {
 		s.publish(next())
 		w := newWalk(s.bucket)
 		if err := w.walk(); err != nil {
@@ -130,11 +173,16 @@ func TestCat_PUB_01(t *testing.T) {
 		if diff := cmp.Diff(hashes(s.truth), w.state); diff != "" {
 			t.Fatalf("after publication %d (-want +got):\n%s", i, diff)
 		}
-		before = hashes(s.truth)
+		before = len(s.changes)
 	}
-	if walks < 50 {
-		t.Errorf("only %d walks: the story does not publish what it should", walks)
+	if walks < 50 || s.policy.Archive != nil && (most.packed < 10 || most.archived < 10) {
+		t.Errorf("only %d walks, with %d packages and %d archived documents: the story does not publish what it should", walks, most.packed, most.archived)
 	}
+}
+
+// had reports whether the site was in this state at that change or since.
+func (s *site) had(since int, state map[string]string) bool {
+	return slices.ContainsFunc(s.states[since:], func(had map[string]string) bool { return maps.Equal(had, state) })
 }
 
 // fuse ends the process, as it were, at one of the steps it counts: nothing works
@@ -192,34 +240,41 @@ func (j fuseJournal) Forget(ctx context.Context, key string) error {
 
 // TestCat_PUB_02: the process dies at each step of each publication, before and
 // after that step took effect. A reader sees old or new, complete; the next run
-// finishes or undoes, and what is published in the end is the same.
+// finishes or undoes, and what is published in the end is the same. Of the long story
+// it is each eleventh step, unless INSTEP_LONG is set.
 func TestCat_PUB_02(t *testing.T) {
-	total := len(story(newSite(t)))
-	for n := range total {
-		points := 0
-		for ; crashAt(t, n, points); points++ {
+	stride := 11
+	if os.Getenv("INSTEP_LONG") != "" {
+		stride = 1
+	}
+	t.Run("plain", func(t *testing.T) { crashEverywhere(t, story, 1) })
+	t.Run("everything", func(t *testing.T) { crashEverywhere(t, fullStory, stride) })
+}
+
+func crashEverywhere(t *testing.T, tell func(*site) []func() Update, stride int) {
+	s := newSite(t)
+	for n, next := range tell(s) {
+		points := n % stride
+		for ; crashAt(t, s.clone(), tell, n, points); points += stride {
 		}
 		if points < 10 {
 			t.Errorf("publication %d has only %d steps to die at", n, points)
 		}
+		s.publish(next())
 	}
 }
 
-// crashAt tells the story up to publication n, which dies at step point; false if
-// it has not so many steps.
-func crashAt(t *testing.T, n, point int) bool {
-	s := newSite(t)
+// crashAt tells chapter n of the story, and dies at step point; false if it has not
+// so many steps.
+func crashAt(t *testing.T, s *site, tell func(*site) []func() Update, n, point int) bool {
 	f := &fuse{left: -1}
 	bucket := s.bucket
 	s.bucket = &stepBucket{Bucket: bucket, step: f.step}
 	s.staging = &stepBucket{Bucket: s.staging, step: f.step}
 	s.journal = fuseJournal{s.log, f}
 	s.reopen()
-	chapters := story(s)
-	for _, next := range chapters[:n] {
-		s.publish(next())
-	}
-	before := hashes(s.truth)
+	chapters := tell(s)
+	before := len(s.changes)
 	u := chapters[n]()
 	f.left = point
 	_, err := s.p.Publish(t.Context(), u)
@@ -230,14 +285,14 @@ func crashAt(t *testing.T, n, point int) bool {
 	if !errors.Is(err, errBurnt) {
 		t.Fatalf("%s: got %v", where, err)
 	}
-	checkWalk(t, where, bucket, n == 0, before, hashes(s.truth))
+	s.checkWalk(where, bucket, n == 0, before)
 
 	f.left, f.burnt = -1, false
 	s.reopen()
 	if _, err := s.p.Recover(t.Context(), ""); err != nil {
 		t.Fatalf("%s: Recover: %v", where, err)
 	}
-	checkWalk(t, where+", recovered", bucket, n == 0, before, hashes(s.truth))
+	s.checkWalk(where+", recovered", bucket, n == 0, before)
 	if got := keysOf(t, s.staging); len(got) != 0 {
 		t.Errorf("%s: staging holds %q after Recover", where, got)
 	}
@@ -251,7 +306,7 @@ func crashAt(t *testing.T, n, point int) bool {
 	if err := s.p.Sweep(t.Context(), ""); err != nil {
 		t.Fatalf("%s: Sweep: %v", where, err)
 	}
-	checkWalk(t, where+", published again", bucket, false, hashes(s.truth), hashes(s.truth))
+	s.checkWalk(where+", published again", bucket, false, len(s.changes))
 	checkKnown(t, where, s, bucket)
 	return true
 }
@@ -271,7 +326,7 @@ func TestCommitWhoseAnswerIsLostIsFinished(t *testing.T) {
 	if err != nil || pub.ID != 1 {
 		t.Fatalf("Recover: got publication %d, %v, want 1", pub.ID, err)
 	}
-	checkWalk(t, "recovered", s.bucket, false, hashes(s.truth))
+	s.checkWalk("recovered", s.bucket, false, len(s.changes))
 }
 
 // lossyJournal commits, and fails all the same while the fuse is burnt.
@@ -284,19 +339,20 @@ func (j lossyJournal) Commit(ctx context.Context, p Publication) error {
 	return errors.Join(j.Journal.Commit(ctx, p), j.f.step())
 }
 
-func checkWalk(t *testing.T, where string, b blob.Bucket, mayBeAbsent bool, states ...map[string]string) {
-	t.Helper()
+// checkWalk: a reader gets a state that the site had at that change or since.
+func (s *site) checkWalk(where string, b blob.Bucket, mayBeAbsent bool, since int) {
+	s.t.Helper()
 	w := newWalk(b)
 	if err := w.walk(); err != nil {
-		_, missing := b.Stat(t.Context(), descriptionKey)
+		_, missing := b.Stat(s.t.Context(), descriptionKey)
 		if mayBeAbsent && missing != nil {
 			return
 		}
-		t.Errorf("%s: %v", where, err)
+		s.t.Errorf("%s: %v", where, err)
 		return
 	}
-	if !slices.ContainsFunc(states, func(s map[string]string) bool { return maps.Equal(s, w.state) }) {
-		t.Errorf("%s: a reader gets %v", where, w.state)
+	if !s.had(since, w.state) {
+		s.t.Errorf("%s: a reader gets %v", where, w.state)
 	}
 }
 

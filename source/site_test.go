@@ -67,6 +67,21 @@ func (s *site) reopen() {
 	}
 }
 
+// clone is a site like this one, with documents and a memory of its own.
+func (s *site) clone() *site {
+	c := newSite(s.t)
+	for _, b := range [][2]blob.Bucket{{s.bucket, c.bucket}, {s.staging, c.staging}} {
+		for _, key := range keysOf(s.t, b[0]) {
+			put(s.t, b[1], key, string(bytesOf(s.t, b[0], key)))
+		}
+	}
+	c.log = s.log.clone()
+	c.now, c.truth, c.changes, c.contents, c.states = s.now, maps.Clone(s.truth), slices.Clone(s.changes), slices.Clone(s.contents), slices.Clone(s.states)
+	c.policy, c.dumps, c.journal = s.policy, s.dumps, c.log
+	c.reopen()
+	return c
+}
+
 // set records that a resource has new content; "" deletes it.
 func (s *site) set(name, content string) {
 	s.now = s.now.Add(time.Second)
@@ -255,13 +270,18 @@ func put(t *testing.T, b blob.Bucket, key, content string) {
 	}
 }
 
-func read(t *testing.T, b blob.Bucket, key string) string {
+func bytesOf(t *testing.T, b blob.Bucket, key string) []byte {
 	t.Helper()
 	data, err := blob.ReadAll(context.Background(), b, key, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(bytes.TrimSpace(data))
+	return data
+}
+
+func read(t *testing.T, b blob.Bucket, key string) string {
+	t.Helper()
+	return string(bytes.TrimSpace(bytesOf(t, b, key)))
 }
 
 func hashes(truth map[string]string) map[string]string {

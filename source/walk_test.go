@@ -1,10 +1,15 @@
 package source
 
 import (
+	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/xml"
 	"fmt"
+	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +24,8 @@ type walk struct {
 	links   []string          // every document read
 	state   map[string]string // URI to hash: the Resource List and then the changes since its at
 	sitemap []string
-	windows []page // the Change Lists
+
+	packed, archived int // packages read, documents that archives list
 }
 
 type page struct {
@@ -30,8 +36,9 @@ type page struct {
 }
 
 type item struct {
-	Loc string `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 loc"`
-	MD  md     `xml:"http://www.openarchives.org/rs/terms/ md"`
+	Loc   string `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 loc"`
+	MD    md     `xml:"http://www.openarchives.org/rs/terms/ md"`
+	Links []ln   `xml:"http://www.openarchives.org/rs/terms/ ln"`
 }
 
 type md struct {
@@ -51,20 +58,36 @@ type ln struct {
 
 func newWalk(b blob.Bucket) *walk { return &walk{bucket: b} }
 
-func (w *walk) read(uri string) (page, error) {
+func (w *walk) bytes(uri string) ([]byte, error) {
 	key, ok := strings.CutPrefix(uri, testBase)
 	if !ok {
-		return page{}, fmt.Errorf("%q does not lie below the base URL", uri)
+		return nil, fmt.Errorf("%q does not lie below the base URL", uri)
 	}
 	text, err := blob.ReadAll(context.Background(), w.bucket, key, 100<<20)
 	if err != nil {
-		return page{}, fmt.Errorf("dangling link: %w", err)
-	}
-	var p page
-	if err := xml.NewDecoder(bytes.NewReader(text)).Decode(&p); err != nil {
-		return page{}, fmt.Errorf("%q: %w", uri, err)
+		return nil, fmt.Errorf("dangling link: %w", err)
 	}
 	w.links = append(w.links, uri)
+	return text, nil
+}
+
+func (w *walk) read(uri string) (page, error) {
+	var p page
+	text, err := w.bytes(uri)
+	if err != nil {
+		return p, err
+	}
+	if err := xml.NewDecoder(bytes.NewReader(text)).Decode(&p); err != nil {
+		return p, fmt.Errorf("%q: %w", uri, err)
+	}
+	for _, l := range p.Links {
+		if l.Rel == RelOnDemand || slices.Contains(w.links, l.Href) {
+			continue
+		}
+		if _, err := w.bytes(l.Href); err != nil {
+			return p, fmt.Errorf("%s of %q: %w", l.Rel, uri, err)
+		}
+	}
 	return p, nil
 }
 
@@ -105,53 +128,133 @@ func (w *walk) set(uri string) error {
 	if err != nil {
 		return err
 	}
-	at := ""
+	at := map[string]map[string]string{} // states by their moments
+	var windows []page
 	for _, en := range c.Entries {
-		switch en.MD.Capability {
-		case "resourcelist":
-			list, err := w.expect(en.Loc, "resourcelist")
-			if err != nil {
-				return err
-			}
-			at = list.MD.At
-			entries, err := w.list(en.Loc, "resourcelist")
-			if err != nil {
-				return err
-			}
-			w.state = map[string]string{}
-			for _, en := range entries {
-				w.state[en.Loc] = en.MD.Hash
-			}
-		case "changelist":
-			if w.windows, err = w.documents(en.Loc, "changelist"); err != nil {
+		kind, archived := strings.CutSuffix(en.MD.Capability, "-archive")
+		documents := []string{en.Loc}
+		if archived {
+			if documents, err = w.archive(en.Loc, en.MD.Capability); err != nil {
 				return err
 			}
 		}
+		for _, uri := range documents {
+			pages, err := w.documents(uri, kind)
+			if err != nil {
+				return err
+			}
+			switch kind {
+			case "resourcelist":
+				when := pages[0].MD.At
+				if at[when] == nil { // it may be in the archive already
+					at[when] = stateOf(pages)
+				}
+				if !archived {
+					w.state = at[when]
+				}
+			case "changelist":
+				windows = append(windows, pages...)
+			case "resourcedump", "changedump":
+				if err := w.packages(pages); err != nil {
+					return err
+				}
+			}
+		}
 	}
-	return w.replay(at)
+	return w.replay(windows, at)
 }
 
-// replay applies the changes since at; that they reach back to at is the point.
-func (w *walk) replay(at string) error {
-	if from := w.windows[0].MD.From; moment(from).After(moment(at)) {
-		return fmt.Errorf("gap: Resource List at %s, changes from %s", at, from)
+// archive returns what an archive lists.
+func (w *walk) archive(uri, capability string) (uris []string, err error) {
+	entries, err := w.list(uri, capability)
+	for _, en := range entries {
+		uris = append(uris, en.Loc)
 	}
-	for i, window := range w.windows {
-		if i > 0 && window.MD.From != w.windows[i-1].MD.Until {
-			return fmt.Errorf("gap: changes until %s, then from %s", w.windows[i-1].MD.Until, window.MD.From)
+	w.archived += len(uris)
+	return uris, err
+}
+
+func stateOf(pages []page) map[string]string {
+	state := map[string]string{}
+	for _, p := range pages {
+		for _, en := range p.Entries {
+			state[en.Loc] = en.MD.Hash
 		}
-		for _, en := range window.Entries {
-			if moment(en.MD.Datetime).Before(moment(at)) {
-				continue
+	}
+	return state
+}
+
+// packages checks that the packages of a dump are what it says, and so are the copies
+// of their manifests.
+func (w *walk) packages(dump []page) error {
+	for _, p := range dump {
+		for _, en := range p.Entries {
+			zipped, err := w.bytes(en.Loc)
+			if err != nil {
+				return err
 			}
-			if en.MD.Change == "deleted" {
-				delete(w.state, en.Loc)
-			} else {
-				w.state[en.Loc] = en.MD.Hash
+			if got := fmt.Sprintf("sha-256:%x", sha256.Sum256(zipped)); got != en.MD.Hash {
+				return fmt.Errorf("%q: got %s, want %s", en.Loc, got, en.MD.Hash)
 			}
+			archive, err := zip.NewReader(bytes.NewReader(zipped), int64(len(zipped)))
+			if err != nil {
+				return fmt.Errorf("%q: %w", en.Loc, err)
+			}
+			inside, err := fs.ReadFile(archive, "manifest.xml")
+			if err != nil {
+				return fmt.Errorf("%q: %w", en.Loc, err)
+			}
+			for _, l := range en.Links {
+				if manifest, err := w.bytes(l.Href); err != nil || !bytes.Equal(manifest, inside) {
+					return fmt.Errorf("%q is not the manifest of %q: %w", l.Href, en.Loc, err)
+				}
+			}
+			w.packed++
 		}
 	}
 	return nil
+}
+
+// replay applies the changes since the moments of states, which have to become one
+// state. That the changes reach back to each of them, without a gap, is the point.
+func (w *walk) replay(windows []page, at map[string]map[string]string) error {
+	slices.SortStableFunc(windows, func(a, b page) int {
+		return cmp.Or(moment(a.MD.From).Compare(moment(b.MD.From)), strings.Compare(b.MD.Until, a.MD.Until))
+	})
+	// A list is in the archive and still a current one, and then they are the same.
+	windows = slices.CompactFunc(windows, func(a, b page) bool { return a.MD.From == b.MD.From })
+	for i := range windows[1:] {
+		if until, from := windows[i].MD.Until, windows[i+1].MD.From; until != from {
+			return fmt.Errorf("gap: changes until %q, then from %q", until, from)
+		}
+	}
+	for when, state := range at {
+		if from := windows[0].MD.From; moment(from).After(moment(when)) {
+			return fmt.Errorf("gap: Resource List at %s, changes from %s", when, from)
+		}
+		for _, window := range windows {
+			window.apply(state, when)
+		}
+	}
+	for when, state := range at {
+		if !maps.Equal(state, w.state) {
+			return fmt.Errorf("the Resource List at %s does not become what the present one does", when)
+		}
+	}
+	return nil
+}
+
+// apply makes the changes since a moment.
+func (p page) apply(state map[string]string, since string) {
+	for _, en := range p.Entries {
+		switch {
+		case moment(en.MD.Datetime).Before(moment(since)):
+		case en.MD.Change == "deleted":
+			delete(state, en.Loc)
+		default:
+			state[en.Loc] = en.MD.Hash
+		}
+	}
 }
 
 // moment reads a datetime; what is none is the zero time.
