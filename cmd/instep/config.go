@@ -55,6 +55,7 @@ type setConfig struct {
 	Profile       string        `yaml:"profile"`
 	Dumps         dumpsConfig   `yaml:"dumps"`
 	Archive       archiveConfig `yaml:"archive"`
+	From          fromConfig    `yaml:"from"`
 }
 
 // ruleConfig says more of the files that a glob matches.

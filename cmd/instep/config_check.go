@@ -115,6 +115,9 @@ func (c *configuration) checkSet(i int) error {
 	if s.Archive.Count < 0 {
 		return c.errorAt(setKey(i, "archive.count"), fmt.Errorf("expected 0 or more, found %d", s.Archive.Count))
 	}
+	if key, err := s.From.check(); err != nil {
+		return c.errorAt(strings.TrimSuffix(setKey(i, "from."+key), "."), err)
+	}
 	for n, r := range s.Rules {
 		key := setKey(i, fmt.Sprintf("rules[%d]", n))
 		if r.Match == "" {

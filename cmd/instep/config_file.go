@@ -68,6 +68,9 @@ func readConfigFile(name string) (*configFile, error) {
 			*path = filepath.Join(filepath.Dir(name), *path)
 		}
 	}
+	for i := range f.Sets {
+		f.Sets[i].From.relativeTo(filepath.Dir(name))
+	}
 	return f, nil
 }
 

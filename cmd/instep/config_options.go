@@ -55,6 +55,15 @@ var options = []option{
 	{key: "archive.age", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Age }},
 	{key: "archive.count", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Count }},
 	{key: "archive.size", fallback: "no bound", set: func(s *setConfig) any { return &s.Archive.Size }},
+	{key: "from.sitemap", set: func(s *setConfig) any { return &s.From.Sitemap }},
+	{key: "from.urls", set: func(s *setConfig) any { return &s.From.URLs }},
+	{key: "from.source", set: func(s *setConfig) any { return &s.From.Source }},
+	{key: "from.set", set: func(s *setConfig) any { return &s.From.Set }},
+	{key: "from.sql.postgres", set: func(s *setConfig) any { return &s.From.SQL.Postgres }},
+	{key: "from.sql.sqlite", set: func(s *setConfig) any { return &s.From.SQL.SQLite }},
+	{key: "from.sql.query", set: func(s *setConfig) any { return &s.From.SQL.Query }},
+	{key: "from.allow_origins", set: func(s *setConfig) any { return &s.From.AllowOrigins }},
+	{key: "from.allow_private", set: func(s *setConfig) any { return &s.From.AllowPrivate }},
 }
 
 // addOptions gives a command the flags of the options.

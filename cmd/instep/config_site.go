@@ -20,7 +20,9 @@ func (c *configuration) site() publish.Site {
 		}
 	}
 	for i := range c.Sets {
-		site.Sets = append(site.Sets, c.Sets[i].publishSet(c.BaseURL))
+		set := c.Sets[i].publishSet(c.BaseURL)
+		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.Dir)
+		site.Sets = append(site.Sets, set)
 	}
 	if only := &site.Sets[0].Policy.About; len(site.Sets) == 1 && *only == (source.About{}) {
 		*only = site.About // one set is the whole Source

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"instep/fetch"
+	"instep/internal/scan"
+)
+
+// fromConfig is where the resources of a set are listed, if they are not just the files
+// of a directory. One of Sitemap, URLs, Source and SQL is given.
+type fromConfig struct {
+	Sitemap string    `yaml:"sitemap"` // URL or file
+	URLs    string    `yaml:"urls"`    // URL or file
+	Source  string    `yaml:"source"`  // any URI of it
+	Set     string    `yaml:"set"`     // of that Source
+	SQL     sqlConfig `yaml:"sql"`
+
+	AllowOrigins []string `yaml:"allow_origins"`
+	AllowPrivate []string `yaml:"allow_private"`
+}
+
+// sqlConfig is a query that lists resources.
+type sqlConfig struct {
+	Postgres string `yaml:"postgres"` // connection string without a password
+	SQLite   string `yaml:"sqlite"`   // file
+	Query    string `yaml:"query"`
+}
+
+func (f *fromConfig) given() []string {
+	var all []string
+	for _, k := range []struct{ key, value string }{
+		{"sitemap", f.Sitemap}, {"urls", f.URLs}, {"source", f.Source}, {"sql", f.SQL.Postgres + f.SQL.SQLite + f.SQL.Query},
+	} {
+		if k.value != "" {
+			all = append(all, k.key)
+		}
+	}
+	return all
+}
+
+// relativeTo makes the names of files relative to a directory.
+func (f *fromConfig) relativeTo(dir string) {
+	for _, path := range []*string{&f.Sitemap, &f.URLs, &f.SQL.SQLite} {
+		if *path != "" && !filepath.IsAbs(*path) && !strings.Contains(*path, "://") {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+}
+
+// check returns the key that is wrong, below from, and why.
+func (f *fromConfig) check() (key string, err error) {
+	given := f.given()
+	switch {
+	case len(given) > 1:
+		return given[1], fmt.Errorf("expected one place where the resources are listed, found %s", strings.Join(given, " and "))
+	case len(given) == 0 && (f.Set != "" || len(f.AllowOrigins) > 0 || len(f.AllowPrivate) > 0):
+		return "", errors.New("expected sitemap, urls, source or sql")
+	case f.Set != "" && f.Source == "":
+		return "set", errors.New("expected a source that the set is of")
+	}
+	for key, place := range map[string]string{"sitemap": f.Sitemap, "urls": f.URLs, "source": f.Source} {
+		if strings.Contains(place, "://") || key == "source" && place != "" {
+			if _, err := fetch.Parse(place); err != nil {
+				return key, err
+			}
+		}
+	}
+	if len(given) == 1 && given[0] == "sql" {
+		if err := f.query("").Check(); err != nil {
+			return "sql", err
+		}
+	}
+	for _, o := range f.AllowOrigins {
+		if _, err := fetch.Parse(o); err != nil {
+			return "allow_origins", err
+		}
+	}
+	_, err = fetch.New(f.options())
+	return "allow_private", err
+}
+
+func (f *fromConfig) query(base string) scan.Query {
+	return scan.Query{Postgres: f.SQL.Postgres, SQLite: f.SQL.SQLite, SQL: f.SQL.Query, BaseURL: base}
+}
+
+// origins are those that are allowed, in the form in which they are compared.
+func (f *fromConfig) origins() []string {
+	var all []string
+	for _, o := range f.AllowOrigins {
+		if u, err := fetch.Parse(o); err == nil {
+			all = append(all, fetch.Origin(u))
+		}
+	}
+	return all
+}
+
+func (f *fromConfig) options() fetch.Options {
+	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: f.AllowPrivate, AllowOrigins: f.origins()}
+}
+
+// inputOf makes the input of a set, for publish.Set.Input; nil if it is the files of
+// the directory. What it opens stays open as long as the program runs.
+func inputOf(f *fromConfig, set *setConfig, dir string) func(scan.Deps) (scan.Input, error) {
+	if len(f.given()) == 0 {
+		return nil
+	}
+	client := sync.OnceValues(func() (*fetch.Client, error) { return fetch.New(f.options()) })
+	tree := sync.OnceValues(func() (scan.Tree, error) {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", scan.ErrRoot, err)
+		}
+		return scan.RootTree(root), nil
+	})
+	return func(deps scan.Deps) (scan.Input, error) {
+		c, err := client()
+		if err != nil {
+			return nil, err
+		}
+		l := &scan.List{Deps: deps, Client: c, Include: set.Include, Exclude: set.Exclude, Rules: set.rules()}
+		l.Listing = f.listing(c, deps)
+		if dir != "" && f.SQL != (sqlConfig{}) {
+			l.Tree, err = tree()
+		}
+		return l, err
+	}
+}
+
+func (f *fromConfig) listing(c *fetch.Client, deps scan.Deps) scan.Listing {
+	switch f.given()[0] {
+	case "sitemap":
+		return scan.Sitemap{Client: c, At: f.Sitemap, AllowOrigins: f.origins(), Spool: deps.Spool}.List
+	case "urls":
+		return scan.URLs{Client: c, At: f.URLs, Spool: deps.Spool}.List
+	case "source":
+		return scan.Source{Client: c, URI: f.Source, Set: f.Set, AllowOrigins: f.origins(), Spool: deps.Spool}.List
+	}
+	return f.query(deps.BaseURL).List
+}
