@@ -47,6 +47,9 @@ func (r *recorder) createMany(changes []Change, seqs []int64) error {
 		if err := ch.check(); err != nil {
 			return err
 		}
+		if err := r.touch(ch.Path); err != nil {
+			return err
+		}
 		key := resourcesync.KeyOf(ch.URI)
 		members = append(members, key[:], writeDatetime(ch.LastMod), string(ch.ChangeFreq))
 		resources = append(resources, key[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests),

@@ -187,7 +187,8 @@ type recorder struct {
 	at       int64 // microseconds
 	prepared map[string]*sql.Stmt
 
-	members, bytes int64 // that the set has got
+	members, bytes int64           // that the set has got
+	touched        map[string]bool // directories whose pieces are forgotten
 }
 
 func (r *recorder) close() {
@@ -232,6 +233,9 @@ func (r *recorder) record(ch *Change) (seq int64, err error) {
 		err = r.update(key, ch)
 	default:
 		err = r.remove(key, ch)
+	}
+	if err == nil && ch.Path != "" {
+		err = r.touch(ch.Path)
 	}
 	if err != nil || !r.logs {
 		return 0, err
@@ -296,6 +300,7 @@ func (r *recorder) update(key resourcesync.Key, ch *Change) error {
 
 // held is what is known of the bytes of a resource.
 type held struct {
+	path    string
 	length  sql.NullInt64
 	sha256  []byte
 	digests string
@@ -310,11 +315,14 @@ func (r *recorder) rewrite(key resourcesync.Key, ch *Change) (held, error) {
 	if err != nil {
 		return old, err
 	}
-	now := held{writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests)}
+	now := held{ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests)}
 	if !old.same(now) {
-		if err := r.tellOthers(key, now.length.Int64-old.length.Int64); err != nil {
+		if err := r.tellOthers(key, now.length.Int64-old.length.Int64, old.path); err != nil {
 			return old, err
 		}
+	}
+	if err := r.touch(old.path); err != nil {
+		return old, err
 	}
 	_, err = r.exec(`UPDATE resource SET path = $2, stored = TRUE, length = $3, sha256 = $4, digests = $5,
 		verified = FALSE, type = $6, encoding = $7, stat = $8 WHERE key = $1`,
@@ -323,9 +331,9 @@ func (r *recorder) rewrite(key resourcesync.Key, ch *Change) (held, error) {
 }
 
 func (r *recorder) held(key resourcesync.Key) (h held, err error) {
-	row, err := r.row("SELECT length, sha256, digests FROM resource WHERE key = $1", key[:])
+	row, err := r.row("SELECT path, length, sha256, digests FROM resource WHERE key = $1", key[:])
 	if err == nil {
-		err = row.Scan(&h.length, &h.sha256, &h.digests)
+		err = row.Scan(&h.path, &h.length, &h.sha256, &h.digests)
 	}
 	return h, err
 }
@@ -341,13 +349,17 @@ func (h held) same(o held) bool {
 // tellOthers marks the memberships in other sets of a resource whose bytes are not
 // the recorded ones: those sets have this change yet to record. They would not find
 // it by comparing, as what is known of the bytes is known to all sets.
-func (r *recorder) tellOthers(key resourcesync.Key, longer int64) error {
+func (r *recorder) tellOthers(key resourcesync.Key, longer int64, path string) error {
 	n, err := r.exec("UPDATE member SET due = $3 WHERE key = $1 AND set_id <> $2", key[:], r.set, dueChanged)
-	if err != nil || n == 0 || longer == 0 {
+	if err != nil || n == 0 {
 		return err
 	}
-	_, err = r.exec("UPDATE sets SET bytes = bytes + $3 WHERE id IN (SELECT set_id FROM member WHERE key = $1 AND set_id <> $2)",
-		key[:], r.set, longer)
+	const others = "(SELECT set_id FROM member WHERE key = $1 AND set_id <> $2)"
+	if _, err := r.exec("UPDATE sets SET bytes = bytes + $3 WHERE id IN "+others, key[:], r.set, longer); err != nil {
+		return err
+	}
+	dir := resourcesync.KeyOf(DirOf(path))
+	_, err = r.exec("DELETE FROM piece WHERE dir = $3 AND set_id IN "+others, key[:], r.set, dir[:])
 	return err
 }
 
@@ -365,6 +377,9 @@ func (r *recorder) remove(key resourcesync.Key, ch *Change) error {
 	}
 	r.members--
 	r.bytes -= old.length.Int64
+	if err := r.touch(old.path); err != nil {
+		return err
+	}
 	return r.drop(key)
 }
 
@@ -397,6 +412,27 @@ func (c *Catalog) Restat(ctx context.Context, resources []Resource) error {
 			r := &resources[i]
 			key := resourcesync.KeyOf(r.URI)
 			if _, err := s.ExecContext(ctx, key[:], r.Stat, writeSHA256(r.Digests), writeDigests(r.Digests)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Relabel keeps Type, Encoding and ChangeFreq of members, all or none. That is no
+// change. A resource that is no member is passed over.
+func (c *Catalog) Relabel(ctx context.Context, set SetID, resources []Resource) error {
+	return c.update(ctx, "keep what resources are called in", func(tx *sql.Tx) error {
+		r := recorder{ctx: ctx, tx: tx, set: set, prepared: map[string]*sql.Stmt{}}
+		defer r.close()
+		for i := range resources {
+			m := &resources[i]
+			key := resourcesync.KeyOf(m.URI)
+			n, err := r.exec("UPDATE member SET changefreq = $3 WHERE set_id = $1 AND key = $2", set, key[:], string(m.ChangeFreq))
+			if err == nil && n == 1 {
+				_, err = r.exec("UPDATE resource SET type = $2, encoding = $3 WHERE key = $1", key[:], m.Type, m.Encoding)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -7,13 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"instep/blob"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
-
-// batchBytes bounds what is hashed between two transactions, and so what is hashed
-// again after a crash, beside batchSize.
-const batchBytes = 256 << 20
 
 // Apply hashes the new and the modified files of p and records what changed, in
 // the order of the walk, then the deletions. A file that can't be read is a
@@ -28,11 +25,8 @@ func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if err := d.Catalog.Reserve(ctx, p.At); err != nil {
 		return r, err
 	}
-	a := applier{ctx: ctx, d: d, r: &r}
-	if err := d.hashAll(ctx, p, a.take); err != nil {
-		return r, err
-	}
-	if err := a.flush(); err != nil {
+	a := applier{ctx: ctx, d: d, r: &r, empty: p.Set == 0, unsettled: map[int64]bool{}}
+	if err := d.readAll(ctx, p, a.take, a.end); err != nil {
 		return r, err
 	}
 	for resources, err := range d.gone(ctx, p) {
@@ -42,6 +36,9 @@ func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 		if err != nil {
 			return r, err
 		}
+	}
+	if err := a.keepWalk(p); err != nil {
+		return r, err
 	}
 	r.Completed = latest(d.Now(), r.At)
 	return r, nil
@@ -54,29 +51,34 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// applier records what comes out of hashing. Its methods are not called concurrently.
+// maxUnsettled bounds the pieces that are remembered not to be kept; if there are
+// more, none is kept.
+const maxUnsettled = 1 << 16
+
+// applier records what comes out of reading. Its methods are not called concurrently.
 type applier struct {
-	ctx   context.Context
-	d     *Dir
-	r     *Result
-	batch []hashed
-	bytes int64
+	ctx       context.Context
+	d         *Dir
+	r         *Result
+	batch     []hashed
+	empty     bool           // the set had no members, so that none has to be looked up
+	unsettled map[int64]bool // numbers of pieces with a file that is not recorded as it was seen
+	unlabeled bool           // a file could not be read to find out what it is called
 }
 
 func (a *applier) take(h hashed) error {
 	a.r.Hashed += h.read
+	if (h.stat == "" && !h.only || h.err != nil || h.gone) && h.piece > 0 && len(a.unsettled) < maxUnsettled {
+		a.unsettled[h.piece] = true
+	}
 	switch {
 	case h.err != nil:
+		a.unlabeled = a.unlabeled || h.only
 		a.failed(h.path, h.err)
-		return nil
 	case h.gone:
 		a.r.Gone++
-		return nil
-	}
-	a.batch = append(a.batch, h)
-	a.bytes += h.length
-	if len(a.batch) == batchSize || a.bytes >= batchBytes {
-		return a.flush()
+	default:
+		a.batch = append(a.batch, h)
 	}
 	return nil
 }
@@ -87,42 +89,153 @@ func (a *applier) failed(name string, err error) {
 	a.d.observe(Event{URI: URI(a.d.BaseURL, name), Path: name, Bytes: -1, Err: e})
 }
 
-// flush records the batch. What each file is compared with is read again: a
-// directory that changes while it is read may list a name twice.
-func (a *applier) flush() error {
+// outcome is what is to be recorded of a round.
+type outcome struct {
+	changes    []catalog.Change
+	same       []catalog.Resource // of which no byte changed
+	relabelled []catalog.Resource
+}
+
+// end records the round.
+func (a *applier) end(r *round) error {
+	defer func() { a.batch = a.batch[:0] }()
+	o, err := a.compare()
+	if err != nil {
+		return err
+	}
+	if r.keep != nil {
+		if err := a.keep(r.keep, o.changes); err != nil {
+			return err
+		}
+	}
+	err = a.record(o.changes)
+	if a.empty && errors.Is(err, catalog.ErrState) { // a name was listed twice, or somebody else records
+		a.empty = false
+		if o, err = a.compare(); err == nil {
+			err = a.record(o.changes)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.finish(o)
+}
+
+// compare compares the round with what is recorded. That is read again: a directory
+// that changes while it is read may list a name twice.
+func (a *applier) compare() (o outcome, err error) {
 	keys := make([]resourcesync.Key, len(a.batch))
 	for i := range a.batch {
 		keys[i] = resourcesync.KeyOf(a.batch[i].uri)
 	}
-	known, err := a.d.Catalog.Lookup(a.ctx, a.d.Set, keys)
-	if err != nil {
-		return err
+	known := make([]catalog.Resource, len(keys))
+	if !a.empty {
+		if known, err = a.d.Catalog.Lookup(a.ctx, a.d.Set, keys); err != nil {
+			return o, err
+		}
 	}
-	var changes []catalog.Change
-	var same []catalog.Resource
-	taken := map[resourcesync.Key]bool{}
-	for i, h := range a.batch {
-		if taken[keys[i]] {
+	taken := make(map[resourcesync.Key]bool, len(keys))
+	for i := range a.batch {
+		if !taken[keys[i]] {
+			taken[keys[i]] = true
+			o.add(known[i], &a.batch[i])
+		}
+	}
+	return o, nil
+}
+
+func (o *outcome) add(known catalog.Resource, h *hashed) {
+	r := h.resource()
+	if h.only {
+		if known.Member && !h.labelled(known) {
+			o.relabelled = append(o.relabelled, r)
+		}
+		return
+	}
+	if kind := decide(known, *h); kind != "" {
+		o.changes = append(o.changes, catalog.Change{Change: kind, Resource: r})
+		return
+	}
+	o.same = append(o.same, r)
+	if !h.labelled(known) {
+		o.relabelled = append(o.relabelled, r)
+	}
+}
+
+// keep keeps the bytes of what is created or updated.
+func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
+	changed := make(map[string]bool, len(changes))
+	for i := range changes {
+		changed[changes[i].URI] = true
+	}
+	for i := range a.batch {
+		h := &a.batch[i]
+		if h.kept == nil {
 			continue
 		}
-		taken[keys[i]] = true
-		if kind := decide(known[i], h); kind != "" {
-			changes = append(changes, catalog.Change{Change: kind, Resource: h.resource()})
-		} else {
-			same = append(same, h.resource())
+		if !changed[h.uri] {
+			if err := h.discard(); err != nil {
+				return err
+			}
+			continue
+		}
+		delete(changed, h.uri) // a name that was listed twice is kept once
+		batch.Put(h.kept, blob.Put{Key: KeepKey(h.sha256)})
+	}
+	return batch.Commit(a.ctx)
+}
+
+// finish records what is no change.
+func (a *applier) finish(o outcome) error {
+	if len(o.same) > 0 {
+		a.r.Unchanged += int64(len(o.same))
+		if err := a.d.Catalog.Restat(a.ctx, o.same); err != nil {
+			return err
 		}
 	}
-	a.batch, a.bytes = a.batch[:0], 0
-	if err := a.record(changes); err != nil || len(same) == 0 {
-		return err
+	if len(o.relabelled) == 0 {
+		return nil
 	}
-	a.r.Unchanged += int64(len(same))
-	return a.d.Catalog.Restat(a.ctx, same)
+	a.r.Relabelled += int64(len(o.relabelled))
+	return a.d.Catalog.Relabel(a.ctx, a.d.Set, o.relabelled)
+}
+
+// keepWalk keeps what the next walk is compared with.
+func (a *applier) keepWalk(p *Plan) error {
+	if p.relabel && !a.unlabeled && a.d.Paths == nil {
+		if err := a.d.keepRules(a.ctx); err != nil {
+			return err
+		}
+	}
+	if len(a.unsettled) >= maxUnsettled {
+		return nil
+	}
+	var batch []catalog.Piece
+	number := int64(0)
+	for piece, err := range p.pieces.All() {
+		if err != nil {
+			return err
+		}
+		if number++; !a.unsettled[number] {
+			batch = append(batch, piece)
+		}
+		if len(batch) < enrollSize {
+			continue
+		}
+		if err := a.d.Catalog.KeepPieces(a.ctx, a.d.Set, batch); err != nil {
+			return err
+		}
+		batch = batch[:0]
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return a.d.Catalog.KeepPieces(a.ctx, a.d.Set, batch)
 }
 
 func (h *hashed) resource() catalog.Resource {
-	return catalog.Resource{URI: h.uri, Path: h.path, Length: resourcesync.Bytes(h.length), Digests: h.digests,
-		Type: h.mimeType, Stat: h.stat, LastMod: lastMod(h.modified)}
+	return catalog.Resource{URI: h.uri, Path: h.path, Length: resourcesync.Bytes(h.length), Digests: h.digests, Stat: h.stat,
+		LastMod: lastMod(h.modified), Type: h.label.Type, Encoding: h.label.Encoding, ChangeFreq: h.label.ChangeFreq}
 }
 
 // lastMod is the modification time of a file, if a W3C Datetime can say it.
@@ -148,10 +261,13 @@ func decide(known catalog.Resource, h hashed) resourcesync.Change {
 
 // known are all digests of the bytes that were read.
 func (h *hashed) known() resourcesync.Digests {
-	if h.also.IsZero() {
-		return h.digests
+	all := slices.Clone(h.digests)
+	for _, d := range []resourcesync.Digest{h.also, h.sha256} {
+		if !d.IsZero() && all.Get(d.Algorithm()).IsZero() {
+			all = append(all, d)
+		}
 	}
-	return append(slices.Clone(h.digests), h.also)
+	return all
 }
 
 // agree reports whether two lists of digests can be of the same bytes: the

@@ -62,7 +62,42 @@ func (f faultyFile) ReadDir(n int) ([]fs.DirEntry, error) {
 			return nil, err
 		}
 	}
-	return f.ReadDirFile.ReadDir(n)
+	entries, err := f.ReadDirFile.ReadDir(n)
+	for i, e := range entries {
+		entries[i] = faultyEntry{e, f.t, join(f.name, e.Name())}
+	}
+	return entries, err
+}
+
+type faultyEntry struct {
+	fs.DirEntry
+	t    faulty
+	name string
+}
+
+func (e faultyEntry) Info() (fs.FileInfo, error) {
+	if e.t.lstat != nil {
+		if err := e.t.lstat(e.name); err != nil {
+			return nil, &fs.PathError{Op: "lstat", Path: e.name, Err: err}
+		}
+	}
+	return e.DirEntry.Info()
+}
+
+// Sub is a tree with the same faults at the same files.
+func (t faulty) Sub(dir string) (Tree, error) {
+	sub, err := t.Tree.Sub(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := faulty{Tree: sub}
+	if t.open != nil {
+		s.open = func(name string) error { return t.open(join(dir, name)) }
+	}
+	if t.read != nil {
+		s.read = func(name string) { t.read(join(dir, name)) }
+	}
+	return s, nil
 }
 
 func on(name string, err error) func(string) error {

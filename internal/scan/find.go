@@ -19,16 +19,16 @@ type found struct {
 	info   fs.FileInfo
 }
 
-// find says what stands at a path whose directories are known to be entered. A
-// reason means that it is not published.
-func (d *Dir) find(name string) (found, Reason, error) {
+// find says what stands at a path whose directories are known to be entered, and
+// which lstat looks at. A reason means that it is not published.
+func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reason, error) {
 	if r := d.hidden(name); r != "" {
 		return found{}, r, nil
 	}
 	if !d.included(name) {
 		return found{}, Pattern, nil
 	}
-	info, err := d.Tree.Lstat(name)
+	info, err := lstat()
 	if err != nil {
 		return found{}, "", err
 	}
@@ -46,7 +46,7 @@ func (d *Dir) locate(name string) (found, Reason, error) {
 	if r, err := d.entered(name); r != "" || err != nil {
 		return found{}, r, err
 	}
-	return d.find(name)
+	return d.find(name, func() (fs.FileInfo, error) { return d.Tree.Lstat(name) })
 }
 
 // entered says why one of the directories above name is not entered, if so.

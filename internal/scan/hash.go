@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime"
+	"path"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"instep/blob"
+	"instep/internal/catalog"
 	"instep/internal/mediatype"
 	"instep/resourcesync"
 )
@@ -25,175 +25,227 @@ const (
 type hashed struct {
 	path     string
 	uri      string
-	gone     bool // not there any more, or no longer published
+	only     bool  // its label was looked at, not its bytes
+	gone     bool  // not there any more, or no longer published
+	piece    int64 // item.Piece
 	err      error
 	read     int64 // bytes, in all attempts
 	length   int64
 	digests  resourcesync.Digests // by the algorithms asked for
 	also     resourcesync.Digest  // by item.Also
+	sha256   resourcesync.Digest  // of kept
+	kept     blob.Object          // a copy of the bytes; nil if none was asked for
 	modified time.Time
-	mimeType string
+	label    Rule
 	stat     string // "" if a later change might not show
 }
 
-// job is a file to hash and the place for the outcome.
-type job struct {
-	item
-	out chan hashed // holds one
+// reader reads files, one after the other.
+type reader struct {
+	d      *Dir
+	buffer []byte
+	dir    string // the directory that was entered last
+	sub    Tree   // below it; nil if there is none
 }
 
-// hashAll hashes the files of a plan in parallel and passes them to each one by
-// one, in the order of the plan. It stops with the first error of each. At most
-// batchSize files are hashed ahead of it.
-func (d *Dir) hashAll(ctx context.Context, p *Plan, each func(hashed) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	jobs := make(chan job)
-	order := make(chan chan hashed, batchSize) // so that hashing goes on behind a large file and a transaction
-	g.Go(func() error {
-		defer close(order)
-		defer close(jobs)
-		return queue(ctx, p, jobs, order)
-	})
-	for range d.workers() {
-		g.Go(func() error {
-			buffer := make([]byte, bufferSize)
-			for j := range jobs {
-				j.out <- d.hash(ctx, j.item, buffer)
-			}
-			return nil
-		})
+// close ends the use of the directory entered last.
+func (r *reader) close() error {
+	if r.sub == nil {
+		return nil
 	}
-	g.Go(func() error {
-		for out := range order {
-			select {
-			case h := <-out:
-				err := ctx.Err() // then h may have failed for that
-				if err == nil {
-					err = each(h)
-				}
-				if err != nil {
-					return err
-				}
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return ctx.Err()
-	})
-	return g.Wait()
+	err := r.sub.Close()
+	r.sub = nil
+	return err
 }
 
-// workers is how many resources are hashed at a time.
-func (d *Deps) workers() int {
-	if d.Workers > 0 {
-		return d.Workers
-	}
-	return runtime.GOMAXPROCS(0)
-}
-
-func queue(ctx context.Context, p *Plan, jobs chan<- job, order chan<- chan hashed) error {
-	for it, err := range p.work.All() {
-		if err != nil {
-			return err
-		}
-		j := job{it, make(chan hashed, 1)}
-		select {
-		case order <- j.out:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		select {
-		case jobs <- j:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+func (r *reader) begin(it item) hashed {
+	name := string(it.Path)
+	return hashed{path: name, uri: URI(r.d.BaseURL, name), piece: it.Piece, label: r.d.label(name)}
 }
 
 // hash reads the file until it holds still.
-func (d *Dir) hash(ctx context.Context, it item, buffer []byte) hashed {
-	name := string(it.Path)
-	h := hashed{path: name, uri: URI(d.BaseURL, name)}
+func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
+	h := r.begin(it)
 	for range attempts {
-		h.err = d.hashOnce(ctx, it, &h, buffer)
+		h.err = r.hashOnce(ctx, it, &h, keep)
 		if e := (*ChangedError)(nil); !errors.As(h.err, &e) {
 			break
 		}
+		it.Print = print{}
 	}
+	return h.settle()
+}
+
+// settle tells a file that is not there from one that can't be read.
+func (h hashed) settle() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true
 	}
 	return h
 }
 
-func (d *Dir) hashOnce(ctx context.Context, it item, h *hashed, buffer []byte) error {
-	began := d.Now()
-	f, reason, err := d.locate(h.path)
+func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Batch) error {
+	began := r.d.Now()
+	return r.open(it, h, func(f fs.File, before fs.FileInfo) error {
+		n, err := r.digest(ctx, h, resourcesync.Algorithm(it.Also), keep, f, before.Size())
+		h.read += n
+		if err != nil {
+			return err
+		}
+		after, err := f.Stat()
+		if err == nil && printOf(after) != printOf(before) {
+			err = &ChangedError{attempts, statOf(before), statOf(after)}
+		}
+		if err == nil && n != before.Size() {
+			err = fmt.Errorf("expected %d bytes, found %d", before.Size(), n)
+		}
+		if err != nil {
+			return errors.Join(err, h.discard())
+		}
+		h.length, h.modified, h.stat = n, after.ModTime(), ""
+		if p := printOf(after); p.settled(began) {
+			h.stat = p.String()
+		}
+		return nil
+	})
+}
+
+// open opens the file that the walk saw, or what it finds now at the path, if that
+// is fit to be published.
+func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error) error {
+	if file, info := r.seen(it); file != nil {
+		defer file.Close()
+		return read(file, info)
+	}
+	f, reason, err := r.d.locate(h.path)
 	if err != nil {
 		return err
 	}
 	if h.gone = reason != ""; h.gone {
 		return nil
 	}
-	file, err := d.Tree.Open(f.target)
+	file, err := r.d.Tree.Open(f.target)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	before, err := file.Stat()
+	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	if fingerprint(before) != fingerprint(f.info) { // perhaps not the file that was found fit to publish
-		return &ChangedError{attempts, statOf(f.info), statOf(before)}
+	if printOf(info) != printOf(f.info) { // perhaps not the file that was found fit to publish
+		return &ChangedError{attempts, statOf(f.info), statOf(info)}
 	}
-	n, err := d.digest(ctx, h, resourcesync.Algorithm(it.Also), io.LimitReader(file, before.Size()+1), buffer)
-	h.read += n
-	if err != nil {
-		return err
-	}
-	after, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if fingerprint(after) != fingerprint(before) {
-		return &ChangedError{attempts, statOf(before), statOf(after)}
-	}
-	if n != before.Size() {
-		return fmt.Errorf("expected %d bytes, found %d", before.Size(), n)
-	}
-	h.length, h.modified, h.stat = n, after.ModTime(), ""
-	if settled(after, began) {
-		h.stat = fingerprint(after)
-	}
-	return nil
+	return read(file, info)
 }
 
-// digest reads r to its end.
-func (d *Dir) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, r io.Reader, buffer []byte) (int64, error) {
-	algorithms := d.algorithms()
-	if also != "" {
-		algorithms = append(slices.Clone(algorithms), also)
+// seen opens the file that the walk found fit to be published, if it is still at the
+// same place and the same. It stays in a directory from one file to the next.
+func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
+	name := string(it.Path)
+	if it.Print == (print{}) || !r.enter(catalog.DirOf(name)) {
+		return nil, nil
 	}
-	hasher := resourcesync.NewHasher(algorithms...)
-	r = contextReader{ctx, r}
-	prefix := buffer[:mediatype.PrefixSize]
-	n, err := io.ReadFull(r, prefix)
+	tree := r.sub
+	if tree == nil {
+		tree = r.d.Tree
+	}
+	file, err := tree.Open(path.Base(name))
+	if err != nil {
+		return nil, nil
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || printOf(info) != it.Print {
+		_ = file.Close() // nothing was written
+		return nil, nil
+	}
+	return file, info
+}
+
+// enter reports whether the directory could be entered, the path of which leads
+// through no link and nothing hidden.
+func (r *reader) enter(dir string) bool {
+	if dir == r.dir && r.sub != nil {
+		return true
+	}
+	if err := r.close(); err != nil {
+		return false
+	}
+	if r.dir = dir; dir == "." {
+		return true
+	}
+	if reason, err := r.d.entered(dir + "/"); reason != "" || err != nil {
+		return false
+	}
+	sub, err := r.d.Tree.Sub(dir)
+	if err == nil {
+		r.sub = sub
+	}
+	return err == nil
+}
+
+// digest reads the size bytes of f. If there are more, the time or the size of the
+// file says so afterwards; of a file that says 0, as some systems do, it reads one.
+func (r *reader) digest(ctx context.Context, h *hashed, also resourcesync.Algorithm, keep blob.Batch, f io.Reader, size int64) (n int64, err error) {
+	hasher := resourcesync.NewHasher(r.d.needed(also, keep != nil)...)
+	to := io.Writer(hasher)
+	if keep != nil {
+		if h.kept, err = keep.Create(ctx); err != nil {
+			return 0, err
+		}
+		defer func() {
+			if err = errors.Join(err, h.kept.Close()); err != nil {
+				err = errors.Join(err, h.discard())
+			}
+		}()
+		to = io.MultiWriter(hasher, h.kept)
+	}
+	if n, err = r.copy(to, h, io.LimitReader(contextReader{ctx, f}, max(size, 1)), size); err != nil {
+		return n, err
+	}
+	all := hasher.Digests()
+	h.also, h.sha256 = all.Get(also), all.Get(resourcesync.SHA256)
+	h.digests = slices.DeleteFunc(all, func(d resourcesync.Digest) bool { return !slices.Contains(r.d.algorithms(), d.Algorithm()) })
+	return n, nil
+}
+
+// needed are the algorithms to hash with.
+func (d *Deps) needed(also resourcesync.Algorithm, kept bool) []resourcesync.Algorithm {
+	all := slices.Clone(d.algorithms())
+	if also != "" && !slices.Contains(all, also) {
+		all = append(all, also)
+	}
+	if kept && !slices.Contains(all, resourcesync.SHA256) {
+		all = append(all, resourcesync.SHA256)
+	}
+	return all
+}
+
+// copy copies about size bytes, and looks at the first of them.
+func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int64, error) {
+	first := r.buffer[:min(int64(len(r.buffer)), max(size, 1))]
+	n, err := io.ReadFull(from, first)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return int64(n), err
 	}
-	h.mimeType = mediatype.Of(h.path, prefix[:n])
-	if _, err := hasher.Write(prefix[:n]); err != nil {
+	if h.label.Type == "" {
+		h.label.Type = mediatype.Of(h.path, first[:n])
+	}
+	if _, err := to.Write(first[:n]); err != nil || int64(n) >= size {
 		return int64(n), err
 	}
-	more, err := io.CopyBuffer(hasher, r, buffer)
-	h.digests = hasher.Digests()
-	if also != "" {
-		h.also = h.digests.Get(also)
-		h.digests = slices.DeleteFunc(h.digests, func(d resourcesync.Digest) bool { return d.Algorithm() == also })
-	}
+	more, err := io.CopyBuffer(to, from, r.buffer)
 	return int64(n) + more, err
+}
+
+// discard gives up the copy.
+func (h *hashed) discard() error {
+	if h.kept == nil {
+		return nil
+	}
+	err := h.kept.Discard()
+	h.kept = nil
+	return err
 }
 
 // contextReader ends with its context.

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	batchSize  = 500     // resources looked up or recorded at a time
-	keysMemory = 1 << 18 // keys held in memory: 4 MiB
+	batchSize  = catalog.MaxChanges // resources looked up or recorded at a time
+	planSize   = 2000               // files that are compared at a time
+	keysMemory = 1 << 18            // keys held in memory: 4 MiB
 )
 
 // Plan is what a walk found, compared with what is recorded. Close gives its
@@ -31,6 +32,7 @@ type Plan struct {
 	Bytes     int64 // of them
 	Unchanged int64 // of them, as their size, times and inode say
 	New       int64 // of them, not in the set yet
+	Relabel   int64 // of the unchanged, that other rules may call something else
 	Modified  int64 // of them, that may have changed: only hashing tells
 	ToHash    int64 // bytes of the new and the modified
 	Vanished  int64 // members of the set that are gone; 0 if that is in doubt
@@ -43,15 +45,20 @@ type Plan struct {
 
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
-	listed   *spool.Log[listWork] // of a List, in place of work; else nil
-	moment   time.Time            // of the listing of a List; zero if it does not say
+	pieces   *spool.Log[catalog.Piece] // of a Dir: to be kept when all their files are recorded
+	relabel  bool                      // the rules are others than those recorded
+	listed   *spool.Log[listWork]      // of a List, in place of work; else nil
+	moment   time.Time                 // of the listing of a List; zero if it does not say
 }
 
 // item is a file to hash.
 type item struct {
-	Path []byte // any bytes
-	New  bool
-	Also string // one more algorithm, the recorded digest of which tells whether the bytes changed; "" if none is needed
+	Path  []byte // any bytes
+	New   bool
+	Label bool   // the bytes are as recorded: look only at what it is called
+	Print print  // zero if that is not known
+	Piece int64  // the number of its piece in the plan; 0 is none
+	Also  string // one more algorithm, the recorded digest of which tells whether the bytes changed; "" if none is needed
 }
 
 // Close ends the use of the plan.
@@ -59,6 +66,9 @@ func (p *Plan) Close() error {
 	err := errors.Join(p.work.Close(), p.vanished.Close())
 	if p.listed != nil {
 		err = errors.Join(err, p.listed.Close())
+	}
+	if p.pieces != nil {
+		err = errors.Join(err, p.pieces.Close())
 	}
 	return err
 }
@@ -74,6 +84,9 @@ type Action struct {
 func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for it, err := range p.work.All() {
+			if it.Label {
+				continue
+			}
 			a := Action{Change: resourcesync.Updated, URI: URI(d.BaseURL, string(it.Path)), Path: string(it.Path)}
 			if it.New {
 				a.Change = resourcesync.Created
@@ -131,8 +144,12 @@ func (d *Dir) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{At: at, Excluded: map[Reason]int64{},
-		work: spool.NewLog[item](d.Spool), vanished: spool.NewLog[resourcesync.Key](d.Spool)}
+	relabel, err := d.rulesChanged(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{At: at, Excluded: map[Reason]int64{}, work: spool.NewLog[item](d.Spool),
+		vanished: spool.NewLog[resourcesync.Key](d.Spool), pieces: spool.NewLog[catalog.Piece](d.Spool), relabel: relabel}
 	b := planner{ctx: ctx, d: d, p: p, seen: spool.NewKeys(d.Spool, keysMemory)}
 	err = b.run()
 	if err = errors.Join(err, b.seen.Close()); err != nil {
@@ -147,6 +164,11 @@ func (d *Dir) validate() error {
 			if !doublestar.ValidatePattern(p) {
 				return fmt.Errorf("glob %q: %w", p, doublestar.ErrBadPattern)
 			}
+		}
+	}
+	for i := range d.Rules {
+		if err := d.Rules[i].validate(); err != nil {
+			return err
 		}
 	}
 	for _, a := range d.Algorithms {
@@ -167,47 +189,52 @@ type planner struct {
 	p     *Plan
 	seen  *spool.Keys // of every file that is there, or may be
 	keys  []resourcesync.Key
-	files []candidate
-}
-
-// candidate is a file of the current batch.
-type candidate struct {
-	path string
-	info fs.FileInfo
+	files []sight
+	other bool // something is not as the catalog has it
 }
 
 func (b *planner) run() error {
-	w := walker{d: b.d, file: b.file, failed: b.failedDir, excluded: func(r Reason) { b.p.Excluded[r]++ }}
-	if err := w.walk(b.ctx); err != nil {
+	n, _, err := b.d.Catalog.Count(b.ctx, b.d.Set)
+	if err != nil {
 		return err
+	}
+	b.p.Set = n
+	w := walker{d: b.d, options: b.d.options(), file: b.file, failed: b.failedDir, excluded: func(r Reason) { b.p.Excluded[r]++ }}
+	for _, name := range b.d.roots() {
+		if err := w.at(b.ctx, name); err != nil {
+			return err
+		}
 	}
 	if err := b.flush(); err != nil {
 		return err
 	}
+	if !b.other && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
+		return nil // all files are members and there are no more members
+	}
 	return b.compare()
 }
 
-// file takes what stands at name, which is no directory.
-func (b *planner) file(name string) error {
-	f, reason, err := b.d.find(name)
+// file takes what is no directory.
+func (b *planner) file(s sight) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(s.err, fs.ErrNotExist):
 		return nil // gone since the directory was read
-	case err != nil:
-		b.failed(name, err)
-		return b.seen.Add(b.key(name))
-	case reason != "":
-		b.p.Excluded[reason]++
+	case s.err != nil:
+		b.other = true
+		b.failed(s.name, s.err)
+		return b.seen.Add(b.key(s.name))
+	case s.reason != "":
+		b.p.Excluded[s.reason]++
 		return nil
 	}
-	key := b.key(name)
+	key := b.key(s.name)
 	if err := b.seen.Add(key); err != nil {
 		return err
 	}
 	b.p.Files++
-	b.p.Bytes += f.info.Size()
-	b.keys, b.files = append(b.keys, key), append(b.files, candidate{name, f.info})
-	if len(b.files) == batchSize {
+	b.p.Bytes += s.info.Size()
+	b.keys, b.files = append(b.keys, key), append(b.files, s)
+	if len(b.files) == planSize {
 		return b.flush()
 	}
 	return nil
@@ -232,34 +259,101 @@ func (b *planner) failedDir(name string, err error) error {
 	return nil
 }
 
-// flush compares the current batch with what is recorded.
+// flush compares the files seen with what is recorded: first whole pieces, then
+// the files of those that are not the same.
 func (b *planner) flush() error {
-	known, err := b.d.Catalog.Lookup(b.ctx, b.d.Set, b.keys)
-	if err != nil {
+	if err := b.ask(); err != nil {
 		return err
 	}
+	keys, files := b.keys[:0], b.files[:0]
 	for i, f := range b.files {
-		if b.d.unchanged(known[i], f) {
+		if f.piece != nil && f.piece.same {
 			b.p.Unchanged++
 			continue
 		}
-		if known[i].Member {
+		keys, files = append(keys, b.keys[i]), append(files, f)
+	}
+	b.keys, b.files = b.keys[:0], b.files[:0]
+	if len(files) == 0 {
+		return nil
+	}
+	b.other = true
+	known := make([]catalog.Resource, len(keys))
+	if b.p.Set > 0 {
+		var err error
+		if known, err = b.d.Catalog.Lookup(b.ctx, b.d.Set, keys); err != nil {
+			return err
+		}
+	}
+	for i := range files {
+		if err := b.take(known[i], &files[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask finds out which pieces are as the catalog has them.
+func (b *planner) ask() error {
+	var asked []*piece
+	var pieces []catalog.Piece
+	for i := range b.files {
+		p := b.files[i].piece
+		if p == nil || p.asked {
+			continue
+		}
+		if p.asked = true; p.whole {
+			asked, pieces = append(asked, p), append(pieces, p.Piece)
+		}
+	}
+	same := make([]bool, len(pieces))
+	if b.p.Set > 0 {
+		var err error
+		if same, err = b.d.Catalog.KnownPieces(b.ctx, b.d.Set, pieces); err != nil {
+			return err
+		}
+	}
+	for i, p := range asked {
+		if p.same = same[i]; p.same {
+			continue
+		}
+		if err := b.p.pieces.Append(p.Piece); err != nil {
+			return err
+		}
+		p.number = b.p.pieces.Len()
+	}
+	return nil
+}
+
+// take plans what is to be done about a file.
+func (b *planner) take(known catalog.Resource, f *sight) error {
+	it := item{Path: []byte(f.name), New: !known.Member, Print: printOf(f.info)}
+	if f.piece != nil {
+		it.Piece = f.piece.number
+	}
+	switch unchanged := b.d.unchanged(known, f.name, it.Print); {
+	case unchanged && b.p.relabel:
+		b.p.Unchanged++
+		b.p.Relabel++
+		it.Label = true
+	case unchanged:
+		b.p.Unchanged++
+		return nil
+	default:
+		if known.Member {
 			b.p.Modified++
 		} else {
 			b.p.New++
 		}
 		b.p.ToHash += f.info.Size()
-		if err := b.p.work.Append(item{[]byte(f.path), !known[i].Member, string(b.d.also(known[i]))}); err != nil {
-			return err
-		}
+		it.Also = string(b.d.also(known))
 	}
-	b.keys, b.files = b.keys[:0], b.files[:0]
-	return nil
+	return b.p.work.Append(it)
 }
 
 // unchanged reports whether a file need not be hashed.
-func (d *Dir) unchanged(known catalog.Resource, f candidate) bool {
-	if !known.Member || known.Due != "" || !known.Stored || known.Path != f.path || known.Stat != fingerprint(f.info) {
+func (d *Dir) unchanged(known catalog.Resource, name string, p print) bool {
+	if !known.Member || known.Due != "" || !known.Stored || known.Path != name || known.Stat != p.String() {
 		return false
 	}
 	for _, a := range d.algorithms() {
@@ -288,10 +382,10 @@ func (b *planner) compare() error {
 		return err
 	}
 	b.p.Set = n
-	if b.p.Doubt {
+	if b.p.Doubt || n == 0 {
 		return nil
 	}
-	for key, err := range spool.Minus(b.d.Catalog.MemberKeys(b.ctx, b.d.Set), b.seen.Sorted()) {
+	for key, err := range spool.Minus(b.d.members(b.ctx), b.seen.Sorted()) {
 		if err != nil {
 			return err
 		}
@@ -313,6 +407,7 @@ type Result struct {
 
 	Created, Updated, Deleted int64
 	Unchanged                 int64 // with those that turned out to be so by hashing
+	Relabelled                int64 // unchanged, and called something else now: the Resource List has to say so
 	Gone                      int64 // vanished, or excluded, since the walk: left as recorded until the next
 	Hashed                    int64 // bytes
 	Failures                  Failures

@@ -1,22 +1,30 @@
 package scan
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 )
 
 // Tree is a directory tree. Names are slash-separated and relative; "." is its
-// root. No method reaches anything outside of it.
+// root. No method reaches anything outside of it. What a directory lists has its
+// FileInfo from the moment of listing, as Lstat would give it.
 type Tree interface {
 	// Open opens a file or directory for reading. It does not wait for a writer of a FIFO.
 	Open(name string) (fs.ReadDirFile, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Readlink(name string) (string, error)
+	// Sub opens the tree below a directory, which is no symbolic link.
+	Sub(name string) (Tree, error)
+	// Close ends the use of a tree that came from Sub.
+	Close() error
 }
 
 // RootTree is the Tree of an open directory.
 func RootTree(root *os.Root) Tree { return rootTree{root} }
 
+// rootTree is safe against links: an os.Root asks for the FileInfo of each entry that
+// it lists, by the open directory.
 type rootTree struct{ root *os.Root }
 
 func (t rootTree) Open(name string) (fs.ReadDirFile, error) {
@@ -30,3 +38,25 @@ func (t rootTree) Open(name string) (fs.ReadDirFile, error) {
 func (t rootTree) Lstat(name string) (fs.FileInfo, error) { return t.root.Lstat(name) }
 
 func (t rootTree) Readlink(name string) (string, error) { return t.root.Readlink(name) }
+
+func (t rootTree) Sub(name string) (Tree, error) {
+	named, err := t.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := t.root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := root.Lstat(".")
+	if err == nil && !os.SameFile(named, opened) {
+		err = fmt.Errorf("open %q: %w: expected a directory, found a link to one", name, fs.ErrInvalid)
+	}
+	if err != nil {
+		_ = root.Close() // it was only looked at
+		return nil, err
+	}
+	return rootTree{root}, nil
+}
+
+func (t rootTree) Close() error { return t.root.Close() }

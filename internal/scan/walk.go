@@ -19,13 +19,22 @@ const (
 // chunk of a directory. It holds one chunk for each directory it is in.
 type walker struct {
 	d        *Dir
-	file     func(name string) error            // what is no directory
+	options  []byte                             // see Dir.options
+	file     func(sight) error                  // what is no directory
 	excluded func(Reason)                       // a directory that is not entered
 	failed   func(name string, err error) error // a directory that can't be read
 }
 
-func (w *walker) walk(ctx context.Context) error { return w.enter(ctx, ".", 0) }
+// sight is what was seen of something that is no directory.
+type sight struct {
+	name string
+	found
+	reason Reason
+	err    error
+	piece  *piece // nil if it was looked at alone
+}
 
+// enter goes through the directory of that name, which is so many deep.
 func (w *walker) enter(ctx context.Context, name string, depth int) error {
 	if depth > maxDepth {
 		return w.failed(name, fmt.Errorf("expected directories at most %d deep", maxDepth))
@@ -35,13 +44,11 @@ func (w *walker) enter(ctx context.Context, name string, depth int) error {
 		return w.failed(name, err)
 	}
 	defer f.Close()
-	for {
+	for number := 0; ; number++ {
 		entries, err := f.ReadDir(chunkSize)
 		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-		for _, e := range entries {
-			if err := w.entry(ctx, join(name, e.Name()), e, depth); err != nil {
-				return err
-			}
+		if err := w.chunk(ctx, name, number, entries, depth); err != nil {
+			return err
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -52,18 +59,61 @@ func (w *walker) enter(ctx context.Context, name string, depth int) error {
 	}
 }
 
-func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, depth int) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// chunk looks at all files of a chunk first: only then it is known which piece they are.
+func (w *walker) chunk(ctx context.Context, dir string, number int, entries []fs.DirEntry, depth int) error {
+	sights := make([]sight, 0, len(entries))
+	p := &piece{}
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		s := sight{name: join(dir, e.Name()), piece: p}
+		s.found, s.reason, s.err = w.d.find(s.name, e.Info)
+		sights = append(sights, s)
 	}
-	if !e.IsDir() {
-		return w.file(name)
+	p.identify(w.options, dir, number, sights)
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var err error
+		switch name := join(dir, e.Name()); {
+		case !e.IsDir():
+			err, sights = w.file(sights[0]), sights[1:]
+		case w.d.hidden(name) != "":
+			w.excluded(w.d.hidden(name))
+		default:
+			err = w.enter(ctx, name, depth+1)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if r := w.d.hidden(name); r != "" {
-		w.excluded(r)
+	return nil
+}
+
+// at goes through what stands at a path: a file, or a directory and what is in it.
+func (w *walker) at(ctx context.Context, name string) error {
+	if name == "." {
+		return w.enter(ctx, name, 0)
+	}
+	reason, err := w.d.entered(name)
+	var info fs.FileInfo
+	if err == nil && reason == "" {
+		info, err = w.d.Tree.Lstat(name)
+	}
+	switch {
+	case err != nil || reason != "" || !info.IsDir():
+		s := sight{name: name, reason: reason, err: err}
+		if err == nil && reason == "" {
+			s.found, s.reason, s.err = w.d.find(name, func() (fs.FileInfo, error) { return info, nil })
+		}
+		return w.file(s)
+	case w.d.hidden(name) != "":
+		w.excluded(w.d.hidden(name))
 		return nil
 	}
-	return w.enter(ctx, name, depth+1)
+	return w.enter(ctx, name, strings.Count(name, "/")+1)
 }
 
 // join keeps every byte of a name, as path.Join would not.

@@ -43,6 +43,15 @@ ALTER TABLE sets ADD COLUMN bytes BIGINT NOT NULL DEFAULT 0;
 UPDATE sets SET members = (SELECT COUNT(*) FROM member m WHERE m.set_id = sets.id),
   bytes = (SELECT COALESCE(SUM(r.length), 0) FROM member m JOIN resource r ON r.key = m.key WHERE m.set_id = sets.id);
 
+-- Parts of directories whose files are all recorded as they were seen: digest says how.
+CREATE TABLE piece (
+  set_id INTEGER NOT NULL REFERENCES sets (id),
+  dir    BLOB    NOT NULL,            -- key of the path of the directory
+  part   BIGINT  NOT NULL,
+  digest BLOB    NOT NULL,
+  PRIMARY KEY (set_id, dir, part)
+) WITHOUT ROWID;
+
 CREATE INDEX publication_set ON publication (set_id, id);
 
 -- +goose Down
@@ -57,6 +66,7 @@ DROP TABLE resource;
 ALTER TABLE resource_old RENAME TO resource;
 CREATE INDEX resource_content ON resource (sha256) WHERE sha256 IS NOT NULL;
 DROP INDEX publication_set;
+DROP TABLE piece;
 ALTER TABLE sets DROP COLUMN bytes;
 ALTER TABLE sets DROP COLUMN members;
 ALTER TABLE change DROP COLUMN changefreq;

@@ -1,0 +1,85 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"instep/internal/catalog"
+	"instep/internal/mediatype"
+)
+
+// label is what the rules say of the file at a path: for each field the first that
+// matches and does not leave it empty.
+func (d *Dir) label(name string) Rule {
+	var all Rule
+	for i := range d.Rules {
+		r := &d.Rules[i]
+		if !doublestar.MatchUnvalidated(r.Match, name) {
+			continue
+		}
+		if all.Type == "" {
+			all.Type = r.Type
+		}
+		if all.Encoding == "" {
+			all.Encoding = r.Encoding
+		}
+		if all.ChangeFreq == "" {
+			all.ChangeFreq = r.ChangeFreq
+		}
+	}
+	return all
+}
+
+// validate says what is wrong with a rule.
+func (r *Rule) validate() error {
+	if !doublestar.ValidatePattern(r.Match) {
+		return fmt.Errorf("glob %q: %w", r.Match, doublestar.ErrBadPattern)
+	}
+	if r.ChangeFreq != "" && !r.ChangeFreq.Known() {
+		return fmt.Errorf("rule for %q: expected a changefreq as always, hourly, daily, weekly, monthly, yearly or never, found %q", r.Match, r.ChangeFreq)
+	}
+	return nil
+}
+
+// labelled reports whether a recorded resource is called what the file turned out to be.
+func (h *hashed) labelled(known catalog.Resource) bool {
+	return known.Type == h.label.Type && known.Encoding == h.label.Encoding && known.ChangeFreq == h.label.ChangeFreq
+}
+
+// relabel finds out what an unchanged file is called by the rules of now.
+func (r *reader) relabel(ctx context.Context, it item) hashed {
+	h := r.begin(it)
+	h.only = true
+	if h.label.Type != "" {
+		return h
+	}
+	h.err = r.open(it, &h, func(f fs.File, _ fs.FileInfo) error {
+		prefix := r.buffer[:mediatype.PrefixSize]
+		n, err := io.ReadFull(contextReader{ctx, f}, prefix)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		h.label.Type = mediatype.Of(h.path, prefix[:n])
+		return nil
+	})
+	return h.settle()
+}
+
+// rulesSetting is the setting that holds the rules by which all members of a set
+// are called what they are.
+func (d *Dir) rulesSetting() string { return fmt.Sprintf("scan rules %d", d.Set) }
+
+// rulesChanged reports whether members may be called by other rules.
+func (d *Dir) rulesChanged(ctx context.Context) (bool, error) {
+	recorded, _, err := d.Catalog.Setting(ctx, d.rulesSetting())
+	return recorded != d.rulesDigest(), err
+}
+
+func (d *Dir) keepRules(ctx context.Context) error {
+	return d.Catalog.SetSettings(ctx, map[string]string{d.rulesSetting(): d.rulesDigest()})
+}

@@ -1,0 +1,102 @@
+package scan
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// roots are the paths that a walk begins at: none of them is below another.
+func (d *Dir) roots() []string {
+	if d.Paths == nil {
+		return []string{"."}
+	}
+	all := map[string]bool{}
+	for _, p := range d.Paths {
+		all[p] = true
+	}
+	var roots []string
+	for p := range all {
+		if p == "." {
+			return []string{"."}
+		}
+		if !below(all, catalog.DirOf(p)) {
+			roots = append(roots, p)
+		}
+	}
+	slices.Sort(roots)
+	return roots
+}
+
+// below reports whether a path is one of those given or below it.
+func below(paths map[string]bool, name string) bool {
+	for name != "." {
+		if paths[name] {
+			return true
+		}
+		name = catalog.DirOf(name)
+	}
+	return false
+}
+
+// members yields the keys of the members that are looked for, in ascending order.
+func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
+	roots := d.roots()
+	if d.Paths == nil || slices.Contains(roots, ".") {
+		return d.Catalog.MemberKeys(ctx, d.Set)
+	}
+	return func(yield func(resourcesync.Key, error) bool) {
+		keys, dirs, err := d.single(ctx, roots)
+		if err != nil {
+			yield(resourcesync.Key{}, err)
+			return
+		}
+		if len(dirs) == 0 {
+			for _, k := range keys {
+				if !yield(k, nil) {
+					return
+				}
+			}
+			return
+		}
+		for m, err := range d.Catalog.MembersByKey(ctx, d.Set) {
+			_, asked := slices.BinarySearchFunc(keys, m.Key, compareKeys)
+			if (err != nil || asked || below(dirs, m.Path)) && !yield(m.Key, err) {
+				return
+			}
+		}
+	}
+}
+
+// single tells paths that are members, by their keys in ascending order, from those
+// that are or were directories. Only for the latter all members have to be gone
+// through; that a new file has the place of a directory the next walk of all finds out.
+func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
+	dirs = map[string]bool{}
+	for batch := range slices.Chunk(roots, batchSize) {
+		asked := make([]resourcesync.Key, len(batch))
+		for i, p := range batch {
+			asked[i] = resourcesync.KeyOf(URI(d.BaseURL, p))
+		}
+		known, err := d.Catalog.Lookup(ctx, d.Set, asked)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, r := range known {
+			info, err := d.Tree.Lstat(batch[i])
+			switch {
+			case r.Member:
+				keys = append(keys, asked[i])
+			case err != nil || info.IsDir():
+				dirs[batch[i]] = true
+			}
+		}
+	}
+	slices.SortFunc(keys, compareKeys)
+	return keys, dirs, nil
+}
+
+func compareKeys(a, b resourcesync.Key) int { return slices.Compare(a[:], b[:]) }

@@ -1,0 +1,189 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"instep/blob"
+)
+
+const (
+	// batchBytes bounds what is hashed between two transactions, and so what is hashed
+	// again after a crash, beside the number of files in a round.
+	batchBytes = 256 << 20
+	// enrollSize is the number of files in a round that enters nothing in the change log.
+	enrollSize = 4000
+)
+
+// round is a number of files that are recorded together.
+type round struct {
+	keep blob.Batch // nil if nothing is kept
+}
+
+// job is a file to read and the place for the outcome. One without a place is the
+// end of the round.
+type job struct {
+	item
+	round *round
+	out   chan hashed // holds one
+}
+
+// pipeline reads the files of a plan in parallel and passes them on one by one, in
+// the order of the plan.
+type pipeline struct {
+	d     *Dir
+	jobs  chan job
+	order chan job // so that reading goes on behind a large file and a transaction
+
+	mu     sync.Mutex
+	rounds []*round // that may hold something open
+}
+
+// readAll reads the files of a plan and passes each to take, and the end of each
+// round to end. It stops with the first error of these. At most batchSize files are
+// read ahead of them.
+func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
+	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, batchSize)}
+	defer func() { err = errors.Join(err, l.close()) }()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(l.order)
+		defer close(l.jobs)
+		return l.queue(ctx, p)
+	})
+	for range d.workers() {
+		g.Go(func() error {
+			r := reader{d: d, buffer: make([]byte, bufferSize)}
+			for j := range l.jobs {
+				j.out <- r.read(ctx, j)
+			}
+			return r.close()
+		})
+	}
+	g.Go(func() error {
+		for j := range l.order {
+			if err := l.pass(ctx, j, take, end); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	return g.Wait()
+}
+
+func (r *reader) read(ctx context.Context, j job) hashed {
+	if j.Label {
+		return r.relabel(ctx, j.item)
+	}
+	return r.hash(ctx, j.item, j.round.keep)
+}
+
+// workers is how many resources are hashed at a time.
+func (d *Deps) workers() int {
+	if d.Workers > 0 {
+		return d.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// queue hands out the files of the plan in rounds.
+func (l *pipeline) queue(ctx context.Context, p *Plan) error {
+	size := batchSize
+	if l.d.Unpublished {
+		size = enrollSize
+	}
+	var now *round
+	n, bytes := 0, int64(0)
+	for it, err := range p.work.All() {
+		if err == nil && now == nil {
+			now, err = l.begin(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		j := job{item: it, round: now, out: make(chan hashed, 1)}
+		if err := send(ctx, l.order, j); err != nil {
+			return err
+		}
+		if err := send(ctx, l.jobs, j); err != nil {
+			return err
+		}
+		if n, bytes = n+1, bytes+it.Print[0]; n < size && bytes < batchBytes {
+			continue
+		}
+		if err := send(ctx, l.order, job{round: now}); err != nil {
+			return err
+		}
+		now, n, bytes = nil, 0, 0
+	}
+	if now == nil {
+		return nil
+	}
+	return send(ctx, l.order, job{round: now})
+}
+
+func send[T any](ctx context.Context, to chan<- T, v T) error {
+	select {
+	case to <- v:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *pipeline) begin(ctx context.Context) (*round, error) {
+	r := &round{}
+	if l.d.Keep == nil {
+		return r, nil
+	}
+	var err error
+	r.keep, err = l.d.Keep.Begin(ctx)
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.rounds = append(l.rounds, r)
+	}
+	return r, err
+}
+
+// pass passes on what came of a job.
+func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
+	if j.out == nil {
+		err := end(j.round)
+		if err == nil {
+			l.ended(j.round)
+		}
+		return err
+	}
+	select {
+	case h := <-j.out:
+		if err := ctx.Err(); err != nil { // then h may have failed for that
+			return err
+		}
+		return take(h)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *pipeline) ended(r *round) {
+	if r.keep == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rounds = l.rounds[1:] // they end in their order
+}
+
+// close drops the copies of the rounds that did not end.
+func (l *pipeline) close() error {
+	var errs []error
+	for _, r := range l.rounds {
+		errs = append(errs, r.keep.Discard())
+	}
+	return errors.Join(errs...)
+}
