@@ -22,9 +22,11 @@ type run struct {
 	what   What
 	report SetReport
 
-	full   bool // the set was looked at as a whole
-	scan   scan.Result
-	before int64 // the last change recorded before the scan
+	full bool // the set was looked at as a whole
+	// incomplete: published documents are gone.
+	incomplete bool
+	scan       scan.Result
+	before     int64 // the last change recorded before the scan
 
 	// What is published: the changes up to a number, which are all before a moment.
 	now time.Time
@@ -46,12 +48,12 @@ func (r *run) do(ctx context.Context) error {
 		if err != nil || !again {
 			return err
 		}
-		r.what.NoScan, r.what.Paths = false, nil
 	}
 }
 
-// once looks at the set and publishes it. Bytes that were gone when a dump needed
-// them are a reason to do it again, if that is allowed.
+// once looks at the set and publishes it. It is to be done again when bytes that a
+// dump needed were gone, with another scan if one is allowed, and when Change Dumps
+// had to end, for they begin anew with another publication.
 func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.look(ctx); err != nil {
 		return false, err
@@ -68,9 +70,20 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	if err := r.mark(ctx); err != nil {
 		return false, err
 	}
+	broken := false
+	if r.incomplete {
+		if broken, err = r.dropLost(ctx); err != nil {
+			return false, err
+		}
+		r.incomplete = false
+	}
+	if broken {
+		d.dump, d.dumps = false, false
+	}
 	pub, err := r.write(ctx, d)
 	if gone, ok := errors.AsType[*source.GoneError](err); ok {
 		if mayRepeat {
+			r.what.NoScan, r.what.Paths = false, nil
 			return true, nil
 		}
 		r.note("%v: what is published now has no dumps, the next publication begins them anew", gone)
@@ -80,7 +93,10 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	return false, r.published(ctx, d, pub)
+	if broken && !r.site.DryRun {
+		r.what.NoScan, again = true, true
+	}
+	return again, r.published(ctx, d, pub)
 }
 
 func (r *run) note(format string, args ...any) {
@@ -287,13 +303,13 @@ func (r *run) stale(ctx context.Context) (rewrite, reword bool, err error) {
 	if r.looked && r.what.NoScan {
 		return rewrite, reword, nil
 	}
-	missing, err := r.pub.Missing(ctx, r.last)
+	missing, err := r.missing(ctx)
 	if err != nil {
 		return false, false, err
 	}
 	r.looked = true
 	if len(missing) > 0 {
-		rewrite = true
+		rewrite, r.incomplete = true, true
 		r.note("%d published documents were gone, %q among them: all are written anew", len(missing), missing[0])
 	}
 	return rewrite, reword, nil
@@ -350,8 +366,9 @@ func (r *run) write(ctx context.Context, d decision) (source.Publication, error)
 // published remembers and reports a publication.
 func (r *run) published(ctx context.Context, d decision, pub source.Publication) error {
 	r.describe(pub)
-	r.report.Rebased, r.report.Dumped = d.snapshot, d.dump
-	r.report.Documents, r.report.Retired = written(pub), pub.Retired
+	r.report.Rebased, r.report.Dumped = r.report.Rebased || d.snapshot, r.report.Dumped || d.dump
+	r.report.Documents = append(r.report.Documents, written(pub)...)
+	r.report.Retired = append(r.report.Retired, pub.Retired...)
 	r.report.Kept, r.report.Packaged = r.kept, r.packaged
 	r.report.Notes = append(r.report.Notes, pub.Notes...)
 	if r.site.DryRun {
@@ -359,6 +376,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	}
 	r.report.Published, r.report.Publication = true, pub.ID
 	r.last = pub
+	r.full = false // another snapshot needs a later moment
 	labels := r.labels()
 	if !d.snapshot {
 		delete(labels, hashSetting+r.Name)

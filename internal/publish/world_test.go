@@ -105,8 +105,8 @@ func files(t *testing.T, dir string) []string {
 	return all
 }
 
-// document is a ResourceSync document as encoding/xml reads it.
-type document struct {
+// reading is a ResourceSync document as encoding/xml reads it.
+type reading struct {
 	XMLName xml.Name
 	MD      attributes `xml:"http://www.openarchives.org/rs/terms/ md"`
 	Links   []link     `xml:"http://www.openarchives.org/rs/terms/ ln"`
@@ -125,7 +125,7 @@ type link struct {
 	Href string `xml:"href,attr"`
 }
 
-func (d document) link(rel string) string {
+func (d reading) link(rel string) string {
 	for _, l := range d.Links {
 		if l.Rel == rel {
 			return l.Href
@@ -146,13 +146,13 @@ type attributes struct {
 	Path       string `xml:"path,attr"`
 }
 
-func (w *world) document(uri string) document {
+func (w *world) document(uri string) reading {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.o.Out, filepath.FromSlash(strings.TrimPrefix(uri, base))))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var d document
+	var d reading
 	if err := xml.Unmarshal(text, &d); err != nil {
 		w.t.Fatalf("%s: %v", uri, err)
 	}
@@ -169,7 +169,7 @@ func moment(t *testing.T, s string) time.Time {
 }
 
 // linked reads the document of a capability from the Capability List.
-func (w *world) linked(capability string) document {
+func (w *world) linked(capability string) reading {
 	w.t.Helper()
 	for _, en := range w.document(base + "resourcesync/capabilitylist.xml").Entries {
 		if en.MD.Capability == capability {
@@ -177,21 +177,21 @@ func (w *world) linked(capability string) document {
 		}
 	}
 	w.t.Fatalf("no %s is linked", capability)
-	return document{}
+	return reading{}
 }
 
 // changes are the current Change Lists, oldest first. A list that is named alone and
 // closed leads to the others by its index.
-func (w *world) changes() []document {
+func (w *world) changes() []reading {
 	w.t.Helper()
 	root := w.linked("changelist")
 	if root.MD.Until != "" {
 		root = w.document(root.link("index"))
 	}
 	if len(root.Parts) == 0 {
-		return []document{root}
+		return []reading{root}
 	}
-	var lists []document
+	var lists []reading
 	for _, en := range root.Parts {
 		lists = append(lists, w.document(en.Loc))
 	}
@@ -203,7 +203,7 @@ func (w *world) replay() map[string]string {
 	w.t.Helper()
 	list, changes := w.linked("resourcelist"), w.changes()
 	state := map[string]string{}
-	parts := []document{list}
+	parts := []reading{list}
 	for _, en := range list.Parts {
 		parts = append(parts, w.document(en.Loc))
 	}

@@ -1,0 +1,139 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// missing returns the keys of what is offered now that are not in the output.
+func (r *run) missing(ctx context.Context) ([]string, error) {
+	missing, err := r.pub.Missing(ctx, r.last)
+	if err != nil || r.last.DumpsSince.IsZero() {
+		return missing, err
+	}
+	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemChangeDump, r.last.ChangesNumber) {
+		if err != nil {
+			return nil, err
+		}
+		gone, err := r.gone(ctx, it)
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			missing = append(missing, it.Key)
+		}
+	}
+	return missing, nil
+}
+
+// dropLost forgets what was published and has been removed from the output by
+// somebody else, so that the next publication links none of it: of Change Lists and
+// Change Dumps also what is older than one that is lost, as readers expect no gap. It
+// reports whether the present Change Dumps are among it.
+func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
+	var dropped []source.Item
+	for _, kind := range []source.ItemKind{source.ItemResourceList, source.ItemResourceDump, source.ItemChangeList, source.ItemChangeDump} {
+		items, err := r.lost(ctx, kind)
+		if err != nil {
+			return false, err
+		}
+		dropped = append(dropped, items...)
+		dumps = dumps || kind == source.ItemChangeDump && len(items) > 0
+	}
+	if len(dropped) == 0 {
+		return false, nil
+	}
+	f := catalog.Finished{At: r.last.Made}
+	for _, it := range dropped {
+		f.Retired = append(f.Retired, it.Keys...)
+		f.Dropped = append(f.Dropped, catalog.Item{Kind: string(it.Kind), Number: it.Number})
+	}
+	if err := r.catalog.FinishPublication(ctx, r.last.ID, f); err != nil {
+		return false, fmt.Errorf("forgetting what is lost: %w", err)
+	}
+	return dumps, r.removeArchives(ctx, dropped)
+}
+
+// removeArchives removes the archives that name lost items, so that they are written
+// anew. Until then they are missed, as what they name is.
+func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
+	if r.site.DryRun {
+		return nil
+	}
+	batch, err := r.bucket.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("removing what names lost documents: %w", err)
+	}
+	defer batch.Discard()
+	for _, it := range lost {
+		if uri := r.last.Offer(resourcesync.Capability(it.Kind) + "-archive"); uri != "" {
+			batch.Delete(strings.TrimPrefix(uri, r.site.BaseURL))
+		}
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return fmt.Errorf("removing what names lost documents: %w", err)
+	}
+	return nil
+}
+
+// lost returns the items of a kind that can't be offered any more. The open Change
+// List isn't among them: it is written anew.
+func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Item, err error) {
+	var until []source.Item // the sequence so far
+	for it, err := range r.pub.Journal.Items(ctx, r.Name, kind, 0) {
+		if err != nil {
+			return nil, err
+		}
+		gone, err := r.gone(ctx, it)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case it.From.IsZero():
+			if gone {
+				lost = append(lost, it)
+			}
+		case kind == source.ItemChangeList && it.Until.IsZero():
+		default:
+			until = append(until, it)
+			if gone {
+				lost, until = append(lost, until...), nil
+			}
+		}
+	}
+	return lost, nil
+}
+
+// gone reports whether a file of an item is not there.
+func (r *run) gone(ctx context.Context, it source.Item) (bool, error) {
+	keys := slices.Clone(it.Keys)
+	if it.Kind == source.ItemChangeDump && it.Of != 0 {
+		for p, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemPackage, it.Of) {
+			if err != nil {
+				return false, err
+			}
+			if p.Of != it.Number {
+				break
+			}
+			keys = append(keys, p.Keys...)
+		}
+	}
+	for _, key := range keys {
+		_, err := r.bucket.Stat(ctx, key)
+		if errors.Is(err, blob.ErrNotExist) {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, blob.ErrForeign) {
+			return false, fmt.Errorf("looking at %q: %w", key, err)
+		}
+	}
+	return false, nil
+}
