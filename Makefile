@@ -13,7 +13,7 @@ CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source vuln docs faults quirks arrows rules lint-mutants fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source vuln docs faults quirks arrows rules switches lint-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,7 +97,7 @@ bench-source: ## the table of the Source: publishing and packing, beside what el
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...
 
-docs: faults quirks arrows rules ## write anew everything that is generated
+docs: faults quirks arrows rules switches ## write anew everything that is generated
 	go test ./cmd/instep -count=1 -run '^(TestManPages|TestLintOfABrokenSource)$$' -update
 
 faults: ## write docs/faults.md anew from the tests
@@ -111,6 +111,9 @@ arrows: ## write the depguard rules anew from internal/repo/arrows.txt
 
 rules: ## write docs/rules.md anew from the rules and their tests
 	go test ./lint -count=1 -run '^TestRulesTable$$' -update
+
+switches: ## write the table in docs/simulate.md anew from the switches
+	go test ./internal/sim -count=1 -run '^TestSwitchesTable$$' -update
 
 lint-mutants: ## take away one check of lint after the other; an example has to show each
 	@go test ./lint -count=1 -v -run '^TestMutants$$' | grep -E 'mutants:|can be taken|^(FAIL|ok)'

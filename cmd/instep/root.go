@@ -87,7 +87,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v (see %s --help)", err, cmd.CommandPath()) })
 	root.AddCommand(
 		a.publishCommand(), a.serveCommand(), a.configCommand(), a.syncCommand(), a.auditCommand(),
-		a.approveCommand(), a.convertCommand(), a.lintCommand(), a.demoCommand(), a.versionCommand(),
+		a.approveCommand(), a.convertCommand(), a.lintCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand(),
 	)
 	return root
 }

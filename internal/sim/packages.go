@@ -49,6 +49,11 @@ var packageQuirks = []*Switch{
 			n.drop("change")
 		}
 	}, nil),
+	inDocuments("58", "Resource Dumps lead to files of the Source's own machine", func(c *call, d *document) {
+		if d.is("resourcedump") {
+			d.locs(func(uri string) string { return "file:///var/dumps/" + strings.TrimPrefix(uri, c.base()) })
+		}
+	}),
 }
 
 var packageFaults = []*Switch{

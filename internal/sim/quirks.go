@@ -21,7 +21,6 @@ var quirks = slices.Concat(documentQuirks, capabilityQuirks, timeQuirks, uriQuir
 var NotSimulated = map[string]string{
 	"48": "a second hash that is right needs other digests than the model keeps; newlines and an unknown algorithm are shown by the fault odd-hashes",
 	"56": "no writer of xz is at hand",
-	"58": "the fault file-uri has it for every list",
 }
 
 func quirk(number, says string, set func(*Switch)) *Switch {

@@ -30,7 +30,7 @@ type Options struct {
 	// hour.
 	Keep      time.Duration
 	Generator string
-	Switches  []Switched // that are on at first
+	Switches  []Switched // that are on at first, in the order in which they act
 }
 
 const (

@@ -23,7 +23,6 @@ const (
 	changeIndex    = "resourcesync/changelist-index.xml"
 	aResource      = "RESOURCE"
 	aPart          = "PART" // of the Resource List
-	aPackage       = "PACKAGE"
 	aDump          = "resourcesync/dumps/1/resourcedump.xml"
 )
 
@@ -90,6 +89,7 @@ var shows = map[string]shown{
 	"49": at(aPart, `hash="" length=""`),
 	"50": without(aPart, `HASH`),
 	"51": at(aResource, "Content-Encoding: gzip(.|\n)*\n\n\x1f."),
+	"58": at(aDump, `<loc>file:///var/dumps/resourcesync/`),
 	"59": at(aResource, `^(401|403|404|429|500) `),
 	"60": at(aResource, `Last-Modified: \d{4}-\d\d-\d\dT`),
 
