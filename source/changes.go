@@ -68,7 +68,7 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 		it.Until, it.Since = w.Until.UTC(), m.pub.Made
 		h.Until, doc.Immutable = resourcesync.DatetimeOf(w.Until), true
 	}
-	n, err := m.withCopy(ctx, &it, doc, h, m.l.changeIndex(), m.told(w.Changes))
+	n, err := m.withCopy(ctx, &it, doc, h, m.l.changeIndex(), m.toldAll(w.Changes))
 	if errors.Is(err, resourcesync.ErrFull) {
 		err = fmt.Errorf("%w: %w", ErrChangesFull, err)
 	}
@@ -96,27 +96,27 @@ func (m *maker) withCopy(ctx context.Context, it *Item, doc Document, h resource
 	return n, err
 }
 
-// told are changes as documents tell them.
-func (m *maker) told(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
+// toldAll are changes as documents tell them.
+func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range changes {
-			m.tell(&en)
-			if !yield(en, err) {
+			if at := en.Datetime.Time(); at.After(m.pub.ChangedAt) {
+				m.pub.ChangedAt = at
+			}
+			if !yield(m.told(en), err) {
 				return
 			}
 		}
 	}
 }
 
-// tell makes an entry what its readers expect. Those of 1.0 read the time of a change
-// from lastmod (1.0 §12.1).
-func (m *maker) tell(en *resourcesync.Entry) {
-	if m.policy.Profile10 {
-		en.LastMod = en.Datetime
+// told is an entry as its readers expect it. Those of 1.0 read the time of a change
+// from lastmod and know no datetime (1.0 §12.1).
+func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
+	if m.policy.Profile10 && en.Change != "" {
+		en.LastMod, en.Datetime = en.Datetime, resourcesync.Datetime{}
 	}
-	if at := en.Datetime.Time(); at.After(m.pub.ChangedAt) {
-		m.pub.ChangedAt = at
-	}
+	return en
 }
 
 // endsDumps reports whether u goes on without the Change Dumps there were.
@@ -140,9 +140,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	if err != nil {
 		return err
 	}
-	told := *w
-	told.Fresh = m.toldFresh(w.Fresh)
-	fresh, err := m.changePackages(ctx, &told)
+	fresh, err := m.changePackages(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -159,17 +157,6 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 		it.From = m.pub.DumpsSince
 	}
 	return m.changeDumpDocument(ctx, w, it, packages)
-}
-
-func (m *maker) toldFresh(fresh iter.Seq2[Bitstream, error]) iter.Seq2[Bitstream, error] {
-	return func(yield func(Bitstream, error) bool) {
-		for b, err := range fresh {
-			m.tell(&b.Entry)
-			if !yield(b, err) {
-				return
-			}
-		}
-	}
 }
 
 // dumpSoFar is the open Change Dump and its packages.

@@ -84,7 +84,7 @@ func (k *packer) take(b Bitstream) error {
 		k.trial = enc
 	}
 	member := numbered(b, len(k.members)+1)
-	if err := k.trial.Encode(member.Entry); err != nil {
+	if err := k.trial.Encode(k.m.told(member.Entry)); err != nil {
 		return fmt.Errorf("writing a manifest: %w", err)
 	}
 	k.members = append(k.members, member)
@@ -111,6 +111,9 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	}
 	if !k.header.From.IsZero() {
 		k.header.Until = k.ends(next)
+	}
+	for i := range k.members {
+		k.members[i].Entry = k.m.told(k.members[i].Entry)
 	}
 	item, err := k.write(ctx)
 	if err != nil {

@@ -1,7 +1,10 @@
 package source
 
 import (
+	"archive/zip"
 	"bytes"
+	"io/fs"
+	"path"
 	"strings"
 	"testing"
 
@@ -10,30 +13,84 @@ import (
 )
 
 // TestPublishedDocumentsAreCleanForTheLinter: in no edition that they are meant for is
-// there an error or a warning.
+// there an error or a warning, from the first publication on.
 func TestPublishedDocumentsAreCleanForTheLinter(t *testing.T) {
-	s := newSite(t)
-	for _, next := range story(s) {
-		s.publish(next())
-		for _, key := range keysOf(t, s.bucket) {
-			if strings.HasSuffix(key, ".xml") || key == wellKnownKey {
-				lintDocument(t, s.bucket, key)
+	for name, c := range map[string]struct {
+		tell      func(*site) []func() Update
+		profile10 bool
+		profiles  []lint.Profile
+	}{
+		"plain":          {story, false, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
+		"everything":     {fullStory, false, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
+		"readers of 1.0": {fullStory, true, []lint.Profile{lint.Profile11, lint.Profile10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			kinds, seen := map[string]bool{}, map[string]string{}
+			for _, next := range c.tell(s) {
+				u := next()
+				u.Policy.Profile10 = c.profile10
+				s.publish(u)
+				for _, key := range keysOf(t, s.bucket) {
+					if text := string(bytesOf(t, s.bucket, key)); seen[key] != text {
+						lintFile(t, key, []byte(text), c.profiles, kinds)
+						seen[key] = text
+					}
+				}
 			}
+			if name != "plain" {
+				checkKinds(t, kinds)
+			}
+		})
+	}
+}
+
+// checkKinds: there was every kind of document that a Source has.
+func checkKinds(t *testing.T, kinds map[string]bool) {
+	t.Helper()
+	for _, kind := range []string{
+		"description", "capabilitylist", "resourcelist", "resourcelist-index", "changelist", "changelist-index",
+		"resourcedump", "resourcedump-manifest", "changedump", "changedump-index", "changedump-manifest",
+		"resourcelist-archive", "resourcelist-archive-index", "resourcedump-archive", "resourcedump-archive-index",
+		"changelist-archive", "changelist-archive-index", "changedump-archive", "changedump-archive-index",
+	} {
+		if !kinds[kind] {
+			t.Errorf("no document of kind %q was checked", kind)
 		}
 	}
 }
 
+func lintFile(t *testing.T, key string, text []byte, profiles []lint.Profile, kinds map[string]bool) {
+	t.Helper()
+	switch path.Ext(key) {
+	case ".zip":
+		archive, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest, err := fs.ReadFile(archive, "manifest.xml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lintText(t, key, manifest, profiles, kinds)
+	case ".xml", "":
+		lintText(t, key, text, profiles, kinds)
+	}
+}
+
+// lintDocument lints a document as readers of 1.1 get it.
 func lintDocument(t *testing.T, b blob.Bucket, key string) {
+	t.Helper()
+	lintText(t, key, bytesOf(t, b, key), []lint.Profile{lint.Profile11, lint.ProfileAuto}, map[string]bool{})
+}
+
+func lintText(t *testing.T, key string, text []byte, profiles []lint.Profile, kinds map[string]bool) {
 	t.Helper()
 	var opts []lint.Option
 	if strings.Contains(key, "sitemap") {
 		opts = []lint.Option{lint.WithKind(lint.KindSitemap)}
 	}
-	text, err := blob.ReadAll(t.Context(), b, key, 100<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range []lint.Profile{lint.Profile11, lint.ProfileAuto} {
+	for _, p := range profiles {
 		c := lint.Checker{Profile: p, Derived: true, Report: func(f lint.Finding) {
 			if f.Level > lint.Info {
 				t.Errorf("%s in profile %s: %+v", key, p, f)
@@ -43,5 +100,6 @@ func lintDocument(t *testing.T, b blob.Bucket, key string) {
 		if err != nil || !d.Complete {
 			t.Errorf("%s: %+v, %v", key, d, err)
 		}
+		kinds[d.Kind] = true
 	}
 }

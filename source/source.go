@@ -68,8 +68,9 @@ type Update struct {
 // Policy is how a set is published, apart from what is in it.
 type Policy struct {
 	About About
-	// Profile10 writes what readers of 1.0 expect beside what 1.1 asks for: lastmod is
-	// the time of the change in Change Lists and Change Dump Manifests, of deletions too.
+	// Profile10 writes what readers of 1.0 expect, and those of 1.1 understand: lastmod is
+	// the time of the change in Change Lists and Change Dump Manifests, of deletions too,
+	// in the place of datetime, which 1.0 does not know.
 	Profile10 bool
 	// PackageBytes is how many bytes of resources go into one package; 0 is 1 GiB. A
 	// larger resource has a package of its own.
