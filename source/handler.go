@@ -71,8 +71,8 @@ const maxRanges = 16
 // NewHandler serves a published site read-only: GET and HEAD of regular files,
 // whole, by range or conditionally. A resource links to the Capability Lists of its
 // sets (1.1 §6.3.3), a file whose Label has an encoding is sent as it lies there,
-// whatever the request accepts, and /robots.txt names the lists if there is no such
-// file (1.1 §6.3.4). Everything that is not there to be read
+// whatever the request accepts, and /robots.txt names the plain sitemaps if there is no
+// such file (1.1 §6.3.4). Everything that is not there to be read
 // (directories without index.html, names that begin with a dot other than
 // /.well-known/resourcesync, Hidden, special files, paths that try to climb) is
 // 404. It needs no more memory for a large file than for a small one.
@@ -358,9 +358,10 @@ func (h *handler) sets() []ServedSet {
 // robotsName is where crawlers look, at the root of the host.
 const robotsName = "robots.txt"
 
-// robots answers for a robots.txt that nobody wrote.
+// robots answers for a robots.txt that nobody wrote. It is for search engines: those
+// who look for lists of ResourceSync follow the Link of any resource.
 func (h *handler) robots(w http.ResponseWriter, r *http.Request) {
-	lines := h.published().Robots()
+	lines := h.published().Sitemaps()
 	if lines == "" {
 		notFound(w)
 		return

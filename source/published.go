@@ -132,18 +132,31 @@ func setOf(key string) (name string, ok bool) {
 	return name, CheckSet(name) == nil && layout{set: name}.dir() == dir
 }
 
-// Robots are the lines that make robots.txt lead to the lists (1.1 §6.3.4): one
-// Sitemap directive for each Resource List and plain sitemap.
+// Robots are the lines that make robots.txt lead to what is published (1.1 §6.3.4): a
+// Sitemap directive for each plain sitemap, and for each Resource List, which tells
+// more and which some search engines reject.
 func (p Published) Robots() string {
-	var b strings.Builder
+	text := "# for search engines\n" + p.Sitemaps()
+	text += "# for programs that keep copies in step (ResourceSync); leave it out if your search engine complains\n"
 	for _, s := range p.Sets {
-		for _, uri := range []string{s.Sitemap, s.ResourceList} {
-			if uri != "" {
-				fmt.Fprintf(&b, "Sitemap: %s\n", uri)
-			}
-		}
+		text += directive(s.ResourceList)
 	}
-	return b.String()
+	return text
+}
+
+// Sitemaps are those lines of Robots that are for search engines.
+func (p Published) Sitemaps() (text string) {
+	for _, s := range p.Sets {
+		text += directive(s.Sitemap)
+	}
+	return text
+}
+
+func directive(uri string) string {
+	if uri == "" {
+		return ""
+	}
+	return "Sitemap: " + uri + "\n"
 }
 
 // HTML are the links for the head of a page of the site (1.1 §6.3.3): one for each

@@ -20,7 +20,7 @@ Several directories are laid over each other: the first that has a path answers,
 content here and documents in the --out of publish. A site published for a base URL
 with a path is served below that path. Dotfiles are never served.
 
-A robots.txt that names the lists is answered if there is no such file. With -c FILE
+A robots.txt that names the sitemaps is answered if there is no such file. With -c FILE
 the directories are those of a configuration file of publish, and its rules are kept:
 media types, Content-Encoding of files that lie there compressed, and a Link for each
 set that a file is in. --on-demand also makes packages of what is asked for, within
