@@ -52,8 +52,8 @@ const (
 
 // Write writes a package to out and returns its size: the manifest first, as manifest
 // writes it, then the members in their order. The same manifest and members give the
-// same bytes; no clock is read. Memory is bounded by what is read ahead, some 10 MiB,
-// and by one line of the directory for each member.
+// same bytes; no clock is read. Memory is bounded by what is read ahead, 4 MiB for each
+// reader, and by one line of the directory for each member.
 //
 // Members of a type that is text are compressed, those of other types, or with a
 // content coding, stored. A member too large to be held is streamed; it is written in

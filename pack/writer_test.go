@@ -454,7 +454,16 @@ func TestOtherProgramsAcceptPackagesOfManyMembers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a package of 70,000 members takes a while")
 	}
-	acceptedByOthers(t, packed(t, pack.Writer{}, membersOf(make([]string, 70_000)...)))
+	b := packed(t, pack.Writer{}, membersOf(make([]string, 70_000)...))
+	acceptedByOthers(t, b)
+	_, r, err := open(t, b).Manifest() // its directory is within the bounds of our own reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := io.ReadAll(r); err != nil || string(got) != manifest {
+		t.Errorf("got %q, %v, want %q", got, err, manifest)
+	}
 }
 
 // zeros is n bytes that are 0.

@@ -19,8 +19,8 @@ const defaultPackageBytes = 1 << 30
 // package, no bytes.
 type packer struct {
 	m      *maker
-	header resourcesync.Header // of the next manifest
-	until  resourcesync.Datetime
+	header resourcesync.Header                // of the next manifest
+	until  resourcesync.Datetime              // of the last package of changes; zero: that of the last change
 	keys   func(n int) (zip, manifest string) // of the nth package, from 1
 	items  []Item                             // the packages made
 

@@ -358,6 +358,26 @@ func TestPackagesOfSeveralWindowsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestPackageBeginsNoEarlierThanItsDump: what is fresh may be so since an earlier window.
+func TestPackageBeginsNoEarlierThanItsDump(t *testing.T) {
+	s := newDumpSite(t)
+	s.fill(1)
+	s.publish(s.first())
+	s.set("item/0.txt", "a")
+	before, at := len(s.changes), s.now.Add(time.Microsecond)
+	s.set("item/0.txt", "b")
+	u := s.rotate(before, at, false)
+	u.Changes[1].FreshFrom = u.Changes[0].FreshFrom
+	pub := s.publish(u)
+	_, index := documentAt(t, s.bucket, strings.TrimPrefix(pub.Offer(resourcesync.CapabilityChangeDump), testBase))
+	for _, en := range index {
+		packages := packagesIn(t, s.bucket, strings.TrimPrefix(en.Loc, testBase))
+		if from := packages[0].header.From; from.Before(en.From) {
+			t.Errorf("a package from %s in a Change Dump from %s", from, en.From)
+		}
+	}
+}
+
 // TestBytesThatAreGoneStopAPublication: it names the resource, and leaves nothing.
 func TestBytesThatAreGoneStopAPublication(t *testing.T) {
 	other := errors.New("read error")
