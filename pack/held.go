@@ -147,7 +147,7 @@ func newHeader(name string, lastMod resourcesync.Datetime) *zip.FileHeader {
 			t = firstDOS
 		}
 	}
-	h.ModifiedDate = uint16(t.Day() + int(t.Month())<<5 + (t.Year()-1980)<<9)
-	h.ModifiedTime = uint16(t.Second()/2 + t.Minute()<<5 + t.Hour()<<11)
+	h.ModifiedDate = uint16(t.Day() + int(t.Month())<<5 + (t.Year()-1980)<<9) //nolint:staticcheck // Modified is not written of what comes compressed
+	h.ModifiedTime = uint16(t.Second()/2 + t.Minute()<<5 + t.Hour()<<11)      //nolint:staticcheck // the same
 	return h
 }
