@@ -1,0 +1,199 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+)
+
+// publishSet publishes a set for the first time.
+func (s *site) publishSet(name string) Publication {
+	u := s.first()
+	u.Set = name
+	return s.publish(u)
+}
+
+func TestManySetsHaveAnIndexOfSourceDescriptions(t *testing.T) {
+	s := newSite(t)
+	s.fill(1)
+	var want []string
+	for i := range 7 {
+		name := fmt.Sprintf("set-%d", i)
+		s.p.Sets = append(s.p.Sets, name)
+		s.publishSet(name)
+		want = append(want, testBase+"resourcesync/sets/"+name+"/capabilitylist.xml")
+		if got := describedSetsOf(t, s); !slices.Equal(got, want) {
+			t.Fatalf("with %d sets: got %q", i+1, got)
+		}
+	}
+	if _, ours := s.log.docs["resourcesync/description-00003.xml"]; !ours {
+		t.Error("seven sets, three in a document: there is no third part")
+	}
+	s.p.Sets = []string{"set-1", "set-3"}
+	u := s.first()
+	u.Set = "set-3"
+	last, _, _ := s.log.Last(t.Context(), "set-3")
+	u.Changes = []Window{s.window(int(last.ChangesNumber)-1, 0, len(s.changes), last.ChangesFrom)}
+	pub := s.publish(u)
+	if got, want := describedSetsOf(t, s), []string{want[1], want[3]}; !slices.Equal(got, want) {
+		t.Errorf("five were taken away: got %q, want %q", got, want)
+	}
+	if got := pub.Retired; !slices.Contains(got, "resourcesync/description-00001.xml") || !slices.Contains(got, "resourcesync/description-00003.xml") {
+		t.Errorf("Retired: got %q, want the parts of the Source Description too", got)
+	}
+}
+
+// describedSetsOf are the Capability Lists that can be reached.
+func describedSetsOf(t *testing.T, s *site) (uris []string) {
+	t.Helper()
+	w := newWalk(s.bucket)
+	for _, start := range []string{testBase + descriptionKey, testBase + wellKnownKey} {
+		entries, err := w.list(start, "description")
+		if err != nil {
+			t.Fatal(err)
+		}
+		uris = nil
+		for _, en := range entries {
+			uris = append(uris, en.Loc)
+			if err := w.set(en.Loc); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return uris
+}
+
+// TestPublicationsOfOneSetDoNotPayForAll: the Source Description and its page are only
+// made anew when they say something else, or are gone.
+func TestPublicationsOfOneSetDoNotPayForAll(t *testing.T) {
+	s := newSite(t)
+	s.fill(1)
+	s.p.Sets = []string{"", "maps"}
+	s.publish(s.first())
+	makes := func(u Update) bool {
+		pub := s.publish(u)
+		return slices.ContainsFunc(pub.Documents, func(d Document) bool { return d.Key == descriptionKey })
+	}
+	if makes(s.more(true)) {
+		t.Error("made anew though nothing changed")
+	}
+	s.publishSet("maps")
+	if makes(s.more(true)) {
+		t.Error("made anew though the other set did that")
+	}
+	s.p.About.Title = "The museum"
+	if !makes(s.more(false)) {
+		t.Error("not made anew with another title")
+	}
+	if err := remove(t.Context(), s.bucket, []string{aboutKey}); err != nil {
+		t.Fatal(err)
+	}
+	if !makes(s.more(false)) {
+		t.Error("not made anew though the page was gone")
+	}
+}
+
+func TestPagesTellPeopleWhatThereIs(t *testing.T) {
+	s := newSite(t)
+	s.fill(3)
+	s.offerAll()
+	s.p.Sets = []string{"", "maps"}
+	s.p.About = About{Title: "The <museum>", Description: "All we have.", Contact: "mailto:desk@museum.example.org", Licence: "https://museum.example.org/licence"}
+	s.publishSet("maps")
+	s.publish(s.first())
+	s.set("item/1.txt", "changed")
+	s.publish(s.more(true))
+	for key, want := range map[string][]string{
+		aboutKey: {"The <museum>", "All we have.", "mailto:desk@museum.example.org", "https://museum.example.org/licence", "maps", "instep sync http://museum.example.org/ DIRECTORY"},
+		"resourcesync/set.html": {
+			"Paintings & drawings", "desk@museum.example.org", "3, 25 bytes", "Listed as of1 May 2024, 10:00:07 UTC", "Last change1 May 2024, 10:00:06 UTC",
+			"Resource List: what there is", "Archive of Resource Lists", "Sitemap",
+		},
+		"resourcesync/sets/maps/set.html": {"Paintings & drawings"},
+	} {
+		text, links := pageOf(t, s, key)
+		for _, want := range want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: got %q, want %q in it", key, text, want)
+			}
+		}
+		for _, uri := range links {
+			if _, err := newWalk(s.bucket).bytes(uri); err != nil && uri != testBase && !strings.HasPrefix(uri, "mailto:") && !strings.HasSuffix(uri, "/licence") {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+}
+
+// pageOf returns the text of a page, and where its links lead.
+func pageOf(t *testing.T, s *site, key string) (text string, links []string) {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(read(t, s.bucket, key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		switch {
+		case n.Type == html.TextNode:
+			text += n.Data
+		case n.Data == "script" || n.Data == "img" || n.Data == "link":
+			t.Errorf("%s has a %s element", key, n.Data)
+		case n.Data == "a":
+			links = append(links, n.Attr[0].Val)
+		}
+	}
+	return text, links
+}
+
+func TestCapabilityListLeadsToPackagesOnDemand(t *testing.T) {
+	s := newSite(t)
+	s.offerAll()
+	s.fill(1)
+	s.publish(s.first())
+	c, err := newWalk(s.bucket).read(testBase + "resourcesync/capabilitylist.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(c.Links, ln{Rel: RelOnDemand, Href: testBase + "packages"}) {
+		t.Errorf("links: got %v", c.Links)
+	}
+}
+
+// TestWhatIsOfferedIsMissed: each document that readers are led to first.
+func TestWhatIsOfferedIsMissed(t *testing.T) {
+	s := newSite(t)
+	s.offerAll()
+	s.fill(4)
+	s.publish(s.first())
+	s.publish(s.more(true))
+	s.now = s.now.Add(time.Hour)
+	s.set("item/1.txt", "changed")
+	pub := s.publish(s.rotate(len(s.changes), s.now.Add(time.Microsecond), true))
+	if missing, err := s.p.Missing(t.Context(), pub); err != nil || len(missing) > 0 {
+		t.Fatalf("nothing is gone: got %q, %v", missing, err)
+	}
+	for _, key := range keysOf(t, s.bucket) {
+		old := strings.HasPrefix(key, "resourcesync/archives/changelists/") || strings.HasPrefix(key, "resourcesync/archives/changedumps/") ||
+			key == "resourcesync/changes/5.xml" || strings.HasPrefix(key, "resourcesync/changedumps/") ||
+			strings.Contains(key, "s/1/") || strings.Contains(key, "s/2/") ||
+			strings.HasPrefix(key, "sitemap-1-") || strings.HasPrefix(key, "sitemap-2-")
+		data := string(bytesOf(t, s.bucket, key))
+		if err := remove(t.Context(), s.bucket, []string{key}); err != nil {
+			t.Fatal(err)
+		}
+		missing, err := s.p.Missing(t.Context(), pub)
+		want := []string{key}
+		if old {
+			want = nil
+		}
+		if diff := cmp.Diff(want, missing); err != nil || diff != "" {
+			t.Errorf("%s is gone (-want +got), %v:\n%s", key, err, diff)
+		}
+		put(t, s.bucket, key, data)
+	}
+}
