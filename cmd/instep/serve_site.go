@@ -99,8 +99,12 @@ func (c *configuration) servedSets() []source.ServedSet {
 	return sets
 }
 
-// covers reports whether a file of the directory is in the set.
+// covers reports whether a file of the directory is in the set, as far as its name
+// tells. Of a set that is listed elsewhere nobody knows, so it is not linked.
 func (s *setConfig) covers(path string) bool {
+	if len(s.From.given()) > 0 {
+		return false
+	}
 	dir := scan.Dir{Include: s.Include, Exclude: s.Exclude}
 	return dir.Covers(path)
 }
