@@ -159,6 +159,9 @@ var notMirrored = []string{"slow", "drip", "fan-out", "40", "41", "44"}
 // Whatever a Source does, no file of the mirror ever has bytes that its resource never
 // had; and once the Source is well again, so is the mirror.
 func TestNoSwitchMakesAMirrorWrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: a mirror beside each switch takes a while; run without -short")
+	}
 	for _, sw := range Switches() {
 		if slices.Contains(notMirrored, sw.Name) {
 			continue
