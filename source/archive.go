@@ -59,15 +59,16 @@ func (m *maker) endDumps(o *offered, u Update) {
 	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
 }
 
-// settle makes the items of a kind what they are after retention.
+// settle makes the items of a kind what they are after retention; both ascend.
 func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	for _, was := range before {
-		i := slices.IndexFunc(after, func(it Item) bool { return it.Number == was.Number })
-		var now []string
-		if i >= 0 {
-			now = m.linked(&after[i])
-			if after[i].Current != was.Current || after[i].Archive != was.Archive {
-				m.shelf.put(after[i])
+		var linked []string
+		if len(after) > 0 && after[0].Number == was.Number {
+			is := after[0]
+			after = after[1:]
+			linked = m.linked(&is)
+			if is.Current != was.Current || is.Archive != was.Archive {
+				m.shelf.put(is)
 			}
 		} else {
 			m.shelf.drop(was)
@@ -76,7 +77,7 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 			}
 		}
 		for _, key := range m.linked(&was) {
-			if !slices.Contains(now, key) {
+			if !slices.Contains(linked, key) {
 				m.retire(key)
 			}
 		}

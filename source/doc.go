@@ -12,15 +12,29 @@
 //
 // [NewHandler] serves what was published, and the resources beside it.
 //
-// Below the base URL lie:
+// Change Lists follow each other without a gap, and so do the Change Dumps beside them.
+// What is superseded or closed stays as long as a reader may need it, and as long as
+// [Policy] says in the archives; whoever holds a Resource List or Resource Dump that is
+// offered, or was a day ago, finds every change since (1.1 §12, Archives §2 to §6).
+//
+// Below the base URL lie, those of a set other than the default one in sets/NAME/:
 //
 //	.well-known/resourcesync                         copy of the description, if the base URL's path is /
 //	resourcesync/publication.json                    whose publication this is
-//	resourcesync/about.html                          for people
-//	resourcesync/description.xml                     Source Description (1.1 §8)
-//	resourcesync/[sets/NAME/]capabilitylist.xml      Capability List (1.1 §9)
-//	resourcesync/[sets/NAME/]lists/ID/resourcelist.xml   Resource List (1.1 §10) or its index; parts beside it
-//	resourcesync/[sets/NAME/]resourcelist.xml        byte copy of the current one
-//	resourcesync/[sets/NAME/]changes/NAME.xml        Change List (1.1 §12.1)
+//	resourcesync/about.html, set.html                for people: the Source, a set
+//	resourcesync/description.xml                     Source Description (1.1 §8); parts beside it
+//	resourcesync/capabilitylist.xml                  Capability List (1.1 §9)
+//	resourcesync/lists/ID/resourcelist.xml           Resource List (1.1 §10) or its index; parts beside it
+//	resourcesync/resourcelist.xml                    byte copy of the current one
+//	resourcesync/changes/NUMBER.xml                  Change List (1.1 §12.1), named by the number of its first change
+//	resourcesync/changelist-index.xml                index of the current ones (1.1 §12.2)
+//	resourcesync/dumps/ID/resourcedump.xml           Resource Dump (1.1 §11) or its index; parts, packages 00001.zip and
+//	                                                 copies of their manifests 00001-manifest.xml beside it
+//	resourcesync/changedumps/NUMBER.xml              Change Dump beside a Change List (1.1 §13)
+//	resourcesync/changedumps/ID/00001.zip            packages of Change Dumps that a publication added, with 00001-manifest.xml
+//	resourcesync/changedump-index.xml                index of the current Change Dumps
+//	resourcesync/archives/KIND-archive.xml           archive of a kind (Archives §3 to §6) or its index; parts beside it
+//	resourcesync/archives/changelists/NUMBER.xml     copy of a closed Change List without a link to the index that it
+//	                                                 leaves; in changedumps/ those of Change Dumps
 //	sitemap.xml                                      plain sitemap of the default set; parts beside it
 package source

@@ -341,6 +341,109 @@ func TestChangesBeyondOneListAreRefused(t *testing.T) {
 	}
 }
 
+// TestChangesThatDoNotGoOnAreRefused: nobody ever finds a gap, or a change twice.
+func TestChangesThatDoNotGoOnAreRefused(t *testing.T) {
+	s := newSite(t)
+	s.fill(2)
+	s.publish(s.first())
+	s.set("item/0.txt", "second")
+	late := s.now.Add(time.Hour)
+	from := s.last().ChangesFrom
+	window := func(number int64, from, until time.Time) Window {
+		w := s.window(int(number)-1, 0, len(s.changes), from)
+		w.Until = until
+		return w
+	}
+	refused := func(name string, windows ...Window) {
+		t.Helper()
+		before := keysOf(t, s.bucket)
+		if pub, err := s.p.Publish(t.Context(), Update{Changes: windows}); err == nil || pub.ID != 0 {
+			t.Errorf("%s: published as %d, %v", name, pub.ID, err)
+		}
+		if diff := cmp.Diff(before, keysOf(t, s.bucket)); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", name, diff)
+		}
+	}
+	refused("another list while one is open", window(4, late, time.Time{}))
+	refused("the open one from later on", window(3, late, time.Time{}))
+	refused("a gap between two", window(3, from, late), window(4, late.Add(1), time.Time{}))
+	refused("two that are open", window(3, from, time.Time{}), window(4, late, time.Time{}))
+	s.publish(Update{Changes: []Window{window(3, from, late)}})
+	refused("a closed one again", window(3, from, time.Time{}))
+	refused("a gap after the closed one", window(4, late.Add(1), time.Time{}))
+	s.publish(Update{Changes: []Window{window(4, late, time.Time{})}})
+}
+
+func TestWhatRulesSayOfResourcesIsListed(t *testing.T) {
+	s := newSite(t)
+	s.fill(1)
+	u := s.first()
+	all := u.Snapshot.Resources
+	u.Snapshot.Resources = func(yield func(resourcesync.Entry, error) bool) {
+		for en, err := range all {
+			en.Encoding, en.ChangeFreq = "gzip", resourcesync.Never
+			if !yield(en, err) {
+				return
+			}
+		}
+	}
+	s.publish(u)
+	_, entries := documentAt(t, s.bucket, "resourcesync/resourcelist.xml")
+	if len(entries) != 1 || entries[0].Encoding != "gzip" || entries[0].ChangeFreq != resourcesync.Never {
+		t.Errorf("got %+v, want encoding and changefreq", entries)
+	}
+	if strings.Contains(read(t, s.bucket, "sitemap.xml"), "gzip") {
+		t.Error("the sitemap for search engines has an encoding")
+	}
+}
+
+// TestDumpsThatEndAreTakenBack: neither they nor their packages stay, but for the time
+// of slow readers.
+func TestDumpsThatEndAreTakenBack(t *testing.T) {
+	s := newSite(t)
+	s.fill(3)
+	s.dumps = true
+	s.publish(s.first())
+	s.set("item/0.txt", "second")
+	s.publish(s.more(true))
+	s.dumps = false
+	s.set("item/0.txt", "third")
+	pub := s.publish(s.more(true))
+	for _, c := range []resourcesync.Capability{resourcesync.CapabilityResourceDump, resourcesync.CapabilityChangeDump} {
+		if uri := pub.Offer(c); uri != "" {
+			t.Errorf("%s is still offered at %s", c, uri)
+		}
+	}
+	dumps := func() (keys []string) {
+		for _, key := range keysOf(t, s.bucket) {
+			if strings.Contains(key, "dump") {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	if len(dumps()) == 0 {
+		t.Error("a slow reader finds none of what it was led to")
+	}
+	for range 2 {
+		s.now = s.now.Add(25 * time.Hour)
+		s.set("item/0.txt", s.now.String())
+		s.publish(s.more(true))
+	}
+	if left := dumps(); len(left) > 0 {
+		t.Errorf("two days later there is still %q", left)
+	}
+}
+
+func TestRemovalReversesPublication(t *testing.T) {
+	got := []string{"d/1/00001.zip", "d/1/00001-manifest.xml", "l/resourcelist-00001.xml", "l/resourcelist.xml", "d/1/resourcedump.xml", "d/1/resourcedump-00001.xml", "changedumps/7.xml", "changedumps/3/00001.zip"}
+	slices.SortFunc(got, inRemoval)
+	want := []string{"l/resourcelist.xml", "l/resourcelist-00001.xml", "d/1/resourcedump.xml", "d/1/resourcedump-00001.xml", "changedumps/7.xml", "d/1/00001.zip", "changedumps/3/00001.zip", "d/1/00001-manifest.xml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestPreviewWritesNothing(t *testing.T) {
 	s := newSite(t)
 	s.fill(4)
