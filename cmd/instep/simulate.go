@@ -396,7 +396,7 @@ func (s *simulation) writeTruth() error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // after it was renamed there is nothing to remove
+	defer func() { _ = os.Remove(f.Name()) }() // after it was renamed there is nothing to remove
 	// The run may have been interrupted; what the truth is has still to be told.
 	err = errors.Join(s.source.Truth(context.Background(), f), f.Chmod(0o644), f.Close())
 	if err != nil {

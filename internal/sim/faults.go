@@ -55,7 +55,7 @@ var navigationFaults = []*Switch{
 			d.add(c.base() + c.path)
 		}
 	}),
-	allDocuments("up-circle", "NAV-01", "the Source Description has its Capability List for up", func(c *call, d *document) {
+	allDocuments("up-circle", "NAV-01", "the Source Description has its Capability List for up", func(_ *call, d *document) {
 		if d.is("description") && len(d.entries) > 0 {
 			d.head = append(d.head, node{name: "rs:ln", attrs: []attr{{"rel", "up"}, {"href", d.entries[0].loc()}}})
 		}
