@@ -20,8 +20,10 @@ var (
 	bulkMembers = `INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted)
 		SELECT ?, column1, ?, column2, column3, '', '' FROM (` + bulkValues("(?,?,?)") + `) WHERE TRUE
 		ON CONFLICT (set_id, key) DO NOTHING`
-	bulkResources = `INSERT INTO resource (key, uri, path, stored, length, sha256, digests, verified, type, encoding, stat) ` +
-		bulkValues("(?,?,?,TRUE,?,?,?,FALSE,?,?,?)") + ` ON CONFLICT (key) DO NOTHING`
+	// OR IGNORE: so that SQLite keeps no copies of pages in case it has to undo the
+	// statement alone.
+	bulkResources = `INSERT OR IGNORE INTO resource (key, uri, path, stored, length, sha256, digests, verified, type, encoding, stat) ` +
+		bulkValues("(?,?,?,TRUE,?,?,?,FALSE,?,?,?)")
 	bulkChanges = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq)
 		SELECT ?, ?, ?, column1, column2, column3, column4, column5, column6, column7 FROM (` + bulkValues("(?,?,?,?,?,?,?)") + ")"
 )

@@ -354,6 +354,49 @@ func TestListingsPage(t *testing.T) {
 	}
 }
 
+// A consumer may stop anywhere, also while the next page is on its way, and go on
+// after it stopped.
+func TestListingsStopAnywhere(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "")
+	var changes []Change
+	for i := range 3*pageSize + 7 {
+		changes = append(changes, change(t, resourcesync.Created, fmt.Sprint(i), "1"))
+	}
+	if err := c.Enroll(t.Context(), s, changes); err != nil {
+		t.Fatal(err)
+	}
+	all := collect(t, c.Members(t.Context(), s))
+	if len(all) != len(changes) {
+		t.Fatalf("%d members, want %d", len(all), len(changes))
+	}
+	for _, n := range []int{1, prefetch, prefetch + 1, prefetch + 2, pageSize, pageSize + 1, 2*pageSize + prefetch + 1, len(all)} {
+		i := 0
+		for m, err := range c.Members(t.Context(), s) {
+			if err != nil || m.URI != all[i].URI {
+				t.Fatalf("member %d: got %q and %v, want %q", i, m.URI, err, all[i].URI)
+			}
+			if i++; i == n {
+				break
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	for _, err := range c.Members(ctx, s) {
+		if n++; n == pageSize {
+			cancel()
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("Members after cancel: %v, want context.Canceled", err)
+		}
+	}
+	if n > 2*pageSize+1 {
+		t.Errorf("%d members after cancel, want a page or two", n)
+	}
+}
+
 // A consumer may write, look up and list again while it reads a listing: more
 // often than there are connections.
 func TestListingsKeepNoConnection(t *testing.T) {

@@ -12,6 +12,10 @@ import (
 // not make the write-ahead log grow.
 const pageSize = 1000
 
+// prefetch is how much of a page is consumed when the next is asked for: so that the
+// database works beside the consumer, and not for one who wants a few rows only.
+const prefetch = pageSize / 4
+
 // listing yields the rows of query page by page. In query $1 is the cursor of the
 // last row seen (at first, start), $2 the page size and args are $3 and so on; its
 // rows come in ascending order of their cursors. What is added or removed while
@@ -19,37 +23,74 @@ const pageSize = 1000
 func listing[T any](ctx context.Context, c *Catalog, op, query string, start any,
 	scan func(*sql.Rows, *T) (cursor any, err error), args ...any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		cursor := start
-		scanPage := func(r *sql.Rows) (v T, err error) {
-			cursor, err = scan(r, &v)
-			return v, err
-		}
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		l := lister[T]{c: c, op: op, query: query, args: args, scan: scan, pages: make(chan page[T], 1)}
+		this := l.fetch(ctx, page[T]{cursor: start})
+		spare := page[T]{}
 		for {
-			page, err := rows(ctx, c, op, scanPage, query, append([]any{cursor, pageSize}, args...)...)
-			if err != nil {
+			if this.err != nil {
 				var none T
-				yield(none, err)
+				yield(none, this.err)
 				return
 			}
-			for _, v := range page {
-				if !yield(v, nil) {
+			more := len(this.rows) == pageSize
+			for i := range this.rows {
+				if more && i == prefetch {
+					spare.cursor = this.cursor
+					go func(p page[T]) { l.pages <- l.fetch(ctx, p) }(spare)
+				}
+				if !yield(this.rows[i], nil) {
+					if more && i >= prefetch {
+						stop()
+						<-l.pages
+					}
 					return
 				}
 			}
-			if len(page) < pageSize {
+			if !more {
 				return
 			}
+			this, spare = <-l.pages, this
 		}
 	}
 }
 
+// page is some rows of a listing and the cursor of the last of them.
+type page[T any] struct {
+	rows   []T
+	cursor any
+	err    error
+}
+
+type lister[T any] struct {
+	c         *Catalog
+	op, query string
+	args      []any
+	scan      func(*sql.Rows, *T) (cursor any, err error)
+	pages     chan page[T]
+}
+
+// fetch reads the rows after the cursor of p into the space of p.
+func (l *lister[T]) fetch(ctx context.Context, p page[T]) page[T] {
+	clear(p.rows)
+	p.rows, p.err = appendRows(ctx, l.c, p.rows[:0], l.op, func(r *sql.Rows) (v T, err error) {
+		p.cursor, err = l.scan(r, &v)
+		return v, err
+	}, l.query, append([]any{p.cursor, pageSize}, l.args...)...)
+	return p
+}
+
 // rows returns all rows of a query whose number is bounded.
 func rows[T any](ctx context.Context, c *Catalog, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+	return appendRows(ctx, c, nil, op, scan, query, args...)
+}
+
+func appendRows[T any](ctx context.Context, c *Catalog, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	r, err := c.read.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, c.fail(op, err)
 	}
-	var all []T
 	for err == nil && r.Next() {
 		var v T
 		if v, err = scan(r); err == nil {

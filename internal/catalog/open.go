@@ -38,7 +38,8 @@ const applicationID = 0x496e7374
 // so a few are enough and nobody waits for himself.
 const readers = 4
 
-const uuidSetting = "uuid"
+// UUIDSetting is the name of the setting that UUID returns.
+const UUIDSetting = "uuid"
 
 // Options say which catalog to open.
 type Options struct {
@@ -222,7 +223,7 @@ func fill(ctx context.Context, db *sql.DB) error {
 	if err := migrate(ctx, db); err != nil {
 		return err
 	}
-	_, err := db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", uuidSetting, uuid.NewString())
+	_, err := db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
 	return err
 }
 
@@ -270,7 +271,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	}
 	if readOnly {
 		q.Set("_txlock", "deferred")
-		extra = []string{"cache_size(-4096)", "query_only(ON)"} // KiB a connection
+		extra = []string{"cache_size(-8192)", "query_only(ON)"} // KiB a connection
 	}
 	for _, p := range extra {
 		q.Add("_pragma", p)

@@ -68,8 +68,8 @@ func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 		digests         string
 		member          struct{ lastmod, changefreq, due, wanted sql.NullString }
 	)
-	dest := []any{&key, &r.URI, &r.Path, &r.Stored, &length, &sha256, &digests, &r.Verified, &r.Type, &r.Encoding, &r.Stat,
-		&changed, &member.lastmod, &member.changefreq, &member.due, &member.wanted}
+	dest := append(make([]any, 0, 20), &key, &r.URI, &r.Path, &r.Stored, &length, &sha256, &digests, &r.Verified, &r.Type, &r.Encoding, &r.Stat,
+		&changed, &member.lastmod, &member.changefreq, &member.due, &member.wanted)
 	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func setSetting(ctx context.Context, tx *sql.Tx, name, value string) error {
 
 // UUID returns the identity that the catalog was given when it was made.
 func (c *Catalog) UUID(ctx context.Context) (string, error) {
-	id, ok, err := c.Setting(ctx, uuidSetting)
+	id, ok, err := c.Setting(ctx, UUIDSetting)
 	if err == nil && !ok {
 		err = c.fail("open", fmt.Errorf("%w: it has no UUID; %s", ErrDamaged, hint))
 	}
