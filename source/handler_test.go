@@ -312,43 +312,6 @@ func TestReadPublicationInfo(t *testing.T) {
 	}
 }
 
-// TestCat_SRV_01, reduced: limits of headers on a real socket, and a large file
-// in pieces. Ranges and slow readers have tests of their own.
-func TestCat_SRV_01(t *testing.T) {
-	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MiB, more than socket buffers hold
-	_, site := tree(t, map[string]string{"big.bin": string(big), "small.txt": "small"})
-	srv := NewServer(NewHandler(HandlerOptions{Dirs: []fs.FS{site}, Now: time.Now}))
-	if srv.ReadHeaderTimeout != 10*time.Second || srv.IdleTimeout != 120*time.Second || srv.MaxHeaderBytes != 64<<10 {
-		t.Errorf("limits: got %v, %v, %d", srv.ReadHeaderTimeout, srv.IdleTimeout, srv.MaxHeaderBytes)
-	}
-	addr := serve(t, srv)
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-
-	r, err := client.Get("http://" + addr + "/big.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(r.Body)
-	r.Body.Close()
-	if err != nil || !bytes.Equal(got, big) {
-		t.Errorf("big file: got %d bytes, %v, want %d", len(got), err, len(big))
-	}
-
-	q, err := http.NewRequest(http.MethodGet, "http://"+addr+"/small.txt", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q.Header.Set("X-Bomb", strings.Repeat("x", 80<<10))
-	if r, err = client.Do(q); err != nil {
-		t.Fatal(err)
-	}
-	r.Body.Close()
-	if r.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("80 KiB of header: got %d, want 431", r.StatusCode)
-	}
-}
-
 // TestSlowReaderIsCutOff: the clock of the handler lies in the past, so that the
 // deadline of a piece has passed as soon as the socket is full.
 func TestSlowReaderIsCutOff(t *testing.T) {

@@ -2,21 +2,87 @@ package source
 
 import (
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
+	"sync"
 	"time"
 )
 
+// Connections that a server has at a time; more are closed as they come. A proxy on this
+// host speaks for many, so those of loopback count only together.
+const (
+	maxConns    = 4096
+	maxConnsOne = 128 // from one address; of IPv6, one network of 64 bits
+)
+
 // NewServer returns a server for h with the limits of a public server; Addr, and
-// what else the caller wants, is set on it. A response may take as long as it
-// likes while it moves: NewHandler gives each piece its own deadline.
+// what else the caller wants, is set on it, but for ConnState. A response may take as
+// long as it likes while it moves: NewHandler gives each piece its own deadline.
 func NewServer(h http.Handler) *http.Server {
+	limits := connLimits{all: maxConns, one: maxConnsOne, from: map[netip.Addr]int{}}
 	return &http.Server{
+		ConnState:         limits.changed,
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 	}
+}
+
+// connLimits counts connections.
+type connLimits struct {
+	all, one int // at most
+
+	mu    sync.Mutex // guards the counts
+	total int
+	from  map[netip.Addr]int
+}
+
+// changed is the ConnState of a server.
+func (l *connLimits) changed(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if !l.enter(network(c.RemoteAddr())) {
+			_ = c.Close() // the server finds it closed, and says so here
+		}
+	case http.StateClosed, http.StateHijacked:
+		l.leave(network(c.RemoteAddr()))
+	}
+}
+
+// enter counts a connection and reports whether it may stay.
+func (l *connLimits) enter(from netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total++
+	l.from[from]++
+	return l.total <= l.all && (l.from[from] <= l.one || from.IsLoopback())
+}
+
+func (l *connLimits) leave(from netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	if l.from[from]--; l.from[from] == 0 {
+		delete(l.from, from)
+	}
+}
+
+// network is what a connection is counted by: its address, of IPv6 that of its network.
+func network(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	addr := tcp.AddrPort().Addr().Unmap()
+	if addr.Is6() && !addr.IsLoopback() {
+		if p, err := addr.WithZone("").Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return addr
 }
 
 // A client that does not take chunkBytes within chunkTime (4 KiB/s) is cut off.
