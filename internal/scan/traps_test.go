@@ -80,6 +80,51 @@ func TestCat_PUB_06(t *testing.T) {
 	expect(t, f.scan(), 0, 0, 0, int64(len(want)))
 }
 
+// Paths of 4,096 bytes, and longer ones than a system call takes, in names of every
+// byte that a name can have.
+func TestLongestPathsArePublished(t *testing.T) {
+	f := setUp(t)
+	var bytes []byte
+	for c := byte(255); c > 0; c-- {
+		if c != '/' && c != '.' {
+			bytes = append(bytes, c)
+		}
+	}
+	name := string(bytes) // of 253 bytes
+	root, err := os.OpenRoot(f.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	var want []string
+	for _, depth := range []int{16, 20} {
+		dir := strings.Repeat(name+"/", depth)
+		want = append(want, dir+strings.Repeat("x", max(1, 4096-len(dir))))
+		if err := root.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := root.WriteFile(want[len(want)-1], []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(want[0]) != 4096 {
+		t.Fatalf("the first path has %d bytes, want 4096", len(want[0]))
+	}
+	r := f.scan()
+	expect(t, r, int64(len(want)), 0, 0, 0)
+	got := f.paths()
+	slices.Sort(got)
+	slices.Sort(want)
+	same(t, "published", got, want)
+	for _, m := range f.members() {
+		if u, err := url.Parse(m.URI); err != nil || u.Path != "/col/"+m.Path {
+			t.Errorf("the URI of a path of %d bytes leads elsewhere: %v", len(m.Path), err)
+		}
+	}
+	expect(t, f.scan(), 0, 0, 0, int64(len(want)))
+	same(t, "looked up", looked(f), "")
+}
+
 // listen leaves a socket at path, by a short name: they are bounded.
 func listen(t *testing.T, path string) {
 	t.Helper()
