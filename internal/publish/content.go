@@ -107,8 +107,8 @@ type contents struct {
 
 func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
 	c := &contents{catalog: r.catalog, id: r.id, kept: r.content, since: since}
-	if r.Input == nil && r.tree != nil {
-		c.tree = scan.RootTree(r.tree)
+	if tree := r.root(); r.Input == nil && tree != nil {
+		c.tree = scan.RootTree(tree)
 	}
 	if r.Input == nil {
 		return c, nil

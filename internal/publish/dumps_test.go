@@ -417,3 +417,31 @@ func (w *world) walk(uri string) {
 	}
 	visit(uri)
 }
+// TestStateIsPackedThoughItWasOverwritten: it was recorded by a run that could not
+// publish it, and by now the file holds something else.
+func TestStateIsPackedThoughItWasOverwritten(t *testing.T) {
+	w := dumped(t)
+	w.fill(30)
+	w.run()
+	w.write("room 0/item.txt", "short-lived")
+	w.interrupt()
+	if len(w.kept()) != 1 {
+		t.Fatalf("kept: %q, want the one state", w.kept())
+	}
+	w.write("room 0/item.txt", "what follows")
+	w.run()
+	w.checkDumps()
+	var states []string
+	for _, d := range w.offered("changedump") {
+		for _, en := range w.unpack(d) {
+			states = append(states, en.MD.Hash+" "+en.MD.Length)
+		}
+	}
+	if diff := cmp.Diff([]string{describe([]byte("short-lived")), describe([]byte("what follows"))}, states); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+	if kept := w.kept(); len(kept) != 0 {
+		t.Errorf("still kept: %q", kept)
+	}
+}
+

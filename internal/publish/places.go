@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"instep/blob"
 	"instep/internal/catalog"
@@ -35,7 +36,8 @@ type places struct {
 	dir      string // the real path of Site.Dir; "" if there is none
 	own      string // slash-separated path below dir where documents lie; "" is none
 	inside   bool   // documents lie in dir itself
-	tree     *os.Root
+	entered  sync.RWMutex
+	tree     *os.Root // of dir, as it was entered last; nil if there is none
 	lock     *flock.Lock
 	catalog  *catalog.Catalog
 	bucket   blob.Bucket
@@ -94,11 +96,20 @@ func (p *places) enter() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", scan.ErrRoot, err)
 	}
+	p.entered.Lock()
+	defer p.entered.Unlock()
 	if p.tree != nil {
 		_ = p.tree.Close() // it was read only
 	}
 	p.tree = tree
 	return nil
+}
+
+// root is the directory; nil if there is none.
+func (p *places) root() *os.Root {
+	p.entered.RLock()
+	defer p.entered.RUnlock()
+	return p.tree
 }
 
 // realPath is the absolute path without symbolic links, by which a state knows its directory.

@@ -194,7 +194,7 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 		return r.Input(deps)
 	}
 	return &scan.Dir{
-		Deps: deps, Tree: scan.RootTree(r.tree), Include: r.Include, Exclude: r.Exclude, Rules: r.Rules,
+		Deps: deps, Tree: scan.RootTree(r.root()), Include: r.Include, Exclude: r.Exclude, Rules: r.Rules,
 		Ours: func(path string) bool { return r.ours(ctx, stop, path) }, Paths: r.what.Paths,
 	}, nil
 }

@@ -316,3 +316,21 @@ func TestStateNeedsNoDirectory(t *testing.T) {
 		t.Errorf("got %+v, want an empty set", rep)
 	}
 }
+// TestOnlySomePathsAreLookedAt: what happened elsewhere is found by the next whole scan.
+func TestOnlySomePathsAreLookedAt(t *testing.T) {
+	w := newWorld(t)
+	w.fill(20)
+	s := w.open()
+	w.publish(s, What{})
+	w.write("room 0/item.txt", "changed")
+	w.write("room 1/item.txt", "changed")
+	w.remove("room 2/item.txt")
+	if rep := w.publish(s, What{Paths: []string{"room 0", "room 2"}}); rep.Updated != 1 || rep.Deleted != 1 {
+		t.Errorf("some paths: got %+v", rep)
+	}
+	if rep := w.publish(s, What{}); rep.Updated != 1 || rep.Deleted != 0 {
+		t.Errorf("all: got %+v", rep)
+	}
+	w.check()
+}
+
