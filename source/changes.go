@@ -132,6 +132,9 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 	}
 	if m.pub.DumpsSince.IsZero() {
 		m.pub.DumpsSince = w.FreshFrom.UTC()
+		if w.FreshFrom.IsZero() {
+			m.pub.DumpsSince = w.From.UTC()
+		}
 	}
 	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
 		return nil // it was over before there were dumps

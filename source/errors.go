@@ -9,6 +9,11 @@ import (
 // 50,000 entries and 50,000,000 bytes. Nothing was published.
 var ErrChangesFull = errors.New("too many changes for one Change List")
 
+// ErrIndexFull: more than 50,000 Change Lists since the oldest Resource List or Resource
+// Dump that readers may begin with, more than an index takes. Nothing was published.
+// Room comes with a new Resource List, a day after it is published.
+var ErrIndexFull = errors.New("too many Change Lists for their index")
+
 // ErrGone is the error of Bitstream.Open for bytes that are nowhere any more.
 var ErrGone = errors.New("these bytes are not there any more")
 

@@ -43,7 +43,7 @@ const (
 // them out. Before the commit it changes nothing; once committed, a publication
 // that could not be written out whole (an error and a Publication with an ID) is
 // finished by the next Recover. Errors: *NotOursError, *WrongStateError,
-// ErrChangesFull.
+// ErrChangesFull, ErrIndexFull, *GoneError.
 func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) {
 	if err := p.check(u); err != nil {
 		return Publication{}, err

@@ -221,7 +221,7 @@ func (r *retention) leaveIndex(o *offered) error {
 		it.Current = false
 	}
 	if n := len(o.changes) - current; n > limit {
-		return fmt.Errorf("%w: %d Change Lists since the oldest Resource List or Resource Dump that readers may begin with, expected at most %d", ErrChangesFull, n, limit)
+		return fmt.Errorf("%w: %d since the oldest Resource List or Resource Dump that readers may begin with, expected at most %d (publish a new Resource List)", ErrIndexFull, n, limit)
 	}
 	for i := range o.changeDumps {
 		if it := &o.changeDumps[i]; it.Number < o.changes[current].Number {

@@ -228,8 +228,8 @@ func TestChangeListsStayWhileTheyAreNeeded(t *testing.T) {
 		t.Errorf("got %d Change Lists, want all 30", got)
 	}
 	s.rotate()
-	if err := s.r.retain(&s.o); !errors.Is(err, ErrChangesFull) {
-		t.Errorf("more than an index takes: got %v, want ErrChangesFull", err)
+	if err := s.r.retain(&s.o); !errors.Is(err, ErrIndexFull) {
+		t.Errorf("more than an index takes: got %v, want ErrIndexFull", err)
 	}
 	s.r.maxIndex = 0
 	s.list()

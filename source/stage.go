@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"slices"
 
 	"instep/blob"
 )
@@ -101,8 +100,12 @@ func (s *stage) lastLength() int64 { return s.docs[len(s.docs)-1].Length }
 
 // length adds up the documents of these keys.
 func (s *stage) length(keys []string) (n int64) {
+	of := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		of[key] = true
+	}
 	for _, d := range s.docs {
-		if slices.Contains(keys, d.Key) {
+		if of[d.Key] {
 			n += d.Length
 		}
 	}

@@ -130,6 +130,7 @@ func (w *walk) set(uri string) error {
 	}
 	at := map[string]map[string]string{} // states by their moments
 	var windows []page
+	dumpAt, dumpsFrom := "", ""
 	for _, en := range c.Entries {
 		kind, archived := strings.CutSuffix(en.MD.Capability, "-archive")
 		documents := []string{en.Loc}
@@ -158,8 +159,20 @@ func (w *walk) set(uri string) error {
 				if err := w.packages(pages); err != nil {
 					return err
 				}
+				switch en.MD.Capability {
+				case "resourcedump":
+					dumpAt = pages[0].MD.At
+				case "changedump":
+					dumpsFrom = pages[0].MD.From
+					if err := contiguous(pages); err != nil {
+						return err
+					}
+				}
 			}
 		}
+	}
+	if dumpAt != "" && dumpsFrom != "" && moment(dumpsFrom).After(moment(dumpAt)) {
+		return fmt.Errorf("gap: Resource Dump at %s, Change Dumps from %s", dumpAt, dumpsFrom)
 	}
 	return w.replay(windows, at)
 }
@@ -223,10 +236,8 @@ func (w *walk) replay(windows []page, at map[string]map[string]string) error {
 	})
 	// A list is in the archive and still a current one, and then they are the same.
 	windows = slices.CompactFunc(windows, func(a, b page) bool { return a.MD.From == b.MD.From })
-	for i := range windows[1:] {
-		if until, from := windows[i].MD.Until, windows[i+1].MD.From; until != from {
-			return fmt.Errorf("gap: changes until %q, then from %q", until, from)
-		}
+	if err := contiguous(windows); err != nil {
+		return err
 	}
 	for when, state := range at {
 		if from := windows[0].MD.From; moment(from).After(moment(when)) {
@@ -239,6 +250,15 @@ func (w *walk) replay(windows []page, at map[string]map[string]string) error {
 	for when, state := range at {
 		if !maps.Equal(state, w.state) {
 			return fmt.Errorf("the Resource List at %s does not become what the present one does", when)
+		}
+	}
+	return nil
+}
+
+func contiguous(windows []page) error {
+	for i := range windows[1:] {
+		if until, from := windows[i].MD.Until, windows[i+1].MD.From; until != from {
+			return fmt.Errorf("gap: changes until %q, then from %q", until, from)
 		}
 	}
 	return nil
