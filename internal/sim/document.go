@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -257,7 +258,7 @@ func (d *document) times(to func(string) string) {
 
 // bytes writes the document.
 func (d *document) bytes() []byte {
-	var b strings.Builder
+	var b bytes.Buffer
 	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=%q?>\n%s", d.charset, d.before)
 	element, xmlns := "url", "xmlns"
 	if d.root == "sitemapindex" {
@@ -277,10 +278,10 @@ func (d *document) bytes() []byte {
 		b.WriteString("</" + d.prefix + element + ">")
 	}
 	b.WriteString("\n</" + d.prefix + d.root + ">" + d.trailing)
-	return []byte(b.String())
+	return b.Bytes()
 }
 
-func (d *document) write(b *strings.Builder, nodes []node) {
+func (d *document) write(b *bytes.Buffer, nodes []node) {
 	for i := range nodes {
 		n := &nodes[i]
 		name := n.name
@@ -294,12 +295,12 @@ func (d *document) write(b *strings.Builder, nodes []node) {
 			continue
 		}
 		b.WriteString(">")
-		_ = xml.EscapeText(b, []byte(n.text)) // a strings.Builder takes everything
+		_ = xml.EscapeText(b, []byte(n.text)) // a Buffer takes everything
 		b.WriteString("</" + name + ">")
 	}
 }
 
-func writeAttrs(b *strings.Builder, attrs []attr) {
+func writeAttrs(b *bytes.Buffer, attrs []attr) {
 	for _, a := range attrs {
 		b.WriteString(" " + a.name + `="`)
 		_ = xml.EscapeText(b, []byte(a.value)) // as above

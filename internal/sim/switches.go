@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -146,7 +147,7 @@ func (c *call) rewrite(a *answer) error {
 }
 
 func (c *call) rewritten(docs []Switched, text []byte) ([]byte, error) {
-	d, err := parseDocument(strings.NewReader(string(text)))
+	d, err := parseDocument(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", c.path, err)
 	}
