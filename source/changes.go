@@ -38,7 +38,7 @@ func (m *maker) changes(ctx context.Context, u Update) error {
 
 // noGap reports windows that do not go on where the last publication ended.
 func (m *maker) noGap(windows []Window) error {
-	if m.last.ID == 0 || len(windows) == 0 {
+	if m.last.ChangesNumber == 0 || len(windows) == 0 {
 		return nil
 	}
 	w := &windows[0]

@@ -374,6 +374,22 @@ func TestChangesThatDoNotGoOnAreRefused(t *testing.T) {
 	s.publish(Update{Changes: []Window{window(4, late, time.Time{})}})
 }
 
+func TestChangeListsMayBeginLater(t *testing.T) {
+	s := newSite(t)
+	s.fill(1)
+	snap := s.snapshot()
+	s.publish(Update{Snapshot: snap})
+	s.set("item/0.txt", "second")
+	s.publish(Update{Changes: []Window{s.window(1, 1, 2, snap.At)}})
+	w := newWalk(s.bucket)
+	if err := w.walk(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(hashes(s.truth), w.state); diff != "" {
+		t.Errorf("what a reader gets (-want +got):\n%s", diff)
+	}
+}
+
 func TestWhatRulesSayOfResourcesIsListed(t *testing.T) {
 	s := newSite(t)
 	s.fill(1)
