@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,12 +134,24 @@ func inputOf(f *fromConfig, set *setConfig, dir string) func(scan.Deps) (scan.In
 	}
 }
 
+// openListing opens a file that a configuration names.
+func openListing(name string) (io.ReadCloser, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(name)
+}
+
 func (f *fromConfig) listing(c *fetch.Client, deps scan.Deps) scan.Listing {
 	switch f.given()[0] {
 	case "sitemap":
-		return scan.Sitemap{Client: c, At: f.Sitemap, AllowOrigins: f.origins(), Spool: deps.Spool}.List
+		return scan.Sitemap{Client: c, At: f.Sitemap, Open: openListing, AllowOrigins: f.origins(), Spool: deps.Spool}.List
 	case "urls":
-		return scan.URLs{Client: c, At: f.URLs, Spool: deps.Spool}.List
+		return scan.URLs{Client: c, At: f.URLs, Open: openListing, Spool: deps.Spool}.List
 	case "source":
 		return scan.Source{Client: c, URI: f.Source, Set: f.Set, AllowOrigins: f.origins(), Spool: deps.Spool}.List
 	}

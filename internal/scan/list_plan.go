@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"instep/fetch"
 	"instep/internal/catalog"
 	"instep/internal/spool"
 	"instep/resourcesync"
@@ -101,7 +100,7 @@ func (b *listPlanner) take(e *Listed) error {
 	if !e.At.IsZero() && (b.p.moment.IsZero() || e.At.Before(b.p.moment)) {
 		b.p.moment = e.At
 	}
-	if _, err := fetch.Parse(e.URI); err != nil {
+	if err := e.Check(); err != nil {
 		return b.failed(e, err)
 	}
 	name := b.l.name(e)

@@ -3,12 +3,9 @@ package scan
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
-	"os"
 	"strings"
 	"time"
 
@@ -24,6 +21,7 @@ const maxURLsBytes = 10 << 30
 type URLs struct {
 	Client *fetch.Client
 	At     string // the URL of the text, or the name of a file
+	Open   func(name string) (io.ReadCloser, error)
 	Spool  string // directory for temporary files; "" is the system's
 }
 
@@ -62,7 +60,7 @@ func (s URLs) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 // load reads the whole text, for a part of it would look like all.
 func (s URLs) load(ctx context.Context, to io.Writer) error {
 	if !isURL(s.At) {
-		return loadFile(s.At, to)
+		return loadFile(s.Open, s.At, to)
 	}
 	if err := s.Client.TrustSource(ctx, s.At); err != nil {
 		return err
@@ -78,16 +76,9 @@ func (s URLs) load(ctx context.Context, to io.Writer) error {
 	return nil
 }
 
-// loadFile reads a file that somebody named, which waits for no writer.
-func loadFile(name string, to io.Writer) (err error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no file")}
-	}
-	f, err := os.Open(name)
+// loadFile reads a file that somebody named.
+func loadFile(open func(string) (io.ReadCloser, error), name string, to io.Writer) error {
+	f, err := open(name)
 	if err != nil {
 		return err
 	}

@@ -30,13 +30,14 @@ type Sitemap struct {
 	// index at a URL names, and the resources, are of its origin.
 	At           string
 	AllowOrigins []string // further origins (scheme://host[:port])
-	Spool        string   // directory for temporary files; "" is the system's
+	Open         func(name string) (io.ReadCloser, error)
+	Spool        string // directory for temporary files; "" is the system's
 }
 
 // List is a Listing.
 func (s Sitemap) List(ctx context.Context, since time.Time) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
-		r := listReader{ctx: ctx, client: s.Client, spool: s.Spool, since: since, yield: yield, read: map[string]bool{}}
+		r := listReader{ctx: ctx, client: s.Client, open: s.Open, spool: s.Spool, since: since, yield: yield, read: map[string]bool{}}
 		if isURL(s.At) {
 			u, err := fetch.Parse(s.At)
 			if err == nil {
@@ -58,6 +59,7 @@ func isURL(s string) bool { return strings.Contains(s, "://") }
 type listReader struct {
 	ctx     context.Context
 	client  *fetch.Client
+	open    func(name string) (io.ReadCloser, error)
 	spool   string
 	origins []string // nil: any
 	dated   bool     // a list that does not say its moment is doubt
@@ -120,7 +122,7 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 // load reads the bytes of a document. base is nil if it is a file.
 func (r *listReader) load(at string, to io.Writer) (base *url.URL, err error) {
 	if !isURL(at) {
-		return nil, loadFile(at, to)
+		return nil, loadFile(r.open, at, to)
 	}
 	resp, err := r.client.Document(r.ctx, at, maxListBytes, fetch.Validators{})
 	if err != nil {

@@ -149,13 +149,9 @@ func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err 
 }
 
 func (q Query) readSQLite(ctx context.Context, t *rowTaker) (err error) {
-	name, err := filepath.Abs(q.SQLite)
-	if err != nil {
-		return err
-	}
 	options := url.Values{"mode": {"ro"}, "_pragma": {"query_only(ON)", "busy_timeout(10000)"}}
-	file := url.URL{Scheme: "file", Path: filepath.ToSlash(name), RawQuery: options.Encode()}
-	db, err := sql.Open("sqlite", file.String())
+	name := url.URL{Path: filepath.ToSlash(q.SQLite)}
+	db, err := sql.Open("sqlite", "file:"+name.EscapedPath()+"?"+options.Encode())
 	if err != nil {
 		return fmt.Errorf("open the database %q: %w", q.SQLite, err)
 	}

@@ -1,0 +1,142 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"strings"
+
+	"instep/internal/catalog"
+	"instep/internal/scan"
+	"instep/resourcesync"
+)
+
+// MaxLine is the longest line that is read, in bytes.
+const MaxLine = 64 << 10
+
+// line is the JSON object of a line.
+type line struct {
+	URI  string `json:"uri"`
+	Path string `json:"path"` // of a file below the directory, in place of the URI
+
+	Change  resourcesync.Change   `json:"change"`
+	LastMod resourcesync.Datetime `json:"lastmod"`
+	Length  *int64                `json:"length"`
+	Hash    resourcesync.Digests  `json:"hash"`
+	Type    string                `json:"type"`
+}
+
+var errTooLong = fmt.Errorf("expected lines of at most %d bytes", MaxLine)
+
+// lines reads lines; one that is too long is passed over.
+type lines struct {
+	r *bufio.Reader
+	n int // of the last line
+}
+
+func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, MaxLine)} }
+
+// next returns the next line that is not empty; io.EOF after the last. The text is
+// good until the next call. errTooLong is about that line alone.
+func (l *lines) next() (text []byte, err error) {
+	for {
+		text, err = l.r.ReadSlice('\n')
+		if len(text) > 0 {
+			l.n++
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return nil, l.skip()
+		}
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			return text, nil // an error comes again
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// skip reads to the end of a line that is too long.
+func (l *lines) skip() error {
+	for {
+		_, err := l.r.ReadSlice('\n')
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return errTooLong // if that was the end it is met again
+		}
+	}
+}
+
+// parse understands a line, and reads the file that it names.
+func (r *Recorder) parse(ctx context.Context, text []byte) (catalog.Change, error) {
+	var l line
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		return catalog.Change{}, fmt.Errorf("expected a JSON object with uri or path: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return catalog.Change{}, errors.New("expected one JSON object a line, found something behind it")
+	}
+	switch l.Change {
+	case "", resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
+	default:
+		return catalog.Change{}, fmt.Errorf("change: expected created, updated or deleted, found %q", l.Change)
+	}
+	switch {
+	case (l.URI == "") == (l.Path == ""):
+		return catalog.Change{}, errors.New("expected either uri or path")
+	case l.Path != "":
+		return r.file(ctx, &l)
+	}
+	return r.told(&l)
+}
+
+// told is a change of a resource that is told as a whole.
+func (r *Recorder) told(l *line) (catalog.Change, error) {
+	e := scan.Listed{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}
+	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, Path: r.place(l.URI), LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}
+	if l.Length != nil {
+		if *l.Length < 0 {
+			return ch, fmt.Errorf("length: expected a number of bytes, found %d", *l.Length)
+		}
+		e.Length = resourcesync.Bytes(*l.Length)
+		ch.Length = e.Length
+	}
+	return ch, e.Check()
+}
+
+// place is the path of a resource in the catalog: where a scan of the directory would
+// find it, else its URI.
+func (r *Recorder) place(uri string) string {
+	if rest, ok := strings.CutPrefix(uri, r.BaseURL); ok && rest != "" {
+		if path, err := url.PathUnescape(rest); err == nil && scan.URI(r.BaseURL, path) == uri {
+			return path
+		}
+	}
+	return uri
+}
+
+// file is a change of a file below the directory.
+func (r *Recorder) file(ctx context.Context, l *line) (catalog.Change, error) {
+	gone := catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: scan.URI(r.BaseURL, l.Path), Path: l.Path}}
+	if len(l.Hash) > 0 || l.Length != nil || l.Type != "" || !l.LastMod.IsZero() {
+		return gone, errors.New("expected nothing but path and change: the file says the rest")
+	}
+	if l.Change == resourcesync.Deleted {
+		return gone, nil
+	}
+	found, err := r.Session.Look(ctx, r.Set, l.Path)
+	switch {
+	case err == nil:
+		return catalog.Change{Change: l.Change, Resource: found}, nil
+	case errors.Is(err, fs.ErrNotExist) && l.Change == "":
+		return gone, nil
+	}
+	return gone, err
+}

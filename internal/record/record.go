@@ -1,0 +1,312 @@
+// Package record takes the changes that applications push, as JSON Lines from a
+// reader or over a socket, records them in a set and publishes them soon after.
+//
+// A Recorder is the core: it records what comes in batches, each one transaction,
+// and answers a line when its change is durable. [Recorder.Read] takes the lines of
+// one reader, [Recorder.Serve] those of any number of connections. Every queue is
+// bounded: who pushes faster than changes are recorded waits.
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/internal/publish"
+	"instep/resourcesync"
+)
+
+const (
+	queueSize = 2 * catalog.MaxChanges // lines that wait to be recorded
+	// stopTime is how long a Recorder works on after its context has ended: what it was
+	// given is recorded and published.
+	stopTime = 4 * time.Second
+	attempts = 3 // to record a batch while a scan records as well
+)
+
+// Session is the part of a publish.Session that is needed.
+type Session interface {
+	Known(ctx context.Context, set string, keys []resourcesync.Key) ([]catalog.Resource, error)
+	Look(ctx context.Context, set, path string) (catalog.Resource, error)
+	Record(ctx context.Context, set string, changes []catalog.Change) error
+	Publish(ctx context.Context, what publish.What) (publish.Report, error)
+}
+
+// Recorder records changes of one set and publishes them. All but Set is required.
+type Recorder struct {
+	Session Session
+	Set     string
+	BaseURL string        // ends in "/"
+	Every   time.Duration // between two publications
+	Now     func() time.Time
+	// Published is told of each publication, also of one that failed, after which
+	// another follows.
+	Published func(publish.Report, error)
+
+	queue chan request
+	fresh atomic.Bool // something was recorded since the last publication began
+}
+
+// Answer is what became of a line.
+type Answer struct {
+	Line   int    `json:"line"` // from 1
+	OK     bool   `json:"ok"`
+	URI    string `json:"uri,omitempty"`
+	Change string `json:"change,omitempty"` // created, updated, deleted, or unchanged: then nothing was recorded
+	Error  string `json:"error,omitempty"`
+}
+
+// request is a line that was understood as far as that goes.
+type request struct {
+	line    int
+	change  catalog.Change // without Change: decided by what is known
+	wrong   error
+	answers chan<- Answer // never blocks
+}
+
+func (q *request) answer(change string, err error) {
+	a := Answer{Line: q.line, OK: err == nil, URI: q.change.URI, Change: change}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	q.answers <- a
+}
+
+// Run records what intake takes, and publishes, until intake has returned and all of
+// it is recorded and published. When ctx ends intake has to return; then there are
+// four seconds for the rest. An error of intake, or one that kept changes from being
+// recorded, is returned.
+func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) error {
+	r.queue = make(chan request, queueSize)
+	work, stop := workContext(ctx)
+	defer stop()
+	taking, refuse := context.WithCancel(ctx)
+	defer refuse()
+	ended := make(chan struct{})
+	var intakeErr, recordErr error
+	go func() {
+		defer close(ended)
+		intakeErr = intake(taking)
+	}()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		recordErr = r.record(work, ended, refuse)
+	}()
+	r.publishEvery(work, done)
+	<-ended
+	var err error
+	if r.fresh.Load() {
+		err = r.publish(work)
+	}
+	if recordErr != nil {
+		intakeErr = nil // it ended for that
+	}
+	return errors.Join(recordErr, intakeErr, err)
+}
+
+// workContext ends stopTime after ctx.
+func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var late *time.Timer
+	started := make(chan struct{})
+	release := context.AfterFunc(ctx, func() {
+		late = time.AfterFunc(stopTime, cancel)
+		close(started)
+	})
+	return work, func() {
+		if !release() {
+			<-started
+			late.Stop()
+		}
+		cancel()
+	}
+}
+
+// publishEvery publishes what is recorded until recording is done.
+func (r *Recorder) publishEvery(ctx context.Context, done <-chan struct{}) {
+	tick := time.NewTicker(r.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			if r.fresh.Load() && r.publish(ctx) != nil {
+				r.fresh.Store(true)
+			}
+		}
+	}
+}
+
+func (r *Recorder) publish(ctx context.Context) error {
+	r.fresh.Store(false)
+	rep, err := r.Session.Publish(ctx, publish.What{Sets: []string{r.Set}, NoScan: true})
+	r.Published(rep, err)
+	return err
+}
+
+// record records what is in the queue until intake has ended and the queue is empty.
+// After an error nothing more is recorded: refuse ends the intake, and what is left is
+// answered with the error.
+func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse func()) (failed error) {
+	var next *request // a second change of a resource begins another batch
+	for {
+		var batch []request
+		batch, next = r.gather(next, ended)
+		if len(batch) == 0 {
+			return failed
+		}
+		if failed == nil {
+			if failed = r.recordBatch(ctx, batch); failed != nil {
+				refuse()
+			}
+			continue
+		}
+		for i := range batch {
+			batch[i].answer("", failed)
+		}
+	}
+}
+
+// gather waits for a request and takes those that wait behind it. A resource comes
+// once in a batch, as all changes of one have the same time; what would be its second
+// one is returned apart.
+func (r *Recorder) gather(first *request, ended <-chan struct{}) (batch []request, next *request) {
+	taken := map[string]bool{}
+	if first != nil {
+		batch = append(batch, *first)
+	} else {
+		q, ok := r.wait(ended)
+		if !ok {
+			return nil, nil
+		}
+		batch = append(batch, q)
+	}
+	taken[batch[0].change.URI] = true
+	for len(batch) < catalog.MaxChanges {
+		select {
+		case q := <-r.queue:
+			if q.wrong == nil && taken[q.change.URI] {
+				return batch, &q
+			}
+			taken[q.change.URI] = true
+			batch = append(batch, q)
+		default:
+			return batch, nil
+		}
+	}
+	return batch, nil
+}
+
+func (r *Recorder) wait(ended <-chan struct{}) (request, bool) {
+	select {
+	case q := <-r.queue:
+		return q, true
+	case <-ended:
+	}
+	select {
+	case q := <-r.queue:
+		return q, true
+	default:
+		return request{}, false
+	}
+}
+
+// recordBatch records a batch and answers its lines. Between the look at what is known
+// and the recording a scan may have recorded something else.
+func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
+	var kinds []string
+	var err error
+	for range attempts {
+		kinds, err = r.tryBatch(ctx, batch)
+		if !errors.Is(err, catalog.ErrState) {
+			break
+		}
+	}
+	for i := range batch {
+		q := &batch[i]
+		switch {
+		case q.wrong != nil:
+			q.answer("", q.wrong)
+		case err != nil:
+			q.answer("", err)
+		default:
+			q.answer(kinds[i], nil)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("changes were not recorded: %w", err)
+	}
+	return nil
+}
+
+const unchanged = "unchanged"
+
+// tryBatch records a batch; kinds are what became of each.
+func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []string, err error) {
+	keys := make([]resourcesync.Key, len(batch))
+	for i := range batch {
+		keys[i] = resourcesync.KeyOf(batch[i].change.URI)
+	}
+	known, err := r.Session.Known(ctx, r.Set, keys)
+	if err != nil {
+		return nil, err
+	}
+	var changes []catalog.Change
+	kinds = make([]string, len(batch))
+	for i := range batch {
+		if batch[i].wrong != nil {
+			continue
+		}
+		change := batch[i].change
+		change.Change = decide(&known[i], &change)
+		if change.Change == "" {
+			kinds[i] = unchanged
+			continue
+		}
+		kinds[i] = string(change.Change)
+		changes = append(changes, change)
+	}
+	if len(changes) == 0 {
+		return kinds, nil
+	}
+	if err := r.Session.Record(ctx, r.Set, changes); err != nil {
+		return nil, err
+	}
+	r.fresh.Store(true)
+	return kinds, nil
+}
+
+// decide says what a change is to what is known; "" is none. A line that comes twice,
+// as after an answer that was lost, does no harm.
+func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change {
+	switch {
+	case change.Change == resourcesync.Deleted && !known.Member:
+		return ""
+	case change.Change == resourcesync.Deleted:
+		return resourcesync.Deleted
+	case !known.Member:
+		return resourcesync.Created
+	case known.Due == "" && known.Path == change.Path && sameBytes(known, &change.Resource):
+		return ""
+	}
+	return resourcesync.Updated
+}
+
+// sameBytes reports whether all that is said of the bytes is known of them, and
+// a digest is.
+func sameBytes(known, said *catalog.Resource) bool {
+	if len(said.Digests) == 0 || said.Length.Known() && said.Length != known.Length {
+		return false
+	}
+	for _, d := range said.Digests {
+		if known.Digests.Get(d.Algorithm()) != d {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,155 @@
+package record
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	window       = 1000             // lines of one connection that have no answer yet
+	connections  = 64               // at a time; more wait
+	writeTimeout = 30 * time.Second // for an answer to be taken
+	lastAnswers  = 2 * time.Second  // for the last answers, once everything ends
+)
+
+// Read takes the lines of a reader until its end, or that of ctx, and passes the
+// answer to each line to told, in their order. It is an intake for Run. A read that
+// waits when ctx ends is left behind.
+func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) error {
+	err := r.converse(ctx, from, func(a Answer, _ bool) error {
+		told(a)
+		return nil
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Serve takes the lines of all connections to ln until ctx ends, and answers each
+// line by one, an Answer in JSON. It is an intake for Run, and closes ln.
+func (r *Recorder) Serve(ctx context.Context, ln net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer func() {
+		if stop() {
+			ln.Close()
+		}
+	}()
+	var all sync.WaitGroup
+	defer all.Wait()
+	room := make(chan struct{}, connections)
+	for {
+		room <- struct{}{}
+		conn, err := ln.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				conn.Close()
+			}
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		all.Go(func() {
+			defer func() { <-room }()
+			r.serve(ctx, conn)
+		})
+	}
+}
+
+// serve serves one connection. What goes wrong with it is no concern of others.
+func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() {
+		_ = conn.SetReadDeadline(r.Now())
+		_ = conn.SetWriteDeadline(r.Now().Add(lastAnswers))
+	})
+	defer stop()
+	to := bufio.NewWriter(conn)
+	enc := json.NewEncoder(to)
+	_ = r.converse(ctx, conn, func(a Answer, last bool) error {
+		if ctx.Err() == nil {
+			_ = conn.SetWriteDeadline(r.Now().Add(writeTimeout))
+		}
+		err := enc.Encode(a)
+		if err == nil && last {
+			err = to.Flush()
+		}
+		return err
+	})
+}
+
+// converse takes lines and tells the answers in their order; last is told of one that
+// no other waits behind. It returns when every line taken has its answer. An error of
+// tell ends the taking, as the end of ctx does.
+func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Answer, last bool) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	in := make(chan request)
+	answers := make(chan Answer, window)
+	var readErr error // good once in is closed
+	go func() {
+		defer close(in)
+		readErr = r.take(ctx, from, in, answers)
+	}()
+	var held []request // at most one, on its way to the queue
+	open, ended, pending := true, ctx.Done(), 0
+	for open || len(held) > 0 || pending > 0 {
+		source, queue, first := in, chan<- request(nil), request{}
+		if len(held) > 0 {
+			queue, first = r.queue, held[0]
+		}
+		if !open || len(held) > 0 || pending == window {
+			source = nil
+		}
+		select {
+		case q, ok := <-source:
+			if open = ok; ok {
+				held = append(held, q)
+			}
+		case queue <- first:
+			held = held[:0]
+			pending++
+		case a := <-answers:
+			pending--
+			if err := tell(a, len(answers) == 0); err != nil {
+				stop()
+			}
+		case <-ended:
+			open, ended, held = false, nil, nil
+		}
+	}
+	if ended == nil {
+		return ctx.Err()
+	}
+	return readErr
+}
+
+// take reads and understands lines until their end, or that of ctx.
+func (r *Recorder) take(ctx context.Context, from io.Reader, to chan<- request, answers chan<- Answer) error {
+	l := newLines(from)
+	for {
+		text, err := l.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, errTooLong) {
+			return err
+		}
+		q := request{line: l.n, wrong: err, answers: answers}
+		if err == nil {
+			q.change, q.wrong = r.parse(ctx, text)
+		}
+		select {
+		case to <- q:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

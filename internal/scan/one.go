@@ -1,0 +1,63 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+	"time"
+
+	"instep/fetch"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// Look reads one file as a scan would: the resource that it is. fs.ErrNotExist:
+// there is none, or none that is published.
+func (d *Dir) Look(ctx context.Context, path string) (catalog.Resource, error) {
+	if !fs.ValidPath(path) || path == "." {
+		return catalog.Resource{}, fmt.Errorf("path %q: expected one below the directory, with slashes", path)
+	}
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	r := reader{d: d, buffer: *buffer}
+	h := r.hash(ctx, item{Path: []byte(path)}, nil)
+	err := errors.Join(h.err, r.close())
+	if err == nil && h.gone {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return catalog.Resource{}, &FileError{path, err}
+	}
+	return h.resource(), nil
+}
+
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, bufferSize)
+	return &b
+}}
+
+// Check refuses what no Resource List and no Change List can say: it would stop
+// every publication.
+func (e *Listed) Check() error {
+	if _, err := fetch.Parse(e.URI); err != nil {
+		return err
+	}
+	enc, err := resourcesync.NewEncoder(io.Discard, checkHeader)
+	if err != nil {
+		return err
+	}
+	return enc.Encode(resourcesync.Entry{Loc: e.URI, LastMod: e.LastMod, ChangeFreq: e.ChangeFreq,
+		Metadata: resourcesync.Metadata{Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding}})
+}
+
+// checkHeader is that of a Resource List to try entries with.
+var checkHeader = resourcesync.Header{
+	Metadata: resourcesync.Metadata{
+		Capability: resourcesync.CapabilityResourceList,
+		At:         resourcesync.DatetimeOf(time.Date(2014, 1, 1, 0, 0, 0, 0, time.UTC)),
+	},
+	Links: []resourcesync.Link{{Rel: "up", Href: "http://example.org/"}},
+}
