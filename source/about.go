@@ -113,10 +113,10 @@ var capabilityNames = map[resourcesync.Capability]string{
 
 // about makes the page for people that the Source Description links as describedby.
 func (m *maker) about(ctx context.Context, sets []string) error {
-	page := aboutPage{About: m.p.About, BaseURL: m.p.BaseURL, Generator: m.p.Generator, DescriptionURI: m.l.uri(descriptionKey)}
+	page := aboutPage{About: m.p.About, BaseURL: m.p.BaseURL, Generator: m.p.Generator, DescriptionURI: m.l.descriptionURI()}
 	for _, set := range sets[:min(len(sets), maxPageSets)] {
 		l := m.p.layout(set)
-		page.Sets = append(page.Sets, aboutSet{Name: set, Page: l.uri(l.page()), CapabilityList: l.uri(l.capabilityList())})
+		page.Sets = append(page.Sets, aboutSet{Name: set, Page: l.uri(l.page()), CapabilityList: l.capabilityListURI()})
 	}
 	page.More = len(sets) - len(page.Sets)
 	return m.st.add(ctx, Document{Key: aboutKey, Rank: rankPages}, func(w io.Writer) error {
@@ -128,7 +128,7 @@ func (m *maker) about(ctx context.Context, sets []string) error {
 func (m *maker) page(ctx context.Context, _ Update) error {
 	page := setPage{
 		About: m.policy.About, Name: m.l.set, BaseURL: m.p.BaseURL, Generator: m.p.Generator,
-		Source: m.l.uri(aboutKey), Self: m.l.uri(m.l.capabilityList()),
+		Source: m.l.uri(aboutKey), Self: m.l.capabilityListURI(),
 		Resources: strconv.FormatInt(m.pub.Resources, 10), Bytes: strconv.FormatInt(m.pub.Bytes, 10),
 		At: m.pub.ListAt, ChangedAt: m.pub.ChangedAt,
 	}

@@ -218,7 +218,7 @@ func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item
 }
 
 func (m *maker) archiveHeader(kind ItemKind) resourcesync.Header {
-	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.uri(m.l.capabilityList())}}}
+	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.capabilityListURI()}}}
 	h.Capability = resourcesync.Capability(kind) + archiveSuffix
 	return h
 }

@@ -23,7 +23,7 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
 		return err
 	}
-	keys := []string{descriptionKey, aboutKey}
+	keys := append([]string{descriptionKey, aboutKey}, m.l.aliases.Descriptions...)
 	if m.l.atRoot() {
 		keys = append(keys, wellKnownKey)
 	}
@@ -82,7 +82,7 @@ func (m *maker) capabilityLists(sets []string) iter.Seq2[resourcesync.Entry, err
 		for _, set := range sets {
 			l := m.p.layout(set)
 			en := resourcesync.Entry{
-				Loc:      l.uri(l.capabilityList()),
+				Loc:      l.capabilityListURI(),
 				Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList},
 				Links:    []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: l.uri(l.page())}},
 			}

@@ -77,7 +77,7 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 // manifestHeader is the header of a manifest: its up link leads where that of the dump
 // does (1.1 §11.2, §13.2).
 func manifestHeader(l layout, c resourcesync.Capability) resourcesync.Header {
-	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.uri(l.capabilityList())}}}
+	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
 	h.Capability = c
 	return h
 }

@@ -22,6 +22,8 @@ type PublicationInfo struct {
 	Format  int    `json:"format_version"`
 	State   string `json:"state"`    // UUID of the state that wrote it
 	BaseURL string `json:"base_url"` // ends in "/"
+	// Aliases are those of the Publisher; nil is none.
+	Aliases *Aliases `json:"aliases,omitempty"`
 }
 
 // Prefix is the path of the base URL: where the publication has to be served.

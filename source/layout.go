@@ -82,6 +82,8 @@ func ParseBaseURL(s string) (string, error) {
 type layout struct {
 	base string // ends in "/"
 	set  string // "" is the default set
+
+	aliases Aliases
 }
 
 func (l layout) uri(key string) string { return l.base + key }

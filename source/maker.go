@@ -47,6 +47,7 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 			return Publication{}, err
 		}
 	}
+	m.copies()
 	slices.SortStableFunc(st.docs, func(a, b Document) int { return a.Rank - b.Rank })
 	m.pub.Documents = st.docs
 	m.pub.Items, m.pub.Dropped = m.shelf.changes()
@@ -56,7 +57,7 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 // links are those of a document of a capability: up, and the archive of its kind if
 // there is one already (Archives §2.2).
 func (m *maker) links(c resourcesync.Capability) []resourcesync.Link {
-	links := []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.uri(m.l.capabilityList())}}
+	links := []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.capabilityListURI()}}
 	if uri := m.last.Offer(c + archiveSuffix); uri != "" {
 		links = append(links, resourcesync.Link{Rel: resourcesync.RelArchives, Href: uri})
 	}
@@ -106,7 +107,7 @@ func (p *Publisher) absent(ctx context.Context, keys []string) (missing []string
 // capabilityList names what the set offers (1.1 §9).
 func (m *maker) capabilityList(ctx context.Context, _ Update) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{
-		{Rel: resourcesync.RelUp, Href: m.l.uri(descriptionKey)},
+		{Rel: resourcesync.RelUp, Href: m.l.descriptionURI()},
 		{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(m.l.page())},
 	}}
 	if m.policy.OnDemand != "" {
@@ -128,6 +129,6 @@ func (m *maker) short(ctx context.Context, doc Document, h resourcesync.Header, 
 
 func (m *maker) info(ctx context.Context, _ Update) error {
 	return m.st.add(ctx, Document{Key: infoKey, Rank: rankInfo}, func(w io.Writer) error {
-		return PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL}.write(w)
+		return PublicationInfo{Format: infoFormat, State: m.p.UUID, BaseURL: m.p.BaseURL, Aliases: m.p.Aliases.ifAny()}.write(w)
 	})
 }

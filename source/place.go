@@ -72,6 +72,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if pub.ChangesNumber != 0 {
 		keys = append(keys, l.changeList(pub.ChangesNumber), l.changeIndex())
 	}
+	keys = append(keys, p.Aliases.Keys(pub.Set)...)
 	if l.atRoot() {
 		keys = append(keys, wellKnownKey)
 	}

@@ -24,9 +24,10 @@ type Publisher struct {
 	Sets      []string
 	About     About  // of the Source as a whole, for the page for people
 	Generator string // the program, named on the pages for people; may be empty
-	// MaxEntries of a Resource List or plain sitemap; 0 is the 50,000 of the
+	// MaxEntries of a Resource List, plain sitemap or package; 0 is the 50,000 of the
 	// standard, the upper bound. A document never exceeds 50,000,000 bytes.
 	MaxEntries int
+	Aliases    Aliases       // of a publication that was adopted
 	Keep       time.Duration // documents no longer linked stay at least this long; 0 is 24 h
 	// KeepGenerations is how many Resource Lists stay readable, with the current
 	// one; 0 is 2, the lower bound.
@@ -191,7 +192,9 @@ func (p *Publisher) stage(ctx context.Context, last Publication, id int64, u Upd
 	return pub, nil
 }
 
-func (p *Publisher) layout(set string) layout { return layout{base: p.BaseURL, set: set} }
+func (p *Publisher) layout(set string) layout {
+	return layout{base: p.BaseURL, set: set, aliases: p.Aliases}
+}
 
 func (p *Publisher) staged(set string, id int64) string {
 	return fmt.Sprintf("%s%d/", p.layout(set).stagePrefix(), id)

@@ -41,13 +41,9 @@ func (j journal) Done(ctx context.Context, p source.Publication) error {
 	for i, d := range p.Documents {
 		docs[i] = catalog.Document{Key: d.Key, Length: d.Length, SHA256: d.SHA256, Immutable: d.Immutable}
 	}
-	items := make([]catalog.Item, len(p.Items))
-	for i, it := range p.Items {
-		body, err := json.Marshal(it)
-		if err != nil {
-			return fmt.Errorf("writing publication %d: %w", p.ID, err)
-		}
-		items[i] = catalog.Item{Kind: string(it.Kind), Number: it.Number, Body: string(body)}
+	items, err := itemRows(p.Items)
+	if err != nil {
+		return fmt.Errorf("writing publication %d: %w", p.ID, err)
 	}
 	dropped := make([]catalog.Item, len(p.Dropped))
 	for i, d := range p.Dropped {
@@ -56,6 +52,18 @@ func (j journal) Done(ctx context.Context, p source.Publication) error {
 	return j.catalog.FinishPublication(ctx, p.ID, catalog.Finished{
 		Documents: docs, Retired: p.Retired, Items: items, Dropped: dropped, At: p.Made,
 	})
+}
+
+func itemRows(items []source.Item) ([]catalog.Item, error) {
+	rows := make([]catalog.Item, len(items))
+	for i, it := range items {
+		body, err := json.Marshal(it)
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = catalog.Item{Kind: string(it.Kind), Number: it.Number, Body: string(body)}
+	}
+	return rows, nil
 }
 
 func (j journal) Items(ctx context.Context, set string, kind source.ItemKind, from int64) iter.Seq2[source.Item, error] {

@@ -28,6 +28,7 @@ type Site struct {
 	Sets    []Set
 
 	Algorithms []resourcesync.Algorithm // nil is sha-256 alone
+	Adopt      bool                     // a new state takes over what is published at Out; does nothing once it has
 	DryRun     bool                     // write nothing, not even state; report what would be done
 	Workers    int                      // files hashed at a time; 0 is one per processor
 	Generator  string                   // name and version of the program, for the pages people read

@@ -202,7 +202,7 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 // ours reports whether a file or directory is no resource but of our making. If
 // that can't be found out it stops the scan, for either answer could be wrong.
 func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path string) bool {
-	if r.ownTree(path) {
+	if r.ownTree(path) || r.inside && r.foreign[path] {
 		return true
 	}
 	if !r.inside || !source.MayBeDocument(path) {

@@ -25,6 +25,9 @@ type Session struct {
 	binding    sync.Mutex
 	bound      bool // the state knows what it belongs to
 	closers    []io.Closer
+
+	foreign map[string]bool // keys of documents that another program published, and their copies
+	news    []string        // notes that are not reported yet
 }
 
 // setState is a set while its site is open.
@@ -90,6 +93,13 @@ func (s *Session) prepare(ctx context.Context) error {
 	if err := s.checkSettings(ctx); err != nil {
 		return err
 	}
+	if err := s.adopt(ctx); err != nil {
+		return err
+	}
+	kept, err := s.loadAdopted(ctx)
+	if err != nil {
+		return err
+	}
 	uuid, err := s.catalog.UUID(ctx)
 	if err != nil {
 		return err
@@ -109,6 +119,7 @@ func (s *Session) prepare(ctx context.Context) error {
 		set.pub = &source.Publisher{
 			Bucket: s.bucket, Staging: s.staging, Journal: journal{s.catalog}, BaseURL: s.site.BaseURL, UUID: uuid,
 			About: s.site.About, Generator: s.site.Generator, MaxEntries: set.MaxEntries, Now: s.site.Now,
+			Aliases: kept.Aliases,
 		}
 		for _, n := range named {
 			set.pub.Sets = append(set.pub.Sets, n.Name)
@@ -226,7 +237,8 @@ func (s *Session) Publish(ctx context.Context, what What) (Report, error) {
 	}
 	var errs []error
 	for _, set := range sets {
-		r := run{Session: s, setState: set, what: what, report: SetReport{Set: set.Name, Excluded: map[string]int64{}}}
+		r := run{Session: s, setState: set, what: what, report: SetReport{Set: set.Name, Excluded: map[string]int64{}, Notes: s.news}}
+		s.news = nil
 		err := r.do(ctx)
 		rep.add(r.report)
 		if err != nil && len(s.sets) > 1 {

@@ -1,0 +1,115 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// Adoption takes over a publication that was made without this catalog: in one
+// transaction, so that all of it is known afterwards or nothing.
+type Adoption struct {
+	rec  recorder
+	last int64 // datetime of the last change of the log, in microseconds
+}
+
+// Adopt fills sets that were never published and have no resources with what is known
+// of them from elsewhere, else it is ErrState. The change log goes on after the number
+// after, and at a moment later than any that fill logs. Settings are kept with it.
+func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
+	return c.update(ctx, "adopt a publication in", func(tx *sql.Tx) error {
+		var used bool
+		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM publication WHERE state <> $1) OR EXISTS (SELECT 1 FROM member) OR EXISTS (SELECT 1 FROM change)", begun).Scan(&used)
+		if err == nil && used {
+			err = fmt.Errorf("%w: something was recorded already", ErrState)
+		}
+		if err != nil {
+			return err
+		}
+		a := &Adoption{rec: recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}}
+		defer a.rec.close()
+		if err := a.skip(after); err != nil {
+			return err
+		}
+		if err := fill(a); err != nil {
+			return err
+		}
+		for name, value := range settings {
+			if err := setSetting(ctx, tx, name, value); err != nil {
+				return err
+			}
+		}
+		return setSetting(ctx, tx, floorSetting, strconv.FormatInt(a.last+1, 10))
+	})
+}
+
+// skip makes numbers up to n used ones.
+func (a *Adoption) skip(n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	_, err := a.rec.exec(`INSERT INTO change (seq, set_id, datetime, change, uri, lastmod, digests, type) SELECT $1, id, 0, '', '', '', '', '' FROM sets LIMIT 1`, n)
+	if err == nil {
+		_, err = a.rec.exec("DELETE FROM change WHERE seq = $1", n)
+	}
+	return err
+}
+
+// Hold makes the state of a resource at ch.Datetime, as ch tells it, that of the set,
+// without a change in the log. A deletion of what is no member is none.
+func (a *Adoption) Hold(set SetID, ch Change) error {
+	key := resourcesync.KeyOf(ch.URI)
+	row, err := a.rec.row("SELECT EXISTS (SELECT 1 FROM member WHERE set_id = $1 AND key = $2)", set, key[:])
+	var member bool
+	if err == nil {
+		err = row.Scan(&member)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case ch.Change == resourcesync.Deleted && !member:
+		return nil
+	case ch.Change == resourcesync.Deleted:
+	case member:
+		ch.Change = resourcesync.Updated
+	default:
+		ch.Change = resourcesync.Created
+	}
+	a.at(set, ch.Datetime)
+	_, err = a.rec.record(&ch)
+	if err == nil {
+		err = a.rec.count(set, a.rec.members, a.rec.bytes)
+	}
+	return err
+}
+
+// Log enters a change in the log and returns its number. Expected is a Datetime that is
+// not before that of the change logged before it.
+func (a *Adoption) Log(set SetID, ch Change) (seq int64, err error) {
+	a.at(set, ch.Datetime)
+	a.last = max(a.last, a.rec.at)
+	return a.rec.log(&ch)
+}
+
+func (a *Adoption) at(set SetID, t time.Time) {
+	a.rec.set, a.rec.at, a.rec.members, a.rec.bytes = set, t.UnixMicro(), 0, 0
+}
+
+// Publish makes body the last publication of a set, written out under that id, with the
+// documents and items of f.
+func (a *Adoption) Publish(set SetID, id int64, body string, f Finished) error {
+	ctx, tx := a.rec.ctx, a.rec.tx
+	_, err := a.rec.exec("INSERT INTO publication (id, set_id, made, state, body) VALUES ($1, $2, $3, $4, $5)", id, set, f.At.UnixMicro(), done, body)
+	if err != nil {
+		return err
+	}
+	if err := keepDocuments(ctx, tx, id, f.Documents); err != nil {
+		return err
+	}
+	return keepItems(ctx, tx, id, f)
+}

@@ -1,0 +1,413 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/internal/mediatype"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// AdoptError says why a publication that is found cannot be taken over. Nothing was
+// changed.
+type AdoptError struct {
+	Key    string // of the document, below the output
+	Reason string // continues "Key …"
+	Err    error  // may be nil
+}
+
+func (e *AdoptError) Error() string {
+	text := fmt.Sprintf("cannot adopt: %q %s", e.Key, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *AdoptError) Unwrap() error { return e.Err }
+
+// adoptedSetting holds what became of the documents of a publication that was adopted.
+const adoptedSetting = "adopted"
+
+// adopted are the documents of a publication that was adopted.
+type adopted struct {
+	Aliases source.Aliases
+	Left    []string // keys of documents that stay as they are: no resources, and linked by nothing
+}
+
+// loadAdopted reads what was adopted once.
+func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
+	var a adopted
+	text, ok, err := s.catalog.Setting(ctx, adoptedSetting)
+	if err != nil || !ok {
+		return a, err
+	}
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return a, fmt.Errorf("reading what was adopted: %w", err)
+	}
+	s.foreign = map[string]bool{}
+	for _, set := range s.site.sets {
+		for _, key := range slices.Concat(a.Left, a.Aliases.Keys(set.Name)) {
+			s.foreign[key] = true
+		}
+	}
+	return a, nil
+}
+
+// adopter takes over a publication whose state is not there: one of ours, or one that
+// other programs made.
+type adopter struct {
+	*reader
+	s       *Session
+	ours    bool   // it is one of ours
+	uuid    string // of the state that was lost
+	now     time.Time
+	kept    adopted
+	own     map[string]catalog.Document // what is ours from now on
+	sets    []*adoptedSet
+	id      int64 // the highest that a publication had
+	changes int64 // the highest number of a Change List
+	notes   []string
+}
+
+// adoptedSet is a set of it.
+type adoptedSet struct {
+	*offer
+	name  string
+	id    catalog.SetID
+	pub   source.Publication
+	items []source.Item
+
+	early, late, weak int // changes dated otherwise than they said; resources that nothing proves
+}
+
+// adopt takes over what is published at the output, if that was asked for and the state
+// is new.
+func (s *Session) adopt(ctx context.Context) error {
+	if !s.site.Adopt {
+		return nil
+	}
+	published, err := s.catalog.PublishedSets(ctx)
+	if err != nil || len(published) > 0 {
+		return err // it was adopted, or is our own
+	}
+	a := &adopter{
+		reader: &reader{ctx: ctx, bucket: s.bucket, base: s.site.BaseURL},
+		s:      s, now: s.site.Now().UTC().Truncate(time.Microsecond), own: map[string]catalog.Document{},
+	}
+	if err := a.find(); err != nil {
+		return err
+	}
+	settings, err := a.settings()
+	if err != nil {
+		return err
+	}
+	err = s.catalog.Adopt(ctx, a.changes-1, settings, func(c *catalog.Adoption) error {
+		for i, set := range a.sets {
+			if err := a.fill(c, set, a.id+int64(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, catalog.ErrState) {
+		err = &AdoptError{infoKey, fmt.Sprintf("can't come to the state %q (give a new one with --state)", s.site.State), err}
+	}
+	s.news = a.notes
+	return err
+}
+
+func (a *adopter) note(format string, args ...any) {
+	a.notes = append(a.notes, "adopted: "+fmt.Sprintf(format, args...))
+}
+
+// settings are what the state has to know beside the sets.
+func (a *adopter) settings() (map[string]string, error) {
+	text, err := json.Marshal(a.kept)
+	all := map[string]string{
+		dirSetting: a.s.dir, baseSetting: a.s.site.BaseURL, outSetting: a.s.outPath, adoptedSetting: string(text),
+	}
+	if a.ours {
+		all[catalog.UUIDSetting] = a.uuid
+	}
+	return all, err
+}
+
+// find reads everything that is to be adopted to its end.
+func (a *adopter) find() error {
+	info, err := source.ReadPublicationInfo(os.DirFS(a.s.outPath))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = a.findForeign()
+	case err == nil:
+		a.ours = true
+		err = a.findOurs(info)
+	}
+	if err != nil {
+		return err
+	}
+	a.id++ // that of the publication which was adopted
+	for _, set := range a.sets {
+		if set.id, err = a.s.catalog.Set(a.ctx, set.name); err != nil {
+			return err
+		}
+		a.note("the Resource List %q with %d resources, %d Change Lists", set.list.key, set.resources, len(set.changes))
+	}
+	if n := len(a.kept.Left); n > 0 {
+		a.note("%d documents stay as they are, and nothing links them any more, such as %q", n, a.kept.Left[0])
+	}
+	return nil
+}
+
+// numbered finds the ids of publications and the numbers of Change Lists in our keys.
+var numbered = regexp.MustCompile(`(?:^|/)(?:(lists|dumps|changedumps)/(\d+)/|sitemap-(\d+)-\d+\.xml$|(changes|changedumps)/(\d+)\.xml$)`)
+
+// sitemapForm is what plain sitemaps of ours are called.
+var sitemapForm = regexp.MustCompile(`^sitemap(-\d+-\d{5})?\.xml$`)
+
+// count takes down the numbers in a key of ours.
+func (a *adopter) count(key string) {
+	for _, m := range numbered.FindAllStringSubmatch(key, -1) {
+		a.id, a.changes = max(a.id, atoi(cmp.Or(m[2], m[3]))), max(a.changes, atoi(m[5]))
+	}
+}
+
+// atoi is the number that digits are; 0 if there are none.
+func atoi(digits string) int64 {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// fill puts a set into the catalog, as what its last publication was.
+func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
+	if err := a.hold(c, set); err != nil {
+		return err
+	}
+	set.pub.ID, set.pub.Set, set.pub.Made, set.pub.Resources = id, set.name, a.now, set.resources
+	set.pub.ListAt = set.at()
+	if err := a.history(c, set); err != nil {
+		return err
+	}
+	if set.early+set.late > 0 {
+		a.note("%d changes are dated otherwise than they said: in their order, in the interval of their list, not later than now", set.early+set.late)
+	}
+	if set.weak > 0 {
+		a.note("%d resources of %q have no digest, nor length and time of their files: they are published as updated", set.weak, set.list.key)
+	}
+	body, err := json.Marshal(set.pub)
+	if err != nil {
+		return err
+	}
+	f := catalog.Finished{At: a.now}
+	for _, key := range slices.Sorted(maps.Keys(a.own)) {
+		f.Documents = append(f.Documents, a.own[key])
+	}
+	a.own = nil // with the first set
+	if f.Items, err = itemRows(set.items); err != nil {
+		return err
+	}
+	return c.Publish(set.id, id, string(body), f)
+}
+
+// hold makes the resources of the Resource List members of the set.
+func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
+	for _, d := range set.parts {
+		err := a.each(d, func(e *resourcesync.Entry) error {
+			ch := catalog.Change{Datetime: set.at(), Change: resourcesync.Created, Resource: a.resource(e)}
+			if len(ch.Digests) == 0 && !a.prove(&ch.Resource) {
+				set.weak++
+			}
+			return c.Hold(set.id, ch)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resource is what an entry says of a resource.
+func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
+	path := a.path(e.Loc)
+	return catalog.Resource{
+		URI: e.Loc, Path: path, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests,
+		Type: cmp.Or(e.Type, mediatype.ByName(path)), Encoding: e.Encoding, ChangeFreq: e.ChangeFreq,
+	}
+}
+
+// prove gives a resource that has no digest that of its file, if length and time are
+// those of the file.
+func (a *adopter) prove(r *catalog.Resource) bool {
+	if a.s.tree == nil || r.LastMod.IsZero() {
+		return false
+	}
+	f, err := a.s.tree.Open(r.Path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || r.Length.Known() && r.Length.Int64() != info.Size() ||
+		info.ModTime().Unix() != r.LastMod.Time().Unix() {
+		return false
+	}
+	defer context.AfterFunc(a.ctx, func() { _ = f.Close() })()
+	h := resourcesync.NewHasher(resourcesync.SHA256)
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return false
+	}
+	r.Digests, r.Length = h.Digests(), resourcesync.Bytes(n)
+	return true
+}
+
+// history brings the set to the state after its Change Lists, and the log to what the
+// open one says. Of ours the closed lists stay what they are.
+func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
+	p := &set.pub
+	p.ChangesNumber, p.ChangesFrom = a.goesOn(set)
+	p.ChangesThrough = p.ChangesNumber - 1
+	var last time.Time
+	for i, l := range set.changes {
+		if from := l.since(); from.After(last) {
+			last = from
+		}
+		list, err := a.inOrder(set, l, last)
+		if err != nil {
+			return err
+		}
+		logs := !a.ours || i == len(set.changes)-1 && l.header.Until.IsZero()
+		for _, ch := range list {
+			last = ch.Datetime
+			if !ch.Datetime.Before(set.at()) {
+				if err := c.Hold(set.id, ch); err != nil {
+					return err
+				}
+			}
+			if !logs {
+				continue
+			}
+			seq, err := c.Log(set.id, ch)
+			if err != nil {
+				return err
+			}
+			if a.ours { // those of others are divided into lists of our size
+				p.ChangesThrough, p.Changes = seq, p.Changes+1
+			}
+		}
+	}
+	return nil
+}
+
+// goesOn returns number and beginning of the Change List that goes on. Of ours it is the
+// open one; what others say is divided into lists of our size, from its beginning.
+func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
+	n := len(set.changes)
+	switch {
+	case n > 0 && !a.ours:
+		return a.changes, set.changes[0].since()
+	case n > 0 && set.changes[n-1].header.Until.IsZero():
+		return set.changes[n-1].number(), set.changes[n-1].since()
+	case n > 0:
+		return a.changes, set.changes[n-1].header.Until.Time()
+	case set.at().IsZero():
+		return a.changes, a.now
+	}
+	return a.changes, set.at()
+}
+
+// inOrder are the changes of a list in the order of their datetimes, which are in its
+// interval, not before last and not in the future.
+func (a *adopter) inOrder(set *adoptedSet, l *document, last time.Time) ([]catalog.Change, error) {
+	var list []catalog.Change
+	before := last
+	err := a.each(l, func(e *resourcesync.Entry) error {
+		when := e.Datetime
+		if when.IsZero() && e.Change != resourcesync.Deleted {
+			when = e.LastMod // as 1.0 has it; of what is gone it may be that of the last version
+		}
+		t := when.Time().UTC().Truncate(time.Microsecond)
+		if when.IsZero() {
+			t = before
+		}
+		before = t
+		list = append(list, catalog.Change{Datetime: t, Change: e.Change, Resource: a.resource(e)})
+		return nil
+	})
+	slices.SortStableFunc(list, func(x, y catalog.Change) int { return x.Datetime.Compare(y.Datetime) })
+	for i := range list {
+		ch := &list[i]
+		switch {
+		case ch.Datetime.Before(last):
+			set.early++
+			ch.Datetime = last
+		case ch.Datetime.After(a.now):
+			set.late++
+			ch.Datetime = a.now
+		}
+		last = ch.Datetime
+	}
+	return list, err
+}
+
+// takeOurs makes documents below a prefix of ours known as such. What is neither is
+// refused.
+func (a *adopter) takeOurs(prefix string) error {
+	for info, err := range a.bucket.List(a.ctx, prefix) {
+		if err != nil {
+			return fmt.Errorf("listing %q: %w", prefix, err)
+		}
+		if !strings.HasPrefix(info.Key, ourPrefix) && info.Key != wellKnownKey && !sitemapForm.MatchString(info.Key) {
+			continue
+		}
+		a.count(info.Key)
+		if _, known := a.own[info.Key]; known {
+			continue
+		}
+		doc, err := a.takeAny(info.Key, info.Size)
+		if err != nil {
+			return err
+		}
+		a.own[info.Key] = doc
+	}
+	return nil
+}
+
+// takeAny makes sure that a file is one that a publication of ours could have written.
+func (a *adopter) takeAny(key string, size int64) (catalog.Document, error) {
+	doc := catalog.Document{Key: key, Length: size, Immutable: source.Immutable(key)}
+	name := key[strings.LastIndexByte(key, '/')+1:]
+	switch {
+	case strings.HasSuffix(name, ".zip"):
+		return doc, nil // its size has to do
+	case strings.HasSuffix(name, ".xml") || name == "resourcesync":
+		d, err := a.read(key, "")
+		if err != nil {
+			return doc, err
+		}
+		doc.SHA256 = d.sum
+		return doc, nil
+	case name == "about.html" || name == "set.html" || name == "publication.json":
+		sum, err := a.sum(key)
+		doc.SHA256 = sum
+		return doc, err
+	}
+	return doc, &AdoptError{Key: key, Reason: "is no document of a publication (move it away)"}
+}

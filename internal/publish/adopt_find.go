@@ -1,0 +1,281 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+const (
+	infoKey      = "resourcesync/publication.json"
+	ourPrefix    = "resourcesync/"
+	wellKnownKey = ".well-known/resourcesync"
+)
+
+// findOurs reads a publication of ours.
+func (a *adopter) findOurs(info source.PublicationInfo) error {
+	if info.BaseURL != a.base {
+		return &AdoptError{infoKey, fmt.Sprintf("is of %s, expected %s", info.BaseURL, a.base), nil}
+	}
+	a.uuid = info.State
+	if info.Aliases != nil {
+		a.kept.Aliases = *info.Aliases
+	}
+	if err := a.describedByUs(); err != nil {
+		return err
+	}
+	for _, one := range a.s.site.sets {
+		key := strings.TrimPrefix(source.CapabilityListURI(a.base, one.Name), a.base)
+		there, err := a.exists(key)
+		if err != nil {
+			return err
+		}
+		if !there {
+			continue // it comes with this publication
+		}
+		o, err := a.offer(key)
+		if err != nil {
+			return err
+		}
+		a.sets = append(a.sets, &adoptedSet{offer: o, name: one.Name})
+	}
+	prefixes := []string{ourPrefix, "sitemap"}
+	if u, err := url.Parse(a.base); err == nil && u.Path == "/" {
+		prefixes = append(prefixes, wellKnownKey)
+	}
+	for _, prefix := range prefixes {
+		if err := a.takeOurs(prefix); err != nil {
+			return err
+		}
+	}
+	for _, key := range a.kept.Aliases.AllKeys() {
+		if err := a.alias(key); err != nil {
+			return err
+		}
+	}
+	a.changes++ // after all that there are
+	for _, set := range a.sets {
+		a.describeOurs(set)
+	}
+	return nil
+}
+
+// describedByUs makes sure that the sets of the publication are those of the site.
+func (a *adopter) describedByUs() error {
+	d, err := a.read("resourcesync/description.xml", resourcesync.CapabilityDescription)
+	if err != nil || d.header.Root == resourcesync.SitemapIndex {
+		return err
+	}
+	return a.each(d, func(e *resourcesync.Entry) error {
+		for _, one := range a.s.site.sets {
+			alias := a.kept.Aliases.Sets[one.Name].CapabilityList
+			if e.Loc == source.CapabilityListURI(a.base, one.Name) || alias != "" && e.Loc == a.base+alias {
+				return nil
+			}
+		}
+		return &AdoptError{d.key, fmt.Sprintf("line %d: names the set %s, which is none of those to publish", e.Line, e.Loc), nil}
+	})
+}
+
+// describeOurs fills in what the last publication of a set said.
+func (a *adopter) describeOurs(set *adoptedSet) {
+	p := &set.pub
+	p.Offers = []source.Offer{{Capability: resourcesync.CapabilityResourceList, URI: a.base + set.list.key}}
+	if len(set.named) > 0 {
+		p.Offers = append(p.Offers, source.Offer{Capability: resourcesync.CapabilityChangeList, URI: a.base + set.named[0].key})
+	}
+	list := source.Item{Kind: source.ItemResourceList, Key: set.list.key, At: set.at(), Entries: set.resources, Current: true, Since: a.now}
+	for _, d := range slices.Concat(set.parts, []*document{set.list}) {
+		if !slices.Contains(list.Keys, d.key) {
+			list.Keys, list.Bytes = append(list.Keys, d.key), list.Bytes+d.length
+		}
+	}
+	if m := numbered.FindStringSubmatch(set.list.key); m != nil {
+		list.Number = atoi(m[2])
+		p.Generations = []int64{list.Number}
+	}
+	p.ListKeys = list.Keys
+	set.items = append(set.items, list)
+	for i, d := range set.changes {
+		it := source.Item{
+			Kind: source.ItemChangeList, Number: d.number(), Key: d.key, Keys: []string{d.key}, From: d.since(),
+			Until: d.header.Until.Time().UTC(), Through: d.number(), Entries: d.entries, Bytes: d.length, Current: true, Since: a.now,
+		}
+		if i+1 < len(set.changes) {
+			it.Through = set.changes[i+1].number() - 1
+		}
+		set.items = append(set.items, it)
+	}
+	for _, c := range set.others {
+		a.note("the %s goes on no more: it begins anew if it is asked for", c)
+	}
+	if set.name == "" {
+		for key := range a.own {
+			if strings.HasPrefix(key, "sitemap") {
+				p.SitemapKeys = append(p.SitemapKeys, key)
+			}
+		}
+		slices.Sort(p.SitemapKeys)
+	}
+}
+
+// entrances are names under which programs publish a Capability List, or the Source
+// Description that leads to one.
+var entrances = []string{
+	"capabilitylist.xml", wellKnownKey, "sourcedescription.xml", "sourceDescription.xml", "description.xml", "resourcesync.xml",
+}
+
+// findForeign reads a publication of another program.
+func (a *adopter) findForeign() error {
+	if len(a.s.site.sets) != 1 {
+		return &AdoptError{entrances[0], "is one set, expected the configuration of one", nil}
+	}
+	set := &adoptedSet{name: a.s.site.sets[0].Name}
+	key, err := a.entrance()
+	if err != nil {
+		return err
+	}
+	if set.offer, err = a.offer(key); err != nil {
+		return err
+	}
+	if err := a.description(set.capabilities); err != nil {
+		return err
+	}
+	a.changes = 1
+	names := source.SetAliases{CapabilityList: key, ResourceLists: []string{set.list.key}}
+	if n := len(set.named); n > 0 {
+		slices.SortStableFunc(set.named, func(x, y *document) int { return x.since().Compare(y.since()) })
+		names.ChangeLists = []string{set.named[n-1].key}
+	}
+	a.kept.Aliases.Sets = map[string]source.SetAliases{set.name: names}
+	keys := a.kept.Aliases.AllKeys()
+	for _, key := range keys {
+		if err := a.alias(key); err != nil {
+			return err
+		}
+	}
+	for _, d := range slices.Concat(set.parts, set.named, set.changes) {
+		set.left = append(set.left, d.key)
+	}
+	for _, key := range set.left {
+		if !slices.Contains(keys, key) && !slices.Contains(a.kept.Left, key) {
+			a.kept.Left = append(a.kept.Left, key)
+		}
+	}
+	if set.gap != "" {
+		a.note("%s", set.gap)
+	}
+	a.sets = []*adoptedSet{set}
+	return nil
+}
+
+// entrance finds the Capability List.
+func (a *adopter) entrance() (string, error) {
+	for _, key := range entrances {
+		there, err := a.exists(key)
+		if err != nil {
+			return "", err
+		}
+		if !there {
+			continue
+		}
+		d, err := a.read(key, "")
+		switch {
+		case err != nil && key != entrances[0] && key != wellKnownKey:
+			continue // a file that merely has this name
+		case err != nil:
+			return "", err
+		case d.header.Capability == resourcesync.CapabilityCapabilityList:
+			return key, nil
+		case d.header.Capability == resourcesync.CapabilityDescription:
+			return a.only(d)
+		}
+	}
+	return "", &AdoptError{entrances[0], fmt.Sprintf("is not there, nor any of %q: expected a publication", entrances[1:]), nil}
+}
+
+// only is the Capability List that a Source Description names.
+func (a *adopter) only(description *document) (found string, err error) {
+	err = a.each(description, func(e *resourcesync.Entry) error {
+		key, err := a.key(e.Loc, description)
+		if err == nil && found != "" && key != found {
+			err = &AdoptError{description.key, fmt.Sprintf("names several sets, %q and %q: expected one", found, key), nil}
+		}
+		found = key
+		return err
+	})
+	if err == nil && found == "" {
+		err = &AdoptError{description.key, "names no Capability List", nil}
+	}
+	return found, err
+}
+
+// description finds the Source Descriptions: the one that the Capability List links as
+// up is the one by which readers know the Source.
+func (a *adopter) description(capabilities *document) error {
+	var keys []string
+	if up := capabilities.header.Link(resourcesync.RelUp); up != "" {
+		if key, err := a.key(up, capabilities); err == nil {
+			keys = append(keys, key)
+		} else {
+			a.note("%q links %s as its Source Description: that is elsewhere, and is replaced by ours", capabilities.key, up)
+		}
+	}
+	for i, key := range append(keys, entrances[1:]...) {
+		there, err := a.exists(key)
+		if err != nil {
+			return err
+		}
+		if !there || slices.Contains(a.kept.Aliases.Descriptions, key) {
+			continue
+		}
+		d, err := a.read(key, "")
+		var refused *AdoptError
+		switch linked := i < len(keys) || key == wellKnownKey; {
+		case err != nil && (linked || !errors.As(err, &refused)):
+			return err
+		case err != nil || d.header.Capability != resourcesync.CapabilityDescription:
+			continue
+		}
+		only, err := a.only(d)
+		if err != nil {
+			return err
+		}
+		if only != capabilities.key {
+			return &AdoptError{key, fmt.Sprintf("names the Capability List %q, expected %q", only, capabilities.key), nil}
+		}
+		a.kept.Aliases.Descriptions = append(a.kept.Aliases.Descriptions, key)
+	}
+	return nil
+}
+
+// alias makes a document ours, to be replaced by copies.
+func (a *adopter) alias(key string) error {
+	there, err := a.exists(key)
+	if err != nil || !there {
+		return err
+	}
+	d, err := a.read(key, "")
+	if err == nil {
+		a.own[key] = catalog.Document{Key: key, Length: d.length, SHA256: d.sum}
+	}
+	return err
+}
+
+func (a *adopter) exists(key string) (bool, error) {
+	_, err := a.bucket.Stat(a.ctx, key)
+	if errors.Is(err, blob.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking at %q: %w", key, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,312 @@
+package publish
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"instep/blob"
+	"instep/internal/scan"
+	"instep/resourcesync"
+)
+
+// reader reads the documents of a publication that is to be adopted.
+type reader struct {
+	ctx    context.Context
+	bucket blob.Bucket
+	base   string
+}
+
+// document is one that was read to its end.
+type document struct {
+	key     string
+	header  resourcesync.Header
+	length  int64
+	sum     [sha256.Size]byte
+	entries int64
+	nested  bool // it lists documents of its own capability, as an index does
+	first   time.Time
+}
+
+// index reports whether the document lists others of its kind.
+func (d *document) index() bool { return d.header.Root == resourcesync.SitemapIndex || d.nested }
+
+// since is the moment from which on a Change List lists changes.
+func (d *document) since() time.Time {
+	if d.header.From.IsZero() {
+		return d.first
+	}
+	return d.header.From.Time().UTC()
+}
+
+// number is that of a Change List of ours.
+func (d *document) number() int64 {
+	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
+}
+
+// read reads a document to its end. It has to be of that capability; "" is any, or a
+// plain sitemap.
+func (r *reader) read(key string, want resourcesync.Capability) (*document, error) {
+	body, _, err := r.bucket.Get(r.ctx, key, 0, -1)
+	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
+		return nil, &AdoptError{key, "is named by a document and is not there", nil}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", key, err)
+	}
+	defer body.Close()
+	d := &document{key: key}
+	h := sha256.New()
+	count := &counter{}
+	tee := io.TeeReader(body, io.MultiWriter(h, count))
+	dec := resourcesync.NewDecoder(tee)
+	for e, err := range dec.Entries() {
+		if err != nil {
+			return nil, &AdoptError{key, "cannot be read", err}
+		}
+		if err := d.take(&e, want); err != nil {
+			return nil, err
+		}
+	}
+	if d.header, err = dec.Header(); err != nil {
+		return nil, &AdoptError{key, "cannot be read", err}
+	}
+	if got := d.header.Capability; want != "" && got != want {
+		return nil, &AdoptError{key, fmt.Sprintf("is a document of capability %q, expected %q", got, want), nil}
+	}
+	if _, err := io.Copy(io.Discard, tee); err != nil {
+		return nil, fmt.Errorf("reading %q: %w", key, err)
+	}
+	h.Sum(d.sum[:0])
+	d.length = count.n
+	return d, r.ctx.Err()
+}
+
+// take takes an entry into account.
+func (d *document) take(e *resourcesync.Entry, want resourcesync.Capability) error {
+	d.entries++
+	if want == "" {
+		return nil
+	}
+	d.nested = d.nested || e.Capability == want
+	if when := e.Datetime.Time(); !when.IsZero() && (d.first.IsZero() || when.Before(d.first)) {
+		d.first = when.UTC()
+	}
+	return nil
+}
+
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+// each hands the entries of a document that was read to do.
+func (r *reader) each(d *document, do func(*resourcesync.Entry) error) error {
+	body, _, err := r.bucket.Get(r.ctx, d.key, 0, -1)
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", d.key, err)
+	}
+	defer body.Close()
+	for e, err := range resourcesync.NewDecoder(body).Entries() {
+		if err != nil {
+			return &AdoptError{d.key, "cannot be read", err}
+		}
+		if err := do(&e); err != nil {
+			return err
+		}
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum is the SHA-256 of a file.
+func (r *reader) sum(key string) (sum [sha256.Size]byte, err error) {
+	body, _, err := r.bucket.Get(r.ctx, key, 0, -1)
+	if err != nil {
+		return sum, fmt.Errorf("reading %q: %w", key, err)
+	}
+	defer body.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, body); err != nil {
+		return sum, fmt.Errorf("reading %q: %w", key, err)
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
+// key is that of a document that another one names.
+func (r *reader) key(loc string, by *document) (string, error) {
+	u, err := url.Parse(r.base + by.key)
+	if err == nil {
+		u, err = u.Parse(loc)
+	}
+	if err != nil {
+		return "", &AdoptError{by.key, fmt.Sprintf("names %q", loc), err}
+	}
+	key, below := strings.CutPrefix(u.String(), r.base)
+	if !below || blob.ValidKey(key) != nil {
+		return "", &AdoptError{by.key, fmt.Sprintf("names the document %q, expected one below %s", u, r.base), nil}
+	}
+	return key, nil
+}
+
+// path is that of the file of a resource: one that does not exist if its URI is not
+// that of a file.
+func (r *reader) path(uri string) string {
+	rest := strings.TrimPrefix(uri, r.base)
+	if name, err := url.PathUnescape(rest); err == nil && scan.URI(r.base, name) == uri {
+		return name
+	}
+	return rest
+}
+
+// offer is what a Capability List names.
+type offer struct {
+	capabilities *document
+	list         *document   // the Resource List, or its index
+	parts        []*document // the Resource Lists
+	resources    int64
+	named        []*document // as the Capability List names them: Change Lists, or indexes of them
+	changes      []*document // the Change Lists, oldest first, without a gap
+	left         []string    // keys of what is not gone on with
+	others       []resourcesync.Capability
+	gap          string // why older Change Lists are left
+}
+
+// at is the moment of the Resource List.
+func (o *offer) at() time.Time { return o.list.header.At.Time().UTC().Truncate(time.Microsecond) }
+
+// offer reads what a Capability List names.
+func (r *reader) offer(key string) (*offer, error) {
+	d, err := r.read(key, resourcesync.CapabilityCapabilityList)
+	if err != nil {
+		return nil, err
+	}
+	o := &offer{capabilities: d}
+	err = r.each(d, func(e *resourcesync.Entry) error {
+		key, err := r.key(e.Loc, d)
+		switch {
+		case e.Capability != resourcesync.CapabilityResourceList && e.Capability != resourcesync.CapabilityChangeList:
+			o.others = append(o.others, e.Capability)
+			if err == nil {
+				o.left = append(o.left, key)
+			}
+			return nil
+		case err != nil:
+			return err
+		}
+		return r.named(o, key, e.Capability)
+	})
+	if err == nil && o.list == nil {
+		err = &AdoptError{key, "names no Resource List", nil}
+	}
+	if err == nil {
+		o.arrange()
+	}
+	return o, err
+}
+
+// named reads a list that the Capability List names.
+func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
+	d, err := r.read(key, c)
+	if err != nil {
+		return err
+	}
+	parts := []*document{d}
+	if d.index() {
+		if parts, err = r.parts(d); err != nil {
+			return err
+		}
+	}
+	if c == resourcesync.CapabilityResourceList {
+		if o.list != nil {
+			return &AdoptError{o.capabilities.key, fmt.Sprintf("names several Resource Lists, %q and %q", o.list.key, key), nil}
+		}
+		o.list, o.parts = d, parts
+		return r.below(o)
+	}
+	o.named = append(o.named, d)
+	for _, p := range parts {
+		if err := r.changesOf(p); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(o.changes, func(c *document) bool { return c.key == p.key }) {
+			o.changes = append(o.changes, p)
+		}
+	}
+	return nil
+}
+
+// parts reads the lists that an index names.
+func (r *reader) parts(index *document) (parts []*document, err error) {
+	err = r.each(index, func(e *resourcesync.Entry) error {
+		if index.header.Root != resourcesync.SitemapIndex && e.Capability != index.header.Capability {
+			return nil
+		}
+		key, err := r.key(e.Loc, index)
+		if err != nil {
+			return err
+		}
+		d, err := r.read(key, index.header.Capability)
+		if err == nil && d.index() {
+			err = &AdoptError{key, "is an index in an index", nil}
+		}
+		parts = append(parts, d)
+		return err
+	})
+	return parts, err
+}
+
+// below makes sure that all resources are of the site, and counts them.
+func (r *reader) below(o *offer) error {
+	for _, d := range o.parts {
+		o.resources += d.entries
+		err := r.each(d, func(e *resourcesync.Entry) error { return r.ofSite(d, e) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) ofSite(d *document, e *resourcesync.Entry) error {
+	if strings.HasPrefix(e.Loc, r.base) && e.Loc != r.base {
+		return nil
+	}
+	return &AdoptError{d.key, fmt.Sprintf("line %d: lists %q, expected a resource below %s", e.Line, e.Loc, r.base), nil}
+}
+
+// changesOf makes sure that a document lists changes of the site.
+func (r *reader) changesOf(d *document) error {
+	return r.each(d, func(e *resourcesync.Entry) error {
+		switch e.Change {
+		case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
+			return r.ofSite(d, e)
+		}
+		return &AdoptError{d.key, fmt.Sprintf("line %d: %q: expected created, updated or deleted, found %q", e.Line, e.Loc, e.Change), nil}
+	})
+}
+
+// arrange puts the Change Lists in the order of time, and leaves those before a gap.
+func (o *offer) arrange() {
+	slices.SortStableFunc(o.changes, func(a, b *document) int { return a.since().Compare(b.since()) })
+	for i := len(o.changes) - 1; i > 0; i-- {
+		a, b := o.changes[i-1], o.changes[i]
+		if until := a.header.Until.Time(); !until.IsZero() && until.Before(b.since()) {
+			o.gap = fmt.Sprintf("nothing tells what changed after %q ended and before %q began: Change Lists go on from there", a.key, b.key)
+			o.changes = o.changes[i:]
+			return
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package source
+
+import (
+	"maps"
+	"slices"
+
+	"instep/resourcesync"
+)
+
+// Aliases are keys at which others know the documents of a publication that was
+// adopted. Each publication writes byte copies of its own documents there. All may be
+// empty.
+type Aliases struct {
+	// Descriptions are copies of the Source Description. What the Capability Lists link
+	// as up is the first, for readers know a Source by that URI.
+	Descriptions []string              `json:"descriptions,omitempty"`
+	Sets         map[string]SetAliases `json:"sets,omitempty"` // by name
+}
+
+// SetAliases are those of one set.
+type SetAliases struct {
+	// CapabilityList is the one whose URI stands in Source Description and lists, for
+	// readers know a set by it; "" is none.
+	CapabilityList string   `json:"capability_list,omitempty"`
+	ResourceLists  []string `json:"resource_lists,omitempty"` // of the Resource List, or its index
+	ChangeLists    []string `json:"change_lists,omitempty"`   // of the Change List, or the index of them
+}
+
+// keys are all of the set.
+func (a SetAliases) keys() []string {
+	keys := slices.Concat(a.ResourceLists, a.ChangeLists)
+	if a.CapabilityList != "" {
+		keys = append(keys, a.CapabilityList)
+	}
+	return keys
+}
+
+// AllKeys are those of all sets, and of the Source Description.
+func (a Aliases) AllKeys() []string {
+	keys := slices.Clone(a.Descriptions)
+	for _, name := range slices.Sorted(maps.Keys(a.Sets)) {
+		keys = append(keys, a.Sets[name].keys()...)
+	}
+	return keys
+}
+
+// ifAny is nil if there are none.
+func (a Aliases) ifAny() *Aliases {
+	if len(a.AllKeys()) == 0 {
+		return nil
+	}
+	return &a
+}
+
+// Keys are those of a set, and of the Source Description.
+func (a Aliases) Keys(set string) []string {
+	return slices.Concat(a.Descriptions, a.Sets[set].keys())
+}
+
+// descriptionURI is that by which readers know the Source.
+func (l layout) descriptionURI() string {
+	if len(l.aliases.Descriptions) > 0 {
+		return l.uri(l.aliases.Descriptions[0])
+	}
+	return l.uri(descriptionKey)
+}
+
+// capabilityListURI is that by which readers know the set.
+func (l layout) capabilityListURI() string {
+	if key := l.aliases.Sets[l.set].CapabilityList; key != "" {
+		return l.uri(key)
+	}
+	return l.uri(l.capabilityList())
+}
+
+// copies makes the aliases of what this publication makes.
+func (m *maker) copies() {
+	set := m.l.aliases.Sets[m.l.set]
+	m.copyTo(descriptionKey, m.l.aliases.Descriptions)
+	if set.CapabilityList != "" {
+		m.copyTo(m.l.capabilityList(), []string{set.CapabilityList})
+	}
+	m.copyTo(m.key(resourcesync.CapabilityResourceList), set.ResourceLists)
+	m.copyTo(m.key(resourcesync.CapabilityChangeList), set.ChangeLists)
+}
+
+// key is that of the document that the Capability List names.
+func (m *maker) key(c resourcesync.Capability) string {
+	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
+}
+
+// copyTo makes copies of a document, if this publication makes it.
+func (m *maker) copyTo(of string, keys []string) {
+	for _, d := range m.st.docs {
+		if d.Key != of {
+			continue
+		}
+		for _, key := range keys {
+			if !m.st.has(key) {
+				m.st.copy(of, Document{Key: key, Rank: max(d.Rank, rankFixed)})
+			}
+		}
+		return
+	}
+}
+
+// has reports whether a document with this key was made.
+func (s *stage) has(key string) bool {
+	for _, d := range s.docs {
+		if d.Key == key {
+			return true
+		}
+	}
+	return false
+}
