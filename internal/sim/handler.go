@@ -22,8 +22,9 @@ import (
 	"instep/source"
 )
 
-// TruthPath is where a Source tells what its resources are at this moment, as CSV: to
-// clients on this machine only, whatever its switches.
+// TruthPath is where a Source tells what its resources are, as CSV: at this moment, or
+// at that of the query parameter at (RFC 3339). It tells clients on this machine only,
+// whatever its switches.
 const TruthPath = "/.sim/truth"
 
 // wire is how a Source answers.
@@ -115,22 +116,38 @@ func (w *wire) begin(r *http.Request) *call {
 	return c
 }
 
-// truth answers with the present resources, if who asks is on this machine.
+// truth answers with the resources, if who asks is on this machine.
 func (c *call) truth(out http.ResponseWriter) {
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 		http.Error(out, "the truth is told on the loopback interface only", http.StatusForbidden)
 		return
 	}
+	at := c.now
+	if text := c.r.URL.Query().Get("at"); text != "" {
+		if at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			http.Error(out, fmt.Sprintf("at=%q: expected a time such as 2026-01-31T12:00:00Z", text), http.StatusBadRequest)
+			return
+		}
+	}
+	t, err := c.s.o.Model.TruthAt(at)
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusNotFound)
+		return
+	}
 	out.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	if err := c.s.Truth(c.r.Context(), out); err != nil {
+	if err := t.WriteCSV(c.r.Context(), out, c.base()); err != nil {
 		panic(http.ErrAbortHandler) // a part is out: only a broken connection tells the client
 	}
 }
 
 // Truth writes what the resources are at this moment as CSV: uri, length, sha256.
 func (s *Source) Truth(ctx context.Context, w io.Writer) error {
-	return s.o.Model.TruthAt(s.o.Model.Now()).WriteCSV(ctx, w, s.o.BaseURL)
+	t, err := s.o.Model.TruthAt(s.o.Model.Now())
+	if err != nil {
+		return err
+	}
+	return t.WriteCSV(ctx, w, s.o.BaseURL)
 }
 
 // answer makes the right answer and leads it through the switches.

@@ -55,7 +55,11 @@ func present(m *Model) map[string]string {
 func truthAt(t fatal, m *Model, at time.Time) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for r, err := range m.TruthAt(at).All() {
+	truth, err := m.TruthAt(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range truth.All() {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,17 +233,19 @@ func TestHistoryForgetsAndSaysSo(t *testing.T) {
 			t.Errorf("the first change: got %v, want ErrForgotten", err)
 		}
 	}
-	for _, err := range m.TruthAt(start).All() {
-		if !errors.Is(err, ErrForgotten) {
-			t.Errorf("the first truth: got %v, want ErrForgotten", err)
-		}
+	if _, err := m.TruthAt(start); !errors.Is(err, ErrForgotten) {
+		t.Errorf("the first truth: got %v, want ErrForgotten", err)
 	}
 }
 
 func TestTruthIsWrittenAsCSV(t *testing.T) {
 	m := newModel(t, Config{Seed: 1, Resources: 2, Size: Size{Kind: Fixed, Low: 10}})
 	var out bytes.Buffer
-	if err := m.TruthAt(m.Now()).WriteCSV(t.Context(), &out, "http://sim.example.org/"); err != nil {
+	truth, err := m.TruthAt(m.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := truth.WriteCSV(t.Context(), &out, "http://sim.example.org/"); err != nil {
 		t.Fatal(err)
 	}
 	r, _ := m.Find(pathOf(0))

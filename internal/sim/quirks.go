@@ -17,12 +17,6 @@ import (
 // quirks are the habits of docs/quirks.md that are seen in what a Source serves.
 var quirks = slices.Concat(documentQuirks, capabilityQuirks, timeQuirks, uriQuirks, fixityQuirks, packageQuirks, httpQuirks)
 
-// NotSimulated are the quirks that no switch shows, and why.
-var NotSimulated = map[string]string{
-	"48": "a second hash that is right needs other digests than the model keeps; newlines and an unknown algorithm are shown by the fault odd-hashes",
-	"56": "no writer of xz is at hand",
-}
-
 func quirk(number, says string, set func(*Switch)) *Switch {
 	sw := &Switch{Name: number, Says: says, Of: Always, Share: 1}
 	set(sw)
@@ -384,7 +378,7 @@ const (
 )
 
 // remembered is the document at key as it was first seen, until it is that many
-// publications old. Lists of the past and what is too large are not remembered.
+// publications old. What is too large, or one too many, is not remembered.
 func (w *wire) remembered(key string, text []byte, publications int64) []byte {
 	now := w.s.journal.count()
 	w.stale.mu.Lock()

@@ -222,16 +222,25 @@ func TestDocumentsHaveTheirValidator(t *testing.T) {
 
 func TestTheTruthIsServed(t *testing.T) {
 	s := newSite(t)
-	rows, err := csv.NewReader(strings.NewReader(s.body(strings.TrimPrefix(TruthPath, "/")))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
+	path := strings.TrimPrefix(TruthPath, "/")
+	for query, want := range map[string]map[string]string{
+		"":                         present(s.o.Model),
+		"?at=2026-03-01T12:00:05Z": truthAt(t, s.o.Model, start.Add(5*time.Second)),
+	} {
+		rows, err := csv.NewReader(strings.NewReader(s.body(path + query))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, row := range rows[1:] {
+			got[strings.TrimPrefix(row[0], s.url)] = row[1] + " " + row[2]
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("truth%s (-want +got):\n%s", query, diff)
+		}
 	}
-	got := map[string]string{}
-	for _, row := range rows[1:] {
-		got[strings.TrimPrefix(row[0], s.url)] = row[1] + " " + row[2]
-	}
-	if diff := cmp.Diff(present(s.o.Model), got); diff != "" {
-		t.Errorf("truth (-want +got):\n%s", diff)
+	if got := s.ask(path + "?at=noon").StatusCode; got != http.StatusBadRequest {
+		t.Errorf("at noon: got %d, want 400", got)
 	}
 	req := httptest.NewRequest(http.MethodGet, TruthPath, nil)
 	req.RemoteAddr = "192.0.2.7:1234"

@@ -469,7 +469,7 @@ func TestEverySwitchIsShownAndDescribed(t *testing.T) {
 	}
 	for n := 1; n <= 60; n++ {
 		name := fmt.Sprint(n)
-		if _, not := NotSimulated[name]; known[name] == not {
+		if _, not := notSimulated[name]; known[name] == not {
 			t.Errorf("quirk %d: expected a switch, or why there is none", n)
 		}
 	}

@@ -17,6 +17,12 @@ var update = flag.Bool("update", false, "write the table of switches anew")
 // tableMark is before the generated part of docs/simulate.md.
 const tableMark = "<!-- What follows is written by `make switches`. -->\n"
 
+// notSimulated are the quirks that no switch shows, and why.
+var notSimulated = map[string]string{
+	"48": "a second hash that is right needs other digests than the model keeps; newlines and an unknown algorithm are shown by the fault odd-hashes",
+	"56": "no writer of xz is at hand",
+}
+
 func table() string {
 	var b strings.Builder
 	b.WriteString(tableMark + "\n| switch | what the Source does | for | share |\n|---|---|---|---|\n")
@@ -31,8 +37,8 @@ func table() string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", sw.Name, sw.Says, rows, share)
 	}
 	b.WriteString("\nNo switch shows these quirks:\n\n")
-	for _, number := range slices.Sorted(maps.Keys(NotSimulated)) {
-		fmt.Fprintf(&b, "- %s: %s\n", number, NotSimulated[number])
+	for _, number := range slices.Sorted(maps.Keys(notSimulated)) {
+		fmt.Fprintf(&b, "- %s: %s\n", number, notSimulated[number])
 	}
 	return b.String()
 }

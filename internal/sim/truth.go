@@ -18,10 +18,17 @@ type Truth struct {
 }
 
 // TruthAt returns what the resources were at a moment: after every change before it.
-func (m *Model) TruthAt(t time.Time) Truth { return Truth{m, t.UnixMicro()} }
+// ErrForgotten: the history does not reach back.
+func (m *Model) TruthAt(at time.Time) (Truth, error) {
+	t := Truth{m, at.UnixMicro()}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, err := t.undo(0, 0)
+	return t, err
+}
 
 // All yields the resources by id. Meanwhile the Model may change: what is yielded is
-// of the one moment. ErrForgotten ends it when the history no longer reaches back.
+// of the one moment. ErrForgotten ends it if the history no longer reaches back.
 func (t Truth) All() iter.Seq2[Resource, error] {
 	const share = 64 << 10 // ids looked at a time; each share reads the history once
 	return func(yield func(Resource, error) bool) {
