@@ -209,27 +209,57 @@ func (w *world) onlyWhatIsKnown(where string) {
 }
 
 // TestAnyHistoryCanBeReplayed: whatever is done to a directory between
-// publications, and whatever the clock does, a reader of the documents gets the
-// directory.
+// publications, whatever the clock does, whatever is offered and whenever a run dies,
+// a reader of the lists gets the directory, and so does one of the dumps.
 func TestAnyHistoryCanBeReplayed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		w.set.MaxDelete = "100%"
 		w.set.MaxEntries = rapid.IntRange(1, 8).Draw(rt, "max entries")
 		w.set.ChangeListMax = rapid.IntRange(1, 6).Draw(rt, "change list max")
+		w.o.RebaseMin = time.Duration(rapid.IntRange(0, 60).Draw(rt, "rest")) * time.Minute
 		names := rapid.SampledFrom([]string{"a", "b.txt", "d/e", "d/f g", "d/ü", "h/%41", "h/i/j&k"})
-		for range rapid.IntRange(2, 4).Draw(rt, "publications") {
+		for range rapid.IntRange(1, 3).Draw(rt, "publications") {
+			w.set.Dumps = rapid.IntRange(0, 4).Draw(rt, "dumps") > 0
+			w.what.Rebase = rapid.Bool().Draw(rt, "rebase")
 			for range rapid.IntRange(0, 4).Draw(rt, "changes") {
 				w.alter(names.Draw(rt, "name"), rapid.IntRange(0, 3).Draw(rt, "content"))
 			}
-			w.what.Rebase = rapid.Bool().Draw(rt, "rebase")
 			w.now = w.now.Add(time.Duration(rapid.IntRange(-3600, 3600).Draw(rt, "clock")) * time.Second)
+			if n := rapid.IntRange(0, 12).Draw(rt, "dies after"); n > 0 {
+				at := rapid.SampledFrom([]place{output, staging, content}).Draw(rt, "where")
+				w.dies(at, n)
+				w.alter(names.Draw(rt, "name"), rapid.IntRange(0, 3).Draw(rt, "content"))
+			}
 			w.run()
 			if diff := cmp.Diff(w.truth(), w.replay()); diff != "" {
-				rt.Fatalf("(-directory +documents):\n%s", diff)
+				rt.Fatalf("lists (-directory +documents):\n%s", diff)
+			}
+			if !w.set.Dumps {
+				continue
+			}
+			if diff := cmp.Diff(w.truth(), w.replayDumps()); diff != "" {
+				rt.Fatalf("dumps (-directory +documents):\n%s", diff)
 			}
 		}
 	})
+}
+
+// dies runs with a disk on which nothing succeeds from the nth commit on.
+func (w *world) dies(at place, n int) {
+	w.t.Helper()
+	if at == content && !w.set.Dumps {
+		at = output
+	}
+	err := w.broken(func(c blobtest.Call) *blobtest.Fault {
+		if c.Op == blobtest.OpCommit && c.N >= n {
+			return &blobtest.Fault{}
+		}
+		return nil
+	}, at)
+	if err != nil && !errors.Is(err, blobtest.ErrInjected) {
+		w.t.Fatalf("got %v, want the injected fault or none", err)
+	}
 }
 
 // alter writes a file, or removes it when the content is 0.

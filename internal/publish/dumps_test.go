@@ -417,6 +417,7 @@ func (w *world) walk(uri string) {
 	}
 	visit(uri)
 }
+
 // TestStateIsPackedThoughItWasOverwritten: it was recorded by a run that could not
 // publish it, and by now the file holds something else.
 func TestStateIsPackedThoughItWasOverwritten(t *testing.T) {
@@ -444,4 +445,3 @@ func TestStateIsPackedThoughItWasOverwritten(t *testing.T) {
 		t.Errorf("still kept: %q", kept)
 	}
 }
-

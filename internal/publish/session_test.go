@@ -316,6 +316,7 @@ func TestStateNeedsNoDirectory(t *testing.T) {
 		t.Errorf("got %+v, want an empty set", rep)
 	}
 }
+
 // TestOnlySomePathsAreLookedAt: what happened elsewhere is found by the next whole scan.
 func TestOnlySomePathsAreLookedAt(t *testing.T) {
 	w := newWorld(t)
@@ -333,4 +334,3 @@ func TestOnlySomePathsAreLookedAt(t *testing.T) {
 	}
 	w.check()
 }
-
