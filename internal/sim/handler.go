@@ -183,7 +183,7 @@ func (c *call) right() (*answer, error) {
 	case "", "index.html":
 		return c.page("text/html", c.home()), nil
 	case "robots.txt":
-		return c.page("text/plain", fmt.Sprintf("User-agent: *\nAllow: /\nSitemap: %sresourcesync/resourcelist.xml\n", c.base())), nil
+		return c.page("text/plain", c.robots()), nil
 	}
 	return c.published()
 }
@@ -215,10 +215,27 @@ func (c *call) missing() *answer {
 	return a
 }
 
+// maxNamed bounds how many sets the home page and robots.txt name.
+const maxNamed = 100
+
+// home is the page for people, which leads to the sets (1.1 §6.3.3).
 func (c *call) home() string {
-	return fmt.Sprintf("<!doctype html>\n<html lang=\"en\"><head><title>A simulated Source</title>\n"+
-		"<link rel=\"resourcesync\" href=\"%s\"></head>\n<body><h1>A simulated Source</h1>\n<p>%d resources that change.</p></body></html>\n",
-		html.EscapeString(source.CapabilityListURI(c.base(), c.s.sets[0].name)), c.s.o.Model.Len())
+	var links strings.Builder
+	for _, set := range c.s.sets[:min(len(c.s.sets), maxNamed)] {
+		fmt.Fprintf(&links, "<link rel=\"resourcesync\" href=\"%s\">\n", html.EscapeString(source.CapabilityListURI(c.base(), set.name)))
+	}
+	return fmt.Sprintf("<!doctype html>\n<html lang=\"en\"><head><title>A simulated Source</title>\n%s</head>\n"+
+		"<body><h1>A simulated Source</h1>\n<p>%d resources that change.</p></body></html>\n", &links, c.s.o.Model.Len())
+}
+
+// robots is robots.txt, which leads to the Resource Lists (1.1 §6.3.4).
+func (c *call) robots() string {
+	text := "User-agent: *\nAllow: /\n"
+	for _, set := range c.s.sets[:min(len(c.s.sets), maxNamed)] {
+		dir := strings.TrimSuffix(source.CapabilityListURI(c.base(), set.name), "capabilitylist.xml")
+		text += "Sitemap: " + dir + "resourcelist.xml\n"
+	}
+	return text
 }
 
 // published answers with what was published at the path.

@@ -266,6 +266,11 @@ func TestSeveralSetsShareTheResources(t *testing.T) {
 	if diff := cmp.Diff(truthAt(t, m, start), all); diff != "" {
 		t.Errorf("all sets (-want +got):\n%s", diff)
 	}
+	for _, page := range []string{"", "robots.txt"} {
+		if got := strings.Count(s.body(page), s.url+"resourcesync/sets/set-000"); got != 3 {
+			t.Errorf("sets that %q leads to: got %d, want 3", page, got)
+		}
+	}
 	if got := len(s.entries("resourcesync/description.xml")); got != 3 {
 		t.Errorf("sets described: got %d, want 3", got)
 	}

@@ -140,9 +140,7 @@ func (c *call) rewrite(a *answer) error {
 	for _, sw := range raws {
 		text = sw.raw(c, text)
 	}
-	if a.document { // none of the switches has made something else of it
-		a.bytes(text)
-	}
+	a.bytes(text)
 	return nil
 }
 
