@@ -22,6 +22,7 @@ type publishFlags struct {
 	set    string
 	what   publish.What
 	dryRun bool
+	adopt  bool
 	zip    string
 	show   string
 	watch  watchFlags
@@ -67,6 +68,7 @@ func (a *app) publishCommand() *cobra.Command {
 	fs.StringVar(&f.set, "set", "", "the `NAME` of the set; of a configuration with several, the one to publish")
 	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
+	fs.BoolVar(&f.adopt, "adopt", false, "take over what is published already, without its state or by another program")
 	fs.StringVar(&f.zip, "zip", "", "pack the documents, not the resources, into this `FILE` for somebody else's web server")
 	fs.StringVar(&f.show, "show", "", "publish nothing, print the lines to add to `robots|html`")
 	f.watch.add(fs.BoolVar, fs.DurationVar)
@@ -110,7 +112,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	if c.file != nil && f.set != "" {
 		f.what.Sets = []string{f.set}
 	}
-	site.DryRun, site.Now, site.Generator = f.dryRun, a.now, "instep/"+version
+	site.Adopt, site.DryRun, site.Now, site.Generator = f.adopt, f.dryRun, a.now, "instep/"+version
 	if f.watch.on {
 		return a.watch(cmd.Context(), site, f)
 	}

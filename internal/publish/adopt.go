@@ -165,7 +165,7 @@ func (a *adopter) find() error {
 		if set.id, err = a.s.catalog.Set(a.ctx, set.name); err != nil {
 			return err
 		}
-		a.note("the Resource List %q with %d resources, %d Change Lists", set.list.key, set.resources, len(set.changes))
+		a.note("the Resource List %q (resources: %d), Change Lists: %d", set.list.key, set.resources, len(set.changes))
 	}
 	if n := len(a.kept.Left); n > 0 {
 		a.note("%d documents stay as they are, and nothing links them any more, such as %q", n, a.kept.Left[0])
