@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"instep/blob"
@@ -277,7 +278,7 @@ func (s *Session) set(name string) (*setState, error) {
 }
 
 // Record records changes of a set that an application made, at most
-// catalog.MaxRecord a call, all or none; the next Publish publishes them. A Change
+// catalog.MaxChanges a call, all or none; the next Publish publishes them. A Change
 // of "" is an update of what is in the set, else a creation. It waits while the set
 // is scanned. Of a change that does not fit what is recorded it is
 // catalog.ErrState.
@@ -305,6 +306,9 @@ func (s *Session) Record(ctx context.Context, set string, changes []catalog.Chan
 
 // decideChanges says of each change without one whether it creates or updates.
 func (s *Session) decideChanges(ctx context.Context, set catalog.SetID, changes []catalog.Change) error {
+	if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return ch.Change == "" }) {
+		return nil
+	}
 	keys := make([]resourcesync.Key, len(changes))
 	for i := range changes {
 		keys[i] = resourcesync.KeyOf(changes[i].URI)

@@ -150,6 +150,7 @@ func TestSmallSetRestsBetweenLists(t *testing.T) {
 func TestRecordingWhilePublishing(t *testing.T) {
 	w := recorded(t)
 	w.o.Now = time.Now
+	w.o.RebaseMin = time.Hour // so that all of it is read from the Change Lists
 	w.set.ChangeListMax = 50
 	s := w.open()
 	var writers sync.WaitGroup
@@ -177,6 +178,9 @@ func TestRecordingWhilePublishing(t *testing.T) {
 		w.replay() // reports gaps
 	}
 	w.publish(s, What{NoScan: true})
+	if lists := w.changes(); len(lists) < 10 {
+		t.Errorf("%d Change Lists, want many", len(lists))
+	}
 	want := map[string]string{}
 	for m, err := range s.catalog.Members(t.Context(), s.sets[0].id) {
 		if err != nil {
