@@ -86,7 +86,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v (see %s --help)", err, cmd.CommandPath()) })
 	root.AddCommand(
-		a.publishCommand(), a.serveCommand(), a.configCommand(), a.syncCommand(), a.auditCommand(),
+		a.publishCommand(), a.recordCommand(), a.serveCommand(), a.configCommand(), a.syncCommand(), a.auditCommand(),
 		a.approveCommand(), a.convertCommand(), a.lintCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand(),
 	)
 	return root

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"instep/internal/publish"
+	rec "instep/internal/record"
+)
+
+// recordFlags are what record is told beside the configuration.
+type recordFlags struct {
+	config, set, socket string
+	every               time.Duration
+}
+
+const recordHelp = `Record takes the changes that an application pushes, records them, and publishes them
+soon after: nothing is scanned. A change is a JSON object on a line:
+
+    {"uri": "https://museum.example.org/objects/7", "hash": "sha-256:…", "length": 512,
+     "type": "application/json", "lastmod": "2026-11-01T10:00:00Z", "change": "updated"}
+    {"uri": "https://museum.example.org/objects/8", "change": "deleted"}
+    {"path": "maps/one.txt"}
+
+(each on one line). With path the file below DIR is read and says the rest; if it is gone
+the resource is deleted. Without change, what is known decides whether the resource is
+created or updated. The same bytes once more are no change, so a line may be sent again.
+
+Lines come on standard input until it ends, or with --socket over any number of
+connections to a Unix socket that only you can open. Each line gets an answer, in its
+order: on the socket {"line":1,"ok":true,"uri":"…","change":"created"} or
+{"line":2,"ok":false,"error":"…"}. What is answered with ok is on disk and is published
+even if everything is killed now. A wrong line stops no other; exit code 4 tells of it.`
+
+func (a *app) recordCommand() *cobra.Command {
+	var f recordFlags
+	cmd := &cobra.Command{
+		Use:   "record [DIR] --base-url URL",
+		Short: "publish the changes that an application pushes",
+		Long:  recordHelp,
+		Example: `  instep record ./collection --base-url https://museum.example.org/ < changes.jsonl
+  instep record -c site.yaml --set objects --socket /run/instep/objects.sock`,
+		Args: atMostArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.record(cmd, &f, args) },
+	}
+	addOptions(cmd)
+	fs := cmd.Flags()
+	fs.StringVarP(&f.config, "config", "c", "", "read the configuration from this `FILE` (YAML)")
+	fs.StringVar(&f.set, "set", "", "the `NAME` of the set")
+	fs.StringVar(&f.socket, "socket", "", "listen on a Unix socket at this `PATH` in place of reading standard input")
+	fs.DurationVar(&f.every, "every", time.Second, "the least `TIME` between two publications")
+	return cmd
+}
+
+func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err error) {
+	c, err := configure(cmd, f.config, f.set)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		c.Dir, c.origins["dir"] = args[0], fromArgument+"DIR"
+	}
+	switch {
+	case c.Dir == "" && c.Out == "":
+		return usagef("DIR is missing: the directory of the resources, or --out, that of the documents")
+	case c.BaseURL == "" && c.file == nil:
+		return usagef("--base-url is missing")
+	case len(c.Sets) > 1 && f.set == "":
+		return usagef("--set is missing: the configuration has %d sets", len(c.Sets))
+	case f.every <= 0:
+		return usagef("--every %s: expected a time above 0", f.every)
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	site, err := c.placedSite()
+	if err != nil {
+		return err
+	}
+	if c.file != nil && f.set == "" {
+		f.set = c.Sets[0].Name
+	}
+	site.RebaseMin, site.Now, site.Generator = snapshotEvery, a.now, "instep/"+version
+	ctx := cmd.Context()
+	s, err := publish.Open(ctx, site)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return a.recordInto(ctx, s, f, site.BaseURL)
+}
+
+// recordInto records into an open session until the input, or ctx, ends.
+func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags, base string) error {
+	begin := a.now()
+	what := publish.What{Sets: []string{f.set}, NoScan: true}
+	if _, err := s.Publish(ctx, what); err != nil { // what an earlier run recorded last
+		return err
+	}
+	r := &rec.Recorder{Session: s, Set: f.set, BaseURL: base, Every: f.every, Now: a.now}
+	r.Published = func(rep publish.Report, err error) {
+		for _, text := range rep.Notes {
+			a.out.warn(record{Message: text})
+		}
+		if err != nil {
+			a.warnOf(ctx, err)
+		}
+	}
+	var n recordCount
+	intake := func(ctx context.Context) error {
+		return r.Read(ctx, os.Stdin, func(answer rec.Answer) { a.answered(&answer, &n) })
+	}
+	if f.socket != "" {
+		ln, err := listenUnix(f.socket)
+		if err != nil {
+			return err
+		}
+		a.out.record(record{Type: "status", Addr: f.socket})
+		a.out.line("Listening on %s; end with Ctrl-C", f.socket)
+		intake = func(ctx context.Context) error { return r.Serve(ctx, ln) }
+	}
+	if err := r.Run(ctx, intake); err != nil {
+		return err
+	}
+	status := "published"
+	if n.failed > 0 {
+		a.code, status = exitPartial, "partial"
+	}
+	a.out.end(summary{
+		Status: status, Same: num(n.unchanged), Created: num(n.created), Updated: num(n.updated), Deleted: num(n.deleted),
+		Failed: num(n.failed), Seconds: seconds(a.now().Sub(begin)), ExitCode: a.code,
+	}, fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)",
+		words[status], n.unchanged, n.created, n.updated, n.deleted, n.failed))
+	return nil
+}
+
+// recordCount counts answers.
+type recordCount struct{ created, updated, deleted, unchanged, failed int64 }
+
+// answered tells the answer to a line of standard input.
+func (a *app) answered(answer *rec.Answer, n *recordCount) {
+	if !answer.OK {
+		n.failed++
+		a.out.warn(record{URI: answer.URI, Line: answer.Line, Message: fmt.Sprintf("line %d: %s", answer.Line, answer.Error)})
+		return
+	}
+	switch answer.Change {
+	case "created":
+		n.created++
+	case "updated":
+		n.updated++
+	case "deleted":
+		n.deleted++
+	default:
+		n.unchanged++
+	}
+	a.out.record(record{Type: "change", Action: answer.Change, URI: answer.URI, Line: answer.Line})
+}
+
+// listenUnix listens on a socket that only the user can open. One that nobody listens
+// on any more is replaced; anything else at the path is not.
+func listenUnix(path string) (net.Listener, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() != fs.ModeSocket:
+		return nil, usagef("--socket %s: something else than a socket is there", path)
+	default:
+		if conn, err := net.Dial("unix", path); err == nil {
+			return nil, errors.Join(usagef("--socket %s: another program listens there", path), conn.Close())
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	return listenPrivately(path)
+}

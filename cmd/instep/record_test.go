@@ -1,0 +1,137 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	rec "instep/internal/record"
+)
+
+// recording starts record over a socket, and connects to it.
+func recording(t *testing.T, dir string) (stop func(os.Signal) error, conn net.Conn) {
+	t.Helper()
+	socket := filepath.Join(dir, "s.sock")
+	cmd := command(t, "record", "--base-url", "http://example.org/", "--out", filepath.Join(dir, "out"),
+		"--state", filepath.Join(dir, "state"), "--socket", socket, "--every", "20ms")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	retry := time.NewTicker(5 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		var err error
+		if conn, err = (&net.Dialer{}).DialContext(ctx, "unix", socket); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			_ = cmd.Process.Kill()
+			t.Fatalf("nobody listens: %v, %v", err, cmd.Wait())
+		case <-retry.C:
+		}
+	}
+	t.Cleanup(func() { conn.Close() })
+	info, err := os.Stat(socket)
+	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Errorf("the socket is %v, %v; want it to be the user's alone", info.Mode(), err)
+	}
+	return func(sig os.Signal) error {
+		if err := cmd.Process.Signal(sig); err != nil {
+			return err
+		}
+		return cmd.Wait()
+	}, conn
+}
+
+// pushUntil pushes changes until n are acknowledged, then calls end; what was acknowledged
+// in all is returned.
+func pushUntil(t *testing.T, conn net.Conn, round, n int, end func() error) (acknowledged []string) {
+	go func() {
+		for i := 0; ; i++ {
+			if _, err := fmt.Fprintf(conn, "{\"uri\":\"http://example.org/%d/%d\"}\n", round, i); err != nil {
+				return
+			}
+		}
+	}()
+	answers := json.NewDecoder(bufio.NewReader(conn))
+	ended := make(chan error, 1)
+	for {
+		var a rec.Answer
+		if err := answers.Decode(&a); err != nil {
+			break
+		}
+		if !a.OK {
+			t.Errorf("answer %+v", a)
+			break
+		}
+		if acknowledged = append(acknowledged, a.URI); len(acknowledged) == n {
+			go func() { ended <- end() }()
+		}
+	}
+	if err := <-ended; err == nil {
+		t.Error("record ended by itself")
+	}
+	return acknowledged
+}
+
+// What was acknowledged is published, whatever ended the program.
+func TestRecordLosesNothingThatItAcknowledged(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rng := killRandom(t)
+	var all []string
+	for round := range killRounds() {
+		stop, conn := recording(t, dir)
+		sig := os.Signal(syscall.SIGKILL)
+		if round%2 == 1 {
+			sig = syscall.SIGTERM
+		}
+		var took time.Duration
+		all = append(all, pushUntil(t, conn, round, 1+rng.IntN(3000), func() error {
+			begin := time.Now()
+			err := stop(sig)
+			took = time.Since(begin)
+			return err
+		})...)
+		if took > 5*time.Second {
+			t.Errorf("it took %s to stop", took)
+		}
+	}
+	mustDo(t, "record", "--base-url", "http://example.org/", "--out", filepath.Join(dir, "out"), "--state", filepath.Join(dir, "state"))
+	published := map[string]bool{}
+	err := filepath.WalkDir(filepath.Join(dir, "out", "resourcesync"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".xml") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, part := range strings.Split(string(text), "<loc>")[1:] {
+			loc, _, _ := strings.Cut(part, "</loc>")
+			published[loc] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, uri := range all {
+		if !published[uri] {
+			t.Errorf("%s was acknowledged and is not published", uri)
+		}
+	}
+}
