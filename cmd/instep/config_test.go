@@ -60,22 +60,6 @@ sets:
     include: ["books/**"]
     rules:
       - {match: "**/*.csv.gz", type: text/csv, encoding: gzip}
-    max_delete: 5%
-    dumps: true
-    archive: {age: ever}
-`))
-	if err == nil || !strings.Contains(err.Error(), `"ever"`) {
-		t.Fatalf("archive.age ever: got %v", err)
-	}
-	f, err = parseConfig("site.yaml", []byte(`
-base_url: https://example.org/
-hash: [sha-256, md5]
-source: {title: A museum, contact: "mailto:a@example.org"}
-sets:
-  - name: books
-    include: ["books/**"]
-    rules:
-      - {match: "**/*.csv.gz", type: text/csv, encoding: gzip}
     max_delete: 50
     dumps: true
     archive: {age: 365d, size: 10GiB}

@@ -61,7 +61,7 @@ func play(t *testing.T, r *rounds, every time.Duration, steps []step) (failures 
 			time.Sleep(s.after) // of the bubble: it takes no time
 			changes <- s.change
 		}
-		time.Sleep(r.begin.Add(89 * time.Minute).Sub(time.Now()))
+		time.Sleep(time.Until(r.begin.Add(89 * time.Minute)))
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("got %v, want nothing when it is told to stop", err)
@@ -212,6 +212,52 @@ func TestTreeTellsWhatChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.told(t, "sub")
+}
+
+func TestDirectoryThatWasMovedIsStillWatched(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "a", "deep"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tr := watchTree(t.Context(), dir, "", func(err error) { t.Error(err) })
+	defer tr.close()
+	l := &listener{tr, map[string]bool{}}
+	for _, to := range [][2]string{{"a", "b"}, {"b", "c"}, {"c", "a"}} {
+		if err := os.Rename(filepath.Join(dir, to[0]), filepath.Join(dir, to[1])); err != nil {
+			t.Fatal(err)
+		}
+		for c := range tr.changes {
+			if c.everything {
+				break
+			}
+		}
+		for _, in := range []string{"x", "deep/x"} {
+			path := to[1] + "/" + in
+			if err := os.WriteFile(filepath.Join(dir, path), []byte(to[0]), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			l.told(t, path)
+		}
+	}
+}
+
+func TestDirectoryItselfMovedAwaySaysSo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	warned := make(chan error, 1)
+	tr := watchTree(t.Context(), dir, "", func(err error) { warned <- err })
+	defer tr.close()
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-tr.changes; !c.everything {
+		t.Errorf("told of %+v", c)
+	}
+	if we := (*watchError)(nil); !errors.As(<-warned, &we) {
+		t.Error("no warning that changes are seen late")
+	}
 }
 
 func TestTreeThatCannotBeWatchedSaysSo(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,14 +21,17 @@ type tree struct {
 
 	dir, out string // absolute
 	notify   *fsnotify.Watcher
+	dirs     map[string]struct{} // those that were asked for
 	warn     func(error)
+	stop     context.CancelFunc
 	done     sync.WaitGroup
 }
 
 // watchTree begins to tell changes of a directory, until ctx ends or it is closed. If
 // the kernel can't, or no longer, it warns and tells nothing more.
 func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
-	t := &tree{changes: make(chan change, 64), warn: warn}
+	t := &tree{changes: make(chan change, 64), dirs: map[string]struct{}{}, warn: warn}
+	ctx, t.stop = context.WithCancel(ctx)
 	if err := t.open(ctx, dir, out); err != nil {
 		t.giveUp(err)
 		close(t.changes)
@@ -35,9 +39,10 @@ func watchTree(ctx context.Context, dir, out string, warn func(error)) *tree {
 	}
 	t.done.Go(func() {
 		defer close(t.changes)
-		if err := t.run(ctx); err != nil {
+		if err := t.run(ctx); err != nil && ctx.Err() == nil {
 			t.giveUp(err)
 		}
+		_ = t.notify.Close()
 	})
 	return t
 }
@@ -51,9 +56,7 @@ func (t *tree) giveUp(err error) {
 }
 
 func (t *tree) close() {
-	if t.notify != nil {
-		_ = t.notify.Close()
-	}
+	t.stop()
 	t.done.Wait()
 }
 
@@ -75,6 +78,21 @@ func (t *tree) open(ctx context.Context, dir, out string) (err error) {
 	return t.add(ctx, t.dir)
 }
 
+// begin asks for everything anew, because a directory was moved: fsnotify forgets such a
+// one, even under its new name.
+func (t *tree) begin(ctx context.Context) (err error) {
+	_ = t.notify.Close()
+	clear(t.dirs)
+	if t.notify, err = fsnotify.NewWatcher(); err != nil {
+		return err
+	}
+	if err := t.add(ctx, t.dir); err != nil {
+		return err
+	}
+	t.tell(ctx, change{everything: true})
+	return nil
+}
+
 // add asks for the changes of a directory and of all below it. What is gone meanwhile
 // is no error: that it went is told as a change of the directory above.
 func (t *tree) add(ctx context.Context, dir string) error {
@@ -94,6 +112,7 @@ func (t *tree) add(ctx context.Context, dir string) error {
 		if err := t.notify.Add(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
+		t.dirs[name] = struct{}{}
 		return nil
 	})
 }
@@ -153,7 +172,13 @@ func (t *tree) run(ctx context.Context) error {
 func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 	if e.Name == t.dir {
 		t.tell(ctx, change{everything: true})
+		if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
+			return fmt.Errorf("%s itself was moved or removed", t.dir)
+		}
 		return nil
+	}
+	if _, ok := t.dirs[e.Name]; ok && e.Has(fsnotify.Rename) {
+		return t.begin(ctx)
 	}
 	if e.Op == fsnotify.Chmod && !readable(e.Name) || t.passed(e.Name) {
 		return nil
@@ -166,6 +191,9 @@ func (t *tree) event(ctx context.Context, e fsnotify.Event) error {
 				return err
 			}
 		}
+	}
+	if e.Has(fsnotify.Remove) {
+		delete(t.dirs, e.Name)
 	}
 	path, err := t.path(e.Name)
 	if err == nil {
