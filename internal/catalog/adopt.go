@@ -14,12 +14,12 @@ import (
 // transaction, so that all of it is known afterwards or nothing.
 type Adoption struct {
 	rec  recorder
-	last int64 // datetime of the last change of the log, in microseconds
+	last int64 // the latest moment there is, in microseconds
 }
 
 // Adopt fills sets that were never published and have no resources with what is known
 // of them from elsewhere, else it is ErrState. The change log goes on after the number
-// after, and at a moment later than any that fill logs. Settings are kept with it.
+// after, and at a moment later than any that fill gives. Settings are kept with it.
 func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
 	return c.update(ctx, "adopt a publication in", func(tx *sql.Tx) error {
 		var used bool
@@ -92,13 +92,16 @@ func (a *Adoption) Hold(set SetID, ch Change) error {
 // not before that of the change logged before it.
 func (a *Adoption) Log(set SetID, ch Change) (seq int64, err error) {
 	a.at(set, ch.Datetime)
-	a.last = max(a.last, a.rec.at)
 	return a.rec.log(&ch)
 }
 
 func (a *Adoption) at(set SetID, t time.Time) {
 	a.rec.set, a.rec.at, a.rec.members, a.rec.bytes = set, t.UnixMicro(), 0, 0
+	a.Reserve(t)
 }
+
+// Reserve sees to it that every change recorded from now on is later than t.
+func (a *Adoption) Reserve(t time.Time) { a.last = max(a.last, t.UnixMicro()) }
 
 // Publish makes body the last publication of a set, written out under that id, with the
 // documents and items of f.

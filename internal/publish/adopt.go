@@ -284,9 +284,10 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	p := &set.pub
 	p.ChangesNumber, p.ChangesFrom = a.goesOn(set)
 	p.ChangesThrough = p.ChangesNumber - 1
+	c.Reserve(p.ChangesFrom)
 	var last time.Time
 	for i, l := range set.changes {
-		if from := l.since(); from.After(last) {
+		if from := a.begin(l); from.After(last) {
 			last = from
 		}
 		list, err := a.inOrder(set, l, last)
@@ -322,7 +323,7 @@ func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	n := len(set.changes)
 	switch {
 	case n > 0 && !a.ours:
-		return a.changes, set.changes[0].since()
+		return a.changes, a.begin(set.changes[0])
 	case n > 0 && set.changes[n-1].header.Until.IsZero():
 		return set.changes[n-1].number(), set.changes[n-1].since()
 	case n > 0:
@@ -331,6 +332,16 @@ func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 		return a.changes, a.now
 	}
 	return a.changes, set.at()
+}
+
+// begin is the moment from which on a list lists changes. What others say of the future
+// is not believed.
+func (a *adopter) begin(l *document) time.Time {
+	from := l.since()
+	if !a.ours && from.After(a.now) {
+		return a.now
+	}
+	return from
 }
 
 // inOrder are the changes of a list in the order of their datetimes, which are in its
@@ -358,7 +369,7 @@ func (a *adopter) inOrder(set *adoptedSet, l *document, last time.Time) ([]catal
 		case ch.Datetime.Before(last):
 			set.early++
 			ch.Datetime = last
-		case ch.Datetime.After(a.now):
+		case !a.ours && ch.Datetime.After(a.now):
 			set.late++
 			ch.Datetime = a.now
 		}
