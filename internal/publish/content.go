@@ -24,8 +24,8 @@ type Opener interface {
 	Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error)
 }
 
-// contents keep the bytes of changes that no Change Dump has yet, of each set apart:
-// a directory of the state.
+// contentName is the directory of the state that keeps the bytes of changes which no
+// Change Dump has yet, of each set apart.
 const contentName = "content"
 
 // openContent opens the store of a set; nil if there is none and none is wanted.

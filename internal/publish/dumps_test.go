@@ -2,11 +2,13 @@ package publish
 
 import (
 	"archive/zip"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
 )
@@ -249,6 +252,56 @@ func TestDumpsNeedSHA256(t *testing.T) {
 	if _, err := w.try(); !errors.As(err, &wrong) || wrong.Option != "hash" {
 		t.Errorf("got %v, want *OptionError", err)
 	}
+}
+
+func TestDumpsNeedBytes(t *testing.T) {
+	w := dumped(t)
+	w.o.Dir = ""
+	var wrong *OptionError
+	if _, err := w.try(); !errors.As(err, &wrong) || wrong.Option != "dump" {
+		t.Errorf("got %v, want *OptionError", err)
+	}
+}
+
+// TestDumpsOfOtherInputs: an Input that opens its resources has dumps as a directory has.
+func TestDumpsOfOtherInputs(t *testing.T) {
+	w := dumped(t)
+	w.fill(20)
+	root, err := os.OpenRoot(w.o.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	w.o.Dir = ""
+	dir := filepath.Join(filepath.Dir(w.o.Out), "site")
+	w.set.Input = func(d scan.Deps) (scan.Input, error) {
+		return &scan.List{Deps: d, Tree: scan.RootTree(root), Listing: func(context.Context, time.Time) iter.Seq2[scan.Listed, error] {
+			return func(yield func(scan.Listed, error) bool) {
+				for _, name := range files(t, dir) {
+					if !yield(scan.Listed{URI: scan.URI(base, name), Path: name}, nil) {
+						return
+					}
+				}
+			}
+		}}, nil
+	}
+	check := func() {
+		t.Helper()
+		w.o.Dir = dir // for the truth
+		w.checkDumps()
+		w.o.Dir = ""
+	}
+	if rep := w.run(); !rep.Dumped || rep.Resources != 20 {
+		t.Errorf("first: got %+v", rep)
+	}
+	check()
+	if err := os.WriteFile(filepath.Join(dir, "room 0", "item.txt"), []byte("changed"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if rep := w.run(); rep.Updated != 1 || rep.Dumped || len(rep.Notes) != 0 {
+		t.Errorf("second: got %+v", rep)
+	}
+	check()
 }
 
 func TestDryRunSaysWhatDumpsTake(t *testing.T) {

@@ -95,6 +95,9 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 	if set.Policy.KeepChanges == 0 {
 		one.Policy.KeepChanges = defaultKeepChanges
 	}
+	if set.Dumps && set.Input == nil && s.Dir == "" {
+		return one, &OptionError{"dump", set.Name, errors.New("a set that is recorded without a directory has no bytes to pack")}
+	}
 	if set.Dumps && !slices.Contains(s.Algorithms, resourcesync.SHA256) {
 		return one, &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New("dumps need sha-256 among them: by it they find the bytes of a change")}
 	}
