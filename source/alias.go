@@ -52,6 +52,24 @@ func (a Aliases) ifAny() *Aliases {
 	return &a
 }
 
+// setOf returns the name of the set whose Capability List is known by that key.
+func (a Aliases) setOf(key string) (name string, ok bool) {
+	for name, set := range a.Sets {
+		if key != "" && set.CapabilityList == key {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// aliases are those of the publication.
+func (i PublicationInfo) aliases() Aliases {
+	if i.Aliases == nil {
+		return Aliases{}
+	}
+	return *i.Aliases
+}
+
 // Keys are those of a set, and of the Source Description.
 func (a Aliases) Keys(set string) []string {
 	return slices.Concat(a.Descriptions, a.Sets[set].keys())

@@ -38,13 +38,13 @@ func ReadPublished(dirs []fs.FS) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
-	names, err := describedSets(dirs, info.BaseURL)
+	names, err := describedSets(dirs, info)
 	if err != nil {
 		return Published{}, err
 	}
 	p := Published{BaseURL: info.BaseURL}
 	for _, name := range names {
-		p.Sets = append(p.Sets, publishedSet(dirs, layout{base: info.BaseURL, set: name}))
+		p.Sets = append(p.Sets, publishedSet(dirs, layout{base: info.BaseURL, set: name, aliases: info.aliases()}))
 	}
 	return p, nil
 }
@@ -67,7 +67,10 @@ func publishedSet(dirs []fs.FS, l layout) PublishedSet {
 		}
 		return ""
 	}
-	s := PublishedSet{Name: l.set, CapabilityList: uri(l.capabilityList()), ResourceList: uri(l.fixedResourceList())}
+	s := PublishedSet{Name: l.set, ResourceList: uri(l.fixedResourceList())}
+	if uri(l.capabilityList()) != "" {
+		s.CapabilityList = l.capabilityListURI()
+	}
 	// Ours lies at its second place if somebody else's has the first.
 	if s.Sitemap = uri(l.sitemap(true)); s.Sitemap == "" {
 		s.Sitemap = uri(l.sitemap(false))
@@ -87,7 +90,7 @@ func exists(dirs []fs.FS, key string) bool {
 
 // describedSets returns the names of the sets that the Source Description names. Of
 // an index of Source Descriptions it knows none.
-func describedSets(dirs []fs.FS, base string) ([]string, error) {
+func describedSets(dirs []fs.FS, info PublicationInfo) ([]string, error) {
 	for _, dir := range dirs {
 		f, _, err := openRegular(dir, descriptionKey)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -97,21 +100,25 @@ func describedSets(dirs []fs.FS, base string) ([]string, error) {
 			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
 		}
 		defer f.Close()
-		return setsOf(f, base)
+		return setsOf(f, info)
 	}
 	return nil, nil
 }
 
-// setsOf reads the names of the sets from a Source Description of base.
-func setsOf(r io.Reader, base string) ([]string, error) {
+// setsOf reads the names of the sets from a Source Description.
+func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
 	d := resourcesync.NewDecoder(r)
 	var names []string
 	for en, err := range d.Entries() {
 		if err != nil {
 			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
 		}
-		key, ok := strings.CutPrefix(en.Loc, base)
-		if name, of := setOf(key); ok && of {
+		key, ok := strings.CutPrefix(en.Loc, info.BaseURL)
+		name, of := setOf(key)
+		if !of {
+			name, of = info.aliases().setOf(key)
+		}
+		if ok && of {
 			if names = append(names, name); len(names) == maxNamedSets {
 				break
 			}
