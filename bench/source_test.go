@@ -35,7 +35,7 @@ type sourceJob struct {
 	Changes int    // changes of one publication of it
 }
 
-func (j sourceJob) tree() string           { return filepath.Join(j.Dir, "tree") }
+func (j sourceJob) tree() string            { return filepath.Join(j.Dir, "tree") }
 func (j sourceJob) path(name string) string { return filepath.Join(j.Dir, name) }
 
 // sourceRow is a line of the table of the Source: a time, beside that of another row.

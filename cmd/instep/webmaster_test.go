@@ -160,3 +160,13 @@ func TestWebmasterServesBelowAPathByNginx(t *testing.T) {
 	mustDo(t, "sync", source, filepath.Join(dir, "mirror"))
 	mustDo(t, "audit", base+"/museum/one.txt", filepath.Join(dir, "mirror"))
 }
+
+func TestWebmasterScriptHasTheFileOfThePage(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join("testdata", "script", "webmaster.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file := pageBlocks(t, "yaml")[0]; !strings.Contains(string(script), "-- site.yaml --\n"+file) {
+		t.Error("webmaster.txtar has another site.yaml than docs/webmaster.md")
+	}
+}
