@@ -13,28 +13,6 @@ import (
 	"instep/internal/mediatype"
 )
 
-// label is what the rules say of the file at a path: for each field the first that
-// matches and does not leave it empty.
-func (d *Dir) label(name string) Rule {
-	var all Rule
-	for i := range d.Rules {
-		r := &d.Rules[i]
-		if !doublestar.MatchUnvalidated(r.Match, name) {
-			continue
-		}
-		if all.Type == "" {
-			all.Type = r.Type
-		}
-		if all.Encoding == "" {
-			all.Encoding = r.Encoding
-		}
-		if all.ChangeFreq == "" {
-			all.ChangeFreq = r.ChangeFreq
-		}
-	}
-	return all
-}
-
 // validate says what is wrong with a rule.
 func (r *Rule) validate() error {
 	if !doublestar.ValidatePattern(r.Match) {
