@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -119,11 +120,15 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	return a.publishOnce(cmd.Context(), site, f)
 }
 
-// needsDir refuses a configuration that says neither what to publish nor where to.
+// needsDir refuses a configuration without a directory that has the files of a set, or
+// gets the documents.
 func (c *configuration) needsDir(cmd *cobra.Command) error {
+	listed := !slices.ContainsFunc(c.Sets, func(s setConfig) bool { return len(s.From.given()) == 0 })
 	switch {
-	case c.Dir != "" || c.Out != "":
+	case c.Dir != "" || listed && c.Out != "":
 		return nil
+	case listed:
+		return c.errorAt("out", errors.New("is missing: the directory for the documents"))
 	case c.file != nil:
 		return c.errorAt("dir", errors.New("is missing: the directory to publish"))
 	}

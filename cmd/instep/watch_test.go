@@ -113,8 +113,9 @@ func TestFailedPublicationIsTriedAgainWithEverything(t *testing.T) {
 		r.fail = errors.New("the disk is full")
 		changes <- change{path: "x"}
 		time.Sleep(30 * time.Second)
-		changes <- change{path: "y"} // does not hurry it
+		synctest.Wait()
 		r.fail = nil
+		changes <- change{path: "y"} // does not hurry it
 		time.Sleep(5 * time.Minute)
 		cancel()
 		if err := <-done; err != nil {
