@@ -441,6 +441,23 @@ func TestLostDocumentsComeBackWhole(t *testing.T) {
 	}
 }
 
+// TestLostDumpsAreNotForgottenByAFailure: the run that finds them lost fails.
+func TestLostDumpsAreNotForgottenByAFailure(t *testing.T) {
+	w := dumped(t)
+	w.fill(40)
+	w.run()
+	w.write("room 0/item.txt", "packed")
+	w.run()
+	if err := os.RemoveAll(filepath.Join(w.o.Out, "resourcesync", "changedumps")); err != nil {
+		t.Fatal(err)
+	}
+	w.write("room 1/item.txt", "packed too")
+	w.interrupt()
+	w.run()
+	w.checkDumps()
+	w.walk(base + "resourcesync/description.xml")
+}
+
 // walk reads all that a document leads to.
 func (w *world) walk(uri string) {
 	w.t.Helper()

@@ -19,19 +19,23 @@ func (r *run) missing(ctx context.Context) ([]string, error) {
 	if err != nil || r.last.DumpsSince.IsZero() {
 		return missing, err
 	}
+	gone, err := r.dumpsBroken(ctx)
+	if gone {
+		missing = append(missing, strings.TrimPrefix(r.last.Offer(resourcesync.CapabilityChangeDump), r.site.BaseURL))
+	}
+	return missing, err
+}
+
+// dumpsBroken reports whether the Change Dump beside the open Change List is lost, or
+// was forgotten by a run that then failed.
+func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemChangeDump, r.last.ChangesNumber) {
 		if err != nil {
-			return nil, err
+			return false, err
 		}
-		gone, err := r.gone(ctx, it)
-		if err != nil {
-			return nil, err
-		}
-		if gone {
-			missing = append(missing, it.Key)
-		}
+		return r.gone(ctx, it)
 	}
-	return missing, nil
+	return true, nil
 }
 
 // dropLost forgets what was published and has been removed from the output by
@@ -39,6 +43,11 @@ func (r *run) missing(ctx context.Context) ([]string, error) {
 // Change Dumps also what is older than one that is lost, as readers expect no gap. It
 // reports whether the present Change Dumps are among it.
 func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
+	if !r.last.DumpsSince.IsZero() {
+		if dumps, err = r.dumpsBroken(ctx); err != nil {
+			return false, err
+		}
+	}
 	var dropped []source.Item
 	for _, kind := range []source.ItemKind{source.ItemResourceList, source.ItemResourceDump, source.ItemChangeList, source.ItemChangeDump} {
 		items, err := r.lost(ctx, kind)
@@ -49,7 +58,7 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 		dumps = dumps || kind == source.ItemChangeDump && len(items) > 0
 	}
 	if len(dropped) == 0 {
-		return false, nil
+		return dumps, nil
 	}
 	f := catalog.Finished{At: r.last.Made}
 	for _, it := range dropped {
