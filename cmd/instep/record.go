@@ -118,7 +118,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return r.Read(ctx, os.Stdin, func(answer rec.Answer) { a.answered(&answer, &n) })
 	}
 	if f.socket != "" {
-		ln, err := listenUnix(f.socket)
+		ln, err := listenUnix(ctx, f.socket)
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (a *app) answered(answer *rec.Answer, n *recordCount) {
 
 // listenUnix listens on a socket that only the user can open. One that nobody listens
 // on any more is replaced; anything else at the path is not.
-func listenUnix(path string) (net.Listener, error) {
+func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -175,12 +175,12 @@ func listenUnix(path string) (net.Listener, error) {
 	case info.Mode().Type() != fs.ModeSocket:
 		return nil, usagef("--socket %s: something else than a socket is there", path)
 	default:
-		if conn, err := net.Dial("unix", path); err == nil {
+		if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path); err == nil {
 			return nil, errors.Join(usagef("--socket %s: another program listens there", path), conn.Close())
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
 	}
-	return listenPrivately(path)
+	return listenPrivately(ctx, path)
 }

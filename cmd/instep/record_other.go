@@ -2,7 +2,12 @@
 
 package main
 
-import "net"
+import (
+	"context"
+	"net"
+)
 
 // listenPrivately makes a socket in a directory that says who can open it.
-func listenPrivately(path string) (net.Listener, error) { return net.Listen("unix", path) }
+func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
+	return (&net.ListenConfig{}).Listen(ctx, "unix", path)
+}

@@ -13,7 +13,7 @@ import (
 	"instep/source"
 )
 
-const doubtNote = "a directory could not be read: no deletions are published until it can"
+const doubtNote = "a directory, or a part of the list of resources, could not be read: no deletions are published until it can"
 
 // run is the publication of one set.
 type run struct {

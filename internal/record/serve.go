@@ -32,9 +32,15 @@ func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) 
 	return err
 }
 
+// Listener is the part of a net.Listener that is needed.
+type Listener interface {
+	Accept() (net.Conn, error)
+	Close() error
+}
+
 // Serve takes the lines of all connections to ln until ctx ends, and answers each
 // line by one, an Answer in JSON. It is an intake for Run, and closes ln.
-func (r *Recorder) Serve(ctx context.Context, ln net.Listener) error {
+func (r *Recorder) Serve(ctx context.Context, ln Listener) error {
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer func() {
 		if stop() {
