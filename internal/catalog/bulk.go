@@ -85,11 +85,7 @@ func (r *recorder) logMany(changes []Change, seqs []int64) error {
 		args = append(args, ch.URI, writeDatetime(ch.LastMod), writeLength(ch.Length), ch.Digests.String(), ch.Type,
 			ch.Encoding, string(ch.ChangeFreq))
 	}
-	s, err := r.stmt(bulkChanges)
-	if err != nil {
-		return err
-	}
-	res, err := s.ExecContext(r.ctx, args...)
+	res, err := r.run(bulkChanges, args...)
 	if err != nil {
 		return err
 	}

@@ -208,13 +208,17 @@ func (r *recorder) stmt(query string) (*sql.Stmt, error) {
 	return s, err
 }
 
-// exec returns the number of rows affected.
-func (r *recorder) exec(query string, args ...any) (int64, error) {
+func (r *recorder) run(query string, args ...any) (sql.Result, error) {
 	s, err := r.stmt(query)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	res, err := s.ExecContext(r.ctx, args...)
+	return s.ExecContext(r.ctx, args...)
+}
+
+// exec returns the number of rows affected.
+func (r *recorder) exec(query string, args ...any) (int64, error) {
+	res, err := r.run(query, args...)
 	if err != nil {
 		return 0, err
 	}

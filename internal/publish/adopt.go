@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -149,7 +148,7 @@ func (a *adopter) settings() (map[string]string, error) {
 
 // find reads everything that is to be adopted to its end.
 func (a *adopter) find() error {
-	info, err := source.ReadPublicationInfo(os.DirFS(a.s.outPath))
+	info, err := publishedInfo(a.s.outPath)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = a.findForeign()

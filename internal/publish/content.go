@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -37,12 +36,7 @@ func (s *Session) openContent(ctx context.Context, set *setState) error {
 	if set.Name != "" {
 		name = filepath.Join(s.site.State, contentName, "set", set.Name)
 	}
-	if set.Dumps {
-		if err := os.MkdirAll(name, 0o750); err != nil {
-			return fmt.Errorf("making the directory for the bytes of changes: %w", err)
-		}
-	}
-	dir, err := blob.OpenDir(name, blob.DirOptions{})
+	dir, err := openStore(name, set.Dumps)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

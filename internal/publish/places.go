@@ -92,9 +92,9 @@ func (p *places) find(o settled) (err error) {
 // enter opens the directory that stands at its path now: during a session a disk may
 // have been mounted there, or the directory been replaced.
 func (p *places) enter() error {
-	tree, err := os.OpenRoot(p.dir)
+	tree, err := openTree(p.dir)
 	if err != nil {
-		return fmt.Errorf("%w: %w", scan.ErrRoot, err)
+		return err
 	}
 	p.entered.Lock()
 	defer p.entered.Unlock()
@@ -271,9 +271,33 @@ func (p *places) ownTree(path string) bool {
 	return p.own != "" && (path == p.own || strings.HasPrefix(path, p.own+"/"))
 }
 
+// publishedInfo is what a publication in a directory says of itself.
+func publishedInfo(dir string) (source.PublicationInfo, error) {
+	return source.ReadPublicationInfo(os.DirFS(dir))
+}
+
+// openTree opens a directory whose files are resources.
+func openTree(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", scan.ErrRoot, err)
+	}
+	return root, nil
+}
+
+// openStore opens a directory of the state; fs.ErrNotExist if it is not there and not to be made.
+func openStore(name string, create bool) (*blob.Dir, error) {
+	if create {
+		if err := os.MkdirAll(name, 0o750); err != nil {
+			return nil, err
+		}
+	}
+	return blob.OpenDir(name, blob.DirOptions{})
+}
+
 // publishedIn reports whether the documents of a state are in a directory.
 func publishedIn(dir, uuid string) bool {
-	info, err := source.ReadPublicationInfo(os.DirFS(dir))
+	info, err := publishedInfo(dir)
 	return err == nil && info.State == uuid
 }
 

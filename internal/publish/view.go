@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -40,10 +39,8 @@ func OpenView(ctx context.Context, site Site) (v *View, err error) {
 	if err != nil || site.Dir == "" {
 		return v, err
 	}
-	if v.tree, err = os.OpenRoot(site.Dir); err != nil {
-		return v, fmt.Errorf("%w: %w", scan.ErrRoot, err)
-	}
-	return v, nil
+	v.tree, err = openTree(site.Dir)
+	return v, err
 }
 
 // Close ends the use of the view.

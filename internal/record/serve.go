@@ -41,10 +41,10 @@ type Listener interface {
 // Serve takes the lines of all connections to ln until ctx ends, and answers each
 // line by one, an Answer in JSON. It is an intake for Run, and closes ln.
 func (r *Recorder) Serve(ctx context.Context, ln Listener) error {
-	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // which ends Accept
 	defer func() {
 		if stop() {
-			ln.Close()
+			_ = ln.Close()
 		}
 	}()
 	var all sync.WaitGroup

@@ -11,18 +11,18 @@ import (
 // a trace in its times: they are as coarse as two seconds on some file systems.
 const racyWindow = 2 * time.Second
 
-// print identifies the state of a file: size, modification time, change time, inode.
+// stamp identifies the state of a file: size, modification time, change time, inode.
 // As long as it stays, so do the bytes. An inode that changes shows a file that was
 // replaced by one of the same size and time; the change time cannot be set by anybody.
-type print [4]int64
+type stamp [4]int64
 
-func printOf(info fs.FileInfo) print {
+func stampOf(info fs.FileInfo) stamp {
 	inode, changed := identity(info)
-	return print{info.Size(), info.ModTime().UnixNano(), changed.UnixNano(), int64(inode)}
+	return stamp{info.Size(), info.ModTime().UnixNano(), changed.UnixNano(), int64(inode)}
 }
 
 // String is the form that catalog.Resource.Stat has.
-func (p print) String() string {
+func (p stamp) String() string {
 	b := strconv.AppendInt(make([]byte, 0, 64), p[0], 10)
 	for _, n := range p[1:3] {
 		b = strconv.AppendInt(append(b, ' '), n, 10)
@@ -30,8 +30,8 @@ func (p print) String() string {
 	return string(strconv.AppendUint(append(b, ' '), uint64(p[3]), 10))
 }
 
-// appendTo appends the print in a form of fixed length.
-func (p print) appendTo(b []byte) []byte {
+// appendTo appends the stamp in a form of fixed length.
+func (p stamp) appendTo(b []byte) []byte {
 	for _, n := range p {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
@@ -39,7 +39,7 @@ func (p print) appendTo(b []byte) []byte {
 }
 
 // settled reports whether every change after the file was read, which began at
-// that moment, shows in its print.
-func (p print) settled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
+// that moment, shows in its stamp.
+func (p stamp) settled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
 
 func statOf(info fs.FileInfo) Stat { return Stat{info.Size(), info.ModTime()} }

@@ -71,7 +71,7 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 		if e := (*ChangedError)(nil); !errors.As(h.err, &e) {
 			break
 		}
-		it.Print = print{}
+		it.Print = stamp{}
 	}
 	return h.settle()
 }
@@ -93,7 +93,7 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 			return err
 		}
 		after, err := f.Stat()
-		if err == nil && printOf(after) != printOf(before) {
+		if err == nil && stampOf(after) != stampOf(before) {
 			err = &ChangedError{attempts, statOf(before), statOf(after)}
 		}
 		if err == nil && n != before.Size() {
@@ -103,7 +103,7 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 			return errors.Join(err, h.discard())
 		}
 		h.length, h.modified, h.stat = n, after.ModTime(), ""
-		if p := printOf(after); p.settled(began) {
+		if p := stampOf(after); p.settled(began) {
 			h.stat = p.String()
 		}
 		return nil
@@ -133,7 +133,7 @@ func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error)
 	if err != nil {
 		return err
 	}
-	if printOf(info) != printOf(f.info) { // perhaps not the file that was found fit to publish
+	if stampOf(info) != stampOf(f.info) { // perhaps not the file that was found fit to publish
 		return &ChangedError{attempts, statOf(f.info), statOf(info)}
 	}
 	return read(file, info)
@@ -143,7 +143,7 @@ func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error)
 // same place and the same. It stays in a directory from one file to the next.
 func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
 	name := string(it.Path)
-	if it.Print == (print{}) || !r.enter(catalog.DirOf(name)) {
+	if it.Print == (stamp{}) || !r.enter(catalog.DirOf(name)) {
 		return nil, nil
 	}
 	tree := r.sub
@@ -155,7 +155,7 @@ func (r *reader) seen(it item) (fs.File, fs.FileInfo) {
 		return nil, nil
 	}
 	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || printOf(info) != it.Print {
+	if err != nil || !info.Mode().IsRegular() || stampOf(info) != it.Print {
 		_ = file.Close() // nothing was written
 		return nil, nil
 	}

@@ -179,7 +179,7 @@ func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error
 		if err != nil {
 			return false, err
 		}
-		return b.l.dir().unchanged(*known, e.Path, printOf(f.info)), nil
+		return b.l.dir().unchanged(*known, e.Path, stampOf(f.info)), nil
 	}
 	if !known.Member || !known.Stored || known.Due != "" || known.Path != e.place() {
 		return false, nil

@@ -22,7 +22,7 @@ type piece struct {
 }
 
 // identify computes the digest of what was seen: options, which say what is to be
-// known of a file, and of each file its name and its print, or why it is not published.
+// known of a file, and of each file its name and its stamp, or why it is not published.
 func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 	h := sha256.New()
 	b := append(make([]byte, 0, 512), options...)
@@ -38,7 +38,7 @@ func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 		default:
 			p.whole = true
 			b = append(append(b, s.target...), 0)
-			b = printOf(s.info).appendTo(b)
+			b = stampOf(s.info).appendTo(b)
 		}
 		h.Write(b) // never fails
 		b = b[:0]

@@ -56,7 +56,7 @@ type item struct {
 	Path  []byte // any bytes
 	New   bool
 	Label bool   // the bytes are as recorded: look only at what it is called
-	Print print  // zero if that is not known
+	Print stamp  // zero if that is not known
 	Piece int64  // the number of its piece in the plan; 0 is none
 	Also  string // one more algorithm, the recorded digest of which tells whether the bytes changed; "" if none is needed
 }
@@ -327,7 +327,7 @@ func (b *planner) ask() error {
 
 // take plans what is to be done about a file.
 func (b *planner) take(known catalog.Resource, f *sight) error {
-	it := item{Path: []byte(f.name), New: !known.Member, Print: printOf(f.info)}
+	it := item{Path: []byte(f.name), New: !known.Member, Print: stampOf(f.info)}
 	if f.piece != nil {
 		it.Piece = f.piece.number
 	}
@@ -352,7 +352,7 @@ func (b *planner) take(known catalog.Resource, f *sight) error {
 }
 
 // unchanged reports whether a file need not be hashed.
-func (d *Dir) unchanged(known catalog.Resource, name string, p print) bool {
+func (d *Dir) unchanged(known catalog.Resource, name string, p stamp) bool {
 	if !known.Member || known.Due != "" || !known.Stored || known.Path != name || known.Stat != p.String() {
 		return false
 	}
