@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -36,22 +35,7 @@ func TestDocumentsFollowTheRules(t *testing.T) {
 
 func checkDocument(t *testing.T, b blob.Bucket, key string) string {
 	t.Helper()
-	text, err := blob.ReadAll(t.Context(), b, key, 100<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := resourcesync.NewDecoder(bytes.NewReader(text), resourcesync.WithTolerance(resourcesync.Strict))
-	var entries []resourcesync.Entry
-	for en, err := range d.Entries() {
-		if err != nil {
-			t.Fatalf("%s: %v", key, err)
-		}
-		entries = append(entries, en)
-	}
-	h, err := d.Header()
-	if err != nil {
-		t.Fatalf("%s: %v", key, err)
-	}
+	h, entries := documentAt(t, b, key)
 	c := checker{t, key, h, entries}
 	switch h.Capability {
 	case "":
