@@ -30,7 +30,9 @@ soon after: nothing is scanned. A change is a JSON object on a line:
     {"path": "maps/one.txt"}
 
 (each on one line). With path the file below DIR is read and says the rest; if it is gone
-the resource is deleted. Without change, what is known decides whether the resource is
+the resource is deleted. A set that is made of the files of DIR takes these alone, by path
+or by uri: the next scan would delete anything else. Without DIR a set is what is told of
+it. Without change, what is known decides whether the resource is
 created or updated. The same bytes once more are no change, so a line may be sent again.
 
 Lines come on standard input until it ends, or with --socket over any number of
@@ -46,6 +48,7 @@ func (a *app) recordCommand() *cobra.Command {
 		Short: "publish the changes that an application pushes",
 		Long:  recordHelp,
 		Example: `  instep record ./collection --base-url https://museum.example.org/ < changes.jsonl
+  instep record --base-url https://museum.example.org/ --out ./documents < objects.jsonl
   instep record -c site.yaml --set objects --socket /run/instep/objects.sock`,
 		Args: atMostArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.record(cmd, &f, args) },

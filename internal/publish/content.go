@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -43,7 +44,7 @@ func (s *Session) openContent(ctx context.Context, set *setState) error {
 	if err != nil {
 		return fmt.Errorf("opening the directory for the bytes of changes: %w", err)
 	}
-	set.content = dir
+	set.content = newStore(dir)
 	s.closers = append(s.closers, dir)
 	if err := dir.Clean(ctx); err != nil {
 		return fmt.Errorf("removing what an interrupted run left: %w", err)
@@ -57,32 +58,16 @@ func (r *run) keep() blob.Bucket {
 	if !r.Dumps || r.last.DumpsSince.IsZero() {
 		return nil
 	}
-	return r.content
+	return r.content.bucket()
 }
 
-// forget removes the bytes of changes, all of which are in a Change Dump now or in
-// none that is to come. What is left by a crash is removed by the next publication.
+// forget removes the bytes of changes that are in a Change Dump now, or in none that is
+// to come. What is left by a crash is removed by the next publication.
 func (r *run) forget(ctx context.Context) error {
 	if r.content == nil {
 		return nil
 	}
-	batch, err := r.content.Begin(ctx)
-	if err != nil {
-		return fmt.Errorf("removing the bytes of published changes: %w", err)
-	}
-	defer batch.Discard()
-	some := false
-	for info, err := range r.content.List(ctx, "") {
-		if err != nil {
-			return fmt.Errorf("removing the bytes of published changes: %w", err)
-		}
-		batch.Delete(info.Key)
-		some = true
-	}
-	if !some {
-		return nil
-	}
-	if err := batch.Commit(ctx); err != nil {
+	if err := r.content.prune(ctx, r.catalog.Changes(ctx, r.id, r.last.ChangesThrough, math.MaxInt64)); err != nil {
 		return fmt.Errorf("removing the bytes of published changes: %w", err)
 	}
 	return nil
@@ -100,7 +85,7 @@ type contents struct {
 }
 
 func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
-	c := &contents{catalog: r.catalog, id: r.id, kept: r.content, since: since}
+	c := &contents{catalog: r.catalog, id: r.id, kept: r.content.bucket(), since: since}
 	if tree := r.root(); r.Input == nil && tree != nil {
 		c.tree = scan.RootTree(tree)
 	}

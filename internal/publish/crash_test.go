@@ -49,7 +49,7 @@ func (w *world) broken(plan blobtest.Plan, at place) error {
 		return err
 	}
 	if at == content {
-		s.sets[0].content = blobtest.Faulty(s.sets[0].content, plan)
+		s.sets[0].content.Bucket = blobtest.Faulty(s.sets[0].content.Bucket, plan)
 	}
 	_, err = s.Publish(w.t.Context(), w.what)
 	return errors.Join(err, s.Close())

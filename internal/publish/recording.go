@@ -3,12 +3,20 @@ package publish
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 
+	"instep/blob"
 	"instep/internal/catalog"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
 )
+
+// ErrNoBytes: the bytes of a change are not kept, and the set has dumps that have to
+// hold them.
+var ErrNoBytes = errors.New("its bytes are nowhere, and the dumps of the set need them")
 
 // Known returns what is recorded of each key in a set, in the order asked; the zero
 // Resource for what is unknown.
@@ -22,20 +30,39 @@ func (s *Session) Known(ctx context.Context, set string, keys []resourcesync.Key
 
 // Look reads the file at a path of the site's directory as a scan of the set would, to
 // record what it is now. fs.ErrNotExist: there is none, or none that is published. It
-// may be called by several at once.
-func (s *Session) Look(ctx context.Context, set, path string) (catalog.Resource, error) {
+// may be called by several at once. If the set has dumps the bytes are kept for them
+// until release is called, which has to be after Record or in place of it; else
+// release is nil.
+func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
-		return catalog.Resource{}, err
+		return r, nil, err
 	}
-	tree := s.root()
-	if tree == nil || one.Input != nil {
-		return catalog.Resource{}, errors.New("the set is not made of the files of a directory: expected a uri")
+	if s.root() == nil || one.Input != nil {
+		return r, nil, errors.New("the set is not made of the files of a directory: expected a uri")
 	}
-	var unsure error
-	d := scan.Dir{
-		Deps: scan.Deps{BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now},
-		Tree: scan.RootTree(tree), Include: one.Include, Exclude: one.Exclude, Rules: one.Rules,
+	f := s.filesOf(ctx, one)
+	look := func(keep blob.Batch) (catalog.Resource, error) {
+		r, err := f.dir.Look(ctx, path, keep)
+		return r, errors.Join(f.unsure, err)
+	}
+	if one.Dumps && one.content != nil {
+		return one.content.hold(ctx, look)
+	}
+	r, err = look(nil)
+	return r, nil, err
+}
+
+// setFiles are the files of a set, to look at some of them.
+type setFiles struct {
+	dir    scan.Dir
+	unsure error // it could not be found out whether a file is ours
+}
+
+func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
+	f := &setFiles{}
+	f.dir = scan.Dir{
+		Deps: s.deps(one), Tree: scan.RootTree(s.root()), Include: one.Include, Exclude: one.Exclude, Rules: one.Rules,
 		Ours: func(path string) bool {
 			if s.ownTree(path) {
 				return true
@@ -44,10 +71,162 @@ func (s *Session) Look(ctx context.Context, set, path string) (catalog.Resource,
 				return false
 			}
 			_, ours, err := one.pub.Journal.Document(ctx, path)
-			unsure = errors.Join(unsure, err)
+			f.unsure = errors.Join(f.unsure, err)
 			return ours || err != nil
 		},
 	}
-	r, err := d.Look(ctx, path)
-	return r, errors.Join(unsure, err)
+	return f
+}
+
+// deps are what looking at resources takes.
+func (s *Session) deps(one *setState) scan.Deps {
+	return scan.Deps{Catalog: s.catalog, Set: one.id, BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now}
+}
+
+// Accept takes a resource that is told by its URI, and returns what is to be recorded.
+// One of a set that is made of files has to be such a file, for the next scan would
+// delete any other. The bytes of one in a set with dumps have to be what is told, and
+// are kept as Look does; if there are none it is ErrNoBytes.
+func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
+	one, err := s.set(set)
+	if err != nil {
+		return r, nil, err
+	}
+	if one.Input != nil {
+		return s.acceptListed(ctx, one, told)
+	}
+	path, ok := scan.PathOf(s.site.BaseURL, told.URI)
+	if s.root() == nil {
+		if told.Path = path; !ok {
+			told.Path = told.URI
+		}
+		return told, nil, nil
+	}
+	if !ok {
+		return r, nil, fmt.Errorf("expected the uri of a file, below %s: the set is made of the files of a directory, and the next scan would delete this again", s.site.BaseURL)
+	}
+	return s.acceptFile(ctx, one, path, told)
+}
+
+func (s *Session) acceptFile(ctx context.Context, one *setState, path string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
+	if !one.Dumps {
+		f := s.filesOf(ctx, one)
+		err := f.dir.Has(path)
+		err = errors.Join(err, f.unsure)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: the set is made of files, and the next scan would delete this again", err)
+		}
+		told.Path = path
+		return told, nil, err
+	}
+	found, release, err := s.Look(ctx, one.Name, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrNoBytes, err)
+	}
+	if err == nil {
+		err = differs(&told, &found)
+	}
+	if err != nil {
+		if release != nil {
+			release()
+		}
+		return r, nil, err
+	}
+	if !told.LastMod.IsZero() {
+		found.LastMod = told.LastMod
+	}
+	if told.Type != "" {
+		found.Type = told.Type
+	}
+	return found, release, nil
+}
+
+// differs says in what the bytes found are not those told.
+func differs(told, found *catalog.Resource) error {
+	if told.Length.Known() && told.Length != found.Length {
+		return fmt.Errorf("length: told are %d bytes, file %q has %d", told.Length.Int64(), found.Path, found.Length.Int64())
+	}
+	for _, d := range told.Digests {
+		if has := found.Digests.Get(d.Algorithm()); !has.IsZero() && has != d {
+			return fmt.Errorf("hash: told is %s, file %q has %s", d, found.Path, has)
+		}
+	}
+	return nil
+}
+
+// acceptListed leaves a resource where its listing has it. Whether it is listed can't be
+// asked of a listing: the next scan says.
+func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
+	known, err := s.catalog.Lookup(ctx, one.id, []resourcesync.Key{resourcesync.KeyOf(told.URI)})
+	if err != nil {
+		return r, nil, err
+	}
+	if told.Path = told.URI; known[0].Member {
+		told.Path, told.Stat = known[0].Path, known[0].Stat // where the bytes are
+	}
+	if one.Dumps && one.content != nil {
+		r, release, err = one.content.hold(ctx, func(keep blob.Batch) (catalog.Resource, error) { return s.copyListed(ctx, one, told, keep) })
+	} else {
+		r = told
+	}
+	r.Stat = "" // the next scan looks at it again
+	return r, release, err
+}
+
+// copyListed copies the bytes of a resource as they are now, if they are what is told.
+func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Resource, keep blob.Batch) (r catalog.Resource, err error) {
+	in, err := one.Input(s.deps(one))
+	if err != nil {
+		return r, err
+	}
+	opener, ok := in.(Opener)
+	if !ok {
+		return r, ErrNoBytes
+	}
+	body, err := opener.Open(ctx, told)
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", ErrNoBytes, err)
+	}
+	defer body.Close()
+	o, err := keep.Create(ctx)
+	if err != nil {
+		return r, err
+	}
+	length := int64(-1)
+	if told.Length.Known() {
+		length = told.Length.Int64()
+	}
+	hasher := resourcesync.NewHasher(s.site.Algorithms...)
+	n, err := io.Copy(io.MultiWriter(hasher, o), resourcesync.NewVerifyReader(body, length, told.Digests))
+	if err = errors.Join(err, o.Close()); err != nil {
+		return r, err
+	}
+	told.Length, told.Digests = resourcesync.Bytes(n), hasher.Digests()
+	keep.Put(o, blob.Put{Key: scan.KeepKey(told.Digests.Get(resourcesync.SHA256))})
+	return told, nil
+}
+
+// packable refuses changes of a set with dumps whose bytes are not kept.
+func (s *Session) packable(ctx context.Context, one *setState, changes []catalog.Change) error {
+	if !one.Dumps || one.content == nil {
+		return nil
+	}
+	for i := range changes {
+		ch := &changes[i]
+		if ch.Change == resourcesync.Deleted {
+			continue
+		}
+		sum := ch.Digests.Get(resourcesync.SHA256)
+		err := fs.ErrNotExist
+		if !sum.IsZero() {
+			_, err = one.content.Stat(ctx, scan.KeepKey(sum))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = ErrNoBytes
+		}
+		if err != nil {
+			return fmt.Errorf("recording %q: %w", ch.URI, err)
+		}
+	}
+	return nil
 }

@@ -228,7 +228,7 @@ func (r *run) count() {
 	rep.Unchanged, rep.Failed = res.Unchanged, res.Failures.Count
 	rep.Failures = nil
 	for _, f := range res.Failures.First {
-		rep.Failures = append(rep.Failures, Event{URI: scan.URI(r.site.BaseURL, f.Path), Path: f.Path, Bytes: -1, Err: f})
+		rep.Failures = append(rep.Failures, Event{URI: f.URI, Path: f.Path, Bytes: -1, Err: f})
 	}
 	clear(rep.Excluded)
 	for reason, n := range res.Excluded {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 
-	"instep/blob"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 	"instep/source"
@@ -38,7 +37,7 @@ type setState struct {
 	pub  *source.Publisher
 	last source.Publication // as far as it is read
 	// content keeps the bytes that coming Change Dumps need; nil if there are none.
-	content blob.Bucket
+	content *store
 	// recording keeps a scan, and the moment of a publication, apart from what an
 	// application records: else a scan could find another state than it records on.
 	recording sync.Mutex
@@ -281,7 +280,8 @@ func (s *Session) set(name string) (*setState, error) {
 // catalog.MaxChanges a call, all or none; the next Publish publishes them. A Change
 // of "" is an update of what is in the set, else a creation. It waits while the set
 // is scanned. Of a change that does not fit what is recorded it is
-// catalog.ErrState.
+// catalog.ErrState, of one in a set with dumps whose bytes are not kept ErrNoBytes:
+// Look and Accept return what can be recorded.
 func (s *Session) Record(ctx context.Context, set string, changes []catalog.Change) error {
 	one, err := s.set(set)
 	if err != nil {
@@ -292,6 +292,9 @@ func (s *Session) Record(ctx context.Context, set string, changes []catalog.Chan
 	}
 	one.recording.Lock()
 	defer one.recording.Unlock()
+	if err := s.packable(ctx, one, changes); err != nil {
+		return err
+	}
 	if err := s.bind(ctx); err != nil {
 		return err
 	}

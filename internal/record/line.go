@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
-	"strings"
 
 	"instep/internal/catalog"
 	"instep/internal/scan"
@@ -72,71 +70,69 @@ func (l *lines) skip() error {
 	}
 }
 
-// parse understands a line, and reads the file that it names.
-func (r *Recorder) parse(ctx context.Context, text []byte) (catalog.Change, error) {
+// parse understands a line, and reads the file that it names. What is held for it is
+// given free by the request's release.
+func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, release func(), err error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
-		return catalog.Change{}, fmt.Errorf("expected a JSON object with uri or path: %w", err)
+		return ch, nil, fmt.Errorf("expected a JSON object with uri or path: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return catalog.Change{}, errors.New("expected one JSON object a line, found something behind it")
+		return ch, nil, errors.New("expected one JSON object a line, found something behind it")
 	}
 	switch l.Change {
 	case "", resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
 	default:
-		return catalog.Change{}, fmt.Errorf("change: expected created, updated or deleted, found %q", l.Change)
+		return ch, nil, fmt.Errorf("change: expected created, updated or deleted, found %q", l.Change)
 	}
 	switch {
 	case (l.URI == "") == (l.Path == ""):
-		return catalog.Change{}, errors.New("expected either uri or path")
+		return ch, nil, errors.New("expected either uri or path")
 	case l.Path != "":
 		return r.file(ctx, &l)
 	}
-	return r.told(&l)
+	return r.told(ctx, &l)
 }
 
-// told is a change of a resource that is told as a whole.
-func (r *Recorder) told(l *line) (catalog.Change, error) {
+// told is a change of a resource that is told as a whole. A deletion may be told before
+// the file is removed, or without its ever having been seen.
+func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	e := scan.Listed{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}
-	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, Path: r.place(l.URI), LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}
+	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}
 	if l.Length != nil {
 		if *l.Length < 0 {
-			return ch, fmt.Errorf("length: expected a number of bytes, found %d", *l.Length)
+			return ch, nil, fmt.Errorf("length: expected a number of bytes, found %d", *l.Length)
 		}
 		e.Length = resourcesync.Bytes(*l.Length)
 		ch.Length = e.Length
 	}
-	return ch, e.Check()
-}
-
-// place is the path of a resource in the catalog: where a scan of the directory would
-// find it, else its URI.
-func (r *Recorder) place(uri string) string {
-	if rest, ok := strings.CutPrefix(uri, r.BaseURL); ok && rest != "" {
-		if path, err := url.PathUnescape(rest); err == nil && scan.URI(r.BaseURL, path) == uri {
-			return path
-		}
+	if err := e.Check(); err != nil || l.Change == resourcesync.Deleted {
+		return ch, nil, err
 	}
-	return uri
+	accepted, release, err := r.Session.Accept(ctx, r.Set, ch.Resource)
+	if err == nil {
+		ch.Resource = accepted
+	}
+	return ch, release, err
 }
 
 // file is a change of a file below the directory.
-func (r *Recorder) file(ctx context.Context, l *line) (catalog.Change, error) {
+func (r *Recorder) file(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	gone := catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: scan.URI(r.BaseURL, l.Path), Path: l.Path}}
 	if len(l.Hash) > 0 || l.Length != nil || l.Type != "" || !l.LastMod.IsZero() {
-		return gone, errors.New("expected nothing but path and change: the file says the rest")
+		return gone, nil, errors.New("expected nothing but path and change: the file says the rest")
 	}
 	if l.Change == resourcesync.Deleted {
-		return gone, nil
+		return gone, nil, nil
 	}
-	found, err := r.Session.Look(ctx, r.Set, l.Path)
+	found, release, err := r.Session.Look(ctx, r.Set, l.Path)
 	switch {
 	case err == nil:
-		return catalog.Change{Change: l.Change, Resource: found}, nil
+		return catalog.Change{Change: l.Change, Resource: found}, release, nil
 	case errors.Is(err, fs.ErrNotExist) && l.Change == "":
-		return gone, nil
+		return gone, nil, nil
 	}
-	return gone, err
+	return gone, nil, err
 }

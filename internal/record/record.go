@@ -30,7 +30,8 @@ const (
 // Session is the part of a publish.Session that is needed.
 type Session interface {
 	Known(ctx context.Context, set string, keys []resourcesync.Key) ([]catalog.Resource, error)
-	Look(ctx context.Context, set, path string) (catalog.Resource, error)
+	Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error)
+	Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error)
 	Record(ctx context.Context, set string, changes []catalog.Change) error
 	Publish(ctx context.Context, what publish.What) (publish.Report, error)
 }
@@ -64,10 +65,20 @@ type request struct {
 	line    int
 	change  catalog.Change // without Change: decided by what is known
 	wrong   error
+	release func()        // ends what is held for the change; nil is nothing
 	answers chan<- Answer // never blocks
 }
 
-func (q *request) answer(change string, err error) {
+// drop is the end of a request without an answer.
+func (r *Recorder) drop(q *request) {
+	if q.release != nil {
+		q.release()
+		r.fresh.Store(true) // if it was in vain, the next publication tidies up
+	}
+}
+
+func (r *Recorder) answer(q *request, change string, err error) {
+	r.drop(q)
 	a := Answer{Line: q.line, OK: err == nil, URI: q.change.URI, Change: change}
 	if err != nil {
 		a.Error = err.Error()
@@ -167,7 +178,7 @@ func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse fun
 			continue
 		}
 		for i := range batch {
-			batch[i].answer("", failed)
+			r.answer(&batch[i], "", failed)
 		}
 	}
 }
@@ -231,11 +242,11 @@ func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 		q := &batch[i]
 		switch {
 		case q.wrong != nil:
-			q.answer("", q.wrong)
+			r.answer(q, "", q.wrong)
 		case err != nil:
-			q.answer("", err)
+			r.answer(q, "", err)
 		default:
-			q.answer(kinds[i], nil)
+			r.answer(q, kinds[i], nil)
 		}
 	}
 	if err != nil {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const base = "https://example.org/"
 
-// world is a published directory and a Recorder of it.
+// world is a site and a Recorder of its set.
 type world struct {
 	*Recorder
 	t       testing.TB
@@ -39,9 +39,18 @@ type world struct {
 	published []error
 }
 
-func newWorld(t testing.TB) *world {
+// newWorld is of a set that is what is told of it.
+func newWorld(t testing.TB) *world { return openWorld(t, false) }
+
+// withFiles is of a set that is made of files.
+func withFiles(t testing.TB) *world { return openWorld(t, true) }
+
+func openWorld(t testing.TB, files bool) *world {
 	w := &world{t: t, dir: t.TempDir()}
-	w.site = publish.Site{Dir: w.dir, State: filepath.Join(t.TempDir(), "state"), BaseURL: base, Sets: []publish.Set{{}}, Now: time.Now, RebaseMin: time.Hour}
+	w.site = publish.Site{Out: w.dir, State: filepath.Join(t.TempDir(), "state"), BaseURL: base, Sets: []publish.Set{{}}, Now: time.Now, RebaseMin: time.Hour}
+	if files {
+		w.site.Dir, w.site.Out = w.dir, ""
+	}
 	w.open()
 	t.Cleanup(func() {
 		if err := w.session.Close(); err != nil {
@@ -137,9 +146,6 @@ func TestLinesAreRecordedAnsweredAndPublished(t *testing.T) {
 // A wrong line is told by its number and does not stop the others.
 func TestWrongLines(t *testing.T) {
 	w := newWorld(t)
-	if err := os.WriteFile(filepath.Join(w.dir, ".hidden"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct{ line, want string }{
 		{`{`, "expected a JSON object"},
 		{`[1]`, "expected a JSON object"},
@@ -153,30 +159,61 @@ func TestWrongLines(t *testing.T) {
 		{`{"uri":"https://example.org/a","type":"a b"}`, "type"},
 		{`{"uri":"file:///etc/passwd"}`, "http"},
 		{`{"uri":"/a"}`, "http"},
+		{`{"path":"a"}`, "expected a uri"},
+		{`{"uri":"https://example.org/` + strings.Repeat("a", MaxLine) + `"}`, "at most"},
+	} {
+		w.refuses(test.line, test.want, `{"uri":"https://example.org/good"}`)
+	}
+}
+
+// refuses pushes a line that is refused and one that is good.
+func (w *world) refuses(line, want, good string) {
+	w.t.Helper()
+	got := w.push(line, good)
+	if len(got) != 2 || got[0].OK || !strings.Contains(got[0].Error, want) || got[0].Line != 1 {
+		w.t.Errorf("%.60s: answers %+v, want an error with %q", line, got, want)
+		return
+	}
+	if !got[1].OK || got[1].Line != 2 {
+		w.t.Errorf("%.60s: the next line is answered %+v", line, got[1])
+	}
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A set that is made of files takes nothing else: the next scan would delete it.
+func TestWrongLinesOfFiles(t *testing.T) {
+	w := withFiles(t)
+	w.write(".hidden", "x")
+	w.write("good", "x")
+	for _, test := range []struct{ line, want string }{
 		{`{"path":"../a"}`, "below the directory"},
 		{`{"path":"/etc/passwd"}`, "below the directory"},
 		{`{"path":".hidden","change":"updated"}`, ".hidden"},
 		{`{"path":"none","change":"updated"}`, "none"},
 		{`{"path":"a","length":3}`, "nothing but path"},
-		{`{"uri":"https://example.org/` + strings.Repeat("a", MaxLine) + `"}`, "at most"},
+		{`{"uri":"https://example.com/good"}`, "below https://example.org/"},
+		{`{"uri":"https://example.org/good?page=2"}`, "below https://example.org/"},
+		{`{"uri":"https://example.org/none"}`, "the next scan would delete this"},
+		{`{"uri":"https://example.org/.hidden"}`, "not published"},
+		{`{"uri":"https://example.org/resourcesync/capabilitylist.xml"}`, "not published"},
 	} {
-		got := w.push(test.line, `{"uri":"https://example.org/good"}`)
-		if len(got) != 2 || got[0].OK || !strings.Contains(got[0].Error, test.want) || got[0].Line != 1 {
-			t.Errorf("%.60s: answers %+v, want an error with %q", test.line, got, test.want)
-			continue
-		}
-		if !got[1].OK || got[1].Line != 2 {
-			t.Errorf("%.60s: the next line is answered %+v", test.line, got[1])
-		}
+		w.refuses(test.line, test.want, `{"uri":"https://example.org/good"}`)
+	}
+	if rep, err := w.session.Publish(t.Context(), publish.What{}); err != nil || rep.Deleted != 0 || rep.Resources != 1 {
+		t.Errorf("a scan then: %+v, %v; want the one file", rep.SetReport, err)
 	}
 }
 
 func TestFilesAreReadWhenTheyAreNamed(t *testing.T) {
-	w := newWorld(t)
+	w := withFiles(t)
 	name := filepath.Join(w.dir, "a b.txt")
-	if err := os.WriteFile(name, []byte("one"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	w.write("a b.txt", "one")
 	const line = `{"path":"a b.txt"}`
 	uri := base + "a%20b.txt"
 	same(t, "answers", w.push(line, line), []Answer{{Line: 1, OK: true, URI: uri, Change: "created"}, {Line: 2, OK: true, URI: uri, Change: "unchanged"}})

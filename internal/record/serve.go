@@ -128,6 +128,9 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Ans
 				stop()
 			}
 		case <-ended:
+			for i := range held {
+				r.drop(&held[i])
+			}
 			open, ended, held = false, nil, nil
 		}
 	}
@@ -150,11 +153,12 @@ func (r *Recorder) take(ctx context.Context, from io.Reader, to chan<- request, 
 		}
 		q := request{line: l.n, wrong: err, answers: answers}
 		if err == nil {
-			q.change, q.wrong = r.parse(ctx, text)
+			q.change, q.release, q.wrong = r.parse(ctx, text)
 		}
 		select {
 		case to <- q:
 		case <-ctx.Done():
+			r.drop(&q)
 			return ctx.Err()
 		}
 	}

@@ -84,9 +84,9 @@ func (a *applier) take(h hashed) error {
 }
 
 func (a *applier) failed(name string, err error) {
-	e := &FileError{name, err}
+	e := a.d.fileError(name, err)
 	a.r.Failures.add(e)
-	a.d.observe(Event{URI: URI(a.d.BaseURL, name), Path: name, Bytes: -1, Err: e})
+	a.d.observe(Event{URI: e.URI, Path: name, Bytes: -1, Err: e})
 }
 
 // outcome is what is to be recorded of a round.

@@ -185,7 +185,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 }
 
 func (a *listApplier) failed(uri, place string, err error) {
-	f := &FileError{place, err}
+	f := &FileError{uri, place, err}
 	a.r.Failures.add(f)
 	a.l.observe(Event{URI: uri, Path: place, Bytes: -1, Err: f})
 }

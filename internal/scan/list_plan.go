@@ -90,7 +90,7 @@ func (b *listPlanner) failed(e *Listed, err error) error {
 }
 
 func (b *listPlanner) failure(e *Listed, err error) {
-	f := &FileError{e.place(), err}
+	f := &FileError{e.URI, e.place(), err}
 	b.p.Failures.add(f)
 	b.l.observe(Event{URI: e.URI, Path: e.place(), Bytes: -1, Err: f})
 }

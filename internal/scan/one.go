@@ -9,29 +9,57 @@ import (
 	"sync"
 	"time"
 
+	"instep/blob"
 	"instep/fetch"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
 
-// Look reads one file as a scan would: the resource that it is. fs.ErrNotExist:
-// there is none, or none that is published.
-func (d *Dir) Look(ctx context.Context, path string) (catalog.Resource, error) {
-	if !fs.ValidPath(path) || path == "." {
-		return catalog.Resource{}, fmt.Errorf("path %q: expected one below the directory, with slashes", path)
+// Look reads one file as a scan would: the resource that it is. If keep is not nil the
+// bytes are copied there, to be put at KeepKey of their SHA-256. fs.ErrNotExist: there is
+// no such file, or none that is published.
+func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.Resource, error) {
+	if err := checkPath(path); err != nil {
+		return catalog.Resource{}, err
 	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	r := reader{d: d, buffer: *buffer}
-	h := r.hash(ctx, item{Path: []byte(path)}, nil)
+	h := r.hash(ctx, item{Path: []byte(path)}, keep)
 	err := errors.Join(h.err, r.close())
 	if err == nil && h.gone {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return catalog.Resource{}, &FileError{path, err}
+		return catalog.Resource{}, d.fileError(path, err)
+	}
+	if h.kept != nil {
+		keep.Put(h.kept, blob.Put{Key: KeepKey(h.sha256)})
 	}
 	return h.resource(), nil
+}
+
+// Has says why there is no file at path that a scan would publish; nil if there is one.
+// fs.ErrNotExist: there is none, or it is left out.
+func (d *Dir) Has(path string) error {
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	_, reason, err := d.locate(path)
+	if err == nil && reason != "" {
+		err = fmt.Errorf("%w for readers: it is not published (%s)", fs.ErrNotExist, reason)
+	}
+	if err != nil {
+		return d.fileError(path, err)
+	}
+	return nil
+}
+
+func checkPath(path string) error {
+	if !fs.ValidPath(path) || path == "." {
+		return fmt.Errorf("path %q: expected one below the directory, with slashes", path)
+	}
+	return nil
 }
 
 var buffers = sync.Pool{New: func() any {

@@ -245,9 +245,9 @@ func (b *planner) key(name string) resourcesync.Key {
 }
 
 func (b *planner) failed(name string, err error) {
-	e := &FileError{name, err}
+	e := b.d.fileError(name, err)
 	b.p.Failures.add(e)
-	b.d.observe(Event{URI: URI(b.d.BaseURL, name), Path: name, Bytes: -1, Err: e})
+	b.d.observe(Event{URI: e.URI, Path: name, Bytes: -1, Err: e})
 }
 
 func (b *planner) failedDir(name string, err error) error {

@@ -121,8 +121,14 @@ func (f *Failures) add(e *FileError) {
 // FileError says why a file or directory could not be read. What is recorded of it
 // stays as it is.
 type FileError struct {
-	Path string // below the directory; "." is the directory itself
+	URI  string // "" if it is a part of a listing
+	Path string // below the directory; "." is the directory itself; of what has no file its URI
 	Err  error
+}
+
+// fileError is about a file or directory below the directory.
+func (d *Deps) fileError(path string, err error) *FileError {
+	return &FileError{URI(d.BaseURL, path), path, err}
 }
 
 func (e *FileError) Error() string { return fmt.Sprintf("scan %q: %v", e.Path, e.Err) }

@@ -1,6 +1,9 @@
 package scan
 
-import "strings"
+import (
+	"net/url"
+	"strings"
+)
 
 // URI returns the URI of the file at path, a slash-separated path of any bytes,
 // below base, which ends in "/". What RFC 3986 lets stand for itself in a path
@@ -20,6 +23,16 @@ func URI(base, path string) string {
 		}
 	}
 	return b.String()
+}
+
+// PathOf is the reverse of URI; false if uri is not that of a file below base.
+func PathOf(base, uri string) (path string, ok bool) {
+	rest, ok := strings.CutPrefix(uri, base)
+	if !ok || rest == "" {
+		return "", false
+	}
+	path, err := url.PathUnescape(rest)
+	return path, err == nil && URI(base, path) == uri
 }
 
 // literal reports whether c is a pchar of RFC 3986 §3.3.

@@ -1,0 +1,118 @@
+package publish
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/internal/scan"
+	"instep/resourcesync"
+)
+
+// pruneSize is how many keys a store looks at together when it is pruned.
+const pruneSize = 10_000
+
+// store keeps the bytes of changes which no Change Dump has yet. While an application
+// has looked at a resource and not recorded it yet, its bytes are held.
+type store struct {
+	blob.Bucket
+	mu   sync.Mutex     // guards held, also while bytes are removed
+	held map[string]int // how often, by key
+}
+
+func newStore(b blob.Bucket) *store { return &store{Bucket: b, held: map[string]int{}} }
+
+// bucket is nil if there is no store.
+func (s *store) bucket() blob.Bucket {
+	if s == nil {
+		return nil
+	}
+	return s.Bucket
+}
+
+// hold keeps the bytes that fill copies, which are those of the resource it returns.
+// They stay until release is called, and then for as long as a recorded change needs
+// them; release is nil if there is an error.
+func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resource, error)) (r catalog.Resource, release func(), err error) {
+	batch, err := s.Begin(ctx)
+	if err != nil {
+		return r, nil, err
+	}
+	if r, err = fill(batch); err != nil {
+		_ = batch.Discard() // the first error says more
+		return r, nil, err
+	}
+	key := scan.KeepKey(r.Digests.Get(resourcesync.SHA256))
+	s.count(key, 1) // before they are there, so that they are never there and free
+	release = sync.OnceFunc(func() { s.count(key, -1) })
+	if err := batch.Commit(ctx); err != nil {
+		release()
+		return r, nil, err
+	}
+	return r, release, nil
+}
+
+func (s *store) count(key string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[key] += n; s.held[key] == 0 {
+		delete(s.held, key)
+	}
+}
+
+// prune removes what is neither held nor needed by one of the changes that wait to be
+// published.
+func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
+	var keys []string
+	for info, err := range s.List(ctx, "") {
+		if err != nil {
+			return err
+		}
+		if keys = append(keys, info.Key); len(keys) < pruneSize {
+			continue
+		}
+		if err := s.remove(ctx, keys, waiting); err != nil {
+			return err
+		}
+		keys = keys[:0]
+	}
+	return s.remove(ctx, keys, waiting)
+}
+
+// remove removes those of the keys that are free. Meanwhile nothing is released: what
+// an application records now is still held, or already among the changes.
+func (s *store) remove(ctx context.Context, keys []string, waiting iter.Seq2[catalog.Change, error]) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	free := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		if s.held[key] == 0 {
+			free[key] = true
+		}
+	}
+	for ch, err := range waiting {
+		if err != nil {
+			return err
+		}
+		if sum := ch.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
+			delete(free, scan.KeepKey(sum))
+		}
+	}
+	batch, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Discard()
+	for key := range free {
+		batch.Delete(key)
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	return batch.Commit(ctx)
+}
