@@ -423,8 +423,11 @@ func (c *Catalog) Restat(ctx context.Context, resources []Resource) error {
 	})
 }
 
+// relabelSetting and the number of a set: how often Relabel called something else.
+const relabelSetting = "relabelled "
+
 // Relabel keeps Type, Encoding and ChangeFreq of members, all or none. That is no
-// change. A resource that is no member is passed over.
+// change, but Relabelled counts it. A resource that is no member is passed over.
 func (c *Catalog) Relabel(ctx context.Context, set SetID, resources []Resource) error {
 	return c.update(ctx, "keep what resources are called in", func(tx *sql.Tx) error {
 		r := recorder{ctx: ctx, tx: tx, set: set, prepared: map[string]*sql.Stmt{}}
@@ -440,8 +443,30 @@ func (c *Catalog) Relabel(ctx context.Context, set SetID, resources []Resource) 
 				return err
 			}
 		}
-		return nil
+		times, err := relabelled(ctx, tx, set)
+		if err != nil {
+			return err
+		}
+		return setSetting(ctx, tx, fmt.Sprint(relabelSetting, set), strconv.FormatInt(times+1, 10))
 	})
+}
+
+// Relabelled returns how often Relabel was called of a set: by another number something
+// may be called otherwise.
+func (c *Catalog) Relabelled(ctx context.Context, set SetID) (int64, error) {
+	times, err := relabelled(ctx, c.read, set)
+	if err != nil {
+		return 0, c.fail("read what resources are called in", err)
+	}
+	return times, nil
+}
+
+func relabelled(ctx context.Context, q querier, set SetID) (times int64, err error) {
+	err = q.QueryRowContext(ctx, "SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1", fmt.Sprint(relabelSetting, set)).Scan(&times)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return times, err
 }
 
 const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq

@@ -20,6 +20,7 @@ type situation struct {
 	asked     bool      // a snapshot of everything was asked for
 	rewrite   bool      // the documents say less or other than they should
 	reword    bool      // what the documents say of the set has changed
+	relabel   bool      // the Resource List calls some resources what they are not called any more
 	now       time.Time // as the change log sees it
 	resources int64     // in the set
 	fresh     bool      // there are changes that no publication lists yet
@@ -61,9 +62,10 @@ func (s situation) decide() decision {
 }
 
 // listDue: a reader of the Resource List has to read more changes than is good, or
-// of so long ago that Change Lists stay for its sake alone.
+// of so long ago that Change Lists stay for its sake alone; or it has old labels, which
+// no change tells.
 func (s situation) listDue() bool {
-	return s.due(s.listAt, s.sinceList, s.rebaseEvery) || s.sinceList > 0 && s.rested(s.listAt) && s.resources <= smallSet
+	return s.due(s.listAt, s.sinceList, s.rebaseEvery) || s.rested(s.listAt) && (s.relabel || s.sinceList > 0 && s.resources <= smallSet)
 }
 
 // dumpDue is listDue for the Resource Dump, but for that a dump costs as much as the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"instep/internal/scan"
@@ -31,6 +32,8 @@ type run struct {
 	// What is published: the changes up to a number, which are all before a moment.
 	now time.Time
 	seq int64
+
+	called int64 // catalog.Relabelled
 
 	kept, packaged int64 // bytes of resources
 }
@@ -251,6 +254,9 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 		return s, err
 	}
 	r.report.Resources = s.resources
+	if r.called, err = r.catalog.Relabelled(ctx, r.id); err != nil {
+		return s, err
+	}
 	if s.now, err = r.catalog.Moment(ctx); err != nil {
 		return s, err
 	}
@@ -268,10 +274,7 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 	if s.sinceDump, err = r.since(ctx, &r.sinceDump, last.DumpThrough, seq); err != nil {
 		return s, err
 	}
-	if s.rewrite, s.reword, err = r.stale(ctx); err != nil {
-		return s, err
-	}
-	return s, nil
+	return s, r.stale(ctx, &s)
 }
 
 // since counts the changes after one number up to another, going on where it was.
@@ -287,32 +290,39 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 	return t.n, nil
 }
 
-// stale reports whether the documents are to be written anew though no resource has
-// changed: all of them, or those that speak of the set.
-func (r *run) stale(ctx context.Context) (rewrite, reword bool, err error) {
+// stale finds out whether documents are to be written anew though no resource has
+// changed: all of them, the Resource List, or those that speak of the set.
+func (r *run) stale(ctx context.Context, s *situation) error {
 	for name, value := range r.labels() {
 		recorded, _, err := r.catalog.Setting(ctx, name)
 		if err != nil {
-			return false, false, err
+			return err
 		}
-		if recorded != value {
-			rewrite = rewrite || name == hashSetting+r.Name
-			reword = true
+		if recorded == value {
+			continue
+		}
+		switch name {
+		case calledSetting + r.Name:
+			s.relabel = true
+		case hashSetting + r.Name:
+			s.rewrite = true
+		default:
+			s.reword = true
 		}
 	}
 	if r.looked && r.what.NoScan {
-		return rewrite, reword, nil
+		return nil
 	}
 	missing, err := r.missing(ctx)
 	if err != nil {
-		return false, false, err
+		return err
 	}
 	r.looked = true
 	if len(missing) > 0 {
-		rewrite, r.incomplete = true, true
+		s.rewrite, r.incomplete = true, true
 		r.note("%d published documents were gone, %q among them: all are written anew", len(missing), missing[0])
 	}
-	return rewrite, reword, nil
+	return nil
 }
 
 // labels are the settings that say how a set was published last. Other digests or
@@ -330,7 +340,11 @@ func (r *run) labels() map[string]string {
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	return map[string]string{hashSetting + r.Name: said, policySetting + r.Name: string(policy)}
+	called := ""
+	if r.called > 0 {
+		called = strconv.FormatInt(r.called, 10)
+	}
+	return map[string]string{hashSetting + r.Name: said, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
 }
 
 // mark sets the moment of the publication: what was recorded is before it, what
@@ -380,6 +394,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	labels := r.labels()
 	if !d.snapshot {
 		delete(labels, hashSetting+r.Name)
+		delete(labels, calledSetting+r.Name)
 	}
 	if err := r.catalog.SetSettings(ctx, labels); err != nil {
 		return err

@@ -161,6 +161,7 @@ const (
 	baseSetting   = "base-url"
 	outSetting    = "out"     // where its documents are
 	hashSetting   = "hash "   // and the name of a set: what its Resource List says of each resource
+	calledSetting = "called " // and the name of a set: catalog.Relabelled when its Resource List was written
 	policySetting = "policy " // and the name of a set: what its documents say of the set
 )
 

@@ -144,6 +144,7 @@ type attributes struct {
 	Hash       string `xml:"hash,attr"`
 	Length     string `xml:"length,attr"`
 	Path       string `xml:"path,attr"`
+	Type       string `xml:"type,attr"`
 }
 
 func (w *world) document(uri string) reading {

@@ -118,7 +118,7 @@ func (a *applier) end(r *round) error {
 	if err != nil {
 		return err
 	}
-	return a.finish(o)
+	return a.d.finish(a.ctx, a.r, o)
 }
 
 // compare compares the round with what is recorded. That is read again: a directory
@@ -147,7 +147,7 @@ func (a *applier) compare() (o outcome, err error) {
 func (o *outcome) add(known catalog.Resource, h *hashed) {
 	r := h.resource()
 	if h.only {
-		if known.Member && !h.labelled(known) {
+		if known.Member && !calledAlike(&r, &known) {
 			o.relabelled = append(o.relabelled, r)
 		}
 		return
@@ -157,7 +157,7 @@ func (o *outcome) add(known catalog.Resource, h *hashed) {
 		return
 	}
 	o.same = append(o.same, r)
-	if !h.labelled(known) {
+	if !calledAlike(&r, &known) {
 		o.relabelled = append(o.relabelled, r)
 	}
 }
@@ -186,18 +186,18 @@ func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 }
 
 // finish records what is no change.
-func (a *applier) finish(o outcome) error {
+func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	if len(o.same) > 0 {
-		a.r.Unchanged += int64(len(o.same))
-		if err := a.d.Catalog.Restat(a.ctx, o.same); err != nil {
+		r.Unchanged += int64(len(o.same))
+		if err := d.Catalog.Restat(ctx, o.same); err != nil {
 			return err
 		}
 	}
 	if len(o.relabelled) == 0 {
 		return nil
 	}
-	a.r.Relabelled += int64(len(o.relabelled))
-	return a.d.Catalog.Relabel(a.ctx, a.d.Set, o.relabelled)
+	r.Relabelled += int64(len(o.relabelled))
+	return d.Catalog.Relabel(ctx, d.Set, o.relabelled)
 }
 
 // keepWalk keeps what the next walk is compared with.

@@ -24,9 +24,9 @@ func (r *Rule) validate() error {
 	return nil
 }
 
-// labelled reports whether a recorded resource is called what the file turned out to be.
-func (h *hashed) labelled(known catalog.Resource) bool {
-	return known.Type == h.label.Type && known.Encoding == h.label.Encoding && known.ChangeFreq == h.label.ChangeFreq
+// calledAlike reports whether resources have the same labels.
+func calledAlike(a, b *catalog.Resource) bool {
+	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq
 }
 
 // relabel finds out what an unchanged file is called by the rules of now.

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,7 @@ type listWork struct {
 	ETag       string // validators of what is recorded; none if the bytes are needed in any case
 	LastServed string
 	Also       string // as item.Also
+	Label      bool   // the bytes are as recorded: only what they are called is to be taken over
 }
 
 // listStat is what Resource.Stat holds of a listed resource.
@@ -115,6 +117,17 @@ func (e *Listed) signature() string {
 // moment or later: a lastmod of that day, or of that second, may stay as it is.
 func (e *Listed) telling(read time.Time) bool {
 	return len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
+}
+
+// called returns a recorded resource of the same bytes as the listing calls it now. It
+// may say no type, or no coding of what is fetched: then those found with the bytes stay.
+func (e *Listed) called(known *catalog.Resource) catalog.Resource {
+	r := *known
+	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq
+	if e.Path != "" || e.URL == "" {
+		r.Encoding = e.Encoding
+	}
+	return r
 }
 
 // place is the path of the resource in the catalog.

@@ -145,8 +145,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	if err != nil {
 		return err
 	}
-	var changes []catalog.Change
-	var same []catalog.Resource
+	var o outcome
 	taken := map[resourcesync.Key]bool{}
 	for i := range looks {
 		x := &looks[i]
@@ -159,29 +158,47 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 			continue
 		}
 		taken[keys[i]] = true
-		kind, err := x.change(&known[i])
-		switch {
-		case err != nil:
+		kind, err := o.listed(&known[i], x)
+		if err != nil {
 			a.failed(x.URI, x.place(), err)
-		case kind == "":
-			same = append(same, x.resource(&known[i]))
-		default:
-			changes = append(changes, catalog.Change{Change: kind, Resource: x.resource(&known[i])})
-			if x.kept != nil {
-				keep.Put(x.kept, blob.Put{Key: KeepKey(x.all.Get(resourcesync.SHA256))})
-			}
+		}
+		if kind != "" && x.kept != nil {
+			keep.Put(x.kept, blob.Put{Key: KeepKey(x.all.Get(resourcesync.SHA256))})
 		}
 	}
-	if keep != nil && len(changes) > 0 {
+	if keep != nil && len(o.changes) > 0 {
 		if err := keep.Commit(a.ctx); err != nil {
 			return err
 		}
 	}
-	if err := a.record(changes); err != nil || len(same) == 0 {
+	if err := a.record(o.changes); err != nil {
 		return err
 	}
-	a.r.Unchanged += int64(len(same))
-	return a.l.Catalog.Restat(a.ctx, same)
+	return a.l.finish(a.ctx, a.r, o)
+}
+
+// listed adds what became of a listed resource; kind is the change, "" if there is none.
+func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Change, err error) {
+	var now catalog.Resource
+	if x.Label {
+		now = x.called(known)
+	} else {
+		if kind, err = x.change(known); err != nil {
+			return "", err
+		}
+		now = x.resource(known)
+	}
+	switch {
+	case kind != "":
+		o.changes = append(o.changes, catalog.Change{Change: kind, Resource: now})
+		return kind, nil
+	case !x.Label:
+		o.same = append(o.same, now)
+	}
+	if known.Member && !calledAlike(&now, known) {
+		o.relabelled = append(o.relabelled, now)
+	}
+	return "", nil
 }
 
 func (a *listApplier) failed(uri, place string, err error) {

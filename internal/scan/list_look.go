@@ -37,6 +37,8 @@ type look struct {
 func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) look {
 	x := look{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
 	switch {
+	case w.Label:
+		return x
 	case !l.reads(&w.Listed):
 		x.stat = w.listedStat().String()
 	case w.Path != "":
@@ -211,7 +213,7 @@ func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 // resource is what is to be recorded.
 func (x *look) resource(known *catalog.Resource) catalog.Resource {
 	if x.same {
-		r := *known
+		r := x.called(known)
 		r.Stat = x.stat
 		return r
 	}

@@ -147,6 +147,10 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed) error {
 	if unchanged {
 		b.p.Unchanged++
 		b.p.Bytes += known.Length.Int64()
+		if now := e.called(known); !calledAlike(&now, known) {
+			b.p.Relabel++
+			return b.p.listed.Append(listWork{Listed: *e, Label: true})
+		}
 		return nil
 	}
 	w := listWork{Listed: *e, New: !known.Member, Also: string(b.l.dir().also(*known))}

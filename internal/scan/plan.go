@@ -32,7 +32,7 @@ type Plan struct {
 	Bytes     int64 // of them
 	Unchanged int64 // of them, as their size, times and inode say
 	New       int64 // of them, not in the set yet
-	Relabel   int64 // of the unchanged, that other rules may call something else
+	Relabel   int64 // of the unchanged, that rules or a listing may call something else
 	Modified  int64 // of them, that may have changed: only hashing tells
 	ToHash    int64 // bytes of the new and the modified
 	Vanished  int64 // members of the set that are gone; 0 if that is in doubt
