@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -12,12 +13,13 @@ import (
 
 // addressPolicy says which addresses may be dialled for which host and port.
 type addressPolicy struct {
+	hint    string                  // how to allow one, before its host:port
 	mu      sync.RWMutex            // guards allowed
 	allowed map[string][]netip.Addr // by host:port; nil is any address but those of metadata services
 }
 
-func newAddressPolicy(hostports []string) (*addressPolicy, error) {
-	p := &addressPolicy{allowed: map[string][]netip.Addr{}}
+func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
+	p := &addressPolicy{hint: cmp.Or(hint, "allow it with --allow-private"), allowed: map[string][]netip.Addr{}}
 	for _, hp := range hostports {
 		host, port, err := net.SplitHostPort(hp)
 		if err != nil || host == "" || port == "" {
@@ -99,7 +101,7 @@ func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]neti
 		return nil, e
 	}
 	e.Msg = fmt.Sprintf("%s has no public address (%v)", host, addrs)
-	e.Hint = "allow it with --allow-private " + hp
+	e.Hint = p.hint + " " + hp
 	e.AllowPrivate = hp
 	return nil, e
 }

@@ -34,7 +34,7 @@ func New(o Options) (*Client, error) {
 		c.addCredential(Origin(u), cr.Header)
 	}
 	var err error
-	if c.policy, err = newAddressPolicy(o.AllowPrivate); err != nil {
+	if c.policy, err = newAddressPolicy(o.AllowPrivate, o.PrivateHint); err != nil {
 		return nil, err
 	}
 	c.hosts = newHosts(c.opt)

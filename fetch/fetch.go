@@ -38,6 +38,7 @@ type Options struct {
 
 	AllowOrigins []string       // origins to which a request for another origin may be redirected
 	AllowPrivate []string       // host:port that may be dialled though its address isn't public
+	PrivateHint  string         // how to allow one more, before its host:port, for Error.Hint; "allow it with --allow-private"
 	Credentials  []Credential   // what to send to which origin
 	RootCAs      *x509.CertPool // trusted instead of those of the system
 	Proxy        *url.URL       // takes every request; nothing is read from the environment. It resolves the names, so only literal addresses in URIs are checked then

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"syscall"
 
@@ -82,6 +83,8 @@ var causes = []cause{
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
 	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
+	{exitTemporary, unreachable},
+	{exitFailed, is(scan.ErrListing, "is what from: names in the configuration right? instep config check FILE shows it")},
 	{exitFailed, as[*watchError]("to be told at once raise what the system allows: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, is(syscall.EADDRINUSE, "something else listens there; try another port with --addr")},
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
@@ -98,6 +101,14 @@ func refusedDocument(err error) (hint string, ok bool) {
 		return "", false
 	}
 	return re.Hint, true
+}
+
+// unreachable recognises a database that lists resources and can't be reached now.
+func unreachable(err error) (hint string, ok bool) {
+	var dial *net.OpError
+	var name *net.DNSError
+	return "is the database running, and are host and port right?",
+		errors.Is(err, scan.ErrListing) && (errors.As(err, &dial) || errors.As(err, &name))
 }
 
 // temporary recognises a Source that cannot be reached now, or keeps us out.

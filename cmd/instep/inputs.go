@@ -103,7 +103,8 @@ func (f *fromConfig) origins() []string {
 }
 
 func (f *fromConfig) options() fetch.Options {
-	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: f.AllowPrivate, AllowOrigins: f.origins()}
+	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: f.AllowPrivate,
+		PrivateHint: "allow it in the configuration, in from.allow_private:", AllowOrigins: f.origins()}
 }
 
 // inputOf makes the input of a set, for publish.Set.Input; nil if it is the files of

@@ -131,7 +131,12 @@ func (d *Deps) fileError(path string, err error) *FileError {
 	return &FileError{URI(d.BaseURL, path), path, err}
 }
 
-func (e *FileError) Error() string { return fmt.Sprintf("scan %q: %v", e.Path, e.Err) }
+func (e *FileError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("scan a part of the list of resources: %v", e.Err)
+	}
+	return fmt.Sprintf("scan %q: %v", e.Path, e.Err)
+}
 
 func (e *FileError) Unwrap() error { return e.Err }
 
