@@ -175,6 +175,9 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	}
 	r.scan, err = in.Apply(ctx, plan)
 	r.count()
+	if n := r.scan.Clashes; n > 0 {
+		r.note("%d resources have another type or encoding in another set, %q among them: both belong to the resource, so the rules of all sets should say the same", n, r.scan.FirstClash)
+	}
 	r.full = err == nil && r.what.Paths == nil
 	return cause(ctx, err)
 }
@@ -190,7 +193,7 @@ func cause(ctx context.Context, err error) error {
 // input is what the set is compared with.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
-		BaseURL: r.site.BaseURL, Catalog: r.catalog, Set: r.id, Unpublished: r.last.ID == 0, Keep: r.keep(),
+		BaseURL: r.site.BaseURL, Catalog: r.catalog, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
 		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.site.Observe,
 	}
 	if r.Input != nil {
@@ -397,6 +400,9 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 		delete(labels, calledSetting+r.Name)
 	}
 	if err := r.catalog.SetSettings(ctx, labels); err != nil {
+		return err
+	}
+	if err := r.shorten(ctx); err != nil {
 		return err
 	}
 	return r.forget(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -337,4 +338,51 @@ func TestOnlySomePathsAreLookedAt(t *testing.T) {
 		t.Errorf("all: got %+v", rep)
 	}
 	w.check()
+}
+
+// TestSetsOfTheSameFilesCallThemAlike: what can be known from the rules is refused, what is
+// found by a scan is noted.
+func TestSetsOfTheSameFilesCallThemAlike(t *testing.T) {
+	rules := func(match, media, encoding string) []scan.Rule {
+		return []scan.Rule{{Match: match, Type: media, Encoding: encoding}, {Match: match, Type: "text/x-later", Encoding: "x-later"}}
+	}
+	for name, test := range map[string]struct {
+		a, b Set
+		want string
+	}{
+		"another type":       {Set{Rules: rules("*.gz", "text/x-a", "")}, Set{Rules: rules("*.gz", "text/x-b", "")}, `set "a" says type "text/x-a", set "b" says "text/x-b"`},
+		"another encoding":   {Set{Rules: rules("*.gz", "", "gzip")}, Set{Include: []string{"maps/**"}, Rules: rules("*.gz", "", "br")}, `encoding "gzip"`},
+		"the same":           {Set{Rules: rules("*.gz", "text/x-a", "gzip")}, Set{Rules: rules("*.gz", "text/x-a", "gzip")}, ""},
+		"other files":        {Set{Include: []string{"a/**"}, Rules: rules("**", "text/x-a", "")}, Set{Include: []string{"b/**"}, Rules: rules("**", "text/x-b", "")}, ""},
+		"another changefreq": {Set{Rules: []scan.Rule{{Match: "**", ChangeFreq: "daily"}}}, Set{Rules: []scan.Rule{{Match: "**", ChangeFreq: "never"}}}, ""},
+	} {
+		w := newWorld(t)
+		test.a.Name, test.b.Name = "a", "b"
+		w.o.Sets = []Set{test.a, test.b}
+		err := w.o.Check()
+		var wrong *OptionError
+		if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &wrong) || wrong.Option != "rules" || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+func TestOtherLabelsOfAnotherSetAreNoted(t *testing.T) {
+	w, site := twoSets(t)
+	s, err := Open(t.Context(), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	note := func(n int, rep Report) {
+		t.Helper()
+		want := fmt.Sprintf("%d resources have another type", n)
+		if notes := rep.Sets[1].Notes; len(rep.Sets[0].Notes) != 0 || n > 0 && (len(notes) != 1 || !strings.HasPrefix(notes[0], want)) || n == 0 && len(notes) != 0 {
+			t.Errorf("notes: %q and %q, want one of %d resources in the second set", rep.Sets[0].Notes, notes, n)
+		}
+	}
+	note(4, w.publish(s, What{}))
+	note(0, w.publish(s, What{}))
+	w.write("room 0/item.txt", "changed")
+	note(1, w.publish(s, What{}))
 }

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"instep/internal/guard"
+	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
 )
@@ -65,9 +67,45 @@ func (site Site) settle() (settled, error) {
 		if err != nil {
 			return s, err
 		}
+		for _, other := range s.sets {
+			if err := alike(&other.Set, &set); err != nil {
+				return s, err
+			}
+		}
 		s.sets = append(s.sets, one)
 	}
 	return s, nil
+}
+
+// alike refuses sets of the same files that call some of them different things: type and
+// encoding belong to the file, whatever set it is in. It judges the rules for one glob
+// in sets that are known to share files.
+func alike(a, b *Set) error {
+	if a.Input != nil || b.Input != nil || !(a.all() || b.all() || slices.Equal(a.Include, b.Include) && slices.Equal(a.Exclude, b.Exclude)) {
+		return nil
+	}
+	for _, r := range a.Rules {
+		says, other := ruleOf(a.Rules, r.Match), ruleOf(b.Rules, r.Match)
+		for what, said := range map[string][2]string{"type": {says.Type, other.Type}, "encoding": {says.Encoding, other.Encoding}} {
+			if said[0] != "" && said[1] != "" && said[0] != said[1] {
+				return &OptionError{"rules", r.Match, fmt.Errorf("set %q says %s %q, set %q says %q of the same files: give one in both", a.Name, what, said[0], b.Name, said[1])}
+			}
+		}
+	}
+	return nil
+}
+
+// all reports whether a set has all the files there are.
+func (s *Set) all() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
+
+// ruleOf is what the rules for exactly this glob say.
+func ruleOf(rules []scan.Rule, match string) (told scan.Rule) {
+	for _, r := range rules {
+		if r.Match == match {
+			told.Type, told.Encoding = cmp.Or(told.Type, r.Type), cmp.Or(told.Encoding, r.Encoding)
+		}
+	}
+	return told
 }
 
 func (s *settled) settleSet(set Set) (settledSet, error) {

@@ -119,7 +119,7 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)
 		if err == nil {
-			err = v.remembers(ctx, set, from)
+			err = v.remembers(ctx, set, c.id, from)
 		}
 		var after int64
 		if err == nil {
@@ -144,12 +144,30 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 				return
 			}
 		}
-		flush()
+		if !flush() {
+			return
+		}
+		if err := v.logged(ctx, c.id, from); err != nil { // forgotten meanwhile
+			yield(source.Bitstream{}, err)
+		}
 	}
 }
 
-// remembers is source.ErrForgotten of a moment before the first Change List.
-func (v *View) remembers(ctx context.Context, set string, from time.Time) error {
+// logged is source.ErrForgotten if the change log begins after a moment.
+func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) error {
+	forgotten, err := v.catalog.Forgotten(ctx, id)
+	if err == nil && !from.After(forgotten) {
+		err = source.ErrForgotten
+	}
+	return err
+}
+
+// remembers is source.ErrForgotten of a moment before the first Change List, or since
+// which changes are no longer known.
+func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from time.Time) error {
+	if err := v.logged(ctx, id, from); err != nil {
+		return err
+	}
 	for it, err := range (journal{v.catalog}).Items(ctx, set, source.ItemChangeList, 0) {
 		if err == nil && from.Before(it.From) {
 			err = source.ErrForgotten

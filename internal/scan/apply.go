@@ -25,7 +25,7 @@ func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if err := d.Catalog.Reserve(ctx, p.At); err != nil {
 		return r, err
 	}
-	a := applier{ctx: ctx, d: d, r: &r, empty: p.Set == 0, unsettled: map[int64]bool{}}
+	a := applier{ctx: ctx, d: d, r: &r, empty: p.Set == 0 && !d.Shared, unsettled: map[int64]bool{}}
 	if err := d.readAll(ctx, p, a.take, a.end); err != nil {
 		return r, err
 	}
@@ -94,6 +94,16 @@ type outcome struct {
 	changes    []catalog.Change
 	same       []catalog.Resource // of which no byte changed
 	relabelled []catalog.Resource
+	clashes    []string // URIs
+}
+
+// clash takes notice of a resource that another set, which recorded the same bytes,
+// calls something else: both belong to the resource.
+func (o *outcome) clash(known, now *catalog.Resource, ds resourcesync.Digests) {
+	others := known.URI != "" && !known.Member || known.Due != ""
+	if others && (known.Type != now.Type || known.Encoding != now.Encoding) && agree(known.Digests, ds) {
+		o.clashes = append(o.clashes, now.URI)
+	}
 }
 
 // end records the round.
@@ -153,6 +163,7 @@ func (o *outcome) add(known catalog.Resource, h *hashed) {
 		return
 	}
 	if kind := decide(known, *h); kind != "" {
+		o.clash(&known, &r, h.known())
 		o.changes = append(o.changes, catalog.Change{Change: kind, Resource: r})
 		return
 	}
@@ -187,6 +198,9 @@ func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 
 // finish records what is no change.
 func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
+	if r.Clashes += int64(len(o.clashes)); r.FirstClash == "" && len(o.clashes) > 0 {
+		r.FirstClash = o.clashes[0]
+	}
 	if len(o.same) > 0 {
 		r.Unchanged += int64(len(o.same))
 		if err := d.Catalog.Restat(ctx, o.same); err != nil {

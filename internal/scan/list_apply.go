@@ -190,6 +190,7 @@ func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Ch
 	}
 	switch {
 	case kind != "":
+		o.clash(known, &now, x.all)
 		o.changes = append(o.changes, catalog.Change{Change: kind, Resource: now})
 		return kind, nil
 	case !x.Label:

@@ -406,10 +406,12 @@ type Result struct {
 	Completed time.Time // when all was recorded
 
 	Created, Updated, Deleted int64
-	Unchanged                 int64 // with those that turned out to be so by hashing
-	Relabelled                int64 // unchanged, and called something else now: the Resource List has to say so
-	Gone                      int64 // vanished, or excluded, since the walk: left as recorded until the next
-	Hashed                    int64 // bytes
+	Unchanged                 int64  // with those that turned out to be so by hashing
+	Relabelled                int64  // unchanged, and called something else now: the Resource List has to say so
+	Clashes                   int64  // another set has the same bytes with another type or encoding; they are called what is found now
+	FirstClash                string // URI of the first of them
+	Gone                      int64  // vanished, or excluded, since the walk: left as recorded until the next
+	Hashed                    int64  // bytes
 	Failures                  Failures
 	Excluded                  map[Reason]int64
 }

@@ -36,6 +36,9 @@ type Deps struct {
 	// Unpublished: the set has no publication yet, so that members come to it without
 	// changes in the log (Catalog.Enroll).
 	Unpublished bool
+	// Shared: other sets may have some of the resources, so that Result.Clashes is wanted
+	// of the first scan too.
+	Shared bool
 
 	Algorithms []resourcesync.Algorithm // nil is sha-256
 	Workers    int                      // resources hashed at a time; 0 is one per processor

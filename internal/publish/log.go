@@ -1,0 +1,36 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+)
+
+// forgetStep is how many numbers of changes the log is shortened by at a time, at least:
+// so that not each publication has a transaction for it.
+const forgetStep = 1000
+
+// shorten takes those changes out of the log that nothing needs any more. Needed are those
+// of the open Change List, those that are counted to decide on the next snapshot, and, for
+// packages on demand, those of the time in which Change Lists stay.
+func (r *run) shorten(ctx context.Context) error {
+	through := min(r.last.ChangesNumber-1, r.last.ListThrough)
+	if r.Dumps && !r.last.DumpAt.IsZero() {
+		through = min(through, r.last.DumpThrough)
+	}
+	c := contents{catalog: r.catalog, id: r.id}
+	first, err := c.next(ctx, 0, through)
+	if err != nil || first.Seq == 0 || through-first.Seq < forgetStep {
+		return err
+	}
+	if r.Policy.OnDemand != "" {
+		old, err := c.before(ctx, r.now.Add(-r.Policy.KeepChanges))
+		if err != nil {
+			return err
+		}
+		through = min(through, old)
+	}
+	if _, err := r.catalog.ForgetChanges(ctx, r.id, through); err != nil {
+		return fmt.Errorf("shortening the change log: %w", err)
+	}
+	return nil
+}
