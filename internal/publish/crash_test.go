@@ -30,7 +30,18 @@ const (
 func (w *world) broken(plan blobtest.Plan, at place) error {
 	w.t.Helper()
 	w.now = w.now.Add(10 * time.Second)
-	o, err := w.site().settle()
+	s, err := w.openBroken(w.site(), plan, at)
+	if err != nil {
+		return err
+	}
+	_, err = s.Publish(w.t.Context(), w.what)
+	return errors.Join(err, s.Close())
+}
+
+// openBroken opens a site on such a disk.
+func (w *world) openBroken(site Site, plan blobtest.Plan, at place) (*Session, error) {
+	w.t.Helper()
+	o, err := site.settle()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -45,14 +56,10 @@ func (w *world) broken(plan blobtest.Plan, at place) error {
 		p.staging = blobtest.Faulty(p.staging, plan)
 	}
 	s, err := openSession(w.t.Context(), o, p)
-	if err != nil {
-		return err
-	}
-	if at == content {
+	if err == nil && at == content {
 		s.sets[0].content.Bucket = blobtest.Faulty(s.sets[0].content.Bucket, plan)
 	}
-	_, err = s.Publish(w.t.Context(), w.what)
-	return errors.Join(err, s.Close())
+	return s, err
 }
 
 // interrupt records what changed and fails before it publishes it.
@@ -272,5 +279,46 @@ func (w *world) alter(name string, content int) {
 	err := os.Remove(filepath.Join(w.o.Dir, filepath.FromSlash(name)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.t.Fatal(err)
+	}
+}
+
+// TestUnfinishedDocumentsAreNoResources: what a set that failed has written so far, into
+// the directory itself, is listed by no other set: not in that run, and not in the
+// next one, which doesn't have the set any more.
+func TestUnfinishedDocumentsAreNoResources(t *testing.T) {
+	for n := 1; ; n++ {
+		w := newWorld(t)
+		w.fill(3)
+		w.o.Out = ""
+		site := w.o
+		site.Sets = []Set{{Name: "failing", Dumps: true}, {Name: "other"}}
+		failed := false
+		fails := blobtest.At(blobtest.OpCommit, n, blobtest.Fault{Steps: 1})
+		s, err := w.openBroken(site, func(c blobtest.Call) *blobtest.Fault {
+			fault := fails(c)
+			failed = failed || fault != nil
+			return fault
+		}, output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep, err := s.Publish(t.Context(), What{})
+		if err := errors.Join(err, s.Close()); failed && !errors.Is(err, blobtest.ErrInjected) {
+			t.Fatalf("commit %d: got %v", n, err)
+		}
+		if !failed || rep.Sets[0].Published || len(rep.Sets) < 2 || !rep.Sets[1].Published {
+			if n < 8 {
+				t.Errorf("only %d commits failed", n-1)
+			}
+			return
+		}
+		if got := rep.Sets[1].Resources; got != 3 {
+			t.Errorf("commit %d: the other set has %d resources, want 3", n, got)
+		}
+		site.Sets = site.Sets[1:]
+		w.now = w.now.Add(time.Minute)
+		if rep, err = Run(t.Context(), site, What{Rebase: true}); err != nil || rep.Resources != 3 {
+			t.Errorf("commit %d, next run: got %d resources, %v, want 3", n, rep.Resources, err)
+		}
 	}
 }

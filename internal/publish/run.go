@@ -123,7 +123,7 @@ func (r *run) refresh(ctx context.Context) error {
 			return err
 		}
 	}
-	r.last = last
+	r.last, r.pending = last, nil
 	return nil
 }
 
@@ -214,7 +214,9 @@ func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path strin
 	if !r.inside || !source.MayBeDocument(path) {
 		return false
 	}
-	if slices.ContainsFunc(r.last.Documents, func(d source.Document) bool { return d.Key == path }) {
+	same := func(d source.Document) bool { return d.Key == path }
+	if slices.ContainsFunc(r.last.Documents, same) ||
+		slices.ContainsFunc(r.sets, func(s *setState) bool { return slices.ContainsFunc(s.pending, same) }) {
 		return true
 	}
 	_, ours, err := r.pub.Journal.Document(ctx, path)
@@ -377,7 +379,11 @@ func (r *run) write(ctx context.Context, d decision) (source.Publication, error)
 	if err := r.bind(ctx); err != nil {
 		return source.Publication{}, err
 	}
-	return r.pub.Publish(ctx, u)
+	pub, err := r.pub.Publish(ctx, u)
+	if err != nil {
+		r.pending = pub.Documents
+	}
+	return pub, err
 }
 
 // published remembers and reports a publication.

@@ -42,6 +42,10 @@ type setState struct {
 	// application records: else a scan could find another state than it records on.
 	recording sync.Mutex
 
+	// pending are the documents of a publication that is committed and could not be
+	// written out.
+	pending []source.Document
+
 	recovered bool  // an interrupted publication was finished, not reported yet
 	looked    bool  // it was made sure once that all documents are there
 	sinceList tally // changes since the Resource List, the Resource Dump
@@ -151,6 +155,25 @@ func (s *Session) recover(ctx context.Context) error {
 			return err
 		}
 		set.recovered = finished.ID != 0
+	}
+	return s.recoverOthers(ctx)
+}
+
+// recoverOthers finishes what was begun of sets that this site has no more, or not this
+// time: what is half there nobody would know as ours, and another set would list it.
+func (s *Session) recoverOthers(ctx context.Context) error {
+	published := s.sets[0].pub
+	for _, name := range published.Sets {
+		if _, err := s.set(name); err == nil {
+			continue
+		}
+		finished, err := published.Recover(ctx, name)
+		if err != nil {
+			return &SetError{name, err}
+		}
+		if finished.ID != 0 {
+			s.news = append(s.news, fmt.Sprintf("an interrupted publication of set %q, which is not among those published now, was finished", name))
+		}
 	}
 	return nil
 }
