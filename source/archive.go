@@ -43,6 +43,7 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 			return err
 		}
 	}
+	m.pub.ArchiveEntries = int(m.partSize())
 	return m.changeIndexes(ctx)
 }
 
@@ -135,7 +136,11 @@ func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	if len(archived) == 0 && !offered {
 		return nil
 	}
-	before, now := m.partsOf(m.shelf.places[kind]), m.partsOf(places)
+	size := m.partSize()
+	if m.last.ArchiveEntries != 0 {
+		size = int64(m.last.ArchiveEntries)
+	}
+	before, now := partsOf(m.shelf.places[kind], size), partsOf(places, m.partSize())
 	if err := m.archiveParts(ctx, kind, archived, before, now); err != nil {
 		return err
 	}
@@ -145,7 +150,7 @@ func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 		return err
 	}
 	switch many := len(now) > 1; {
-	case !gone && slices.EqualFunc(before, now, archivePart.equal):
+	case !gone && slices.Equal(before, now):
 	case many:
 		err = m.archiveIndex(ctx, kind, now)
 	default:
@@ -159,20 +164,23 @@ func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	return err
 }
 
-// archivePart is a part of an archive: its number, from 1, and what is in it.
+// partSize is how many entries a part of an archive has.
+func (m *maker) partSize() int64 {
+	if n := m.p.MaxEntries; n > 0 && n < resourcesync.MaxEntries {
+		return int64(n)
+	}
+	return resourcesync.MaxEntries
+}
+
+// archivePart is a part of an archive: its number, from 1, and what is in it. The
+// first and the last place stand for all: those between are there too.
 type archivePart struct {
 	number      int64
 	first, last int64 // places
 }
 
-func (a archivePart) equal(b archivePart) bool { return a == b }
-
-// partsOf divides places, which ascend, into parts.
-func (m *maker) partsOf(places []int64) (parts []archivePart) {
-	size := int64(m.p.MaxEntries)
-	if size <= 0 || size > resourcesync.MaxEntries {
-		size = resourcesync.MaxEntries
-	}
+// partsOf divides places, which ascend, into parts of a size.
+func partsOf(places []int64, size int64) (parts []archivePart) {
 	for _, place := range places {
 		number := (place-1)/size + 1
 		if n := len(parts); n > 0 && parts[n-1].number == number {

@@ -221,6 +221,7 @@ type Publication struct {
 	ChangesThrough int64     // Window.Through
 	Changes        int64     // entries of the last Change List
 	DumpsSince     time.Time // since when Change Dumps hold every change; zero if there are none
+	ArchiveEntries int       // of a part of an archive, at most; 0 is not known
 	SourceSum      Sum       // of what the Source Description and the page about the Source were made of
 }
 

@@ -397,6 +397,38 @@ func TestArchivesOfManyGenerations(t *testing.T) {
 	}
 }
 
+// TestArchivesLoseNothingWhenTheirPartsChangeSize: whatever number of entries a document
+// may have from one publication to the next.
+func TestArchivesLoseNothingWhenTheirPartsChangeSize(t *testing.T) {
+	w := newWorld(t)
+	w.set.Policy.Archive = &source.Archive{}
+	w.fill(1)
+	for n, size := range []int{2, 2, 2, 2, 2, 2, 3, 3, 4, 9, 9, 9, 2, 0, 0, 3} {
+		w.set.MaxEntries = size
+		w.write("room 0/item.txt", fmt.Sprint("state ", n))
+		w.run()
+		got := 0
+		for _, part := range w.offered("resourcelist-archive") {
+			got += len(part.Entries)
+		}
+		if got != n {
+			t.Errorf("publication %d, of documents with %d entries: %d lists are archived, want %d", n+1, size, got, n)
+		}
+		w.onlyWhatIsKnown(fmt.Sprint("publication ", n+1))
+	}
+	w.set.MaxEntries = 0
+	for range 3 { // until what nothing links any more may go
+		w.now = w.now.Add(25 * time.Hour)
+		w.write("room 0/item.txt", fmt.Sprint("of ", w.now))
+		w.run()
+	}
+	for _, key := range files(t, filepath.Join(w.o.Out, "resourcesync", "archives")) {
+		if strings.HasPrefix(key, "resourcelist-archive-") {
+			t.Errorf("part %q is linked by nothing and stays", key)
+		}
+	}
+}
+
 func TestUnknownFilesAmongTheKeptAreRemoved(t *testing.T) {
 	w := dumped(t)
 	w.fill(3)
