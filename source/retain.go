@@ -121,7 +121,8 @@ func inArchive(of []Item) (archived []*Item) {
 	return archived
 }
 
-// shrink drops the oldest of all archives together until they are small enough.
+// shrink drops the oldest of all archives together until they are small enough, or
+// will be once what is left is needed by nobody any more.
 func (r *retention) shrink(o *offered) {
 	queues := [][]*Item{inArchive(o.lists), inArchive(o.dumps), inArchive(o.changes), inArchive(o.changeDumps)}
 	var bytes int64
@@ -131,10 +132,10 @@ func (r *retention) shrink(o *offered) {
 		}
 	}
 	for r.archive.Bytes > 0 && bytes > r.archive.Bytes {
-		needed := r.needed(o)
+		needed, enough := r.needed(o), bytes-r.leaving(o) <= r.archive.Bytes
 		oldest := -1
 		for i, q := range queues {
-			if len(q) == 0 || q[0].At.IsZero() && q[0].Until.After(needed) {
+			if len(q) == 0 || q[0].At.IsZero() && q[0].Until.After(needed) || !q[0].At.IsZero() && enough {
 				continue
 			}
 			if oldest < 0 || momentOf(q[0]).Before(momentOf(queues[oldest][0])) {
@@ -142,13 +143,27 @@ func (r *retention) shrink(o *offered) {
 			}
 		}
 		if oldest < 0 {
-			return // what is left is needed
+			return // what is left is needed, be it for a while
 		}
 		it := queues[oldest][0]
 		r.leave(it)
 		queues[oldest] = queues[oldest][1:]
 		bytes -= it.Bytes
 	}
+}
+
+// leaving are the bytes of archived changes that only those still need who saw a
+// generation in the archive which has left it.
+func (r *retention) leaving(o *offered) (bytes int64) {
+	stay := r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 })
+	for _, of := range [][]Item{o.changes, o.changeDumps} {
+		for _, it := range inArchive(of) {
+			if !it.Until.After(stay) {
+				bytes += it.Bytes
+			}
+		}
+	}
+	return bytes
 }
 
 // leave takes an item out of its archive. A generation is remembered for as long as

@@ -242,3 +242,24 @@ func TestChangeListsStayWhileTheyAreNeeded(t *testing.T) {
 		t.Errorf("a day later: got %d Change Lists, %v", len(s.o.changes), err)
 	}
 }
+
+// TestRoomIsNotMadeTwice: Change Lists that stay for a day, for those who saw the
+// Resource List before them in its archive, cost no other list its place meanwhile.
+func TestRoomIsNotMadeTwice(t *testing.T) {
+	s := newShop(&Archive{Bytes: 1000})
+	s.r.keepChanges = time.Hour
+	for hour := range 60 {
+		s.pass(time.Hour)
+		for _, of := range [][]Item{s.o.changes, s.o.changeDumps} {
+			of[len(of)-1].Bytes = 25
+		}
+		s.rotate()
+		s.list()
+		if err := s.r.retain(&s.o); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(inArchive(s.o.lists)); got < min(hour, 15) {
+			t.Fatalf("after %d hours the archive has %d lists, want room for 1,000 bytes of them and of changes", hour+1, got)
+		}
+	}
+}
