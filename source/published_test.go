@@ -196,6 +196,7 @@ func TestEncodedFileIsSentAsItLies(t *testing.T) {
 		"whole":        {nil, 200, map[string]string{"Content-Type": "text/csv", "Content-Encoding": "gzip", "Vary": "Accept-Encoding", "Content-Length": "10"}, "0123456789"},
 		"range":        {[]string{"Range", "bytes=2-4"}, 206, map[string]string{"Content-Encoding": "gzip", "Content-Length": "3", "Content-Range": "bytes 2-4/10"}, "234"},
 		"beyond":       {[]string{"Range", "bytes=20-"}, 416, map[string]string{"Content-Encoding": ""}, ""},
+		"another":      {[]string{"If-Match", `"of before"`}, 412, map[string]string{"Content-Length": ""}, ""},
 		"not modified": {[]string{"If-None-Match", "*"}, 304, map[string]string{"Content-Length": "", "Content-Encoding": ""}, ""},
 	} {
 		r := get(t, h, "/data.csv.gz", c.header...)

@@ -108,6 +108,9 @@ func (w *response) extend() {
 
 func (w *response) WriteHeader(status int) {
 	w.begun = true
+	if status == http.StatusPreconditionFailed { // without a body, which ServeContent does not say
+		w.Header().Del("Content-Length")
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
