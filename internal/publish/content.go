@@ -53,9 +53,10 @@ func (s *Session) openContent(ctx context.Context, set *setState) error {
 }
 
 // keep is where a scan copies what changed to: needed once there are Change Dumps,
-// as the coming one has to hold what the first one begins with and all that follows.
+// as the coming one has to hold what the first one begins with and all that follows,
+// and when the first one did not find the bytes of what keeps changing.
 func (r *run) keep() blob.Bucket {
-	if !r.Dumps || r.last.DumpsSince.IsZero() {
+	if !r.Dumps || r.last.DumpsSince.IsZero() && r.keepsSince.IsZero() {
 		return nil
 	}
 	return r.content.bucket()

@@ -322,3 +322,40 @@ func TestUnfinishedDocumentsAreNoResources(t *testing.T) {
 		}
 	}
 }
+
+// TestDumpsBeginThoughAFileNeverRests: the second look at a file that was changed again
+// before it could be packed keeps its bytes.
+func TestDumpsBeginThoughAFileNeverRests(t *testing.T) {
+	w := dumped(t)
+	w.fill(3)
+	w.write("log.txt", "begun")
+	lines := 0
+	s, err := w.openBroken(w.site(), func(c blobtest.Call) *blobtest.Fault {
+		if c.Op == blobtest.OpBegin { // of each package, and of all that is written besides
+			lines++
+			w.write("log.txt", fmt.Sprint("line ", lines))
+		}
+		return nil
+	}, output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if n > 0 {
+			w.now = w.now.Add(time.Minute)
+		}
+		rep, err := s.Publish(t.Context(), What{})
+		if err != nil || rep.ResourceDump == "" || rep.ChangeDump == "" || len(rep.Notes) != 0 {
+			t.Errorf("publication %d: got dump %q, Change Dump %q, notes %q, %v", n+1, rep.ResourceDump, rep.ChangeDump, rep.Notes, err)
+		}
+		if diff := cmp.Diff(w.replay(), w.replayDumps()); diff != "" {
+			t.Errorf("publication %d (-lists +dumps):\n%s", n+1, diff)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if kept := w.kept(); len(kept) != 0 {
+		t.Errorf("%q are kept though they are published", kept)
+	}
+}

@@ -52,7 +52,11 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 	} else if listed.After(from) {
 		from = listed
 	}
-	c, err := r.contents(ctx, from)
+	since := from
+	if begins && !r.keepsSince.IsZero() {
+		since = r.keepsSince
+	}
+	c, err := r.contents(ctx, since)
 	if err != nil {
 		return err
 	}

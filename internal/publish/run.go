@@ -29,6 +29,8 @@ type run struct {
 	scan       scan.Result
 	before     int64 // the last change recorded before the scan
 
+	keepsSince time.Time // since when bytes are kept for dumps that are still to begin; zero: they are not
+
 	// What is published: the changes up to a number, which are all before a moment.
 	now time.Time
 	seq int64
@@ -87,6 +89,9 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	if gone, ok := errors.AsType[*source.GoneError](err); ok {
 		if mayRepeat {
 			r.what.NoScan, r.what.Paths = false, nil
+			if r.keepsSince.IsZero() {
+				r.keepsSince = r.now
+			}
 			return true, nil
 		}
 		r.note("%v: what is published now has no dumps, the next publication begins them anew", gone)
