@@ -129,3 +129,18 @@ func TestWhatDoesNotHoldTogetherIsFound(t *testing.T) {
 		}
 	}
 }
+
+// TestArchiveMayBeginLater: what is offered reaches further back than what is archived.
+func TestArchiveMayBeginLater(t *testing.T) {
+	s := newSite()
+	s["capabilitylist.xml"] = strings.Replace(s["capabilitylist.xml"], "</urlset>", entry("archive.xml", `capability="changelist-archive"`)+"</urlset>", 1)
+	s["archive.xml"] = document("urlset", `<rs:md capability="changelist-archive"/>`, entry("c2-archived.xml", `from="`+day(3)+`"`))
+	s["c2-archived.xml"] = s["c2.xml"]
+	all, err := replayAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 2 || all[0].State[base+"a"] != sum([]byte("a2")) {
+		t.Errorf("got %v", all)
+	}
+}

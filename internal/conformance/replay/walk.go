@@ -259,6 +259,12 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 			return nil, fmt.Errorf("%s and %s tell of one time, and differ", d.URI, all[i].URI)
 		}
 	}
+	// An archive that was begun later may lack the oldest of those offered.
+	slices.SortStableFunc(all, func(a, b *Document) int {
+		from, _ := moment(a.MD.From) // contiguous says what is wrong with it
+		later, _ := moment(b.MD.From)
+		return from.Compare(later)
+	})
 	return contiguous(all)
 }
 
