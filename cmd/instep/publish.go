@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -15,6 +16,7 @@ import (
 	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/resourcesync"
+	"instep/source"
 )
 
 // publishFlags are what publish is told beside the configuration.
@@ -145,6 +147,9 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if f.config != "" {
+		a.tellOthers(s.Others(), f.config)
+	}
 	rep, err := s.Publish(ctx, f.what)
 	if err == nil && f.zip != "" {
 		err = a.zip(ctx, s, &site, f.zip)
@@ -155,6 +160,19 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	}
 	a.reportPublish(&rep, &site, f, a.now().Sub(begin))
 	return nil
+}
+
+// tellOthers names the sets that are published though the configuration has them no more.
+func (a *app) tellOthers(sets []string, config string) {
+	for _, set := range sets {
+		name, remove := fmt.Sprintf("the set %q", set), source.CapabilityListURI("", set)
+		if set == "" {
+			name = "the set without a name"
+		} else {
+			remove = path.Dir(remove) + "/"
+		}
+		a.out.warn(record{Message: fmt.Sprintf("%s is published but not in %s: it stays as it is; to end it remove %s from the documents and publish again", name, config, remove)})
+	}
 }
 
 // placedSite is the site of a configuration, with its state.

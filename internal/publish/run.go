@@ -346,7 +346,9 @@ func (r *run) labels() map[string]string {
 		Policy source.Policy
 		Source source.About
 		Dumps  bool
-	}{r.Policy, r.site.About, r.Dumps})
+		// Withdrawn is here since without them the Source Description is another.
+		Withdrawn []string `json:",omitempty"`
+	}{r.Policy, r.site.About, r.Dumps, r.withdrawn})
 	if err != nil {
 		panic(err) // strings and numbers
 	}

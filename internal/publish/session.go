@@ -26,8 +26,10 @@ type Session struct {
 	bound      bool // the state knows what it belongs to
 	closers    []io.Closer
 
-	foreign map[string]bool // keys of documents that another program published, and their copies
-	news    []string        // notes that are not reported yet
+	others    []string        // published sets that are not of the site
+	withdrawn []string        // those of them that somebody removed from the output
+	foreign   map[string]bool // keys of documents that another program published, and their copies
+	news      []string        // notes that are not reported yet
 }
 
 // setState is a set while its site is open.
@@ -115,7 +117,7 @@ func (s *Session) prepare(ctx context.Context) error {
 		}
 		s.sets = append(s.sets, set)
 	}
-	named, err := s.catalog.Sets(ctx)
+	names, err := s.linkedSets(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,10 +125,7 @@ func (s *Session) prepare(ctx context.Context) error {
 		set.pub = &source.Publisher{
 			Bucket: s.bucket, Staging: s.staging, Journal: journal{s.catalog}, BaseURL: s.site.BaseURL, UUID: uuid,
 			About: s.site.About, Generator: s.site.Generator, MaxEntries: set.MaxEntries, Now: s.site.Now,
-			Aliases: kept.Aliases,
-		}
-		for _, n := range named {
-			set.pub.Sets = append(set.pub.Sets, n.Name)
+			Aliases: kept.Aliases, Sets: names,
 		}
 	}
 	if err := s.sets[0].pub.CheckState(ctx); err != nil {

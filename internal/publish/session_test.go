@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -385,4 +386,51 @@ func TestOtherLabelsOfAnotherSetAreNoted(t *testing.T) {
 	note(0, w.publish(s, What{}))
 	w.write("room 0/item.txt", "changed")
 	note(1, w.publish(s, What{}))
+}
+
+func TestSetRemovedFromTheOutputIsLinkedNoMore(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "1")
+	sets := func(names ...string) (all []Set) {
+		for _, name := range names {
+			all = append(all, Set{Name: name})
+		}
+		return all
+	}
+	publish := func(names ...string) (linked, others []string) {
+		t.Helper()
+		w.now = w.now.Add(10 * time.Second)
+		site := w.o
+		site.Sets = sets(names...)
+		s, err := Open(t.Context(), site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Publish(t.Context(), What{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, en := range w.document("resourcesync/description.xml").Entries {
+			linked = append(linked, path.Base(path.Dir(en.Loc)))
+		}
+		return linked, s.Others()
+	}
+	expect := func(when string, got, want []string) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	publish("one", "two")
+	linked, others := publish("one")
+	expect("linked while it is there", linked, []string{"one", "two"})
+	expect("others while it is there", others, []string{"two"})
+	if err := os.RemoveAll(filepath.Join(w.o.Out, "resourcesync/sets/two")); err != nil {
+		t.Fatal(err)
+	}
+	linked, others = publish("one")
+	expect("linked when it was removed", linked, []string{"one"})
+	expect("others when it was removed", others, nil)
+	linked, _ = publish("one", "two")
+	expect("linked when it is published again", linked, []string{"one", "two"})
 }

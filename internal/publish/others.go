@@ -1,0 +1,58 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"instep/blob"
+	"instep/source"
+)
+
+// Others are the names of the sets that are published and not of this site: they stay
+// as they are and are linked, until their documents are removed from the output.
+func (s *Session) Others() []string { return s.others }
+
+// linkedSets are the names of the sets that the Source Description may link: all of the
+// state, but for those that are not of this site and were removed from the output.
+func (s *Session) linkedSets(ctx context.Context) ([]string, error) {
+	named, err := s.catalog.Sets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	published, err := s.catalog.PublishedSets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, n := range named {
+		other := slices.Contains(published, n.Name) && !slices.ContainsFunc(s.sets, func(set *setState) bool { return set.Name == n.Name })
+		if other {
+			there, err := s.offered(ctx, n.Name)
+			if err != nil {
+				return nil, err
+			}
+			if !there {
+				s.withdrawn = append(s.withdrawn, n.Name)
+				continue
+			}
+			s.others = append(s.others, n.Name)
+		}
+		names = append(names, n.Name)
+	}
+	return names, nil
+}
+
+// offered reports whether the Capability List of a set is in the output.
+func (s *Session) offered(ctx context.Context, set string) (bool, error) {
+	key := source.CapabilityListURI("", set)
+	_, err := s.bucket.Stat(ctx, key)
+	if errors.Is(err, blob.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil && !errors.Is(err, blob.ErrForeign) {
+		return false, fmt.Errorf("looking at %q: %w", key, err)
+	}
+	return true, nil
+}
