@@ -40,7 +40,7 @@ func (a *atMost) Read(p []byte) (int, error) {
 }
 
 // codings counts the resources that were sent in a content coding although none was
-// asked for.
+// asked for or announced.
 type codings struct {
 	mu              sync.Mutex
 	asSent, decoded coded

@@ -34,7 +34,10 @@ type Wanted struct {
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 	Type    string
-	Changed time.Time // when the change happened, or the `at` of the list that says so
+	// Encoding is the content coding in which the Source says that it sends the bytes,
+	// which Length and Digests then are of; "" says nothing.
+	Encoding string
+	Changed  time.Time // when the change happened, or the `at` of the list that says so
 }
 
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.

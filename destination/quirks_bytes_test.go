@@ -220,6 +220,32 @@ func TestQuirk_51(t *testing.T) {
 	}
 }
 
+// What the list says that it is sent in surprises nobody.
+func TestAnnouncedContentCodingIsKeptWithoutAWord(t *testing.T) {
+	body := gzipped([]byte("text"))
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	s.put("/text", body)
+	announced := s.entry("/text")
+	announced.Encoding = "gzip"
+	s.doc("/list.xml", head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.At = at(0) }), announced)
+	s.answer("/text", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(body)
+	})
+	m := newMirror(t, s)
+	met := m.quirks()
+	if _, err := m.sync(); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.files()["/text"]; got != string(body) {
+		t.Errorf("held: got %q", got)
+	}
+	if len(*met) > 0 {
+		t.Errorf("quirks: got %v, want none", *met)
+	}
+}
+
 // A bomb in a content coding ends where the listed length does.
 func TestQuirk_51_bomb(t *testing.T) {
 	s := newSource(t)

@@ -37,7 +37,9 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	// Sources describe either body: the one in the content coding it was sent in, or
 	// the one without it.
 	if err == nil {
-		r.coded.note(&r.coded.asSent, a.Want.URI)
+		if !strings.EqualFold(coding, a.Want.Encoding) {
+			r.coded.note(&r.coded.asSent, a.Want.URI)
+		}
 		return n, nil
 	}
 	if ctx.Err() != nil || !isMismatch(err) {

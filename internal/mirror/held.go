@@ -26,15 +26,16 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 
 // wanted is the form in which a destination.Wanted is kept.
 type wanted struct {
-	LastMod string    `json:"lastmod,omitempty"`
-	Length  *int64    `json:"length,omitempty"`
-	Digests string    `json:"hash,omitempty"`
-	Type    string    `json:"type,omitempty"`
-	Changed time.Time `json:"changed"`
+	LastMod  string    `json:"lastmod,omitempty"`
+	Length   *int64    `json:"length,omitempty"`
+	Digests  string    `json:"hash,omitempty"`
+	Type     string    `json:"type,omitempty"`
+	Encoding string    `json:"encoding,omitempty"`
+	Changed  time.Time `json:"changed"`
 }
 
 func encodeWanted(w *destination.Wanted) (string, error) {
-	kept := wanted{Digests: w.Digests.String(), Type: w.Type, Changed: w.Changed.UTC()}
+	kept := wanted{Digests: w.Digests.String(), Type: w.Type, Encoding: w.Encoding, Changed: w.Changed.UTC()}
 	if !w.LastMod.IsZero() {
 		kept.LastMod = w.LastMod.String()
 	}
@@ -64,7 +65,7 @@ func decodeWanted(uri, text string) (destination.Wanted, error) {
 	if err := json.Unmarshal([]byte(text), &kept); err != nil {
 		return fail(err)
 	}
-	w := destination.Wanted{URI: uri, Type: kept.Type, Changed: kept.Changed}
+	w := destination.Wanted{URI: uri, Type: kept.Type, Encoding: kept.Encoding, Changed: kept.Changed}
 	var err error
 	if kept.LastMod != "" {
 		if w.LastMod, err = resourcesync.ParseDatetime(kept.LastMod); err != nil {
