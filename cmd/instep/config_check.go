@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -107,7 +109,7 @@ func (c *configuration) locate(err error) error {
 func (c *configuration) checkSet(i int) error {
 	s := &c.Sets[i]
 	if s.Profile != "" && s.Profile != "1.0" && s.Profile != "1.1" {
-		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected 1.0 or 1.1, found %q", s.Profile))
+		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected 1.0 or 1.1 (in a file in quotes), found %q", s.Profile))
 	}
 	if !s.Dumps.On && s.Dumps != (dumpsConfig{}) {
 		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("there are no dumps: switch them on with --dump, or dumps in the file"))
@@ -123,11 +125,22 @@ func (c *configuration) checkSet(i int) error {
 		if r.Match == "" {
 			return c.errorAt(key+".match", errors.New("is missing: a glob on the path, such as **/*.gz"))
 		}
+		if _, _, err := mime.ParseMediaType(r.Type); r.Type != "" && (err != nil || !strings.Contains(r.Type, "/")) {
+			return c.errorAt(key+".type", fmt.Errorf("expected a media type such as text/csv, found %q", r.Type))
+		}
+		if strings.ContainsFunc(r.Encoding, notOfACoding) {
+			return c.errorAt(key+".encoding", fmt.Errorf("expected a content coding such as gzip or br, found %q", r.Encoding))
+		}
 		if f := r.rule().ChangeFreq; f != "" && !f.Known() {
 			return c.errorAt(key+".changefreq", fmt.Errorf("expected always, hourly, daily, weekly, monthly, yearly or never, found %q", f))
 		}
 	}
 	return nil
+}
+
+// notOfACoding reports whether no name of a content coding has r.
+func notOfACoding(r rune) bool {
+	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' && r != '.'
 }
 
 // printConfiguration prints each value with where it is from. Values that are neither

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"instep/internal/publish"
@@ -86,6 +87,10 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 		return err
 	}
 	placed.Now = now
+	placed.Sets = slices.DeleteFunc(placed.Sets, func(set publish.Set) bool { return set.Policy.OnDemand == "" })
+	if len(placed.Sets) == 0 {
+		return usagef("--on-demand: no set of %s has dumps: {on_demand: true}", c.file.name)
+	}
 	s.view, err = publish.OpenView(ctx, placed)
 	return err
 }

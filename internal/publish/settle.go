@@ -53,6 +53,9 @@ func (site Site) settle() (settled, error) {
 			return s, &OptionError{"hash", string(a), resourcesync.ErrUnknownAlgorithm}
 		}
 	}
+	if site.Workers < 0 {
+		return s, &OptionError{"workers", strconv.Itoa(site.Workers), errors.New("expected 1 or more")}
+	}
 	if site.Dir == "" && site.Out == "" {
 		return s, &OptionError{"out", "", errors.New("expected a directory for the documents")}
 	}

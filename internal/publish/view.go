@@ -22,14 +22,18 @@ import (
 type View struct {
 	catalog *catalog.Catalog
 	tree    *os.Root // nil: there are no bytes
+	names   []string // of the sets that it shows
 }
 
 var _ source.PackageData = (*View)(nil)
 
 // OpenView opens the state of a site that was published before. Of the site it takes
-// State, Dir and Now. A state that is not there is fs.ErrNotExist.
+// State, Dir, Now and the names of the sets to show. A state that is not there is fs.ErrNotExist.
 func OpenView(ctx context.Context, site Site) (v *View, err error) {
 	v = &View{}
+	for _, set := range site.Sets {
+		v.names = append(v.names, set.Name)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, v.Close())
@@ -55,14 +59,14 @@ func (v *View) Close() error {
 	return errors.Join(errs...)
 }
 
-// set returns the set of that name; source.ErrNoSet if it is not published.
+// set returns the set of that name; source.ErrNoSet if it is not published or not shown.
 func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	sets, err := v.catalog.Sets(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range sets {
-		if s.Name != name {
+		if s.Name != name || !slices.Contains(v.names, name) {
 			continue
 		}
 		id, _, _, err := v.catalog.LastPublication(ctx, s.ID)
