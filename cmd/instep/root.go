@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ var version = "0.1.0-dev"
 
 // app is what the commands share.
 type app struct {
+	args           []string // the command line
 	stdout, stderr io.Writer
 	now            func() time.Time
 	out            *output
@@ -48,7 +50,7 @@ standard output is a JSON record; the last one is the summary (docs/schema.json)
 
 // run runs the program and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr, now: time.Now}
+	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
 	a.out = &output{stdout: stdout, stderr: stderr}
 	root := a.rootCommand()
 	root.SetArgs(args)
@@ -84,7 +86,12 @@ func (a *app) rootCommand() *cobra.Command {
 	f.BoolVarP(&a.out.verbose, "verbose", "v", false, "name every resource")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v (see %s --help)", err, cmd.CommandPath()) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
+			return knownCommand(cmd, a.args[:1]) // a flag of a command that is misspelt
+		}
+		return usagef("%v (see %s --help)", err, cmd.CommandPath())
+	})
 	root.AddCommand(
 		a.publishCommand(), a.recordCommand(), a.serveCommand(), a.configCommand(), a.syncCommand(), a.auditCommand(),
 		a.approveCommand(), a.convertCommand(), a.lintCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand(),
