@@ -30,8 +30,11 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (
 		mode = info.Mode().Perm()
 	}
 	root, err := os.OpenRoot(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return usagef("%s can't be written: there is no directory %s", path, filepath.Dir(path))
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
 	temp := ".instep-" + rand.Text()

@@ -212,7 +212,7 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	if s.tree != nil && s.outPath != s.dir {
 		info, err := source.ReadPublicationInfo(s.tree.FS())
 		if err == nil && info.State != uuid {
-			return &source.WrongStateError{Found: info.State, Want: uuid, BaseURL: info.BaseURL}
+			return fmt.Errorf("documents lie in the directory itself, %q: %w", s.dir, &source.WrongStateError{Found: info.State, Want: uuid, BaseURL: info.BaseURL})
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
