@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"instep/fetch"
 	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/resourcesync"
@@ -212,8 +213,22 @@ func defaultState(dir, out string) (string, error) {
 	return filepath.Join(base, "instep", "publish", hex.EncodeToString(sum[:8])), nil
 }
 
+// inConfiguration has an error that refuses an address or origin name the key that allows
+// it: publish has no flags for that.
+func inConfiguration(err error) {
+	fe, ok := errors.AsType[*fetch.Error](err)
+	switch {
+	case !ok:
+	case fe.AllowPrivate != "":
+		fe.Hint = fmt.Sprintf("allow it with allow_private: [%q]", fe.AllowPrivate)
+	case fe.AllowOrigin != "":
+		fe.Hint = fmt.Sprintf("allow it with allow_origins: [%q]", fe.AllowOrigin)
+	}
+}
+
 func (a *app) publishEvent(e publish.Event, dryRun bool, p *progressBar) {
 	if e.Err != nil {
+		inConfiguration(e.Err)
 		p.failed(e.Err)
 		a.out.warn(record{Path: e.Path, URI: e.URI, Message: e.Err.Error()})
 		return

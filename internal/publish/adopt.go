@@ -126,7 +126,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	if errors.Is(err, catalog.ErrState) {
 		err = &AdoptError{infoKey, fmt.Sprintf("can't come to the state %q (give a new one with --state)", s.site.State), err}
 	}
-	s.news = a.notes
+	s.news, s.takenOver = a.notes, !a.ours
 	return err
 }
 

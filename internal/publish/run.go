@@ -327,9 +327,12 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 	if err != nil {
 		return err
 	}
+	first := !r.looked
 	r.looked = true
 	if len(missing) > 0 {
 		s.rewrite, r.incomplete = true, true
+	}
+	if len(missing) > 0 && !(first && r.takenOver) {
 		r.note("%d published documents were gone, %q among them: all are written anew", len(missing), missing[0])
 	}
 	return nil
