@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -142,7 +143,7 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	begin := a.now()
 	progress := a.newProgress("publish")
 	defer progress.stop()
-	site.Observe = func(e publish.Event) { a.publishEvent(e, f.dryRun, progress) }
+	site.Observe = func(e publish.Event) { a.publishEvent(e, &site, progress) }
 	s, err := publish.Open(ctx, site)
 	if err != nil {
 		return err
@@ -226,16 +227,20 @@ func inConfiguration(err error) {
 	}
 }
 
-func (a *app) publishEvent(e publish.Event, dryRun bool, p *progressBar) {
+func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) {
+	set, of := "", ""
+	if len(site.Sets) > 1 {
+		set, of = source.CapabilityListURI(site.BaseURL, e.Set), "   ("+cmp.Or(e.Set, "the default set")+")"
+	}
 	if e.Err != nil {
 		inConfiguration(e.Err)
 		p.failed(e.Err)
-		a.out.warn(record{Path: e.Path, URI: e.URI, Message: e.Err.Error()})
+		a.out.warn(record{Set: set, Path: e.Path, URI: e.URI, Message: e.Err.Error()})
 		return
 	}
 	p.done(max(e.Bytes, 0))
-	a.out.record(record{Type: "change", Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
-	if a.out.verbose || dryRun {
-		a.out.line("%s %s", map[resourcesync.Change]string{resourcesync.Created: "+", resourcesync.Updated: "~", resourcesync.Deleted: "-"}[e.Change], printable(e.Path))
+	a.out.record(record{Type: "change", Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
+	if a.out.verbose || site.DryRun {
+		a.out.line("%s %s%s", map[resourcesync.Change]string{resourcesync.Created: "+", resourcesync.Updated: "~", resourcesync.Deleted: "-"}[e.Change], printable(e.Path), of)
 	}
 }

@@ -46,7 +46,7 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 	site.RebaseMin = snapshotEvery
 	progress := a.newProgress("publish")
 	defer progress.stop()
-	site.Observe = func(e publish.Event) { a.publishEvent(e, false, progress) }
+	site.Observe = func(e publish.Event) { a.publishEvent(e, &site, progress) }
 	s, err := publish.Open(ctx, site)
 	if err != nil {
 		return err

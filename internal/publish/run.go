@@ -161,6 +161,13 @@ func (r *run) scans() bool {
 	return !r.what.NoScan && r.tree != nil
 }
 
+func (r *run) observe(e Event) {
+	if r.site.Observe != nil {
+		e.Set = r.Name
+		r.site.Observe(e)
+	}
+}
+
 func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	plan, err := in.Plan(ctx)
 	if err != nil {
@@ -199,7 +206,7 @@ func cause(ctx context.Context, err error) error {
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
 		BaseURL: r.site.BaseURL, Catalog: r.catalog, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
-		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.site.Observe,
+		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.observe,
 	}
 	if r.Input != nil {
 		return r.Input(deps)

@@ -86,6 +86,7 @@ type Dir struct {
 
 // Event is a change that was recorded, or a file or directory that could not be read.
 type Event struct {
+	Set    string              // name of the set; a scan, which has one, leaves it out
 	Change resourcesync.Change // "" if Err is set
 	URI    string
 	Path   string // below the directory, slash-separated
