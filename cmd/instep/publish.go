@@ -214,16 +214,11 @@ func defaultState(dir, out string) (string, error) {
 	return filepath.Join(base, "instep", "publish", hex.EncodeToString(sum[:8])), nil
 }
 
-// inConfiguration has an error that refuses an address or origin name the key that allows
-// it: publish has no flags for that.
+// inConfiguration has an error that refuses an origin name the key that allows it:
+// publish has no flag for that.
 func inConfiguration(err error) {
-	fe, ok := errors.AsType[*fetch.Error](err)
-	switch {
-	case !ok:
-	case fe.AllowPrivate != "":
-		fe.Hint = fmt.Sprintf("allow it with allow_private: [%q]", fe.AllowPrivate)
-	case fe.AllowOrigin != "":
-		fe.Hint = fmt.Sprintf("allow it with allow_origins: [%q]", fe.AllowOrigin)
+	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.AllowOrigin != "" {
+		fe.Hint = "allow it in the configuration, in from.allow_origins: " + fe.AllowOrigin
 	}
 }
 
