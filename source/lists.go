@@ -17,14 +17,15 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	if s == nil {
 		return nil
 	}
-	keys, n, err := m.resourceList(s).write(ctx, m.weighed(s.Resources))
+	all := members{all: s.Resources}
+	keys, n, err := m.resourceList(s).write(ctx, all.list)
 	if err != nil {
 		return err
 	}
 	list := m.l.resourceList(m.pub.ID)
 	m.st.copy(list, Document{Key: m.l.fixedResourceList(), Rank: rankFixed})
 	m.offer(resourcesync.CapabilityResourceList, list)
-	m.pub.Resources, m.pub.ListKeys = n, keys
+	m.pub.Resources, m.pub.Bytes, m.pub.ListKeys = n, all.bytes, keys
 	m.pub.ListAt, m.pub.ListThrough = s.At.UTC(), s.Through
 	m.pub.Generations = append(slices.Clone(m.last.Generations), m.pub.ID)
 	if extra := len(m.pub.Generations) - m.p.generations(); extra > 0 {
@@ -34,18 +35,50 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 		Kind: ItemResourceList, Number: m.pub.ID, Key: list, Keys: keys, At: s.At.UTC(), Completed: s.Completed.UTC(),
 		Through: s.Through, Entries: n, Bytes: m.st.length(keys), Current: true, Since: m.pub.Made,
 	})
-	return m.sitemap(ctx, s)
+	return m.sitemap(ctx, all.plain)
 }
 
-// weighed adds the bytes of the resources up, anew each time it is ranged over.
-func (m *maker) weighed(all iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
-	return func(yield func(resourcesync.Entry, error) bool) {
-		m.pub.Bytes = 0
-		for en, err := range all {
-			m.pub.Bytes += max(en.Length.Int64(), 0)
-			if !yield(en, err) {
-				return
-			}
+// members are the resources of a snapshot. What the plain sitemap tells of them is
+// kept as long as there are no more than a document can hold: so those of most sets
+// are read once for both lists.
+type members struct {
+	all   iter.Seq2[resourcesync.Entry, error]
+	bytes int64 // of those that list has yielded
+	n     int
+	kept  []plainMember // of those; nil if there are more than MaxEntries
+}
+
+// plainMember is what a plain sitemap tells of a resource.
+type plainMember struct {
+	loc     string
+	lastMod resourcesync.Datetime
+}
+
+// list yields all of them, and begins anew each time it is ranged over.
+func (s *members) list(yield func(resourcesync.Entry, error) bool) {
+	s.bytes, s.n, s.kept = 0, 0, s.kept[:0]
+	for en, err := range s.all {
+		s.bytes += max(en.Length.Int64(), 0)
+		if s.n++; s.n <= resourcesync.MaxEntries {
+			s.kept = append(s.kept, plainMember{en.Loc, en.LastMod})
+		} else {
+			s.kept = nil
+		}
+		if !yield(en, err) {
+			return
+		}
+	}
+}
+
+// plain yields what the plain sitemap tells of those that list has yielded.
+func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
+	if s.n > len(s.kept) {
+		plainEntries(s.all)(yield)
+		return
+	}
+	for _, p := range s.kept {
+		if !yield(resourcesync.Entry{Loc: p.loc, LastMod: p.lastMod}, nil) {
+			return
 		}
 	}
 }
@@ -85,9 +118,9 @@ func (m *maker) resourceList(s *Snapshot) *series {
 	}
 }
 
-// sitemap makes the plain sitemap of s: URLs and lastmod alone, as search engines
-// reject elements that they do not know.
-func (m *maker) sitemap(ctx context.Context, s *Snapshot) error {
+// sitemap makes the plain sitemap: URLs and lastmod alone, as search engines reject
+// elements that they do not know.
+func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
 	foreign, err := m.foreignSitemap(ctx)
 	if err != nil {
 		return err
@@ -103,7 +136,7 @@ func (m *maker) sitemap(ctx context.Context, s *Snapshot) error {
 			return Document{Key: sitemapPart(key, m.pub.ID, n), Rank: rankParts, Immutable: true}
 		},
 	}
-	keys, _, err := plain.write(ctx, plainEntries(s.Resources))
+	keys, _, err := plain.write(ctx, entries)
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,10 @@ func TestManyResourcesNeedLittleMemory(t *testing.T) {
 		}
 	}
 	pub := s.publish(u)
-	if want := n/resourcesync.MaxEntries + 1; pub.Resources != int64(n) || len(pub.ListKeys) != want {
-		t.Errorf("got %d resources in %d documents, want %d in %d", pub.Resources, len(pub.ListKeys), n, want)
+	want := n/resourcesync.MaxEntries + 1
+	if pub.Resources != int64(n) || len(pub.ListKeys) != want || len(pub.SitemapKeys) != want {
+		t.Errorf("got %d resources in %d documents and a sitemap of %d, want %d in %d each",
+			pub.Resources, len(pub.ListKeys), len(pub.SitemapKeys), n, want)
 	}
 	if peak > limit {
 		t.Errorf("the heap grew to %d MiB, want at most %d", peak>>20, limit>>20)

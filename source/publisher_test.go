@@ -413,6 +413,32 @@ func TestWhatRulesSayOfResourcesIsListed(t *testing.T) {
 	}
 }
 
+// TestSmallSetIsReadOnceForBothLists: also if a list of its resources has several parts.
+func TestSmallSetIsReadOnceForBothLists(t *testing.T) {
+	for max, want := range map[int]int{0: 1, 2: 2} { // once more when one document was not enough
+		s := newSite(t)
+		s.p.MaxEntries = max
+		s.fill(5)
+		u := s.first()
+		all, times := u.Snapshot.Resources, 0
+		u.Snapshot.Resources = func(yield func(resourcesync.Entry, error) bool) {
+			times++
+			all(yield)
+		}
+		pub := s.publish(u)
+		if times != want || len(pub.SitemapKeys) != len(pub.ListKeys) {
+			t.Errorf("MaxEntries %d: read %d times, want %d; sitemap %q, Resource List %q", max, times, want, pub.SitemapKeys, pub.ListKeys)
+		}
+		w := newWalk(s.bucket)
+		if err := w.walk(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(s.truth)), w.sitemap); diff != "" {
+			t.Errorf("MaxEntries %d: sitemap (-want +got):\n%s", max, diff)
+		}
+	}
+}
+
 // TestDumpsThatEndAreTakenBack: neither they nor their packages stay, but for the time
 // of slow readers.
 func TestDumpsThatEndAreTakenBack(t *testing.T) {
