@@ -44,10 +44,10 @@ type pipeline struct {
 }
 
 // readAll reads the files of a plan and passes each to take, and the end of each
-// round to end. It stops with the first error of these. At most batchSize files are
-// read ahead of them.
+// round to end. It stops with the first error of these. While one round is recorded
+// the next is read, and no more.
 func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
-	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, batchSize)}
+	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, d.roundSize())}
 	defer func() { err = errors.Join(err, l.close()) }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -92,10 +92,7 @@ func (d *Deps) workers() int {
 
 // queue hands out the files of the plan in rounds.
 func (l *pipeline) queue(ctx context.Context, p *Plan) error {
-	size := batchSize
-	if l.d.Unpublished {
-		size = enrollSize
-	}
+	size := l.d.roundSize()
 	var now *round
 	n, bytes := 0, int64(0)
 	for it, err := range p.work.All() {
@@ -124,6 +121,14 @@ func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 		return nil
 	}
 	return send(ctx, l.order, job{round: now})
+}
+
+// roundSize is the number of files in a round.
+func (d *Deps) roundSize() int {
+	if d.Unpublished {
+		return enrollSize
+	}
+	return batchSize
 }
 
 func send[T any](ctx context.Context, to chan<- T, v T) error {
