@@ -23,8 +23,7 @@ func looked(f *fixture) string {
 	}
 	b.p.Set = n
 	var names []string
-	w := walker{d: f.Dir, options: f.options(), excluded: func(Reason) {}, failed: func(_ string, err error) error { return err }}
-	w.file = func(s sight) error {
+	err = f.walk(b.ctx, func(s sight) error {
 		if s.reason != "" || s.err != nil {
 			return s.err
 		}
@@ -36,8 +35,8 @@ func looked(f *fixture) string {
 			names = append(names, s.name)
 		}
 		return nil
-	}
-	if err := w.at(b.ctx, "."); err != nil {
+	})
+	if err != nil {
 		f.t.Fatal(err)
 	}
 	return strings.Join(names, " ")

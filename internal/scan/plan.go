@@ -199,11 +199,8 @@ func (b *planner) run() error {
 		return err
 	}
 	b.p.Set = n
-	w := walker{d: b.d, options: b.d.options(), file: b.file, failed: b.failedDir, excluded: func(r Reason) { b.p.Excluded[r]++ }}
-	for _, name := range b.d.roots() {
-		if err := w.at(b.ctx, name); err != nil {
-			return err
-		}
+	if err := b.d.walk(b.ctx, b.see); err != nil {
+		return err
 	}
 	if err := b.flush(); err != nil {
 		return err
@@ -214,9 +211,11 @@ func (b *planner) run() error {
 	return b.compare()
 }
 
-// file takes what is no directory.
-func (b *planner) file(s sight) error {
+// see takes what the walk saw.
+func (b *planner) see(s sight) error {
 	switch {
+	case s.dir:
+		return b.failedDir(s.name, s.err)
 	case errors.Is(s.err, fs.ErrNotExist):
 		return nil // gone since the directory was read
 	case s.err != nil:

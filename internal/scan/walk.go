@@ -8,40 +8,85 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
 	chunkSize = 1024 // entries of a directory read at a time
 	maxDepth  = 256  // of directories, each of which keeps a file open
+	sightSize = 256  // sights handed over at a time
 )
 
 // walker goes through a tree, depth first, and in order of names within each
 // chunk of a directory. It holds one chunk for each directory it is in.
 type walker struct {
-	d        *Dir
-	options  []byte                             // see Dir.options
-	file     func(sight) error                  // what is no directory
-	excluded func(Reason)                       // a directory that is not entered
-	failed   func(name string, err error) error // a directory that can't be read
+	d       *Dir
+	options []byte       // see Dir.options
+	out     chan []sight // what it saw, in order
+	held    []sight      // not handed over yet
 }
 
-// sight is what was seen of something that is no directory.
+// sight is what was seen of a file, of a directory that is not entered, or of one
+// that can't be read.
 type sight struct {
 	name string
 	found
 	reason Reason
 	err    error
+	dir    bool
 	piece  *piece // nil if it was looked at alone
+}
+
+// walk goes through what stands at the roots of d, and passes on what it sees while it
+// goes on. It stops with the first error of see.
+func (d *Dir) walk(ctx context.Context, see func(sight) error) error {
+	w := walker{d: d, options: d.options(), out: make(chan []sight, 4)}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(w.out)
+		for _, name := range d.roots() {
+			if err := w.at(ctx, name); err != nil {
+				return err
+			}
+		}
+		return send(ctx, w.out, w.held)
+	})
+	g.Go(func() error {
+		for sights := range w.out {
+			for _, s := range sights {
+				if err := see(s); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+func (w *walker) saw(ctx context.Context, s sight) error {
+	w.held = append(w.held, s)
+	if len(w.held) < sightSize {
+		return nil
+	}
+	full := w.held
+	w.held = make([]sight, 0, sightSize)
+	return send(ctx, w.out, full)
+}
+
+func (w *walker) failed(ctx context.Context, dir string, err error) error {
+	return w.saw(ctx, sight{name: dir, err: err, dir: true})
 }
 
 // enter goes through the directory of that name, which is so many deep.
 func (w *walker) enter(ctx context.Context, name string, depth int) error {
 	if depth > maxDepth {
-		return w.failed(name, fmt.Errorf("expected directories at most %d deep", maxDepth))
+		return w.failed(ctx, name, fmt.Errorf("expected directories at most %d deep", maxDepth))
 	}
 	f, err := w.d.Tree.Open(name)
 	if err != nil {
-		return w.failed(name, err)
+		return w.failed(ctx, name, err)
 	}
 	defer f.Close()
 	for number := 0; ; number++ {
@@ -54,7 +99,7 @@ func (w *walker) enter(ctx context.Context, name string, depth int) error {
 			return nil
 		}
 		if err != nil {
-			return w.failed(name, err)
+			return w.failed(ctx, name, err)
 		}
 	}
 }
@@ -79,9 +124,9 @@ func (w *walker) chunk(ctx context.Context, dir string, number int, entries []fs
 		var err error
 		switch name := join(dir, e.Name()); {
 		case !e.IsDir():
-			err, sights = w.file(sights[0]), sights[1:]
+			err, sights = w.saw(ctx, sights[0]), sights[1:]
 		case w.d.hidden(name) != "":
-			w.excluded(w.d.hidden(name))
+			err = w.saw(ctx, sight{name: name, reason: w.d.hidden(name)})
 		default:
 			err = w.enter(ctx, name, depth+1)
 		}
@@ -108,10 +153,9 @@ func (w *walker) at(ctx context.Context, name string) error {
 		if err == nil && reason == "" {
 			s.found, s.reason, s.err = w.d.find(name, func() (fs.FileInfo, error) { return info, nil })
 		}
-		return w.file(s)
+		return w.saw(ctx, s)
 	case w.d.hidden(name) != "":
-		w.excluded(w.d.hidden(name))
-		return nil
+		return w.saw(ctx, sight{name: name, reason: w.d.hidden(name)})
 	}
 	return w.enter(ctx, name, strings.Count(name, "/")+1)
 }
