@@ -43,7 +43,7 @@ func creations(changes []Change) (n int) {
 
 // createMany records bulkRows creations, or returns errNotNew.
 func (r *recorder) createMany(changes []Change, seqs []int64) error {
-	members, resources := []any{r.set, r.at}, []any{}
+	members, resources := append(make([]any, 0, 2+3*bulkRows), r.set, r.at), make([]any, 0, 9*bulkRows)
 	for i := range changes {
 		ch := &changes[i]
 		if err := ch.check(); err != nil {
@@ -79,7 +79,7 @@ func (r *recorder) allNew(query string, args []any) error {
 // logMany enters creations in the change log, where rows of one statement have
 // numbers in a row.
 func (r *recorder) logMany(changes []Change, seqs []int64) error {
-	args := []any{r.set, r.at, string(resourcesync.Created)}
+	args := append(make([]any, 0, 3+7*bulkRows), r.set, r.at, string(resourcesync.Created))
 	for i := range changes {
 		ch := &changes[i]
 		args = append(args, ch.URI, writeDatetime(ch.LastMod), writeLength(ch.Length), ch.Digests.String(), ch.Type,

@@ -61,9 +61,10 @@ type applier struct {
 	d         *Dir
 	r         *Result
 	batch     []hashed
-	empty     bool           // the set had no members, so that none has to be looked up
-	unsettled map[int64]bool // numbers of pieces with a file that is not recorded as it was seen
-	unlabeled bool           // a file could not be read to find out what it is called
+	changes   []catalog.Change // of the last outcome, for its space
+	empty     bool             // the set had no members, so that none has to be looked up
+	unsettled map[int64]bool   // numbers of pieces with a file that is not recorded as it was seen
+	unlabeled bool             // a file could not be read to find out what it is called
 }
 
 func (a *applier) take(h hashed) error {
@@ -138,19 +139,26 @@ func (a *applier) compare() (o outcome, err error) {
 	for i := range a.batch {
 		keys[i] = resourcesync.KeyOf(a.batch[i].uri)
 	}
-	known := make([]catalog.Resource, len(keys))
+	var known []catalog.Resource
 	if !a.empty {
 		if known, err = a.d.Catalog.Lookup(a.ctx, a.d.Set, keys); err != nil {
 			return o, err
 		}
 	}
+	o.changes = a.changes[:0]
 	taken := make(map[resourcesync.Key]bool, len(keys))
 	for i := range a.batch {
-		if !taken[keys[i]] {
-			taken[keys[i]] = true
-			o.add(known[i], &a.batch[i])
+		if taken[keys[i]] {
+			continue
 		}
+		taken[keys[i]] = true
+		var as catalog.Resource
+		if known != nil {
+			as = known[i]
+		}
+		o.add(as, &a.batch[i])
 	}
+	a.changes = o.changes
 	return o, nil
 }
 

@@ -37,7 +37,8 @@ type job struct {
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job // so that reading goes on behind a large file and a transaction
+	order chan job  // so that reading goes on behind a large file and a transaction
+	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
 	rounds []*round // that may hold something open
@@ -48,6 +49,7 @@ type pipeline struct {
 // the next is read, and no more.
 func (d *Dir) readAll(ctx context.Context, p *Plan, take func(hashed) error, end func(*round) error) (err error) {
 	l := pipeline{d: d, jobs: make(chan job), order: make(chan job, d.roundSize())}
+	l.outs.New = func() any { return make(chan hashed, 1) }
 	defer func() { err = errors.Join(err, l.close()) }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -102,7 +104,7 @@ func (l *pipeline) queue(ctx context.Context, p *Plan) error {
 		if err != nil {
 			return err
 		}
-		j := job{item: it, round: now, out: make(chan hashed, 1)}
+		j := job{item: it, round: now, out: l.outs.Get().(chan hashed)}
 		if err := send(ctx, l.order, j); err != nil {
 			return err
 		}
@@ -166,6 +168,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	}
 	select {
 	case h := <-j.out:
+		l.outs.Put(j.out)
 		if err := ctx.Err(); err != nil { // then h may have failed for that
 			return err
 		}
