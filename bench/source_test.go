@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 
 	"instep/internal/catalog"
 	"instep/internal/publish"
+	"instep/internal/record"
 	"instep/pack"
 	"instep/resourcesync"
 )
@@ -28,11 +30,12 @@ var sourceTable = flag.String("source", "", "measure the full sets and write the
 
 // sourceJob describes the sets of the table of the Source.
 type sourceJob struct {
-	Program string // the binary
-	Dir     string // where everything lies
-	Files   int    // small files of a tree
-	Members int    // resources of a large set without files
-	Changes int    // changes of one publication of it
+	Program string        // the binary
+	Dir     string        // where everything lies
+	Files   int           // small files of a tree
+	Members int           // resources of a large set without files
+	Changes int           // changes of one publication of it
+	Pushing time.Duration // how long changes are pushed
 }
 
 func (j sourceJob) tree() string            { return filepath.Join(j.Dir, "tree") }
@@ -40,21 +43,25 @@ func (j sourceJob) path(name string) string { return filepath.Join(j.Dir, name) 
 
 // sourceRow is a line of the table of the Source: a time, beside that of another row.
 type sourceRow struct {
-	name   string
-	run    func(sourceJob) (sourceResult, error)
-	beside string // the row that it is compared with
-	atMost float64
-	memory uint64 // bound of the peak RSS in bytes; 0 is none
-	once   bool
+	name    string
+	run     func(sourceJob) (sourceResult, error)
+	beside  string // the row that it is compared with
+	atMost  float64
+	memory  uint64  // bound of the peak RSS in bytes; 0 is none
+	atLeast float64 // changes a second; 0 is none
+	once    bool
 
 	times, ratios []float64 // of each repetition: seconds, and times that of the row beside
+	rates         []float64 // of each repetition: changes a second
 	last          sourceResult
 	err           error
 }
 
 type sourceResult struct {
-	Seconds float64
-	RSS     uint64
+	Seconds      float64
+	RSS          uint64
+	Changes      int // that were pushed meanwhile, if the row is about that
+	Publications int // of them
 }
 
 const (
@@ -78,13 +85,22 @@ func sourceRows() []*sourceRow {
 		{name: rowDump, run: own("dump"), beside: rowZip, atMost: 1},
 		{name: "a large set, made", run: own("enroll"), once: true},
 		{name: rowRebase, run: own("rebase")},
+		{name: "**record**, pushed as fast as they are taken, published each second", run: own("pushed"), atLeast: 5000},
 		{name: rowRecorded, run: own("recorded"), beside: rowRebase, atMost: 1.0 / 50, memory: 200_000_000},
 	}
 }
 
 // sourceParts are what a process of its own measures.
-var sourceParts = map[string]func(context.Context, sourceJob) (time.Duration, error){
-	"walk": walkTree, "dump": dumpTree, "enroll": enroll, "rebase": rebase, "recorded": recorded,
+var sourceParts = map[string]func(context.Context, sourceJob) (sourceResult, error){
+	"walk": timed(walkTree), "dump": timed(dumpTree), "enroll": timed(enroll), "rebase": timed(rebase),
+	"recorded": timed(recorded), "pushed": pushed,
+}
+
+func timed(part func(context.Context, sourceJob) (time.Duration, error)) func(context.Context, sourceJob) (sourceResult, error) {
+	return func(ctx context.Context, j sourceJob) (sourceResult, error) {
+		took, err := part(ctx, j)
+		return sourceResult{Seconds: took.Seconds()}, err
+	}
 }
 
 // wall measures a command from its start to its end.
@@ -124,11 +140,12 @@ func sourceChild(part, arg string) error {
 	if err := json.Unmarshal([]byte(arg), &j); err != nil {
 		return err
 	}
-	took, err := sourceParts[part](context.Background(), j)
+	r, err := sourceParts[part](context.Background(), j)
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(sourceResult{took.Seconds(), peakRSS()})
+	r.RSS = peakRSS()
+	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
 func hashTree(j sourceJob) (*exec.Cmd, error) {
@@ -254,6 +271,59 @@ func recorded(ctx context.Context, j sourceJob) (took time.Duration, err error) 
 	return took, err
 }
 
+// pushed pushes changes of 20,000 resources as JSON Lines, as fast as they are taken,
+// into a set that was published before, and publishes them every second. It ends when
+// all of them are published.
+func pushed(ctx context.Context, j sourceJob) (r sourceResult, err error) {
+	state, err := os.MkdirTemp(j.Dir, "pushed-")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(state)) }()
+	site := recordedSite(j)
+	site.Out, site.State = filepath.Join(state, "docs"), filepath.Join(state, "state")
+	s, err := publish.Open(ctx, site)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := recordEntries(ctx, s, 0, 1, 1); err != nil {
+		return r, err
+	}
+	if _, err := s.Publish(ctx, publish.What{NoScan: true}); err != nil {
+		return r, err
+	}
+	var refused, unpublished error // told by two goroutines
+	into := record.Recorder{Session: s, BaseURL: host, Every: time.Second, Now: time.Now, Published: func(_ publish.Report, err error) {
+		r.Publications++
+		unpublished = errors.Join(unpublished, err)
+	}}
+	from, to := io.Pipe()
+	defer from.Close()
+	begin := time.Now()
+	go func() { to.CloseWithError(pushLines(to, begin.Add(j.Pushing))) }()
+	err = into.Run(ctx, func(ctx context.Context) error {
+		return into.Read(ctx, from, func(a record.Answer) {
+			if r.Changes++; !a.OK {
+				refused = errors.New(a.Error)
+			}
+		})
+	})
+	r.Seconds = time.Since(begin).Seconds()
+	return r, errors.Join(err, refused, unpublished)
+}
+
+// pushLines writes lines until a moment; each changes its resource.
+func pushLines(to io.Writer, until time.Time) error {
+	for i := 0; time.Now().Before(until); i++ {
+		_, err := fmt.Fprintf(to, "{\"uri\":%q,\"hash\":\"sha-256:%064x\",\"length\":%d}\n", fmt.Sprintf("%sobjects/%d", host, i%20_000), i, i)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // makeTree writes files of 1 to 20 KiB.
 func (j sourceJob) makeTree() error {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -275,10 +345,10 @@ func (j sourceJob) makeTree() error {
 
 // TestSource measures all rows, interleaved, and prints them as one table.
 func TestSource(t *testing.T) {
-	j := sourceJob{Dir: t.TempDir(), Files: 200, Members: 5000, Changes: 10}
+	j := sourceJob{Dir: t.TempDir(), Files: 200, Members: 5000, Changes: 10, Pushing: 100 * time.Millisecond}
 	repetitions := 1
 	if *sourceTable != "" {
-		j.Files, j.Members, j.Changes, repetitions = 20_000, 2_600_000, 1_600, 5
+		j.Files, j.Members, j.Changes, j.Pushing, repetitions = 20_000, 2_600_000, 1_600, 10*time.Second, 5
 	}
 	j.Program = j.path("instep")
 	if _, err := output(exec.Command("go", "build", "-o", j.Program, "instep/cmd/instep")); err != nil {
@@ -319,6 +389,9 @@ func repeatSource(all []*sourceRow, j sourceJob, first bool) error {
 		}
 		now[r.name] = r.last.Seconds
 		r.times = append(r.times, r.last.Seconds)
+		if r.last.Changes > 0 {
+			r.rates = append(r.rates, float64(r.last.Changes)/r.last.Seconds)
+		}
 		if beside := now[r.beside]; beside > 0 {
 			r.ratios = append(r.ratios, r.last.Seconds/beside)
 		}
@@ -363,6 +436,10 @@ func (r *sourceRow) verdicts() string {
 	var out []string
 	if r.atMost > 0 && len(r.ratios) > 0 {
 		out = append(out, fmt.Sprintf("≤ %.3g: %s", r.atMost, verdict(median(r.ratios) <= r.atMost)))
+	}
+	if r.atLeast > 0 && len(r.rates) > 0 {
+		rate := median(r.rates)
+		out = append(out, fmt.Sprintf("%.0f changes a second in %d publications, ≥ %.0f: %s", rate, r.last.Publications, r.atLeast, verdict(rate >= r.atLeast)))
 	}
 	if r.memory > 0 {
 		out = append(out, fmt.Sprintf("RSS < %d MB: %s", r.memory/1_000_000, verdict(r.last.RSS < r.memory)))
