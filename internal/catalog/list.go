@@ -81,6 +81,85 @@ func (l *lister[T]) fetch(ctx context.Context, p page[T]) page[T] {
 	return p
 }
 
+// spansAhead is how many spans are read beside the one that is consumed.
+const spansAhead = 2
+
+// spans yields the rows of a table by spans of its numbers, of which the greatest is
+// what query says: so that more than one can be read at a time. fetch appends the rows
+// after one number up to another. What is said of a listing is true of it, too.
+func spans[T any](ctx context.Context, c *Catalog, op, query string,
+	fetch func(ctx context.Context, into []T, after, through int64) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		s := spanner[T]{fetch: fetch}
+		defer s.wait()
+		defer stop()
+		if err := c.read.QueryRowContext(ctx, query).Scan(&s.last); err != nil {
+			var none T
+			yield(none, c.fail(op, err))
+			return
+		}
+		s.begin(ctx, 1)
+		for len(s.ahead) > 0 && s.yield(ctx, yield) {
+			s.begin(ctx, spansAhead)
+		}
+	}
+}
+
+type spanner[T any] struct {
+	fetch       func(ctx context.Context, into []T, after, through int64) ([]T, error)
+	begun, last int64
+	ahead       []chan page[T] // in order
+	spare       [][]T          // rows that were consumed, for their space
+}
+
+// begin reads ahead.
+func (s *spanner[T]) begin(ctx context.Context, spans int) {
+	for len(s.ahead) < spans && s.begun < s.last {
+		after, out := s.begun, make(chan page[T], 1)
+		s.begun += pageSize
+		s.ahead = append(s.ahead, out)
+		var into []T
+		if n := len(s.spare); n > 0 {
+			into, s.spare = s.spare[n-1][:0], s.spare[:n-1]
+		}
+		go func() {
+			var p page[T]
+			p.rows, p.err = s.fetch(ctx, into, after, after+pageSize)
+			out <- p
+		}()
+	}
+}
+
+// yield yields the next span, and reports whether to go on.
+func (s *spanner[T]) yield(ctx context.Context, yield func(T, error) bool) bool {
+	p := <-s.ahead[0]
+	s.ahead = s.ahead[1:]
+	if p.err != nil {
+		var none T
+		yield(none, p.err)
+		return false
+	}
+	for i := range p.rows {
+		if i == prefetch {
+			s.begin(ctx, spansAhead)
+		}
+		if !yield(p.rows[i], nil) {
+			return false
+		}
+	}
+	clear(p.rows)
+	s.spare = append(s.spare, p.rows)
+	return true
+}
+
+// wait waits for the reading that nobody waited for.
+func (s *spanner[T]) wait() {
+	for _, out := range s.ahead {
+		<-out
+	}
+}
+
 // rows returns all rows of a query whose number is bounded.
 func rows[T any](ctx context.Context, c *Catalog, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	return appendRows(ctx, c, nil, op, scan, query, args...)

@@ -160,9 +160,9 @@ func writeDatetime(d resourcesync.Datetime) string {
 
 // CROSS JOIN keeps SQLite to this order of the tables, in which no row has to be sorted.
 const (
-	membersQuery = "SELECT " + resourceColumns + ", " + memberColumns + `, r.id
+	membersQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
 		FROM resource r CROSS JOIN member m
-		WHERE r.id > $1 AND m.set_id = $3 AND m.key = r.key ORDER BY r.id LIMIT $2`
+		WHERE r.id > $1 AND r.id <= $2 AND m.set_id = $3 AND m.key = r.key ORDER BY r.id`
 	membersByKeyQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
 		FROM member m CROSS JOIN resource r
 		WHERE m.set_id = $3 AND m.key > $1 AND r.key = m.key ORDER BY m.key LIMIT $2`
@@ -171,11 +171,12 @@ const (
 
 // Members yields the members of a set in the order in which they were first recorded.
 func (c *Catalog) Members(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listing(ctx, c, "list members of a set in", membersQuery, int64(0), func(rows *sql.Rows, r *Resource) (any, error) {
-		var id int64
-		err := scanResource(rows, r, &id)
-		return id, err
-	}, set)
+	const op = "list members of a set in"
+	return spans(ctx, c, op, "SELECT COALESCE(MAX(id), 0) FROM resource", func(ctx context.Context, into []Resource, after, through int64) ([]Resource, error) {
+		return appendRows(ctx, c, into, op, func(rows *sql.Rows) (r Resource, err error) {
+			return r, scanResource(rows, &r)
+		}, membersQuery, after, through, set)
+	})
 }
 
 // MembersByKey yields the members of a set in ascending order of their keys.
