@@ -46,7 +46,8 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		if err := l.Catalog.SetSettings(ctx, map[string]string{l.sinceSetting(): p.moment.UTC().Format(time.RFC3339Nano)}); err != nil {
+		moment := earliest(p.moment, l.Now()) // a clock that was ahead once must not shut out what comes after
+		if err := l.Catalog.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
 	}

@@ -118,6 +118,9 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 	if media, _, err := mime.ParseMediaType(resp.ContentType); err == nil && x.mimeType == "" {
 		x.mimeType = media
 	}
+	if err := (&Listed{URI: x.URI, LastMod: x.lastMod, Type: x.mimeType, Encoding: x.encoding}).Check(); err != nil {
+		return fmt.Errorf("the header of the answer: %w", err)
+	}
 	return l.digest(ctx, x, resp.Body, keep, buffer)
 }
 

@@ -76,17 +76,18 @@ func (b *listPlanner) run(since time.Time) error {
 	return p.compare()
 }
 
-// failed takes what the listing could not say.
+// failed takes what the listing could not say. What is no URI names no resource: any
+// may have been meant.
 func (b *listPlanner) failed(e *Listed, err error) error {
-	if e.URI == "" && b.lost == nil {
+	b.failure(e, err)
+	if isURL(e.URI) {
+		return b.seen.Add(resourcesync.KeyOf(e.URI))
+	}
+	if b.lost == nil {
 		b.lost = err
 	}
-	b.p.Doubt = b.p.Doubt || e.URI == ""
-	b.failure(e, err)
-	if e.URI == "" {
-		return nil
-	}
-	return b.seen.Add(resourcesync.KeyOf(e.URI))
+	b.p.Doubt = true
+	return nil
 }
 
 func (b *listPlanner) failure(e *Listed, err error) {
@@ -97,9 +98,7 @@ func (b *listPlanner) failure(e *Listed, err error) {
 
 // take takes a resource.
 func (b *listPlanner) take(e *Listed) error {
-	if !e.At.IsZero() && (b.p.moment.IsZero() || e.At.Before(b.p.moment)) {
-		b.p.moment = e.At
-	}
+	b.p.moment = earliest(b.p.moment, e.At)
 	if err := e.Check(); err != nil {
 		return b.failed(e, err)
 	}

@@ -67,11 +67,18 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
+// maxLabels bounds what is said of a resource beside its URI: readers of a list bound
+// its tags.
+const maxLabels = 1 << 10
+
 // Check refuses what no Resource List and no Change List can say: it would stop
 // every publication.
 func (e *Listed) Check() error {
 	if _, err := fetch.Parse(e.URI); err != nil {
 		return err
+	}
+	if n := len(e.Type) + len(e.Encoding); n > maxLabels {
+		return fmt.Errorf("expected a type and an encoding of at most %d bytes together, found %d", maxLabels, n)
 	}
 	enc, err := resourcesync.NewEncoder(io.Discard, checkHeader)
 	if err != nil {

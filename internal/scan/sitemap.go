@@ -64,6 +64,7 @@ type listReader struct {
 	origins []string // nil: any
 	dated   bool     // a list that does not say its moment is doubt
 	since   time.Time
+	oldest  time.Time // of the moments that the lists read so far say; an index may begin before its parts
 	yield   func(Listed, error) bool
 	read    map[string]bool
 }
@@ -103,6 +104,7 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 	if err := r.judge(at, &header); err != nil {
 		return "", r.lost(err)
 	}
+	r.oldest = earliest(r.oldest, header.At.Time())
 	if bad > 0 && !r.lost(fmt.Errorf("%s: %d entries cannot be used", at, bad)) {
 		return "", false
 	}
@@ -164,6 +166,14 @@ func (r *listReader) judge(at string, h *resourcesync.Header) error {
 		return fmt.Errorf("%s: it is of %s, older than the list of %s that was read before", at, h.At, r.since.Format(time.RFC3339Nano))
 	}
 	return nil
+}
+
+// earliest is the earlier of two moments; the zero one is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (r *listReader) allowed(uri string) error {
@@ -233,7 +243,7 @@ func (d *listDocument) part(uri string) bool {
 
 func (d *listDocument) resource(e *resourcesync.Entry, uri string) bool {
 	l := Listed{URI: uri, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding,
-		ChangeFreq: e.ChangeFreq, URL: uri, At: d.header.At.Time()}
+		ChangeFreq: e.ChangeFreq, URL: uri, At: earliest(d.reader.oldest, d.header.At.Time())}
 	return d.reader.yield(l, d.reader.allowed(uri))
 }
 

@@ -214,12 +214,15 @@ func (t *rowTaker) row(values []any) bool {
 	t.n++
 	var e Listed
 	var wrong error
+	named := true // all that is said of its name can be read
 	for i, v := range values {
-		if err := e.set(t.names[i], v); err != nil && wrong == nil {
+		err := e.set(t.names[i], v)
+		named = named && (err == nil || t.names[i] != "uri" && t.names[i] != "path")
+		if err != nil && wrong == nil {
 			wrong = fmt.Errorf("row %d of the query, column %s: %w", t.n, t.names[i], err)
 		}
 	}
-	if e.URI == "" && e.Path != "" {
+	if e.URI == "" && e.Path != "" && named {
 		e.URI = URI(t.q.BaseURL, e.Path)
 	}
 	if e.URI == "" && wrong == nil {
