@@ -359,7 +359,7 @@ func (r *recorder) tellOthers(key resourcesync.Key, longer int64, path string) e
 		return err
 	}
 	const others = "(SELECT set_id FROM member WHERE key = $1 AND set_id <> $2)"
-	if _, err := r.exec("UPDATE sets SET bytes = bytes + $3 WHERE id IN "+others, key[:], r.set, longer); err != nil {
+	if err := r.addBytes(others, longer, key[:], r.set); err != nil {
 		return err
 	}
 	dir := resourcesync.KeyOf(DirOf(path))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 
 	"instep/resourcesync"
@@ -21,7 +23,24 @@ func (c *Catalog) Count(ctx context.Context, set SetID) (n, bytes int64, err err
 
 // count adds to the members of a set and their bytes.
 func (r *recorder) count(set SetID, members, bytes int64) error {
-	_, err := r.exec("UPDATE sets SET members = members + $2, bytes = bytes + $3 WHERE id = $1", set, members, bytes)
+	if _, err := r.exec("UPDATE sets SET members = members + $2 WHERE id = $1", set, members); err != nil {
+		return err
+	}
+	return r.addBytes("($1)", bytes, set)
+}
+
+// addBytes adds to the bytes of sets. Lengths are what somebody says: their sum stays
+// a number that can be held, whatever they are.
+func (r *recorder) addBytes(sets string, n int64, args ...any) error {
+	if n == 0 {
+		return nil
+	}
+	least, most := int64(0), math.MaxInt64-n
+	if n < 0 {
+		least, most = -n, math.MaxInt64
+	}
+	i := len(args)
+	_, err := r.exec(fmt.Sprintf("UPDATE sets SET bytes = MIN(MAX(bytes, $%d), $%d) + $%d WHERE id IN %s", i+1, i+2, i+3, sets), append(args, least, most, n)...)
 	return err
 }
 
