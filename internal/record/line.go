@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
+	"unicode/utf8"
 
 	"instep/internal/catalog"
 	"instep/internal/scan"
@@ -70,6 +72,23 @@ func (l *lines) skip() error {
 	}
 }
 
+// replaced is what encoding/json puts in the place of bytes that are no UTF-8, and of
+// half a character.
+const replaced = "\ufffd"
+
+// faithful says why what was read is not what was written: it would name another
+// resource.
+func (l *line) faithful(text []byte) error {
+	if !utf8.Valid(text) {
+		return errors.New("expected UTF-8 (a file of another name can't be told: a scan finds it)")
+	}
+	meant := bytes.Count(text, []byte(replaced)) + bytes.Count(bytes.ToLower(text), []byte(`\ufffd`))
+	if strings.Count(l.URI+l.Path, replaced) > meant {
+		return errors.New(`expected UTF-8, found an escape such as "\udc80" that is half a character`)
+	}
+	return nil
+}
+
 // parse understands a line, and reads the file that it names. What is held for it is
 // given free by the request's release.
 func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, release func(), err error) {
@@ -81,6 +100,9 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return ch, nil, errors.New("expected one JSON object a line, found something behind it")
+	}
+	if err := l.faithful(text); err != nil {
+		return ch, nil, err
 	}
 	switch l.Change {
 	case "", resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:

@@ -67,6 +67,9 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
+// maxLength is a pebibyte: of what is no more sums can be made.
+const maxLength = 1 << 50
+
 // maxLabels bounds what is said of a resource beside its URI: readers of a list bound
 // its tags.
 const maxLabels = 1 << 10
@@ -76,6 +79,9 @@ const maxLabels = 1 << 10
 func (e *Listed) Check() error {
 	if _, err := fetch.Parse(e.URI); err != nil {
 		return err
+	}
+	if n := e.Length.Int64(); n > maxLength {
+		return fmt.Errorf("expected a length of at most %d bytes, found %d", int64(maxLength), n)
 	}
 	if n := len(e.Type) + len(e.Encoding); n > maxLabels {
 		return fmt.Errorf("expected a type and an encoding of at most %d bytes together, found %d", maxLabels, n)

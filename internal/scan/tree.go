@@ -1,9 +1,12 @@
 package scan
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
+	"syscall"
 )
 
 // Tree is a directory tree. Names are slash-separated and relative; "." is its
@@ -35,7 +38,13 @@ func (t rootTree) Open(name string) (fs.ReadDirFile, error) {
 	return f, nil
 }
 
-func (t rootTree) Lstat(name string) (fs.FileInfo, error) { return t.root.Lstat(name) }
+func (t rootTree) Lstat(name string) (fs.FileInfo, error) {
+	info, err := t.root.Lstat(name)
+	if errors.Is(err, syscall.ENAMETOOLONG) || err != nil && strings.Contains(name, "\x00") {
+		err = &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist} // no file can have this name
+	}
+	return info, err
+}
 
 func (t rootTree) Readlink(name string) (string, error) { return t.root.Readlink(name) }
 
