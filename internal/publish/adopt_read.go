@@ -282,6 +282,10 @@ func (r *reader) below(o *offer) error {
 
 func (r *reader) ofSite(d *document, e *resourcesync.Entry) error {
 	if strings.HasPrefix(e.Loc, r.base) && e.Loc != r.base {
+		said := scan.Listed{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, ChangeFreq: e.ChangeFreq}
+		if err := said.Check(); err != nil {
+			return &AdoptError{d.key, fmt.Sprintf("line %d: says of a resource what no list of ours can say", e.Line), err}
+		}
 		return nil
 	}
 	return &AdoptError{d.key, fmt.Sprintf("line %d: lists %q, expected a resource below %s", e.Line, e.Loc, r.base), nil}
