@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -161,6 +162,9 @@ func (a *adopter) findForeign() error {
 			return err
 		}
 	}
+	if err := a.free(); err != nil {
+		return err
+	}
 	for _, d := range slices.Concat(set.parts, set.named, set.changes) {
 		set.left = append(set.left, d.key)
 	}
@@ -173,6 +177,27 @@ func (a *adopter) findForeign() error {
 		a.note("%s", set.gap)
 	}
 	a.sets = []*adoptedSet{set}
+	return nil
+}
+
+// ourNames are those of documents that each publication of ours writes anew.
+var ourNames = []string{
+	"publication.json", "about.html", "set.html", "description.xml", "capabilitylist.xml", "resourcelist.xml",
+	"changelist-index.xml", "changedump-index.xml",
+}
+
+// free makes sure that nothing stands where documents of ours go, but what is known by
+// that name already and is written anew. It would stop every publication.
+func (a *adopter) free() error {
+	for info, err := range a.bucket.List(a.ctx, ourPrefix) {
+		if err != nil {
+			return fmt.Errorf("listing %q: %w", ourPrefix, err)
+		}
+		_, known := a.own[info.Key]
+		if numbered.MatchString(info.Key) || !known && slices.Contains(ourNames, path.Base(info.Key)) {
+			return &AdoptError{info.Key, fmt.Sprintf("has the name of a document of ours, and no %q says that it is one (put that back, or move the document away)", infoKey), nil}
+		}
+	}
 	return nil
 }
 

@@ -92,3 +92,55 @@ func TestAdoptedEntriesCanBePublished(t *testing.T) {
 		}
 	}
 }
+
+// What stands where our documents go would stop every publication after the adoption.
+func TestAdoptRefusesWhatIsInTheWay(t *testing.T) {
+	index := `<urlset NS><rs:md capability="capabilitylist"/><url><loc>BASEresourcelist.xml</loc><rs:md capability="resourcelist"/></url>` +
+		`<url><loc>BASEindex.xml</loc><rs:md capability="changelist"/></url></urlset>`
+	list := foreignList("changelist", `from="2024-01-01T00:00:00Z"`, `<url><loc>BASEx</loc><rs:md change="updated" datetime="2024-01-02T00:00:00Z"/></url>`)
+	for _, key := range []string{
+		"resourcesync/changes/1.xml", "resourcesync/changes/2.xml", "resourcesync/changelist-index.xml", "resourcesync/resourcelist.xml",
+		"resourcesync/lists/1/resourcelist.xml", "resourcesync/description.xml",
+	} {
+		t.Run(key, func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(2)
+			w.foreign("capabilitylist.xml", index, "resourcelist.xml", foreignList("resourcelist", `at="2024-01-01T00:00:00Z"`, ""), key, list,
+				"index.xml", `<sitemapindex NS><rs:md capability="changelist" from="2024-01-01T00:00:00Z"/><sitemap><loc>BASE`+key+`</loc></sitemap></sitemapindex>`)
+			w.o.Adopt, w.set.MaxDelete = true, "100%"
+			var refused *AdoptError
+			if _, err := w.try(); !errors.As(err, &refused) || refused.Key != key {
+				t.Fatalf("got %v, want %q named", err, key)
+			}
+			if err := os.Rename(filepath.Join(w.o.Out, key), filepath.Join(w.o.Out, "away.xml")); err != nil {
+				t.Fatal(err)
+			}
+			w.foreign("index.xml", `<sitemapindex NS><rs:md capability="changelist" from="2024-01-01T00:00:00Z"/><sitemap><loc>BASEaway.xml</loc></sitemap></sitemapindex>`)
+			if _, err := w.try(); err != nil {
+				t.Errorf("once it is away: %v", err)
+			}
+		})
+	}
+	t.Run("ours without publication.json", func(t *testing.T) {
+		w := newWorld(t)
+		w.fill(2)
+		w.run()
+		w.write("new", "x")
+		w.run()
+		w.lose()
+		info := filepath.Join(w.o.Out, infoKey)
+		if err := os.Rename(info, info+".away"); err != nil {
+			t.Fatal(err)
+		}
+		w.o.Adopt = true
+		if _, err := w.try(); !errors.As(err, new(*AdoptError)) {
+			t.Fatalf("got %v, want an *AdoptError", err)
+		}
+		if err := os.Rename(info+".away", info); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.try(); err != nil {
+			t.Errorf("once it is back: %v", err)
+		}
+	})
+}

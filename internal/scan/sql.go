@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -96,12 +97,12 @@ func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
 	if err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
 	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = cmp.Or(err, conn.Close(context.WithoutCancel(ctx))) }()
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return fmt.Errorf("begin to read the database: %w", err)
 	}
-	defer func() { err = errors.Join(err, tx.Rollback(context.WithoutCancel(ctx))) }()
+	defer func() { err = cmp.Or(err, tx.Rollback(context.WithoutCancel(ctx))) }()
 	declare, err := tx.Query(ctx, "DECLARE listing NO SCROLL CURSOR FOR "+strings.TrimRight(q.SQL, "; \t\r\n")) // unlike Exec it takes one statement only
 	if err == nil {
 		declare.Close()
@@ -124,6 +125,11 @@ func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err 
 	defer rows.Close()
 	var names []string
 	fields := rows.FieldDescriptions()
+	if len(fields) == 0 { // as when the connection is lost: then it is not the query that is wrong
+		if rows.Close(); rows.Err() != nil {
+			return false, rows.Err()
+		}
+	}
 	for _, f := range fields {
 		names = append(names, f.Name)
 	}
