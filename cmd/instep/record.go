@@ -178,8 +178,12 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	case info.Mode().Type() != fs.ModeSocket:
 		return nil, usagef("--socket %s: something else than a socket is there", path)
 	default:
-		if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path); err == nil {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+		switch {
+		case err == nil:
 			return nil, errors.Join(usagef("--socket %s: another program listens there", path), conn.Close())
+		case !abandoned(err): // of another kind, busy, or of another user
+			return nil, usagef("--socket %s: a socket of another program is there: %v", path, err)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err

@@ -4,9 +4,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"syscall"
 )
+
+// abandoned reports whether err, of a connection to a socket, means that nobody listens
+// there any more.
+func abandoned(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // listenPrivately makes a socket with mode 0600 from its first moment: there is no
 // other way than the umask, and no file of another mode is made meanwhile.
