@@ -60,6 +60,10 @@ func (d *Destination) openChain(ctx context.Context, sc *scope, set discover.Set
 			return nil, err
 		}
 	}
+	if len(c.windows) > maxDocuments { // before any of them is read
+		c.drop(fmt.Errorf("%s: more than %d Change Lists are offered", c.set, maxDocuments))
+		return c, nil
+	}
 	if err := c.place(ctx); err != nil {
 		return nil, err
 	}
@@ -198,12 +202,8 @@ func unusable(uri string, err error) error {
 
 // arrange puts the lists in the order of time and leaves those after the last gap.
 func (c *chain) arrange() {
-	switch {
-	case len(c.windows) == 0 && c.why == "":
+	if len(c.windows) == 0 && c.why == "" {
 		c.why = "the Source offers no Change List"
-		return
-	case len(c.windows) > maxDocuments:
-		c.drop(fmt.Errorf("%s: more than %d Change Lists are offered", c.set, maxDocuments))
 		return
 	}
 	slices.SortStableFunc(c.windows, func(a, b window) int { return a.from.Time().Compare(b.from.Time()) })

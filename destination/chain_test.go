@@ -405,3 +405,26 @@ func TestMoreChangesThanARunReads(t *testing.T) {
 		})
 	}
 }
+
+// An index that names more lists than a run reads is told before any of them is read.
+func TestIndexOfMoreChangeListsThanARunReads(t *testing.T) {
+	s := newRotating(t, 3)
+	m := newMirror(t, s.aSource)
+	m.mustSync(destination.Baseline, 0, 3, 0, 0)
+	var parts []resourcesync.Entry
+	for i := range 10_001 {
+		parts = append(parts, resourcesync.Entry{Loc: s.uri(fmt.Sprintf("%s?%d", s.open().path(), i))})
+	}
+	s.doc("/changes/index.xml", head(resourcesync.CapabilityChangeList, func(h *resourcesync.Header) {
+		h.Root, h.From, h.Links = resourcesync.SitemapIndex, at(0), []resourcesync.Link{{Rel: "up", Href: s.uri("/caps.xml")}}
+	}), parts...)
+	s.offer("/list.xml", "/changes/index.xml")
+	s.asked("/")
+	if _, err := m.sync(); err != nil {
+		t.Errorf("sync: %v", err)
+	}
+	if got := s.asked(s.open().path()); got > 0 {
+		t.Errorf("requests of Change Lists: got %d, want none", got)
+	}
+	m.wantFiles(s.paths...)
+}
