@@ -144,3 +144,17 @@ func TestAdoptRefusesWhatIsInTheWay(t *testing.T) {
 		}
 	})
 }
+
+// The URI of a file is as a scan makes it: one that is merely written like its name goes.
+func TestAdoptedURIWithTheNameOfAFileIsNotThatFile(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.write("x?y=1", "one")
+	w.foreign("capabilitylist.xml", foreignCapabilities, "resourcelist.xml", foreignList("resourcelist", `at="2024-01-01T00:00:00Z"`, `<url><loc>BASEx?y=1</loc></url>`),
+		"changelist.xml", foreignList("changelist", `from="2024-01-01T00:00:00Z"`, ""))
+	w.o.Adopt, w.set.MaxDelete = true, "100%"
+	if rep, err := w.try(); err != nil || rep.Deleted != 1 || rep.Created != 2 {
+		t.Errorf("got %+v, %v; want one gone and the files created", rep.SetReport, err)
+	}
+	w.check()
+}

@@ -161,14 +161,13 @@ func (r *reader) key(loc string, by *document) (string, error) {
 	return key, nil
 }
 
-// path is that of the file of a resource: one that does not exist if its URI is not
-// that of a file.
+// path is that of the file of a resource: the URI, which no file has for a path, if it
+// is not as a scan would make it of one.
 func (r *reader) path(uri string) string {
-	rest := strings.TrimPrefix(uri, r.base)
-	if name, err := url.PathUnescape(rest); err == nil && scan.URI(r.base, name) == uri {
+	if name, err := url.PathUnescape(strings.TrimPrefix(uri, r.base)); err == nil && scan.URI(r.base, name) == uri {
 		return name
 	}
-	return rest
+	return uri
 }
 
 // offer is what a Capability List names.
