@@ -158,6 +158,7 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	}
 	progress.stop()
 	if err != nil {
+		a.reportOthers(&rep, &site)
 		return err
 	}
 	a.reportPublish(&rep, &site, f, a.now().Sub(begin))

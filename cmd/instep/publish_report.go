@@ -47,6 +47,15 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
 }
 
+// reportOthers tells of the sets that were published although another one failed.
+func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
+	for i := range rep.Sets {
+		if rep.Sets[i].Published {
+			a.reportSet(&rep.Sets[i], site, true)
+		}
+	}
+}
+
 // publishStatus is how a publication ended.
 func publishStatus(rep *publish.SetReport, dryRun bool) string {
 	switch {

@@ -127,7 +127,13 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		}
 		a.out.record(record{Type: "status", Addr: f.socket})
 		a.out.line("Listening on %s; end with Ctrl-C", f.socket)
-		intake = func(ctx context.Context) error { return r.Serve(ctx, ln) }
+		intake = func(taking context.Context) error {
+			err := r.Serve(taking, ln)
+			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+				return nil // who listens until told to stop has not failed when told
+			}
+			return err
+		}
 	}
 	if err := r.Run(ctx, intake); err != nil {
 		return err

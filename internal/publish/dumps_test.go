@@ -234,15 +234,39 @@ func TestDumpsCanBeSwitchedOnAndOff(t *testing.T) {
 	w.run()
 	w.checkDumps()
 	w.set.Dumps = false
-	if rep := w.run(); !rep.Published || rep.ResourceDump != "" || rep.ChangeDump != "" {
-		t.Errorf("off: got %+v, want no dump offered", rep)
+	if rep := w.run(); !rep.Published || rep.ResourceDump != "" || rep.ChangeDump != "" || !mentions(rep, "end here") {
+		t.Errorf("off: got %+v, want no dump offered, and a note", rep)
 	}
 	w.write("room 0/item.txt", "without dumps")
-	w.run()
+	if rep := w.run(); mentions(rep, "end here") {
+		t.Errorf("still off: got the note again: %q", rep.Notes)
+	}
 	w.check()
 	w.set.Dumps = true
 	w.run()
 	w.checkDumps()
+}
+
+// mentions reports whether a note of a run has this text.
+func mentions(rep Report, text string) bool {
+	return slices.ContainsFunc(rep.Notes, func(note string) bool { return strings.Contains(note, text) })
+}
+
+func TestArchivesThatEndAreTold(t *testing.T) {
+	w := newWorld(t)
+	w.set.Policy.Archive = &source.Archive{}
+	for i := range 3 {
+		w.write("a", fmt.Sprint(i))
+		w.run()
+	}
+	w.set.Policy.Archive = nil
+	if rep := w.run(); !mentions(rep, "archives are emptied") {
+		t.Errorf("off: got notes %q", rep.Notes)
+	}
+	w.write("a", "later")
+	if rep := w.run(); mentions(rep, "archives are emptied") {
+		t.Errorf("still off: got the note again: %q", rep.Notes)
+	}
 }
 
 func TestDumpsNeedSHA256(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"instep/internal/scan"
@@ -72,6 +73,7 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 		r.describe(r.last)
 		return false, r.tidy(ctx)
 	}
+	r.noteEnds(s.reword)
 	if err := r.mark(ctx); err != nil {
 		return false, err
 	}
@@ -111,6 +113,18 @@ func (r *run) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !slices.Contains(r.report.Notes, text) {
 		r.report.Notes = append(r.report.Notes, text)
+	}
+}
+
+// noteEnds tells what is offered no more since this publication: a flag may have been
+// forgotten.
+func (r *run) noteEnds(reworded bool) {
+	if !r.Dumps && !r.last.DumpsSince.IsZero() {
+		r.note("Resource Dump and Change Dumps end here: they are not asked for any more (--dump, dumps in a configuration)")
+	}
+	archived := slices.ContainsFunc(r.last.Offers, func(o source.Offer) bool { return strings.HasSuffix(string(o.Capability), "-archive") })
+	if reworded && archived && r.Policy.Archive == nil {
+		r.note("the archives are emptied: they are not asked for any more (--archive, archive in a configuration)")
 	}
 }
 
