@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +33,21 @@ func bulkValues(row string) string {
 	return "VALUES " + strings.Join(slices.Repeat([]string{row}, bulkRows), ",")
 }
 
+// many returns the creations that are recorded many at a time.
+func many(changes []Change) (created []newMember) {
+	for i := 0; i < len(changes); {
+		if creations(changes[i:]) < bulkRows {
+			i++
+			continue
+		}
+		for range bulkRows {
+			created = append(created, newMember{resourcesync.KeyOf(changes[i].URI), &changes[i]})
+			i++
+		}
+	}
+	return created
+}
+
 // creations is how many changes at the beginning of the list are creations, as far
 // as that matters.
 func creations(changes []Change) (n int) {
@@ -41,26 +57,45 @@ func creations(changes []Change) (n int) {
 	return n
 }
 
-// createMany records bulkRows creations, or returns errNotNew.
-func (r *recorder) createMany(changes []Change, seqs []int64) error {
-	members, resources := append(make([]any, 0, 2+3*bulkRows), r.set, r.at), make([]any, 0, 9*bulkRows)
-	for i := range changes {
-		ch := &changes[i]
+// newMember is a creation and the key of its resource.
+type newMember struct {
+	key    resourcesync.Key
+	change *Change
+}
+
+// enter makes the resources of creations members, a multiple of bulkRows, in the order
+// of their keys: so one page of the tables takes many of them in a row.
+func (r *recorder) enter(created []newMember) error {
+	created = slices.Clone(created)
+	slices.SortFunc(created, func(a, b newMember) int { return bytes.Compare(a.key[:], b.key[:]) })
+	for some := range slices.Chunk(created, bulkRows) {
+		args := append(make([]any, 0, 2+3*bulkRows), r.set, r.at)
+		for i := range some {
+			m := &some[i]
+			args = append(args, m.key[:], writeDatetime(m.change.LastMod), string(m.change.ChangeFreq))
+		}
+		if err := r.allNew(bulkMembers, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createMany records bulkRows creations of members that were entered, or returns errNotNew.
+func (r *recorder) createMany(created []newMember, changes []Change, seqs []int64) error {
+	resources := make([]any, 0, 9*bulkRows)
+	for i := range created {
+		key, ch := &created[i].key, created[i].change
 		if err := ch.check(); err != nil {
 			return err
 		}
 		if err := r.touch(ch.Path); err != nil {
 			return err
 		}
-		key := resourcesync.KeyOf(ch.URI)
-		members = append(members, key[:], writeDatetime(ch.LastMod), string(ch.ChangeFreq))
 		resources = append(resources, key[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests),
 			writeDigests(ch.Digests), ch.Type, ch.Encoding, ch.Stat)
 		r.members++
 		r.bytes += ch.Length.Int64()
-	}
-	if err := r.allNew(bulkMembers, members); err != nil {
-		return err
 	}
 	if err := r.allNew(bulkResources, resources); err != nil || !r.logs {
 		return err

@@ -84,11 +84,19 @@ func (c *Catalog) recordOnce(ctx context.Context, changes []Change, begin func(*
 		if err := begin(&r); err != nil {
 			return err
 		}
+		var created []newMember
+		if bulk {
+			created = many(changes)
+		}
+		if err := r.enter(created); err != nil {
+			return err
+		}
 		for i := 0; i < len(changes); {
 			n := 1
-			if bulk && creations(changes[i:]) >= bulkRows {
+			if len(created) > 0 && created[0].change == &changes[i] {
 				n = bulkRows
-				err = r.createMany(changes[i:i+n], seqs[i:i+n])
+				err = r.createMany(created[:n], changes[i:i+n], seqs[i:i+n])
+				created = created[n:]
 			} else {
 				seqs[i], err = r.record(&changes[i])
 			}
