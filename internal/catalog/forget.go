@@ -15,11 +15,11 @@ const (
 	forgottenSetting = "forgotten "
 )
 
-// ForgetChanges removes the changes of a set up to a number from the change log, but for
-// its last change, and returns how many these were. What it removed before an error
-// stays removed.
-func (c *Catalog) ForgetChanges(ctx context.Context, set SetID, through int64) (n int64, err error) {
-	for {
+// ForgetChanges removes the oldest changes of a set up to a number from the change log, but
+// for its last change, and returns how many these were. It takes some thousands at a time,
+// and no more of them once it has removed most. What it removed before an error stays removed.
+func (c *Catalog) ForgetChanges(ctx context.Context, set SetID, through, most int64) (n int64, err error) {
+	for n < most {
 		var some int64
 		err := c.update(ctx, "forget changes in", func(tx *sql.Tx) (err error) {
 			some, err = forgetSome(ctx, tx, set, through)
@@ -30,6 +30,7 @@ func (c *Catalog) ForgetChanges(ctx context.Context, set SetID, through int64) (
 		}
 		n += some
 	}
+	return n, nil
 }
 
 func forgetSome(ctx context.Context, tx *sql.Tx, set SetID, through int64) (int64, error) {

@@ -40,16 +40,17 @@ func TestForgottenChanges(t *testing.T) {
 	}
 	most := all[len(all)-700]
 	for _, test := range []struct {
-		through, forgotten int64
-		last               Change
+		through, most, forgotten int64
+		last                     Change
 	}{
-		{0, 0, Change{}},
-		{most.Seq, int64(len(all)) - 699, most},
-		{most.Seq, 0, most},
-		{math.MaxInt64, 698, all[len(all)-2]},
-		{math.MaxInt64, 0, all[len(all)-2]},
+		{0, math.MaxInt64, 0, Change{}},
+		{most.Seq, 1, forgetRows, all[forgetRows-1]},
+		{most.Seq, math.MaxInt64, int64(len(all)) - 699 - forgetRows, most},
+		{most.Seq, math.MaxInt64, 0, most},
+		{math.MaxInt64, math.MaxInt64, 698, all[len(all)-2]},
+		{math.MaxInt64, math.MaxInt64, 0, all[len(all)-2]},
 	} {
-		n, err := c.ForgetChanges(t.Context(), set, test.through)
+		n, err := c.ForgetChanges(t.Context(), set, test.through, test.most)
 		at, err2 := c.Forgotten(t.Context(), set)
 		if err != nil || err2 != nil || n != test.forgotten || !at.Equal(test.last.Datetime) {
 			t.Errorf("up to %d: %d, %v, until %v, %v; want %d until %v", test.through, n, err, at, err2, test.forgotten, test.last.Datetime)
