@@ -9,14 +9,12 @@ import (
 // so that not each publication has a transaction for it.
 const forgetStep = 1000
 
-// forgetMost is how many changes one publication takes out of the log, about: those of a
-// great change go with several, for no reader is to wait for them.
-const forgetMost = 50_000
-
 // shorten takes those changes out of the log that nothing needs any more. Needed are those
 // of the open Change List, those that are counted to decide on the next snapshot, and, for
-// packages on demand, those of the time in which Change Lists stay.
-func (r *run) shorten(ctx context.Context) error {
+// packages on demand, those of the time in which Change Lists stay. A publication of fresh
+// changes takes out twice as many, about: what many left behind goes with several, for no
+// reader is to wait for it.
+func (r *run) shorten(ctx context.Context, fresh int64) error {
 	through := min(r.last.ChangesNumber-1, r.last.ListThrough)
 	if r.Dumps && !r.last.DumpAt.IsZero() {
 		through = min(through, r.last.DumpThrough)
@@ -33,7 +31,7 @@ func (r *run) shorten(ctx context.Context) error {
 		}
 		through = min(through, old)
 	}
-	if _, err := r.catalog.ForgetChanges(ctx, r.id, through, forgetMost); err != nil {
+	if _, err := r.catalog.ForgetChanges(ctx, r.id, through, max(1, 2*fresh)); err != nil {
 		return fmt.Errorf("shortening the change log: %w", err)
 	}
 	return nil

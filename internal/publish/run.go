@@ -429,6 +429,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 		return nil
 	}
 	r.report.Published, r.report.Publication = true, pub.ID
+	fresh := pub.ChangesThrough - r.last.ChangesThrough
 	r.last = pub
 	r.full = false // another snapshot needs a later moment
 	labels := r.labels()
@@ -439,7 +440,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	if err := r.catalog.SetSettings(ctx, labels); err != nil {
 		return err
 	}
-	if err := r.shorten(ctx); err != nil {
+	if err := r.shorten(ctx, fresh); err != nil {
 		return err
 	}
 	return r.forget(ctx)
