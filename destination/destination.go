@@ -25,6 +25,7 @@ type Destination struct {
 	AllowOrigins []string // origins beside the Source's own whose resources are fetched
 	MaxDelete    Limit    // what a run may delete without consent
 	KeepDeleted  bool     // apply no deletion
+	Prefer       Prefer   // by what a baseline or an increment is made where both ways are offered
 	Strict       bool     // accept only what a sha-256 or better proves, and documents without a flaw
 	Include      []string // globs on the path of a resource; empty: all
 	Exclude      []string // globs on the path of a resource
@@ -36,6 +37,16 @@ type Destination struct {
 
 	Observe func(Event) // told what happens, from several goroutines at a time; may be nil
 }
+
+// Prefer says which way is taken where a Source offers lists and dumps. "" takes the
+// one that costs less.
+type Prefer string
+
+// The preferences.
+const (
+	PreferList Prefer = "list" // resources are requested one by one
+	PreferDump Prefer = "dump" // resources are taken out of packages
+)
 
 // Limit bounds the deletions of one set in one run. The zero Limit is the default:
 // too many are more than 10 % of the set and more than 5 resources, more than half of

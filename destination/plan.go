@@ -34,13 +34,37 @@ const (
 	Delete ActionKind = "delete" // end the membership
 )
 
+// Via is the way by which the bytes of a resource come.
+type Via string
+
+// The ways.
+const (
+	ViaGet   Via = "get"   // a request for the resource
+	ViaDump  Via = "dump"  // out of a package that is transferred whole (1.1 §11, §13)
+	ViaRange Via = "range" // out of a package of which only some bytes are transferred
+	ViaLocal Via = "local" // from what the mirror holds, or what lies where it belongs
+)
+
 // Action is one step of a Plan.
 type Action struct {
-	Kind   ActionKind
-	Change resourcesync.Change // what it means for the mirror; "" for a Mark
-	Repair bool                // the bytes were held and are damaged or missing
-	Want   Wanted
-	From   string `json:",omitempty"` // of a Copy: the URI whose bytes are taken
+	Kind    ActionKind
+	Change  resourcesync.Change // what it means for the mirror; "" for a Mark
+	Repair  bool                // the bytes were held and are damaged or missing
+	Want    Wanted
+	Via     Via    // of what brings bytes
+	From    string // of a Copy: the URI whose bytes are taken
+	Package int    // of ViaDump and ViaRange: which of SetPlan.Packages, counted from 1
+	Member  string // of ViaDump and ViaRange: rs:md/@path in that package
+}
+
+// Package is a package of a dump that a plan reads from.
+type Package struct {
+	URI     string
+	Length  resourcesync.Length
+	Digests resourcesync.Digests
+	Via     Via   // ViaDump or ViaRange
+	Wanted  int64 // members that Actions take
+	Bytes   int64 // to be transferred of it, as far as is known
 }
 
 // Counts are the totals of a plan or a run, in resources.
@@ -70,6 +94,9 @@ type SetPlan struct {
 	Why       string // one sentence: why this mode
 	Counts
 	Bytes    int64            // to be transferred, as far as the Source gives lengths
+	Requests int64            // to be sent for the resources, packages and parts of packages
+	Packages []Package        // from which Actions take members; those of one package follow each other
+	Reasons  []string         // why each choice was made, one sentence each, in the order in which they were made
 	Unsized  int64            // resources to be transferred whose length is unknown
 	Members  int64            // members of the set before the run, where deletions are planned
 	Origins  map[string]int64 // resources skipped by the origin that would have to be allowed
@@ -282,7 +309,7 @@ func (pl *planner) decide(ctx context.Context, w *Wanted, h *Held) error {
 		}
 		return pl.actions.Append(Action{Kind: Mark, Want: *w})
 	}
-	a := Action{Kind: Fetch, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored}
+	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored}
 	if h.Stored {
 		a.Change = resourcesync.Updated
 		pl.Updated++
@@ -314,7 +341,7 @@ func (pl *planner) findContent(ctx context.Context, a *Action) error {
 	}
 	from, ok, err := pl.d.Mirror.FindContent(ctx, best, a.Want.Length.Int64())
 	if err == nil && ok && from.URI != a.Want.URI {
-		a.Kind, a.From = Copy, from.URI
+		a.Kind, a.Via, a.From = Copy, ViaLocal, from.URI
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 			return n, err
 		}
 		r.d.note(r.sp.Set, fmt.Sprintf("%s: the same bytes could not be copied from %s, so they are fetched: %v", a.Want.URI, a.From, err))
-		a.Kind, a.From = Fetch, ""
+		a.Kind, a.Via, a.From = Fetch, ViaGet, ""
 	}
 	n, coding, err := r.get(ctx, b, a.Want, false)
 	if coding == "" {

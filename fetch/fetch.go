@@ -83,9 +83,22 @@ type Request struct {
 	Accept     string // media types; */* if empty
 	Validators Validators
 	MaxBytes   int64 // of the body; 0 is Options.MaxBytes
+
+	// Part asks for some bytes only (RFC 9110 §14). A server may answer with all of
+	// them: see Response.Offset.
+	Part *Part
 }
 
-// Response is an answer with status 200, or 304 if the request was conditional.
+// Part is a range of the bytes of a resource.
+type Part struct {
+	From, Length int64 // Length 0: to the end; From -1: the last Length bytes
+	// IfRange is the strong ETag of the version that the bytes have to be of. If the
+	// server has another one by now, it answers with all of that.
+	IfRange string
+}
+
+// Response is an answer with status 200, 206 if a part was asked for, or 304 if the
+// request was conditional.
 //
 // It holds one of the places of its host until Body has returned an error
 // (io.EOF too) or was closed, so don't wait for another request with a body open.
@@ -96,7 +109,9 @@ type Response struct {
 	ContentType   string
 	ContentLength int64 // -1 if the answer does not say
 	Validators    Validators
-	Requests      int // requests made for it: 1 and one for each redirect and each further try
+	Requests      int   // requests made for it: 1 and one for each redirect and each further try
+	Offset        int64 // of the first byte of Body; 0 unless Request.Part was answered with a part (status 206)
+	Total         int64 // bytes of the whole resource; -1 if the answer does not say
 
 	// Body yields the bytes as they were served. It ends with an *Error if the
 	// answer is cut off, too slow, silent or larger than allowed. Read and Close must

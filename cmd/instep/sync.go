@@ -227,7 +227,7 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 
 // change tells of one resource that was brought, or would be.
 func (a *app) change(act destination.Action, n int64) {
-	r := record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: via(act)}
+	r := record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via)}
 	if n >= 0 {
 		r.Bytes = num(n)
 	}
@@ -235,16 +235,6 @@ func (a *app) change(act destination.Action, n int64) {
 	if a.out.verbose {
 		a.out.line("%s %s", changeMark(act), printable(act.Want.URI))
 	}
-}
-
-func via(act destination.Action) string {
-	switch act.Kind {
-	case destination.Fetch:
-		return "get"
-	case destination.Copy:
-		return "local"
-	}
-	return ""
 }
 
 func changeMark(act destination.Action) string {
@@ -290,7 +280,7 @@ func (a *app) showAction(act destination.Action) {
 	if act.Kind == destination.Mark {
 		return
 	}
-	a.out.record(record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: via(act), Bytes: optional(act.Want.Length.Int64())})
+	a.out.record(record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Bytes: optional(act.Want.Length.Int64())})
 	a.out.line("%s %s", changeMark(act), printable(act.Want.URI))
 }
 

@@ -1,0 +1,66 @@
+package destination
+
+import (
+	"context"
+	"io"
+)
+
+// Parts is implemented by a Mirror that keeps what came of a large transfer which
+// broke off, so that a later run goes on from there.
+type Parts interface {
+	// Part opens what is kept under a name, or an empty Part. One name is open once
+	// at a time.
+	Part(ctx context.Context, name string) (Part, error)
+}
+
+// Part is the beginning of some bytes. It is not safe for concurrent use but for
+// ReadAt.
+type Part interface {
+	io.Writer // appends
+	io.ReaderAt
+	Size() int64 // bytes that are here
+	// Note is what the last Checkpoint noted, and at how many bytes; "" and 0 of an
+	// empty Part. What lies beyond may not have survived a power cut.
+	Note() (note string, at int64)
+	// Checkpoint makes the bytes written so far durable, and then the note.
+	Checkpoint(ctx context.Context, note string) error
+	// Truncate drops the bytes from n on, and the note if it was made beyond n.
+	Truncate(n int64) error
+	// Close keeps what is here for a later run.
+	Close() error
+	// Discard removes it.
+	Discard() error
+}
+
+// PartBatch is implemented by the Batch of a Mirror with Parts.
+type PartBatch interface {
+	// PutPart is Put of a Part that was verified: its bytes are not copied. The Part
+	// is spent unless an error is returned.
+	PutPart(ctx context.Context, set string, w Wanted, p Part, verified bool) (n int64, err error)
+}
+
+// Adopter is implemented by a Mirror that can take over files which are there already
+// and which it did not put there.
+type Adopter interface {
+	// Stray finds a file that may hold the bytes of w: where they belong, or where
+	// other programs that mirror would have put them. Only names and sizes are looked
+	// at.
+	Stray(ctx context.Context, w *Wanted) (path string, ok bool, err error)
+}
+
+// AdoptBatch is implemented by the Batch of an Adopter.
+type AdoptBatch interface {
+	// Adopt makes the file at path, which Stray has found, the bytes of w without
+	// copying them, if they are verified. Bytes that are not those of w are an
+	// ErrNotHeld and stay where they are.
+	Adopt(ctx context.Context, set string, w Wanted, path string) (n int64, err error)
+}
+
+// Memory is implemented by a Mirror that remembers a few small things for the
+// Destination between runs.
+type Memory interface {
+	// Recall returns what was remembered under a name; false if nothing was.
+	Recall(ctx context.Context, name string) (value string, ok bool, err error)
+	// Remember keeps a value of at most 64 KiB; "" forgets it.
+	Remember(ctx context.Context, name, value string) error
+}
