@@ -30,14 +30,15 @@ type SetReport struct {
 	Set, Name string
 	Mode      Mode
 	Why       string
-	Counts              // what is in the mirror now, durably
-	Failed    int64     // resources that could not be brought; the next run tries again
-	Failures  []Failure // the first of them
-	Withheld  int64     // deletions that wait for consent
-	Hash      string    // of the plan they belong to
-	Bytes     int64     // transferred and verified
-	Copied    int64     // bytes taken from what the mirror held
-	Partial   error     // part of the Source's documents could not be used
+	Counts                  // what is in the mirror now, durably
+	Failed    int64         // resources that could not be brought; the next run tries again
+	Failures  []Failure     // the first of them
+	Withheld  int64         // deletions that wait for consent
+	Hash      string        // of the plan they belong to
+	Bytes     int64         // transferred and verified
+	Copied    int64         // bytes taken from what the mirror held
+	Via       map[Via]int64 // resources that were brought, by way
+	Partial   error         // part of the Source's documents could not be used
 	Origins   map[string]int64
 }
 
@@ -62,7 +63,7 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	for _, sp := range p.Sets {
 		r := &runner{d: d, sp: sp, rep: &SetReport{
 			Set: sp.Set, Name: sp.Name, Mode: sp.Mode, Why: sp.Why, Partial: sp.Partial, Origins: sp.Origins,
-			Counts: Counts{Same: sp.Same, Skipped: sp.Skipped},
+			Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
 		}}
 		rep.Sets = append(rep.Sets, r.rep)
 		if err := r.run(ctx); err != nil {

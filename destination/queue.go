@@ -249,6 +249,7 @@ func (l *load) report() {
 		}
 	}
 	for _, res := range l.done {
+		rep.Via[res.Via]++
 		if res.Change == resourcesync.Created {
 			rep.Created++
 		} else {
