@@ -47,12 +47,18 @@ type Bucket interface {
 	Begin(ctx context.Context) (Batch, error)
 }
 
-// Batch collects writes that are made durable together. Create and the writers
-// it returns may be used concurrently with each other; the other methods not
+// Batch collects writes that are made durable together. Create, Take and the writers
+// they return may be used concurrently with each other; the other methods not
 // concurrently with Commit or Discard.
 type Batch interface {
 	// Create opens a new object that has no key yet.
 	Create(ctx context.Context) (Object, error)
+	// Take makes an object of what is at key, without copying it, for one Put. It
+	// leaves key when the batch commits; where it stands there no more as it was
+	// taken, Commit fails. Put under the very same key it stays there, and IfAbsent and
+	// Keep say nothing. Its Discard, and that of the batch, leave it where it is. A key
+	// is taken once at a time. Absent: ErrNotExist.
+	Take(ctx context.Context, key string) (Object, error)
 	// Put gives the object its key when the batch commits.
 	Put(o Object, p Put)
 	// Move renames an object when the batch commits, replacing what is at to.
@@ -80,6 +86,7 @@ type Put struct {
 
 // Object is an object being written. Close ends writing and must come before Commit;
 // Discard drops it and gives its space back. A Put of it is then an error of Commit.
+// One that was taken is closed already.
 type Object interface {
 	io.WriteCloser
 	Discard() error

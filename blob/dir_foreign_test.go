@@ -80,6 +80,18 @@ func attempts(t *testing.T, d *blob.Dir, key string) map[string]func() error {
 		"delete":    batch(func(b blob.Batch) { b.Delete(key) }),
 		"move from": batch(func(b blob.Batch) { b.Move(key, "moved") }),
 		"move to":   batch(func(b blob.Batch) { b.Move("inside", key) }),
+		"take": func() error {
+			b, err := d.Begin(t.Context())
+			if err != nil {
+				return err
+			}
+			o, err := b.Take(t.Context(), key)
+			if err != nil {
+				return errors.Join(err, b.Discard())
+			}
+			b.Put(o, blob.Put{Key: "taken"})
+			return b.Commit(t.Context())
+		},
 	}
 }
 
@@ -102,8 +114,8 @@ func TestCat_STO_03(t *testing.T) {
 				}
 			}
 			for way, try := range attempts(t, d, "plant/x") {
-				reads := way == "get" || way == "stat"
-				if err := try(); !errors.Is(err, blob.ErrForeign) && !(reads && errors.Is(err, blob.ErrNotExist)) && !(reads && name == "link to one inside") {
+				reads := way == "get" || way == "stat" || way == "take"
+				if err := try(); !errors.Is(err, blob.ErrForeign) && !(reads && errors.Is(err, blob.ErrNotExist)) && !(reads && way != "take" && name == "link to one inside") {
 					t.Errorf("%s below it: got %v, want ErrForeign", way, err)
 				}
 			}

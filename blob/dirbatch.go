@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"sync"
 
@@ -45,6 +46,9 @@ type dirObject struct {
 	temp   string     // key of the temporary file; "" once it has its name or is gone
 	failed error      // of the first Write that failed: the object is not whole
 	closed bool       // by Close, without an error
+
+	taken fs.FileInfo // of an object that was taken: how it was then, at temp
+	spare string      // key for a temporary copy of what it replaces
 }
 
 func (b *dirBatch) Create(ctx context.Context) (Object, error) {
@@ -55,7 +59,7 @@ func (b *dirBatch) Create(ctx context.Context) (Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a temporary file in %q: %w", b.d.root.Name(), err)
 	}
-	o := &dirObject{b: b, f: f, temp: temp}
+	o := &dirObject{b: b, f: f, temp: temp, spare: temp + keepSuffix}
 	b.mu.Lock()
 	spent := b.spent
 	if !spent {
@@ -66,6 +70,38 @@ func (b *dirBatch) Create(ctx context.Context) (Object, error) {
 		return nil, errors.Join(errSpent, o.Discard())
 	}
 	return o, nil
+}
+
+// keepSuffix is of the temporary copies of objects to be replaced.
+const keepSuffix = ".keep"
+
+func (b *dirBatch) Take(ctx context.Context, key string) (Object, error) {
+	o, err := b.take(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("take %q: %w", key, err)
+	}
+	return o, nil
+}
+
+func (b *dirBatch) take(ctx context.Context, key string) (*dirObject, error) {
+	b.mu.Lock()
+	spent := b.spent
+	b.mu.Unlock()
+	if spent {
+		return nil, errSpent
+	}
+	if _, err := b.d.openTemp(ctx); err != nil {
+		return nil, err
+	}
+	f, _, err := b.d.open(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	o := &dirObject{b: b, temp: key, spare: path.Join(b.d.o.Temp, b.d.tempName()+keepSuffix), closed: true}
+	if o.taken, err = f.Stat(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return o, b.group.Add(f)
 }
 
 func (o *dirObject) Write(p []byte) (int, error) {
@@ -114,7 +150,7 @@ func (o *dirObject) drop() error {
 		o.f = nil
 	}
 	o.closed = false
-	if o.temp == "" {
+	if o.temp == "" || o.taken != nil {
 		return err
 	}
 	temp := o.temp

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 
 	"instep/internal/durable"
@@ -70,16 +71,40 @@ func (n *naming) apply(s step) error {
 func (n *naming) put(o *dirObject, s step) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.taken != nil {
+		if err := n.untouched(o); err != nil {
+			return fmt.Errorf("what was taken from %q: %w", o.temp, err)
+		}
+		if o.temp == s.to {
+			n.touch(path.Dir(s.to))
+			return nil
+		}
+	}
 	if s.keep != "" {
-		if err := n.keep(s.to, s.keep, o.temp+".keep"); err != nil {
+		if err := n.keep(s.to, s.keep, o.spare); err != nil {
 			return fmt.Errorf("keep the old object at %q: %w", s.keep, err)
 		}
 	}
 	if err := n.rename(o.temp, s.to, s.ifAbsent); err != nil {
 		return err
 	}
+	if o.taken != nil {
+		n.left(o.temp)
+	}
 	o.temp = ""
 	return nil
+}
+
+// untouched fails unless what was taken is where it was, as it was.
+func (n *naming) untouched(o *dirObject) error {
+	if err := n.dir(path.Dir(o.temp), false); err != nil {
+		return err
+	}
+	st, err := n.d.root.Lstat(o.temp)
+	if err == nil && (!os.SameFile(st, o.taken) || st.Size() != o.taken.Size() || !st.ModTime().Equal(o.taken.ModTime())) {
+		err = errTouched
+	}
+	return err
 }
 
 func (n *naming) keep(key, keep, temp string) error {

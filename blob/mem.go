@@ -122,6 +122,7 @@ type memObject struct {
 
 	mu    sync.Mutex // guards the rest
 	data  []byte
+	taken string // key that it was taken from
 	state objectState
 }
 
@@ -143,6 +144,19 @@ func (b *memBatch) Create(ctx context.Context) (Object, error) {
 		return nil, errSpent
 	}
 	return &memObject{b: b}, nil
+}
+
+func (b *memBatch) Take(ctx context.Context, key string) (Object, error) {
+	e, _, err := b.m.look(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("take %q: %w", key, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent {
+		return nil, errSpent
+	}
+	return &memObject{b: b, data: e.data, taken: key, state: objectClosed}, nil
 }
 
 func (o *memObject) Write(p []byte) (int, error) {
@@ -247,6 +261,15 @@ func (m *Mem) apply(s step) error {
 }
 
 func (m *Mem) put(s step) error {
+	o := s.object.(*memObject)
+	if o.taken != "" {
+		if e, ok := m.objects[o.taken]; !ok || !bytes.Equal(e.data, o.data) {
+			return fmt.Errorf("what was taken from %q: %w", o.taken, errTouched)
+		}
+		if o.taken == s.to {
+			return nil
+		}
+	}
 	old, taken := m.objects[s.to]
 	if s.ifAbsent && (taken || m.below[s.to] > 0) {
 		return ErrExist
@@ -256,11 +279,15 @@ func (m *Mem) put(s step) error {
 			return fmt.Errorf("keep the old object at %q: %w", s.keep, err)
 		}
 	}
-	e := memEntry{data: s.object.(*memObject).data}
+	e := memEntry{data: o.data}
 	if m.Now != nil {
 		e.modTime = m.Now()
 	}
-	return m.set(s.to, e)
+	if err := m.set(s.to, e); err != nil {
+		return err
+	}
+	m.unset(o.taken)
+	return nil
 }
 
 func (m *Mem) set(key string, e memEntry) error {

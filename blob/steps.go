@@ -10,6 +10,7 @@ var (
 	errSpent        = errors.New("the batch was committed or discarded before")
 	errOtherBatch   = errors.New("the object belongs to another batch")
 	errObjectIsOpen = errors.New("the object was not closed, or was discarded")
+	errTouched      = errors.New("another object is there by now")
 )
 
 // steps are what a batch does when it commits, in the order of the calls.

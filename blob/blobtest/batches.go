@@ -139,6 +139,79 @@ func testMove(t *testing.T, b blob.Bucket) {
 	want(t, b, map[string]string{"trash/dir/b": "dir/b", "c": "a"})
 }
 
+func take(t *testing.T, batch blob.Batch, key string) blob.Object {
+	t.Helper()
+	o, err := batch.Take(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func testTake(t *testing.T, b blob.Bucket) {
+	fill(t, b, "dir/new", "old", "stays", "in place")
+	batch := begin(t, b)
+	batch.Put(take(t, batch, "dir/new"), blob.Put{Key: "old", Keep: "trash/old"})
+	batch.Put(take(t, batch, "stays"), blob.Put{Key: "deep/below/free", IfAbsent: true})
+	batch.Put(take(t, batch, "in place"), blob.Put{Key: "in place", IfAbsent: true, Keep: "trash/none"})
+	want(t, b, map[string]string{"dir/new": "dir/new", "old": "old", "stays": "stays", "in place": "in place"})
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b, map[string]string{"old": "dir/new", "trash/old": "old", "deep/below/free": "stays", "in place": "in place"})
+}
+
+func testTakeNothing(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a", "b", "dir/c")
+	batch := begin(t, b)
+	if err := take(t, batch, "a").Discard(); err != nil {
+		t.Error(err)
+	}
+	take(t, batch, "b")
+	for _, key := range []string{"none", "dir", "dir/c/d"} {
+		if _, err := batch.Take(t.Context(), key); !errors.Is(err, blob.ErrNotExist) {
+			t.Errorf("take %q: got %v, want ErrNotExist", key, err)
+		}
+	}
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	batch = begin(t, b)
+	batch.Put(take(t, batch, "a"), blob.Put{Key: "other"})
+	if err := batch.Discard(); err != nil {
+		t.Error(err)
+	}
+	batch = begin(t, b)
+	batch.Put(take(t, batch, "a"), blob.Put{Key: "dir/c", IfAbsent: true})
+	if err := batch.Commit(t.Context()); !errors.Is(err, blob.ErrExist) {
+		t.Errorf("an object stands there: got %v, want ErrExist", err)
+	}
+	want(t, b, map[string]string{"a": "a", "b": "b", "dir/c": "dir/c"})
+}
+
+func testTakeReplaced(t *testing.T, b blob.Bucket) {
+	fill(t, b, "a", "b")
+	batch := begin(t, b)
+	batch.Put(take(t, batch, "a"), blob.Put{Key: "taken/a"})
+	if err := tryPut(t, b, put{blob.Put{Key: "a"}, "somebody else's"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := batch.Commit(t.Context()); err == nil {
+		t.Error("what was replaced was taken")
+	}
+	batch = begin(t, b)
+	batch.Put(take(t, batch, "b"), blob.Put{Key: "b"})
+	other := begin(t, b)
+	other.Delete("b")
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := batch.Commit(t.Context()); err == nil {
+		t.Error("what was deleted was taken")
+	}
+	want(t, b, map[string]string{"a": "somebody else's"})
+}
+
 func testDelete(t *testing.T, b blob.Bucket) {
 	fill(t, b, "a", "dir/b", "dir/c/d")
 	batch := begin(t, b)

@@ -22,6 +22,7 @@ const (
 	OpList   Op = "list" // each object listed is a call
 	OpBegin  Op = "begin"
 	OpCreate Op = "create"
+	OpTake   Op = "take"
 	OpWrite  Op = "write"
 	OpClose  Op = "close" // of an object
 	OpCommit Op = "commit"
@@ -31,7 +32,7 @@ const (
 type Call struct {
 	Op  Op
 	N   int    // it is the Nth call of this Op, from 1
-	Key string // of OpGet, OpRead, OpStat and OpList
+	Key string // of OpGet, OpRead, OpStat, OpList and OpTake
 }
 
 // ErrInjected is wrapped by the errors of faults that name no error of their own.
@@ -171,6 +172,13 @@ func (b *faultyBatch) Create(ctx context.Context) (blob.Object, error) {
 		return nil, fault.Err // the batch still has the object, and has to drop it
 	}
 	return &faultyObject{o, b.f}, nil
+}
+
+func (b *faultyBatch) Take(ctx context.Context, key string) (blob.Object, error) {
+	if fault := b.f.next(OpTake, key); fault != nil {
+		return nil, fault.Err
+	}
+	return b.batch.Take(ctx, key)
 }
 
 func (b *faultyBatch) Put(o blob.Object, p blob.Put) {
