@@ -18,7 +18,8 @@ type Intent struct {
 	Key    resourcesync.Key
 	URI    string // only for Intend, where Path is ""
 	Path   string // "": the URI is new, Intend gives it a path
-	Kept   string // where the bytes at Path go; "": nothing of ours is there
+	Kept   string // where the bytes at Path go; "": nothing is there that has to stay
+	Taken  string // where the bytes to come are now, and go back to if this is undone; "": they are made
 	Length resourcesync.Length
 	SHA256 resourcesync.Digest // of the bytes to come; zero: none come
 }
@@ -74,8 +75,8 @@ func (r *recorder) intend(in *Intent, n names, place func(string, Names) (Place,
 	if !in.SHA256.IsZero() {
 		sum = in.SHA256.Sum()
 	}
-	_, err := r.exec("INSERT INTO intent (key, path, kept, length, sha256) VALUES ($1, $2, $3, $4, $5)",
-		in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum)
+	_, err := r.exec("INSERT INTO intent (key, path, kept, length, sha256, taken) VALUES ($1, $2, $3, $4, $5, $6)",
+		in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum, in.Taken)
 	return err
 }
 
@@ -145,7 +146,7 @@ func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
 	return rows(ctx, c, "read intents of", func(r *sql.Rows) (in Intent, err error) {
 		var key, sum []byte
 		var length sql.NullInt64
-		if err := r.Scan(&key, &in.Path, &in.Kept, &length, &sum); err != nil {
+		if err := r.Scan(&key, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
 			return in, err
 		}
 		if copy(in.Key[:], key) != len(in.Key) {
@@ -156,7 +157,7 @@ func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
 			in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, sum)
 		}
 		return in, err
-	}, "SELECT key, path, kept, length, sha256 FROM intent ORDER BY key")
+	}, "SELECT key, path, kept, length, sha256, taken FROM intent ORDER BY key")
 }
 
 // Finder looks up single resources, several times as fast as Lookup.

@@ -80,7 +80,7 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "s")
 	store(t, c, s, "a")
-	intents := []Intent{intent("b", "new", t), intent("a", "newer", t), {Key: resourcesync.KeyOf("x"), Path: "x", Kept: "trash/x"}}
+	intents := []Intent{intent("b", "new", t), intent("a", "newer", t), {Key: resourcesync.KeyOf("x"), Path: "x", Kept: "trash/x", Taken: "part/x"}}
 	intents[1].Path, intents[1].Kept = "a", "trash/a"
 	if err := c.Intend(t.Context(), intents, flat); err != nil {
 		t.Fatal(err)
