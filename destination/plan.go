@@ -109,6 +109,15 @@ type SetPlan struct {
 	deletes *spool.Log[Action]
 }
 
+// URIs are those of the plan's sets.
+func (p *Plan) URIs() []string {
+	uris := make([]string, len(p.Sets))
+	for i, s := range p.Sets {
+		uris[i] = s.Set
+	}
+	return uris
+}
+
 // Withheld reports how many deletions the guard holds.
 func (p *Plan) Withheld() (n int64) {
 	for _, s := range p.Sets {

@@ -230,7 +230,7 @@ func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
 			return err
 		}
 		defer plan.Close()
-		if err := m.Bind(ctx, plan.Source, plan.Origin); err != nil {
+		if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
 			return err
 		}
 		rep, err := dest.Apply(ctx, plan)

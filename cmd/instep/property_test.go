@@ -165,7 +165,7 @@ func (w *world) follow(limit guard.Limit) {
 		w.t.Fatal(err)
 	}
 	defer plan.Close()
-	if err := m.Bind(ctx, plan.Source, plan.Origin); err != nil {
+	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
 		w.t.Fatal(err)
 	}
 	rep, err := d.Apply(ctx, plan)

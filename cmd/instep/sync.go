@@ -174,7 +174,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 		}
 		m, d.Mirror = made, made
 	}
-	if err := m.Bind(ctx, plan.Source, plan.Origin); err != nil {
+	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
 		return err
 	}
 	progress.start(plan)

@@ -82,13 +82,14 @@ const (
 )
 
 // Bind ties the mirror to a Source and its origin for good. A mirror of another one
-// is a *WrongSourceError. Opened for reading only, it remembers nothing.
-func (m *Mirror) Bind(ctx context.Context, source, home string) error {
+// is a *WrongSourceError. A Source that was found in another way, by another URI, is
+// known by any of its sets. Opened for reading only, the mirror remembers nothing.
+func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) error {
 	o, err := parseOrigin(home)
 	if err != nil {
 		return fmt.Errorf("the origin of the Source: %w", err)
 	}
-	bound, err := m.checkBinding(ctx, source, home, o)
+	bound, err := m.checkBinding(ctx, source, home, o, sets)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (m *Mirror) Bind(ctx context.Context, source, home string) error {
 	return nil
 }
 
-func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin) (bound bool, err error) {
+func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin, sets []string) (bound bool, err error) {
 	if m.cat == nil {
 		return false, nil
 	}
@@ -112,7 +113,13 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 		return bound, err
 	}
 	if recorded != source {
-		return true, &WrongSourceError{m.dir, "Source", recorded, source}
+		known, err := m.knowsAny(ctx, sets)
+		if err != nil {
+			return true, err
+		}
+		if !known {
+			return true, &WrongSourceError{m.dir, "Source", recorded, source}
+		}
 	}
 	recorded, _, err = m.cat.Setting(ctx, originSetting)
 	if err != nil {
@@ -122,6 +129,16 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 		return true, &WrongSourceError{m.dir, "origin", recorded, home}
 	}
 	return true, nil
+}
+
+// knowsAny reports whether the mirror knows one of these sets.
+func (m *Mirror) knowsAny(ctx context.Context, sets []string) (bool, error) {
+	for _, name := range sets {
+		if id, err := m.set(ctx, name); id != 0 || err != nil {
+			return id != 0, err
+		}
+	}
+	return false, nil
 }
 
 // load reads what was kept about the mirror; the origin only if it was bound.

@@ -189,6 +189,13 @@ func TestAMirrorBelongsToOneSource(t *testing.T) {
 			t.Errorf("bind to %s, %s: got %v, want another %s", c.source, c.origin, err, c.what)
 		}
 	}
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "d/a", "bytes", noon) })
+	if err := m.Bind(ctx, "https://museum.example.org/found-otherwise.xml", home, "https://museum.example.org/other", set); err != nil {
+		t.Errorf("the same Source by another URI: %v", err)
+	}
+	if err := m.Bind(ctx, "https://museum.example.org/found-otherwise.xml", home, "https://museum.example.org/other"); err == nil {
+		t.Error("another Source of that origin, with sets of its own: got no error")
+	}
 	if err := m.Bind(ctx, site, "no origin"); err == nil {
 		t.Error("bind to no origin: got no error")
 	}

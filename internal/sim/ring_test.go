@@ -69,7 +69,7 @@ func (c *copyOf) sync() (*destination.Report, error) {
 		return nil, err
 	}
 	defer plan.Close()
-	if err := c.m.Bind(c.t.Context(), plan.Source, plan.Origin); err != nil {
+	if err := c.m.Bind(c.t.Context(), plan.Source, plan.Origin, plan.URIs()...); err != nil {
 		return nil, err
 	}
 	return c.d.Apply(c.t.Context(), plan)
