@@ -1,0 +1,153 @@
+package runs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+)
+
+// Recorder writes the record of a run while it goes on. Its methods are safe for
+// concurrent use. An error in writing ends the record, never the run: End returns it.
+type Recorder struct {
+	now  func() time.Time
+	root *os.Root // the directory of the records
+	run  Run
+
+	mu    sync.Mutex // guards the rest
+	file  *os.File   // nil when the record has ended
+	tally Tally
+	err   error // of the first write that failed
+}
+
+// Begin starts the record of a run in the directory of a state, gives it an ID, and
+// removes the records of runs that are too old. What r.Begun says is kept in UTC.
+func Begin(state string, r Run, now func() time.Time) (*Recorder, error) {
+	rec, err := begin(state, r, now)
+	if err != nil {
+		return nil, fmt.Errorf("begin the record of a run in %q: %w", state, err)
+	}
+	return rec, nil
+}
+
+func begin(state string, r Run, now func() time.Time) (_ *Recorder, err error) {
+	root, err := openRecords(state, true)
+	if err != nil {
+		return nil, err
+	}
+	rec := &Recorder{now: now, root: root}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, rec.close())
+		}
+	}()
+	r.Format, r.Begun = format, r.Begun.UTC()
+	if len(r.Options) > maxOptions {
+		r.Options = r.Options[:maxOptions]
+	}
+	if rec.file, r.ID, err = create(root, r.Begun); err != nil {
+		return nil, err
+	}
+	rec.run = r
+	rec.write("run", r)
+	if rec.err != nil {
+		return nil, rec.err
+	}
+	return rec, prune(root)
+}
+
+// ID names the run.
+func (r *Recorder) ID() string { return r.run.ID }
+
+// Add records a row.
+func (r *Recorder) Add(row Row) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil || !r.tally.count(&row) {
+		return
+	}
+	row.clip()
+	r.write("", row)
+}
+
+// Tally returns what was counted so far.
+func (r *Recorder) Tally() Tally {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tally
+}
+
+// End ends the record; after it nothing is recorded any more.
+func (r *Recorder) End(o Outcome) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return r.err
+	}
+	o.Error, o.Hint = clip(o.Error, maxText), clip(o.Hint, maxText)
+	r.write("end", End{Ended: r.now().UTC(), Outcome: o, Tally: r.tally})
+	if r.err == nil {
+		r.err = r.file.Sync()
+	}
+	if r.err = errors.Join(r.err, r.close()); r.err != nil {
+		r.err = fmt.Errorf("record of the run %s: %w", r.run.ID, r.err)
+	}
+	return r.err
+}
+
+// Discard removes the record, of a run that has nothing to tell.
+func (r *Recorder) Discard() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	return errors.Join(r.file.Close(), r.root.Remove(r.run.ID+suffix), r.closeRoot())
+}
+
+func (r *Recorder) close() error {
+	if r.file == nil {
+		return r.closeRoot()
+	}
+	return errors.Join(r.file.Close(), r.closeRoot())
+}
+
+func (r *Recorder) closeRoot() error {
+	r.file = nil
+	return r.root.Close()
+}
+
+// write adds a line: the fields of v, and its kind if v has none.
+func (r *Recorder) write(kind Kind, v any) {
+	if r.err != nil {
+		return
+	}
+	line, err := json.Marshal(v)
+	if err == nil && kind != "" {
+		line = append(fmt.Appendf(nil, `{"kind":%q,`, kind), line[1:]...)
+	}
+	if err == nil {
+		_, err = r.file.Write(append(line, '\n'))
+	}
+	r.err = err
+}
+
+// create makes the file of a run that begins now. A second run in one second gets a
+// number, by which the names still sort in the order of the runs.
+func create(root *os.Root, begun time.Time) (*os.File, string, error) {
+	id := begun.Format("20060102T150405Z")
+	for i := 1; i < 1000; i++ {
+		name := id
+		if i > 1 {
+			name = fmt.Sprintf("%s-%03d", id, i)
+		}
+		f, err := root.OpenFile(name+suffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, name, err
+		}
+	}
+	return nil, "", fmt.Errorf("more than 999 runs began at %s", id)
+}

@@ -1,0 +1,161 @@
+// Package runs keeps a record of each run of a command on a mirror, beside the
+// mirror's catalog: what was done, what was tolerated, what failed and why. A record
+// is a file of JSON lines in the directory runs of the state, named by the moment at
+// which the run began. Its first line is written before the run does anything and its
+// last when the run ends, so that a run which was killed is known by its missing end.
+//
+// Records are bounded: the newest are kept, a record holds so many rows at most, and
+// what exceeds them is counted exactly.
+package runs
+
+import (
+	"errors"
+	"strings"
+	"time"
+)
+
+// The bounds of what is kept.
+const (
+	maxRuns     = 100
+	maxSets     = 1000
+	maxNotes    = 2000
+	maxFailures = 7000 // with the rows above 10,000 of one run
+	maxOfQuirk  = 50   // notes about one habit of the Source
+	maxText     = 2000 // bytes of a message
+	maxURI      = 8 << 10
+	maxOptions  = 100
+)
+
+// format is that of the records.
+const format = 1
+
+// ErrNoRun means that no record of a run is kept under an id.
+var ErrNoRun = errors.New("no such run is kept")
+
+// Run says which run a record is of.
+type Run struct {
+	Format  int       `json:"format"`
+	ID      string    `json:"run"`
+	Command string    `json:"command"`
+	Source  string    `json:"source,omitempty"`
+	Dir     string    `json:"dir,omitempty"`
+	Options []string  `json:"options,omitempty"` // flags as they would be given again
+	Begun   time.Time `json:"begun"`
+	Version string    `json:"version,omitempty"` // of the program
+	Go      string    `json:"go,omitempty"`
+	System  string    `json:"system,omitempty"`
+}
+
+// Kind tells rows apart.
+type Kind string
+
+// The kinds of row.
+const (
+	Set     Kind = "set"     // how a set was brought in step, or compared, and why so
+	Note    Kind = "note"    // something tolerated, skipped or guessed, or a guard that fired
+	Failure Kind = "failure" // something that failed or was found wrong
+)
+
+// Row is one thing that a run has to tell.
+type Row struct {
+	Kind    Kind   `json:"kind"`
+	Set     string `json:"set,omitempty"`
+	Mode    string `json:"mode,omitempty"` // of a Set
+	Cause   string `json:"cause,omitempty"`
+	Quirk   int    `json:"quirk,omitempty"` // of a Note: the habit of Sources it is about
+	URI     string `json:"uri,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Status   string           `json:"status"`
+	ExitCode int              `json:"exit_code"`
+	Error    string           `json:"error,omitempty"` // what ended it early
+	Hint     string           `json:"hint,omitempty"`
+	Counts   map[string]int64 `json:"counts,omitempty"` // resources, bytes and the like, by name
+}
+
+// Tally counts the rows of a run, those that were not kept as well.
+type Tally struct {
+	Causes map[string]int64 `json:"causes,omitempty"` // failures
+	Quirks map[int]int64    `json:"quirks,omitempty"` // notes; 0: about no known habit
+	Sets   int64            `json:"sets,omitempty"`
+	Kept   int64            `json:"kept"` // rows in the record
+}
+
+// Failures is the number of failures of all causes.
+func (t *Tally) Failures() (n int64) {
+	for _, of := range t.Causes {
+		n += of
+	}
+	return n
+}
+
+// count counts a row and reports whether it is kept.
+func (t *Tally) count(row *Row) (keep bool) {
+	switch row.Kind {
+	case Set:
+		t.Sets++
+		keep = t.Sets <= maxSets
+	case Note:
+		keep = t.notes() < maxNotes && t.Quirks[row.Quirk] < maxOfQuirk
+		t.Quirks = increased(t.Quirks, row.Quirk)
+	case Failure:
+		keep = t.Failures() < maxFailures
+		t.Causes = increased(t.Causes, row.Cause)
+	}
+	if keep {
+		t.Kept++
+	}
+	return keep
+}
+
+func (t *Tally) notes() (n int64) {
+	for _, of := range t.Quirks {
+		n += of
+	}
+	return n
+}
+
+func increased[K comparable](m map[K]int64, k K) map[K]int64 {
+	if m == nil {
+		m = map[K]int64{}
+	}
+	m[k]++
+	return m
+}
+
+// End is the last line of a record.
+type End struct {
+	Ended time.Time `json:"ended"`
+	Outcome
+	Tally
+}
+
+// Record is what is kept of a run.
+type Record struct {
+	Run
+	Rows []Row
+	End  *End // nil: the run goes on, or it was killed
+	Tally
+}
+
+// clip bounds a text, and keeps it valid.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return strings.ToValidUTF8(s, "\ufffd")
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+func (r *Row) clip() {
+	for _, s := range []*string{&r.Message, &r.Hint} {
+		*s = clip(*s, maxText)
+	}
+	for _, s := range []*string{&r.Set, &r.URI, &r.Path} {
+		*s = clip(*s, maxURI)
+	}
+}
