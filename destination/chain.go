@@ -28,6 +28,8 @@ type chain struct {
 	windows []window
 	named   map[string]bool // their URIs
 	lone    *document       // the only list, if it was read to find that
+	via     string          // URI of the index, if it is all that the Capability List names
+	closes  bool            // a list was seen that says itself where it ends
 	why     string          // why there are none, or why they do not reach further back; "" if they do
 }
 
@@ -103,6 +105,9 @@ func (c *chain) offered(ctx context.Context, doc *document, since time.Time, sev
 	h := &doc.header
 	switch {
 	case h.Root == resourcesync.SitemapIndex || doc.lists:
+		if !several {
+			c.via = doc.uri
+		}
 		return c.index(doc)
 	case h.Link(relNext) != "" || h.Link(relPrev) != "":
 		c.d.quirk(resourcesync.QuirkPages, c.set, doc.uri+": is one page of a Change List")
@@ -251,6 +256,8 @@ func (c *chain) list(ctx context.Context, w window, cur Cursor, known time.Time)
 	l, err := c.d.listOf(doc, c.set, cur, known)
 	if err == nil && l.until.IsZero() {
 		l.until = w.until
+	} else if err == nil {
+		c.closes = true
 	}
 	return l, err
 }
@@ -293,7 +300,7 @@ func (c *chain) start(t time.Time) int {
 // load reads the lists from the nth on; ready, if not nil, is one that is read already.
 // nil means that they can't be followed, and c.why says why. A list that is lost is a
 // gap: only what comes after it counts.
-func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) (*changes, error) {
+func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) (_ *changes, err error) {
 	ch := newChanges()
 	var before window
 	for i, w := range c.windows[n:] {
@@ -328,5 +335,6 @@ func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) 
 	if ch.lists == 0 {
 		return nil, nil
 	}
-	return ch, nil
+	ch.index, err = c.current(ctx, ch, cur)
+	return ch, err
 }

@@ -133,8 +133,8 @@ func TestClosedListIsReadToItsEndAndThenItsSuccessors(t *testing.T) {
 			s.asked("/")
 			m.mustSync(destination.Incremental, 0, 0, 0, 0)
 			if !bare {
-				if got := s.asked("/"); got != 4 {
-					t.Errorf("requests of an idle sync: got %d, want 4 (description, Capability List, index, open list)", got)
+				if got := s.asked("/"); got != 3 {
+					t.Errorf("requests of an idle sync: got %d, want 3 (description, Capability List, open list)", got)
 				}
 			}
 			if v := m.audit(); v[destination.VerdictSame] != 20 || len(v) != 1 {

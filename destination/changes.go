@@ -28,6 +28,7 @@ type changes struct {
 	known    time.Time                // the moment up to which the cursor has applied everything, if it was found
 	first    string                   // URI of the oldest list read
 	at       *changeList              // the last one read, without its entries: where the cursor will stand
+	index    string                   // what need not be asked while that list stays as it is: Cursor.Index
 	lists    int                      // read
 	untimed  bool                     // some entry has no time of its own
 	doubtful time.Time                // if untimed: the earliest moment at which such a change can have happened
@@ -239,6 +240,7 @@ func (ch *changes) cursor(c Cursor) Cursor {
 	}
 	c.At = later(c.At, ch.end)
 	c.List, c.From, c.Applied, c.Prefix = ch.at.uri, ch.at.from.String(), ch.at.total, ch.at.prefix
+	c.Index = ch.index
 	return c
 }
 

@@ -47,6 +47,7 @@ type Cursor struct {
 	From    string    // its rs:md/@from as written
 	Applied int       // how many of its entries are applied
 	Prefix  string    // digest over those entries, in hex
+	Index   string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
 	Scope   string    // the choice of resources by which some were left out on the way; "" if none were
 }
 

@@ -230,7 +230,13 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	if follows {
 		since = cursor.At
 	}
-	c, err := d.openChain(ctx, sc, set, since)
+	var c *chain
+	if follows {
+		c, err = d.openCurrent(ctx, sc, set, cursor)
+	}
+	if c == nil && err == nil {
+		c, err = d.openChain(ctx, sc, set, since)
+	}
 	if err != nil {
 		return nil, err
 	}

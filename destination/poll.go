@@ -1,0 +1,93 @@
+package destination
+
+import (
+	"context"
+	"crypto/sha256"
+
+	"instep/discover"
+)
+
+// openCurrent is openChain where the index of the Change Lists has nothing to add: the
+// list in which the cursor stands was the last one, is still open and begins with
+// exactly what was applied. It returns nil if that is not so or not known.
+func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.Set, cur Cursor) (*chain, error) {
+	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
+		return nil, nil
+	}
+	if _, err := sc.document(cur.List, cur.Index); err != nil {
+		return nil, nil // not allowed any more: the index tells
+	}
+	c := &chain{d: d, scope: sc, set: set.URI, named: map[string]bool{}, via: cur.Index, closes: true}
+	doc, err := c.read(ctx, cur.List)
+	switch {
+	case err != nil && lost(ctx, err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !doc.isOpen() || !doc.begins(cur):
+		doc.close()
+		return nil, nil
+	}
+	c.add(window{doc.uri, doc.header.From, doc.header.Until})
+	c.lone = doc
+	return c, nil
+}
+
+// isOpen reports whether a Change List is the whole of what is said so far, and more
+// will be added to it (1.1 §12.1).
+func (doc *document) isOpen() bool {
+	h := &doc.header
+	return h.Until.IsZero() && !h.From.IsZero() && h.Link(relNext) == "" && h.Link(relPrev) == ""
+}
+
+// begins reports whether a Change List begins with exactly what the cursor has applied.
+func (doc *document) begins(cur Cursor) bool {
+	if doc.header.From.String() != cur.From {
+		return false
+	}
+	sum, n := sha256.New(), 0
+	for e, err := range doc.entries() {
+		if err != nil {
+			return false
+		}
+		if n == cur.Applied {
+			break
+		}
+		writeEntry(sum, &e)
+		n++
+	}
+	return n == cur.Applied && hexSum(sum) == cur.Prefix
+}
+
+// current returns what leads to the list last read, if it need not be asked again while
+// that list is open: it named the list as the last of several and as open, nothing can
+// come into those before it, and the Source says in a list itself where it ends.
+func (c *chain) current(ctx context.Context, ch *changes, cur Cursor) (string, error) {
+	n := len(c.windows) - 1
+	if c.via == "" || ch.rest != nil || !c.settled(n) {
+		return "", nil
+	}
+	if last := &c.windows[n]; last.uri != ch.at.uri || !last.until.IsZero() || !ch.at.until.IsZero() {
+		return "", nil
+	}
+	if !c.closes && n > 0 && cur.List != ch.at.uri { // once for each list
+		doc, err := c.read(ctx, c.windows[n-1].uri)
+		if err != nil {
+			return "", unlessLost(ctx, err)
+		}
+		c.closes = !doc.header.Until.IsZero()
+		doc.close()
+	}
+	if !c.closes {
+		return "", nil
+	}
+	return c.via, nil
+}
+
+// unlessLost drops an error that means no more than that a document is of no use.
+func unlessLost(ctx context.Context, err error) error {
+	if lost(ctx, err) {
+		return nil
+	}
+	return err
+}
