@@ -18,6 +18,7 @@ type attempt struct {
 	c     *Client
 	req   Request
 	start *url.URL
+	span  string // the Range field of req.Part
 	tries int
 	sent  int
 }
@@ -125,6 +126,12 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
 	if v := a.req.Validators.LastModified; v != "" {
 		h["If-Modified-Since"] = []string{v}
 	}
+	if p := a.req.Part; p != nil {
+		h["Range"] = []string{a.span}
+		if p.IfRange != "" {
+			h["If-Range"] = []string{p.IfRange}
+		}
+	}
 	for k, v := range a.c.creds[Origin(u)] {
 		h[k] = v
 	}
@@ -135,25 +142,42 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
 // answer turns the last answer into a Response or an error.
 func (a *attempt) answer(ex *exchange) (*Response, error) {
 	resp := ex.resp
-	conditional := a.req.Validators != Validators{}
-	if resp.StatusCode != http.StatusOK && !(resp.StatusCode == http.StatusNotModified && conditional) {
-		err := a.refusal(ex)
+	has, err := a.judge(ex)
+	if err == nil && has.length > a.req.MaxBytes {
+		err = tooLarge("get", ex.url, a.req.MaxBytes, fmt.Sprintf("%d", has.length))
+	}
+	if err != nil {
 		ex.discard()
 		return nil, err
-	}
-	if n := resp.ContentLength; n > a.req.MaxBytes {
-		ex.discard()
-		return nil, tooLarge("get", ex.url, a.req.MaxBytes, fmt.Sprintf("%d", n))
 	}
 	return &Response{
 		URL:           ex.url.String(),
 		Status:        resp.StatusCode,
 		Header:        resp.Header,
 		ContentType:   resp.Header.Get("Content-Type"),
-		ContentLength: resp.ContentLength,
+		ContentLength: has.length,
 		Validators:    Validators{resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")},
-		Body:          newBody(a.c, ex, a.req.MaxBytes),
+		Offset:        has.first,
+		Total:         has.total,
+		Body:          newBody(a.c, ex, a.req.MaxBytes, has.length),
 	}, nil
+}
+
+// judge tells an answer that can be used, and the bytes it holds, from one that cannot.
+func (a *attempt) judge(ex *exchange) (served, error) {
+	resp := ex.resp
+	switch {
+	case resp.StatusCode == http.StatusOK,
+		resp.StatusCode == http.StatusNotModified && a.req.Validators != Validators{}:
+		return whole(resp), nil
+	case resp.StatusCode == http.StatusPartialContent && a.req.Part != nil:
+		has, err := a.req.Part.check(resp)
+		if err != nil {
+			return has, &Error{Op: "get", URL: ex.url.String(), Kind: Protocol, Status: resp.StatusCode, Msg: err.Error(), Hint: "the server's parts cannot be used"}
+		}
+		return has, nil
+	}
+	return served{}, a.refusal(ex)
 }
 
 // refusal is the error for an answer that isn't what was asked for.
@@ -161,6 +185,9 @@ func (a *attempt) refusal(ex *exchange) *Error {
 	resp := ex.resp
 	e := &Error{Op: "get", URL: ex.url.String(), Kind: Protocol, Status: resp.StatusCode}
 	e.Msg = "expected 200, got " + status(resp.StatusCode)
+	if a.req.Part != nil {
+		e.Msg = "expected 206 or 200, got " + status(resp.StatusCode)
+	}
 	page := isPage(resp.Header)
 	switch code := resp.StatusCode; code {
 	case http.StatusNotFound, http.StatusGone:

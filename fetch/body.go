@@ -27,6 +27,7 @@ type body struct {
 	ex   *exchange
 	opt  *Options
 	max  int64 // bytes allowed
+	want int64 // bytes announced; -1: unknown
 	n    int64 // bytes that came
 	err  error // what every further Read returns
 	idle bool  // what the watch waits for: any byte, or enough of them
@@ -35,8 +36,8 @@ type body struct {
 	watch *time.Timer // ends the exchange; runs only during a Read
 }
 
-func newBody(c *Client, ex *exchange, limit int64) *body {
-	b := &body{ex: ex, opt: &c.opt, max: limit}
+func newBody(c *Client, ex *exchange, limit, want int64) *body {
+	b := &body{ex: ex, opt: &c.opt, max: limit, want: want}
 	if ex.resp.Body == http.NoBody {
 		_ = b.end(io.EOF)
 	}
@@ -48,7 +49,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	rest := b.max - b.n
+	rest := b.most() - b.n
 	if int64(len(p)) > rest { // one more tells too large from just right
 		p = p[:rest+1]
 	}
@@ -57,11 +58,13 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ex.resp.Body.Read(p)
 	b.watch.Stop()
 	if int64(n) > rest {
-		b.n = b.max
-		return int(rest), b.end(tooLarge("read", b.ex.url, b.max, "more"))
+		b.n += rest
+		return int(rest), b.end(b.tooMuch())
 	}
 	b.n += int64(n)
 	switch {
+	case err == io.EOF && b.n < b.want:
+		return n, b.end(b.failed(io.ErrUnexpectedEOF))
 	case err == io.EOF:
 		return n, b.end(io.EOF)
 	case err != nil:
@@ -70,6 +73,26 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, b.end(b.tooSlow())
 	}
 	return n, nil
+}
+
+// most is how many bytes may come.
+func (b *body) most() int64 {
+	if b.want >= 0 {
+		return min(b.max, b.want)
+	}
+	return b.max
+}
+
+// tooMuch is the error for a body with more bytes than may come. net/http sees to it
+// that a Content-Length is kept to; nobody but us does so for a Content-Range.
+func (b *body) tooMuch() error {
+	if b.want >= 0 && b.want <= b.max {
+		return &Error{
+			Op: "read", URL: b.ex.url.String(), Kind: Protocol, Status: b.ex.resp.StatusCode,
+			Msg: fmt.Sprintf("expected the %d bytes of the part, got more", b.want),
+		}
+	}
+	return tooLarge("read", b.ex.url, b.max, "more")
 }
 
 // startWatch ends the exchange if the Read that follows waits too long.
@@ -108,8 +131,8 @@ func (b *body) failed(err error) error {
 		return b.tooSlow()
 	case b.ex.ctx.Err() != nil:
 		return fmt.Errorf("read %q: %w", b.ex.url, b.ex.ctx.Err())
-	case errors.Is(err, io.ErrUnexpectedEOF) && b.ex.resp.ContentLength >= 0:
-		return b.temporary(fmt.Sprintf("the body was cut off: expected %d bytes, got %d", b.ex.resp.ContentLength, b.n), err)
+	case errors.Is(err, io.ErrUnexpectedEOF) && b.want >= 0:
+		return b.temporary(fmt.Sprintf("the body was cut off: expected %d bytes, got %d", b.want, b.n), err)
 	}
 	return b.temporary(fmt.Sprintf("the body broke off after %d bytes", b.n), err)
 }

@@ -102,8 +102,9 @@ func (c *Client) Document(ctx context.Context, uri string, limit int64, v Valida
 }
 
 // Get asks for a resource and returns when the header of the answer is there. It
-// follows redirects and tries again as the Options say. Any status but 200, and 304
-// if validators were sent, is an *Error. If ctx ends, its error is wrapped.
+// follows redirects and tries again as the Options say. Any status but 200, 206 if a
+// part was asked for, and 304 if validators were sent, is an *Error. If ctx ends, its
+// error is wrapped.
 func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	u, err := Parse(r.URL)
 	if err != nil {
@@ -113,6 +114,11 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 		r.MaxBytes = c.opt.MaxBytes
 	}
 	a := &attempt{c: c, req: r, start: u}
+	if r.Part != nil {
+		if a.span, err = r.Part.header(r.Resume); err != nil {
+			return nil, &Error{Op: "get", URL: u.String(), Kind: Refused, Msg: err.Error()}
+		}
+	}
 	resp, err := a.withRetries(ctx)
 	if err != nil {
 		if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
@@ -125,5 +131,8 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 		return nil, err
 	}
 	resp.Requests = a.sent
+	if how := r.Resume.of(resp); how != "" {
+		resp.Body = newResumed(ctx, a, resp, how)
+	}
 	return resp, nil
 }

@@ -59,7 +59,7 @@ func TestGetReturnsTheBodyAndWhatIsSaidOfIt(t *testing.T) {
 	resp.Body, resp.Header = nil, nil
 	want := &fetch.Response{
 		URL: s.URL + "/x", Status: 200, ContentType: "text/plain", ContentLength: 5,
-		Validators: fetch.Validators{ETag: `"1"`}, Requests: 1,
+		Validators: fetch.Validators{ETag: `"1"`}, Requests: 1, Total: 5,
 	}
 	if diff := cmp.Diff(want, resp); diff != "" || string(b) != "hello" {
 		t.Errorf("body %q, response (-want +got):\n%s", b, diff)

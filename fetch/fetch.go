@@ -85,16 +85,12 @@ type Request struct {
 	MaxBytes   int64 // of the body; 0 is Options.MaxBytes
 
 	// Part asks for some bytes only (RFC 9110 §14). A server may answer with all of
-	// them: see Response.Offset.
+	// them: see Response.Offset. Any other part is an *Error of Kind Protocol, as is a
+	// part that the resource does not have (status 416).
 	Part *Part
-}
 
-// Part is a range of the bytes of a resource.
-type Part struct {
-	From, Length int64 // Length 0: to the end; From -1: the last Length bytes
-	// IfRange is the strong ETag of the version that the bytes have to be of. If the
-	// server has another one by now, it answers with all of that.
-	IfRange string
+	// Resume says on what proof a body that breaks off goes on by itself.
+	Resume Resume
 }
 
 // Response is an answer with status 200, 206 if a part was asked for, or 304 if the
@@ -104,10 +100,10 @@ type Part struct {
 // (io.EOF too) or was closed, so don't wait for another request with a body open.
 type Response struct {
 	URL           string // where the answer came from, after redirects
-	Status        int    // 200 or 304
+	Status        int    // 200, 206 or 304
 	Header        http.Header
 	ContentType   string
-	ContentLength int64 // -1 if the answer does not say
+	ContentLength int64 // of Body; -1 if the answer does not say
 	Validators    Validators
 	Requests      int   // requests made for it: 1 and one for each redirect and each further try
 	Offset        int64 // of the first byte of Body; 0 unless Request.Part was answered with a part (status 206)

@@ -46,16 +46,21 @@ func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 	return resp, err
 }
 
+// backOff is how long to wait after n tries have failed.
+func (o *Options) backOff(n int) time.Duration {
+	back := o.BackoffMax
+	if n < 30 {
+		back = min(back, o.Backoff<<(n-1))
+	}
+	return back/2 + time.Duration(float64(back/2)*o.Rand())
+}
+
 // later marks e as worth another try and says how long to wait before it: what
 // the host asked for, at least the back-off.
 func (a *attempt) later(e *Error, h http.Header) *Error {
 	o := &a.c.opt
-	back := o.BackoffMax
-	if n := a.tries - 1; n < 30 {
-		back = min(back, o.Backoff<<n)
-	}
 	e.retry = true
-	e.delay = back/2 + time.Duration(float64(back/2)*o.Rand())
+	e.delay = o.backOff(a.tries)
 	if h == nil {
 		return e
 	}

@@ -1,0 +1,152 @@
+package fetch
+
+import (
+	"fmt"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Part is a range of the bytes of a resource.
+type Part struct {
+	From, Length int64 // Length 0: to the end; From -1: the last Length bytes
+	// IfRange names the version that the bytes have to be of, by its strong ETag. A
+	// server that has another one by now answers with all of that. The time of a
+	// Last-Modified is taken only with ResumeVerified: it cannot tell two versions of
+	// one second apart.
+	IfRange string
+}
+
+// Strong returns the ETag if it is a strong one, else "": only that proves that two
+// answers are parts of the same bytes (RFC 9110 §8.8.3, §13.1.5).
+func (v Validators) Strong() string {
+	if isStrong(v.ETag) {
+		return v.ETag
+	}
+	return ""
+}
+
+func isStrong(tag string) bool {
+	return len(tag) >= 2 && tag[0] == '"' && tag[len(tag)-1] == '"'
+}
+
+// header is the value of the Range field, or an error for a Part that cannot be asked for.
+func (p *Part) header(how Resume) (string, error) {
+	switch {
+	case p.Length < 0, p.From < -1, p.From == -1 && p.Length == 0, p.From > math.MaxInt64-p.Length:
+		return "", fmt.Errorf("there is no part of %d bytes at %d", p.Length, p.From)
+	case p.IfRange != "" && !isStrong(p.IfRange) && (how != ResumeVerified || !isTime(p.IfRange)):
+		return "", fmt.Errorf("%q does not tell two versions apart", p.IfRange)
+	case p.From == -1:
+		return fmt.Sprintf("bytes=-%d", p.Length), nil
+	case p.Length == 0:
+		return fmt.Sprintf("bytes=%d-", p.From), nil
+	}
+	return fmt.Sprintf("bytes=%d-%d", p.From, p.From+p.Length-1), nil
+}
+
+func isTime(s string) bool {
+	_, err := http.ParseTime(s)
+	return err == nil
+}
+
+// served is the range of bytes that an answer holds.
+type served struct {
+	first, length int64 // length -1: to the end of the body, wherever that is
+	total         int64 // -1 if the answer does not say
+}
+
+// whole is what an answer with status 200 holds.
+func whole(resp *http.Response) served {
+	return served{0, resp.ContentLength, resp.ContentLength}
+}
+
+// check reads what an answer with status 206 says it holds. Anything but exactly the
+// part that was asked for, of the version that was asked for, is an error.
+func (p *Part) check(resp *http.Response) (served, error) {
+	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && t == "multipart/byteranges" {
+		return served{}, fmt.Errorf("expected one part of the bytes, got several (multipart/byteranges)")
+	}
+	field := resp.Header.Get("Content-Range")
+	first, last, total, ok := parseContentRange(field)
+	if !ok {
+		return served{}, fmt.Errorf("expected a Content-Range, got %q", shorten(field))
+	}
+	if want, ok := p.expected(total); !ok || first != want.first || (want.length >= 0 && last-first+1 != want.length) {
+		return served{}, fmt.Errorf("expected %s, got the bytes %q", p, shorten(field))
+	}
+	if n := resp.ContentLength; n >= 0 && n != last-first+1 {
+		return served{}, fmt.Errorf("expected %d bytes by the Content-Range %q, the answer has %d", last-first+1, shorten(field), n)
+	}
+	if err := p.checkVersion(resp); err != nil {
+		return served{}, err
+	}
+	return served{first, last - first + 1, total}, nil
+}
+
+// checkVersion refuses a part of another version than the one asked for. An answer to
+// If-Range has to repeat the ETag (RFC 9110 §15.3.7); a server that does not may have
+// overlooked the condition.
+func (p *Part) checkVersion(resp *http.Response) error {
+	tag, when := resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")
+	switch {
+	case isStrong(p.IfRange) && tag != p.IfRange:
+		return fmt.Errorf("expected a part of the version %s, got one of %q", p.IfRange, shorten(tag))
+	case isTime(p.IfRange) && when != "" && when != p.IfRange:
+		return fmt.Errorf("expected a part of the version of %s, got one of %q", p.IfRange, shorten(when))
+	}
+	return nil
+}
+
+// expected is the range that answers p exactly, of a resource of total bytes; false if
+// there is none.
+func (p *Part) expected(total int64) (served, bool) {
+	s := served{p.From, p.Length, total}
+	if p.From == -1 {
+		s.first = max(total-p.Length, 0)
+	}
+	switch {
+	case total >= 0 && p.Length == 0:
+		s.length = total - s.first
+	case total >= 0:
+		s.length = min(p.Length, total-s.first)
+	case p.From == -1:
+		return s, false
+	case p.Length == 0:
+		s.length = -1
+	}
+	return s, true
+}
+
+func (p *Part) String() string {
+	switch {
+	case p.From == -1:
+		return fmt.Sprintf("the last %d bytes", p.Length)
+	case p.Length == 0:
+		return fmt.Sprintf("the bytes from %d on", p.From)
+	}
+	return fmt.Sprintf("the bytes %d-%d", p.From, p.From+p.Length-1)
+}
+
+// parseContentRange reads "bytes first-last/total", where total may be "*" (RFC 9110
+// §14.4).
+func parseContentRange(s string) (first, last, total int64, ok bool) {
+	s, ok = strings.CutPrefix(s, "bytes ")
+	span, size, ok1 := strings.Cut(s, "/")
+	a, b, ok2 := strings.Cut(span, "-")
+	first, ok3 := digits(a)
+	last, ok4 := digits(b)
+	total, ok5 := int64(-1), true
+	if size != "*" {
+		total, ok5 = digits(size)
+	}
+	ok = ok && ok1 && ok2 && ok3 && ok4 && ok5 && first <= last && last < math.MaxInt64 && (total < 0 || last < total)
+	return first, last, total, ok
+}
+
+func digits(s string) (int64, bool) {
+	n, err := strconv.ParseUint(s, 10, 63) // no sign, unlike ParseInt
+	return int64(n), err == nil
+}

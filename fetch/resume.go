@@ -1,0 +1,178 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Resume says on what proof a body that breaks off goes on by itself: the rest is
+// asked for, up to MaxRetries times in a row after the usual back-off. Bytes of two
+// versions are never joined knowingly.
+type Resume uint8
+
+// The proofs that the rest belongs to the bytes that came.
+const (
+	ResumeNever    Resume = iota // a body that breaks off ends with an error
+	ResumeStrong                 // a strong ETag
+	ResumeVerified               // or a Last-Modified: the caller checks a digest of the whole
+)
+
+// of returns what tells the version of an answer from others, by this proof; "" if
+// nothing does.
+func (r Resume) of(resp *Response) string {
+	if r == ResumeNever || resp.Status == http.StatusNotModified {
+		return ""
+	}
+	if tag := resp.Validators.Strong(); tag != "" {
+		return tag
+	}
+	if when := resp.Validators.LastModified; r == ResumeVerified && isTime(when) {
+		return when
+	}
+	return ""
+}
+
+// Resumable returns what Part.IfRange has to be for the rest of resp, by the proof
+// how; "" if the rest cannot be told from that of another version.
+func (resp *Response) Resumable(how Resume) string { return how.of(resp) }
+
+// progress is how many bytes have to come for the tries to be counted anew.
+const progress = 1 << 20
+
+// resumed is a body that goes on by itself when it breaks off.
+type resumed struct {
+	ctx     context.Context // of the Get
+	c       *Client
+	req     Request
+	version string // what tells the version of the bytes from others
+	coding  string // Content-Encoding of the first answer: the bytes are those of this form
+	total   int64  // of the whole resource; -1: unknown
+	next    int64  // position of the next byte in the resource
+	end     int64  // after the last byte; -1: unknown
+	left    int64  // bytes allowed yet
+
+	body  io.ReadCloser
+	broke error // why body ended early; told if it cannot go on
+	err   error // what every further Read returns
+	came  int64 // bytes since the last break
+	tries int   // failed in a row
+}
+
+func newResumed(ctx context.Context, a *attempt, resp *Response, version string) *resumed {
+	r := &resumed{
+		ctx: ctx, c: a.c, req: a.req, version: version, body: resp.Body,
+		coding: resp.Header.Get("Content-Encoding"), total: resp.Total,
+		next: resp.Offset, end: -1, left: a.req.MaxBytes,
+	}
+	if resp.ContentLength >= 0 {
+		r.end = resp.Offset + resp.ContentLength
+	}
+	return r
+}
+
+// Read reads on, asking for the rest where the body broke off.
+func (r *resumed) Read(p []byte) (int, error) {
+	for r.err == nil {
+		if r.broke != nil {
+			if r.err = r.goOn(); r.err != nil {
+				break
+			}
+		}
+		n, err := r.body.Read(p)
+		r.next, r.left = r.next+int64(n), r.left-int64(n)
+		if r.came += int64(n); r.came >= progress {
+			r.tries = 0
+		}
+		if !errors.Is(err, Temporary) {
+			r.err = err
+			return n, err
+		}
+		r.broke, r.came = err, 0
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, r.err
+}
+
+// goOn asks for the rest until it comes or there is no use in asking.
+func (r *resumed) goOn() error {
+	part := &Part{From: r.next, IfRange: r.version}
+	if r.end >= 0 {
+		if part.Length = r.end - r.next; part.Length == 0 {
+			return io.EOF
+		}
+	}
+	a := &attempt{c: r.c, req: r.req, tries: r.tries}
+	a.req.Part, a.req.MaxBytes = part, r.left
+	var err error
+	if a.start, err = Parse(r.req.URL); err != nil {
+		return err
+	}
+	if a.span, err = part.header(r.req.Resume); err != nil {
+		return r.broke
+	}
+	delay := r.c.opt.backOff(r.tries + 1)
+	for r.tries < r.c.opt.MaxRetries {
+		r.tries++
+		if err := pause(r.ctx, delay); err != nil {
+			return fmt.Errorf("read %q: %w", r.req.URL, err)
+		}
+		resp, err := a.once(r.ctx)
+		if err == nil {
+			return r.join(resp)
+		}
+		var fe *Error
+		if !errors.As(err, &fe) || !fe.retry || fe.delay > r.c.opt.MaxWait {
+			return r.gaveUp(err)
+		}
+		delay = fe.delay
+	}
+	return r.broke
+}
+
+// gaveUp is the error for a rest that cannot be had.
+func (r *resumed) gaveUp(err error) error {
+	var fe *Error
+	if errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable {
+		return r.changed("the resource ends before that now")
+	}
+	return err
+}
+
+// join goes on with the rest, if it is one.
+func (r *resumed) join(resp *Response) error {
+	why := ""
+	switch {
+	case resp.Status != http.StatusPartialContent:
+		why = "the server began anew"
+	case resp.Header.Get("Content-Encoding") != r.coding:
+		why = "the rest is in another content coding"
+	case r.total >= 0 && resp.Total >= 0 && resp.Total != r.total:
+		why = fmt.Sprintf("expected a resource of %d bytes, got a part of one of %d", r.total, resp.Total)
+	}
+	if why != "" {
+		_ = resp.Body.Close()
+		return r.changed(why)
+	}
+	r.body, r.broke = resp.Body, nil
+	return nil
+}
+
+func (r *resumed) changed(why string) error {
+	return &Error{
+		Op: "read", URL: r.req.URL, Kind: Temporary,
+		Msg: fmt.Sprintf("the body broke off after %d bytes and cannot go on: %s", r.next, why), Err: r.broke,
+	}
+}
+
+// Close ends the exchange that is under way.
+func (r *resumed) Close() error {
+	if r.err == nil {
+		r.err = errors.New("read after Close")
+	}
+	return r.body.Close()
+}
