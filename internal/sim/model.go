@@ -38,6 +38,9 @@ type Config struct {
 	Hot   float64
 	Start time.Time // what the simulated clock begins with
 	Sets  int       // resources are dealt out to this many; 0 is 1
+	// Twins gives every second resource the bytes that the one before it has in the
+	// same version.
+	Twins bool
 	// History is how many changes of a set are remembered; 0 is 200,000, less than
 	// MaxStep is MaxStep.
 	History int
@@ -195,6 +198,9 @@ func (m *Model) fill(ctx context.Context) error {
 }
 
 func (m *Model) contentOf(id, version uint32) content {
+	if m.cfg.Twins {
+		id &^= 1
+	}
 	key := keyOf(m.cfg.Seed, id, version)
 	return content{key, m.cfg.Size.of(key)}
 }
