@@ -1,20 +1,23 @@
 // Package pack reads and writes the packages of a Resource Dump (1.1 §11) and of a Change Dump
-// (1.1 §13): ZIP files that hold resources and, at their top level, a manifest.xml
+// (1.1 §13): ZIP files that hold bitstreams and, at their top level, a manifest.xml
 // that says what is what.
 //
-// [Open] reads the directory of a package, [Package.Manifest] the manifest. Nothing
-// in a package is believed: what can be read is bounded by [Limits], no name in it is
-// ever used as a path, and the manifest fails before io.EOF if its checksum is wrong.
+// [Open] reads the directory of a package, [Package.Manifest] the manifest,
+// [Package.Find] a bitstream by the path that the manifest gives it. Nothing in a
+// package is believed: what can be read is bounded by [Limits], no name in it is ever
+// used as a path, and no member is opened as a package. What programs might understand
+// in different ways is refused: a package is members from its first byte on, without
+// gap or overlap, then their directory, then its end; no two members have one name.
 package pack
 
 import (
-	"archive/zip"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // ManifestName is the name of the manifest of a package (1.1 §11.2, §13.2).
@@ -23,119 +26,148 @@ const ManifestName = "manifest.xml"
 // What is wrong with a package; errors.Is finds them.
 var (
 	ErrNotZIP     = errors.New("not a ZIP file, or a damaged one")
+	ErrAmbiguous  = errors.New("not a ZIP file that every program understands alike")
 	ErrNoManifest = errors.New("no manifest")
 	ErrLimit      = errors.New("limit reached")
 )
 
 // Limits bound what is read of a package. A field that is 0 takes its default.
 type Limits struct {
-	Directory int64 // bytes of the list of its members; default 16 MiB, room for some 100,000
+	Directory int64 // bytes of the list of its members; default 16 MiB
+	Members   int   // default 100,000
+	Total     int64 // bytes of all members, decompressed, as the directory says; default 64 GiB
 	Manifest  int64 // bytes of the manifest, decompressed; default 100 MiB
+
+	// Tolerant opens what is ambiguous all the same, for who only looks at it:
+	// [Package.Flaws] says what is wrong. Where readers differ, the directory at the
+	// end of the file counts.
+	Tolerant bool
 }
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Directory: cmp.Or(max(l.Directory, 0), 16<<20),
+		Members:   cmp.Or(max(l.Members, 0), 100_000),
+		Total:     cmp.Or(max(l.Total, 0), 64<<30),
 		Manifest:  cmp.Or(max(l.Manifest, 0), 100<<20),
+		Tolerant:  l.Tolerant,
 	}
 }
 
-// Package is a package whose directory was read.
+// Package is a package whose directory was read. It is safe for concurrent use.
 type Package struct {
-	zip *zip.Reader
-	lim Limits
+	r       io.ReaderAt
+	lim     Limits
+	members []member       // in the order of the directory
+	names   map[string]int // where a member is by its name, see plainName
+	flaws   []error
+
+	byBase func() map[string]int // where it is by the last part of its name; -1: there are several
 }
 
 // Open reads the directory of the package that r holds, size bytes long. The error
-// wraps ErrNotZIP, ErrLimit or that of r.
+// wraps ErrNotZIP, ErrAmbiguous, ErrLimit or that of r.
 func Open(r io.ReaderAt, size int64, l Limits) (*Package, error) {
-	l = l.withDefaults()
-	b := &budget{r: r, left: l.Directory}
-	z, err := zip.NewReader(b, size)
-	switch {
-	case b.err != nil:
-		return nil, fmt.Errorf("read the directory of the package: %w", b.err)
-	case errors.Is(err, zip.ErrInsecurePath): // names are compared, never used
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrNotZIP, err)
+	p := &Package{r: r, lim: l.withDefaults(), names: map[string]int{}}
+	p.byBase = sync.OnceValue(p.baseNames)
+	if err := p.open(size); err != nil {
+		return nil, fmt.Errorf("read the directory of the package: %w", err)
 	}
-	b.opened = true
-	return &Package{zip: z, lim: l}, nil
+	return p, nil
 }
 
-// budget counts what is read until the package is open. Only the directory is, so it
-// can be no larger than the budget.
-type budget struct {
-	r      io.ReaderAt
-	left   int64
-	opened bool
-	err    error // of r, or ErrLimit
+func (p *Package) open(size int64) error {
+	end, err := p.readEnd(size)
+	if err != nil {
+		return err
+	}
+	if err := p.readDirectory(end); err != nil {
+		return err
+	}
+	return p.checkLayout(end)
 }
 
-func (b *budget) ReadAt(p []byte, off int64) (int, error) {
-	if b.opened {
-		return b.r.ReadAt(p, off)
+// maxFlaws bounds what is remembered of a package that is wrong all over.
+const maxFlaws = 20
+
+// flaw is an error unless the package is to be opened all the same.
+func (p *Package) flaw(format string, args ...any) error {
+	err := fmt.Errorf("%w: %w", ErrAmbiguous, fmt.Errorf(format, args...))
+	if !p.lim.Tolerant {
+		return err
 	}
-	if b.left -= int64(len(p)); b.left < 0 {
-		b.err = fmt.Errorf("%w: it is too large", ErrLimit)
-		return 0, b.err
+	if len(p.flaws) < maxFlaws {
+		p.flaws = append(p.flaws, err)
 	}
-	n, err := b.r.ReadAt(p, off)
-	if err != nil && err != io.EOF {
-		b.err = err
+	return nil
+}
+
+// Flaws says why a package that was opened with Limits.Tolerant would have been
+// refused without: the first 20 reasons.
+func (p *Package) Flaws() []error { return p.flaws }
+
+// Len is the number of members, with the manifest and what nobody described.
+func (p *Package) Len() int {
+	n := 0
+	for i := range p.members {
+		if !p.members[i].isDirectory() {
+			n++
+		}
 	}
-	return n, err
+	return n
 }
 
 // Manifest opens the manifest. name is that of the member as written, which is
 // [ManifestName] unless somebody wrote a slash, a backslash or capitals. The error
 // wraps ErrNoManifest if there is none at the top level.
 func (p *Package) Manifest() (name string, r io.ReadCloser, err error) {
-	f, err := p.findManifest()
+	m, err := p.FindManifest()
 	if err != nil {
 		return "", nil, err
 	}
-	if f.Flags&1 != 0 {
-		return "", nil, fmt.Errorf("open %q: it is encrypted; expected a member that anybody can read", f.Name)
-	}
-	if f.UncompressedSize64 > uint64(p.lim.Manifest) {
-		return "", nil, fmt.Errorf("open %q: %w: expected at most %d bytes, got %d", f.Name, ErrLimit, p.lim.Manifest, f.UncompressedSize64)
-	}
-	m, err := f.Open() // yields no more than the size just checked
-	if err != nil {
-		return "", nil, fmt.Errorf("open %q: %w", f.Name, err)
-	}
-	return f.Name, m, nil
+	r, err = m.Open(p.lim.Manifest)
+	return m.Name(), r, err
 }
 
-// findManifest finds the member that is spelled best.
-func (p *Package) findManifest() (*zip.File, error) {
-	var best, nested *zip.File
-	same := 0
-	for _, f := range p.zip.File {
-		switch rank(f.Name) {
-		case noManifest:
+// FindManifest finds the manifest. The error wraps ErrNoManifest, or ErrAmbiguous if
+// there are several.
+func (p *Package) FindManifest() (Bitstream, error) {
+	best, nested, all := -1, -1, 0
+	for i := range p.members {
+		switch rank := rank(p.members[i].name); {
+		case rank == noManifest:
 			continue
-		case nestedManifest:
-			nested = cmp.Or(nested, f)
+		case rank == nestedManifest:
+			nested = max(nested, i)
 			continue
+		case best < 0 || rank < p.rank(best):
+			best = i
 		}
-		switch {
-		case best == nil || rank(f.Name) < rank(best.Name):
-			best, same = f, 1
-		case rank(f.Name) == rank(best.Name):
-			same++
-		}
+		all++
 	}
 	switch {
-	case same > 1:
-		return nil, fmt.Errorf("%w: %d members are called %q, expected one", ErrNoManifest, same, best.Name)
-	case best != nil:
-		return best, nil
-	case nested != nil:
-		return nil, fmt.Errorf("%w: expected %s at the top level of the package, got %q", ErrNoManifest, ManifestName, nested.Name)
+	case all > 1 && !p.lim.Tolerant:
+		return Bitstream{}, fmt.Errorf("%w: %d members are called %s", ErrAmbiguous, all, ManifestName)
+	case best >= 0 && p.alike(best) > 1:
+		return Bitstream{}, fmt.Errorf("%w: %d members are called %q, expected one", ErrNoManifest, p.alike(best), p.members[best].name)
+	case best >= 0:
+		return Bitstream{p, best}, nil
+	case nested >= 0:
+		return Bitstream{}, fmt.Errorf("%w: expected %s at the top level of the package, got %q", ErrNoManifest, ManifestName, p.members[nested].name)
 	}
-	return nil, fmt.Errorf("%w: none of the %d members is called %s", ErrNoManifest, len(p.zip.File), ManifestName)
+	return Bitstream{}, fmt.Errorf("%w: none of the %d members is called %s", ErrNoManifest, len(p.members), ManifestName)
+}
+
+func (p *Package) rank(i int) int { return rank(p.members[i].name) }
+
+// alike counts the members that are named as a manifest as well as member i is.
+func (p *Package) alike(i int) (n int) {
+	for j := range p.members {
+		if p.rank(j) == p.rank(i) {
+			n++
+		}
+	}
+	return n
 }
 
 // How well a member is named as a manifest, best first.
@@ -151,10 +183,13 @@ func rank(name string) int {
 	if name == ManifestName {
 		return asWritten
 	}
+	if len(name) < len(ManifestName) || !strings.EqualFold(name[len(name)-len(ManifestName):], ManifestName) {
+		return noManifest
+	}
 	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "." })
 	switch {
-	case len(parts) == 0 || !strings.EqualFold(parts[len(parts)-1], ManifestName) || strings.HasSuffix(name, "/"):
+	case len(parts) == 0 || !strings.EqualFold(parts[len(parts)-1], ManifestName):
 		return noManifest
 	case len(parts) > 1:
 		return nestedManifest

@@ -37,9 +37,11 @@ func zipOf(t *testing.T, content string, names ...string) []byte {
 	return b.Bytes()
 }
 
-func open(t *testing.T, b []byte) *pack.Package {
+func open(t *testing.T, b []byte) *pack.Package { return openWith(t, b, pack.Limits{}) }
+
+func openWith(t *testing.T, b []byte, l pack.Limits) *pack.Package {
 	t.Helper()
-	p, err := pack.Open(bytes.NewReader(b), int64(len(b)), pack.Limits{})
+	p, err := pack.Open(bytes.NewReader(b), int64(len(b)), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestManifestIsFoundAtTheTopLevel(t *testing.T) {
 		{[]string{"manifest.xml", "manifest.xml"}, "", "2 members are called"},
 		{nil, "", "none of the 0 members"},
 	} {
-		name, r, err := open(t, zipOf(t, manifest, c.members...)).Manifest()
+		name, r, err := openWith(t, zipOf(t, manifest, c.members...), pack.Limits{Tolerant: true}).Manifest()
 		if c.want == "" {
 			if !errors.Is(err, pack.ErrNoManifest) || !strings.Contains(err.Error(), c.why) {
 				t.Errorf("%q: got %q, %v; want ErrNoManifest with %q", c.members, name, err, c.why)
@@ -155,7 +157,7 @@ func TestDamagedManifestFailsBeforeItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadAll(r); !errors.Is(err, zip.ErrChecksum) {
+	if _, err := io.ReadAll(r); !errors.Is(err, pack.ErrNotZIP) || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("got %v, want a wrong checksum", err)
 	}
 }
@@ -163,7 +165,7 @@ func TestDamagedManifestFailsBeforeItsEnd(t *testing.T) {
 func TestEncryptedManifestIsRefused(t *testing.T) {
 	b := zipOf(t, manifest, "manifest.xml")
 	b[bytes.LastIndex(b, []byte("PK\x01\x02"))+8] |= 1
-	if _, _, err := open(t, b).Manifest(); err == nil || !strings.Contains(err.Error(), "encrypted") {
+	if _, _, err := openWith(t, b, pack.Limits{Tolerant: true}).Manifest(); err == nil || !strings.Contains(err.Error(), "encrypted") {
 		t.Errorf("got %v, want that it is encrypted", err)
 	}
 }

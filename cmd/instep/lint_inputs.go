@@ -149,7 +149,7 @@ func (l *linter) candidate(ctx context.Context, path string, c content) error {
 
 // hasManifest reports whether a ZIP file is a package of some Source.
 func hasManifest(c content) bool {
-	p, err := pack.Open(c, c.size, pack.Limits{})
+	p, err := pack.Open(c, c.size, pack.Limits{Tolerant: true})
 	if err != nil {
 		return false
 	}
@@ -357,7 +357,7 @@ func (l *linter) sitemap(ctx context.Context, robots, uri string) error {
 
 // pkg checks the manifest of a package.
 func (l *linter) pkg(ctx context.Context, uri string, c content) error {
-	p, err := pack.Open(c, c.size, pack.Limits{})
+	p, err := pack.Open(c, c.size, pack.Limits{Tolerant: true})
 	if err != nil {
 		return l.fail(ctx, uri, fmt.Errorf("open %q: %w", uri, err))
 	}

@@ -1,0 +1,374 @@
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+)
+
+// Bitstream is a member of a package, as it can be read (1.1 §11.2).
+type Bitstream struct {
+	p *Package
+	i int
+}
+
+func (b Bitstream) member() *member { return &b.p.members[b.i] }
+
+// Name is its name as the directory writes it. It is for people: as a path it may
+// lead anywhere.
+func (b Bitstream) Name() string { return b.member().name }
+
+// Size is its length in bytes, as the directory says it.
+func (b Bitstream) Size() int64 { return b.member().size }
+
+// Span tells which bytes of the package hold it, with the headers that are needed to
+// read it.
+func (b Bitstream) Span() (offset, length int64) {
+	m := b.member()
+	return m.offset, m.next - m.offset
+}
+
+// Find finds a bitstream by the rs:md/@path of a manifest (1.1 §11.2, §13.2). A slash
+// before it, backslashes for slashes and "." count for nothing, on either side. A path
+// with ".." names none.
+func (p *Package) Find(path string) (Bitstream, bool) {
+	i, ok := p.names[plainName(path)]
+	if !ok || climbs(path) || p.members[i].isDirectory() {
+		return Bitstream{}, false
+	}
+	return Bitstream{p, i}, true
+}
+
+// FindBelow finds the bitstream of a path that is relative to another directory than
+// the root of the package, below it or above: the only one of which the last parts of
+// the name are the path, or the reverse. Which one it is has to be proved by a digest.
+func (p *Package) FindBelow(path string) (Bitstream, bool) {
+	path = plainName(path)
+	i, ok := p.byBase()[base(path)]
+	if !ok || i < 0 || climbs(path) {
+		return Bitstream{}, false
+	}
+	name := plainName(p.members[i].name)
+	return Bitstream{p, i}, strings.HasSuffix("/"+name, "/"+path) || strings.HasSuffix("/"+path, "/"+name)
+}
+
+func (p *Package) baseNames() map[string]int {
+	bases := make(map[string]int, len(p.names))
+	for name, i := range p.names {
+		if p.members[i].isDirectory() || climbs(name) {
+			continue
+		}
+		if _, several := bases[base(name)]; several {
+			i = -1
+		}
+		bases[base(name)] = i
+	}
+	return bases
+}
+
+func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// plainName is a name without what some programs write and others do not: a slash at
+// its beginning or end, backslashes, "." and empty parts.
+func plainName(name string) string {
+	if isPlain(name) {
+		return name
+	}
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
+	plain := parts[:0]
+	for _, s := range parts {
+		if s != "." {
+			plain = append(plain, s)
+		}
+	}
+	return strings.Join(plain, "/")
+}
+
+func isPlain(name string) bool {
+	return name != "" && name[0] != '/' && name[len(name)-1] != '/' && name != "." && !strings.HasPrefix(name, "./") && !strings.HasSuffix(name, "/.") &&
+		!strings.Contains(name, `\`) && !strings.Contains(name, "//") && !strings.Contains(name, "/./")
+}
+
+// climbs reports whether a name leads out of a directory.
+func climbs(name string) bool {
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if part == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// Errors of members that cannot be read.
+var errEncrypted = errors.New("it is encrypted; expected a member that anybody can read")
+
+type methodError struct{ method uint16 }
+
+func (e *methodError) Error() string {
+	return fmt.Sprintf("compressed by method %d; expected 0 (stored) or 8 (deflated)", e.method)
+}
+
+// Open opens the bitstream for reading. One of more than most bytes is an ErrLimit.
+// The reader yields as many bytes as the directory says and fails before io.EOF if
+// they are others than it says, by their checksum. Close it.
+func (b Bitstream) Open(most int64) (io.ReadCloser, error) {
+	m := b.member()
+	r, err := b.p.openMember(m, most)
+	if err != nil {
+		return nil, fmt.Errorf("open %q: %w", m.name, err)
+	}
+	return &opened{r}, nil
+}
+
+// opened is a memberReader until it is closed.
+type opened struct{ r *memberReader }
+
+func (o *opened) Read(b []byte) (int, error) {
+	if o.r == nil {
+		return 0, errors.New("read after Close")
+	}
+	return o.r.Read(b)
+}
+
+// Close gives the buffers back.
+func (o *opened) Close() error {
+	if o.r != nil {
+		o.r.release()
+		o.r = nil
+	}
+	return nil
+}
+
+func (p *Package) openMember(m *member, most int64) (*memberReader, error) {
+	switch {
+	case m.size > most:
+		return nil, fmt.Errorf("%w: expected at most %d bytes, got %d", ErrLimit, most, m.size)
+	case m.flags&flagEncrypted != 0:
+		return nil, errEncrypted
+	case m.method != methodStore && m.method != methodDeflate:
+		return nil, &methodError{m.method}
+	case m.next < m.offset:
+		return nil, damaged("it lies beyond the end")
+	}
+	r, _ := readers.Get().(*memberReader)
+	if r == nil {
+		r = &memberReader{in: bufio.NewReaderSize(nil, readSize)}
+	}
+	r.m, r.strict, r.span, r.n, r.crc, r.err = m, !p.lim.Tolerant, io.NewSectionReader(p.r, m.offset, m.next-m.offset), 0, 0, nil
+	r.in.Reset(r.span)
+	if err := r.open(); err != nil {
+		r.release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// readSize is how much is read at a time: most members at once.
+const readSize = 64 << 10
+
+// readers are used again: each has 100 KiB of buffers.
+var readers sync.Pool // of *memberReader
+
+// memberReader reads a member and checks it on the way.
+type memberReader struct {
+	m       *member
+	strict  bool
+	span    *io.SectionReader // from its local header to what follows it
+	in      *bufio.Reader     // over span
+	data    int64             // where in span its bytes end
+	from    io.Reader         // the bytes as they are decompressed
+	deflate io.ReadCloser     // of flate; made when first needed
+	n       int64             // bytes that were read
+	crc     uint32
+	err     error // what every further Read returns
+}
+
+// open reads the local header, which has to say what the directory says.
+func (r *memberReader) open() error {
+	m := r.m
+	head, err := r.in.Peek(localSize)
+	if err != nil {
+		return cutOff(err)
+	}
+	if !bytes.HasPrefix(head, []byte(localSignature)) {
+		return damaged("there is no member where the directory says")
+	}
+	h := localHeader(head)
+	name := make([]byte, h.nameLength())
+	if _, err = r.in.Discard(localSize); err == nil {
+		_, err = io.ReadFull(r.in, name)
+	}
+	if err != nil {
+		return cutOff(err)
+	}
+	fields := make([]byte, h.extraLength())
+	if _, err := io.ReadFull(r.in, fields); err != nil {
+		return cutOff(err)
+	}
+	if r.strict {
+		if err := h.check(m, string(name), fields); err != nil {
+			return fmt.Errorf("%w: %w", ErrAmbiguous, err)
+		}
+	}
+	r.data = int64(localSize+len(name)+len(fields)) + m.packed
+	if rest := r.span.Size() - r.data; rest < 0 || r.strict && !m.followedBy(rest) {
+		return fmt.Errorf("%w: %d bytes stand between it and what follows", ErrAmbiguous, rest)
+	}
+	r.decompress()
+	return nil
+}
+
+// localHeader is the fixed part of a local header (APPNOTE.TXT §4.3.7).
+type localHeader [localSize]byte
+
+func (h *localHeader) flags() uint16    { return binary.LittleEndian.Uint16(h[6:]) }
+func (h *localHeader) method() uint16   { return binary.LittleEndian.Uint16(h[8:]) }
+func (h *localHeader) crc() uint32      { return binary.LittleEndian.Uint32(h[14:]) }
+func (h *localHeader) packed() int64    { return int64(binary.LittleEndian.Uint32(h[18:])) }
+func (h *localHeader) size() int64      { return int64(binary.LittleEndian.Uint32(h[22:])) }
+func (h *localHeader) nameLength() int  { return int(binary.LittleEndian.Uint16(h[26:])) }
+func (h *localHeader) extraLength() int { return int(binary.LittleEndian.Uint16(h[28:])) }
+
+// check compares a local header with the directory.
+func (h *localHeader) check(m *member, name string, fields []byte) error {
+	ex, err := parseExtra(fields)
+	if err != nil {
+		return err
+	}
+	packed, size := h.packed(), h.size()
+	if err := ex.take(&size, &packed); err != nil {
+		return err
+	}
+	streamed := m.flags&flagDescriptor != 0
+	switch {
+	case name != m.name:
+		return fmt.Errorf("its own header names it %q", name)
+	case ex.name != "" && ex.name != m.name:
+		return fmt.Errorf("its own header names it %q for programs that know Unicode", ex.name)
+	case h.flags() != m.flags || h.method() != m.method:
+		return fmt.Errorf("its own header has flags %#04x and method %d, the directory %#04x and %d", h.flags(), h.method(), m.flags, m.method)
+	case streamed && packed == 0 && size == 0 && h.crc() == 0:
+		return nil
+	case h.crc() != m.crc && !(streamed && h.crc() == 0) || packed != m.packed || size != m.size:
+		return fmt.Errorf("its own header says %d bytes in %d with checksum %08x, the directory %d in %d with %08x", size, packed, h.crc(), m.size, m.packed, m.crc)
+	}
+	return nil
+}
+
+// followedBy reports whether n bytes may stand after the bytes of a member.
+func (m *member) followedBy(n int64) bool {
+	if m.flags&flagDescriptor == 0 {
+		return n == 0
+	}
+	return n == 12 || n == 16 || n == 20 || n == maxDescriptor
+}
+
+func (r *memberReader) decompress() {
+	switch {
+	case r.m.method == methodStore:
+		r.from = io.LimitReader(r.in, r.m.packed)
+		return
+	case r.deflate == nil:
+		r.deflate = flate.NewReader(r.in)
+	default:
+		// It never fails: there is no dictionary.
+		_ = r.deflate.(flate.Resetter).Reset(r.in, nil)
+	}
+	r.from = r.deflate
+}
+
+func (r *memberReader) Read(b []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.from.Read(b)
+	if int64(n) > r.m.size-r.n {
+		n, err = int(r.m.size-r.n), damaged("%q has more bytes than the %d that its directory says", r.m.name, r.m.size)
+	}
+	r.n += int64(n)
+	r.crc = crc32.Update(r.crc, crc32.IEEETable, b[:n])
+	switch {
+	case err == io.EOF:
+		err = r.atEnd()
+	case err != nil:
+		err = fmt.Errorf("read %q: %w", r.m.name, r.reason(err))
+	}
+	r.err = err
+	return n, err
+}
+
+// reason tells damage from trouble with reading.
+func (r *memberReader) reason(err error) error {
+	var corrupt flate.CorruptInputError
+	var internal flate.InternalError
+	if errors.As(err, &corrupt) || errors.As(err, &internal) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return damaged("%w", err)
+	}
+	return err
+}
+
+// atEnd is io.EOF if the bytes were those that the directory says.
+func (r *memberReader) atEnd() error {
+	m := r.m
+	switch at := r.position(); {
+	case r.n != m.size:
+		return damaged("%q has %d bytes, the directory says %d", m.name, r.n, m.size)
+	case r.crc != m.crc:
+		return damaged("%q has the checksum %08x, the directory says %08x", m.name, r.crc, m.crc)
+	case r.strict && at != r.data:
+		return fmt.Errorf("%w: %q ends after %d bytes, the directory says %d", ErrAmbiguous, m.name, m.packed-(r.data-at), m.packed)
+	case r.strict && m.flags&flagDescriptor != 0:
+		return r.descriptor()
+	}
+	return io.EOF
+}
+
+// position is how far of the span was used up.
+func (r *memberReader) position() int64 {
+	at, err := r.span.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return -1 // it never fails
+	}
+	return at - int64(r.in.Buffered())
+}
+
+// descriptor reads what stands after the bytes of a member: it has to say what the
+// directory says, with a signature or without, in 32 bits or 64.
+func (r *memberReader) descriptor() error {
+	got, err := io.ReadAll(io.LimitReader(r.in, maxDescriptor))
+	if err != nil {
+		return fmt.Errorf("read %q: %w", r.m.name, err)
+	}
+	le := binary.LittleEndian
+	short := le.AppendUint32(nil, r.m.crc)
+	long := le.AppendUint64(le.AppendUint64(bytes.Clone(short), uint64(r.m.packed)), uint64(r.m.size))
+	short = le.AppendUint32(le.AppendUint32(short, uint32(r.m.packed)), uint32(r.m.size))
+	for _, want := range [][]byte{short, long} {
+		if bytes.Equal(got, want) || bytes.Equal(got, append([]byte(descriptorSignature), want...)) {
+			return io.EOF
+		}
+	}
+	return fmt.Errorf("%w: what stands after %q says other sizes than the directory", ErrAmbiguous, r.m.name)
+}
+
+// cutOff tells the end of what there is from trouble with reading.
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return damaged("it is cut off")
+	}
+	return err
+}
+
+func (r *memberReader) release() {
+	r.in.Reset(nil)
+	r.m, r.span, r.from = nil, nil, nil
+	readers.Put(r)
+}

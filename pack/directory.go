@@ -1,0 +1,405 @@
+package pack
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// The records of a ZIP file (APPNOTE.TXT 6.3.10 §4.3) by their signatures and the
+// sizes of their fixed parts. Strings stand for the bytes.
+const (
+	localSignature      = "PK\x03\x04"
+	descriptorSignature = "PK\x07\x08"
+	centralSignature    = "PK\x01\x02"
+	end64Signature      = "PK\x06\x06"
+	locatorSignature    = "PK\x06\x07"
+	endSignature        = "PK\x05\x06"
+
+	localSize   = 30
+	centralSize = 46
+	end64Size   = 56
+	locatorSize = 20
+	endSize     = 22
+
+	maxComment    = math.MaxUint16
+	maxExtra      = math.MaxUint16
+	maxDescriptor = 24
+)
+
+// The values that say that the real one is in a record of 64 bits.
+const (
+	in64entries = math.MaxUint16
+	in64        = math.MaxUint32
+)
+
+// Flags and methods (§4.4.4, §4.4.5).
+const (
+	flagEncrypted  = 1 << 0
+	flagDescriptor = 1 << 3
+	flagUTF8       = 1 << 11
+	flagsKnown     = flagDescriptor | flagUTF8 | 1<<1 | 1<<2 // the others say how well it was compressed
+
+	methodStore   = 0
+	methodDeflate = 8
+
+	newestVersion = 45 // the one that has 64 bits
+)
+
+// end is what the records at the end of a file say, and where they begin.
+type end struct {
+	entries uint64
+	size    int64 // of the directory
+	offset  int64 // of the directory, as written
+	at      int64 // of the first of these records: there the directory ends
+}
+
+// member is a line of the directory.
+type member struct {
+	name         string // as written
+	offset, next int64  // of its local header, and of what follows it
+	packed, size int64  // bytes as they are in the file, and decompressed
+	crc          uint32
+	flags        uint16
+	method       uint16
+}
+
+func (m *member) isDirectory() bool { return strings.HasSuffix(m.name, "/") }
+
+// damaged is an error of a file that is no ZIP file, or not a whole one.
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrNotZIP, fmt.Errorf(format, args...))
+}
+
+// read reads n bytes at off, all of which the file has to have.
+func (p *Package) read(off, n int64) ([]byte, error) {
+	b := make([]byte, n)
+	got, err := p.r.ReadAt(b, off)
+	if got == len(b) {
+		return b, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return nil, damaged("it ends at %d", off+int64(got))
+	}
+	return nil, err
+}
+
+// readEnd reads the records at the end.
+func (p *Package) readEnd(size int64) (end, error) {
+	window := min(size, endSize+maxComment)
+	if window < endSize {
+		return end{}, damaged("expected at least %d bytes, got %d", endSize, size)
+	}
+	tail, err := p.tail(size, window)
+	if err != nil {
+		return end{}, err
+	}
+	at := bytes.LastIndex(tail, []byte(endSignature))
+	if at < 0 || len(tail)-at < endSize {
+		return end{}, damaged("it has no directory at its end")
+	}
+	rec := tail[at:]
+	le := binary.LittleEndian
+	if comment := int(le.Uint16(rec[20:])); comment != len(rec)-endSize {
+		if comment > len(rec)-endSize {
+			return end{}, damaged("it is cut off")
+		}
+		if err := p.flaw("%d bytes follow its end", len(rec)-endSize-comment); err != nil {
+			return end{}, err
+		}
+	}
+	e := end{
+		entries: uint64(le.Uint16(rec[10:])), size: int64(le.Uint32(rec[12:])), offset: int64(le.Uint32(rec[16:])),
+		at: size - int64(len(rec)),
+	}
+	if disk, first, here := le.Uint16(rec[4:]), le.Uint16(rec[6:]), le.Uint16(rec[8:]); disk != 0 || first != 0 || uint64(here) != e.entries {
+		return end{}, damaged("it is a part of several files")
+	}
+	if at >= locatorSize {
+		rec = tail[at-locatorSize : at]
+	} else if rec, err = p.read(max(e.at-locatorSize, 0), min(locatorSize, e.at)); err != nil {
+		return end{}, err
+	}
+	if !bytes.HasPrefix(rec, []byte(locatorSignature)) || len(rec) < locatorSize {
+		return e, nil
+	}
+	return p.readEnd64(e, rec)
+}
+
+// smallTail is what is read first: most files end without a comment.
+const smallTail = 1 << 10
+
+// tail reads the last bytes, so many as are needed to find the last record in them.
+func (p *Package) tail(size, window int64) ([]byte, error) {
+	n := min(window, smallTail)
+	b, err := p.read(size-n, n)
+	if err != nil || n == window || bytes.Contains(b, []byte(endSignature)) {
+		return b, err
+	}
+	return p.read(size-window, window)
+}
+
+// readEnd64 reads the record that has the values that are too large for e.
+func (p *Package) readEnd64(e end, locator []byte) (end, error) {
+	le := binary.LittleEndian
+	at := e.at - locatorSize - end64Size
+	if at < 0 || le.Uint32(locator[4:]) != 0 || le.Uint64(locator[8:]) != uint64(at) || le.Uint32(locator[16:]) > 1 {
+		return end{}, damaged("the record of 64 bits is not before its locator")
+	}
+	rec, err := p.read(at, end64Size)
+	if err != nil {
+		return end{}, err
+	}
+	if !bytes.HasPrefix(rec, []byte(end64Signature)) || le.Uint64(rec[4:]) != end64Size-12 || le.Uint32(rec[16:]) != 0 || le.Uint32(rec[20:]) != 0 {
+		return end{}, damaged("the record of 64 bits is wrong")
+	}
+	here, entries, size, offset := le.Uint64(rec[24:]), le.Uint64(rec[32:]), le.Uint64(rec[40:]), le.Uint64(rec[48:])
+	agree := func(small, large, in64 uint64) bool { return small == in64 || small == large }
+	if here != entries || !agree(e.entries, entries, in64entries) || !agree(uint64(e.size), size, in64) || !agree(uint64(e.offset), offset, in64) {
+		return end{}, damaged("the records at its end say different things")
+	}
+	if size > uint64(at) || offset > uint64(at) {
+		return end{}, damaged("its directory lies beyond its end")
+	}
+	return end{entries, int64(size), int64(offset), at}, nil
+}
+
+// readDirectory reads the lines of the directory.
+func (p *Package) readDirectory(e end) error {
+	switch {
+	case e.entries > uint64(p.lim.Members):
+		return fmt.Errorf("%w: expected at most %d members, got %d", ErrLimit, p.lim.Members, e.entries)
+	case e.size > p.lim.Directory:
+		return fmt.Errorf("%w: expected a directory of at most %d bytes, got %d", ErrLimit, p.lim.Directory, e.size)
+	case e.size > e.at || e.offset > e.at-e.size:
+		return damaged("its directory lies beyond its end")
+	case e.entries > uint64(e.size)/centralSize:
+		return damaged("a directory of %d bytes has no room for %d members", e.size, e.entries)
+	}
+	shift := e.at - e.size - e.offset // of all offsets
+	if shift > 0 {
+		if err := p.flaw("%d bytes that are no part of it stand before its members or its end", shift); err != nil {
+			return err
+		}
+	}
+	b, err := p.read(e.at-e.size, e.size)
+	if err != nil {
+		return err
+	}
+	text := string(b) // of which the names are parts
+	p.members = make([]member, 0, e.entries)
+	var total uint64
+	pos := 0
+	for range e.entries {
+		m, n, err := p.readLine(b[pos:], text[pos:])
+		if err != nil {
+			return err
+		}
+		if total += uint64(m.size); total > uint64(p.lim.Total) {
+			return fmt.Errorf("%w: expected at most %d bytes of members", ErrLimit, p.lim.Total)
+		}
+		if m.offset > e.at {
+			return damaged("%q: it begins beyond its end", m.name)
+		}
+		m.offset += shift
+		if err := p.addName(m.name, len(p.members)); err != nil {
+			return err
+		}
+		p.members = append(p.members, m)
+		pos += n
+	}
+	if pos != len(b) {
+		return p.flaw("its directory has %d bytes after the last member", len(b)-pos)
+	}
+	return nil
+}
+
+// readLine reads a line of the directory, which is n bytes long.
+func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
+	if len(b) < centralSize || !bytes.HasPrefix(b, []byte(centralSignature)) {
+		return m, 0, damaged("expected %d more lines of its directory", cap(p.members)-len(p.members))
+	}
+	le := binary.LittleEndian
+	nameEnd := centralSize + int(le.Uint16(b[28:]))
+	extraEnd := nameEnd + int(le.Uint16(b[30:]))
+	if n = extraEnd + int(le.Uint16(b[32:])); n > len(b) {
+		return m, 0, damaged("a line of its directory is cut off")
+	}
+	m = member{
+		name: text[centralSize:nameEnd], flags: le.Uint16(b[8:]), method: le.Uint16(b[10:]), crc: le.Uint32(b[16:]),
+		packed: int64(le.Uint32(b[20:])), size: int64(le.Uint32(b[24:])), offset: int64(le.Uint32(b[42:])),
+	}
+	ex, err := parseExtra(b[nameEnd:extraEnd])
+	if err == nil {
+		err = ex.take(&m.size, &m.packed, &m.offset)
+	}
+	if err != nil {
+		return m, 0, damaged("%q: %w", m.name, err)
+	}
+	if le.Uint16(b[34:]) != 0 {
+		return m, 0, damaged("%q: it is in another file", m.name)
+	}
+	if v := le.Uint16(b[6:]); v > newestVersion {
+		if err := p.flaw("%q: it needs version %d.%d of a program, expected at most 4.5", m.name, v/10, v%10); err != nil {
+			return m, 0, err
+		}
+	}
+	if err := p.checkMember(&m, ex); err != nil {
+		return m, 0, err
+	}
+	return m, n, p.checkRatio(&m)
+}
+
+// checkMember checks what a line of the directory says of a member.
+func (p *Package) checkMember(m *member, ex extra) error {
+	switch {
+	case m.flags&flagEncrypted != 0:
+		return p.flaw("%q: %w", m.name, errEncrypted)
+	case m.name == "" || strings.IndexByte(m.name, 0) >= 0:
+		return p.flaw("%q: a name that programs cut", m.name)
+	case m.flags&flagUTF8 != 0 && !utf8.ValidString(m.name):
+		return p.flaw("%q: a name said to be UTF-8 that is not", m.name)
+	case ex.name != "" && ex.name != m.name:
+		return p.flaw("%q: another name, %q, for programs that know Unicode", m.name, ex.name)
+	case m.flags&^flagsKnown != 0:
+		return p.flaw("%q: flags %#04x", m.name, m.flags)
+	case m.method != methodStore && m.method != methodDeflate:
+		return p.flaw("%q: %w", m.name, &methodError{m.method})
+	case m.method == methodStore && m.packed != m.size:
+		return p.flaw("%q: stored, as %d bytes for %d", m.name, m.packed, m.size)
+	case m.isDirectory() && m.size != 0:
+		return p.flaw("%q: a directory with bytes", m.name)
+	}
+	return nil
+}
+
+// Bounds of compression: what is larger than hugeSize has to be less than maxRatio
+// times the bytes it comes from; and no DEFLATE stream gives more than bestRatio.
+const (
+	hugeSize  = 1 << 30
+	maxRatio  = 200
+	bestRatio = 1032
+)
+
+func (p *Package) checkRatio(m *member) error {
+	switch {
+	case m.size > hugeSize && m.size/maxRatio >= m.packed:
+		return fmt.Errorf("%w: %q: %d bytes out of %d, expected less than %d times as many", ErrLimit, m.name, m.size, m.packed, maxRatio)
+	case m.method == methodDeflate && m.size/bestRatio > m.packed:
+		return damaged("%q: %d bytes cannot come out of %d", m.name, m.size, m.packed)
+	}
+	return nil
+}
+
+// addName enters the name of member i.
+func (p *Package) addName(name string, i int) error {
+	plain := plainName(name)
+	if _, taken := p.names[plain]; taken {
+		return p.flaw("%q: two members have this name", name)
+	}
+	p.names[plain] = i
+	return nil
+}
+
+// checkLayout checks that the members, in the order of their bytes, fill the file up
+// to the directory. How long a local header is shows only when its member is read, so
+// here a member may have up to 64 KiB more.
+func (p *Package) checkLayout(e end) error {
+	order := make([]*member, len(p.members))
+	for i := range p.members {
+		order[i] = &p.members[i]
+	}
+	slices.SortFunc(order, func(a, b *member) int { return cmp.Compare(a.offset, b.offset) })
+	from, before, slack := int64(0), "the beginning", int64(0)
+	for _, m := range order {
+		if err := p.checkGap(from, m.offset, slack, before, m.name); err != nil {
+			return err
+		}
+		from, before, slack = m.offset+localSize+int64(len(m.name)), m.name, maxExtra
+		if m.packed > e.at-from {
+			return damaged("%q: its bytes go beyond its end", m.name)
+		}
+		if from += m.packed; m.flags&flagDescriptor != 0 {
+			slack += maxDescriptor
+		}
+	}
+	directory := e.at - e.size
+	for i, m := range order {
+		m.next = directory
+		if i+1 < len(order) {
+			m.next = order[i+1].offset
+		}
+	}
+	return p.checkGap(from, directory, slack, before, "the directory")
+}
+
+// checkGap checks that what ends at from, or up to slack later, is followed by what
+// begins at to.
+func (p *Package) checkGap(from, to, slack int64, before, after string) error {
+	switch {
+	case from > to:
+		return p.flaw("%q and %q overlap", before, after)
+	case to-from > slack:
+		return p.flaw("%d bytes that are no part of it stand between %q and %q", to-from, before, after)
+	}
+	return nil
+}
+
+// extra is what counts of the extra fields of a header (APPNOTE.TXT §4.5).
+type extra struct {
+	zip64 []byte // the values of 64 bits
+	name  string // in Unicode, if it has one
+}
+
+const (
+	extraZIP64   = 0x0001
+	extraUnicode = 0x7075
+)
+
+func parseExtra(b []byte) (ex extra, err error) {
+	for len(b) > 0 {
+		if len(b) < 4 {
+			return ex, errors.New("its extra fields are cut off")
+		}
+		id, n := binary.LittleEndian.Uint16(b), int(binary.LittleEndian.Uint16(b[2:]))
+		if b = b[4:]; n > len(b) {
+			return ex, errors.New("its extra fields are cut off")
+		}
+		switch {
+		case id == extraZIP64 && ex.zip64 != nil, id == extraUnicode && ex.name != "":
+			return ex, fmt.Errorf("the extra field %#04x is there twice", id)
+		case id == extraZIP64:
+			ex.zip64 = b[:n:n]
+		case id == extraUnicode && n > 5: // a version and a checksum of the other name
+			ex.name = string(b[5:n])
+		}
+		b = b[n:]
+	}
+	return ex, nil
+}
+
+// take replaces the values that did not fit into 32 bits.
+func (ex *extra) take(values ...*int64) error {
+	rest := ex.zip64
+	for _, v := range values {
+		if *v != in64 {
+			continue
+		}
+		if len(rest) < 8 {
+			return errors.New("a size of 64 bits is missing")
+		}
+		n := binary.LittleEndian.Uint64(rest)
+		if n > math.MaxInt64 {
+			return fmt.Errorf("a size of %d is beyond all files", n)
+		}
+		*v, rest = int64(n), rest[8:]
+	}
+	return nil
+}
