@@ -91,14 +91,19 @@ func parseOrigin(s string) (*url.URL, error) {
 func (c *Client) Close() { c.rt.CloseIdleConnections() }
 
 // Document gets a ResourceSync document: Get with the media types of one and, if
-// limit is 0, the bound of 100 MiB on what is transferred.
+// limit is 0, the bound of 100 MiB on what is transferred. Without validators it is
+// asked for on condition of what the cache has, if there is one ([Client.WithCache]).
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
-	return c.Get(ctx, Request{
+	r := Request{
 		URL:        uri,
 		Accept:     "application/xml, text/xml;q=0.9, */*;q=0.1",
 		Validators: v,
 		MaxBytes:   cmp.Or(limit, maxDocument),
-	})
+	}
+	if c.cache == nil || v != (Validators{}) {
+		return c.Get(ctx, r)
+	}
+	return c.throughCache(ctx, r)
 }
 
 // Get asks for a resource and returns when the header of the answer is there. It

@@ -109,6 +109,9 @@ type Response struct {
 	Offset        int64 // of the first byte of Body; 0 unless Request.Part was answered with a part (status 206)
 	Total         int64 // bytes of the whole resource; -1 if the answer does not say
 
+	// Unchanged says that Body is what the cache of the client has kept (see Client.WithCache).
+	Unchanged bool
+
 	// Body yields the bytes as they were served. It ends with an *Error if the
 	// answer is cut off, too slow, silent or larger than allowed. Read and Close must
 	// not be called at the same time; cancelling the context ends a Read.
@@ -124,4 +127,5 @@ type Client struct {
 	origin map[string]bool // allowed as the target of a redirect
 	retry  retrypolicy.RetryPolicy[*Response]
 	rt     *http.Transport
+	cache  Cache // of documents; may be nil
 }
