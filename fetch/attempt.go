@@ -52,6 +52,7 @@ type exchange struct {
 	cancel  context.CancelCauseFunc
 	release func()
 	host    *host
+	sent    time.Time
 }
 
 // drain reads the rest of an answer if it is small and comes at once: then the
@@ -109,7 +110,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 		return nil, err
 	}
 	h.answered(true)
-	return &exchange{u, resp, own, cancel, release, h}, nil
+	return &exchange{u, resp, own, cancel, release, h, begin}, nil
 }
 
 func (a *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
@@ -143,6 +144,9 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
 func (a *attempt) answer(ex *exchange) (*Response, error) {
 	resp := ex.resp
 	has, err := a.judge(ex)
+	if err == nil {
+		ex.host.places.grow()
+	}
 	if err == nil && has.length > a.req.MaxBytes {
 		err = tooLarge("get", ex.url, a.req.MaxBytes, fmt.Sprintf("%d", has.length))
 	}
@@ -206,6 +210,9 @@ func (a *attempt) refusal(ex *exchange) *Error {
 			e.Msg += ": a page answered, not the resource"
 		}
 		e = a.later(e, resp.Header)
+		if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+			ex.host.places.shrink(ex.sent, a.c.opt.Now())
+		}
 		ex.host.freeze(e.delay)
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
 	default:

@@ -65,6 +65,8 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF && b.n < b.want:
 		return n, b.end(b.failed(io.ErrUnexpectedEOF))
+	case err == io.EOF && b.want < 0 && b.ex.ctx.Err() != nil: // the end may be our own doing
+		return n, b.end(b.failed(err))
 	case err == io.EOF:
 		return n, b.end(io.EOF)
 	case err != nil:

@@ -22,7 +22,7 @@ type hosts struct {
 // host is one origin: its places, its rate and until when it is left alone.
 type host struct {
 	all    *hosts
-	places chan struct{}
+	places *places
 	limit  *rate.Limiter // nil is no limit
 
 	mu     sync.Mutex // guards the rest
@@ -44,7 +44,7 @@ func (hs *hosts) get(origin string) *host {
 	defer hs.mu.Unlock()
 	h := hs.m[origin]
 	if h == nil {
-		h = &host{all: hs, places: make(chan struct{}, hs.opt.PerHost)}
+		h = &host{all: hs, places: newPlaces(hs.opt.PerHost)}
 		if hs.opt.RatePerHost > 0 {
 			h.limit = rate.NewLimiter(hs.opt.RatePerHost, 1)
 		}
@@ -63,18 +63,18 @@ func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err err
 			Hint: "try again when it is up",
 		}
 	}
-	if err := take(ctx, h.places); err != nil {
+	if err := h.places.take(ctx); err != nil {
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
 	if err := h.turn(ctx, u); err != nil {
-		<-h.places
+		h.places.give()
 		return nil, err
 	}
 	if err := take(ctx, h.all.total); err != nil {
-		<-h.places
+		h.places.give()
 		return nil, fmt.Errorf("get %q: %w", u, err)
 	}
-	return sync.OnceFunc(func() { <-h.all.total; <-h.places }), nil
+	return sync.OnceFunc(func() { <-h.all.total; h.places.give() }), nil
 }
 
 // take takes a place if there is one, or waits for it.
