@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // maxDrain is how much of an unwanted rest is read to keep the connection, in
@@ -26,18 +28,19 @@ var errWatch = errors.New("waited too long")
 type body struct {
 	ex   *exchange
 	opt  *Options
-	max  int64 // bytes allowed
-	want int64 // bytes announced; -1: unknown
-	n    int64 // bytes that came
-	err  error // what every further Read returns
-	idle bool  // what the watch waits for: any byte, or enough of them
+	all  *rate.Limiter // of the bytes of all bodies; nil is no limit
+	max  int64         // bytes allowed
+	want int64         // bytes announced; -1: unknown
+	n    int64         // bytes that came
+	err  error         // what every further Read returns
+	idle bool          // what the watch waits for: any byte, or enough of them
 	rate rateWindow
 
 	watch *time.Timer // ends the exchange; runs only during a Read
 }
 
 func newBody(c *Client, ex *exchange, limit, want int64) *body {
-	b := &body{ex: ex, opt: &c.opt, max: limit, want: want}
+	b := &body{ex: ex, opt: &c.opt, all: c.bytes, max: limit, want: want}
 	if ex.resp.Body == http.NoBody {
 		_ = b.end(io.EOF)
 	}
@@ -52,6 +55,9 @@ func (b *body) Read(p []byte) (int, error) {
 	rest := b.most() - b.n
 	if int64(len(p)) > rest { // one more tells too large from just right
 		p = p[:rest+1]
+	}
+	if b.all != nil {
+		p = p[:min(len(p), b.all.Burst())]
 	}
 	start := b.opt.Now()
 	b.startWatch()
@@ -74,7 +80,20 @@ func (b *body) Read(p []byte) (int, error) {
 	case !b.rate.add(n, b.opt.Now().Sub(start), b.opt):
 		return n, b.end(b.tooSlow())
 	}
-	return n, nil
+	return n, b.hold(n)
+}
+
+// hold waits until n more bytes may have come. What waits meanwhile waits in the
+// buffers of the network, and holds the sender back.
+func (b *body) hold(n int) error {
+	if b.all == nil || n == 0 {
+		return nil
+	}
+	now := b.opt.Now()
+	if err := pause(b.ex.ctx, b.all.ReserveN(now, n).DelayFrom(now)); err != nil {
+		return b.end(fmt.Errorf("read %q: %w", b.ex.url, err))
+	}
+	return nil
 }
 
 // most is how many bytes may come.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -38,6 +40,9 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c.hosts = newHosts(c.opt)
+	if n := o.Bandwidth; n > 0 {
+		c.bytes = rate.NewLimiter(rate.Limit(n), int(min(max(n/10, 1<<8), 1<<20)))
+	}
 	c.retry = retryPolicy(&c.opt)
 	c.rt = c.transport()
 	return c, nil

@@ -19,9 +19,10 @@ type Options struct {
 	Version   string // of the program, for the default User-Agent; "dev" if empty
 	UserAgent string // replaces "instep/<Version> (+ResourceSync)"
 
-	PerHost     int        // requests at a time to one origin; 4
+	PerHost     int        // requests at a time to one origin, fewer while it is too busy (429, 503); 4
 	Total       int        // requests at a time in all; 32
 	RatePerHost rate.Limit // requests a second to one origin; 0 is no limit
+	Bandwidth   int64      // bytes a second, of all bodies together; 0 is no limit
 
 	MaxRetries     int           // tries after the first; 3, negative is none
 	Backoff        time.Duration // before the first of them, doubled for each more, up to BackoffMax; 500 ms
@@ -123,6 +124,7 @@ type Client struct {
 	opt    Options
 	policy *addressPolicy
 	hosts  *hosts
+	bytes  *rate.Limiter // of all bodies; nil is no limit
 	creds  map[string]http.Header
 	origin map[string]bool // allowed as the target of a redirect
 	retry  retrypolicy.RetryPolicy[*Response]

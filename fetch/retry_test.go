@@ -277,3 +277,32 @@ func TestRequestsAtATimeAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// The bodies of all hosts together come no faster than allowed, and a body that we
+// hold back ourselves is not too slow.
+func TestBandwidthIsKept(t *testing.T) {
+	for _, bandwidth := range []int64{500, 10 << 10, 4 << 20} {
+		synctest.Test(t, func(t *testing.T) {
+			body := strings.Repeat("x", int(bandwidth)*10)
+			f := &fakeNet{answer: func(conn net.Conn, _ *http.Request) bool {
+				return write(conn, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+			}}
+			o := f.options()
+			o.Bandwidth = bandwidth
+			c := f.newClient(t, o)
+			start := time.Now()
+			var wg sync.WaitGroup
+			for i := range 3 {
+				wg.Go(func() {
+					if got, err := read(t.Context(), c, fmt.Sprintf("http://h%d.example.org/", i)); err != nil || len(got) != len(body) {
+						t.Errorf("got %d bytes, %v", len(got), err)
+					}
+				})
+			}
+			wg.Wait()
+			if took := time.Since(start); took < 27*time.Second || took > 31*time.Second {
+				t.Errorf("%d bytes at %d a second took %v, want about 30s", 3*len(body), bandwidth, took)
+			}
+		})
+	}
+}
