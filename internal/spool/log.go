@@ -20,7 +20,7 @@ const logMemory = 64 << 10
 // Log is a sequence of records that is written once and read in order, any
 // number of times. T is made of numbers, strings, slices, arrays, pointers and
 // structs with exported fields only, and of types that marshal themselves as
-// bytes or text. It is not safe for concurrent use.
+// bytes or text. Several may read it at once, as long as nobody else uses it.
 type Log[T any] struct {
 	scratch scratch
 	recent  []byte // not yet in the file

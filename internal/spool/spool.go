@@ -39,12 +39,8 @@ func newScratch(dir string) scratch {
 
 // write appends p to the file.
 func (s *scratch) write(p []byte) error {
-	if s.f == nil {
-		f, err := s.create(s.dir)
-		if err != nil {
-			return s.fail("create", err)
-		}
-		s.f = f
+	if err := s.open(); err != nil {
+		return err
 	}
 	if _, err := s.f.WriteAt(p, s.size); err != nil {
 		return s.fail("write", err)
@@ -53,13 +49,31 @@ func (s *scratch) write(p []byte) error {
 	return nil
 }
 
+// open makes the file, unless it is there.
+func (s *scratch) open() error {
+	if s.f != nil {
+		return nil
+	}
+	f, err := s.create(s.dir)
+	if err != nil {
+		return s.fail("create", err)
+	}
+	s.f = f
+	return nil
+}
+
 // ReadAt implements io.ReaderAt.
 func (s *scratch) ReadAt(p []byte, off int64) (int, error) {
 	n, err := s.f.ReadAt(p, off)
+	return n, s.unread(err)
+}
+
+// unread says where reading failed.
+func (s *scratch) unread(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("read a temporary file in %q: %w", s.dir, err)
 	}
-	return n, err
+	return err
 }
 
 // section reads the n bytes from off.
