@@ -202,6 +202,7 @@ type Membership struct {
 	LastMod resourcesync.Datetime
 	Due     string
 	Wanted  string
+	Relabel bool // what the set says of the same bytes changes: that ends a state
 }
 
 // Outcome is what has become of resources, and how far a set was followed.
@@ -212,6 +213,8 @@ type Outcome struct {
 	Ended   []Membership // end: Set, Key; a resource goes with its last membership
 	Dropped []resourcesync.Key
 	Cursor  *Cursor
+	Run     *Run      // in which it was done, with its counts: states that end are kept. nil: they are not. Settle gives a new Run its ID
+	At      time.Time // when, by the mirror's clock; required beside Run
 }
 
 // Cursor is how far a set was followed; the body means nothing here.
@@ -223,11 +226,22 @@ type Cursor struct {
 // Settle records an outcome and removes all intents, all or none. Dropped are
 // resources that go if no set holds them.
 func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
-	return c.update(ctx, "record what was done in", func(tx *sql.Tx) error {
+	var run int64
+	err := c.update(ctx, "record what was done in", func(tx *sql.Tx) (err error) {
 		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
 		defer r.close()
-		return r.recount(o.keys(), func() error { return r.settle(&o) })
+		if o.Run != nil {
+			r.at = o.At.UnixMicro()
+			if run, err = r.enterRun(o.Run); err != nil {
+				return err
+			}
+		}
+		return r.recount(o.keys(), func() error { return r.settle(&o, run) })
 	})
+	if err == nil && o.Run != nil {
+		o.Run.ID = run
+	}
+	return err
 }
 
 // keys are those of what changes.
@@ -245,7 +259,10 @@ func (o *Outcome) keys() []resourcesync.Key {
 	return keys
 }
 
-func (r *recorder) settle(o *Outcome) error {
+func (r *recorder) settle(o *Outcome, run int64) error {
+	if err := r.endStates(o, run); err != nil {
+		return err
+	}
 	for i := range o.Stored {
 		if err := r.stored(&o.Stored[i]); err != nil {
 			return err
@@ -257,14 +274,11 @@ func (r *recorder) settle(o *Outcome) error {
 		}
 	}
 	for i := range o.Members {
-		if err := r.member(&o.Members[i]); err != nil {
+		if err := r.member(&o.Members[i], run); err != nil {
 			return err
 		}
 	}
 	for _, m := range o.Ended {
-		if _, err := r.exec("DELETE FROM member WHERE set_id = $1 AND key = $2", m.Set, m.Key[:]); err != nil {
-			return err
-		}
 		if err := r.drop(m.Key); err != nil {
 			return err
 		}
@@ -294,11 +308,11 @@ func (r *recorder) stored(s *Resource) error {
 	return err
 }
 
-func (r *recorder) member(m *Membership) error {
-	_, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, due, wanted) VALUES ($1, $2, $3, $4, $5, $6)
+func (r *recorder) member(m *Membership, run int64) error {
+	_, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (set_id, key) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
 		due = excluded.due, wanted = excluded.wanted`,
-		m.Set, m.Key[:], m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted)
+		m.Set, m.Key[:], m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted, r.at, run)
 	return err
 }
 

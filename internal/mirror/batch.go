@@ -291,6 +291,9 @@ func (b *batch) Due(ctx context.Context, set string, w destination.Wanted, reaso
 	if err != nil {
 		return err
 	}
+	if row.Member && row.Stored {
+		c.state.LastMod = row.LastMod // that of the bytes which stay
+	}
 	return b.add(w.URI, nil, c)
 }
 

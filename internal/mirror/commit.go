@@ -24,6 +24,7 @@ type step struct {
 type work struct {
 	steps   []step
 	outcome catalog.Outcome
+	counts  counts
 }
 
 // Commit implements destination.Batch.
@@ -117,8 +118,12 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 		held[member.Key] = append(held[member.Key], member)
 	}
 	w := &work{}
+	w.outcome.At = micros(b.m.now())
 	for i, e := range entries {
 		w.add(e, keys[i], &rows[i], held[keys[i]])
+	}
+	if w.counts != (counts{}) {
+		w.outcome.Run = b.m.thisRun(w.counts)
 	}
 	return w, b.m.keep(ctx, w)
 }
@@ -130,6 +135,7 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 		c := e.claims[m.Set]
 		if c != nil && c.gone {
 			w.outcome.Ended = append(w.outcome.Ended, m)
+			w.counts.deleted++
 			continue
 		}
 		alive = true
@@ -142,6 +148,7 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 			continue
 		}
 		alive = true
+		w.count(c, content, row, held)
 		w.outcome.Members = append(w.outcome.Members, c.state)
 		if c.noted && content == nil {
 			w.outcome.Noted = append(w.outcome.Noted, catalog.Resource{Key: key, Type: c.typ, Verified: c.verified})
@@ -185,7 +192,7 @@ func (m *Mirror) keep(ctx context.Context, w *work) error {
 			continue
 		}
 		if room == "" {
-			if room, err = m.trashRoom(ctx); err != nil {
+			if room, err = m.trashRoom(ctx, w.outcome.At); err != nil {
 				return err
 			}
 		}

@@ -67,6 +67,7 @@ type Mirror struct {
 
 	commit chan struct{} // has room for one: who commits, and may use what follows
 	undone bool          // intents may be left
+	run    catalog.Run   // that commits belong to
 
 	mu   sync.Mutex // guards the rest
 	home origin     // zero before Bind

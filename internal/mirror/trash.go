@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// trashRoom returns the name of a new directory in the trash: a day, and what
-// tells batches of the day apart.
-func (m *Mirror) trashRoom(ctx context.Context) (string, error) {
-	stem := trashKey + "/" + m.now().UTC().Format("2006-01-02/150405")
+// trashRoom returns the name of a new directory in the trash: the day of a commit, and
+// what tells those of the day apart.
+func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
+	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
 	for n := 1; ; n++ {
 		if err := ctx.Err(); err != nil {
 			return "", context.Cause(ctx)

@@ -1,0 +1,76 @@
+package mirror
+
+import (
+	"context"
+
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// BeginRun says that what is committed from now on belongs to a run of its own, of
+// the command what. Without it, all that is done while the mirror is open is one run.
+func (m *Mirror) BeginRun(ctx context.Context, what string) error {
+	if err := m.lockCommit(ctx); err != nil {
+		return err
+	}
+	defer m.unlockCommit()
+	m.run = catalog.Run{Begun: micros(m.now()), What: what}
+	return nil
+}
+
+// Run returns the number of the present run; 0 if it has changed nothing yet.
+func (m *Mirror) Run(ctx context.Context) (int64, error) {
+	if err := m.lockCommit(ctx); err != nil {
+		return 0, err
+	}
+	defer m.unlockCommit()
+	return m.run.ID, nil
+}
+
+// counts are memberships that a batch begins, changes and ends.
+type counts struct{ created, updated, deleted int64 }
+
+// thisRun is the present run with what a batch did in it. The caller holds m.commit.
+func (m *Mirror) thisRun(c counts) *catalog.Run {
+	if m.run.Begun.IsZero() {
+		m.run.Begun = micros(m.now())
+	}
+	m.run.Created, m.run.Updated, m.run.Deleted = c.created, c.updated, c.deleted
+	return &m.run
+}
+
+// count tells what a claim does to the state in which its set holds the resource: it
+// begins, it changes, or only what is said of the same bytes does.
+func (w *work) count(c *claim, content *content, row *catalog.Resource, held []catalog.Membership) {
+	if c.state.Due != "" {
+		return
+	}
+	before := memberOf(held, c.state.Set)
+	if before == nil || !row.Stored {
+		w.counts.created++
+		return
+	}
+	typ := row.Type
+	switch {
+	case content != nil && content.digests.Get(resourcesync.SHA256) != row.Digests.Get(resourcesync.SHA256):
+		w.counts.updated++
+		return
+	case content != nil:
+		typ = content.typ
+	case c.noted:
+		typ = c.typ
+	}
+	if c.state.LastMod != before.LastMod || typ != row.Type {
+		c.state.Relabel = true
+		w.counts.updated++
+	}
+}
+
+func memberOf(held []catalog.Membership, set catalog.SetID) *catalog.Membership {
+	for i := range held {
+		if held[i].Set == set {
+			return &held[i]
+		}
+	}
+	return nil
+}
