@@ -84,7 +84,8 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	if err := c.policy.checkURL(u); err != nil {
 		return nil, err
 	}
-	h := c.hosts.get(Origin(u))
+	origin := Origin(u)
+	h := c.hosts.get(origin)
 	release, err := h.acquire(ctx, u)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	own, cancel := context.WithCancelCause(ctx)
 	begin := c.opt.Now()
 	a.sent++
-	resp, err := c.rt.RoundTrip(a.newRequest(own, u)) // the transport's own time-outs hold until the body, see [body]
+	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u)) // the transport's own time-outs hold until the body, see [body]
 	if c.opt.Observe != nil {
 		ev := Event{URL: u.String(), Err: err, Took: c.opt.Now().Sub(begin)}
 		if resp != nil {
@@ -239,6 +240,7 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
+	var op *net.OpError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		e.Msg, e.Hint = "there is no such host", "check how the host is spelled"
@@ -246,6 +248,8 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 		e.Kind, e.Msg, e.Hint = Refused, "the host's certificate is not trusted", "there is no switch to trust it blindly; add its CA"
 	case errors.As(err, &record):
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may only speak http"
+	case errors.As(err, &op) && op.Op == "remote error": // what crypto/tls calls an alert of the other side
+		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "it may want a client certificate, or speak no TLS of version 1.2 or later"
 	default:
 		return a.later(e, nil)
 	}

@@ -20,7 +20,9 @@ const (
 
 // New makes a Client. It fails if an option is not what it should be.
 func New(o Options) (*Client, error) {
-	c := &Client{opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}}
+	c := &Client{
+		opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{},
+	}
 	for _, s := range o.AllowOrigins {
 		u, err := parseOrigin(s)
 		if err != nil {
@@ -28,12 +30,10 @@ func New(o Options) (*Client, error) {
 		}
 		c.origin[Origin(u)] = true
 	}
-	for _, cr := range o.Credentials {
-		u, err := parseOrigin(cr.Origin)
-		if err != nil {
+	for i := range o.Credentials {
+		if err := c.addCredential(&o.Credentials[i]); err != nil {
 			return nil, fmt.Errorf("credential: %w", err)
 		}
-		c.addCredential(Origin(u), cr.Header)
 	}
 	var err error
 	if c.policy, err = newAddressPolicy(o.AllowPrivate, o.PrivateHint); err != nil {
@@ -46,17 +46,6 @@ func New(o Options) (*Client, error) {
 	c.retry = retryPolicy(&c.opt)
 	c.rt = c.transport()
 	return c, nil
-}
-
-func (c *Client) addCredential(origin string, fields http.Header) {
-	if c.creds[origin] == nil {
-		c.creds[origin] = http.Header{}
-	}
-	for k, vs := range fields {
-		for _, v := range vs {
-			c.creds[origin].Add(k, v)
-		}
-	}
 }
 
 func withDefaults(o Options) Options {
@@ -93,7 +82,12 @@ func parseOrigin(s string) (*url.URL, error) {
 }
 
 // Close closes the connections that are idle.
-func (c *Client) Close() { c.rt.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.rt.CloseIdleConnections()
+	for _, t := range c.certified {
+		t.CloseIdleConnections()
+	}
+}
 
 // Document gets a ResourceSync document: Get with the media types of one and, if
 // limit is 0, the bound of 100 MiB on what is transferred. Without validators it is

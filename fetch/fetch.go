@@ -56,13 +56,6 @@ type Options struct {
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // addr is an address and port that passed the policy
 }
 
-// Credential is header fields that are sent to one origin and to no other. Several
-// for one origin add up.
-type Credential struct {
-	Origin string      // scheme://host[:port]
-	Header http.Header // such as Authorization
-}
-
 // Event is one request that was sent.
 type Event struct {
 	URL    string
@@ -129,5 +122,7 @@ type Client struct {
 	origin map[string]bool // allowed as the target of a redirect
 	retry  retrypolicy.RetryPolicy[*Response]
 	rt     *http.Transport
-	cache  Cache // of documents; may be nil
+	// certified are the connections to origins that are shown a certificate of ours.
+	certified map[string]*http.Transport
+	cache     Cache // of documents; may be nil
 }

@@ -2,6 +2,7 @@ package fetch_test
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -35,14 +36,20 @@ func newWeb(t *testing.T, handle http.HandlerFunc) *web {
 	record := func(scheme string) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.mu.Lock()
-			w.seen[scheme+"://"+r.Host] = append(w.seen[scheme+"://"+r.Host], r.Header.Clone())
+			sent := r.Header.Clone()
+			if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+				sent.Set("(certificate)", r.TLS.PeerCertificates[0].Subject.CommonName)
+			}
+			w.seen[scheme+"://"+r.Host] = append(w.seen[scheme+"://"+r.Host], sent)
 			w.mu.Unlock()
 			w.handle(rw, r)
 		})
 	}
 	w.plain = httptest.NewServer(record("http"))
 	t.Cleanup(w.plain.Close)
-	w.secure = httptest.NewTLSServer(record("https"))
+	w.secure = httptest.NewUnstartedServer(record("https"))
+	w.secure.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	w.secure.StartTLS()
 	t.Cleanup(w.secure.Close)
 	w.roots = w.secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	return w
@@ -162,17 +169,23 @@ func TestRedirectsUpToTheBoundAreFollowed(t *testing.T) {
 	}
 }
 
-// Credentials go to the origin they are bound to and nowhere else: 6 kinds of
+// Credentials go to the origin they are bound to and nowhere else: 7 kinds of
 // secret, 10 other places, reached by redirect and directly.
 func TestCat_FET_05(t *testing.T) {
 	const home = "https://example.com:8443"
-	secrets := []http.Header{
-		{"Authorization": {"Bearer secret"}},
-		{"Authorization": {"Basic c2VjcmV0"}},
-		{"Cookie": {"session=secret"}},
-		{"X-Api-Key": {"secret"}},
-		{"Proxy-Authorization": {"secret"}},
-		{"X-Amz-Security-Token": {"secret"}},
+	netrc, err := fetch.ReadNetrc(strings.NewReader("machine example.com login secret password secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := newAuthority(t).issue(t, func(c *x509.Certificate) { c.Subject.CommonName = "secret" })
+	secrets := []fetch.Credential{
+		{Header: http.Header{"Authorization": {"Bearer secret"}}},
+		{Header: netrc.Header("example.com", false)},
+		{Header: http.Header{"Cookie": {"session=secret"}}},
+		{Header: http.Header{"X-Api-Key": {"secret"}}},
+		{Header: http.Header{"Proxy-Authorization": {"secret"}}},
+		{Header: http.Header{"X-Amz-Security-Token": {"secret"}}},
+		{Certificate: &cert},
 	}
 	places := []string{
 		"https://example.com", "https://example.com:9443", "https://sub.example.com:8443", "https://sub.example.com", "https://mirror.example.com:443",
@@ -190,7 +203,8 @@ func TestCat_FET_05(t *testing.T) {
 				o := w.options()
 				o.MaxRetries = -1
 				o.AllowOrigins = places
-				o.Credentials = []fetch.Credential{{Origin: home, Header: secret}}
+				secret.Origin = home
+				o.Credentials = []fetch.Credential{secret}
 				c := client(t, o)
 				_, redirected := read(t.Context(), c, home+"/go")
 				if down := strings.HasPrefix(place, "http:"); down != (redirected != nil) {
@@ -223,7 +237,7 @@ func checkNoLeak(t *testing.T, w *web, place string) {
 
 func carries(h http.Header) bool {
 	s := fmt.Sprint(h)
-	return strings.Contains(s, "secret") || strings.Contains(s, "c2VjcmV0")
+	return strings.Contains(s, "secret") || strings.Contains(s, "c2VjcmV0") // in Base64
 }
 
 func TestCredentialIsLookedUpAgainAtEachHop(t *testing.T) {

@@ -1,0 +1,144 @@
+package fetch
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Credential is what is shown to one origin and to no other. Several for one origin
+// add up.
+type Credential struct {
+	Origin      string           // scheme://host[:port]
+	Header      http.Header      // such as Authorization
+	Certificate *tls.Certificate // of the client, shown if the server asks for one; only one for an origin, which is https
+}
+
+// reserved are the fields that the client sets itself, or that are about the
+// connection.
+var reserved = map[string]bool{
+	"Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true, "Host": true,
+	"If-Match": true, "If-Modified-Since": true, "If-None-Match": true, "If-Range": true, "If-Unmodified-Since": true,
+	"Keep-Alive": true, "Proxy-Connection": true, "Range": true, "Te": true, "Trailer": true,
+	"Transfer-Encoding": true, "Upgrade": true, "User-Agent": true,
+}
+
+// checkField refuses a header field that cannot be a credential. The error does not
+// tell the value.
+func checkField(name, value string) error {
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		return errors.New("expected the name of a header field before the colon")
+	case reserved[http.CanonicalHeaderKey(name)]:
+		return fmt.Errorf("the header field %q is not a credential", name)
+	case value == "" || !httpguts.ValidHeaderFieldValue(value):
+		return fmt.Errorf("the value of %q is empty or holds characters that no header field can", name)
+	}
+	return nil
+}
+
+// addCredential binds a credential to its origin.
+func (c *Client) addCredential(cr *Credential) error {
+	u, err := parseOrigin(cr.Origin)
+	if err != nil {
+		return err
+	}
+	origin := Origin(u)
+	if c.creds[origin] == nil {
+		c.creds[origin] = http.Header{}
+	}
+	for k, vs := range cr.Header {
+		for _, v := range vs {
+			if err := checkField(k, v); err != nil {
+				return fmt.Errorf("%s: %w", origin, err)
+			}
+			c.creds[origin].Add(k, v)
+		}
+	}
+	if cr.Certificate != nil {
+		return c.addCertificate(u, cr.Certificate)
+	}
+	return nil
+}
+
+// addCertificate gives the origin connections of its own, the only ones on which the
+// certificate is shown.
+func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
+	origin := Origin(u)
+	switch {
+	case u.Scheme != "https":
+		return fmt.Errorf("%s: a client certificate is only shown to an https origin", origin)
+	case c.certified[origin] != nil:
+		return fmt.Errorf("%s: there is a client certificate already", origin)
+	case c.opt.Proxy != nil && c.opt.Proxy.Scheme == "https":
+		return fmt.Errorf("%s: an https proxy would be shown the client certificate too", origin)
+	}
+	t := c.transport()
+	t.TLSClientConfig.Certificates = []tls.Certificate{*cert}
+	c.certified[origin] = t
+	return nil
+}
+
+// roundTripper returns the connections that lead to an origin.
+func (c *Client) roundTripper(origin string) *http.Transport {
+	if t := c.certified[origin]; t != nil {
+		return t
+	}
+	return c.rt
+}
+
+// ReadCredentials reads lines of the form
+//
+//	https://host[:port] Name: value
+//
+// each of which is a header field for one origin. Empty lines and those that begin
+// with # are left out. An error names the line and never the value.
+func ReadCredentials(r io.Reader) ([]Credential, error) {
+	var all []Credential
+	in := bufio.NewScanner(r)
+	n := 0
+	for in.Scan() {
+		n++
+		line := strings.TrimSpace(in.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		cr, err := parseCredential(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		all = append(all, cr)
+	}
+	if err := in.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n+1, err)
+	}
+	return all, nil
+}
+
+func parseCredential(line string) (Credential, error) {
+	bad := errors.New(`expected "https://host Name: value"`)
+	i := strings.IndexAny(line, " \t")
+	if i < 0 {
+		return Credential{}, bad
+	}
+	origin, field := line[:i], strings.TrimSpace(line[i:])
+	if _, err := parseOrigin(origin); err != nil {
+		return Credential{}, bad // err would repeat what may be part of a secret
+	}
+	name, value, ok := strings.Cut(field, ":")
+	if !ok {
+		return Credential{}, bad
+	}
+	value = strings.TrimSpace(value)
+	if err := checkField(name, value); err != nil {
+		return Credential{}, err
+	}
+	return Credential{Origin: origin, Header: http.Header{http.CanonicalHeaderKey(name): {value}}}, nil
+}
