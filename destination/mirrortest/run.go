@@ -34,7 +34,7 @@ var epoch = time.Date(2026, 5, 1, 12, 0, 0, 123456000, time.UTC)
 
 // Run tests the mirrors that open returns: each new, empty and bound to Origin.
 func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {
-	for _, c := range []struct {
+	for _, c := range append([]struct {
 		name string
 		test func(*testing.T, *tester)
 	}{
@@ -60,7 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {
 		{"PutsAndCopiesMayBeConcurrent", testConcurrent},
 		{"OneBatchIsFilledWhileAnotherCommits", testTwoBatches},
 		{"URIsThatLookAlikeAreApart", testLookalikes},
-	} {
+	}, parts...) {
 		t.Run(c.name, func(t *testing.T) { c.test(t, &tester{t, open(t)}) })
 	}
 }

@@ -37,6 +37,7 @@ type Place struct {
 	Path        string
 	Fold        resourcesync.Key // of Path
 	Directories []Directory      // those above it that are new
+	Kept        string           // where what stands at Path goes; "": nothing does
 }
 
 // Directory is a directory that holds files of ours, or is about to.
@@ -87,7 +88,7 @@ func (r *recorder) settleIn(in *Intent, p Place) error {
 			return err
 		}
 	}
-	in.Path = p.Path
+	in.Path, in.Kept = p.Path, p.Kept
 	_, err := r.exec(`INSERT INTO resource (key, uri, path, fold, stored, digests, verified, type, encoding, stat)
 		VALUES ($1, $2, $3, $4, FALSE, '', FALSE, '', '', '')`, in.Key[:], in.URI, p.Path, p.Fold[:])
 	return err

@@ -90,8 +90,17 @@ var ErrNotRegular = errors.New("not a regular file")
 // OpenRegular opens the regular file at name for reading. It neither follows a
 // symbolic link at name nor waits for the writer of a FIFO.
 func OpenRegular(root *os.Root, name string) (*os.File, error) {
+	return openRegular(root, name, os.O_RDONLY)
+}
+
+// OpenToWrite is OpenRegular for reading and writing.
+func OpenToWrite(root *os.Root, name string) (*os.File, error) {
+	return openRegular(root, name, os.O_RDWR)
+}
+
+func openRegular(root *os.Root, name string, flag int) (*os.File, error) {
 	for range maxReplaced {
-		f, err := openOnce(root, name)
+		f, err := openOnce(root, name, flag)
 		if f != nil || err != nil {
 			return f, err
 		}
@@ -103,7 +112,7 @@ func OpenRegular(root *os.Root, name string) (*os.File, error) {
 const maxReplaced = 100
 
 // openOnce returns nil if what it opened is not what it had looked at.
-func openOnce(root *os.Root, name string) (*os.File, error) {
+func openOnce(root *os.Root, name string, flag int) (*os.File, error) {
 	looked, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -111,7 +120,7 @@ func openOnce(root *os.Root, name string) (*os.File, error) {
 	if !looked.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
-	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	f, err := root.OpenFile(name, flag|nonblock, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,9 @@ import (
 
 // batch implements destination.Batch.
 type batch struct {
-	m     *Mirror
-	blobs blob.Batch
+	m      *Mirror
+	blobs  blob.Batch
+	number uint64 // batches commit in the order of their numbers
 
 	mu      sync.Mutex // guards the rest
 	entries map[resourcesync.Key]*entry
@@ -40,6 +41,9 @@ type content struct {
 	verified bool
 	typ      string
 	changed  time.Time
+
+	taken string // where the object was taken from; "" if it was made
+	note  string // of the part that it was
 }
 
 // claim is what becomes of a membership.
@@ -63,7 +67,7 @@ func (m *Mirror) Begin(ctx context.Context) (destination.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &batch{m: m, blobs: blobs, entries: map[resourcesync.Key]*entry{}}, nil
+	return &batch{m: m, blobs: blobs, number: m.claims.next(), entries: map[resourcesync.Key]*entry{}}, nil
 }
 
 // Discard implements destination.Batch.
@@ -71,6 +75,7 @@ func (b *batch) Discard() error {
 	b.mu.Lock()
 	b.spent = true
 	b.mu.Unlock()
+	b.m.claims.release(b)
 	return b.blobs.Discard()
 }
 
@@ -81,7 +86,7 @@ func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.
 	if err != nil {
 		return 0, err
 	}
-	if err := b.m.unoccupied(ctx, &w, &row); err != nil {
+	if err := b.unoccupied(ctx, &w, &row); err != nil {
 		return 0, err
 	}
 	c, n, err := b.receive(ctx, &w, r)
@@ -89,8 +94,11 @@ func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.
 		return n, err
 	}
 	c.verified = c.verified || verified
-	state := catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod}
-	return n, b.add(w.URI, c, &claim{state: state})
+	return n, b.add(w.URI, c, claimOf(id, &w))
+}
+
+func claimOf(id catalog.SetID, w *destination.Wanted) *claim {
+	return &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod}}
 }
 
 // admit finds the set and the row of w.URI, and refuses to go back.
@@ -108,9 +116,10 @@ func (b *batch) admit(ctx context.Context, set string, w *destination.Wanted) (c
 }
 
 // unoccupied refuses bytes for a place where something stands that is not ours. A
-// clash with something of ours is solved later, by another name.
-func (m *Mirror) unoccupied(ctx context.Context, w *destination.Wanted, row *catalog.Resource) error {
-	path := row.Path
+// clash with something of ours is solved later, by another name. A mirror that
+// adopts puts a file that it could not adopt into the trash.
+func (b *batch) unoccupied(ctx context.Context, w *destination.Wanted, row *catalog.Resource) error {
+	m, path := b.m, row.Path
 	if row.URI == "" {
 		segments, err := m.segments(w.URI)
 		if err != nil {
@@ -127,6 +136,9 @@ func (m *Mirror) unoccupied(ctx context.Context, w *destination.Wanted, row *cat
 		if err != nil || known {
 			return err
 		}
+	}
+	if m.adopts && k == file && at == path && m.claims.place(path, b) {
+		return nil
 	}
 	return fmt.Errorf("path %q of %q is %w: found a %s at %q", path, w.URI, destination.ErrOccupied, k, at)
 }
@@ -150,13 +162,7 @@ func (b *batch) receive(ctx context.Context, w *destination.Wanted, r io.Reader)
 	if err != nil {
 		return nil, 0, err
 	}
-	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
-	for _, d := range w.Digests {
-		if !slices.Contains(algorithms, d.Algorithm()) {
-			algorithms = append(algorithms, d.Algorithm())
-		}
-	}
-	h := resourcesync.NewHasher(algorithms...)
+	h := hasherFor(w)
 	buf := buffers.Get().(*[64 << 10]byte)
 	defer buffers.Put(buf)
 	n, err := io.CopyBuffer(io.MultiWriter(o, h), &contextReader{ctx, r}, buf[:])
@@ -166,13 +172,28 @@ func (b *batch) receive(ctx context.Context, w *destination.Wanted, r io.Reader)
 	if err != nil {
 		return nil, n, errors.Join(err, o.Discard())
 	}
-	c := &content{object: o, length: n, digests: h.Digests(), typ: w.Type, changed: micros(w.Changed)}
-	how, proof := differs(w, n, c.digests)
-	if how != "" {
-		return nil, n, errors.Join(fmt.Errorf("bytes of %q: %s", w.URI, how), o.Discard())
+	c, err := contentOf(w, o, n, h.Digests())
+	return c, n, err
+}
+
+// hasherFor computes the digest that the mirror keeps, and those of w.
+func hasherFor(w *destination.Wanted) *resourcesync.Hasher {
+	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
+	for _, d := range w.Digests {
+		if !slices.Contains(algorithms, d.Algorithm()) {
+			algorithms = append(algorithms, d.Algorithm())
+		}
 	}
-	c.verified = proof
-	return c, n, nil
+	return resourcesync.NewHasher(algorithms...)
+}
+
+// contentOf drops an object that is not what w describes.
+func contentOf(w *destination.Wanted, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
+	how, proof := differs(w, n, digests)
+	if how != "" {
+		return nil, errors.Join(fmt.Errorf("bytes of %q: %s", w.URI, how), o.Discard())
+	}
+	return &content{object: o, length: n, digests: digests, verified: proof, typ: w.Type, changed: micros(w.Changed)}, nil
 }
 
 // contextReader ends reading when its context ends.

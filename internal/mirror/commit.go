@@ -25,6 +25,25 @@ type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
+	room    string // in the trash, once there is something to keep
+}
+
+// trash is where a batch keeps what it replaces or deletes.
+func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
+	if w.room == "" {
+		w.room, err = m.trashRoom(ctx, w.outcome.At)
+	}
+	return w.room, err
+}
+
+// notes are those of the parts that were put.
+func (w *work) notes() (keys []string) {
+	for i := range w.steps {
+		if c := w.steps[i].content; c != nil && c.note != "" {
+			keys = append(keys, c.note)
+		}
+	}
+	return keys
 }
 
 // Commit implements destination.Batch.
@@ -36,7 +55,10 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	if spent {
 		return errSpent
 	}
-	defer func() { err = errors.Join(err, b.blobs.Discard()) }()
+	defer func() {
+		b.m.claims.release(b)
+		err = errors.Join(err, b.blobs.Discard())
+	}()
 	if len(b.entries) == 0 && move == nil {
 		return nil
 	}
@@ -59,6 +81,10 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	if err := b.apply(ctx, w); err != nil {
 		b.m.undone = true
 		return errors.Join(err, b.m.undoLeftovers(context.WithoutCancel(ctx)))
+	}
+	if notes := w.notes(); len(notes) > 0 {
+		// One that stays is of no part any more, and swept when the mirror is opened.
+		_ = b.m.remove(context.WithoutCancel(ctx), notes)
 	}
 	return nil
 }
@@ -125,7 +151,16 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
+	// What leaves its place does so before something else comes there.
+	slices.SortStableFunc(w.steps, func(x, y step) int { return strings.Compare(x.order(), y.order()) })
 	return w, b.m.keep(ctx, w)
+}
+
+func (s *step) order() string {
+	if s.Taken != "" {
+		return "first"
+	}
+	return "then"
 }
 
 // add decides about one URI: row and held are what the catalog has of it.
@@ -162,7 +197,8 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 		return
 	case content != nil:
 		s.content, s.Length, s.SHA256 = content, resourcesync.Bytes(content.length), content.digests.Get(resourcesync.SHA256)
-		if row.Stored {
+		s.Taken = content.taken
+		if row.Stored && s.Taken != row.Path {
 			s.Kept = row.Path
 		}
 		w.outcome.Stored = append(w.outcome.Stored, catalog.Resource{
@@ -177,24 +213,23 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 // keep finds room in the trash for what is replaced or deleted. What stands in the
 // place of a file to delete and is no file is not ours: it stays.
 func (m *Mirror) keep(ctx context.Context, w *work) error {
-	room := ""
 	for i := range w.steps {
 		s := &w.steps[i]
-		if s.Kept == "" {
+		stray := m.adopts && s.Kept == "" && s.content != nil && s.Path != "" && s.Path != s.Taken
+		if s.Kept == "" && !stray {
 			continue
 		}
 		k, _, err := m.disk.look(s.Path)
 		if err != nil {
 			return err
 		}
-		if k != file && s.content == nil {
+		if k != file && (stray || s.content == nil) {
 			s.Kept = ""
 			continue
 		}
-		if room == "" {
-			if room, err = m.trashRoom(ctx, w.outcome.At); err != nil {
-				return err
-			}
+		room, err := w.trash(ctx, m)
+		if err != nil {
+			return err
 		}
 		s.Kept = room + "/" + s.Path
 	}
@@ -215,21 +250,22 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 
 func (b *batch) intend(ctx context.Context, w *work) error {
 	intents := make([]catalog.Intent, len(w.steps))
-	due := map[string]bool{} // new URIs without bytes
-	for i, s := range w.steps {
-		intents[i] = s.Intent
-		if s.content == nil {
-			due[s.URI] = true
-		}
+	steps := map[string]*step{}
+	for i := range w.steps {
+		s := &w.steps[i]
+		intents[i], steps[s.URI] = s.Intent, s
 	}
 	err := b.m.cat.Intend(ctx, intents, func(uri string, names catalog.Names) (catalog.Place, error) {
-		if due[uri] {
+		switch s := steps[uri]; {
+		case s.content == nil:
 			return b.m.place(uri, names, vacant)
+		case b.m.adopts:
+			return b.placeAmongStrays(ctx, w, s, names)
 		}
 		return b.m.place(uri, names, b.m.blocked)
 	})
 	for i := range intents {
-		w.steps[i].Path = intents[i].Path
+		w.steps[i].Path, w.steps[i].Kept = intents[i].Path, intents[i].Kept
 	}
 	return err
 }

@@ -65,6 +65,9 @@ type Mirror struct {
 	clean    func(context.Context) error // removes the bucket's temporary files
 	close    []func() error              // in reverse
 
+	adopts bool // files that are there already are taken over, or go to the trash
+	claims claims
+
 	commit chan struct{} // has room for one: who commits, and may use what follows
 	undone bool          // intents may be left
 	run    catalog.Run   // that commits belong to

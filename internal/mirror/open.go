@@ -299,5 +299,8 @@ func (m *Mirror) recover(ctx context.Context) error {
 	if err := m.clean(ctx); err != nil {
 		return err
 	}
-	return m.undo(ctx)
+	if err := m.undo(ctx); err != nil {
+		return err
+	}
+	return m.sweepParts(ctx)
 }

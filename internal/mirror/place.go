@@ -23,6 +23,7 @@ func natural(segments []segment) string {
 type placer struct {
 	names   catalog.Names
 	blocked func(path string, dir bool) (bool, error) // by what is not the mirror's
+	prefer  string                                    // a path that is taken if it is one of those possible
 	place   catalog.Place
 }
 

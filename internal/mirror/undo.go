@@ -44,38 +44,55 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	if err != nil {
 		return err
 	}
-	files, err := m.bucket.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer files.Discard()
 	var outcome catalog.Outcome
 	var lost []resourcesync.Key
-	for i := range intents {
-		row := &rows[i]
-		switch {
-		case row.Stored:
-			ok, err := m.restore(ctx, files, &intents[i], row)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				lost = append(lost, row.Key)
-			}
-		case row.URI != "":
-			if err := m.retract(ctx, files, &intents[i]); err != nil {
-				return err
-			}
-			outcome.Dropped = append(outcome.Dropped, row.Key)
+	// In the reverse order of a commit: what was taken from where it was goes back when
+	// its place is free again.
+	for _, taken := range []bool{false, true} {
+		gone, err := m.undoFiles(ctx, intents, rows, taken)
+		if err != nil {
+			return err
 		}
+		lost = append(lost, gone...)
 	}
-	if err := files.Commit(ctx); err != nil {
-		return err
+	for i := range rows {
+		if rows[i].URI != "" && !rows[i].Stored {
+			outcome.Dropped = append(outcome.Dropped, rows[i].Key)
+		}
 	}
 	if outcome.Members, err = m.markLost(ctx, lost, rows); err != nil {
 		return err
 	}
 	return m.cat.Settle(ctx, outcome)
+}
+
+// undoFiles undoes the intents that take bytes from elsewhere, or all others. It
+// returns the resources whose bytes are nowhere.
+func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []resourcesync.Key, err error) {
+	files, err := m.bucket.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer files.Discard()
+	for i := range intents {
+		in, row := &intents[i], &rows[i]
+		switch {
+		case (in.Taken != "") != taken:
+		case row.Stored:
+			ok, err := m.restore(ctx, files, in, row)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				lost = append(lost, row.Key)
+			}
+		case row.URI != "":
+			if err := m.retract(ctx, files, in); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return lost, files.Commit(ctx)
 }
 
 // restore brings the bytes that row describes back to their path; false if they
@@ -103,20 +120,63 @@ func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Inte
 		if k != absent && k != file {
 			return false, nil
 		}
+		if in.Taken != "" {
+			if _, err := m.giveBack(ctx, files, in); err != nil {
+				return false, err
+			}
+		}
 		files.Move(in.Kept, in.Path)
 	}
 	return there || kept, nil
 }
 
-// retract removes the bytes that were on their way to a new path. Others stay: they
-// are not ours.
+// retract removes the bytes that were on their way to a new path, or brings them back
+// to where they were taken from. Others stay: they are not ours.
 func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
-	if in.SHA256.IsZero() {
+	if in.SHA256.IsZero() || in.Taken == in.Path {
 		return nil
 	}
 	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
-	if came {
+	switch {
+	case err != nil:
+		return err
+	case !came:
+		if k, _, err := m.disk.look(in.Path); err != nil || k != absent {
+			return err
+		}
+	case in.Taken == "":
 		files.Delete(in.Path)
+	default:
+		if back, err := m.giveBack(ctx, files, in); err != nil || !back {
+			return err
+		}
+	}
+	return m.restoreStray(files, in)
+}
+
+// giveBack moves the bytes that came to a path back to where they were taken from,
+// unless something else is there by now; true if it does.
+func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Intent) (bool, error) {
+	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
+	if err != nil || !came {
+		return false, err
+	}
+	k, _, err := m.disk.look(in.Taken)
+	if err != nil || k != absent {
+		return false, err
+	}
+	files.Move(in.Path, in.Taken)
+	return true, nil
+}
+
+// restoreStray brings somebody's file back that stood at a new path.
+func (m *Mirror) restoreStray(files blob.Batch, in *catalog.Intent) error {
+	if in.Kept == "" {
+		return nil
+	}
+	k, _, err := m.disk.look(in.Kept)
+	if err == nil && k == file {
+		files.Move(in.Kept, in.Path)
 	}
 	return err
 }

@@ -1,0 +1,135 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"instep/destination"
+	"instep/internal/catalog"
+)
+
+// claims are the files that batches are about to take from where they are, or to
+// replace although they are not the mirror's: each goes one way only.
+type claims struct {
+	mu     sync.Mutex // guards the rest
+	last   uint64     // number of the last batch
+	byPath map[string]pledge
+}
+
+// pledge is what is about to become of a file.
+type pledge struct {
+	b     *batch // nil: of a part that is open
+	takes bool   // it leaves its place; else it is replaced
+}
+
+// next numbers the batches.
+func (c *claims) next() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	return c.last
+}
+
+// take reports whether nobody else has to do with the file at path, and then keeps
+// everybody else from taking it.
+func (c *claims) take(path string, b *batch) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, taken := c.byPath[path]; taken {
+		return false
+	}
+	c.set(path, pledge{b, true})
+	return true
+}
+
+// place reports whether b may put something at path: what is about to be taken from
+// there has to leave first.
+func (c *claims) place(path string, b *batch) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.byPath[path]
+	if !ok {
+		c.set(path, pledge{b, false})
+		return true
+	}
+	return h.b != nil && (!h.takes || h.b.number <= b.number)
+}
+
+func (c *claims) set(path string, h pledge) {
+	if c.byPath == nil {
+		c.byPath = map[string]pledge{}
+	}
+	c.byPath[path] = h
+}
+
+// pass gives a claim to a batch.
+func (c *claims) pass(path string, b *batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byPath[path] = pledge{b, true}
+}
+
+func (c *claims) drop(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byPath, path)
+}
+
+// release drops all claims of a batch.
+func (c *claims) release(b *batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for path, h := range c.byPath {
+		if h.b == b {
+			delete(c.byPath, path)
+		}
+	}
+}
+
+// takeOver makes the file at key, which r reads, the content of w without copying it.
+func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string, r io.Reader) (*content, error) {
+	o, err := b.blobs.Take(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	h := hasherFor(w)
+	buf := buffers.Get().(*[64 << 10]byte)
+	defer buffers.Put(buf)
+	n, err := io.CopyBuffer(h, &contextReader{ctx, r}, buf[:])
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read %q: %w", key, err), o.Discard())
+	}
+	c, err := contentOf(w, o, n, h.Digests())
+	if err == nil {
+		c.taken = key
+	}
+	return c, err
+}
+
+// placeAmongStrays finds a path for a new URI. A file that stands there and is not the
+// mirror's goes to the trash, but for the very one that is adopted.
+func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
+	segments, err := b.m.segments(s.URI)
+	if err != nil {
+		return catalog.Place{}, err
+	}
+	stands := ""
+	p := placer{names: names, prefer: s.Taken, blocked: func(path string, dir bool) (bool, error) {
+		k, at, err := b.m.disk.look(path)
+		if err == nil && k == file && at == path && !dir && b.m.claims.place(path, b) {
+			stands = path
+			return false, nil
+		}
+		return k != absent && !(dir && k == directory), err
+	}}
+	place, err := p.put(segments)
+	if err == nil && place.Path == stands && stands != s.Taken {
+		var room string
+		room, err = w.trash(ctx, b.m)
+		place.Kept = room + "/" + place.Path
+	}
+	return place, err
+}

@@ -1,0 +1,349 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"instep/blob"
+	"instep/destination"
+	"instep/internal/durable"
+)
+
+// Parts are kept below partsKey: the bytes under a digest of the part's name, and
+// beside them the note of the last checkpoint. Only what a checkpoint covers is of
+// any use to a later run.
+const (
+	partsKey   = ours + "/parts"
+	noteSuffix = ".note"
+	maxNote    = 1 << 20 // bytes of a note as it is kept
+	partAge    = 7 * 24 * time.Hour
+	partMode   = 0o640
+)
+
+// part implements destination.Part.
+type part struct {
+	m    *Mirror
+	name string
+	key  string
+	f    *os.File // nil once it is closed, discarded or spent
+	size int64
+	note partNote
+	err  error // of a write or sync that failed: what is in the file is not known any more
+}
+
+// partNote is the note of a checkpoint as it is kept.
+type partNote struct {
+	Name string    `json:"name"`
+	At   int64     `json:"at"` // bytes that were durable
+	Note string    `json:"note"`
+	Made time.Time `json:"made"`
+}
+
+var errPartEnded = errors.New("the part was closed, discarded or put before")
+
+func partKey(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return partsKey + "/" + hex.EncodeToString(sum[:])
+}
+
+// Part implements destination.Parts. What was written after the last checkpoint is
+// dropped when the mirror is opened again, and everything a week after its last one.
+func (m *Mirror) Part(ctx context.Context, name string) (destination.Part, error) {
+	if m.readOnly {
+		return nil, ErrReadOnly
+	}
+	p := &part{m: m, name: name, key: partKey(name)}
+	if !m.claims.take(p.key, nil) {
+		return nil, fmt.Errorf("the beginning of %q that is kept is in use", name)
+	}
+	if err := p.open(ctx); err != nil {
+		p.end()
+		return nil, fmt.Errorf("open what is kept of %q: %w", name, err)
+	}
+	return p, nil
+}
+
+func (p *part) open(ctx context.Context) (err error) {
+	if p.f, err = p.m.openPart(p.key); err != nil {
+		return err
+	}
+	info, err := p.f.Stat()
+	if err != nil {
+		return err
+	}
+	p.size = info.Size()
+	if p.note, err = p.m.readNote(ctx, p.key); err != nil {
+		return err
+	}
+	if p.note.Name == p.name && p.note.At <= p.size {
+		return nil
+	}
+	return p.dropNote(ctx)
+}
+
+// openPart opens the file of a part, or makes it. The directory goes with its last
+// file, maybe just now.
+func (m *Mirror) openPart(key string) (*os.File, error) {
+	for {
+		if err := m.makePartsDir(); err != nil {
+			return nil, err
+		}
+		f, err := durable.OpenToWrite(m.disk.root, key)
+		if errors.Is(err, fs.ErrNotExist) {
+			f, err = m.disk.root.OpenFile(key, os.O_RDWR|os.O_CREATE|os.O_EXCL, partMode)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+	}
+}
+
+func (m *Mirror) makePartsDir() error {
+	k, err := m.disk.lstat(partsKey)
+	switch {
+	case err != nil:
+		return err
+	case k == absent:
+		if err := m.disk.root.Mkdir(partsKey, dirMode); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	case k != directory:
+		return fmt.Errorf("expected %q to be a directory, found a %s: remove it", partsKey, k)
+	}
+	return nil
+}
+
+// readNote returns the note of a part; the zero note if there is none that can be read.
+func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err error) {
+	text, err := blob.ReadAll(ctx, m.bucket, key+noteSuffix, maxNote)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrTooLarge):
+		return partNote{}, nil
+	case err != nil:
+		return partNote{}, err
+	case json.Unmarshal(text, &note) != nil || note.At < 0:
+		return partNote{}, nil
+	}
+	return note, nil
+}
+
+// Write implements destination.Part.
+func (p *part) Write(b []byte) (int, error) {
+	if err := p.usable(); err != nil {
+		return 0, err
+	}
+	n, err := p.f.WriteAt(b, p.size)
+	p.size += int64(n)
+	p.err = err
+	return n, err
+}
+
+// usable fails once the part has ended, or its file cannot be trusted.
+func (p *part) usable() error {
+	if p.f == nil {
+		return errPartEnded
+	}
+	return p.err
+}
+
+// ReadAt implements destination.Part.
+func (p *part) ReadAt(b []byte, off int64) (int, error) {
+	if p.f == nil {
+		return 0, errPartEnded
+	}
+	return p.f.ReadAt(b, off)
+}
+
+// Size implements destination.Part.
+func (p *part) Size() int64 { return p.size }
+
+// Note implements destination.Part.
+func (p *part) Note() (string, int64) { return p.note.Note, p.note.At }
+
+// Checkpoint implements destination.Part.
+func (p *part) Checkpoint(ctx context.Context, note string) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
+	if p.err = p.f.Sync(); p.err != nil {
+		return p.err
+	}
+	made := partNote{Name: p.name, At: p.size, Note: note, Made: p.m.now().UTC()}
+	text, err := json.Marshal(made)
+	if err == nil && len(text) > maxNote {
+		err = fmt.Errorf("note of %q: expected at most %d bytes, got %d", p.name, maxNote, len(text))
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := blob.Write(ctx, p.m.bucket, strings.NewReader(string(text)), blob.Put{Key: p.key + noteSuffix}); err != nil {
+		return err
+	}
+	p.note = made
+	return nil
+}
+
+// Truncate implements destination.Part.
+func (p *part) Truncate(n int64) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
+	if n < 0 || n > p.size {
+		return fmt.Errorf("cut %q, of which %d bytes are here, at %d", p.name, p.size, n)
+	}
+	if p.note.At > n {
+		if err := p.dropNote(context.Background()); err != nil {
+			return err
+		}
+	}
+	if p.err = p.f.Truncate(n); p.err == nil {
+		p.size = n
+	}
+	return p.err
+}
+
+func (p *part) dropNote(ctx context.Context) error {
+	p.note = partNote{}
+	return p.m.remove(ctx, []string{p.key + noteSuffix})
+}
+
+// Close implements destination.Part.
+func (p *part) Close() error {
+	if p.f == nil {
+		return nil
+	}
+	if p.size == 0 {
+		return p.Discard()
+	}
+	return p.end()
+}
+
+// Discard implements destination.Part.
+func (p *part) Discard() error {
+	if p.f == nil {
+		return nil
+	}
+	err := p.m.remove(context.Background(), []string{p.key + noteSuffix, p.key})
+	return errors.Join(err, p.end())
+}
+
+// end lets go of the file; somebody else may open the part then.
+func (p *part) end() (err error) {
+	if p.f != nil {
+		err = p.f.Close()
+		p.f = nil
+	}
+	p.m.claims.drop(p.key)
+	return err
+}
+
+// PutPart implements destination.PartBatch.
+func (b *batch) PutPart(ctx context.Context, set string, w destination.Wanted, dp destination.Part, verified bool) (int64, error) {
+	p, ok := dp.(*part)
+	if !ok || p.m != b.m {
+		return 0, fmt.Errorf("put a part of %q: it is not of this mirror", w.URI)
+	}
+	if err := p.usable(); err != nil {
+		return 0, err
+	}
+	id, row, err := b.admit(ctx, set, &w)
+	if err != nil {
+		return 0, err
+	}
+	if err := b.unoccupied(ctx, &w, &row); err != nil {
+		return 0, err
+	}
+	c, err := b.takeOver(ctx, &w, p.key, io.NewSectionReader(p.f, 0, p.size))
+	if err != nil {
+		return 0, err
+	}
+	c.note, c.verified = p.key+noteSuffix, c.verified || verified
+	if err := b.add(w.URI, c, claimOf(id, &w)); err != nil {
+		return 0, err
+	}
+	f := p.f
+	p.f = nil
+	b.m.claims.pass(p.key, b)
+	return c.length, f.Close()
+}
+
+// sweepParts removes what no run can go on from. Nobody may have a part open.
+func (m *Mirror) sweepParts(ctx context.Context) error {
+	var keys []string
+	for info, err := range m.bucket.List(ctx, partsKey+"/") {
+		if err != nil {
+			return err
+		}
+		keep, err := m.keepsPart(ctx, info)
+		if err != nil {
+			return err
+		}
+		if keep {
+			continue
+		}
+		if keys = append(keys, info.Key); len(keys) == purgeBatch {
+			if err := m.remove(ctx, keys); err != nil {
+				return err
+			}
+			keys = keys[:0]
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return m.remove(ctx, keys)
+}
+
+// keepsPart reports whether a file of a part is still of use.
+func (m *Mirror) keepsPart(ctx context.Context, info blob.Info) (bool, error) {
+	key, isNote := strings.CutSuffix(info.Key, noteSuffix)
+	note, err := m.readNote(ctx, key)
+	if err != nil || partKey(note.Name) != key || m.now().Sub(note.Made) > partAge {
+		return false, err
+	}
+	size := info.Size
+	if isNote {
+		of, err := m.bucket.Stat(ctx, key)
+		if err != nil {
+			return false, ignoreAbsent(err)
+		}
+		size = of.Size
+	}
+	return note.At <= size, nil
+}
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// PartsKept tells how many transfers that broke off are kept for a later run, and
+// the bytes they take.
+func (m *Mirror) PartsKept(ctx context.Context) (n int, bytes int64, err error) {
+	for info, err := range m.bucket.List(ctx, partsKey+"/") {
+		if err != nil {
+			return n, bytes, err
+		}
+		if !strings.HasSuffix(info.Key, noteSuffix) {
+			n++
+			bytes += info.Size
+		}
+	}
+	return n, bytes, nil
+}
+
+var (
+	_ destination.Parts     = (*Mirror)(nil)
+	_ destination.PartBatch = (*batch)(nil)
+)
