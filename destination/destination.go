@@ -127,7 +127,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	f := discover.Finder{Client: d.Client, AllowOrigins: d.AllowOrigins, Strict: d.Strict}
+	f := discover.Finder{Client: d.client(), AllowOrigins: d.AllowOrigins, Strict: d.Strict}
 	src, err := discover.Find(ctx, f, d.Source)
 	if err != nil {
 		return nil, nil, nil, err

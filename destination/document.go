@@ -52,12 +52,28 @@ type document struct {
 	opts   []resourcesync.Option
 }
 
+// Documents is implemented by a Mirror that keeps the documents of the Source from one run
+// to the next.
+type Documents interface {
+	Documents() fetch.Cache // nil: none are kept
+}
+
+// client is the Client with the documents that the Mirror keeps.
+func (d *Destination) client() *fetch.Client {
+	if m, ok := d.Mirror.(Documents); ok && !d.Client.HasCache() {
+		if c := m.Documents(); c != nil {
+			return d.Client.WithCache(c)
+		}
+	}
+	return d.Client
+}
+
 // maxTransfer bounds a document on the wire, in bytes (FAULTS §5).
 const maxTransfer = 100 << 20
 
 // read fetches the document at uri, which must have the capability that was promised.
 func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Capability) (_ *document, err error) {
-	resp, err := d.Client.Get(ctx, fetch.Request{URL: uri, MaxBytes: maxTransfer})
+	resp, err := d.client().Document(ctx, uri, maxTransfer, fetch.Validators{})
 	if err != nil {
 		return nil, &remoteError{err}
 	}

@@ -62,6 +62,7 @@ type Mirror struct {
 	cat      *catalog.Catalog // nil: a mirror opened for reading that does not exist
 	finder   *catalog.Finder  // nil if cat is
 	bucket   blob.Bucket
+	docs     *documents                  // of the Source; nil if cat is
 	clean    func(context.Context) error // removes the bucket's temporary files
 	close    []func() error              // in reverse
 

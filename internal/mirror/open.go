@@ -127,6 +127,9 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	if err := m.checkUUID(ctx, mark); err != nil {
 		return nil, err
 	}
+	if err := m.openDocuments(&o); err != nil {
+		return nil, err
+	}
 	return m, m.load(ctx)
 }
 
@@ -261,6 +264,9 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 		err = m.writeMarker(ctx)
 	} else {
 		err = m.checkUUID(ctx, mark)
+	}
+	if err == nil {
+		err = m.openDocuments(o)
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,215 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"instep/destination"
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+const (
+	documentsName = "documents" // below the state
+	maxDocuments  = 64 << 20    // bytes of all documents that are kept
+	maxFields     = 64 << 10    // bytes of what is kept beside a document
+	blockSize     = 4 << 10     // what a file takes at least
+)
+
+var _ destination.Documents = (*Mirror)(nil)
+
+// Documents implements destination.Documents. They are in the directory "documents" of
+// the state. What is there may be removed at any time.
+func (m *Mirror) Documents() fetch.Cache {
+	if m.docs == nil {
+		return nil
+	}
+	return m.docs
+}
+
+// documents keeps documents in files that are named by their URI: the sha-256 of what
+// follows, what is known of the document as JSON, each on a line, and the document.
+// Nothing is synced: what a crash spoils does not match its sha-256.
+type documents struct {
+	root     *os.Root // the state
+	readOnly bool
+
+	mu    sync.Mutex
+	files map[string]keptFile // nil before the first Store
+	total int64
+}
+
+// keptFile is a file of the directory; when is the time of its last writing.
+type keptFile struct {
+	size int64
+	when time.Time
+}
+
+// keptDocument is what is kept beside the bytes of a document.
+type keptDocument struct {
+	URI          string      `json:"uri"` // as it is asked for
+	URL          string      `json:"url"` // where it came from
+	ETag         string      `json:"etag,omitempty"`
+	LastModified string      `json:"last_modified,omitempty"`
+	Fields       http.Header `json:"fields,omitempty"`
+}
+
+func (m *Mirror) openDocuments(o *Options) error {
+	root, err := os.OpenRoot(o.state())
+	if err != nil {
+		return err
+	}
+	m.docs = &documents{root: root, readOnly: m.readOnly}
+	m.close = append(m.close, root.Close)
+	return nil
+}
+
+func documentPath(name string) string { return documentsName + "/" + name }
+
+func documentName(uri string) string {
+	key := resourcesync.KeyOf(uri)
+	return hex.EncodeToString(key[:])
+}
+
+// Load implements fetch.Cache.
+func (d *documents) Load(_ context.Context, uri string) (*fetch.Cached, error) {
+	f, err := d.root.Open(documentPath(documentName(uri)))
+	if err != nil {
+		return nil, nil
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, fetch.MaxCached+maxFields))
+	if err != nil {
+		return nil, nil
+	}
+	sum, rest, _ := bytes.Cut(text, []byte("\n"))
+	if string(sum) != hexSum(rest) {
+		return nil, nil
+	}
+	head, body, _ := bytes.Cut(rest, []byte("\n"))
+	var k keptDocument
+	if err := json.Unmarshal(head, &k); err != nil || k.URI != uri {
+		return nil, nil
+	}
+	return &fetch.Cached{
+		URL: k.URL, Header: k.Fields, Validators: fetch.Validators{ETag: k.ETag, LastModified: k.LastModified},
+		Length: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+	}, nil
+}
+
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Store implements fetch.Cache.
+func (d *documents) Store(_ context.Context, uri string, c *fetch.Cached) {
+	if d.readOnly {
+		return
+	}
+	head, err := json.Marshal(keptDocument{uri, c.URL, c.Validators.ETag, c.Validators.LastModified, c.Header})
+	if err != nil || len(head) > maxFields/2 {
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(c.Body, fetch.MaxCached+1))
+	if err != nil || len(body) > fetch.MaxCached {
+		return
+	}
+	rest := slices.Concat(head, []byte("\n"), body)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.list(); err != nil {
+		return
+	}
+	name := documentName(uri)
+	if err := d.replace(name, slices.Concat([]byte(hexSum(rest)+"\n"), rest)); err != nil {
+		return
+	}
+	d.dropOldest(name)
+}
+
+// list looks once at what is in the directory, which it makes, and removes what is no
+// document.
+func (d *documents) list() error {
+	if d.files != nil {
+		return nil
+	}
+	if err := d.root.Mkdir(documentsName, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	entries, err := fs.ReadDir(d.root.FS(), documentsName)
+	if err != nil {
+		return err
+	}
+	d.files = map[string]keptFile{}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || len(e.Name()) != hex.EncodedLen(len(resourcesync.Key{})) {
+			_ = d.root.Remove(documentPath(e.Name()))
+			continue
+		}
+		d.note(e.Name(), info)
+	}
+	return nil
+}
+
+// note takes down the size of a file.
+func (d *documents) note(name string, info fs.FileInfo) {
+	d.total -= d.files[name].size
+	size := (info.Size() + blockSize - 1) / blockSize * blockSize
+	d.files[name] = keptFile{size, info.ModTime()}
+	d.total += size
+}
+
+// replace writes a file under another name first.
+func (d *documents) replace(name string, text []byte) error {
+	temp := documentPath("new-" + rand.Text())
+	err := d.root.WriteFile(temp, text, 0o600)
+	if err == nil {
+		err = d.root.Rename(temp, documentPath(name))
+	}
+	if err != nil {
+		return errors.Join(err, d.root.Remove(temp))
+	}
+	info, err := d.root.Lstat(documentPath(name))
+	if err == nil {
+		d.note(name, info)
+	}
+	return err
+}
+
+// dropOldest removes what was written longest ago until the rest may stay. It spares
+// what was written just now.
+func (d *documents) dropOldest(spare string) {
+	if d.total <= maxDocuments {
+		return
+	}
+	names := make([]string, 0, len(d.files))
+	for name := range d.files {
+		if name != spare {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return d.files[a].when.Compare(d.files[b].when) })
+	for _, name := range names {
+		if d.total <= maxDocuments {
+			return
+		}
+		if err := d.root.Remove(documentPath(name)); err == nil || errors.Is(err, fs.ErrNotExist) {
+			d.total -= d.files[name].size
+			delete(d.files, name)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+
+	"instep/destination"
+)
+
+var _ destination.Memory = (*Mirror)(nil)
+
+// memoryPrefix sets what a Destination remembers apart from the mirror's own settings.
+const memoryPrefix = "memory:"
+
+// maxMemory is the longest value that is remembered, in bytes.
+const maxMemory = 64 << 10
+
+// Recall implements destination.Memory.
+func (m *Mirror) Recall(ctx context.Context, name string) (value string, ok bool, err error) {
+	if m.cat == nil {
+		return "", false, nil
+	}
+	value, _, err = m.cat.Setting(ctx, memoryPrefix+name)
+	return value, value != "", err
+}
+
+// Remember implements destination.Memory.
+func (m *Mirror) Remember(ctx context.Context, name, value string) error {
+	switch {
+	case m.readOnly:
+		return ErrReadOnly
+	case len(value) > maxMemory:
+		return fmt.Errorf("remember %q: expected at most %d bytes, got %d", name, maxMemory, len(value))
+	}
+	return m.cat.SetSettings(ctx, map[string]string{memoryPrefix + name: value})
+}
