@@ -1,0 +1,44 @@
+package resourcesync
+
+import (
+	"encoding"
+	"encoding/binary"
+	"errors"
+)
+
+var errHasherState = errors.New("not the state of a Hasher for these algorithms")
+
+// MarshalBinary returns the state of h, so that another Hasher for the same algorithms
+// can go on from there. The form depends on the version of Go.
+func (h *Hasher) MarshalBinary() ([]byte, error) {
+	var b []byte
+	for _, s := range h.sums {
+		state, err := s.(encoding.BinaryMarshaler).MarshalBinary() // those of the standard library all are
+		if err != nil {
+			return nil, err
+		}
+		b = binary.AppendUvarint(b, uint64(len(state)))
+		b = append(b, state...)
+	}
+	return b, nil
+}
+
+// UnmarshalBinary puts h in a state that MarshalBinary has returned of a Hasher for the
+// same algorithms in the same order. After an error h must not be used any more.
+func (h *Hasher) UnmarshalBinary(b []byte) error {
+	for _, s := range h.sums {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			return errHasherState
+		}
+		state := b[size : size+int(n)]
+		b = b[size+int(n):]
+		if err := s.(encoding.BinaryUnmarshaler).UnmarshalBinary(state); err != nil {
+			return errors.Join(errHasherState, err)
+		}
+	}
+	if len(b) > 0 {
+		return errHasherState
+	}
+	return nil
+}
