@@ -80,7 +80,8 @@ type runner struct {
 	rep *SetReport
 	sem *semaphore.Weighted
 
-	coded codings
+	coded   codings
+	freight *freight // nil if the plan takes nothing out of packages
 
 	mu     sync.Mutex
 	err    error // why the run ends early
@@ -95,6 +96,10 @@ func (r *runner) run(ctx context.Context) error {
 	r.cancel = cancel
 	// What was fetched is kept even when the run is interrupted.
 	save := context.WithoutCancel(ctx)
+	if len(r.sp.Packages) > 0 {
+		r.freight = r.carry(work)
+		defer r.freight.close()
+	}
 
 	q := &queue{r: r, save: save}
 	for a, err := range r.sp.Actions() {

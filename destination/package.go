@@ -1,6 +1,17 @@
 package destination
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/url"
+	"strings"
+
+	"instep/fetch"
+	"instep/internal/spool"
+	"instep/pack"
 	"instep/resourcesync"
 )
 
@@ -14,3 +25,288 @@ type packageRef struct {
 	at          resourcesync.Datetime // of a Resource Dump
 	from, until resourcesync.Datetime // of a Change Dump; until is zero while it is open
 }
+
+const relContents = "contents"
+
+// packageOf is the package that an entry of a dump names. A copy of its manifest for
+// which the Source may not speak is left out: the manifest in the package counts.
+func (d *Destination) packageOf(sc *scope, dump *document, e *resourcesync.Entry) (*packageRef, error) {
+	uri, err := sc.document(e.Loc, dump.base.String())
+	if err != nil {
+		if isLocal(e.Loc) {
+			err = &packageError{resourcesync.QuirkLocalPackage, err}
+		}
+		return nil, err
+	}
+	ref := &packageRef{
+		uri: uri, mediaType: e.Type, length: e.Length, digests: e.Digests,
+		at: e.At, from: e.From, until: e.Until,
+	}
+	if href := e.Link(relContents); href != "" {
+		if ref.contents, err = sc.document(href, dump.base.String()); err != nil {
+			d.note("", fmt.Sprintf("%s: the copy of its manifest is not read: %v", uri, err))
+		}
+	}
+	return ref, nil
+}
+
+// isLocal reports whether a package is named by a path on the Source's own machine.
+func isLocal(loc string) bool {
+	return strings.HasPrefix(strings.ToLower(loc), "file:") || strings.HasPrefix(loc, `\\`) ||
+		len(loc) > 2 && loc[1] == ':' && (loc[2] == '\\' || loc[2] == '/')
+}
+
+// packageError is about a package that cannot be used, by a habit of Sources.
+type packageError struct {
+	quirk resourcesync.Quirk
+	err   error
+}
+
+func (e *packageError) Error() string { return e.err.Error() }
+func (e *packageError) Unwrap() error { return e.err }
+
+// quirkOf is the habit of Sources that an error about a package comes from; 0 if none.
+func quirkOf(err error) resourcesync.Quirk {
+	var pe *packageError
+	switch {
+	case errors.As(err, &pe):
+		return pe.quirk
+	case errors.Is(err, pack.ErrNoManifest):
+		return resourcesync.QuirkManifest
+	}
+	return 0
+}
+
+// otherFormat is the error for a package that is no ZIP file.
+func otherFormat(uri, kind string) error {
+	return &packageError{resourcesync.QuirkPackageFormat, &DocumentError{
+		URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)",
+	}}
+}
+
+// otherFormats are media types of packages that are no ZIP file.
+var otherFormats = map[string]string{
+	"application/x-tar": pack.KindTar, "application/gzip": pack.KindGzip, "application/x-gzip": pack.KindGzip,
+	"application/x-xz": pack.KindXZ, "application/x-bzip2": pack.KindBzip2, "application/zstd": pack.KindZstd,
+	"application/x-7z-compressed": pack.Kind7z, "application/vnd.rar": pack.KindRAR, "text/html": pack.KindHTML,
+}
+
+// openedPackage is a package of which the directory was read.
+type openedPackage struct {
+	ref    packageRef
+	d      *Destination
+	zip    *pack.Package
+	bytes  packageBytes
+	remote *remotePackage // nil if all bytes are here
+}
+
+// packageBytes are the bytes of a package that are here.
+type packageBytes interface {
+	io.ReaderAt
+	io.Closer
+}
+
+// openPackage opens a package: the whole of it, transferred to its end and verified
+// before anything is read from it, or some of its bytes, as they are needed. If a
+// server can give only all of them, the package is whole.
+func (d *Destination) openPackage(ctx context.Context, ref *packageRef, whole bool) (*openedPackage, error) {
+	mediaType, _, _ := mime.ParseMediaType(ref.mediaType) // anything else is looked at
+	if kind := otherFormats[mediaType]; kind != "" {
+		return nil, otherFormat(ref.uri, kind)
+	}
+	if !whole {
+		p, err := d.openRemote(ctx, ref)
+		if !errors.Is(err, errNoParts) {
+			return p, err
+		}
+	}
+	f, err := d.transferPackage(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return d.openBytes(ref, f, f.Len())
+}
+
+// openBytes reads the directory of a package that is here.
+func (d *Destination) openBytes(ref *packageRef, f packageBytes, size int64) (*openedPackage, error) {
+	z, err := pack.Open(f, size, pack.Limits{})
+	if err != nil {
+		return nil, errors.Join(badPackage(ref.uri, err), f.Close())
+	}
+	return &openedPackage{ref: *ref, d: d, zip: z, bytes: f}, nil
+}
+
+// badPackage tells what is wrong with a package from trouble with reading it.
+func badPackage(uri string, err error) error {
+	for _, wrong := range []error{pack.ErrNotZIP, pack.ErrAmbiguous, pack.ErrNoManifest, pack.ErrLimit} {
+		if errors.Is(err, wrong) {
+			return &DocumentError{URI: uri, Reason: "cannot be used as a package", Err: err}
+		}
+	}
+	return err
+}
+
+// transferPackage fetches a package and verifies it by what the dump says of it.
+func (d *Destination) transferPackage(ctx context.Context, ref *packageRef) (_ *spool.File, err error) {
+	req := fetch.Request{URL: ref.uri, MaxBytes: maxResource, Resume: fetch.ResumeStrong}
+	if ref.length.Known() {
+		req.MaxBytes = ref.length.Int64() + slack
+	}
+	if strong(ref.digests) {
+		req.Resume = fetch.ResumeVerified
+	}
+	resp, err := d.Client.Get(ctx, req)
+	if err != nil {
+		return nil, &remoteError{err}
+	}
+	defer resp.Body.Close()
+	if err := plausible(&Wanted{URI: ref.uri, Length: ref.length}, resp); err != nil {
+		return nil, &remoteError{err}
+	}
+	f := spool.NewFile(d.Spool, req.MaxBytes)
+	if err := d.receive(ref, f, resp.Body); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// receive takes the bytes of a whole package, unless the first of them show that it is
+// none.
+func (d *Destination) receive(ref *packageRef, to io.Writer, body io.Reader) error {
+	from := remoteReader{ref.uri, resourcesync.NewVerifyReader(body, ref.length.Int64(), ref.digests)}
+	head := make([]byte, pack.SniffLength)
+	n, err := io.ReadFull(from, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if kind := pack.Sniff(head[:n]); kind != pack.KindZIP && kind != "" {
+		return otherFormat(ref.uri, kind)
+	}
+	if _, err := to.Write(head[:n]); err != nil {
+		return err
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		return fmt.Errorf("reading a package: %w", err)
+	}
+	return nil
+}
+
+// bring makes sure that the bytes of these bitstreams are here.
+func (p *openedPackage) bring(ctx context.Context, all ...pack.Bitstream) error {
+	if p.remote == nil {
+		return nil
+	}
+	spans := make([]span, len(all))
+	for i, b := range all {
+		off, n := b.Span()
+		spans[i] = span{off, off + n}
+	}
+	return p.remote.bring(ctx, spans)
+}
+
+// manifest reads the manifest in the package, which has to be one of these capabilities.
+func (p *openedPackage) manifest(ctx context.Context, want ...resourcesync.Capability) (_ *document, err error) {
+	b, err := p.zip.FindManifest()
+	if err != nil {
+		return nil, badPackage(p.ref.uri, err)
+	}
+	if err := p.bring(ctx, b); err != nil {
+		return nil, err
+	}
+	base, err := url.Parse(p.ref.uri)
+	if err != nil {
+		return nil, err
+	}
+	doc := &document{uri: p.ref.uri + "!" + b.Name(), base: base, file: spool.NewFile(p.d.Spool, maxTransfer), opts: p.d.decoderOptions()}
+	defer func() {
+		if err != nil {
+			doc.close()
+		}
+	}()
+	r, err := b.Open(maxTransfer)
+	if err != nil {
+		return nil, badPackage(p.ref.uri, err)
+	}
+	defer r.Close()
+	if _, err := io.Copy(doc.file, r); err != nil {
+		return nil, badPackage(p.ref.uri, err)
+	}
+	return doc, p.d.scanManifest(doc, want)
+}
+
+// scanManifest reads a manifest to its end tag.
+func (d *Destination) scanManifest(doc *document, want []resourcesync.Capability) error {
+	if err := d.scan(doc, want[0]); err != nil {
+		return err
+	}
+	for _, c := range want {
+		if doc.header.Capability == c {
+			return nil
+		}
+	}
+	return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", doc.header.Capability, want[0])}
+}
+
+// readManifest reads the manifest of a package in the cheapest way that there is: its
+// copy, some bytes of the package, the whole package. A package that had to be opened
+// for it comes along; else it is nil.
+func (d *Destination) readManifest(ctx context.Context, ref *packageRef, want resourcesync.Capability) (*document, *openedPackage, error) {
+	if ref.contents != "" {
+		doc, err := d.read(ctx, ref.contents, want)
+		if err == nil || ctx.Err() != nil || !ofSource(err) {
+			return doc, nil, err
+		}
+		d.quirk(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest cannot be used, so that in the package is read: %v", ref.uri, err))
+	}
+	p, err := d.openPackage(ctx, ref, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := p.manifest(ctx, want)
+	if err != nil {
+		return nil, nil, errors.Join(err, p.close())
+	}
+	return doc, p, nil
+}
+
+// find finds a bitstream by its path. A path that is relative to another directory
+// than the root of the package (quirk 53) is taken for meant if a digest will prove it.
+func (p *openedPackage) find(path string, proved bool) (pack.Bitstream, bool) {
+	b, ok := p.zip.Find(path)
+	if !ok && proved {
+		b, ok = p.zip.FindBelow(path)
+	}
+	return b, ok
+}
+
+// member opens a bitstream of at most so many bytes, by its path.
+func (p *openedPackage) member(ctx context.Context, path string, most int64, proved bool) (io.ReadCloser, error) {
+	b, ok := p.find(path, proved)
+	if !ok {
+		return nil, &DocumentError{URI: p.ref.uri, Reason: fmt.Sprintf("has no member %q", path)}
+	}
+	if err := p.bring(ctx, b); err != nil {
+		return nil, err
+	}
+	r, err := b.Open(most)
+	if err != nil {
+		return nil, badPackage(p.ref.uri, err)
+	}
+	return &memberReader{ReadCloser: r, uri: p.ref.uri}, nil
+}
+
+// memberReader tells what is wrong with a member from trouble with reading it.
+type memberReader struct {
+	io.ReadCloser
+	uri string
+}
+
+func (m *memberReader) Read(b []byte) (int, error) {
+	n, err := m.ReadCloser.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = badPackage(m.uri, err)
+	}
+	return n, err
+}
+
+func (p *openedPackage) close() error { return p.bytes.Close() }

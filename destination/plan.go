@@ -107,6 +107,7 @@ type SetPlan struct {
 	move    *CursorMove // nil: the cursor stays
 	actions *spool.Log[Action]
 	deletes *spool.Log[Action]
+	opened  map[int]*openedPackage // of Packages, counted from 1: those that had to be opened to plan
 }
 
 // URIs are those of the plan's sets.
@@ -156,6 +157,9 @@ func (p *Plan) Close() {
 	for _, s := range p.Sets {
 		s.actions.Close()
 		s.deletes.Close()
+		for _, p := range s.opened {
+			_ = p.close() // a temporary file
+		}
 	}
 }
 

@@ -30,6 +30,12 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 		r.d.note(r.sp.Set, fmt.Sprintf("%s: the same bytes could not be copied from %s, so they are fetched: %v", a.Want.URI, a.From, err))
 		a.Kind, a.Via, a.From = Fetch, ViaGet, ""
 	}
+	if a.packaged() {
+		n, err := r.fromPackage(ctx, b, a)
+		if err == nil || a.packaged() {
+			return n, err
+		}
+	}
 	n, coding, err := r.get(ctx, b, a.Want, false)
 	if coding == "" {
 		return n, err

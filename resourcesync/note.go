@@ -45,6 +45,7 @@ const (
 	QuirkSourceLink    Quirk = 15 // a link rel="resourcesync" to another document than a Capability List
 	QuirkRobots        Quirk = 16 // Sitemap lines of robots.txt in another form, or for plain Sitemaps
 	QuirkNoCapability  Quirk = 20 // an entry of a Capability List that does not say what it leads to
+	QuirkPackageLink   Quirk = 21 // a Capability List that leads to a package in place of a dump
 	QuirkOtherDocument Quirk = 23 // an answer that is none of our documents where one was promised
 	QuirkUp            Quirk = 24 // rel="up" is missing, leads to another document or in a circle
 	QuirkChangeTime    Quirk = 29 // a change without datetime
@@ -55,6 +56,10 @@ const (
 	QuirkUnknownDelete Quirk = 38 // the deletion of what was never listed
 	QuirkListedTwice   Quirk = 45 // a resource listed more than once
 	QuirkContentCoding Quirk = 51 // length and hash of the body with or without its content coding
+	QuirkManifestCopy  Quirk = 54 // the manifest beside a package says something else than the one in it
+	QuirkManifest      Quirk = 55 // a package without manifest, or with members that nobody described
+	QuirkPackageFormat Quirk = 56 // a package in another format than ZIP
+	QuirkLocalPackage  Quirk = 58 // a package named by a path on the Source's machine
 )
 
 // Note tells what a Decoder read although it is unusual, and how it read it.

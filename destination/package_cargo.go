@@ -1,0 +1,384 @@
+package destination
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"instep/pack"
+	"instep/resourcesync"
+)
+
+// freight brings the packages that a plan takes members from, in their order: while the
+// actions of one take theirs, the next one is transferred.
+type freight struct {
+	r      *runner
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when no further package comes
+	places chan struct{} // one for each package that is here or coming
+
+	mu     sync.Mutex
+	cargos map[int]*cargo // by the number of the package
+}
+
+// cargo is what came of one package.
+type cargo struct {
+	number int
+	came   chan struct{} // closed when the rest of the fields is there
+	pkg    *openedPackage
+	kept   bool // the plan keeps the package open
+	err    error
+	told   map[resourcesync.Key]told // what its manifest says of the members that are wanted; nil if it was not asked
+
+	left int // actions that have not taken theirs yet
+	lost missed
+}
+
+// told is what the manifest in a package says of a resource.
+type told struct {
+	path    string
+	length  resourcesync.Length
+	digests resourcesync.Digests
+}
+
+// missed counts the members of a package that had to be fetched otherwise.
+type missed struct {
+	n   int
+	uri string // of the first
+	err error
+}
+
+// packagesAtOnce are here or coming: the present one and the next.
+const packagesAtOnce = 2
+
+// carry begins to bring the packages of the plan. Close what it returns.
+func (r *runner) carry(ctx context.Context) *freight {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &freight{r: r, cancel: cancel, ended: make(chan struct{}), places: make(chan struct{}, packagesAtOnce), cargos: map[int]*cargo{}}
+	go func() {
+		defer close(f.ended)
+		f.run(ctx)
+	}()
+	return f
+}
+
+// close ends what is under way and gives all packages back.
+func (f *freight) close() {
+	f.cancel()
+	<-f.ended
+	for _, c := range f.cargos {
+		c.close()
+	}
+}
+
+func (f *freight) run(ctx context.Context) {
+	for group, err := range groups(f.r.sp.Actions()) {
+		if err != nil {
+			return // who reads the same actions meets the same error
+		}
+		select {
+		case f.places <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		c := f.cargo(group[0].Package)
+		c.left = len(group)
+		c.load(ctx, f.r, group)
+		if c.err != nil && ctx.Err() != nil {
+			return
+		}
+		close(c.came)
+	}
+}
+
+// groups yields the actions that take members of one package, for one package after
+// the other.
+func groups(actions iter.Seq2[Action, error]) iter.Seq2[[]Action, error] {
+	return func(yield func([]Action, error) bool) {
+		var group []Action
+		for a, err := range actions {
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case !a.packaged():
+				continue
+			case len(group) > 0 && group[0].Package != a.Package:
+				if !yield(group, nil) {
+					return
+				}
+				group = nil
+			}
+			group = append(group, a)
+		}
+		if len(group) > 0 {
+			yield(group, nil)
+		}
+	}
+}
+
+// packaged reports whether the bytes of an action come out of a package.
+func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
+
+// cargo is that of a package, whether it came or not.
+func (f *freight) cargo(number int) *cargo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.cargos[number]
+	if c == nil {
+		c = &cargo{number: number, came: make(chan struct{})}
+		f.cargos[number] = c
+	}
+	return c
+}
+
+// take waits for a package. Give it back.
+func (f *freight) take(ctx context.Context, number int) (*cargo, error) {
+	c := f.cargo(number)
+	select {
+	case <-c.came:
+		return c, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-f.ended:
+	}
+	select {
+	case <-c.came: // just before the end
+		return c, nil
+	default:
+		return nil, fmt.Errorf("package %d of the plan was not brought", number)
+	}
+}
+
+// give gives a package back after an action has taken its member. After the last one
+// there is room for another package.
+func (f *freight) give(c *cargo) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.left--; c.left > 0 {
+		return
+	}
+	delete(f.cargos, c.number)
+	c.close()
+	c.tell(f.r)
+	<-f.places
+}
+
+func (c *cargo) close() {
+	if c.pkg != nil && !c.kept {
+		_ = c.pkg.close() // a temporary file: everything was read that is needed
+	}
+}
+
+// load opens the package and brings what the actions want of it.
+func (c *cargo) load(ctx context.Context, r *runner, group []Action) {
+	if c.number < 1 || c.number > len(r.sp.Packages) {
+		c.err = fmt.Errorf("the plan has %d packages, an action is about package %d", len(r.sp.Packages), c.number)
+		return
+	}
+	p := &r.sp.Packages[c.number-1]
+	if c.pkg = r.sp.opened[c.number]; c.pkg != nil {
+		c.kept = true
+	} else {
+		ref := &packageRef{uri: p.URI, length: p.Length, digests: p.Digests}
+		c.pkg, c.err = r.d.openPackage(ctx, ref, p.Via == ViaDump)
+	}
+	if c.err == nil {
+		c.err = c.prepare(ctx, r, group)
+	}
+	if c.err == nil || ctx.Err() != nil {
+		return
+	}
+	r.d.quirk(quirkOf(c.err), r.sp.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, len(group), c.err))
+}
+
+// prepare asks the manifest in the package, unless digests prove every member, and
+// brings the members.
+func (c *cargo) prepare(ctx context.Context, r *runner, group []Action) error {
+	if c.pkg.remote == nil && !c.kept || !proved(group) {
+		if err := c.ask(ctx, r, group); err != nil {
+			return err
+		}
+	}
+	if c.pkg.remote == nil {
+		return nil
+	}
+	var all []pack.Bitstream
+	for i := range group {
+		if b, ok := c.bitstream(&group[i]); ok {
+			all = append(all, b)
+		}
+	}
+	return c.pkg.bring(ctx, all...)
+}
+
+func proved(group []Action) bool {
+	for i := range group {
+		if !strong(group[i].Want.Digests) {
+			return false
+		}
+	}
+	return true
+}
+
+// ask takes down what the manifest in the package says of the resources wanted: it is
+// the one that counts, not the copy that the plan may have been made by.
+func (c *cargo) ask(ctx context.Context, r *runner, group []Action) error {
+	doc, err := c.pkg.manifest(ctx, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
+	if err != nil {
+		return err
+	}
+	defer doc.close()
+	wanted := make(map[resourcesync.Key]*Action, len(group))
+	for i := range group {
+		wanted[resourcesync.KeyOf(group[i].Want.URI)] = &group[i]
+	}
+	c.told = make(map[resourcesync.Key]told, len(group))
+	described := 0
+	for e, err := range doc.entries() {
+		if err != nil {
+			return &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
+		}
+		if e.Path == "" {
+			continue
+		}
+		described++
+		key := resourcesync.KeyOf(e.Loc)
+		if a := wanted[key]; a != nil && agrees(&e, &a.Want) {
+			if _, known := c.told[key]; !known || e.Path == a.Member {
+				c.told[key] = told{e.Path, e.Length, e.Digests}
+			}
+		}
+	}
+	if extra := c.pkg.zip.Len() - 1 - described; extra > 0 {
+		r.d.quirk(resourcesync.QuirkManifest, r.sp.Set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", c.pkg.ref.uri, extra))
+	}
+	return nil
+}
+
+// agrees reports whether a manifest does not contradict what is wanted.
+func agrees(e *resourcesync.Entry, w *Wanted) bool {
+	if e.Length.Known() && w.Length.Known() && e.Length != w.Length {
+		return false
+	}
+	for _, d := range e.Digests {
+		if want := w.Digests.Get(d.Algorithm()); !want.IsZero() && want != d {
+			return false
+		}
+	}
+	return true
+}
+
+// bitstream finds the member that an action wants.
+func (c *cargo) bitstream(a *Action) (pack.Bitstream, bool) {
+	path := a.Member
+	if c.told != nil {
+		t, ok := c.told[resourcesync.KeyOf(a.Want.URI)]
+		if !ok {
+			return pack.Bitstream{}, false
+		}
+		path = t.path
+	}
+	return c.pkg.find(path, strong(a.Want.Digests))
+}
+
+// fromPackage brings the bytes of an action out of its package into a batch, verified.
+// If they cannot be had there, the action becomes a request for the resource, and the
+// error says why.
+func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, error) {
+	if r.freight == nil {
+		return 0, fmt.Errorf("%s: the plan has no packages", a.Want.URI)
+	}
+	c, err := r.freight.take(ctx, a.Package)
+	if err != nil {
+		return 0, err
+	}
+	defer r.freight.give(c)
+	n, err := c.put(ctx, b, r.sp.Set, a)
+	if err == nil || ctx.Err() != nil || !ofSource(err) {
+		return n, err
+	}
+	r.freight.lose(c, a.Want.URI, err)
+	a.Via, a.Package, a.Member = ViaGet, 0, ""
+	return 0, err
+}
+
+// put verifies a member by all that is known of it.
+func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action) (int64, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	w := &a.Want
+	length, digests := w.Length, w.Digests
+	if t, ok := c.told[resourcesync.KeyOf(w.URI)]; ok {
+		if !length.Known() {
+			length = t.length
+		}
+		for _, d := range t.digests {
+			if digests.Get(d.Algorithm()).IsZero() {
+				digests = append(digests[:len(digests):len(digests)], d)
+			}
+		}
+	}
+	uri := c.pkg.ref.uri
+	found, ok := c.bitstream(a)
+	switch {
+	case !ok && c.told != nil:
+		return 0, &DocumentError{URI: uri, Reason: fmt.Sprintf("has no member for %s as it should be, by its manifest", w.URI)}
+	case !ok:
+		return 0, &DocumentError{URI: uri, Reason: fmt.Sprintf("has no member %q", a.Member)}
+	case !c.pkg.remote.safe(w):
+		return 0, &DocumentError{URI: uri, Reason: fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", a.Member)}
+	}
+	most := int64(maxResource)
+	if length.Known() {
+		most = length.Int64() + slack
+	}
+	from, err := found.Open(most)
+	if err != nil {
+		return 0, badPackage(uri, err)
+	}
+	defer from.Close()
+	verified := resourcesync.NewVerifyReader(&memberReader{from, uri}, length.Int64(), digests)
+	return b.Put(ctx, set, *w, remoteMismatch{uri, verified}, length.Known() || len(digests) > 0)
+}
+
+// remoteMismatch tells bytes that are not those wanted from trouble with reading them.
+type remoteMismatch struct {
+	uri string
+	r   io.Reader
+}
+
+func (r remoteMismatch) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	if isMismatch(err) {
+		err = &remoteError{fmt.Errorf("%s: %w", r.uri, err)}
+	}
+	return n, err
+}
+
+// lose counts a member that could not be had.
+func (f *freight) lose(c *cargo, uri string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.err != nil {
+		return // told for all of them
+	}
+	if c.lost.n++; c.lost.n == 1 {
+		c.lost.uri, c.lost.err = uri, err
+	}
+}
+
+// tell reports the members that could not be had.
+func (c *cargo) tell(r *runner) {
+	if c.lost.n == 0 {
+		return
+	}
+	q := quirkOf(c.lost.err)
+	if q == 0 && !isRemote(c.lost.err) {
+		q = resourcesync.QuirkManifest
+	}
+	r.d.quirk(q, r.sp.Set, fmt.Sprintf("%d members could not be taken out of a package, such as %s, and were requested one by one: %v", c.lost.n, c.lost.uri, c.lost.err))
+}
