@@ -47,7 +47,9 @@ func (b *stepBatch) Put(o blob.Object, p blob.Put) {
 	})
 }
 
-func (b *stepBatch) Take(context.Context, string) (blob.Object, error) { panic("publishing takes nothing") }
+func (b *stepBatch) Take(context.Context, string) (blob.Object, error) {
+	panic("publishing takes nothing")
+}
 
 func (b *stepBatch) Move(from, to string) { panic("publishing moves nothing") }
 

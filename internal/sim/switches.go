@@ -70,6 +70,9 @@ func ParseQuirks(list string) ([]Switched, error) { return parse(list, "quirk", 
 // share: truncate,http-500=2%.
 func ParseFaults(list string) ([]Switched, error) { return parse(list, "fault", faults) }
 
+// ParseSwitches reads numbers of quirks and names of faults together.
+func ParseSwitches(list string) ([]Switched, error) { return parse(list, "quirk or fault", Switches()) }
+
 func parse(list, what string, all []*Switch) ([]Switched, error) {
 	var on []Switched
 	for item := range strings.SplitSeq(list, ",") {

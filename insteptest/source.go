@@ -1,0 +1,138 @@
+// Package insteptest gives tests of programs that read ResourceSync Sources a Source
+// to read: one that changes, with every capability, and that misbehaves on request.
+//
+//	func TestHarvester(t *testing.T) {
+//		src := insteptest.NewSource(t, insteptest.Options{Resources: 50, Dumps: true})
+//		harvest(src.URL)
+//		src.Advance(time.Minute)            // time passes there, and things change
+//		src.Misbehave("wrong-bytes")        // a bit is flipped on its way now and then
+//		harvest(src.URL)
+//		src.Behave()
+//		harvest(src.URL)
+//		compare(src.Resources())            // what it has now
+//	}
+//
+// What it can do wrong is listed by [Misbehaviours]: the habits of existing Sources by
+// number and faults by name, as docs/simulate.md describes them. The same Seed gives
+// the same resources and the same changes.
+package insteptest
+
+import (
+	"cmp"
+	"encoding/hex"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"instep/blob"
+	"instep/internal/sim"
+	"instep/source"
+)
+
+// Options say what a Source is. The zero value is good.
+type Options struct {
+	Seed      uint64        // of everything that is random
+	Resources int           // to begin with; 20
+	MaxLength int64         // of a resource, in bytes; 2,000
+	Rate      float64       // changes a second of the Source's time; 1
+	Sets      int           // sets of resources; 1
+	Dumps     bool          // offers Resource Dumps and Change Dumps (1.1 §11, §13)
+	Archives  bool          // offers archives of its lists and dumps
+	MaxList   int           // entries of a Resource List or Change List, at most 50,000; 5,000
+	Keep      time.Duration // how long, in the Source's time, what is replaced stays; 1 h
+}
+
+// Source is a Source that is served on loopback until the test ends.
+type Source struct {
+	// URL is where it is served, with a slash at the end: discovery starts from it.
+	URL string
+
+	t     testing.TB
+	model *sim.Model
+	sim   *sim.Source
+}
+
+// Resource is what a Source has at a URI.
+type Resource struct {
+	Length int64
+	SHA256 string // in hex
+	Type   string
+}
+
+// start is when the Source's clock begins: all its times are the same in every run.
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// NewSource makes a Source, publishes it and serves it. What goes wrong ends the test.
+func NewSource(t testing.TB, o Options) *Source {
+	t.Helper()
+	model, err := sim.NewModel(t.Context(), sim.Config{
+		Seed: o.Seed, Resources: cmp.Or(o.Resources, 20), Rate: cmp.Or(o.Rate, 1), Sets: cmp.Or(o.Sets, 1), Start: start,
+		Size: sim.Size{Kind: sim.Uniform, Low: 1, High: cmp.Or(o.MaxLength, 2_000)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(nil)
+	s := &Source{URL: "http://" + srv.Listener.Addr().String() + "/", t: t, model: model}
+	options := sim.Options{
+		Model: model, BaseURL: s.URL, Bucket: blob.NewMem(), Staging: blob.NewMem(), Generator: "insteptest",
+		ChangeListMax: o.MaxList, MaxEntries: o.MaxList, Dumps: o.Dumps, Keep: o.Keep,
+	}
+	if o.Archives {
+		options.Archive = &source.Archive{}
+	}
+	if s.sim, err = sim.NewSource(options); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(0)
+	srv.Config.Handler = s.sim
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return s
+}
+
+// Advance lets the Source's time go on by d: what changes meanwhile is published. It
+// returns how many changes that were. Not safe for concurrent use.
+func (s *Source) Advance(d time.Duration) int64 {
+	s.t.Helper()
+	n, err := s.sim.Round(s.t.Context(), d)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n.Sum()
+}
+
+// Misbehave makes the Source misbehave in these ways only, from the next request on,
+// each alone or with its share of what it can hit: "wrong-bytes", "truncate=50%", "34".
+func (s *Source) Misbehave(ways ...string) {
+	s.t.Helper()
+	on, err := sim.ParseSwitches(strings.Join(ways, ","))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.sim.Switch(on...)
+}
+
+// Behave ends all misbehaviour.
+func (s *Source) Behave() { s.sim.Switch() }
+
+// Resources returns what the Source has now, by URI.
+func (s *Source) Resources() map[string]Resource {
+	all := map[string]Resource{}
+	for set := range s.model.Sets() {
+		for r := range s.model.Resources(set) {
+			all[s.URL+r.Path] = Resource{Length: r.Length, SHA256: hex.EncodeToString(r.SHA256[:]), Type: r.Type}
+		}
+	}
+	return all
+}
+
+// Misbehaviours names what Misbehave knows, and says what each does.
+func Misbehaviours() map[string]string {
+	all := map[string]string{}
+	for _, sw := range sim.Switches() {
+		all[sw.Name] = sw.Says
+	}
+	return all
+}
