@@ -23,6 +23,23 @@ type attempt struct {
 	sent  int
 }
 
+func (c *Client) newAttempt(r Request) (*attempt, error) {
+	u, err := Parse(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	a := &attempt{c: c, req: r, start: u}
+	if a.req.MaxBytes <= 0 {
+		a.req.MaxBytes = c.opt.MaxBytes
+	}
+	if r.Part != nil {
+		if a.span, err = r.Part.header(r.Resume); err != nil {
+			return nil, &Error{Op: "get", URL: u.String(), Kind: Refused, Msg: err.Error()}
+		}
+	}
+	return a, nil
+}
+
 // once sends the request and follows its redirects.
 func (a *attempt) once(ctx context.Context) (*Response, error) {
 	a.tries++

@@ -159,7 +159,7 @@ func (b *body) failed(err error) error {
 }
 
 func (b *body) temporary(msg string, err error) error {
-	return &Error{Op: "read", URL: b.ex.url.String(), Kind: Temporary, Status: b.ex.resp.StatusCode, Msg: msg, Err: err}
+	return &Error{Op: "read", URL: b.ex.url.String(), Kind: Temporary, Status: b.ex.resp.StatusCode, Msg: msg, Err: err, Restart: true}
 }
 
 func (b *body) tooSlow() error {

@@ -110,18 +110,9 @@ func (c *Client) Document(ctx context.Context, uri string, limit int64, v Valida
 // part was asked for, and 304 if validators were sent, is an *Error. If ctx ends, its
 // error is wrapped.
 func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
-	u, err := Parse(r.URL)
+	a, err := c.newAttempt(r)
 	if err != nil {
 		return nil, err
-	}
-	if r.MaxBytes <= 0 {
-		r.MaxBytes = c.opt.MaxBytes
-	}
-	a := &attempt{c: c, req: r, start: u}
-	if r.Part != nil {
-		if a.span, err = r.Part.header(r.Resume); err != nil {
-			return nil, &Error{Op: "get", URL: u.String(), Kind: Refused, Msg: err.Error()}
-		}
 	}
 	resp, err := a.withRetries(ctx)
 	if err != nil {
@@ -135,8 +126,8 @@ func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 		return nil, err
 	}
 	resp.Requests = a.sent
-	if how := r.Resume.of(resp); how != "" {
-		resp.Body = newResumed(ctx, a, resp, how)
+	if version := resp.Resumable(r.Resume); version != "" {
+		resp.Body = newResumed(ctx, a, resp, version)
 	}
 	return resp, nil
 }

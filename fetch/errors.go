@@ -40,6 +40,7 @@ type Error struct {
 	AllowOrigin  string        // the origin that would have to be allowed; empty if that is not the trouble
 	AllowPrivate string        // the host:port that would have to be allowed; empty if that is not the trouble
 	Requests     int           // requests made, answered or not
+	Restart      bool          // a body broke off and could not go on: to ask for the whole again may help
 
 	delay time.Duration // before the next try
 	retry bool          // another try may help

@@ -20,24 +20,20 @@ const (
 	ResumeVerified               // or a Last-Modified: the caller checks a digest of the whole
 )
 
-// of returns what tells the version of an answer from others, by this proof; "" if
-// nothing does.
-func (r Resume) of(resp *Response) string {
-	if r == ResumeNever || resp.Status == http.StatusNotModified {
+// Resumable returns what Part.IfRange has to be for the rest of resp, by the proof
+// how; "" if nothing tells the rest from that of another version.
+func (resp *Response) Resumable(how Resume) string {
+	if how == ResumeNever || resp.Status == http.StatusNotModified {
 		return ""
 	}
 	if tag := resp.Validators.Strong(); tag != "" {
 		return tag
 	}
-	if when := resp.Validators.LastModified; r == ResumeVerified && isTime(when) {
+	if when := resp.Validators.LastModified; how == ResumeVerified && isTime(when) {
 		return when
 	}
 	return ""
 }
-
-// Resumable returns what Part.IfRange has to be for the rest of resp, by the proof
-// how; "" if the rest cannot be told from that of another version.
-func (resp *Response) Resumable(how Resume) string { return how.of(resp) }
 
 // progress is how many bytes have to come for the tries to be counted anew.
 const progress = 1 << 20
@@ -55,10 +51,10 @@ type resumed struct {
 	left    int64  // bytes allowed yet
 
 	body  io.ReadCloser
-	broke error // why body ended early; told if it cannot go on
-	err   error // what every further Read returns
-	came  int64 // bytes since the last break
-	tries int   // failed in a row
+	broke *Error // why body ended early; told if it cannot go on
+	err   error  // what every further Read returns
+	came  int64  // bytes since the last break
+	tries int    // failed in a row
 }
 
 func newResumed(ctx context.Context, a *attempt, resp *Response, version string) *resumed {
@@ -86,11 +82,12 @@ func (r *resumed) Read(p []byte) (int, error) {
 		if r.came += int64(n); r.came >= progress {
 			r.tries = 0
 		}
-		if !errors.Is(err, Temporary) {
+		var fe *Error
+		if !errors.As(err, &fe) || fe.Kind != Temporary {
 			r.err = err
 			return n, err
 		}
-		r.broke, r.came = err, 0
+		r.broke, r.came = fe, 0
 		if n > 0 {
 			return n, nil
 		}
@@ -106,15 +103,16 @@ func (r *resumed) goOn() error {
 			return io.EOF
 		}
 	}
-	a := &attempt{c: r.c, req: r.req, tries: r.tries}
-	a.req.Part, a.req.MaxBytes = part, r.left
-	var err error
-	if a.start, err = Parse(r.req.URL); err != nil {
-		return err
-	}
-	if a.span, err = part.header(r.req.Resume); err != nil {
+	if r.left == 0 {
 		return r.broke
 	}
+	req := r.req
+	req.Part, req.MaxBytes = part, r.left
+	a, err := r.c.newAttempt(req)
+	if err != nil {
+		return err
+	}
+	a.tries = r.tries
 	delay := r.c.opt.backOff(r.tries + 1)
 	for r.tries < r.c.opt.MaxRetries {
 		r.tries++
@@ -131,7 +129,9 @@ func (r *resumed) goOn() error {
 		}
 		delay = fe.delay
 	}
-	return r.broke
+	e := *r.broke
+	e.Restart = false // it was tried often enough
+	return &e
 }
 
 // gaveUp is the error for a rest that cannot be had.
@@ -165,7 +165,7 @@ func (r *resumed) join(resp *Response) error {
 func (r *resumed) changed(why string) error {
 	return &Error{
 		Op: "read", URL: r.req.URL, Kind: Temporary,
-		Msg: fmt.Sprintf("the body broke off after %d bytes and cannot go on: %s", r.next, why), Err: r.broke,
+		Msg: fmt.Sprintf("the body broke off after %d bytes and cannot go on: %s", r.next, why), Err: r.broke, Restart: true,
 	}
 }
 

@@ -117,25 +117,28 @@ func TestBodyThatBreaksOffGoesOn(t *testing.T) {
 		want string // "": it fails
 		says string
 		last string // the last Range asked for
+
+		chunked, changes bool
 	}{
-		{"by a strong ETag", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong}, alphabet, "", "bytes=5-25"},
-		{"several times", flaky{cuts: []int{5, 5, 0, 10}}, fetch.Request{Resume: fetch.ResumeStrong}, "", "cut off", "bytes=10-25"},
-		{"up to the tries", flaky{cuts: []int{5, 5, 10}}, fetch.Request{Resume: fetch.ResumeStrong}, alphabet, "", "bytes=20-25"},
-		{"of a length not told", flaky{cuts: []int{5}, length: false}, fetch.Request{Resume: fetch.ResumeStrong}, alphabet, "", "bytes=5-"},
-		{"of a part", flaky{cuts: []int{3}}, fetch.Request{Resume: fetch.ResumeStrong, Part: part}, alphabet[5:15], "", "bytes=8-14"},
-		{"by its time, for who verifies", flaky{cuts: []int{5}, dated: true}, fetch.Request{Resume: fetch.ResumeVerified}, alphabet, "", "bytes=5-25"},
-		{"not by its time alone", flaky{cuts: []int{5}, dated: true}, fetch.Request{Resume: fetch.ResumeStrong}, "", "cut off", ""},
-		{"not unless asked", flaky{cuts: []int{5}}, fetch.Request{}, "", "cut off", ""},
-		{"not of another version", flaky{cuts: []int{5}, then: nil}, fetch.Request{Resume: fetch.ResumeStrong}, "", "began anew", "bytes=5-25"},
-		{"within its bound", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong, MaxBytes: 26}, alphabet, "", "bytes=5-25"},
+		{"by a strong ETag", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong}, alphabet, "", "bytes=5-25", false, false},
+		{"several times", flaky{cuts: []int{5, 5, 0, 10}}, fetch.Request{Resume: fetch.ResumeStrong}, "", "cut off", "bytes=10-25", false, false},
+		{"up to the tries", flaky{cuts: []int{5, 5, 10}}, fetch.Request{Resume: fetch.ResumeStrong}, alphabet, "", "bytes=20-25", false, false},
+		{"of a length not told", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong}, alphabet, "", "bytes=5-", true, false},
+		{"of a part", flaky{cuts: []int{3}}, fetch.Request{Resume: fetch.ResumeStrong, Part: part}, alphabet[5:15], "", "bytes=8-14", false, false},
+		{"by its time, for who verifies", flaky{cuts: []int{5}, dated: true}, fetch.Request{Resume: fetch.ResumeVerified}, alphabet, "", "bytes=5-25", false, false},
+		{"not by its time alone", flaky{cuts: []int{5}, dated: true}, fetch.Request{Resume: fetch.ResumeStrong}, "", "cut off", "", false, false},
+		{"not unless asked", flaky{cuts: []int{5}}, fetch.Request{}, "", "cut off", "", false, false},
+		{"not of another version", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong}, "", "began anew", "bytes=5-25", false, true},
+		{"never beyond its bound", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong, MaxBytes: 5}, "", "broke off", "", true, false},
+		{"within its bound", flaky{cuts: []int{5}}, fetch.Request{Resume: fetch.ResumeStrong, MaxBytes: 26}, alphabet, "", "bytes=5-25", false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := tt.f
 				f.texts, f.ranges, f.heeds = []string{alphabet, strings.ToUpper(alphabet)}, true, true
-				f.length = tt.name != "of a length not told"
-				if tt.name == "not of another version" {
+				f.length = !tt.chunked
+				if tt.changes {
 					f.then = func() { f.now = 1 }
 				}
 				got, err := f.read(t, t.Context(), tt.req)
@@ -144,6 +147,10 @@ func TestBodyThatBreaksOffGoesOn(t *testing.T) {
 					t.Errorf("got %q, %v; want %q", got, err, tt.want)
 				case tt.want == "" && (!errors.Is(err, fetch.Temporary) || !strings.Contains(err.Error(), tt.says)):
 					t.Errorf("got %q, %v; want it to fail: %q", got, err, tt.says)
+				}
+				// To ask for the whole again may help unless the rest was asked for in vain.
+				if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.Restart != (tt.name != "several times") {
+					t.Errorf("to start anew may help: %v", fe.Restart)
 				}
 				if last := f.asked[len(f.asked)-1]; last != tt.last {
 					t.Errorf("last asked for %q, want %q", last, tt.last)

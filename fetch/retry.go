@@ -55,6 +55,13 @@ func (o *Options) backOff(n int) time.Duration {
 	return back/2 + time.Duration(float64(back/2)*o.Rand())
 }
 
+// BackOff waits as the Options say before something that has failed so many times is
+// tried again. It reports whether it should be: not after MaxRetries, and not when ctx
+// has ended.
+func (c *Client) BackOff(ctx context.Context, failed int) bool {
+	return failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
+}
+
 // later marks e as worth another try and says how long to wait before it: what
 // the host asked for, at least the back-off.
 func (a *attempt) later(e *Error, h http.Header) *Error {
