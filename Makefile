@@ -13,7 +13,7 @@ CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source vuln docs faults quirks arrows rules switches lint-mutants fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination vuln docs faults quirks arrows rules switches lint-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,11 @@ bench-source: ## the table of the Source: publishing and packing, beside what el
 	@mkdir -p bin
 	@go test ./bench -count=1 -timeout 60m -run '^TestSource$$' -args -source "$(abspath bin/source.md)" >bin/source.log || { cat bin/source.log; exit 1; }
 	@cat bin/source.md
+
+bench-destination: ## the table of the Destination: baselines, increments and plans, beside what else there is (half an hour, 8 GB)
+	@mkdir -p bin
+	@go test ./bench -count=1 -timeout 120m -run '^TestDestination$$' -args -destination "$(abspath bin/destination.md)" >bin/destination.log || { cat bin/destination.log; exit 1; }
+	@cat bin/destination.md
 
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...

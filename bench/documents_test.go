@@ -33,7 +33,7 @@ type job struct {
 }
 
 func TestMain(m *testing.M) {
-	for variable, measure := range map[string]func(what, arg string) error{rowVariable: child, sourceVariable: sourceChild} {
+	for variable, measure := range map[string]func(what, arg string) error{rowVariable: child, sourceVariable: sourceChild, hugeVariable: hugeChild} {
 		what := os.Getenv(variable)
 		if what == "" {
 			continue

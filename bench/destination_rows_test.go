@@ -1,0 +1,168 @@
+//go:build unix
+
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// target is an empty directory to synchronise into. What is not written yet is
+// written first: nobody pays for the row before.
+func (s *site) target(name string) (string, error) {
+	dir := s.path("targets", name)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	_, err := output(exec.Command("sync"))
+	return dir, err
+}
+
+// clock measures a command from its start to its end.
+func clock(cmd *exec.Cmd, env ...string) (spent, []byte, error) {
+	begin := time.Now()
+	out, err := output(cmd, env...)
+	took := spent{Seconds: time.Since(begin).Seconds()}
+	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
+		took.RSS = uint64(u.Maxrss) << 10
+	}
+	return took, out, err
+}
+
+// sync measures a run of the binary, which has to do so many resources.
+func (s *site) sync(set, dir string, want int, more ...string) (spent, error) {
+	args := append([]string{"sync", "--json", "--workers", "32"}, more...)
+	took, out, err := clock(exec.Command(s.program, append(args, s.source(set), dir)...))
+	if err != nil {
+		return took, err
+	}
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	var sum struct{ Created, Updated, Failed, Requests int64 }
+	if err := json.Unmarshal(lines[len(lines)-1], &sum); err != nil {
+		return took, err
+	}
+	took.Requests = sum.Requests
+	if got := sum.Created + sum.Updated; got != int64(want) || sum.Failed != 0 {
+		return took, fmt.Errorf("%d resources were brought and %d failed, want %d", got, sum.Failed, want)
+	}
+	return took, nil
+}
+
+// fresh measures a baseline.
+func (s *site) fresh(set string, want int) (spent, error) {
+	dir, err := s.target(set)
+	if err != nil {
+		return spent{}, err
+	}
+	return s.sync(set, dir, want)
+}
+
+func (s *site) baseline() (spent, error)      { return s.fresh(smallSet, s.Small) }
+func (s *site) baselineLarge() (spent, error) { return s.fresh(largeSet, s.Large) }
+func (s *site) farByGet() (spent, error)      { return s.fresh(farSet, s.Far) }
+func (s *site) farByDump() (spent, error)     { return s.fresh(dumpSet, s.Far) }
+
+// incremental follows the mirror that baseline has made.
+func (s *site) incremental() (spent, error) {
+	if err := s.change(); err != nil {
+		return spent{}, err
+	}
+	return s.sync(smallSet, s.path("targets", smallSet), (s.Small+99)/100)
+}
+
+func (s *site) idle() (spent, error) { return s.sync(smallSet, s.path("targets", smallSet), 0) }
+
+func (s *site) curlSmall() (spent, error) { return s.curl(smallSet) }
+func (s *site) curlLarge() (spent, error) { return s.curl(largeSet) }
+
+func (s *site) curl(set string) (spent, error) {
+	program, err := exec.LookPath("curl")
+	if err != nil {
+		return spent{}, errMissing{"apt-get install curl"}
+	}
+	dir, err := s.target(set + "-curl")
+	if err != nil {
+		return spent{}, err
+	}
+	names, err := s.names(set)
+	if err != nil {
+		return spent{}, err
+	}
+	var config strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&config, "url = %q\noutput = %q\n", s.base(set)+name, filepath.Join(dir, name))
+	}
+	if err := os.WriteFile(s.path("curl.cfg"), []byte(config.String()), 0o644); err != nil {
+		return spent{}, err
+	}
+	const script = `"$0" --silent --show-error --fail --create-dirs --parallel --parallel-max 32 -K "$1" && sync -f "$2"`
+	took, _, err := clock(exec.Command("sh", "-c", script, program, s.path("curl.cfg"), dir))
+	took.RSS = 0 // of the shell
+	return took, err
+}
+
+// reference is the client of the authors of ResourceSync. It takes the list that
+// sitemaps have, and compares lengths and times.
+func (s *site) reference() (spent, error) {
+	program, err := exec.LookPath("resync-sync")
+	if err != nil {
+		return spent{}, errMissing{"pip install resync"}
+	}
+	dir, err := s.target("reference")
+	if err != nil {
+		return spent{}, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return spent{}, err
+	}
+	cmd := exec.Command(program, "--baseline", "--noauth", "--sitemap", s.base(smallSet)+"resourcesync/resourcelist.xml", s.base(smallSet), filepath.Join(dir, "tree"))
+	cmd.Dir = dir // it keeps its state there
+	took, _, err := clock(cmd)
+	return took, err
+}
+
+func (s *site) wget() (spent, error) {
+	program, err := exec.LookPath("wget")
+	if err != nil {
+		return spent{}, errMissing{"apt-get install wget"}
+	}
+	dir, err := s.target("wget")
+	if err != nil {
+		return spent{}, err
+	}
+	names, err := s.names(smallSet)
+	if err != nil {
+		return spent{}, err
+	}
+	list := s.base(smallSet) + strings.Join(names, "\n"+s.base(smallSet)) + "\n"
+	if err := os.WriteFile(s.path("wget.txt"), []byte(list), 0o644); err != nil {
+		return spent{}, err
+	}
+	took, _, err := clock(exec.Command(program, "--quiet", "--force-directories", "--directory-prefix", dir, "--input-file", s.path("wget.txt")))
+	return took, err
+}
+
+func (s *site) rclone() (spent, error) {
+	program, err := exec.LookPath("rclone")
+	if err != nil {
+		return spent{}, errMissing{"apt-get install rclone"}
+	}
+	dir, err := s.target("rclone")
+	if err != nil {
+		return spent{}, err
+	}
+	took, _, err := clock(exec.Command(program, "copy", "--config", os.DevNull, "--http-url", s.base(smallSet), "--http-no-head",
+		"--transfers", "32", "--checkers", "32", ":http:", dir))
+	return took, err
+}

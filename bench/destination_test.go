@@ -1,0 +1,242 @@
+//go:build unix
+
+package bench
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+var destinationTable = flag.String("destination", "", "measure the full sets and write the table of the Destination to this file")
+
+// destinationRow is a line of the table of the Destination: what a program took from
+// its start to its end.
+type destinationRow struct {
+	name   string
+	run    func(*site) (spent, error)
+	beside []beside // the first is the ratio that is shown
+	bounds []bound
+	once   bool
+
+	taken  []spent // in each repetition
+	ratios map[string][]float64
+	err    error
+}
+
+// spent is what a run took.
+type spent struct {
+	Seconds  float64
+	RSS      uint64 // most bytes of the process that were resident; 0: unknown
+	Requests int64  // 0: unknown
+}
+
+// beside is a row to compare with, in the same repetition; 0 is no bound of the ratio.
+type beside struct {
+	row    string
+	atMost float64
+}
+
+// bound is a bound that an issue sets on the row alone.
+type bound struct {
+	text string
+	met  func(*destinationRow) bool
+}
+
+func (r *destinationRow) seconds() float64 {
+	return median(r.all(func(s spent) float64 { return s.Seconds }))
+}
+
+func (r *destinationRow) all(of func(spent) float64) (v []float64) {
+	for _, s := range r.taken {
+		v = append(v, of(s))
+	}
+	return v
+}
+
+func (r *destinationRow) rss() uint64 {
+	return uint64(median(r.all(func(s spent) float64 { return float64(s.RSS) })))
+}
+
+func (r *destinationRow) requests() int64 {
+	return int64(median(r.all(func(s spent) float64 { return float64(s.Requests) })))
+}
+
+func within(seconds float64) bound {
+	return bound{fmt.Sprintf("≤ %.2g s", seconds), func(r *destinationRow) bool { return r.seconds() <= seconds }}
+}
+
+func lean(megabytes uint64) bound {
+	return bound{fmt.Sprintf("RSS < %d MB", megabytes), func(r *destinationRow) bool { return r.rss() < megabytes*1_000_000 }}
+}
+
+func asking(most int64) bound {
+	return bound{fmt.Sprintf("≤ %d requests", most), func(r *destinationRow) bool { return r.requests() <= most }}
+}
+
+func atRate(records, least int) bound {
+	return bound{fmt.Sprintf("≥ %d/s", least), func(r *destinationRow) bool { return float64(records)/r.seconds() >= float64(least) }}
+}
+
+const (
+	rowCurl      = "`curl --parallel-max 32`, then `sync -f`"
+	rowReference = "the reference client in Python, unverified, not synced"
+	rowBaseline  = "**sync**, baseline, verified and durable, 32 workers"
+	rowCurlLarge = "large files: `curl --parallel-max 32`, then `sync -f`"
+)
+
+func destinationRows(s *site) []*destinationRow {
+	return []*destinationRow{
+		{name: rowCurl, run: (*site).curlSmall},
+		{name: rowReference, run: (*site).reference},
+		{name: "`wget -i`", run: (*site).wget},
+		{name: "`rclone copy`, 32 transfers, no HEAD", run: (*site).rclone},
+		{name: rowBaseline, run: (*site).baseline, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
+		{name: "**sync**, 1 % changed", run: (*site).incremental, beside: []beside{{rowBaseline, 1.0 / 20}}, bounds: []bound{asking(219)}},
+		{name: "**sync**, nothing changed", run: (*site).idle, bounds: []bound{asking(3), within(0.050)}},
+		{name: rowCurlLarge, run: (*site).curlLarge},
+		{name: "large files: **sync**, baseline", run: (*site).baselineLarge, beside: []beside{{rowCurlLarge, 1 / 0.8}}, bounds: []bound{lean(200)}},
+		{name: "50 ms away: **sync** by GET, 32 workers", run: (*site).farByGet, bounds: []bound{atRate(s.Far, 400)}},
+		{name: "50 ms away: **sync** from a Resource Dump", run: (*site).farByDump, bounds: []bound{atRate(s.Far, 5000)}},
+		{name: "a mirror of a large set, made", run: (*site).enrol, once: true},
+		{name: fmt.Sprintf("**sync -n** of it with %d changes", s.Changes), run: (*site).planLarge, bounds: []bound{within(3), lean(200)}},
+	}
+}
+
+// TestDestination measures all rows, interleaved, and prints them as one table.
+func TestDestination(t *testing.T) {
+	s := &site{Dir: t.TempDir(), Small: 300, Large: 3, Far: 20, Members: 5000, Changes: 10}
+	repetitions := 1
+	if *destinationTable != "" {
+		s.Small, s.Large, s.Far, s.Members, s.Changes, repetitions = 20_000, 200, 2000, 2_600_000, 1600, 5
+	}
+	if err := s.open(t); err != nil {
+		t.Fatal(err)
+	}
+	all := destinationRows(s)
+	for i := range repetitions {
+		if err := repeatDestination(all, s, i == 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := renderDestination(all, s)
+	if *destinationTable != "" {
+		if err := os.WriteFile(*destinationTable, []byte(table), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got, want := strings.Count(table, "\n| "), 1+len(all); got != want {
+		t.Errorf("got %d lines, want %d:\n%s", got, want, table)
+	}
+}
+
+func repeatDestination(all []*destinationRow, s *site, first bool) error {
+	now := map[string]float64{}
+	for _, r := range all {
+		if r.err != nil || r.once && !first {
+			continue
+		}
+		took, err := r.run(s)
+		if errors.As(err, new(errMissing)) {
+			r.err = err
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		now[r.name] = took.Seconds
+		r.taken = append(r.taken, took)
+		for _, b := range r.beside {
+			if other := now[b.row]; other > 0 {
+				if r.ratios == nil {
+					r.ratios = map[string][]float64{}
+				}
+				r.ratios[b.row] = append(r.ratios[b.row], took.Seconds/other)
+			}
+		}
+	}
+	return nil
+}
+
+func renderDestination(all []*destinationRow, s *site) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "A tree of %d files of 1 to 20 KiB, %d large files of 5 MiB, %d files served 50 ms late, and a set of %d resources of which %d change.\n",
+		s.Small, s.Large, s.Far, s.Members, s.Changes)
+	fmt.Fprintf(&b, "%s, %d cores; medians of interleaved runs, ratios within a run. Served by %s.\n\n", runtime.Version(), runtime.NumCPU(), s.server)
+	b.WriteString("| | seconds | ratio | beside | peak RSS, MB | requests | target |\n|---|---:|---:|---|---:|---:|---|")
+	for _, r := range all {
+		b.WriteString("\n| " + r.name + " | " + r.line() + " |")
+	}
+	b.WriteString("\n\nEach run, in seconds:\n")
+	for _, r := range all {
+		if r.err == nil {
+			fmt.Fprintf(&b, "\n- %s: %.3f", r.name, r.all(func(s spent) float64 { return s.Seconds }))
+		}
+	}
+	return b.String() + "\n\n" + versions() + "\n"
+}
+
+func (r *destinationRow) line() string {
+	if r.err != nil {
+		return r.err.Error() + " | | | | |"
+	}
+	ratio, name := "–", ""
+	if len(r.beside) > 0 {
+		if v := r.ratios[r.beside[0].row]; len(v) > 0 {
+			ratio, name = fmt.Sprintf("%.3f", median(v)), r.beside[0].row
+		}
+	}
+	rss, requests := "–", "–"
+	if n := r.rss(); n > 0 {
+		rss = fmt.Sprintf("%.0f", float64(n)/1e6)
+	}
+	if n := r.requests(); n > 0 {
+		requests = fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%.3f | %s | %s | %s | %s | %s", r.seconds(), ratio, name, rss, requests, r.verdicts())
+}
+
+func (r *destinationRow) verdicts() string {
+	var out []string
+	say := func(text string, met bool) {
+		verdict := "met"
+		if !met {
+			verdict = "**not met**"
+		}
+		out = append(out, text+": "+verdict)
+	}
+	for i, b := range r.beside {
+		v := r.ratios[b.row]
+		if len(v) == 0 {
+			continue
+		}
+		text := fmt.Sprintf("≤ %.3g", b.atMost)
+		if i > 0 {
+			text = fmt.Sprintf("%.3f of %s, %s", median(v), b.row, text)
+		}
+		say(text, median(v) <= b.atMost)
+	}
+	for _, b := range r.bounds {
+		say(b.text, b.met(r))
+	}
+	return strings.Join(out, "; ")
+}
+
+// versions says which programs were found.
+func versions() string {
+	var all []string
+	for _, p := range [][]string{{"curl", "--version"}, {"wget", "--version"}, {"rclone", "version"}, {"sync", "--version"}} {
+		out, err := output(exec.Command(p[0], p[1]))
+		if err == nil {
+			first, _, _ := strings.Cut(string(out), "\n")
+			all = append(all, first)
+		}
+	}
+	return "With " + strings.Join(all, "; ") + "."
+}
