@@ -37,6 +37,7 @@ type SetReport struct {
 	Hash      string        // of the plan they belong to
 	Bytes     int64         // transferred and verified
 	Copied    int64         // bytes taken from what the mirror held
+	Weak      int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
 	Via       map[Via]int64 // resources that were brought, by way
 	Partial   error         // part of the Source's documents could not be used
 	Origins   map[string]int64

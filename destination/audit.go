@@ -2,18 +2,11 @@ package destination
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"instep/discover"
 	"instep/internal/spool"
-	"instep/resourcesync"
 )
 
 // Verdict is what an audit finds of one resource (1.1 §5.2).
@@ -25,9 +18,12 @@ const (
 	VerdictMissing      Verdict = "missing"      // the Source has it, the mirror has not
 	VerdictExtra        Verdict = "extra"        // the mirror has it, the Source has not
 	VerdictDifferent    Verdict = "different"    // held with other bytes
-	VerdictUnverifiable Verdict = "unverifiable" // the Source gives nothing to compare with, or the mirror is ahead of its documents
+	VerdictUnverifiable Verdict = "unverifiable" // the Source gives nothing to compare with, the mirror is ahead of its documents, or it changed meanwhile
 	VerdictError        Verdict = "error"        // the bytes held could not be read
 )
+
+// Verdicts lists them in the order in which people read them.
+var Verdicts = [...]Verdict{VerdictSame, VerdictMissing, VerdictExtra, VerdictDifferent, VerdictUnverifiable, VerdictError}
 
 // Audit is the outcome of comparing a mirror with its Source at one moment.
 type Audit struct {
@@ -38,10 +34,14 @@ type Audit struct {
 // SetAudit is the part of an Audit that concerns one set.
 type SetAudit struct {
 	Set, Name string
-	At        time.Time // the moment of the Resource List compared with
-	Verdicts  map[Verdict]int64
+	At        time.Time         // the moment of the documents compared with
+	Followed  time.Time         // the mirror's cursor: what the Source recorded up to here was applied; zero if nothing was
+	Verdicts  map[Verdict]int64 // of Repair: those after it
 	Skipped   map[Skip]int64
 	Bytes     int64 // read
+	Unread    int64 // resources of which no byte was read (Destination.Quick)
+	Weak      int64 // resources that are the same by md5, sha-1 or sha-224 only
+	Repaired  int64 // resources that were missing, different or unreadable and are not any more
 	Partial   error // part of the Source's documents could not be used: resources may be missing unnoticed
 }
 
@@ -57,42 +57,73 @@ func (a *Audit) InSync() bool {
 	return true
 }
 
-// Audit compares what the mirror holds, reading every byte, with what the Source
-// says (1.1 §5.2). What is missing or damaged is marked in the mirror, so that the
-// next synchronisation brings it; nothing else changes.
+// Bound is implemented by a Mirror that belongs to one Source for good.
+type Bound interface {
+	// Bind refuses a Source that is not the mirror's, by its URI, its origin and its
+	// sets, and takes the first one that comes.
+	Bind(ctx context.Context, source, origin string, sets ...string) error
+}
+
+// Audit compares what the mirror holds with what the Source says at one moment (1.1
+// §5.2): the Resource List with the changes after it. Every byte is read, unless Quick
+// is set. What is missing or damaged is marked in the mirror, so that the next
+// synchronisation brings it; nothing else changes, and nothing at all if ReadOnly is
+// set.
+//
+// A resource that changes in the mirror while it is judged, by a synchronisation at the
+// same time, is unverifiable; so is one of which the mirror knows a later state than
+// the documents read.
 func (d *Destination) Audit(ctx context.Context) (*Audit, error) {
+	a, _, err := d.audit(ctx, nil)
+	return a, err
+}
+
+// Repair is an Audit that brings what it has found missing, different or unreadable,
+// resource by resource, and then judges that once more: the Audit tells what is left.
+// Extra resources stay; only a synchronisation deletes. The Report tells what was
+// brought; it is valid beside an error too.
+func (d *Destination) Repair(ctx context.Context) (*Audit, *Report, error) {
+	return d.audit(ctx, &Report{})
+}
+
+// audit compares all sets; rep is nil if nothing is to be repaired.
+func (d *Destination) audit(ctx context.Context, rep *Report) (*Audit, *Report, error) {
 	src, sets, sc, err := d.discover(ctx)
 	if err != nil {
-		return nil, err
+		return nil, rep, err
 	}
 	a := &Audit{Source: sourceURI(src)}
+	if b, ok := d.Mirror.(Bound); ok {
+		if err := b.Bind(ctx, a.Source, src.Origin, setURIs(sets)...); err != nil {
+			return nil, rep, err
+		}
+	}
 	unusable := 0
 	for _, set := range sets {
-		sa, err := d.auditSet(ctx, sc, set)
+		sa, err := d.auditSet(ctx, sc, set, rep)
 		if ofSource(err) && ctx.Err() == nil {
 			if unusable++; unusable < len(sets) {
 				set.Err = err
-				sa, err = d.auditSet(ctx, sc, set)
+				sa, err = d.auditSet(ctx, sc, set, rep)
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("set %s: %w", set.URI, err)
+			return nil, rep, fmt.Errorf("set %s: %w", set.URI, err)
 		}
 		a.Sets = append(a.Sets, sa)
 	}
-	return a, nil
+	return a, rep, nil
 }
 
-// auditor compares one set.
-type auditor struct {
-	*SetAudit
-	d     *Destination
-	scope *scope
-	mu    sync.Mutex
-	due   []failed // of the present batch: what has to be fetched
+func setURIs(sets []discover.Set) []string {
+	uris := make([]string, len(sets))
+	for i, s := range sets {
+		uris[i] = s.URI
+	}
+	return uris
 }
 
-func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set) (*SetAudit, error) {
+func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set, rep *Report) (_ *SetAudit, err error) {
 	au := &auditor{
 		SetAudit: &SetAudit{Set: set.URI, Name: set.Name, Verdicts: map[Verdict]int64{}, Skipped: map[Skip]int64{}},
 		d:        d, scope: sc,
@@ -103,29 +134,50 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set)
 	if au.Partial != nil {
 		return au.SetAudit, nil
 	}
-	c, err := d.openChain(ctx, sc, set, time.Time{})
+	cursor, _, err := d.Mirror.Cursor(ctx, set.URI)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	seen := spool.NewKeys(d.Spool, keyBudget)
-	defer seen.Close()
-	st := &state{d: d, scope: sc, set: set.URI, lists: set.ResourceLists}
-	defer st.close()
-	if err := st.overlay(ctx, c); err != nil {
+	au.Followed = cursor.At
+	if rep != nil {
+		au.faults = spool.NewLog[fault](d.Spool)
+		defer au.faults.Close()
+	}
+	if err := au.compareSet(ctx, set); err != nil {
 		return nil, err
 	}
+	au.weaker.tell(d, set.URI)
+	if rep == nil || au.faults.Len() == 0 {
+		return au.SetAudit, nil
+	}
+	return au.SetAudit, au.repair(ctx, rep)
+}
+
+// compareSet judges all resources of a set and of the mirror.
+func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
+	c, err := au.d.openChain(ctx, au.scope, set, time.Time{})
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	seen := spool.NewKeys(au.d.Spool, keyBudget)
+	defer seen.Close()
+	st := &state{d: au.d, scope: au.scope, set: set.URI, lists: set.ResourceLists}
+	defer st.close()
+	if err := st.overlay(ctx, c); err != nil {
+		return err
+	}
 	if err := st.compare(ctx, seen, au.admit, au.compare); err != nil {
-		return nil, err
+		return err
 	}
 	au.At, au.Partial = st.at, st.partial
 	if st.partial == nil && st.changes != nil {
 		au.Partial = st.changes.rest
 	}
 	if st.partial != nil || st.unsure {
-		return au.SetAudit, nil
+		return nil
 	}
-	return au.SetAudit, au.findExtra(ctx, st, seen)
+	return au.findExtra(ctx, st, seen)
 }
 
 func (au *auditor) admit(w *Wanted) bool {
@@ -138,126 +190,41 @@ func (au *auditor) admit(w *Wanted) bool {
 
 // compare judges a batch of resources and marks what has to be fetched.
 func (au *auditor) compare(ctx context.Context, wants []Wanted) error {
+	held, err := au.lookup(ctx, wants)
+	if err != nil {
+		return err
+	}
+	subjects := make([]subject, len(wants))
+	for i := range wants {
+		subjects[i] = subject{want: wants[i], held: held[i]}
+	}
+	return au.check(ctx, subjects)
+}
+
+func (au *auditor) lookup(ctx context.Context, wants []Wanted) ([]Held, error) {
 	uris := make([]string, len(wants))
 	for i := range wants {
 		uris[i] = wants[i].URI
 	}
-	held, err := au.d.Mirror.Lookup(ctx, au.Set, uris)
-	if err != nil {
-		return err
-	}
-	return au.check(ctx, wants, held)
-}
-
-// check judges resources, held as told, and marks what has to be fetched.
-func (au *auditor) check(ctx context.Context, wants []Wanted, held []Held) error {
-	au.due = au.due[:0]
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(au.d.hashers())
-	for i := range wants {
-		g.Go(func() error { return au.judge(gctx, &wants[i], &held[i]) })
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return au.mark(ctx)
-}
-
-// judge compares one resource with what is held of it.
-func (au *auditor) judge(ctx context.Context, w *Wanted, h *Held) error {
-	if !h.Stored || !h.Member {
-		au.found(VerdictMissing, w, h, 0, errors.New("missing when audited"))
-		return nil
-	}
-	ahead := h.Changed.After(w.Changed) // of the documents read: they tell only what was
-	length, digests := w.Length, w.Digests
-	switch {
-	case ahead && h.Due != "":
-		length, digests = h.Wanted.Length, h.Wanted.Digests
-	case ahead:
-		length, digests = h.Length, h.Digests
-	}
-	if len(digests) == 0 {
-		digests = h.Digests // of the bytes as they were when stored: damage shows, being up to date does not
-	}
-	n, err := au.readBytes(ctx, h, length, digests)
-	var mismatch *resourcesync.MismatchError
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, fs.ErrNotExist):
-		au.found(VerdictMissing, w, h, n, fmt.Errorf("missing when audited: %w", err))
-	case errors.As(err, &mismatch):
-		au.found(VerdictDifferent, w, h, n, fmt.Errorf("different when audited: %w", err))
-	case err != nil:
-		au.found(VerdictError, w, h, n, fmt.Errorf("could not be read when audited: %w", err))
-	case len(w.Digests) == 0 || ahead && !sameBytes(h, w):
-		au.found(VerdictUnverifiable, w, h, n, nil)
-	default:
-		au.found(VerdictSame, w, h, n, nil)
-	}
-	return nil
-}
-
-func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.Length, ds resourcesync.Digests) (int64, error) {
-	f, err := au.d.Mirror.Open(ctx, h.URI)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	return io.Copy(io.Discard, resourcesync.NewVerifyReader(f, length.Int64(), ds))
-}
-
-// found counts a verdict; with a reason, the resource has to be fetched.
-func (au *auditor) found(v Verdict, w *Wanted, h *Held, n int64, reason error) {
-	au.mu.Lock()
-	au.Verdicts[v]++
-	au.Bytes += n
-	if reason != nil {
-		au.due = append(au.due, failed{Action{Want: *w}, reason})
-	}
-	au.mu.Unlock()
-	au.d.observe(Event{Kind: EventVerdict, Set: au.Set, Verdict: v, Action: Action{Want: *w}, Path: h.Path, Err: reason})
-}
-
-func (au *auditor) mark(ctx context.Context) error {
-	if len(au.due) == 0 {
-		return nil
-	}
-	b, err := au.d.Mirror.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer b.Discard()
-	for _, f := range au.due {
-		if err := b.Due(ctx, au.Set, f.Want, reason(f.err)); err != nil {
-			return err
-		}
-	}
-	return b.Commit(ctx, nil)
+	return au.d.Mirror.Lookup(ctx, au.Set, uris)
 }
 
 // findExtra judges the members that the Source does not list. What came later than
 // the documents read is no extra, and its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) error {
-	var wants []Wanted
-	var held []Held
+	var subjects []subject
 	for h, err := range unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted()) {
 		if err != nil {
 			return err
 		}
 		w := Wanted{URI: h.URI, Changed: st.goneSince(h.URI)}
-		if !h.Changed.After(w.Changed) {
-			au.found(VerdictExtra, &w, &h, 0, nil)
-			continue
-		}
-		wants, held = append(wants, w), append(held, h)
-		if len(wants) == lookupBatch {
-			if err := au.check(ctx, wants, held); err != nil {
+		subjects = append(subjects, subject{want: w, held: h, extra: !h.Changed.After(w.Changed)})
+		if len(subjects) == lookupBatch {
+			if err := au.check(ctx, subjects); err != nil {
 				return err
 			}
-			wants, held = wants[:0], held[:0]
+			subjects = subjects[:0]
 		}
 	}
-	return au.check(ctx, wants, held)
+	return au.check(ctx, subjects)
 }

@@ -32,6 +32,8 @@ type Destination struct {
 	Types        []string // media types; empty: all
 	Workers      int      // resources in transfer at a time; 0: 4
 	Hashers      int      // files read at a time by Audit; 0: one a processor
+	Quick        bool     // Audit reads no bytes that by size and time of modification nobody has touched, if the Mirror is a Prober
+	ReadOnly     bool     // Audit marks nothing in the Mirror
 	MaxChanges   int      // changed resources of a set after which a run reads no further Change List, and the next goes on; 0: 250,000
 	Spool        string   // directory of temporary files; "": the system's
 
@@ -65,7 +67,8 @@ type Event struct {
 	Path    string
 	Bytes   int64
 	Verdict Verdict            // of EventVerdict
-	Err     error              // of EventFailed
+	Again   bool               // of EventVerdict: once more, after a repair
+	Err     error              // of EventFailed, and of EventVerdict: what is wrong, or why it cannot be told
 	Text    string             // of EventNote: one sentence
 	Quirk   resourcesync.Quirk // of EventNote: the habit of Sources it is about; 0 if none
 	Plan    *SetPlan

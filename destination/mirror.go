@@ -20,6 +20,9 @@ type Held struct {
 	Type     string
 	Verified bool // a length or a digest given by the Source was checked
 
+	Proof resourcesync.Algorithm // of the strongest digest of the Source's that was checked when the bytes were stored; "": none, or unknown
+	Stamp string                 // by which the Mirror knows again bytes that nobody has touched; see Prober
+
 	Member  bool                  // the URI belongs to the set that was asked for
 	LastMod resourcesync.Datetime // as the Source last gave it
 	Changed time.Time             // last change applied: never replaced or deleted by a list older than this

@@ -204,6 +204,8 @@ type planner struct {
 
 	unknown    int    // deletions of what was never listed
 	unknownURI string // of the first of them
+
+	weaker downgrades
 }
 
 func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) (_ *SetPlan, err error) {
@@ -260,6 +262,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	if err != nil {
 		return nil, err
 	}
+	pl.weaker.tell(d, set.URI)
 	return pl.SetPlan, pl.guard(ctx)
 }
 
@@ -314,6 +317,7 @@ func (pl *planner) compare(ctx context.Context, wants []Wanted) error {
 
 // decide adds what brings one URI, held as h, to the state w.
 func (pl *planner) decide(ctx context.Context, w *Wanted, h *Held) error {
+	pl.weaker.look(h, w)
 	if h.Member && h.Changed.After(w.Changed) { // never back
 		if h.Due == "" {
 			pl.Same++

@@ -255,6 +255,9 @@ func (l *load) report() {
 		} else {
 			rep.Updated++
 		}
+		if weak(res.Want.Digests) {
+			rep.Weak++
+		}
 		if res.Kind == Copy {
 			rep.Copied += res.n
 		} else {

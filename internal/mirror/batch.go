@@ -39,6 +39,7 @@ type content struct {
 	length   int64
 	digests  resourcesync.Digests
 	verified bool
+	proof    string // algorithm of the strongest digest that the Source gave of them
 	typ      string
 	changed  time.Time
 
@@ -193,7 +194,7 @@ func contentOf(w *destination.Wanted, o blob.Object, n int64, digests resourcesy
 	if how != "" {
 		return nil, errors.Join(fmt.Errorf("bytes of %q: %s", w.URI, how), o.Discard())
 	}
-	return &content{object: o, length: n, digests: digests, verified: proof, typ: w.Type, changed: micros(w.Changed)}, nil
+	return &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}, nil
 }
 
 // contextReader ends reading when its context ends.

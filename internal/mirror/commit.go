@@ -148,6 +148,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	for i, e := range entries {
 		w.add(e, keys[i], &rows[i], held[keys[i]])
 	}
+	stamp(w.outcome.Stored, b.m.now())
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
@@ -203,6 +204,7 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 		}
 		w.outcome.Stored = append(w.outcome.Stored, catalog.Resource{
 			Key: key, URI: e.uri, Length: s.Length, Digests: content.digests, Verified: content.verified, Type: content.typ,
+			Stat: content.proof,
 		})
 	case row.URI != "":
 		return // only memberships change

@@ -15,7 +15,9 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
 		Member: r.Member, LastMod: r.LastMod, Changed: r.Changed, Due: r.Due,
+		Stamp: r.Stat,
 	}
+	_, h.Proof, _ = readStamp(r.Stat)
 	if r.Due == "" {
 		return h, nil
 	}

@@ -1,0 +1,100 @@
+package destination
+
+import (
+	"context"
+
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// fault is a resource that an audit found missing, different or unreadable.
+type fault struct {
+	Want    Wanted
+	Verdict Verdict
+}
+
+// Repairing is the Mode of the plan by which Repair brings what an audit found wrong.
+const Repairing Mode = "repair"
+
+// repair brings the resources that were found wrong and judges them once more.
+func (au *auditor) repair(ctx context.Context, rep *Report) error {
+	sp := &SetPlan{
+		Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable",
+		actions: spool.NewLog[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
+	}
+	p := &Plan{Sets: []*SetPlan{sp}}
+	defer p.Close()
+	err := au.faultBatches(ctx, func(faults []fault, held []Held) error {
+		for i := range faults {
+			if held[i].Due == "" {
+				continue
+			}
+			a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Repair: held[i].Stored, Want: held[i].Wanted}
+			if held[i].Stored {
+				a.Change = resourcesync.Updated
+			}
+			if err := sp.actions.Append(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	done, err := au.d.Apply(ctx, p)
+	rep.Sets = append(rep.Sets, done.Sets...)
+	if err != nil {
+		return err
+	}
+	au.again = true
+	return au.faultBatches(ctx, func(faults []fault, held []Held) error {
+		return au.rejudge(ctx, faults, held)
+	})
+}
+
+// faultBatches hands on what is wrong and what is held of it now.
+func (au *auditor) faultBatches(ctx context.Context, each func([]fault, []Held) error) error {
+	var faults []fault
+	flush := func() error {
+		wants := make([]Wanted, len(faults))
+		for i := range faults {
+			wants[i] = faults[i].Want
+		}
+		held, err := au.lookup(ctx, wants)
+		if err != nil {
+			return err
+		}
+		return each(faults, held)
+	}
+	for f, err := range au.faults.All() {
+		if err != nil {
+			return err
+		}
+		if faults = append(faults, f); len(faults) == lookupBatch {
+			if err := flush(); err != nil {
+				return err
+			}
+			faults = faults[:0]
+		}
+	}
+	return flush()
+}
+
+// rejudge replaces the verdicts on faults by those after the repair.
+func (au *auditor) rejudge(ctx context.Context, faults []fault, held []Held) error {
+	bad := func() int64 {
+		return au.Verdicts[VerdictMissing] + au.Verdicts[VerdictDifferent] + au.Verdicts[VerdictError]
+	}
+	before := bad()
+	subjects := make([]subject, len(faults))
+	for i, f := range faults {
+		au.Verdicts[f.Verdict]--
+		subjects[i] = subject{want: f.Want, held: held[i]}
+	}
+	if err := au.check(ctx, subjects); err != nil {
+		return err
+	}
+	au.Repaired += before - bad()
+	return nil
+}

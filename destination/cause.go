@@ -1,0 +1,67 @@
+package destination
+
+import (
+	"errors"
+
+	"instep/fetch"
+)
+
+// Cause is a stable word for why something failed, by which failures are grouped.
+type Cause string
+
+// The causes.
+const (
+	CauseTemporary Cause = "temporary"  // not reachable, too slow, cut off or busy
+	CauseRefused   Cause = "refused"    // by our own policy: scheme, address, redirect, certificate
+	CauseNotFound  Cause = "not-found"  // listed, and the server has it not
+	CauseDenied    Cause = "denied"     // the server wants credentials, or others
+	CauseTooLarge  Cause = "too-large"  // more bytes than listed or allowed
+	CauseProtocol  Cause = "protocol"   // an answer that makes no sense where the resource was asked for
+	CauseMismatch  Cause = "mismatch"   // bytes came that are not those listed
+	CauseDocument  Cause = "document"   // a document of the Source cannot be used
+	CauseOccupied  Cause = "occupied"   // something that is not the mirror's stands where the bytes belong
+	CauseNoPlace   Cause = "no-place"   // the mirror can make no path of the URI
+	CauseMoved     Cause = "moved"      // it changed while the run was at work
+	CauseOther     Cause = "other"      // none of these, such as a disk that is full
+	CauseMissing   Cause = "missing"    // an audit found it missing
+	CauseDifferent Cause = "different"  // an audit found other bytes
+	CauseUnread    Cause = "unreadable" // an audit could not read it
+	CauseExtra     Cause = "extra"      // an audit found what the Source does not list
+)
+
+var fetchCauses = map[fetch.Kind]Cause{
+	fetch.Temporary: CauseTemporary, fetch.Refused: CauseRefused, fetch.NotFound: CauseNotFound,
+	fetch.Denied: CauseDenied, fetch.TooLarge: CauseTooLarge, fetch.Protocol: CauseProtocol,
+}
+
+var verdictCauses = map[Verdict]Cause{
+	VerdictMissing: CauseMissing, VerdictDifferent: CauseDifferent, VerdictError: CauseUnread, VerdictExtra: CauseExtra,
+}
+
+// CauseOf tells why something failed.
+func CauseOf(err error) Cause {
+	var fe *fetch.Error
+	var document *DocumentError
+	switch {
+	case isMismatch(err):
+		return CauseMismatch
+	case errors.As(err, &fe):
+		return fetchCauses[fe.Kind]
+	case errors.As(err, &document):
+		return CauseDocument
+	case errors.Is(err, ErrOccupied):
+		return CauseOccupied
+	case errors.Is(err, ErrNoPlace):
+		return CauseNoPlace
+	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrStale):
+		return CauseMoved
+	case errors.Is(err, ErrOutage):
+		return CauseTemporary
+	case isRemote(err):
+		return CauseProtocol
+	}
+	return CauseOther
+}
+
+// Cause tells what is wrong with a resource of this verdict; "" if nothing is.
+func (v Verdict) Cause() Cause { return verdictCauses[v] }
