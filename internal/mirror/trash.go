@@ -2,8 +2,10 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"io"
+	"io/fs"
 	"time"
 )
 
@@ -25,8 +27,9 @@ func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 // purgeBatch is how many files PurgeTrash removes at a time.
 const purgeBatch = 500
 
-// PurgeTrash removes from the trash what came there on a day before that of
-// olderThan, in UTC.
+// PurgeTrash forgets the states that ended on a day before that of olderThan, in UTC,
+// and removes their bytes. A crash in between leaves bytes without a state, never the
+// reverse; the next purge removes them.
 func (m *Mirror) PurgeTrash(ctx context.Context, olderThan time.Time) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -38,14 +41,54 @@ func (m *Mirror) PurgeTrash(ctx context.Context, olderThan time.Time) error {
 	if err := m.undoLeftovers(ctx); err != nil { // it may need the trash
 		return err
 	}
-	day := olderThan.UTC().Format(time.DateOnly)
-	var keys []string
-	for info, err := range m.bucket.List(ctx, trashKey+"/") {
-		if err != nil {
+	first := olderThan.UTC().Truncate(24 * time.Hour) // day that stays
+	if err := m.cat.ForgetVersions(ctx, first); err != nil {
+		return err
+	}
+	days, err := m.disk.trashDays(first)
+	if err != nil {
+		return err
+	}
+	for _, day := range days {
+		if err := m.purgeDay(ctx, day); err != nil {
 			return err
 		}
-		if !trashedBefore(info.Key, day) {
-			continue
+	}
+	return nil
+}
+
+// trashDays returns the days before one of which there is trash. What is called
+// otherwise is not ours to remove.
+func (d *disk) trashDays(before time.Time) (days []string, err error) {
+	dir, err := d.root.Open(trashKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	for {
+		names, err := dir.Readdirnames(100)
+		for _, name := range names {
+			if day, bad := time.Parse(time.DateOnly, name); bad == nil && day.Before(before) {
+				days = append(days, name)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return days, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (m *Mirror) purgeDay(ctx context.Context, day string) error {
+	var keys []string
+	for info, err := range m.bucket.List(ctx, trashKey+"/"+day+"/") {
+		if err != nil {
+			return err
 		}
 		if keys = append(keys, info.Key); len(keys) == purgeBatch {
 			if err := m.remove(ctx, keys); err != nil {
@@ -55,14 +98,6 @@ func (m *Mirror) PurgeTrash(ctx context.Context, olderThan time.Time) error {
 		}
 	}
 	return m.remove(ctx, keys)
-}
-
-// trashedBefore reports whether a key is that of trash of a day before day. What
-// has no day there is not ours to remove.
-func trashedBefore(key, day string) bool {
-	of, _, _ := strings.Cut(strings.TrimPrefix(key, trashKey+"/"), "/")
-	_, err := time.Parse(time.DateOnly, of)
-	return err == nil && of < day
 }
 
 func (m *Mirror) remove(ctx context.Context, keys []string) error {

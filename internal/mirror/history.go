@@ -1,0 +1,240 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// KeptSet is the name of the set of resources that are held in an earlier state,
+// whatever the Source says (Revert with Keep, Release).
+const KeptSet = "instep:kept"
+
+// Version is a state of a resource in a set: one that has ended, or the present one.
+type Version struct {
+	SetURI string // of the Capability List, or KeptSet
+	catalog.Version
+}
+
+// ErrNoVersion: there is no such state, or none any more.
+var ErrNoVersion = errors.New("no such state is kept")
+
+// setNames returns the names of all sets.
+func (m *Mirror) setNames(ctx context.Context) (map[catalog.SetID]string, error) {
+	if m.cat == nil {
+		return nil, nil
+	}
+	all, err := m.cat.Sets(ctx)
+	names := make(map[catalog.SetID]string, len(all))
+	for _, s := range all {
+		names[s.ID] = s.Name
+	}
+	return names, err
+}
+
+// Sets returns the names of all sets that the mirror knows, in the order in which it met them.
+func (m *Mirror) Sets(ctx context.Context) ([]string, error) {
+	if m.cat == nil {
+		return nil, nil
+	}
+	all, err := m.cat.Sets(ctx)
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Name
+	}
+	return names, err
+}
+
+// labelled yields states of a catalog with the names of their sets.
+func (m *Mirror) labelled(ctx context.Context, states func(*catalog.Catalog) iter.Seq2[catalog.Version, error]) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		if m.cat == nil {
+			return
+		}
+		names, err := m.setNames(ctx)
+		if err != nil {
+			yield(Version{}, err)
+			return
+		}
+		for v, err := range states(m.cat) {
+			if !yield(Version{names[v.Set], v}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Find returns the key of the resource that a URI or a path in the mirror names, at
+// present or in an earlier state. If there is none: ErrNoVersion.
+func (m *Mirror) Find(ctx context.Context, name string) (resourcesync.Key, error) {
+	if m.cat == nil {
+		return resourcesync.Key{}, fmt.Errorf("%w: of %q", ErrNoVersion, name)
+	}
+	if strings.Contains(name, "://") {
+		return resourcesync.KeyOf(name), nil
+	}
+	if below, err := filepath.Rel(m.dir, name); err == nil && filepath.IsLocal(below) {
+		name = below // as a shell completes it
+	}
+	name = path.Clean(filepath.ToSlash(name))
+	key, ok, err := m.cat.KeyAt(ctx, name, Fold(name))
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: %q is no path of a resource", ErrNoVersion, name)
+	}
+	return key, err
+}
+
+// History yields the states of a resource: the present one of each set, if there is
+// one, and then those that ended, the last first.
+func (m *Mirror) History(ctx context.Context, key resourcesync.Key) iter.Seq2[Version, error] {
+	return m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] {
+		return func(yield func(catalog.Version, error) bool) {
+			present, err := c.Present(ctx, key)
+			if err != nil {
+				yield(catalog.Version{}, err)
+				return
+			}
+			for _, v := range present {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			for v, err := range c.VersionsOf(ctx, key) {
+				if !yield(v, err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// Ended yields the states that ended at a moment or after it, the last first.
+func (m *Mirror) Ended(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
+	return m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.Versions(ctx, since) })
+}
+
+// AsOf yields what a set held at a moment, in ascending order of keys. Known says from
+// when that is all.
+func (m *Mirror) AsOf(ctx context.Context, set string, at time.Time) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		id, err := m.set(ctx, set)
+		if err != nil {
+			yield(Version{}, err)
+		}
+		if id == 0 {
+			return
+		}
+		m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.AsOf(ctx, id, at) })(yield)
+	}
+}
+
+// Known returns from when all states are known; false if none is.
+func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
+	if m.cat == nil {
+		return time.Time{}, false, nil
+	}
+	return m.cat.Known(ctx)
+}
+
+// Runs yields the runs that changed the mirror, the last first.
+func (m *Mirror) Runs(ctx context.Context) iter.Seq2[catalog.Run, error] {
+	return func(yield func(catalog.Run, error) bool) {
+		if m.cat != nil {
+			m.cat.Runs(ctx)(yield)
+		}
+	}
+}
+
+// At returns the states in which sets held a resource at a moment. For the zero time
+// these are the last ones with other bytes than the present. If there are none:
+// ErrNoVersion.
+func (m *Mirror) At(ctx context.Context, key resourcesync.Key, at time.Time) ([]Version, error) {
+	var found []Version
+	var present *Version
+	for v, err := range m.History(ctx, key) {
+		switch {
+		case err != nil:
+			return nil, err
+		case at.IsZero() && v.ID == 0:
+			present = &v
+		case at.IsZero():
+			if len(found) > 0 && (v.Until != found[0].Until || sum(&v) != sum(&found[0])) {
+				return found, nil
+			}
+			if present == nil || sum(&v) != sum(present) {
+				found = append(found, v)
+			}
+		case !v.Since.After(at) && (v.ID == 0 || v.Until.After(at)):
+			found = append(found, v)
+		}
+	}
+	if len(found) == 0 {
+		return nil, ErrNoVersion
+	}
+	return found, nil
+}
+
+func sum(v *Version) resourcesync.Digest { return v.Digests.Get(resourcesync.SHA256) }
+
+// OpenVersion opens the bytes of a state, wherever they are now. Reading them fails
+// before their end if they are not what they were (resourcesync.MismatchError), and
+// ends with ctx. Bytes that are nowhere: fs.ErrNotExist.
+func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, error) {
+	for place, err := range m.places(ctx, v) {
+		if err != nil {
+			return nil, err
+		}
+		r, info, err := m.bucket.Get(ctx, place, 0, -1)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("earlier bytes of %q: %w", v.URI, err)
+		case v.Length.Known() && info.Size != v.Length.Int64():
+			if err := r.Close(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		checked := resourcesync.NewVerifyReader(&contextReader{ctx, r}, v.Length.Int64(), v.Digests)
+		return &opened{contextReader{ctx, checked}, r}, nil
+	}
+	return nil, fmt.Errorf("the bytes that %q had until %s are gone: %w", v.URI, v.Until.Format(time.RFC3339), fs.ErrNotExist)
+}
+
+// places yields where the bytes of a state may be: they are known by their sha-256.
+func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if v.Kept != "" && !yield(v.Kept, nil) {
+			return
+		}
+		for other, err := range m.History(ctx, v.Key) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			place := other.Kept
+			if other.ID == 0 {
+				place = other.Path
+			}
+			if place != "" && place != v.Kept && sum(&other) == sum(v) && !yield(place, nil) {
+				return
+			}
+		}
+		same, ok, err := m.FindContent(ctx, sum(v), v.Length.Int64())
+		if ok || err != nil {
+			yield(same.Path, err)
+		}
+	}
+}

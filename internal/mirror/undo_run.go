@@ -1,0 +1,342 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"time"
+
+	"instep/destination"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// ErrOvertaken: a state is not brought back because a later run changed what came after it.
+var ErrOvertaken = errors.New("changed again by a later run")
+
+// Reversal is one step of bringing earlier states back.
+type Reversal struct {
+	Version      // that comes back, or with Remove goes
+	Remove  bool // there was none before
+}
+
+// restoredScope is the scope of a cursor after states were brought back: no choice of
+// resources is that, so the next run compares everything.
+const restoredScope = "restored"
+
+// always is later than all that a Source says.
+var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// DeletedSince yields what brings back the resources that were deleted at a moment or
+// after it and are not there again.
+func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Reversal, error] {
+	return reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.DeletedSince(ctx, since) }), false)
+}
+
+// Undoing yields what takes back a run: what it replaced and deleted returns, what
+// it created goes.
+func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, error] {
+	return func(yield func(Reversal, error) bool) {
+		if m.cat == nil {
+			return
+		}
+		sets, err := m.cat.Sets(ctx)
+		if err != nil {
+			yield(Reversal{}, err)
+			return
+		}
+		parts := []iter.Seq2[Reversal, error]{
+			reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.RunVersions(ctx, run) }), false),
+		}
+		for _, s := range sets {
+			parts = append(parts, reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] {
+				return c.RunCreated(ctx, run, s.ID)
+			}), true))
+		}
+		for _, part := range parts {
+			for r, err := range part {
+				if !yield(r, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func reversals(states iter.Seq2[Version, error], remove bool) iter.Seq2[Reversal, error] {
+	return func(yield func(Reversal, error) bool) {
+		for v, err := range states {
+			if !yield(Reversal{v, remove}, err) {
+				return
+			}
+		}
+	}
+}
+
+// RevertOptions say how earlier states come back.
+type RevertOptions struct {
+	// Keep holds them whatever the Source says, until Release. Else the next run brings
+	// the Source's state again: it fetches what came back in the place of something newer,
+	// and compares everything if something came back that the Source does not have.
+	Keep bool
+	// Done is told of each step when it is durable, or why it can't be done; may be nil.
+	Done func(Reversal, error)
+}
+
+// A batch of reversals is bounded as one of a run is.
+const (
+	revertResources = 250
+	revertBytes     = 32 << 20
+)
+
+// Revert brings earlier states back, byte for byte and with what was said of them.
+// What they replace is kept in turn. A step whose bytes are gone or damaged, or that
+// was overtaken, is told to o.Done and passed over. When Revert ends with an error,
+// the steps before it are done.
+func (m *Mirror) Revert(ctx context.Context, steps iter.Seq2[Reversal, error], o RevertOptions) error {
+	if m.readOnly {
+		return ErrReadOnly
+	}
+	r := reverter{m: m, o: o, stale: map[catalog.SetID]bool{}}
+	defer func() { r.discard() }()
+	for step, err := range steps {
+		if err != nil {
+			return err
+		}
+		if err := r.add(ctx, &step); err != nil {
+			return err
+		}
+	}
+	return r.commit(ctx)
+}
+
+type reverter struct {
+	m     *Mirror
+	o     RevertOptions
+	batch *batch
+	steps []Reversal // in batch
+	bytes int64
+	stale map[catalog.SetID]bool // sets whose cursors say that all has to be compared
+}
+
+func (r *reverter) add(ctx context.Context, step *Reversal) error {
+	if step.Overtaken {
+		r.done(step, ErrOvertaken)
+		return nil
+	}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	n, err := r.take(ctx, step)
+	var damaged *resourcesync.MismatchError
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &damaged), errors.Is(err, destination.ErrOccupied):
+		r.done(step, err)
+		return nil
+	default:
+		return err
+	}
+	r.steps = append(r.steps, *step)
+	if r.bytes += n; len(r.steps) < revertResources && r.bytes < revertBytes {
+		return nil
+	}
+	return r.commit(ctx)
+}
+
+func (r *reverter) begin(ctx context.Context) error {
+	if r.batch != nil {
+		return nil
+	}
+	b, err := r.m.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	r.batch = b.(*batch)
+	return nil
+}
+
+func (r *reverter) discard() {
+	if r.batch != nil {
+		_ = r.batch.Discard() // leaves what the next opening removes
+	}
+}
+
+func (r *reverter) done(step *Reversal, err error) {
+	if r.o.Done != nil {
+		r.o.Done(*step, err)
+	}
+}
+
+func (r *reverter) commit(ctx context.Context) error {
+	if r.batch == nil {
+		return nil
+	}
+	err := r.batch.Commit(ctx, nil)
+	r.batch = nil
+	if err != nil {
+		return err
+	}
+	for i := range r.steps {
+		r.done(&r.steps[i], nil)
+	}
+	r.steps, r.bytes = r.steps[:0], 0
+	return nil
+}
+
+// take adds a step to the batch.
+func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
+	if step.Remove {
+		if err := r.recompare(ctx, step.Set); err != nil {
+			return 0, err
+		}
+		return 0, r.batch.add(step.URI, nil, &claim{gone: true, state: catalog.Membership{Set: step.Set, Key: step.Key}})
+	}
+	row, err := r.m.row(ctx, step.Set, step.URI)
+	if err != nil {
+		return 0, err
+	}
+	var c *content
+	if !row.Stored || row.Digests.Get(resourcesync.SHA256) != sum(&step.Version) {
+		if c, err = r.bytesOf(ctx, step, &row); err != nil {
+			return 0, err
+		}
+	}
+	claims, err := r.claims(ctx, step, &row, c != nil)
+	if err != nil {
+		return 0, err
+	}
+	for _, cl := range claims {
+		cl.typ, cl.verified = step.Type, step.Verified
+		cl.noted = c == nil && (row.Type != step.Type || row.Verified != step.Verified)
+		if err := r.batch.add(step.URI, c, cl); err != nil {
+			return 0, err
+		}
+		c = nil // is there now
+	}
+	return step.Length.Int64(), nil
+}
+
+// bytesOf brings the bytes of a state into the batch, verified.
+func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
+	w := destination.Wanted{URI: step.URI, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
+	if err := r.batch.unoccupied(ctx, &w, row); err != nil {
+		return nil, err
+	}
+	body, err := r.m.OpenVersion(ctx, &step.Version)
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := r.batch.receive(ctx, &w, body)
+	if err := errors.Join(err, body.Close()); err != nil {
+		return nil, err
+	}
+	c.verified = step.Verified
+	return c, nil
+}
+
+// claims are the memberships that a state comes back with. replaces is whether its
+// bytes take the place of others, or of none.
+func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
+	state := catalog.Membership{Set: step.Set, Key: step.Key, Changed: step.Changed, LastMod: step.LastMod}
+	if row.Member {
+		state.Changed = row.Changed // never back
+	}
+	if r.o.Keep {
+		kept, err := r.m.makeSet(ctx, KeptSet)
+		if err != nil {
+			return nil, err
+		}
+		claims := []*claim{{state: catalog.Membership{Set: kept, Key: step.Key, Changed: always, LastMod: step.LastMod}}}
+		if row.Member {
+			claims = append(claims, &claim{state: state})
+		}
+		return claims, nil
+	}
+	switch {
+	case !row.Member:
+		if err := r.recompare(ctx, state.Set); err != nil {
+			return nil, err
+		}
+	case replaces:
+		state.Due, state.Wanted = "an earlier state was restored", row.Wanted
+		if row.Due == "" {
+			var err error
+			if state.Wanted, err = wantedOf(row); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return []*claim{{state: state}}, nil
+}
+
+// recompare has the next run compare a set with all that the Source lists. It comes
+// before what makes that necessary.
+func (r *reverter) recompare(ctx context.Context, set catalog.SetID) error {
+	if r.stale[set] {
+		return nil
+	}
+	names, err := r.m.setNames(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.m.recompare(ctx, names[set]); err != nil {
+		return err
+	}
+	r.stale[set] = true
+	return nil
+}
+
+func (m *Mirror) recompare(ctx context.Context, set string) error {
+	cur, ok, err := m.Cursor(ctx, set)
+	if err != nil || !ok || cur.Scope == restoredScope {
+		return err
+	}
+	cur.Scope = restoredScope
+	b, err := m.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	return b.Commit(ctx, &destination.CursorMove{Set: set, Cursor: cur})
+}
+
+// Release ends that a resource is held in an earlier state: the next run brings the
+// Source's. If it was not held so: ErrNoVersion.
+func (m *Mirror) Release(ctx context.Context, key resourcesync.Key) error {
+	if m.readOnly {
+		return ErrReadOnly
+	}
+	kept, err := m.set(ctx, KeptSet)
+	if err != nil {
+		return err
+	}
+	present, err := m.cat.Present(ctx, key)
+	if err != nil {
+		return err
+	}
+	names, err := m.setNames(ctx)
+	if err != nil {
+		return err
+	}
+	uri := ""
+	for _, v := range present {
+		if v.Set == kept {
+			uri = v.URI
+		} else if err := m.recompare(ctx, names[v.Set]); err != nil {
+			return err
+		}
+	}
+	if uri == "" {
+		return fmt.Errorf("%w: it is not held in an earlier state", ErrNoVersion)
+	}
+	b, err := m.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.Delete(ctx, KeptSet, uri); err != nil {
+		return errors.Join(err, b.Discard())
+	}
+	return b.Commit(ctx, nil)
+}
