@@ -48,6 +48,8 @@ type changeList struct {
 	known   time.Time             // the moment up to which the cursor has applied everything, if it was found
 	least   time.Time             // no entry still to be read, in forward order, can have happened before
 	flaw    error                 // some entry cannot be used
+	beat    beat                  // how often the list grows
+	maxAge  time.Duration         // for so long it is told not to change
 	strange struct {
 		other int // entries without datetime
 		early int // entries dated before those that were applied earlier
@@ -70,7 +72,7 @@ var errUnordered = errors.New("has changes without datetime among others that ar
 // Its changes are later than known.
 func (d *Destination) listOf(doc *document, set string, cur Cursor, known time.Time) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { d.quirk(q, set, doc.uri+": "+text) }
-	l := &changeList{uri: doc.uri, from: doc.header.From, until: doc.header.Until, flaw: doc.flaw(), least: later(doc.header.From.Time(), known), known: known}
+	l := &changeList{uri: doc.uri, from: doc.header.From, until: doc.header.Until, flaw: doc.flaw(), least: later(doc.header.From.Time(), known), known: known, maxAge: doc.maxAge}
 	if err := l.read(doc, cur, tell); err != nil {
 		return nil, err
 	}
@@ -136,6 +138,7 @@ func (l *changeList) read(doc *document, cur Cursor, tell func(resourcesync.Quir
 		}
 		// An entry without a usable change still counts: positions are those of the document.
 		writeEntry(sum, &e)
+		l.beat.add(c.Changed)
 		l.entries = append(l.entries, c)
 		l.total++
 	}

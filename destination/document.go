@@ -48,6 +48,7 @@ type document struct {
 	bad    int                      // entries without a usable URI: what they speak of is unknown
 	lists  bool                     // some entries are documents of its own capability, as in an index
 	last   map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
+	maxAge time.Duration            // for so long it is told not to change
 	file   *spool.File
 	opts   []resourcesync.Option
 }
@@ -82,7 +83,7 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 	if err != nil {
 		return nil, &remoteError{err}
 	}
-	doc := &document{uri: uri, base: base, file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
+	doc := &document{uri: uri, base: base, maxAge: maxAge(resp.Header), file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
 	defer func() {
 		if err != nil {
 			doc.close()

@@ -100,6 +100,7 @@ type SetPlan struct {
 	Unsized  int64            // resources to be transferred whose length is unknown
 	Members  int64            // members of the set before the run, where deletions are planned
 	Origins  map[string]int64 // resources skipped by the origin that would have to be allowed
+	Pulse    Pulse            // how often the Source changes the set
 	Partial  error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
 	Hash     string           // of the deletions; "" if there are none
 	Withheld bool             // the guard holds the deletions until this Hash is approved
@@ -263,7 +264,12 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 		return nil, err
 	}
 	pl.weaker.tell(d, set.URI)
-	return pl.SetPlan, pl.guard(ctx)
+	if err := pl.guard(ctx); err != nil {
+		return nil, err
+	}
+	pl.Pulse = changes.pulse(set.ChangeFreq)
+	pl.Pulse.News = pl.move != nil && pl.move.Cursor != cursor
+	return pl.SetPlan, nil
 }
 
 // chooseMode decides between baseline and incremental: an incremental needs a cursor

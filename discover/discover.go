@@ -52,6 +52,7 @@ type Set struct {
 	ResourceLists []string // Resource Lists or their indexes
 	ChangeLists   []string // Change Lists or their indexes
 	Other         map[resourcesync.Capability][]string
+	ChangeFreq    resourcesync.ChangeFreq // of the Change Lists, as the Capability List says; may be empty
 
 	// Err says why the Capability List could not be used. The set exists all the
 	// same, and nothing may be concluded about it.

@@ -25,6 +25,7 @@ type entry struct {
 	capability  resourcesync.Capability
 	describedBy string
 	line        int
+	freq        resourcesync.ChangeFreq
 }
 
 // brokenError is a ResourceSync document that can't be used: the search must not
@@ -179,7 +180,7 @@ func (d *document) read(t *trip, body *headFirst, opts []resourcesync.Option) er
 			return &brokenError{uri, err}
 		}
 		if total++; keep && total <= t.s.most {
-			kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line}
+			kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
 			if t.s.room.Add(-kept.size()) < 0 {
 				return &brokenError{uri, fmt.Errorf("the documents read so far name more others than the %d MiB allowed", maxKept>>20)}
 			}

@@ -62,6 +62,9 @@ func (t *trip) place(ctx context.Context, set *Set, d *document, e *entry, uri s
 		return
 	}
 	set.add(c, uri)
+	if c == resourcesync.CapabilityChangeList && e.freq.Known() {
+		set.ChangeFreq = e.freq
+	}
 }
 
 // learn finds out what the document of an entry without capability is.

@@ -3,7 +3,6 @@ package mirror
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -175,7 +174,7 @@ func (d *documents) note(name string, info fs.FileInfo) {
 
 // replace writes a file under another name first.
 func (d *documents) replace(name string, text []byte) error {
-	temp := documentPath("new-" + rand.Text())
+	temp := documentPath("new-" + name)
 	err := d.root.WriteFile(temp, text, 0o600)
 	if err == nil {
 		err = d.root.Rename(temp, documentPath(name))
