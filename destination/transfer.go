@@ -36,7 +36,7 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 			return n, err
 		}
 	}
-	n, coding, err := r.get(ctx, b, a.Want, false)
+	n, coding, err := r.persist(ctx, b, a.Want)
 	if coding == "" {
 		return n, err
 	}
@@ -62,18 +62,23 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 // get fetches a resource into a batch, verified, and as it is sent or without its
 // content coding, which it returns.
 func (r *runner) get(ctx context.Context, b Batch, w Wanted, decode bool) (n int64, coding string, err error) {
-	req := fetch.Request{URL: w.URI, MaxBytes: maxResource}
-	if w.Length.Known() {
-		req.MaxBytes = w.Length.Int64() + slack
+	if !decode && w.Length.Known() {
+		if p := r.part(ctx, b, &w, w.Length.Int64()); p != nil {
+			return r.getPart(ctx, b, w, p, nil)
+		}
 	}
+	req := request(&w)
 	resp, err := r.d.Client.Get(ctx, req)
 	if err != nil {
 		return 0, "", &remoteError{err}
 	}
-	defer resp.Body.Close()
-	if coding = resp.Header.Get("Content-Encoding"); strings.EqualFold(coding, "identity") {
-		coding = ""
+	if !decode && !w.Length.Known() && resp.Resumable(req.Resume) != "" {
+		if p := r.part(ctx, b, &w, resp.ContentLength); p != nil {
+			return r.getPart(ctx, b, w, p, resp)
+		}
 	}
+	defer resp.Body.Close()
+	coding = codingOf(resp)
 	body := io.Reader(resp.Body)
 	if decode {
 		resp.ContentLength = -1 // that of the body as sent

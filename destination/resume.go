@@ -1,0 +1,293 @@
+package destination
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// checkpointBytes is how much of a large transfer may have to be brought again after a
+// crash. What is not larger is brought again altogether.
+const checkpointBytes = 8 << 20
+
+// copyBytes is how much is read at a time.
+const copyBytes = 128 << 10
+
+// proof is what a transfer that broke off goes on by. A digest tells in the end whether
+// bytes of two versions were joined; without one only a strong ETag does.
+func proof(ds resourcesync.Digests) fetch.Resume {
+	if len(ds) > 0 {
+		return fetch.ResumeVerified
+	}
+	return fetch.ResumeStrong
+}
+
+// codingOf is the content coding of an answer; "" if it has none.
+func codingOf(resp *fetch.Response) string {
+	if coding := resp.Header.Get("Content-Encoding"); !strings.EqualFold(coding, "identity") {
+		return coding
+	}
+	return ""
+}
+
+// part opens what is kept of a transfer of so many bytes (-1: unknown), or nil if
+// nothing is worth to be kept.
+func (r *runner) part(ctx context.Context, b Batch, w *Wanted, length int64) Part {
+	keeper, ok := r.d.Mirror.(Parts)
+	if _, takes := b.(PartBatch); !ok || !takes || length >= 0 && length <= checkpointBytes {
+		return nil
+	}
+	p, err := keeper.Part(ctx, w.URI)
+	if err != nil {
+		r.d.note(r.sp.Set, fmt.Sprintf("%s: if its transfer breaks off, nothing of it is kept: %v", w.URI, err))
+		return nil
+	}
+	return p
+}
+
+// getPart is get into a part. first is the answer, if it was asked for already.
+func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, p Part, first *fetch.Response) (n int64, coding string, err error) {
+	dl := &download{
+		client: r.d.Client, part: p, req: request(&w), length: w.Length,
+		digests: slices.DeleteFunc(slices.Clone(w.Digests), resourcesync.Digest.IsZero),
+		accept:  func(resp *fetch.Response) error { return plausible(&w, resp) },
+	}
+	if err := dl.run(ctx, first); err != nil {
+		return 0, dl.note.Coding, errors.Join(err, dl.leave(ctx, err))
+	}
+	n, err = b.(PartBatch).PutPart(ctx, r.sp.Set, w, p, w.Length.Known() || len(w.Digests) > 0)
+	if err != nil {
+		err = errors.Join(err, p.Close())
+	}
+	return n, dl.note.Coding, err
+}
+
+// request is what is asked for to get w.
+func request(w *Wanted) fetch.Request {
+	req := fetch.Request{URL: w.URI, MaxBytes: maxResource, Resume: proof(w.Digests)}
+	if w.Length.Known() {
+		req.MaxBytes = w.Length.Int64() + slack
+	}
+	return req
+}
+
+// persist is get, tried again as often as any request if a body broke off that could
+// not go on.
+func (r *runner) persist(ctx context.Context, b Batch, w Wanted) (n int64, coding string, err error) {
+	for failed := 1; ; failed++ {
+		n, coding, err = r.get(ctx, b, w, false)
+		var fe *fetch.Error
+		if !errors.As(err, &fe) || !fe.Restart || !r.d.Client.BackOff(ctx, failed) {
+			return n, coding, err
+		}
+	}
+}
+
+func closeBody(resp *fetch.Response) error {
+	if resp == nil {
+		return nil
+	}
+	return resp.Body.Close()
+}
+
+// download is a large transfer into a Part, with which a later run can go on.
+type download struct {
+	client  *fetch.Client
+	req     fetch.Request // of the whole
+	length  resourcesync.Length
+	digests resourcesync.Digests
+	accept  func(*fetch.Response) error // judges an answer for the whole before its body is read
+	part    Part                        // with what an earlier run has left
+
+	hash   *resourcesync.Hasher // of the bytes in part
+	note   checkpoint
+	at     int64 // bytes in part at the last checkpoint
+	joined bool  // to the bytes of an earlier run
+}
+
+// checkpoint is what is noted of the bytes that are here.
+type checkpoint struct {
+	Version string `json:"version"` // by which the rest is asked for, as in fetch.Part; "": it cannot be
+	Coding  string `json:"coding"`  // in which the bytes came
+	Length  int64  `json:"length"`  // wanted; -1: unknown
+	Digests string `json:"digests"` // wanted
+	Hash    []byte `json:"hash"`    // state of the Hasher
+}
+
+// run brings the whole into the part, verified. first is an answer to the request for
+// the whole, or nil. If the bytes are not those that are wanted and some of them came
+// earlier, they are brought once more.
+func (dl *download) run(ctx context.Context, first *fetch.Response) error {
+	if err := dl.restore(); err != nil {
+		return errors.Join(err, closeBody(first))
+	}
+	err := dl.bring(ctx, first)
+	if !isMismatch(err) || !dl.joined {
+		return err
+	}
+	if err := dl.begin(); err != nil {
+		return err
+	}
+	return dl.bring(ctx, nil)
+}
+
+// begin drops what is in the part.
+func (dl *download) begin() error {
+	dl.hash = dl.hasher()
+	dl.note = checkpoint{Length: dl.length.Int64(), Digests: dl.digests.String()}
+	dl.at = 0
+	return dl.part.Truncate(0)
+}
+
+func (dl *download) hasher() *resourcesync.Hasher {
+	var algs []resourcesync.Algorithm
+	for _, d := range dl.digests {
+		algs = append(algs, d.Algorithm())
+	}
+	return resourcesync.NewHasher(algs...)
+}
+
+// restore goes back to the last checkpoint, if that is of what is wanted now.
+func (dl *download) restore() error {
+	text, at := dl.part.Note()
+	var note checkpoint
+	if at <= 0 || at > dl.part.Size() || json.Unmarshal([]byte(text), &note) != nil || note.Version == "" ||
+		note.Length != dl.length.Int64() || note.Digests != dl.digests.String() {
+		return dl.begin()
+	}
+	dl.hash = dl.hasher()
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // of another version of this program
+		return dl.begin()
+	}
+	dl.note, dl.at = note, at
+	return dl.part.Truncate(at)
+}
+
+// bring brings what lacks in the part and verifies the whole.
+func (dl *download) bring(ctx context.Context, first *fetch.Response) error {
+	if n := dl.part.Size(); n > 0 && n == dl.length.Int64() { // all was here when the earlier run ended
+		dl.joined = true
+		return errors.Join(dl.verify(), closeBody(first))
+	}
+	resp, err := dl.ask(ctx, first)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if dl.joined = resp.Offset > 0; !dl.joined {
+		if err := dl.begin(); err != nil {
+			return err
+		}
+		dl.note.Version, dl.note.Coding = resp.Resumable(dl.req.Resume), codingOf(resp)
+	}
+	whole := *resp
+	whole.ContentLength = resp.Total
+	if err := dl.accept(&whole); err != nil {
+		return &remoteError{err}
+	}
+	if err := dl.receive(ctx, resp.Body); err != nil {
+		return err
+	}
+	return dl.verify()
+}
+
+// ask asks for what lacks. A server that cannot give just that is asked for the whole.
+func (dl *download) ask(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
+	have := dl.part.Size()
+	if have == 0 && first != nil {
+		return first, nil
+	}
+	_ = closeBody(first)
+	req := dl.req
+	if have > 0 {
+		req.Part = &fetch.Part{From: have, IfRange: dl.note.Version}
+	}
+	resp, err := dl.client.Get(ctx, req)
+	if err == nil && resp.Offset > 0 && codingOf(resp) != dl.note.Coding {
+		_ = resp.Body.Close()
+		err = fetch.Protocol
+	}
+	if have > 0 && errors.Is(err, fetch.Protocol) {
+		resp, err = dl.client.Get(ctx, dl.req)
+	}
+	if err != nil {
+		return nil, &remoteError{err}
+	}
+	return resp, nil
+}
+
+// receive adds a body to the part.
+func (dl *download) receive(ctx context.Context, body io.Reader) error {
+	buf := make([]byte, copyBytes)
+	for {
+		n, err := body.Read(buf)
+		if most := dl.length.Int64(); most >= 0 && dl.part.Size()+int64(n) > most {
+			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
+		}
+		if _, err := dl.part.Write(buf[:n]); err != nil {
+			return err
+		}
+		_, _ = dl.hash.Write(buf[:n]) // never fails
+		if dl.part.Size()-dl.at >= checkpointBytes {
+			if err := dl.checkpoint(ctx); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return &remoteError{fmt.Errorf("%s: %w", dl.req.URL, err)}
+		}
+	}
+}
+
+// checkpoint makes what is here the beginning from which a later run goes on.
+func (dl *download) checkpoint(ctx context.Context) error {
+	if dl.note.Version == "" || dl.at == dl.part.Size() {
+		return nil
+	}
+	var err error
+	if dl.note.Hash, err = dl.hash.MarshalBinary(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(dl.note)
+	if err != nil {
+		return err
+	}
+	dl.at = dl.part.Size()
+	return dl.part.Checkpoint(ctx, string(text))
+}
+
+// verify compares the bytes that are here with what is wanted.
+func (dl *download) verify() error {
+	if want, got := dl.length.Int64(), dl.part.Size(); want >= 0 && got != want {
+		return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(want, 10), Got: strconv.FormatInt(got, 10)})
+	}
+	for i, got := range dl.hash.Digests() {
+		if want := dl.digests[i]; got != want {
+			return dl.mismatch(&resourcesync.MismatchError{What: string(got.Algorithm()), Want: want.String(), Got: got.String()})
+		}
+	}
+	return nil
+}
+
+func (dl *download) mismatch(me *resourcesync.MismatchError) error {
+	return &remoteError{fmt.Errorf("%s: %w", dl.req.URL, me)}
+}
+
+// leave keeps what came before err for a later run, also when this one was interrupted.
+func (dl *download) leave(ctx context.Context, err error) error {
+	if isMismatch(err) || dl.note.Version == "" {
+		return dl.part.Discard()
+	}
+	return errors.Join(dl.checkpoint(context.WithoutCancel(ctx)), dl.part.Close())
+}
