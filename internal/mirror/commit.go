@@ -66,7 +66,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 		return err
 	}
 	defer b.m.unlockCommit()
-	if err := b.m.undoLeftovers(ctx); err != nil {
+	if err := errors.Join(b.m.disk.forget(), b.m.undoLeftovers(ctx)); err != nil {
 		return err
 	}
 	w, err := b.decide(ctx)

@@ -20,22 +20,40 @@ const dirMode = 0o750
 type disk struct {
 	root *os.Root
 
-	mu   sync.Mutex          // guards dirs
+	mu   sync.Mutex          // guards the rest
 	dirs map[string]struct{} // directories seen
+	open map[string]*os.Root // some of them, open: a look into one costs one system call
 }
 
-// maxDirs bounds disk.dirs; a directory dropped from it costs one more look.
-const maxDirs = 8192
+// maxDirs bounds disk.dirs, and maxOpen disk.open; a directory dropped from them costs
+// one more look.
+const (
+	maxDirs = 8192
+	maxOpen = 64
+)
 
 func openDisk(dir string) (*disk, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &disk{root: root, dirs: map[string]struct{}{}}, nil
+	return &disk{root: root, dirs: map[string]struct{}{}, open: map[string]*os.Root{}}, nil
 }
 
-func (d *disk) close() error { return d.root.Close() }
+func (d *disk) close() error { return errors.Join(d.forget(), d.root.Close()) }
+
+// forget closes the directories that are open: they may have been removed, and others
+// made in their place.
+func (d *disk) forget() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, r := range d.open {
+		errs = append(errs, r.Close())
+	}
+	clear(d.open)
+	return errors.Join(errs...)
+}
 
 // makeDir makes a directory and those above it, and their names durable.
 func makeDir(dir string) error {
@@ -141,8 +159,47 @@ func (d *disk) look(path string) (k kind, at string, err error) {
 			return k, path[:i], err
 		}
 	}
-	k, err = d.lstat(path)
+	k, err = d.lookIn(path)
 	return k, path, err
+}
+
+// lookIn tells what stands at a path in a directory that is one.
+func (d *disk) lookIn(path string) (kind, error) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return d.lstat(path)
+	}
+	dir, err := d.openDir(path[:i])
+	if err == nil {
+		k, err := kindOf(dir.Lstat(path[i+1:]))
+		if !errors.Is(err, fs.ErrClosed) { // forgotten meanwhile
+			return k, err
+		}
+	}
+	return d.lstat(path)
+}
+
+func (d *disk) openDir(dir string) (*os.Root, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.open[dir]; r != nil {
+		return r, nil
+	}
+	r, err := d.root.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	for name, old := range d.open {
+		if len(d.open) < maxOpen {
+			break
+		}
+		delete(d.open, name)
+		if err := old.Close(); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+	}
+	d.open[dir] = r
+	return r, nil
 }
 
 func (d *disk) lookParent(dir string) (kind, error) {
@@ -165,8 +222,9 @@ func (d *disk) lookParent(dir string) (kind, error) {
 	return k, nil
 }
 
-func (d *disk) lstat(path string) (kind, error) {
-	info, err := d.root.Lstat(path)
+func (d *disk) lstat(path string) (kind, error) { return kindOf(d.root.Lstat(path)) }
+
+func kindOf(info fs.FileInfo, err error) (kind, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return absent, nil
