@@ -30,6 +30,7 @@ type ActionKind string
 const (
 	Fetch  ActionKind = "fetch"  // GET the resource
 	Copy   ActionKind = "copy"   // take the bytes of another URI, which the mirror holds
+	Adopt  ActionKind = "adopt"  // take a file that is there, and that the mirror did not put there
 	Mark   ActionKind = "mark"   // the bytes are here and right: only what is known of them changes
 	Delete ActionKind = "delete" // end the membership
 )
@@ -52,7 +53,7 @@ type Action struct {
 	Repair  bool                // the bytes were held and are damaged or missing
 	Want    Wanted
 	Via     Via    // of what brings bytes
-	From    string // of a Copy: the URI whose bytes are taken
+	From    string // of a Copy the URI whose bytes are taken, of an Adopt the path of the file
 	Package int    // of ViaDump and ViaRange: which of SetPlan.Packages, counted from 1
 	Member  string // of ViaDump and ViaRange: rs:md/@path in that package
 }
@@ -345,8 +346,13 @@ func (pl *planner) decide(ctx context.Context, w *Wanted, h *Held) error {
 	} else {
 		pl.Created++
 	}
-	if err := pl.findContent(ctx, &a); err != nil {
+	if err := pl.findStray(ctx, &a); err != nil {
 		return err
+	}
+	if a.Kind == Fetch {
+		if err := pl.findContent(ctx, &a); err != nil {
+			return err
+		}
 	}
 	if a.Kind == Fetch {
 		if w.Length.Known() {

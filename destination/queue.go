@@ -258,7 +258,7 @@ func (l *load) report() {
 		if weak(res.Want.Digests) {
 			rep.Weak++
 		}
-		if res.Kind == Copy {
+		if res.Via == ViaLocal {
 			rep.Copied += res.n
 		} else {
 			rep.Bytes += res.n

@@ -22,13 +22,10 @@ const slack = 64 << 10
 // transfer brings the bytes of one resource into a batch, verified. An action that
 // could not copy becomes a fetch.
 func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error) {
-	if a.Kind == Copy {
-		n, err := b.Copy(ctx, r.sp.Set, a.Want, a.From)
-		if err == nil || ctx.Err() != nil {
+	if a.Kind == Copy || a.Kind == Adopt {
+		if n, done, err := r.fromHere(ctx, b, a); done {
 			return n, err
 		}
-		r.d.note(r.sp.Set, fmt.Sprintf("%s: the same bytes could not be copied from %s, so they are fetched: %v", a.Want.URI, a.From, err))
-		a.Kind, a.Via, a.From = Fetch, ViaGet, ""
 	}
 	if a.packaged() {
 		n, err := r.fromPackage(ctx, b, a)

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,13 @@ func (c *claims) place(path string, b *batch) bool {
 	return h.b != nil && (!h.takes || h.b.number <= b.number)
 }
 
+// leaving reports whether the file at path is about to be taken from there.
+func (c *claims) leaving(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byPath[path].takes
+}
+
 func (c *claims) set(path string, h pledge) {
 	if c.byPath == nil {
 		c.byPath = map[string]pledge{}
@@ -107,6 +115,75 @@ func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string,
 		c.taken = key
 	}
 	return c, err
+}
+
+// Adopt implements destination.AdoptBatch. A digest proves the bytes; where the Source
+// gives none that can be checked, length and time do.
+func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, path string) (int64, error) {
+	if !b.m.adopts {
+		return 0, fmt.Errorf("%w: the mirror adopts no files", destination.ErrNotHeld)
+	}
+	id, row, err := b.admit(ctx, set, &w)
+	if err != nil {
+		return 0, err
+	}
+	if ok, err := b.m.isStray(ctx, path, &w, row.Path); err != nil || !ok {
+		return 0, cmp.Or(err, fmt.Errorf("%w: no file at %q that may be %q", destination.ErrNotHeld, path, w.URI))
+	}
+	if !b.m.claims.take(path, b) {
+		return 0, fmt.Errorf("%w: the file %q is about to become another resource, or to be replaced", destination.ErrNotHeld, path)
+	}
+	c, err := b.adopt(ctx, &w, &row, path)
+	if err == nil {
+		err = b.add(w.URI, c, claimOf(id, &w))
+	}
+	if err != nil {
+		b.m.claims.drop(path)
+		return 0, err
+	}
+	return c.length, nil
+}
+
+func (b *batch) adopt(ctx context.Context, w *destination.Wanted, row *catalog.Resource, path string) (*content, error) {
+	if err := b.mayMove(ctx, w, row, path); err != nil {
+		return nil, err
+	}
+	r, info, err := b.m.bucket.Get(ctx, path, 0, -1)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", destination.ErrNotHeld, err)
+	}
+	defer r.Close()
+	c, err := b.takeOver(ctx, w, path, r)
+	if errors.Is(err, errDiffers) {
+		return nil, fmt.Errorf("%w: %q: %w", destination.ErrNotHeld, path, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !proves(w, c.digests) && (c.length != w.Length.Int64() || info.ModTime.Unix() != w.LastMod.Time().Unix()) {
+		return nil, errors.Join(fmt.Errorf("%w: nothing proves that %q is %q", destination.ErrNotHeld, path, w.URI), c.object.Discard())
+	}
+	return c, nil
+}
+
+// mayMove fails if the file at path can't go where the resource belongs. One that is
+// there already stays.
+func (b *batch) mayMove(ctx context.Context, w *destination.Wanted, row *catalog.Resource, path string) error {
+	if path == row.Path {
+		return nil
+	}
+	segments, err := b.m.segments(w.URI)
+	if err != nil || row.URI == "" && mayBeAt(segments, path) {
+		return err
+	}
+	place, err := b.m.naturalPath(w.URI, row)
+	if err != nil {
+		return err
+	}
+	if b.m.claims.leaving(place) {
+		return fmt.Errorf("%w: the file in its place, %q, has not become another resource yet", destination.ErrNotHeld, place)
+	}
+	return b.unoccupied(ctx, w, row)
 }
 
 // placeAmongStrays finds a path for a new URI. A file that stands there and is not the

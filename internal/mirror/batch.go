@@ -57,6 +57,8 @@ type claim struct {
 	verified bool
 }
 
+var errDiffers = errors.New("not the bytes that are wanted")
+
 var errSpent = errors.New("the batch was committed or discarded before")
 
 // Begin implements destination.Mirror.
@@ -116,17 +118,26 @@ func (b *batch) admit(ctx context.Context, set string, w *destination.Wanted) (c
 	return id, row, err
 }
 
+// naturalPath is the path of a resource, or the one that it gets if nothing of ours is there.
+func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
+	if row.URI != "" {
+		return row.Path, nil
+	}
+	segments, err := m.segments(uri)
+	if err != nil {
+		return "", err
+	}
+	return natural(segments), nil
+}
+
 // unoccupied refuses bytes for a place where something stands that is not ours. A
 // clash with something of ours is solved later, by another name. A mirror that
 // adopts puts a file that it could not adopt into the trash.
 func (b *batch) unoccupied(ctx context.Context, w *destination.Wanted, row *catalog.Resource) error {
-	m, path := b.m, row.Path
-	if row.URI == "" {
-		segments, err := m.segments(w.URI)
-		if err != nil {
-			return err
-		}
-		path = natural(segments)
+	m := b.m
+	path, err := m.naturalPath(w.URI, row)
+	if err != nil {
+		return err
 	}
 	k, at, err := m.disk.look(path)
 	if err != nil || k == absent || k == file && at == path && row.Stored {
@@ -192,7 +203,7 @@ func hasherFor(w *destination.Wanted) *resourcesync.Hasher {
 func contentOf(w *destination.Wanted, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
-		return nil, errors.Join(fmt.Errorf("bytes of %q: %s", w.URI, how), o.Discard())
+		return nil, errors.Join(fmt.Errorf("%w: those of %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
 	return &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}, nil
 }

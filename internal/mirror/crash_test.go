@@ -157,19 +157,10 @@ func interrupt(t *testing.T, f fault, first, last state) {
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
-	armed := false
-	o := options(dir)
-	o.bucket = func(b blob.Bucket) blob.Bucket {
-		return blobtest.Faulty(b, func(c blobtest.Call) *blobtest.Fault {
-			if !armed || f.plan == nil {
-				return nil
-			}
-			return f.plan(c)
-		})
-	}
+	o, arm := faulty(options(dir), f)
 	m = openMirror(t, o)
 	trigger(t, dir, f.sql)
-	armed = true
+	arm()
 	if err := tryCommit(m, storyMove, fillAfter); err == nil {
 		t.Fatal("the batch was committed in spite of the fault")
 	}
@@ -197,6 +188,20 @@ func interrupt(t *testing.T, f fault, first, last state) {
 		t.Fatal(err)
 	}
 	compare(t, "done again", last, stateOf(t, m))
+}
+
+// faulty lets the files of a mirror fail as f says, once they are armed.
+func faulty(o Options, f fault) (_ Options, arm func()) {
+	armed := false
+	o.bucket = func(b blob.Bucket) blob.Bucket {
+		return blobtest.Faulty(b, func(c blobtest.Call) *blobtest.Fault {
+			if !armed || f.plan == nil {
+				return nil
+			}
+			return f.plan(c)
+		})
+	}
+	return o, func() { armed = true }
 }
 
 func compare(t *testing.T, when string, want, got state) {

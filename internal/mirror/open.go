@@ -21,6 +21,7 @@ type Options struct {
 	Dir    string           // the directory
 	State  string           // directory of the catalog; "" is .instep in Dir
 	Create bool             // make a mirror if Dir is absent or empty
+	Adopt  bool             // make one of a directory with files too, and let them become resources
 	Now    func() time.Time // dates the trash and approvals; required
 
 	bucket func(blob.Bucket) blob.Bucket // tests put faults between the mirror and its files
@@ -138,7 +139,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 func (m *Mirror) Exists() bool { return m.cat != nil }
 
 func newMirror(o *Options) *Mirror {
-	return &Mirror{now: o.Now, dir: o.Dir, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
+	return &Mirror{now: o.Now, dir: o.Dir, adopts: o.Adopt, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
 }
 
 // Close ends all use of the mirror. Batches that were not committed are lost.
@@ -197,7 +198,7 @@ func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if name != "" {
+	if name != "" && !o.Adopt {
 		return fmt.Errorf("%w: found %q", ErrNotEmpty, name)
 	}
 	return unused(ctx, filepath.Join(o.state(), catName), o.Now)

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 
 	"instep/internal/catalog"
@@ -17,6 +18,24 @@ func natural(segments []segment) string {
 		b.WriteString(s.name(s.level))
 	}
 	return b.String()
+}
+
+// mayBeAt reports whether path is one of those that a resource with these segments can have.
+func mayBeAt(segments []segment, path string) bool {
+	names := strings.Split(path, "/")
+	if len(names) != len(segments) {
+		return false
+	}
+	for i, s := range segments {
+		level := s.level
+		for level <= maxLevel && s.name(level) != names[i] {
+			level++
+		}
+		if level > maxLevel {
+			return false
+		}
+	}
+	return true
 }
 
 // placer finds a place for a new URI among those that are taken.
@@ -40,7 +59,7 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 		}
 	}
 	s := segments[last]
-	for level := s.level; level <= maxLevel; level++ {
+	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)
 		fold := Fold(path)
 		free, err := p.freeForFile(path, fold)
@@ -53,6 +72,34 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 		}
 	}
 	return catalog.Place{}, fmt.Errorf("no free name for %q in %q", s.base, dir)
+}
+
+// levels yields those that the name of a segment may have, in the order in which they
+// are tried: first the one that leads to the preferred path.
+func (p *placer) levels(dir string, s segment) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		first := p.preferred(dir, s)
+		if first >= 0 && !yield(first) {
+			return
+		}
+		for level := s.level; level <= maxLevel; level++ {
+			if level != first && !yield(level) {
+				return
+			}
+		}
+	}
+}
+
+func (p *placer) preferred(dir string, s segment) int {
+	if p.prefer == "" {
+		return -1
+	}
+	for level := s.level; level <= maxLevel; level++ {
+		if strings.HasPrefix(p.prefer+"/", dir+s.name(level)+"/") {
+			return level
+		}
+	}
+	return -1
 }
 
 // checkLength fails only where hashes were forged to make every name longer.
@@ -77,7 +124,7 @@ func (p *placer) freeForFile(path string, fold [16]byte) (bool, error) {
 // directory returns the directory of s in dir with a slash at its end; dir is "" or
 // such a path.
 func (p *placer) directory(dir string, s segment) (string, error) {
-	for level := s.level; level <= maxLevel; level++ {
+	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)
 		fold := Fold(path)
 		first, ok, err := p.names.Directory(fold)

@@ -1,0 +1,257 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"strings"
+
+	"instep/blob"
+	"instep/destination"
+	"instep/resourcesync"
+)
+
+// Stray implements destination.Adopter. A file that the mirror holds for another
+// resource is none.
+func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted) (string, bool, error) {
+	if !m.adopts {
+		return "", false, nil
+	}
+	row, err := m.row(ctx, 0, w.URI)
+	if err != nil {
+		return "", false, err
+	}
+	for path, err := range m.candidates(w, row.Path) {
+		if errors.Is(err, destination.ErrNoPlace) {
+			return "", false, nil // that is told when its bytes have come
+		}
+		if err != nil {
+			return "", false, err
+		}
+		ok, err := m.isStray(ctx, path, w, row.Path)
+		if ok || err != nil {
+			return path, ok, err
+		}
+	}
+	return "", false, nil
+}
+
+// isStray reports whether a file that may be the one of w is at path.
+func (m *Mirror) isStray(ctx context.Context, path string, w *destination.Wanted, own string) (bool, error) {
+	info, err := m.strayInfo(path)
+	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
+		return false, err
+	}
+	if len(w.Digests) == 0 && !timely(w, info) {
+		return false, nil
+	}
+	if m.cat == nil || path == own {
+		return true, nil
+	}
+	known, err := m.named(ctx, path)
+	return !known, err
+}
+
+// strayInfo describes the regular file at path that a mirror may adopt; nil if there
+// is none. No link is followed.
+func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
+	if first, _, _ := strings.Cut(path, "/"); blob.ValidKey(path) != nil || strings.EqualFold(first, ours) {
+		return nil, nil
+	}
+	k, at, err := m.disk.look(path)
+	if err != nil || k != file || at != path {
+		return nil, err
+	}
+	info, err := m.disk.root.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, ignoreAbsent(err)
+	}
+	return info, nil
+}
+
+// timely reports whether length and time of a file speak for it: where the Source
+// gives no digest, that is all there is. Programs that mirror give a file the time at
+// which the Source says it was changed.
+func timely(w *destination.Wanted, info fs.FileInfo) bool {
+	return w.Length.Known() && info.Size() == w.Length.Int64() && w.LastMod.Complete() &&
+		info.ModTime().Unix() == w.LastMod.Time().Unix()
+}
+
+// candidates yields the paths at which the bytes of w may be: where they belong, by
+// any of the names that a mirror of ours may have given them, and where others put
+// them.
+func (m *Mirror) candidates(w *destination.Wanted, own string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if own != "" && !yield(own, nil) {
+			return
+		}
+		p, err := splitURI(w.URI)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		m.mu.Lock()
+		home := cmp.Or(m.home, p.origin) // before the mirror is bound the URI is taken for one of the Source's own
+		m.mu.Unlock()
+		segments, err := segmentsOf(home, w.URI)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		if path, err := m.ownName("", segments); err != nil || path != "" {
+			if !yield(path, err) || err != nil {
+				return
+			}
+		}
+		for path := range foreignNames(&p, w.URI, len(w.Digests) > 0) {
+			if !yield(path, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ownName finds the file that a mirror of ours would have made for segments, in dir: a
+// name with a hash tells more than one without. "" if there is none.
+func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
+	s := segments[0]
+	for level := max(s.level, 1); level >= s.level; level-- {
+		path := dir + s.name(level)
+		k, err := m.disk.lstat(path)
+		if err != nil {
+			return "", fmt.Errorf("look for a file to adopt: %w", err)
+		}
+		switch {
+		case len(segments) == 1 && k == file:
+			return path, nil
+		case len(segments) > 1 && k == directory:
+			if found, err := m.ownName(path+"/", segments[1:]); found != "" || err != nil {
+				return found, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// foreignNames yields the paths that other programs give the bytes of a URI: wget with
+// and without a directory for the host, the ResourceSync client in Python, which
+// writes URIs as they are, and whoever copied the files of the server. With cut, the
+// first directories may be left out, as some are told to.
+func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		query, _, _ := strings.Cut(uri[p.before+len(p.path):], "#")
+		seen := map[string]bool{}
+		once := func(path string) bool {
+			if seen[path] {
+				return true
+			}
+			seen[path] = true
+			return yield(path)
+		}
+		for _, form := range forms(p.path, query) {
+			for _, host := range p.hostDirectories() {
+				if !once(host + form) {
+					return
+				}
+			}
+			for cut {
+				_, rest, ok := strings.Cut(form, "/")
+				if !ok {
+					break
+				}
+				if form = rest; !once(form) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// hostDirectories are the names of directories for the origin; "" is none.
+func (o origin) hostDirectories() []string {
+	return []string{"", o.host + "/", o.host + ":" + o.port + "/", o.host + "+" + o.port + "/"}
+}
+
+// indexName is the file of a directory.
+const indexName = "index.html"
+
+// forms are the ways to write a path and its query as the path of a file.
+func forms(path, query string) []string {
+	path = strings.TrimPrefix(path, "/")
+	var all []string
+	for _, name := range []func(string) string{unescape, asWritten, wgetName, wgetWindowsName} {
+		segments := strings.Split(path, "/")
+		for i, s := range segments {
+			segments[i] = name(s)
+		}
+		last := &segments[len(segments)-1]
+		if *last == "" {
+			*last = indexName
+		}
+		stem := strings.Join(segments, "/")
+		if query == "" {
+			all = append(all, stem, stem+".html")
+			continue
+		}
+		for _, mark := range []string{"?", "@"} {
+			named := stem + mark + name(query[1:])
+			all = append(all, named, named+".html")
+		}
+	}
+	return all
+}
+
+func asWritten(s string) string { return s }
+
+// wgetName is how wget writes a segment: decoded, with only slashes and control
+// characters encoded.
+func wgetName(s string) string { return wgetQuote(unescape(s), "/") }
+
+// wgetWindowsName is how wget writes a segment for file systems of Windows.
+func wgetWindowsName(s string) string { return wgetQuote(unescape(s), `/\|:?"*<>`) }
+
+func wgetQuote(s, unsafe string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		if c < ' ' || c == 0x7f || strings.IndexByte(unsafe, c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// Strangers yields the files in the directory that are not the mirror's, in no order.
+func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		names := m.cat.Names(ctx)
+		for info, err := range m.bucket.List(ctx, "") {
+			known := strings.HasPrefix(info.Key, ours+"/")
+			if err == nil && !known {
+				known, err = names.File(Fold(info.Key))
+			}
+			if known && err == nil {
+				continue
+			}
+			if !yield(info.Key, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+var _ destination.Adopter = (*Mirror)(nil)
+
+// proves reports whether one of the digests that a Source gives was compared.
+func proves(w *destination.Wanted, have resourcesync.Digests) bool {
+	for _, d := range w.Digests {
+		if have.Get(d.Algorithm()) == d {
+			return true
+		}
+	}
+	return false
+}
