@@ -57,12 +57,14 @@ var ErrOutage = errors.New("the Source stopped answering")
 
 // Apply does what p says. The Report is valid beside an error too: it tells what
 // was done before. An error means that the run ended early: the Source stopped
-// answering (ErrOutage), the mirror cannot be written, or ctx ended; what was
-// fetched until then is kept and the cursor stays.
+// answering (ErrOutage), it has reached a limit (ErrMaxTransfer, ErrMaxTime), the
+// mirror cannot be written, or ctx ended; what was fetched until then is kept and the
+// cursor stays.
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
+	budget := d.budget()
 	for _, sp := range p.Sets {
-		r := &runner{d: d, sp: sp, rep: &SetReport{
+		r := &runner{d: d, sp: sp, budget: budget, rep: &SetReport{
 			Set: sp.Set, Name: sp.Name, Mode: sp.Mode, Why: sp.Why, Partial: sp.Partial, Origins: sp.Origins,
 			Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
 		}}
@@ -81,6 +83,7 @@ type runner struct {
 	rep *SetReport
 	sem *semaphore.Weighted
 
+	budget  *budget // of all sets
 	coded   codings
 	freight *freight // nil if the plan takes nothing out of packages
 
@@ -108,6 +111,10 @@ func (r *runner) run(ctx context.Context) error {
 			r.stop(err)
 		}
 		if r.stopped() != nil || work.Err() != nil {
+			break
+		}
+		if err := r.budget.take(&a); err != nil {
+			r.exhaust(err)
 			break
 		}
 		if err := q.add(work, a); err != nil {

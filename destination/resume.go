@@ -85,6 +85,9 @@ func (r *runner) persist(ctx context.Context, b Batch, w Wanted) (n int64, codin
 	for failed := 1; ; failed++ {
 		n, coding, err = r.get(ctx, b, w, false)
 		var fe *fetch.Error
+		if err == nil {
+			r.budget.came(&w, n)
+		}
 		if !errors.As(err, &fe) || !fe.Restart || !r.d.Client.BackOff(ctx, failed) {
 			return n, coding, err
 		}

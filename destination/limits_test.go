@@ -1,0 +1,114 @@
+package destination_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"instep/destination"
+	"instep/internal/mirror"
+)
+
+// A run that has transferred as much as it may keeps what it has, and the next goes on
+// from there, until everything is here.
+func TestRunsWithALimitOfTransferEndInStep(t *testing.T) {
+	for name, length := range map[string]bool{"known lengths": true, "unknown lengths": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			s.offer("/list.xml", "")
+			var paths, entries []string
+			for i := range 30 {
+				p := fmt.Sprintf("/r/%d", i)
+				s.put(p, []byte(fmt.Sprintf("%04d", i)+strings.Repeat("x", 996)))
+				paths = append(paths, p)
+				md := ""
+				if length {
+					md = `<rs:md length="1000"/>`
+				}
+				entries = append(entries, `<url><loc>`+s.uri(p)+`</loc><lastmod>2026-01-01T00:00:00Z</lastmod>`+md+`</url>`)
+			}
+			s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", entries...)
+			m := newMirror(t, s)
+			m.set = func(d *destination.Destination) { d.MaxTransfer, d.Workers = 7500, 1 }
+			runs, held := 0, int64(0)
+			for {
+				runs++
+				rep, err := m.sync()
+				if err == nil {
+					held += rep.Created
+					break
+				}
+				if !errors.Is(err, destination.ErrMaxTransfer) || rep.Created < 8 || rep.Created > 10 || rep.Failed != 0 {
+					t.Fatalf("run %d: got %+v, %v; want it to end for its limit after 8 resources", runs, rep, err)
+				}
+				held += rep.Created
+				if m.followed() {
+					t.Fatalf("run %d: the cursor moved though not everything is here", runs)
+				}
+			}
+			if held != 30 || runs < 3 {
+				t.Errorf("%d runs brought %d resources, want 30 in 4", runs, held)
+			}
+			m.wantFiles(paths...)
+		})
+	}
+}
+
+// When the time is up, what is under way ends well and nothing else begins.
+func TestRunEndsWhenItsTimeIsUp(t *testing.T) {
+	const most = 20 * time.Millisecond
+	s := newSource(t)
+	paths := s.fill(40)
+	s.list(0, paths...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.set = func(d *destination.Destination) { d.MaxTime, d.Workers = most, 1 }
+	for _, p := range paths {
+		s.answer(p, func(w http.ResponseWriter, r *http.Request) {
+			<-time.After(most) // a transfer that takes all the time there is
+			_, _ = w.Write(s.body(r.URL.Path))
+		})
+	}
+	// The second is allowed while the first is under way.
+	rep, err := m.sync()
+	if !errors.Is(err, destination.ErrMaxTime) || rep.Created < 1 || rep.Created > 2 || rep.Failed != 0 {
+		t.Fatalf("got %+v, %v; want one or two resources, and the time named", rep, err)
+	}
+	if got := int64(len(m.files())); got != rep.Created {
+		t.Errorf("%d files are held, %d were reported", got, rep.Created)
+	}
+	if m.followed() {
+		t.Error("the cursor moved though not everything is here")
+	}
+	m.set = nil
+	for _, p := range paths {
+		s.answer(p, nil)
+	}
+	if rep, err := m.sync(); err != nil || rep.Failed != 0 {
+		t.Fatalf("without a limit: got %+v, %v", rep, err)
+	}
+	m.wantFiles(paths...)
+}
+
+func (s *aSource) body(path string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bodies[path]
+}
+
+// followed reports whether the only set has a cursor.
+func (m *aMirror) followed() (ok bool) {
+	m.t.Helper()
+	err := m.with(func(ctx context.Context, d *destination.Destination, _ *mirror.Mirror) (err error) {
+		_, ok, err = d.Mirror.Cursor(ctx, m.src.uri("/caps.xml"))
+		return err
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return ok
+}
