@@ -1,0 +1,201 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"time"
+
+	"instep/discover"
+	"instep/resourcesync"
+)
+
+// Change is what a Source says has become of a resource.
+type Change struct {
+	Set    string              // URI of the Capability List of the set that says so
+	Change resourcesync.Change // created, updated or deleted
+	Wanted                     // what the resource is since; of a deletion the URI and the moment
+}
+
+// GapError says that the Change Lists of a set do not tell everything since a moment.
+// Only a look at all resources does: Changes since the zero moment.
+type GapError struct {
+	Set   string
+	Since time.Time
+	Why   string
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("the changes of %s since %s are not all known: %s", e.Set, e.Since.UTC().Format(time.RFC3339Nano), e.Why)
+}
+
+// Changes yields what has changed at a Source since a moment, for programs with a
+// store of their own: neither d.Source nor d.Mirror is used. source is any URI of the
+// Source. Of each resource only the last change is told, the changes of a set in the
+// order in which they happened (1.1 §12); what happened at the moment itself may be told
+// again. Since the zero moment every resource is told as created, by Resource List and
+// the changes after it.
+//
+// To go on, keep the latest Changed of each set and ask for the changes since the
+// earliest of these: a set that publishes late may still tell of what happened before
+// the changes of another. A [*GapError] ends the changes of a Source that no longer
+// reach back. Any error may be followed by the changes of other sets: only without one
+// is everything told. The bytes of a resource come from Open.
+func (d *Destination) Changes(ctx context.Context, source string, since time.Time) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		own := *d
+		own.Source = source
+		_, sets, sc, err := own.discover(ctx)
+		if err != nil {
+			yield(Change{}, err)
+			return
+		}
+		for _, set := range sets {
+			f := follower{d: &own, scope: sc, set: set, yield: yield}
+			err := set.Err
+			if err == nil {
+				err = f.follow(ctx, since)
+			}
+			if errors.Is(err, errEnough) || err != nil && !yield(Change{}, fmt.Errorf("set %s: %w", set.URI, err)) || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// Open returns the bytes of a resource, verified by all that is known of them: reading
+// fails before io.EOF if they are not those described. Close it.
+func (d *Destination) Open(ctx context.Context, w Wanted) (io.ReadCloser, error) {
+	resp, err := d.Client.Get(ctx, request(&w))
+	if err != nil {
+		return nil, err
+	}
+	if err := plausible(&w, resp); err != nil {
+		return nil, errors.Join(err, resp.Body.Close())
+	}
+	return &verified{resourcesync.NewVerifyReader(resp.Body, w.Length.Int64(), w.Digests), resp.Body}, nil
+}
+
+type verified struct {
+	io.Reader
+	io.Closer
+}
+
+// follower tells the changes of one set.
+type follower struct {
+	d     *Destination
+	scope *scope
+	set   discover.Set
+	yield func(Change, error) bool
+
+	skipped Counts
+}
+
+// errEnough says that the consumer wants no more.
+var errEnough = errors.New("enough")
+
+func (f *follower) follow(ctx context.Context, since time.Time) error {
+	c, err := f.d.openChain(ctx, f.scope, f.set, since)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	defer f.tellSkipped()
+	if since.IsZero() {
+		return f.everything(ctx, c)
+	}
+	for {
+		ch, err := c.load(ctx, c.start(since), Cursor{}, nil)
+		if err != nil {
+			return err
+		}
+		if why := f.gap(c, ch, since); why != "" {
+			return &GapError{f.set.URI, since, why}
+		}
+		if err := f.changes(ch, since); err != nil {
+			return err
+		}
+		switch {
+		case ch.rest == nil || ch.flaw != nil:
+			return ch.flaw
+		case !ch.end.After(since):
+			return ch.rest
+		}
+		since = ch.end
+	}
+}
+
+// tellSkipped says how many resources were left out, and why.
+func (f *follower) tellSkipped() {
+	for why, n := range f.skipped.Skipped {
+		f.d.note(f.set.URI, fmt.Sprintf("%d resources left alone: %s", n, why))
+	}
+}
+
+// gap says why changes are not all there were since a moment; "" if they are.
+func (f *follower) gap(c *chain, ch *changes, since time.Time) string {
+	switch {
+	case ch == nil:
+		return c.why
+	case ch.since.IsZero():
+		return ch.first + " does not say where it begins (no from)"
+	case ch.since.Time().After(since):
+		return fmt.Sprintf("%s begins at %s", ch.first, ch.since)
+	case !ch.placed(since):
+		return ch.first + " has entries without datetime, which may be older"
+	}
+	return ""
+}
+
+// changes tells those that happened since a moment.
+func (f *follower) changes(ch *changes, since time.Time) error {
+	all := slices.Collect(ch.states())
+	slices.SortStableFunc(all, func(a, b *change) int { return a.Changed.Compare(b.Changed) })
+	for _, c := range all {
+		if c.Changed.Before(since) {
+			continue
+		}
+		if err := f.tell(c.change, &c.Wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// everything tells all resources.
+func (f *follower) everything(ctx context.Context, c *chain) error {
+	if len(f.set.ResourceLists) == 0 {
+		return ErrNothingOffered
+	}
+	st := &state{d: f.d, scope: f.scope, set: f.set.URI, lists: f.set.ResourceLists}
+	defer st.close()
+	if err := st.overlay(ctx, c); err != nil {
+		return err
+	}
+	for w, err := range st.resources(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := f.tell(resourcesync.Created, &w); err != nil {
+			return err
+		}
+	}
+	if st.partial == nil && st.changes != nil {
+		return st.changes.rest
+	}
+	return st.partial
+}
+
+func (f *follower) tell(c resourcesync.Change, w *Wanted) error {
+	if skip, _ := f.scope.admit(w); skip != "" {
+		f.skipped.skip(skip)
+		return nil
+	}
+	if !f.yield(Change{f.set.URI, c, *w}, nil) {
+		return errEnough
+	}
+	return nil
+}
