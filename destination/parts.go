@@ -64,3 +64,10 @@ type Memory interface {
 	// Remember keeps a value of at most 64 KiB; "" forgets it.
 	Remember(ctx context.Context, name, value string) error
 }
+
+// ExpectBatch is implemented by a Batch that looks many resources up faster than one.
+type ExpectBatch interface {
+	// Expect says of which resources of a set, at most 1,000, the batch is about to be
+	// told. Nobody else changes them until the batch has been committed.
+	Expect(ctx context.Context, set string, uris []string) error
+}

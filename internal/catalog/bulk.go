@@ -29,8 +29,24 @@ var (
 		SELECT ?, ?, ?, column1, column2, column3, column4, column5, column6, column7 FROM (` + bulkValues("(?,?,?,?,?,?,?)") + ")"
 )
 
-func bulkValues(row string) string {
-	return "VALUES " + strings.Join(slices.Repeat([]string{row}, bulkRows), ",")
+func bulkValues(row string) string { return valuesOf(row, bulkRows) }
+
+func valuesOf(row string, n int) string {
+	return "VALUES " + strings.TrimSuffix(strings.Repeat(row+",", n), ",")
+}
+
+// eachRow executes a statement that takes rows of parameters where head ends, many at
+// a time, and returns the number of rows affected.
+func (r *recorder) eachRow(head, row, tail string, args []any) (n int64, err error) {
+	width := strings.Count(row, "?")
+	for some := range slices.Chunk(args, bulkRows*width) {
+		affected, err := r.exec(head+valuesOf(row, len(some)/width)+tail, some...)
+		if err != nil {
+			return n, err
+		}
+		n += affected
+	}
+	return n, nil
 }
 
 // many returns the creations that are recorded many at a time.

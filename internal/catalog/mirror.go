@@ -1,11 +1,13 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"instep/resourcesync"
@@ -16,10 +18,11 @@ import (
 // not be what the catalog says.
 type Intent struct {
 	Key    resourcesync.Key
-	URI    string // only for Intend, where Path is ""
-	Path   string // "": the URI is new, Intend gives it a path
-	Kept   string // where the bytes at Path go; "": nothing is there that has to stay
-	Taken  string // where the bytes to come are now, and go back to if this is undone; "": they are made
+	URI    string           // only for Intend, where Path is ""
+	Guess  resourcesync.Key // only for Intend, where Path is "": fold of the path that place tries first; zero: unknown
+	Path   string           // "": the URI is new, Intend gives it a path
+	Kept   string           // where the bytes at Path go; "": nothing is there that has to stay
+	Taken  string           // where the bytes to come are now, and go back to if this is undone; "": they are made
 	Length resourcesync.Length
 	SHA256 resourcesync.Digest // of the bytes to come; zero: none come
 }
@@ -44,102 +47,6 @@ type Place struct {
 type Directory struct {
 	Path string
 	Fold resourcesync.Key
-}
-
-// Intend records intents, all or none. An intent without a path gets one from
-// place, and its URI a resource that is not stored.
-func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri string, names Names) (Place, error)) error {
-	return c.update(ctx, "record intents in", func(tx *sql.Tx) error {
-		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
-		defer r.close()
-		n := names{r.row, map[resourcesync.Key]string{}}
-		for i := range intents {
-			if err := r.intend(&intents[i], n, place); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (r *recorder) intend(in *Intent, n names, place func(string, Names) (Place, error)) error {
-	if in.Path == "" {
-		p, err := place(in.URI, n)
-		if err != nil {
-			return err
-		}
-		if err := r.settleIn(in, p); err != nil {
-			return err
-		}
-	}
-	var sum []byte
-	if !in.SHA256.IsZero() {
-		sum = in.SHA256.Sum()
-	}
-	_, err := r.exec("INSERT INTO intent (key, path, kept, length, sha256, taken) VALUES ($1, $2, $3, $4, $5, $6)",
-		in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum, in.Taken)
-	return err
-}
-
-// settleIn gives a new URI its place.
-func (r *recorder) settleIn(in *Intent, p Place) error {
-	for _, d := range p.Directories {
-		if _, err := r.exec("INSERT INTO directory (fold, path) VALUES ($1, $2)", d.Fold[:], d.Path); err != nil {
-			return err
-		}
-	}
-	in.Path, in.Kept = p.Path, p.Kept
-	_, err := r.exec(`INSERT INTO resource (key, uri, path, fold, stored, digests, verified, type, encoding, stat)
-		VALUES ($1, $2, $3, $4, FALSE, '', FALSE, '', '', '')`, in.Key[:], in.URI, p.Path, p.Fold[:])
-	return err
-}
-
-// row asks for at most one row.
-func (r *recorder) row(query string, args ...any) (*sql.Row, error) {
-	s, err := r.stmt(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryRowContext(r.ctx, args...), nil
-}
-
-// names implements Names over a way to ask for a row.
-type names struct {
-	row  func(query string, args ...any) (*sql.Row, error)
-	dirs map[resourcesync.Key]string // seen already
-}
-
-func (n names) File(fold resourcesync.Key) (bool, error) {
-	var one int
-	return n.find(&one, "SELECT 1 FROM resource WHERE fold = $1", fold[:])
-}
-
-func (n names) Directory(fold resourcesync.Key) (path string, ok bool, err error) {
-	if path, ok = n.dirs[fold]; ok {
-		return path, true, nil
-	}
-	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold[:]); ok {
-		n.dirs[fold] = path
-	}
-	return path, ok, err
-}
-
-func (n names) find(dest any, query string, args ...any) (bool, error) {
-	row, err := n.row(query, args...)
-	if err == nil {
-		err = row.Scan(dest)
-	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// Names returns what holds paths at present. It is for one goroutine and one moment.
-func (c *Catalog) Names(ctx context.Context) Names {
-	return names{func(query string, args ...any) (*sql.Row, error) {
-		return c.read.QueryRowContext(ctx, query, args...), nil
-	}, map[resourcesync.Key]string{}}
 }
 
 // Intents returns the intents that were recorded and not settled.
@@ -264,20 +171,16 @@ func (r *recorder) settle(o *Outcome, run int64) error {
 	if err := r.endStates(o, run); err != nil {
 		return err
 	}
-	for i := range o.Stored {
-		if err := r.stored(&o.Stored[i]); err != nil {
-			return err
-		}
+	if err := r.storedMany(o.Stored); err != nil {
+		return err
 	}
 	for _, n := range o.Noted {
 		if _, err := r.exec("UPDATE resource SET verified = $2, type = $3 WHERE key = $1", n.Key[:], n.Verified, n.Type); err != nil {
 			return err
 		}
 	}
-	for i := range o.Members {
-		if err := r.member(&o.Members[i], run); err != nil {
-			return err
-		}
+	if err := r.membersMany(o.Members, run); err != nil {
+		return err
 	}
 	for _, m := range o.Ended {
 		if err := r.drop(m.Key); err != nil {
@@ -299,21 +202,47 @@ func (r *recorder) settle(o *Outcome, run int64) error {
 	return err
 }
 
-func (r *recorder) stored(s *Resource) error {
-	n, err := r.exec(`UPDATE resource SET stored = TRUE, length = $2, sha256 = $3, digests = $4, verified = $5, type = $6,
-		stat = $7 WHERE key = $1`,
-		s.Key[:], writeLength(s.Length), writeSHA256(s.Digests), writeDigests(s.Digests), s.Verified, s.Type, s.Stat)
-	if err == nil && n != 1 {
+// storedMany records the bytes of resources that have a path.
+func (r *recorder) storedMany(all []Resource) error {
+	args := make([]any, 0, 8*len(all))
+	for i := range all {
+		s := &all[i]
+		args = append(args, s.Key[:], writeLength(s.Length), writeSHA256(s.Digests), writeDigests(s.Digests), s.Verified, s.Type, s.Stat)
+	}
+	n, err := r.eachRow(`UPDATE resource SET stored = TRUE, length = column2, sha256 = column3, digests = column4, verified = column5,
+		type = column6, stat = column7 FROM (`, "(?,?,?,?,?,?,?)", ") WHERE key = column1", args)
+	if err != nil || n == int64(len(all)) {
+		return err
+	}
+	for i := range all {
+		if err := r.hasPath(&all[i]); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: bytes of %d resources, %d of which have a path", ErrState, len(all), n)
+}
+
+func (r *recorder) hasPath(s *Resource) error {
+	var one int
+	ok, err := names{row: r.row}.find(&one, "SELECT 1 FROM resource WHERE key = $1", s.Key[:])
+	if err == nil && !ok {
 		err = fmt.Errorf("%w: bytes of %q, which has no path", ErrState, s.URI)
 	}
 	return err
 }
 
-func (r *recorder) member(m *Membership, run int64) error {
-	_, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (set_id, key) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
-		due = excluded.due, wanted = excluded.wanted`,
-		m.Set, m.Key[:], m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted, r.at, run)
+// membersMany begins or changes memberships, in the order of their keys: so one page of
+// the tables takes many of them in a row.
+func (r *recorder) membersMany(all []Membership, run int64) error {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b Membership) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	args := make([]any, 0, 8*len(sorted))
+	for i := range sorted {
+		m := &sorted[i]
+		args = append(args, m.Set, m.Key[:], m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted, r.at, run)
+	}
+	_, err := r.eachRow("INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run) ", "(?,?,?,?,?,?,?,?)",
+		` ON CONFLICT (set_id, key) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
+		due = excluded.due, wanted = excluded.wanted`, args)
 	return err
 }
 

@@ -23,6 +23,7 @@ type batch struct {
 
 	mu      sync.Mutex // guards the rest
 	entries map[resourcesync.Key]*entry
+	known   map[rowKey]catalog.Resource // looked up before they are needed
 	spent   bool
 }
 
@@ -104,13 +105,54 @@ func claimOf(id catalog.SetID, w *destination.Wanted) *claim {
 	return &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod}}
 }
 
+// rowKey says which row, as seen from which set.
+type rowKey struct {
+	set catalog.SetID
+	key resourcesync.Key
+}
+
+// Expect implements destination.ExpectBatch.
+func (b *batch) Expect(ctx context.Context, set string, uris []string) error {
+	id, err := b.m.makeSet(ctx, set)
+	if err != nil {
+		return err
+	}
+	keys := make([]resourcesync.Key, len(uris))
+	for i, uri := range uris {
+		keys[i] = resourcesync.KeyOf(uri)
+	}
+	rows, err := b.m.cat.Lookup(ctx, id, keys)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known == nil {
+		b.known = make(map[rowKey]catalog.Resource, len(keys))
+	}
+	for i, key := range keys {
+		b.known[rowKey{id, key}] = rows[i]
+	}
+	return nil
+}
+
+func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.Resource, error) {
+	b.mu.Lock()
+	row, ok := b.known[rowKey{id, resourcesync.KeyOf(uri)}]
+	b.mu.Unlock()
+	if ok {
+		return row, nil
+	}
+	return b.m.row(ctx, id, uri)
+}
+
 // admit finds the set and the row of w.URI, and refuses to go back.
 func (b *batch) admit(ctx context.Context, set string, w *destination.Wanted) (catalog.SetID, catalog.Resource, error) {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
 		return 0, catalog.Resource{}, err
 	}
-	row, err := b.m.row(ctx, id, w.URI)
+	row, err := b.row(ctx, id, w.URI)
 	if err == nil && row.Member && micros(w.Changed).Before(row.Changed) {
 		err = fmt.Errorf("%w: %q was changed at %s, the Source's list is of %s", destination.ErrStale, w.URI,
 			row.Changed.Format(time.RFC3339Nano), w.Changed.UTC().Format(time.RFC3339Nano))
@@ -302,7 +344,7 @@ func (b *batch) Due(ctx context.Context, set string, w destination.Wanted, reaso
 	if err != nil {
 		return err
 	}
-	row, err := b.m.row(ctx, id, w.URI)
+	row, err := b.row(ctx, id, w.URI)
 	if err != nil {
 		return err
 	}

@@ -256,6 +256,9 @@ func (b *batch) intend(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
 		intents[i], steps[s.URI] = s.Intent, s
+		if segments, err := b.m.segments(s.URI); err == nil && s.Path == "" {
+			intents[i].Guess = Fold(natural(segments))
+		}
 	}
 	err := b.m.cat.Intend(ctx, intents, func(uri string, names catalog.Names) (catalog.Place, error) {
 		switch s := steps[uri]; {
