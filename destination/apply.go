@@ -113,11 +113,12 @@ func (r *runner) run(ctx context.Context) error {
 		if r.stopped() != nil || work.Err() != nil {
 			break
 		}
-		if err := r.budget.take(&a); err != nil {
-			r.exhaust(err)
-			break
-		}
 		if err := q.add(work, a); err != nil {
+			r.stop(err)
+		}
+	}
+	if work.Err() == nil {
+		if err := q.flush(work); err != nil {
 			r.stop(err)
 		}
 	}

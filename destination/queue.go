@@ -25,6 +25,7 @@ type load struct {
 	n       int
 	bytes   int64
 	uris    map[resourcesync.Key]bool
+	waiting []Action // not started yet
 	workers sync.WaitGroup
 
 	marks []Action // marks and deletions, done when the transfers have ended
@@ -59,9 +60,16 @@ func (l *load) full(a *Action) bool {
 	return l.n > 0 && (l.n >= halfResources || l.bytes+weight(a) > halfBytes || l.uris[resourcesync.KeyOf(a.Want.URI)])
 }
 
-// add starts an action in the open batch, waiting for a free worker.
+// lookAhead is how many actions are looked up together.
+const lookAhead = 64
+
+// add puts an action into the open batch. It waits for free workers when there are
+// enough actions to start.
 func (q *queue) add(ctx context.Context, a Action) error {
 	if q.open != nil && q.open.full(&a) {
+		if err := q.flush(ctx); err != nil {
+			return err
+		}
 		if err := q.rotate(nil); err != nil {
 			return err
 		}
@@ -81,14 +89,51 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		l.marks = append(l.marks, a)
 		return nil
 	}
-	if err := q.r.sem.Acquire(ctx, 1); err != nil {
+	if l.waiting = append(l.waiting, a); len(l.waiting) < lookAhead {
+		return nil
+	}
+	return q.flush(ctx)
+}
+
+// flush starts what waits in the open batch.
+func (q *queue) flush(ctx context.Context) error {
+	l := q.open
+	if l == nil {
+		return nil
+	}
+	waiting := l.waiting
+	l.waiting = nil
+	if err := l.expect(ctx, waiting); err != nil {
 		return err
 	}
-	l.workers.Go(func() {
-		defer q.r.sem.Release(1)
-		l.bring(ctx, a)
-	})
+	for _, a := range waiting {
+		if err := q.r.sem.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		if err := q.r.budget.take(&a); err != nil {
+			q.r.sem.Release(1)
+			q.r.exhaust(err)
+			return nil
+		}
+		l.workers.Go(func() {
+			defer q.r.sem.Release(1)
+			l.bring(ctx, a)
+		})
+	}
 	return nil
+}
+
+// expect tells the batch what is coming, if it wants to know.
+func (l *load) expect(ctx context.Context, actions []Action) error {
+	b, ok := l.b.(ExpectBatch)
+	if !ok || len(actions) == 0 {
+		return nil
+	}
+	uris := make([]string, len(actions))
+	for i := range actions {
+		uris[i] = actions[i].Want.URI
+	}
+	return b.Expect(ctx, l.r.sp.Set, uris)
 }
 
 // rotate waits for the commit before and starts that of the open batch.
@@ -210,6 +255,9 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 	l.workers.Wait()
 	set := l.r.sp.Set
 	defer func() { _ = l.discard() }()
+	if err := l.expect(ctx, l.marks); err != nil {
+		return err
+	}
 	for _, a := range l.marks {
 		var err error
 		if a.Kind == Delete {
