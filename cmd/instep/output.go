@@ -244,6 +244,8 @@ func failure(code int) string {
 	switch code {
 	case exitGuard:
 		return "refused"
+	case exitTransfer, exitTime:
+		return "partial"
 	case exitInterrupted, exitTerminated:
 		return "interrupted"
 	}

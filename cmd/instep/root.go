@@ -39,11 +39,12 @@ Try it without a network: instep demo --once
 
 Exit codes:
 
-    0  done, in sync, or nothing to do     5  temporary: unreachable, 429, 503, blocked
-    1  failed                              6  a guard withheld something
-    2  usage or configuration             11  another run holds the lock
-    3  differences found                 130  interrupted (143: terminated), state saved
-    4  finished partially
+    0  done, in sync, or nothing to do     6  a guard withheld something
+    1  failed                              8  as much transferred as --max-transfer says
+    2  usage or configuration             10  as much time taken as --max-time says
+    3  differences found                  11  another run holds the lock
+    4  finished partially                130  interrupted (143: terminated), state saved
+    5  temporary: unreachable, 429, 503, blocked
 
 Data goes to standard output, messages to standard error. With --json every line of
 standard output is a JSON record; the last one is the summary (docs/schema.json).`

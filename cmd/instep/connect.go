@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"golang.org/x/time/rate"
+
+	"instep/destination"
+	"instep/fetch"
+)
+
+// sourceFlags are the flags of commands that read a Source.
+type sourceFlags struct {
+	sets, allowOrigin, allowPrivate []string
+	include, exclude, types         []string
+	workers                         int
+	rate                            string
+	bandwidth                       string
+	strict                          bool
+	state                           string
+	ca, proxy                       string
+	secretFlags
+}
+
+func (f *sourceFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
+	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
+	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
+	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
+	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
+	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
+	fs.StringVar(&f.bandwidth, "bwlimit", "", "at most this many bytes a second in all, as `SIZE` such as 10M")
+	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
+	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR` instead of inside the mirror")
+	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
+	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
+	f.secretFlags.register(fs)
+}
+
+// limitFlags bound what a run does.
+type limitFlags struct {
+	maxTransfer string
+	maxTime     time.Duration
+}
+
+func (f *limitFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.maxTransfer, "max-transfer", "", "begin no further transfer after so many bytes of resources, as `SIZE` such as 10G (exit code 8)")
+	cmd.Flags().DurationVar(&f.maxTime, "max-time", 0, "begin no further transfer after this `DURATION`, such as 90m (exit code 10)")
+}
+
+// limit puts the limits on d but for the time, of which some goes by before a plan is made.
+func (f *limitFlags) limit(d *destination.Destination) (err error) {
+	if f.maxTime < 0 {
+		return usagef("--max-time %v: expected a time from now", f.maxTime)
+	}
+	d.MaxTransfer, err = parseSize("--max-transfer", f.maxTransfer)
+	return err
+}
+
+// left is the time that is left for a run; 0 is no limit.
+func (f *limitFlags) left(taken time.Duration) time.Duration {
+	if f.maxTime == 0 {
+		return 0
+	}
+	return max(f.maxTime-taken, 1)
+}
+
+// traffic counts what goes over the network.
+type traffic struct{ requests atomic.Int64 }
+
+// connect makes the client for a Source.
+func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
+	o, err := a.clientOptions(source, f)
+	if err != nil {
+		return nil, err
+	}
+	o.Observe = func(fetch.Event) { t.requests.Add(1) }
+	c, err := fetch.New(o)
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	return c, c.TrustSource(ctx, source)
+}
+
+func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err error) {
+	if f.workers < 1 || f.workers > 256 {
+		return o, usagef("--workers %d: expected 1 to 256", f.workers)
+	}
+	u, err := fetch.Parse(source)
+	if err != nil {
+		return o, usagef("SOURCE: %v", err) // the error names it without a password
+	}
+	for i, s := range f.allowOrigin {
+		u, err := fetch.Parse(s)
+		if err != nil {
+			return o, usagef("--allow-origin: %v", err)
+		}
+		f.allowOrigin[i] = fetch.Origin(u)
+	}
+	o = fetch.Options{
+		UserAgent:    "instep/" + version + " (ResourceSync Destination)",
+		Now:          a.now,
+		AllowPrivate: f.allowPrivate,
+		AllowOrigins: f.allowOrigin,
+		PerHost:      f.workers,
+		Total:        max(f.workers, 32),
+	}
+	if o.RatePerHost, err = parseRate(f.rate); err != nil {
+		return o, err
+	}
+	if o.Bandwidth, err = parseSize("--bwlimit", f.bandwidth); err != nil {
+		return o, err
+	}
+	if o.RootCAs, err = readAuthorities(f.ca); err != nil {
+		return o, err
+	}
+	if o.Proxy, err = parseProxy(f.proxy); err != nil {
+		return o, err
+	}
+	o.Credentials, err = a.credentials(u, f)
+	return o, err
+}
+
+func parseRate(s string) (rate.Limit, error) {
+	if s == "" {
+		return 0, nil
+	}
+	var n float64
+	if _, err := fmt.Sscanf(s, "%g/s", &n); err != nil || n <= 0 {
+		return 0, usagef("--rate %q: expected requests a second, such as 4/s", s)
+	}
+	return rate.Limit(n), nil
+}
+
+// parseSize parses the value of a flag: bytes, such as 500k, 10M or 2GiB; "" is 0.
+func parseSize(flag, s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := humanize.ParseBytes(s)
+	if err != nil || n == 0 || n > 1<<60 {
+		return 0, usagef("%s %q: expected a number of bytes, such as 500k, 10M or 2GiB", flag, s)
+	}
+	return int64(n), nil
+}
+
+// readAuthorities reads the certificates that are trusted; nil if the system's are.
+func readAuthorities(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usagef("--ca: %v", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, usagef("--ca %s: expected certificates in PEM, found none", file)
+	}
+	return pool, nil
+}
+
+func parseProxy(s string) (*url.URL, error) {
+	if s == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5"):
+		return nil, usagef("--proxy: expected http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")
+	case u.User != nil:
+		return nil, usagef("--proxy: a password in a flag can be read by everybody on this machine; a proxy that asks for one is not supported")
+	}
+	return u, nil
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"instep/fetch"
+)
+
+// secretFlags name the files that hold what is shown to a Source. No flag holds a
+// secret itself: everybody on a machine can read the command line.
+type secretFlags struct {
+	netrc, bearer, header string
+	cert, key             string
+}
+
+func (f *secretFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.netrc, "netrc", "", "log in at the Source and each --allow-origin as this netrc `FILE` says (default: $NETRC or ~/.netrc, over https only)")
+	flags.StringVar(&f.bearer, "bearer-file", "", "send the token in this `FILE` to the origin of SOURCE (default: $INSTEP_BEARER)")
+	flags.StringVar(&f.header, "header-file", "", "send the header fields in this `FILE`, of lines \"https://host Name: value\", each to its origin")
+	flags.StringVar(&f.cert, "cert", "", "show the client certificate in this PEM `FILE` to the origin of SOURCE")
+	flags.StringVar(&f.key, "key", "", "PEM `FILE` with the key of --cert (default: in the same file)")
+}
+
+// envBearer is the variable of the environment that may hold the token for SOURCE.
+const envBearer = "INSTEP_BEARER"
+
+// maxSecret bounds a file of secrets, in bytes.
+const maxSecret = 1 << 20
+
+// credentials gathers what is shown to which origin.
+func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, error) {
+	var all []fetch.Credential
+	origin := fetch.Origin(source)
+	if f.header != "" {
+		text, err := a.readSecret("--header-file", f.header)
+		if err != nil {
+			return nil, err
+		}
+		if all, err = fetch.ReadCredentials(bytes.NewReader(text)); err != nil {
+			return nil, usagef("--header-file %s: %v", f.header, err)
+		}
+	}
+	token, err := a.bearer(f.bearer)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		all = append(all, fetch.Credential{Origin: origin, Header: http.Header{"Authorization": {"Bearer " + token}}})
+	}
+	cert, err := a.certificate(f)
+	if err != nil {
+		return nil, err
+	}
+	if cert != nil {
+		all = append(all, fetch.Credential{Origin: origin, Certificate: cert})
+	}
+	logins, err := a.logins(append([]string{origin}, f.allowOrigin...), f.netrc, all)
+	return append(all, logins...), err
+}
+
+// bearer is the token for the origin of SOURCE; "" if there is none.
+func (a *app) bearer(file string) (string, error) {
+	if file == "" {
+		return strings.TrimSpace(os.Getenv(envBearer)), nil
+	}
+	text, err := a.readSecret("--bearer-file", file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", usagef("--bearer-file %s: expected one token", file)
+	}
+	return token, nil
+}
+
+func (a *app) certificate(f *sourceFlags) (*tls.Certificate, error) {
+	if f.cert == "" {
+		if f.key != "" {
+			return nil, usagef("--key: expected --cert with it")
+		}
+		return nil, nil
+	}
+	key := f.key
+	if key == "" {
+		key = f.cert
+	}
+	text, err := a.readSecret("--key", key)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := os.ReadFile(f.cert)
+	if err != nil {
+		return nil, usagef("--cert: %v", err)
+	}
+	cert, err := tls.X509KeyPair(chain, text)
+	if err != nil {
+		return nil, usagef("--cert %s with the key in %s: %v", f.cert, key, err)
+	}
+	return &cert, nil
+}
+
+// logins are those of a netrc file for the origins that the user has named and that are
+// sent no Authorization yet. A netrc file knows neither schemes nor ports. One that
+// nobody has asked for is used with care: over https only, and without its default.
+func (a *app) logins(origins []string, given string, others []fetch.Credential) ([]fetch.Credential, error) {
+	asked := given != ""
+	n, file, err := a.netrc(given)
+	if err != nil || n == nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, cr := range others {
+		if u, err := fetch.Parse(cr.Origin); err == nil && cr.Header.Get("Authorization") != "" {
+			taken[fetch.Origin(u)] = true
+		}
+	}
+	var all []fetch.Credential
+	for _, origin := range origins {
+		u, err := fetch.Parse(origin)
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		h := n.Header(u.Hostname(), asked)
+		if h == nil || taken[origin] {
+			continue
+		}
+		if !asked && u.Scheme != "https" {
+			a.out.warn(record{
+				Message: "the login of your netrc file for " + u.Hostname() + " is not sent: " + origin + " is not encrypted",
+				Hint:    "if that is what you want name the file with --netrc",
+			})
+			continue
+		}
+		if !asked && len(all) == 0 {
+			a.warnIfOpen(file)
+		}
+		taken[origin] = true
+		all = append(all, fetch.Credential{Origin: origin, Header: h})
+	}
+	return all, nil
+}
+
+// netrc reads the file given, or the one that other programs read if there is one.
+func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
+	if given != "" {
+		text, err := a.readSecret("--netrc", given)
+		if err != nil {
+			return nil, "", err
+		}
+		if n, err = fetch.ReadNetrc(bytes.NewReader(text)); err != nil {
+			return nil, "", usagef("--netrc %s: %v", given, err)
+		}
+		return n, given, nil
+	}
+	if file = os.Getenv("NETRC"); file == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, "", nil // nor is there a file in it
+		}
+		file = filepath.Join(home, netrcName())
+	}
+	text, err := readSmall(file)
+	if err == nil {
+		n, err = fetch.ReadNetrc(bytes.NewReader(text))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.out.warn(record{Message: fmt.Sprintf("the netrc file %s is not used: %v", file, err)})
+	}
+	return n, file, nil
+}
+
+func netrcName() string {
+	if runtime.GOOS == "windows" {
+		return "_netrc"
+	}
+	return ".netrc"
+}
+
+// readSecret reads the file that a flag names.
+func (a *app) readSecret(flag, file string) ([]byte, error) {
+	text, err := readSmall(file)
+	if err != nil {
+		return nil, usagef("%s: %v", flag, err)
+	}
+	a.warnIfOpen(file)
+	return text, nil
+}
+
+func readSmall(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	if err == nil && len(text) > maxSecret {
+		err = fmt.Errorf("%s: expected at most %d bytes, got more", file, maxSecret)
+	}
+	return text, err
+}
+
+// warnIfOpen tells that others can read a file of secrets. Where secrets are put into
+// containers that is usual, so it is no error.
+func (a *app) warnIfOpen(file string) {
+	info, err := os.Stat(file)
+	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		a.out.warn(record{Message: file + " holds secrets and can be read by others on this machine", Hint: "chmod 600 " + file})
+	}
+}
