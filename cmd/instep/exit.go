@@ -28,8 +28,6 @@ const (
 	exitPartial     = 4
 	exitTemporary   = 5
 	exitGuard       = 6
-	exitTransfer    = 8
-	exitTime        = 10
 	exitLocked      = 11
 	exitInterrupted = 130
 	exitTerminated  = 143
@@ -79,12 +77,10 @@ var causes = []cause{
 	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
 	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; what is no part of the publication has to be moved away first")},
 	{exitGuard, as[*source.WrongStateError]("to begin anew remove resourcesync/, .well-known/resourcesync and sitemap.xml there, and mirrors read everything once more; if only its state is lost, --adopt takes it over")},
-	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory")},
+	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
 	{exitUsage, is(catalog.ErrUnknownPlan, "give the hash that the last sync printed")},
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
-	{exitTransfer, is(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to go on")},
-	{exitTime, is(destination.ErrMaxTime, "what was fetched is kept; give the same command again to go on")},
 	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
 	{exitTemporary, unreachable},
