@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -106,13 +107,22 @@ func (p *Package) flaw(format string, args ...any) error {
 // refused without: the first 20 reasons.
 func (p *Package) Flaws() []error { return p.flaws }
 
-// Len is the number of members, with the manifest and what nobody described.
-func (p *Package) Len() int {
-	n := 0
-	for i := range p.members {
-		if !p.members[i].isDirectory() {
-			n++
+// Members yields all bitstreams in the order of the directory, with the manifest and
+// what no manifest names.
+func (p *Package) Members() iter.Seq[Bitstream] {
+	return func(yield func(Bitstream) bool) {
+		for i := range p.members {
+			if !p.members[i].isDirectory() && !yield(Bitstream{p, i}) {
+				return
+			}
 		}
+	}
+}
+
+// Len is the number of Members.
+func (p *Package) Len() (n int) {
+	for range p.Members() {
+		n++
 	}
 	return n
 }
