@@ -28,6 +28,8 @@ const (
 	exitPartial     = 4
 	exitTemporary   = 5
 	exitGuard       = 6
+	exitTransfer    = 8
+	exitTime        = 10
 	exitLocked      = 11
 	exitInterrupted = 130
 	exitTerminated  = 143
@@ -81,6 +83,8 @@ var causes = []cause{
 	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
 	{exitUsage, is(catalog.ErrUnknownPlan, "give the hash that the last sync printed")},
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
+	{exitTransfer, is(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to go on")},
+	{exitTime, is(destination.ErrMaxTime, "what was fetched is kept; give the same command again to go on")},
 	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
 	{exitTemporary, unreachable},

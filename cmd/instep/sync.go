@@ -4,94 +4,20 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"golang.org/x/time/rate"
 
 	"instep/destination"
 	"instep/fetch"
 	"instep/internal/mirror"
 )
 
-// sourceFlags are the flags of commands that read a Source.
-type sourceFlags struct {
-	sets, allowOrigin, allowPrivate []string
-	include, exclude, types         []string
-	workers                         int
-	rate                            string
-	strict                          bool
-	state                           string
-}
-
-func (f *sourceFlags) register(cmd *cobra.Command) {
-	fs := cmd.Flags()
-	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
-	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
-	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
-	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
-	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
-	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
-	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time")
-	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
-	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
-	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR` instead of inside the mirror")
-}
-
-// traffic counts what goes over the network.
-type traffic struct{ requests atomic.Int64 }
-
-// connect makes the client for a Source.
-func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
-	if f.workers < 1 || f.workers > 256 {
-		return nil, usagef("--workers %d: expected 1 to 256", f.workers)
-	}
-	if _, err := fetch.Parse(source); err != nil {
-		return nil, usagef("SOURCE: %v", err) // the error names it without a password
-	}
-	limit, err := parseRate(f.rate)
-	if err != nil {
-		return nil, err
-	}
-	for i, o := range f.allowOrigin {
-		u, err := fetch.Parse(o)
-		if err != nil {
-			return nil, usagef("--allow-origin: %v", err)
-		}
-		f.allowOrigin[i] = fetch.Origin(u)
-	}
-	c, err := fetch.New(fetch.Options{
-		UserAgent:    "instep/" + version + " (ResourceSync Destination)",
-		Now:          a.now,
-		AllowPrivate: f.allowPrivate,
-		AllowOrigins: f.allowOrigin,
-		PerHost:      f.workers,
-		Total:        max(f.workers, 32),
-		RatePerHost:  limit,
-		Observe:      func(fetch.Event) { t.requests.Add(1) },
-	})
-	if err != nil {
-		return nil, usagef("%v", err)
-	}
-	return c, c.TrustSource(ctx, source)
-}
-
-func parseRate(s string) (rate.Limit, error) {
-	if s == "" {
-		return 0, nil
-	}
-	var n float64
-	if _, err := fmt.Sscanf(s, "%g/s", &n); err != nil || n <= 0 {
-		return 0, usagef("--rate %q: expected requests a second, such as 4/s", s)
-	}
-	return rate.Limit(n), nil
-}
-
 type syncFlags struct {
 	sourceFlags
 	storeFlags
+	limitFlags
 	maxDelete   string
 	keepDeleted bool
 	dryRun      bool
@@ -123,6 +49,7 @@ func (a *app) syncCommand() *cobra.Command {
 		},
 	}
 	f.sourceFlags.register(cmd)
+	f.limitFlags.register(cmd)
 	fs := cmd.Flags()
 	f.storeFlags.register(fs)
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
@@ -156,6 +83,9 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 	defer progress.stop()
 	d := f.destination(source, m, client)
 	d.MaxDelete, d.KeepDeleted = limit, f.keepDeleted
+	if err := f.limit(d); err != nil {
+		return err
+	}
 	d.Observe = func(e destination.Event) { a.syncEvent(e, progress) }
 
 	plan, err := d.Plan(ctx)
@@ -180,6 +110,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 		return err
 	}
 	progress.start(plan)
+	d.MaxTime = f.left(a.now().Sub(begin))
 	rep, err := d.Apply(ctx, plan)
 	progress.stop()
 	if err == nil {
