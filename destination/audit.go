@@ -7,6 +7,7 @@ import (
 
 	"instep/discover"
 	"instep/internal/spool"
+	"instep/resourcesync"
 )
 
 // Verdict is what an audit finds of one resource (1.1 §5.2).
@@ -128,7 +129,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 		SetAudit: &SetAudit{Set: set.URI, Name: set.Name, Verdicts: map[Verdict]int64{}, Skipped: map[Skip]int64{}},
 		d:        d, scope: sc,
 	}
-	if au.Partial = set.Err; set.Err == nil && len(set.ResourceLists) == 0 {
+	if au.Partial = set.Err; set.Err == nil && len(set.ResourceLists)+len(set.Documents(resourcesync.CapabilityResourceDump)) == 0 {
 		au.Partial = ErrNothingOffered
 	}
 	if au.Partial != nil {
@@ -155,18 +156,18 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 
 // compareSet judges all resources of a set and of the mirror.
 func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
-	c, err := au.d.openChain(ctx, au.scope, set, time.Time{})
+	k, err := au.d.openDesk(ctx, au.scope, set)
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer k.close()
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
-	st := &state{d: au.d, scope: au.scope, set: set.URI, lists: set.ResourceLists}
-	defer st.close()
-	if err := st.overlay(ctx, c); err != nil {
+	st, err := k.present(ctx)
+	if err != nil {
 		return err
 	}
+	defer st.close()
 	if err := st.compare(ctx, seen, au.admit, au.compare); err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (au *auditor) admit(w *Wanted) bool {
 }
 
 // compare judges a batch of resources and marks what has to be fetched.
-func (au *auditor) compare(ctx context.Context, wants []Wanted) error {
+func (au *auditor) compare(ctx context.Context, wants []Wanted, _ []carrier) error {
 	held, err := au.lookup(ctx, wants)
 	if err != nil {
 		return err

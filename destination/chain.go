@@ -20,11 +20,13 @@ const maxChanges = 250_000
 const relIndex = "index"
 
 // chain is what a set offers as Change Lists: one, several, or an index of them
-// (1.1 §12.2). They are in the order of time, and no gap is known between them.
+// (1.1 §12.2), or as packages of Change Dumps, which tell the same. They are in the
+// order of time, and no gap is known between them.
 type chain struct {
 	d       *Destination
 	scope   *scope
 	set     string
+	name    string // of what is in it, for people
 	windows []window
 	named   map[string]bool // their URIs
 	lone    *document       // the only list, if it was read to find that
@@ -33,16 +35,18 @@ type chain struct {
 	why     string          // why there are none, or why they do not reach further back; "" if they do
 }
 
-// window is what is known of a Change List: its changes are those of [from, until).
+// window is what is known of a Change List, or of the manifest of a package: its
+// changes are those of [from, until).
 type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
+	parcel      *parcel               // of a package
 }
 
 // openChain finds the Change Lists of a set. An index of them is looked for if the only
 // one is closed or does not reach back to since. Close the chain.
 func (d *Destination) openChain(ctx context.Context, sc *scope, set discover.Set, since time.Time) (_ *chain, err error) {
-	c := &chain{d: d, scope: sc, set: set.URI, named: map[string]bool{}}
+	c := d.newChain(sc, set.URI, "Change List")
 	defer func() {
 		if err != nil {
 			c.close()
@@ -55,22 +59,31 @@ func (d *Destination) openChain(ctx context.Context, sc *scope, set discover.Set
 			err = c.offered(ctx, doc, since, several)
 		}
 		switch {
-		case errors.Is(err, errPages) || several && lost(ctx, err):
-			c.drop(unusable(uri, err))
+		case errors.Is(err, errPages) || lost(ctx, err):
+			c.drop(c.unusable(uri, err))
 			return c, nil
 		case err != nil:
 			return nil, err
 		}
 	}
+	return c, c.settle(ctx)
+}
+
+func (d *Destination) newChain(sc *scope, set, name string) *chain {
+	return &chain{d: d, scope: sc, set: set, name: name, named: map[string]bool{}}
+}
+
+// settle puts the lists that were found in order.
+func (c *chain) settle(ctx context.Context) error {
 	if len(c.windows) > maxDocuments { // before any of them is read
-		c.drop(fmt.Errorf("%s: more than %d Change Lists are offered", c.set, maxDocuments))
-		return c, nil
+		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
+		return nil
 	}
 	if err := c.place(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	c.arrange()
-	return c, nil
+	return nil
 }
 
 func (c *chain) close() {
@@ -78,12 +91,18 @@ func (c *chain) close() {
 		c.lone.close()
 		c.lone = nil
 	}
+	for _, w := range c.windows {
+		if w.parcel != nil {
+			w.parcel.close()
+		}
+	}
 }
 
 // drop leaves a chain without lists.
 func (c *chain) drop(why error) {
+	c.close()
 	c.windows, c.why = nil, why.Error()
-	c.d.note(c.set, c.why+"; the Resource List is used")
+	c.d.note(c.set, c.why)
 }
 
 // lost reports whether err means that a document of the Source is not there or of no
@@ -113,7 +132,7 @@ func (c *chain) offered(ctx context.Context, doc *document, since time.Time, sev
 		c.d.quirk(resourcesync.QuirkPages, c.set, doc.uri+": is one page of a Change List")
 		return fmt.Errorf("%s %w", doc.uri, errPages)
 	}
-	c.add(window{doc.uri, h.From, h.Until})
+	c.add(window{uri: doc.uri, from: h.From, until: h.Until})
 	ref := h.Link(relIndex)
 	switch {
 	case several:
@@ -168,7 +187,7 @@ func (c *chain) index(index *document) error {
 		if err != nil {
 			return err
 		}
-		c.add(window{uri, e.From, e.Until})
+		c.add(window{uri: uri, from: e.From, until: e.Until})
 	}
 	return index.flaw()
 }
@@ -183,7 +202,7 @@ func (c *chain) place(ctx context.Context) error {
 		if !w.from.IsZero() {
 			continue
 		}
-		doc, err := c.read(ctx, w.uri)
+		doc, err := c.read(ctx, *w)
 		switch {
 		case err == nil:
 			w.from, w.until = doc.header.From, doc.header.Until
@@ -195,20 +214,20 @@ func (c *chain) place(ctx context.Context) error {
 		case !lost(ctx, err):
 			return err
 		}
-		c.drop(unusable(w.uri, err))
+		c.drop(c.unusable(w.uri, err))
 		return nil
 	}
 	return nil
 }
 
-func unusable(uri string, err error) error {
-	return fmt.Errorf("the Change List %s cannot be used: %w", uri, err)
+func (c *chain) unusable(uri string, err error) error {
+	return fmt.Errorf("the %s %s cannot be used: %w", c.name, uri, err)
 }
 
 // arrange puts the lists in the order of time and leaves those after the last gap.
 func (c *chain) arrange() {
 	if len(c.windows) == 0 && c.why == "" {
-		c.why = "the Source offers no Change List"
+		c.why = "the Source offers no " + c.name
 		return
 	}
 	slices.SortStableFunc(c.windows, func(a, b window) int { return a.from.Time().Compare(b.from.Time()) })
@@ -226,19 +245,22 @@ func (c *chain) gap(a, b window) bool {
 	if a.until.IsZero() || !a.until.Time().Before(b.from.Time()) {
 		return false
 	}
-	c.why = fmt.Sprintf("gap: the Change List %s ends at %s, the next, %s, begins at %s", a.uri, a.until, b.uri, b.from)
+	c.why = fmt.Sprintf("gap: the %s %s ends at %s, the next, %s, begins at %s", c.name, a.uri, a.until, b.uri, b.from)
 	return true
 }
 
 // read fetches a list of the chain.
-func (c *chain) read(ctx context.Context, uri string) (*document, error) {
-	if c.lone != nil {
+func (c *chain) read(ctx context.Context, w window) (*document, error) {
+	switch {
+	case c.lone != nil:
 		return c.lone, nil
+	case w.parcel != nil:
+		return c.d.manifest(ctx, w.parcel, resourcesync.CapabilityChangeDumpManifest)
 	}
-	doc, err := c.d.read(ctx, uri, resourcesync.CapabilityChangeList)
+	doc, err := c.d.read(ctx, w.uri, resourcesync.CapabilityChangeList)
 	if err == nil && (doc.header.Root == resourcesync.SitemapIndex || doc.lists) {
 		doc.close()
-		err = indexInIndex(uri)
+		err = indexInIndex(w.uri)
 	}
 	return doc, err
 }
@@ -246,20 +268,18 @@ func (c *chain) read(ctx context.Context, uri string) (*document, error) {
 // list reads one list, from where the cursor stands if it can. What it says beyond that
 // happened after known.
 func (c *chain) list(ctx context.Context, w window, cur Cursor, known time.Time) (*changeList, error) {
-	doc, err := c.read(ctx, w.uri)
+	if w.sealed(cur.At) { // it has nothing to tell
+		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix}, nil
+	}
+	doc, err := c.read(ctx, w)
 	if err != nil {
 		return nil, err
 	}
 	if doc != c.lone {
 		defer doc.close()
 	}
-	l, err := c.d.listOf(doc, c.set, cur, known)
-	if err == nil && l.until.IsZero() {
-		l.until = w.until
-	} else if err == nil {
-		c.closes = true
-	}
-	return l, err
+	c.closes = c.closes || !doc.header.Until.IsZero()
+	return c.d.listOf(doc, w, c.set, cur, known)
 }
 
 // after reads what happened after a cursor: from its position if its list still begins
@@ -267,14 +287,14 @@ func (c *chain) list(ctx context.Context, w window, cur Cursor, known time.Time)
 func (c *chain) after(ctx context.Context, cur Cursor) (*changes, error) {
 	start := c.start(cur.At)
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
-	if own < 0 || !c.settled(own) {
+	if own < 0 || !c.settled(own) || c.windows[own].sealed(cur.At) {
 		return c.load(ctx, start, cur, nil)
 	}
 	l, err := c.list(ctx, c.windows[own], cur, time.Time{})
 	switch {
 	case err == nil && l.resumed:
 		start = own
-	case err != nil && (len(c.windows) == 1 || !lost(ctx, err)) && !errors.Is(err, errUnordered):
+	case err != nil && !lost(ctx, err) && !errors.Is(err, errUnordered):
 		return nil, err
 	}
 	return c.load(ctx, start, cur, l)
@@ -284,6 +304,10 @@ func (c *chain) after(ctx context.Context, cur Cursor) (*changes, error) {
 func (c *chain) settled(n int) bool {
 	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
 }
+
+// sealed reports whether w is a package to which nothing is added any more: unlike a
+// Change List it never is rewritten.
+func (w window) sealed(t time.Time) bool { return w.parcel != nil && w.closedBy(t) }
 
 // closedBy reports whether all of a list happened before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
@@ -305,7 +329,7 @@ func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) 
 	var before window
 	for i, w := range c.windows[n:] {
 		if i > 0 && len(ch.entries) >= c.d.maxChanges() {
-			ch.rest = fmt.Errorf("%s: %d more Change Lists are left for the next run", c.set, len(c.windows)-n-i)
+			ch.rest = fmt.Errorf("%s: %d more %ss are left for the next run", c.set, len(c.windows)-n-i, c.name)
 			break
 		}
 		l, err := ready, error(nil)
@@ -317,15 +341,15 @@ func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) 
 		case errors.Is(err, errUnordered):
 			c.why = err.Error()
 			return nil, nil
-		case len(c.windows) > 1 && lost(ctx, err):
-			c.why = "gap: " + unusable(w.uri, err).Error()
+		case lost(ctx, err):
+			c.why = "gap: " + c.unusable(w.uri, err).Error()
 			c.d.note(c.set, c.why)
 			ch, before = newChanges(), window{}
 			continue
 		default:
 			return nil, err
 		}
-		w = window{l.uri, l.from, l.until}
+		w = window{uri: l.uri, from: l.from, until: l.until}
 		if c.gap(before, w) {
 			ch = newChanges()
 		}

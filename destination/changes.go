@@ -30,6 +30,7 @@ type changes struct {
 	at       *changeList              // the last one read, without its entries: where the cursor will stand
 	index    string                   // what need not be asked while that list stays as it is: Cursor.Index
 	lists    int                      // read
+	served   time.Time                // when the Source sent the last of them, by its own clock; zero if that is unknown
 	untimed  bool                     // some entry has no time of its own
 	doubtful time.Time                // if untimed: the earliest moment at which such a change can have happened
 }
@@ -50,9 +51,12 @@ type changeList struct {
 	flaw    error                 // some entry cannot be used
 	beat    beat                  // how often the list grows
 	maxAge  time.Duration         // for so long it is told not to change
+	served  time.Time             // when the Source says that it sent the document; zero if that is unknown or no use
 	strange struct {
 		other int // entries without datetime
 		early int // entries dated before those that were applied earlier
+		late  int // entries dated after the end of the list, or after it was sent
+		made  int // bitstreams of a package without a change
 	}
 }
 
@@ -61,6 +65,7 @@ type changeList struct {
 // the run that had not seen it yet.
 type change struct {
 	Wanted
+	carrier
 	change resourcesync.Change
 	news   bool // the first thing said of its URI since the cursor
 }
@@ -68,12 +73,19 @@ type change struct {
 // errUnordered means that nobody knows in which order the changes of a list happened.
 var errUnordered = errors.New("has changes without datetime among others that are not in order")
 
-// listOf reads the entries of a Change List, from where the cursor stands if it can.
-// Its changes are later than known.
-func (d *Destination) listOf(doc *document, set string, cur Cursor, known time.Time) (*changeList, error) {
+// listOf reads the entries of a Change List, or of the manifest of a package, from
+// where the cursor stands if it can. Its changes are later than known.
+func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, known time.Time) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { d.quirk(q, set, doc.uri+": "+text) }
-	l := &changeList{uri: doc.uri, from: doc.header.From, until: doc.header.Until, flaw: doc.flaw(), least: later(doc.header.From.Time(), known), known: known, maxAge: doc.maxAge}
-	if err := l.read(doc, cur, tell); err != nil {
+	l := &changeList{uri: w.uri, from: doc.header.From, until: doc.header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
+	if l.from.IsZero() || w.parcel != nil && !w.from.IsZero() {
+		l.from = w.from
+	}
+	if l.until.IsZero() || w.parcel != nil && !w.until.IsZero() {
+		l.until = w.until
+	}
+	l.least = later(l.from.Time(), known)
+	if err := l.read(doc, w.parcel, cur, tell); err != nil {
 		return nil, err
 	}
 	if err := l.order(tell); err != nil {
@@ -90,6 +102,7 @@ func (ch *changes) add(l *changeList, cur Cursor) {
 		ch.since, ch.first, ch.resumed = l.from, l.uri, l.resumed
 	}
 	ch.slid = ch.slid || l.lost(cur)
+	ch.served = later(ch.served, l.served)
 	ch.known = l.known
 	if ch.flaw == nil {
 		ch.flaw = l.flaw
@@ -125,7 +138,7 @@ func (ch *changes) put(c change, cur Cursor) {
 
 // read takes the entries of a document that come after what the cursor has applied,
 // or all of them if it does not begin with that.
-func (l *changeList) read(doc *document, cur Cursor, tell func(resourcesync.Quirk, string)) error {
+func (l *changeList) read(doc *document, in *parcel, cur Cursor, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	for e, err := range doc.entries() {
 		if err != nil {
@@ -136,6 +149,7 @@ func (l *changeList) read(doc *document, cur Cursor, tell func(resourcesync.Quir
 		if !ok {
 			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
 		}
+		c.carrier = in.carries(&e)
 		// An entry without a usable change still counts: positions are those of the document.
 		writeEntry(sum, &e)
 		l.beat.add(c.Changed)
@@ -146,6 +160,12 @@ func (l *changeList) read(doc *document, cur Cursor, tell func(resourcesync.Quir
 	l.prefix = hexSum(sum)
 	if n := l.strange.other; n > 0 {
 		tell(resourcesync.QuirkChangeTime, fmt.Sprintf("%d changes have no datetime; taken from lastmod, or else from what stands before them", n))
+	}
+	if n := l.strange.late; n > 0 {
+		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated after their list ended or was sent; taken as of that moment", n))
+	}
+	if n := l.strange.made; n > 0 {
+		tell(resourcesync.QuirkNoChange, fmt.Sprintf("%d bitstreams do not say what kind of change brought them; taken as updates", n))
 	}
 	if n := l.strange.early; n > 0 {
 		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated before others that were listed earlier; taken as the later ones", n))
@@ -183,6 +203,14 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 		}
 	}
 	c := change{Wanted: wanted(e, when.Time()), change: e.Change}
+	if c.change == "" && e.Path != "" { // there are bytes, so it exists
+		l.strange.made++
+		c.change = resourcesync.Updated
+	}
+	if end := l.latest(c.Changed); end.Before(c.Changed) {
+		l.strange.late++
+		c.Changed = end
+	}
 	switch {
 	case when.IsZero():
 		l.untimed = true
@@ -192,12 +220,25 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 		c.Changed = l.known
 	}
 	l.least = later(l.least, c.Changed)
-	switch e.Change {
+	switch c.change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
 		return c, true
 	}
 	c.change = ""
 	return c, false
+}
+
+// latest is when a change dated t happened at the latest: not after its list ended, and
+// not after the Source sent it. A clock that was wrong when a change was recorded would
+// else put the cursor where nothing ever comes after it.
+func (l *changeList) latest(t time.Time) time.Time {
+	if end := l.until.Time(); !end.IsZero() && t.After(end) {
+		t = end
+	}
+	if past(t, l.served) {
+		t = later(l.served, l.from.Time())
+	}
+	return t
 }
 
 // order puts the entries in the order in which they happened; an errUnordered says
@@ -247,6 +288,42 @@ func (ch *changes) cursor(c Cursor) Cursor {
 	return c
 }
 
+// bridges reports whether the changes tell everything since t.
+func (ch *changes) bridges(t time.Time) bool {
+	return ch != nil && !ch.since.IsZero() && !ch.since.Time().After(t) && ch.placed(t)
+}
+
+// carriedBy takes down where the bytes of a change are, if the entry of a manifest is
+// about the same state of the same resource.
+func (ch *changes) carriedBy(e *resourcesync.Entry, from carrier) bool {
+	c := ch.last(resourcesync.KeyOf(e.Loc))
+	if c == nil || c.change == resourcesync.Deleted || e.Change == resourcesync.Deleted || !sameState(&c.Wanted, e) {
+		return false
+	}
+	c.carrier = from
+	return true
+}
+
+// sameState reports whether an entry describes the bytes that are wanted: by digest,
+// or where none of one algorithm is given by both, by length and the moment of the
+// change.
+func sameState(w *Wanted, e *resourcesync.Entry) bool {
+	if w.Length.Known() && e.Length.Known() && w.Length != e.Length {
+		return false
+	}
+	proved := false
+	for _, d := range e.Digests {
+		switch w.Digests.Get(d.Algorithm()) {
+		case d:
+			proved = true
+		case resourcesync.Digest{}:
+		default:
+			return false
+		}
+	}
+	return proved || w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
+}
+
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -263,22 +340,22 @@ func (ch *changes) last(key resourcesync.Key) *change {
 	return &ch.entries[i]
 }
 
-// states yields the last state of each URI.
+// states yields the last state of each URI: first those that are in no package, then
+// those of each package together.
 func (ch *changes) states() iter.Seq[*change] {
-	return func(yield func(*change) bool) {
-		for i := range ch.entries {
-			if !yield(&ch.entries[i]) {
-				return
-			}
-		}
+	order := make([]*change, len(ch.entries))
+	for i := range order {
+		order[i] = &ch.entries[i]
 	}
+	slices.SortStableFunc(order, func(a, b *change) int { return a.carrier.compare(b.carrier) })
+	return slices.Values(order)
 }
 
 // present yields the resources that exist according to changes at or after since.
-func (ch *changes) present(since time.Time) iter.Seq[Wanted] {
-	return func(yield func(Wanted) bool) {
+func (ch *changes) present(since time.Time) iter.Seq[resource] {
+	return func(yield func(resource) bool) {
 		for c := range ch.states() {
-			if c.change != resourcesync.Deleted && !c.Changed.Before(since) && !yield(c.Wanted) {
+			if c.change != resourcesync.Deleted && !c.Changed.Before(since) && !yield(resource{c.Wanted, c.carrier}) {
 				return
 			}
 		}

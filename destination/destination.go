@@ -22,23 +22,24 @@ type Destination struct {
 	Mirror Mirror        // where the copy is kept
 	Client *fetch.Client // how the Source is reached
 
-	Sets         []string      // only these sets, by Capability List URI or name; empty: all
-	AllowOrigins []string      // origins beside the Source's own whose resources are fetched
-	MaxDelete    Limit         // what a run may delete without consent
-	KeepDeleted  bool          // apply no deletion
-	Prefer       Prefer        // by what a baseline or an increment is made where both ways are offered
-	Strict       bool          // accept only what a sha-256 or better proves, and documents without a flaw
-	Include      []string      // globs on the path of a resource; empty: all
-	Exclude      []string      // globs on the path of a resource
-	Types        []string      // media types; empty: all
-	Workers      int           // resources in transfer at a time; 0: 4
-	Hashers      int           // files read at a time by Audit; 0: one a processor
-	Quick        bool          // Audit reads no bytes that by size and time of modification nobody has touched, if the Mirror is a Prober
-	ReadOnly     bool          // Audit marks nothing in the Mirror
-	MaxChanges   int           // changed resources of a set after which a run reads no further Change List, and the next goes on; 0: 250,000
-	MaxTransfer  int64         // bytes of resources after which a run begins no further transfer (ErrMaxTransfer); 0: no limit
-	MaxTime      time.Duration // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
-	Spool        string        // directory of temporary files; "": the system's
+	Sets          []string      // only these sets, by Capability List URI or name; empty: all
+	AllowOrigins  []string      // origins beside the Source's own whose resources are fetched
+	MaxDelete     Limit         // what a run may delete without consent
+	KeepDeleted   bool          // apply no deletion
+	Prefer        Prefer        // by what a baseline or an increment is made where both ways are offered
+	Strict        bool          // accept only what a sha-256 or better proves, and documents without a flaw
+	Include       []string      // globs on the path of a resource; empty: all
+	Exclude       []string      // globs on the path of a resource
+	Types         []string      // media types; empty: all
+	Workers       int           // resources in transfer at a time; 0: 4
+	Hashers       int           // files read at a time by Audit; 0: one a processor
+	Quick         bool          // Audit reads no bytes that by size and time of modification nobody has touched, if the Mirror is a Prober
+	ReadOnly      bool          // Audit marks nothing in the Mirror
+	MaxChanges    int           // changed resources of a set after which a run reads no further Change List, and the next goes on; 0: 250,000
+	MaxTransfer   int64         // bytes of resources after which a run begins no further transfer (ErrMaxTransfer); 0: no limit
+	MaxTime       time.Duration // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
+	BaselineEvery time.Duration // how long increments alone are trusted, as Sources may forget to tell deletions; 0: DefaultBaselineEvery; negative: for ever
+	Spool         string        // directory of temporary files; "": the system's
 
 	Observe func(Event) // told what happens, from several goroutines at a time; may be nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -44,6 +45,7 @@ func ofSource(err error) bool {
 type document struct {
 	uri    string                   // as it was asked for
 	base   *url.URL                 // where it came from
+	served time.Time                // the Date that it was sent with; zero if there was none
 	header resourcesync.Header      // as known at the end of the document
 	bad    int                      // entries without a usable URI: what they speak of is unknown
 	lists  bool                     // some entries are documents of its own capability, as in an index
@@ -79,11 +81,12 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 		return nil, &remoteError{err}
 	}
 	defer resp.Body.Close()
+	served, _ := http.ParseTime(resp.Header.Get("Date"))
 	base, err := url.Parse(resp.URL)
 	if err != nil {
 		return nil, &remoteError{err}
 	}
-	doc := &document{uri: uri, base: base, maxAge: maxAge(resp.Header), file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
+	doc := &document{uri: uri, base: base, served: served, maxAge: maxAge(resp.Header), file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
 	defer func() {
 		if err != nil {
 			doc.close()
@@ -117,7 +120,7 @@ func (d *Destination) scan(doc *document, want resourcesync.Capability) error {
 			return &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
 		}
 		doc.lists = doc.lists || e.Capability == want
-		if want == resourcesync.CapabilityResourceList { // a Change List may well name a resource again
+		if want == resourcesync.CapabilityResourceList || want == resourcesync.CapabilityResourceDumpManifest { // a Change List may well name a resource again
 			doc.repeated(positions, resourcesync.KeyOf(doc.absolute(e.Loc)), n)
 		}
 		n++

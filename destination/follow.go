@@ -98,15 +98,15 @@ type follower struct {
 var errEnough = errors.New("enough")
 
 func (f *follower) follow(ctx context.Context, since time.Time) error {
+	defer f.tellSkipped()
+	if since.IsZero() {
+		return f.everything(ctx)
+	}
 	c, err := f.d.openChain(ctx, f.scope, f.set, since)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	defer f.tellSkipped()
-	if since.IsZero() {
-		return f.everything(ctx, c)
-	}
 	for {
 		ch, err := c.load(ctx, c.start(since), Cursor{}, nil)
 		if err != nil {
@@ -166,20 +166,19 @@ func (f *follower) changes(ch *changes, since time.Time) error {
 }
 
 // everything tells all resources.
-func (f *follower) everything(ctx context.Context, c *chain) error {
-	if len(f.set.ResourceLists) == 0 {
-		return ErrNothingOffered
-	}
-	st := &state{d: f.d, scope: f.scope, set: f.set.URI, lists: f.set.ResourceLists}
-	defer st.close()
-	if err := st.overlay(ctx, c); err != nil {
+func (f *follower) everything(ctx context.Context) error {
+	k := f.d.newDesk(f.scope, f.set)
+	defer k.close()
+	st, err := k.present(ctx)
+	if err != nil {
 		return err
 	}
+	defer st.close()
 	for w, err := range st.resources(ctx) {
 		if err != nil {
 			return err
 		}
-		if err := f.tell(resourcesync.Created, &w); err != nil {
+		if err := f.tell(resourcesync.Created, &w.Wanted); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // incremental plans the changes that the cursor has not seen, and what was left over
 // from earlier runs.
 func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) error {
-	pl.Partial = ch.flaw
+	pl.Partial, pl.served = ch.flaw, ch.served
 	if err := pl.due(ctx, ch); err != nil {
 		return err
 	}
@@ -26,11 +26,17 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if err := pl.changed(ctx, batch); err != nil {
 		return err
 	}
+	if err := pl.dispatch(); err != nil {
+		return err
+	}
 	pl.tellUnknown()
 	if pl.Partial != nil {
 		return nil
 	}
 	next := ch.cursor(cur)
+	if next.Baseline.IsZero() {
+		next.Baseline = ch.served // an older program did not take it down
+	}
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
@@ -54,7 +60,7 @@ func (pl *planner) due(ctx context.Context, ch *changes) error {
 		if !pl.admit(&h.Wanted) {
 			continue
 		}
-		if err := pl.decide(ctx, &h.Wanted, &h); err != nil {
+		if err := pl.decide(ctx, &h.Wanted, carrier{}, &h); err != nil {
 			return err
 		}
 	}
@@ -78,14 +84,14 @@ func (pl *planner) changed(ctx context.Context, batch []*change) error {
 			if c.news {
 				pl.unknownDelete(c)
 			}
-		case c.change == resourcesync.Deleted && h.Changed.After(c.Changed):
+		case c.change == resourcesync.Deleted && pl.ahead(h, c.Changed):
 			// already newer
 		case c.change == resourcesync.Deleted && pl.Partial != nil:
 			pl.Same++ // it may have been created again
 		case c.change == resourcesync.Deleted:
 			err = pl.remove(h, c.Changed)
 		case pl.admit(&c.Wanted):
-			err = pl.decide(ctx, &c.Wanted, h)
+			err = pl.decide(ctx, &c.Wanted, c.carrier, h)
 		}
 		if err != nil {
 			return err

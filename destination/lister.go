@@ -17,13 +17,18 @@ const (
 type lister struct {
 	st     *state
 	ctx    context.Context
-	yield  func(Wanted, error) bool
-	listed map[resourcesync.Key]bool
+	yield  func(resource, error) bool
+	listed map[resourcesync.Key]bool                              // URIs of the changes that were listed
+	leaf   func(doc *document, e *resourcesync.Entry, n int) bool // takes the nth entry of a document that is no index
 
 	read    map[string]bool // documents that were read, or could not be
 	indexes map[string]bool // those of them that are indexes
 	full    bool            // there are more documents than a run reads
 	before  []page          // pages that others come before
+}
+
+func newLister(ctx context.Context, st *state, yield func(resource, error) bool) *lister {
+	return &lister{st: st, ctx: ctx, yield: yield, listed: map[resourcesync.Key]bool{}, read: map[string]bool{}, indexes: map[string]bool{}}
 }
 
 // page is a page that says which one comes before it.
@@ -48,7 +53,7 @@ func (r *lister) lists(uris []string) bool {
 				return false
 			}
 		case !ofSource(err) || r.ctx.Err() != nil || len(uris) == 1:
-			r.yield(Wanted{}, err)
+			r.yield(resource{}, err)
 			return false
 		default: // an entry of the Capability List that is wrong says nothing of the others
 			failed = err
@@ -60,7 +65,7 @@ func (r *lister) lists(uris []string) bool {
 		}
 	}
 	if !usable && failed != nil {
-		r.yield(Wanted{}, failed)
+		r.yield(resource{}, failed)
 		return false
 	}
 	for _, p := range r.before {
@@ -175,31 +180,111 @@ func (r *lister) document(doc *document, level int) bool {
 		r.doubt(resourcesync.QuirkMoment, doc.uri+": has no at, so its moment is unknown: nothing is deleted for not being in it")
 	}
 	r.setAt(doc.header.At)
+	r.st.served = later(r.st.served, doc.clock())
 	index := doc.header.Root == resourcesync.SitemapIndex
 	r.indexes[doc.uri] = index
 	if doc.lists && !index {
-		r.st.d.quirk(resourcesync.QuirkNested, r.st.set, doc.uri+": lists Resource Lists as an index does; they are read")
+		r.st.d.quirk(resourcesync.QuirkNested, r.st.set, doc.uri+": lists documents of its own kind as an index does; they are read")
 	}
-	if n := len(doc.last); n > 0 && !index {
-		r.st.d.quirk(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.uri, n))
+	if !index {
+		r.twice(doc)
 	}
 	n := -1
 	for e, err := range doc.entries() {
 		if err != nil {
-			r.yield(Wanted{}, err)
+			r.yield(resource{}, err)
 			return false
 		}
 		n++
 		more := true
-		switch {
-		case index || e.Capability == doc.header.Capability:
+		if index || e.Capability == doc.header.Capability {
 			more = r.part(e.Loc, doc, level+1)
-		case doc.superseded(e.Loc, n):
-		default:
-			w, ok := r.overlay(wanted(&e, doc.header.At.Time()))
-			more = !ok || r.yield(w, nil)
+		} else {
+			more = r.leaf(doc, &e, n)
 		}
 		if !more {
+			return false
+		}
+	}
+	return true
+}
+
+// twice tells of the resources that a document lists more than once.
+func (r *lister) twice(doc *document) {
+	if n := len(doc.last); n > 0 {
+		r.st.d.quirk(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.uri, n))
+	}
+}
+
+// resource takes an entry of a Resource List.
+func (r *lister) resource(doc *document, e *resourcesync.Entry, n int) bool {
+	if doc.superseded(e.Loc, n) {
+		return true
+	}
+	w, ok := r.overlay(resource{Wanted: wanted(e, doc.header.At.Time())})
+	return !ok || r.yield(w, nil)
+}
+
+// parcel takes an entry of a Resource Dump. What is wrong with it makes the state
+// partial.
+func (r *lister) parcel(doc *document, e *resourcesync.Entry, _ int) bool {
+	if len(r.st.parcels) >= maxDocuments {
+		r.fail(&DocumentError{URI: doc.uri, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
+		return false
+	}
+	p, err := r.st.d.parcelOf(r.st.scope, doc, e)
+	if err != nil {
+		return r.partFailed(quirkOf(err), err)
+	}
+	r.st.parcels = append(r.st.parcels, p)
+	return true
+}
+
+// manifests yields the resources of the packages of a Resource Dump.
+func (r *lister) manifests() bool {
+	for _, p := range r.st.parcels {
+		doc, err := r.st.d.manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
+		if err == nil {
+			err = older(doc, p.ref.at)
+		}
+		if err != nil {
+			if !r.partFailed(quirkOf(err), err) {
+				return false
+			}
+			continue
+		}
+		more := r.packaged(p, doc)
+		doc.close()
+		if !more {
+			return false
+		}
+	}
+	return true
+}
+
+// packaged yields what a manifest names.
+func (r *lister) packaged(p *parcel, doc *document) bool {
+	if err := doc.flaw(); err != nil {
+		r.fail(err)
+	}
+	at := p.ref.at
+	if !doc.header.At.IsZero() {
+		at = doc.header.At
+	}
+	r.setAt(at)
+	r.twice(doc)
+	n := -1
+	for e, err := range doc.entries() {
+		if err != nil {
+			r.yield(resource{}, err)
+			return false
+		}
+		n++
+		from := p.carries(&e)
+		if doc.superseded(e.Loc, n) {
+			continue
+		}
+		if w, ok := r.overlay(resource{wanted(&e, at.Time()), from}); ok && !r.yield(w, nil) {
 			return false
 		}
 	}
@@ -243,12 +328,16 @@ func (r *lister) part(loc string, index *document, level int) bool {
 
 // partOf reports why doc can't be a part of an index.
 func partOf(doc, index *document) error {
-	at, root := doc.header.At, index.header.At
-	switch {
-	case doc.header.Root == resourcesync.SitemapIndex && index.header.Root == resourcesync.SitemapIndex:
+	if doc.header.Root == resourcesync.SitemapIndex && index.header.Root == resourcesync.SitemapIndex {
 		return indexInIndex(doc.uri)
-	case !at.IsZero() && at.Before(root):
-		return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("is older (at %s) than its index (at %s)", at, root)}
+	}
+	return older(doc, index.header.At)
+}
+
+// older reports a document that is of an earlier moment than what names it.
+func older(doc *document, root resourcesync.Datetime) error {
+	if at := doc.header.At; !at.IsZero() && at.Before(root) {
+		return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("is older (at %s) than what names it (at %s)", at, root)}
 	}
 	return nil
 }
@@ -260,7 +349,7 @@ func indexInIndex(uri string) error {
 // partFailed goes on without a document, unless the trouble is not the Source's.
 func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	if r.ctx.Err() != nil || !ofSource(err) {
-		r.yield(Wanted{}, err)
+		r.yield(resource{}, err)
 		return false
 	}
 	r.failAs(q, err)
@@ -284,9 +373,9 @@ func (r *lister) setAt(at resourcesync.Datetime) {
 	}
 }
 
-// overlay replaces what the Resource List says of a resource by what the Change
-// List says later; ok is false if the resource was deleted since.
-func (r *lister) overlay(w Wanted) (_ Wanted, ok bool) {
+// overlay replaces what a Resource List or a manifest says of a resource by what
+// happened later; ok is false if the resource was deleted since.
+func (r *lister) overlay(w resource) (_ resource, ok bool) {
 	if r.st.changes == nil {
 		return w, true
 	}
@@ -299,5 +388,5 @@ func (r *lister) overlay(w Wanted) (_ Wanted, ok bool) {
 	if c.Changed.Before(w.Changed) {
 		return w, true
 	}
-	return c.Wanted, c.change != resourcesync.Deleted
+	return resource{c.Wanted, c.carrier}, c.change != resourcesync.Deleted
 }

@@ -45,13 +45,14 @@ type Wanted struct {
 
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
 type Cursor struct {
-	At      time.Time // everything the Source recorded up to here is applied; from the Source's documents, never our clock
-	List    string    // URI of the Change List last applied; "" after a baseline
-	From    string    // its rs:md/@from as written
-	Applied int       // how many of its entries are applied
-	Prefix  string    // digest over those entries, in hex
-	Index   string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
-	Scope   string    // the choice of resources by which some were left out on the way; "" if none were
+	At       time.Time // everything the Source recorded up to here is applied; from the Source's documents, never our clock
+	List     string    // URI of the Change List last applied; "" after a baseline
+	From     string    // its rs:md/@from as written
+	Applied  int       // how many of its entries are applied
+	Prefix   string    // digest over those entries, in hex
+	Index    string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
+	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
+	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
 }
 
 // covers reports whether what earlier runs left out is left out by this choice of

@@ -91,6 +91,16 @@ var otherFormats = map[string]string{
 	"application/x-7z-compressed": pack.Kind7z, "application/vnd.rar": pack.KindRAR, "text/html": pack.KindHTML,
 }
 
+// otherFormat reports a package that says itself that it is no ZIP file; any other is
+// looked at.
+func (ref *packageRef) otherFormat() error {
+	mediaType, _, _ := mime.ParseMediaType(ref.mediaType)
+	if kind := otherFormats[mediaType]; kind != "" {
+		return otherFormat(ref.uri, kind)
+	}
+	return nil
+}
+
 // openedPackage is a package of which the directory was read.
 type openedPackage struct {
 	ref    packageRef
@@ -110,9 +120,8 @@ type packageBytes interface {
 // before anything is read from it, or some of its bytes, as they are needed. If a
 // server can give only all of them, the package is whole.
 func (d *Destination) openPackage(ctx context.Context, ref *packageRef, whole bool) (*openedPackage, error) {
-	mediaType, _, _ := mime.ParseMediaType(ref.mediaType) // anything else is looked at
-	if kind := otherFormats[mediaType]; kind != "" {
-		return nil, otherFormat(ref.uri, kind)
+	if err := ref.otherFormat(); err != nil {
+		return nil, err
 	}
 	if !whole {
 		p, err := d.openRemote(ctx, ref)

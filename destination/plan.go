@@ -2,14 +2,9 @@ package destination
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"hash"
 	"iter"
-	"time"
 
-	"instep/discover"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -157,11 +152,15 @@ func (s *SetPlan) Deletions() iter.Seq2[Action, error] { return s.deletes.All() 
 // Close frees the plan's temporary files.
 func (p *Plan) Close() {
 	for _, s := range p.Sets {
-		s.actions.Close()
-		s.deletes.Close()
-		for _, p := range s.opened {
-			_ = p.close() // a temporary file
-		}
+		s.close()
+	}
+}
+
+func (s *SetPlan) close() {
+	s.actions.Close()
+	s.deletes.Close()
+	for _, p := range s.opened {
+		_ = p.close() // a temporary file
 	}
 }
 
@@ -192,253 +191,4 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 		d.observe(Event{Kind: EventPlanned, Set: set.URI, Plan: sp})
 	}
 	return p, nil
-}
-
-// planner makes the plan of one set.
-type planner struct {
-	*SetPlan
-	d     *Destination
-	scope *scope
-	set   discover.Set
-	empty bool // the mirror holds nothing of the set: no lookups for content that is held
-	sum   hash.Hash
-	left  bool // something was left out that another choice of resources would not leave out
-
-	unknown    int    // deletions of what was never listed
-	unknownURI string // of the first of them
-
-	weaker downgrades
-}
-
-func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) (_ *SetPlan, err error) {
-	pl := &planner{
-		SetPlan: &SetPlan{
-			Set: set.URI, Name: set.Name,
-			actions: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
-		},
-		d: d, scope: sc, set: set, sum: sha256.New(),
-	}
-	defer func() {
-		if err != nil {
-			pl.actions.Close()
-			pl.deletes.Close()
-		}
-	}()
-	if set.Err != nil {
-		pl.Partial = set.Err
-		return pl.SetPlan, nil
-	}
-	fmt.Fprintf(pl.sum, "%s\n", set.URI)
-	cursor, followed, err := d.Mirror.Cursor(ctx, set.URI)
-	if err != nil {
-		return nil, err
-	}
-	var since time.Time // the changes are needed from the beginning, unless the cursor can be followed
-	follows := followed && cursor.covers(d.choice())
-	if follows {
-		since = cursor.At
-	}
-	var c *chain
-	if follows {
-		c, err = d.openCurrent(ctx, sc, set, cursor)
-	}
-	if c == nil && err == nil {
-		c, err = d.openChain(ctx, sc, set, since)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
-	var changes *changes
-	if follows {
-		if changes, err = c.after(ctx, cursor); err != nil {
-			return nil, err
-		}
-	}
-	pl.Mode, pl.Why = chooseMode(cursor, followed, d.choice(), c, changes)
-	if pl.Mode == Incremental {
-		err = pl.incremental(ctx, cursor, changes)
-	} else {
-		err = pl.baseline(ctx, cursor, c, changes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	pl.weaker.tell(d, set.URI)
-	if err := pl.guard(ctx); err != nil {
-		return nil, err
-	}
-	pl.Pulse = changes.pulse(set.ChangeFreq)
-	pl.Pulse.News = pl.move != nil && pl.move.Cursor != cursor
-	return pl.SetPlan, nil
-}
-
-// chooseMode decides between baseline and incremental: an incremental needs a cursor
-// and a Change List that reaches back to it without a gap (1.1 §12.1).
-func chooseMode(cur Cursor, followed bool, choice string, c *chain, ch *changes) (Mode, string) {
-	switch {
-	case !followed:
-		return Baseline, "no earlier synchronisation"
-	case !cur.covers(choice):
-		return Baseline, "what earlier runs left out may be asked for now"
-	case ch == nil:
-		return Baseline, c.why
-	case ch.resumed:
-		return Incremental, fmt.Sprintf("after entry %d of %s", cur.Applied, ch.first)
-	case ch.since.IsZero():
-		return Baseline, fmt.Sprintf("the Change List %s does not say where it begins (no from)", ch.first)
-	case ch.since.Time().After(cur.At) && c.why != "":
-		return Baseline, c.why
-	case ch.since.Time().After(cur.At):
-		return Baseline, fmt.Sprintf("gap: the Change List %s begins at %s, the mirror ends at %s",
-			ch.first, ch.since, cur.At.UTC().Format(time.RFC3339Nano))
-	case ch.slid:
-		return Baseline, fmt.Sprintf("gap: the Change List %s has dropped the changes up to %s, and maybe more", ch.first, cur.At.UTC().Format(time.RFC3339Nano))
-	case !ch.placed(cur.At):
-		return Baseline, fmt.Sprintf("the Change List %s has entries without datetime, which may be older than the mirror", ch.first)
-	default:
-		return Incremental, fmt.Sprintf("changes since %s in %s", cur.At.UTC().Format(time.RFC3339Nano), ch.first)
-	}
-}
-
-// lookupBatch is how many URIs a planner asks the mirror for at a time.
-const lookupBatch = 500
-
-// compare looks wants up and adds what each needs.
-func (pl *planner) compare(ctx context.Context, wants []Wanted) error {
-	uris := make([]string, len(wants))
-	for i := range wants {
-		uris[i] = wants[i].URI
-	}
-	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, uris)
-	if err != nil {
-		return err
-	}
-	for i := range wants {
-		if err := pl.decide(ctx, &wants[i], &held[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// decide adds what brings one URI, held as h, to the state w.
-func (pl *planner) decide(ctx context.Context, w *Wanted, h *Held) error {
-	pl.weaker.look(h, w)
-	if h.Member && h.Changed.After(w.Changed) { // never back
-		if h.Due == "" {
-			pl.Same++
-			return nil
-		}
-		w = &h.Wanted
-	}
-	if h.Stored && h.Due == "" && sameBytes(h, w) {
-		pl.Same++
-		if h.Member && (pl.Mode == Baseline || !w.Changed.After(h.Changed)) {
-			return nil
-		}
-		return pl.actions.Append(Action{Kind: Mark, Want: *w})
-	}
-	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored}
-	if h.Stored {
-		a.Change = resourcesync.Updated
-		pl.Updated++
-	} else {
-		pl.Created++
-	}
-	if err := pl.findStray(ctx, &a); err != nil {
-		return err
-	}
-	if a.Kind == Fetch {
-		if err := pl.findContent(ctx, &a); err != nil {
-			return err
-		}
-	}
-	if a.Kind == Fetch {
-		if w.Length.Known() {
-			pl.Bytes += w.Length.Int64()
-		} else {
-			pl.Unsized++
-		}
-	}
-	return pl.actions.Append(a)
-}
-
-// findContent turns a fetch into a copy where the mirror holds the same bytes under
-// another URI. Only sha-256 or stronger and the length together prove that.
-func (pl *planner) findContent(ctx context.Context, a *Action) error {
-	best := a.Want.Digests.Get(resourcesync.SHA256) // the one that every mirror keeps
-	if best.IsZero() {
-		best = a.Want.Digests.Strongest()
-	}
-	if pl.empty || !best.Strong() || !a.Want.Length.Known() {
-		return nil
-	}
-	from, ok, err := pl.d.Mirror.FindContent(ctx, best, a.Want.Length.Int64())
-	if err == nil && ok && from.URI != a.Want.URI {
-		a.Kind, a.Via, a.From = Copy, ViaLocal, from.URI
-	}
-	return err
-}
-
-// sameBytes reports whether the bytes held are those that w describes, by what was
-// known of them when they were stored.
-func sameBytes(h *Held, w *Wanted) bool {
-	if w.Length.Known() && w.Length != h.Length {
-		return false
-	}
-	if len(w.Digests) == 0 {
-		return !w.LastMod.IsZero() && w.LastMod == h.LastMod
-	}
-	proved := false
-	for _, want := range w.Digests {
-		got := h.Digests.Get(want.Algorithm())
-		if got.IsZero() {
-			continue
-		}
-		if got != want {
-			return false
-		}
-		proved = true
-	}
-	return proved
-}
-
-// remove adds the deletion of a member.
-func (pl *planner) remove(h *Held, when time.Time) error {
-	if pl.d.KeepDeleted {
-		pl.left = true
-		pl.Same++
-		return nil
-	}
-	pl.Deleted++
-	fmt.Fprintf(pl.sum, "%s\n", h.URI)
-	return pl.deletes.Append(Action{
-		Kind: Delete, Change: resourcesync.Deleted,
-		Want: Wanted{URI: h.URI, Length: h.Length, Changed: when},
-	})
-}
-
-// guard withholds the deletions of the plan if there are too many and nobody approved them.
-func (pl *planner) guard(ctx context.Context) error {
-	if pl.Deleted == 0 {
-		return nil
-	}
-	// The hash names the set and exactly the resources that would go: consent to
-	// these deletions is consent to no others.
-	pl.Hash = hex.EncodeToString(pl.sum.Sum([]byte(nil)))[:32]
-	members, err := pl.d.Mirror.Count(ctx, pl.Set)
-	if err != nil {
-		return err
-	}
-	pl.Members = members
-	if !pl.d.MaxDelete.Exceeded(pl.Deleted, members) {
-		return nil
-	}
-	approved, err := pl.d.Mirror.Approved(ctx, pl.Hash)
-	pl.Withheld = !approved
-	if pl.Withheld {
-		pl.move = nil
-	}
-	return err
 }

@@ -17,8 +17,9 @@ func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.S
 	if _, err := sc.document(cur.List, cur.Index); err != nil {
 		return nil, nil // not allowed any more: the index tells
 	}
-	c := &chain{d: d, scope: sc, set: set.URI, named: map[string]bool{}, via: cur.Index, closes: true}
-	doc, err := c.read(ctx, cur.List)
+	c := d.newChain(sc, set.URI, "Change List")
+	c.via, c.closes = cur.Index, true
+	doc, err := c.read(ctx, window{uri: cur.List})
 	switch {
 	case err != nil && lost(ctx, err):
 		return nil, nil
@@ -28,7 +29,7 @@ func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.S
 		doc.close()
 		return nil, nil
 	}
-	c.add(window{doc.uri, doc.header.From, doc.header.Until})
+	c.add(window{uri: doc.uri, from: doc.header.From, until: doc.header.Until})
 	c.lone = doc
 	return c, nil
 }
@@ -71,7 +72,7 @@ func (c *chain) current(ctx context.Context, ch *changes, cur Cursor) (string, e
 		return "", nil
 	}
 	if !c.closes && n > 0 && cur.List != ch.at.uri { // once for each list
-		doc, err := c.read(ctx, c.windows[n-1].uri)
+		doc, err := c.read(ctx, c.windows[n-1])
 		if err != nil {
 			return "", unlessLost(ctx, err)
 		}

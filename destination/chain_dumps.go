@@ -1,0 +1,101 @@
+package destination
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// openDumps finds the packages of the Change Dumps of a set (1.1 §13): their manifests
+// tell the changes.
+func (k *desk) openDumps(ctx context.Context, since time.Time) (*chain, error) {
+	c := k.d.newChain(k.scope, k.set.URI, "Change Dump package")
+	for _, uri := range k.set.Documents(resourcesync.CapabilityChangeDump) {
+		if err := c.dump(ctx, uri, since, 0); err != nil {
+			if lost(ctx, err) {
+				c.drop(fmt.Errorf("the Change Dump %s cannot be used: %w", uri, err))
+				return c, nil
+			}
+			return nil, err
+		}
+	}
+	return c, c.settle(ctx)
+}
+
+// dump adds the packages of a Change Dump, or of those that an index names and that
+// do not end before since.
+func (c *chain) dump(ctx context.Context, uri string, since time.Time, level int) error {
+	doc, err := c.d.read(ctx, uri, resourcesync.CapabilityChangeDump)
+	if err != nil {
+		return err
+	}
+	defer doc.close()
+	index := doc.header.Root == resourcesync.SitemapIndex
+	if index && level > 0 {
+		return indexInIndex(uri)
+	}
+	first := len(c.windows)
+	for e, err := range doc.entries() {
+		if err != nil {
+			return err
+		}
+		if index || e.Capability == doc.header.Capability {
+			err = c.dumpPart(ctx, &e, doc, since, level+1)
+		} else {
+			err = c.dumped(&e, doc)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.join(first, doc.header.From)
+	return doc.flaw()
+}
+
+// dumpPart adds the packages of a Change Dump that an index names.
+func (c *chain) dumpPart(ctx context.Context, e *resourcesync.Entry, index *document, since time.Time, level int) error {
+	if (window{until: e.Until}).closedBy(since) {
+		return nil
+	}
+	uri, err := c.scope.document(e.Loc, index.base.String())
+	switch {
+	case err != nil:
+		return err
+	case c.named[uri]:
+		return nil
+	case level > maxLevels || len(c.named) > maxDocuments:
+		return &DocumentError{URI: index.uri, Reason: fmt.Sprintf("names more Change Dumps than are read: %d, %d levels deep", maxDocuments, maxLevels)}
+	}
+	c.named[uri] = true
+	return c.dump(ctx, uri, since, level)
+}
+
+// dumped adds a package.
+func (c *chain) dumped(e *resourcesync.Entry, dump *document) error {
+	p, err := c.d.parcelOf(c.scope, dump, e)
+	if err != nil {
+		return err
+	}
+	c.add(window{uri: p.ref.uri, from: p.ref.from, until: p.ref.until, parcel: p})
+	return nil
+}
+
+// join closes what seem to be gaps between the packages of one Change Dump, which are
+// the windows from the nth on: together they tell everything since its from (1.1
+// §13.1), and the end of a package may be that of its last change.
+func (c *chain) join(n int, from resourcesync.Datetime) {
+	for i := n; i < len(c.windows); i++ {
+		w := &c.windows[i]
+		if i == n && w.from.IsZero() {
+			w.from = from
+		}
+		if i == n {
+			continue
+		}
+		if before := &c.windows[i-1]; !before.until.IsZero() && before.until.Time().Before(w.from.Time()) {
+			before.until = w.from
+		}
+	}
+}

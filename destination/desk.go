@@ -1,0 +1,266 @@
+package destination
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"instep/discover"
+)
+
+// desk is where one set is planned or audited: what is known of it, and what was
+// read of the Source for it. Close it.
+type desk struct {
+	facts
+	d       *Destination
+	scope   *scope
+	set     discover.Set
+	cursor  Cursor
+	chains  [tracks]*chain
+	since   [tracks]time.Time // from when on the chains tell
+	current *chain            // of the list in which the cursor stands alone, which tells nothing of before
+	changes [tracks]*changes  // after the cursor, of the tracks that were followed
+	heard   *changes          // the last that were read: they tell how often the set changes
+}
+
+// newDesk is a desk for what does not depend on a mirror.
+func (d *Destination) newDesk(sc *scope, set discover.Set) *desk {
+	k := &desk{d: d, scope: sc, set: set}
+	k.prefer = d.Prefer
+	for tr, c := range trackDocuments {
+		k.tells[tr] = len(set.Documents(c)) > 0
+	}
+	for s, c := range snapshotDocuments {
+		k.shows[s] = len(set.Documents(c)) > 0
+	}
+	return k
+}
+
+func (d *Destination) openDesk(ctx context.Context, sc *scope, set discover.Set) (k *desk, err error) {
+	k = d.newDesk(sc, set)
+	if k.cursor, k.followed, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
+		return nil, err
+	}
+	k.covered = k.cursor.covers(d.choice())
+	k.members, err = d.Mirror.Count(ctx, set.URI)
+	return k, err
+}
+
+func (k *desk) close() {
+	for _, c := range append(k.chains[:], k.current) {
+		if c != nil {
+			c.close()
+		}
+	}
+}
+
+// planSet makes the plan of one set.
+func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) (*SetPlan, error) {
+	if set.Err != nil {
+		pl := d.newDesk(sc, set).newPlanner("", "")
+		pl.Partial = set.Err
+		return pl.SetPlan, nil
+	}
+	k, err := d.openDesk(ctx, sc, set)
+	if err != nil {
+		return nil, err
+	}
+	defer k.close()
+	pl, err := k.plan(ctx)
+	if err == nil {
+		err = pl.guard(ctx)
+	}
+	if err != nil {
+		pl.discard()
+		return nil, err
+	}
+	pl.weaker.tell(d, set.URI)
+	pl.Pulse = k.heard.pulse(set.ChangeFreq)
+	pl.Pulse.News = pl.move != nil && pl.move.Cursor != k.cursor
+	return pl.SetPlan, nil
+}
+
+// plan follows the set from its cursor, or makes a baseline.
+func (k *desk) plan(ctx context.Context) (*planner, error) {
+	if err := k.follow(ctx); err != nil {
+		return nil, err
+	}
+	mode, tr, why := k.mode()
+	if mode == Incremental {
+		return k.increment(ctx, tr, why)
+	}
+	pl, err := k.baseline(ctx, why)
+	if k.overdue == "" || !ofSource(err) || ctx.Err() != nil {
+		return pl, err
+	}
+	k.d.note(k.set.URI, fmt.Sprintf("%s, but none can be made: %v", k.overdue, err))
+	k.overdue = ""
+	_, tr, why = k.mode()
+	return k.increment(ctx, tr, why)
+}
+
+// follow looks along the tracks until one tells everything since the cursor.
+func (k *desk) follow(ctx context.Context) error {
+	for {
+		tr, more := k.next()
+		if !more {
+			return nil
+		}
+		c, err := k.from(ctx, tr)
+		if err != nil {
+			return err
+		}
+		ch, err := c.after(ctx, k.cursor)
+		if err != nil {
+			return err
+		}
+		k.changes[tr], k.heard = ch, ch
+		k.tried[tr] = reach(k.cursor, c, ch)
+		if k.tried[tr].reaches {
+			k.overdue = k.age(ch.served)
+		}
+	}
+}
+
+// from opens a track where the cursor stands.
+func (k *desk) from(ctx context.Context, tr track) (*chain, error) {
+	if tr == changeLists {
+		c, err := k.d.openCurrent(ctx, k.scope, k.set, k.cursor)
+		if c != nil || err != nil {
+			k.current = c
+			return c, err
+		}
+	}
+	return k.chain(ctx, tr, k.cursor.At)
+}
+
+// DefaultBaselineEvery is how long increments are trusted alone, unless
+// Destination.BaselineEvery says otherwise.
+const DefaultBaselineEvery = 30 * 24 * time.Hour
+
+// age says why it is time for a baseline, now by the Source's own clock; "" if it is not.
+func (k *desk) age(now time.Time) string {
+	every, last := cmp.Or(k.d.BaselineEvery, DefaultBaselineEvery), k.cursor.Baseline
+	if every < 0 || last.IsZero() || now.Sub(last) < every {
+		return ""
+	}
+	return fmt.Sprintf("the last baseline was made %d days ago, and not every Source tells every deletion", int(now.Sub(last).Hours()/24))
+}
+
+// chain opens a track, so that it tells what it can since a moment.
+func (k *desk) chain(ctx context.Context, tr track, since time.Time) (*chain, error) {
+	if c := k.chains[tr]; c != nil {
+		if !since.Before(k.since[tr]) {
+			return c, nil
+		}
+		c.close()
+	}
+	var c *chain
+	var err error
+	switch tr {
+	case changeLists:
+		c, err = k.d.openChain(ctx, k.scope, k.set, since)
+	case changeDumps:
+		c, err = k.openDumps(ctx, since)
+	case changeListArchive, changeDumpArchive:
+		c, err = k.openArchive(ctx, tr, since)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k.chains[tr], k.since[tr] = c, since
+	return c, nil
+}
+
+// reach says whether changes tell everything since a cursor (1.1 §12.1).
+func reach(cur Cursor, c *chain, ch *changes) outcome {
+	no := func(format string, args ...any) outcome {
+		return outcome{known: true, why: fmt.Sprintf(format, args...)}
+	}
+	at := cur.At.UTC().Format(time.RFC3339Nano)
+	switch {
+	case ch == nil:
+		return no("%s", c.why)
+	case ch.resumed:
+		return outcome{known: true, reaches: true, why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.first)}
+	case ch.since.IsZero():
+		return no("the %s %s does not say where it begins (no from)", c.name, ch.first)
+	case past(cur.At, ch.served):
+		return no("the mirror ends at %s, which by the Source's clock is still to come", at)
+	case ch.since.Time().After(cur.At) && c.why != "":
+		return no("%s", c.why)
+	case ch.since.Time().After(cur.At):
+		return no("gap: the %s %s begins at %s, the mirror ends at %s", c.name, ch.first, ch.since, at)
+	case ch.slid:
+		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.first, at)
+	case !ch.placed(cur.At):
+		return no("the %s %s has entries without datetime, which may be older than the mirror", c.name, ch.first)
+	}
+	return outcome{known: true, reaches: true, why: fmt.Sprintf("changes since %s in %s", at, ch.first)}
+}
+
+// increment plans the changes of a track. Where the packages of a Change Dump save
+// more than it costs to read their manifests, they bring what the Change Lists name.
+func (k *desk) increment(ctx context.Context, tr track, why string) (*planner, error) {
+	ch := k.changes[tr]
+	pl := k.newPlanner(Incremental, why)
+	err := pl.incremental(ctx, k.cursor, ch)
+	if err != nil || !k.carries(tr, pl.gets()) {
+		return pl, err
+	}
+	found, why2, err := k.carry(ctx, ch, pl.gets())
+	if err != nil || found == 0 {
+		pl.reason("requests for each: %s", why2)
+		return pl, err
+	}
+	pl.discard()
+	pl = k.newPlanner(Incremental, why)
+	pl.reason("%s", why2)
+	return pl, pl.incremental(ctx, k.cursor, ch)
+}
+
+// carry looks for the bytes of changes in the packages of Change Dumps. It returns how
+// many were found, and in which words that is told.
+func (k *desk) carry(ctx context.Context, ch *changes, gets int64) (found int, why string, err error) {
+	c, err := k.chain(ctx, changeDumps, k.cursor.At)
+	if err != nil {
+		return 0, fmt.Sprintf("the Change Dumps cannot be used: %v", err), unlessLost(ctx, err)
+	}
+	if len(c.windows) == 0 {
+		return 0, c.why, nil
+	}
+	windows := c.windows[c.start(k.cursor.At):]
+	if look := cost(0, int64(2*len(windows))); look >= gets {
+		return 0, fmt.Sprintf("to look into %d packages of Change Dumps saves nothing", len(windows)), nil
+	}
+	for _, w := range windows {
+		n, err := k.match(ctx, c, w, ch)
+		if err = unlessLost(ctx, err); err != nil {
+			return 0, "", err
+		}
+		found += n
+	}
+	return found, fmt.Sprintf("%d of the changed resources are in %d packages of Change Dumps", found, len(windows)), nil
+}
+
+// match finds changes in one package. A manifest that cannot be used is passed over.
+func (k *desk) match(ctx context.Context, c *chain, w window, ch *changes) (found int, err error) {
+	doc, err := c.read(ctx, w)
+	if err != nil {
+		if lost(ctx, err) {
+			k.d.note(k.set.URI, fmt.Sprintf("the package %s is left alone: %v", w.uri, err))
+		}
+		return 0, err
+	}
+	defer doc.close()
+	for e, err := range doc.entries() {
+		if err != nil {
+			return found, err
+		}
+		if from := w.parcel.carries(&e); from.parcel != nil && ch.carriedBy(&e, from) {
+			found++
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,224 @@
+package destination
+
+import (
+	"fmt"
+	"slices"
+)
+
+// This file chooses: functions of what the Source offers, what is held and what was
+// asked for. They read nothing; the planner gathers the facts, asks, and does what
+// it is told.
+
+// requestCost is what a request counts beside the bytes that it brings, in bytes.
+const requestCost = 64 << 10
+
+// cost is what ways are compared by.
+func cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
+
+// track is a way in which a Source tells what changed.
+type track int
+
+// The tracks.
+const (
+	changeLists       track = iota // Change Lists and their index (1.1 §12)
+	changeListArchive              // these and the ones before them (Archives §5)
+	changeDumps                    // the manifests of the packages of Change Dumps (1.1 §13)
+	changeDumpArchive              // these and the ones before them (Archives §6)
+	tracks                         // how many there are
+)
+
+// snapshot is a way in which a Source tells the whole state of a set at one moment.
+type snapshot int
+
+// The snapshots.
+const (
+	resourceList        snapshot = iota // Resource Lists and their index (1.1 §10)
+	resourceDump                        // the manifests of the packages of Resource Dumps (1.1 §11)
+	resourceListArchive                 // the newest that is archived (Archives §3)
+	resourceDumpArchive                 // the newest that is archived (Archives §4)
+	snapshots                           // how many there are
+)
+
+// facts are what is known when a way is chosen.
+type facts struct {
+	prefer   Prefer
+	followed bool   // a baseline was completed earlier
+	covered  bool   // what was left out since then is left out now too
+	overdue  string // why it is time for a baseline all the same; "" if it is not
+	members  int64  // that the mirror has
+
+	tells [tracks]bool    // which tracks the Source offers
+	tried [tracks]outcome // what came of those that were looked at
+	shows [snapshots]bool // which snapshots the Source offers
+	lost  [snapshots]bool // which of them cannot be used
+}
+
+// outcome is what came of following a track from a cursor.
+type outcome struct {
+	known   bool
+	reaches bool   // it tells everything that happened after the cursor
+	why     string // one sentence
+}
+
+// order is in which order the tracks are followed.
+func (f *facts) order() []track {
+	if f.prefer == PreferDump {
+		return []track{changeDumps, changeDumpArchive, changeLists, changeListArchive}
+	}
+	return []track{changeLists, changeListArchive, changeDumps, changeDumpArchive}
+}
+
+// next is the track to follow next; false if enough is known to choose a mode.
+func (f *facts) next() (track, bool) {
+	if !f.followed || !f.covered || f.overdue != "" {
+		return 0, false
+	}
+	for _, tr := range f.order() {
+		switch {
+		case f.tried[tr].reaches:
+			return 0, false
+		case f.tells[tr] && !f.tried[tr].known:
+			return tr, true
+		}
+	}
+	return 0, false
+}
+
+// mode is how the set is brought in step, by which track if it is by one, and why
+// (1.1 §5.2): an increment needs a cursor and a track that reaches back to it.
+func (f *facts) mode() (Mode, track, string) {
+	switch {
+	case !f.followed:
+		return Baseline, 0, "no earlier synchronisation"
+	case !f.covered:
+		return Baseline, 0, "what earlier runs left out may be asked for now"
+	case f.overdue != "":
+		return Baseline, 0, f.overdue
+	}
+	why := "the Source offers no Change List"
+	told := false
+	for _, tr := range f.order() {
+		o := f.tried[tr]
+		switch {
+		case o.reaches:
+			return Incremental, tr, o.why
+		case o.known && !told:
+			why, told = o.why, true
+		}
+	}
+	return Baseline, 0, why
+}
+
+// truth is the snapshot by which a baseline is made, and why; false if there is none.
+func (f *facts) truth() (snapshot, string, bool) {
+	order, why := []snapshot{resourceList, resourceDump}, "the Resource List tells what is missing here"
+	switch {
+	case f.prefer == PreferList:
+		why = "the Resource List, as was asked for"
+	case f.prefer == PreferDump:
+		order, why = []snapshot{resourceDump, resourceList}, "the Resource Dump, as was asked for"
+	case f.members == 0 && f.shows[resourceDump]:
+		order, why = []snapshot{resourceDump, resourceList}, "the Resource Dump, as nothing of the set is here yet"
+	}
+	if first := order[0]; f.usable(first) {
+		return first, why, true
+	}
+	rest := []struct {
+		snapshot
+		what string
+	}{
+		{order[1], "the other"}, {resourceListArchive, "the newest Resource List of the archive"}, {resourceDumpArchive, "the newest Resource Dump of the archive"},
+	}
+	for _, s := range rest {
+		if !f.usable(s.snapshot) {
+			continue
+		}
+		if s.snapshot < resourceListArchive {
+			return s.snapshot, fmt.Sprintf("%s, as %s", s.snapshot, f.lacks(order[0])), true
+		}
+		return s.snapshot, fmt.Sprintf("%s, as %s and %s", s.what, f.lacks(resourceList), f.lacks(resourceDump)), true
+	}
+	return 0, "", false
+}
+
+func (f *facts) usable(s snapshot) bool { return f.shows[s] && !f.lost[s] }
+
+// lacks says why a snapshot is not taken.
+func (f *facts) lacks(s snapshot) string {
+	what := "a " + s.name()
+	if f.shows[s] {
+		return "the " + s.name() + " cannot be used"
+	}
+	return "no " + what[2:] + " is offered"
+}
+
+func (s snapshot) name() string {
+	return [snapshots]string{"Resource List", "Resource Dump", "archived Resource List", "archived Resource Dump"}[s]
+}
+
+func (s snapshot) String() string { return "the " + s.name() }
+
+// weighs reports whether a plan by Resource List, whose requests cost so much, is to
+// be compared with one by Resource Dump.
+func (f *facts) weighs(gets int64) bool {
+	return f.prefer == "" && f.usable(resourceDump) && gets > cost(0, worthLooking)
+}
+
+// worthLooking is how many requests have to be saved before a further document is read
+// for their sake.
+const worthLooking = 8
+
+// bulk is what a package could spare.
+type bulk struct {
+	length  int64 // of the package
+	here    bool  // it has been transferred already
+	wanted  int64 // members that are wanted
+	gets    int64 // bytes of these, by a request for each
+	runs    int64 // in which they stand in the package
+	span    int64 // bytes of these runs; -1 if unknown
+	names   int64 // bytes of the directory of the package, if it has to be read
+	opening int64 // requests for that
+	prefer  Prefer
+}
+
+// directoryRequests is how many requests the directory of a remote package takes.
+const directoryRequests = 2
+
+// carriage is the cheapest way to bring members of a package, what it costs in bytes
+// and requests, and why. A tie is for requests for each, which need nothing of the
+// package to be right.
+func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
+	type way struct {
+		via             Via
+		bytes, requests int64
+	}
+	ways := []way{{ViaGet, b.gets, b.wanted}}
+	if b.prefer == PreferDump {
+		ways = nil
+	}
+	whole := way{ViaDump, b.length, 1}
+	if b.here {
+		whole = way{ViaDump, 0, 0}
+	}
+	ways = append(ways, whole)
+	if b.span >= 0 && !b.here {
+		ways = append(ways, way{ViaRange, b.span + b.names, b.runs + b.opening})
+	}
+	best := slices.MinFunc(ways, func(x, y way) int { return int(max(-1, min(1, cost(x.bytes, x.requests)-cost(y.bytes, y.requests)))) })
+	return best.via, best.bytes, best.requests, fmt.Sprintf("%d members wanted: %d bytes in %d requests one by one, %d in %d by the whole package%s",
+		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests, b.ranged())
+}
+
+// ranged says what parts of the package cost.
+func (b *bulk) ranged() string {
+	if b.span < 0 || b.here {
+		return ""
+	}
+	return fmt.Sprintf(", %d in %d by parts of it", b.span+b.names, b.runs+b.opening)
+}
+
+// carries reports whether what Change Lists name, whose requests cost so much, is
+// worth looking for in the packages of Change Dumps.
+func (f *facts) carries(tr track, gets int64) bool {
+	return f.prefer != PreferList && f.tells[changeDumps] && tr != changeDumps && tr != changeDumpArchive && gets > cost(0, worthLooking)
+}
