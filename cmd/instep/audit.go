@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -19,51 +22,142 @@ the same, with a mark before it:
 
     +  missing here              *  other bytes than the Source's
     -  here, not at the Source   !  could not be read
-    ?  nothing to compare with
+    ?  nothing to compare with, or it moves while it is looked at
 
-What is missing or damaged is marked, and the next sync brings it. Exit code 3 if there
-is any difference.`
+What is missing or damaged is marked, and the next sync brings it. With --repair audit
+brings it itself and then tells what is left; what is here and not at the Source stays,
+only sync deletes. Exit code 3 if there is any difference.
+
+With --quick a file is read only if by its size and time of modification somebody has
+touched it since it was stored; of the others what the catalog knows is compared. Damage
+of a disk does not show in that.
+
+--report writes the outcome to FILE, by the end of its name as .html, .csv or .json: the
+date, the Source and the moment of its documents, versions, flags, totals, and each
+resource; HTML names those that are not the same. Its last entry is the SHA-256 of all
+that comes before the line on which it stands.
+
+A mirror that can only be read is audited all the same; then nothing is marked.`
+
+type auditFlags struct {
+	sourceFlags
+	quick, repair bool
+	report        string
+}
 
 func (a *app) auditCommand() *cobra.Command {
-	var f sourceFlags
+	var f auditFlags
 	cmd := &cobra.Command{
-		Use:     "audit SOURCE DIR",
-		Short:   "prove that a mirror is in step",
-		Long:    auditHelp,
-		Example: `  instep audit https://museum.example.org/ ./mirror`,
-		Args:    exactArgs("SOURCE", "DIR"),
+		Use:   "audit SOURCE DIR",
+		Short: "prove that a mirror is in step",
+		Long:  auditHelp,
+		Example: `  instep audit https://museum.example.org/ ./mirror
+  instep audit --quick https://museum.example.org/ ./mirror
+  instep audit --repair --report audit.html https://museum.example.org/ ./mirror`,
+		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			a.given = givenFlags(cmd)
 			return a.audit(cmd.Context(), args[0], args[1], &f)
 		},
 	}
 	f.register(cmd)
+	fs := cmd.Flags()
+	fs.BoolVar(&f.quick, "quick", false, "read only files whose size or time of modification says that they were touched")
+	fs.BoolVar(&f.repair, "repair", false, "fetch what is missing or different, and judge it again")
+	fs.StringVar(&f.report, "report", "", "write the outcome to `FILE`: .html, .csv or .json")
 	return cmd
 }
 
-func (a *app) audit(ctx context.Context, source, dir string, f *sourceFlags) (err error) {
-	begin := a.now()
+func (a *app) audit(ctx context.Context, source, dir string, f *auditFlags) (err error) {
+	form := reportFormOf(f.report)
+	if f.report != "" && form == nil {
+		return usagef("--report %q: expected a name that ends in .html, .csv or .json", f.report)
+	}
 	var net traffic
-	client, err := a.connect(ctx, source, f, &net)
+	client, err := a.connect(ctx, source, &f.sourceFlags, &net)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	m, err := mirror.Open(ctx, mirror.Options{Dir: dir, State: f.state, Now: a.now})
+	m, readOnly, err := a.openAudited(ctx, mirror.Options{Dir: dir, State: f.state, Now: a.now}, f.repair)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	progress := a.newProgress("audit")
-	defer progress.stop()
+	log := a.newRun("audit", source, dir)
+	log.repairs = f.repair
+	defer func() { log.end(ctx, err) }()
+	if !readOnly {
+		log.start(f.state)
+	}
 	d := f.destination(source, m, client)
-	d.Observe = func(e destination.Event) { a.auditEvent(e, progress) }
-	audit, err := d.Audit(ctx)
-	progress.stop()
+	d.Quick, d.ReadOnly = f.quick, readOnly
+	var s summary
+	var line string
+	run := func(report *auditReport) (err error) {
+		defer func() { err = errors.Join(err, report.close()) }()
+		s, line, err = a.runAudit(ctx, d, f.repair, report, log, &net)
+		return err
+	}
+	if form == nil {
+		err = run(nil)
+	} else {
+		err = writeWhole(ctx, f.report, func(w io.Writer) error { return run(a.newAuditReport(w, form, source, dir, a.now())) })
+	}
 	if err != nil {
 		return err
 	}
-	a.reportAudit(audit, &net, a.now().Sub(begin))
+	a.out.end(s, line)
 	return nil
+}
+
+// runAudit audits and tells what it finds.
+func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (summary, string, error) {
+	begin := a.now()
+	progress := a.newProgress("audit")
+	defer progress.stop()
+	d.Observe = func(e destination.Event) {
+		log.event(e)
+		report.event(e)
+		a.auditEvent(e, progress)
+	}
+	if d.Quick {
+		a.out.say("quick: only files whose size or time of modification has changed are read")
+	}
+	var audit *destination.Audit
+	var err error
+	if repair {
+		audit, _, err = d.Repair(ctx)
+	} else {
+		audit, err = d.Audit(ctx)
+	}
+	progress.stop()
+	if err != nil {
+		return summary{}, "", err
+	}
+	s, line := a.reportAudit(audit, log, net, a.now().Sub(begin))
+	return s, line, report.end(audit, &s, a.now())
+}
+
+// openAudited opens a mirror to be audited: for reading only where nothing can be
+// written.
+func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m *mirror.Mirror, readOnly bool, err error) {
+	m, err = mirror.Open(ctx, o)
+	if err == nil || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
+		return m, false, err
+	}
+	if repair {
+		return nil, false, fmt.Errorf("a mirror that can only be read cannot be repaired: %w", err)
+	}
+	m, ro := mirror.OpenReadOnly(ctx, o)
+	switch {
+	case ro != nil:
+		return nil, false, errors.Join(err, ro)
+	case !m.Exists():
+		return nil, false, errors.Join(err, m.Close())
+	}
+	a.out.warn(record{Message: "the mirror can only be read: nothing is marked, and no record of this run is kept"})
+	return m, true, nil
 }
 
 var verdictMarks = map[destination.Verdict]string{
@@ -75,51 +169,92 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
 	case destination.EventNote:
 		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
+	case destination.EventFailed:
+		p.failed(e.Err)
+		a.out.failed(e.Action.Want.URI, e.Err, "")
 	case destination.EventVerdict:
-		p.done(0)
-		r := record{Type: "verdict", Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path}
+		p.done(e.Bytes)
+		r := record{Type: "verdict", Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
 		if e.Err != nil {
 			r.Message = e.Err.Error()
 		}
 		a.out.record(r)
-		if e.Verdict == destination.VerdictSame && !a.out.verbose {
+		if e.Verdict == destination.VerdictSame && !e.Again && !a.out.verbose {
 			return
 		}
 		name := e.Path
 		if name == "" {
 			name = e.Action.Want.URI
 		}
-		a.out.line("%s %s", verdictMarks[e.Verdict], printable(name))
+		again := ""
+		if e.Again {
+			again = "   (after the repair)"
+		}
+		a.out.line("%s %s%s", verdictMarks[e.Verdict], printable(name), again)
 	}
 }
 
-func (a *app) reportAudit(audit *destination.Audit, net *traffic, took time.Duration) {
-	n := map[destination.Verdict]int64{}
-	var bytes int64
-	skipped := map[string]int64{}
+// auditTotals are those of an audit over all its sets.
+type auditTotals struct {
+	verdicts                      map[destination.Verdict]int64
+	skipped                       map[string]int64
+	bytes, unread, weak, repaired int64
+}
+
+func totalsOf(audit *destination.Audit) auditTotals {
+	t := auditTotals{verdicts: map[destination.Verdict]int64{}, skipped: map[string]int64{}}
 	for _, s := range audit.Sets {
-		n = addAll(n, s.Verdicts)
-		bytes += s.Bytes
-		for skip, count := range s.Skipped {
-			skipped[string(skip)] += count
+		addAll(t.verdicts, s.Verdicts)
+		for skip, n := range s.Skipped {
+			t.skipped[string(skip)] += n
 		}
+		t.bytes += s.Bytes
+		t.unread += s.Unread
+		t.weak += s.Weak
+		t.repaired += s.Repaired
+	}
+	return t
+}
+
+// reportAudit tells what an audit found, and returns the last line for programs and
+// for people.
+func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
+	for _, s := range audit.Sets {
 		if s.Partial != nil {
 			a.out.warn(record{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
+			log.partial(s.Set, s.Partial)
 		}
-		a.out.say("%s: compared with the Source as it was at %s", s.Set, s.At.UTC().Format(time.RFC3339))
+		if !s.At.IsZero() {
+			a.out.say("%s: compared with the Source as it was at %s", s.Set, s.At.UTC().Format(time.RFC3339))
+		}
 	}
-	for skip, count := range sorted(skipped) {
+	t := totalsOf(audit)
+	for skip, count := range sorted(t.skipped) {
 		a.out.say("%d resources left alone: %s", count, skip)
+	}
+	for _, told := range []struct {
+		n    int64
+		text string
+	}{
+		{t.unread, "were judged by size, time of modification and catalog, without reading them"},
+		{t.weak, "are the same by md5, sha-1 or sha-224 only, which prove nothing against deceit"},
+		{t.repaired, "were repaired"},
+	} {
+		if told.n > 0 {
+			a.out.say("%d resources %s", told.n, told.text)
+		}
 	}
 	status := "in-sync"
 	if !audit.InSync() {
 		status, a.code = "not-in-sync", exitDifferences
 	}
-	a.out.end(summary{
+	n := t.verdicts
+	s := summary{
 		Status: status, Same: num(n[destination.VerdictSame]), Missing: num(n[destination.VerdictMissing]), Extra: num(n[destination.VerdictExtra]),
 		Different: num(n[destination.VerdictDifferent]), Unverifiable: num(n[destination.VerdictUnverifiable]), Errors: num(n[destination.VerdictError]),
-		Skipped: skipped, Bytes: num(bytes), Requests: num(net.requests.Load()), Seconds: seconds(took), ExitCode: a.code,
-	}, fmt.Sprintf("Status: %s (same=%d, missing=%d, extra=%d, different=%d, unverifiable=%d, errors=%d)   %s, %s read",
-		words[status], n[destination.VerdictSame], n[destination.VerdictMissing], n[destination.VerdictExtra], n[destination.VerdictDifferent],
-		n[destination.VerdictUnverifiable], n[destination.VerdictError], took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes))))
+		Weak: num(t.weak), Unread: num(t.unread), Repaired: num(t.repaired),
+		Skipped: t.skipped, Bytes: num(t.bytes), Requests: num(net.requests.Load()), Seconds: seconds(took), ExitCode: a.code,
+	}
+	return s, fmt.Sprintf("Status: %s (same=%d, missing=%d, extra=%d, different=%d, unverifiable=%d, errors=%d)   %s, %s read",
+		words[status], *s.Same, *s.Missing, *s.Extra, *s.Different, *s.Unverifiable, *s.Errors, took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)))
 }

@@ -15,6 +15,7 @@ import (
 	"instep/internal/flock"
 	"instep/internal/mirror"
 	"instep/internal/publish"
+	"instep/internal/runs"
 	"instep/internal/scan"
 	"instep/source"
 )
@@ -81,6 +82,7 @@ var causes = []cause{
 	{exitGuard, as[*source.WrongStateError]("to begin anew remove resourcesync/, .well-known/resourcesync and sitemap.xml there, and mirrors read everything once more; if only its state is lost, --adopt takes it over")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
+	{exitUsage, is(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
 	{exitUsage, is(catalog.ErrUnknownPlan, "give the hash that the last sync printed")},
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
 	{exitTransfer, is(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to go on")},

@@ -22,6 +22,7 @@ type output struct {
 	mu      sync.Mutex        // guards the writers: commands report from several goroutines
 	log     func(text string) // writes a message above a progress bar; nil: none is shown
 	started bool              // a record was written
+	last    summary           // what end wrote
 }
 
 // record is one JSON record; the fields are those of docs/schema.json.
@@ -45,6 +46,9 @@ type record struct {
 	Set     string `json:"set,omitempty"`
 	Mode    string `json:"mode,omitempty"`
 	Reason  string `json:"reason,omitempty"`
+	Cause   string `json:"cause,omitempty"`
+	RunID   string `json:"run_id,omitempty"`
+	Again   bool   `json:"again,omitempty"`
 	Addr    string `json:"addr,omitempty"`
 	Version string `json:"version,omitempty"`
 	Go      string `json:"go,omitempty"`
@@ -95,6 +99,9 @@ type summary struct {
 	Unverifiable  *int64           `json:"unverifiable,omitempty"`
 	Checked       *int64           `json:"checked,omitempty"`
 	Errors        *int64           `json:"errors,omitempty"`
+	Weak          *int64           `json:"weak,omitempty"`
+	Unread        *int64           `json:"unread,omitempty"`
+	Repaired      *int64           `json:"repaired,omitempty"`
 	Warnings      *int64           `json:"warnings,omitempty"`
 	Infos         *int64           `json:"infos,omitempty"`
 	Rules         *int64           `json:"rules,omitempty"`
@@ -189,6 +196,7 @@ func (o *output) first() int {
 
 // end writes the summary: the last record, or the last line for people.
 func (o *output) end(s summary, line string) {
+	o.last = s
 	if !o.json {
 		o.mu.Lock()
 		defer o.mu.Unlock()

@@ -24,7 +24,8 @@ type app struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
 	out            *output
-	code           int // the exit code of a command that ended without error
+	code           int      // the exit code of a command that ended without error
+	given          []string // flags of a command whose run is recorded
 }
 
 const rootHelp = `Instep keeps copies of web resources in step with their Source, by the ResourceSync
@@ -95,7 +96,7 @@ func (a *app) rootCommand() *cobra.Command {
 	})
 	root.AddCommand(
 		a.publishCommand(), a.recordCommand(), a.serveCommand(), a.configCommand(), a.syncCommand(), a.auditCommand(),
-		a.approveCommand(), a.convertCommand(), a.lintCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand(),
+		a.approveCommand(), a.errorsCommand(), a.reportCommand(), a.convertCommand(), a.lintCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand(),
 	)
 	return root
 }

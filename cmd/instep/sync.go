@@ -45,6 +45,7 @@ func (a *app) syncCommand() *cobra.Command {
   instep sync --include '**/*.pdf' https://museum.example.org/ ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			a.given = givenFlags(cmd)
 			return a.sync(cmd.Context(), args[0], args[1], &f)
 		},
 	}
@@ -61,7 +62,7 @@ func (a *app) syncCommand() *cobra.Command {
 // trashDays is how long deleted and replaced bytes are kept.
 const trashDays = 30
 
-func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error {
+func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err error) {
 	begin := a.now()
 	limit, err := destination.ParseLimit(f.maxDelete)
 	if err != nil {
@@ -86,7 +87,15 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 	if err := f.limit(d); err != nil {
 		return err
 	}
-	d.Observe = func(e destination.Event) { a.syncEvent(e, progress) }
+	log := a.newRun("sync", source, dir)
+	defer func() { log.end(ctx, err) }()
+	d.Observe = func(e destination.Event) {
+		log.event(e)
+		a.syncEvent(e, progress)
+	}
+	if m.Exists() && !f.dryRun {
+		log.start(f.state)
+	}
 
 	plan, err := d.Plan(ctx)
 	if err != nil {
@@ -105,6 +114,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 			return err
 		}
 		m, d.Mirror = made, made
+		log.start(f.state)
 	}
 	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
 		return err
@@ -119,7 +129,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 	if err == nil {
 		err = a.reportStore(ctx, m, &f.storeFlags)
 	}
-	a.reportSync(ctx, rep, err, dir, &net, a.now().Sub(begin))
+	a.reportSync(ctx, rep, err, dir, &net, a.now().Sub(begin), log)
 	return nil
 }
 
@@ -232,7 +242,7 @@ func optional(n int64) *int64 {
 }
 
 // reportSync prints what a run did, and what ended it early if err is not nil.
-func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, dir string, net *traffic, took time.Duration) {
+func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, dir string, net *traffic, took time.Duration, log *runLog) {
 	var t totals
 	for _, s := range rep.Sets {
 		t.addReport(s)
@@ -244,6 +254,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	if more := t.failed - int64(len(t.failures)); more > 0 {
 		a.out.warn(record{Message: fmt.Sprintf("and %d more failed", more)})
 	}
+	log.totals(&t)
 	a.explainTotals(&t, dir)
 	status := "in-sync"
 	switch {
@@ -251,10 +262,14 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		code, hint := explain(ctx, err)
 		a.code, status = code, failure(code)
 		a.out.complain(plainly(ctx, err), hint)
+		log.ended(err)
 	case a.code == exitGuard:
 		status = "refused"
 	case a.code != 0:
 		status = "partial"
+	}
+	if t.failed > 0 {
+		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.failed, shellWord(dir))
 	}
 	line := fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)   %s, %s in %d requests",
 		words[status], t.Same, t.Created, t.Updated, t.Deleted, t.failed,

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"instep/destination"
+)
+
+// auditReport writes the outcome of an audit while it goes on. The nil auditReport
+// writes nothing.
+type auditReport struct {
+	body *digested
+	form reportForm
+
+	mu  sync.Mutex // guards the rest
+	err error      // of the first row that could not be written
+}
+
+// reportForm is a format of a report: a value for one report.
+type reportForm interface {
+	begin(w io.Writer, h reportHead) error
+	row(w io.Writer, r reportRow) error
+	// end writes what follows the rows, up to the digest.
+	end(w io.Writer, t reportTail) error
+	// digest writes the last line: the digest of all bytes before it.
+	digest(w io.Writer, sum string) error
+	close() error
+}
+
+// reportHead is what a report says of itself.
+type reportHead struct {
+	Title   string    `json:"title"`
+	Date    time.Time `json:"date"`
+	Source  string    `json:"source"`
+	Dir     string    `json:"dir"`
+	Flags   []string  `json:"flags"`
+	Program string    `json:"program"`
+	Go      string    `json:"go"`
+	System  string    `json:"system"`
+	Digest  string    `json:"digest"` // what the digest at the end is of
+}
+
+// reportRow is one resource.
+type reportRow struct {
+	Set     string              `json:"set"`
+	Verdict destination.Verdict `json:"verdict"`
+	Again   bool                `json:"again,omitempty"`
+	URI     string              `json:"uri"`
+	Path    string              `json:"path,omitempty"`
+	Message string              `json:"message,omitempty"`
+}
+
+// reportTail is the outcome.
+type reportTail struct {
+	Status   string           `json:"status"`
+	Ended    time.Time        `json:"ended"`
+	Sets     []reportSet      `json:"sets"`
+	Totals   []reportTotal    `json:"-"`
+	ByName   map[string]int64 `json:"totals"`
+	ExitCode int              `json:"exit_code"`
+}
+
+// reportSet is what a report says of a set.
+type reportSet struct {
+	Set      string     `json:"set"`
+	At       *time.Time `json:"at,omitempty"`       // of the Source's documents
+	Followed *time.Time `json:"followed,omitempty"` // by the mirror
+	Partial  string     `json:"partial,omitempty"`
+}
+
+// reportTotal is a number with its name.
+type reportTotal struct {
+	Name string
+	N    int64
+}
+
+// newAuditReport begins a report on w.
+func (a *app) newAuditReport(w io.Writer, form reportForm, source, dir string, date time.Time) *auditReport {
+	r := &auditReport{body: newDigested(w), form: form}
+	r.err = form.begin(r.body, reportHead{
+		Title: "Audit of a mirror", Date: date.UTC().Truncate(time.Second), Source: source, Dir: dir, Flags: append([]string{}, a.given...),
+		Program: "instep " + version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Digest: "SHA-256 of every byte of this file before the line on which the digest stands",
+	})
+	return r
+}
+
+func reportFormOf(name string) reportForm {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".html", ".htm":
+		return &htmlForm{}
+	case ".csv":
+		return &csvForm{}
+	case ".json":
+		return &jsonForm{}
+	}
+	return nil
+}
+
+// event writes a verdict.
+func (r *auditReport) event(e destination.Event) {
+	if r == nil || e.Kind != destination.EventVerdict {
+		return
+	}
+	row := reportRow{Set: e.Set, Verdict: e.Verdict, Again: e.Again, URI: e.Action.Want.URI, Path: e.Path}
+	if e.Err != nil {
+		row.Message = e.Err.Error()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = r.form.row(r.body, row)
+	}
+}
+
+// end writes the outcome.
+func (r *auditReport) end(audit *destination.Audit, s *summary, now time.Time) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return r.err
+	}
+	if err := r.form.end(r.body, tailOf(audit, s, now)); err != nil {
+		return err
+	}
+	if err := r.form.digest(r.body, r.body.sum()); err != nil {
+		return err
+	}
+	return r.body.w.Flush()
+}
+
+// close frees what the report needed.
+func (r *auditReport) close() error {
+	if r == nil {
+		return nil
+	}
+	return r.form.close()
+}
+
+func tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
+	t := reportTail{Status: s.Status, Ended: now.UTC().Truncate(time.Second), ByName: s.counts(), ExitCode: s.ExitCode}
+	for _, set := range audit.Sets {
+		told := reportSet{Set: set.Set, At: known(set.At), Followed: known(set.Followed)}
+		if set.Partial != nil {
+			told.Partial = set.Partial.Error()
+		}
+		t.Sets = append(t.Sets, told)
+	}
+	totals := totalsOf(audit)
+	for _, v := range destination.Verdicts {
+		t.Totals = append(t.Totals, reportTotal{string(v), totals.verdicts[v]})
+	}
+	t.Totals = append(t.Totals, reportTotal{"repaired", totals.repaired}, reportTotal{"weak", totals.weak},
+		reportTotal{"unread", totals.unread}, reportTotal{"bytes read", totals.bytes})
+	for skip, n := range sorted(totals.skipped) {
+		t.Totals = append(t.Totals, reportTotal{skip, n})
+	}
+	return t
+}
+
+// known is nil for the zero time.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// digested is a buffered writer that knows the SHA-256 of what went through it.
+type digested struct {
+	w *bufio.Writer
+	h hash.Hash
+}
+
+func newDigested(w io.Writer) *digested { return &digested{bufio.NewWriter(w), sha256.New()} }
+
+func (d *digested) Write(p []byte) (int, error) {
+	d.h.Write(p)
+	return d.w.Write(p)
+}
+
+func (d *digested) sum() string { return hex.EncodeToString(d.h.Sum(nil)) }

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"instep/internal/mirror"
+	"instep/internal/runs"
+)
+
+const reportHelp = `Report tells of the last runs of sync and audit on the mirror in DIR, the newest first:
+what was done and in which way, what was tolerated, what failed and why, and how each run
+ended. With --run it tells all that is recorded of one run. As HTML it is a page that
+needs nothing from elsewhere and prints.`
+
+type reportFlags struct{ state, run, format, out string }
+
+func (a *app) reportCommand() *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report DIR",
+		Short: "tell of the last runs on a mirror",
+		Long:  reportHelp,
+		Example: `  instep report ./mirror
+  instep report --format html --out runs.html ./mirror`,
+		Args: exactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args[0], &f) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
+	fs.StringVar(&f.run, "run", "", "only the run of this `ID`, with all that is recorded of it")
+	fs.StringVar(&f.format, "format", "text", "write text, json (as --json does) or html: a `FORMAT`")
+	fs.StringVar(&f.out, "out", "", "write an HTML page to `FILE` rather than to standard output")
+	return cmd
+}
+
+// detailed is how many of the newest runs a report tells of in detail.
+const detailed = 10
+
+func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
+	switch f.format {
+	case "text", "html":
+		if f.format == "html" && a.out.json {
+			return usagef("--json and --format html exclude each other")
+		}
+	case "json":
+		a.out.json = true
+	default:
+		return usagef("--format %q: expected text, json or html", f.format)
+	}
+	if f.out != "" && f.format != "html" {
+		return usagef("--out goes with --format html")
+	}
+	all, err := listRuns(dir, f.state)
+	if err != nil {
+		return err
+	}
+	state := mirror.StateDir(dir, f.state)
+	details, err := loadDetails(state, all, f.run)
+	if err != nil {
+		return err
+	}
+	if f.run != "" {
+		all = nil
+	}
+	if f.format == "html" {
+		return a.reportPage(ctx, dir, all, details, f.out)
+	}
+	a.reportText(all, details)
+	return nil
+}
+
+// loadDetails reads the records of the newest runs, or of the one asked for.
+func loadDetails(state string, all []runs.Record, run string) ([]*runs.Record, error) {
+	if run != "" {
+		rec, err := runs.Load(state, run)
+		return []*runs.Record{rec}, err
+	}
+	var details []*runs.Record
+	for i := range all[:min(len(all), detailed)] {
+		rec, err := runs.Load(state, all[i].ID)
+		if errors.Is(err, runs.ErrNoRun) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		details = append(details, rec)
+	}
+	return details, nil
+}
+
+// reportText tells of one run in full, or of all in a line and of the newest in short.
+func (a *app) reportText(all []runs.Record, details []*runs.Record) {
+	for i := range all {
+		a.out.report(recordOf(&all[i]))
+		a.out.line("%s", runLine(&all[i]))
+	}
+	for _, rec := range details[:min(len(details), 1)] {
+		if len(all) == 0 {
+			a.out.report(recordOf(rec))
+		}
+		a.out.line("")
+		a.tellDetails(rec)
+	}
+	status, n := "clean", 0
+	for i := range all {
+		if troubled(&all[i]) {
+			status, n = "findings", n+1
+		}
+	}
+	a.out.end(summary{Status: status, Failed: num(int64(n))}, fmt.Sprintf("Status: %s (runs=%d, with failures=%d)", words[status], max(len(all), len(details)), n))
+}
+
+func (a *app) tellDetails(rec *runs.Record) {
+	a.out.line("Run %s", runLine(rec))
+	if rec.End != nil {
+		a.out.line("  %s", countsLine(rec.End.Counts))
+	}
+	for _, r := range rec.Rows {
+		switch r.Kind {
+		case runs.Set:
+			a.out.line("  %s: %s, %s", printable(r.Set), r.Mode, printable(r.Message))
+		case runs.Note:
+			a.out.record(record{Type: "warning", RunID: rec.ID, Set: r.Set, Quirk: r.Quirk, Message: message(&r), Hint: r.Hint})
+			a.out.line("  tolerated: %s", printable(r.Message))
+		}
+	}
+	for _, g := range groupFailures(rec, "") {
+		a.tellGroup(rec, &g)
+	}
+}
+
+// countsLine is the numbers of a run that are not 0, in a fixed order.
+func countsLine(counts map[string]int64) string {
+	var parts []string
+	for name, n := range sorted(counts) {
+		if n != 0 {
+			parts = append(parts, name+"="+strconv.FormatInt(n, 10))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing to do"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// reportPage writes the page to a file, which appears when it is whole, or to standard
+// output.
+func (a *app) reportPage(ctx context.Context, dir string, all []runs.Record, details []*runs.Record, name string) error {
+	page := func(w io.Writer) error { return writeRunsPage(w, dir, all, details, a.now()) }
+	if name == "" {
+		return page(a.stdout)
+	}
+	if err := writeWhole(ctx, name, page); err != nil {
+		return err
+	}
+	a.out.end(summary{Status: "clean"}, "Status: CLEAN (written to "+printable(name)+")")
+	return nil
+}
