@@ -79,6 +79,14 @@ type record struct {
 	Up         string `json:"up,omitempty"`
 	Index      string `json:"index,omitempty"`
 	Profile    string `json:"profile,omitempty"`
+
+	Hash      string `json:"hash,omitempty"`
+	MediaType string `json:"media_type,omitempty"`
+	LastMod   string `json:"lastmod,omitempty"`
+	Changed   string `json:"changed,omitempty"`
+	Verified  *bool  `json:"verified,omitempty"`
+	Run       int64  `json:"run,omitempty"`
+	Command   string `json:"command,omitempty"`
 }
 
 // summary is the last record.

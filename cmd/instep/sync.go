@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,6 +21,7 @@ type syncFlags struct {
 	limitFlags
 	maxDelete   string
 	keepDeleted bool
+	keep        string // --keep-versions
 	dryRun      bool
 }
 
@@ -30,7 +32,7 @@ command any number of times.
 SOURCE is any URI of a Source: the site, a page or resource that links to it, its
 Source Description, a Capability List or a list. Each resource is verified by the
 length and digests that the Source gives before it replaces anything. What the Source
-no longer has goes to DIR/.instep/trash for 30 days. When a run would delete more than 10 % of a set and more than 5
+no longer has, and what was replaced, is kept for 30 days: see "instep history". When a run would delete more than 10 % of a set and more than 5
 resources, more than half, or all, the deletions are withheld (exit code 6) until
 "instep approve" releases exactly them.`
 
@@ -55,18 +57,20 @@ func (a *app) syncCommand() *cobra.Command {
 	f.storeFlags.register(fs)
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
+	fs.StringVar(&f.keep, "keep-versions", defaultKeep, "keep replaced and deleted bytes for so many `DAYS`, or forever")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
 	return cmd
 }
-
-// trashDays is how long deleted and replaced bytes are kept.
-const trashDays = 30
 
 func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err error) {
 	begin := a.now()
 	limit, err := destination.ParseLimit(f.maxDelete)
 	if err != nil {
 		return usagef("--max-delete: %v", err)
+	}
+	keep, err := parseKeepVersions(f.keep)
+	if err != nil {
+		return err
 	}
 	var net traffic
 	client, err := a.connect(ctx, source, &f.sourceFlags, &net)
@@ -103,6 +107,9 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 	}
 	defer plan.Close()
 	if f.dryRun {
+		if err := a.warnOfPlannedUpdates(ctx, m, plan); err != nil {
+			return err
+		}
 		return a.showPlan(plan, dir, &net, a.now().Sub(begin))
 	}
 	if !m.Exists() {
@@ -119,12 +126,16 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
 		return err
 	}
+	if err := m.BeginRun(ctx, "sync"); err != nil {
+		return err
+	}
 	progress.start(plan)
 	d.MaxTime = f.left(a.now().Sub(begin))
 	rep, err := d.Apply(ctx, plan)
 	progress.stop()
+	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
 	if err == nil {
-		err = m.PurgeTrash(ctx, a.now().AddDate(0, 0, -trashDays))
+		err = keep.purge(ctx, m, a.now())
 	}
 	if err == nil {
 		err = a.reportStore(ctx, m, &f.storeFlags)
@@ -304,7 +315,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 var words = map[string]string{
 	"in-sync": "IN SYNC", "not-in-sync": "NOT IN SYNC", "partial": "PARTIAL", "plan": "PLAN",
 	"published": "PUBLISHED", "refused": "REFUSED", "failed": "FAILED", "interrupted": "INTERRUPTED",
-	"converted": "CONVERTED", "clean": "CLEAN", "findings": "FINDINGS",
+	"converted": "CONVERTED", "clean": "CLEAN", "findings": "FINDINGS", "restored": "RESTORED",
 }
 
 func sortedKeys[K ~string](m map[K]int64) []K {

@@ -1,0 +1,377 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"instep/destination"
+	"instep/internal/catalog"
+	"instep/internal/mirror"
+	"instep/resourcesync"
+)
+
+const historyHelp = `History shows earlier states of the mirror in DIR: what was replaced (~) or deleted (-),
+the last first. With a URI, or a path below DIR, it shows every state of that resource, the
+present one first. --at shows what the mirror held at a moment, --runs the runs that
+changed it.
+
+Bytes that were replaced or deleted are kept for 30 days unless "instep sync
+--keep-versions" says otherwise. "instep restore" and "instep undo" bring them back.
+
+Times are dates, or datetimes with a time zone such as 2026-03-01T12:00:00Z; a date is its
+beginning in UTC.`
+
+type historyFlags struct {
+	state, at, since string
+	sets             []string
+	runs             bool
+	limit            int
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	var f historyFlags
+	cmd := &cobra.Command{
+		Use:   "history DIR [URI|PATH]",
+		Short: "earlier states of a mirror",
+		Long:  historyHelp,
+		Example: `  instep history ./mirror --since 2026-03-01
+  instep history ./mirror photos/1.jpg
+  instep history ./mirror --at 2026-03-01T12:00:00Z`,
+		Args: optionalArgs(1, "DIR", "URI|PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.history(cmd.Context(), args[0], args[1:], &f)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.at, "at", "", "what was held at this `TIME`")
+	fs.StringVar(&f.since, "since", "", "only what ended at this `TIME` or after it")
+	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this Capability List `URI` (repeatable; default: all)")
+	fs.BoolVar(&f.runs, "runs", false, "the runs that changed the mirror")
+	fs.IntVar(&f.limit, "limit", 1000, "show at most `N`; 0: all")
+	stateFlag(cmd, &f.state)
+	return cmd
+}
+
+func stateFlag(cmd *cobra.Command, state *string) {
+	cmd.Flags().StringVar(state, "state", "", "where the mirror's catalog is, if not inside the mirror: a `DIR`")
+}
+
+// optionalArgs asks for arguments by name, of which so many are needed.
+func optionalArgs(needed int, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		return exactArgs(names[:min(max(len(args), needed), len(names))]...)(cmd, args)
+	}
+}
+
+// parseMoment reads the time of a flag; zero if none was given.
+func parseMoment(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	d, err := resourcesync.ParseDatetime(text)
+	if err != nil {
+		return time.Time{}, usagef("--%s: %v", flag, err)
+	}
+	return d.Time().UTC(), nil
+}
+
+func (a *app) history(ctx context.Context, dir string, name []string, f *historyFlags) (err error) {
+	at, err := parseMoment("at", f.at)
+	if err != nil {
+		return err
+	}
+	since, err := parseMoment("since", f.since)
+	if err != nil {
+		return err
+	}
+	if f.limit < 0 {
+		return usagef("--limit %d: expected 0 or more", f.limit)
+	}
+	if f.runs && len(name)+len(f.sets)+len(f.at) > 0 || f.at != "" && f.since != "" {
+		return usagef("--runs goes with --since only, and --at not with --since")
+	}
+	m, err := a.openPast(ctx, dir, f.state)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	l := &lister{a: a, limit: f.limit}
+	switch {
+	case f.runs:
+		err = l.runs(m.Runs(ctx), since)
+	case len(name) > 0:
+		err = l.resource(ctx, m, name[0], at, since, f.sets)
+	case f.at != "":
+		err = l.moment(ctx, m, at, f.sets)
+	default:
+		err = l.states(m.Ended(ctx, since), f.sets, a.showEnded)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.tellUnknownPast(ctx, m, dir, at); err != nil {
+		return err
+	}
+	a.out.end(summary{Status: "clean", Resources: num(l.shown)}, fmt.Sprintf("%d shown", l.shown))
+	return nil
+}
+
+// openPast opens a mirror to look at its states. There has to be one.
+func (a *app) openPast(ctx context.Context, dir, state string) (*mirror.Mirror, error) {
+	m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
+	if err == nil && !m.Exists() {
+		err = errors.Join(fmt.Errorf("%q: %w", dir, mirror.ErrWrongStore), m.Close())
+	}
+	return m, err
+}
+
+// tellUnknownPast warns of a moment before which states may be missing.
+func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string, at time.Time) error {
+	known, ok, err := m.Known(ctx)
+	if err != nil || at.IsZero() || ok && !at.Before(known) {
+		return err
+	}
+	msg := "no earlier states of " + dir + " are kept yet"
+	if ok {
+		msg = fmt.Sprintf("states that ended before %s are not known, so something may be missing", stamp(known))
+	}
+	a.out.warn(record{Message: msg})
+	return nil
+}
+
+// lister shows at most so many of what is listed.
+type lister struct {
+	a     *app
+	limit int
+	shown int64
+}
+
+// full counts one more, and tells when there are too many.
+func (l *lister) full() bool {
+	if l.limit > 0 && l.shown >= int64(l.limit) {
+		l.a.out.warn(record{Message: fmt.Sprintf("there are more than %d", l.limit), Hint: "--limit 0 shows all"})
+		return true
+	}
+	l.shown++
+	return false
+}
+
+func (l *lister) runs(runs iter.Seq2[catalog.Run, error], since time.Time) error {
+	for r, err := range runs {
+		if err != nil {
+			return err
+		}
+		if r.Begun.Before(since) || l.full() {
+			break
+		}
+		l.a.out.record(record{Type: "run", Run: r.ID, At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
+		l.a.out.line("%6d  %s  %-8s created=%d updated=%d deleted=%d", r.ID, stamp(r.Begun), r.What, r.Created, r.Updated, r.Deleted)
+	}
+	return nil
+}
+
+// states shows states of the given sets; all if none is given.
+func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, show func(*mirror.Version)) error {
+	for v, err := range states {
+		if err != nil {
+			return err
+		}
+		if len(sets) > 0 && !slices.Contains(sets, v.SetURI) {
+			continue
+		}
+		if l.full() {
+			break
+		}
+		l.a.out.record(versionRecord(&v))
+		show(&v)
+	}
+	return nil
+}
+
+func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at, since time.Time, sets []string) error {
+	key, err := m.Find(ctx, name)
+	if err != nil {
+		return err
+	}
+	states := m.History(ctx, key)
+	if !at.IsZero() {
+		found, err := m.At(ctx, key, at)
+		if err != nil {
+			return fmt.Errorf("%s at %s: %w", name, stamp(at), err)
+		}
+		states = each(found)
+	}
+	if err := l.states(after(states, since), sets, l.a.showState); err != nil {
+		return err
+	}
+	if l.shown == 0 && since.IsZero() && len(sets) == 0 {
+		return fmt.Errorf("%s: %w", name, mirror.ErrNoVersion)
+	}
+	return nil
+}
+
+// after yields the states that did not end before a moment.
+func after(states iter.Seq2[mirror.Version, error], since time.Time) iter.Seq2[mirror.Version, error] {
+	return func(yield func(mirror.Version, error) bool) {
+		for v, err := range states {
+			if err == nil && v.ID != 0 && v.Until.Before(since) {
+				continue
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+func each(all []mirror.Version) iter.Seq2[mirror.Version, error] {
+	return func(yield func(mirror.Version, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *lister) moment(ctx context.Context, m *mirror.Mirror, at time.Time, sets []string) error {
+	if len(sets) == 0 {
+		var err error
+		if sets, err = m.Sets(ctx); err != nil {
+			return err
+		}
+	}
+	for _, set := range sets {
+		if err := l.states(m.AsOf(ctx, set, at), nil, l.a.showHeld); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func versionRecord(v *mirror.Version) record {
+	r := record{
+		Type: "version", URI: v.URI, Path: v.Path, Set: v.SetURI, Bytes: optional(v.Length.Int64()), Hash: v.Digests.String(),
+		MediaType: v.Type, Verified: &v.Verified, Changed: stamp(v.Changed), From: stamp(v.Since), Until: stamp(v.Until),
+		Action: string(v.Why), Run: v.Ended,
+	}
+	if !v.LastMod.IsZero() {
+		r.LastMod = v.LastMod.String()
+	}
+	return r
+}
+
+// stamp is a time of the mirror's; "" if it is unknown.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func (a *app) showEnded(v *mirror.Version) {
+	mark := "~"
+	if v.Why == catalog.WhyDeleted {
+		mark = "-"
+	}
+	a.out.line("%s  %s  run %d  %s  %s", v.Until.Format(time.RFC3339), mark, v.Ended, volume(v), printable(v.Path))
+}
+
+func (a *app) showState(v *mirror.Version) {
+	since, until, hash := "…", "now", "-"
+	if !v.Since.IsZero() {
+		since = v.Since.Format(time.RFC3339)
+	}
+	if !v.Until.IsZero() {
+		until = v.Until.Format(time.RFC3339) + " " + string(v.Why)
+	}
+	if d := v.Digests.Strongest(); !d.IsZero() {
+		hash = d.String()
+	}
+	a.out.line("%s – %s  %s  %s  lastmod %s", since, until, volume(v), hash, v.LastMod)
+}
+
+func (a *app) showHeld(v *mirror.Version) {
+	a.out.line("%s  %s", volume(v), printable(v.Path))
+}
+
+func volume(v *mirror.Version) string { return humanize.Bytes(uint64(max(0, v.Length.Int64()))) }
+
+// keepVersions is how long replaced and deleted bytes are kept.
+type keepVersions struct {
+	days    int
+	forever bool
+}
+
+// defaultKeep is --keep-versions if it is not given, in days.
+const defaultKeep = "30"
+
+func parseKeepVersions(text string) (keepVersions, error) {
+	if text == "forever" {
+		return keepVersions{forever: true}, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 36500 {
+		return keepVersions{}, usagef("--keep-versions %q: expected a number of days, or forever", text)
+	}
+	return keepVersions{days: n}, nil
+}
+
+// purge forgets the states that were kept long enough.
+func (k keepVersions) purge(ctx context.Context, m *mirror.Mirror, now time.Time) error {
+	if k.forever {
+		return nil
+	}
+	return m.PurgeTrash(ctx, now.AddDate(0, 0, -k.days))
+}
+
+// A run that replaces more than half of a set of more than massSet resources is alarming
+// (DEL-08): a Source in wrong hands rewrites all it has.
+const massSet = 5
+
+func massUpdate(updated, members int64) bool { return members > massSet && updated*2 > members }
+
+// warnOfMassUpdates tells of sets of which a run has replaced the most.
+func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *destination.Report, dir string) error {
+	for _, s := range rep.Sets {
+		members, err := m.Count(ctx, s.Set)
+		if err != nil {
+			return err
+		}
+		if !massUpdate(s.Updated, members) {
+			continue
+		}
+		run, err := m.Run(ctx)
+		if err != nil {
+			return err
+		}
+		a.out.warn(record{
+			Set:     s.Set,
+			Message: fmt.Sprintf("this run replaced %d of %d resources", s.Updated, members),
+			Hint:    fmt.Sprintf("if that can't be right: instep undo %s %d", dir, run),
+		})
+	}
+	return nil
+}
+
+// warnOfPlannedUpdates does so before a run.
+func (a *app) warnOfPlannedUpdates(ctx context.Context, m *mirror.Mirror, p *destination.Plan) error {
+	for _, s := range p.Sets {
+		members, err := m.Count(ctx, s.Set)
+		if err != nil {
+			return err
+		}
+		if massUpdate(s.Updated, members) {
+			a.out.warn(record{Set: s.Set, Message: fmt.Sprintf("%d of %d resources would be replaced", s.Updated, members)})
+		}
+	}
+	return nil
+}

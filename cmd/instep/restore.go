@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"instep/internal/catalog"
+	"instep/internal/mirror"
+	"instep/resourcesync"
+)
+
+const restoreHelp = `Restore brings an earlier state of a resource back, byte for byte and verified: the last
+one that had other bytes than now, or that of --at. Name the resource by its URI or its
+path below DIR. With --to the bytes go to a file, with lastmod as its time, and the mirror
+stays as it is. --deleted-since brings everything back that was deleted at a time or after
+it, and is not there again.
+
+What comes back in the mirror is not what the Source says. The next sync brings the
+Source's state again: it fetches what was restored in the place of something newer, and
+compares everything if something came back that the Source does not have (it deletes that,
+unless the guard withholds it). With --keep it stays whatever the Source says; an audit
+goes on calling it different. --release ends that.
+
+What is replaced is kept in turn: "instep undo" takes a restoration back.`
+
+type restoreFlags struct {
+	state, at, to, deletedSince string
+	keep, release, dryRun       bool
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "restore DIR [URI|PATH]",
+		Short: "bring earlier states of resources back",
+		Long:  restoreHelp,
+		Example: `  instep restore ./mirror photos/1.jpg --at 2026-03-01 --to old.jpg
+  instep restore ./mirror photos/1.jpg --keep
+  instep restore ./mirror --deleted-since 2026-03-01T12:00:00Z`,
+		Args: optionalArgs(1, "DIR", "URI|PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.restore(cmd.Context(), args[0], args[1:], &f)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.at, "at", "", "the state at this `TIME`")
+	fs.StringVar(&f.to, "to", "", "write the bytes to `FILE` and leave the mirror alone")
+	fs.StringVar(&f.deletedSince, "deleted-since", "", "all that was deleted at this `TIME` or after it")
+	fs.BoolVar(&f.keep, "keep", false, "hold what comes back, whatever the Source says")
+	fs.BoolVar(&f.release, "release", false, "hold a resource no longer: the next sync brings the Source's state")
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
+	stateFlag(cmd, &f.state)
+	return cmd
+}
+
+func (f *restoreFlags) check(name []string) error {
+	switch {
+	case (len(name) > 0) == (f.deletedSince != ""):
+		return usagef("give the URI or path of a resource, or --deleted-since")
+	case f.deletedSince != "" && (f.at != "" || f.to != "" || f.release):
+		return usagef("--deleted-since goes with --keep and --dry-run only")
+	case f.release && (f.at != "" || f.to != "" || f.keep || f.dryRun):
+		return usagef("--release goes with no other flag")
+	case f.to != "" && (f.keep || f.dryRun):
+		return usagef("--to leaves the mirror alone; --keep and --dry-run are about the mirror")
+	}
+	return nil
+}
+
+func (a *app) restore(ctx context.Context, dir string, name []string, f *restoreFlags) (err error) {
+	if err := f.check(name); err != nil {
+		return err
+	}
+	at, err := parseMoment("at", f.at)
+	if err != nil {
+		return err
+	}
+	since, err := parseMoment("deleted-since", f.deletedSince)
+	if err != nil {
+		return err
+	}
+	m, err := a.openToRevert(ctx, dir, f.state, f.dryRun || f.to != "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if f.deletedSince != "" {
+		return a.revert(ctx, m, dir, m.DeletedSince(ctx, since), "restore", f.keep, f.dryRun)
+	}
+	key, err := m.Find(ctx, name[0])
+	if err != nil {
+		return err
+	}
+	if f.release {
+		return a.release(ctx, m, key, name[0])
+	}
+	states, err := m.At(ctx, key, at)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name[0], err)
+	}
+	if f.to != "" {
+		return a.restoreTo(ctx, m, &states[0], f.to)
+	}
+	return a.revert(ctx, m, dir, ended(states), "restore", f.keep, f.dryRun)
+}
+
+// openToRevert opens a mirror for states to come back, or only to look at them.
+func (a *app) openToRevert(ctx context.Context, dir, state string, look bool) (*mirror.Mirror, error) {
+	if look {
+		return a.openPast(ctx, dir, state)
+	}
+	return mirror.Open(ctx, mirror.Options{Dir: dir, State: state, Now: a.now})
+}
+
+// ended yields the states that are not the present one.
+func ended(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
+	return func(yield func(mirror.Reversal, error) bool) {
+		for _, v := range states {
+			if v.ID != 0 && !yield(mirror.Reversal{Version: v}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (a *app) release(ctx context.Context, m *mirror.Mirror, key resourcesync.Key, name string) error {
+	if err := m.Release(ctx, key); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	a.out.end(summary{Status: "clean"}, "Released; the next sync brings the Source's state.")
+	return nil
+}
+
+// restoreTo writes the bytes of a state to a file.
+func (a *app) restoreTo(ctx context.Context, m *mirror.Mirror, v *mirror.Version, file string) error {
+	err := writeWhole(ctx, file, func(w io.Writer) (err error) {
+		r, err := m.OpenVersion(ctx, v)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		_, err = io.Copy(w, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !v.LastMod.IsZero() {
+		t := v.LastMod.Time()
+		if err := os.Chtimes(file, t, t); err != nil {
+			return fmt.Errorf("give %s the time of its lastmod: %w", file, err)
+		}
+	}
+	a.out.end(summary{Status: "restored", Bytes: optional(v.Length.Int64())},
+		fmt.Sprintf("Status: RESTORED to %s   %s, as it was %s", file, volume(v), period(v)))
+	return nil
+}
+
+func period(v *mirror.Version) string {
+	if v.Until.IsZero() {
+		return "now"
+	}
+	return "until " + v.Until.Format(time.RFC3339)
+}
+
+// reversion counts what comes back.
+type reversion struct {
+	a                                 *app
+	created, updated, deleted, failed int64
+}
+
+func (r *reversion) step(step mirror.Reversal, err error) {
+	if err != nil {
+		r.failed++
+		r.a.out.warn(record{URI: step.URI, Message: fmt.Sprintf("%s is left alone: %v", step.URI, err)})
+		return
+	}
+	action, mark := resourcesync.Updated, "~"
+	switch {
+	case step.Remove:
+		action, mark = resourcesync.Deleted, "-"
+		r.deleted++
+	case step.Why == catalog.WhyDeleted:
+		action, mark = resourcesync.Created, "+"
+		r.created++
+	default:
+		r.updated++
+	}
+	rec := record{Type: "change", Action: string(action), URI: step.URI, Path: step.Path, Set: step.SetURI, Bytes: optional(step.Length.Int64())}
+	if !step.Remove {
+		rec.Via = "local"
+	}
+	r.a.out.record(rec)
+	r.a.out.line("%s %s", mark, printable(step.URI))
+}
+
+// revert brings states back, or shows which would come.
+func (a *app) revert(ctx context.Context, m *mirror.Mirror, dir string, steps iter.Seq2[mirror.Reversal, error], what string, keep, dryRun bool) error {
+	r := &reversion{a: a}
+	if dryRun {
+		for step, err := range steps {
+			if err != nil {
+				return err
+			}
+			if step.Overtaken {
+				err = mirror.ErrOvertaken
+			}
+			r.step(step, err)
+		}
+		r.end("plan", fmt.Sprintf("Status: PLAN (to create=%d, to update=%d, to delete=%d, left alone=%d)", r.created, r.updated, r.deleted, r.failed))
+		return nil
+	}
+	if err := m.BeginRun(ctx, what); err != nil {
+		return err
+	}
+	if err := m.Revert(ctx, steps, mirror.RevertOptions{Keep: keep, Done: r.step}); err != nil {
+		return err
+	}
+	run, err := m.Run(ctx)
+	if err != nil {
+		return err
+	}
+	status, after := "restored", ""
+	if r.failed > 0 {
+		status = "partial"
+	}
+	if run != 0 {
+		after = fmt.Sprintf("   instep undo %s %d takes it back", dir, run)
+		if !keep {
+			a.out.say("The next sync brings the Source's state again.")
+		}
+	}
+	r.end(status, fmt.Sprintf("Status: %s (created=%d, updated=%d, deleted=%d, left alone=%d)%s", words[status], r.created, r.updated, r.deleted, r.failed, after))
+	return nil
+}
+
+func (r *reversion) end(status, line string) {
+	if r.failed > 0 {
+		r.a.code = exitPartial
+	}
+	r.a.out.end(summary{
+		Status: status, Created: num(r.created), Updated: num(r.updated), Deleted: num(r.deleted), Failed: num(r.failed), ExitCode: r.a.code,
+	}, line)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"instep/internal/mirror"
+)
+
+const undoHelp = `Undo takes back what a run did to the mirror in DIR: what it replaced and deleted comes
+back byte for byte, what it created goes to the trash. Without RUN that is the last run;
+"instep history DIR --runs" lists them. What a later run has changed again is left
+alone and told (exit code 4). Undo is a run, too: undoing that takes it back.
+
+The next sync brings the Source's state again.`
+
+func (a *app) undoCommand() *cobra.Command {
+	var state string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "undo DIR [RUN]",
+		Short: "take back what a run did to a mirror",
+		Long:  undoHelp,
+		Example: `  instep undo ./mirror -n
+  instep undo ./mirror 17`,
+		Args: optionalArgs(1, "DIR", "RUN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.undo(cmd.Context(), args[0], args[1:], state, dryRun)
+		},
+	}
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "show what would be done; write nothing")
+	stateFlag(cmd, &state)
+	return cmd
+}
+
+func (a *app) undo(ctx context.Context, dir string, number []string, state string, dryRun bool) (err error) {
+	var run int64
+	if len(number) > 0 {
+		if run, err = strconv.ParseInt(number[0], 10, 64); err != nil || run < 1 {
+			return usagef("RUN %q: expected the number of a run, as instep history %s --runs shows them", number[0], dir)
+		}
+	}
+	m, err := a.openToRevert(ctx, dir, state, dryRun)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if run, err = findRun(ctx, m, run, dir); err != nil {
+		return err
+	}
+	a.out.say("run %d is taken back", run)
+	return a.revert(ctx, m, dir, m.Undoing(ctx, run), "undo", false, dryRun)
+}
+
+// findRun returns the number of a run that there is; 0 is the last one.
+func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (int64, error) {
+	for r, err := range m.Runs(ctx) {
+		switch {
+		case err != nil:
+			return 0, err
+		case run == 0 || r.ID == run:
+			return r.ID, nil
+		}
+	}
+	if run == 0 {
+		return 0, usagef("no run has changed %s yet", dir)
+	}
+	return 0, usagef("%s has no run %d; instep history %s --runs lists them", dir, run, dir)
+}
