@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/time/rate"
 
-	"instep/destination"
 	"instep/fetch"
 )
 
@@ -59,13 +58,12 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.maxTime, "max-time", 0, "begin no further transfer after this `DURATION`, such as 90m (exit code 10)")
 }
 
-// limit puts the limits on d but for the time, of which some goes by before a plan is made.
-func (f *limitFlags) limit(d *destination.Destination) (err error) {
+// transfer is how many bytes a run may transfer; 0 is no limit.
+func (f *limitFlags) transfer() (int64, error) {
 	if f.maxTime < 0 {
-		return usagef("--max-time %v: expected a time from now", f.maxTime)
+		return 0, usagef("--max-time %v: expected a time from now", f.maxTime)
 	}
-	d.MaxTransfer, err = parseSize("--max-transfer", f.maxTransfer)
-	return err
+	return parseSize("--max-transfer", f.maxTransfer)
 }
 
 // left is the time that is left for a run; 0 is no limit.

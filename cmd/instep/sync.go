@@ -72,6 +72,10 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 	if err != nil {
 		return err
 	}
+	transfer, err := f.transfer()
+	if err != nil {
+		return err
+	}
 	var net traffic
 	client, err := a.connect(ctx, source, &f.sourceFlags, &net)
 	if err != nil {
@@ -87,10 +91,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 	progress := a.newProgress("sync")
 	defer progress.stop()
 	d := f.destination(source, m, client)
-	d.MaxDelete, d.KeepDeleted = limit, f.keepDeleted
-	if err := f.limit(d); err != nil {
-		return err
-	}
+	d.MaxDelete, d.KeepDeleted, d.MaxTransfer = limit, f.keepDeleted, transfer
 	log := a.newRun("sync", source, dir)
 	defer func() { log.end(ctx, err) }()
 	d.Observe = func(e destination.Event) {
