@@ -150,7 +150,7 @@ func (p *Package) tail(size, window int64) ([]byte, error) {
 func (p *Package) readEnd64(e end, locator []byte) (end, error) {
 	le := binary.LittleEndian
 	at := e.at - locatorSize - end64Size
-	if at < 0 || le.Uint32(locator[4:]) != 0 || le.Uint64(locator[8:]) != uint64(at) || le.Uint32(locator[16:]) > 1 {
+	if at < 0 || le.Uint32(locator[4:]) != 0 || le.Uint64(locator[8:]) != uint64(at) || le.Uint32(locator[16:]) != 1 {
 		return end{}, damaged("the record of 64 bits is not before its locator")
 	}
 	rec, err := p.read(at, end64Size)
