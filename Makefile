@@ -13,7 +13,7 @@ CACHE   ?= bin/fuzz/cache
 SKIPPED := bin/skipped.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination vuln docs faults quirks arrows rules switches lint-mutants fmt clean
+.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination vuln docs faults quirks foreign histories arrows rules switches lint-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,7 +102,7 @@ bench-destination: ## the table of the Destination: baselines, increments and pl
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...
 
-docs: faults quirks arrows rules switches ## write anew everything that is generated
+docs: faults quirks foreign arrows rules switches ## write anew everything that is generated
 	go test ./cmd/instep -count=1 -run '^(TestManPages|TestLintOfABrokenSource)$$' -update
 
 faults: ## write docs/faults.md anew from the tests
@@ -119,6 +119,12 @@ rules: ## write docs/rules.md anew from the rules and their tests
 
 switches: ## write the table in docs/simulate.md anew from the switches
 	go test ./internal/sim -count=1 -run '^TestSwitchesTable$$' -update
+
+foreign: ## write docs/foreign.md anew: Sources in the shapes of other programs, mirrored, changed, followed, audited
+	go test ./cmd/instep -count=1 -run '^TestForeignSources$$' -update
+
+histories: ## 10,000 random histories of a Source and its mirror (half an hour)
+	INSTEP_HISTORIES=10000 go test ./internal/sim -count=1 -v -parallel 6 -timeout 120m -run '^TestAnyHistoryEndsInStep$$' | grep -v -e '--- PASS' -e '=== '
 
 lint-mutants: ## take away one check of lint after the other; an example has to show each
 	@go test ./lint -count=1 -v -run '^TestMutants$$' | grep -E 'mutants:|can be taken|^(FAIL|ok)'
