@@ -252,6 +252,7 @@ func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
 	if s.strict && !strong(w.Digests) {
 		return SkipWeak, ""
 	}
+	s.choose(w)
 	return "", ""
 }
 

@@ -40,7 +40,10 @@ type Wanted struct {
 	// Encoding is the content coding in which the Source says that it sends the bytes,
 	// which Length and Digests then are of; "" says nothing.
 	Encoding string
-	Changed  time.Time // when the change happened, or the `at` of the list that says so
+	// Duplicates are URIs at which the same bytes are served (rel="duplicate", 1.1 §14.2),
+	// the first choice first; none unless there is a digest to prove it.
+	Duplicates []string
+	Changed    time.Time // when the change happened, or the `at` of the list that says so
 }
 
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.

@@ -54,9 +54,11 @@ func (r *runner) part(ctx context.Context, b Batch, w *Wanted, length int64) Par
 }
 
 // getPart is get into a part. first is the answer, if it was asked for already.
-func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, p Part, first *fetch.Response) (n int64, coding string, err error) {
+func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Part, first *fetch.Response) (n int64, coding string, err error) {
+	req := request(&w)
+	req.URL = at
 	dl := &download{
-		client: r.d.Client, part: p, req: request(&w), length: w.Length,
+		client: r.d.Client, part: p, req: req, length: w.Length,
 		digests: slices.DeleteFunc(slices.Clone(w.Digests), resourcesync.Digest.IsZero),
 		accept:  func(resp *fetch.Response) error { return plausible(&w, resp) },
 	}
@@ -81,9 +83,9 @@ func request(w *Wanted) fetch.Request {
 
 // persist is get, tried again as often as any request if a body broke off that could
 // not go on.
-func (r *runner) persist(ctx context.Context, b Batch, w Wanted) (n int64, coding string, err error) {
+func (r *runner) persist(ctx context.Context, b Batch, w Wanted, at string) (n int64, coding string, err error) {
 	for failed := 1; ; failed++ {
-		n, coding, err = r.get(ctx, b, w, false)
+		n, coding, err = r.get(ctx, b, w, at, false)
 		var fe *fetch.Error
 		if err == nil {
 			r.budget.came(&w, n)

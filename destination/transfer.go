@@ -33,45 +33,55 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 			return n, err
 		}
 	}
-	n, coding, err := r.persist(ctx, b, a.Want)
+	n, err := r.fromWeb(ctx, b, a.Want, a.Want.URI)
+	if isRemote(err) && ctx.Err() == nil {
+		return r.fromDuplicates(ctx, b, a.Want, err)
+	}
+	return n, err
+}
+
+// fromWeb brings the bytes of w that are served at a URI.
+func (r *runner) fromWeb(ctx context.Context, b Batch, w Wanted, at string) (int64, error) {
+	n, coding, err := r.persist(ctx, b, w, at)
 	if coding == "" {
 		return n, err
 	}
 	// Sources describe either body: the one in the content coding it was sent in, or
 	// the one without it.
 	if err == nil {
-		if !strings.EqualFold(coding, a.Want.Encoding) {
-			r.coded.note(&r.coded.asSent, a.Want.URI)
+		if !strings.EqualFold(coding, w.Encoding) {
+			r.coded.note(&r.coded.asSent, w.URI)
 		}
 		return n, nil
 	}
 	if ctx.Err() != nil || !isMismatch(err) {
 		return n, err
 	}
-	n, _, decoded := r.get(ctx, b, a.Want, true)
+	n, _, decoded := r.get(ctx, b, w, at, true)
 	if decoded != nil {
 		return n, err
 	}
-	r.coded.note(&r.coded.decoded, a.Want.URI)
+	r.coded.note(&r.coded.decoded, w.URI)
 	return n, nil
 }
 
-// get fetches a resource into a batch, verified, and as it is sent or without its
-// content coding, which it returns.
-func (r *runner) get(ctx context.Context, b Batch, w Wanted, decode bool) (n int64, coding string, err error) {
+// get fetches the bytes served at a URI into a batch, verified, and as they are sent or
+// without their content coding, which it returns.
+func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
 		if p := r.part(ctx, b, &w, w.Length.Int64()); p != nil {
-			return r.getPart(ctx, b, w, p, nil)
+			return r.getPart(ctx, b, w, at, p, nil)
 		}
 	}
 	req := request(&w)
+	req.URL = at
 	resp, err := r.d.Client.Get(ctx, req)
 	if err != nil {
 		return 0, "", &remoteError{err}
 	}
 	if !decode && !w.Length.Known() && resp.Resumable(req.Resume) != "" {
 		if p := r.part(ctx, b, &w, resp.ContentLength); p != nil {
-			return r.getPart(ctx, b, w, p, resp)
+			return r.getPart(ctx, b, w, at, p, resp)
 		}
 	}
 	defer resp.Body.Close()
@@ -80,14 +90,14 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, decode bool) (n int
 	if decode {
 		resp.ContentLength = -1 // that of the body as sent
 		if body, err = decoder(coding, body); err != nil {
-			return 0, coding, &remoteError{fmt.Errorf("%s: %w", w.URI, err)}
+			return 0, coding, &remoteError{fmt.Errorf("%s: %w", at, err)}
 		}
 	}
 	if err := plausible(&w, resp); err != nil {
 		return 0, coding, &remoteError{err}
 	}
 	body = resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests)
-	n, err = b.Put(ctx, r.sp.Set, w, remoteReader{w.URI, body}, w.Length.Known() || len(w.Digests) > 0)
+	n, err = b.Put(ctx, r.sp.Set, w, remoteReader{at, body}, w.Length.Known() || len(w.Digests) > 0)
 	return n, coding, err
 }
 
