@@ -7,7 +7,6 @@ import (
 
 	"instep/discover"
 	"instep/internal/spool"
-	"instep/resourcesync"
 )
 
 // Verdict is what an audit finds of one resource (1.1 §5.2).
@@ -129,7 +128,8 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 		SetAudit: &SetAudit{Set: set.URI, Name: set.Name, Verdicts: map[Verdict]int64{}, Skipped: map[Skip]int64{}},
 		d:        d, scope: sc,
 	}
-	if au.Partial = set.Err; set.Err == nil && len(set.ResourceLists)+len(set.Documents(resourcesync.CapabilityResourceDump)) == 0 {
+	au.Partial = set.Err
+	if _, _, offered := d.newDesk(sc, set).truth(); set.Err == nil && !offered {
 		au.Partial = ErrNothingOffered
 	}
 	if au.Partial != nil {

@@ -2,6 +2,7 @@ package destination
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -32,13 +33,8 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 		case err == nil || !ofSource(err) || ctx.Err() != nil:
 			return pl, err
 		}
-		k.lost[s] = true
-		if failed == nil {
-			failed = err
-		}
-		if _, _, more := k.truth(); more && err != nil {
-			k.d.note(k.set.URI, fmt.Sprintf("%s cannot be used: %v", s, err))
-		}
+		failed = cmp.Or(failed, err)
+		k.lose(s, err)
 	}
 }
 
@@ -63,24 +59,29 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 	st, err := k.state(ctx, resourceDump)
 	if err == nil {
 		defer st.close()
-		if whole := st.weight(); whole >= pl.gets() {
-			pl.reason("the Resource List: requests for each cost less than the packages of the Resource Dump")
+		if !pays(pl.gets(), st.weight(), int64(len(st.parcels)), k.members) {
+			pl.reason("to look into the Resource Dump saves nothing")
 			return pl, nil
 		}
 		var dump *planner
-		dump, err = k.compare(ctx, st, why, "the Resource Dump, as its packages cost less than requests for each")
-		if err == nil && dump.Partial == nil {
+		dump, err = k.compare(ctx, st, why, "its packages cost less than requests for each resource")
+		switch {
+		case err != nil:
+		case dump.Partial != nil:
+			err = dump.Partial
+			dump.discard()
+		case cost(dump.Bytes, dump.Requests) >= pl.gets():
+			dump.discard()
+		default:
 			pl.discard()
 			return dump, nil
 		}
-		if err == nil {
-			err = dump.Partial
-			dump.discard()
-		}
 	}
-	if err = unlessLost(ctx, err); err == nil {
-		pl.reason("the Resource List, as the Resource Dump cannot be used")
+	if ofSource(err) && ctx.Err() == nil {
+		pl.reason("requests for each resource: the Resource Dump cannot be used: %v", err)
+		return pl, nil
 	}
+	pl.reason("requests for each resource cost less than the Resource Dump")
 	return pl, err
 }
 
@@ -97,7 +98,7 @@ func (k *desk) by(ctx context.Context, s snapshot, why, reason string) (*planner
 // compare plans what brings the mirror to a state.
 func (k *desk) compare(ctx context.Context, st *state, why, reason string) (*planner, error) {
 	pl := k.newPlanner(Baseline, why)
-	pl.reason("%s", reason)
+	pl.reason("by %s: %s", st.by, reason)
 	pl.truth, pl.empty = st, k.members == 0
 	if err := pl.baseline(ctx, st); err != nil {
 		pl.discard()

@@ -269,7 +269,7 @@ func (c *chain) read(ctx context.Context, w window) (*document, error) {
 // happened after known.
 func (c *chain) list(ctx context.Context, w window, cur Cursor, known time.Time) (*changeList, error) {
 	if w.sealed(cur.At) { // it has nothing to tell
-		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix}, nil
+		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri}, nil
 	}
 	doc, err := c.read(ctx, w)
 	if err != nil {

@@ -88,14 +88,11 @@ func (c *chain) dumped(e *resourcesync.Entry, dump *document) error {
 func (c *chain) join(n int, from resourcesync.Datetime) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]
-		if i == n && w.from.IsZero() {
+		switch {
+		case i > n && c.windows[i-1].until.Time().Before(w.from.Time()) && !c.windows[i-1].until.IsZero():
+			w.from = c.windows[i-1].until
+		case i == n && w.from.IsZero():
 			w.from = from
-		}
-		if i == n {
-			continue
-		}
-		if before := &c.windows[i-1]; !before.until.IsZero() && before.until.Time().Before(w.from.Time()) {
-			before.until = w.from
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -56,8 +57,8 @@ func (k *desk) state(ctx context.Context, s snapshot) (_ *state, err error) {
 			return nil, err
 		}
 		at = st.at
-	} else {
-		at = st.moment(ctx)
+	} else if at, err = st.moment(ctx); err != nil {
+		return nil, err
 	}
 	if st.changes, err = k.after(ctx, at); err != nil {
 		return nil, err
@@ -80,22 +81,37 @@ func (k *desk) latest(ctx context.Context, st *state) error {
 	}
 	list := &state{d: k.d, scope: k.scope, set: k.set.URI, lists: k.set.ResourceLists}
 	defer list.close()
-	if at := list.moment(ctx); at.After(st.at) {
+	if at, err := list.moment(ctx); err == nil && at.After(st.at) {
 		return behind
 	}
 	return nil
 }
 
-// present is the state for those who need no bytes of it: that of the Resource List, unless
-// only a Resource Dump tells of one.
+// present is the state for those who need no bytes of it: that of the Resource List if
+// it can be used.
 func (k *desk) present(ctx context.Context) (*state, error) {
-	switch {
-	case k.usable(resourceList):
-		return k.state(ctx, resourceList)
-	case k.usable(resourceDump):
-		return k.state(ctx, resourceDump)
+	k.prefer = PreferList
+	var failed error
+	for {
+		s, _, ok := k.truth()
+		if !ok {
+			return nil, cmp.Or(failed, ErrNothingOffered)
+		}
+		st, err := k.state(ctx, s)
+		if err == nil || !ofSource(err) || ctx.Err() != nil {
+			return st, err
+		}
+		failed = cmp.Or(failed, err)
+		k.lose(s, err)
 	}
-	return nil, ErrNothingOffered
+}
+
+// lose goes on without a snapshot.
+func (k *desk) lose(s snapshot, why error) {
+	k.lost[s] = true
+	if _, _, more := k.truth(); more {
+		k.d.note(k.set.URI, fmt.Sprintf("%s cannot be used: %v", s, why))
+	}
 }
 
 // dumped reports whether resources are told by the manifests of packages.
@@ -161,26 +177,39 @@ func (st *state) weight() int64 {
 	return cost(bytes, int64(2*len(st.parcels)))
 }
 
+// maxOpened is how many lists are kept open because their moment had to be known.
+const maxOpened = 16
+
 // moment opens the Resource Lists and returns the oldest at, or the zero time if one is
-// unknown. What is wrong with a list is told when its resources are read.
-func (st *state) moment(ctx context.Context) (at time.Time) {
+// unknown. What is wrong with some of them is told when their resources are read; it is
+// an error if none can be read.
+func (st *state) moment(ctx context.Context) (at time.Time, err error) {
 	st.opened, st.broken = map[string]*document{}, map[string]error{}
-	for _, uri := range st.lists {
-		doc, err := st.d.read(ctx, uri, resourcesync.CapabilityResourceList)
-		if err != nil {
-			st.broken[uri] = err
-			return time.Time{}
+	unknown := len(st.lists) > maxOpened
+	for _, uri := range st.lists[:min(len(st.lists), maxOpened)] {
+		doc, failed := st.d.read(ctx, uri, st.capability())
+		if failed != nil {
+			if !ofSource(failed) || ctx.Err() != nil {
+				return time.Time{}, failed
+			}
+			st.broken[uri], unknown = failed, true
+			err = cmp.Or(err, failed)
+			continue
 		}
 		st.opened[uri] = doc
 		t := doc.header.At.Time()
-		if t.IsZero() {
-			return t
-		}
+		unknown = unknown || t.IsZero()
 		if at.IsZero() || t.Before(at) {
 			at = t
 		}
 	}
-	return at
+	if len(st.broken) < len(st.lists) {
+		err = nil
+	}
+	if unknown {
+		at = time.Time{}
+	}
+	return at, err
 }
 
 // open reads a document that was not opened before.

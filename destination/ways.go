@@ -3,6 +3,7 @@ package destination
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // This file chooses: functions of what the Source offers, what is held and what was
@@ -111,32 +112,25 @@ func (f *facts) mode() (Mode, track, string) {
 
 // truth is the snapshot by which a baseline is made, and why; false if there is none.
 func (f *facts) truth() (snapshot, string, bool) {
-	order, why := []snapshot{resourceList, resourceDump}, "the Resource List tells what is missing here"
+	order, why := []snapshot{resourceList, resourceDump}, "it tells what is missing here"
 	switch {
 	case f.prefer == PreferList:
-		why = "the Resource List, as was asked for"
+		why = "it was asked for"
 	case f.prefer == PreferDump:
-		order, why = []snapshot{resourceDump, resourceList}, "the Resource Dump, as was asked for"
+		order, why = []snapshot{resourceDump, resourceList}, "it was asked for"
 	case f.members == 0 && f.shows[resourceDump]:
-		order, why = []snapshot{resourceDump, resourceList}, "the Resource Dump, as nothing of the set is here yet"
+		order, why = []snapshot{resourceDump, resourceList}, "nothing of the set is here yet"
 	}
-	if first := order[0]; f.usable(first) {
-		return first, why, true
+	switch {
+	case f.usable(order[0]):
+		return order[0], why, true
+	case f.usable(order[1]):
+		return order[1], f.lacks(order[0]), true
 	}
-	rest := []struct {
-		snapshot
-		what string
-	}{
-		{order[1], "the other"}, {resourceListArchive, "the newest Resource List of the archive"}, {resourceDumpArchive, "the newest Resource Dump of the archive"},
-	}
-	for _, s := range rest {
-		if !f.usable(s.snapshot) {
-			continue
+	for _, s := range []snapshot{resourceListArchive, resourceDumpArchive} {
+		if f.usable(s) {
+			return s, "the present ones cannot be used", true
 		}
-		if s.snapshot < resourceListArchive {
-			return s.snapshot, fmt.Sprintf("%s, as %s", s.snapshot, f.lacks(order[0])), true
-		}
-		return s.snapshot, fmt.Sprintf("%s, as %s and %s", s.what, f.lacks(resourceList), f.lacks(resourceDump)), true
 	}
 	return 0, "", false
 }
@@ -145,24 +139,30 @@ func (f *facts) usable(s snapshot) bool { return f.shows[s] && !f.lost[s] }
 
 // lacks says why a snapshot is not taken.
 func (f *facts) lacks(s snapshot) string {
-	what := "a " + s.name()
 	if f.shows[s] {
-		return "the " + s.name() + " cannot be used"
+		return s.String() + " cannot be used"
 	}
-	return "no " + what[2:] + " is offered"
+	return "no " + strings.TrimPrefix(s.String(), "the ") + " is offered"
 }
 
-func (s snapshot) name() string {
-	return [snapshots]string{"Resource List", "Resource Dump", "archived Resource List", "archived Resource Dump"}[s]
+func (s snapshot) String() string {
+	return [snapshots]string{"the Resource List", "the Resource Dump", "the newest archived Resource List", "the newest archived Resource Dump"}[s]
 }
-
-func (s snapshot) String() string { return "the " + s.name() }
 
 // weighs reports whether a plan by Resource List, whose requests cost so much, is to
 // be compared with one by Resource Dump.
 func (f *facts) weighs(gets int64) bool {
 	return f.prefer == "" && f.usable(resourceDump) && gets > cost(0, worthLooking)
 }
+
+// pays reports whether a dump may cost less than the requests for single resources:
+// all of its packages, or after a look at their manifests parts of them.
+func pays(gets, whole, packages, members int64) bool {
+	return whole < gets || cost(members*manifestEntry, packages*(1+directoryRequests+1)) < gets/2
+}
+
+// manifestEntry is about what a manifest takes for each bitstream, in bytes.
+const manifestEntry = 300
 
 // worthLooking is how many requests have to be saved before a further document is read
 // for their sake.

@@ -1,0 +1,125 @@
+package destination
+
+import "testing"
+
+func TestMode(t *testing.T) {
+	since := outcome{known: true, reaches: true, why: "changes since then"}
+	gap := outcome{known: true, why: "gap: something is missing"}
+	all := [tracks]bool{true, true, true, true}
+	for _, tt := range []struct {
+		name  string
+		facts facts
+		next  track // to be followed before anything is decided; -1: none
+		want  string
+	}{
+		{"never synchronised", facts{covered: true, tells: all}, -1, "baseline, no earlier synchronisation"},
+		{"more is asked for than before", facts{followed: true, tells: all}, -1, "baseline, what earlier runs left out may be asked for now"},
+		{"nobody looked yet", facts{followed: true, covered: true, tells: all}, changeLists, ""},
+		{"dumps are preferred", facts{followed: true, covered: true, tells: all, prefer: PreferDump}, changeDumps, ""},
+		{"the Change List reaches back", facts{followed: true, covered: true, tells: all, tried: [tracks]outcome{changeLists: since}}, -1, "incremental, changes since then"},
+		{"it has a gap, and there is an archive", facts{followed: true, covered: true, tells: all, tried: [tracks]outcome{changeLists: gap}}, changeListArchive, ""},
+		{"it has a gap, and there are dumps alone", facts{followed: true, covered: true, tells: [tracks]bool{changeLists: true, changeDumps: true}, tried: [tracks]outcome{changeLists: gap}}, changeDumps, ""},
+		{"the archive reaches back", facts{followed: true, covered: true, tells: all, tried: [tracks]outcome{changeLists: gap, changeListArchive: since}}, -1, "incremental, changes since then"},
+		{"only the archive of dumps reaches back", facts{followed: true, covered: true, tells: all, tried: [tracks]outcome{gap, gap, gap, since}}, -1, "incremental, changes since then"},
+		{"nothing reaches back", facts{followed: true, covered: true, tells: all, tried: [tracks]outcome{gap, gap, gap, gap}}, -1, "baseline, gap: something is missing"},
+		{"no changes are told", facts{followed: true, covered: true}, -1, "baseline, the Source offers no Change List"},
+		{"it is time for a baseline", facts{followed: true, covered: true, tells: all, tried: [tracks]outcome{changeLists: since}, overdue: "31 days"}, -1, "baseline, 31 days"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tr, more := tt.facts.next(); more != (tt.next >= 0) || more && tr != tt.next {
+				t.Errorf("next track: got %d, %t, want %d", tr, more, tt.next)
+			}
+			if tt.want == "" {
+				return
+			}
+			mode, _, why := tt.facts.mode()
+			if got := string(mode) + ", " + why; got != tt.want {
+				t.Errorf("mode: got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTruth(t *testing.T) {
+	both := [snapshots]bool{resourceList: true, resourceDump: true}
+	all := [snapshots]bool{true, true, true, true}
+	for _, tt := range []struct {
+		name  string
+		facts facts
+		want  string
+	}{
+		{"nothing is offered", facts{}, ""},
+		{"a list alone", facts{shows: [snapshots]bool{resourceList: true}}, "the Resource List: it tells what is missing here"},
+		{"a dump alone", facts{members: 5, shows: [snapshots]bool{resourceDump: true}}, "the Resource Dump: no Resource List is offered"},
+		{"both, and nothing is here", facts{shows: both}, "the Resource Dump: nothing of the set is here yet"},
+		{"both, and much is here", facts{shows: both, members: 5}, "the Resource List: it tells what is missing here"},
+		{"the list is asked for", facts{shows: both, prefer: PreferList}, "the Resource List: it was asked for"},
+		{"the dump is asked for", facts{shows: both, members: 5, prefer: PreferDump}, "the Resource Dump: it was asked for"},
+		{"the dump is asked for and not offered", facts{shows: [snapshots]bool{resourceList: true}, prefer: PreferDump}, "the Resource List: no Resource Dump is offered"},
+		{"the dump is of no use", facts{shows: both, lost: [snapshots]bool{resourceDump: true}}, "the Resource List: the Resource Dump cannot be used"},
+		{"the list is of no use", facts{shows: both, members: 5, lost: [snapshots]bool{resourceList: true}}, "the Resource Dump: the Resource List cannot be used"},
+		{"both are of no use", facts{shows: both, lost: both}, ""},
+		{"both are of no use, and there are archives", facts{shows: all, lost: both}, "the newest archived Resource List: the present ones cannot be used"},
+		{"only an archive of dumps", facts{shows: [snapshots]bool{resourceDumpArchive: true}}, "the newest archived Resource Dump: the present ones cannot be used"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, why, ok := tt.facts.truth()
+			got := ""
+			if ok {
+				got = s.String() + ": " + why
+			}
+			if got != tt.want {
+				t.Errorf("truth: got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestCarriage(t *testing.T) {
+	const mib = 1 << 20
+	for _, tt := range []struct {
+		name     string
+		bulk     bulk
+		via      Via
+		bytes    int64
+		requests int64
+	}{
+		{"all of a package", bulk{length: 10 * mib, wanted: 1000, gets: 12 * mib, runs: 1, span: 10 * mib, names: 1, opening: 2}, ViaDump, 10 * mib, 1},
+		{"one small member of a large package", bulk{length: 1000 * mib, wanted: 1, gets: mib, runs: 1, span: mib, names: 65536, opening: 2}, ViaGet, mib, 1},
+		{"a run in a large package", bulk{length: 1000 * mib, wanted: 500, gets: 2 * mib, runs: 1, span: 2 * mib, names: 65536, opening: 2}, ViaRange, 2*mib + 65536, 3},
+		{"members all over a large package", bulk{length: 1000 * mib, wanted: 500, gets: 2 * mib, runs: 500, span: 2 * mib, names: 65536, opening: 2}, ViaGet, 2 * mib, 500},
+		{"lengths that nobody tells", bulk{length: 1000 * mib, wanted: 500, gets: 2 * mib, runs: 1, span: -1}, ViaGet, 2 * mib, 500},
+		{"a package that is here", bulk{length: 1000 * mib, here: true, wanted: 1, gets: 1, runs: 1, span: 1}, ViaDump, 0, 0},
+		{"one member of a small package", bulk{length: 500, wanted: 1, gets: 500, runs: 1, span: 500, names: 65536, opening: 2}, ViaGet, 500, 1},
+		{"the same where packages are asked for", bulk{length: 500, wanted: 1, gets: 500, runs: 1, span: 500, names: 65536, opening: 2, prefer: PreferDump}, ViaDump, 500, 1},
+		{"a package that was opened to see what is in it", bulk{length: 1000 * mib, wanted: 3, gets: 3000, runs: 1, span: 3000}, ViaRange, 3000, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			via, bytes, requests, why := tt.bulk.carriage()
+			if via != tt.via || bytes != tt.bytes || requests != tt.requests {
+				t.Errorf("carriage: got %s, %d bytes, %d requests (%s)\nwant %s, %d, %d", via, bytes, requests, why, tt.via, tt.bytes, tt.requests)
+			}
+		})
+	}
+}
+
+func TestWhatSavesNothingIsNotLookedFor(t *testing.T) {
+	f := facts{shows: [snapshots]bool{resourceList: true, resourceDump: true}, tells: [tracks]bool{changeLists: true, changeDumps: true}}
+	few, many := cost(100, worthLooking-1), cost(100, worthLooking+1)
+	for name, got := range map[string]bool{
+		"a dump for a few requests":              f.weighs(few),
+		"Change Dumps for a few requests":        f.carries(changeLists, few),
+		"Change Dumps where they tell the truth": f.carries(changeDumps, many),
+	} {
+		if got {
+			t.Errorf("%s: looked for", name)
+		}
+	}
+	if !f.weighs(many) || !f.carries(changeLists, many) || !f.carries(changeListArchive, many) {
+		t.Error("nothing is looked for where many requests can be saved")
+	}
+	f.prefer = PreferList
+	if f.weighs(many) || f.carries(changeLists, many) {
+		t.Error("packages are looked for where lists were asked for")
+	}
+}
