@@ -194,7 +194,23 @@ func (b *batch) unoccupied(ctx context.Context, w *destination.Wanted, row *cata
 	if m.adopts && k == file && at == path && m.claims.place(path, b) {
 		return nil
 	}
+	if k == file && !row.Stored {
+		if ours, err := m.justStored(ctx, w.URI, at); ours || err != nil {
+			return err
+		}
+	}
 	return fmt.Errorf("path %q of %q is %w: found a %s at %q", path, w.URI, destination.ErrOccupied, k, at)
+}
+
+// justStored waits for a batch that commits, and reports whether it has brought the
+// file at path, which is that of a URI.
+func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
+	if err := m.lockCommit(ctx); err != nil {
+		return false, err
+	}
+	defer m.unlockCommit()
+	row, err := m.row(ctx, 0, uri)
+	return row.Stored && row.Path == path, err
 }
 
 // named reports whether a path is that of a resource or directory of ours.

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"instep/blob"
+	"instep/blob/blobtest"
 	"instep/destination"
 	"instep/resourcesync"
 )
@@ -464,5 +466,46 @@ func TestSetsHaveStatesOfTheirOwn(t *testing.T) {
 	wantFiles(t, p.dir, map[string]string{"a": "one"})
 	if got := p.asOf(set, p.now); !strings.HasPrefix(got["a"], "one ") {
 		t.Errorf("%s after the restoration: %v", set, got)
+	}
+}
+
+// A batch that is interrupted ends no state; done again, each state it ends has its bytes.
+func TestInterruptedBatchesEndNoState(t *testing.T) {
+	for i, f := range faults() {
+		dir := t.TempDir()
+		m := openMirror(t, options(dir))
+		commit(t, m, fillBefore)
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		o, armed := options(dir), false
+		o.bucket = func(b blob.Bucket) blob.Bucket {
+			return blobtest.Faulty(b, func(c blobtest.Call) *blobtest.Fault {
+				if !armed || f.plan == nil {
+					return nil
+				}
+				return f.plan(c)
+			})
+		}
+		m = openMirror(t, o)
+		trigger(t, dir, f.sql)
+		armed = true
+		if err := tryCommit(m, storyMove, fillAfter); err == nil {
+			t.Fatalf("fault %d: the batch was committed in spite of it", i)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if f.sql != "" {
+			trigger(t, dir, "DROP TRIGGER fault")
+		}
+		m = openMirror(t, options(dir))
+		p := &pastMirror{Mirror: m, t: t}
+		wantSame(t, f.name+": ended", map[string]string{}, p.told(m.Ended(t.Context(), time.Time{})))
+		if err := tryCommit(m, storyMove, fillAfter); err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, f.name+": ended when it was done again",
+			map[string]string{"replaced": "old  ", "d/deleted": "deleted  ", "due": "damaged  "}, p.told(m.Ended(t.Context(), time.Time{})))
 	}
 }
