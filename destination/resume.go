@@ -58,9 +58,8 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 	req := request(&w)
 	req.URL = at
 	dl := &download{
-		client: r.d.Client, part: p, req: req, length: w.Length,
-		digests: slices.DeleteFunc(slices.Clone(w.Digests), resourcesync.Digest.IsZero),
-		accept:  func(resp *fetch.Response) error { return plausible(&w, resp) },
+		client: r.d.Client, part: p, req: req, length: w.Length, digests: w.Digests,
+		accept: func(resp *fetch.Response) error { return plausible(&w, resp) },
 	}
 	if err := dl.run(ctx, first); err != nil {
 		return 0, dl.note.Coding, errors.Join(err, dl.leave(ctx, err))
@@ -131,6 +130,7 @@ type checkpoint struct {
 // the whole, or nil. If the bytes are not those that are wanted and some of them came
 // earlier, they are brought once more.
 func (dl *download) run(ctx context.Context, first *fetch.Response) error {
+	dl.digests = slices.DeleteFunc(slices.Clone(dl.digests), resourcesync.Digest.IsZero)
 	if err := dl.restore(); err != nil {
 		return errors.Join(err, closeBody(first))
 	}
