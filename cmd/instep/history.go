@@ -325,12 +325,14 @@ func parseKeepVersions(text string) (keepVersions, error) {
 	return keepVersions{days: n}, nil
 }
 
-// purge forgets the states that were kept long enough.
-func (k keepVersions) purge(ctx context.Context, m *mirror.Mirror, now time.Time) error {
-	if k.forever {
-		return nil
+// keepPast tells what a run replaced in mass, and forgets the states that were kept
+// long enough unless the run has ended with err, to which it adds its own.
+func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.Report, err error, dir string, keep keepVersions) error {
+	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
+	if err != nil || keep.forever {
+		return err
 	}
-	return m.PurgeTrash(ctx, now.AddDate(0, 0, -k.days))
+	return m.PurgeTrash(ctx, a.now().AddDate(0, 0, -keep.days))
 }
 
 // A run that replaces more than half of a set of more than massSet resources is alarming

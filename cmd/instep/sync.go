@@ -108,10 +108,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 	}
 	defer plan.Close()
 	if f.dryRun {
-		if err := a.warnOfPlannedUpdates(ctx, m, plan); err != nil {
-			return err
-		}
-		return a.showPlan(plan, dir, &net, a.now().Sub(begin))
+		return errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), a.showPlan(plan, dir, &net, a.now().Sub(begin)))
 	}
 	if !m.Exists() {
 		if err := m.Close(); err != nil {
@@ -134,10 +131,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 	d.MaxTime = f.left(a.now().Sub(begin))
 	rep, err := d.Apply(ctx, plan)
 	progress.stop()
-	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
-	if err == nil {
-		err = keep.purge(ctx, m, a.now())
-	}
+	err = a.keepPast(ctx, m, rep, err, dir, keep)
 	if err == nil {
 		err = a.reportStore(ctx, m, &f.storeFlags)
 	}
