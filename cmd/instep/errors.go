@@ -143,7 +143,7 @@ var advices = map[destination.Cause]struct{ what, do string }{
 	destination.CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
 	destination.CauseRefused:   {"refused by what is allowed here", "sync"},
 	destination.CauseNotFound:  {"the Source lists them, and its server has them not", "lint"},
-	destination.CauseDenied:    {"the server wants credentials, or others: sync --help tells how to give them", "sync"},
+	destination.CauseDenied:    {"the server wants credentials, or others: give them with --netrc, --bearer-file or --header-file", "sync"},
 	destination.CauseTooLarge:  {"more bytes came than the Source lists or this program takes", "lint"},
 	destination.CauseProtocol:  {"the server's answer makes no sense where the resource was asked for", "sync"},
 	destination.CauseMismatch:  {"other bytes came than the Source lists; what was held stayed", "lint"},
@@ -184,7 +184,8 @@ func advice(run *runs.Run, cause string, rows []runs.Row) (what, next string) {
 
 // ofOneCommand are the flags that only sync or only audit has.
 var ofOneCommand = map[string]string{
-	"--max-delete": "sync", "--keep-deleted": "sync", "--prefer": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
+	"--max-delete": "sync", "--max-time": "sync", "--max-transfer": "sync", "--keep-deleted": "sync", "--keep-versions": "sync",
+	"--prefer": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
 	"--quick": "audit", "--repair": "audit",
 }
 

@@ -189,10 +189,12 @@ func (s *summary) counts() map[string]int64 {
 }
 
 // rememberedFlags are those that the record of a run names, by which the same Source is
-// read in the same way again.
+// read in the same way again. The address of a proxy may hold a password and is not
+// among them.
 var rememberedFlags = []string{
 	"set", "allow-origin", "allow-private", "include", "exclude", "type", "workers", "rate", "bwlimit", "strict", "state",
-	"max-delete", "keep-deleted", "prefer", "adopt", "layout", "at", "quick", "repair", "netrc", "ca-file", "proxy-file", "credentials",
+	"netrc", "bearer-file", "header-file", "ca", "cert", "key",
+	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "prefer", "adopt", "layout", "at", "quick", "repair",
 }
 
 // givenFlags are the flags of a command line as they would be given again.
