@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 
-	"instep/fetch"
 	"instep/internal/spool"
 	"instep/pack"
 	"instep/resourcesync"
@@ -108,6 +107,7 @@ type openedPackage struct {
 	zip    *pack.Package
 	bytes  packageBytes
 	remote *remotePackage // nil if all bytes are here
+	spent  bool           // everything was taken out of it that is wanted
 }
 
 // packageBytes are the bytes of a package that are here.
@@ -129,20 +129,7 @@ func (d *Destination) openPackage(ctx context.Context, ref *packageRef, whole bo
 			return p, err
 		}
 	}
-	f, err := d.transferPackage(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	return d.openBytes(ref, f, f.Len())
-}
-
-// openBytes reads the directory of a package that is here.
-func (d *Destination) openBytes(ref *packageRef, f packageBytes, size int64) (*openedPackage, error) {
-	z, err := pack.Open(f, size, pack.Limits{})
-	if err != nil {
-		return nil, errors.Join(badPackage(ref.uri, err), f.Close())
-	}
-	return &openedPackage{ref: *ref, d: d, zip: z, bytes: f}, nil
+	return d.openWhole(ctx, ref)
 }
 
 // badPackage tells what is wrong with a package from trouble with reading it.
@@ -153,51 +140,6 @@ func badPackage(uri string, err error) error {
 		}
 	}
 	return err
-}
-
-// transferPackage fetches a package and verifies it by what the dump says of it.
-func (d *Destination) transferPackage(ctx context.Context, ref *packageRef) (_ *spool.File, err error) {
-	req := fetch.Request{URL: ref.uri, MaxBytes: maxResource, Resume: fetch.ResumeStrong}
-	if ref.length.Known() {
-		req.MaxBytes = ref.length.Int64() + slack
-	}
-	if strong(ref.digests) {
-		req.Resume = fetch.ResumeVerified
-	}
-	resp, err := d.Client.Get(ctx, req)
-	if err != nil {
-		return nil, &remoteError{err}
-	}
-	defer resp.Body.Close()
-	if err := plausible(&Wanted{URI: ref.uri, Length: ref.length}, resp); err != nil {
-		return nil, &remoteError{err}
-	}
-	f := spool.NewFile(d.Spool, req.MaxBytes)
-	if err := d.receive(ref, f, resp.Body); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// receive takes the bytes of a whole package, unless the first of them show that it is
-// none.
-func (d *Destination) receive(ref *packageRef, to io.Writer, body io.Reader) error {
-	from := remoteReader{ref.uri, resourcesync.NewVerifyReader(body, ref.length.Int64(), ref.digests)}
-	head := make([]byte, pack.SniffLength)
-	n, err := io.ReadFull(from, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	}
-	if kind := pack.Sniff(head[:n]); kind != pack.KindZIP && kind != "" {
-		return otherFormat(ref.uri, kind)
-	}
-	if _, err := to.Write(head[:n]); err != nil {
-		return err
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		return fmt.Errorf("reading a package: %w", err)
-	}
-	return nil
 }
 
 // bring makes sure that the bytes of these bitstreams are here.
@@ -318,4 +260,18 @@ func (m *memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (p *openedPackage) close() error { return p.bytes.Close() }
+// close gives the package back. What a mirror keeps of it is of no more use.
+func (p *openedPackage) close() error {
+	if part, ok := p.bytes.(Part); ok {
+		return part.Discard()
+	}
+	return p.bytes.Close()
+}
+
+// leave is close, but a mirror keeps the bytes for a later run unless they are spent.
+func (p *openedPackage) leave() error {
+	if p.spent {
+		return p.close()
+	}
+	return p.bytes.Close()
+}

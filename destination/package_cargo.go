@@ -161,6 +161,9 @@ func (f *freight) give(c *cargo) {
 		return
 	}
 	delete(f.cargos, c.number)
+	if c.pkg != nil {
+		c.pkg.spent = true
+	}
 	c.close()
 	c.tell(f.r)
 	<-f.places
@@ -168,7 +171,7 @@ func (f *freight) give(c *cargo) {
 
 func (c *cargo) close() {
 	if c.pkg != nil && !c.kept {
-		_ = c.pkg.close() // a temporary file: everything was read that is needed
+		_ = c.pkg.leave() // of no consequence: everything was read that is needed
 	}
 }
 
@@ -179,7 +182,7 @@ func (c *cargo) load(ctx context.Context, r *runner, group []Action) {
 		return
 	}
 	p := &r.sp.Packages[c.number-1]
-	if c.pkg = r.sp.opened[c.number]; c.pkg != nil {
+	if c.pkg = r.sp.opened[c.number]; c.pkg != nil && (c.pkg.remote == nil || p.Via == ViaRange) {
 		c.kept = true
 	} else {
 		ref := &packageRef{uri: p.URI, length: p.Length, digests: p.Digests}
@@ -194,10 +197,10 @@ func (c *cargo) load(ctx context.Context, r *runner, group []Action) {
 	r.d.quirk(quirkOf(c.err), r.sp.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, len(group), c.err))
 }
 
-// prepare asks the manifest in the package, unless digests prove every member, and
-// brings the members.
+// prepare asks the manifest in the package, unless the plan was made by it or digests
+// prove every member of a remote package, and brings the members.
 func (c *cargo) prepare(ctx context.Context, r *runner, group []Action) error {
-	if c.pkg.remote == nil && !c.kept || !proved(group) {
+	if !c.kept && (c.pkg.remote == nil || !proved(group)) {
 		if err := c.ask(ctx, r, group); err != nil {
 			return err
 		}
@@ -341,8 +344,8 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action) (int64,
 		return 0, badPackage(uri, err)
 	}
 	defer from.Close()
-	verified := resourcesync.NewVerifyReader(&memberReader{from, uri}, length.Int64(), digests)
-	return b.Put(ctx, set, *w, remoteMismatch{uri, verified}, length.Known() || len(digests) > 0)
+	verified := resourcesync.NewVerifyReader(&memberReader{from, uri}, length.Int64(), digests, resourcesync.SHA256)
+	return b.Put(ctx, set, *w, hashedReader{remoteMismatch{uri, verified}, verified}, length.Known() || len(digests) > 0)
 }
 
 // remoteMismatch tells bytes that are not those wanted from trouble with reading them.

@@ -160,7 +160,7 @@ func (s *SetPlan) close() {
 	s.actions.Close()
 	s.deletes.Close()
 	for _, p := range s.opened {
-		_ = p.close() // a temporary file
+		_ = p.leave() // of no consequence
 	}
 }
 
