@@ -124,6 +124,8 @@ type summary struct {
 	Requests      *int64           `json:"requests,omitempty"`
 	Seconds       *float64         `json:"seconds,omitempty"`
 	ExitCode      int              `json:"exit_code"`
+	Via           map[string]int64 `json:"via,omitempty"`
+	Planned       *int64           `json:"planned_requests,omitempty"`
 }
 
 func num(n int64) *int64 { return &n }

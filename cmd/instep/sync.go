@@ -16,6 +16,7 @@ import (
 )
 
 type syncFlags struct {
+	planFlags
 	sourceFlags
 	storeFlags
 	limitFlags
@@ -26,8 +27,9 @@ type syncFlags struct {
 }
 
 const syncHelp = `Sync brings DIR in step with SOURCE: everything at first (a baseline, by Resource
-List), and what has changed afterwards (incremental, by Change List). Give the same
-command any number of times.
+List or Resource Dump), and what has changed afterwards (incremental, by Change List
+or Change Dump), by the cheapest way that the Source offers. Give the same command
+any number of times.
 
 SOURCE is any URI of a Source: the site, a page or resource that links to it, its
 Source Description, a Capability List or a list. Each resource is verified by the
@@ -55,6 +57,7 @@ func (a *app) syncCommand() *cobra.Command {
 	f.limitFlags.register(cmd)
 	fs := cmd.Flags()
 	f.storeFlags.register(fs)
+	f.planFlags.register(fs)
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", defaultKeep, "keep replaced and deleted bytes for so many `DAYS`, or forever")
@@ -92,11 +95,17 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 	defer progress.stop()
 	d := f.destination(source, m, client)
 	d.MaxDelete, d.KeepDeleted, d.MaxTransfer = limit, f.keepDeleted, transfer
+	if err := f.planFlags.set(d); err != nil {
+		return err
+	}
 	log := a.newRun("sync", source, dir)
 	defer func() { log.end(ctx, err) }()
 	d.Observe = func(e destination.Event) {
 		log.event(e)
 		a.syncEvent(e, progress)
+		if f.explain && e.Kind == destination.EventPlanned {
+			a.explainPlan(e.Plan)
+		}
 	}
 	if m.Exists() && !f.dryRun {
 		log.start(f.state)
@@ -199,45 +208,6 @@ func changeMark(act destination.Action) string {
 		return "-"
 	}
 	return "="
-}
-
-// showPlan prints a dry run.
-func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took time.Duration) error {
-	var t totals
-	for _, sp := range p.Sets {
-		for act, err := range sp.Actions() {
-			if err != nil {
-				return err
-			}
-			a.showAction(act)
-		}
-		if sp.Withheld {
-			for act, err := range sp.Deletions() {
-				if err != nil {
-					return err
-				}
-				a.showAction(act)
-			}
-		}
-		t.addPlan(sp)
-	}
-	a.code = t.exitCode()
-	a.explainTotals(&t, dir)
-	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer", t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.bytes)))
-	a.out.end(t.summary("plan", net, took, a.code), line)
-	return nil
-}
-
-func (a *app) showAction(act destination.Action) {
-	if act.Kind == destination.Mark {
-		return
-	}
-	a.out.record(record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
-	line := changeMark(act) + " " + printable(act.Want.URI)
-	if act.Kind == destination.Adopt {
-		line += "   (adopts " + printable(act.From) + ")"
-	}
-	a.out.line("%s", line)
 }
 
 func optional(n int64) *int64 {

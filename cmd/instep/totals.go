@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"instep/destination"
@@ -10,6 +12,8 @@ import (
 type totals struct {
 	destination.Counts
 	failed, bytes int64
+	planned       int64                     // requests that a plan will send
+	via           map[destination.Via]int64 // resources that are brought, by way
 	failures      []destination.Failure
 	origins       map[string]int64
 	partial       []error
@@ -47,6 +51,7 @@ func addAll[K comparable](to, from map[K]int64) map[K]int64 {
 func (t *totals) addPlan(p *destination.SetPlan) {
 	t.addCounts(p.Counts, p.Origins, p.Partial)
 	t.bytes += p.Bytes
+	t.planned += p.Requests
 	if p.Withheld {
 		t.withheld = append(t.withheld, withheld{p.Set, p.Hash, p.Deleted})
 	}
@@ -55,11 +60,35 @@ func (t *totals) addPlan(p *destination.SetPlan) {
 func (t *totals) addReport(r *destination.SetReport) {
 	t.addCounts(r.Counts, r.Origins, r.Partial)
 	t.bytes += r.Bytes
+	t.via = addAll(t.via, r.Via)
 	t.failed += r.Failed
 	t.failures = append(t.failures, r.Failures...)
 	if r.Withheld > 0 {
 		t.withheld = append(t.withheld, withheld{r.Set, r.Hash, r.Withheld})
 	}
+}
+
+// count takes an action of a plan down by its way.
+func (t *totals) count(act destination.Action) {
+	if act.Via == "" {
+		return
+	}
+	if t.via == nil {
+		t.via = map[destination.Via]int64{}
+	}
+	t.via[act.Via]++
+}
+
+// ways tells by which ways resources come.
+func (t *totals) ways() string {
+	var parts []string
+	for via, n := range sorted(t.via) {
+		parts = append(parts, fmt.Sprintf("%s=%d", via, n))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // exitCode is the code of a run that came to its end.
@@ -69,7 +98,7 @@ func (t *totals) exitCode() int {
 		return exitGuard
 	case len(t.partial) > 0:
 		return exitFailed // a document that cannot be used
-	case t.failed > 0 || t.Skipped[destination.SkipOrigin]+t.Skipped[destination.SkipUnsupported]+t.Skipped[destination.SkipWeak] > 0:
+	case t.failed > 0 || t.Skipped[destination.SkipOrigin]+t.Skipped[destination.SkipUnsupported]+t.Skipped[destination.SkipWeak]+t.Skipped[destination.SkipStale] > 0:
 		return exitPartial
 	}
 	return exitOK
@@ -80,11 +109,9 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 		Status: status, Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted),
 		Failed: num(t.failed), Bytes: num(t.bytes), Requests: num(net.requests.Load()), Seconds: seconds(took), ExitCode: code,
 	}
-	for skip, n := range t.Skipped {
-		if s.Skipped == nil {
-			s.Skipped = map[string]int64{}
-		}
-		s.Skipped[string(skip)] = n
+	s.Skipped, s.Via = named(t.Skipped), named(t.via)
+	if status == "plan" {
+		s.Planned = num(t.planned)
 	}
 	for _, w := range t.withheld {
 		if s.Withheld == nil {
@@ -94,4 +121,15 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 		s.Plan = w.hash
 	}
 	return s
+}
+
+// named are counts as they are written; nil if there are none.
+func named[K ~string](counts map[K]int64) (out map[string]int64) {
+	for k, n := range counts {
+		if out == nil {
+			out = map[string]int64{}
+		}
+		out[string(k)] = n
+	}
+	return out
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/pflag"
+
+	"instep/destination"
+)
+
+// planFlags say by which way a mirror is brought in step.
+type planFlags struct {
+	prefer        string
+	explain       bool
+	baselineEvery string
+}
+
+// baselineDays is the default of --baseline-every.
+const baselineDays = int(destination.DefaultBaselineEvery / (24 * time.Hour))
+
+func (f *planFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.prefer, "prefer", "", "take resources one by one, or out of packages: `list|dump` (default: what costs less)")
+	fs.BoolVar(&f.explain, "explain", false, "say why each choice was made")
+	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays), "compare with the whole set again after so many `DAYS`, or never: not every Source tells every deletion")
+}
+
+// set gives a Destination what the flags say.
+func (f *planFlags) set(d *destination.Destination) error {
+	switch d.Prefer = destination.Prefer(f.prefer); d.Prefer {
+	case "", destination.PreferList, destination.PreferDump:
+	default:
+		return usagef("--prefer %q: expected list or dump", f.prefer)
+	}
+	if f.baselineEvery == "never" {
+		d.BaselineEvery = -1
+		return nil
+	}
+	days, err := strconv.Atoi(f.baselineEvery)
+	if err != nil || days < 1 || days > 36500 {
+		return usagef("--baseline-every %q: expected a number of days from 1 to 36500, or never", f.baselineEvery)
+	}
+	d.BaselineEvery = time.Duration(days) * 24 * time.Hour
+	return nil
+}
+
+// explainPlan says why a plan is as it is.
+func (a *app) explainPlan(p *destination.SetPlan) {
+	for _, reason := range p.Reasons {
+		a.out.record(record{Type: "status", Set: p.Set, Mode: string(p.Mode), Reason: reason})
+		a.out.say("  %s", reason)
+	}
+}
+
+// showPlan prints a dry run.
+func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took time.Duration) error {
+	var t totals
+	for _, sp := range p.Sets {
+		for act, err := range sp.Actions() {
+			if err != nil {
+				return err
+			}
+			a.showAction(act)
+			t.count(act)
+		}
+		if sp.Withheld {
+			for act, err := range sp.Deletions() {
+				if err != nil {
+					return err
+				}
+				a.showAction(act)
+			}
+		}
+		t.addPlan(sp)
+	}
+	a.code = t.exitCode()
+	a.explainTotals(&t, dir)
+	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %d requests%s",
+		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.bytes)), t.planned, t.ways())
+	a.out.end(t.summary("plan", net, took, a.code), line)
+	return nil
+}
+
+func (a *app) showAction(act destination.Action) {
+	if act.Kind == destination.Mark {
+		return
+	}
+	a.out.record(record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
+	line := changeMark(act) + " " + printable(act.Want.URI)
+	if act.Kind == destination.Adopt {
+		line += "   (adopts " + printable(act.From) + ")"
+	}
+	a.out.line("%s", line)
+}
