@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -22,7 +23,8 @@ const maxOutage = 20
 
 // Report is what a run did.
 type Report struct {
-	Sets []*SetReport
+	Sets    []*SetReport
+	Orphans []Orphan
 }
 
 // SetReport is what a run did for one set.
@@ -40,7 +42,11 @@ type SetReport struct {
 	Weak      int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
 	Via       map[Via]int64 // resources that were brought, by way
 	Partial   error         // part of the Source's documents could not be used
-	Origins   map[string]int64
+
+	RolledBack string    // as in SetPlan
+	Latest     time.Time // likewise
+
+	Origins map[string]int64
 }
 
 // Failure is a resource that could not be brought, and why.
@@ -66,6 +72,7 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	for _, sp := range p.Sets {
 		r := &runner{d: d, sp: sp, budget: budget, rep: &SetReport{
 			Set: sp.Set, Name: sp.Name, Mode: sp.Mode, Why: sp.Why, Partial: sp.Partial, Origins: sp.Origins,
+			RolledBack: sp.RolledBack, Latest: sp.Latest,
 			Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
 		}}
 		rep.Sets = append(rep.Sets, r.rep)
@@ -73,7 +80,8 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 			return rep, err
 		}
 	}
-	return rep, nil
+	rep.Orphans = p.Orphans
+	return rep, d.keepOrphans(ctx, p)
 }
 
 // runner applies the plan of one set.

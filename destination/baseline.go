@@ -45,6 +45,9 @@ func (k *desk) nothing(why string, failed error) (*planner, error) {
 	}
 	pl := k.newPlanner(Baseline, why)
 	pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrNothingOffered)
+	if k.followed {
+		pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrWithdrawn)
+	}
 	return pl, nil
 }
 
@@ -111,6 +114,9 @@ func (k *desk) compare(ctx context.Context, st *state, why, reason string) (*pla
 func (pl *planner) baseline(ctx context.Context, st *state) error {
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
+	if pl.d.AcceptRollback && !pl.cursor.At.IsZero() {
+		st.lift = pl.cursor.At.Add(tick)
+	}
 	if err := st.compare(ctx, seen, pl.admit, pl.compare); err != nil {
 		return err
 	}
@@ -141,6 +147,7 @@ func (pl *planner) baseline(ctx context.Context, st *state) error {
 	if st.changes != nil {
 		pl.Partial = st.changes.rest
 	}
+	pl.rolledBack(st.listWentBack(pl.cursor))
 	return nil
 }
 
@@ -218,8 +225,16 @@ func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, err
 // baselineCursor is where a set stands after a baseline: at the moment of the list,
 // and at the position of the Change List that was read with it.
 func baselineCursor(old Cursor, st *state) Cursor {
-	c := Cursor{At: later(st.at, old.At), Baseline: later(st.at, st.served)}
-	if st.changes.bridges(c.At) {
+	c := Cursor{At: later(later(st.at, old.At), st.lift), Baseline: later(st.at, st.served), Listed: later(st.at, old.Listed)}
+	if !st.lift.IsZero() {
+		c.Listed = st.at
+	}
+	switch {
+	case !st.changes.bridges(c.At):
+	case st.lift.IsZero() && st.at.Before(old.At) && !st.changes.upTo(old.At):
+		// An older state than was seen: where the cursor stood is not forgotten for it.
+		c.List, c.From, c.Applied, c.Prefix, c.Index, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Index, old.Last
+	default:
 		c = st.changes.cursor(c)
 	}
 	return c

@@ -22,6 +22,7 @@ type changes struct {
 	latest   map[resourcesync.Key]int // the entry of each URI
 	resumed  bool                     // the first list begins with exactly what the cursor has applied
 	slid     bool                     // the cursor's list has lost entries since it was last read, and nothing reaches back to the cursor
+	back     string                   // how the cursor's list is an older one than it was; "" if it is not
 	flaw     error                    // some entry cannot be used: any resource may have changed since
 	rest     error                    // there are more lists than one run reads
 	end      time.Time                // of the last change
@@ -44,6 +45,7 @@ type changeList struct {
 	entries []change              // in the order in which they happened; those after what the cursor has applied, if it can go on
 	resumed bool                  // the document begins with exactly what the cursor has applied
 	total   int                   // entries of the document
+	end     time.Time             // the latest of them
 	prefix  string                // digest over all of them
 	untimed bool                  // some entry has no time of its own
 	known   time.Time             // the moment up to which the cursor has applied everything, if it was found
@@ -104,6 +106,9 @@ func (ch *changes) add(l *changeList, cur Cursor) {
 	ch.slid = ch.slid || l.lost(cur)
 	ch.served = later(ch.served, l.served)
 	ch.known = l.known
+	if ch.back == "" {
+		ch.back = l.wentBack(cur)
+	}
 	if ch.flaw == nil {
 		ch.flaw = l.flaw
 	}
@@ -153,6 +158,7 @@ func (l *changeList) read(doc *document, in *parcel, cur Cursor, tell func(resou
 		// An entry without a usable change still counts: positions are those of the document.
 		writeEntry(sum, &e)
 		l.beat.add(c.Changed)
+		l.end = later(l.end, c.Changed)
 		l.entries = append(l.entries, c)
 		l.total++
 	}
@@ -276,6 +282,12 @@ func (ch *changes) placed(t time.Time) bool {
 	return !ch.untimed || !ch.doubtful.Before(t)
 }
 
+// upTo reports whether the lists are not older than t: they go on from what was applied,
+// or tell of something at t or later.
+func (ch *changes) upTo(t time.Time) bool {
+	return ch.resumed || !ch.at.end.Before(t) || !ch.at.from.Time().Before(t)
+}
+
 // cursor is c moved to the end of the last list, unless all of that happened before c
 // already.
 func (ch *changes) cursor(c Cursor) Cursor {
@@ -285,6 +297,9 @@ func (ch *changes) cursor(c Cursor) Cursor {
 	c.At = later(c.At, ch.end)
 	c.List, c.From, c.Applied, c.Prefix = ch.at.uri, ch.at.from.String(), ch.at.total, ch.at.prefix
 	c.Index = ch.index
+	if !ch.at.end.Equal(c.Last) {
+		c.Last = ch.at.end
+	}
 	return c
 }
 

@@ -77,12 +77,18 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	}
 	pl.weaker.tell(d, set.URI)
 	pl.Pulse = k.heard.pulse(set.ChangeFreq)
-	pl.Pulse.News = pl.move != nil && pl.move.Cursor != k.cursor
+	pl.Latest = k.cursor.At
+	if pl.move != nil {
+		pl.Pulse.News, pl.Latest = pl.move.Cursor != k.cursor, pl.move.At
+	}
 	return pl.SetPlan, nil
 }
 
 // plan follows the set from its cursor, or makes a baseline.
 func (k *desk) plan(ctx context.Context) (*planner, error) {
+	if k.followed && k.d.AcceptRollback {
+		return k.baseline(ctx, "what the Source says now counts, even if it is older than what is here")
+	}
 	if err := k.follow(ctx); err != nil {
 		return nil, err
 	}

@@ -41,6 +41,10 @@ type Destination struct {
 	BaselineEvery time.Duration // how long increments alone are trusted, as Sources may forget to tell deletions; 0: DefaultBaselineEvery; negative: for ever
 	Spool         string        // directory of temporary files; "": the system's
 
+	// AcceptRollback takes a Source's word for an older state than it showed before: a
+	// baseline makes the mirror what the Source says now.
+	AcceptRollback bool
+
 	Observe func(Event) // told what happens, from several goroutines at a time; may be nil
 }
 

@@ -33,7 +33,10 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if pl.Partial != nil {
 		return nil
 	}
-	next := ch.cursor(cur)
+	next := cur
+	if ch.upTo(cur.At) { // an older state than was seen leads nowhere
+		next = ch.cursor(cur)
+	}
 	if next.Baseline.IsZero() {
 		next.Baseline = ch.served // an older program did not take it down
 	}
@@ -44,6 +47,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	pl.Partial = ch.rest
+	pl.rolledBack(ch.back)
 	return nil
 }
 

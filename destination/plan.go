@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"instep/internal/spool"
 	"instep/resourcesync"
@@ -81,6 +82,8 @@ type Plan struct {
 	Source string // as found: the Source Description, or the document given
 	Origin string // the Source's own origin
 	Sets   []*SetPlan
+
+	Orphans []Orphan // sets that the mirror holds and the Source does not offer any more
 }
 
 // SetPlan is the part of a Plan that concerns one set.
@@ -97,9 +100,14 @@ type SetPlan struct {
 	Members  int64            // members of the set before the run, where deletions are planned
 	Origins  map[string]int64 // resources skipped by the origin that would have to be allowed
 	Pulse    Pulse            // how often the Source changes the set
+	Latest   time.Time        // the newest moment that the documents of the set have told of, in this run or an earlier one
 	Partial  error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
 	Hash     string           // of the deletions; "" if there are none
 	Withheld bool             // the guard holds the deletions until this Hash is approved
+
+	// RolledBack says how the Source shows an older state than it did; "" if it does not.
+	// What is here stays as it is, and the cursor where it is, unless AcceptRollback is set.
+	RolledBack string
 
 	move    *CursorMove // nil: the cursor stays
 	actions *spool.Log[Action]
@@ -189,6 +197,10 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 		}
 		p.Sets = append(p.Sets, sp)
 		d.observe(Event{Kind: EventPlanned, Set: set.URI, Plan: sp})
+	}
+	if p.Orphans, err = d.orphans(ctx, src); err != nil {
+		p.Close()
+		return nil, err
 	}
 	return p, nil
 }

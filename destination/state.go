@@ -25,6 +25,7 @@ type state struct {
 	opened  map[string]*document // of lists: read to know their moment
 	broken  map[string]error     // why others could not be opened
 
+	lift    time.Time // what the documents say counts as said at this moment, if they are older
 	at      time.Time // of the oldest list read; known when resources has ended
 	served  time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
 	unsure  bool      // the lists are not of one known moment: absence from them is no evidence, and no cursor starts from them
@@ -282,6 +283,7 @@ func (st *state) compare(ctx context.Context, seen *spool.Keys, admit func(*Want
 		if err := seen.Add(resourcesync.KeyOf(w.URI)); err != nil {
 			return err
 		}
+		w.Changed = later(w.Changed, st.lift)
 		if !admit(&w.Wanted) {
 			continue
 		}
@@ -299,8 +301,8 @@ func (st *state) compare(ctx context.Context, seen *spool.Keys, admit func(*Want
 func (st *state) goneSince(uri string) time.Time {
 	if st.changes != nil {
 		if c := st.changes.last(resourcesync.KeyOf(uri)); c != nil && c.change == resourcesync.Deleted && !c.Changed.Before(st.at) {
-			return c.Changed
+			return later(c.Changed, st.lift)
 		}
 	}
-	return st.at
+	return later(st.at, st.lift)
 }

@@ -36,6 +36,7 @@ type Source struct {
 	Origin      string   // of the Source: scheme://host[:port] of the first document that was read
 	Origins     []string // all that are its own: Origin, and that of the URI given if a redirect to https led on
 	Sets        []Set    // at least one
+	Complete    bool     // Sets are all that the Source Description names
 	Way         Way      // the way that led to it
 	Tried       []Attempt
 	Notices     []Notice // what was tolerated or left out, in the order met: the first 1,000, and how many more

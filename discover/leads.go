@@ -106,6 +106,7 @@ func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 	if none.plain > 0 {
 		t.note(Notice{URI: l.at, Quirk: l.quirk, Msg: fmt.Sprintf("%d plain Sitemaps, such as %q, are passed over", none.plain, none.first)})
 	}
+	s.src.Complete = s.src.Complete && len(descriptions) == 1
 	s.src.Sets, s.src.Description = sets, l.description(sets, descriptions)
 	return nil
 }
@@ -123,7 +124,7 @@ func (s *search) followRef(ctx context.Context, t *trip, l *leads, r ref) error 
 	if err != nil {
 		return err
 	}
-	s.src.Sets, s.src.Description = nil, ""
+	s.src.Sets, s.src.Description, s.src.Complete = nil, "", false
 	if err := s.from(ctx, t, d); err != nil {
 		return err
 	}

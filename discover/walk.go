@@ -185,6 +185,7 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *document) erro
 		return &brokenError{d.base.String(), whyNoSets(t)}
 	}
 	s.src.Sets, err = s.readSets(ctx, d, []reading{r})
+	s.src.Complete = err == nil
 	return err
 }
 

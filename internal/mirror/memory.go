@@ -7,7 +7,10 @@ import (
 	"instep/destination"
 )
 
-var _ destination.Memory = (*Mirror)(nil)
+var (
+	_ destination.Memory    = (*Mirror)(nil)
+	_ destination.SetLister = (*Mirror)(nil)
+)
 
 // memoryPrefix sets what a Destination remembers apart from the mirror's own settings.
 const memoryPrefix = "memory:"

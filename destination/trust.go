@@ -1,0 +1,143 @@
+package destination
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"instep/discover"
+)
+
+// ErrWithdrawn means that a set which was followed still has a Capability List, and that
+// this offers nothing any more to follow it by. What is held of the set stays.
+var ErrWithdrawn = errors.New("the Source no longer offers a list of this set, which was followed before")
+
+// SetLister is implemented by a Mirror that can name its sets.
+type SetLister interface {
+	// Sets returns the URIs of all sets that were ever followed.
+	Sets(ctx context.Context) ([]string, error)
+}
+
+// Orphan is a set that the mirror holds and that its Source does not offer any more.
+// Nothing is concluded from that: what is held stays, and each run says so until
+// somebody has approved to forget the set.
+type Orphan struct {
+	Set     string
+	Members int64
+	Hash    string // by which forgetting it is approved
+	Forget  bool   // that was approved
+}
+
+// orphans are the sets of the mirror that are missing from a whole Source Description.
+func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
+	lister, ok := d.Mirror.(SetLister)
+	if !ok || !src.Complete || len(d.Sets) > 0 {
+		return nil, nil
+	}
+	known, err := lister.Sets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Orphan
+	for _, set := range known {
+		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
+			continue
+		}
+		o, err := d.orphan(ctx, set)
+		if err != nil {
+			return nil, err
+		}
+		if o != nil {
+			all = append(all, *o)
+		}
+	}
+	return all, nil
+}
+
+// forgotten is the name under which a mirror remembers that a set was let go.
+func forgotten(set string) string { return "forgotten " + set }
+
+// orphan looks at a set that is not offered; nil if nobody needs to know.
+func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
+	n, err := d.Mirror.Count(ctx, set)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	if m, ok := d.Mirror.(Memory); ok {
+		if _, gone, err := m.Recall(ctx, forgotten(set)); err != nil || gone {
+			return nil, err
+		}
+	}
+	sum := sha256.Sum256([]byte("no longer offered\n" + set))
+	o := &Orphan{Set: set, Members: n, Hash: hex.EncodeToString(sum[:])[:32]}
+	o.Forget, err = d.Mirror.Approved(ctx, o.Hash)
+	return o, err
+}
+
+// keepOrphans lets the orphans be approved of, or forgets those that are, and remembers
+// the sets that are offered again.
+func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
+	m, remembers := d.Mirror.(Memory)
+	for _, s := range p.Sets {
+		if !remembers {
+			break
+		}
+		if _, was, err := m.Recall(ctx, forgotten(s.Set)); err != nil {
+			return err
+		} else if was {
+			if err := m.Remember(ctx, forgotten(s.Set), ""); err != nil {
+				return err
+			}
+		}
+	}
+	for _, o := range p.Orphans {
+		var err error
+		switch {
+		case !o.Forget:
+			err = d.Mirror.Withhold(ctx, o.Set, o.Hash, fmt.Sprintf("the set %s, which the Source no longer offers, would be forgotten; its %d resources stay", o.Set, o.Members))
+		case remembers:
+			err = m.Remember(ctx, forgotten(o.Set), "1")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tick is the least step by which a moment is later than another.
+const tick = time.Microsecond
+
+// wentBack says how a Change List is one that the Source has gone back to: it has lost
+// its end, not its beginning, since the cursor was there. "" if it is not.
+func (l *changeList) wentBack(cur Cursor) string {
+	if l.resumed || cur.List != l.uri || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
+		return ""
+	}
+	return fmt.Sprintf("the Change List %s had %d entries up to %s and has %d up to %s", l.uri,
+		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
+}
+
+// listWentBack says that the Resource List is older than one that was read before. "" if
+// it is not.
+func (st *state) listWentBack(cur Cursor) string {
+	if st.at.IsZero() || !st.at.Before(cur.Listed) {
+		return ""
+	}
+	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", st.at.UTC().Format(time.RFC3339Nano), cur.Listed.UTC().Format(time.RFC3339Nano))
+}
+
+// rolledBack takes down that the Source shows an older state than it did. Nothing here
+// goes back, and the cursor stays, so that each run says so until the Source is past that
+// state, or the older one is accepted.
+func (pl *planner) rolledBack(how string) {
+	if how == "" || pl.d.AcceptRollback {
+		return
+	}
+	pl.RolledBack = how
+	pl.move = nil
+}
