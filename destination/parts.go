@@ -3,6 +3,8 @@ package destination
 import (
 	"context"
 	"io"
+
+	"instep/resourcesync"
 )
 
 // Parts is implemented by a Mirror that keeps what came of a large transfer which
@@ -70,4 +72,11 @@ type ExpectBatch interface {
 	// Expect says of which resources of a set, at most 1,000, the batch is about to be
 	// told. Nobody else changes them until the batch has been committed.
 	Expect(ctx context.Context, set string, uris []string) error
+}
+
+// Hashed may be implemented by a reader that is given to a Batch: it has hashed what was
+// read, so that the Batch need not do it again.
+type Hashed interface {
+	// Digests are those of the bytes read so far. Their algorithms do not change.
+	Digests() resourcesync.Digests
 }

@@ -96,8 +96,8 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 	if err := plausible(&w, resp); err != nil {
 		return 0, coding, &remoteError{err}
 	}
-	body = resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests)
-	n, err = b.Put(ctx, r.sp.Set, w, remoteReader{at, body}, w.Length.Known() || len(w.Digests) > 0)
+	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
+	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{remoteReader{at, verified}, verified}, w.Length.Known() || len(w.Digests) > 0)
 	return n, coding, err
 }
 
@@ -147,4 +147,10 @@ func (r remoteReader) Read(p []byte) (int, error) {
 		err = &remoteError{fmt.Errorf("%s: %w", r.uri, err)}
 	}
 	return n, err
+}
+
+// hashedReader is a reader of which the digests are computed already.
+type hashedReader struct {
+	io.Reader
+	Hashed
 }

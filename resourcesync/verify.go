@@ -3,6 +3,7 @@ package resourcesync
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -20,12 +21,10 @@ func (e *MismatchError) Error() string {
 // NewVerifyReader returns a reader of r that fails with a [*MismatchError] in place
 // of io.EOF unless the bytes read have the given length and all of the digests
 // (1.1 §7). A length below 0 is unknown. No more than length bytes are delivered:
-// it fails as soon as there are more. With neither length nor digests it is r.
-func NewVerifyReader(r io.Reader, length int64, ds Digests) io.Reader {
-	if length < 0 && len(ds) == 0 {
-		return r
-	}
-	v := &verifyReader{r: r, length: length}
+// it fails as soon as there are more. Other digests may be computed on the way: see
+// [VerifyReader.Digests].
+func NewVerifyReader(r io.Reader, length int64, ds Digests, also ...Algorithm) *VerifyReader {
+	v := &VerifyReader{r: r, length: length}
 	var algs []Algorithm
 	for _, d := range ds {
 		if !d.IsZero() {
@@ -33,11 +32,17 @@ func NewVerifyReader(r io.Reader, length int64, ds Digests) io.Reader {
 			algs = append(algs, d.Algorithm())
 		}
 	}
+	for _, a := range also {
+		if !slices.Contains(algs, a) {
+			algs = append(algs, a)
+		}
+	}
 	v.hasher = NewHasher(algs...)
 	return v
 }
 
-type verifyReader struct {
+// VerifyReader is what [NewVerifyReader] returns.
+type VerifyReader struct {
 	r      io.Reader
 	length int64 // -1 if unknown
 	want   Digests
@@ -46,7 +51,12 @@ type verifyReader struct {
 	err    error // what every further Read returns
 }
 
-func (v *verifyReader) Read(p []byte) (int, error) {
+// Digests returns the digests of the bytes read so far, by all algorithms that are
+// computed.
+func (v *VerifyReader) Digests() Digests { return v.hasher.Digests() }
+
+// Read implements io.Reader.
+func (v *VerifyReader) Read(p []byte) (int, error) {
 	if v.err != nil || len(p) == 0 {
 		return 0, v.err
 	}
@@ -67,7 +77,7 @@ func (v *verifyReader) Read(p []byte) (int, error) {
 }
 
 // expectEOF looks for a byte after the last one that was announced.
-func (v *verifyReader) expectEOF() error {
+func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
 	n, err := v.r.Read(one[:])
 	switch {
@@ -82,13 +92,14 @@ func (v *verifyReader) expectEOF() error {
 }
 
 // verdict is what the end of the bytes means: io.EOF if they are the right ones.
-func (v *verifyReader) verdict() error {
+func (v *VerifyReader) verdict() error {
 	if v.length >= 0 && v.n != v.length {
 		return &MismatchError{"length", strconv.FormatInt(v.length, 10), strconv.FormatInt(v.n, 10)}
 	}
-	for i, got := range v.hasher.Digests() {
-		if got != v.want[i] {
-			return &MismatchError{string(got.Algorithm()), v.want[i].String(), got.String()}
+	got := v.hasher.Digests()
+	for i, want := range v.want {
+		if got[i] != want {
+			return &MismatchError{string(want.Algorithm()), want.String(), got[i].String()}
 		}
 	}
 	return io.EOF

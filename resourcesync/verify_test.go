@@ -68,3 +68,24 @@ func TestVerifyReaderPassesErrorsOn(t *testing.T) {
 		t.Errorf("got %v, want %v", err, cut)
 	}
 }
+
+func TestVerifyReaderTellsFurtherDigests(t *testing.T) {
+	h := NewHasher(MD5, SHA256)
+	h.Write([]byte("some bytes"))
+	want := h.Digests()
+	for name, ds := range map[string]Digests{"one is checked": want[:1], "both are checked": want, "none is checked": nil} {
+		v := NewVerifyReader(strings.NewReader("some bytes"), -1, ds, SHA256, MD5)
+		if _, err := io.Copy(io.Discard, v); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, d := range want {
+			if got := v.Digests().Get(d.Algorithm()); got != d || len(v.Digests()) != 2 {
+				t.Errorf("%s: got %v, want both digests", name, v.Digests())
+			}
+		}
+	}
+	wrong := NewVerifyReader(strings.NewReader("other bytes"), -1, want[:1], SHA256)
+	if _, err := io.Copy(io.Discard, wrong); err == nil {
+		t.Error("other bytes: got no error")
+	}
+}
