@@ -12,10 +12,14 @@
 //   - the address that is dialled is checked after resolution: what is not public
 //     is refused unless allowed ([Options.AllowPrivate], [Client.TrustSource]), and
 //     the addresses of cloud metadata services always are;
-//   - credentials belong to one origin and are looked up again at each hop; there
-//     are no cookies and no Referer, and no proxy is taken from the environment;
+//   - credentials belong to one origin and are looked up again at each hop, client
+//     certificates too; there are no cookies and no Referer, and no proxy is taken
+//     from the environment;
 //   - bytes arrive as they are served: no content coding is asked for or undone;
 //   - a number of requests at a time and a rate per host; an answer that asks to
-//     wait (429, 503) holds back every request to that host;
+//     wait (429, 503) holds back every request to that host, and makes the number
+//     smaller for a while;
+//   - a part of a resource is exactly the one asked for ([Part]), and a body that
+//     broke off goes on only with bytes that are proved to follow ([Resume]);
 //   - time-outs for connecting, for the header and for silence, and a least rate.
 package fetch

@@ -44,7 +44,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR` instead of inside the mirror")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
-	f.secretFlags.register(fs)
+	f.secretFlags.register(cmd)
 }
 
 // limitFlags bound what a run does.

@@ -14,7 +14,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"instep/fetch"
 )
@@ -26,7 +26,8 @@ type secretFlags struct {
 	cert, key             string
 }
 
-func (f *secretFlags) register(flags *pflag.FlagSet) {
+func (f *secretFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&f.netrc, "netrc", "", "log in at the Source and each --allow-origin as this netrc `FILE` says (default: $NETRC or ~/.netrc, over https only)")
 	flags.StringVar(&f.bearer, "bearer-file", "", "send the token in this `FILE` to the origin of SOURCE (default: $INSTEP_BEARER)")
 	flags.StringVar(&f.header, "header-file", "", "send the header fields in this `FILE`, of lines \"https://host Name: value\", each to its origin")
