@@ -10,6 +10,7 @@ import (
 
 	"instep/destination"
 	"instep/internal/catalog"
+	"instep/resourcesync"
 )
 
 // claims are the files that batches are about to take from where they are, or to
@@ -130,6 +131,9 @@ func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, pat
 	if ok, err := b.m.isStray(ctx, path, &w, row.Path); err != nil || !ok {
 		return 0, cmp.Or(err, fmt.Errorf("%w: no file at %q that may be %q", destination.ErrNotHeld, path, w.URI))
 	}
+	if b.m.flat != nil {
+		return b.copyStray(ctx, set, w, path)
+	}
 	if !b.m.claims.take(path, b) {
 		return 0, fmt.Errorf("%w: the file %q is about to become another resource, or to be replaced", destination.ErrNotHeld, path)
 	}
@@ -148,22 +152,53 @@ func (b *batch) adopt(ctx context.Context, w *destination.Wanted, row *catalog.R
 	if err := b.mayMove(ctx, w, row, path); err != nil {
 		return nil, err
 	}
-	r, info, err := b.m.bucket.Get(ctx, path, 0, -1)
+	r, _, err := b.m.files.Get(ctx, path, 0, -1)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", destination.ErrNotHeld, err)
 	}
 	defer r.Close()
 	c, err := b.takeOver(ctx, w, path, r)
-	if errors.Is(err, errDiffers) {
-		return nil, fmt.Errorf("%w: %q: %w", destination.ErrNotHeld, path, err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, notHeld(path, err)
 	}
-	if !proves(w, c.digests) && (c.length != w.Length.Int64() || info.ModTime.Unix() != w.LastMod.Time().Unix()) {
-		return nil, errors.Join(fmt.Errorf("%w: nothing proves that %q is %q", destination.ErrNotHeld, path, w.URI), c.object.Discard())
+	if err := b.m.proven(w, c.digests, path); err != nil {
+		return nil, errors.Join(err, c.object.Discard())
 	}
 	return c, nil
+}
+
+// copyStray copies the bytes to where the flat layout has them: the file stays.
+func (b *batch) copyStray(ctx context.Context, set string, w destination.Wanted, path string) (int64, error) {
+	if err := b.m.proven(&w, w.Digests, path); err != nil { // as far as they are its own, which is checked
+		return 0, err
+	}
+	r, _, err := b.m.files.Get(ctx, path, 0, -1)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", destination.ErrNotHeld, err)
+	}
+	defer r.Close()
+	n, err := b.Put(ctx, set, w, r, false)
+	return n, notHeld(path, err)
+}
+
+// notHeld says of a file with other bytes that it is not what is wanted.
+func notHeld(path string, err error) error {
+	if errors.Is(err, errDiffers) {
+		return fmt.Errorf("%w: %q: %w", destination.ErrNotHeld, path, err)
+	}
+	return err
+}
+
+// proven fails unless a digest proves the bytes of a file, or its length and time do.
+func (m *Mirror) proven(w *destination.Wanted, have resourcesync.Digests, path string) error {
+	if proves(w, have) {
+		return nil
+	}
+	info, err := m.strayInfo(path)
+	if err == nil && (info == nil || !timely(w, info)) {
+		err = fmt.Errorf("%w: nothing proves that %q is %q", destination.ErrNotHeld, path, w.URI)
+	}
+	return err
 }
 
 // mayMove fails if the file at path can't go where the resource belongs. One that is

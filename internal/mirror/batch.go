@@ -181,7 +181,7 @@ func (b *batch) unoccupied(ctx context.Context, w *destination.Wanted, row *cata
 	if err != nil {
 		return err
 	}
-	k, at, err := m.disk.look(path)
+	k, at, err := m.look(ctx, path)
 	if err != nil || k == absent || k == file && at == path && row.Stored {
 		return err
 	}
@@ -282,6 +282,9 @@ func (c *contextReader) Read(p []byte) (int, error) {
 // add remembers a claim, and new bytes unless later ones are there. The last claim
 // of a set counts.
 func (b *batch) add(uri string, c *content, cl *claim) error {
+	if err := b.m.fits(c); err != nil {
+		return errors.Join(err, c.object.Discard())
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.spent {

@@ -221,7 +221,7 @@ func (m *Mirror) keep(ctx context.Context, w *work) error {
 		if s.Kept == "" && !stray {
 			continue
 		}
-		k, _, err := m.disk.look(s.Path)
+		k, _, err := m.look(ctx, s.Path)
 		if err != nil {
 			return err
 		}
@@ -264,10 +264,10 @@ func (b *batch) intend(ctx context.Context, w *work) error {
 		switch s := steps[uri]; {
 		case s.content == nil:
 			return b.m.place(uri, names, vacant)
-		case b.m.adopts:
+		case b.m.adopts && b.m.flat == nil:
 			return b.placeAmongStrays(ctx, w, s, names)
 		}
-		return b.m.place(uri, names, b.m.blocked)
+		return b.m.place(uri, names, b.m.blocked(ctx))
 	})
 	for i := range intents {
 		w.steps[i].Path, w.steps[i].Kept = intents[i].Path, intents[i].Kept
@@ -286,9 +286,11 @@ func (m *Mirror) place(uri string, names catalog.Names, blocked func(string, boo
 }
 
 // blocked reports whether something stands at a path where bytes are about to go.
-func (m *Mirror) blocked(path string, dir bool) (bool, error) {
-	k, _, err := m.disk.look(path)
-	return k != absent && !(dir && k == directory), err
+func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool, error) {
+	return func(path string, dir bool) (bool, error) {
+		k, _, err := m.look(ctx, path)
+		return k != absent && !(dir && k == directory), err
+	}
 }
 
 // vacant lets a URI whose bytes did not come have the path that it will need, even

@@ -30,9 +30,12 @@ type pastMirror struct {
 	now time.Time
 }
 
-func openPast(t testing.TB) *pastMirror {
+func openPast(t testing.TB) *pastMirror { return openPastAs(t, Tree) }
+
+func openPastAs(t testing.TB, layout Layout) *pastMirror {
 	p := &pastMirror{t: t, now: noon}
 	o := options(t.TempDir())
+	o.Layout = layout
 	o.Now = func() time.Time { return p.now }
 	p.Mirror = openMirror(t, o)
 	return p
@@ -247,8 +250,14 @@ func steps(versions []Version) iter.Seq2[Reversal, error] {
 // Whatever a run did, undoing it gives the state before, and undoing that gives the
 // state after it.
 func TestUndoingARunGivesTheStateBefore(t *testing.T) {
+	for _, layout := range []Layout{Tree, Flat} {
+		t.Run(string(layout), func(t *testing.T) { testUndoing(t, layout) })
+	}
+}
+
+func testUndoing(t *testing.T, layout Layout) {
 	rapid.Check(t, func(r *rapid.T) {
-		p := openPast(t)
+		p := openPastAs(t, layout)
 		for range rapid.IntRange(1, 3).Draw(r, "runs before") {
 			p.do(func(b destination.Batch) error { return someChanges(r, b) })
 		}

@@ -59,9 +59,11 @@ type Mirror struct {
 	dir      string
 	readOnly bool
 	disk     *disk
-	cat      *catalog.Catalog // nil: a mirror opened for reading that does not exist
-	finder   *catalog.Finder  // nil if cat is
-	bucket   blob.Bucket
+	cat      *catalog.Catalog            // nil: a mirror opened for reading that does not exist
+	finder   *catalog.Finder             // nil if cat is
+	bucket   blob.Bucket                 // where bytes are by their paths
+	files    blob.Bucket                 // where they are by the names of their files: the same in a tree
+	flat     *flat                       // the bucket, if that is its layout
 	docs     *documents                  // of the Source; nil if cat is
 	clean    func(context.Context) error // removes the bucket's temporary files
 	close    []func() error              // in reverse

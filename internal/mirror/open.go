@@ -22,6 +22,7 @@ type Options struct {
 	State  string           // directory of the catalog; "" is .instep in Dir
 	Create bool             // make a mirror if Dir is absent or empty
 	Adopt  bool             // make one of a directory with files too, and let them become resources
+	Layout Layout           // of a new mirror; "" is Tree. A mirror that has another is an ErrLayout
 	Now    func() time.Time // dates the trash and approvals; required
 
 	bucket func(blob.Bucket) blob.Bucket // tests put faults between the mirror and its files
@@ -39,13 +40,15 @@ const (
 
 const (
 	markerFormat = 1
+	flatFormat   = 2 // which programs that know no layouts refuse
 	maxMarker    = 4096
 )
 
 // marker ties a directory to its catalog.
 type marker struct {
 	Format  int       `json:"format"`
-	UUID    string    `json:"uuid"` // of the catalog
+	UUID    string    `json:"uuid"`             // of the catalog
+	Layout  Layout    `json:"layout,omitempty"` // "" is Tree
 	Created time.Time `json:"created"`
 }
 
@@ -128,7 +131,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	if err := m.checkUUID(ctx, mark); err != nil {
 		return nil, err
 	}
-	if err := m.openDocuments(&o); err != nil {
+	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o)); err != nil {
 		return nil, err
 	}
 	return m, m.load(ctx)
@@ -162,11 +165,12 @@ func (m *Mirror) openDir(o *Options) (err error) {
 		return err
 	}
 	m.close = append(m.close, dir.Close)
-	m.bucket = dir
+	m.files = dir
 	m.clean = dir.Clean
 	if o.bucket != nil {
-		m.bucket = o.bucket(dir)
+		m.files = o.bucket(dir)
 	}
+	m.bucket = m.files
 	return nil
 }
 
@@ -183,8 +187,8 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	if err := json.Unmarshal(text, &mark); err != nil || mark.UUID == "" {
 		return mark, false, fmt.Errorf("%w: the marker %q holds %.80q", ErrWrongStore, markerKey, text)
 	}
-	if mark.Format != markerFormat {
-		return mark, false, fmt.Errorf("%w: its marker has format %d, this program knows %d: use a newer version", ErrWrongStore, mark.Format, markerFormat)
+	if mark.Format != mark.Layout.format() {
+		return mark, false, fmt.Errorf("%w: its marker has format %d, this program knows those up to %d: use a newer version", ErrWrongStore, mark.Format, flatFormat)
 	}
 	return mark, true, nil
 }
@@ -262,9 +266,13 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 	}
 	m.close = append(m.close, m.cat.Close)
 	if create {
-		err = m.writeMarker(ctx)
+		mark.Layout = o.Layout.kept()
+		err = m.writeMarker(ctx, mark.Layout)
 	} else {
 		err = m.checkUUID(ctx, mark)
+	}
+	if err == nil {
+		err = m.arrange(mark.Layout, o)
 	}
 	if err == nil {
 		err = m.openDocuments(o)
@@ -280,12 +288,12 @@ func lostCatalog(o *Options, err error) error {
 }
 
 // writeMarker is the last step of making a mirror.
-func (m *Mirror) writeMarker(ctx context.Context) error {
+func (m *Mirror) writeMarker(ctx context.Context, layout Layout) error {
 	id, err := m.cat.UUID(ctx)
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(marker{Format: markerFormat, UUID: id, Created: m.now().UTC()})
+	text, err := json.Marshal(marker{Format: layout.format(), UUID: id, Layout: layout, Created: m.now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -308,6 +316,11 @@ func (m *Mirror) recover(ctx context.Context) error {
 	}
 	if err := m.undo(ctx); err != nil {
 		return err
+	}
+	if m.flat != nil {
+		if err := m.flat.tidy(ctx); err != nil {
+			return err
+		}
 	}
 	return m.sweepParts(ctx)
 }

@@ -101,6 +101,9 @@ func (m *Mirror) candidates(w *destination.Wanted, own string) iter.Seq2[string,
 			yield("", err)
 			return
 		}
+		if sum := w.Digests.Get(resourcesync.SHA256); m.flat != nil && !sum.IsZero() && !yield(contentKey(sum), nil) {
+			return
+		}
 		if path, err := m.ownName("", segments); err != nil || path != "" {
 			if !yield(path, err) || err != nil {
 				return
@@ -229,9 +232,13 @@ func wgetQuote(s, unsafe string) string {
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		names := m.cat.Names(ctx)
-		for info, err := range m.bucket.List(ctx, "") {
+		for info, err := range m.files.List(ctx, "") {
 			known := strings.HasPrefix(info.Key, ours+"/")
-			if err == nil && !known {
+			switch {
+			case err != nil || known:
+			case m.flat != nil:
+				known, err = m.flat.has(ctx, info.Key)
+			default:
 				known, err = names.File(Fold(info.Key))
 			}
 			if known && err == nil {

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,9 @@ import (
 // what tells those of the day apart.
 func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
+	if m.flat != nil { // nothing tells quickly whether a name begins so
+		return stem + "-" + rand.Text(), nil
+	}
 	for n := 1; ; n++ {
 		if err := ctx.Err(); err != nil {
 			return "", context.Cause(ctx)
@@ -45,7 +49,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, olderThan time.Time) error {
 	if err := m.cat.ForgetVersions(ctx, first); err != nil {
 		return err
 	}
-	days, err := m.disk.trashDays(first)
+	days, err := m.trashDays(ctx, first)
 	if err != nil {
 		return err
 	}
@@ -55,6 +59,13 @@ func (m *Mirror) PurgeTrash(ctx context.Context, olderThan time.Time) error {
 		}
 	}
 	return nil
+}
+
+func (m *Mirror) trashDays(ctx context.Context, before time.Time) ([]string, error) {
+	if m.flat != nil {
+		return m.cat.TrashDays(ctx, before)
+	}
+	return m.disk.trashDays(before)
 }
 
 // trashDays returns the days before one of which there is trash. What is called

@@ -113,7 +113,7 @@ func (m *Mirror) restore(ctx context.Context, files blob.Batch, in *catalog.Inte
 	case there && kept:
 		files.Delete(in.Kept)
 	case kept:
-		k, _, err := m.disk.look(in.Path)
+		k, _, err := m.look(ctx, in.Path)
 		if err != nil {
 			return false, err
 		}
@@ -141,7 +141,7 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 	case err != nil:
 		return err
 	case !came:
-		if k, _, err := m.disk.look(in.Path); err != nil || k != absent {
+		if k, _, err := m.look(ctx, in.Path); err != nil || k != absent {
 			return err
 		}
 	case in.Taken == "":
@@ -151,7 +151,7 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 			return err
 		}
 	}
-	return m.restoreStray(files, in)
+	return m.restoreStray(ctx, files, in)
 }
 
 // giveBack moves the bytes that came to a path back to where they were taken from,
@@ -161,7 +161,7 @@ func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Int
 	if err != nil || !came {
 		return false, err
 	}
-	k, _, err := m.disk.look(in.Taken)
+	k, _, err := m.look(ctx, in.Taken)
 	if err != nil || k != absent {
 		return false, err
 	}
@@ -170,11 +170,11 @@ func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Int
 }
 
 // restoreStray brings somebody's file back that stood at a new path.
-func (m *Mirror) restoreStray(files blob.Batch, in *catalog.Intent) error {
+func (m *Mirror) restoreStray(ctx context.Context, files blob.Batch, in *catalog.Intent) error {
 	if in.Kept == "" {
 		return nil
 	}
-	k, _, err := m.disk.look(in.Kept)
+	k, _, err := m.look(ctx, in.Kept)
 	if err == nil && k == file {
 		files.Move(in.Kept, in.Path)
 	}

@@ -1,0 +1,158 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// ContentName is a name of bytes in a mirror of the flat layout.
+type ContentName struct {
+	Path   string
+	Day    string              // of the trash that the path is in, as 2006-01-02; "" = none
+	SHA256 resourcesync.Digest // zero: the name goes
+}
+
+// Contents returns the digests of the bytes that have these names; names that nothing
+// has are left out.
+func (c *Catalog) Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error) {
+	found := make(map[string]resourcesync.Digest, len(paths))
+	for some := range slices.Chunk(paths, lookupSize) {
+		args := make([]any, len(some))
+		for i, p := range some {
+			key := resourcesync.KeyOf(p)
+			args[i] = key[:]
+		}
+		names, err := rows(ctx, c, "look up names of bytes in", scanContentName,
+			"SELECT path, day, sha256 FROM content_name WHERE key IN ("+placeholders(len(some))+")", args...)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			found[n.Path] = n.SHA256
+		}
+	}
+	return found, nil
+}
+
+func scanContentName(r *sql.Rows) (n ContentName, err error) {
+	var sum []byte
+	if err := r.Scan(&n.Path, &n.Day, &sum); err != nil {
+		return n, err
+	}
+	n.SHA256, err = readSum(sum)
+	return n, err
+}
+
+func readSum(sum []byte) (resourcesync.Digest, error) {
+	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum)
+	if err != nil {
+		err = fmt.Errorf("%w: %w; %s", ErrDamaged, err, hint)
+	}
+	return d, err
+}
+
+// NameContents gives and takes names, all or none.
+func (c *Catalog) NameContents(ctx context.Context, names []ContentName) error {
+	return c.update(ctx, "record names of bytes in", func(tx *sql.Tx) error {
+		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+		defer r.close()
+		for _, n := range names {
+			key := resourcesync.KeyOf(n.Path)
+			var err error
+			if n.SHA256.IsZero() {
+				_, err = r.exec("DELETE FROM content_name WHERE key = $1", key[:])
+			} else {
+				_, err = r.exec(`INSERT INTO content_name (key, path, day, sha256) VALUES ($1, $2, $3, $4)
+					ON CONFLICT (key) DO UPDATE SET sha256 = excluded.sha256`, key[:], n.Path, n.Day, n.SHA256.Sum())
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Loosen records that bytes may have no name.
+func (c *Catalog) Loosen(ctx context.Context, sums []resourcesync.Digest) error {
+	return c.eachSum(ctx, "record bytes without a name in",
+		"INSERT INTO content_loose (sha256) VALUES ($1) ON CONFLICT DO NOTHING", sums)
+}
+
+// Fasten records that bytes have a name, or are gone.
+func (c *Catalog) Fasten(ctx context.Context, sums []resourcesync.Digest) error {
+	return c.eachSum(ctx, "forget bytes without a name in", "DELETE FROM content_loose WHERE sha256 = $1", sums)
+}
+
+func (c *Catalog) eachSum(ctx context.Context, op, statement string, sums []resourcesync.Digest) error {
+	return c.update(ctx, op, func(tx *sql.Tx) error {
+		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+		defer r.close()
+		for _, d := range sums {
+			if _, err := r.exec(statement, d.Sum()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// LooseContent is bytes that were recorded as loose.
+type LooseContent struct {
+	SHA256 resourcesync.Digest
+	Named  bool // they have a name
+}
+
+// Loose returns the first of the bytes that may have no name, at most as many as one
+// lookup takes.
+func (c *Catalog) Loose(ctx context.Context) ([]LooseContent, error) {
+	return rows(ctx, c, "read bytes without a name of", func(r *sql.Rows) (l LooseContent, err error) {
+		var sum []byte
+		if err := r.Scan(&sum, &l.Named); err != nil {
+			return l, err
+		}
+		l.SHA256, err = readSum(sum)
+		return l, err
+	}, `SELECT l.sha256, EXISTS (SELECT 1 FROM content_name n WHERE n.sha256 = l.sha256)
+		FROM content_loose l ORDER BY l.sha256 LIMIT $1`, lookupSize)
+}
+
+// ContentNames yields all names in the trash of a day, or all names if day is "".
+func (c *Catalog) ContentNames(ctx context.Context, day string) iter.Seq2[ContentName, error] {
+	query := "SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND $3 = '' ORDER BY key LIMIT $2"
+	if day != "" {
+		query = "SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND day = $3 AND day <> '' ORDER BY key LIMIT $2"
+	}
+	return listing(ctx, c, "list names of bytes in", query, []byte{}, func(r *sql.Rows, n *ContentName) (any, error) {
+		var key, sum []byte
+		if err := r.Scan(&key, &n.Path, &n.Day, &sum); err != nil {
+			return nil, err
+		}
+		var err error
+		n.SHA256, err = readSum(sum)
+		return key, err
+	}, day)
+}
+
+// TrashDays returns the days before one of which there are names in the trash.
+func (c *Catalog) TrashDays(ctx context.Context, before time.Time) ([]string, error) {
+	return rows(ctx, c, "list the trash of", func(r *sql.Rows) (day string, err error) {
+		return day, r.Scan(&day)
+	}, "SELECT DISTINCT day FROM content_name WHERE day <> '' AND day < $1 ORDER BY day", before.UTC().Format(time.DateOnly))
+}
+
+// HasContent reports whether bytes have a name.
+func (c *Catalog) HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error) {
+	var has bool
+	err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM content_name WHERE sha256 = $1)", sum.Sum()).Scan(&has)
+	if err != nil {
+		err = c.fail("look up bytes in", err)
+	}
+	return has, err
+}

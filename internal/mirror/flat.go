@@ -1,0 +1,585 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"instep/blob"
+	"instep/destination"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// Layout says how a mirror keeps its bytes.
+type Layout string
+
+// The layouts.
+const (
+	Tree Layout = "tree" // a file for each URI, whose path reads like it
+	Flat Layout = "flat" // a file for all that have the same bytes: sha256/ab/cdef…, by their sha-256
+)
+
+// ErrLayout: another layout was asked for than the mirror has.
+var ErrLayout = errors.New("the layout of a mirror is chosen when it is made")
+
+// kept is how the marker of a mirror has it.
+func (l Layout) kept() Layout {
+	if l == Tree {
+		return ""
+	}
+	return l
+}
+
+// format is that of the marker of a mirror with the layout as it is kept; 0 if there
+// is no such layout.
+func (l Layout) format() int {
+	switch l {
+	case "":
+		return markerFormat
+	case Flat:
+		return flatFormat
+	}
+	return 0
+}
+
+// arrange makes the mirror keep its bytes in a layout, as the marker has it.
+func (m *Mirror) arrange(layout Layout, o *Options) error {
+	if o.Layout != "" && o.Layout.kept() != layout {
+		return fmt.Errorf("%w: this one is %s, not %s", ErrLayout, cmp.Or(layout, Tree), o.Layout)
+	}
+	if layout == Flat {
+		m.flat = newFlat(m.files, m.cat)
+		m.bucket = m.flat
+	}
+	return nil
+}
+
+// look tells what stands at a path of the mirror: see disk.look.
+func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
+	if m.flat == nil || !isName(path) {
+		return m.disk.look(path)
+	}
+	found, err := m.cat.Contents(ctx, []string{path})
+	if err != nil || found[path].IsZero() {
+		return absent, path, err
+	}
+	return file, path, nil
+}
+
+// fits fails if the bytes have no place in the flat layout because something that is
+// not the mirror's stands in it.
+func (m *Mirror) fits(c *content) error {
+	if m.flat == nil || c == nil {
+		return nil
+	}
+	key := contentKey(c.digests.Get(resourcesync.SHA256))
+	k, at, err := m.disk.look(key)
+	if err == nil && k != absent && (k != file || at != key) {
+		err = fmt.Errorf("the place of the bytes, %q, is %w: found a %s at %q", key, destination.ErrOccupied, k, at)
+	}
+	return err
+}
+
+// contentDir is where the flat layout has its files.
+const contentDir = "sha256"
+
+// flat is a bucket in which bytes are kept once, in a file named by their sha-256, and
+// the catalog has their names: the layout Flat. Names in our own directory are those
+// of files, but for the trash.
+//
+// Bytes are recorded as loose before they come and before their last name goes, so
+// that those without a name are found and removed whenever that was interrupted.
+type flat struct {
+	files  blob.Bucket
+	cat    *catalog.Catalog
+	commit chan struct{} // has room for one: who gives names
+}
+
+var _ blob.Bucket = (*flat)(nil)
+
+func newFlat(files blob.Bucket, cat *catalog.Catalog) *flat {
+	return &flat{files: files, cat: cat, commit: make(chan struct{}, 1)}
+}
+
+// contentKey is the file of bytes.
+func contentKey(sum resourcesync.Digest) string {
+	digits := fmt.Sprintf("%x", sum.Sum())
+	return contentDir + "/" + digits[:2] + "/" + digits[2:]
+}
+
+// has reports whether a file is one of bytes that have a name.
+func (f *flat) has(ctx context.Context, file string) (bool, error) {
+	digits, ok := strings.CutPrefix(file, contentDir+"/")
+	if !ok {
+		return false, nil
+	}
+	sum, err := resourcesync.ParseDigest("sha-256:" + strings.Replace(digits, "/", "", 1))
+	if err != nil || contentKey(sum) != file {
+		return false, nil
+	}
+	return f.cat.HasContent(ctx, sum)
+}
+
+// isName reports whether a key is a name of bytes, not of a file.
+func isName(key string) bool {
+	return !strings.HasPrefix(key, ours+"/") || strings.HasPrefix(key, trashKey+"/")
+}
+
+// dayOf is the day of the trash that a key is in; "" if it is in none.
+func dayOf(key string) string {
+	rest, ok := strings.CutPrefix(key, trashKey+"/")
+	day, _, more := strings.Cut(rest, "/")
+	if _, err := time.Parse(time.DateOnly, day); !ok || !more || err != nil {
+		return ""
+	}
+	return day
+}
+
+// sum returns the digest of the bytes of a name.
+func (f *flat) sum(ctx context.Context, key string) (resourcesync.Digest, error) {
+	if err := ctx.Err(); err != nil {
+		return resourcesync.Digest{}, err
+	}
+	if err := blob.ValidKey(key); err != nil {
+		return resourcesync.Digest{}, err
+	}
+	found, err := f.cat.Contents(ctx, []string{key})
+	if err == nil && found[key].IsZero() {
+		err = blob.ErrNotExist
+	}
+	return found[key], err
+}
+
+// Get implements blob.Bucket.
+func (f *flat) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, blob.Info, error) {
+	if !isName(key) {
+		return f.files.Get(ctx, key, off, n)
+	}
+	var last resourcesync.Digest
+	for {
+		sum, err := f.sum(ctx, key)
+		if err != nil {
+			return nil, blob.Info{}, fmt.Errorf("get %q: %w", key, err)
+		}
+		r, info, err := f.files.Get(ctx, contentKey(sum), off, n)
+		info.Key = key
+		if !errors.Is(err, fs.ErrNotExist) || sum == last {
+			return r, info, err
+		}
+		last = sum // other bytes may have the name by now
+	}
+}
+
+// Stat implements blob.Bucket.
+func (f *flat) Stat(ctx context.Context, key string) (blob.Info, error) {
+	if !isName(key) {
+		return f.files.Stat(ctx, key)
+	}
+	sum, err := f.sum(ctx, key)
+	if err != nil {
+		return blob.Info{}, fmt.Errorf("stat %q: %w", key, err)
+	}
+	info, err := f.files.Stat(ctx, contentKey(sum))
+	info.Key = key
+	return info, err
+}
+
+// List implements blob.Bucket. A name whose bytes are lost is left out.
+func (f *flat) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		for n, err := range f.cat.ContentNames(ctx, dayOf(prefix)) {
+			if err == nil && !strings.HasPrefix(n.Path, prefix) {
+				continue
+			}
+			var info blob.Info
+			if err == nil {
+				info, err = f.files.Stat(ctx, contentKey(n.SHA256))
+			}
+			if info.Key = n.Path; errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if !yield(info, err) || err != nil {
+				return
+			}
+		}
+		if !strings.HasPrefix(ours+"/", prefix) && !strings.HasPrefix(prefix, ours+"/") {
+			return
+		}
+		for info, err := range f.files.List(ctx, prefix) {
+			ofOurs := strings.HasPrefix(info.Key, ours+"/") && !isName(info.Key)
+			if err == nil && !ofOurs {
+				continue
+			}
+			if !yield(info, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Begin implements blob.Bucket.
+func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
+	files, err := f.files.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &flatBatch{f: f, files: files}, nil
+}
+
+// tidy removes bytes that have no name. The caller holds f.commit, or nobody else writes.
+func (f *flat) tidy(ctx context.Context) error {
+	for {
+		loose, err := f.cat.Loose(ctx)
+		if err != nil || len(loose) == 0 {
+			return err
+		}
+		b, err := f.files.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		sums := make([]resourcesync.Digest, len(loose))
+		for i, l := range loose {
+			sums[i] = l.SHA256
+			if !l.Named {
+				b.Delete(contentKey(l.SHA256))
+			}
+		}
+		if err := errors.Join(b.Commit(ctx), b.Discard()); err != nil {
+			return err
+		}
+		if err := f.cat.Fasten(ctx, sums); err != nil {
+			return err
+		}
+	}
+}
+
+// flatBatch is a batch of a flat bucket.
+type flatBatch struct {
+	f     *flat
+	files blob.Batch
+
+	mu    sync.Mutex // guards the rest
+	steps []func(ctx context.Context, n *naming) error
+	keys  []string
+	spent bool
+}
+
+// flatObject is an object of a flatBatch.
+type flatObject struct {
+	b     *flatBatch
+	file  blob.Object // nil: of a name that was taken
+	taken string      // that name
+
+	mu     sync.Mutex // guards the rest
+	h      *resourcesync.Hasher
+	sum    resourcesync.Digest // once it is closed
+	broken bool                // it was discarded, or put before
+}
+
+// Create implements blob.Batch.
+func (b *flatBatch) Create(ctx context.Context) (blob.Object, error) {
+	file, err := b.files.Create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &flatObject{b: b, file: file, h: resourcesync.NewHasher(resourcesync.SHA256)}, nil
+}
+
+// Take implements blob.Batch: of bytes by their name, or of a file.
+func (b *flatBatch) Take(ctx context.Context, key string) (blob.Object, error) {
+	b.mu.Lock()
+	spent := b.spent
+	b.mu.Unlock()
+	if spent {
+		return nil, errSpent
+	}
+	if !isName(key) {
+		return b.takeFile(ctx, key)
+	}
+	sum, err := b.f.sum(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("take %q: %w", key, err)
+	}
+	return &flatObject{b: b, taken: key, sum: sum}, nil
+}
+
+func (b *flatBatch) takeFile(ctx context.Context, key string) (_ blob.Object, err error) {
+	file, err := b.files.Take(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := b.f.files.Get(ctx, key, 0, -1)
+	if err != nil {
+		return nil, errors.Join(err, file.Discard())
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	h := resourcesync.NewHasher(resourcesync.SHA256)
+	if _, err := io.Copy(h, &contextReader{ctx, r}); err != nil {
+		return nil, errors.Join(fmt.Errorf("read %q: %w", key, err), file.Discard())
+	}
+	return &flatObject{b: b, file: file, sum: h.Digests().Get(resourcesync.SHA256)}, nil
+}
+
+func (o *flatObject) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.h == nil {
+		return 0, fs.ErrClosed
+	}
+	n, err := o.file.Write(p)
+	_, _ = o.h.Write(p[:n]) // a hash takes everything
+	return n, err
+}
+
+func (o *flatObject) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.h == nil {
+		return fs.ErrClosed
+	}
+	err := o.file.Close()
+	if err == nil {
+		o.sum = o.h.Digests().Get(resourcesync.SHA256)
+	}
+	o.h = nil
+	return err
+}
+
+func (o *flatObject) Discard() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.broken, o.h = true, nil
+	if o.file == nil {
+		return nil
+	}
+	return o.file.Discard()
+}
+
+// use returns the digest of an object that is put, once.
+func (o *flatObject) use() (resourcesync.Digest, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.broken || o.sum.IsZero() {
+		return resourcesync.Digest{}, errors.New("the object was not closed, was discarded, or was put before")
+	}
+	o.broken = true
+	return o.sum, nil
+}
+
+func (b *flatBatch) step(keys []string, do func(ctx context.Context, n *naming) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys = append(b.keys, keys...)
+	b.steps = append(b.steps, do)
+}
+
+// Put implements blob.Batch.
+func (b *flatBatch) Put(o blob.Object, p blob.Put) {
+	keys := []string{p.Key}
+	if p.Keep != "" {
+		keys = append(keys, p.Keep)
+	}
+	fo, ok := o.(*flatObject)
+	if ok && fo.taken != "" {
+		keys = append(keys, fo.taken)
+	}
+	b.step(keys, func(_ context.Context, n *naming) error {
+		if !ok || fo.b != b {
+			return fmt.Errorf("put %q: the object belongs to another batch", p.Key)
+		}
+		if err := n.put(fo, p); err != nil {
+			return fmt.Errorf("put %q: %w", p.Key, err)
+		}
+		return nil
+	})
+}
+
+// Move implements blob.Batch.
+func (b *flatBatch) Move(from, to string) {
+	b.step([]string{from, to}, func(ctx context.Context, n *naming) error {
+		if err := n.move(ctx, from, to); err != nil {
+			return fmt.Errorf("move %q to %q: %w", from, to, err)
+		}
+		return nil
+	})
+}
+
+// Delete implements blob.Batch.
+func (b *flatBatch) Delete(key string) {
+	b.step([]string{key}, func(_ context.Context, n *naming) error {
+		if isName(key) {
+			delete(n.names, key)
+		} else {
+			b.files.Delete(key)
+		}
+		return nil
+	})
+}
+
+// Discard implements blob.Batch.
+func (b *flatBatch) Discard() error {
+	b.mu.Lock()
+	b.spent = true
+	b.mu.Unlock()
+	return b.files.Discard()
+}
+
+// Commit implements blob.Batch. All names change together.
+func (b *flatBatch) Commit(ctx context.Context) (err error) {
+	b.mu.Lock()
+	spent := b.spent
+	b.spent = true
+	b.mu.Unlock()
+	if spent {
+		return errSpent
+	}
+	defer func() { err = errors.Join(err, b.files.Discard()) }()
+	for _, key := range b.keys {
+		if err := blob.ValidKey(key); err != nil {
+			return err
+		}
+	}
+	select {
+	case b.f.commit <- struct{}{}:
+		defer func() { <-b.f.commit }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	was, err := b.f.cat.Contents(ctx, b.keys)
+	if err != nil {
+		return err
+	}
+	n := &naming{b: b, names: maps.Clone(was), came: map[resourcesync.Digest]bool{}}
+	for _, do := range b.steps {
+		if err := do(ctx, n); err != nil {
+			return err
+		}
+	}
+	return b.f.rename(ctx, b.files, was, n)
+}
+
+// rename lets the bytes come, then gives and takes the names, and then removes what has none.
+func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
+	var changes []catalog.ContentName
+	for key, sum := range n.names {
+		if was[key] != sum {
+			changes = append(changes, catalog.ContentName{Path: key, Day: dayOf(key), SHA256: sum})
+		}
+	}
+	for key, sum := range was {
+		if n.names[key] == sum {
+			continue
+		}
+		n.came[sum] = true // or goes
+		if n.names[key].IsZero() {
+			changes = append(changes, catalog.ContentName{Path: key})
+		}
+	}
+	if err := f.cat.Loosen(ctx, slices.Collect(maps.Keys(n.came))); err != nil {
+		return err
+	}
+	if err := files.Commit(ctx); err != nil {
+		return err
+	}
+	if err := f.cat.NameContents(ctx, changes); err != nil {
+		return err
+	}
+	return f.tidy(ctx)
+}
+
+// naming is what becomes of the names of a batch, step by step.
+type naming struct {
+	b     *flatBatch
+	names map[string]resourcesync.Digest
+	came  map[resourcesync.Digest]bool
+}
+
+func (n *naming) put(o *flatObject, p blob.Put) error {
+	sum, err := o.use()
+	if err != nil {
+		return err
+	}
+	if !isName(p.Key) {
+		if o.file == nil {
+			return fmt.Errorf("bytes taken from the name %q can't become a file", o.taken)
+		}
+		n.b.files.Put(o.file, p)
+		return nil
+	}
+	if o.taken != "" && n.names[o.taken] != sum {
+		return fmt.Errorf("%q has other bytes by now than were taken", o.taken)
+	}
+	if o.taken == p.Key {
+		return nil
+	}
+	old := n.names[p.Key]
+	if p.IfAbsent && !old.IsZero() {
+		return blob.ErrExist
+	}
+	if p.Keep != "" && !old.IsZero() && n.names[p.Keep].IsZero() {
+		n.names[p.Keep] = old
+	}
+	n.names[p.Key] = sum
+	delete(n.names, o.taken)
+	if o.file != nil {
+		n.came[sum] = true
+		n.b.files.Put(o.file, blob.Put{Key: contentKey(sum)})
+	}
+	return nil
+}
+
+func (n *naming) move(ctx context.Context, from, to string) error {
+	switch {
+	case !isName(from) && !isName(to):
+		n.b.files.Move(from, to)
+		return nil
+	case !isName(from):
+		o, err := n.b.takeFile(ctx, from)
+		if err != nil {
+			return ignoreAbsent(err)
+		}
+		return n.put(o.(*flatObject), blob.Put{Key: to})
+	}
+	sum := n.names[from]
+	if sum.IsZero() || from == to {
+		return nil
+	}
+	if isName(to) {
+		n.names[to] = sum
+	} else if err := n.copyOut(ctx, sum, to); err != nil {
+		return err
+	}
+	delete(n.names, from)
+	return nil
+}
+
+// copyOut makes a file of bytes.
+func (n *naming) copyOut(ctx context.Context, sum resourcesync.Digest, to string) (err error) {
+	r, _, err := n.b.f.files.Get(ctx, contentKey(sum), 0, -1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	o, err := n.b.files.Create(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(o, &contextReader{ctx, r}); err != nil {
+		return errors.Join(err, o.Discard())
+	}
+	if err := o.Close(); err != nil {
+		return err
+	}
+	n.b.files.Put(o, blob.Put{Key: to})
+	return nil
+}
