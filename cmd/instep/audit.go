@@ -90,6 +90,11 @@ func (a *app) audit(ctx context.Context, source, dir string, f *auditFlags) (err
 	if !readOnly {
 		log.start(f.state)
 	}
+	if f.repair {
+		if err := m.BeginRun(ctx, "audit"); err != nil {
+			return err
+		}
+	}
 	d := f.destination(source, m, client)
 	d.Quick, d.ReadOnly = f.quick, readOnly
 	var s summary

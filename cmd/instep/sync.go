@@ -120,14 +120,10 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 		return errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), a.showPlan(plan, dir, &net, a.now().Sub(begin)))
 	}
 	if !m.Exists() {
-		if err := m.Close(); err != nil {
+		if m, err = makeMirror(ctx, m, o); err != nil {
 			return err
 		}
-		made, err := mirror.Open(ctx, o)
-		if err != nil {
-			return err
-		}
-		m, d.Mirror = made, made
+		d.Mirror = m
 		log.start(f.state)
 	}
 	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
@@ -167,6 +163,18 @@ func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*m
 		return nil, err
 	}
 	return mirror.Open(ctx, o)
+}
+
+// makeMirror makes the mirror that openMirror did not find. If that fails m remains.
+func makeMirror(ctx context.Context, m *mirror.Mirror, o mirror.Options) (*mirror.Mirror, error) {
+	if err := m.Close(); err != nil {
+		return m, err
+	}
+	made, err := mirror.Open(ctx, o)
+	if err != nil {
+		return m, err
+	}
+	return made, nil
 }
 
 // syncEvent tells what happens while it happens.
