@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ const maxTransfer = 100 << 20
 func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Capability) (_ *document, err error) {
 	resp, err := d.client().Document(ctx, uri, maxTransfer, fetch.Validators{})
 	if err != nil {
-		return nil, &remoteError{err}
+		return d.largePackage(ctx, uri, want, &remoteError{err})
 	}
 	defer resp.Body.Close()
 	served, _ := http.ParseTime(resp.Header.Get("Date"))
@@ -92,7 +93,12 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 			doc.close()
 		}
 	}()
-	if _, err := io.Copy(doc.file, remoteReader{uri, resp.Body}); err != nil {
+	body := bufio.NewReader(remoteReader{uri, resp.Body})
+	if manifestOf[want] != "" && isPackage(body) {
+		_ = resp.Body.Close() // the package is read by its parts, or anew
+		return doc, d.onePackage(ctx, doc, resp.ContentLength, want)
+	}
+	if _, err := io.Copy(doc.file, body); err != nil {
 		return nil, fmt.Errorf("reading a document: %w", err)
 	}
 	if err := d.scan(doc, want); err != nil {

@@ -24,6 +24,7 @@ type lister struct {
 	read    map[string]bool // documents that were read, or could not be
 	indexes map[string]bool // those of them that are indexes
 	full    bool            // there are more documents than a run reads
+	opened  int             // packages that had to be opened
 	before  []page          // pages that others come before
 }
 
@@ -246,6 +247,11 @@ func (r *lister) manifests() bool {
 		doc, err := r.st.d.manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
 		if err == nil {
 			err = older(doc, p.ref.at)
+		}
+		if p.opened != nil {
+			if r.opened++; r.opened > maxKept {
+				p.leave()
+			}
 		}
 		if err != nil {
 			if !r.partFailed(quirkOf(err), err) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"mime"
 	"net/url"
@@ -203,11 +204,11 @@ func (d *Destination) scanManifest(doc *document, want []resourcesync.Capability
 // for it comes along; else it is nil.
 func (d *Destination) readManifest(ctx context.Context, ref *packageRef, want resourcesync.Capability) (*document, *openedPackage, error) {
 	if ref.contents != "" {
-		doc, err := d.read(ctx, ref.contents, want)
+		doc, err := d.readCopy(ctx, ref, want)
 		if err == nil || ctx.Err() != nil || !ofSource(err) {
 			return doc, nil, err
 		}
-		d.quirk(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest cannot be used, so that in the package is read: %v", ref.uri, err))
+		d.quirk(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.uri, err))
 	}
 	p, err := d.openPackage(ctx, ref, false)
 	if err != nil {
@@ -218,6 +219,47 @@ func (d *Destination) readManifest(ctx context.Context, ref *packageRef, want re
 		return nil, nil, errors.Join(err, p.close())
 	}
 	return doc, p, nil
+}
+
+// readCopy reads the copy of a manifest. That of a Resource Dump tells what is not in
+// the set any more, so it has to be the one in the package, as far as a server gives
+// parts of packages: their directory has length and checksum of the manifest.
+func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resourcesync.Capability) (*document, error) {
+	doc, err := d.read(ctx, ref.contents, want)
+	if err != nil || want != resourcesync.CapabilityResourceDumpManifest {
+		return doc, err
+	}
+	p, err := d.openRemote(ctx, ref)
+	if err != nil && ctx.Err() == nil {
+		return doc, nil // what is wrong shows when members are taken out of it
+	}
+	if err == nil {
+		err = p.compareManifest(doc)
+	}
+	if p != nil {
+		err = errors.Join(err, p.close())
+	}
+	if err != nil {
+		doc.close()
+		return nil, err
+	}
+	return doc, nil
+}
+
+// compareManifest compares the manifest in the package with a copy of it.
+func (p *openedPackage) compareManifest(copied *document) error {
+	b, err := p.zip.FindManifest()
+	if err != nil {
+		return badPackage(p.ref.uri, err)
+	}
+	sum := crc32.NewIEEE()
+	if _, err := io.Copy(sum, copied.file.Reader()); err != nil {
+		return err
+	}
+	if b.Size() != copied.file.Len() || b.Checksum() != sum.Sum32() {
+		return &DocumentError{URI: copied.uri, Reason: "is another manifest than that in the package"}
+	}
+	return nil
 }
 
 // find finds a bitstream by its path. A path that is relative to another directory

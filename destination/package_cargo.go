@@ -300,6 +300,9 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 	}
 	defer r.freight.give(c)
 	n, err := c.put(ctx, b, r.sp.Set, a)
+	if c.err == nil && c.pkg.remote == nil {
+		a.Via = ViaDump // a server that gives no parts gave all
+	}
 	if err == nil || ctx.Err() != nil || !ofSource(err) {
 		return n, err
 	}

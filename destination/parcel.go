@@ -235,6 +235,16 @@ func (d *Destination) manifest(ctx context.Context, p *parcel, want resourcesync
 	return doc, nil
 }
 
+// maxKept bounds the packages that stay open from when they are planned; others are
+// opened once more.
+const maxKept = 64
+
+// leave gives a package back that may be wanted again.
+func (p *parcel) leave() {
+	_ = p.opened.leave() // of no consequence
+	p.opened = nil
+}
+
 // close gives a package back that nobody wants.
 func (p *parcel) close() {
 	if p.opened != nil {

@@ -29,6 +29,9 @@ func (b Bitstream) Name() string { return b.member().name }
 // Size is its length in bytes, as the directory says it.
 func (b Bitstream) Size() int64 { return b.member().size }
 
+// Checksum is the CRC-32 (IEEE) of its bytes, as the directory says it.
+func (b Bitstream) Checksum() uint32 { return b.member().crc }
+
 // Span tells which bytes of the package hold it, with the headers that are needed to
 // read it.
 func (b Bitstream) Span() (offset, length int64) {
