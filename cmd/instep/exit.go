@@ -81,6 +81,8 @@ var causes = []cause{
 	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; what is no part of the publication has to be moved away first")},
 	{exitGuard, as[*source.WrongStateError]("to begin anew remove resourcesync/, .well-known/resourcesync and sitemap.xml there, and mirrors read everything once more; if only its state is lost, --adopt takes it over")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
+	{exitGuard, is(mirror.ErrLayout, "leave --layout out, or mirror into a new directory")},
+	{exitGuard, is(mirror.ErrLostCatalog, "is --state the right one? If the catalog is lost, remove .instep/marker and sync with --adopt: what is there and verified is not fetched again")},
 	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
 	{exitFailed, is(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
 	{exitUsage, is(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},

@@ -11,18 +11,26 @@ import (
 	"instep/internal/mirror"
 )
 
-// storeFlags say what becomes of files that are in the directory already.
+// storeFlags say how a mirror keeps its bytes, and what becomes of files that are in
+// its directory already.
 type storeFlags struct {
-	adopt bool
+	adopt  bool
+	layout string
 }
 
 func (f *storeFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.adopt, "adopt", false, "take over the files in DIR, fetched by other programs or left of a mirror: what is verified is not fetched again")
+	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default), with a file for each URI, or flat, with a file for all that have the same bytes, named by their sha-256")
 }
 
-func (f *storeFlags) options(o mirror.Options) mirror.Options {
-	o.Adopt = f.adopt
-	return o
+// apply says in o what the flags say.
+func (f *storeFlags) apply(o *mirror.Options) error {
+	o.Adopt, o.Layout = f.adopt, mirror.Layout(f.layout)
+	switch o.Layout {
+	case "", mirror.Tree, mirror.Flat:
+		return nil
+	}
+	return usagef("--layout %q: expected %s or %s", f.layout, mirror.Tree, mirror.Flat)
 }
 
 // maxNamed is how many files are named to people who did not ask for all.

@@ -85,7 +85,10 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 		return err
 	}
 	defer client.Close()
-	o := f.options(mirror.Options{Dir: dir, State: f.state, Now: a.now, Create: true})
+	o := mirror.Options{Dir: dir, State: f.state, Now: a.now, Create: true}
+	if err := f.storeFlags.apply(&o); err != nil {
+		return err
+	}
 	m, err := a.openMirror(ctx, o, f.dryRun)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,6 +121,22 @@ func TestTheLayoutIsChosenOnce(t *testing.T) {
 				_ = m.Close()
 			}
 		}
+	}
+}
+
+func TestALayoutIsOneThatIsKnown(t *testing.T) {
+	o := options(filepath.Join(t.TempDir(), "mirror"))
+	o.Layout = "other"
+	if m, err := OpenReadOnly(t.Context(), o); !errors.Is(err, ErrLayout) {
+		t.Errorf("for reading: got %v, want ErrLayout", err)
+		_ = m.Close()
+	}
+	if m, err := Open(t.Context(), o); !errors.Is(err, ErrLayout) {
+		t.Errorf("got %v, want ErrLayout", err)
+		_ = m.Close()
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, ours)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something was made: %v", err)
 	}
 }
 

@@ -36,6 +36,8 @@ var (
 	// ErrWrongStore: directory and catalog do not belong together, or the directory
 	// that should hold a mirror holds none: an unmounted disk looks like that.
 	ErrWrongStore = errors.New("not the directory of this mirror")
+	// ErrLostCatalog: there is a mirror, but not its catalog. It is an ErrWrongStore, too.
+	ErrLostCatalog = errors.New("its catalog is not there")
 	// ErrUnbound: bytes before the first Bind.
 	ErrUnbound = errors.New("the mirror belongs to no Source yet")
 	// ErrReadOnly: a change of a mirror that was opened for reading.

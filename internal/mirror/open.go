@@ -156,6 +156,9 @@ func (m *Mirror) Close() error {
 }
 
 func (m *Mirror) openDir(o *Options) (err error) {
+	if o.Layout.kept().format() == 0 {
+		return fmt.Errorf("%w: expected %s or %s, found %q", ErrLayout, Tree, Flat, o.Layout)
+	}
 	if m.disk, err = openDisk(o.Dir); err != nil {
 		return err
 	}
@@ -284,7 +287,7 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 }
 
 func lostCatalog(o *Options, err error) error {
-	return fmt.Errorf("%w: its catalog is not in %q: %w", ErrWrongStore, o.state(), err)
+	return fmt.Errorf("%w: %w, in %q: %w", ErrWrongStore, ErrLostCatalog, o.state(), err)
 }
 
 // writeMarker is the last step of making a mirror.

@@ -81,8 +81,8 @@ func timely(w *destination.Wanted, info fs.FileInfo) bool {
 }
 
 // candidates yields the paths at which the bytes of w may be: where they belong, by
-// any of the names that a mirror of ours may have given them, and where others put
-// them.
+// any of the names that a mirror of ours may have given them in either layout, and
+// where others put them.
 func (m *Mirror) candidates(w *destination.Wanted, own string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if own != "" && !yield(own, nil) {
@@ -101,9 +101,6 @@ func (m *Mirror) candidates(w *destination.Wanted, own string) iter.Seq2[string,
 			yield("", err)
 			return
 		}
-		if sum := w.Digests.Get(resourcesync.SHA256); m.flat != nil && !sum.IsZero() && !yield(contentKey(sum), nil) {
-			return
-		}
 		if path, err := m.ownName("", segments); err != nil || path != "" {
 			if !yield(path, err) || err != nil {
 				return
@@ -113,6 +110,9 @@ func (m *Mirror) candidates(w *destination.Wanted, own string) iter.Seq2[string,
 			if !yield(path, nil) {
 				return
 			}
+		}
+		if sum := w.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
+			yield(contentKey(sum), nil) // of a mirror of the flat layout
 		}
 	}
 }
