@@ -60,7 +60,7 @@ func TestRunsWithALimitOfTransferEndInStep(t *testing.T) {
 
 // When the time is up, what is under way ends well and nothing else begins.
 func TestRunEndsWhenItsTimeIsUp(t *testing.T) {
-	const most = 20 * time.Millisecond
+	const most = time.Second
 	s := newSource(t)
 	paths := s.fill(40)
 	s.list(0, paths...)

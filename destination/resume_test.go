@@ -43,6 +43,13 @@ type large struct {
 	sent   int
 }
 
+// with does something while nothing is served.
+func (l *large) with(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	do()
+}
+
 func (l *large) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,13 +148,17 @@ func TestLargeTransferGoesOnInTheNextRun(t *testing.T) {
 			if rep, err := m.sync(); err != nil || rep.Failed != 1 {
 				t.Fatalf("first run: got %+v, %v; want one that failed", rep, err)
 			}
-			l.cut, l.sent, l.ranges = 0, 0, nil
-			if tt.second != nil {
-				tt.second(s, l)
-			}
+			l.with(func() {
+				l.cut, l.sent, l.ranges = 0, 0, nil
+				if tt.second != nil {
+					tt.second(s, l)
+				}
+			})
 			if rep, err := m.sync(); err != nil || rep.Created != 1 || rep.Failed != 0 {
 				t.Fatalf("second run: got %+v, %v; want one created", rep, err)
 			}
+			l.mu.Lock() // the server may not have noticed yet that all is read
+			defer l.mu.Unlock()
 			if got := m.files()["/large"]; got != string(l.body) {
 				t.Errorf("the bytes held are not those of the Source")
 			}
@@ -176,10 +187,12 @@ func TestLargeTransferIsVerifiedThoughItWentOn(t *testing.T) {
 	if rep, err := m.sync(); err != nil || rep.Failed != 1 {
 		t.Fatalf("first run: got %+v, %v", rep, err)
 	}
-	l.cut, l.ranges, l.shift = 0, nil, true
+	l.with(func() { l.cut, l.ranges, l.shift = 0, nil, true })
 	if rep, err := m.sync(); err != nil || rep.Created != 1 {
 		t.Fatalf("second run: got %+v, %v", rep, err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if m.files()["/large"] != string(l.body) {
 		t.Error("wrong bytes are held")
 	}
@@ -198,14 +211,16 @@ func TestLargeResourceWithOtherBytesFails(t *testing.T) {
 	l.body = noise(2, 20*mib)
 	m := newMirror(t, s)
 	for range 2 {
-		l.ranges = nil
+		l.with(func() { l.ranges = nil })
 		rep, err := m.sync()
 		if err != nil || rep.Failed != 1 || len(m.files()) != 0 {
 			t.Fatalf("got %+v, %v, %d files; want one failure", rep, err, len(m.files()))
 		}
-		if want := []string{""}; !slices.Equal(l.ranges, want) {
-			t.Errorf("asked for %q, want the whole once", l.ranges)
-		}
+		l.with(func() {
+			if want := []string{""}; !slices.Equal(l.ranges, want) {
+				t.Errorf("asked for %q, want the whole once", l.ranges)
+			}
+		})
 	}
 }
 
