@@ -52,7 +52,7 @@ func (d *Destination) packageOf(sc *scope, dump *document, e *resourcesync.Entry
 
 // isLocal reports whether a package is named by a path on the Source's own machine.
 func isLocal(loc string) bool {
-	return strings.HasPrefix(strings.ToLower(loc), "file:") || strings.HasPrefix(loc, `\\`) ||
+	return strings.HasPrefix(strings.ToLower(loc), "file:") ||
 		len(loc) > 2 && loc[1] == ':' && (loc[2] == '\\' || loc[2] == '/')
 }
 

@@ -39,10 +39,10 @@ func onePackage(t *testing.T, n int) (*aSource, []string) {
 	return s, paths
 }
 
-// members are those of the package /d/1.zip, the manifest first.
-func (s *aSource) members() (all []zipMember) {
+// members are those of a package.
+func (s *aSource) members(path string) (all []zipMember) {
 	s.t.Helper()
-	b := s.served("/d/1.zip")
+	b := s.served(path)
 	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		s.t.Fatal(err)
@@ -209,7 +209,7 @@ func TestCat_DMP_04(t *testing.T) {
 		},
 		{
 			name:   "the package is another one than the dump says",
-			source: func(s *aSource) { s.put("/d/1.zip", zipOf(s.t, exchanged(s.members()))) },
+			source: func(s *aSource) { s.put("/d/1.zip", zipOf(s.t, exchanged(s.members("/d/1.zip")))) },
 			want:   "get=12", note: "differs",
 		},
 		{
@@ -269,7 +269,7 @@ func TestCat_DMP_04(t *testing.T) {
 			s, paths := onePackage(t, 12)
 			b := s.served("/d/1.zip")
 			if tt.change != nil {
-				b = zipOf(t, tt.change(s.members()))
+				b = zipOf(t, tt.change(s.members("/d/1.zip")))
 			}
 			if tt.bytes != nil {
 				b = tt.bytes(b)
@@ -318,7 +318,7 @@ func TestMembersWithoutDigest(t *testing.T) {
 		}, "dump=4"},
 		{"with exchanged bytes, proved by the manifest in the package", func(s *aSource) {
 			s.put("/d/1.xml", bare(s.served("/d/1.xml")))
-			all := s.members()
+			all := s.members("/d/1.zip")
 			all[1].body, all[2].body = all[2].body, all[1].body
 			s.repack(zipOf(s.t, all))
 		}, "get=2 dump=2"},
@@ -356,7 +356,7 @@ func TestCat_DMP_01(t *testing.T) {
 	for i, name := range []string{"../escaped", "../../../../escaped", "/escaped", `..\..\escaped`, `C:\escaped`, ".instep/escaped", "a/../../escaped", "manifest.xml/../escaped", "CON", "e\u0301"} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { // its name is part of a path
 			s, paths := onePackage(t, 5)
-			all := s.members()
+			all := s.members("/d/1.zip")
 			old := all[2].name
 			all[2].name = name
 			all = inManifest(`path="/`+old+`"`, `path="`+name+`"`)(all)
