@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dustin/go-humanize"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"instep/destination"
 	"instep/internal/mirror"
@@ -18,7 +18,8 @@ type storeFlags struct {
 	layout string
 }
 
-func (f *storeFlags) register(fs *pflag.FlagSet) {
+func (f *storeFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.BoolVar(&f.adopt, "adopt", false, "take over the files in DIR, fetched by other programs or left of a mirror: what is verified is not fetched again")
 	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default), with a file for each URI, or flat, with a file for all that have the same bytes, named by their sha-256")
 }
@@ -36,9 +37,12 @@ func (f *storeFlags) apply(o *mirror.Options) error {
 // maxNamed is how many files are named to people who did not ask for all.
 const maxNamed = 20
 
-// reportStore tells of files in a mirror's directory that belong to no resource, and of
-// transfers that broke off.
-func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, f *storeFlags) error {
+// reportStore tells, after a run that ended well, of files in a mirror's directory that
+// belong to no resource, and of transfers that broke off.
+func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, f *storeFlags, ended error) error {
+	if ended != nil {
+		return ended
+	}
 	if f.adopt {
 		if err := a.reportStrangers(ctx, m); err != nil {
 			return err

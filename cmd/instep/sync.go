@@ -18,8 +18,8 @@ import (
 type syncFlags struct {
 	planFlags
 	sourceFlags
-	storeFlags
 	limitFlags
+	storeFlags
 	maxDelete   string
 	keepDeleted bool
 	keep        string // --keep-versions
@@ -56,7 +56,7 @@ func (a *app) syncCommand() *cobra.Command {
 	f.sourceFlags.register(cmd)
 	f.limitFlags.register(cmd)
 	fs := cmd.Flags()
-	f.storeFlags.register(fs)
+	f.storeFlags.register(cmd)
 	f.planFlags.register(fs)
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
@@ -140,9 +140,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err e
 	rep, err := d.Apply(ctx, plan)
 	progress.stop()
 	err = a.keepPast(ctx, m, rep, err, dir, keep)
-	if err == nil {
-		err = a.reportStore(ctx, m, &f.storeFlags)
-	}
+	err = a.reportStore(ctx, m, &f.storeFlags, err)
 	a.reportSync(ctx, rep, err, dir, &net, a.now().Sub(begin), log)
 	return nil
 }
