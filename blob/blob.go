@@ -76,6 +76,13 @@ type Batch interface {
 	Discard() error
 }
 
+// Syncer is implemented by a Batch for which making objects durable takes time: Sync
+// does so with those that were closed, and then Commit need not. It may run beside
+// anything but Commit and Discard. After an error Commit fails too.
+type Syncer interface {
+	Sync(ctx context.Context) error
+}
+
 // Put says under which key an object appears.
 type Put struct {
 	Key      string

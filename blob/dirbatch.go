@@ -178,6 +178,11 @@ func (b *dirBatch) Discard() error {
 	return err
 }
 
+var _ Syncer = (*dirBatch)(nil)
+
+// Sync implements Syncer.
+func (b *dirBatch) Sync(ctx context.Context) error { return b.group.Sync(ctx) }
+
 func (b *dirBatch) Commit(ctx context.Context) (err error) {
 	b.mu.Lock()
 	spent := b.spent

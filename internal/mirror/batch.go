@@ -232,17 +232,17 @@ func (b *batch) receive(ctx context.Context, w *destination.Wanted, r io.Reader)
 	if err != nil {
 		return nil, 0, err
 	}
-	h := hasherFor(w)
+	to, digests := hashing(w, o, r)
 	buf := buffers.Get().(*[64 << 10]byte)
 	defer buffers.Put(buf)
-	n, err := io.CopyBuffer(io.MultiWriter(o, h), &contextReader{ctx, r}, buf[:])
+	n, err := io.CopyBuffer(to, &contextReader{ctx, r}, buf[:])
 	if err == nil {
 		err = o.Close()
 	}
 	if err != nil {
 		return nil, n, errors.Join(err, o.Discard())
 	}
-	c, err := contentOf(w, o, n, h.Digests())
+	c, err := contentOf(w, o, n, digests())
 	return c, n, err
 }
 

@@ -65,7 +65,10 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	if err := b.m.lockCommit(ctx); err != nil {
 		return err
 	}
-	defer b.m.unlockCommit()
+	defer func() {
+		err = errors.Join(err, b.m.disk.forget()) // the commit made and removed directories
+		b.m.unlockCommit()
+	}()
 	if err := errors.Join(b.m.disk.forget(), b.m.undoLeftovers(ctx)); err != nil {
 		return err
 	}
@@ -80,7 +83,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	}
 	if err := b.apply(ctx, w); err != nil {
 		b.m.undone = true
-		return errors.Join(err, b.m.undoLeftovers(context.WithoutCancel(ctx)))
+		return errors.Join(err, b.m.disk.forget(), b.m.undoLeftovers(context.WithoutCancel(ctx)))
 	}
 	if notes := w.notes(); len(notes) > 0 {
 		// One that stays is of no part any more, and swept when the mirror is opened.
@@ -240,7 +243,8 @@ func (m *Mirror) keep(ctx context.Context, w *work) error {
 
 func (b *batch) apply(ctx context.Context, w *work) error {
 	if len(w.steps) > 0 {
-		if err := b.intend(ctx, w); err != nil {
+		synced := b.sync(ctx)
+		if err := errors.Join(b.intend(ctx, w), <-synced); err != nil {
 			return err
 		}
 		if err := b.write(ctx, w); err != nil {
@@ -248,6 +252,18 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 		}
 	}
 	return b.m.cat.Settle(ctx, w.outcome)
+}
+
+// sync makes the bytes of the batch durable while the intents are recorded.
+func (b *batch) sync(ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	s, ok := b.blobs.(blob.Syncer)
+	if !ok {
+		done <- nil // the commit does it
+		return done
+	}
+	go func() { done <- s.Sync(ctx) }()
+	return done
 }
 
 func (b *batch) intend(ctx context.Context, w *work) error {

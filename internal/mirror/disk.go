@@ -22,11 +22,12 @@ type disk struct {
 
 	mu   sync.Mutex          // guards the rest
 	dirs map[string]struct{} // directories seen
+	none map[string]struct{} // where there was nothing, since forget
 	open map[string]*os.Root // some of them, open: a look into one costs one system call
 }
 
-// maxDirs bounds disk.dirs, and maxOpen disk.open; a directory dropped from them costs
-// one more look.
+// maxDirs bounds disk.dirs and disk.none, and maxOpen disk.open; what is dropped from
+// them costs one more look.
 const (
 	maxDirs = 8192
 	maxOpen = 64
@@ -37,13 +38,13 @@ func openDisk(dir string) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &disk{root: root, dirs: map[string]struct{}{}, open: map[string]*os.Root{}}, nil
+	return &disk{root: root, dirs: map[string]struct{}{}, none: map[string]struct{}{}, open: map[string]*os.Root{}}, nil
 }
 
 func (d *disk) close() error { return errors.Join(d.forget(), d.root.Close()) }
 
-// forget closes the directories that are open: they may have been removed, and others
-// made in their place.
+// forget drops what may be out of date by now: directories that were removed, and others
+// made, since they were looked at.
 func (d *disk) forget() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,6 +53,7 @@ func (d *disk) forget() error {
 		errs = append(errs, r.Close())
 	}
 	clear(d.open)
+	clear(d.none)
 	return errors.Join(errs...)
 }
 
@@ -203,23 +205,37 @@ func (d *disk) openDir(dir string) (*os.Root, error) {
 }
 
 func (d *disk) lookParent(dir string) (kind, error) {
-	d.mu.Lock()
-	_, ok := d.dirs[dir]
-	d.mu.Unlock()
-	if ok {
-		return directory, nil
+	if k := d.seen(dir); k != "" {
+		return k, nil
 	}
 	k, err := d.lstat(dir)
-	if err != nil || k != directory {
+	if err != nil || k != directory && k != absent {
 		return k, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.dirs) >= maxDirs {
-		clear(d.dirs)
+	of := d.dirs
+	if k == absent {
+		of = d.none
 	}
-	d.dirs[dir] = struct{}{}
+	if len(of) >= maxDirs {
+		clear(of)
+	}
+	of[dir] = struct{}{}
 	return k, nil
+}
+
+// seen tells what was at dir the last time; "" if that is not known.
+func (d *disk) seen(dir string) kind {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.dirs[dir]; ok {
+		return directory
+	}
+	if _, ok := d.none[dir]; ok {
+		return absent
+	}
+	return ""
 }
 
 func (d *disk) lstat(path string) (kind, error) { return kindOf(d.root.Lstat(path)) }
