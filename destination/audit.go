@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -142,7 +143,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	au.Followed = cursor.At
 	if rep != nil {
 		au.faults = spool.NewLog[fault](d.Spool)
-		defer au.faults.Close()
+		defer func() { err = errors.Join(err, au.faults.Close()) }()
 	}
 	if err := au.compareSet(ctx, set); err != nil {
 		return nil, err

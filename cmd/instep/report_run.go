@@ -154,23 +154,18 @@ func (l *runLog) end(ctx context.Context, err error) {
 		o.ExitCode, o.Hint = explain(ctx, err)
 		o.Status, o.Error = failure(o.ExitCode), plainly(ctx, err).Error()
 	}
+	o.Idle = err == nil && l.idle(&o)
 	if err := l.rec.End(o); err != nil {
 		l.a.out.warn(record{Message: err.Error()})
 	}
 	l.rec = nil
 }
 
-// discard removes the record of a run that had nothing to do.
-func (l *runLog) discard() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.rec == nil {
-		return
-	}
-	if err := l.rec.Discard(); err != nil {
-		l.a.out.warn(record{Message: err.Error()})
-	}
-	l.rec = nil
+// idle reports whether a synchronisation found nothing to do and nothing to tell.
+func (l *runLog) idle(o *runs.Outcome) bool {
+	tally := l.rec.Tally()
+	return l.run.Command == "sync" && o.ExitCode == exitOK && len(tally.Causes)+len(tally.Quirks) == 0 &&
+		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
 }
 
 // counts are the numbers of a summary by their names in JSON.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -92,32 +93,39 @@ func (r *Recorder) End(o Outcome) error {
 	if r.err == nil {
 		r.err = r.file.Sync()
 	}
+	if r.err == nil && o.Idle {
+		r.err = r.replaceIdle()
+	}
 	if r.err = errors.Join(r.err, r.close()); r.err != nil {
 		r.err = fmt.Errorf("record of the run %s: %w", r.run.ID, r.err)
 	}
 	return r.err
 }
 
-// Discard removes the record, of a run that has nothing to tell.
-func (r *Recorder) Discard() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.file == nil {
+// replaceIdle removes the record of the run before if nothing happened in that either:
+// many idle runs must not push out those that have something to tell.
+func (r *Recorder) replaceIdle() error {
+	all, err := ids(r.root)
+	if err != nil {
+		return err
+	}
+	i := slices.Index(all, r.run.ID)
+	if i < 0 || i+1 == len(all) {
 		return nil
 	}
-	return errors.Join(r.file.Close(), r.root.Remove(r.run.ID+suffix), r.closeRoot())
-}
-
-func (r *Recorder) close() error {
-	if r.file == nil {
-		return r.closeRoot()
+	before, err := edges(r.root, all[i+1])
+	if err != nil || before.End == nil || !before.End.Idle || before.Command != r.run.Command {
+		return err
 	}
-	return errors.Join(r.file.Close(), r.closeRoot())
+	return r.root.Remove(before.ID + suffix)
 }
 
-func (r *Recorder) closeRoot() error {
-	r.file = nil
-	return r.root.Close()
+func (r *Recorder) close() (err error) {
+	if r.file != nil {
+		err = r.file.Close()
+		r.file = nil
+	}
+	return errors.Join(err, r.root.Close())
 }
 
 // write adds a line: the fields of v, and its kind if v has none.

@@ -189,17 +189,32 @@ func TestTheNewestRunsAreKept(t *testing.T) {
 	}
 }
 
-func TestARunWithNothingToTellLeavesNothing(t *testing.T) {
-	state := t.TempDir()
-	rec := begin(t, state, &clock{t0})
-	if err := rec.Discard(); err != nil {
-		t.Fatal(err)
+func TestIdleRunsLeaveOneRecord(t *testing.T) {
+	state, c := t.TempDir(), &clock{t0}
+	end := func(command string, idle bool) {
+		t.Helper()
+		c.t = c.t.Add(time.Second)
+		rec, err := runs.Begin(state, runs.Run{Command: command, Begun: c.now()}, c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rec.End(runs.Outcome{Status: "in-sync", Idle: idle}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if all := list(t, state); len(all) != 0 {
-		t.Errorf("got %v, want no runs", all)
+	for _, run := range []struct {
+		command string
+		idle    bool
+	}{{"sync", true}, {"sync", false}, {"sync", true}, {"sync", true}, {"sync", true}, {"audit", true}, {"sync", true}, {"sync", false}, {"sync", true}} {
+		end(run.command, run.idle)
 	}
-	if err := rec.End(runs.Outcome{}); err != nil {
-		t.Errorf("End after Discard: %v", err)
+	var got []string
+	for _, r := range list(t, state) {
+		got = append(got, fmt.Sprintf("%s %s %t", r.ID[9:15], r.Command, r.End.Idle))
+	}
+	want := []string{"120009 sync true", "120008 sync false", "120007 sync true", "120006 audit true", "120005 sync true", "120002 sync false", "120001 sync true"}
+	if d := cmp.Diff(got, want); d != "" {
+		t.Errorf("runs that are kept (-got +want):\n%s", d)
 	}
 }
 
