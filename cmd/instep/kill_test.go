@@ -19,12 +19,12 @@ import (
 // A batch is what may be fetched twice after a crash.
 const batchResources = 500
 
-// killRounds is how often the kill tests kill: a few times on every run, 30 times on "make kill".
+// killRounds is how often each kill test kills: a few times on every run, 70 times on "make kill".
 func killRounds() int {
 	if os.Getenv("INSTEP_LONG") != "" {
-		return 30
+		return 70
 	}
-	return 4
+	return 2
 }
 
 // killRandom draws from a seed that a failing run names.
@@ -52,13 +52,13 @@ func makeSite(t *testing.T, dir string, n int) {
 }
 
 // publishedSite publishes n files and serves them behind a counter; dir is a directory for more.
-func publishedSite(t *testing.T, n int) (c *counter, site, dir string) {
+func publishedSite(t *testing.T, n int, options ...string) (c *counter, site, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	site, docs := filepath.Join(dir, "site"), filepath.Join(dir, "docs")
 	makeSite(t, site, n)
 	c = newCounter(t)
-	mustDo(t, "publish", site, "--base-url", c.URL+"/", "--out", docs, "--state", filepath.Join(dir, "state"))
+	mustDo(t, append([]string{"publish", site, "--base-url", c.URL + "/", "--out", docs, "--state", filepath.Join(dir, "state")}, options...)...)
 	backend, _ := serveSite(t, site, docs)
 	c.forward(backend)
 	return c, site, dir
@@ -97,48 +97,125 @@ func leftovers(t *testing.T, dirs ...string) (found []string) {
 }
 
 func TestKillBaseline(t *testing.T) {
+	k := newKiller(t, "list")
+	k.rounds(func() string { return filepath.Join(k.dir, "mirror") }, nil)
+}
+
+// Bytes that were taken out of a package and not committed are taken out again: the
+// package is transferred once more at most.
+func TestKillBaselineByDump(t *testing.T) {
+	k := newKiller(t, "dump", "--dump")
+	k.rounds(func() string { return filepath.Join(k.dir, "mirror") }, nil)
+	if k.packages == 0 {
+		t.Error("no package was transferred")
+	}
+}
+
+func TestKillIncremental(t *testing.T) {
+	k := newKiller(t, "list")
+	kept := filepath.Join(k.dir, "kept")
+	mustDo(t, append([]string{"sync", k.base, kept}, k.options...)...)
+	k.rounds(func() string { return kept }, func() { k.change(1200) })
+}
+
+// killer kills synchronisations with a published site.
+type killer struct {
+	t               *testing.T
+	c               *counter
+	rng             *rand.Rand
+	base, site, dir string
+	options         []string
+	edition         int
+
+	kills, worst, packages int
+}
+
+func newKiller(t *testing.T, prefer string, publish ...string) *killer {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("SKIPPED: killing takes a while; run without -short")
 	}
-	rng := killRandom(t)
-	c, site, dir := publishedSite(t, 3000)
-	base := c.URL + "/"
+	k := &killer{t: t, rng: killRandom(t), options: []string{"--prefer", prefer}}
+	k.c, k.site, k.dir = publishedSite(t, 3000, publish...)
+	k.base = k.c.URL + "/"
+	return k
+}
 
+// change changes n files and publishes them.
+func (k *killer) change(n int) {
+	k.t.Helper()
+	k.edition++
+	for _, i := range k.rng.Perm(3000)[:n] {
+		path := filepath.Join(k.site, fmt.Sprintf("d%02d/f%05d.txt", i%40, i))
+		body := strings.Repeat(fmt.Sprintf("file %d, edition %d\n", i, k.edition), 1+i%900)
+		if err := os.WriteFile(path, []byte(body), 0o644); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	mustDo(k.t, "publish", k.site, "--base-url", k.base, "--out", filepath.Join(k.dir, "docs"), "--state", filepath.Join(k.dir, "state"))
+}
+
+// rounds kills a synchronisation of the mirror that place names at a random moment, and
+// looks at what the next one makes of it; prepare gives it something to do. A mirror
+// that is made anew needs no preparation.
+func (k *killer) rounds(place func() string, prepare func()) {
+	t := k.t
+	t.Helper()
+	sync := func(mirror string) []string { return append([]string{"sync", k.base, mirror}, k.options...) }
+	fresh := prepare == nil
 	begin := time.Now()
-	mustDo(t, "sync", base, filepath.Join(dir, "whole"))
+	if fresh {
+		mustDo(t, sync(filepath.Join(k.dir, "whole"))...)
+	} else {
+		prepare()
+		mustDo(t, sync(place())...)
+	}
 	whole := time.Since(begin)
-	kills, worst := 0, 0
-	for round := 0; kills < killRounds(); round++ {
-		mirror := filepath.Join(dir, fmt.Sprintf("mirror%d", round))
-		c.take()
-		after := time.Duration(rng.Int64N(int64(whole)))
-		if killed(t, after, "sync", base, mirror) {
-			kills++
+	for round := 0; k.kills < killRounds(); round++ {
+		mirror := place()
+		if !fresh {
+			prepare()
 		}
-		o := mustDo(t, "sync", base, mirror)
-		sameTrees(t, site, mirror)
-		twice := 0
-		for path, n := range c.take() {
-			if strings.HasSuffix(path, ".txt") {
-				twice += n - 1
-			}
+		k.c.take()
+		after := time.Duration(k.rng.Int64N(int64(whole)))
+		if killed(t, after, sync(mirror)...) {
+			k.kills++
 		}
-		worst = max(worst, twice)
-		if twice > batchResources {
-			t.Errorf("killed after %s: %d resources were fetched twice, want at most %d", after, twice, batchResources)
-		}
-		if found := leftovers(t, filepath.Join(mirror, ".instep", "tmp"), filepath.Join(mirror, ".instep", "trash")); len(found) > 0 {
+		o := mustDo(t, sync(mirror)...)
+		sameTrees(t, k.site, mirror)
+		k.count(after)
+		if found := leftovers(t, filepath.Join(mirror, ".instep", "tmp"), filepath.Join(mirror, ".instep", "parts")); len(found) > 0 {
 			t.Errorf("killed after %s: left over: %v", after, found)
 		}
 		if round == 0 {
-			mustDo(t, "audit", base, mirror)
+			mustDo(t, "audit", k.base, mirror)
 		}
-		t.Logf("round %d: killed after %s, then same=%d created=%d, %d fetched twice", round, after.Round(time.Millisecond), *o.Same, *o.Created, twice)
+		t.Logf("round %d: killed after %s, then same=%d created=%d updated=%d", round, after.Round(time.Millisecond), *o.Same, *o.Created, *o.Updated)
+		if !fresh {
+			continue
+		}
 		if err := os.RemoveAll(mirror); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d runs were killed before their end; at most %d resources fetched twice", kills, worst)
+	t.Logf("%d runs were killed before their end; at most %d resources fetched twice, a package %d times", k.kills, k.worst, k.packages)
+}
+
+// count counts what was fetched twice.
+func (k *killer) count(after time.Duration) {
+	twice := 0
+	for path, n := range k.c.take() {
+		switch {
+		case strings.HasSuffix(path, ".txt"):
+			twice += n - 1
+		case strings.HasSuffix(path, ".zip"):
+			k.packages = max(k.packages, n)
+		}
+	}
+	k.worst = max(k.worst, twice)
+	if twice > batchResources {
+		k.t.Errorf("killed after %s: %d resources were fetched twice, want at most %d", after, twice, batchResources)
+	}
 }
 
 func TestKillPublish(t *testing.T) {

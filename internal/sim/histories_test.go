@@ -152,7 +152,7 @@ func newLife(t *testing.T, seed uint64) *life {
 	upTo := func(n int) int { return 1 + h.rng.IntN(n) }
 	cfg := Config{
 		Seed: seed, Resources: upTo(60), Rate: []float64{0.1, 0.5, 2}[h.rng.IntN(3)], Hot: h.rng.Float64(), Twins: h.rng.IntN(2) == 0,
-		Size: Size{Kind: LogNormal, Low: []int64{20, 500, 5000}[h.rng.IntN(3)]}, Sets: 1,
+		Size: Size{Kind: LogNormal, Low: []int64{20, 500, 5000, 20_000}[h.rng.IntN(4)]}, Sets: 1,
 	}
 	if cfg.Resources > 2 && h.rng.IntN(4) == 0 {
 		cfg.Sets = 2
@@ -194,6 +194,10 @@ func (h *life) mirror() {
 		h.fail("%v", err)
 	}
 	h.c.d = &destination.Destination{Source: h.s.o.BaseURL + "resourcesync/description.xml", Mirror: h.c.m, Workers: 4, Observe: h.observe}
+	if h.rng.IntN(3) == 0 { // the rest is asked for later
+		h.c.d.Include = []string{"0000000*"}
+		h.note("only the first ten resources are asked for")
+	}
 	if h.rng.IntN(4) == 0 {
 		h.c.d.Prefer = []destination.Prefer{destination.PreferList, destination.PreferDump}[h.rng.IntN(2)]
 	}
@@ -286,7 +290,11 @@ func (h *life) play() {
 		}
 		h.sync()
 		h.clear()
+		if h.rng.IntN(2) == 0 {
+			h.c.d.Include = nil
+		}
 	}
+	h.c.d.Include = nil
 	h.quiesce()
 }
 
