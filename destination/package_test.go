@@ -63,12 +63,14 @@ func (s *aSource) members(path string) (all []zipMember) {
 
 // repack puts other bytes in the place of the package; the dump then tells their length
 // and digests.
-func (s *aSource) repack(b []byte) {
+func (s *aSource) repack(b []byte) { s.repackAt(0, b) }
+
+func (s *aSource) repackAt(n int, b []byte) {
 	s.put("/d/1.zip", b)
 	e := s.entry("/d/1.zip")
 	e.Type = "application/zip"
 	e.Links = []resourcesync.Link{{Rel: "contents", Href: s.uri("/d/1.xml")}}
-	s.doc("/dump.xml", head(resourcesync.CapabilityResourceDump, func(h *resourcesync.Header) { h.At = at(0) }), e)
+	s.doc("/dump.xml", head(resourcesync.CapabilityResourceDump, func(h *resourcesync.Header) { h.At = at(n) }), e)
 }
 
 // inManifest changes the text of the manifest that is in the package.
