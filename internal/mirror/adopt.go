@@ -98,6 +98,8 @@ func (c *claims) release(b *batch) {
 	}
 }
 
+var _ destination.AdoptBatch = (*batch)(nil)
+
 // takeOver makes the file at key, which r reads, the content of w without copying it.
 func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string, r io.Reader) (*content, error) {
 	o, err := b.blobs.Take(ctx, key)

@@ -156,15 +156,15 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
 	// What leaves its place does so before something else comes there.
-	slices.SortStableFunc(w.steps, func(x, y step) int { return strings.Compare(x.order(), y.order()) })
+	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.keep(ctx, w)
 }
 
-func (s *step) order() string {
+func (s *step) turn() int {
 	if s.Taken != "" {
-		return "first"
+		return 0
 	}
-	return "then"
+	return 1
 }
 
 // add decides about one URI: row and held are what the catalog has of it.

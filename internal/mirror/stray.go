@@ -14,6 +14,8 @@ import (
 	"instep/resourcesync"
 )
 
+var _ destination.Adopter = (*Mirror)(nil)
+
 // Stray implements destination.Adopter. A file that the mirror holds for another
 // resource is none.
 func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted) (string, bool, error) {
@@ -250,8 +252,6 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 		}
 	}
 }
-
-var _ destination.Adopter = (*Mirror)(nil)
 
 // proves reports whether one of the digests that a Source gives was compared.
 func proves(w *destination.Wanted, have resourcesync.Digests) bool {
