@@ -84,6 +84,7 @@ var causes = []cause{
 	{exitGuard, is(mirror.ErrLayout, "leave --layout out, or mirror into a new directory")},
 	{exitGuard, is(mirror.ErrLostCatalog, "is --state the right one? If the catalog is lost, remove .instep/marker and sync with --adopt: what is there and verified is not fetched again")},
 	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
+	{exitFailed, is(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; replaced and deleted bytes are in .instep/trash for a while")},
 	{exitFailed, is(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
 	{exitUsage, is(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
 	{exitUsage, is(catalog.ErrUnknownPlan, "give the hash that the last sync printed")},

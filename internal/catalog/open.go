@@ -26,6 +26,8 @@ var (
 	ErrNewerSchema = errors.New("written by a newer version of this program")
 	// ErrDamaged: the file is no catalog, or no longer one that can be trusted.
 	ErrDamaged = errors.New("not a sound catalog")
+	// ErrFull: the disk of the catalog has no room left. What is recorded stays.
+	ErrFull = errors.New("no room left on its disk")
 )
 
 //go:embed migrations/*.sql
@@ -350,6 +352,8 @@ func (c *Catalog) fail(op string, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 		err = fmt.Errorf("%w: %w; %s", ErrDamaged, err, hint)
+	case sqlite3.SQLITE_FULL:
+		err = fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return fmt.Errorf("%s catalog %q: %w", op, c.path, err)
 }

@@ -67,6 +67,9 @@ func (m *Mirror) Begin(ctx context.Context) (destination.Batch, error) {
 	if m.readOnly {
 		return nil, ErrReadOnly
 	}
+	if err := m.room(); err != nil {
+		return nil, err
+	}
 	blobs, err := m.bucket.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -95,7 +98,7 @@ func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.
 	}
 	c, n, err := b.receive(ctx, &w, r)
 	if err != nil {
-		return n, err
+		return n, b.m.full(err)
 	}
 	c.verified = c.verified || verified
 	return n, b.add(w.URI, c, claimOf(id, &w))

@@ -57,7 +57,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	}
 	defer func() {
 		b.m.claims.release(b)
-		err = errors.Join(err, b.blobs.Discard())
+		err = b.m.full(errors.Join(err, b.blobs.Discard()))
 	}()
 	if len(b.entries) == 0 && move == nil {
 		return nil

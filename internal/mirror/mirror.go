@@ -20,12 +20,14 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"os"
 	"sync"
 	"time"
 
 	"instep/blob"
 	"instep/destination"
 	"instep/internal/catalog"
+	"instep/internal/durable"
 	"instep/resourcesync"
 )
 
@@ -59,7 +61,9 @@ func (e *WrongSourceError) Error() string {
 type Mirror struct {
 	now      func() time.Time
 	dir      string
+	state    string // directory of the catalog, if that is another
 	readOnly bool
+	space    func(*os.Root) (durable.Space, error)
 	disk     *disk
 	cat      *catalog.Catalog            // nil: a mirror opened for reading that does not exist
 	finder   *catalog.Finder             // nil if cat is

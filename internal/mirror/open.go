@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"instep/blob"
 	"instep/internal/catalog"
+	"instep/internal/durable"
 	"instep/internal/flock"
 )
 
@@ -25,7 +27,8 @@ type Options struct {
 	Layout Layout           // of a new mirror; "" is Tree. A mirror that has another is an ErrLayout
 	Now    func() time.Time // dates the trash and approvals; required
 
-	bucket func(blob.Bucket) blob.Bucket // tests put faults between the mirror and its files
+	bucket func(blob.Bucket) blob.Bucket         // tests put faults between the mirror and its files
+	space  func(*os.Root) (durable.Space, error) // tests say how much room there is
 }
 
 // The names of what is ours, below the directory.
@@ -142,7 +145,11 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 func (m *Mirror) Exists() bool { return m.cat != nil }
 
 func newMirror(o *Options) *Mirror {
-	return &Mirror{now: o.Now, dir: o.Dir, adopts: o.Adopt, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
+	m := &Mirror{now: o.Now, dir: o.Dir, state: o.State, space: o.space, adopts: o.Adopt, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
+	if m.space == nil {
+		m.space = durable.SpaceOf
+	}
+	return m
 }
 
 // Close ends all use of the mirror. Batches that were not committed are lost.

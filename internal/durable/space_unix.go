@@ -1,0 +1,32 @@
+//go:build linux || darwin
+
+package durable
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// fullErrors are what the system answers where a file system, a quota or the largest
+// size of a file is exhausted.
+var fullErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
+
+// SpaceOf tells how much room is left where root is.
+func SpaceOf(root *os.Root) (s Space, err error) {
+	f, err := root.Open(".")
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return s, &os.SyscallError{Syscall: "fstatfs", Err: err}
+	}
+	block := uint64(st.Bsize)
+	return Space{
+		Total: block * st.Blocks, Free: block * uint64(st.Bavail),
+		Files: st.Files, FreeFiles: uint64(st.Ffree), Known: true,
+	}, nil
+}

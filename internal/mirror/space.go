@@ -1,0 +1,57 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/dustin/go-humanize"
+
+	"instep/internal/catalog"
+	"instep/internal/durable"
+)
+
+// ErrFull: a file system has no room for more, or hardly any. What was committed stays,
+// and a later run goes on.
+var ErrFull = errors.New("no room left")
+
+// What a mirror leaves free for others, and for its own catalog, unless that is more than
+// 1 % of the file system.
+const (
+	reserveBytes = 1 << 30
+	reserveFiles = 10_000
+)
+
+// room fails when so little is left that no batch should begin.
+func (m *Mirror) room() error {
+	if err := m.roomAt(m.disk.root); err != nil || m.state == "" {
+		return err
+	}
+	root, err := os.OpenRoot(m.state)
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.roomAt(root), root.Close())
+}
+
+func (m *Mirror) roomAt(root *os.Root) error {
+	s, err := m.space(root)
+	if err != nil || !s.Known {
+		return err
+	}
+	if least := min(reserveBytes, s.Total/100); s.Free < least {
+		return fmt.Errorf("%w: %s are free where %q is, and %s are kept free", ErrFull, humanize.Bytes(s.Free), root.Name(), humanize.Bytes(least))
+	}
+	if least := min(reserveFiles, s.Files/100); s.FreeFiles < least {
+		return fmt.Errorf("%w: %d files can be made where %q is, and room for %d is kept free", ErrFull, s.FreeFiles, root.Name(), least)
+	}
+	return nil
+}
+
+// full says of errors for lack of room which mirror they are about.
+func (m *Mirror) full(err error) error {
+	if err == nil || errors.Is(err, ErrFull) || !durable.IsFull(err) && !errors.Is(err, catalog.ErrFull) {
+		return err
+	}
+	return fmt.Errorf("%w for the mirror %q: %w", ErrFull, m.dir, err)
+}
