@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/dustin/go-humanize"
-
 	"instep/internal/catalog"
 	"instep/internal/durable"
 )
@@ -40,7 +38,7 @@ func (m *Mirror) roomAt(root *os.Root) error {
 		return err
 	}
 	if least := min(reserveBytes, s.Total/100); s.Free < least {
-		return fmt.Errorf("%w: %s are free where %q is, and %s are kept free", ErrFull, humanize.Bytes(s.Free), root.Name(), humanize.Bytes(least))
+		return fmt.Errorf("%w: %d MiB are free where %q is, and %d MiB are kept free", ErrFull, s.Free>>20, root.Name(), least>>20)
 	}
 	if least := min(reserveFiles, s.Files/100); s.FreeFiles < least {
 		return fmt.Errorf("%w: %d files can be made where %q is, and room for %d is kept free", ErrFull, s.FreeFiles, root.Name(), least)
