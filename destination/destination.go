@@ -91,6 +91,7 @@ const (
 	EventDone    EventKind = "done"    // an action's bytes are verified and wait for, or survived, the commit of their batch
 	EventFailed  EventKind = "failed"  // an action failed; the rest goes on
 	EventNote    EventKind = "note"    // something was tolerated, skipped or guessed
+	EventTried   EventKind = "tried"   // Plan, Audit: one way to find the Source was tried; Text says which, and what came of it
 	EventVerdict EventKind = "verdict" // Audit: one resource
 )
 
@@ -142,6 +143,9 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	src, err := discover.Find(ctx, f, d.Source)
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	for _, t := range src.Tried {
+		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
 	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {

@@ -18,7 +18,7 @@ var ErrWithdrawn = errors.New("the Source no longer offers a list of this set, w
 
 // SetLister is implemented by a Mirror that can name its sets.
 type SetLister interface {
-	// Sets returns the URIs of all sets that were ever followed.
+	// Sets returns the names of all sets that the Mirror knows.
 	Sets(ctx context.Context) ([]string, error)
 }
 
@@ -63,6 +63,10 @@ func forgotten(set string) string { return "forgotten " + set }
 
 // orphan looks at a set that is not offered; nil if nobody needs to know.
 func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
+	_, followed, err := d.Mirror.Cursor(ctx, set)
+	if err != nil || !followed {
+		return nil, err // never followed to the end, or not of a Source at all
+	}
 	n, err := d.Mirror.Count(ctx, set)
 	if err != nil || n == 0 {
 		return nil, err

@@ -99,7 +99,7 @@ type rhythm struct {
 func (r *rhythm) next(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++
-		return max(r.every, r.grown(r.least, 2, r.failed), retryAfter(err))
+		return max(r.grown(cmp.Or(r.every, r.least), 2, r.failed), retryAfter(err))
 	}
 	r.failed = 0
 	if p.News {

@@ -181,3 +181,45 @@ func TestPlanTellsHowOftenTheSourceChanges(t *testing.T) {
 		t.Errorf("without (-want +got):\n%s", diff)
 	}
 }
+
+// An outage of the Source is waited out, and what has changed meanwhile is brought.
+func TestWatchSurvivesAnOutage(t *testing.T) {
+	s, paths, m := inStep(t, 3)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	down := 0
+	s.answer("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) {
+		if down++; down <= 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write(s.bodies["/.well-known/resourcesync"])
+	})
+	s.put(paths[1], []byte("meanwhile"))
+	s.changes(0, s.change(1, resourcesync.Updated, paths[1]))
+	var failed []error
+	w := destination.Watch{
+		Every: time.Millisecond, Most: 4 * time.Millisecond, Rand: func() float64 { return 0 },
+		Run: func(context.Context) (destination.Pulse, error) {
+			rep, err := m.sync()
+			if err == nil && rep.Updated == 1 {
+				stop()
+			}
+			return destination.Pulse{}, err
+		},
+		Told: func(w destination.Wait) {
+			if w.Err != nil {
+				failed = append(failed, w.Err)
+			}
+		},
+	}
+	if err := w.Loop(ctx); err != nil || len(failed) != 3 {
+		t.Errorf("got %v after %d failed runs, want none after 3", err, len(failed))
+	}
+	for _, err := range failed {
+		if !errors.Is(err, fetch.Temporary) {
+			t.Errorf("waited for %v", err)
+		}
+	}
+	m.wantFiles(paths...)
+}

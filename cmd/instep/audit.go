@@ -172,6 +172,8 @@ var verdictMarks = map[destination.Verdict]string{
 
 func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
+	case destination.EventTried:
+		a.tried(e)
 	case destination.EventNote:
 		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventFailed:

@@ -55,7 +55,7 @@ func (a *app) explainPlan(p *destination.SetPlan) {
 }
 
 // showPlan prints a dry run.
-func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took time.Duration) error {
+func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxAge time.Duration) error {
 	var t totals
 	for _, sp := range p.Sets {
 		for act, err := range sp.Actions() {
@@ -75,6 +75,7 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took time.
 		}
 		t.addPlan(sp)
 	}
+	t.trust.close(p.Orphans, maxAge, a.now())
 	a.code = t.exitCode()
 	a.explainTotals(&t, dir)
 	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %d requests%s",

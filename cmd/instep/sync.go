@@ -24,6 +24,8 @@ type syncFlags struct {
 	keepDeleted bool
 	keep        string // --keep-versions
 	dryRun      bool
+	trust       trustFlags
+	watch       pollFlags
 }
 
 const syncHelp = `Sync brings DIR in step with SOURCE: everything at first (a baseline, by Resource
@@ -36,7 +38,11 @@ Source Description, a Capability List or a list. Each resource is verified by th
 length and digests that the Source gives before it replaces anything. What the Source
 no longer has, and what was replaced, is kept for 30 days: see "instep history". When a run would delete more than 10 % of a set and more than 5
 resources, more than half, or all, the deletions are withheld (exit code 6) until
-"instep approve" releases exactly them.`
+"instep approve" releases exactly them. Likewise nothing goes back where a Source shows
+an older state than before, or no longer offers a set.
+
+With --watch it stays and follows the Source, waits out its outages, and tells only what
+is new. Ctrl-C ends it between two runs or in the middle of one; the next goes on.`
 
 func (a *app) syncCommand() *cobra.Command {
 	var f syncFlags
@@ -46,6 +52,7 @@ func (a *app) syncCommand() *cobra.Command {
 		Long:  syncHelp,
 		Example: `  instep sync https://museum.example.org/ ./mirror
   instep sync -n https://museum.example.org/ ./mirror
+  instep sync --watch https://museum.example.org/ ./mirror
   instep sync --include '**/*.pdf' https://museum.example.org/ ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,87 +69,36 @@ func (a *app) syncCommand() *cobra.Command {
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", defaultKeep, "keep replaced and deleted bytes for so many `DAYS`, or forever")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
+	f.trust.register(fs)
+	f.watch.register(fs)
 	return cmd
 }
 
-func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) (err error) {
-	begin := a.now()
-	limit, err := destination.ParseLimit(f.maxDelete)
-	if err != nil {
-		return usagef("--max-delete: %v", err)
-	}
-	keep, err := parseKeepVersions(f.keep)
-	if err != nil {
+func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error {
+	s := &syncer{a: a, source: source, dir: dir, f: f}
+	if err := s.check(); err != nil {
 		return err
 	}
-	transfer, err := f.transfer()
-	if err != nil {
-		return err
-	}
-	var net traffic
-	client, err := a.connect(ctx, source, &f.sourceFlags, &net)
+	client, err := a.connect(ctx, source, &f.sourceFlags, &s.net)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	o := mirror.Options{Dir: dir, State: f.state, Now: a.now, Create: true}
-	if err := f.storeFlags.apply(&o); err != nil {
-		return err
+	s.client = client
+	if f.watch.on {
+		return a.watchSource(ctx, s)
 	}
-	m, err := a.openMirror(ctx, o, f.dryRun)
-	if err != nil {
-		return err
+	s.progress = a.newProgress("sync")
+	defer s.progress.stop()
+	begin := a.now()
+	s.report = func(rep *destination.Report, err error, log *runLog) {
+		a.reportSync(ctx, rep, err, s, a.now().Sub(begin), log)
 	}
-	defer func() { _ = m.Close() }() // what it holds is durable
-	progress := a.newProgress("sync")
-	defer progress.stop()
-	d := f.destination(source, m, client)
-	d.MaxDelete, d.KeepDeleted, d.MaxTransfer = limit, f.keepDeleted, transfer
-	if err := f.planFlags.set(d); err != nil {
-		return err
+	_, err = s.run(ctx)
+	if errors.As(err, new(reportedError)) {
+		return nil
 	}
-	log := a.newRun("sync", source, dir)
-	defer func() { log.end(ctx, err) }()
-	d.Observe = func(e destination.Event) {
-		log.event(e)
-		a.syncEvent(e, progress)
-		if f.explain && e.Kind == destination.EventPlanned {
-			a.explainPlan(e.Plan)
-		}
-	}
-	if m.Exists() && !f.dryRun {
-		log.start(f.state)
-	}
-
-	plan, err := d.Plan(ctx)
-	if err != nil {
-		return err
-	}
-	defer plan.Close()
-	if f.dryRun {
-		return errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), a.showPlan(plan, dir, &net, a.now().Sub(begin)))
-	}
-	if !m.Exists() {
-		if m, err = makeMirror(ctx, m, o); err != nil {
-			return err
-		}
-		d.Mirror = m
-		log.start(f.state)
-	}
-	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
-		return err
-	}
-	if err := m.BeginRun(ctx, "sync"); err != nil {
-		return err
-	}
-	progress.start(plan)
-	d.MaxTime = f.left(a.now().Sub(begin))
-	rep, err := d.Apply(ctx, plan)
-	progress.stop()
-	err = a.keepPast(ctx, m, rep, err, dir, keep)
-	err = a.reportStore(ctx, m, &f.storeFlags, err)
-	a.reportSync(ctx, rep, err, dir, &net, a.now().Sub(begin), log)
-	return nil
+	return err
 }
 
 func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.Client) *destination.Destination {
@@ -181,6 +137,8 @@ func makeMirror(ctx context.Context, m *mirror.Mirror, o mirror.Options) (*mirro
 // syncEvent tells what happens while it happens.
 func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
+	case destination.EventTried:
+		a.tried(e)
 	case destination.EventPlanned:
 		a.out.record(record{Type: "status", Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
 		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
@@ -192,6 +150,14 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	case destination.EventFailed:
 		p.failed(e.Err)
 		a.out.record(record{Type: "error", URI: e.Action.Want.URI, Message: e.Err.Error()})
+	}
+}
+
+// tried tells of a way to find the Source. That nothing was found tells of all ways anyway.
+func (a *app) tried(e destination.Event) {
+	a.out.record(record{Type: "status", Message: e.Text})
+	if a.out.verbose {
+		a.out.say("%s", e.Text)
 	}
 }
 
@@ -227,11 +193,8 @@ func optional(n int64) *int64 {
 }
 
 // reportSync prints what a run did, and what ended it early if err is not nil.
-func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, dir string, net *traffic, took time.Duration, log *runLog) {
-	var t totals
-	for _, s := range rep.Sets {
-		t.addReport(s)
-	}
+func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, s *syncer, took time.Duration, log *runLog) {
+	t := s.totals(rep)
 	a.code = t.exitCode()
 	for _, f := range t.failures {
 		a.out.warn(record{URI: f.URI, Message: "failed: " + f.Err.Error()})
@@ -239,27 +202,22 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	if more := t.failed - int64(len(t.failures)); more > 0 {
 		a.out.warn(record{Message: fmt.Sprintf("and %d more failed", more)})
 	}
-	log.totals(&t)
-	a.explainTotals(&t, dir)
-	status := "in-sync"
-	switch {
-	case err != nil:
+	log.totals(t)
+	a.explainTotals(t, s.dir)
+	status := t.status()
+	if err != nil {
 		code, hint := explain(ctx, err)
 		a.code, status = code, failure(code)
 		a.out.complain(plainly(ctx, err), hint)
 		log.ended(err)
-	case a.code == exitGuard:
-		status = "refused"
-	case a.code != 0:
-		status = "partial"
 	}
 	if t.failed > 0 {
-		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.failed, shellWord(dir))
+		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.failed, shellWord(s.dir))
 	}
 	line := fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)   %s, %s in %d requests",
 		words[status], t.Same, t.Created, t.Updated, t.Deleted, t.failed,
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), net.requests.Load())
-	a.out.end(t.summary(status, net, took, a.code), line)
+		took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), s.net.requests.Load())
+	a.out.end(t.summary(status, &s.net, took, a.code), line)
 }
 
 // explainTotals says in words what a run left undone, and what to do about it.
@@ -283,6 +241,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 			Hint:    fmt.Sprintf("look at them with -n; if they are right: instep approve %s %s, then sync again", dir, w.hash),
 		})
 	}
+	a.explainTrust(t, dir)
 }
 
 // words are the statuses for people.

@@ -18,6 +18,7 @@ type totals struct {
 	origins       map[string]int64
 	partial       []error
 	withheld      []withheld
+	trust
 }
 
 // withheld are the deletions of a set that wait for consent.
@@ -55,6 +56,7 @@ func (t *totals) addPlan(p *destination.SetPlan) {
 	if p.Withheld {
 		t.withheld = append(t.withheld, withheld{p.Set, p.Hash, p.Deleted})
 	}
+	t.trust.add(p.Set, p.RolledBack, p.Latest)
 }
 
 func (t *totals) addReport(r *destination.SetReport) {
@@ -66,6 +68,7 @@ func (t *totals) addReport(r *destination.SetReport) {
 	if r.Withheld > 0 {
 		t.withheld = append(t.withheld, withheld{r.Set, r.Hash, r.Withheld})
 	}
+	t.trust.add(r.Set, r.RolledBack, r.Latest)
 }
 
 // count takes an action of a plan down by its way.
@@ -94,14 +97,25 @@ func (t *totals) ways() string {
 // exitCode is the code of a run that came to its end.
 func (t *totals) exitCode() int {
 	switch {
-	case len(t.withheld) > 0:
+	case len(t.withheld) > 0, t.doubted(), t.withdrawn():
 		return exitGuard
 	case len(t.partial) > 0:
 		return exitFailed // a document that cannot be used
-	case t.failed > 0 || t.Skipped[destination.SkipOrigin]+t.Skipped[destination.SkipUnsupported]+t.Skipped[destination.SkipWeak]+t.Skipped[destination.SkipStale] > 0:
+	case len(t.frozen) > 0, t.failed > 0 || t.Skipped[destination.SkipOrigin]+t.Skipped[destination.SkipUnsupported]+t.Skipped[destination.SkipWeak]+t.Skipped[destination.SkipStale] > 0:
 		return exitPartial
 	}
 	return exitOK
+}
+
+// status is that of a run that came to its end.
+func (t *totals) status() string {
+	switch t.exitCode() {
+	case exitOK:
+		return "in-sync"
+	case exitGuard:
+		return "refused"
+	}
+	return "partial"
 }
 
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"instep/destination"
+	"instep/fetch"
+	"instep/internal/mirror"
+)
+
+// syncer makes runs that bring a mirror in step: one, or many with --watch.
+type syncer struct {
+	a           *app
+	source, dir string
+	f           *syncFlags
+
+	limit    destination.Limit
+	keep     keepVersions
+	transfer int64 // --max-transfer
+	client   *fetch.Client
+	net      traffic
+	progress *progressBar
+	event    func(destination.Event) // instead of app.syncEvent; may be nil
+
+	// report tells what a run did, and what ended it early if err is not nil.
+	report func(rep *destination.Report, err error, log *runLog)
+}
+
+// reportedError is what ended a run that was reported all the same.
+type reportedError struct{ error }
+
+func (e reportedError) Unwrap() error { return e.error }
+
+// check looks at what was asked for.
+func (s *syncer) check() (err error) {
+	if s.limit, err = destination.ParseLimit(s.f.maxDelete); err != nil {
+		return usagef("--max-delete: %v", err)
+	}
+	if s.keep, err = parseKeepVersions(s.f.keep); err != nil {
+		return err
+	}
+	if s.transfer, err = s.f.transfer(); err != nil {
+		return err
+	}
+	if err := s.f.trust.check(s.f); err != nil {
+		return err
+	}
+	return s.f.watch.check(s.f)
+}
+
+// destination is the Destination of one run.
+func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destination, error) {
+	a, f := s.a, s.f
+	d := f.destination(s.source, m, s.client)
+	d.MaxDelete, d.KeepDeleted, d.MaxTransfer = s.limit, f.keepDeleted, s.transfer
+	d.AcceptRollback = f.trust.acceptRollback
+	tell := s.event
+	if tell == nil {
+		tell = func(e destination.Event) { a.syncEvent(e, s.progress) }
+	}
+	d.Observe = func(e destination.Event) {
+		log.event(e)
+		tell(e)
+		if f.explain && e.Kind == destination.EventPlanned {
+			a.explainPlan(e.Plan)
+		}
+	}
+	return d, f.planFlags.set(d)
+}
+
+// run makes one run, or shows what it would do. What ends it after its plan was made is
+// reported, and a reportedError.
+func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
+	a, f, begin := s.a, s.f, s.a.now()
+	o := mirror.Options{Dir: s.dir, State: f.state, Now: a.now, Create: true}
+	if err := f.storeFlags.apply(&o); err != nil {
+		return pulse, err
+	}
+	m, err := a.openMirror(ctx, o, f.dryRun)
+	if err != nil {
+		return pulse, err
+	}
+	defer func() { _ = m.Close() }() // what it holds is durable
+	log := a.newRun("sync", s.source, s.dir)
+	defer func() { log.end(ctx, err) }()
+	d, err := s.destination(m, log)
+	if err != nil {
+		return pulse, err
+	}
+	if m.Exists() && !f.dryRun {
+		log.start(f.state)
+	}
+	plan, err := d.Plan(ctx)
+	if err != nil {
+		return pulse, err
+	}
+	defer plan.Close()
+	pulse = plan.Pulse()
+	if f.dryRun {
+		return pulse, errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), a.showPlan(plan, s.dir, &s.net, a.now().Sub(begin), f.trust.maxAge))
+	}
+	if !m.Exists() {
+		if m, err = makeMirror(ctx, m, o); err != nil {
+			return pulse, err
+		}
+		d.Mirror = m
+		log.start(f.state)
+	}
+	d.MaxTime = f.left(a.now().Sub(begin))
+	rep, err := s.apply(ctx, d, m, plan)
+	if rep == nil {
+		return pulse, err
+	}
+	s.report(rep, err, log)
+	if err != nil {
+		err = reportedError{err}
+	}
+	return pulse, err
+}
+
+// apply does what a plan says. Without a report nothing was begun.
+func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan) (*destination.Report, error) {
+	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
+		return nil, err
+	}
+	if err := m.BeginRun(ctx, "sync"); err != nil {
+		return nil, err
+	}
+	s.progress.start(plan)
+	rep, err := d.Apply(ctx, plan)
+	s.progress.stop()
+	err = s.a.keepPast(ctx, m, rep, err, s.dir, s.keep)
+	return rep, s.a.reportStore(ctx, m, &s.f.storeFlags, err)
+}
+
+// totals are those of a report.
+func (s *syncer) totals(rep *destination.Report) *totals {
+	var t totals
+	for _, set := range rep.Sets {
+		t.addReport(set)
+	}
+	t.trust.close(rep.Orphans, s.f.trust.maxAge, s.a.now())
+	return &t
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"instep/destination"
+)
+
+// trustFlags say how far a Source is trusted that shows an older state, or stands still.
+type trustFlags struct {
+	acceptRollback bool
+	maxAge         time.Duration
+}
+
+func (f *trustFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.acceptRollback, "accept-rollback", false, "take the Source's word for an older state than it showed before")
+	fs.DurationVar(&f.maxAge, "max-age", 0, "warn if the Source tells of nothing newer than this `DURATION`, such as 48h (exit code 4)")
+}
+
+func (f *trustFlags) check(sync *syncFlags) error {
+	switch {
+	case f.maxAge < 0:
+		return usagef("--max-age %v: expected a time from now", f.maxAge)
+	case f.acceptRollback && sync.watch.on:
+		return usagef("--accept-rollback does not go with --watch: it is consent to what the Source says now")
+	}
+	return nil
+}
+
+// trust is what a run has found to be unlike what the Source said before.
+type trust struct {
+	rolledBack []setNote
+	frozen     []setNote
+	orphans    []destination.Orphan
+	latest     []setMoment
+}
+
+// setNote is something said of a set.
+type setNote struct{ set, text string }
+
+type setMoment struct {
+	set string
+	at  time.Time
+}
+
+// add takes down what was found of a set.
+func (t *trust) add(set, rolledBack string, latest time.Time) {
+	if rolledBack != "" {
+		t.rolledBack = append(t.rolledBack, setNote{set, rolledBack})
+	}
+	if !latest.IsZero() {
+		t.latest = append(t.latest, setMoment{set, latest})
+	}
+}
+
+// close takes down what was found of all sets.
+func (t *trust) close(orphans []destination.Orphan, maxAge time.Duration, now time.Time) {
+	t.orphans = orphans
+	if maxAge == 0 {
+		return
+	}
+	for _, m := range t.latest {
+		if age := now.Sub(m.at); age > maxAge {
+			t.frozen = append(t.frozen, setNote{m.set, fmt.Sprintf("the Source has told of nothing newer than %s, %s ago", m.at.UTC().Format(time.RFC3339), age.Round(time.Second))})
+		}
+	}
+}
+
+// doubted reports whether something the Source says now is not followed.
+func (t *trust) doubted() bool {
+	for _, o := range t.orphans {
+		if !o.Forget {
+			return true
+		}
+	}
+	return len(t.rolledBack) > 0
+}
+
+// withdrawn reports whether a set that was followed has nothing left to follow it by.
+func (t *totals) withdrawn() bool {
+	for _, err := range t.partial {
+		if errors.Is(err, destination.ErrWithdrawn) {
+			return true
+		}
+	}
+	return false
+}
+
+// explainTrust says what is not followed, and what to do about it.
+func (a *app) explainTrust(t *totals, dir string) {
+	for _, n := range t.rolledBack {
+		a.out.warn(record{
+			Set:     n.set,
+			Message: "the Source shows an older state than before, so nothing of that was taken back: " + n.text,
+			Hint:    "if the Source was restored and that state is right, give the same command once with --accept-rollback",
+		})
+	}
+	for _, o := range t.orphans {
+		if o.Forget {
+			a.out.say("%s: forgotten; its %d resources stay", o.Set, o.Members)
+			continue
+		}
+		a.out.warn(record{
+			Set:     o.Set,
+			Message: fmt.Sprintf("the Source no longer offers this set; its %d resources stay as they are", o.Members),
+			Hint:    fmt.Sprintf("if it is gone for good: instep approve %s %s, then sync again; if it has moved to another host, allow that with --allow-origin", shellWord(dir), o.Hash),
+		})
+	}
+	for _, n := range t.frozen {
+		a.out.warn(record{Set: n.set, Message: n.text, Hint: "does the Source still publish? --max-age says how old its newest change may be"})
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/pflag"
+
+	"instep/destination"
+	"instep/internal/flock"
+)
+
+// pollFlags say how sync --watch goes on.
+type pollFlags struct {
+	on    bool
+	every time.Duration
+}
+
+func (f *pollFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.on, "watch", false, "stay, and follow the Source until told to stop")
+	fs.DurationVar(&f.every, "every", 0, "with --watch: ask the Source each `TIME` (default: in the rhythm in which it changes, 10s to 1h)")
+}
+
+func (f *pollFlags) check(sync *syncFlags) error {
+	switch {
+	case f.on && sync.dryRun:
+		return usagef("--watch does not go with --dry-run")
+	case f.every != 0 && !f.on:
+		return usagef("--every goes with --watch")
+	case f.every < 0 || f.every > 0 && f.every < time.Second:
+		return usagef("--every %v: expected a second or more", f.every)
+	}
+	return nil
+}
+
+// follower tells what the runs of sync --watch do: each thing when it is new.
+type follower struct {
+	*syncer
+	all   totals // of all runs
+	begin time.Time
+	ended error  // what ended the last run; nil if nothing did
+	last  totals // of the last run that came to its end
+
+	mu     sync.Mutex      // guards the rest
+	notes  map[string]bool // told in the run before
+	fresh  map[string]bool // told, or told before, in this run
+	stands string          // what the last run left undone, as it was told
+}
+
+// maxNotes bounds how many notes of a run are remembered.
+const maxNotes = 1000
+
+// watchSource makes runs until ctx ends.
+func (a *app) watchSource(ctx context.Context, s *syncer) error {
+	f := &follower{syncer: s, begin: a.now()}
+	s.event, s.report = f.observe, f.reportRound
+	w := &destination.Watch{Every: s.f.watch.every, Rand: rand.Float64, Run: f.round, Told: f.told}
+	a.out.line("Watching; end with Ctrl-C")
+	if err := w.Loop(ctx); err != nil {
+		return err
+	}
+	f.summarise()
+	return nil
+}
+
+// round makes a run. While another one holds the mirror, it waits like for a Source
+// that has nothing new.
+func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
+	f.progress = &progressBar{out: f.a.out, now: f.a.now, end: make(chan struct{})}
+	f.notes, f.fresh = f.fresh, map[string]bool{}
+	pulse, err := f.run(ctx)
+	var locked *flock.LockedError
+	limited := errors.Is(err, destination.ErrMaxTransfer) || errors.Is(err, destination.ErrMaxTime)
+	switch {
+	case ctx.Err() != nil:
+		return pulse, err
+	case errors.As(err, &locked) && !f.first():
+		f.stand(err.Error(), func() { f.a.warnOf(ctx, err) })
+		return destination.Pulse{}, nil
+	case limited: // the next run goes on
+		return pulse, nil
+	}
+	f.ended = err
+	return pulse, err
+}
+
+// first reports whether no run has come to its end yet.
+func (f *follower) first() bool { return f.last.via == nil }
+
+// observe tells of what happens in a run, but for what it told in the run before.
+func (f *follower) observe(e destination.Event) {
+	switch e.Kind {
+	case destination.EventTried:
+		if !f.a.out.verbose {
+			return
+		}
+	case destination.EventPlanned:
+		if e.Plan.Mode == destination.Incremental && !f.a.out.verbose {
+			return
+		}
+	case destination.EventNote:
+		f.mu.Lock()
+		known := f.notes[e.Text] || f.fresh[e.Text]
+		if len(f.fresh) < maxNotes {
+			f.fresh[e.Text] = true
+		}
+		f.mu.Unlock()
+		if known {
+			return
+		}
+	}
+	f.a.syncEvent(e, f.progress)
+}
+
+// reportRound tells what a run did, if it did anything, and what it left undone, if that
+// is something else than before.
+func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) {
+	t := f.totals(rep)
+	f.add(t)
+	if err != nil {
+		log.ended(err)
+	}
+	log.totals(t)
+	f.a.out.last = t.summary(t.status(), &f.net, f.a.now().Sub(f.begin), t.exitCode())
+	if did := t.Created + t.Updated + t.Deleted + t.failed; did > 0 || err != nil {
+		f.a.out.record(record{
+			Type: "status", Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted), Failed: num(t.failed), Bytes: num(t.bytes),
+		})
+		f.a.out.line("%s  created=%d, updated=%d, deleted=%d, failed=%d   %s", f.a.now().UTC().Format(time.RFC3339),
+			t.Created, t.Updated, t.Deleted, t.failed, humanize.Bytes(uint64(t.bytes)))
+	}
+	for _, x := range t.failures {
+		f.observe(destination.Event{Kind: destination.EventNote, Text: fmt.Sprintf("failed: %s: %v", x.URI, x.Err)})
+	}
+	f.stand(fmt.Sprint(t.Skipped, t.origins, t.partial, t.withheld, t.rolledBack, t.orphans, len(t.frozen) > 0), func() { f.a.explainTotals(t, f.dir) })
+	f.last = *t
+	f.last.failures = nil
+}
+
+// stand tells how things stand, unless they stood like that before.
+func (f *follower) stand(how string, tell func()) {
+	if how != f.stands {
+		f.stands = how
+		tell()
+	}
+}
+
+// add counts a run. What it left alone or undone is that of the last run.
+func (f *follower) add(t *totals) {
+	f.all.Created += t.Created
+	f.all.Updated += t.Updated
+	f.all.Deleted += t.Deleted
+	f.all.bytes += t.bytes
+	f.all.via = addAll(f.all.via, t.via)
+}
+
+// told says why a run has failed and when the next one comes, if that is not known yet.
+func (f *follower) told(w destination.Wait) {
+	if w.Err == nil {
+		return
+	}
+	f.stand(w.Err.Error(), func() {
+		f.a.warnOf(context.Background(), fmt.Errorf("%w; the next try is in %s", w.Err, w.For.Round(time.Second)))
+	})
+}
+
+// summarise ends the command with what all runs did, and as the last one ended.
+func (f *follower) summarise() {
+	t := f.last
+	t.Created, t.Updated, t.Deleted, t.bytes, t.via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.bytes, f.all.via
+	code, status := t.exitCode(), t.status()
+	if f.ended != nil {
+		code, _ = explain(context.Background(), f.ended)
+		status = failure(code)
+	}
+	f.a.code = code
+	took := f.a.now().Sub(f.begin)
+	f.a.out.end(t.summary(status, &f.net, took, code), fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)   %s, %s in %d requests",
+		words[status], t.Same, t.Created, t.Updated, t.Deleted, t.failed, took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), f.net.requests.Load()))
+}
