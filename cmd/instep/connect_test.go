@@ -26,29 +26,32 @@ import (
 	"time"
 )
 
-// guarded is a site that is served only to who may see it.
+// guarded is a site that is served only to who may see it; at first to all.
 type guarded struct {
 	*httptest.Server
 	dir     string // of files of the test
 	ca      string // certificates of the site, in PEM
-	allowed func(*http.Request) bool
+	allowed atomic.Pointer[func(*http.Request) bool]
 	refused atomic.Int32
 }
 
 // guardSite publishes a small site behind a server of https, or http.
 func guardSite(t *testing.T, secure bool) *guarded {
 	t.Helper()
-	g := &guarded{dir: t.TempDir()}
-	var backend *httputil.ReverseProxy
-	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !g.allowed(r) {
+	g := &guarded{dir: t.TempDir(), Server: httptest.NewUnstartedServer(nil)}
+	site := filepath.Join(g.dir, "site")
+	makeSite(t, site, 20)
+	scheme := map[bool]string{true: "https://", false: "http://"}[secure]
+	backend := publishAt(t, scheme+g.Listener.Addr().String()+"/", site, g.dir)
+	g.Config.ErrorLog = log.New(io.Discard, "", 0)
+	g.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if allowed := g.allowed.Load(); allowed != nil && !(*allowed)(r) {
 			g.refused.Add(1)
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
 		backend.ServeHTTP(w, r)
-	}))
-	g.Config.ErrorLog = log.New(io.Discard, "", 0)
+	})
 	if secure {
 		g.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 		g.StartTLS()
@@ -58,16 +61,20 @@ func guardSite(t *testing.T, secure bool) *guarded {
 		g.Start()
 	}
 	t.Cleanup(g.Close)
-	site, docs := filepath.Join(g.dir, "site"), filepath.Join(g.dir, "docs")
-	makeSite(t, site, 20)
-	mustDo(t, "publish", site, "--base-url", g.URL+"/", "--out", docs, "--state", filepath.Join(g.dir, "state"))
-	base, _ := serveSite(t, site, docs)
-	u, err := url.Parse(base)
+	return g
+}
+
+// publishAt publishes a site for a base URL and returns what serves it.
+func publishAt(t *testing.T, base, site, dir string) http.Handler {
+	t.Helper()
+	docs := filepath.Join(dir, "docs")
+	mustDo(t, "publish", site, "--base-url", base, "--out", docs, "--state", filepath.Join(dir, "state"))
+	served, _ := serveSite(t, site, docs)
+	u, err := url.Parse(served)
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend = httputil.NewSingleHostReverseProxy(u)
-	return g
+	return httputil.NewSingleHostReverseProxy(u)
 }
 
 // file writes a file that only its owner can read.
@@ -132,7 +139,7 @@ func TestCredentialsOpenTheWholeSource(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g.allowed = tt.allowed
+			g.allowed.Store(&tt.allowed)
 			if o := g.sync(t); o.code == 0 {
 				t.Fatalf("without it: exit code %d", o.code)
 			}
@@ -150,7 +157,8 @@ func TestCredentialsOpenTheWholeSource(t *testing.T) {
 		})
 	}
 	t.Run("netrc at home", func(t *testing.T) {
-		g.allowed = isReader
+		allowed := isReader
+		g.allowed.Store(&allowed)
 		if err := os.WriteFile(filepath.Join(home, netrcName()), []byte(netrc), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -206,12 +214,13 @@ func TestNetrcFoundAtHomeIsUsedWithCare(t *testing.T) {
 			g := guardSite(t, tt.secure)
 			home := noHome(t)
 			var sent atomic.Int32
-			g.allowed = func(r *http.Request) bool {
+			count := func(r *http.Request) bool {
 				if r.Header.Get("Authorization") != "" {
 					sent.Add(1)
 				}
 				return true
 			}
+			g.allowed.Store(&count)
 			file := filepath.Join(home, netrcName())
 			if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
@@ -253,11 +262,11 @@ func TestFlagsOfConnectionsThatMakeNoSense(t *testing.T) {
 // A run that may transfer only so much, or take only so long, says so by its exit code,
 // and the same command again goes on.
 func TestLimitsOfARun(t *testing.T) {
-	c, _, dir := publishedSite(t, 40)
-	mirror := filepath.Join(dir, "mirror")
+	g := guardSite(t, false)
+	mirror := filepath.Join(g.dir, "mirror")
 	runs, created := 0, int64(0)
 	for {
-		o := instep(t, "sync", c.URL+"/", mirror, "--max-transfer", "2k", "--workers", "1")
+		o := instep(t, "sync", g.URL+"/", mirror, "--max-transfer", "500", "--workers", "1")
 		runs++
 		created += *o.Created
 		if o.code == 0 {
@@ -267,10 +276,10 @@ func TestLimitsOfARun(t *testing.T) {
 			t.Fatalf("exit code %d, status %s, %d created; want %d\n%s", o.code, o.Status, *o.Created, exitTransfer, o.stderr)
 		}
 	}
-	if runs < 3 || created != 40 {
-		t.Errorf("%d runs brought %d files, want 40 in some more", runs, created)
+	if runs < 3 || created != 20 {
+		t.Errorf("%d runs brought %d files, want 20 in some more", runs, created)
 	}
-	if o := instep(t, "sync", c.URL+"/", filepath.Join(dir, "late"), "--max-time", "1ns"); o.code != exitTime || *o.Created != 0 {
+	if o := instep(t, "sync", g.URL+"/", filepath.Join(g.dir, "late"), "--max-time", "1ns"); o.code != exitTime || *o.Created != 0 {
 		t.Errorf("exit code %d, %d created; want %d, 0\n%s", o.code, *o.Created, exitTime, o.stderr)
 	}
 }
@@ -279,7 +288,9 @@ func TestLimitsOfARun(t *testing.T) {
 // run transfers what lacks, and what came after the last checkpoint.
 func TestKillInALargeBodyCostsLittle(t *testing.T) {
 	const size, stall, checkpoint = 200 << 20, 150 << 20, 8 << 20
-	c, site, dir := publishedSite(t, 1)
+	dir := t.TempDir()
+	site := filepath.Join(dir, "site")
+	makeSite(t, site, 1)
 	body := make([]byte, size)
 	for i := range body {
 		body[i] = byte(i * i >> 7)
@@ -287,31 +298,31 @@ func TestKillInALargeBodyCostsLittle(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(site, "large.bin"), body, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	mustDo(t, "publish", site, "--base-url", c.URL+"/", "--out", filepath.Join(dir, "docs"), "--state", filepath.Join(dir, "state"))
-	var stalled, gone = make(chan bool), make(chan bool)
+	front := httptest.NewUnstartedServer(nil)
+	backend := publishAt(t, "http://"+front.Listener.Addr().String()+"/", site, dir)
+	stalled, gone := make(chan bool), make(chan bool)
 	var sent atomic.Int64
-	forward := c.Config.Handler
-	first := true
-	c.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/large.bin" {
-			forward.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("ETag", `"1"`)
-		if first {
-			first = false
+	var asked atomic.Bool
+	front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/large.bin":
+			backend.ServeHTTP(w, r)
+		case asked.CompareAndSwap(false, true):
+			w.Header().Set("ETag", `"1"`)
 			w.Header().Set("Content-Length", fmt.Sprint(size))
 			_, _ = w.Write(body[:stall])
 			_ = http.NewResponseController(w).Flush()
 			close(stalled)
 			<-gone
-			return
+		default:
+			w.Header().Set("ETag", `"1"`)
+			http.ServeContent(&countingWriter{w, &sent}, r, "", time.Time{}, bytes.NewReader(body))
 		}
-		counting := &countingWriter{w, &sent}
-		http.ServeContent(counting, r, "", time.Time{}, bytes.NewReader(body))
 	})
+	front.Start()
+	defer front.Close()
 	mirror := filepath.Join(dir, "mirror")
-	cmd := command(t, "sync", c.URL+"/", mirror)
+	cmd := command(t, "sync", front.URL+"/", mirror)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +333,7 @@ func TestKillInALargeBodyCostsLittle(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	close(gone)
-	o := mustDo(t, "sync", c.URL+"/", mirror)
+	o := mustDo(t, "sync", front.URL+"/", mirror)
 	if most := int64(size - stall + 2*checkpoint); sent.Load() > most {
 		t.Errorf("the next run was sent %d bytes, want at most %d", sent.Load(), most)
 	}
