@@ -34,6 +34,7 @@ const maxPending = 1000
 
 // newRun makes the record of a run that begins now. Nothing is written before start.
 func (a *app) newRun(command, source, dir string) *runLog {
+	a.out.last = summary{} // that of a run before, of a watch
 	return &runLog{a: a, run: runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
