@@ -10,7 +10,7 @@ import (
 // incremental plans the changes that the cursor has not seen, and what was left over
 // from earlier runs.
 func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) error {
-	pl.Partial, pl.served = ch.flaw, ch.served
+	pl.Partial, pl.served, pl.older = ch.flaw, ch.served, !ch.upTo(cur.At)
 	if err := pl.due(ctx, ch); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 		return nil
 	}
 	next := cur
-	if ch.upTo(cur.At) { // an older state than was seen leads nowhere
+	if !pl.older { // an older state than was seen leads nowhere
 		next = ch.cursor(cur)
 	}
 	if next.Baseline.IsZero() {
@@ -94,6 +94,8 @@ func (pl *planner) changed(ctx context.Context, batch []*change) error {
 			pl.Same++ // it may have been created again
 		case c.change == resourcesync.Deleted:
 			err = pl.remove(h, c.Changed)
+		case !h.Member && pl.older:
+			pl.skip(SkipStale) // it was deleted since
 		case pl.admit(&c.Wanted):
 			err = pl.decide(ctx, &c.Wanted, c.carrier, h)
 		}

@@ -19,6 +19,7 @@ type planner struct {
 	scope  *scope
 	cursor Cursor    // the zero Cursor before the first baseline
 	truth  *state    // of a baseline: what the Source says the set is
+	older  bool      // of an increment: the Change Lists end before what was followed already, as from a cache
 	served time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
 	empty  bool      // the mirror holds nothing of the set: no lookups for content that is held
 	sum    hash.Hash

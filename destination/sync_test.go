@@ -385,6 +385,24 @@ func TestNeverBack(t *testing.T) {
 	m.wantFiles(append(paths, "/r/new")...)
 }
 
+// A Change List as it was before, from a cache, tells of a resource that was deleted since.
+func TestOlderChangeListBringsNothingBack(t *testing.T) {
+	s, paths, m := inStep(t, 10)
+	update := s.change(1, resourcesync.Updated, "/r/1")
+	s.changes(0, update)
+	older := s.bodies["/changes.xml"]
+	s.changes(0, update, s.change(2, resourcesync.Deleted, "/r/1"))
+	m.mustSync(destination.Incremental, 0, 0, 0, 1)
+	whole := s.bodies["/changes.xml"]
+	s.put("/changes.xml", older)
+	if rep, err := m.sync(); err != nil || rep.Created+rep.Failed != 0 {
+		t.Errorf("got %+v, %v; want nothing created", rep, err)
+	}
+	m.wantFiles(slices.Delete(slices.Clone(paths), 1, 2)...)
+	s.put("/changes.xml", whole)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+}
+
 func TestForeignOriginIsSkippedAndNamed(t *testing.T) {
 	s, other := newSource(t), newSource(t)
 	other.put("/x", []byte("elsewhere"))
