@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"instep/destination"
 )
@@ -21,7 +21,8 @@ type planFlags struct {
 // baselineDays is the default of --baseline-every.
 const baselineDays = int(destination.DefaultBaselineEvery / (24 * time.Hour))
 
-func (f *planFlags) register(fs *pflag.FlagSet) {
+func (f *planFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.StringVar(&f.prefer, "prefer", "", "take resources one by one, or out of packages: `list|dump` (default: what costs less)")
 	fs.BoolVar(&f.explain, "explain", false, "say why each choice was made")
 	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays), "compare with the whole set again after so many `DAYS`, or never: not every Source tells every deletion")

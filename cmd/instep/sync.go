@@ -64,13 +64,13 @@ func (a *app) syncCommand() *cobra.Command {
 	f.limitFlags.register(cmd)
 	fs := cmd.Flags()
 	f.storeFlags.register(cmd)
-	f.planFlags.register(fs)
+	f.planFlags.register(cmd)
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
 	fs.StringVar(&f.keep, "keep-versions", defaultKeep, "keep replaced and deleted bytes for so many `DAYS`, or forever")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
-	f.trust.register(fs)
-	f.watch.register(fs)
+	f.trust.register(cmd)
+	f.watch.register(cmd)
 	return cmd
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"instep/destination"
 )
@@ -16,7 +16,8 @@ type trustFlags struct {
 	maxAge         time.Duration
 }
 
-func (f *trustFlags) register(fs *pflag.FlagSet) {
+func (f *trustFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.BoolVar(&f.acceptRollback, "accept-rollback", false, "take the Source's word for an older state than it showed before")
 	fs.DurationVar(&f.maxAge, "max-age", 0, "warn if the Source tells of nothing newer than this `DURATION`, such as 48h (exit code 4)")
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"instep/destination"
 	"instep/internal/flock"
@@ -21,7 +21,8 @@ type pollFlags struct {
 	every time.Duration
 }
 
-func (f *pollFlags) register(fs *pflag.FlagSet) {
+func (f *pollFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.BoolVar(&f.on, "watch", false, "stay, and follow the Source until told to stop")
 	fs.DurationVar(&f.every, "every", 0, "with --watch: ask the Source each `TIME` (default: in the rhythm in which it changes, 10s to 1h)")
 }
