@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -26,7 +27,7 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 		pl, err := k.by(ctx, s, why, reason)
 		switch {
 		case err == nil && k.doubtful(s, pl):
-			err = pl.Partial
+			err = cmp.Or(pl.Partial, errDoubtful)
 			pl.discard()
 		case err == nil && s == resourceList && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
@@ -53,8 +54,11 @@ func (k *desk) nothing(why string, failed error) (*planner, error) {
 
 // doubtful reports whether a plan by dump tells less than the Resource List would.
 func (k *desk) doubtful(s snapshot, pl *planner) bool {
-	return s != resourceList && pl.Partial != nil && k.usable(resourceList)
+	return s != resourceList && (pl.Partial != nil || pl.truth.unsure) && k.usable(resourceList)
 }
+
+// errDoubtful is what is wrong with a snapshot from which absence is no evidence.
+var errDoubtful = errors.New("its parts are not of one known moment")
 
 // weigh plans by Resource Dump as well if that may cost less than the requests of pl,
 // and returns the better plan.
@@ -230,9 +234,10 @@ func baselineCursor(old Cursor, st *state) Cursor {
 		c.Listed = st.at
 	}
 	switch {
-	case !st.changes.bridges(c.At):
-	case st.lift.IsZero() && st.at.Before(old.At) && !st.changes.upTo(old.At):
-		// An older state than was seen: where the cursor stood is not forgotten for it.
+	case !st.lift.IsZero() && !st.changes.bridges(c.At):
+	case !st.changes.bridges(c.At), st.lift.IsZero() && st.at.Before(old.At) && !st.changes.upTo(old.At):
+		// No changes, or an older state than was seen: where the cursor stood in a Change
+		// List is not forgotten for it. When the list is back it shows what it has lost.
 		c.List, c.From, c.Applied, c.Prefix, c.Index, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Index, old.Last
 	default:
 		c = st.changes.cursor(c)

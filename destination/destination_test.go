@@ -35,6 +35,7 @@ type aSource struct {
 	bodies  map[string][]byte // by path
 	answers map[string]http.HandlerFunc
 	hits    map[string]int
+	clock   time.Time // by which answers are dated; zero: that of this machine
 }
 
 func newSource(t *testing.T) *aSource {
@@ -53,7 +54,11 @@ func (s *aSource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, ok := s.bodies[r.URL.Path]
 	answer := s.answers[r.URL.Path]
 	s.hits[r.URL.Path]++
+	clock := s.clock
 	s.mu.Unlock()
+	if !clock.IsZero() {
+		w.Header().Set("Date", clock.UTC().Format(http.TimeFormat))
+	}
 	switch {
 	case answer != nil:
 		answer(w, r)

@@ -199,7 +199,7 @@ func (r *lister) document(doc *document, level int) bool {
 		n++
 		more := true
 		if index || e.Capability == doc.header.Capability {
-			more = r.part(e.Loc, doc, level+1)
+			more = r.part(&e, doc, level+1)
 		} else {
 			more = r.leaf(doc, &e, n)
 		}
@@ -277,6 +277,7 @@ func (r *lister) packaged(p *parcel, doc *document) bool {
 	if !doc.header.At.IsZero() {
 		at = doc.header.At
 	}
+	r.sameGeneration(doc, p.ref.at, &resourcesync.Header{})
 	r.setAt(at)
 	r.twice(doc)
 	n := -1
@@ -308,8 +309,8 @@ func (doc *document) superseded(uri string, n int) bool {
 
 // part yields what a part of an index leads to. What is wrong with a part makes the
 // state partial; the other parts count all the same.
-func (r *lister) part(loc string, index *document, level int) bool {
-	uri, err := r.st.scope.document(loc, index.base.String())
+func (r *lister) part(e *resourcesync.Entry, index *document, level int) bool {
+	uri, err := r.st.scope.document(e.Loc, index.base.String())
 	switch {
 	case err != nil:
 		return r.partFailed(0, err)
@@ -325,11 +326,28 @@ func (r *lister) part(loc string, index *document, level int) bool {
 	doc, err := r.open(uri)
 	if err == nil {
 		if err = partOf(doc, index); err == nil {
+			r.sameGeneration(doc, e.At, &index.header)
 			return r.pages(doc, level)
 		}
 		doc.close()
 	}
 	return r.partFailed(0, err)
+}
+
+// sameGeneration looks whether a document is the one that its index, or a dump, was
+// written for: of the moment that is told of it, or at least of the time in which the
+// whole was made. Between two generations a resource may have gone from a part that is
+// new to one that is old.
+func (r *lister) sameGeneration(doc *document, told resourcesync.Datetime, whole *resourcesync.Header) {
+	at := doc.header.At.Time()
+	end := whole.At.Time()
+	if !whole.Completed.IsZero() {
+		end = whole.Completed.Time()
+	}
+	if at.IsZero() || !told.IsZero() && at.Equal(told.Time()) || told.IsZero() && !at.After(end) {
+		return
+	}
+	r.doubt(0, fmt.Sprintf("%s: of another moment (at %s) than what names it: nothing is deleted for not being in it", doc.uri, doc.header.At))
 }
 
 // partOf reports why doc can't be a part of an index.

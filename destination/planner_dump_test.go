@@ -109,16 +109,26 @@ func (s *aSource) dump(n int, packages ...aPackage) {
 	s.doc("/dump.xml", head(resourcesync.CapabilityResourceDump, func(h *resourcesync.Header) { h.At = at(n) }), entries...)
 }
 
-// changeDump writes the open Change Dump that begins at moment from.
+// changePackage writes a package of a Change Dump.
+func (s *aSource) changePackage(p aPackage) resourcesync.Entry {
+	h := head(resourcesync.CapabilityChangeDumpManifest, func(h *resourcesync.Header) { h.From, h.Until = at(p.from), at(p.until) })
+	e := s.pack(p, h)
+	e.From, e.Until = at(p.from), at(p.until)
+	return e
+}
+
+// changeDumpOf writes the open Change Dump that begins at moment from.
+func (s *aSource) changeDumpOf(from int, packages ...resourcesync.Entry) {
+	s.doc("/changedump.xml", head(resourcesync.CapabilityChangeDump, func(h *resourcesync.Header) { h.From = at(from) }), packages...)
+}
+
+// changeDump writes packages, with the bytes served now, and their Change Dump.
 func (s *aSource) changeDump(from int, packages ...aPackage) {
 	var entries []resourcesync.Entry
 	for _, p := range packages {
-		h := head(resourcesync.CapabilityChangeDumpManifest, func(h *resourcesync.Header) { h.From, h.Until = at(p.from), at(p.until) })
-		e := s.pack(p, h)
-		e.From, e.Until = at(p.from), at(p.until)
-		entries = append(entries, e)
+		entries = append(entries, s.changePackage(p))
 	}
-	s.doc("/changedump.xml", head(resourcesync.CapabilityChangeDump, func(h *resourcesync.Header) { h.From = at(from) }), entries...)
+	s.changeDumpOf(from, entries...)
 }
 
 // ways says how many resources came by which way.
@@ -166,7 +176,7 @@ func TestEmptyMirrorIsFilledFromAResourceDump(t *testing.T) {
 	}
 }
 
-// fixture is a Source of n resources in two packages, with changes since: none.
+// dumped is a Source of n resources in two packages, with changes since: none.
 func dumped(t *testing.T, n int) (*aSource, []string) {
 	s := newSource(t)
 	paths := s.fill(n)
