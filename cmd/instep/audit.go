@@ -74,11 +74,11 @@ func (a *app) audit(ctx context.Context, source, dir string, f *auditFlags) (err
 		return usagef("--report %q: expected a name that ends in .html, .csv or .json", f.report)
 	}
 	var net traffic
-	client, err := a.connect(ctx, source, &f.sourceFlags, &net)
+	client, uri, done, err := a.reach(ctx, source, &f.sourceFlags, &net)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer done()
 	m, readOnly, err := a.openAudited(ctx, mirror.Options{Dir: dir, State: f.state, Now: a.now}, f.repair)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (a *app) audit(ctx context.Context, source, dir string, f *auditFlags) (err
 			return err
 		}
 	}
-	d := f.destination(source, m, client)
+	d := f.destination(uri, m, client)
 	d.Quick, d.ReadOnly = f.quick, readOnly
 	var s summary
 	var line string

@@ -79,6 +79,15 @@ type traffic struct{ requests atomic.Int64 }
 
 // connect makes the client for a Source.
 func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
+	c, err := a.newClient(source, f, t)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.TrustSource(ctx, source)
+}
+
+// newClient makes a client that keeps secrets for the origin of a Source.
+func (a *app) newClient(source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
 	o, err := a.clientOptions(source, f)
 	if err != nil {
 		return nil, err
@@ -88,7 +97,7 @@ func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *tra
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	return c, c.TrustSource(ctx, source)
+	return c, nil
 }
 
 func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err error) {

@@ -79,12 +79,12 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 	if err := s.check(); err != nil {
 		return err
 	}
-	client, err := a.connect(ctx, source, &f.sourceFlags, &s.net)
+	client, uri, done, err := a.reach(ctx, source, &f.sourceFlags, &s.net)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	s.client = client
+	defer done()
+	s.client, s.uri = client, uri
 	if f.watch.on {
 		return a.watchSource(ctx, s)
 	}

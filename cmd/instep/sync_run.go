@@ -19,6 +19,7 @@ type syncer struct {
 	keep     keepVersions
 	transfer int64 // --max-transfer
 	client   *fetch.Client
+	uri      string // of the Source
 	net      traffic
 	progress *progressBar
 	event    func(destination.Event) // instead of app.syncEvent; may be nil
@@ -52,7 +53,7 @@ func (s *syncer) check() (err error) {
 // destination is the Destination of one run.
 func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destination, error) {
 	a, f := s.a, s.f
-	d := f.destination(s.source, m, s.client)
+	d := f.destination(s.uri, m, s.client)
 	d.MaxDelete, d.KeepDeleted, d.MaxTransfer = s.limit, f.keepDeleted, s.transfer
 	d.AcceptRollback = f.trust.acceptRollback
 	tell := s.event

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"instep/discover"
+	"instep/fetch"
+)
+
+// reach makes the client for a Source that is given by a URI, or by the name of a file
+// or directory with its documents, and returns the URI by which it is known. To close
+// it frees both.
+func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traffic) (c *fetch.Client, uri string, closeAll func(), err error) {
+	name, isFile := localName(source)
+	if !isFile {
+		if c, err = a.connect(ctx, source, f, t); err != nil {
+			return nil, "", nil, err
+		}
+		return c, source, c.Close, nil
+	}
+	dir, base := name, "."
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, "", nil, usagef("SOURCE: %v", err)
+	}
+	if !info.IsDir() {
+		dir, base = filepath.Split(filepath.Clean(name))
+		dir = filepath.Clean(dir)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, "", nil, usagef("SOURCE: %v", err)
+	}
+	local, err := discover.OpenLocal(root.FS(), dir, base)
+	if err != nil {
+		return nil, "", nil, usagef("SOURCE: %v", errors.Join(err, root.Close()))
+	}
+	// Documents say which host they are of; nobody has said that it may be sent secrets,
+	// or be a private one.
+	if c, err = a.newClient(discover.NoHost, f, t); err != nil {
+		return nil, "", nil, errors.Join(err, root.Close())
+	}
+	return c.WithCache(local), local.URI, func() {
+		c.Close()
+		_ = root.Close()
+	}, nil
+}
+
+// localName is the name of the file or directory that SOURCE means, if it means one.
+func localName(source string) (name string, ok bool) {
+	if rest, isURI := strings.CutPrefix(source, "file:"); isURI {
+		u, err := url.Parse(source)
+		if err != nil || u.Host != "" && u.Host != "localhost" || u.Path == "" {
+			return rest, true // named in the error that there is no such file
+		}
+		return filepath.FromSlash(u.Path), true
+	}
+	if strings.Contains(source, "://") {
+		return "", false
+	}
+	_, err := os.Stat(source)
+	return source, err == nil
+}

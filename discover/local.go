@@ -1,0 +1,183 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"strings"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// Local is a Source whose documents are files: those below one directory, as
+// "instep publish --out" writes them, or one list that somebody has sent. It is the
+// cache of a Client ([fetch.Client.WithCache]) that asks no server for a document: what
+// the documents link is looked for below the directory and nowhere else.
+//
+// The documents keep the URIs by which they link each other, so that the Source is the
+// same whether they come as files or by HTTP, and resources are those of its origin.
+type Local struct {
+	URI  string // of the document to begin with
+	dir  string // for people
+	fsys fs.FS
+	base *url.URL // of the directory; its path ends with a slash
+}
+
+// NoHost is the site of documents that link nothing: its host never exists (RFC 6761
+// §6.4).
+const NoHost = "http://file.invalid/"
+
+// firstNames are where the documents of a directory begin.
+var firstNames = []string{
+	".well-known/resourcesync", "resourcesync/description.xml", "description.xml", "sourcedescription.xml",
+	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
+}
+
+// OpenLocal reads the document of a name in a directory, or the one with which the
+// documents of the directory begin if name is ".". dir is what the directory is called
+// in messages. fsys must not lead out of it.
+func OpenLocal(fsys fs.FS, dir, name string) (*Local, error) {
+	l := &Local{fsys: fsys, dir: dir}
+	if name == "." {
+		var err error
+		if name, err = l.first(); err != nil {
+			return nil, err
+		}
+	}
+	links, err := l.links(name)
+	if err != nil {
+		return nil, err
+	}
+	l.base = l.place(name, links)
+	own := *l.base
+	own.Path += name
+	l.URI = own.String()
+	return l, nil
+}
+
+func (l *Local) first() (string, error) {
+	for _, name := range firstNames {
+		if l.has(name) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w: expected ResourceSync documents, such as %s", l.dir, fs.ErrNotExist, firstNames[1])
+}
+
+func (l *Local) has(name string) bool {
+	info, err := fs.Stat(l.fsys, name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// maxLinks bounds how many links of a document tell where it belongs.
+const maxLinks = 100
+
+// links returns the absolute links of a document, those to other documents first.
+func (l *Local) links(name string) ([]*url.URL, error) {
+	f, err := l.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	dec := resourcesync.NewDecoder(&headFirst{r: f, left: maxHead})
+	h, err := dec.Header()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), err)
+	}
+	var links []*url.URL
+	add := func(ref string) {
+		if u, err := fetch.Parse(ref); err == nil && len(links) < maxLinks {
+			links = append(links, u)
+		}
+	}
+	for _, rel := range []string{"up", "index"} {
+		add(h.Link(rel))
+	}
+	if !holdsDocuments(h.Capability) && h.Root != resourcesync.SitemapIndex {
+		return links, nil
+	}
+	for e, err := range dec.Entries() {
+		if err != nil || len(links) == maxLinks {
+			break // what is wrong with it is told when it is read
+		}
+		add(e.Loc)
+	}
+	return links, nil
+}
+
+// place returns the URI of the directory: that by which a link of the document leads to
+// a file of it, or else the one in which the document would lie beside what it links.
+func (l *Local) place(name string, links []*url.URL) *url.URL {
+	for _, u := range links {
+		rest := strings.TrimPrefix(u.Path, "/")
+		for rest != "" {
+			if fs.ValidPath(rest) && l.has(rest) {
+				return above(u, strings.TrimSuffix(u.Path, rest))
+			}
+			_, rest, _ = strings.Cut(rest, "/")
+		}
+	}
+	if len(links) > 0 {
+		dir := path.Dir(links[0].Path)
+		if own := path.Dir(name); own != "." {
+			dir = strings.TrimSuffix(dir, own)
+		}
+		return above(links[0], strings.TrimSuffix(dir, "/")+"/")
+	}
+	u, _ := url.Parse(NoHost)
+	return u
+}
+
+// above is the URI of a directory on the host of u.
+func above(u *url.URL, dir string) *url.URL {
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: dir}
+}
+
+func (l *Local) open(name string) (fs.File, error) {
+	f, err := l.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no regular file")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+var _ fetch.Cache = (*Local)(nil)
+
+// Load implements [fetch.Cache]: a document is a file of the directory, or it is not
+// there.
+func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
+	refuse := func(kind fetch.Kind, msg string, err error) (*fetch.Cached, error) {
+		return nil, &fetch.Error{Op: "read", URL: uri, Kind: kind, Msg: msg, Err: err}
+	}
+	u, err := fetch.Parse(uri)
+	if err != nil {
+		return nil, err
+	}
+	name, below := strings.CutPrefix(u.Path, l.base.Path)
+	if fetch.Origin(u) != fetch.Origin(l.base) || !below || u.RawQuery != "" || !fs.ValidPath(name) {
+		return refuse(fetch.NotFound, fmt.Sprintf("documents are read from %s, which stands for %s", l.dir, l.base), nil)
+	}
+	f, err := l.open(name)
+	if err != nil {
+		return refuse(fetch.NotFound, "documents are read from "+l.dir, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return refuse(fetch.NotFound, "documents are read from "+l.dir, errors.Join(err, f.Close()))
+	}
+	return &fetch.Cached{URL: u.String(), Length: info.Size(), Final: true, Body: f}, nil
+}
+
+// Store implements [fetch.Cache]: nothing is kept that is a file already.
+func (l *Local) Store(context.Context, string, *fetch.Cached) {}
