@@ -308,3 +308,32 @@ func TestCat_NAV_08_capability(t *testing.T) {
 		t.Errorf("got %v for a mirror that never held it", err)
 	}
 }
+
+// An index that names more parts than a run reads, each of them new: the run ends at its
+// bound, what it read counts, and nothing is deleted for not being in it.
+func TestCat_NAV_02(t *testing.T) {
+	const bound = 10_000
+	s, paths, m := inStep(t, 3)
+	h := head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) {
+		h.Root, h.At = resourcesync.SitemapIndex, at(5)
+	})
+	parts := make([]resourcesync.Entry, bound+2000)
+	for i := range parts {
+		parts[i].Loc = s.uri(fmt.Sprintf("/part/%d", i))
+	}
+	s.doc("/list.xml", h, parts...)
+	s.doc("/any.xml", head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.At = at(5) }), s.entry(paths[0]))
+	for i := range parts {
+		s.answer(fmt.Sprintf("/part/%d", i), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.bodies["/any.xml"]) })
+	}
+	s.offer("/list.xml", "")
+	s.asked("/")
+	rep, err := m.sync()
+	if err != nil || rep.Partial == nil || !strings.Contains(rep.Partial.Error(), "has more than 10000 parts") || rep.Deleted != 0 {
+		t.Errorf("got %+v, %v; want it partial at the bound", rep, err)
+	}
+	if got := s.asked("/part/"); got >= bound {
+		t.Errorf("%d parts were asked for, want fewer than %d", got, bound)
+	}
+	m.wantFiles(paths...)
+}
