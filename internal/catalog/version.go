@@ -40,7 +40,7 @@ type Version struct {
 	Since, Until time.Time // zero: unknown; of the present state Until is zero
 	Why          Why       // it ended; "" of the present state
 	Began, Ended int64     // the runs that began and ended it; 0: unknown, or not ended
-	Overtaken    bool      // of RunVersions: a later run changed what came after it
+	Overtaken    bool      // of RunVersions and RunOvertaken: a later run changed what came after it
 }
 
 const (
@@ -211,6 +211,20 @@ func (c *Catalog) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq
 		WHERE m.set_id = $3 AND m.key > $1 AND m.run = $4 AND r.key = m.key AND r.stored
 		AND NOT EXISTS (SELECT 1 FROM version v WHERE v.key = m.key AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)
 		ORDER BY m.key LIMIT $2`, set, run)
+}
+
+// RunOvertaken yields the first states of the members of a set that a run made and a
+// later one changed, in ascending order of their keys. Those are Overtaken.
+func (c *Catalog) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
+	return listing(ctx, c, "list states in", "SELECT "+versionColumns+` FROM version v
+		WHERE v.key > $1 AND v.set_id = $3 AND v.began = $4 AND v.ended <> $4
+		AND EXISTS (SELECT 1 FROM member m WHERE m.set_id = v.set_id AND m.key = v.key)
+		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.key = v.key AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)
+		ORDER BY v.key LIMIT $2`, []byte{}, func(rows *sql.Rows, v *Version) (any, error) {
+		err := scanVersion(rows, v)
+		v.Overtaken = true
+		return v.Key[:], err
+	}, set, run)
 }
 
 // AsOf yields the states in which a set held its resources at a moment, in ascending

@@ -3,6 +3,7 @@ package mirror
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"instep/destination"
@@ -52,11 +53,18 @@ func encodeWanted(w *destination.Wanted) (string, error) {
 	return string(text), nil
 }
 
-// wantedOf is the state of a resource as it is held, for when its bytes are lost.
+// wantedOf is the state of a resource as it is held, for when its bytes are lost: only
+// what the Source said of them, as far as that is known. One that gives no digest may
+// serve other bytes each time.
 func wantedOf(r *catalog.Resource) (string, error) {
-	return encodeWanted(&destination.Wanted{
-		URI: r.URI, LastMod: r.LastMod, Length: r.Length, Digests: r.Digests, Type: r.Type, Changed: r.Changed,
-	})
+	w := destination.Wanted{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed}
+	if r.Verified {
+		w.Length, w.Digests = r.Length, r.Digests
+	}
+	if _, proof, ok := readStamp(r.Stat); ok {
+		w.Digests = slices.DeleteFunc(slices.Clone(w.Digests), func(d resourcesync.Digest) bool { return d.Algorithm() != proof })
+	}
+	return encodeWanted(&w)
 }
 
 func decodeWanted(uri, text string) (destination.Wanted, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"slices"
 	"time"
 
 	"instep/destination"
@@ -32,7 +33,17 @@ var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // DeletedSince yields what brings back the resources that were deleted at a moment or
 // after it and are not there again.
 func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Reversal, error] {
-	return reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.DeletedSince(ctx, since) }), false)
+	return func(yield func(Reversal, error) bool) {
+		deleted := m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.DeletedSince(ctx, since) })
+		for v, err := range deleted {
+			if v.SetURI == KeptSet { // it was released
+				continue
+			}
+			if !yield(Reversal{Version: v}, err) {
+				return
+			}
+		}
+	}
 }
 
 // Undoing yields what takes back a run: what it replaced and deleted returns, what
@@ -53,6 +64,8 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 		for _, s := range sets {
 			parts = append(parts, reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] {
 				return c.RunCreated(ctx, run, s.ID)
+			}), true), reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] {
+				return c.RunOvertaken(ctx, run, s.ID)
 			}), true))
 		}
 		for _, part := range parts {
@@ -208,6 +221,7 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	replaces := c != nil && row.Stored
 	for _, cl := range claims {
 		cl.typ, cl.verified = step.Type, step.Verified
 		cl.noted = c == nil && (row.Type != step.Type || row.Verified != step.Verified)
@@ -216,7 +230,45 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 		}
 		c = nil // is there now
 	}
-	return step.Length.Int64(), nil
+	if replaces && !r.o.Keep {
+		err = r.othersDue(ctx, step, &row)
+	}
+	return step.Length.Int64(), err
+}
+
+// othersDue makes a resource due in the other sets that have it, unless a step of the
+// batch is about them: the bytes that are replaced are theirs, too.
+func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
+	kept, err := r.m.set(ctx, KeptSet)
+	if err != nil {
+		return err
+	}
+	members, err := r.m.cat.Holders(ctx, []resourcesync.Key{step.Key})
+	if err != nil {
+		return err
+	}
+	for _, other := range members {
+		if other.Set == kept || other.Due != "" || r.batch.claims(step.Key, other.Set) {
+			continue
+		}
+		theirs := *row
+		theirs.LastMod, theirs.Changed = other.LastMod, other.Changed
+		other.Due = restoredReason
+		if other.Wanted, err = wantedOf(&theirs); err != nil {
+			return err
+		}
+		if err := r.batch.add(step.URI, nil, &claim{state: other}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) claims(key resourcesync.Key, set catalog.SetID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[key]
+	return e != nil && e.claims[set] != nil
 }
 
 // bytesOf brings the bytes of a state into the batch, verified.
@@ -233,9 +285,14 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 	if err := errors.Join(err, body.Close()); err != nil {
 		return nil, err
 	}
-	c.verified = step.Verified
+	if c.verified = step.Verified; !c.verified {
+		c.proof = "" // the digests are our own
+	}
 	return c, nil
 }
+
+// restoredReason is why what came back is due: the Source has something newer.
+const restoredReason = "an earlier state was restored"
 
 // claims are the memberships that a state comes back with. replaces is whether its
 // bytes take the place of others, or of none.
@@ -260,8 +317,8 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 		if err := r.recompare(ctx, state.Set); err != nil {
 			return nil, err
 		}
-	case replaces:
-		state.Due, state.Wanted = "an earlier state was restored", row.Wanted
+	case replaces || row.LastMod != step.LastMod || row.Type != step.Type:
+		state.Due, state.Wanted = restoredReason, row.Wanted
 		if row.Due == "" {
 			var err error
 			if state.Wanted, err = wantedOf(row); err != nil {
@@ -320,23 +377,35 @@ func (m *Mirror) Release(ctx context.Context, key resourcesync.Key) error {
 	if err != nil {
 		return err
 	}
-	uri := ""
+	if !slices.ContainsFunc(present, func(v catalog.Version) bool { return v.Set == kept }) {
+		return fmt.Errorf("%w: it is not held in an earlier state", ErrNoVersion)
+	}
 	for _, v := range present {
-		if v.Set == kept {
-			uri = v.URI
-		} else if err := m.recompare(ctx, names[v.Set]); err != nil {
+		if err := m.recompare(ctx, names[v.Set]); err != nil {
 			return err
 		}
-	}
-	if uri == "" {
-		return fmt.Errorf("%w: it is not held in an earlier state", ErrNoVersion)
 	}
 	b, err := m.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	if err := b.Delete(ctx, KeptSet, uri); err != nil {
-		return errors.Join(err, b.Discard())
+	for _, v := range present {
+		if err := m.release(ctx, b, names[v.Set], &v); err != nil {
+			return errors.Join(err, b.Discard())
+		}
 	}
 	return b.Commit(ctx, nil)
+}
+
+// release makes a resource due in a set of the Source. What the set has of it may have
+// been said of other bytes.
+func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v *catalog.Version) error {
+	if set == KeptSet {
+		return b.Delete(ctx, set, v.URI)
+	}
+	if row, err := m.row(ctx, v.Set, v.URI); err != nil || row.Due != "" {
+		return err
+	}
+	w := destination.Wanted{URI: v.URI, LastMod: v.LastMod, Changed: v.Changed}
+	return b.Due(ctx, set, w, "it was held in an earlier state")
 }

@@ -42,12 +42,11 @@ func (m *Mirror) thisRun(c counts) *catalog.Run {
 // count tells what a claim does to the state in which its set holds the resource: it
 // begins, it changes, or only what is said of the same bytes does.
 func (w *work) count(c *claim, content *content, row *catalog.Resource, held []catalog.Membership) {
-	if c.state.Due != "" && content == nil {
-		return
-	}
 	before := memberOf(held, c.state.Set)
 	if before == nil || !row.Stored {
-		w.counts.created++
+		if c.state.Due == "" || content != nil {
+			w.counts.created++
+		}
 		return
 	}
 	typ := row.Type

@@ -1,0 +1,127 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"instep/destination"
+	"instep/resourcesync"
+)
+
+// Sets share the bytes of a URI: one that did not ask for an earlier state gets its own again.
+func TestOtherSetsAreDueWhenTheirBytesAreReplacedByAnEarlierState(t *testing.T) {
+	p := openPast(t)
+	p.do(func(b destination.Batch) error {
+		return errors.Join(put(b, set, "a", "one", noon), put(b, set2, "a", "one", noon))
+	})
+	deleted := p.do(gone("a"))
+	p.do(func(b destination.Batch) error { return put(b, set2, "a", "second", noon.Add(time.Hour)) })
+	if done, failed := p.revert(p.DeletedSince(t.Context(), deleted), false); len(done) != 1 || len(failed) > 0 {
+		t.Fatalf("restored %q, failed %v", done, failed)
+	}
+	if h := lookup(t, p.Mirror, set2, "a"); h.Due == "" || h.Wanted.Length.Int64() != int64(len("second")) {
+		t.Errorf("the other set holds %v bytes with due %q, wanted %+v; want it due", h.Length, h.Due, h.Wanted)
+	}
+}
+
+// To hold a resource no longer is no deletion to take back.
+func TestReleasedResourcesWereNotDeleted(t *testing.T) {
+	p := openPast(t)
+	p.do(stated("a", "one", "2026-01-01", noon))
+	p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
+	key := resourcesync.KeyOf(home + "/a")
+	states, err := p.At(t.Context(), key, time.Time{})
+	p.ok(err)
+	p.revert(steps(states), true)
+	p.now = p.now.Add(time.Hour)
+	p.ok(p.Release(t.Context(), key))
+	p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
+	if done, _ := p.revert(p.DeletedSince(t.Context(), noon), false); len(done) > 0 {
+		t.Errorf("restored %q as deleted", done)
+	}
+	wantFiles(t, p.dir, map[string]string{"a": "two"})
+}
+
+// What a run created and a later one changed is left alone, and told.
+func TestUndoingTellsWhatALaterRunChangedOfWhatTheRunCreated(t *testing.T) {
+	p := openPast(t)
+	p.do(all(stated("a", "a1", "2026-01-01", noon), stated("b", "b1", "2026-01-01", noon)))
+	first, err := p.Run(t.Context())
+	p.ok(err)
+	p.do(all(stated("a", "a2", "2026-01-02", noon.Add(time.Hour))))
+	done, failed := p.revert(p.Undoing(t.Context(), first), false)
+	wantSame(t, "undone", []string{"b"}, done)
+	if !errors.Is(failed["a"], ErrOvertaken) || len(failed) != 1 {
+		t.Errorf("left alone: %v, want a, overtaken", failed)
+	}
+}
+
+// A Source that gives no digest may serve other bytes each time: what was restored in
+// their place is not asked for by digests of our own.
+func TestWhatIsDueAfterARestorationIsWhatTheSourceSaid(t *testing.T) {
+	p := openPast(t)
+	bare := func(body string, changed time.Time) func(destination.Batch) error {
+		w := destination.Wanted{URI: home + "/a", Changed: changed}
+		return func(b destination.Batch) error {
+			_, err := b.Put(context.Background(), set, w, strings.NewReader(body), false)
+			return err
+		}
+	}
+	p.do(bare("one", noon))
+	p.do(bare("two!", noon.Add(time.Hour)))
+	states, err := p.At(t.Context(), resourcesync.KeyOf(home+"/a"), time.Time{})
+	p.ok(err)
+	p.revert(steps(states), false)
+	h := lookup(t, p.Mirror, set, "a")
+	if h.Due == "" || len(h.Wanted.Digests) > 0 || h.Wanted.Length.Known() {
+		t.Errorf("due %q, wanted %+v; want no digest and no length, of which the Source gave none", h.Due, h.Wanted)
+	}
+}
+
+// What is said of the same bytes comes back with the next run, too.
+func TestARestoredLabelIsDue(t *testing.T) {
+	p := openPast(t)
+	p.do(stated("a", "one", "2026-01-01", noon))
+	at := p.do(stated("a", "one", "2026-01-02", noon.Add(time.Hour)))
+	run, err := p.Run(t.Context())
+	p.ok(err)
+	p.revert(p.Undoing(t.Context(), run), false)
+	h := lookup(t, p.Mirror, set, "a")
+	if h.LastMod.String() != "2026-01-01" || h.Due == "" || h.Wanted.LastMod.String() != "2026-01-02" {
+		t.Errorf("held with lastmod %s, due %q, wanted %+v", h.LastMod, h.Due, h.Wanted)
+	}
+	if got := p.states("a"); len(got) != 3 {
+		t.Errorf("states: got %q, want 3", got)
+	}
+	_ = at
+}
+
+// While a resource is held in an earlier state, its set goes on: what is said of it by
+// then tells nothing of the bytes.
+func TestAReleasedResourceIsDue(t *testing.T) {
+	p := openPast(t)
+	bare := func(body, lastmod string, changed time.Time) func(destination.Batch) error {
+		w := destination.Wanted{URI: home + "/a", Changed: changed}
+		w.LastMod, _ = resourcesync.ParseDatetime(lastmod)
+		return func(b destination.Batch) error {
+			_, err := b.Put(context.Background(), set, w, strings.NewReader(body), false)
+			return err
+		}
+	}
+	p.do(bare("one", "2026-01-01", noon))
+	p.do(bare("two!", "2026-01-02", noon.Add(time.Hour)))
+	key := resourcesync.KeyOf(home + "/a")
+	states, err := p.At(t.Context(), key, time.Time{})
+	p.ok(err)
+	p.revert(steps(states), true)
+	p.do(bare("three", "2026-01-03", noon.Add(2*time.Hour)))
+	p.ok(p.Release(t.Context(), key))
+	wantFiles(t, p.dir, map[string]string{"a": "one"})
+	h := lookup(t, p.Mirror, set, "a")
+	if h.Due == "" || h.Wanted.LastMod.String() != "2026-01-03" || len(h.Wanted.Digests) > 0 || h.Wanted.Length.Known() {
+		t.Errorf("due %q, wanted %+v; want what the Source said last", h.Due, h.Wanted)
+	}
+}
