@@ -131,7 +131,11 @@ func ended(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
 }
 
 func (a *app) release(ctx context.Context, m *mirror.Mirror, key resourcesync.Key, name string) error {
-	if err := m.Release(ctx, key); err != nil {
+	err := m.BeginRun(ctx, "restore")
+	if err == nil {
+		err = m.Release(ctx, key)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	a.out.end(summary{Status: "clean"}, "Released; the next sync brings the Source's state.")
