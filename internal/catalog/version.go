@@ -192,12 +192,15 @@ func (c *Catalog) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[V
 }
 
 // RunVersions yields what a run changed or ended, as it was before that run, in the
-// order in which it did so. Overtaken is what a later run changed once more.
+// order in which it did so. Overtaken is what a later run changed once more; what is
+// again as it was is left out.
 func (c *Catalog) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
 	return listing(ctx, c, "list earlier states in", "SELECT "+versionColumns+`,
 		EXISTS (SELECT 1 FROM version l WHERE l.key = v.key AND l.set_id = v.set_id AND l.ended > v.ended)
 		OR EXISTS (SELECT 1 FROM member m WHERE m.set_id = v.set_id AND m.key = v.key AND m.run > v.ended)
 		FROM version v WHERE v.id > $1 AND v.ended = $3 AND v.began <> $3
+		AND NOT EXISTS (SELECT 1 FROM member m JOIN resource r ON r.key = m.key WHERE m.set_id = v.set_id AND m.key = v.key
+			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod)
 		ORDER BY v.id LIMIT $2`, int64(0), func(rows *sql.Rows, v *Version) (any, error) {
 		err := scanVersion(rows, v, &v.Overtaken)
 		return v.ID, err

@@ -125,3 +125,20 @@ func TestAReleasedResourceIsDue(t *testing.T) {
 		t.Errorf("due %q, wanted %+v; want what the Source said last", h.Due, h.Wanted)
 	}
 }
+
+// An undoing that was interrupted goes on when the same run is undone again: what has come
+// back already is passed over.
+func TestUndoingARunAgainPassesOverWhatIsBack(t *testing.T) {
+	p := openPast(t)
+	p.do(all(stated("a", "a1", "2026-01-01", noon), stated("b", "b1", "2026-01-01", noon)))
+	p.do(all(stated("a", "a2", "2026-01-02", noon.Add(time.Hour)), gone("b"), stated("c", "c", "2026-01-02", noon.Add(time.Hour))))
+	run, err := p.Run(t.Context())
+	p.ok(err)
+	for _, want := range [][]string{{"a", "b", "c"}, nil} {
+		done, failed := p.revert(p.Undoing(t.Context(), run), false)
+		wantSame(t, "undone", want, done)
+		if len(failed) > 0 {
+			t.Errorf("left alone: %v", failed)
+		}
+	}
+}
