@@ -2,14 +2,18 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"instep/internal/mirror"
 )
 
 // library is a Source of n books, mirrored.
@@ -125,5 +129,25 @@ func TestExportHasWhatIsHeld(t *testing.T) {
 	}
 	if diff := cmp.Diff(listTree(mirror), paths); diff != "" {
 		t.Errorf("paths (-files +export):\n%s", diff)
+	}
+}
+
+// A run whose earlier states were purged can't be taken back as a whole, and that is told.
+func TestUndoingAForgottenRunIsPartial(t *testing.T) {
+	l, dir := library(t, 12)
+	l.ransom("2026-03-02T12:00:00Z", 8)
+	mustDo(t, "sync", l.URL+"/capabilitylist.xml", dir)
+	m, err := mirror.Open(t.Context(), mirror.Options{Dir: dir, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(m.PurgeTrash(t.Context(), time.Now().AddDate(0, 0, 2)), m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range [][]string{{"-n"}, nil} {
+		o := instep(t, append([]string{"undo", dir, "2"}, dry...)...)
+		if told := slices.ContainsFunc(o.records, func(r record) bool { return strings.Contains(r.Message, "kept no longer") }); o.code != exitPartial || !told {
+			t.Errorf("%q: exit code %d, want %d; told: %v", dry, o.code, exitPartial, told)
+		}
 	}
 }

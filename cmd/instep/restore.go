@@ -232,7 +232,7 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, dir string, steps it
 		return err
 	}
 	status, after := "restored", ""
-	if r.failed > 0 {
+	if r.failed > 0 || a.code == exitPartial {
 		status = "partial"
 	}
 	if run != 0 {

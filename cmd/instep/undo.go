@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"instep/internal/catalog"
 	"instep/internal/mirror"
 )
 
@@ -48,25 +50,38 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if run, err = findRun(ctx, m, run, dir); err != nil {
+	found, err := findRun(ctx, m, run, dir)
+	if err != nil {
 		return err
 	}
-	a.out.say("run %d is taken back", run)
-	return a.revert(ctx, m, dir, m.Undoing(ctx, run), "undo", false, dryRun)
+	if err := a.tellForgotten(ctx, m, &found); err != nil {
+		return err
+	}
+	a.out.say("run %d is taken back", found.ID)
+	return a.revert(ctx, m, dir, m.Undoing(ctx, found.ID), "undo", false, dryRun)
 }
 
-// findRun returns the number of a run that there is; 0 is the last one.
-func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (int64, error) {
+// tellForgotten warns of a run before whose end states were forgotten: it can't be taken
+// back as a whole.
+func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *catalog.Run) error {
+	known, ok, err := m.Known(ctx)
+	if err != nil || !ok || !run.Begun.Before(known) || run.Updated+run.Deleted == 0 {
+		return err
+	}
+	a.code = exitPartial
+	a.out.warn(record{Message: fmt.Sprintf("what run %d replaced or deleted before %s is kept no longer, and does not come back", run.ID, stamp(known))})
+	return nil
+}
+
+// findRun returns a run that there is; 0 is the last one.
+func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (catalog.Run, error) {
 	for r, err := range m.Runs(ctx) {
-		switch {
-		case err != nil:
-			return 0, err
-		case run == 0 || r.ID == run:
-			return r.ID, nil
+		if err != nil || run == 0 || r.ID == run {
+			return r, err
 		}
 	}
 	if run == 0 {
-		return 0, usagef("no run has changed %s yet", dir)
+		return catalog.Run{}, usagef("no run has changed %s yet", dir)
 	}
-	return 0, usagef("%s has no run %d; instep history %s --runs lists them", dir, run, dir)
+	return catalog.Run{}, usagef("%s has no run %d; instep history %s --runs lists them", dir, run, dir)
 }
