@@ -97,6 +97,7 @@ type runner struct {
 
 	mu     sync.Mutex
 	err    error // why the run ends early
+	doubt  error // what shows that the plan was made by something wrong
 	outage int   // failures in a row for lack of an answer
 	cancel context.CancelFunc
 }
@@ -135,6 +136,9 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	q.finish()
 	r.coded.tell(r.d, r.sp.Set)
+	if r.rep.Partial == nil {
+		r.rep.Partial = r.doubted()
+	}
 	if err := r.stopped(); err != nil {
 		return err
 	}
@@ -158,6 +162,23 @@ func (r *runner) stop(err error) {
 		r.err = err
 		r.cancel()
 	}
+}
+
+// move is how the cursor moves at the end: not at all unless the whole plan was done,
+// and what it was made by was right.
+func (r *runner) move() *CursorMove {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil || r.doubt != nil {
+		return nil
+	}
+	return r.sp.move
+}
+
+func (r *runner) doubted() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.doubt
 }
 
 func (r *runner) stopped() error {

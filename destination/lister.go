@@ -237,6 +237,7 @@ func (r *lister) parcel(doc *document, e *resourcesync.Entry, _ int) bool {
 	if err != nil {
 		return r.partFailed(quirkOf(err), err)
 	}
+	p.ref.harmless = r.st.fresh
 	r.st.parcels = append(r.st.parcels, p)
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/url"
 	"strings"
+	"sync"
 
 	"instep/internal/spool"
 	"instep/pack"
@@ -22,6 +23,7 @@ type packageRef struct {
 	length      resourcesync.Length
 	digests     resourcesync.Digests
 	contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
+	harmless    bool                  // nothing is deleted for what the copy lacks
 	at          resourcesync.Datetime // of a Resource Dump
 	from, until resourcesync.Datetime // of a Change Dump; until is zero while it is open
 }
@@ -223,24 +225,26 @@ func (d *Destination) readManifest(ctx context.Context, ref *packageRef, want re
 
 // readCopy reads the copy of a manifest. That of a Resource Dump tells what is not in
 // the set any more, so it has to be the one in the package, as far as a server gives
-// parts of packages: their directory has length and checksum of the manifest.
+// parts of packages: their directory has length and checksum of the manifest. Where
+// nothing is held yet, that is left to the run, which reads the package anyway.
 func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resourcesync.Capability) (*document, error) {
+	if want != resourcesync.CapabilityResourceDumpManifest || ref.harmless {
+		return d.read(ctx, ref.contents, want)
+	}
+	var p *openedPackage
+	var wait sync.WaitGroup
+	wait.Go(func() { p, _ = d.openRemote(ctx, ref) }) // what is wrong shows when members are taken out of it
 	doc, err := d.read(ctx, ref.contents, want)
-	if err != nil || want != resourcesync.CapabilityResourceDumpManifest {
+	wait.Wait()
+	if p == nil {
 		return doc, err
 	}
-	p, err := d.openRemote(ctx, ref)
-	if err != nil && ctx.Err() == nil {
-		return doc, nil // what is wrong shows when members are taken out of it
-	}
 	if err == nil {
-		err = p.compareManifest(doc)
+		if err = p.compareManifest(doc); err != nil {
+			doc.close()
+		}
 	}
-	if p != nil {
-		err = errors.Join(err, p.close())
-	}
-	if err != nil {
-		doc.close()
+	if err := errors.Join(err, p.close()); err != nil {
 		return nil, err
 	}
 	return doc, nil

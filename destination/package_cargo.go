@@ -41,6 +41,7 @@ type told struct {
 	path    string
 	length  resourcesync.Length
 	digests resourcesync.Digests
+	other   bool // than the copy said by which the plan was made
 }
 
 // missed counts the members of a package that had to be fetched otherwise.
@@ -249,16 +250,48 @@ func (c *cargo) ask(ctx context.Context, r *runner, group []Action) error {
 		}
 		described++
 		key := resourcesync.KeyOf(e.Loc)
-		if a := wanted[key]; a != nil && agrees(&e, &a.Want) {
-			if _, known := c.told[key]; !known || e.Path == a.Member {
-				c.told[key] = told{e.Path, e.Length, e.Digests}
-			}
+		if a := wanted[key]; a != nil {
+			c.hear(&e, a, doc.header.Capability)
 		}
 	}
+	c.compare(r, doc, described)
 	if extra := c.pkg.zip.Len() - 1 - described; extra > 0 {
 		r.d.quirk(resourcesync.QuirkManifest, r.sp.Set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", c.pkg.ref.uri, extra))
 	}
 	return nil
+}
+
+// hear takes down what an entry of the manifest says of a resource that is wanted. That
+// of a Resource Dump wins over the copy; what a Change List has told does not change.
+func (c *cargo) hear(e *resourcesync.Entry, a *Action, manifest resourcesync.Capability) {
+	key := resourcesync.KeyOf(e.Loc)
+	other := !agrees(e, &a.Want)
+	if other && manifest != resourcesync.CapabilityResourceDumpManifest {
+		return
+	}
+	if t, known := c.told[key]; !known || !other && (t.other || e.Path == a.Member) {
+		c.told[key] = told{e.Path, e.Length, e.Digests, other}
+	}
+}
+
+// compare compares the manifest of a Resource Dump with the copy by which the plan was
+// made, if it was.
+func (c *cargo) compare(r *runner, doc *document, described int) {
+	planned := r.sp.Packages[c.number-1].members
+	if doc.header.Capability == resourcesync.CapabilityResourceDumpManifest && planned > 0 && int64(described) != planned {
+		r.doubts(resourcesync.QuirkManifestCopy, &DocumentError{URI: doc.uri, Reason: fmt.Sprintf(
+			"names %d bitstreams and its copy %d: nothing is deleted on the word of the copy, and the next run begins anew", described, planned)})
+	}
+}
+
+// doubts keeps the cursor where it is, as what the plan was made by was wrong.
+func (r *runner) doubts(q resourcesync.Quirk, err error) {
+	r.d.quirk(q, r.sp.Set, err.Error())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.doubt == nil {
+		r.doubt = err
+	}
 }
 
 // agrees reports whether a manifest does not contradict what is wanted.
@@ -316,39 +349,68 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action) (int64,
 	if c.err != nil {
 		return 0, c.err
 	}
-	w := &a.Want
-	length, digests := w.Length, w.Digests
-	if t, ok := c.told[resourcesync.KeyOf(w.URI)]; ok {
-		if !length.Known() {
-			length = t.length
-		}
-		for _, d := range t.digests {
-			if digests.Get(d.Algorithm()).IsZero() {
-				digests = append(digests[:len(digests):len(digests)], d)
-			}
-		}
+	want, known := a.Want, c.known(a)
+	if c.told[resourcesync.KeyOf(want.URI)].other {
+		want = known
 	}
-	uri := c.pkg.ref.uri
-	found, ok := c.bitstream(a)
-	switch {
-	case !ok && c.told != nil:
-		return 0, &DocumentError{URI: uri, Reason: fmt.Sprintf("has no member for %s as it should be, by its manifest", w.URI)}
-	case !ok:
-		return 0, &DocumentError{URI: uri, Reason: fmt.Sprintf("has no member %q", a.Member)}
-	case !c.pkg.remote.safe(w):
-		return 0, &DocumentError{URI: uri, Reason: fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", a.Member)}
+	found, err := c.member(a)
+	if err != nil {
+		return 0, err
 	}
 	most := int64(maxResource)
-	if length.Known() {
-		most = length.Int64() + slack
+	if known.Length.Known() {
+		most = known.Length.Int64() + slack
 	}
+	uri := c.pkg.ref.uri
 	from, err := found.Open(most)
 	if err != nil {
 		return 0, badPackage(uri, err)
 	}
 	defer from.Close()
-	verified := resourcesync.NewVerifyReader(&memberReader{from, uri}, length.Int64(), digests, resourcesync.SHA256)
-	return b.Put(ctx, set, *w, hashedReader{remoteMismatch{uri, verified}, verified}, length.Known() || len(digests) > 0)
+	verified := resourcesync.NewVerifyReader(&memberReader{from, uri}, known.Length.Int64(), known.Digests, resourcesync.SHA256)
+	n, err := b.Put(ctx, set, want, hashedReader{remoteMismatch{uri, verified}, verified}, known.Length.Known() || len(known.Digests) > 0)
+	if err == nil {
+		a.Want = want
+	}
+	return n, err
+}
+
+// known is what the plan and the manifest in the package say of a resource, together.
+func (c *cargo) known(a *Action) Wanted {
+	w := a.Want
+	t, ok := c.told[resourcesync.KeyOf(w.URI)]
+	switch {
+	case !ok:
+		return w
+	case t.other:
+		w.Length, w.Digests = t.length, t.digests
+		return w
+	case !w.Length.Known():
+		w.Length = t.length
+	}
+	for _, d := range t.digests {
+		if w.Digests.Get(d.Algorithm()).IsZero() {
+			w.Digests = append(w.Digests[:len(w.Digests):len(w.Digests)], d)
+		}
+	}
+	return w
+}
+
+// member finds what an action wants, if it may be taken.
+func (c *cargo) member(a *Action) (pack.Bitstream, error) {
+	found, ok := c.bitstream(a)
+	why := ""
+	switch {
+	case !ok && c.told != nil:
+		why = fmt.Sprintf("has no member for %s as it should be, by its manifest", a.Want.URI)
+	case !ok:
+		why = fmt.Sprintf("has no member %q", a.Member)
+	case !c.pkg.remote.safe(&a.Want):
+		why = fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", a.Member)
+	default:
+		return found, nil
+	}
+	return found, &DocumentError{URI: c.pkg.ref.uri, Reason: why}
 }
 
 // remoteMismatch tells bytes that are not those wanted from trouble with reading them.

@@ -162,7 +162,7 @@ func (pl *planner) dispatch() error {
 	} else {
 		pl.Packages = append(pl.Packages, Package{
 			URI: s.parcel.ref.uri, Length: s.parcel.ref.length, Digests: s.parcel.ref.digests,
-			Via: via, Wanted: s.actions.Len(), Bytes: bytes,
+			Via: via, Wanted: s.actions.Len(), Bytes: bytes, members: s.parcel.members,
 		})
 		number = len(pl.Packages)
 		if s.parcel.opened != nil {

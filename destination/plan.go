@@ -62,6 +62,8 @@ type Package struct {
 	Via     Via   // ViaDump or ViaRange
 	Wanted  int64 // members that Actions take
 	Bytes   int64 // to be transferred of it, as far as is known
+
+	members int64 // bitstreams that the manifest names by which it was planned
 }
 
 // Counts are the totals of a plan or a run, in resources.

@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -159,7 +160,7 @@ func (q *queue) finish() {
 	if err := q.committed(); err != nil {
 		r.stop(err)
 	}
-	if q.open == nil && r.sp.move != nil && r.stopped() == nil {
+	if q.open == nil && r.move() != nil {
 		b, err := r.d.Mirror.Begin(q.save)
 		if err != nil {
 			r.stop(err)
@@ -170,11 +171,7 @@ func (q *queue) finish() {
 	if q.open != nil {
 		q.open.workers.Wait()
 	}
-	var move *CursorMove
-	if r.stopped() == nil {
-		move = r.sp.move
-	}
-	if err := q.rotate(move); err != nil {
+	if err := q.rotate(r.move()); err != nil {
 		r.stop(err)
 		_ = q.open.discard()
 	}
@@ -255,6 +252,9 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 	l.workers.Wait()
 	set := l.r.sp.Set
 	defer func() { _ = l.discard() }()
+	if l.r.doubted() != nil {
+		l.marks = slices.DeleteFunc(l.marks, func(a Action) bool { return a.Kind == Delete })
+	}
 	if err := l.expect(ctx, l.marks); err != nil {
 		return err
 	}

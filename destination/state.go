@@ -25,6 +25,7 @@ type state struct {
 	opened  map[string]*document // of lists: read to know their moment
 	broken  map[string]error     // why others could not be opened
 
+	fresh   bool      // nothing of the set is held
 	lift    time.Time // what the documents say counts as said at this moment, if they are older
 	at      time.Time // of the oldest list read; known when resources has ended
 	served  time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
@@ -36,7 +37,7 @@ type state struct {
 // that is behind a Resource List, with no changes that lead from the one to the other,
 // are no state of the present: that is an error.
 func (k *desk) state(ctx context.Context, s snapshot) (_ *state, err error) {
-	st := &state{d: k.d, scope: k.scope, set: k.set.URI, by: s, lists: k.set.Documents(snapshotDocuments[s])}
+	st := &state{d: k.d, scope: k.scope, set: k.set.URI, by: s, lists: k.set.Documents(snapshotDocuments[s]), fresh: k.members == 0}
 	defer func() {
 		if err != nil {
 			st.close()

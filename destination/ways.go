@@ -201,8 +201,10 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 		whole = way{ViaDump, 0, 0}
 	}
 	ways = append(ways, whole)
-	if b.span >= 0 && !b.here {
-		ways = append(ways, way{ViaRange, b.span + b.names, b.runs + b.opening})
+	// The whole package has a digest of its own, so parts have to cost much less.
+	if parts := (way{ViaRange, b.span + b.names, b.runs + b.opening}); b.span >= 0 && !b.here &&
+		cost(parts.bytes, parts.requests) < cost(whole.bytes, whole.requests)/10*9 {
+		ways = append(ways, parts)
 	}
 	best := slices.MinFunc(ways, func(x, y way) int { return int(max(-1, min(1, cost(x.bytes, x.requests)-cost(y.bytes, y.requests)))) })
 	return best.via, best.bytes, best.requests, fmt.Sprintf("%d members wanted: %d bytes in %d requests one by one, %d in %d by the whole package%s",

@@ -93,6 +93,7 @@ func TestCarriage(t *testing.T) {
 		{"one member of a small package", bulk{length: 500, wanted: 1, gets: 500, runs: 1, span: 500, names: 65536, opening: 2}, ViaGet, 500, 1},
 		{"the same where packages are asked for", bulk{length: 500, wanted: 1, gets: 500, runs: 1, span: 500, names: 65536, opening: 2, prefer: PreferDump}, ViaDump, 500, 1},
 		{"a package that was opened to see what is in it", bulk{length: 1000 * mib, wanted: 3, gets: 3000, runs: 1, span: 3000}, ViaRange, 3000, 1},
+		{"nearly all of a package", bulk{length: 10 * mib, wanted: 990, gets: 10 * mib, runs: 1, span: 9 * mib, names: 65536, opening: 2}, ViaDump, 10 * mib, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			via, bytes, requests, why := tt.bulk.carriage()
