@@ -85,7 +85,7 @@ func (f *flaky) answer(conn net.Conn, r *http.Request) bool {
 	return whole
 }
 
-func (f *flaky) read(t *testing.T, ctx context.Context, r fetch.Request) (string, error) {
+func (f *flaky) read(ctx context.Context, t *testing.T, r fetch.Request) (string, error) {
 	t.Helper()
 	n := &fakeNet{answer: f.answer}
 	o := n.options()
@@ -141,7 +141,7 @@ func TestBodyThatBreaksOffGoesOn(t *testing.T) {
 				if tt.changes {
 					f.then = func() { f.now = 1 }
 				}
-				got, err := f.read(t, t.Context(), tt.req)
+				got, err := f.read(t.Context(), t, tt.req)
 				switch {
 				case tt.want != "" && (err != nil || got != tt.want):
 					t.Errorf("got %q, %v; want %q", got, err, tt.want)
@@ -166,7 +166,7 @@ func TestTriesOfABodyAreCountedAnewAfterProgress(t *testing.T) {
 		f := flaky{texts: []string{strings.Repeat(alphabet, 8<<20/26)}, ranges: true, heeds: true, length: true}
 		f.cuts = []int{1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20}
 		start := time.Now()
-		got, err := f.read(t, t.Context(), fetch.Request{Resume: fetch.ResumeStrong})
+		got, err := f.read(t.Context(), t, fetch.Request{Resume: fetch.ResumeStrong})
 		if err != nil || got != f.texts[0] {
 			t.Errorf("got %d bytes, %v; want %d", len(got), err, len(f.texts[0]))
 		}
@@ -181,7 +181,7 @@ func TestCancellationEndsTheWaitForTheRest(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := flaky{texts: []string{alphabet}, ranges: true, heeds: true, length: true, cuts: []int{5}, then: func() { time.AfterFunc(time.Millisecond, cancel) }}
 		start := time.Now()
-		_, err := f.read(t, ctx, fetch.Request{Resume: fetch.ResumeStrong})
+		_, err := f.read(ctx, t, fetch.Request{Resume: fetch.ResumeStrong})
 		if !errors.Is(err, context.Canceled) || time.Since(start) != time.Millisecond {
 			t.Errorf("got %v after %v, want canceled after 1ms", err, time.Since(start))
 		}
@@ -209,7 +209,7 @@ func TestCat_FET_08(t *testing.T) {
 			}
 			changes = changes[1:]
 		}
-		got, err := f.read(t, t.Context(), fetch.Request{Resume: fetch.ResumeStrong})
+		got, err := f.read(t.Context(), t, fetch.Request{Resume: fetch.ResumeStrong})
 		if err != nil {
 			broken++
 			return

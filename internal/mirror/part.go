@@ -66,8 +66,7 @@ func (m *Mirror) Part(ctx context.Context, name string) (destination.Part, error
 		return nil, fmt.Errorf("the beginning of %q that is kept is in use", name)
 	}
 	if err := p.open(ctx); err != nil {
-		p.end()
-		return nil, fmt.Errorf("open what is kept of %q: %w", name, err)
+		return nil, fmt.Errorf("open what is kept of %q: %w", name, errors.Join(err, p.end()))
 	}
 	return p, nil
 }
