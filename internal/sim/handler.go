@@ -87,6 +87,7 @@ type answer struct {
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	c := s.wire.begin(r)
+	out.Header().Set("Date", c.now.UTC().Format(http.TimeFormat)) // its clock is the simulated one
 	if r.URL.Path == TruthPath {
 		c.truth(out)
 		return
