@@ -125,7 +125,7 @@ func (m *aMirror) interrupted(begin func(stop func()), after int64) error {
 // TestCat_DMP_06: a run that ends while a package is transferred, or unpacked, is
 // followed by one that goes on; a package that was replaced meanwhile begins anew.
 func TestCat_DMP_06(t *testing.T) {
-	const n, size = 40, 512 << 10
+	const n, size = 40, 1 << 20
 	for _, tt := range []struct {
 		name  string
 		tag   string
@@ -134,7 +134,7 @@ func TestCat_DMP_06(t *testing.T) {
 		then  func(*aSource, []string)
 		on    bool // the second run asks for the rest alone
 	}{
-		{name: "in the transfer", tag: `"1"`, pause: 17 << 20, on: true},
+		{name: "in the transfer", tag: `"1"`, pause: 30 << 20, on: true},
 		{name: "at the end of the transfer", tag: `"1"`, pause: n * size, on: true},
 		{name: "without an ETag", pause: 17 << 20},
 		{name: "replaced by a package of the same length", tag: `"1"`, pause: 17 << 20, then: replaced},

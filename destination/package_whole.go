@@ -53,10 +53,14 @@ func (ref *packageRef) wanted() *Wanted {
 	return &Wanted{URI: ref.uri, Length: ref.length, Digests: ref.digests}
 }
 
+// largePackageSize is from which size on a package is worth to be kept, in bytes: to
+// make the others durable costs more than to transfer them again.
+const largePackageSize = 32 << 20
+
 // packagePart is where a mirror keeps a large package, or nil.
 func (d *Destination) packagePart(ctx context.Context, ref *packageRef) Part {
 	keeper, ok := d.Mirror.(Parts)
-	if !ok || ref.length.Known() && ref.length.Int64() <= checkpointBytes {
+	if !ok || ref.length.Known() && ref.length.Int64() < largePackageSize {
 		return nil
 	}
 	part, err := keeper.Part(ctx, ref.uri)
