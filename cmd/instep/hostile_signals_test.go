@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -68,6 +69,8 @@ func TestInterruptedWhileTheSourceIsSilent(t *testing.T) {
 		{"sync", "/list.xml", true},
 		{"sync", "/x", false},
 		{"audit", "/list.xml", true},
+		{"sync --watch", "/list.xml", false},
+		{"sync --watch", "/x", false},
 	}
 	signals := map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: exitTerminated}
 	for _, tt := range tests {
@@ -92,7 +95,7 @@ func TestInterruptedWhileTheSourceIsSilent(t *testing.T) {
 					close(reached)
 					<-r.Context().Done()
 				})
-				code, stdout := interruptedAt(t, sig, reached, tt.command, h.URL, dir)
+				code, stdout := interruptedAt(t, sig, reached, append(strings.Fields(tt.command), h.URL, dir)...)
 				if code != want {
 					t.Errorf("exit code: got %d, want %d\n%s", code, want, stdout)
 				}
@@ -138,4 +141,26 @@ func TestServeStopsThoughReadersAreSlow(t *testing.T) {
 	if peak := peakMemory(cmd); peak > peakLimit {
 		t.Errorf("peak memory: %d MB", peak>>20)
 	}
+}
+
+// A watch that is told to stop while it waits ends with what its last run came to.
+func TestWatchStopsWhileTheSourceIsQuiet(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.give("/", "hello")
+	h.site(urlset(resourceList, listed(h.URL+"/w", "hello")))
+	waits := make(chan struct{})
+	var lists atomic.Int64
+	h.replace("/list.xml", func(w http.ResponseWriter, _ *http.Request) {
+		if lists.Add(1) == 3 {
+			close(waits)
+		}
+		_, _ = w.Write([]byte(urlset(resourceList, listed(h.URL+"/w", "hello"))))
+	})
+	dir := filepath.Join(t.TempDir(), "m")
+	code, stdout := interruptedAt(t, syscall.SIGTERM, waits, "sync", "--watch", "--every", "1s", h.URL, dir)
+	if code != exitOK || !strings.Contains(stdout, `"status":"in-sync","same":1,"created":1,`) {
+		t.Errorf("got %d, want %d and one resource created\n%s", code, exitOK, stdout)
+	}
+	mustDo(t, "audit", h.URL, dir)
 }

@@ -45,6 +45,7 @@ type follower struct {
 	all   totals // of all runs
 	begin time.Time
 	ended error  // what ended the last run; nil if nothing did
+	cut   bool   // the stop came while a run was bringing something
 	last  totals // of the last run that came to its end
 
 	mu     sync.Mutex      // guards the rest
@@ -65,7 +66,7 @@ func (a *app) watchSource(ctx context.Context, s *syncer) error {
 	if err := w.Loop(ctx); err != nil {
 		return err
 	}
-	f.summarise()
+	f.summarise(ctx)
 	return nil
 }
 
@@ -79,6 +80,7 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	limited := errors.Is(err, destination.ErrMaxTransfer) || errors.Is(err, destination.ErrMaxTime)
 	switch {
 	case ctx.Err() != nil:
+		f.cut = errors.As(err, new(reportedError)) || err != nil && f.first()
 		return pulse, err
 	case errors.As(err, &locked) && !f.first():
 		f.stand(err.Error(), func() { f.a.warnOf(ctx, err) })
@@ -171,11 +173,15 @@ func (f *follower) told(w destination.Wait) {
 }
 
 // summarise ends the command with what all runs did, and as the last one ended.
-func (f *follower) summarise() {
+func (f *follower) summarise(ctx context.Context) {
 	t := f.last
 	t.Created, t.Updated, t.Deleted, t.bytes, t.via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.bytes, f.all.via
 	code, status := t.exitCode(), t.status()
-	if f.ended != nil {
+	switch {
+	case f.cut:
+		code, _ = explain(ctx, context.Cause(ctx))
+		status = failure(code)
+	case f.ended != nil:
 		code, _ = explain(context.Background(), f.ended)
 		status = failure(code)
 	}
