@@ -233,9 +233,10 @@ func baselineCursor(old Cursor, st *state) Cursor {
 	if !st.lift.IsZero() {
 		c.Listed = st.at
 	}
+	bridged := st.changes.bridges(c.At)
 	switch {
-	case !st.lift.IsZero() && !st.changes.bridges(c.At):
-	case !st.changes.bridges(c.At), st.lift.IsZero() && st.at.Before(old.At) && !st.changes.upTo(old.At):
+	case !bridged && !c.At.Equal(old.At):
+	case !bridged, st.lift.IsZero() && st.at.Before(old.At) && !st.changes.upTo(old.At):
 		// No changes, or an older state than was seen: where the cursor stood in a Change
 		// List is not forgotten for it. When the list is back it shows what it has lost.
 		c.List, c.From, c.Applied, c.Prefix, c.Index, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Index, old.Last

@@ -69,7 +69,8 @@ type change struct {
 	Wanted
 	carrier
 	change resourcesync.Change
-	news   bool // the first thing said of its URI since the cursor
+	when   time.Time // Changed, or what the cursor has applied if that is later: the order in which changes count
+	news   bool      // the first thing said of its URI since the cursor
 }
 
 // errUnordered means that nobody knows in which order the changes of a list happened.
@@ -136,7 +137,7 @@ func (ch *changes) put(c change, cur Cursor) {
 		c.news = ch.resumed || c.Changed.After(cur.At)
 		ch.latest[key] = len(ch.entries)
 		ch.entries = append(ch.entries, c)
-	case !c.Changed.Before(ch.entries[i].Changed): // lists may overlap
+	case !c.when.Before(ch.entries[i].when): // lists may overlap
 		ch.entries[i] = c
 	}
 }
@@ -225,7 +226,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 		l.strange.early++
 		c.Changed = l.known
 	}
-	l.least = later(l.least, c.Changed)
+	l.least, c.when = later(l.least, c.Changed), later(c.Changed, l.known)
 	switch c.change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
 		return c, true
@@ -251,7 +252,7 @@ func (l *changeList) latest(t time.Time) time.Time {
 // that this is unknown. A Change List is in forward order (1.1 §12.1); some Sources write the
 // newest first, or group by kind.
 func (l *changeList) order(tell func(resourcesync.Quirk, string)) error {
-	earlier := func(a, b change) int { return a.Changed.Compare(b.Changed) }
+	earlier := func(a, b change) int { return a.when.Compare(b.when) }
 	switch {
 	case slices.IsSortedFunc(l.entries, earlier):
 	case l.untimed:

@@ -394,3 +394,19 @@ func TestChangeOfTheFarFutureIsOfNow(t *testing.T) {
 	m.mustSync(destination.Baseline, 17, 0, 1, 2)
 	m.wantFiles(slices.Concat(paths[:2], paths[3:19])...)
 }
+
+// Where a clock went back, what was created and deleted since then stays deleted: the
+// order is that of the document.
+func TestWhatCameAndWentUnderAWrongClockStaysAway(t *testing.T) {
+	s, paths, m := inStep(t, 20)
+	s.put("/r/1", []byte("changed"))
+	first := s.change(5, resourcesync.Updated, "/r/1")
+	s.changes(0, first)
+	m.mustSync(destination.Incremental, 0, 0, 1, 0)
+	s.put("/r/brief", []byte("not for long"))
+	came := s.change(3, resourcesync.Created, "/r/brief")
+	s.remove("/r/brief")
+	s.changes(0, first, came, s.change(4, resourcesync.Deleted, "/r/brief"))
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	m.wantFiles(paths...)
+}
