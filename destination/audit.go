@@ -176,7 +176,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if st.partial == nil && st.changes != nil {
 		au.Partial = st.changes.rest
 	}
-	if st.partial != nil || st.unsure {
+	if st.partial != nil {
 		return nil
 	}
 	return au.findExtra(ctx, st, seen)
@@ -212,7 +212,8 @@ func (au *auditor) lookup(ctx context.Context, wants []Wanted) ([]Held, error) {
 }
 
 // findExtra judges the members that the Source does not list. What came later than
-// the documents read is no extra, and its bytes are read.
+// the documents read is no extra, nor is anything while the moment of these is unknown;
+// its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) error {
 	var subjects []subject
 	for h, err := range unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted()) {
@@ -220,7 +221,7 @@ func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) e
 			return err
 		}
 		w := Wanted{URI: h.URI, Changed: st.goneSince(h.URI)}
-		subjects = append(subjects, subject{want: w, held: h, extra: !h.Changed.After(w.Changed)})
+		subjects = append(subjects, subject{want: w, held: h, extra: !st.unsure && !h.Changed.After(w.Changed)})
 		if len(subjects) == lookupBatch {
 			if err := au.check(ctx, subjects); err != nil {
 				return err

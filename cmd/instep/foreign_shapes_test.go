@@ -77,7 +77,7 @@ var podShape = shape{
 var dspaceShape = shape{
 	name: "DSpace", start: "/resync/sourcedescription.xml",
 	says:     "a prefix for the Sitemap namespace, its own name of the Source Description, `changelistindex`, a package where a Resource Dump belongs, `from` on lists, changes by lastmod, deletions first, local time called Z",
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "incremental: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
+	baseline: "baseline: +6 ~0 −0 by dump", incremental: "incremental: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		doc := func(parts ...string) string {
 			return foreignHead + `<sm:urlset xmlns:sm="` + smNamespace + `" xmlns:rs="` + rsNamespace + `">` + strings.Join(parts, "\n") + "</sm:urlset>"
@@ -159,7 +159,7 @@ func (s *foreignSite) dspacePackage() string {
 var wekoShape = shape{
 	name: "WEKO", start: "/resync/source.xml",
 	says:     "an index that is a urlset, a capability nobody knows, several Resource Lists, no `at`, changes with `at`, lastmod of the moment, the newest changes only, query strings",
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −0 by get", audit: "in-sync: =4 +0 −0 *0 ?2",
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −0 by get", audit: "in-sync: =4 +0 −0 *0 ?3",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		if body, ok := s.wekoRecord(r); ok {
 			return send(out, "application/xml", body)

@@ -189,7 +189,7 @@ func (h *life) mirror() {
 	if h.dir, err = os.MkdirTemp(fastTemp(), "history-*"); err != nil {
 		h.fail("%v", err)
 	}
-	h.c = &copyOf{t: h.t, dir: h.dir}
+	h.c = &copyOf{t: h.t, dir: h.dir, patience: 30 * time.Second} // no fault of a history keeps silent
 	if h.c.m, err = mirror.Open(h.t.Context(), mirror.Options{Dir: h.dir, Now: time.Now, Create: true}); err != nil {
 		h.fail("%v", err)
 	}

@@ -24,6 +24,8 @@ type copyOf struct {
 	dir string
 	d   *destination.Destination
 	m   *mirror.Mirror
+
+	patience time.Duration // for an answer; 0 is short
 }
 
 // newCopy opens a mirror whose waits are short.
@@ -48,9 +50,10 @@ func newCopy(t *testing.T, s *site) *copyOf {
 // connect gives the mirror a client that remembers nothing, as in a new run.
 func (c *copyOf) connect() {
 	c.t.Helper()
+	patience := max(c.patience, 300*time.Millisecond)
 	client, err := fetch.New(fetch.Options{
 		MaxRetries: 1, Backoff: time.Millisecond, BackoffMax: 5 * time.Millisecond, MaxWait: 20 * time.Millisecond,
-		HeaderTimeout: 300 * time.Millisecond, IdleTimeout: 300 * time.Millisecond,
+		HeaderTimeout: patience, IdleTimeout: patience,
 	})
 	if err != nil {
 		c.t.Fatal(err)
