@@ -190,3 +190,59 @@ func (s *aHistory) last(n int) []resourcesync.Entry {
 		return e.Change != resourcesync.Deleted && !slices.Equal(e.Digests, now.Digests)
 	})
 }
+
+// However long a mirror was away, archives that keep every Change List spare it the
+// next baseline.
+func TestArchivesSpareABaselineAfterAnyAbsence(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newRotating(t, 6)
+		m := newMirror(t, s.aSource)
+		anyNumberOfDeletions(t, m)
+		m.mustSync(destination.Baseline, 0, 6, 0, 0)
+		var archived []resourcesync.Entry
+		for range rapid.IntRange(2, 12).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 5).Draw(rt, "step") {
+			case 0, 1, 2:
+				c := rapid.SampledFrom([]resourcesync.Change{resourcesync.Created, resourcesync.Updated, resourcesync.Deleted}).Draw(rt, "change")
+				s.change(c, rapid.IntRange(0, 100).Draw(rt, "which"))
+			case 3:
+				s.rotate()
+			case 4: // all closed lists leave the index for the archive, but for some that are in both
+				s.publish()
+				keep := rapid.IntRange(0, 1).Draw(rt, "in both")
+				n := len(archived)
+				for _, l := range s.lists[:len(s.lists)-1] {
+					if n == 0 || archived[n-1].From.Time().Before(at(l.from).Time()) {
+						archived = append(archived, resourcesync.Entry{Loc: s.uri(l.path()), Metadata: resourcesync.Metadata{From: at(l.from), Until: at(l.until)}})
+					}
+				}
+				s.lists = s.lists[max(0, len(s.lists)-1-keep):]
+			case 5:
+				s.publishWithArchive(archived)
+				rep, err := m.sync()
+				if err != nil || rep.Mode != destination.Incremental || rep.Failed > 0 {
+					rt.Fatalf("sync: got %+v, %v, want an increment", rep, err)
+				}
+			}
+		}
+		s.publishWithArchive(archived)
+		rep, err := m.sync()
+		if err != nil || rep.Mode != destination.Incremental {
+			rt.Fatalf("sync: got %+v, %v, want an increment", rep, err)
+		}
+		got := m.files()
+		if len(got) != len(s.paths) || slices.ContainsFunc(s.paths, func(p string) bool { return got[p] != string(s.served(p)) }) {
+			rt.Errorf("files: got %v, want those of %v", got, s.paths)
+		}
+	})
+}
+
+func (s *rotating) publishWithArchive(archived []resourcesync.Entry) {
+	s.publish()
+	s.doc("/archive.xml", head("changelist-archive", nil), archived...)
+	current := "/changes/index.xml"
+	if len(s.lists) == 1 {
+		current = s.lists[0].path()
+	}
+	s.offers("resourcelist", "/list.xml", "changelist", current, "changelist-archive", "/archive.xml")
+}

@@ -1,0 +1,102 @@
+package destination_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"runtime"
+	"testing"
+	"time"
+
+	"instep/destination"
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// vast is a mirror of 2,600,000 members that are made up as they are asked for. Whoever
+// asks for all of them gets a nil method, and so a panic.
+type vast struct {
+	destination.Mirror
+	cursor destination.Cursor
+}
+
+func (vast) Lookup(_ context.Context, _ string, uris []string) ([]destination.Held, error) {
+	held := make([]destination.Held, len(uris))
+	for i, uri := range uris {
+		held[i] = destination.Held{URI: uri, Path: uri, Stored: true, Length: resourcesync.Bytes(1), Member: true, Changed: t0}
+	}
+	return held, nil
+}
+
+func (vast) FindContent(context.Context, resourcesync.Digest, int64) (destination.Held, bool, error) {
+	return destination.Held{}, false, nil
+}
+func (vast) Open(context.Context, string) (io.ReadCloser, error) {
+	return nil, fmt.Errorf("not asked for")
+}
+func (vast) Count(context.Context, string) (int64, error) { return 2_600_000, nil }
+func (vast) Due(context.Context, string) iter.Seq2[destination.Held, error] {
+	return func(func(destination.Held, error) bool) {}
+}
+func (v vast) Cursor(context.Context, string) (destination.Cursor, bool, error) {
+	return v.cursor, true, nil
+}
+
+// planVast plans 1,600 changes in a set of 2,600,000 resources.
+func planVast(tb testing.TB, d *destination.Destination) {
+	plan, err := d.Plan(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer plan.Close()
+	if sp := plan.Sets[0]; sp.Mode != destination.Incremental || sp.Updated != 1200 || sp.Deleted != 400 || sp.Requests != 1200 {
+		tb.Fatalf("plan: got %s, %+v, %d requests, want an increment of 1,200 updates and 400 deletions", sp.Mode, sp.Counts, sp.Requests)
+	}
+}
+
+func newVast(t *testing.T) *destination.Destination {
+	s := newSource(t)
+	s.put("/r", []byte("two"))
+	sum := s.entry("/r")
+	var changes []resourcesync.Entry
+	for i := range 1600 {
+		e := resourcesync.Entry{Loc: s.uri(fmt.Sprintf("/r/%d", i)), Metadata: resourcesync.Metadata{Change: resourcesync.Updated, Datetime: at(1 + i)}}
+		if i%4 == 0 {
+			e.Change = resourcesync.Deleted
+		} else {
+			e.Length, e.Digests = sum.Length, sum.Digests
+		}
+		changes = append(changes, e)
+	}
+	s.list(0)
+	s.changes(0, changes...)
+	c, err := fetch.New(fetch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if err := c.TrustSource(t.Context(), s.srv.URL); err != nil {
+		t.Fatal(err)
+	}
+	return &destination.Destination{Source: s.uri("/"), Mirror: vast{cursor: destination.Cursor{At: t0}}, Client: c, Spool: t.TempDir()}
+}
+
+// An increment costs what has changed, not what there is: no member is looked at that
+// did not change.
+func TestPlanOfAnIncrementIsIndependentOfTheSet(t *testing.T) {
+	d := newVast(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	begin := time.Now()
+	planVast(t, d)
+	took := time.Since(begin)
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 200 {
+		t.Errorf("memory allocated in all: got %d MiB, want at most 200", got)
+	}
+	if took > 3*time.Second {
+		t.Errorf("time: got %s, want at most 3s", took)
+	}
+	t.Logf("%s, %d MiB allocated in all", took, (after.TotalAlloc-before.TotalAlloc)>>20)
+}
