@@ -338,3 +338,29 @@ func TestCat_NAV_02(t *testing.T) {
 	}
 	m.wantFiles(paths...)
 }
+
+// An older Change List is no place from which to go on: what comes into it later was
+// seen long ago, whatever its position says.
+func TestCat_NAV_06_position(t *testing.T) {
+	s, paths, m := inStep(t, 3)
+	var entries []resourcesync.Entry
+	shown := [][]resourcesync.Entry{nil}
+	for i, path := range []string{paths[0], paths[1], paths[0]} {
+		s.put(path, fmt.Appendf(nil, "version %d", i+1))
+		entries = append(entries, s.change(i+1, resourcesync.Updated, path))
+		shown = append(shown, slices.Clone(entries))
+	}
+	newest := s.bodies[paths[0]]
+	s.changes(0, shown[3]...)
+	m.mustSync(destination.Incremental, 0, 0, 2, 0)
+	s.put(paths[0], []byte("version 1"))
+	for _, state := range []int{0, 2, 1, 2} {
+		s.changes(0, shown[state]...)
+		if _, err := m.sync(); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.files()[paths[0]]; got != string(newest) {
+			t.Fatalf("with %d of 3 changes shown: got %q, want %q", state, got, newest)
+		}
+	}
+}
