@@ -80,3 +80,10 @@ type Hashed interface {
 	// Digests are those of the bytes read so far. Their algorithms do not change.
 	Digests() resourcesync.Digests
 }
+
+// SyncBatch is implemented by a Batch for which it takes time to make bytes durable.
+type SyncBatch interface {
+	// Sync makes durable what was put so far, so that Commit need not. Another batch may
+	// commit meanwhile. An error means that this one must not be committed.
+	Sync(ctx context.Context) error
+}

@@ -31,6 +31,9 @@ type load struct {
 
 	marks []Action // marks and deletions, done when the transfers have ended
 
+	ended   chan struct{} // closed when the transfers have, and what they brought is durable or syncErr; nil: nobody waits
+	syncErr error
+
 	mu     sync.Mutex
 	done   []result
 	failed []failed
@@ -139,6 +142,7 @@ func (l *load) expect(ctx context.Context, actions []Action) error {
 
 // rotate waits for the commit before and starts that of the open batch.
 func (q *queue) rotate(move *CursorMove) error {
+	q.open.end(q.save)
 	if err := q.committed(); err != nil {
 		return err
 	}
@@ -157,6 +161,7 @@ func (q *queue) rotate(move *CursorMove) error {
 // known only when the transfers of both halves have ended.
 func (q *queue) finish() {
 	r := q.r
+	q.open.end(q.save)
 	if err := q.committed(); err != nil {
 		r.stop(err)
 	}
@@ -190,10 +195,27 @@ func (q *queue) committed() error {
 	return err
 }
 
+// end waits for the transfers and makes durable what they bring, beside the commit of
+// the batch before. Nothing may be added to the batch any more.
+func (l *load) end(ctx context.Context) {
+	if l == nil || l.ended != nil {
+		return
+	}
+	l.ended = make(chan struct{})
+	go func() {
+		defer close(l.ended)
+		l.workers.Wait()
+		if b, ok := l.b.(SyncBatch); ok {
+			l.syncErr = b.Sync(ctx)
+		}
+	}()
+}
+
 func (l *load) discard() error {
 	if l == nil {
 		return nil
 	}
+	<-l.ended
 	return l.b.Discard()
 }
 
@@ -249,9 +271,12 @@ func reason(err error) string {
 
 // finish waits for the transfers, adds the rest and commits.
 func (l *load) finish(ctx context.Context, move *CursorMove) error {
-	l.workers.Wait()
-	set := l.r.sp.Set
 	defer func() { _ = l.discard() }()
+	<-l.ended
+	if l.syncErr != nil {
+		return l.syncErr
+	}
+	set := l.r.sp.Set
 	if l.r.doubted() != nil {
 		l.marks = slices.DeleteFunc(l.marks, func(a Action) bool { return a.Kind == Delete })
 	}

@@ -243,8 +243,7 @@ func (m *Mirror) keep(ctx context.Context, w *work) error {
 
 func (b *batch) apply(ctx context.Context, w *work) error {
 	if len(w.steps) > 0 {
-		synced := b.sync(ctx)
-		if err := errors.Join(b.intend(ctx, w), <-synced); err != nil {
+		if err := b.intendAndSync(ctx, w); err != nil {
 			return err
 		}
 		if err := b.write(ctx, w); err != nil {
@@ -254,16 +253,20 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	return b.m.cat.Settle(ctx, w.outcome)
 }
 
-// sync makes the bytes of the batch durable while the intents are recorded.
-func (b *batch) sync(ctx context.Context) <-chan error {
-	done := make(chan error, 1)
+// Sync implements destination.SyncBatch.
+func (b *batch) Sync(ctx context.Context) error {
 	s, ok := b.blobs.(blob.Syncer)
 	if !ok {
-		done <- nil // the commit does it
-		return done
+		return nil // the commit does it
 	}
-	go func() { done <- s.Sync(ctx) }()
-	return done
+	return b.m.full(s.Sync(ctx))
+}
+
+// intendAndSync makes durable what is not yet while the intents are recorded.
+func (b *batch) intendAndSync(ctx context.Context, w *work) error {
+	synced := make(chan error, 1)
+	go func() { synced <- b.Sync(ctx) }()
+	return errors.Join(b.intend(ctx, w), <-synced)
 }
 
 func (b *batch) intend(ctx context.Context, w *work) error {
