@@ -148,7 +148,12 @@ const DefaultBaselineEvery = 30 * 24 * time.Hour
 // age says why it is time for a baseline, now by the Source's own clock; "" if it is not.
 func (k *desk) age(now time.Time) string {
 	every, last := cmp.Or(k.d.BaselineEvery, DefaultBaselineEvery), k.cursor.Baseline
-	if every < 0 || last.IsZero() || now.Sub(last) < every {
+	switch {
+	case every < 0 || last.IsZero():
+		return ""
+	case past(last, now):
+		return fmt.Sprintf("the last baseline was dated %s, which is still to come", last.UTC().Format(time.RFC3339))
+	case now.Sub(last) < every:
 		return ""
 	}
 	return fmt.Sprintf("the last baseline was made %d days ago, and not every Source tells every deletion", int(now.Sub(last).Hours()/24))
@@ -192,8 +197,8 @@ func reach(cur Cursor, c *chain, ch *changes) outcome {
 		return outcome{known: true, reaches: true, why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.first)}
 	case ch.since.IsZero():
 		return no("the %s %s does not say where it begins (no from)", c.name, ch.first)
-	case past(cur.At, ch.served):
-		return no("the mirror ends at %s, which by the Source's clock is still to come", at)
+	case toCome(cur.At, ch.served):
+		return no("the mirror ends at %s, which is still to come", at)
 	case ch.since.Time().After(cur.At) && c.why != "":
 		return no("%s", c.why)
 	case ch.since.Time().After(cur.At):

@@ -94,19 +94,24 @@ func (pl *planner) unproved(w *Wanted) bool {
 	return pl.truth != nil && w.Changed.Before(pl.cursor.At) && !pl.beyond(pl.cursor.At) && !pl.truth.bridges(w.Changed)
 }
 
-// beyond reports whether t is later than the Source's own clock: the clock by which
-// something was dated must have been wrong, and t is no evidence of being newer.
+// beyond reports whether t is still to come: the clock by which something was dated
+// must have been wrong, and t is no evidence of being newer.
 func (pl *planner) beyond(t time.Time) bool {
 	served := pl.served
 	if pl.truth != nil {
 		served = pl.truth.served
 	}
-	return past(t, served)
+	return toCome(t, served)
 }
 
 // past reports whether t is later than a clock that shows now; an unknown one shows
 // nothing.
 func past(t, now time.Time) bool { return !now.IsZero() && t.After(now.Add(clockSkew)) }
+
+// toCome reports whether t, which the Source told once, is still to come: by the clock of
+// the Source and by ours. That of the Source alone may stand where an old answer was made,
+// which a cache gives again with the Date that it had; ours can only keep more.
+func toCome(t, served time.Time) bool { return past(t, served) && past(t, time.Now()) }
 
 // ahead reports whether what the mirror holds is newer than t.
 func (pl *planner) ahead(h *Held, t time.Time) bool {

@@ -317,8 +317,7 @@ func TestQuirk_29(t *testing.T) {
 	})
 }
 
-// Clocks that say local time is UTC, that are wrong or go back lose no change: the
-// clock here is never asked, and what follows in a list what was applied is later.
+// Clocks that say local time is UTC, that are wrong or go back lose no change: what follows in a list what was applied is later.
 func TestQuirk_32(t *testing.T) {
 	for name, offset := range map[string]int{"ahead": 14 * 60, "behind": -12 * 60} {
 		t.Run(name, func(t *testing.T) {
