@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -81,6 +82,13 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, b.end(b.tooSlow())
 	}
 	return n, b.hold(n)
+}
+
+// isFramed reports whether the end of a body is marked. One that goes on until the
+// connection ends looks whole wherever it is cut off.
+func isFramed(r io.Reader) bool {
+	b, ok := r.(*body)
+	return ok && (b.want >= 0 || b.ex.resp.ProtoMajor > 1 || slices.Contains(b.ex.resp.TransferEncoding, "chunked"))
 }
 
 // hold waits until n more bytes may have come. What waits meanwhile waits in the

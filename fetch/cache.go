@@ -97,10 +97,13 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 	return same, nil
 }
 
-// agree reports whether what a 304 says of its version is not another one than v.
+// agree reports whether what a 304 says of its version is not another one than v. A
+// server that only looks whether something was modified since answers 304 for anything
+// that is older than what is kept.
 func (v Validators) agree(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
-	return other.ETag == "" || v.ETag == "" || weak(other.ETag) == weak(v.ETag)
+	same := func(a, b string) bool { return a == "" || b == "" || a == b }
+	return same(weak(v.ETag), weak(other.ETag)) && same(v.LastModified, other.LastModified)
 }
 
 // response answers with what is kept.
@@ -118,7 +121,7 @@ func (d *Cached) response() *Response {
 // keep is Get that gives the cache what it may keep of the answer.
 func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
-	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && lasting(resp) {
+	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && isFramed(resp.Body) && lasting(resp) {
 		resp.Body = &keeping{ReadCloser: resp.Body, ctx: ctx, cache: c.cache, uri: r.URL, resp: resp}
 	}
 	return resp, err

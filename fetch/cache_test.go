@@ -120,6 +120,10 @@ func TestCat_FET_09(t *testing.T) {
 		first, later func(http.ResponseWriter) // fields of the document, and of the 304
 	}{
 		"for another version": {first: etag, later: func(w http.ResponseWriter) { w.Header().Set("ETag", `"0"`) }},
+		"for what is older": {
+			first: func(w http.ResponseWriter) { w.Header().Set("Last-Modified", longAgo) },
+			later: func(w http.ResponseWriter) { w.Header().Set("Last-Modified", "Sun, 01 Mar 2026 11:00:00 GMT") },
+		},
 		"for what was just written": {first: func(w http.ResponseWriter) {
 			etag(w)
 			w.Header().Set("Last-Modified", present)
@@ -212,6 +216,15 @@ func TestOnlyWholeDocumentsOfBoundedSizeAreKept(t *testing.T) {
 	c, m, base := cached(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)
 		switch r.URL.Path {
+		case "/unframed": // the end of the connection is all that ends it
+			conn, buf, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = buf.WriteString("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nConnection: close\r\n\r\nhalf, or the whole")
+			_ = buf.Flush()
+			_ = conn.Close()
 		case "/cut":
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "half")
@@ -223,7 +236,7 @@ func TestOnlyWholeDocumentsOfBoundedSizeAreKept(t *testing.T) {
 			_, _ = io.WriteString(w, "a document of which only the beginning is read")
 		}
 	})
-	for path, want := range map[string]bool{"/cut": false, "/large": false, "/left": false, "/edge": true} {
+	for path, want := range map[string]bool{"/unframed": false, "/cut": false, "/large": false, "/left": false, "/edge": true} {
 		resp, err := c.Document(t.Context(), base+path, 0, fetch.Validators{})
 		if err != nil {
 			t.Fatal(err)
