@@ -32,13 +32,16 @@ func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
 
 // TrustSource allows the Source the user has given to be private: if its host
 // resolves to addresses none of which is public, these addresses, for that host
-// and port, may be dialled from now on.
+// and port, may be dialled from now on. What a proxy dials it resolves itself.
 func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	u, err := Parse(raw)
 	if err != nil {
 		return err
 	}
 	host, port := hostPort(u)
+	if _, err := netip.ParseAddr(host); err != nil && c.opt.Proxy != nil {
+		return nil
+	}
 	addrs, err := c.resolve(ctx, host)
 	if err != nil {
 		a := &attempt{c: c, start: u}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,7 +99,12 @@ func TestConfiguredProxyTakesRequestsButNotToLiteralPrivateAddresses(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client(t, fetch.Options{Proxy: u})
+	c := client(t, fetch.Options{Proxy: u, Resolve: func(context.Context, string) ([]netip.Addr, error) {
+		return nil, errors.New("only the proxy knows names")
+	}})
+	if err := c.TrustSource(t.Context(), "http://example.org/a"); err != nil {
+		t.Error(err)
+	}
 	got, err := read(t.Context(), c, "http://example.org/a")
 	if err != nil || got != "proxied http://example.org/a" {
 		t.Errorf("got %q, %v", got, err)
@@ -221,7 +227,8 @@ func TestURIsThatAreNotFetched(t *testing.T) {
 		"http://user@example.org/", "http://example.org/\r\nX: y", "http://example.org/\x00", "http://example.org:x/",
 		"http://example.org:0/", "http://example.org:65536/", "http://example.org:99999999999999999999/",
 		"http://exa mple.org/", "http://example.org/%zz", "http://example.org/" + strings.Repeat("a", 8<<10), "data:,x",
-		"http://[fe80::1%25lo]/", "http://\xa3.example.org/", "http://" + strings.Repeat("a", 300) + "/",
+		"http://user:pw%zz@example.org/", "http://user:pw/x@example.org/", "http://user:p?pw@example.org/", "ftp://user:pw@example.org/",
+		"user:pw@example.org", "http://user:pw@example.org/" + strings.Repeat("a", 8<<10), "http://[fe80::1%25lo]/", "http://\xa3.example.org/", "http://" + strings.Repeat("a", 300) + "/",
 	} {
 		_, err := read(t.Context(), c, uri)
 		var e *fetch.Error

@@ -20,21 +20,22 @@ const MaxURL = 8 << 10
 // dropped. Any other is an *Error of Kind Refused.
 func Parse(raw string) (*url.URL, error) {
 	refuse := func(msg, hint string) (*url.URL, error) {
-		return nil, &Error{Op: "get", URL: shorten(raw), Kind: Refused, Msg: msg, Hint: hint}
+		return nil, &Error{Op: "get", URL: shorten(withoutUser(raw)), Kind: Refused, Msg: msg, Hint: hint}
 	}
 	if len(raw) > MaxURL {
 		return refuse("the URI is longer than 8 KiB", "")
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
+		if strings.Contains(raw, "@") {
+			return refuse("not a URI", "") // the cause would repeat what may be a password
+		}
 		return nil, &Error{Op: "get", URL: shorten(raw), Kind: Refused, Msg: "not a URI", Err: parseCause(err)}
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return refuse("expected an http or https URI", "only http and https are fetched")
 	case u.User != nil:
-		u.User = nil
-		raw = u.String()
 		return refuse("the URI holds a user name or password", "credentials belong into the configuration")
 	case u.Hostname() == "":
 		return refuse("expected a URI with a host", "")
@@ -49,6 +50,19 @@ func Parse(raw string) (*url.URL, error) {
 	u.RawQuery = escapeQuery(u.RawQuery)
 	escapePath(u)
 	return u, nil
+}
+
+// withoutUser leaves out what may be a user name and password, of what need not be a URI.
+func withoutUser(raw string) string {
+	at := strings.LastIndexByte(raw, '@')
+	if at < 0 {
+		return raw
+	}
+	scheme, _, ok := strings.Cut(raw[:at], "//")
+	if !ok {
+		return "…" + raw[at:]
+	}
+	return scheme + "//…" + raw[at:]
 }
 
 // escapePath keeps a path as it was written, as far as a request line can hold it.
