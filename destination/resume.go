@@ -237,6 +237,9 @@ func (dl *download) receive(ctx context.Context, body io.Reader) error {
 		if most := dl.length.Int64(); most >= 0 && dl.part.Size()+int64(n) > most {
 			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
 		}
+		if most := dl.req.MaxBytes; dl.part.Size()+int64(n) > most { // with what earlier runs have left
+			return &remoteError{&fetch.Error{Op: "read", URL: dl.req.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got more", most)}}
+		}
 		if _, err := dl.part.Write(buf[:n]); err != nil {
 			return err
 		}
@@ -291,7 +294,7 @@ func (dl *download) mismatch(me *resourcesync.MismatchError) error {
 
 // leave keeps what came before err for a later run, also when this one was interrupted.
 func (dl *download) leave(ctx context.Context, err error) error {
-	if isMismatch(err) || dl.note.Version == "" {
+	if isMismatch(err) || errors.Is(err, fetch.TooLarge) || dl.note.Version == "" {
 		return dl.part.Discard()
 	}
 	return errors.Join(dl.checkpoint(context.WithoutCancel(ctx)), dl.part.Close())
