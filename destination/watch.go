@@ -78,7 +78,8 @@ func (w *Watch) Loop(ctx context.Context) error {
 func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
-	return ofSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.Is(err, ErrOutage)
+	var set *UnknownSetError // offered before: it may come back
+	return ofSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 
 // isOutage reports whether the Source did not answer, or asked to be left alone.

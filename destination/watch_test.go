@@ -102,6 +102,7 @@ func TestWatchEndsForWhatWaitingDoesNotMend(t *testing.T) {
 	disk := errors.New("no space left on device")
 	gone := &fetch.Error{Op: "get", Kind: fetch.NotFound}
 	down := &fetch.Error{Op: "get", Kind: fetch.Temporary}
+	unknown := &destination.UnknownSetError{Name: "prints"}
 	for name, c := range map[string]struct {
 		runs []aRun
 		want error
@@ -110,6 +111,8 @@ func TestWatchEndsForWhatWaitingDoesNotMend(t *testing.T) {
 		"a Source that was never there":         {[]aRun{{err: gone}}, gone},
 		"a Source that is not there for a time": {[]aRun{{}, {err: gone}, {}}, nil},
 		"a Source that is down at first":        {[]aRun{{err: down}, {}}, nil},
+		"a set that was never offered":          {[]aRun{{err: unknown}}, unknown},
+		"a set that is not offered for a time":  {[]aRun{{}, {err: unknown}, {}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			waits, err := watch(t, destination.Watch{}, c.runs...)
