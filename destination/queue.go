@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -236,7 +237,7 @@ func (l *load) bring(ctx context.Context, a Action) {
 		l.mu.Lock()
 		l.failed = append(l.failed, failed{a, err})
 		l.mu.Unlock()
-		l.r.answered(!isTemporary(err))
+		l.r.answered(!isSilence(err))
 	default:
 		l.r.stop(err)
 	}
@@ -256,9 +257,11 @@ func (r *runner) answered(ok bool) {
 	}
 }
 
-func isTemporary(err error) bool {
+// isSilence reports whether the Source did not answer, or was too busy to. One that fails
+// over a resource (500) has answered.
+func isSilence(err error) bool {
 	var fe *fetch.Error
-	return errors.As(err, &fe) && fe.Kind == fetch.Temporary
+	return errors.As(err, &fe) && fe.Kind == fetch.Temporary && fe.Status != http.StatusInternalServerError
 }
 
 // maxReason bounds the reason kept with a resource that is due, in bytes.

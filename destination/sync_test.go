@@ -603,3 +603,20 @@ func TestListsOfAnyLengthOfBodiesAreVerified(t *testing.T) {
 	m.mustSync(destination.Baseline, 0, 2, 0, 0)
 	m.wantFiles("/big", "/empty")
 }
+
+// A Source that fails over many resources in a row has answered each time: the rest of
+// them is brought.
+func TestFailuresOfTheServerAreNoOutage(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(60)
+	s.list(0, paths...)
+	s.changes(0)
+	for _, p := range paths[:30] {
+		s.answer(p, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	}
+	m := newMirror(t, s)
+	if rep, err := m.sync(); err != nil || rep.Created != 30 || rep.Failed != 30 {
+		t.Fatalf("got %+v, %v; want 30 brought and 30 failed", rep, err)
+	}
+	m.wantFiles(paths[30:]...)
+}
