@@ -74,8 +74,8 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 		dump, err = k.compare(ctx, st, why, "its packages cost less than requests for each resource")
 		switch {
 		case err != nil:
-		case dump.Partial != nil:
-			err = dump.Partial
+		case dump.Partial != nil || st.unsure:
+			err = cmp.Or(dump.Partial, errDoubtful)
 			dump.discard()
 		case cost(dump.Bytes, dump.Requests) >= pl.gets():
 			dump.discard()
@@ -84,7 +84,7 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 			return dump, nil
 		}
 	}
-	if ofSource(err) && ctx.Err() == nil {
+	if errors.Is(err, errDoubtful) || ofSource(err) && ctx.Err() == nil {
 		pl.reason("requests for each resource: the Resource Dump cannot be used: %v", err)
 		return pl, nil
 	}

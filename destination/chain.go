@@ -30,6 +30,7 @@ type chain struct {
 	windows []window
 	named   map[string]bool // their URIs
 	lone    *document       // the only list, if it was read to find that
+	opened  int             // packages that were opened to read their manifests
 	via     string          // URI of the index, if it is all that the Capability List names
 	closes  bool            // a list was seen that says itself where it ends
 	why     string          // why there are none, or why they do not reach further back; "" if they do
@@ -255,7 +256,9 @@ func (c *chain) read(ctx context.Context, w window) (*document, error) {
 	case c.lone != nil:
 		return c.lone, nil
 	case w.parcel != nil:
-		return c.d.manifest(ctx, w.parcel, resourcesync.CapabilityChangeDumpManifest)
+		doc, err := c.d.manifest(ctx, w.parcel, resourcesync.CapabilityChangeDumpManifest)
+		w.parcel.keep(&c.opened)
+		return doc, err
 	}
 	doc, err := c.d.read(ctx, w.uri, resourcesync.CapabilityChangeList)
 	if err == nil && (doc.header.Root == resourcesync.SitemapIndex || doc.lists) {

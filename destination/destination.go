@@ -95,8 +95,8 @@ const (
 	EventVerdict EventKind = "verdict" // Audit: one resource
 )
 
-// ErrNothingOffered means that a set has no Resource List to begin with.
-var ErrNothingOffered = errors.New("the Source offers no Resource List of this set")
+// ErrNothingOffered means that a set has nothing to begin with.
+var ErrNothingOffered = errors.New("the Source offers neither a Resource List nor a Resource Dump of this set")
 
 const defaultWorkers = 4
 

@@ -197,7 +197,7 @@ func (r *lister) document(doc *document, level int) bool {
 			return false
 		}
 		n++
-		more := true
+		var more bool
 		if index || e.Capability == doc.header.Capability {
 			more = r.part(&e, doc, level+1)
 		} else {
@@ -247,13 +247,11 @@ func (r *lister) manifests() bool {
 	for _, p := range r.st.parcels {
 		doc, err := r.st.d.manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
 		if err == nil {
-			err = older(doc, p.ref.at)
-		}
-		if p.opened != nil {
-			if r.opened++; r.opened > maxKept {
-				p.leave()
+			if err = older(doc, p.ref.at); err != nil {
+				doc.close()
 			}
 		}
+		p.keep(&r.opened)
 		if err != nil {
 			if !r.partFailed(quirkOf(err), err) {
 				return false

@@ -239,6 +239,16 @@ func (d *Destination) manifest(ctx context.Context, p *parcel, want resourcesync
 // opened once more.
 const maxKept = 64
 
+// keep lets the package open, as one of those that are counted, unless they are too many.
+func (p *parcel) keep(opened *int) {
+	if p.opened == nil {
+		return
+	}
+	if *opened++; *opened > maxKept {
+		p.leave()
+	}
+}
+
 // leave gives a package back that may be wanted again.
 func (p *parcel) leave() {
 	_ = p.opened.leave() // of no consequence

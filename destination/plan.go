@@ -13,7 +13,8 @@ import (
 // Mode says how a set is brought in step.
 type Mode string
 
-// The modes of 1.1 §5.2: a baseline by Resource List, an incremental synchronisation by Change List.
+// The modes of 1.1 §5.2: a baseline compares with the whole set, an incremental
+// synchronisation follows its changes.
 const (
 	Baseline    Mode = "baseline"
 	Incremental Mode = "incremental"
