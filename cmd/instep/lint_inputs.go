@@ -368,6 +368,9 @@ func (l *linter) pkg(ctx context.Context, uri string, c content) error {
 	if err := m.Close(); err != nil {
 		return l.fail(ctx, uri, err)
 	}
+	for _, flaw := range p.Flaws() {
+		l.a.out.say("%s: a careful Destination refuses this package: %v", uri, flaw)
+	}
 	in := &lintInput{uri: uri + "!" + name, open: func() (io.ReadCloser, error) {
 		_, m, err := p.Manifest()
 		return m, err

@@ -152,16 +152,20 @@ func TestLintReadsTheManifestOfAPackage(t *testing.T) {
 	if err := os.WriteFile("other/damaged.zip", damaged, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile("other/followed.zip", append(bytes.Clone(whole), "more"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		arg  string
 		code int
 		want string // in what was written
 	}{
+		{"other/followed.zip", exitOK, "followed.zip: a careful Destination refuses this package: "},
 		{"other/damaged.zip", exitFailed, "checksum"},
 		{"good.zip", exitOK, "good.zip!manifest.xml: resourcedump-manifest, 1 entry: nothing found\n"},
 		{"bad.zip", exitDifferences, "error resourcedump-manifest-capability-value"},
 		{"none.zip", exitFailed, "none of the 1 members is called manifest.xml"},
-		{".", exitPartial, "(documents=2, errors="}, // a ZIP file without manifest is none of ours there
+		{".", exitPartial, "(documents=3, errors="}, // a ZIP file without manifest is none of ours there
 	} {
 		code, stdout, stderr := lintNow(t.Context(), c.arg)
 		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
