@@ -276,22 +276,6 @@ func (p *openedPackage) find(path string, proved bool) (pack.Bitstream, bool) {
 	return b, ok
 }
 
-// member opens a bitstream of at most so many bytes, by its path.
-func (p *openedPackage) member(ctx context.Context, path string, most int64, proved bool) (io.ReadCloser, error) {
-	b, ok := p.find(path, proved)
-	if !ok {
-		return nil, &DocumentError{URI: p.ref.uri, Reason: fmt.Sprintf("has no member %q", path)}
-	}
-	if err := p.bring(ctx, b); err != nil {
-		return nil, err
-	}
-	r, err := b.Open(most)
-	if err != nil {
-		return nil, badPackage(p.ref.uri, err)
-	}
-	return &memberReader{ReadCloser: r, uri: p.ref.uri}, nil
-}
-
 // memberReader tells what is wrong with a member from trouble with reading it.
 type memberReader struct {
 	io.ReadCloser

@@ -192,7 +192,7 @@ func (c *cargo) load(ctx context.Context, r *runner, group []Action) {
 	if c.err == nil {
 		c.err = c.prepare(ctx, r, group)
 	}
-	if c.err == nil || ctx.Err() != nil {
+	if !ofSource(c.err) || ctx.Err() != nil {
 		return
 	}
 	r.d.quirk(quirkOf(c.err), r.sp.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, len(group), c.err))
