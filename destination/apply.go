@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // A batch is what may have to be fetched twice after a crash: 500 resources or
@@ -86,10 +84,10 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 
 // runner applies the plan of one set.
 type runner struct {
-	d   *Destination
-	sp  *SetPlan
-	rep *SetReport
-	sem *semaphore.Weighted
+	d    *Destination
+	sp   *SetPlan
+	rep  *SetReport
+	crew *crew
 
 	budget  *budget // of all sets
 	coded   codings
@@ -103,7 +101,8 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) error {
-	r.sem = semaphore.NewWeighted(int64(r.d.workers()))
+	r.crew = newCrew(r.d.workers())
+	defer r.crew.close()
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.cancel = cancel

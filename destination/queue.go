@@ -112,16 +112,17 @@ func (q *queue) flush(ctx context.Context) error {
 		return err
 	}
 	for _, a := range waiting {
-		if err := q.r.sem.Acquire(ctx, 1); err != nil {
+		if err := q.r.crew.take(ctx); err != nil {
 			return err
 		}
 		if err := q.r.budget.take(&a); err != nil {
-			q.r.sem.Release(1)
+			q.r.crew.leave()
 			q.r.exhaust(err)
 			return nil
 		}
-		l.workers.Go(func() {
-			defer q.r.sem.Release(1)
+		l.workers.Add(1)
+		q.r.crew.do(func() {
+			defer l.workers.Done()
 			l.bring(ctx, a)
 		})
 	}
