@@ -194,6 +194,7 @@ type recorder struct {
 	logs     bool  // changes go to the change log
 	at       int64 // microseconds
 	prepared map[string]*sql.Stmt
+	again    *statements // of the catalog; nil: all are prepared for this transaction alone
 
 	members, bytes int64           // that the set has got
 	touched        map[string]bool // directories whose pieces are forgotten
@@ -208,6 +209,12 @@ func (r *recorder) close() {
 func (r *recorder) stmt(query string) (*sql.Stmt, error) {
 	if s := r.prepared[query]; s != nil {
 		return s, nil
+	}
+	if r.again != nil {
+		if s := r.again.of(r.ctx, r.tx, query); s != nil {
+			r.prepared[query] = s
+			return s, nil
+		}
 	}
 	s, err := r.tx.PrepareContext(r.ctx, query)
 	if err == nil {

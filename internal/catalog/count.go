@@ -74,7 +74,7 @@ func (r *recorder) tally(keys []resourcesync.Key, counts map[SetID][2]int64, sig
 		for i := range batch {
 			args[i] = batch[i][:]
 		}
-		rows, err := r.tx.QueryContext(r.ctx, `SELECT m.set_id, COUNT(*), CAST(COALESCE(SUM(r.length), 0) AS BIGINT)
+		rows, err := r.query(`SELECT m.set_id, COUNT(*), CAST(COALESCE(SUM(r.length), 0) AS BIGINT)
 			FROM member m JOIN resource r ON r.key = m.key WHERE m.key IN (`+placeholders(len(batch))+") GROUP BY m.set_id", args...)
 		if err != nil {
 			return err

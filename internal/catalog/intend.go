@@ -13,7 +13,7 @@ import (
 // place, and its URI a resource that is not stored.
 func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri string, names Names) (Place, error)) error {
 	return c.update(ctx, "record intents in", func(tx *sql.Tx) error {
-		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, again: &c.again}
 		defer r.close()
 		n := newNames(r.row)
 		if err := n.expect(&r, intents); err != nil {
@@ -51,7 +51,7 @@ func (r *recorder) directories(all []Directory) error {
 
 // intend records intents, and places of new URIs.
 func (r *recorder) intend(intents []Intent, places []any) error {
-	_, err := r.eachRow(`INSERT INTO resource (key, uri, path, fold, stored, digests, verified, type, encoding, stat)
+	_, err := r.eachRow(`INSERT OR FAIL INTO resource (key, uri, path, fold, stored, digests, verified, type, encoding, stat)
 		SELECT column1, column2, column3, column4, FALSE, '', FALSE, '', '', '' FROM (`, "(?,?,?,?)", ")", places)
 	if err != nil {
 		return err
@@ -65,8 +65,16 @@ func (r *recorder) intend(intents []Intent, places []any) error {
 		}
 		args = append(args, in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum, in.Taken)
 	}
-	_, err = r.eachRow("INSERT INTO intent (key, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?)", "", args)
+	_, err = r.eachRow("INSERT OR FAIL INTO intent (key, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?)", "", args)
 	return err
+}
+
+func (r *recorder) query(query string, args ...any) (*sql.Rows, error) {
+	s, err := r.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(r.ctx, args...)
 }
 
 // row asks for at most one row.
@@ -112,7 +120,7 @@ func (n names) expect(r *recorder, intents []Intent) error {
 }
 
 func (r *recorder) eachFold(query string, args []any, take func(fold resourcesync.Key, path string)) error {
-	rows, err := r.tx.QueryContext(r.ctx, query, args...)
+	rows, err := r.query(query, args...)
 	if err != nil {
 		return err
 	}

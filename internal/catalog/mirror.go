@@ -136,7 +136,7 @@ type Cursor struct {
 func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 	var run int64
 	err := c.update(ctx, "record what was done in", func(tx *sql.Tx) (err error) {
-		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, again: &c.again}
 		defer r.close()
 		if o.Run != nil {
 			r.at = o.At.UnixMicro()
@@ -209,7 +209,7 @@ func (r *recorder) storedMany(all []Resource) error {
 		s := &all[i]
 		args = append(args, s.Key[:], writeLength(s.Length), writeSHA256(s.Digests), writeDigests(s.Digests), s.Verified, s.Type, s.Stat)
 	}
-	n, err := r.eachRow(`UPDATE resource SET stored = TRUE, length = column2, sha256 = column3, digests = column4, verified = column5,
+	n, err := r.eachRow(`UPDATE OR FAIL resource SET stored = TRUE, length = column2, sha256 = column3, digests = column4, verified = column5,
 		type = column6, stat = column7 FROM (`, "(?,?,?,?,?,?,?)", ") WHERE key = column1", args)
 	if err != nil || n == int64(len(all)) {
 		return err

@@ -56,6 +56,7 @@ type Catalog struct {
 	now   func() time.Time
 	write *sql.DB // one connection: transactions queue here, not in SQLite
 	read  *sql.DB
+	again statements // of the writer
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing
@@ -85,7 +86,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 
 // Close ends all use of the catalog.
 func (c *Catalog) Close() error {
-	var errs []error
+	errs := []error{c.again.close()}
 	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it tidies the write-ahead log
 		if db != nil {
 			errs = append(errs, db.Close())
@@ -331,6 +332,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 // update runs do in one transaction that is durable when update returns nil and
 // has left nothing otherwise.
 func (c *Catalog) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
+	if err := c.again.prepare(ctx, c.write); err != nil {
+		return c.fail(op, err)
+	}
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
 		return c.fail(op, err)

@@ -1,0 +1,69 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// statements are those of the writer that are needed again and again: parsing one that
+// takes many rows costs about as much as some of the rows.
+type statements struct {
+	mu    sync.Mutex           // guards the rest
+	ready map[string]*sql.Stmt // by their text
+	asked map[string]bool      // needed before, and not ready
+}
+
+// maxStatements bounds them; what is beyond is parsed each time.
+const maxStatements = 64
+
+// of returns a statement for a transaction; nil if it is not ready.
+func (s *statements) of(ctx context.Context, tx *sql.Tx, query string) *sql.Stmt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ready := s.ready[query]; ready != nil {
+		return tx.StmtContext(ctx, ready)
+	}
+	if len(s.ready)+len(s.asked) < maxStatements {
+		if s.asked == nil {
+			s.asked = map[string]bool{}
+		}
+		s.asked[query] = true
+	}
+	return nil
+}
+
+// prepare makes ready what was needed, before a transaction has the only connection.
+func (s *statements) prepare(ctx context.Context, db *sql.DB) error {
+	s.mu.Lock()
+	asked := slices.Collect(maps.Keys(s.asked))
+	clear(s.asked)
+	s.mu.Unlock()
+	for _, query := range asked {
+		ready, err := db.PrepareContext(ctx, query)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		if s.ready == nil {
+			s.ready = map[string]*sql.Stmt{}
+		}
+		s.ready[query] = ready
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *statements) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, ready := range s.ready {
+		errs = append(errs, ready.Close())
+	}
+	clear(s.ready)
+	return errors.Join(errs...)
+}
