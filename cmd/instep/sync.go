@@ -79,6 +79,7 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 	if err := s.check(); err != nil {
 		return err
 	}
+	collectLess()
 	client, uri, done, err := a.reach(ctx, source, &f.sourceFlags, &s.net)
 	if err != nil {
 		return err
