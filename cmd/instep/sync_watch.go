@@ -54,8 +54,11 @@ type follower struct {
 	stands string          // what the last run left undone, as it was told
 }
 
-// maxNotes bounds how many notes of a run are remembered.
+// maxNotes bounds how many notes of a run are told: who remembers no more of them would
+// tell the others in each run.
 const maxNotes = 1000
+
+var moreNotes = fmt.Sprintf("there are more notes than %d; the others are not told", maxNotes)
 
 // watchSource makes runs until ctx ends.
 func (a *app) watchSource(ctx context.Context, s *syncer) error {
@@ -108,10 +111,11 @@ func (f *follower) observe(e destination.Event) {
 		}
 	case destination.EventNote:
 		f.mu.Lock()
-		known := f.notes[e.Text] || f.fresh[e.Text]
-		if len(f.fresh) < maxNotes {
-			f.fresh[e.Text] = true
+		if len(f.fresh) >= maxNotes && !f.fresh[e.Text] {
+			e.Text, e.Quirk = moreNotes, 0
 		}
+		known := f.notes[e.Text] || f.fresh[e.Text]
+		f.fresh[e.Text] = true
 		f.mu.Unlock()
 		if known {
 			return
