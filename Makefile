@@ -94,7 +94,7 @@ bench-source: ## the table of the Source: publishing and packing, beside what el
 	@go test ./bench -count=1 -timeout 60m -run '^TestSource$$' -args -source "$(abspath bin/source.md)" >bin/source.log || { cat bin/source.log; exit 1; }
 	@cat bin/source.md
 
-bench-destination: ## the table of the Destination: baselines, increments and plans, beside what else there is (half an hour, 8 GB)
+bench-destination: ## the table of the Destination: baselines, increments and plans, beside what else there is (half an hour, 15 GB)
 	@mkdir -p bin
 	@go test ./bench -count=1 -timeout 120m -run '^TestDestination$$' -args -destination "$(abspath bin/destination.md)" >bin/destination.log || { cat bin/destination.log; exit 1; }
 	@cat bin/destination.md

@@ -49,7 +49,7 @@ func (s *site) enrol() (spent, error) {
 
 // planLarge plans the changes again and again: a plan changes nothing.
 func (s *site) planLarge() (spent, error) {
-	return s.sync(hugeSet, s.path("targets", hugeSet), s.Changes, "-n")
+	return s.sync(hugeSet, s.latest[hugeSet], s.Changes, "-n")
 }
 
 func hugeChild(_, arg string) error {

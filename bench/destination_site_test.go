@@ -31,6 +31,8 @@ type site struct {
 	near    string // URL of the server without latency
 	far     string // of that with it
 	rng     *rand.Rand
+	serial  int               // of the last target
+	latest  map[string]string // target of each name
 }
 
 // The sets of the site. Each has a directory with its tree, and with its documents.
@@ -62,7 +64,7 @@ func (s *site) source(set string) string { return s.base(set) + "resourcesync/ca
 
 // open makes the files, serves and publishes them.
 func (s *site) open(t *testing.T) error {
-	s.program, s.rng = s.path("instep"), rand.New(rand.NewPCG(3, 4))
+	s.program, s.rng, s.latest = s.path("instep"), rand.New(rand.NewPCG(3, 4)), map[string]string{}
 	if _, err := output(exec.Command("go", "build", "-trimpath", "-o", s.program, "instep/cmd/instep")); err != nil {
 		return err
 	}
