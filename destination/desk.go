@@ -151,7 +151,7 @@ func (k *desk) age(now time.Time) string {
 	switch {
 	case every < 0 || last.IsZero():
 		return ""
-	case past(last, now):
+	case toCome(last, now):
 		return fmt.Sprintf("the last baseline was dated %s, which is still to come", last.UTC().Format(time.RFC3339))
 	case now.Sub(last) < every:
 		return ""
