@@ -379,7 +379,13 @@ func TestCat_CHG_05(t *testing.T) {
 // A change dated after its list was sent does not put the cursor where nothing ever
 // comes after it.
 func TestChangeOfTheFarFutureIsOfNow(t *testing.T) {
-	s, paths, m := inStep(t, 20)
+	s := newSource(t)
+	s.setClock(0)
+	paths := s.fill(20)
+	s.list(0, paths...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
 	s.put("/r/1", []byte("of the future"))
 	future := s.change(1, resourcesync.Updated, "/r/1")
 	future.Datetime = resourcesync.DatetimeOf(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
