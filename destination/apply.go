@@ -63,7 +63,8 @@ var ErrOutage = errors.New("the Source stopped answering")
 // was done before. An error means that the run ended early: the Source stopped
 // answering (ErrOutage), it has reached a limit (ErrMaxTransfer, ErrMaxTime), the
 // mirror cannot be written, or ctx ended; what was fetched until then is kept and the
-// cursor stays.
+// cursor stays. Where resources have changed since p was made, the changes that the
+// Source tells of by now are followed too, up to 3 times.
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
 	budget := d.budget()
@@ -76,6 +77,9 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 		}}
 		rep.Sets = append(rep.Sets, r.rep)
 		if err := r.run(ctx); err != nil {
+			return rep, err
+		}
+		if err := r.catchUp(ctx); err != nil {
 			return rep, err
 		}
 	}

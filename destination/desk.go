@@ -81,6 +81,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	if pl.move != nil {
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != k.cursor, pl.move.At
 	}
+	pl.again = func(ctx context.Context) (*SetPlan, error) { return d.planSet(ctx, sc, set) }
 	return pl.SetPlan, nil
 }
 

@@ -112,7 +112,8 @@ type SetPlan struct {
 	// What is here stays as it is, and the cursor where it is, unless AcceptRollback is set.
 	RolledBack string
 
-	move    *CursorMove // nil: the cursor stays
+	again   func(context.Context) (*SetPlan, error) // plans the set once more, when this plan was applied
+	move    *CursorMove                             // nil: the cursor stays
 	actions *spool.Log[Action]
 	deletes *spool.Log[Action]
 	opened  map[int]*openedPackage // of Packages, counted from 1: those that had to be opened to plan

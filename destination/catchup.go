@@ -1,0 +1,72 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// maxRounds is how often a run reads the changes of a set again because resources were
+// not as listed.
+const maxRounds = 3
+
+// catchUp follows a set on while resources are not as listed: they may have changed since
+// the list was read, and the Change List may tell of that by now. What it does not tell of
+// is left for the next run.
+func (r *runner) catchUp(ctx context.Context) error {
+	for range maxRounds {
+		if r.sp.again == nil || r.sp.move == nil || r.rep.Partial != nil || !r.rep.changed() {
+			return nil
+		}
+		sp, err := r.sp.again(ctx)
+		if err != nil {
+			if ctx.Err() == nil && ofSource(err) {
+				return nil // the next run tells, if it lasts
+			}
+			return err
+		}
+		next, err := r.round(ctx, sp)
+		sp.close()
+		if next == nil || err != nil {
+			return err
+		}
+		r = next
+	}
+	return nil
+}
+
+// changed reports whether some resources were not as listed. Where more failed than are
+// known one by one, the trouble is another.
+func (rep *SetReport) changed() bool {
+	return rep.Failed == int64(len(rep.Failures)) && slices.ContainsFunc(rep.Failures, func(f Failure) bool { return isMismatch(f.Err) })
+}
+
+// round applies a further plan of the same set, unless that tells of nothing new or is
+// more than a step on. It tries everything again that failed and is due.
+func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
+	if sp.Mode != Incremental || !sp.Pulse.News {
+		return nil, nil
+	}
+	rep := r.rep
+	r.d.note(rep.Set, fmt.Sprintf("%d resources failed, some as they are not as listed; the Source tells of changes since, which are followed", rep.Failed))
+	rep.Failures = slices.DeleteFunc(rep.Failures, func(f Failure) bool { return !errors.Is(f.Err, ErrNoPlace) })
+	rep.Failed = int64(len(rep.Failures))
+	rep.Partial, rep.RolledBack, rep.Latest = sp.Partial, sp.RolledBack, sp.Latest
+	rep.Skipped, rep.Origins = sum(rep.Skipped, sp.Skipped), sum(rep.Origins, sp.Origins)
+	next := &runner{d: r.d, sp: sp, budget: r.budget, rep: rep}
+	return next, next.run(ctx)
+}
+
+// sum adds counts; neither a nor b is changed.
+func sum[K comparable](a, b map[K]int64) map[K]int64 {
+	if len(b) == 0 {
+		return a
+	}
+	all := maps.Clone(b)
+	for k, n := range a {
+		all[k] += n
+	}
+	return all
+}
