@@ -30,6 +30,7 @@ type search struct {
 	told    atomic.Int64    // notices
 	allowed map[string]bool // origins that may be read beside the Source's own
 	asked   map[string]bool // URIs that a way, or a link followed on one, began with
+	way     Way             // that is being tried
 	page    *page           // what answers at the URI given; nil if nothing did
 	src     *Source
 }
@@ -103,6 +104,7 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 		if !s.due(w) {
 			continue
 		}
+		s.way = w.way
 		err := s.look(ctx, t, w)
 		s.join(t)
 		if err == nil {

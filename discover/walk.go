@@ -134,6 +134,10 @@ func (s *search) alone(t *trip, d *document, why string) error {
 	if c != resourcesync.CapabilityResourceList && c != resourcesync.CapabilityChangeList {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " that leads to no Capability List"}
 	}
+	// A list that belongs to a set is no set of its own for what answers above it just now.
+	if why != "" && s.way != WayDocument {
+		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
+	}
 	msg := "the list names no Capability List and is taken alone"
 	if why != "" {
 		msg = "the list is taken alone, its link up can't be followed: " + why

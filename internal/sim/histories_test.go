@@ -154,6 +154,10 @@ func newLife(t *testing.T, seed uint64) *life {
 		Seed: seed, Resources: upTo(60), Rate: []float64{0.1, 0.5, 2}[h.rng.IntN(3)], Hot: h.rng.Float64(), Twins: h.rng.IntN(2) == 0,
 		Size: Size{Kind: LogNormal, Low: []int64{20, 500, 5000, 20_000}[h.rng.IntN(4)]}, Sets: 1,
 	}
+	large := cfg.Size.Low > 10_000
+	if large { // each dump is kept in memory
+		cfg.Resources = 10 + upTo(20)
+	}
 	if cfg.Resources > 2 && h.rng.IntN(4) == 0 {
 		cfg.Sets = 2
 	}
@@ -166,7 +170,10 @@ func newLife(t *testing.T, seed uint64) *life {
 		ChangeListMax: upTo(40), MaxEntries: upTo(80), RebaseEvery: time.Duration(upTo(300)) * time.Second,
 		Dumps: h.rng.IntN(4) > 0, DumpEvery: time.Duration(upTo(300)) * time.Second, Keep: time.Duration(upTo(120)) * time.Second,
 	}
-	if h.rng.IntN(2) == 0 {
+	if large {
+		o.DumpEvery += 2 * time.Minute
+	}
+	if !large && h.rng.IntN(2) == 0 {
 		o.Archive = &source.Archive{Every: time.Duration(h.rng.IntN(60)) * time.Second}
 	}
 	var err error
@@ -219,6 +226,7 @@ func (h *life) close() {
 	if err := errors.Join(h.c.m.Close(), os.RemoveAll(h.dir)); err != nil {
 		h.t.Error(err)
 	}
+	*h = life{} // the test remembers its cleanups until all histories have ended
 }
 
 func (h *life) note(format string, args ...any) {
