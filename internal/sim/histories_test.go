@@ -283,14 +283,14 @@ func (h *life) remember(m *Model) {
 
 // play is the history.
 func (h *life) play() {
-	for range 4 + h.rng.IntN(8) {
+	for range 3 + h.rng.IntN(6) {
 		switch h.rng.IntN(8) {
 		case 0:
 			h.away()
 		case 1:
 			h.storm()
 		case 2, 3: // long absences
-			for range 1 + h.rng.IntN(12) {
+			for range 1 + h.rng.IntN(7) {
 				h.round(time.Duration(h.rng.IntN(60)) * time.Second)
 			}
 		default:
