@@ -230,7 +230,7 @@ func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, err
 // and at the position of the Change List that was read with it.
 func baselineCursor(old Cursor, st *state) Cursor {
 	c := Cursor{At: later(later(st.at, old.At), st.lift), Baseline: later(st.at, st.served), Listed: later(st.at, old.Listed)}
-	if !st.lift.IsZero() || toCome(old.Listed, st.served) {
+	if !st.lift.IsZero() || st.d.toCome(old.Listed, st.served) {
 		c.Listed = st.at
 	}
 	bridged := st.changes.bridges(c.At)

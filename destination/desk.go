@@ -152,7 +152,7 @@ func (k *desk) age(now time.Time) string {
 	switch {
 	case every < 0 || last.IsZero():
 		return ""
-	case toCome(last, now):
+	case k.d.toCome(last, now):
 		return fmt.Sprintf("the last baseline was dated %s, which is still to come", last.UTC().Format(time.RFC3339))
 	case now.Sub(last) < every:
 		return ""
@@ -198,7 +198,7 @@ func reach(cur Cursor, c *chain, ch *changes) outcome {
 		return outcome{known: true, reaches: true, why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.first)}
 	case ch.since.IsZero():
 		return no("the %s %s does not say where it begins (no from)", c.name, ch.first)
-	case toCome(cur.At, ch.served):
+	case c.d.toCome(cur.At, ch.served):
 		return no("the mirror ends at %s, which is still to come", at)
 	case ch.since.Time().After(cur.At) && c.why != "":
 		return no("%s", c.why)

@@ -101,7 +101,7 @@ func (pl *planner) beyond(t time.Time) bool {
 	if pl.truth != nil {
 		served = pl.truth.served
 	}
-	return toCome(t, served)
+	return pl.d.toCome(t, served)
 }
 
 // past reports whether t is later than a clock that shows now; an unknown one shows
@@ -111,7 +111,9 @@ func past(t, now time.Time) bool { return !now.IsZero() && t.After(now.Add(clock
 // toCome reports whether t, which the Source told once, is still to come: by the clock of
 // the Source and by ours. That of the Source alone may stand where an old answer was made,
 // which a cache gives again with the Date that it had; ours can only keep more.
-func toCome(t, served time.Time) bool { return past(t, served) && past(t, time.Now()) }
+func (d *Destination) toCome(t, served time.Time) bool {
+	return past(t, served) && past(t, d.Client.Now())
+}
 
 // ahead reports whether what the mirror holds is newer than t.
 func (pl *planner) ahead(h *Held, t time.Time) bool {

@@ -239,7 +239,7 @@ func (st *state) close() {
 
 // reaches reports whether the documents say everything up to the moment of a cursor.
 func (st *state) reaches(cur Cursor) bool {
-	return !st.at.Before(cur.At) || st.bridges(st.at) || toCome(cur.At, st.served)
+	return !st.at.Before(cur.At) || st.bridges(st.at) || st.d.toCome(cur.At, st.served)
 }
 
 // bridges reports whether the documents say everything that happened after t.

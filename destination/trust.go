@@ -129,7 +129,7 @@ func (l *changeList) wentBack(cur Cursor) string {
 // listWentBack says that the Resource List is older than one that was read before. "" if
 // it is not, or if the clock was wrong by which that one was dated.
 func (st *state) listWentBack(cur Cursor) string {
-	if st.at.IsZero() || !st.at.Before(cur.Listed) || toCome(cur.Listed, st.served) {
+	if st.at.IsZero() || !st.at.Before(cur.Listed) || st.d.toCome(cur.Listed, st.served) {
 		return ""
 	}
 	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", st.at.UTC().Format(time.RFC3339Nano), cur.Listed.UTC().Format(time.RFC3339Nano))

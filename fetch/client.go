@@ -81,6 +81,9 @@ func parseOrigin(s string) (*url.URL, error) {
 	return u, nil
 }
 
+// Now is the time by the client's clock.
+func (c *Client) Now() time.Time { return c.opt.Now() }
+
 // Close closes the connections that are idle.
 func (c *Client) Close() {
 	c.rt.CloseIdleConnections()
