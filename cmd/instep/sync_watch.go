@@ -83,7 +83,7 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	limited := errors.Is(err, destination.ErrMaxTransfer) || errors.Is(err, destination.ErrMaxTime)
 	switch {
 	case ctx.Err() != nil:
-		f.cut = errors.As(err, new(reportedError)) || err != nil && f.first()
+		f.cut = pulse.News && errors.As(err, new(reportedError)) || err != nil && f.first()
 		return pulse, err
 	case errors.As(err, &locked) && !f.first():
 		f.stand(err.Error(), func() { f.a.warnOf(ctx, err) })
