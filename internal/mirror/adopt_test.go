@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/destination"
+	"instep/internal/catalog"
 	"instep/resourcesync"
 )
 
@@ -365,6 +366,26 @@ func TestAnInterruptedAdoptionGivesEverythingBack(t *testing.T) {
 			}
 			wantFiles(t, dir, want)
 		})
+	}
+}
+
+// What a crash left in its new place goes back, and is found there at once, although its
+// directory was gone in between.
+func TestWhatWasGivenBackIsAdopted(t *testing.T) {
+	dir := t.TempDir()
+	m := openMirror(t, adopting(dir))
+	write(t, dir, "d/a", "body")
+	w := wantedOfBody(home+"/d/a", "body", noon)
+	in := catalog.Intent{Key: resourcesync.KeyOf(w.URI), URI: w.URI, Length: w.Length, SHA256: w.Digests[0], Taken: "museum.example.org/d/a"}
+	err := m.cat.Intend(t.Context(), []catalog.Intent{in}, func(uri string, names catalog.Names) (catalog.Place, error) {
+		return m.place(uri, names, vacant)
+	})
+	if err := errors.Join(err, m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	m = openMirror(t, adopting(dir))
+	if path, ok, err := m.Stray(t.Context(), &w); err != nil || !ok || path != in.Taken {
+		t.Errorf("found at %q, %t, %v; want %q", path, ok, err, in.Taken)
 	}
 }
 

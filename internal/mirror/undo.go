@@ -29,7 +29,8 @@ func (m *Mirror) undo(ctx context.Context) error {
 	if err != nil || len(intents) == 0 {
 		return err
 	}
-	if err := m.undoAll(ctx, intents); err != nil {
+	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // directories came back that were seen to be gone
+	if err != nil {
 		return fmt.Errorf("undo an interrupted batch: %w", err)
 	}
 	return nil
