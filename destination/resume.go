@@ -122,6 +122,7 @@ type checkpoint struct {
 	Version string `json:"version"` // by which the rest is asked for, as in fetch.Part; "": it cannot be
 	Coding  string `json:"coding"`  // in which the bytes came
 	Length  int64  `json:"length"`  // wanted; -1: unknown
+	Total   int64  `json:"total"`   // as the server told it; 0: it did not
 	Digests string `json:"digests"` // wanted
 	Hash    []byte `json:"hash"`    // state of the Hasher
 }
@@ -191,7 +192,7 @@ func (dl *download) bring(ctx context.Context, first *fetch.Response) error {
 		if err := dl.begin(); err != nil {
 			return err
 		}
-		dl.note.Version, dl.note.Coding = resp.Resumable(dl.req.Resume), codingOf(resp)
+		dl.note.Version, dl.note.Coding, dl.note.Total = resp.Resumable(dl.req.Resume), codingOf(resp), max(resp.Total, 0)
 	}
 	whole := *resp
 	whole.ContentLength = resp.Total
@@ -216,7 +217,7 @@ func (dl *download) ask(ctx context.Context, first *fetch.Response) (*fetch.Resp
 		req.Part = &fetch.Part{From: have, IfRange: dl.note.Version}
 	}
 	resp, err := dl.client.Get(ctx, req)
-	if err == nil && resp.Offset > 0 && codingOf(resp) != dl.note.Coding {
+	if err == nil && resp.Offset > 0 && !dl.continues(resp) {
 		_ = resp.Body.Close()
 		err = fetch.Protocol
 	}
@@ -227,6 +228,12 @@ func (dl *download) ask(ctx context.Context, first *fetch.Response) (*fetch.Resp
 		return nil, &remoteError{err}
 	}
 	return resp, nil
+}
+
+// continues reports whether an answer with a part speaks of the bytes that are here:
+// there are servers that keep the ETag of what they replace.
+func (dl *download) continues(resp *fetch.Response) bool {
+	return codingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
 }
 
 // receive adds a body to the part.

@@ -128,6 +128,9 @@ func TestLargeTransferGoesOnInTheNextRun(t *testing.T) {
 		{"not with another version of which nothing is told", func(s *aSource, l *large) {
 			s.listLarge(l, func(e *resourcesync.Entry) { e.Digests = nil })
 		}, func(_ *aSource, l *large) { l.body, l.tag = other, `"2"` }, false},
+		{"not with more bytes under the same ETag", func(s *aSource, l *large) {
+			s.listLarge(l, func(e *resourcesync.Entry) { e.Length, e.Digests = resourcesync.Length{}, nil })
+		}, func(_ *aSource, l *large) { l.body = noise(2, size+mib) }, false},
 		{"not for another digest", func(_ *aSource, l *large) { l.plain = true }, func(s *aSource, l *large) {
 			l.plain, l.body = false, other // under the old ETag
 			s.listLarge(l, nil)
