@@ -37,7 +37,8 @@ type Part interface {
 // PartBatch is implemented by the Batch of a Mirror with Parts.
 type PartBatch interface {
 	// PutPart is Put of a Part that was verified: its bytes are not copied. The Part
-	// is spent unless an error is returned.
+	// is spent unless an error is returned: an ErrNotHeld if it does not hold the bytes
+	// of w, as where the disk has damaged it.
 	PutPart(ctx context.Context, set string, w Wanted, p Part, verified bool) (n int64, err error)
 }
 

@@ -64,11 +64,30 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 	if err := dl.run(ctx, first); err != nil {
 		return 0, dl.note.Coding, errors.Join(err, dl.leave(ctx, err))
 	}
-	n, err = b.(PartBatch).PutPart(ctx, r.sp.Set, w, p, w.Length.Known() || len(w.Digests) > 0)
-	if err != nil {
-		err = errors.Join(err, p.Close())
-	}
+	n, err = r.putPart(ctx, b, w, dl)
 	return n, dl.note.Coding, err
+}
+
+// putPart gives what was brought to the batch. The disk may have lost since what an
+// earlier run had verified: then all is brought once more.
+func (r *runner) putPart(ctx context.Context, b Batch, w Wanted, dl *download) (n int64, err error) {
+	put := func() (int64, error) {
+		return b.(PartBatch).PutPart(ctx, r.sp.Set, w, dl.part, w.Length.Known() || len(w.Digests) > 0)
+	}
+	n, err = put()
+	if errors.Is(err, ErrNotHeld) && dl.joined {
+		if err := dl.again(ctx); err != nil {
+			return 0, errors.Join(err, dl.leave(ctx, err))
+		}
+		n, err = put()
+	}
+	switch {
+	case errors.Is(err, ErrNotHeld):
+		err = errors.Join(err, dl.part.Discard())
+	case err != nil:
+		err = errors.Join(err, dl.part.Close())
+	}
+	return n, err
 }
 
 // request is what is asked for to get w.
@@ -139,6 +158,11 @@ func (dl *download) run(ctx context.Context, first *fetch.Response) error {
 	if !isMismatch(err) || !dl.joined {
 		return err
 	}
+	return dl.again(ctx)
+}
+
+// again drops what is in the part and brings the whole.
+func (dl *download) again(ctx context.Context) error {
 	if err := dl.begin(); err != nil {
 		return err
 	}

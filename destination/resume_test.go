@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -191,6 +194,39 @@ func TestLargeTransferIsVerifiedThoughItWentOn(t *testing.T) {
 		t.Fatalf("first run: got %+v, %v", rep, err)
 	}
 	l.with(func() { l.cut, l.ranges, l.shift = 0, nil, true })
+	if rep, err := m.sync(); err != nil || rep.Created != 1 {
+		t.Fatalf("second run: got %+v, %v", rep, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.files()["/large"] != string(l.body) {
+		t.Error("wrong bytes are held")
+	}
+	if want := []string{fmt.Sprintf("bytes=%d-", 17*mib), ""}; !slices.Equal(l.ranges, want) {
+		t.Errorf("asked for %q, want %q", l.ranges, want)
+	}
+}
+
+// What the disk did not keep as it was verified is brought once more.
+func TestLargeTransferOfWhichTheDiskLostSomeIsBroughtAgain(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "")
+	l := &large{body: noise(1, 20*mib), tag: `"1"`, cut: 17 * mib}
+	s.answer("/large", l.ServeHTTP)
+	s.listLarge(l, nil)
+	m := newMirror(t, s)
+	if rep, err := m.sync(); err != nil || rep.Failed != 1 {
+		t.Fatalf("first run: got %+v, %v", rep, err)
+	}
+	parts, err := filepath.Glob(filepath.Join(m.dir, ".instep/parts", strings.Repeat("?", 64)))
+	if err != nil || len(parts) != 1 {
+		t.Fatalf("parts: %q, %v", parts, err)
+	}
+	damaged := append([]byte("damaged"), l.body[7:17*mib]...)
+	if err := os.WriteFile(parts[0], damaged, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	l.with(func() { l.cut, l.ranges = 0, nil })
 	if rep, err := m.sync(); err != nil || rep.Created != 1 {
 		t.Fatalf("second run: got %+v, %v", rep, err)
 	}

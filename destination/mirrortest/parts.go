@@ -150,8 +150,8 @@ func testPutOtherPart(t *testing.T, m *tester) {
 	m.write(p, "other bytes")
 	m.ok(p.Checkpoint(t.Context(), "all"))
 	b := m.begin()
-	if _, err := b.(destination.PartBatch).PutPart(t.Context(), set, wanted("big", "right bytes", 0), p, true); err == nil {
-		t.Error("put other bytes than wanted without an error")
+	if _, err := b.(destination.PartBatch).PutPart(t.Context(), set, wanted("big", "right bytes", 0), p, true); !errors.Is(err, destination.ErrNotHeld) {
+		t.Errorf("put other bytes than wanted: got %v, want ErrNotHeld", err)
 	}
 	m.ok(b.Commit(t.Context(), nil))
 	m.wantNoBytes("big")

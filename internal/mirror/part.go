@@ -263,7 +263,7 @@ func (b *batch) PutPart(ctx context.Context, set string, w destination.Wanted, d
 	}
 	c, err := b.takeOver(ctx, &w, p.key, io.NewSectionReader(p.f, 0, p.size))
 	if err != nil {
-		return 0, err
+		return 0, notHeld(p.key, err)
 	}
 	c.note, c.verified = p.key+noteSuffix, c.verified || verified
 	if err := b.add(w.URI, c, claimOf(id, &w)); err != nil {
