@@ -151,6 +151,9 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	for i, e := range entries {
 		w.add(e, keys[i], &rows[i], held[keys[i]])
 	}
+	if err := b.m.noteFound(ctx, w); err != nil {
+		return nil, err
+	}
 	stamp(w.outcome.Stored, b.m.now())
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)

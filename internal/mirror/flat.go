@@ -459,7 +459,7 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n := &naming{b: b, names: maps.Clone(was), came: map[resourcesync.Digest]bool{}}
+	n := &naming{b: b, names: maps.Clone(was), came: map[resourcesync.Digest]bool{}, left: map[resourcesync.Digest]bool{}}
 	for _, do := range b.steps {
 		if err := do(ctx, n); err != nil {
 			return err
@@ -471,6 +471,15 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 // rename lets the bytes come, then gives and takes the names, and then removes what has none.
 func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
 	var changes []catalog.ContentName
+	for sum := range n.came {
+		found, err := f.found(ctx, sum)
+		if err != nil {
+			return err
+		}
+		if found {
+			delete(n.came, sum)
+		}
+	}
 	for key, sum := range n.names {
 		if was[key] != sum {
 			changes = append(changes, catalog.ContentName{Path: key, Day: dayOf(key), SHA256: sum})
@@ -480,7 +489,9 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 		if n.names[key] == sum {
 			continue
 		}
-		n.came[sum] = true // or goes
+		if !n.left[sum] {
+			n.came[sum] = true // or goes
+		}
 		if n.names[key].IsZero() {
 			changes = append(changes, catalog.ContentName{Path: key})
 		}
@@ -502,6 +513,7 @@ type naming struct {
 	b     *flatBatch
 	names map[string]resourcesync.Digest
 	came  map[resourcesync.Digest]bool
+	left  map[resourcesync.Digest]bool // stay, with a name or without
 }
 
 func (n *naming) put(o *flatObject, p blob.Put) error {

@@ -190,6 +190,60 @@ func TestAFlatBatchHappensWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// What was in its file before a batch that is interrupted is there afterwards.
+func TestAnInterruptedFlatBatchLeavesWhatItFound(t *testing.T) {
+	all := faults()
+	for _, table := range []string{"INSERT ON content_loose", "INSERT ON content_name", "DELETE ON content_loose"} {
+		all = append(all, fault{name: table, sql: "CREATE TRIGGER fault BEFORE " + table + " BEGIN SELECT RAISE(ABORT, 'injected'); END"})
+	}
+	later := noon.AddDate(0, 0, 1)
+	w := wantedOfBody(home+"/found", "found", later)
+	found := contentKey(w.Digests[0])
+	do := func(b destination.Batch) error {
+		_, err := b.(destination.AdoptBatch).Adopt(context.Background(), set, w, found)
+		return errors.Join(err, put(b, set, "held", "found", later), put(b, set, "new", "new", later))
+	}
+	for _, f := range all {
+		name := f.name
+		if f.dead {
+			name += ", then a crash"
+		}
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			flatly := flatOptions(dir)
+			flatly.Adopt = true
+			o, arm := faulty(flatly, f)
+			m := openMirror(t, o)
+			commit(t, m, func(b destination.Batch) error { return put(b, set, "held", "old", noon) })
+			write(t, dir, found, "found")
+			trigger(t, dir, f.sql)
+			arm()
+			if err := tryCommit(m, storyMove, do); err == nil {
+				t.Fatal("the batch was committed in spite of the fault")
+			}
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if f.sql != "" {
+				trigger(t, dir, "DROP TRIGGER fault")
+			}
+			m = openMirror(t, flatly)
+			wantContents(t, dir, "found", "old")
+			if err := tryCommit(m, storyMove, do); err != nil {
+				t.Fatal(err)
+			}
+			wantContents(t, dir, "found", "new", "old")
+			commit(t, m, func(b destination.Batch) error {
+				return errors.Join(b.Delete(t.Context(), set, home+"/held"), b.Delete(t.Context(), set, w.URI))
+			})
+			if err := m.PurgeTrash(t.Context(), later.AddDate(1, 0, 0)); err != nil {
+				t.Fatal(err)
+			}
+			wantContents(t, dir, "new")
+		})
+	}
+}
+
 // flatState is what a mirror holds: bodies by URI.
 func flatState(t *testing.T, m *Mirror) map[string]string {
 	t.Helper()

@@ -162,6 +162,10 @@ func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Int
 	if err != nil || !came {
 		return false, err
 	}
+	if f, ok := files.(*flatBatch); ok && in.Taken == contentKey(in.SHA256) {
+		f.leave(in.Path)
+		return true, nil
+	}
 	k, _, err := m.look(ctx, in.Taken)
 	if err != nil || k != absent {
 		return false, err
