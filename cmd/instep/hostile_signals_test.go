@@ -159,7 +159,8 @@ func TestWatchStopsWhileTheSourceIsQuiet(t *testing.T) {
 	})
 	dir := filepath.Join(t.TempDir(), "m")
 	code, stdout := interruptedAt(t, syscall.SIGTERM, waits, "sync", "--watch", "--every", "1s", h.URL, dir)
-	if code != exitOK || !strings.Contains(stdout, `"status":"in-sync","same":1,"created":1,`) {
+	// The third run may just be under way.
+	if code != exitOK && code != 128+int(syscall.SIGTERM) || !strings.Contains(stdout, `"same":1,"created":1,`) {
 		t.Errorf("got %d, want %d and one resource created\n%s", code, exitOK, stdout)
 	}
 	mustDo(t, "audit", h.URL, dir)
