@@ -166,7 +166,7 @@ func rows[T any](ctx context.Context, c *Catalog, op string, scan func(*sql.Rows
 }
 
 func appendRows[T any](ctx context.Context, c *Catalog, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	r, err := c.read.QueryContext(ctx, query, args...)
+	r, err := c.looks.query(ctx, c.read, query, args...)
 	if err != nil {
 		return nil, c.fail(op, err)
 	}

@@ -57,6 +57,7 @@ type Catalog struct {
 	write *sql.DB // one connection: transactions queue here, not in SQLite
 	read  *sql.DB
 	again statements // of the writer
+	looks statements // of the readers
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing
@@ -86,7 +87,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 
 // Close ends all use of the catalog.
 func (c *Catalog) Close() error {
-	errs := []error{c.again.close()}
+	errs := []error{c.again.close(), c.looks.close()}
 	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it tidies the write-ahead log
 		if db != nil {
 			errs = append(errs, db.Close())
@@ -268,9 +269,9 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 		q.Add("_pragma", p)
 	}
 	extra := []string{
-		"cache_size(-16384)",       // KiB
-		"temp_store(MEMORY)",       // what one statement may have to undo: at most some pages for each of its rows
-		"wal_autocheckpoint(4000)", // pages; a checkpoint waits for the disk twice
+		"cache_size(-16384)",        // KiB
+		"temp_store(MEMORY)",        // what one statement may have to undo: at most some pages for each of its rows
+		"wal_autocheckpoint(16000)", // pages; a checkpoint waits for the disk twice
 	}
 	if readOnly {
 		q.Set("_txlock", "deferred")

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// statements are those of the writer that are needed again and again: parsing one that
-// takes many rows costs about as much as some of the rows.
+// statements are those that are needed again and again: parsing one that takes or finds
+// many rows costs about as much as some of the rows.
 type statements struct {
 	mu    sync.Mutex           // guards the rest
 	ready map[string]*sql.Stmt // by their text
@@ -48,13 +48,47 @@ func (s *statements) prepare(ctx context.Context, db *sql.DB) error {
 			return err
 		}
 		s.mu.Lock()
-		if s.ready == nil {
-			s.ready = map[string]*sql.Stmt{}
-		}
-		s.ready[query] = ready
+		s.keep(query, ready)
 		s.mu.Unlock()
 	}
 	return nil
+}
+
+func (s *statements) keep(query string, ready *sql.Stmt) {
+	if s.ready == nil {
+		s.ready = map[string]*sql.Stmt{}
+	}
+	s.ready[query] = ready
+}
+
+// query asks outside of a transaction.
+func (s *statements) query(ctx context.Context, db *sql.DB, query string, args ...any) (*sql.Rows, error) {
+	s.mu.Lock()
+	ready, room := s.ready[query], len(s.ready) < maxStatements
+	s.mu.Unlock()
+	switch {
+	case ready != nil:
+		return ready.QueryContext(ctx, args...)
+	case !room:
+		return db.QueryContext(ctx, query, args...)
+	}
+	ready, err := db.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	faster := s.ready[query]
+	if faster == nil {
+		s.keep(query, ready)
+	}
+	s.mu.Unlock()
+	if faster != nil {
+		if err := ready.Close(); err != nil {
+			return nil, err
+		}
+		ready = faster
+	}
+	return ready.QueryContext(ctx, args...)
 }
 
 func (s *statements) close() error {

@@ -226,10 +226,6 @@ func (b *batch) mayMove(ctx context.Context, w *destination.Wanted, row *catalog
 // placeAmongStrays finds a path for a new URI. A file that stands there and is not the
 // mirror's goes to the trash, but for the very one that is adopted.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
-	segments, err := b.m.segments(s.URI)
-	if err != nil {
-		return catalog.Place{}, err
-	}
 	stands := ""
 	p := placer{names: names, prefer: s.Taken, blocked: func(path string, dir bool) (bool, error) {
 		k, at, err := b.m.disk.look(path)
@@ -239,7 +235,7 @@ func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names ca
 		}
 		return k != absent && !(dir && k == directory), err
 	}}
-	place, err := p.put(segments)
+	place, err := p.put(s.segments)
 	if err == nil && place.Path == stands && stands != s.Taken {
 		var room string
 		room, err = w.trash(ctx, b.m)

@@ -17,7 +17,8 @@ import (
 // step is what a commit does to one file.
 type step struct {
 	catalog.Intent
-	content *content // goes to Path; nil: what is at Path goes to Kept, if that is given
+	content  *content  // goes to Path; nil: what is at Path goes to Kept, if that is given
+	segments []segment // of a new URI
 }
 
 // work is what a commit does.
@@ -272,24 +273,29 @@ func (b *batch) intendAndSync(ctx context.Context, w *work) error {
 	return errors.Join(b.intend(ctx, w), <-synced)
 }
 
-func (b *batch) intend(ctx context.Context, w *work) error {
+func (b *batch) intend(ctx context.Context, w *work) (err error) {
 	intents := make([]catalog.Intent, len(w.steps))
 	steps := map[string]*step{}
 	for i := range w.steps {
 		s := &w.steps[i]
 		intents[i], steps[s.URI] = s.Intent, s
-		if segments, err := b.m.segments(s.URI); err == nil && s.Path == "" {
-			intents[i].Guess = Fold(natural(segments))
+		if s.Path != "" {
+			continue
 		}
+		if s.segments, err = b.m.segments(s.URI); err != nil {
+			return err
+		}
+		intents[i].Guess = Fold(natural(s.segments))
 	}
-	err := b.m.cat.Intend(ctx, intents, func(uri string, names catalog.Names) (catalog.Place, error) {
-		switch s := steps[uri]; {
+	err = b.m.cat.Intend(ctx, intents, func(uri string, names catalog.Names) (catalog.Place, error) {
+		s := steps[uri]
+		switch {
 		case s.content == nil:
-			return b.m.place(uri, names, vacant)
+			return place(s.segments, names, vacant)
 		case b.m.adopts && b.m.flat == nil:
 			return b.placeAmongStrays(ctx, w, s, names)
 		}
-		return b.m.place(uri, names, b.m.blocked(ctx))
+		return place(s.segments, names, b.m.blocked(ctx))
 	})
 	for i := range intents {
 		w.steps[i].Path, w.steps[i].Kept = intents[i].Path, intents[i].Kept
@@ -298,11 +304,7 @@ func (b *batch) intend(ctx context.Context, w *work) error {
 }
 
 // place finds a path for a new URI.
-func (m *Mirror) place(uri string, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
-	segments, err := m.segments(uri)
-	if err != nil {
-		return catalog.Place{}, err
-	}
+func place(segments []segment, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
 	p := placer{names: names, blocked: blocked}
 	return p.put(segments)
 }

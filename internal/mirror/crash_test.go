@@ -250,9 +250,18 @@ func TestUndoingRemovesNobodyElsesFile(t *testing.T) {
 // intend leaves an intent behind, as a crash right after it would.
 func intend(m *Mirror, w destination.Wanted) error {
 	in := catalog.Intent{Key: resourcesync.KeyOf(w.URI), URI: w.URI, Length: w.Length, SHA256: w.Digests[0]}
-	return m.cat.Intend(context.Background(), []catalog.Intent{in}, func(uri string, names catalog.Names) (catalog.Place, error) {
-		return m.place(uri, names, vacant)
-	})
+	return m.cat.Intend(context.Background(), []catalog.Intent{in}, placeOf(m))
+}
+
+// placeOf finds places, whatever stands there.
+func placeOf(m *Mirror) func(uri string, names catalog.Names) (catalog.Place, error) {
+	return func(uri string, names catalog.Names) (catalog.Place, error) {
+		segments, err := m.segments(uri)
+		if err != nil {
+			return catalog.Place{}, err
+		}
+		return place(segments, names, vacant)
+	}
 }
 
 func write(t *testing.T, dir, path, body string) {
