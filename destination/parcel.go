@@ -18,6 +18,62 @@ type parcel struct {
 	listed  int64          // bytes of these, as far as that is known
 	unsized bool           // of some of them it is not
 	opened  *openedPackage // if it had to be opened to read its manifest
+	early   bool           // it did not have to: it is needed anyway
+	ahead   *ahead         // nil: nothing of it was asked for yet
+}
+
+// ahead is a package that is transferred before a plan says so.
+type ahead struct {
+	cancel context.CancelFunc
+	came   chan struct{} // closed when the rest of the fields is there
+	pkg    *openedPackage
+	err    error
+}
+
+// begin transfers the package beside what is read meanwhile, if it is not large.
+func (p *parcel) begin(ctx context.Context, d *Destination) {
+	if n := p.ref.length; !n.Known() || n.Int64() >= largePackageSize {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	a := &ahead{cancel: cancel, came: make(chan struct{})}
+	p.ahead = a
+	go func() {
+		defer close(a.came)
+		a.pkg, a.err = d.openWhole(ctx, p.ref)
+	}()
+}
+
+// end ends a transfer that nobody waits for.
+func (a *ahead) end() {
+	a.cancel()
+	<-a.came
+	if a.pkg != nil {
+		_ = a.pkg.close() // a temporary file
+	}
+}
+
+// arrived reads the manifest in the package that was transferred ahead. Without a
+// document or an error, it has to be read in another way, which tells what is wrong.
+func (p *parcel) arrived(ctx context.Context, want resourcesync.Capability) (doc *document, err error) {
+	a := p.ahead
+	if a == nil {
+		return nil, nil
+	}
+	p.ahead = nil
+	defer a.cancel()
+	<-a.came
+	if a.err == nil {
+		if doc, err = a.pkg.manifest(ctx, want); err == nil {
+			*p = parcel{ref: p.ref, opened: a.pkg, early: true}
+			return doc, nil
+		}
+	}
+	a.end()
+	if err = cmp.Or(a.err, err); ofSource(err) && ctx.Err() == nil {
+		return nil, nil
+	}
+	return nil, err
 }
 
 // carrier is where in a package the bytes of a resource are; the zero carrier is nowhere.
@@ -115,10 +171,10 @@ func (s *shipment) add(a Action, c carrier) error {
 func (s *shipment) bulk(prefer Prefer) *bulk {
 	p := s.parcel
 	b := &bulk{
-		length: p.length(), here: p.opened != nil && p.opened.remote == nil, wanted: s.actions.Len(), gets: s.bytes,
+		length: p.length(), here: p.opened != nil && p.opened.remote == nil && !p.early, wanted: s.actions.Len(), gets: s.bytes,
 		runs: s.runs, span: s.span, prefer: prefer,
 	}
-	if p.opened == nil {
+	if p.opened == nil || p.early {
 		b.names, b.opening = max(minDirectory, p.members*memberName), directoryRequests
 	}
 	switch {
@@ -226,6 +282,9 @@ func (d *Destination) parcelOf(sc *scope, dump *document, e *resourcesync.Entry)
 // manifest reads what a package holds. If the package had to be opened for that, it
 // stays open for the run.
 func (d *Destination) manifest(ctx context.Context, p *parcel, want resourcesync.Capability) (*document, error) {
+	if doc, err := p.arrived(ctx, want); doc != nil || err != nil {
+		return doc, err
+	}
 	doc, opened, err := d.readManifest(ctx, p.ref, want)
 	if err != nil {
 		return nil, err
@@ -257,6 +316,10 @@ func (p *parcel) leave() {
 
 // close gives a package back that nobody wants.
 func (p *parcel) close() {
+	if p.ahead != nil {
+		p.ahead.end()
+		p.ahead = nil
+	}
 	if p.opened != nil {
 		_ = p.opened.close() // a temporary file
 		p.opened = nil

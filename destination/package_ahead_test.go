@@ -1,0 +1,126 @@
+package destination_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"instep/destination"
+	"instep/internal/mirror"
+	"instep/resourcesync"
+)
+
+// anAhead is a Mirror whose plans are applied.
+func anAhead(t *testing.T, s *aSource) *aMirror {
+	m := newMirror(t, s)
+	m.set = func(d *destination.Destination) { d.Ahead = true }
+	return m
+}
+
+// planned is the plan of the only set, while do looks at it.
+func (m *aMirror) planned(do func(*destination.SetPlan)) {
+	m.t.Helper()
+	err := m.with(func(ctx context.Context, d *destination.Destination, _ *mirror.Mirror) error {
+		plan, err := d.Plan(ctx)
+		if err != nil {
+			return err
+		}
+		defer plan.Close()
+		do(plan.Sets[0])
+		return nil
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func TestPackageComesWhileThePlanIsMade(t *testing.T) {
+	s, paths := dumped(t, 40)
+	m := anAhead(t, s)
+	rep := m.mustSync(destination.Baseline, 0, 40, 0, 0)
+	wantWays(t, rep, "dump=40")
+	m.wantFiles(paths...)
+	for path, want := range map[string]int{"/d/1.zip": 1, "/d/1.xml": 0, "/d/2.zip": 1, "/d/2.xml": 1} {
+		if got := s.asked(path); got != want {
+			t.Errorf("requests for %s: got %d, want %d", path, got, want)
+		}
+	}
+	s.put(paths[1], []byte("changed"))
+	s.changes(0, s.change(2, resourcesync.Updated, paths[1]))
+	m.mustSync(destination.Incremental, 0, 0, 1, 0)
+}
+
+// What a plan says does not depend on whether it will be applied.
+func TestPlanIsTheSameWithoutPackageAhead(t *testing.T) {
+	s, _ := dumped(t, 40)
+	type sum struct {
+		bytes, requests, created int64
+		packages                 int
+		reasons                  string
+	}
+	of := func(m *aMirror) (got sum) {
+		m.planned(func(p *destination.SetPlan) {
+			got = sum{p.Bytes, p.Requests, p.Created, len(p.Packages), p.Reasons[len(p.Reasons)-1]}
+		})
+		return got
+	}
+	if got, want := of(anAhead(t, s)), of(newMirror(t, s)); got != want {
+		t.Errorf("plan: got %+v with a package ahead, %+v without", got, want)
+	}
+	if n := s.asked("/d/1.zip"); n != 1 {
+		t.Errorf("requests for the first package by one plan of two: got %d, want 1", n)
+	}
+}
+
+func TestPackageAheadThatCannotBeUsed(t *testing.T) {
+	spoil := map[string]func(s *aSource){
+		"missing": func(s *aSource) { s.remove("/d/1.zip") },
+		"another": func(s *aSource) { s.put("/d/1.zip", s.served("/d/2.zip")) },
+		"damaged": func(s *aSource) { b := s.served("/d/1.zip"); b[len(b)/2] ^= 1; s.put("/d/1.zip", b) },
+		"out of reach": func(s *aSource) {
+			s.answer("/d/1.zip", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+		},
+	}
+	for name, do := range spoil {
+		t.Run(name, func(t *testing.T) {
+			s, paths := dumped(t, 40)
+			do(s)
+			m := anAhead(t, s)
+			rep := m.mustSync(destination.Baseline, 0, 40, 0, 0)
+			wantWays(t, rep, "get=20 dump=20")
+			m.wantFiles(paths...)
+		})
+	}
+}
+
+func TestNothingIsTransferredAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		held bool
+		set  func(*destination.Destination)
+	}{
+		"for a dry run":                    {false, func(d *destination.Destination) { d.Ahead = false }},
+		"where some of it may be left out": {false, func(d *destination.Destination) { d.Include = []string{"**/*1"} }},
+		"where something is held":          {true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := dumped(t, 40)
+			m := anAhead(t, s)
+			want := 0
+			if c.held {
+				m.mustSync(destination.Baseline, 0, 40, 0, 0)
+				s.changes(5)
+				want = 1
+			}
+			m.set = func(d *destination.Destination) {
+				d.Ahead = true
+				if c.set != nil {
+					c.set(d)
+				}
+			}
+			m.planned(func(*destination.SetPlan) {})
+			if n := s.asked("/d/1.zip"); n != want {
+				t.Errorf("requests for the first package: got %d, want %d", n, want)
+			}
+		})
+	}
+}
