@@ -120,6 +120,7 @@ type Outcome struct {
 	Members []Membership // begin or change
 	Ended   []Membership // end: Set, Key; a resource goes with its last membership
 	Dropped []resourcesync.Key
+	Fresh   map[resourcesync.Key]bool // of these: had no path before the intents were recorded
 	Cursor  *Cursor
 	Run     *Run      // in which it was done, with its counts: states that end are kept. nil: they are not. Settle gives a new Run its ID
 	At      time.Time // when, by the mirror's clock; required beside Run
@@ -144,7 +145,10 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 				return err
 			}
 		}
-		return r.recount(o.keys(), func() error { return r.settle(&o, run) })
+		if err := r.recount(o.keys(), func() error { return r.settle(&o, run) }); err != nil {
+			return err
+		}
+		return r.countFresh(&o)
 	})
 	if err == nil && o.Run != nil {
 		o.Run.ID = run
@@ -152,19 +156,46 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 	return err
 }
 
-// keys are those of what changes.
-func (o *Outcome) keys() []resourcesync.Key {
-	var keys []resourcesync.Key
+// keys are those of what changes and was known before.
+func (o *Outcome) keys() (keys []resourcesync.Key) {
+	add := func(k resourcesync.Key) {
+		if !o.Fresh[k] {
+			keys = append(keys, k)
+		}
+	}
 	for i := range o.Stored {
-		keys = append(keys, o.Stored[i].Key)
+		add(o.Stored[i].Key)
 	}
 	for i := range o.Members {
-		keys = append(keys, o.Members[i].Key)
+		add(o.Members[i].Key)
 	}
 	for i := range o.Ended {
-		keys = append(keys, o.Ended[i].Key)
+		add(o.Ended[i].Key)
 	}
 	return keys
+}
+
+// countFresh adds to the counts what nobody has to ask for.
+func (r *recorder) countFresh(o *Outcome) error {
+	lengths := map[resourcesync.Key]int64{}
+	for i := range o.Stored {
+		if s := &o.Stored[i]; o.Fresh[s.Key] && s.Length.Known() {
+			lengths[s.Key] = s.Length.Int64()
+		}
+	}
+	counts := map[SetID][2]int64{}
+	for i := range o.Members {
+		if m := &o.Members[i]; o.Fresh[m.Key] {
+			n := counts[m.Set]
+			counts[m.Set] = [2]int64{n[0] + 1, n[1] + lengths[m.Key]}
+		}
+	}
+	for set, n := range counts {
+		if err := r.count(set, n[0], n[1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *recorder) settle(o *Outcome, run int64) error {

@@ -196,7 +196,10 @@ func build(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	err = fill(ctx, db)
+	// Nobody sees the file before it has its name: it is made durable once, as a whole.
+	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
+		err = fill(ctx, db)
+	}
 	if err == nil {
 		err = settle(ctx, db)
 	}

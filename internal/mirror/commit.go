@@ -139,7 +139,17 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	members, err := b.m.cat.Holders(ctx, keys)
+	w := &work{}
+	w.outcome.Fresh = map[resourcesync.Key]bool{}
+	known := make([]resourcesync.Key, 0, len(keys))
+	for i, key := range keys {
+		if rows[i].URI == "" {
+			w.outcome.Fresh[key] = true
+		} else {
+			known = append(known, key)
+		}
+	}
+	members, err := b.m.cat.Holders(ctx, known)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +157,6 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	for _, member := range members {
 		held[member.Key] = append(held[member.Key], member)
 	}
-	w := &work{}
 	w.outcome.At = micros(b.m.now())
 	for i, e := range entries {
 		w.add(e, keys[i], &rows[i], held[keys[i]])
