@@ -101,14 +101,20 @@ func TestKillBaseline(t *testing.T) {
 	k.rounds(func() string { return filepath.Join(k.dir, "mirror") }, nil)
 }
 
-// Bytes that were taken out of a package and not committed are taken out again: the
-// package is transferred once more at most.
+// What of a package was not committed is transferred once more at most, in whichever
+// parts.
 func TestKillBaselineByDump(t *testing.T) {
 	k := newKiller(t, "dump", "--dump")
-	k.rounds(func() string { return filepath.Join(k.dir, "mirror") }, nil)
-	if k.packages == 0 {
-		t.Error("no package was transferred")
+	packages, err := filepath.Glob(filepath.Join(k.dir, "docs", "resourcesync", "dumps", "*", "*.zip"))
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("packages %v, %v; want one", packages, err)
 	}
+	info, err := os.Stat(packages[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.pack = info.Size()
+	k.rounds(func() string { return filepath.Join(k.dir, "mirror") }, nil)
 }
 
 func TestKillIncremental(t *testing.T) {
@@ -127,7 +133,9 @@ type killer struct {
 	options         []string
 	edition         int
 
-	kills, worst, packages int
+	kills, worst int
+	pack         int64   // bytes of the package; 0: there is none
+	parts        float64 // how much of the package was transferred, at worst
 }
 
 func newKiller(t *testing.T, prefer string, publish ...string) *killer {
@@ -198,23 +206,42 @@ func (k *killer) rounds(place func() string, prepare func()) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d runs were killed before their end; at most %d resources fetched twice, a package %d times", k.kills, k.worst, k.packages)
+	t.Logf("%d runs were killed before their end; at most %d resources fetched twice, %.2f times the package transferred", k.kills, k.worst, k.parts)
 }
 
 // count counts what was fetched twice.
 func (k *killer) count(after time.Duration) {
+	hits, sent := k.c.take()
 	twice := 0
-	for path, n := range k.c.take() {
-		switch {
-		case strings.HasSuffix(path, ".txt"):
+	for path, n := range hits {
+		if strings.HasSuffix(path, ".txt") {
 			twice += n - 1
-		case strings.HasSuffix(path, ".zip"):
-			k.packages = max(k.packages, n)
 		}
 	}
 	k.worst = max(k.worst, twice)
+	k.countPackages(after, sent)
 	if twice > batchResources {
 		k.t.Errorf("killed after %s: %d resources were fetched twice, want at most %d", after, twice, batchResources)
+	}
+}
+
+// directory is what may be read of a package to learn which parts are wanted, in bytes.
+const directory = 1 << 20
+
+// countPackages counts how much of the package was transferred, before the kill and after it.
+func (k *killer) countPackages(after time.Duration, sent map[string]int64) {
+	if k.pack == 0 {
+		return
+	}
+	var all int64
+	for path, n := range sent {
+		if strings.HasSuffix(path, ".zip") {
+			all += n
+		}
+	}
+	k.parts = max(k.parts, float64(all)/float64(k.pack))
+	if all < k.pack/2 || all > 2*k.pack+directory {
+		k.t.Errorf("killed after %s: %d bytes of a package of %d were transferred, want it once or twice", after, all, k.pack)
 	}
 }
 

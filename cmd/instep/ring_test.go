@@ -102,17 +102,19 @@ type counter struct {
 	t     *testing.T
 	proxy *httputil.ReverseProxy
 
-	mu   sync.Mutex // guards hits
+	mu   sync.Mutex // guards the rest
 	hits map[string]int
+	sent map[string]int64 // bytes of bodies
 }
 
 func newCounter(t *testing.T) *counter {
-	c := &counter{t: t, hits: map[string]int{}}
+	c := &counter{t: t}
+	c.take()
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		c.hits[r.URL.Path]++
 		c.mu.Unlock()
-		c.proxy.ServeHTTP(w, r)
+		c.proxy.ServeHTTP(&countedResponse{w, c, r.URL.Path}, r)
 	}))
 	t.Cleanup(c.Close)
 	return c
@@ -128,13 +130,30 @@ func (c *counter) forward(backend string) {
 	c.proxy.ErrorLog = log.New(io.Discard, "", 0) // clients that are killed
 }
 
-// take returns how often each path was asked for, and forgets it.
-func (c *counter) take() map[string]int {
+// take returns how often each path was asked for and how many bytes of it were sent,
+// and forgets it.
+func (c *counter) take() (hits map[string]int, sent map[string]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	hits := c.hits
-	c.hits = map[string]int{}
-	return hits
+	hits, sent = c.hits, c.sent
+	c.hits, c.sent = map[string]int{}, map[string]int64{}
+	return hits, sent
+}
+
+type countedResponse struct {
+	http.ResponseWriter
+	c    *counter
+	path string
+}
+
+func (r *countedResponse) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *countedResponse) Write(p []byte) (int, error) {
+	n, err := r.ResponseWriter.Write(p)
+	r.c.mu.Lock()
+	r.c.sent[r.path] += int64(n)
+	r.c.mu.Unlock()
+	return n, err
 }
 
 // serveSite starts "instep serve" as a process and returns its address.
@@ -199,7 +218,8 @@ func TestRingOnGoSource(t *testing.T) {
 	c.take()
 
 	again := mustDo(t, "sync", base, mirrorDir)
-	if n := total(c.take()); n > 5 || *again.Created+*again.Updated+*again.Deleted != 0 {
+	hits, _ := c.take()
+	if n := total(hits); n > 5 || *again.Created+*again.Updated+*again.Deleted != 0 {
 		t.Errorf("second sync: %d requests, %+v; want nothing to do in at most 5", n, again.summary)
 	}
 	changed := changeTree(t, site, files)
@@ -211,7 +231,8 @@ func TestRingOnGoSource(t *testing.T) {
 	checkDocuments(t, docs)
 	c.take()
 	inc := mustDo(t, "sync", base, mirrorDir)
-	if bodies := bodiesOf(c.take()); bodies != 130 || *inc.Deleted != 20 || *inc.Created != 30 || *inc.Updated != 100 {
+	hits, _ = c.take()
+	if bodies := bodiesOf(hits); bodies != 130 || *inc.Deleted != 20 || *inc.Created != 30 || *inc.Updated != 100 {
 		t.Errorf("incremental: %d bodies, %+v; want 130 bodies and 20 removed", bodies, inc.summary)
 	}
 	sameTrees(t, site, mirrorDir)
