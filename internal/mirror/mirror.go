@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,7 +97,8 @@ const (
 
 // Bind ties the mirror to a Source and its origin for good. A mirror of another one
 // is a *WrongSourceError. A Source that was found in another way, by another URI, is
-// known by any of its sets. Opened for reading only, the mirror remembers nothing.
+// known by any of its sets, and by its origin alone as long as the mirror has none.
+// Opened for reading only, the mirror remembers nothing.
 func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) error {
 	o, err := parseOrigin(home)
 	if err != nil {
@@ -126,11 +128,12 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 		return bound, err
 	}
 	if recorded != source {
-		known, err := m.knowsAny(ctx, sets)
+		held, err := m.cat.Sets(ctx)
 		if err != nil {
 			return true, err
 		}
-		if !known {
+		known := func(s catalog.NamedSet) bool { return slices.Contains(sets, s.Name) }
+		if bound = len(held) > 0; bound && !slices.ContainsFunc(held, known) {
 			return true, &WrongSourceError{m.dir, "Source", recorded, source}
 		}
 	}
@@ -141,17 +144,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 	if was, err := parseOrigin(recorded); err != nil || was != o {
 		return true, &WrongSourceError{m.dir, "origin", recorded, home}
 	}
-	return true, nil
-}
-
-// knowsAny reports whether the mirror knows one of these sets.
-func (m *Mirror) knowsAny(ctx context.Context, sets []string) (bool, error) {
-	for _, name := range sets {
-		if id, err := m.set(ctx, name); id != 0 || err != nil {
-			return id != 0, err
-		}
-	}
-	return false, nil
+	return bound, nil
 }
 
 // load reads what was kept about the mirror; the origin only if it was bound.

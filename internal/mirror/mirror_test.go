@@ -180,13 +180,17 @@ func TestAMirrorBelongsToOneSource(t *testing.T) {
 	if err := m.Bind(ctx, site, "HTTPS://museum.example.org:443"); err != nil {
 		t.Errorf("the same origin in another spelling: %v", err)
 	}
-	for _, c := range []struct{ source, origin, what string }{
-		{"https://other.example.org/", home, "Source"},
-		{site, "http://museum.example.org", "origin"},
-	} {
+	refused := func(source, origin, what string) {
+		t.Helper()
 		var wrong *WrongSourceError
-		if err := m.Bind(ctx, c.source, c.origin); !errors.As(err, &wrong) || wrong.What != c.what {
-			t.Errorf("bind to %s, %s: got %v, want another %s", c.source, c.origin, err, c.what)
+		if err := m.Bind(ctx, source, origin); !errors.As(err, &wrong) || wrong.What != what {
+			t.Errorf("bind to %s, %s: got %v, want another %s", source, origin, err, what)
+		}
+	}
+	refused("http://museum.example.org/.well-known/resourcesync", "http://museum.example.org", "origin")
+	for _, uri := range []string{"https://museum.example.org/.well-known/resourcesync", site} {
+		if err := m.Bind(ctx, uri, home, set); err != nil {
+			t.Errorf("the same origin by another URI, before it had a set that could be used: %v", err)
 		}
 	}
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "d/a", "bytes", noon) })
@@ -196,6 +200,8 @@ func TestAMirrorBelongsToOneSource(t *testing.T) {
 	if err := m.Bind(ctx, "https://museum.example.org/found-otherwise.xml", home, "https://museum.example.org/other"); err == nil {
 		t.Error("another Source of that origin, with sets of its own: got no error")
 	}
+	refused("https://other.example.org/", home, "Source")
+	refused(site, "http://museum.example.org", "origin")
 	if err := m.Bind(ctx, site, "no origin"); err == nil {
 		t.Error("bind to no origin: got no error")
 	}

@@ -33,8 +33,8 @@ func histories() int {
 	return 48
 }
 
-// wanted is how often each way has to be taken in so many histories.
-func wantedOfEach(n int) int64 { return max(1, min(100, int64(n)/100)) }
+// wantedOfEach is how often each way has to be taken in so many histories; nobody can tell of a few.
+func wantedOfEach(n int) int64 { return min(100, int64(n)/100) }
 
 // A Source with all capabilities lives through changes, rotations, outages and
 // withdrawals while a mirror follows it with pauses of any length. At any moment the
