@@ -18,7 +18,9 @@ const (
 	quarter       = 4
 )
 
-// maxOutage is how many resources in a row may fail for lack of an answer before a run gives up.
+// maxOutage is how many resources in a row may fail for lack of an answer before a run
+// gives up, and how many of those that failed before until it leaves the rest of them
+// for the next one.
 const maxOutage = 20
 
 // Report is what a run did.
@@ -104,6 +106,7 @@ type runner struct {
 	err    error // why the run ends early
 	doubt  error // what shows that the plan was made by something wrong
 	outage int   // failures in a row for lack of an answer
+	vain   int   // likewise of what failed before
 	cancel context.CancelFunc
 }
 

@@ -20,7 +20,7 @@ const Repairing Mode = "repair"
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	sp := &SetPlan{
 		Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable",
-		actions: spool.NewLog[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
+		actions: spool.NewLog[Action](au.d.Spool), late: spool.NewLog[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
 	}
 	p := &Plan{Sets: []*SetPlan{sp}}
 	defer p.Close()

@@ -234,11 +234,11 @@ func (pl *planner) dispatch() error {
 		if err != nil {
 			return err
 		}
-		a.Via, a.Package = via, number
-		if via == ViaGet {
-			a.Member = ""
+		add := pl.actions.Append
+		if a.Via, a.Package = via, number; via == ViaGet {
+			a.Member, add = "", pl.request
 		}
-		if err := pl.actions.Append(a); err != nil {
+		if err := add(a); err != nil {
 			return err
 		}
 	}

@@ -48,6 +48,7 @@ type Action struct {
 	Kind    ActionKind
 	Change  resourcesync.Change // what it means for the mirror; "" for a Mark
 	Repair  bool                // the bytes were held and are damaged or missing
+	Again   bool                // an earlier run was to bring it and could not, or has found it wrong
 	Want    Wanted
 	Via     Via    // of what brings bytes
 	From    string // of a Copy the URI whose bytes are taken, of an Adopt the path of the file
@@ -115,6 +116,7 @@ type SetPlan struct {
 	again   func(context.Context) (*SetPlan, error) // plans the set once more, when this plan was applied
 	move    *CursorMove                             // nil: the cursor stays
 	actions *spool.Log[Action]
+	late    *spool.Log[Action] // requests for what could not be brought before: what fails for good is in nobody's way
 	deletes *spool.Log[Action]
 	opened  map[int]*openedPackage // of Packages, counted from 1: those that had to be opened to plan
 }
@@ -138,21 +140,20 @@ func (p *Plan) Withheld() (n int64) {
 	return n
 }
 
-// Actions yields everything the plan does, in order: deletions last, and those that
-// are withheld not at all. It can be ranged over any number of times.
+// Actions yields everything the plan does, in order: what failed before after all
+// else, and deletions last; those that are withheld not at all. It can be ranged over
+// any number of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		for a, err := range s.actions.All() {
-			if !yield(a, err) || err != nil {
-				return
-			}
-		}
+		logs := []*spool.Log[Action]{s.actions, s.late, s.deletes}
 		if s.Withheld {
-			return
+			logs = logs[:2]
 		}
-		for a, err := range s.deletes.All() {
-			if !yield(a, err) || err != nil {
-				return
+		for _, log := range logs {
+			for a, err := range log.All() {
+				if !yield(a, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
@@ -170,6 +171,7 @@ func (p *Plan) Close() {
 
 func (s *SetPlan) close() {
 	s.actions.Close()
+	s.late.Close()
 	s.deletes.Close()
 	for _, p := range s.opened {
 		_ = p.leave() // of no consequence

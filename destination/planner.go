@@ -39,7 +39,7 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 	pl := &planner{
 		SetPlan: &SetPlan{
 			Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why,
-			actions: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
+			actions: spool.NewLog[Action](d.Spool), late: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
 		d: d, scope: k.scope, cursor: k.cursor, sum: sha256.New(),
 	}
@@ -142,7 +142,7 @@ func (pl *planner) decide(ctx context.Context, w *Wanted, from carrier, h *Held)
 		}
 		return pl.actions.Append(Action{Kind: Mark, Want: *w})
 	}
-	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored}
+	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != ""}
 	if h.Stored {
 		a.Change = resourcesync.Updated
 		pl.Updated++
@@ -174,6 +174,14 @@ func (pl *planner) bring(a Action, from carrier) error {
 		pl.Bytes += a.Want.Length.Int64()
 	} else {
 		pl.Unsized++
+	}
+	return pl.request(a)
+}
+
+// request adds an action that requests a resource.
+func (pl *planner) request(a Action) error {
+	if a.Again {
+		return pl.late.Append(a)
 	}
 	return pl.actions.Append(a)
 }

@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -231,13 +232,17 @@ func (l *load) discard() error {
 
 // bring transfers one resource into the batch.
 func (l *load) bring(ctx context.Context, a Action) {
-	n, err := l.r.transfer(ctx, l.b, &a)
+	var n int64
+	err := l.r.resigned(&a)
+	if err == nil {
+		n, err = l.r.transfer(ctx, l.b, &a)
+	}
 	switch {
 	case err == nil:
 		l.mu.Lock()
 		l.done = append(l.done, result{a, n})
 		l.mu.Unlock()
-		l.r.answered(true)
+		l.r.answered(&a, true)
 	case ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
@@ -246,31 +251,45 @@ func (l *load) bring(ctx context.Context, a Action) {
 		l.mu.Lock()
 		l.failed = append(l.failed, failed{a, err})
 		l.mu.Unlock()
-		l.r.answered(!isSilence(err))
+		l.r.answered(&a, !isSilence(err))
 	default:
 		l.r.stop(err)
 	}
 }
 
 // answered counts failures in a row for lack of an answer.
-func (r *runner) answered(ok bool) {
+func (r *runner) answered(a *Action, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	n := &r.outage
+	if a.Again {
+		n = &r.vain
+	}
 	if ok {
-		r.outage = 0
+		*n = 0
 		return
 	}
-	if r.outage++; r.outage >= maxOutage && r.err == nil {
+	if *n++; r.outage >= maxOutage && r.err == nil {
 		r.err = ErrOutage
 		r.cancel()
 	}
+}
+
+// resigned says why what failed before is not asked for again in this run; nil if it is.
+func (r *runner) resigned(a *Action) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !a.Again || r.vain < maxOutage {
+		return nil
+	}
+	return &remoteError{fmt.Errorf("%s was not asked for, as %d others that had failed before were in vain: %w", a.Want.URI, maxOutage, ErrOutage)}
 }
 
 // isSilence reports whether the Source did not answer, or was too busy to. One that fails
 // over a resource (500) has answered.
 func isSilence(err error) bool {
 	var fe *fetch.Error
-	return errors.As(err, &fe) && fe.Kind == fetch.Temporary && fe.Status != http.StatusInternalServerError
+	return errors.As(err, &fe) && fe.Kind == fetch.Temporary && fe.Status != http.StatusInternalServerError || errors.Is(err, ErrOutage)
 }
 
 // maxReason bounds the reason kept with a resource that is due, in bytes.

@@ -604,6 +604,41 @@ func TestListsOfAnyLengthOfBodiesAreVerified(t *testing.T) {
 	m.wantFiles("/big", "/empty")
 }
 
+// What is not served for good ends a run, but is last in the next one: all else comes,
+// and the cursor moves.
+func TestWhatFailsForGoodIsInNobodysWay(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(60)
+	s.list(0, paths...)
+	s.changes(0)
+	for _, p := range paths[:30] {
+		s.answer(p, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	}
+	m := newMirror(t, s)
+	if rep, err := m.sync(); !errors.Is(err, destination.ErrOutage) || rep.Created != 0 {
+		t.Fatalf("got %+v, %v; want an early end", rep, err)
+	}
+	rep, err := m.sync()
+	if err != nil || rep.Mode != destination.Baseline || rep.Created != 30 || rep.Failed != 30 {
+		t.Fatalf("got %+v, %v; want 30 brought and 30 failed", rep, err)
+	}
+	m.wantFiles(paths[30:]...)
+	s.asked("/r/")
+	s.put(paths[40], []byte("changed"))
+	s.changes(0, s.change(2, resourcesync.Updated, paths[40]))
+	if rep, err = m.sync(); err != nil || rep.Mode != destination.Incremental || rep.Updated != 1 || rep.Failed != 30 {
+		t.Fatalf("got %+v, %v; want the change brought, and 30 failed", rep, err)
+	}
+	if n := s.asked("/r/"); n < 21 || n > 21+2*4 {
+		t.Errorf("got %d requests; want one for the change and few more than 20 for what failed before", n)
+	}
+	for _, p := range paths {
+		s.answer(p, nil)
+	}
+	m.mustSync(destination.Incremental, 0, 30, 0, 0)
+	m.wantFiles(paths...)
+}
+
 // A Source that fails over many resources in a row has answered each time: the rest of
 // them is brought.
 func TestFailuresOfTheServerAreNoOutage(t *testing.T) {
