@@ -97,10 +97,11 @@ func (j hugeJob) hold(ctx context.Context, c *catalog.Catalog) error {
 	const some = 5000
 	for first := 0; first < j.Members; first += some {
 		var intents []catalog.Intent
-		var done catalog.Outcome
+		done := catalog.Outcome{Fresh: map[resourcesync.Key]bool{}}
 		for i := first; i < min(first+some, j.Members); i++ {
 			e := j.entry(i)
 			key := resourcesync.KeyOf(e.Loc)
+			done.Fresh[key] = true
 			intents = append(intents, catalog.Intent{Key: key, URI: e.Loc, Length: e.Length, SHA256: e.Digests.Get(resourcesync.SHA256)})
 			done.Stored = append(done.Stored, catalog.Resource{Key: key, URI: e.Loc, Length: e.Length, Digests: e.Digests, Type: e.Type, Verified: true})
 			done.Members = append(done.Members, catalog.Membership{Set: set, Key: key, Changed: taken, LastMod: e.LastMod})
