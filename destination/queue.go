@@ -232,11 +232,7 @@ func (l *load) discard() error {
 
 // bring transfers one resource into the batch.
 func (l *load) bring(ctx context.Context, a Action) {
-	var n int64
-	err := l.r.resigned(&a)
-	if err == nil {
-		n, err = l.r.transfer(ctx, l.b, &a)
-	}
+	n, err := l.r.transfer(ctx, l.b, &a)
 	switch {
 	case err == nil:
 		l.mu.Lock()
@@ -275,7 +271,7 @@ func (r *runner) answered(a *Action, ok bool) {
 	}
 }
 
-// resigned says why what failed before is not asked for again in this run; nil if it is.
+// resigned says why what failed before is not requested again in this run; nil if it is.
 func (r *runner) resigned(a *Action) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

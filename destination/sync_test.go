@@ -612,7 +612,7 @@ func TestWhatFailsForGoodIsInNobodysWay(t *testing.T) {
 	s.list(0, paths...)
 	s.changes(0)
 	for _, p := range paths[:30] {
-		s.answer(p, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		s.answer(p, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	}
 	m := newMirror(t, s)
 	if rep, err := m.sync(); !errors.Is(err, destination.ErrOutage) || rep.Created != 0 {

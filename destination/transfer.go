@@ -33,6 +33,9 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 			return n, err
 		}
 	}
+	if err := r.resigned(a); err != nil {
+		return 0, err
+	}
 	n, err := r.fromWeb(ctx, b, a.Want, a.Want.URI)
 	if isRemote(err) && ctx.Err() == nil {
 		return r.fromDuplicates(ctx, b, a.Want, err)
