@@ -16,6 +16,7 @@ type desk struct {
 	d       *Destination
 	scope   *scope
 	set     discover.Set
+	ahead   bool // the first package may be transferred while the plan is made
 	cursor  Cursor
 	chains  [tracks]*chain
 	since   [tracks]time.Time // from when on the chains tell
@@ -55,8 +56,8 @@ func (k *desk) close() {
 	}
 }
 
-// planSet makes the plan of one set.
-func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) (*SetPlan, error) {
+// planSet makes the plan of one set; ahead is that of its desk.
+func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, ahead bool) (*SetPlan, error) {
 	if set.Err != nil {
 		pl := d.newDesk(sc, set).newPlanner("", "")
 		pl.Partial = set.Err
@@ -67,6 +68,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 		return nil, err
 	}
 	defer k.close()
+	k.ahead = ahead
 	pl, err := k.plan(ctx)
 	if err == nil {
 		err = pl.guard(ctx)
@@ -81,7 +83,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set) 
 	if pl.move != nil {
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != k.cursor, pl.move.At
 	}
-	pl.again = func(ctx context.Context) (*SetPlan, error) { return d.planSet(ctx, sc, set) }
+	pl.again = func(ctx context.Context) (*SetPlan, error) { return d.planSet(ctx, sc, set, false) }
 	return pl.SetPlan, nil
 }
 

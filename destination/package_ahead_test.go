@@ -50,6 +50,30 @@ func TestPackageComesWhileThePlanIsMade(t *testing.T) {
 	m.mustSync(destination.Incremental, 0, 0, 1, 0)
 }
 
+// Packages of one set wait for their turn on the disk, not those of all sets.
+func TestPackageOfTheFirstSetAloneComesAhead(t *testing.T) {
+	s := newSource(t)
+	s.offerSets()
+	paths := s.fill(40)
+	for i, set := range []string{"/a", "/b"} {
+		s.dump(0, aPackage{path: set + "/1", entries: s.entries(paths[i*20 : i*20+20]...)})
+		s.put(set+"/dump.xml", s.served("/dump.xml"))
+		h := head(resourcesync.CapabilityCapabilityList, nil)
+		h.Links = []resourcesync.Link{{Rel: "up", Href: s.uri("/.well-known/resourcesync")}}
+		s.doc(set+"/caps.xml", h, resourcesync.Entry{
+			Loc: s.uri(set + "/dump.xml"), Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityResourceDump},
+		})
+	}
+	m := anAhead(t, s)
+	m.planned(func(*destination.SetPlan) {
+		if a, b := s.asked("/a/1.zip"), s.asked("/b/1.zip"); a != 1 || b != 0 {
+			t.Errorf("requests for the first packages of two sets: got %d and %d, want 1 and 0", a, b)
+		}
+	})
+	m.mustSyncSets()
+	m.wantFiles(paths...)
+}
+
 // What a plan says does not depend on whether it will be applied.
 func TestPlanIsTheSameWithoutPackageAhead(t *testing.T) {
 	s, _ := dumped(t, 40)

@@ -190,11 +190,12 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	p := &Plan{Source: sourceURI(src), Origin: src.Origin}
 	unusable := 0
 	for _, set := range sets {
-		sp, err := d.planSet(ctx, sc, set)
+		// Of many sets the packages would fill the disk before the first of them is applied.
+		sp, err := d.planSet(ctx, sc, set, d.Ahead && len(p.Sets) == 0)
 		if ofSource(err) && ctx.Err() == nil {
 			if unusable++; unusable < len(sets) {
 				set.Err = err
-				sp, err = d.planSet(ctx, sc, set)
+				sp, err = d.planSet(ctx, sc, set, false)
 			}
 		}
 		if err != nil {

@@ -59,7 +59,7 @@ func (k *desk) state(ctx context.Context, s snapshot) (_ *state, err error) {
 			return nil, err
 		}
 		at = st.at
-		if k.d.Ahead && st.fresh && k.scope.filter.all() && len(st.parcels) > 0 {
+		if k.ahead && st.fresh && k.scope.filter.all() && len(st.parcels) > 0 {
 			st.parcels[0].begin(ctx, k.d)
 		}
 	} else if at, err = st.moment(ctx); err != nil {
