@@ -1,9 +1,13 @@
 package destination_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
+
+	"instep/resourcesync"
 )
 
 // busy lets resources be answered with 502 instead of what they are.
@@ -40,4 +44,39 @@ func TestPackagesComeBesideRequestsInVain(t *testing.T) {
 		t.Fatalf("got %+v, %v; want 120 brought by packages and 30 failed", rep, err)
 	}
 	m.wantFiles(paths[30:]...)
+}
+
+// Those that are never served are in front at times, not each time: whoever failed beside
+// them is asked for in one of the next runs.
+func TestNobodyWaitsForeverBehindRequestsInVain(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(60)
+	s.list(0, paths...)
+	s.changes(0)
+	for _, p := range paths {
+		s.answer(p, http.NotFound)
+	}
+	m := newMirror(t, s)
+	if rep, err := m.sync(); err != nil || rep.Failed != 60 {
+		t.Fatalf("got %+v, %v; want all to fail", rep, err)
+	}
+	slices.SortFunc(paths, func(p, q string) int {
+		a, b := resourcesync.KeyOf(s.uri(p)), resourcesync.KeyOf(s.uri(q))
+		return bytes.Compare(a[:], b[:])
+	})
+	s.busy(paths[:30]...)
+	for _, p := range paths[30:] {
+		s.answer(p, nil)
+	}
+	var created int64
+	for runs := 0; created < 30 && runs < 20; runs++ {
+		rep, err := m.sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		created += rep.Created
+	}
+	if created != 30 {
+		t.Errorf("20 runs have brought %d resources, want the 30 that are served", created)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"instep/discover"
@@ -76,6 +77,9 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	if err != nil {
 		pl.discard()
 		return nil, err
+	}
+	if n := pl.late.Len(); n > maxOutage { // or those behind so many that fail for good would never be asked for
+		pl.first = rand.Int64N(n)
 	}
 	pl.weaker.tell(d, set.URI)
 	pl.Pulse = k.heard.pulse(set.ChangeFreq)

@@ -117,6 +117,7 @@ type SetPlan struct {
 	move    *CursorMove                             // nil: the cursor stays
 	actions *spool.Log[Action]
 	late    *spool.Log[Action] // requests for what could not be brought before: what fails for good is in nobody's way
+	first   int64              // of late: which of them comes first
 	deletes *spool.Log[Action]
 	opened  map[int]*openedPackage // of Packages, counted from 1: those that had to be opened to plan
 }
@@ -145,15 +146,36 @@ func (p *Plan) Withheld() (n int64) {
 // any number of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		logs := []*spool.Log[Action]{s.actions, s.late, s.deletes}
+		all := []iter.Seq2[Action, error]{s.actions.All(), s.retries(), s.deletes.All()}
 		if s.Withheld {
-			logs = logs[:2]
+			all = all[:2]
 		}
-		for _, log := range logs {
-			for a, err := range log.All() {
+		for _, some := range all {
+			for a, err := range some {
 				if !yield(a, err) || err != nil {
 					return
 				}
+			}
+		}
+	}
+}
+
+// retries yields late, from its first on and round to it.
+func (s *SetPlan) retries() iter.Seq2[Action, error] {
+	return func(yield func(Action, error) bool) {
+		before := s.first
+		for a, err := range s.late.All() {
+			if before--; err == nil && before >= 0 {
+				continue
+			}
+			if !yield(a, err) || err != nil {
+				return
+			}
+		}
+		before = s.first
+		for a, err := range s.late.All() {
+			if before--; before < 0 || !yield(a, err) || err != nil {
+				return
 			}
 		}
 	}
