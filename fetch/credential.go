@@ -14,7 +14,7 @@ import (
 )
 
 // Credential is what is shown to one origin and to no other. Several for one origin
-// add up.
+// add up, but for Authorization, of which there is one.
 type Credential struct {
 	Origin      string           // scheme://host[:port]
 	Header      http.Header      // such as Authorization
@@ -58,6 +58,9 @@ func (c *Client) addCredential(cr *Credential) error {
 		for _, v := range vs {
 			if err := checkField(k, v); err != nil {
 				return fmt.Errorf("%s: %w", origin, err)
+			}
+			if http.CanonicalHeaderKey(k) == "Authorization" && c.creds[origin].Get(k) != "" {
+				return fmt.Errorf("%s: there is an Authorization already, and a request has only one", origin)
 			}
 			c.creds[origin].Add(k, v)
 		}

@@ -137,6 +137,7 @@ func TestCredentialsThatCannotBeBoundAreRefused(t *testing.T) {
 		"certificate for http":      {Credentials: []fetch.Credential{{Origin: "http://example.org", Certificate: cert}}},
 		"two certificates":          {Credentials: []fetch.Credential{{Origin: "https://example.org", Certificate: cert}, {Origin: "https://example.org:443", Certificate: cert}}},
 		"certificate and TLS proxy": {Proxy: &url.URL{Scheme: "https", Host: "proxy.example.org"}, Credentials: []fetch.Credential{{Origin: "https://example.org", Certificate: cert}}},
+		"two Authorizations":        {Credentials: []fetch.Credential{{Origin: "https://example.org", Header: http.Header{"Authorization": {"secret"}}}, {Origin: "https://example.org:443", Header: http.Header{"Authorization": {"secret2"}}}}},
 		"no credential":             {Credentials: []fetch.Credential{{Origin: "https://example.org", Header: http.Header{"Range": {"secret"}}}}},
 		"no field":                  {Credentials: []fetch.Credential{{Origin: "https://example.org", Header: http.Header{"X-Key": {"secret\r\nX: y"}}}}},
 	} {
