@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -24,6 +25,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"instep/discover"
+	"instep/fetch"
 )
 
 // guarded is a site that is served only to who may see it; at first to all.
@@ -168,6 +174,19 @@ func TestCredentialsOpenTheWholeSource(t *testing.T) {
 	})
 }
 
+// What goes to the origin of SOURCE goes nowhere if SOURCE is a file.
+func TestSecretsForTheOriginOfAFileAreRefused(t *testing.T) {
+	g := &guarded{dir: t.TempDir()}
+	noHome(t)
+	g.file(t, "resourcelist.xml", `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/"><rs:md capability="resourcelist" at="2026-01-01T00:00:00Z"/></urlset>`)
+	for _, flag := range []string{"--bearer-file", "--cert"} {
+		o := instep(t, "sync", g.dir, filepath.Join(g.dir, "mirror"), flag, g.file(t, "token", "hidden"))
+		if o.code != exitUsage || !strings.Contains(o.stderr+fmt.Sprint(o.records), "a file has none") {
+			t.Errorf("%s: exit code %d, want %d and why\n%s", flag, o.code, exitUsage, o.stderr)
+		}
+	}
+}
+
 func isCertified(r *http.Request) bool {
 	return len(r.TLS.PeerCertificates) > 0 && r.TLS.PeerCertificates[0].Subject.CommonName == "reader"
 }
@@ -239,6 +258,86 @@ func TestNetrcFoundAtHomeIsUsedWithCare(t *testing.T) {
 	}
 }
 
+// A token that is meant for no Source in particular goes nowhere where others can read
+// it; what is named for the Source goes there, and whoever asked for that is told.
+func TestSecretsInPlainTextAreAskedForAndTold(t *testing.T) {
+	home := noHome(t)
+	file := func(name, text string) string {
+		path := filepath.Join(home, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const plain, secure, here = "http://museum.example.org/", "https://museum.example.org/", "http://127.0.0.1:8080/"
+	token := []string{"--bearer-file", file("token", "hidden")}
+	field := []string{"--header-file", file("field", "http://museum.example.org Authorization: Basic hidden\nhttp://museum.example.org X-Key: hidden\n")}
+	netrc := []string{"--netrc", file("netrc", "default login reader password hidden")}
+	const notSent, readable = "is not sent", "others can read them"
+	for name, tt := range map[string]struct {
+		source string
+		env    string
+		flags  []string
+		sent   string // begin of the Authorization for the Source
+		told   string
+	}{
+		"environment":                      {plain, "hidden", nil, "", notSent},
+		"environment, https":               {secure, "hidden", nil, "Bearer ", ""},
+		"environment, this machine":        {here, "hidden", nil, "Bearer ", ""},
+		"environment, localhost":           {"http://LOCALHOST:8080/", "hidden", nil, "Bearer ", ""},
+		"environment, IPv6":                {"http://[::1]:8080/", "hidden", nil, "Bearer ", ""},
+		"environment, named like it":       {"http://localhost.example.org/", "hidden", nil, "", notSent},
+		"environment, documents in a file": {discover.NoHost, "hidden", nil, "", ""},
+		"token":                            {plain, "", token, "Bearer ", readable},
+		"token before the environment":     {plain, "other", token, "Bearer ", readable},
+		"token, https":                     {secure, "", token, "Bearer ", ""},
+		"fields":                           {plain, "", field, "Basic ", readable},
+		"fields before the environment":    {plain, "other", field, "Basic ", readable},
+		"netrc":                            {plain, "", netrc, "Basic ", readable},
+		"netrc, this machine":              {here, "", netrc, "Basic ", ""},
+		"netrc, documents in a file":       {discover.NoHost, "", netrc, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(envBearer, tt.env)
+			sent, told := credentialsFor(t, tt.source, tt.flags)
+			if got := sent.Get("Authorization"); !strings.HasPrefix(got, tt.sent) || (got == "") != (tt.sent == "") || got == "Bearer other" {
+				t.Errorf("sends %q, want %q...", got, tt.sent)
+			}
+			if n := strings.Count(told, "\n  hint: "); !strings.Contains(told, tt.told) || (n > 0) != (tt.told != "") || n > 1 || strings.Contains(told, "hidden") {
+				t.Errorf("told %q, want %q once", told, tt.told)
+			}
+		})
+	}
+}
+
+// credentialsFor returns the header fields for the origin of a Source, and what is told.
+func credentialsFor(t *testing.T, source string, flags []string) (sent http.Header, told string) {
+	t.Helper()
+	var f sourceFlags
+	cmd := &cobra.Command{}
+	f.register(cmd)
+	if err := cmd.ParseFlags(flags); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	a := &app{out: &output{stdout: io.Discard, stderr: &stderr}}
+	o, err := a.clientOptions(source, &f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent = http.Header{}
+	for _, cr := range o.Credentials {
+		if cr.Origin == fetch.Origin(u) {
+			maps.Copy(sent, cr.Header)
+		}
+	}
+	return sent, stderr.String()
+}
+
 func TestFlagsOfConnectionsThatMakeNoSense(t *testing.T) {
 	g := &guarded{dir: t.TempDir()}
 	noHome(t)
@@ -250,6 +349,7 @@ func TestFlagsOfConnectionsThatMakeNoSense(t *testing.T) {
 		{"--netrc", "missing"}, {"--netrc", g.file(t, "netrc", "hidden")},
 		{"--bearer-file", "missing"}, {"--bearer-file", g.file(t, "tokens", "hidden hidden")}, {"--bearer-file", g.file(t, "empty", "\n")},
 		{"--header-file", g.file(t, "fields", "hidden")},
+		{"--bearer-file", g.file(t, "token", "hidden"), "--header-file", g.file(t, "basic", "https://museum.example.org Authorization: Basic hidden")},
 		{"--cert", g.file(t, "cert.pem", cert)}, {"--key", g.file(t, "key.pem", "hidden")}, {"--cert", "missing"},
 	} {
 		o := instep(t, append([]string{"sync", "https://museum.example.org/", filepath.Join(g.dir, "mirror")}, flags...)...)

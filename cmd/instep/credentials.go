@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"instep/discover"
 	"instep/fetch"
 )
 
@@ -29,7 +31,7 @@ type secretFlags struct {
 func (f *secretFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.netrc, "netrc", "", "log in at the Source and each --allow-origin as this netrc `FILE` says (default: $NETRC or ~/.netrc, over https only)")
-	flags.StringVar(&f.bearer, "bearer-file", "", "send the token in this `FILE` to the origin of SOURCE (default: $INSTEP_BEARER)")
+	flags.StringVar(&f.bearer, "bearer-file", "", "send the token in this `FILE` to the origin of SOURCE (default: $INSTEP_BEARER, over https or to this machine only)")
 	flags.StringVar(&f.header, "header-file", "", "send the header fields in this `FILE`, of lines \"https://host Name: value\", each to its origin")
 	flags.StringVar(&f.cert, "cert", "", "show the client certificate in this PEM `FILE` to the origin of SOURCE")
 	flags.StringVar(&f.key, "key", "", "PEM `FILE` with the key of --cert (default: in the same file)")
@@ -44,7 +46,13 @@ const maxSecret = 1 << 20
 // credentials gathers what is shown to which origin.
 func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, error) {
 	var all []fetch.Credential
-	origin := fetch.Origin(source)
+	origins := append([]string{fetch.Origin(source)}, f.allowOrigin...)
+	if source.String() == discover.NoHost {
+		if f.bearer != "" || f.cert != "" {
+			return nil, usagef("--bearer-file and --cert are for the origin of SOURCE, and a file has none: --header-file names the origin")
+		}
+		origins = f.allowOrigin
+	}
 	if f.header != "" {
 		text, err := a.readSecret("--header-file", f.header)
 		if err != nil {
@@ -54,38 +62,95 @@ func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, 
 			return nil, usagef("--header-file %s: %v", f.header, err)
 		}
 	}
-	token, err := a.bearer(f.bearer)
+	token, err := a.bearer(f.bearer, source, all)
 	if err != nil {
 		return nil, err
 	}
 	if token != "" {
-		all = append(all, fetch.Credential{Origin: origin, Header: http.Header{"Authorization": {"Bearer " + token}}})
+		all = append(all, fetch.Credential{Origin: origins[0], Header: http.Header{"Authorization": {"Bearer " + token}}})
 	}
 	cert, err := a.certificate(f)
 	if err != nil {
 		return nil, err
 	}
 	if cert != nil {
-		all = append(all, fetch.Credential{Origin: origin, Certificate: cert})
+		all = append(all, fetch.Credential{Origin: origins[0], Certificate: cert})
 	}
-	logins, err := a.logins(append([]string{origin}, f.allowOrigin...), f.netrc, all)
-	return append(all, logins...), err
+	logins, err := a.logins(origins, f.netrc, all)
+	all = append(all, logins...)
+	a.warnOfClear(all)
+	return all, err
 }
 
-// bearer is the token for the origin of SOURCE; "" if there is none.
-func (a *app) bearer(file string) (string, error) {
-	if file == "" {
-		return strings.TrimSpace(os.Getenv(envBearer)), nil
+// bearer is the token for the origin of SOURCE; "" if there is none. That of the
+// environment is meant for no Source in particular, so it is sent only where nobody can
+// read it on the way, and not beside others.
+func (a *app) bearer(file string, source *url.URL, others []fetch.Credential) (string, error) {
+	if file != "" {
+		text, err := a.readSecret("--bearer-file", file)
+		if err != nil {
+			return "", err
+		}
+		return oneToken("--bearer-file "+file, string(text))
 	}
-	text, err := a.readSecret("--bearer-file", file)
-	if err != nil {
-		return "", err
+	env := strings.TrimSpace(os.Getenv(envBearer))
+	origin := fetch.Origin(source)
+	if env == "" || source.String() == discover.NoHost || authorized(others)[origin] {
+		return "", nil
 	}
-	token := strings.TrimSpace(string(text))
+	if inClear(source) {
+		a.out.warn(record{
+			Message: "the token of $" + envBearer + " is not sent: " + origin + " is not encrypted",
+			Hint:    "give the https URI of the Source; if there is none, and that is what you want, name a file with the token by --bearer-file",
+		})
+		return "", nil
+	}
+	return oneToken("$"+envBearer, env)
+}
+
+func oneToken(from, text string) (string, error) {
+	token := strings.TrimSpace(text)
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", usagef("--bearer-file %s: expected one token", file)
+		return "", usagef("%s: expected one token", from)
 	}
 	return token, nil
+}
+
+// inClear reports whether others can read what is sent to u: without encryption, and to
+// another machine.
+func inClear(u *url.URL) bool {
+	host := strings.ToLower(u.Hostname())
+	addr, err := netip.ParseAddr(host)
+	here := err == nil && addr.Unmap().IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
+	return u.Scheme == "http" && !here
+}
+
+// authorized are the origins that are sent an Authorization.
+func authorized(all []fetch.Credential) map[string]bool {
+	origins := map[string]bool{}
+	for _, cr := range all {
+		if u, err := fetch.Parse(cr.Origin); err == nil && cr.Header.Get("Authorization") != "" {
+			origins[fetch.Origin(u)] = true
+		}
+	}
+	return origins
+}
+
+// warnOfClear tells which origins are sent a secret that others can read. It was asked
+// for, so it is no error.
+func (a *app) warnOfClear(all []fetch.Credential) {
+	told := map[string]bool{}
+	for _, cr := range all {
+		u, err := fetch.Parse(cr.Origin)
+		if err != nil || !inClear(u) || told[fetch.Origin(u)] {
+			continue
+		}
+		told[fetch.Origin(u)] = true
+		a.out.warn(record{
+			Message: "secrets for " + fetch.Origin(u) + " are sent without encryption: others can read them on the way",
+			Hint:    "use its https URI if it has one",
+		})
+	}
 }
 
 func (a *app) certificate(f *sourceFlags) (*tls.Certificate, error) {
@@ -123,12 +188,7 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 	if err != nil || n == nil {
 		return nil, err
 	}
-	taken := map[string]bool{}
-	for _, cr := range others {
-		if u, err := fetch.Parse(cr.Origin); err == nil && cr.Header.Get("Authorization") != "" {
-			taken[fetch.Origin(u)] = true
-		}
-	}
+	taken := authorized(others)
 	var all []fetch.Credential
 	for _, origin := range origins {
 		u, err := fetch.Parse(origin)
