@@ -65,7 +65,7 @@ func (o *Options) state() string {
 // Open opens a mirror and locks it: a *flock.LockedError tells who has it open. What
 // an interrupted run left is undone. Where there is no mirror, Open makes one if
 // o.Create is set and nothing is in the way (else ErrNotEmpty), or refuses
-// (ErrWrongStore, fs.ErrNotExist) without writing anything.
+// (ErrWrongStore) without writing anything.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(&o)
 	defer func() {
@@ -78,7 +78,9 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 			return nil, err
 		}
 	}
-	if err := m.openDir(&o); err != nil {
+	if err := m.openDir(&o); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrWrongStore, err)
+	} else if err != nil {
 		return nil, err
 	}
 	mark, found, err := m.readMarker(ctx)

@@ -114,6 +114,7 @@ func TestCat_STO_07(t *testing.T) {
 		{"the directory has files, none may be made", existing(options(path("files"))), ErrWrongStore},
 		{"the directory is empty, none may be made", existing(options(path("unmounted"))), ErrWrongStore},
 		{"the directory is absent, none may be made", existing(options(path("absent"))), fs.ErrNotExist},
+		{"a directory that is absent is that of no mirror", existing(options(path("absent"))), ErrWrongStore},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			was := slices.Sorted(maps.Keys(tree(t, top)))
