@@ -35,7 +35,7 @@ type Audit struct {
 // SetAudit is the part of an Audit that concerns one set.
 type SetAudit struct {
 	Set, Name string
-	At        time.Time         // the moment of the documents compared with
+	At        time.Time         // of the list compared with; the changes after it count too
 	Followed  time.Time         // the mirror's cursor: what the Source recorded up to here was applied; zero if nothing was
 	Verdicts  map[Verdict]int64 // of Repair: those after it
 	Skipped   map[Skip]int64

@@ -232,7 +232,7 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 			log.partial(s.Set, s.Partial)
 		}
 		if !s.At.IsZero() {
-			a.out.say("%s: compared with the Source as it was at %s", s.Set, s.At.UTC().Format(time.RFC3339))
+			a.out.say("%s: compared with the list of %s and the changes since", s.Set, s.At.UTC().Format(time.RFC3339))
 		}
 	}
 	t := totalsOf(audit)

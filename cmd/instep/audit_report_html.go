@@ -99,7 +99,7 @@ var auditPage = template.Must(template.Must(template.New("audit").Funcs(pageFunc
 </dl>
 <table>
 <caption>Sets</caption>
-<thead><tr><th scope="col">Set</th><th scope="col">Compared with the Source as it was at</th><th scope="col">Mirror followed it to</th></tr></thead>
+<thead><tr><th scope="col">Set</th><th scope="col">Compared with the list of this moment and the changes since</th><th scope="col">Mirror followed it to</th></tr></thead>
 <tbody>
 {{range .Sets}}<tr><th scope="row">{{.Set}}{{with .Partial}}<br>Documents of the Source could not be used: {{.}}{{end}}</th><td>{{with .At}}{{template "time" .}}{{else}}unknown{{end}}</td><td>{{with .Followed}}{{template "time" .}}{{else}}never{{end}}</td></tr>
 {{end}}</tbody>
