@@ -49,6 +49,9 @@ func (a *app) errorsCommand() *cobra.Command {
 }
 
 func (a *app) errors(dir string, f *errorsFlags) error {
+	if _, known := advices[destination.Cause(f.cause)]; f.cause != "" && !known {
+		return usagef("--cause %q: expected one of %s", f.cause, strings.Join(causeNames(), ", "))
+	}
 	all, err := listRuns(dir, f.state)
 	if err != nil {
 		return err
@@ -156,6 +159,15 @@ var advices = map[destination.Cause]struct{ what, do string }{
 	destination.CauseDifferent: {"the mirror has other bytes than the Source", "repair"},
 	destination.CauseUnread:    {"the mirror's bytes could not be read: is its disk sound?", "repair"},
 	destination.CauseExtra:     {"the mirror has what the Source does not list", "look"},
+}
+
+// causeNames are all that there are.
+func causeNames() (names []string) {
+	for cause := range advices {
+		names = append(names, string(cause))
+	}
+	slices.Sort(names)
+	return names
 }
 
 // advice says what a cause means and gives the command that comes next.

@@ -55,10 +55,8 @@ func (a *app) export(ctx context.Context, dir, state, format string, sets []stri
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if len(sets) == 0 {
-		if sets, err = m.Sets(ctx); err != nil {
-			return err
-		}
+	if sets, err = chosenSets(ctx, m, sets); err != nil {
+		return err
 	}
 	if a.out.json {
 		return a.exportJSON(ctx, m, sets)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -103,6 +104,9 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	if _, err := chosenSets(ctx, m, f.sets); err != nil {
+		return err
+	}
 	l := &lister{a: a, limit: f.limit}
 	switch {
 	case f.runs:
@@ -122,6 +126,20 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 	}
 	a.out.end(summary{Status: "clean", Resources: num(l.shown)}, fmt.Sprintf("%d shown", l.shown))
 	return nil
+}
+
+// chosenSets are those given, which the mirror has to know; all that it knows if none are.
+func chosenSets(ctx context.Context, m *mirror.Mirror, given []string) ([]string, error) {
+	known, err := m.Sets(ctx)
+	if err != nil || len(given) == 0 {
+		return known, err
+	}
+	for _, set := range given {
+		if !slices.Contains(known, set) {
+			return nil, usagef("--set %q: no set of this mirror; it has %s", set, strings.Join(known, ", "))
+		}
+	}
+	return given, nil
 }
 
 // openPast opens a mirror to look at its states. There has to be one.

@@ -18,6 +18,9 @@ import (
 func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traffic) (c *fetch.Client, uri string, closeAll func(), err error) {
 	name, isFile := localName(source)
 	if !isFile {
+		if !strings.Contains(source, "://") {
+			return nil, "", nil, usagef("SOURCE: %q is no http or https URI, and no file or directory of that name is here", source)
+		}
 		if c, err = a.connect(ctx, source, f, t); err != nil {
 			return nil, "", nil, err
 		}
