@@ -79,7 +79,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		return nil, err
 	}
 	if n := pl.late.Len(); n > maxOutage { // or those behind so many that fail for good would never be asked for
-		pl.first = rand.Int64N(n)
+		pl.first = rand.New(rand.NewPCG(uint64(d.Client.Now().UnixNano()), 0)).Int64N(n)
 	}
 	pl.weaker.tell(d, set.URI)
 	pl.Pulse = k.heard.pulse(set.ChangeFreq)
