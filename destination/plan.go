@@ -48,7 +48,7 @@ type Action struct {
 	Kind    ActionKind
 	Change  resourcesync.Change // what it means for the mirror; "" for a Mark
 	Repair  bool                // the bytes were held and are damaged or missing
-	Again   bool                // an earlier run was to bring it and could not, or has found it wrong
+	Again   bool                // an earlier run was to bring it in this state and could not, or has found it wrong
 	Want    Wanted
 	Via     Via    // of what brings bytes
 	From    string // of a Copy the URI whose bytes are taken, of an Adopt the path of the file

@@ -142,7 +142,7 @@ func (pl *planner) decide(ctx context.Context, w *Wanted, from carrier, h *Held)
 		}
 		return pl.actions.Append(Action{Kind: Mark, Want: *w})
 	}
-	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != ""}
+	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if h.Stored {
 		a.Change = resourcesync.Updated
 		pl.Updated++
@@ -158,6 +158,11 @@ func (pl *planner) decide(ctx context.Context, w *Wanted, from carrier, h *Held)
 		}
 	}
 	return pl.bring(a, from)
+}
+
+// sameWant reports whether two descriptions are of the same bytes, whenever they were given.
+func sameWant(v, w *Wanted) bool {
+	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
 
 // bring adds an action that brings bytes.

@@ -328,6 +328,9 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 		if errors.Is(f.err, ErrNoPlace) {
 			continue // nor is there a place to remember it: the list names it again
 		}
+		if f.Again && errors.Is(f.err, ErrOutage) {
+			continue // it is due already, for a reason that says more
+		}
 		if err := l.b.Due(ctx, set, f.Want, reason(f.err)); err != nil {
 			return err
 		}

@@ -632,11 +632,35 @@ func TestWhatFailsForGoodIsInNobodysWay(t *testing.T) {
 	if n := s.asked("/r/"); n < 21 || n > 21+2*4 {
 		t.Errorf("got %d requests; want one for the change and few more than 20 for what failed before", n)
 	}
+	for uri, reason := range m.due(rep.Set) {
+		if !strings.Contains(reason, "502") {
+			t.Errorf("%s is due because %q, want what the server answered", uri, reason)
+		}
+	}
 	for _, p := range paths {
 		s.answer(p, nil)
 	}
 	m.mustSync(destination.Incremental, 0, 30, 0, 0)
 	m.wantFiles(paths...)
+}
+
+// due are the resources of a set that are due, and why.
+func (m *aMirror) due(set string) map[string]string {
+	m.t.Helper()
+	why := map[string]string{}
+	err := m.with(func(ctx context.Context, d *destination.Destination, _ *mirror.Mirror) error {
+		for h, err := range d.Mirror.Due(ctx, set) {
+			if err != nil {
+				return err
+			}
+			why[h.URI] = h.Due
+		}
+		return nil
+	})
+	if err != nil || len(why) == 0 {
+		m.t.Errorf("due: got %v, %v", why, err)
+	}
+	return why
 }
 
 // A Source that fails over many resources in a row has answered each time: the rest of
