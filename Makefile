@@ -46,7 +46,7 @@ unit:
 	@set -o pipefail; go test -v -shuffle=on $(PKG) | awk -v skipped=$(SKIPPED) -f tools/testlog.awk
 
 race: ## all tests with the race detector
-	go test -race -shuffle=on $(PKG)
+	go test -race -shuffle=on -timeout 60m $(PKG)
 
 fuzz: ## every fuzz target for FUZZTIME
 	@tools/fuzz.sh "$(FUZZTIME)" $(PKG)
