@@ -45,11 +45,10 @@ func (r *recorder) addBytes(sets string, n int64, args ...any) error {
 }
 
 // recount keeps the counts of all sets true while do changes memberships and
-// resources with these keys.
-func (r *recorder) recount(keys []resourcesync.Key, do func() error) error {
+// resources with these keys, and adds counts, which are known already, to them.
+func (r *recorder) recount(keys []resourcesync.Key, counts map[SetID][2]int64, do func() error) error {
 	slices.SortFunc(keys, func(a, b resourcesync.Key) int { return slices.Compare(a[:], b[:]) })
 	keys = slices.Compact(keys)
-	counts := map[SetID][2]int64{}
 	if err := r.tally(keys, counts, -1); err != nil {
 		return err
 	}

@@ -145,10 +145,7 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 				return err
 			}
 		}
-		if err := r.recount(o.keys(), func() error { return r.settle(&o, run) }); err != nil {
-			return err
-		}
-		return r.countFresh(&o)
+		return r.recount(o.keys(), o.fresh(), func() error { return r.settle(&o, run) })
 	})
 	if err == nil && o.Run != nil {
 		o.Run.ID = run
@@ -175,8 +172,9 @@ func (o *Outcome) keys() (keys []resourcesync.Key) {
 	return keys
 }
 
-// countFresh adds to the counts what nobody has to ask for.
-func (r *recorder) countFresh(o *Outcome) error {
+// fresh counts the memberships of what had no path, and their bytes: nobody has to look
+// them up.
+func (o *Outcome) fresh() map[SetID][2]int64 {
 	lengths := map[resourcesync.Key]int64{}
 	for i := range o.Stored {
 		if s := &o.Stored[i]; o.Fresh[s.Key] && s.Length.Known() {
@@ -190,12 +188,7 @@ func (r *recorder) countFresh(o *Outcome) error {
 			counts[m.Set] = [2]int64{n[0] + 1, n[1] + lengths[m.Key]}
 		}
 	}
-	for set, n := range counts {
-		if err := r.count(set, n[0], n[1]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return counts
 }
 
 func (r *recorder) settle(o *Outcome, run int64) error {
