@@ -163,10 +163,9 @@ var advices = map[destination.Cause]struct{ what, do string }{
 
 // causeNames are all that there are.
 func causeNames() (names []string) {
-	for cause := range advices {
+	for _, cause := range sortedKeys(advices) {
 		names = append(names, string(cause))
 	}
-	slices.Sort(names)
 	return names
 }
 

@@ -252,7 +252,7 @@ var words = map[string]string{
 	"converted": "CONVERTED", "clean": "CLEAN", "findings": "FINDINGS", "restored": "RESTORED",
 }
 
-func sortedKeys[K ~string](m map[K]int64) []K {
+func sortedKeys[K ~string, V any](m map[K]V) []K {
 	keys := make([]K, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)
