@@ -181,9 +181,8 @@ func TestLargeTransferGoesOnInTheNextRun(t *testing.T) {
 	}
 }
 
-// A server that answers for one version with parts of another deceives: the digest
-// tells, nothing wrong is kept, and the whole is brought.
-func TestLargeTransferIsVerifiedThoughItWentOn(t *testing.T) {
+// brokenOff is a large resource and a mirror to which 17 MiB of its 20 came.
+func brokenOff(t *testing.T) (*large, *aMirror) {
 	s := newSource(t)
 	s.offer("/list.xml", "")
 	l := &large{body: noise(1, 20*mib), tag: `"1"`, cut: 17 * mib}
@@ -193,31 +192,36 @@ func TestLargeTransferIsVerifiedThoughItWentOn(t *testing.T) {
 	if rep, err := m.sync(); err != nil || rep.Failed != 1 {
 		t.Fatalf("first run: got %+v, %v", rep, err)
 	}
-	l.with(func() { l.cut, l.ranges, l.shift = 0, nil, true })
+	return l, m
+}
+
+// wantAnew lets the second run ask for the rest, and then for the whole.
+func (l *large) wantAnew(m *aMirror) {
+	m.t.Helper()
 	if rep, err := m.sync(); err != nil || rep.Created != 1 {
-		t.Fatalf("second run: got %+v, %v", rep, err)
+		m.t.Fatalf("second run: got %+v, %v", rep, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m.files()["/large"] != string(l.body) {
-		t.Error("wrong bytes are held")
+		m.t.Error("wrong bytes are held")
 	}
 	if want := []string{fmt.Sprintf("bytes=%d-", 17*mib), ""}; !slices.Equal(l.ranges, want) {
-		t.Errorf("asked for %q, want %q", l.ranges, want)
+		m.t.Errorf("asked for %q, want %q", l.ranges, want)
 	}
+}
+
+// A server that answers for one version with parts of another deceives: the digest
+// tells, nothing wrong is kept, and the whole is brought.
+func TestLargeTransferIsVerifiedThoughItWentOn(t *testing.T) {
+	l, m := brokenOff(t)
+	l.with(func() { l.cut, l.ranges, l.shift = 0, nil, true })
+	l.wantAnew(m)
 }
 
 // What the disk did not keep as it was verified is brought once more.
 func TestLargeTransferOfWhichTheDiskLostSomeIsBroughtAgain(t *testing.T) {
-	s := newSource(t)
-	s.offer("/list.xml", "")
-	l := &large{body: noise(1, 20*mib), tag: `"1"`, cut: 17 * mib}
-	s.answer("/large", l.ServeHTTP)
-	s.listLarge(l, nil)
-	m := newMirror(t, s)
-	if rep, err := m.sync(); err != nil || rep.Failed != 1 {
-		t.Fatalf("first run: got %+v, %v", rep, err)
-	}
+	l, m := brokenOff(t)
 	parts, err := filepath.Glob(filepath.Join(m.dir, ".instep/parts", strings.Repeat("?", 64)))
 	if err != nil || len(parts) != 1 {
 		t.Fatalf("parts: %q, %v", parts, err)
@@ -227,17 +231,7 @@ func TestLargeTransferOfWhichTheDiskLostSomeIsBroughtAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.with(func() { l.cut, l.ranges = 0, nil })
-	if rep, err := m.sync(); err != nil || rep.Created != 1 {
-		t.Fatalf("second run: got %+v, %v", rep, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if m.files()["/large"] != string(l.body) {
-		t.Error("wrong bytes are held")
-	}
-	if want := []string{fmt.Sprintf("bytes=%d-", 17*mib), ""}; !slices.Equal(l.ranges, want) {
-		t.Errorf("asked for %q, want %q", l.ranges, want)
-	}
+	l.wantAnew(m)
 }
 
 // Bytes that are not those of the list are not kept for another time.

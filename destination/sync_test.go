@@ -611,9 +611,7 @@ func TestWhatFailsForGoodIsInNobodysWay(t *testing.T) {
 	paths := s.fill(60)
 	s.list(0, paths...)
 	s.changes(0)
-	for _, p := range paths[:30] {
-		s.answer(p, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	}
+	s.busy(paths[:30]...)
 	m := newMirror(t, s)
 	if rep, err := m.sync(); !errors.Is(err, destination.ErrOutage) || rep.Created != 0 {
 		t.Fatalf("got %+v, %v; want an early end", rep, err)

@@ -166,17 +166,7 @@ func TestAFlatBatchHappensWholeOrNotAtAll(t *testing.T) {
 			m := openMirror(t, o)
 			commit(t, m, fillBefore)
 			before := flatState(t, m)
-			trigger(t, dir, f.sql)
-			arm()
-			if err := tryCommit(m, storyMove, do); err == nil {
-				t.Fatal("the batch was committed in spite of the fault")
-			}
-			if err := m.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if f.sql != "" {
-				trigger(t, dir, "DROP TRIGGER fault")
-			}
+			f.interrupt(t, m, dir, arm, do)
 			m = openMirror(t, options(dir))
 			if diff := cmp.Diff(before, flatState(t, m)); diff != "" {
 				t.Errorf("in the next run (-want +got):\n%s", diff)
@@ -187,6 +177,22 @@ func TestAFlatBatchHappensWholeOrNotAtAll(t *testing.T) {
 			}
 			wantContents(t, dir, "damaged", "deleted", "kept", "new", "old", "repaired", "same")
 		})
+	}
+}
+
+// interrupt ends a batch by the fault, and the run.
+func (f fault) interrupt(t *testing.T, m *Mirror, dir string, arm func(), do func(destination.Batch) error) {
+	t.Helper()
+	trigger(t, dir, f.sql)
+	arm()
+	if err := tryCommit(m, storyMove, do); err == nil {
+		t.Fatal("the batch was committed in spite of the fault")
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if f.sql != "" {
+		trigger(t, dir, "DROP TRIGGER fault")
 	}
 }
 
@@ -216,17 +222,7 @@ func TestAnInterruptedFlatBatchLeavesWhatItFound(t *testing.T) {
 			m := openMirror(t, o)
 			commit(t, m, func(b destination.Batch) error { return put(b, set, "held", "old", noon) })
 			write(t, dir, found, "found")
-			trigger(t, dir, f.sql)
-			arm()
-			if err := tryCommit(m, storyMove, do); err == nil {
-				t.Fatal("the batch was committed in spite of the fault")
-			}
-			if err := m.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if f.sql != "" {
-				trigger(t, dir, "DROP TRIGGER fault")
-			}
+			f.interrupt(t, m, dir, arm, do)
 			m = openMirror(t, flatly)
 			wantContents(t, dir, "found", "old")
 			if err := tryCommit(m, storyMove, do); err != nil {
