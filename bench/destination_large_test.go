@@ -97,11 +97,10 @@ func (j hugeJob) hold(ctx context.Context, c *catalog.Catalog) error {
 	const some = 5000
 	for first := 0; first < j.Members; first += some {
 		var intents []catalog.Intent
-		done := catalog.Outcome{Fresh: map[resourcesync.Key]bool{}}
+		done := catalog.Outcome{}
 		for i := first; i < min(first+some, j.Members); i++ {
 			e := j.entry(i)
 			key := resourcesync.KeyOf(e.Loc)
-			done.Fresh[key] = true
 			intents = append(intents, catalog.Intent{Key: key, URI: e.Loc, Length: e.Length, SHA256: e.Digests.Get(resourcesync.SHA256)})
 			done.Stored = append(done.Stored, catalog.Resource{Key: key, URI: e.Loc, Length: e.Length, Digests: e.Digests, Type: e.Type, Verified: true})
 			done.Members = append(done.Members, catalog.Membership{Set: set, Key: key, Changed: taken, LastMod: e.LastMod})
@@ -109,7 +108,7 @@ func (j hugeJob) hold(ctx context.Context, c *catalog.Catalog) error {
 		err := c.Intend(ctx, intents, func(uri string, _ catalog.Names) (catalog.Place, error) {
 			return catalog.Place{Path: uri, Fold: resourcesync.KeyOf(uri)}, nil
 		})
-		if err == nil {
+		if done.Fresh = intents; err == nil {
 			err = c.Settle(ctx, done)
 		}
 		if err != nil {

@@ -3,14 +3,16 @@ package catalog
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"instep/resourcesync"
 )
 
-// Intend records intents, all or none. An intent without a path gets one from
-// place, and its URI a resource that is not stored.
+// Intend records intents, all or none. An intent without a path gets one from place,
+// and is New; nobody else may have that path until the intents are settled.
 func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri string, names Names) (Place, error)) error {
 	return c.update(ctx, "record intents in", func(tx *sql.Tx) error {
 		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, again: &c.again}
@@ -19,7 +21,6 @@ func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri s
 		if err := n.expect(&r, intents); err != nil {
 			return err
 		}
-		var places []any
 		for i := range intents {
 			in := &intents[i]
 			if in.Path != "" {
@@ -29,14 +30,15 @@ func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri s
 			if err != nil {
 				return err
 			}
-			n.taken(&p)
+			if err := n.take(&p); err != nil {
+				return err
+			}
 			if err := r.directories(p.Directories); err != nil {
 				return err
 			}
-			in.Path, in.Kept = p.Path, p.Kept
-			places = append(places, in.Key[:], in.URI, p.Path, p.Fold[:])
+			in.New, in.Path, in.Fold, in.Kept = true, p.Path, p.Fold, p.Kept
 		}
-		return r.intend(intents, places)
+		return r.intend(intents)
 	})
 }
 
@@ -49,24 +51,92 @@ func (r *recorder) directories(all []Directory) error {
 	return nil
 }
 
-// intend records intents, and places of new URIs.
-func (r *recorder) intend(intents []Intent, places []any) error {
-	_, err := r.eachRow(`INSERT OR FAIL INTO resource (key, uri, path, fold, stored, digests, verified, type, encoding, stat)
-		SELECT column1, column2, column3, column4, FALSE, '', FALSE, '', '', '' FROM (`, "(?,?,?,?)", ")", places)
-	if err != nil {
-		return err
-	}
+// arrival is an intent that is New, as it is kept.
+type arrival struct {
+	Key    []byte `json:"key"`
+	Path   string `json:"path"`
+	Kept   string `json:"kept,omitempty"`
+	Taken  string `json:"taken,omitempty"`
+	Length *int64 `json:"length,omitempty"`
+	SHA256 []byte `json:"sha256,omitempty"`
+}
+
+// intend records intents that have a path.
+func (r *recorder) intend(intents []Intent) error {
 	args := make([]any, 0, 6*len(intents))
+	arrivals := make([]arrival, 0, len(intents))
 	for i := range intents {
 		in := &intents[i]
 		var sum []byte
 		if !in.SHA256.IsZero() {
 			sum = in.SHA256.Sum()
 		}
-		args = append(args, in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum, in.Taken)
+		if !in.New {
+			args = append(args, in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum, in.Taken)
+			continue
+		}
+		a := arrival{Key: in.Key[:], Path: in.Path, Kept: in.Kept, Taken: in.Taken, SHA256: sum}
+		if in.Length.Known() {
+			n := in.Length.Int64()
+			a.Length = &n
+		}
+		arrivals = append(arrivals, a)
 	}
-	_, err = r.eachRow("INSERT OR FAIL INTO intent (key, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?)", "", args)
+	if len(arrivals) > 0 {
+		body, err := json.Marshal(arrivals)
+		if err != nil {
+			return err
+		}
+		if _, err := r.exec("INSERT INTO arrival (body) VALUES ($1)", string(body)); err != nil {
+			return err
+		}
+	}
+	_, err := r.eachRow("INSERT OR FAIL INTO intent (key, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?)", "", args)
 	return err
+}
+
+// arrivals returns the intents that are New.
+func (c *Catalog) arrivals(ctx context.Context) ([]Intent, error) {
+	bodies, err := rows(ctx, c, "read intents of", func(r *sql.Rows) (body string, err error) {
+		return body, r.Scan(&body)
+	}, "SELECT body FROM arrival ORDER BY id")
+	var all []Intent
+	for _, body := range bodies {
+		var some []arrival
+		if err := json.Unmarshal([]byte(body), &some); err != nil {
+			return nil, c.fail("read intents of", fmt.Errorf("%w: %w; %s", ErrDamaged, err, hint))
+		}
+		for i := range some {
+			in, err := some[i].intent()
+			if err != nil {
+				return nil, c.fail("read intents of", err)
+			}
+			all = append(all, in)
+		}
+	}
+	return all, err
+}
+
+func (a *arrival) intent() (in Intent, err error) {
+	in = Intent{New: true, Path: a.Path, Kept: a.Kept, Taken: a.Taken}
+	if in.Key, err = readKey(a.Key); err != nil {
+		return in, err
+	}
+	if a.Length != nil {
+		in.Length = resourcesync.Bytes(*a.Length)
+	}
+	if a.SHA256 != nil {
+		in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, a.SHA256)
+	}
+	return in, err
+}
+
+// readKey reads the key of a row.
+func readKey(b []byte) (key resourcesync.Key, err error) {
+	if len(b) != len(key) {
+		return key, fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(key), b, hint)
+	}
+	return resourcesync.Key(b), nil
 }
 
 func (r *recorder) query(query string, args ...any) (*sql.Rows, error) {
@@ -134,12 +204,16 @@ func (r *recorder) eachFold(query string, args []any, take func(fold resourcesyn
 	return errors.Join(err, rows.Err(), rows.Close())
 }
 
-// taken remembers a place that is not recorded yet.
-func (n names) taken(p *Place) {
+// take keeps a place that is not recorded yet from being given once more.
+func (n names) take(p *Place) error {
+	if n.files[p.Fold] {
+		return fmt.Errorf("%w: the path %q has a file already", ErrState, p.Path)
+	}
 	n.files[p.Fold] = true
 	for _, d := range p.Directories {
 		n.dirs[d.Fold] = d.Path
 	}
+	return nil
 }
 
 func (n names) File(fold resourcesync.Key) (bool, error) {

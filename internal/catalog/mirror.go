@@ -20,7 +20,9 @@ type Intent struct {
 	Key    resourcesync.Key
 	URI    string           // only for Intend, where Path is ""
 	Guess  resourcesync.Key // only for Intend, where Path is "": fold of the path that place tries first; zero: unknown
+	New    bool             // the URI had no path before; set by Intend
 	Path   string           // "": the URI is new, Intend gives it a path
+	Fold   resourcesync.Key // of Path; set by Intend if New
 	Kept   string           // where the bytes at Path go; "": nothing is there that has to stay
 	Taken  string           // where the bytes to come are now, and go back to if this is undone; "": they are made
 	Length resourcesync.Length
@@ -49,16 +51,20 @@ type Directory struct {
 	Fold resourcesync.Key
 }
 
-// Intents returns the intents that were recorded and not settled.
+// Intents returns the intents that were recorded and not settled, without their Fold.
 func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
-	return rows(ctx, c, "read intents of", func(r *sql.Rows) (in Intent, err error) {
+	arrivals, err := c.arrivals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	others, err := rows(ctx, c, "read intents of", func(r *sql.Rows) (in Intent, err error) {
 		var key, sum []byte
 		var length sql.NullInt64
 		if err := r.Scan(&key, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
 			return in, err
 		}
-		if copy(in.Key[:], key) != len(in.Key) {
-			return in, fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(in.Key), key, hint)
+		if in.Key, err = readKey(key); err != nil {
+			return in, err
 		}
 		in.Length = readLength(length)
 		if sum != nil {
@@ -66,6 +72,7 @@ func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
 		}
 		return in, err
 	}, "SELECT key, path, kept, length, sha256, taken FROM intent ORDER BY key")
+	return append(arrivals, others...), err
 }
 
 // Finder looks up single resources, several times as fast as Lookup.
@@ -120,7 +127,7 @@ type Outcome struct {
 	Members []Membership // begin or change
 	Ended   []Membership // end: Set, Key; a resource goes with its last membership
 	Dropped []resourcesync.Key
-	Fresh   map[resourcesync.Key]bool // of these: had no path before the intents were recorded
+	Fresh   []Intent  // the intents that are New: what is not in Stored has a path and no bytes
 	Cursor  *Cursor
 	Run     *Run      // in which it was done, with its counts: states that end are kept. nil: they are not. Settle gives a new Run its ID
 	At      time.Time // when, by the mirror's clock; required beside Run
@@ -145,7 +152,8 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 				return err
 			}
 		}
-		return r.recount(o.keys(), o.fresh(), func() error { return r.settle(&o, run) })
+		fresh := o.fresh()
+		return r.recount(o.keys(fresh), fresh.counts(&o), func() error { return r.settle(&o, fresh, run) })
 	})
 	if err == nil && o.Run != nil {
 		o.Run.ID = run
@@ -153,10 +161,50 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 	return err
 }
 
+// newcomers are the resources of an outcome that had no path: nobody has to look them up.
+type newcomers map[resourcesync.Key]*Resource // as in Stored; nil: without bytes
+
+func (o *Outcome) fresh() newcomers {
+	n := make(newcomers, len(o.Fresh))
+	for i := range o.Fresh {
+		n[o.Fresh[i].Key] = nil
+	}
+	for i := range o.Stored {
+		if s := &o.Stored[i]; n.has(s.Key) {
+			n[s.Key] = s
+		}
+	}
+	return n
+}
+
+func (n newcomers) has(key resourcesync.Key) bool {
+	_, ok := n[key]
+	return ok
+}
+
+// counts are the memberships of newcomers, and their bytes.
+func (n newcomers) counts(o *Outcome) map[SetID][2]int64 {
+	counts := map[SetID][2]int64{}
+	for i := range o.Members {
+		m := &o.Members[i]
+		s, ok := n[m.Key]
+		if !ok {
+			continue
+		}
+		c := counts[m.Set]
+		c[0]++
+		if s != nil && s.Length.Known() {
+			c[1] += s.Length.Int64()
+		}
+		counts[m.Set] = c
+	}
+	return counts
+}
+
 // keys are those of what changes and was known before.
-func (o *Outcome) keys() (keys []resourcesync.Key) {
+func (o *Outcome) keys(fresh newcomers) (keys []resourcesync.Key) {
 	add := func(k resourcesync.Key) {
-		if !o.Fresh[k] {
+		if !fresh.has(k) {
 			keys = append(keys, k)
 		}
 	}
@@ -172,30 +220,14 @@ func (o *Outcome) keys() (keys []resourcesync.Key) {
 	return keys
 }
 
-// fresh counts the memberships of what had no path, and their bytes: nobody has to look
-// them up.
-func (o *Outcome) fresh() map[SetID][2]int64 {
-	lengths := map[resourcesync.Key]int64{}
-	for i := range o.Stored {
-		if s := &o.Stored[i]; o.Fresh[s.Key] && s.Length.Known() {
-			lengths[s.Key] = s.Length.Int64()
-		}
-	}
-	counts := map[SetID][2]int64{}
-	for i := range o.Members {
-		if m := &o.Members[i]; o.Fresh[m.Key] {
-			n := counts[m.Set]
-			counts[m.Set] = [2]int64{n[0] + 1, n[1] + lengths[m.Key]}
-		}
-	}
-	return counts
-}
-
-func (r *recorder) settle(o *Outcome, run int64) error {
+func (r *recorder) settle(o *Outcome, fresh newcomers, run int64) error {
 	if err := r.endStates(o, run); err != nil {
 		return err
 	}
-	if err := r.storedMany(o.Stored); err != nil {
+	if err := r.arrive(o.Fresh, fresh); err != nil {
+		return err
+	}
+	if err := r.storedMany(o.Stored, fresh); err != nil {
 		return err
 	}
 	for _, n := range o.Noted {
@@ -222,15 +254,40 @@ func (r *recorder) settle(o *Outcome, run int64) error {
 			return err
 		}
 	}
+	if _, err := r.exec("DELETE FROM arrival"); err != nil {
+		return err
+	}
 	_, err := r.exec("DELETE FROM intent")
 	return err
 }
 
-// storedMany records the bytes of resources that have a path.
-func (r *recorder) storedMany(all []Resource) error {
-	args := make([]any, 0, 8*len(all))
-	for i := range all {
-		s := &all[i]
+// arrive records newcomers.
+func (r *recorder) arrive(intents []Intent, fresh newcomers) error {
+	args := make([]any, 0, 11*len(intents))
+	for i := range intents {
+		in, s := &intents[i], fresh[intents[i].Key]
+		stored := s != nil
+		if !stored {
+			s = &Resource{}
+		}
+		args = append(args, in.Key[:], in.URI, in.Path, in.Fold[:], stored, writeLength(s.Length), writeSHA256(s.Digests), writeDigests(s.Digests),
+			s.Verified, s.Type, s.Stat)
+	}
+	_, err := r.eachRow("INSERT OR FAIL INTO resource (key, uri, path, fold, stored, length, sha256, digests, verified, type, encoding, stat) ",
+		"(?,?,?,?,?,?,?,?,?,?,'',?)", "", args)
+	return err
+}
+
+// storedMany records the bytes of resources that had a path before.
+func (r *recorder) storedMany(stored []Resource, fresh newcomers) error {
+	var all []*Resource
+	for i := range stored {
+		if !fresh.has(stored[i].Key) {
+			all = append(all, &stored[i])
+		}
+	}
+	args := make([]any, 0, 7*len(all))
+	for _, s := range all {
 		args = append(args, s.Key[:], writeLength(s.Length), writeSHA256(s.Digests), writeDigests(s.Digests), s.Verified, s.Type, s.Stat)
 	}
 	n, err := r.eachRow(`UPDATE OR FAIL resource SET stored = TRUE, length = column2, sha256 = column3, digests = column4, verified = column5,
@@ -238,8 +295,8 @@ func (r *recorder) storedMany(all []Resource) error {
 	if err != nil || n == int64(len(all)) {
 		return err
 	}
-	for i := range all {
-		if err := r.hasPath(&all[i]); err != nil {
+	for _, s := range all {
+		if err := r.hasPath(s); err != nil {
 			return err
 		}
 	}
@@ -302,8 +359,8 @@ func scanMembership(r *sql.Rows) (m Membership, err error) {
 	if err := r.Scan(&m.Set, &key, &micros, &lastmod, &m.Due, &m.Wanted); err != nil {
 		return m, err
 	}
-	if copy(m.Key[:], key) != len(m.Key) {
-		return m, fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(m.Key), key, hint)
+	if m.Key, err = readKey(key); err != nil {
+		return m, err
 	}
 	m.Changed = readTime(micros)
 	m.LastMod, err = readDatetime(fmt.Sprintf("key %x", key), lastmod)

@@ -44,6 +44,7 @@ func store(t *testing.T, c *Catalog, s SetID, names ...string) {
 	if err := c.Intend(t.Context(), intents, flat); err != nil {
 		t.Fatal(err)
 	}
+	o.Fresh = intents
 	if err := c.Settle(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -94,14 +95,14 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 	}
 	for _, in := range got {
 		for _, want := range intents {
-			if want.URI = ""; in.Key == want.Key && in != want {
+			if want.URI, want.Fold = "", in.Fold; in.Key == want.Key && in != want {
 				t.Errorf("got %+v, want %+v", in, want)
 			}
 		}
 	}
 	found, err := c.Lookup(t.Context(), s, []resourcesync.Key{intents[0].Key, intents[1].Key})
-	if err != nil || found[0].Stored || found[0].Path != "b" || !found[1].Stored {
-		t.Errorf("got %+v and %v, want b reserved and a as it was", found, err)
+	if err != nil || found[0].URI != "" || !found[1].Stored {
+		t.Errorf("got %+v and %v, want no b yet and a as it was", found, err)
 	}
 	if err := c.Settle(t.Context(), Outcome{Dropped: []resourcesync.Key{intents[0].Key, intents[1].Key}}); err != nil {
 		t.Fatal(err)
@@ -174,7 +175,11 @@ func TestNamesKnowFilesAndFirstSpellingsOfDirectories(t *testing.T) {
 		}
 		return p, err
 	}
-	if err := c.Intend(t.Context(), []Intent{intent("a", "a", t), intent("b", "b", t)}, place); err != nil {
+	intents := []Intent{intent("a", "a", t), intent("b", "b", t)}
+	if err := c.Intend(t.Context(), intents, place); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Settle(t.Context(), Outcome{Fresh: intents}); err != nil {
 		t.Fatal(err)
 	}
 	first, ok, err := c.Names(t.Context()).Directory(fold)

@@ -206,14 +206,17 @@ func (b *batch) unoccupied(ctx context.Context, w *destination.Wanted, row *cata
 }
 
 // justStored waits for a batch that commits, and reports whether it has brought the
-// file at path, which is that of a URI.
+// file at path, which is that of a URI, or of another one if this one has none yet.
 func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return false, err
 	}
 	defer m.unlockCommit()
 	row, err := m.row(ctx, 0, uri)
-	return row.Stored && row.Path == path, err
+	if err != nil || row.URI != "" {
+		return row.Stored && row.Path == path, err
+	}
+	return m.named(ctx, path)
 }
 
 // named reports whether a path is that of a resource or directory of ours.

@@ -140,12 +140,9 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 		return nil, err
 	}
 	w := &work{}
-	w.outcome.Fresh = map[resourcesync.Key]bool{}
 	known := make([]resourcesync.Key, 0, len(keys))
 	for i, key := range keys {
-		if rows[i].URI == "" {
-			w.outcome.Fresh[key] = true
-		} else {
+		if rows[i].URI != "" {
 			known = append(known, key)
 		}
 	}
@@ -306,8 +303,11 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 		}
 		return place(s.segments, names, b.m.blocked(ctx))
 	})
-	for i := range intents {
-		w.steps[i].Path, w.steps[i].Kept = intents[i].Path, intents[i].Kept
+	for i, in := range intents {
+		w.steps[i].Intent = in
+		if in.New {
+			w.outcome.Fresh = append(w.outcome.Fresh, in)
+		}
 	}
 	return err
 }

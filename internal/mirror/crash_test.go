@@ -113,7 +113,9 @@ func faults() []fault {
 			fault{name: "write", plan: at(blobtest.OpWrite, 1, dead), dead: dead},
 			fault{name: "close", plan: at(blobtest.OpClose, 0, dead), dead: dead},
 			fault{name: "intents", sql: "CREATE TRIGGER fault BEFORE INSERT ON intent BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
+			fault{name: "arrivals", sql: "CREATE TRIGGER fault BEFORE INSERT ON arrival BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
 			fault{name: "outcome", sql: "CREATE TRIGGER fault BEFORE DELETE ON intent BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
+			fault{name: "outcome of arrivals", sql: "CREATE TRIGGER fault BEFORE DELETE ON arrival BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
 			fault{name: "cursor", sql: "CREATE TRIGGER fault BEFORE INSERT ON cursor BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
 		)
 	}

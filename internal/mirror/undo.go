@@ -87,7 +87,7 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 			if !ok {
 				lost = append(lost, row.Key)
 			}
-		case row.URI != "":
+		case in.New || row.URI != "":
 			if err := m.retract(ctx, files, in); err != nil {
 				return nil, err
 			}
