@@ -105,10 +105,10 @@ func (j hugeJob) hold(ctx context.Context, c *catalog.Catalog) error {
 			done.Stored = append(done.Stored, catalog.Resource{Key: key, URI: e.Loc, Length: e.Length, Digests: e.Digests, Type: e.Type, Verified: true})
 			done.Members = append(done.Members, catalog.Membership{Set: set, Key: key, Changed: taken, LastMod: e.LastMod})
 		}
-		err := c.Intend(ctx, intents, func(uri string, _ catalog.Names) (catalog.Place, error) {
+		err := c.Intend(ctx, intents, &done, func(uri string, _ catalog.Names) (catalog.Place, error) {
 			return catalog.Place{Path: uri, Fold: resourcesync.KeyOf(uri)}, nil
 		})
-		if done.Fresh = intents; err == nil {
+		if err == nil {
 			err = c.Settle(ctx, done)
 		}
 		if err != nil {

@@ -14,9 +14,29 @@ import (
 // Count returns how many members a set has and how many bytes they have together;
 // an unknown length counts as 0. It takes the same time for every set.
 func (c *Catalog) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
+	if err := c.current(ctx); err != nil {
+		return 0, 0, err
+	}
 	err = c.read.QueryRowContext(ctx, "SELECT members, bytes FROM sets WHERE id = $1", set).Scan(&n, &bytes)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, 0, c.fail("count the members of a set in", err)
+	}
+	waiting := c.ledger.members(set)
+	if len(waiting) == 0 {
+		return n, bytes, nil
+	}
+	keys := make([]resourcesync.Key, len(waiting))
+	for i := range waiting {
+		keys[i] = waiting[i].Key
+	}
+	found, err := c.tables(ctx, set, keys) // another process may have had them follow
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range waiting {
+		if !found[keys[i]].Member {
+			n, bytes = n+1, bytes+max(waiting[i].Length.Int64(), 0)
+		}
 	}
 	return n, bytes, nil
 }

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,35 +10,60 @@ import (
 	"instep/resourcesync"
 )
 
-// Intend records intents, all or none. An intent without a path gets one from place,
-// and is New; nobody else may have that path until the intents are settled.
-func (c *Catalog) Intend(ctx context.Context, intents []Intent, place func(uri string, names Names) (Place, error)) error {
-	return c.update(ctx, "record intents in", func(tx *sql.Tx) error {
-		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, again: &c.again}
-		defer r.close()
-		n := newNames(r.row)
-		if err := n.expect(&r, intents); err != nil {
+// Intend records the intents of o, all or none, before files are touched. An intent
+// without a path gets one from place, is New, and one of o.Fresh; nobody else may have
+// that path until the intents are settled. A Run without an ID gets it here. Unless o is
+// Now, place must not ask the catalog for anything but names.
+func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
+	_, before := c.ledger.all()
+	var run int64
+	err := c.transact(ctx, "record intents in", func(r *recorder) (err error) {
+		if o.Run != nil && o.Run.ID == 0 {
+			if run, err = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What}); err != nil {
+				return err
+			}
+			o.Run.ID = run
+		}
+		if err := r.place(intents, o, place, c.ledger.names); err != nil {
 			return err
 		}
-		for i := range intents {
-			in := &intents[i]
-			if in.Path != "" {
-				continue
-			}
-			p, err := place(in.URI, n)
-			if err != nil {
-				return err
-			}
-			if err := n.take(&p); err != nil {
-				return err
-			}
-			if err := r.directories(p.Directories); err != nil {
-				return err
-			}
-			in.New, in.Path, in.Fold, in.Kept = true, p.Path, p.Fold, p.Kept
+		if err := r.arrive(o, before); err != nil {
+			return err
 		}
 		return r.intend(intents)
 	})
+	if err != nil && run != 0 {
+		o.Run.ID = 0
+	}
+	return err
+}
+
+// place finds paths for the intents that have none. waits reports whether a path is that
+// of a resource that the tables do not have yet.
+func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error), waits func(resourcesync.Key) bool) error {
+	n := newNames(r.row, waits)
+	if err := n.expect(r, intents); err != nil {
+		return err
+	}
+	for i := range intents {
+		in := &intents[i]
+		if in.Path != "" {
+			continue
+		}
+		p, err := place(in.URI, n)
+		if err != nil {
+			return err
+		}
+		if err := n.take(&p); err != nil {
+			return err
+		}
+		if err := r.directories(p.Directories); err != nil {
+			return err
+		}
+		in.New, in.Path, in.Fold, in.Kept = true, p.Path, p.Fold, p.Kept
+		o.Fresh = append(o.Fresh, *in)
+	}
+	return nil
 }
 
 func (r *recorder) directories(all []Directory) error {
@@ -51,92 +75,22 @@ func (r *recorder) directories(all []Directory) error {
 	return nil
 }
 
-// arrival is an intent that is New, as it is kept.
-type arrival struct {
-	Key    []byte `json:"key"`
-	Path   string `json:"path"`
-	Kept   string `json:"kept,omitempty"`
-	Taken  string `json:"taken,omitempty"`
-	Length *int64 `json:"length,omitempty"`
-	SHA256 []byte `json:"sha256,omitempty"`
-}
-
-// intend records intents that have a path.
+// intend records the intents of what has a path.
 func (r *recorder) intend(intents []Intent) error {
 	args := make([]any, 0, 6*len(intents))
-	arrivals := make([]arrival, 0, len(intents))
 	for i := range intents {
 		in := &intents[i]
+		if in.New {
+			continue
+		}
 		var sum []byte
 		if !in.SHA256.IsZero() {
 			sum = in.SHA256.Sum()
 		}
-		if !in.New {
-			args = append(args, in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum, in.Taken)
-			continue
-		}
-		a := arrival{Key: in.Key[:], Path: in.Path, Kept: in.Kept, Taken: in.Taken, SHA256: sum}
-		if in.Length.Known() {
-			n := in.Length.Int64()
-			a.Length = &n
-		}
-		arrivals = append(arrivals, a)
-	}
-	if len(arrivals) > 0 {
-		body, err := json.Marshal(arrivals)
-		if err != nil {
-			return err
-		}
-		if _, err := r.exec("INSERT INTO arrival (body) VALUES ($1)", string(body)); err != nil {
-			return err
-		}
+		args = append(args, in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum, in.Taken)
 	}
 	_, err := r.eachRow("INSERT OR FAIL INTO intent (key, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?)", "", args)
 	return err
-}
-
-// arrivals returns the intents that are New.
-func (c *Catalog) arrivals(ctx context.Context) ([]Intent, error) {
-	bodies, err := rows(ctx, c, "read intents of", func(r *sql.Rows) (body string, err error) {
-		return body, r.Scan(&body)
-	}, "SELECT body FROM arrival ORDER BY id")
-	var all []Intent
-	for _, body := range bodies {
-		var some []arrival
-		if err := json.Unmarshal([]byte(body), &some); err != nil {
-			return nil, c.fail("read intents of", fmt.Errorf("%w: %w; %s", ErrDamaged, err, hint))
-		}
-		for i := range some {
-			in, err := some[i].intent()
-			if err != nil {
-				return nil, c.fail("read intents of", err)
-			}
-			all = append(all, in)
-		}
-	}
-	return all, err
-}
-
-func (a *arrival) intent() (in Intent, err error) {
-	in = Intent{New: true, Path: a.Path, Kept: a.Kept, Taken: a.Taken}
-	if in.Key, err = readKey(a.Key); err != nil {
-		return in, err
-	}
-	if a.Length != nil {
-		in.Length = resourcesync.Bytes(*a.Length)
-	}
-	if a.SHA256 != nil {
-		in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, a.SHA256)
-	}
-	return in, err
-}
-
-// readKey reads the key of a row.
-func readKey(b []byte) (key resourcesync.Key, err error) {
-	if len(b) != len(key) {
-		return key, fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(key), b, hint)
-	}
-	return resourcesync.Key(b), nil
 }
 
 func (r *recorder) query(query string, args ...any) (*sql.Rows, error) {
@@ -159,12 +113,13 @@ func (r *recorder) row(query string, args ...any) (*sql.Row, error) {
 // names implements Names over a way to ask for a row.
 type names struct {
 	row   func(query string, args ...any) (*sql.Row, error)
+	waits func(resourcesync.Key) bool // whether it is the path of a resource that the tables do not have yet
 	files map[resourcesync.Key]bool   // whether it is the path of a resource, as far as is known
 	dirs  map[resourcesync.Key]string // seen already; "": there is none
 }
 
-func newNames(row func(query string, args ...any) (*sql.Row, error)) names {
-	return names{row, map[resourcesync.Key]bool{}, map[resourcesync.Key]string{}}
+func newNames(row func(query string, args ...any) (*sql.Row, error), waits func(resourcesync.Key) bool) names {
+	return names{row, waits, map[resourcesync.Key]bool{}, map[resourcesync.Key]string{}}
 }
 
 // expect looks up together what will be asked of new URIs.
@@ -172,7 +127,7 @@ func (n names) expect(r *recorder, intents []Intent) error {
 	var guesses []any
 	for i := range intents {
 		if g := intents[i].Guess; g != (resourcesync.Key{}) && intents[i].Path == "" {
-			n.files[g], n.dirs[g] = false, ""
+			n.files[g], n.dirs[g] = n.waits(g), ""
 			guesses = append(guesses, intents[i].Guess[:])
 		}
 	}
@@ -217,8 +172,8 @@ func (n names) take(p *Place) error {
 }
 
 func (n names) File(fold resourcesync.Key) (bool, error) {
-	if taken, known := n.files[fold]; known {
-		return taken, nil
+	if taken, known := n.files[fold]; known || n.waits(fold) {
+		return taken || !known, nil
 	}
 	var one int
 	return n.find(&one, "SELECT 1 FROM resource WHERE fold = $1", fold[:])
@@ -249,5 +204,5 @@ func (n names) find(dest any, query string, args ...any) (bool, error) {
 func (c *Catalog) Names(ctx context.Context) Names {
 	return newNames(func(query string, args ...any) (*sql.Row, error) {
 		return c.read.QueryRowContext(ctx, query, args...), nil
-	})
+	}, c.ledger.names)
 }

@@ -94,7 +94,11 @@ func spans[T any](ctx context.Context, c *Catalog, op, query string,
 		s := spanner[T]{fetch: fetch}
 		defer s.wait()
 		defer stop()
-		if err := c.read.QueryRowContext(ctx, query).Scan(&s.last); err != nil {
+		err := c.current(ctx)
+		if err == nil {
+			err = c.read.QueryRowContext(ctx, query).Scan(&s.last)
+		}
+		if err != nil {
 			var none T
 			yield(none, c.fail(op, err))
 			return
@@ -166,10 +170,23 @@ func rows[T any](ctx context.Context, c *Catalog, op string, scan func(*sql.Rows
 }
 
 func appendRows[T any](ctx context.Context, c *Catalog, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+	if err := c.current(ctx); err != nil {
+		return nil, err
+	}
+	return look(ctx, c, all, op, scan, query, args...)
+}
+
+// look is appendRows for what does not mind that the tables are behind.
+func look[T any](ctx context.Context, c *Catalog, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	r, err := c.looks.query(ctx, c.read, query, args...)
 	if err != nil {
 		return nil, c.fail(op, err)
 	}
+	return scanAll(c, op, r, all, scan)
+}
+
+// scanAll reads and closes r.
+func scanAll[T any](c *Catalog, op string, r *sql.Rows, all []T, scan func(*sql.Rows) (T, error)) (_ []T, err error) {
 	for err == nil && r.Next() {
 		var v T
 		if v, err = scan(r); err == nil {

@@ -51,28 +51,61 @@ type Directory struct {
 	Fold resourcesync.Key
 }
 
-// Intents returns the intents that were recorded and not settled, without their Fold.
-func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
-	arrivals, err := c.arrivals(ctx)
+// Intents returns the intents that were recorded and not settled. If whole, they are all
+// that the outcome of a commit was, and Complete can settle it.
+func (c *Catalog) Intents(ctx context.Context) (intents []Intent, whole bool, err error) {
+	arrived, err := c.arrivals(ctx, false)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	others, err := rows(ctx, c, "read intents of", func(r *sql.Rows) (in Intent, err error) {
-		var key, sum []byte
-		var length sql.NullInt64
-		if err := r.Scan(&key, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
-			return in, err
+	others, err := rows(ctx, c, "read intents of", scanIntent, "SELECT key, path, kept, length, sha256, taken FROM intent ORDER BY key")
+	if err != nil {
+		return nil, false, err
+	}
+	whole = len(arrived) > 0 && len(others) == 0
+	for i := range arrived {
+		whole = whole && arrived[i].Whole
+		for j := range arrived[i].New {
+			in, err := arrived[i].New[j].intent()
+			if err != nil {
+				return nil, false, c.fail("read intents of", err)
+			}
+			intents = append(intents, in)
 		}
-		if in.Key, err = readKey(key); err != nil {
-			return in, err
-		}
-		in.Length = readLength(length)
-		if sum != nil {
-			in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, sum)
-		}
+	}
+	return append(intents, others...), whole, nil
+}
+
+func scanIntent(r *sql.Rows) (in Intent, err error) {
+	var key, sum []byte
+	var length sql.NullInt64
+	if err := r.Scan(&key, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
 		return in, err
-	}, "SELECT key, path, kept, length, sha256, taken FROM intent ORDER BY key")
-	return append(arrivals, others...), err
+	}
+	if in.Key, err = readKey(key); err != nil {
+		return in, err
+	}
+	in.Length = readLength(length)
+	if sum != nil {
+		in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, sum)
+	}
+	return in, err
+}
+
+// Complete settles the commit whose intents are whole: its files are where they should be.
+// A catalog that is only read counts it as settled.
+func (c *Catalog) Complete(ctx context.Context) error {
+	if c.readOnly {
+		return c.resume(ctx, false)
+	}
+	err := c.update(ctx, "record what was done in", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE arrival SET settled = TRUE")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.resume(ctx, true)
 }
 
 // Finder looks up single resources, several times as fast as Lookup.
@@ -93,6 +126,9 @@ func (c *Catalog) Finder(ctx context.Context) (*Finder, error) {
 
 // Find returns the resource with this key as seen from set; the zero Resource if it is unknown.
 func (f *Finder) Find(ctx context.Context, set SetID, key resourcesync.Key) (v Resource, err error) {
+	if waits, ok := f.c.ledger.find(set, key); ok {
+		return waits, nil
+	}
 	r, err := f.stmt.QueryContext(ctx, set, key[:])
 	if err != nil {
 		return v, f.c.fail("look up a resource in", err)
@@ -127,10 +163,14 @@ type Outcome struct {
 	Members []Membership // begin or change
 	Ended   []Membership // end: Set, Key; a resource goes with its last membership
 	Dropped []resourcesync.Key
-	Fresh   []Intent  // the intents that are New: what is not in Stored has a path and no bytes
+	Fresh   []Intent // the intents that are New, by Intend: what is not in Stored has a path and no bytes
 	Cursor  *Cursor
 	Run     *Run      // in which it was done, with its counts: states that end are kept. nil: they are not. Settle gives a new Run its ID
 	At      time.Time // when, by the mirror's clock; required beside Run
+	Now     bool      // the tables follow at once
+
+	arrived int64 // number of the arrival that Fresh is; 0: none
+	later   bool  // the arrival is whole: the tables may follow later
 }
 
 // Cursor is how far a set was followed; the body means nothing here.
@@ -139,13 +179,27 @@ type Cursor struct {
 	Body string
 }
 
-// Settle records an outcome and removes all intents, all or none. Dropped are
-// resources that go if no set holds them.
+// Settle records an outcome and removes its intents, all or none. Dropped are
+// resources that go if no set holds them. What is durable with the intents already, the
+// tables have later: before anything is asked of them that it concerns.
 func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
+	if o.later {
+		if c.ledger.size() >= maxWaiting {
+			if err := c.follow(ctx); err != nil {
+				return err
+			}
+		}
+		c.ledger.add(o)
+		return nil
+	}
+	c.ledger.folding.Lock()
+	defer c.ledger.folding.Unlock()
+	waiting, _ := c.ledger.all()
 	var run int64
-	err := c.update(ctx, "record what was done in", func(tx *sql.Tx) (err error) {
-		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, again: &c.again}
-		defer r.close()
+	err := c.transact(ctx, "record what was done in", func(r *recorder) (err error) {
+		if err := r.enterAll(waiting); err != nil {
+			return err
+		}
 		if o.Run != nil {
 			r.at = o.At.UnixMicro()
 			if run, err = r.enterRun(o.Run); err != nil {
@@ -155,10 +209,14 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 		fresh := o.fresh()
 		return r.recount(o.keys(fresh), fresh.counts(&o), func() error { return r.settle(&o, fresh, run) })
 	})
-	if err == nil && o.Run != nil {
+	if err != nil {
+		return err
+	}
+	c.ledger.done(waiting)
+	if o.Run != nil {
 		o.Run.ID = run
 	}
-	return err
+	return nil
 }
 
 // newcomers are the resources of an outcome that had no path: nobody has to look them up.
@@ -224,7 +282,7 @@ func (r *recorder) settle(o *Outcome, fresh newcomers, run int64) error {
 	if err := r.endStates(o, run); err != nil {
 		return err
 	}
-	if err := r.arrive(o.Fresh, fresh); err != nil {
+	if err := r.newcomers(o.Fresh, fresh); err != nil {
 		return err
 	}
 	if err := r.storedMany(o.Stored, fresh); err != nil {
@@ -235,7 +293,11 @@ func (r *recorder) settle(o *Outcome, fresh newcomers, run int64) error {
 			return err
 		}
 	}
-	if err := r.membersMany(o.Members, run); err != nil {
+	states := make([]state, len(o.Members))
+	for i := range o.Members {
+		states[i] = state{&o.Members[i], r.at, run}
+	}
+	if err := r.begin(states); err != nil {
 		return err
 	}
 	for _, m := range o.Ended {
@@ -261,8 +323,8 @@ func (r *recorder) settle(o *Outcome, fresh newcomers, run int64) error {
 	return err
 }
 
-// arrive records newcomers.
-func (r *recorder) arrive(intents []Intent, fresh newcomers) error {
+// newcomers records resources that had no path.
+func (r *recorder) newcomers(intents []Intent, fresh newcomers) error {
 	args := make([]any, 0, 11*len(intents))
 	for i := range intents {
 		in, s := &intents[i], fresh[intents[i].Key]
@@ -312,14 +374,20 @@ func (r *recorder) hasPath(s *Resource) error {
 	return err
 }
 
-// membersMany begins or changes memberships, in the order of their keys: so one page of
-// the tables takes many of them in a row.
-func (r *recorder) membersMany(all []Membership, run int64) error {
-	sorted := slices.SortedFunc(slices.Values(all), func(a, b Membership) int { return bytes.Compare(a.Key[:], b.Key[:]) })
-	args := make([]any, 0, 8*len(sorted))
-	for i := range sorted {
-		m := &sorted[i]
-		args = append(args, m.Set, m.Key[:], m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Due, m.Wanted, r.at, run)
+// state is a membership that begins or changes.
+type state struct {
+	*Membership
+	at  int64 // microseconds
+	run int64
+}
+
+// begin begins or changes memberships, in the order of their keys: so one page of the
+// tables takes many of them in a row.
+func (r *recorder) begin(states []state) error {
+	slices.SortFunc(states, func(a, b state) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	args := make([]any, 0, 8*len(states))
+	for _, s := range states {
+		args = append(args, s.Set, s.Key[:], s.Changed.UnixMicro(), writeDatetime(s.LastMod), s.Due, s.Wanted, s.at, s.run)
 	}
 	_, err := r.eachRow("INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run) ", "(?,?,?,?,?,?,?,?)",
 		` ON CONFLICT (set_id, key) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
@@ -336,13 +404,21 @@ func (r *recorder) drop(key resourcesync.Key) error {
 // Holders returns all memberships of the resources with these keys.
 func (c *Catalog) Holders(ctx context.Context, keys []resourcesync.Key) ([]Membership, error) {
 	var all []Membership
-	for rest := keys; len(rest) > 0; {
+	rest := make([]resourcesync.Key, 0, len(keys))
+	for _, key := range keys {
+		if waits, ok := c.ledger.holders(key); ok {
+			all = append(all, waits...)
+		} else {
+			rest = append(rest, key)
+		}
+	}
+	for len(rest) > 0 {
 		n := min(len(rest), lookupSize)
 		args := make([]any, n)
 		for i := range n {
 			args[i] = rest[i][:]
 		}
-		found, err := rows(ctx, c, "look up memberships in", scanMembership,
+		found, err := look(ctx, c, nil, "look up memberships in", scanMembership,
 			"SELECT set_id, key, changed, lastmod, due, wanted FROM member WHERE key IN ("+placeholders(n)+") ORDER BY key, set_id", args...)
 		if err != nil {
 			return nil, err
@@ -388,7 +464,13 @@ const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NU
 // FindContent finds a stored resource with this SHA-256 and length that is not due
 // in any set; false if there is none.
 func (c *Catalog) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
-	found, err := rows(ctx, c, "find content in", func(r *sql.Rows) (v Resource, err error) {
+	if err := c.current(ctx); err != nil {
+		return Resource{}, false, err
+	}
+	if r, ok := c.ledger.content(sha256, length); ok {
+		return r, true, nil
+	}
+	found, err := look(ctx, c, nil, "find content in", func(r *sql.Rows) (v Resource, err error) {
 		return v, scanResource(r, &v)
 	}, contentQuery, sha256.Sum(), length)
 	if err != nil || len(found) == 0 {

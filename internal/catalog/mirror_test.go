@@ -41,11 +41,18 @@ func store(t *testing.T, c *Catalog, s SetID, names ...string) {
 		})
 		o.Members = append(o.Members, Membership{Set: s, Key: in.Key, Changed: time.Unix(1, 0)})
 	}
-	if err := c.Intend(t.Context(), intents, flat); err != nil {
+	if err := c.Intend(t.Context(), intents, &o, flat); err != nil {
 		t.Fatal(err)
 	}
-	o.Fresh = intents
 	if err := c.Settle(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// followed has the tables follow what was settled.
+func followed(t *testing.T, c *Catalog) {
+	t.Helper()
+	if err := c.follow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -81,21 +88,25 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "s")
 	store(t, c, s, "a")
+	followed(t, c)
 	intents := []Intent{intent("b", "new", t), intent("a", "newer", t), {Key: resourcesync.KeyOf("x"), Path: "x", Kept: "trash/x", Taken: "part/x"}}
 	intents[1].Path, intents[1].Kept = "a", "trash/a"
-	if err := c.Intend(t.Context(), intents, flat); err != nil {
+	if err := c.Intend(t.Context(), intents, &Outcome{}, flat); err != nil {
 		t.Fatal(err)
 	}
 	if intents[0].Path != "b" {
 		t.Errorf("the new URI was placed at %q, want b", intents[0].Path)
 	}
-	got, err := reopen(t, c.path, false).Intents(t.Context())
+	got, _, err := reopen(t, c.path, false).Intents(t.Context())
 	if err != nil || len(got) != 3 {
 		t.Fatalf("got %d intents and %v, want 3", len(got), err)
 	}
 	for _, in := range got {
 		for _, want := range intents {
-			if want.URI, want.Fold = "", in.Fold; in.Key == want.Key && in != want {
+			if !want.New {
+				want.URI = ""
+			}
+			if in.Key == want.Key && in != want {
 				t.Errorf("got %+v, want %+v", in, want)
 			}
 		}
@@ -107,7 +118,7 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 	if err := c.Settle(t.Context(), Outcome{Dropped: []resourcesync.Key{intents[0].Key, intents[1].Key}}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
+	if got, _, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("got %v and %v after settling, want none", got, err)
 	}
 	found, err = c.Lookup(t.Context(), s, []resourcesync.Key{intents[0].Key, intents[1].Key})
@@ -119,11 +130,11 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 func TestIntendIsAllOrNothing(t *testing.T) {
 	c := open(t)
 	intents := []Intent{intent("a", "a", t), intent("other/a", "a", t)} // flat gives both one path
-	if err := c.Intend(t.Context(), intents, flat); err == nil {
+	if err := c.Intend(t.Context(), intents, &Outcome{}, flat); err == nil {
 		t.Fatal("two URIs at one path: got no error")
 	}
 	full := errors.New("no place")
-	err := c.Intend(t.Context(), []Intent{intent("a", "a", t), intent("b", "b", t)}, func(uri string, n Names) (Place, error) {
+	err := c.Intend(t.Context(), []Intent{intent("a", "a", t), intent("b", "b", t)}, &Outcome{}, func(uri string, n Names) (Place, error) {
 		if strings.HasSuffix(uri, "b") {
 			return Place{}, full
 		}
@@ -132,7 +143,7 @@ func TestIntendIsAllOrNothing(t *testing.T) {
 	if !errors.Is(err, full) {
 		t.Errorf("got %v, want the error of place", err)
 	}
-	if got, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
+	if got, _, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("intents: got %v and %v, want none", got, err)
 	}
 	if ok, err := c.Names(t.Context()).File(resourcesync.KeyOf("a")); ok || err != nil {
@@ -176,10 +187,11 @@ func TestNamesKnowFilesAndFirstSpellingsOfDirectories(t *testing.T) {
 		return p, err
 	}
 	intents := []Intent{intent("a", "a", t), intent("b", "b", t)}
-	if err := c.Intend(t.Context(), intents, place); err != nil {
+	var o Outcome
+	if err := c.Intend(t.Context(), intents, &o, place); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context(), Outcome{Fresh: intents}); err != nil {
+	if err := c.Settle(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	first, ok, err := c.Names(t.Context()).Directory(fold)
@@ -273,6 +285,7 @@ func TestReadOnlyCatalogsRefuseChanges(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "s")
 	store(t, c, s, "a")
+	followed(t, c)
 	for _, state := range []string{"open elsewhere", "closed"} {
 		r, err := OpenReadOnly(t.Context(), c.path, time.Now)
 		if err != nil {

@@ -58,6 +58,9 @@ type Catalog struct {
 	read  *sql.DB
 	again statements // of the writer
 	looks statements // of the readers
+
+	readOnly bool
+	ledger   ledger
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing
@@ -87,7 +90,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 
 // Close ends all use of the catalog.
 func (c *Catalog) Close() error {
-	errs := []error{c.again.close(), c.looks.close()}
+	errs := []error{c.current(context.Background()), c.again.close(), c.looks.close()}
 	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it tidies the write-ahead log
 		if db != nil {
 			errs = append(errs, db.Close())
@@ -113,7 +116,7 @@ func (c *Catalog) connect(ctx context.Context) error {
 	if _, err := c.UUID(ctx); err != nil {
 		return err
 	}
-	return nil
+	return c.resume(ctx, true)
 }
 
 // ensure sees to it that a file is at path. A new catalog is made whole under
@@ -334,8 +337,15 @@ func migrate(ctx context.Context, db *sql.DB) error {
 }
 
 // update runs do in one transaction that is durable when update returns nil and
-// has left nothing otherwise.
+// has left nothing otherwise. The tables have what was settled before.
 func (c *Catalog) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
+	if err := c.follow(ctx); err != nil {
+		return err
+	}
+	return c.inTransaction(ctx, op, do)
+}
+
+func (c *Catalog) inTransaction(ctx context.Context, op string, do func(*sql.Tx) error) error {
 	if err := c.again.prepare(ctx, c.write); err != nil {
 		return c.fail(op, err)
 	}

@@ -25,7 +25,7 @@ func OpenReadOnly(ctx context.Context, path string, now func() time.Time) (*Cata
 	if err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}
-	c := &Catalog{path: path, now: now}
+	c := &Catalog{path: path, now: now, readOnly: true}
 	if err := ensure(ctx, path, false); err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}
@@ -53,8 +53,10 @@ func (c *Catalog) connectReadOnly(ctx context.Context) (err error) {
 	if err := sameSchema(ctx, c.read); err != nil {
 		return c.fail("open", err)
 	}
-	_, err = c.UUID(ctx)
-	return err
+	if _, err = c.UUID(ctx); err != nil {
+		return err
+	}
+	return c.resume(ctx, true)
 }
 
 // readOnlySource reads the write-ahead log of a run that works or was killed; when

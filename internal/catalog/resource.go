@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,19 +23,39 @@ const (
 // Lookup returns the resource of each key as seen from set, in the order asked;
 // the zero Resource for a key that is unknown.
 func (c *Catalog) Lookup(ctx context.Context, set SetID, keys []resourcesync.Key) ([]Resource, error) {
-	found := make(map[resourcesync.Key]Resource, len(keys))
-	for rest := keys; len(rest) > 0; {
-		n := min(len(rest), lookupSize)
-		if err := c.lookup(ctx, set, rest[:n], found); err != nil {
-			return nil, err
+	rest := make([]resourcesync.Key, 0, len(keys))
+	waiting := map[resourcesync.Key]Resource{}
+	for _, key := range keys {
+		if w, ok := c.ledger.find(set, key); ok {
+			waiting[key] = w
+		} else {
+			rest = append(rest, key)
 		}
-		rest = rest[n:]
+	}
+	found, err := c.tables(ctx, set, rest)
+	if err != nil {
+		return nil, err
 	}
 	all := make([]Resource, len(keys))
 	for i, k := range keys {
-		all[i] = found[k]
+		if w, ok := waiting[k]; ok {
+			all[i] = w
+		} else {
+			all[i] = found[k]
+		}
 	}
 	return all, nil
+}
+
+// tables is Lookup in the tables alone.
+func (c *Catalog) tables(ctx context.Context, set SetID, keys []resourcesync.Key) (map[resourcesync.Key]Resource, error) {
+	found := make(map[resourcesync.Key]Resource, len(keys))
+	for some := range slices.Chunk(keys, lookupSize) {
+		if err := c.lookup(ctx, set, some, found); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 func (c *Catalog) lookup(ctx context.Context, set SetID, keys []resourcesync.Key, found map[resourcesync.Key]Resource) error {
@@ -43,7 +64,7 @@ func (c *Catalog) lookup(ctx context.Context, set SetID, keys []resourcesync.Key
 	for i := range keys {
 		args = append(args, keys[i][:])
 	}
-	resources, err := rows(ctx, c, "look up resources in", func(r *sql.Rows) (v Resource, err error) {
+	resources, err := look(ctx, c, nil, "look up resources in", func(r *sql.Rows) (v Resource, err error) {
 		return v, scanResource(r, &v)
 	}, "SELECT "+resourceColumns+", "+memberColumns+` FROM resource r
 		LEFT JOIN member m ON m.set_id = ? AND m.key = r.key
@@ -181,23 +202,29 @@ func (c *Catalog) Members(ctx context.Context, set SetID) iter.Seq2[Resource, er
 
 // MembersByKey yields the members of a set in ascending order of their keys.
 func (c *Catalog) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listing(ctx, c, "list members of a set in", membersByKeyQuery, []byte{}, func(rows *sql.Rows, r *Resource) (any, error) {
+	listed := listing(ctx, c, "list members of a set in", membersByKeyQuery, []byte{}, func(rows *sql.Rows, r *Resource) (any, error) {
 		err := scanResource(rows, r)
 		return r.Key[:], err
 	}, set)
+	waiting := func() []Resource { return c.ledger.members(set) }
+	return withWaiting(ctx, c, waiting, listed, func(r *Resource) resourcesync.Key { return r.Key })
 }
 
 // MemberKeys yields the keys of the members of a set in ascending order.
 func (c *Catalog) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesync.Key, error] {
-	return listing(ctx, c, "list members of a set in", memberKeysQuery, []byte{}, func(rows *sql.Rows, k *resourcesync.Key) (any, error) {
+	listed := listing(ctx, c, "list members of a set in", memberKeysQuery, []byte{}, func(rows *sql.Rows, k *resourcesync.Key) (_ any, err error) {
 		var key []byte
 		if err := rows.Scan(&key); err != nil {
 			return nil, err
 		}
-		if len(key) != len(k) {
-			return nil, fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(k), key, hint)
-		}
-		copy(k[:], key)
-		return key, nil
+		*k, err = readKey(key)
+		return key, err
 	}, set)
+	waiting := func() (keys []resourcesync.Key) {
+		for _, r := range c.ledger.members(set) {
+			keys = append(keys, r.Key)
+		}
+		return keys
+	}
+	return withWaiting(ctx, c, waiting, listed, func(k *resourcesync.Key) resourcesync.Key { return *k })
 }

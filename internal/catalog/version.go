@@ -163,6 +163,9 @@ func (c *Catalog) versions(ctx context.Context, query string, start any, args ..
 
 // Present returns the states in which sets hold a resource now, in the order of the sets.
 func (c *Catalog) Present(ctx context.Context, key resourcesync.Key) ([]Version, error) {
+	if waits := c.ledger.versions(func(w *row, _ *state) bool { return w.resource.Key == key }); len(waits) > 0 {
+		return waits, nil
+	}
 	return rows(ctx, c, "look up states in", func(r *sql.Rows) (v Version, err error) {
 		return v, scanVersion(r, &v)
 	}, "SELECT "+presentColumns+" FROM member m JOIN resource r ON r.key = m.key WHERE m.key = $1 AND r.stored ORDER BY m.set_id", key[:])
@@ -233,11 +236,14 @@ func (c *Catalog) RunOvertaken(ctx context.Context, run int64, set SetID) iter.S
 // AsOf yields the states in which a set held its resources at a moment, in ascending
 // order of their keys. They are all from the moment that Known returns.
 func (c *Catalog) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
-	return c.versionsByKey(ctx, `SELECT * FROM (SELECT `+presentColumns+` FROM member m CROSS JOIN resource r
+	waiting := func() []Version {
+		return c.ledger.versions(func(_ *row, s *state) bool { return s.Set == set && s.at <= at.UnixMicro() })
+	}
+	return withWaiting(ctx, c, waiting, c.versionsByKey(ctx, `SELECT * FROM (SELECT `+presentColumns+` FROM member m CROSS JOIN resource r
 			WHERE m.set_id = $3 AND m.key > $1 AND m.since <= $4 AND r.key = m.key AND r.stored ORDER BY m.key LIMIT $2)
 		UNION ALL SELECT * FROM (SELECT `+versionColumns+` FROM version v
 			WHERE v.key > $1 AND v.set_id = $3 AND v.since <= $4 AND v.until > $4 ORDER BY v.key LIMIT $2)
-		ORDER BY 1 LIMIT $2`, set, at.UnixMicro())
+		ORDER BY 1 LIMIT $2`, set, at.UnixMicro()), func(v *Version) resourcesync.Key { return v.Key })
 }
 
 func (c *Catalog) versionsByKey(ctx context.Context, query string, args ...any) iter.Seq2[Version, error] {
@@ -250,14 +256,20 @@ func (c *Catalog) versionsByKey(ctx context.Context, query string, args ...any) 
 // KeyAt returns the key of the resource that has a path, by its folded form, or had
 // it last; false if there is none.
 func (c *Catalog) KeyAt(ctx context.Context, path string, fold resourcesync.Key) (key resourcesync.Key, ok bool, err error) {
+	if err := c.current(ctx); err != nil {
+		return key, false, err
+	}
+	for _, v := range c.ledger.versions(func(w *row, _ *state) bool { return w.fold == fold }) {
+		return v.Key, true, nil
+	}
 	var found []byte
 	err = c.read.QueryRowContext(ctx, `SELECT key FROM resource WHERE fold = $1
 		UNION ALL SELECT key FROM (SELECT key FROM version WHERE path = $2 ORDER BY id DESC LIMIT 1) LIMIT 1`, fold[:], path).Scan(&found)
 	if errors.Is(err, sql.ErrNoRows) {
 		return key, false, nil
 	}
-	if err == nil && copy(key[:], found) != len(key) {
-		err = fmt.Errorf("%w: expected a key of %d bytes, found %x; %s", ErrDamaged, len(key), found, hint)
+	if err == nil {
+		key, err = readKey(found)
 	}
 	if err != nil {
 		return key, false, c.fail("look up a path in", err)
@@ -307,9 +319,10 @@ func (c *Catalog) ForgetVersions(ctx context.Context, before time.Time) error {
 	}
 }
 
-// Runs yields the runs that changed a mirror, the last first.
+// Runs yields the runs that changed a mirror, the last first. One that was interrupted
+// before it did is left out.
 func (c *Catalog) Runs(ctx context.Context) iter.Seq2[Run, error] {
-	return listing(ctx, c, "list the runs of", "SELECT id, begun, what, created, updated, deleted FROM run WHERE id < $1 ORDER BY id DESC LIMIT $2",
+	return listing(ctx, c, "list the runs of", "SELECT id, begun, what, created, updated, deleted FROM run WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2",
 		int64(math.MaxInt64), func(rows *sql.Rows, r *Run) (any, error) {
 			var begun int64
 			err := rows.Scan(&r.ID, &begun, &r.What, &r.Created, &r.Updated, &r.Deleted)

@@ -154,7 +154,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	for _, member := range members {
 		held[member.Key] = append(held[member.Key], member)
 	}
-	w.outcome.At = micros(b.m.now())
+	w.outcome.At, w.outcome.Now = micros(b.m.now()), b.m.flat != nil || b.m.adopts
 	for i, e := range entries {
 		w.add(e, keys[i], &rows[i], held[keys[i]])
 	}
@@ -293,7 +293,7 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 		}
 		intents[i].Guess = Fold(natural(s.segments))
 	}
-	err = b.m.cat.Intend(ctx, intents, func(uri string, names catalog.Names) (catalog.Place, error) {
+	err = b.m.cat.Intend(ctx, intents, &w.outcome, func(uri string, names catalog.Names) (catalog.Place, error) {
 		s := steps[uri]
 		switch {
 		case s.content == nil:
@@ -305,9 +305,6 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 	})
 	for i, in := range intents {
 		w.steps[i].Intent = in
-		if in.New {
-			w.outcome.Fresh = append(w.outcome.Fresh, in)
-		}
 	}
 	return err
 }

@@ -252,7 +252,7 @@ func TestUndoingRemovesNobodyElsesFile(t *testing.T) {
 // intend leaves an intent behind, as a crash right after it would.
 func intend(m *Mirror, w destination.Wanted) error {
 	in := catalog.Intent{Key: resourcesync.KeyOf(w.URI), URI: w.URI, Length: w.Length, SHA256: w.Digests[0]}
-	return m.cat.Intend(context.Background(), []catalog.Intent{in}, placeOf(m))
+	return m.cat.Intend(context.Background(), []catalog.Intent{in}, &catalog.Outcome{}, placeOf(m))
 }
 
 // placeOf finds places, whatever stands there.
@@ -281,7 +281,7 @@ func TestBytesLostInACrashAreDue(t *testing.T) {
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "one", noon) })
 	h := lookup(t, m, set, "a")
 	in := catalog.Intent{Key: resourcesync.KeyOf(h.URI), Path: h.Path, Kept: trashKey + "/2026-05-01/1/a", Length: h.Length, SHA256: h.Digests[0]}
-	if err := m.cat.Intend(t.Context(), []catalog.Intent{in}, nil); err != nil {
+	if err := m.cat.Intend(t.Context(), []catalog.Intent{in}, &catalog.Outcome{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	write(t, dir, "a", "torn by somebody")

@@ -136,7 +136,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	if err := m.checkUUID(ctx, mark); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o)); err != nil {
+	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o), m.assume(ctx)); err != nil {
 		return nil, err
 	}
 	return m, m.load(ctx)
@@ -321,12 +321,21 @@ func (m *Mirror) checkUUID(ctx context.Context, mark marker) error {
 	return err
 }
 
+// assume counts what a run that was interrupted, or that works just now, has brought.
+func (m *Mirror) assume(ctx context.Context) error {
+	_, came, err := m.arrived(ctx)
+	if err == nil && came {
+		err = m.cat.Complete(ctx)
+	}
+	return err
+}
+
 // recover removes what an interrupted run left.
 func (m *Mirror) recover(ctx context.Context) error {
 	if err := m.clean(ctx); err != nil {
 		return err
 	}
-	if err := m.undo(ctx); err != nil {
+	if err := m.finish(ctx); err != nil {
 		return err
 	}
 	if m.flat != nil {

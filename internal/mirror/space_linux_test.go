@@ -26,7 +26,7 @@ func fullBody(batch, i int) string { return strings.Repeat(fullName(batch, i)+"\
 // The run says so; what was committed is there and whole, and nothing else is. When there
 // is room again the same mirror goes on.
 func TestCat_STO_05(t *testing.T) {
-	for kilobytes := 300; kilobytes < 3600; kilobytes += 150 {
+	for kilobytes := 300; kilobytes < 2400; kilobytes += 100 {
 		for name, space := range map[string]func(*os.Root) (durable.Space, error){
 			"to the last block": func(*os.Root) (durable.Space, error) { return durable.Space{}, nil },
 			"with the reserve":  nil,

@@ -22,10 +22,55 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
+// finish ends what an interrupted run has begun: a batch all of whose files came to new
+// paths counts, any other is undone.
+func (m *Mirror) finish(ctx context.Context) error {
+	intents, came, err := m.arrived(ctx)
+	if err == nil && came {
+		// Nobody knows whether the run had come so far as to make their names durable.
+		if err = m.syncAll(ctx, intents); err == nil {
+			return m.cat.Complete(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("complete an interrupted batch: %w", err)
+	}
+	return m.undo(ctx)
+}
+
+// arrived returns the intents of a batch that was not settled, and whether all of its
+// files came to new paths.
+func (m *Mirror) arrived(ctx context.Context) (intents []catalog.Intent, came bool, err error) {
+	intents, came, err = m.cat.Intents(ctx)
+	for i := range intents {
+		if in := &intents[i]; err == nil && came {
+			came, err = m.holds(ctx, in.Path, in.Length, in.SHA256)
+		}
+	}
+	return intents, came, err
+}
+
+// syncAll makes files durable where they are.
+func (m *Mirror) syncAll(ctx context.Context, intents []catalog.Intent) error {
+	files, err := m.bucket.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer files.Discard()
+	for i := range intents {
+		o, err := files.Take(ctx, intents[i].Path)
+		if err != nil {
+			return err
+		}
+		files.Put(o, blob.Put{Key: intents[i].Path})
+	}
+	return files.Commit(ctx)
+}
+
 // undo puts back, for every intent that was not settled, the file that the catalog
 // speaks of. It may be interrupted and begun again.
 func (m *Mirror) undo(ctx context.Context) error {
-	intents, err := m.cat.Intents(ctx)
+	intents, _, err := m.cat.Intents(ctx)
 	if err != nil || len(intents) == 0 {
 		return err
 	}

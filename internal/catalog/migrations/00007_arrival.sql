@@ -1,10 +1,11 @@
 -- +goose Up
--- As intent, for resources that had no path before: all of one commit in one row, as they
--- are written and removed together and nothing else asks for them. What becomes of them
--- is recorded once, when their bytes are there.
+-- What a commit of a mirror brings that had no path before, all of it in one row: written
+-- before the files are touched, as intent. Where it says everything there is to say of
+-- such a commit, the tables may follow later, those of many commits together.
 CREATE TABLE arrival (
-  id   INTEGER NOT NULL PRIMARY KEY,
-  body TEXT    NOT NULL              -- JSON: see arrival in intend.go
+  id      INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+  body    TEXT    NOT NULL,           -- JSON: see arrival in arrival.go
+  settled BOOLEAN NOT NULL            -- the files are there; false: they may be
 );
 
 -- +goose Down

@@ -1,0 +1,309 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// ledger holds outcomes that are durable as arrivals while the tables do not have them
+// yet: rows of many commits together cost the tables a fraction of the pages. Single
+// resources are found here; whoever asks for more has the tables follow first.
+type ledger struct {
+	folding sync.Mutex // held while the tables follow
+
+	mu      sync.Mutex // guards the rest
+	waiting []Outcome
+	rows    map[resourcesync.Key]*row
+	folds   map[resourcesync.Key]bool // of their paths
+}
+
+// row is a resource that waits, and its memberships.
+type row struct {
+	resource Resource
+	fold     resourcesync.Key // of its path
+	states   []state
+}
+
+// maxWaiting is how many resources the tables may be behind.
+const maxWaiting = 2000
+
+func (l *ledger) add(o Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rows == nil {
+		l.rows, l.folds = map[resourcesync.Key]*row{}, map[resourcesync.Key]bool{}
+	}
+	s := state{at: o.At.UnixMicro()}
+	if o.Run != nil {
+		run := *o.Run // its counts are those of this outcome
+		o.Run, s.run = &run, run.ID
+	}
+	l.waiting = append(l.waiting, o)
+	fresh := o.fresh()
+	for i := range o.Fresh {
+		in := &o.Fresh[i]
+		r := &row{resource: *fresh[in.Key], fold: in.Fold}
+		r.resource.URI, r.resource.Path, r.resource.Stored = in.URI, in.Path, true
+		l.rows[in.Key], l.folds[in.Fold] = r, true
+	}
+	for i := range o.Members {
+		s.Membership = &o.Members[i]
+		r := l.rows[s.Key]
+		r.states = append(r.states, s)
+	}
+}
+
+// all returns what waits, and the number of the last arrival of it.
+func (l *ledger) all() (waiting []Outcome, last int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.waiting); n > 0 {
+		last = l.waiting[n-1].arrived
+	}
+	return slices.Clone(l.waiting), last
+}
+
+// done takes out what the tables have.
+func (l *ledger) done(some []Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = l.waiting[len(some):]
+	for i := range some {
+		for j := range some[i].Fresh {
+			delete(l.rows, some[i].Fresh[j].Key)
+			delete(l.folds, some[i].Fresh[j].Fold)
+		}
+	}
+}
+
+func (l *ledger) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.rows)
+}
+
+// names reports whether a path, folded, is that of a resource that waits.
+func (l *ledger) names(fold resourcesync.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.folds[fold]
+}
+
+// find returns a resource that waits, as seen from set.
+func (l *ledger) find(set SetID, key resourcesync.Key) (r Resource, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.rows[key]
+	if w == nil {
+		return Resource{}, false
+	}
+	r = w.resource
+	for _, s := range w.states {
+		if s.Set == set {
+			r.Member, r.Changed, r.LastMod = true, kept(s.Changed), s.LastMod
+		}
+	}
+	return r, true
+}
+
+// holders returns the memberships of a resource that waits.
+func (l *ledger) holders(key resourcesync.Key) (all []Membership, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.rows[key]
+	if w == nil {
+		return nil, false
+	}
+	for _, s := range w.states {
+		m := *s.Membership
+		m.Changed = kept(m.Changed)
+		all = append(all, m)
+	}
+	return all, true
+}
+
+// content returns a resource that waits with these bytes.
+func (l *ledger) content(sha256 resourcesync.Digest, length int64) (Resource, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.rows {
+		if w.resource.Digests.Get(resourcesync.SHA256) == sha256 && w.resource.Length == resourcesync.Bytes(length) {
+			return w.resource, true
+		}
+	}
+	return Resource{}, false
+}
+
+// members are the members of a set among what waits.
+func (l *ledger) members(set SetID) []Resource {
+	var all []Resource
+	for _, v := range l.versions(func(_ *row, s *state) bool { return s.Set == set }) {
+		all = append(all, v.Resource)
+	}
+	return all
+}
+
+// versions returns the present states of what waits and is wanted, in ascending order of
+// the keys.
+func (l *ledger) versions(wanted func(*row, *state) bool) (all []Version) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.rows {
+		for i := range w.states {
+			s := &w.states[i]
+			if !wanted(w, s) {
+				continue
+			}
+			v := Version{Set: s.Set, Resource: w.resource, Since: readMoment(s.at), Began: s.run}
+			v.Member, v.Changed, v.LastMod = true, kept(s.Changed), s.LastMod
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b Version) int {
+		return cmp.Or(bytes.Compare(a.Key[:], b.Key[:]), cmp.Compare(a.Set, b.Set))
+	})
+	return all
+}
+
+// withWaiting merges what waits into a listing in ascending order of keys, which may have
+// some of it by the time it comes there.
+func withWaiting[T any](ctx context.Context, c *Catalog, waiting func() []T, listed iter.Seq2[T, error], key func(*T) resourcesync.Key) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		if err := c.current(ctx); err != nil {
+			var none T
+			yield(none, err)
+			return
+		}
+		rest := waiting()
+		for v, err := range listed {
+			if err != nil {
+				yield(v, err)
+				return
+			}
+			at := key(&v)
+			for len(rest) > 0 {
+				next := key(&rest[0])
+				before := bytes.Compare(next[:], at[:])
+				if before > 0 {
+					break
+				}
+				if before < 0 && !yield(rest[0], nil) {
+					return
+				}
+				rest = rest[1:]
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+		for _, v := range rest {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// kept is a time as the tables keep it.
+func kept(t time.Time) time.Time { return readTime(t.UnixMicro()) }
+
+// current has the tables follow for somebody who looks at more than single resources.
+// Where they cannot, as in a catalog that is only read or on a full disk, what waits has
+// to be added to what they say.
+func (c *Catalog) current(ctx context.Context) error {
+	if c.readOnly {
+		return nil
+	}
+	if err := c.follow(ctx); !errors.Is(err, ErrFull) {
+		return err
+	}
+	return nil
+}
+
+// follow has the tables follow all that was settled.
+func (c *Catalog) follow(ctx context.Context) error {
+	if c.ledger.size() == 0 {
+		return nil
+	}
+	c.ledger.folding.Lock()
+	defer c.ledger.folding.Unlock()
+	waiting, last := c.ledger.all()
+	if len(waiting) == 0 {
+		return nil
+	}
+	err := c.transact(ctx, "record what was done in", func(r *recorder) error {
+		if err := r.enterAll(waiting); err != nil {
+			return err
+		}
+		_, err := r.exec("DELETE FROM arrival WHERE id <= $1", last)
+		return err
+	})
+	if err == nil {
+		c.ledger.done(waiting)
+	}
+	return err
+}
+
+// resume finds what was settled before the catalog was opened, or what was not and counts
+// as if it were.
+func (c *Catalog) resume(ctx context.Context, settled bool) error {
+	all, err := c.arrivals(ctx, settled)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		o, err := all[i].outcome()
+		if err != nil {
+			return c.fail("read what has arrived in", err)
+		}
+		o.arrived = all[i].id
+		c.ledger.add(o)
+	}
+	return c.current(ctx)
+}
+
+// enterAll records outcomes of newcomers as if they were one.
+func (r *recorder) enterAll(waiting []Outcome) error {
+	var all Outcome
+	var states []state
+	for i := range waiting {
+		o := &waiting[i]
+		s := state{at: o.At.UnixMicro()}
+		if o.Run != nil {
+			s.run = o.Run.ID
+			if _, err := r.enterRun(o.Run); err != nil {
+				return err
+			}
+		}
+		for j := range o.Members {
+			s.Membership = &o.Members[j]
+			states = append(states, s)
+		}
+		all.Fresh, all.Stored, all.Members = append(all.Fresh, o.Fresh...), append(all.Stored, o.Stored...), append(all.Members, o.Members...)
+	}
+	fresh := all.fresh()
+	return r.recount(nil, fresh.counts(&all), func() error {
+		if err := r.newcomers(all.Fresh, fresh); err != nil {
+			return err
+		}
+		return r.begin(states)
+	})
+}
+
+// transact is update for what does not mind that the tables are behind.
+func (c *Catalog) transact(ctx context.Context, op string, do func(r *recorder) error) error {
+	return c.inTransaction(ctx, op, func(tx *sql.Tx) error {
+		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, again: &c.again}
+		defer r.close()
+		return do(&r)
+	})
+}
