@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -41,8 +40,10 @@ type Dir struct {
 	naming chan struct{}       // has room for one: who gives names, and may use what follows
 	known  map[string]struct{} // directories that exist, and whose names are durable
 
+	nameless chan struct{} // has room for the files without a name that may be open
+
 	mu     sync.Mutex // guards the rest
-	temp   *os.Root   // of o.Temp, once an object was created
+	temp   *tempDir   // once an object was created
 	serial uint64     // of the last temporary object
 }
 
@@ -69,7 +70,10 @@ func OpenDir(name string, o DirOptions) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{root: root, o: o, disk: durable.System(root), naming: make(chan struct{}, 1)}
+	d := &Dir{
+		root: root, o: o, disk: durable.System(root),
+		naming: make(chan struct{}, 1), nameless: make(chan struct{}, durable.MaxNameless()),
+	}
 	d.forget()
 	return d, nil
 }
@@ -81,7 +85,7 @@ func (d *Dir) Close() error {
 	defer d.mu.Unlock()
 	var err error
 	if d.temp != nil {
-		err = d.temp.Close()
+		err = d.temp.close()
 		d.temp = nil
 		for dir := d.o.Temp; dir != "." && d.root.Remove(dir) == nil; {
 			dir = path.Dir(dir)
@@ -351,56 +355,6 @@ func (d *Dir) clean(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// create opens a new temporary file.
-func (d *Dir) create(ctx context.Context) (*os.File, string, error) {
-	temp, err := d.openTemp(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	for {
-		name := d.tempName()
-		f, err := temp.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, d.o.FileMode)
-		if errors.Is(err, fs.ErrExist) {
-			continue // left by an interrupted run
-		}
-		return f, path.Join(d.o.Temp, name), err
-	}
-}
-
-func (d *Dir) tempName() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.serial++
-	return strconv.FormatUint(d.serial, 36)
-}
-
-func (d *Dir) openTemp(ctx context.Context) (*os.Root, error) {
-	d.mu.Lock()
-	temp := d.temp
-	d.mu.Unlock()
-	if temp != nil {
-		return temp, nil
-	}
-	if err := d.lockNames(ctx); err != nil {
-		return nil, err
-	}
-	defer d.unlockNames()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.temp != nil {
-		return d.temp, nil
-	}
-	if err := d.newNaming().dir(d.o.Temp, true); err != nil {
-		return nil, err
-	}
-	temp, err := d.root.OpenRoot(d.o.Temp)
-	if err != nil {
-		return nil, err
-	}
-	d.temp = temp
-	return temp, nil
 }
 
 func (d *Dir) lockNames(ctx context.Context) error {

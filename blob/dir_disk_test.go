@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -62,6 +63,22 @@ func (f *failing) disk(d durable.Disk) durable.Disk {
 	}
 	made.SyncFS = func(file *os.File) error {
 		return f.call("sync the file system", func() error { return d.SyncFS(file) })
+	}
+	if d.OpenNameless == nil {
+		return made
+	}
+	made.OpenNameless = func(dir *os.File, mode fs.FileMode) (file *os.File, err error) {
+		failed := f.call("open nameless", func() error {
+			file, err = d.OpenNameless(dir, mode)
+			return err
+		})
+		if failed != nil && file != nil {
+			return nil, errors.Join(failed, file.Close())
+		}
+		return file, failed
+	}
+	made.NameNew = func(at *durable.Parents, file *os.File, to string) error {
+		return f.call("name new", func() error { return d.NameNew(at, file, to) })
 	}
 	return made
 }
@@ -139,24 +156,26 @@ func held(t *testing.T, d *blob.Dir) map[string]string {
 // says so, each object is whole and either old or new, what was kept is kept,
 // no temporary file is left, and doing all again succeeds.
 func TestCat_STO_06(t *testing.T) {
-	for _, many := range []int{3, 50} {
-		for _, applied := range []bool{false, true} {
-			for n := 1; ; n++ {
-				f := &failing{n: n, applied: applied}
-				if !failOnce(t, f, many) {
-					break // there are fewer calls than n
+	for _, kind := range kinds {
+		for _, many := range []int{3, 50} {
+			for _, applied := range []bool{false, true} {
+				for n := 1; ; n++ {
+					f := &failing{n: n, applied: applied}
+					if !failOnce(t, f, many, kind.of) {
+						break // there are fewer calls than n
+					}
+					n += n / 4 // of many calls, not each
 				}
-				n += n / 4 // of many calls, not each
 			}
 		}
 	}
 }
 
-func failOnce(t *testing.T, f *failing, many int) bool {
+func failOnce(t *testing.T, f *failing, many int, kind func(durable.Disk) durable.Disk) bool {
 	t.Helper()
 	root := t.TempDir()
 	d := openDir(t, root)
-	disk := quick(d.Disk())
+	disk := kind(quick(d.Disk()))
 	d.SetDisk(disk)
 	for key, data := range before() {
 		write(t, d, key, data)
@@ -178,8 +197,8 @@ func failOnce(t *testing.T, f *failing, many int) bool {
 	}
 	wantEach(t, where, held(t, d), before(), after(many))
 	left, err := os.ReadDir(filepath.Join(root, ".instep", "tmp"))
-	if len(left) > 0 || err != nil {
-		t.Errorf("%s: left over: %v, %v", where, left, err)
+	if open := d.Nameless(); len(left) > 0 || open > 0 || err != nil {
+		t.Errorf("%s: left over: %v, %d without a name, %v", where, left, open, err)
 	}
 	if err := change(t.Context(), d, many); err != nil {
 		t.Errorf("%s, again: %v", where, err)
@@ -213,8 +232,9 @@ type watching struct {
 	t    *testing.T
 	root string
 
-	mu     sync.Mutex
-	synced map[string]bool // files and directories not changed since they were synced
+	mu       sync.Mutex
+	synced   map[string]bool   // files and directories not changed since they were synced
+	nameless map[*os.File]bool // the same of files without a name
 }
 
 func (w *watching) set(name string, synced bool) {
@@ -232,15 +252,55 @@ func (w *watching) renamed(from, to string) {
 	w.synced[path.Dir(to)] = false
 }
 
+func (w *watching) setNameless(f *os.File, synced bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nameless[f] = synced
+}
+
+func (w *watching) named(f *os.File, to string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.nameless[f] {
+		w.t.Errorf("a file without a name became %q before it was synced", to)
+	}
+	delete(w.nameless, f)
+	w.synced[to] = true
+	w.synced[path.Dir(to)] = false
+}
+
+func (w *watching) sync(f *os.File, sync func(*os.File) error) error {
+	rel, err := filepath.Rel(w.root, f.Name())
+	if err == nil {
+		err = sync(f)
+	}
+	w.mu.Lock()
+	_, nameless := w.nameless[f]
+	w.mu.Unlock()
+	if nameless {
+		w.setNameless(f, err == nil)
+	} else {
+		w.set(filepath.ToSlash(rel), err == nil)
+	}
+	return err
+}
+
 func (w *watching) disk(d durable.Disk) durable.Disk {
 	made := d
-	made.Sync = func(f *os.File) error {
-		rel, err := filepath.Rel(w.root, f.Name())
-		if err == nil {
-			err = d.Sync(f)
+	made.Sync = func(f *os.File) error { return w.sync(f, d.Sync) }
+	if d.OpenNameless != nil {
+		made.OpenNameless = func(dir *os.File, mode fs.FileMode) (*os.File, error) {
+			f, err := d.OpenNameless(dir, mode)
+			w.setNameless(f, false)
+			return f, err
 		}
-		w.set(filepath.ToSlash(rel), err == nil)
-		return err
+		made.NameNew = func(at *durable.Parents, f *os.File, to string) error {
+			err := d.NameNew(at, f, to)
+			if err == nil {
+				w.named(f, to)
+			}
+			return err
+		}
 	}
 	made.Rename = func(root *os.Root, from, to string) error {
 		err := d.Rename(root, from, to)
@@ -271,47 +331,60 @@ func (w *watching) all() {
 		w.set(strings.TrimSuffix(name, "/"), true)
 	}
 	w.set(".", true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for f := range w.nameless {
+		w.nameless[f] = true
+	}
 }
 
 // TestDirSyncsFilesBeforeAndDirectoriesAfterTheyGetNames also covers directories
 // that are new, and those that an interrupted run may have made.
 func TestDirSyncsFilesBeforeAndDirectoriesAfterTheyGetNames(t *testing.T) {
-	for _, many := range []int{3, 200} {
-		for _, whole := range []bool{true, false} {
-			root := t.TempDir()
-			d := openDir(t, root)
-			disk := quick(d.Disk())
-			d.SetDisk(disk)
-			for key, data := range before() {
-				write(t, d, key, data)
+	for _, kind := range kinds {
+		for _, many := range []int{3, 200} {
+			for _, whole := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, %d objects, whole file system %v", kind.name, many, whole), func(t *testing.T) {
+					watchChange(t, many, whole, kind.of)
+				})
 			}
-			if err := os.MkdirAll(filepath.Join(root, "many", "1"), 0o750); err != nil {
-				t.Fatal(err)
+		}
+	}
+}
+
+func watchChange(t *testing.T, many int, whole bool, kind func(durable.Disk) durable.Disk) {
+	root := t.TempDir()
+	d := openDir(t, root)
+	disk := kind(quick(d.Disk()))
+	d.SetDisk(disk)
+	for key, data := range before() {
+		write(t, d, key, data)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "many", "1"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	w := &watching{t: t, root: root, synced: map[string]bool{}, nameless: map[*os.File]bool{}}
+	made := w.disk(disk)
+	made.SyncFS = nil
+	if whole {
+		made.SyncFS = func(f *os.File) error {
+			err := disk.SyncFS(f)
+			w.all()
+			return err
+		}
+	}
+	d.SetDisk(made)
+	if err := change(t.Context(), d, many); err != nil {
+		t.Fatal(err)
+	}
+	for key := range after(many) {
+		for dir := path.Dir(key); ; dir = path.Dir(dir) {
+			if !w.synced[dir] {
+				t.Errorf("%q was not synced after it changed", dir)
+				w.set(dir, true)
 			}
-			w := &watching{t: t, root: root, synced: map[string]bool{}}
-			made := w.disk(disk)
-			made.SyncFS = nil
-			if whole {
-				made.SyncFS = func(f *os.File) error {
-					err := disk.SyncFS(f)
-					w.all()
-					return err
-				}
-			}
-			d.SetDisk(made)
-			if err := change(t.Context(), d, many); err != nil {
-				t.Fatal(err)
-			}
-			for key := range after(many) {
-				for dir := path.Dir(key); ; dir = path.Dir(dir) {
-					if !w.synced[dir] {
-						t.Errorf("%d objects, whole file system %v: %q was not synced after it changed", many, whole, dir)
-						w.set(dir, true)
-					}
-					if dir == "." {
-						break
-					}
-				}
+			if dir == "." {
+				break
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"instep/blob"
 	"instep/blob/blobtest"
+	"instep/internal/durable"
 )
 
 func openDir(t testing.TB, name string) *blob.Dir {
@@ -31,27 +32,40 @@ func openDir(t testing.TB, name string) *blob.Dir {
 }
 
 func TestDirIsABucket(t *testing.T) {
-	blobtest.Run(t, func(t *testing.T) blob.Bucket { return openDir(t, t.TempDir()) })
+	for name, change := range map[string]func(durable.Disk) durable.Disk{
+		"with all that the system has": func(d durable.Disk) durable.Disk { return d },
+		"without sync of the file system": func(d durable.Disk) durable.Disk {
+			d.SyncFS = nil
+			return d
+		},
+		"without links": func(d durable.Disk) durable.Disk {
+			d.Link = func(*os.Root, string, string) error { return errors.ErrUnsupported }
+			return quick(d)
+		},
+	} {
+		for _, kind := range kinds {
+			t.Run(name+", "+kind.name, func(t *testing.T) {
+				blobtest.Run(t, func(t *testing.T) blob.Bucket {
+					d := openDir(t, t.TempDir())
+					d.SetDisk(kind.of(change(d.Disk())))
+					return d
+				})
+			})
+		}
+	}
 }
 
-func TestDirWithoutSyncOfTheFileSystemIsABucket(t *testing.T) {
-	blobtest.Run(t, func(t *testing.T) blob.Bucket {
-		d := openDir(t, t.TempDir())
-		disk := d.Disk()
-		disk.SyncFS = nil
-		d.SetDisk(disk)
+// kinds are the two kinds of files that objects are written into. Where the system has
+// none without a name both are the same.
+var kinds = []struct {
+	name string
+	of   func(durable.Disk) durable.Disk
+}{
+	{"files without a name", func(d durable.Disk) durable.Disk { return d }},
+	{"files with a name", func(d durable.Disk) durable.Disk {
+		d.OpenNameless, d.NameNew = nil, nil
 		return d
-	})
-}
-
-func TestDirWithoutLinksIsABucket(t *testing.T) {
-	blobtest.Run(t, func(t *testing.T) blob.Bucket {
-		d := openDir(t, t.TempDir())
-		disk := quick(d.Disk())
-		disk.Link = func(*os.Root, string, string) error { return errors.ErrUnsupported }
-		d.SetDisk(disk)
-		return d
-	})
+	}},
 }
 
 func TestMemIsABucket(t *testing.T) {
@@ -138,6 +152,7 @@ func TestDirLeavesOnlyObjects(t *testing.T) {
 func TestDirCleansWhatInterruptedRunsLeft(t *testing.T) {
 	root := t.TempDir()
 	before := openDir(t, root)
+	before.SetNameless(100) // the others have names
 	write(t, before, "a", "a")
 	batch, err := before.Begin(t.Context())
 	if err != nil {
@@ -149,7 +164,8 @@ func TestDirCleansWhatInterruptedRunsLeft(t *testing.T) {
 		}
 	}
 	after := openDir(t, root)
-	write(t, after, "b", "b") // the names left over are not in the way
+	write(t, after, "b", "old") // the names left over are not in the way
+	write(t, after, "b", "b")
 	if err := after.Clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}

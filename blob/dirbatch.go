@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"slices"
 	"sync"
 
@@ -43,12 +42,12 @@ type dirObject struct {
 
 	mu     sync.Mutex // guards the rest
 	f      *os.File   // nil once closed
-	temp   string     // key of the temporary file; "" once it has its name or is gone
+	temp   string     // key of the temporary file; "" while it has no name, and once it has its own or is gone
 	failed error      // of the first Write that failed: the object is not whole
 	closed bool       // by Close, without an error
 
-	taken fs.FileInfo // of an object that was taken: how it was then, at temp
-	spare string      // key for a temporary copy of what it replaces
+	nameless *os.File    // f, open beyond Close until it has a name; nil if it has one
+	taken    fs.FileInfo // of an object that was taken: how it was then, at temp
 }
 
 func (b *dirBatch) Create(ctx context.Context) (Object, error) {
@@ -59,7 +58,10 @@ func (b *dirBatch) Create(ctx context.Context) (Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a temporary file in %q: %w", b.d.root.Name(), err)
 	}
-	o := &dirObject{b: b, f: f, temp: temp, spare: temp + keepSuffix}
+	o := &dirObject{b: b, f: f, temp: temp}
+	if temp == "" {
+		o.nameless = f
+	}
 	b.mu.Lock()
 	spent := b.spent
 	if !spent {
@@ -71,9 +73,6 @@ func (b *dirBatch) Create(ctx context.Context) (Object, error) {
 	}
 	return o, nil
 }
-
-// keepSuffix is of the temporary copies of objects to be replaced.
-const keepSuffix = ".keep"
 
 func (b *dirBatch) Take(ctx context.Context, key string) (Object, error) {
 	o, err := b.take(ctx, key)
@@ -97,7 +96,7 @@ func (b *dirBatch) take(ctx context.Context, key string) (*dirObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &dirObject{b: b, temp: key, spare: path.Join(b.d.o.Temp, b.d.tempName()+keepSuffix), closed: true}
+	o := &dirObject{b: b, temp: key, closed: true}
 	if o.taken, err = f.Stat(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -125,12 +124,31 @@ func (o *dirObject) Close() error {
 	}
 	f := o.f
 	o.f = nil
-	if o.failed != nil {
-		return errors.Join(o.failed, f.Close())
+	var err error
+	switch {
+	case o.failed != nil && o.nameless != nil:
+		err = errors.Join(o.failed, o.release())
+	case o.failed != nil:
+		err = errors.Join(o.failed, f.Close())
+	case o.nameless != nil:
+		err = o.b.group.Lend(f)
+	default:
+		err = o.b.group.Add(f)
 	}
-	err := o.b.group.Add(f)
 	o.closed = err == nil
 	return err
+}
+
+// release closes a file that was open because it had no name.
+func (o *dirObject) release() error {
+	f := o.nameless
+	if f == nil {
+		return nil
+	}
+	o.nameless = nil
+	o.b.group.Return(f)
+	<-o.b.d.nameless
+	return f.Close()
 }
 
 func (o *dirObject) Discard() error {
@@ -145,10 +163,12 @@ func (o *dirObject) drop() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var err error
-	if o.f != nil {
+	if o.nameless != nil {
+		err = o.release()
+	} else if o.f != nil {
 		err = o.f.Close()
-		o.f = nil
 	}
+	o.f = nil
 	o.closed = false
 	if o.temp == "" || o.taken != nil {
 		return err
@@ -203,7 +223,7 @@ func (b *dirBatch) Commit(ctx context.Context) (err error) {
 	}
 	defer b.d.unlockNames()
 	n := b.d.newNaming()
-	if err := errors.Join(n.all(ctx, b.steps.list), n.parents.Forget()); err != nil {
+	if err := errors.Join(n.all(ctx, b.steps.list), n.end()); err != nil {
 		return err
 	}
 	if err := b.group.SyncDirs(ctx, slices.Collect(maps.Keys(n.touched))); err != nil {

@@ -15,13 +15,18 @@ import (
 type naming struct {
 	d       *Dir
 	parents durable.Parents
+	temps   durable.Parents     // parents, for new names in the temporary directory
 	seen    map[string]struct{} // directories seen or made, whose names may not be durable yet
 	touched map[string]struct{} // directories to sync
 }
 
 func (d *Dir) newNaming() *naming {
-	return &naming{d: d, parents: durable.Parents{Root: d.root}, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
+	at := durable.Parents{Root: d.root}
+	return &naming{d: d, parents: at, temps: at, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
 }
+
+// end closes what the run had open.
+func (n *naming) end() error { return errors.Join(n.parents.Forget(), n.temps.Forget()) }
 
 // settle remembers the directories after their names were made durable.
 func (n *naming) settle() {
@@ -81,18 +86,37 @@ func (n *naming) put(o *dirObject, s step) error {
 		}
 	}
 	if s.keep != "" {
-		if err := n.keep(s.to, s.keep, o.spare); err != nil {
+		if err := n.keep(s.to, s.keep); err != nil {
 			return fmt.Errorf("keep the old object at %q: %w", s.keep, err)
 		}
 	}
-	if err := n.rename(o.temp, s.to, s.ifAbsent); err != nil {
+	if err := n.name(o, s.to, s.ifAbsent); err != nil {
 		return err
 	}
 	if o.taken != nil {
 		n.left(o.temp)
 	}
 	o.temp = ""
-	return nil
+	return o.release()
+}
+
+// name gives the object its key. A file without a name can't replace another one: it
+// gets a temporary name before.
+func (n *naming) name(o *dirObject, key string, ifAbsent bool) error {
+	if o.nameless == nil {
+		return n.rename(o.temp, key, ifAbsent)
+	}
+	return n.place(key, ifAbsent,
+		func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) },
+		func() (err error) {
+			o.temp, err = n.d.nameTemp(func(temp string) error {
+				return n.d.disk.NameNew(&n.temps, o.nameless, temp)
+			})
+			if err != nil {
+				return err
+			}
+			return n.d.disk.Rename(n.d.root, o.temp, key)
+		})
 }
 
 // untouched fails unless what was taken is where it was, as it was.
@@ -107,11 +131,12 @@ func (n *naming) untouched(o *dirObject) error {
 	return err
 }
 
-func (n *naming) keep(key, keep, temp string) error {
+func (n *naming) keep(key, keep string) error {
 	there, err := n.object(key)
 	if err != nil || !there {
 		return err
 	}
+	temp := n.d.tempKey() + keepSuffix
 	err = n.into(keep, func() error {
 		return n.d.disk.Keep(&n.parents, key, keep, temp, n.d.o.FileMode)
 	})
@@ -120,6 +145,9 @@ func (n *naming) keep(key, keep, temp string) error {
 	}
 	return err
 }
+
+// keepSuffix is of the temporary copies of objects to be replaced.
+const keepSuffix = ".keep"
 
 func (n *naming) move(from, to string) error {
 	there, err := n.object(from)
@@ -159,17 +187,24 @@ func (n *naming) object(key string) (bool, error) {
 
 // rename gives the file at from the key to.
 func (n *naming) rename(from, to string, ifAbsent bool) error {
-	err := n.into(to, func() error { return n.d.disk.RenameNew(&n.parents, from, to) })
+	return n.place(to, ifAbsent,
+		func() error { return n.d.disk.RenameNew(&n.parents, from, to) },
+		func() error { return n.d.disk.Rename(n.d.root, from, to) })
+}
+
+// place puts something at key by first, and by replace where an object stands there.
+func (n *naming) place(key string, ifAbsent bool, first, replace func() error) error {
+	err := n.into(key, first)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if ifAbsent {
 		return ErrExist
 	}
-	if err := n.clash(to); err != nil {
+	if err := n.clash(key); err != nil {
 		return err
 	}
-	return n.d.disk.Rename(n.d.root, from, to)
+	return replace()
 }
 
 // clash returns an error if what stands at key is not an object.

@@ -28,6 +28,13 @@ type Disk struct {
 	Link func(root *os.Root, from, to string) error
 	// Remove removes a file or an empty directory.
 	Remove func(root *os.Root, name string) error
+	// OpenNameless makes a file to write that has no name, on the file system of the
+	// directory dir: unless it is named it is gone when it is closed. Nil: there are none,
+	// or none to be trusted. That it is not nil is no promise that it works.
+	OpenNameless func(dir *os.File, mode fs.FileMode) (*os.File, error)
+	// NameNew gives such a file its first name and fails with fs.ErrExist if something
+	// is at to.
+	NameNew func(at *Parents, f *os.File, to string) error
 }
 
 // System returns the calls of the operating system for a directory tree.
@@ -41,6 +48,9 @@ func System(root *os.Root) Disk {
 	}
 	if syncFSTrusted(root) {
 		d.SyncFS = syncFS
+	}
+	if namelessTrusted(root) {
+		d.OpenNameless, d.NameNew = openNameless, (*Parents).nameNew
 	}
 	return d
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -32,7 +34,8 @@ type Group struct {
 
 	mu   sync.Mutex // guards the rest
 	held []*os.File
-	bulk bool // files were closed unsynced: only SyncFS can make them durable
+	lent map[*os.File]struct{}
+	bulk bool // there were files that are no more in held or lent: only SyncFS can make them durable
 	err  error
 }
 
@@ -42,7 +45,7 @@ func (d Disk) NewGroup(root *os.Root, workers int) (*Group, error) {
 	if workers <= 0 {
 		workers = defaultWorkers
 	}
-	g := &Group{disk: d, root: root, workers: workers}
+	g := &Group{disk: d, root: root, workers: workers, lent: map[*os.File]struct{}{}}
 	if d.SyncFS == nil {
 		return g, nil
 	}
@@ -62,14 +65,39 @@ func (g *Group) Add(f *os.File) error {
 		return g.note(f.Close())
 	}
 	g.held = append(g.held, f)
-	switch {
-	case g.fs != nil && len(g.held) > fewFiles:
-		g.bulk = true
-		return g.note(g.closeHeld())
-	case g.fs == nil && len(g.held) >= manyFiles:
+	if g.fs == nil && len(g.held) >= manyFiles {
 		return g.syncHeld(context.Background())
 	}
-	return nil
+	return g.note(g.whole())
+}
+
+// Lend is Add for a file that has to stay open: its owner closes it, after Return if
+// that may be before the group's last Sync.
+func (g *Group) Lend(f *os.File) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bulk {
+		return nil
+	}
+	g.lent[f] = struct{}{}
+	return g.note(g.whole())
+}
+
+// Return takes f out of the group, whether it was synced or not.
+func (g *Group) Return(f *os.File) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.lent, f)
+}
+
+// whole leaves the files to SyncFS once there are too many to sync each.
+func (g *Group) whole() error {
+	if g.fs == nil || len(g.held)+len(g.lent) <= fewFiles {
+		return nil
+	}
+	g.bulk = true
+	clear(g.lent)
+	return g.closeHeld()
 }
 
 // Sync makes every file added so far durable.
@@ -133,12 +161,14 @@ func (g *Group) Close() error {
 }
 
 func (g *Group) syncHeld(ctx context.Context) error {
-	err := g.parallel(ctx, len(g.held), func(i int) error {
-		if err := g.disk.Sync(g.held[i]); err != nil {
-			return fmt.Errorf("sync %q: %w", g.held[i].Name(), err)
+	files := slices.AppendSeq(slices.Clone(g.held), maps.Keys(g.lent))
+	err := g.parallel(ctx, len(files), func(i int) error {
+		if err := g.disk.Sync(files[i]); err != nil {
+			return fmt.Errorf("sync %q: %w", files[i].Name(), err)
 		}
 		return nil
 	})
+	clear(g.lent)
 	return g.note(errors.Join(err, g.closeHeld()))
 }
 

@@ -71,6 +71,18 @@ func (p *Parents) renameNew(from, to string) error {
 	return nil
 }
 
+// nameNew gives a file that has no name the name to.
+func (p *Parents) nameNew(f *os.File, to string) error {
+	dir, base, err := p.to.at(p.Root, to)
+	if err != nil {
+		return err
+	}
+	if err := linkNameless(int(f.Fd()), dir, base); err != nil {
+		return &os.LinkError{Op: "link", Old: f.Name(), New: to, Err: err}
+	}
+	return nil
+}
+
 // linkNew is renameNew in two steps, for systems without the one call. Where
 // there are no links either, another process may come between look and rename.
 func (p *Parents) linkNew(from, to string) error {

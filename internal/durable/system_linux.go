@@ -14,9 +14,14 @@ const (
 	dirsSync = true
 )
 
-// trustedFS are the file systems whose syncfs both waits for the disk and, since
-// Linux 5.8, reports write errors.
-var trustedFS = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
+var (
+	// syncFSTypes are the file systems whose syncfs both waits for the disk and, since
+	// Linux 5.8, reports write errors.
+	syncFSTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
+	// namelessTypes are those whose fsync makes a file without a name durable. Btrfs is
+	// none of them: up to Linux 6.15 and later it passes over a file that has no links.
+	namelessTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
+)
 
 func syncFSTrusted(root *os.Root) bool {
 	var name unix.Utsname
@@ -30,6 +35,13 @@ func syncFSTrusted(root *os.Root) bool {
 	if major < 5 || major == 5 && minor < 8 {
 		return false
 	}
+	return isOn(root, syncFSTypes)
+}
+
+func namelessTrusted(root *os.Root) bool { return isOn(root, namelessTypes) }
+
+// isOn reports whether root is on a file system of one of the types.
+func isOn(root *os.Root, types []int64) bool {
 	f, err := root.Open(".")
 	if err != nil {
 		return false
@@ -39,7 +51,7 @@ func syncFSTrusted(root *os.Root) bool {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return false
 	}
-	return slices.Contains(trustedFS, int64(st.Type))
+	return slices.Contains(types, int64(st.Type))
 }
 
 func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }

@@ -1,0 +1,158 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+
+	"instep/internal/durable"
+)
+
+// tempDir is where objects are while they are written.
+type tempDir struct {
+	root *os.Root
+	dir  *os.File // the same, for files without a name; nil if there are none
+}
+
+func (t *tempDir) close() error {
+	err := t.root.Close()
+	if t.dir != nil {
+		err = errors.Join(err, t.dir.Close())
+	}
+	return err
+}
+
+// create opens a new temporary file. It has no name, and temp is empty, where the
+// system knows how: so nothing is left of it when the process is killed, and the
+// temporary directory need not change. Such a file stays open until it has its key,
+// and that is why their number is bounded.
+func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
+	t, err := d.openTemp(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if t.dir != nil && d.disk.OpenNameless != nil {
+		select {
+		case d.nameless <- struct{}{}:
+			if f, err = d.disk.OpenNameless(t.dir, d.o.FileMode); err != nil {
+				<-d.nameless
+			}
+			return f, "", err
+		default:
+		}
+	}
+	return d.createNamed(t.root)
+}
+
+func (d *Dir) createNamed(temp *os.Root) (f *os.File, key string, err error) {
+	key, err = d.nameTemp(func(key string) (err error) {
+		f, err = temp.OpenFile(path.Base(key), os.O_CREATE|os.O_EXCL|os.O_WRONLY, d.o.FileMode)
+		return err
+	})
+	return f, key, err
+}
+
+// nameTemp calls name with keys of temporary objects until one is free: others were
+// left by an interrupted run.
+func (d *Dir) nameTemp(name func(key string) error) (string, error) {
+	for {
+		key := d.tempKey()
+		if err := name(key); !errors.Is(err, fs.ErrExist) {
+			return key, err
+		}
+	}
+}
+
+func (d *Dir) tempKey() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.serial++
+	return path.Join(d.o.Temp, strconv.FormatUint(d.serial, 36))
+}
+
+func (d *Dir) openTemp(ctx context.Context) (*tempDir, error) {
+	if t := d.openedTemp(); t != nil {
+		return t, nil
+	}
+	if err := d.lockNames(ctx); err != nil {
+		return nil, err
+	}
+	defer d.unlockNames()
+	if t := d.openedTemp(); t != nil {
+		return t, nil
+	}
+	if err := d.newNaming().dir(d.o.Temp, true); err != nil {
+		return nil, err
+	}
+	root, err := d.root.OpenRoot(d.o.Temp)
+	if err != nil {
+		return nil, err
+	}
+	t := &tempDir{root: root}
+	if d.disk.OpenNameless != nil && cap(d.nameless) > 0 {
+		t.dir = d.openNameless(root)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.temp = t
+	return t, nil
+}
+
+func (d *Dir) openedTemp() *tempDir {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.temp
+}
+
+// openNameless opens the temporary directory for files without a name. Whatever says
+// that they don't work there, it returns nil: there are the others.
+func (d *Dir) openNameless(temp *os.Root) *os.File {
+	dir, err := temp.Open(".")
+	if err != nil {
+		return nil
+	}
+	if err := d.probe(temp, dir); err != nil {
+		_ = dir.Close()
+		return nil
+	}
+	return dir
+}
+
+var errOtherMode = errors.New("a file that had no name has another mode")
+
+// probe makes a file without a name, names and removes it. It fails also if the mode
+// is not the one that files have: some systems left the umask out.
+func (d *Dir) probe(temp *os.Root, dir *os.File) error {
+	named, key, err := d.createNamed(temp)
+	if err != nil {
+		return err
+	}
+	want, err := named.Stat()
+	if err := errors.Join(err, named.Close(), d.root.Remove(key)); err != nil {
+		return err
+	}
+	f, err := d.disk.OpenNameless(dir, d.o.FileMode)
+	if err != nil {
+		return err
+	}
+	got, err := f.Stat()
+	if err == nil && got.Mode() != want.Mode() {
+		err = errOtherMode
+	}
+	if err == nil {
+		err = d.nameAndRemove(f)
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (d *Dir) nameAndRemove(f *os.File) error {
+	parents := durable.Parents{Root: d.root}
+	key, err := d.nameTemp(func(key string) error { return d.disk.NameNew(&parents, f, key) })
+	if gone := d.root.Remove(key); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return errors.Join(err, parents.Forget())
+}

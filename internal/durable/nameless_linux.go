@@ -1,0 +1,57 @@
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// openNameless goes past os.Root, whose files cost four more system calls each: there
+// is no name in it that could lead anywhere.
+func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
+	for {
+		fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_LARGEFILE, uint32(mode.Perm()))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open a file without a name in", Path: dir.Name(), Err: err}
+		}
+		return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "(no name)")), nil
+	}
+}
+
+// linkNameless takes the way that needs /proc where the other one is not open: before
+// Linux 6.10 it was for the privileged only, and since then it is for the thread with
+// the very credentials that the file was opened with. Both answer ENOENT otherwise.
+func linkNameless(fd, dir int, name string) error {
+	err := linkByFile(fd, dir, name)
+	if errors.Is(err, unix.ENOENT) {
+		err = linkByProc(fd, dir, name)
+	}
+	return err
+}
+
+func linkByFile(fd, dir int, name string) error {
+	return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH)
+}
+
+func linkByProc(fd, dir int, name string) error {
+	return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+}
+
+// MaxNameless is how many files without a name may be open at a time, so that enough
+// of what the process may open is left for all else.
+func MaxNameless() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return int(min(maxNameless, limit.Cur/4))
+}
+
+const maxNameless = 4096
