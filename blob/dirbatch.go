@@ -46,7 +46,7 @@ type dirObject struct {
 	failed error      // of the first Write that failed: the object is not whole
 	closed bool       // by Close, without an error
 
-	nameless *os.File    // f, open beyond Close until it has a name; nil if it has one
+	nameless *os.File    // f if it was made without a name: open beyond Close, until the batch ends
 	taken    fs.FileInfo // of an object that was taken: how it was then, at temp
 }
 

@@ -27,8 +27,8 @@ func (t *tempDir) close() error {
 
 // create opens a new temporary file. It has no name, and temp is empty, where the
 // system knows how: so nothing is left of it when the process is killed, and the
-// temporary directory need not change. Such a file stays open until it has its key,
-// and that is why their number is bounded.
+// temporary directory need not change. Such a file stays open until its batch ends, and
+// that is why their number is bounded.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {
