@@ -9,17 +9,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"instep/fetch"
 	"instep/resourcesync"
 )
 
-// checkpointBytes is how much of a large transfer may have to be brought again after a
-// crash. What is not larger is brought again altogether.
-const checkpointBytes = 8 << 20
+// What is not larger than checkpointBytes is brought again altogether after a crash, and
+// of what is larger at most maxAgain: to wait for the disk after each checkpointBytes would
+// take longer than a fast line takes to bring them again.
+const (
+	checkpointBytes = 8 << 20
+	checkpointPause = time.Second // between checkpoints that are nearer to each other than maxAgain
+	maxAgain        = 32 << 20
+)
 
-// copyBytes is how much is read at a time.
-const copyBytes = 128 << 10
+// copyBytes is how much is written at a time: whole pages of a file cost the least.
+const copyBytes = 256 << 10
 
 // proof is what a transfer that broke off goes on by. A digest tells in the end whether
 // bytes of two versions were joined; without one only a strong ETag does.
@@ -132,8 +139,9 @@ type download struct {
 
 	hash   *resourcesync.Hasher // of the bytes in part
 	note   checkpoint
-	at     int64 // bytes in part at the last checkpoint
-	joined bool  // to the bytes of an earlier run
+	at     int64     // bytes in part at the last checkpoint
+	when   time.Time // of the last checkpoint of this run, or before the first one of the beginning
+	joined bool      // to the bytes of an earlier run
 }
 
 // checkpoint is what is noted of the bytes that are here.
@@ -260,22 +268,29 @@ func (dl *download) continues(resp *fetch.Response) bool {
 	return codingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
 }
 
-// receive adds a body to the part.
+// receive adds a body to the part. What came last is hashed while it is written and more
+// is read.
 func (dl *download) receive(ctx context.Context, body io.Reader) error {
-	buf := make([]byte, copyBytes)
-	for {
-		n, err := body.Read(buf)
+	var hashing sync.WaitGroup
+	defer hashing.Wait()
+	dl.when = dl.client.Now()
+	buf, other := make([]byte, copyBytes), make([]byte, copyBytes)
+	for ; ; buf, other = other, buf {
+		n, err := fill(body, buf)
+		hashing.Wait()
 		if most := dl.length.Int64(); most >= 0 && dl.part.Size()+int64(n) > most {
 			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
 		}
 		if most := dl.req.MaxBytes; dl.part.Size()+int64(n) > most { // with what earlier runs have left
 			return &remoteError{&fetch.Error{Op: "read", URL: dl.req.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got more", most)}}
 		}
-		if _, err := dl.part.Write(buf[:n]); err != nil {
+		came := buf[:n]
+		hashing.Go(func() { _, _ = dl.hash.Write(came) }) // never fails
+		if _, err := dl.part.Write(came); err != nil {
 			return err
 		}
-		_, _ = dl.hash.Write(buf[:n]) // never fails
-		if dl.part.Size()-dl.at >= checkpointBytes {
+		if dl.due() {
+			hashing.Wait()
 			if err := dl.checkpoint(ctx); err != nil {
 				return err
 			}
@@ -286,6 +301,28 @@ func (dl *download) receive(ctx context.Context, body io.Reader) error {
 		if err != nil {
 			return &remoteError{fmt.Errorf("%s: %w", dl.req.URL, err)}
 		}
+	}
+}
+
+// fill reads until buf is full or an error says why it is not.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var more int
+		more, err = r.Read(buf[n:])
+		n += more
+	}
+	return n, err
+}
+
+// due reports whether so much came since the last checkpoint that it is time for another.
+func (dl *download) due() bool {
+	switch n := dl.part.Size() - dl.at; {
+	case n < checkpointBytes:
+		return false
+	case n >= maxAgain:
+		return true
+	default:
+		return dl.client.Now().Sub(dl.when) >= checkpointPause
 	}
 }
 
@@ -303,7 +340,9 @@ func (dl *download) checkpoint(ctx context.Context) error {
 		return err
 	}
 	dl.at = dl.part.Size()
-	return dl.part.Checkpoint(ctx, string(text))
+	err = dl.part.Checkpoint(ctx, string(text))
+	dl.when = dl.client.Now()
+	return err
 }
 
 // verify compares the bytes that are here with what is wanted.
