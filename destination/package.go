@@ -252,18 +252,39 @@ func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resour
 
 // compareManifest compares the manifest in the package with a copy of it.
 func (p *openedPackage) compareManifest(copied *document) error {
-	b, err := p.zip.FindManifest()
+	here, err := p.manifestChecksum()
 	if err != nil {
-		return badPackage(p.ref.uri, err)
-	}
-	sum := crc32.NewIEEE()
-	if _, err := io.Copy(sum, copied.file.Reader()); err != nil {
 		return err
 	}
-	if b.Size() != copied.file.Len() || b.Checksum() != sum.Sum32() {
+	sum, err := copied.checksum()
+	if err != nil {
+		return err
+	}
+	if here != sum {
 		return &DocumentError{URI: copied.uri, Reason: "is another manifest than that in the package"}
 	}
 	return nil
+}
+
+// checksum is what the directory of a package tells of a member; the zero checksum is of
+// no manifest.
+type checksum struct {
+	length int64
+	crc    uint32
+}
+
+func (p *openedPackage) manifestChecksum() (checksum, error) {
+	b, err := p.zip.FindManifest()
+	if err != nil {
+		return checksum{}, badPackage(p.ref.uri, err)
+	}
+	return checksum{b.Size(), b.Checksum()}, nil
+}
+
+func (doc *document) checksum() (checksum, error) {
+	sum := crc32.NewIEEE()
+	n, err := io.Copy(sum, doc.file.Reader())
+	return checksum{n, sum.Sum32()}, err
 }
 
 // find finds a bitstream by its path. A path that is relative to another directory

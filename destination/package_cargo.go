@@ -32,7 +32,7 @@ type cargo struct {
 	err    error
 	told   map[resourcesync.Key]told // what its manifest says of the members that are wanted; nil if it was not asked
 
-	left int // actions that have not taken theirs yet
+	left int64 // actions that have not taken theirs yet
 	lost missed
 }
 
@@ -75,18 +75,29 @@ func (f *freight) close() {
 }
 
 func (f *freight) run(ctx context.Context) {
-	for group, err := range groups(f.r.sp.Actions()) {
-		if err != nil {
-			return // who reads the same actions meets the same error
-		}
+	next, stop := iter.Pull2(groups(f.r.sp.Actions()))
+	defer stop()
+	for i := range f.r.sp.Packages {
 		select {
 		case f.places <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
-		c := f.cargo(group[0].Package)
-		c.left = len(group)
-		c.load(ctx, f.r, group)
+		c := f.cargo(i + 1)
+		c.left = f.r.sp.Packages[i].Wanted
+		c.load(ctx, f.r, func() ([]Action, error) {
+			for {
+				group, err, more := next()
+				switch {
+				case err != nil:
+					return nil, err
+				case !more:
+					return nil, fmt.Errorf("the plan wants nothing of its package %d", c.number)
+				case group[0].Package == c.number:
+					return group, nil
+				}
+			}
+		})
 		if c.err != nil && ctx.Err() != nil {
 			return
 		}
@@ -176,12 +187,9 @@ func (c *cargo) close() {
 	}
 }
 
-// load opens the package and brings what the actions want of it.
-func (c *cargo) load(ctx context.Context, r *runner, group []Action) {
-	if c.number < 1 || c.number > len(r.sp.Packages) {
-		c.err = fmt.Errorf("the plan has %d packages, an action is about package %d", len(r.sp.Packages), c.number)
-		return
-	}
+// load opens the package and brings what the actions want of it, which group reads if
+// they have to be known.
+func (c *cargo) load(ctx context.Context, r *runner, group func() ([]Action, error)) {
 	p := &r.sp.Packages[c.number-1]
 	if c.pkg = r.sp.opened[c.number]; c.pkg != nil && (c.pkg.remote == nil || p.Via == ViaRange) {
 		c.kept = true
@@ -195,13 +203,21 @@ func (c *cargo) load(ctx context.Context, r *runner, group []Action) {
 	if !ofSource(c.err) || ctx.Err() != nil {
 		return
 	}
-	r.d.quirk(quirkOf(c.err), r.sp.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, len(group), c.err))
+	r.d.quirk(quirkOf(c.err), r.sp.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, c.left, c.err))
 }
 
-// prepare asks the manifest in the package, unless the plan was made by it or digests
-// prove every member of a remote package, and brings the members.
-func (c *cargo) prepare(ctx context.Context, r *runner, group []Action) error {
-	if !c.kept && (c.pkg.remote == nil || !proved(group)) {
+// prepare asks the manifest in the package, unless the plan was made by it or by the very
+// same, or digests prove every member of a remote package, and brings the members.
+func (c *cargo) prepare(ctx context.Context, r *runner, read func() ([]Action, error)) error {
+	asks := !c.kept && !c.same(r)
+	if !asks && c.pkg.remote == nil {
+		return nil
+	}
+	group, err := read()
+	if err != nil {
+		return err
+	}
+	if asks && (c.pkg.remote == nil || !proved(group)) {
 		if err := c.ask(ctx, r, group); err != nil {
 			return err
 		}
@@ -227,6 +243,26 @@ func proved(group []Action) bool {
 	return true
 }
 
+// same reports whether the package has the very manifest by whose copy the plan was made.
+func (c *cargo) same(r *runner) bool {
+	p := &r.sp.Packages[c.number-1]
+	if p.copied == (checksum{}) {
+		return false
+	}
+	if sum, err := c.pkg.manifestChecksum(); err != nil || sum != p.copied {
+		return false // what is wrong shows when it is read
+	}
+	c.unnamed(r, p.members)
+	return true
+}
+
+// unnamed tells of members of which the manifest, which names so many, knows nothing.
+func (c *cargo) unnamed(r *runner, described int64) {
+	if extra := int64(c.pkg.zip.Len()) - 1 - described; extra > 0 {
+		r.d.quirk(resourcesync.QuirkManifest, r.sp.Set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", c.pkg.ref.uri, extra))
+	}
+}
+
 // ask takes down what the manifest in the package says of the resources wanted: it is
 // the one that counts, not the copy that the plan may have been made by.
 func (c *cargo) ask(ctx context.Context, r *runner, group []Action) error {
@@ -240,7 +276,7 @@ func (c *cargo) ask(ctx context.Context, r *runner, group []Action) error {
 		wanted[resourcesync.KeyOf(group[i].Want.URI)] = &group[i]
 	}
 	c.told = make(map[resourcesync.Key]told, len(group))
-	described := 0
+	described := int64(0)
 	for e, err := range doc.entries() {
 		if err != nil {
 			return &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
@@ -255,9 +291,7 @@ func (c *cargo) ask(ctx context.Context, r *runner, group []Action) error {
 		}
 	}
 	c.compare(r, doc, described)
-	if extra := c.pkg.zip.Len() - 1 - described; extra > 0 {
-		r.d.quirk(resourcesync.QuirkManifest, r.sp.Set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", c.pkg.ref.uri, extra))
-	}
+	c.unnamed(r, described)
 	return nil
 }
 
@@ -276,9 +310,9 @@ func (c *cargo) hear(e *resourcesync.Entry, a *Action, manifest resourcesync.Cap
 
 // compare compares the manifest of a Resource Dump with the copy by which the plan was
 // made, if it was.
-func (c *cargo) compare(r *runner, doc *document, described int) {
+func (c *cargo) compare(r *runner, doc *document, described int64) {
 	planned := r.sp.Packages[c.number-1].members
-	if doc.header.Capability == resourcesync.CapabilityResourceDumpManifest && planned > 0 && int64(described) != planned {
+	if doc.header.Capability == resourcesync.CapabilityResourceDumpManifest && planned > 0 && described != planned {
 		r.doubts(resourcesync.QuirkManifestCopy, &DocumentError{URI: doc.uri, Reason: fmt.Sprintf(
 			"names %d bitstreams and its copy %d: nothing is deleted on the word of the copy, and the next run begins anew", described, planned)})
 	}

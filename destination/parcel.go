@@ -17,6 +17,7 @@ type parcel struct {
 	members int64          // bitstreams that were read of its manifest
 	listed  int64          // bytes of these, as far as that is known
 	unsized bool           // of some of them it is not
+	copied  checksum       // of the copy of the manifest of a Resource Dump that was read
 	opened  *openedPackage // if it had to be opened to read its manifest
 	early   bool           // it did not have to: it is needed anyway
 	ahead   *ahead         // nil: nothing of it was asked for yet
@@ -218,7 +219,7 @@ func (pl *planner) dispatch() error {
 	} else {
 		pl.Packages = append(pl.Packages, Package{
 			URI: s.parcel.ref.uri, Length: s.parcel.ref.length, Digests: s.parcel.ref.digests,
-			Via: via, Wanted: s.actions.Len(), Bytes: bytes, members: s.parcel.members,
+			Via: via, Wanted: s.actions.Len(), Bytes: bytes, members: s.parcel.members, copied: s.parcel.copied,
 		})
 		number = len(pl.Packages)
 		if s.parcel.opened != nil {
@@ -291,6 +292,12 @@ func (d *Destination) manifest(ctx context.Context, p *parcel, want resourcesync
 	}
 	p.close()
 	*p = parcel{ref: p.ref, opened: opened}
+	if opened == nil && want == resourcesync.CapabilityResourceDumpManifest {
+		if p.copied, err = doc.checksum(); err != nil {
+			doc.close()
+			return nil, err
+		}
+	}
 	return doc, nil
 }
 
