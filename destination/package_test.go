@@ -290,6 +290,26 @@ func TestCat_DMP_04(t *testing.T) {
 	}
 }
 
+// The manifest in the package has the length and the checksum of its copy: it says nothing
+// new, so it may well be one that cannot be read.
+func TestManifestOfWhichTheCopyWasReadIsNotReadInThePackage(t *testing.T) {
+	for name, tt := range map[string]struct{ copied, want string }{
+		"the copy is the same": {"", "dump=12"},
+		"the copy is another":  {"<!-- another -->", "get=12"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, paths := onePackage(t, 12)
+			manifest := s.served("/d/1.xml")
+			damaged := bytes.ToUpper(manifest)
+			s.repack(bytes.Replace(s.served("/d/1.zip"), manifest, damaged, 1))
+			s.put("/d/1.xml", append(manifest, tt.copied...))
+			m := newMirror(t, s)
+			wantWays(t, m.mustSync(destination.Baseline, 0, 12, 0, 0), tt.want)
+			m.wantFiles(paths...)
+		})
+	}
+}
+
 // A copy of the manifest lacks a resource. What it says is not the last word: neither
 // is the resource deleted where it is held, nor is the mirror in step without it.
 func TestCat_DMP_04_copy(t *testing.T) {

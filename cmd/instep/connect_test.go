@@ -387,7 +387,7 @@ func TestLimitsOfARun(t *testing.T) {
 // A program that is killed in the middle of a large body goes on from there: the next
 // run transfers what lacks, and what came after the last checkpoint.
 func TestKillInALargeBodyCostsLittle(t *testing.T) {
-	const size, stall, checkpoint = 200 << 20, 150 << 20, 8 << 20
+	const size, stall, checkpoint = 200 << 20, 150 << 20, 32 << 20
 	dir := t.TempDir()
 	site := filepath.Join(dir, "site")
 	makeSite(t, site, 1)
