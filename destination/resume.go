@@ -140,7 +140,7 @@ type download struct {
 	hash   *resourcesync.Hasher // of the bytes in part
 	note   checkpoint
 	at     int64     // bytes in part at the last checkpoint
-	when   time.Time // of the last checkpoint of this run, or before the first one of the beginning
+	when   time.Time // of the last checkpoint; before the first one of this run when its bytes began to come
 	joined bool      // to the bytes of an earlier run
 }
 
@@ -317,7 +317,7 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 // due reports whether so much came since the last checkpoint that it is time for another.
 func (dl *download) due() bool {
 	switch n := dl.part.Size() - dl.at; {
-	case n < checkpointBytes:
+	case n < checkpointBytes || dl.note.Version == "":
 		return false
 	case n >= maxAgain:
 		return true
