@@ -18,6 +18,7 @@ type queue struct {
 	r      *runner
 	save   context.Context // for what must not be lost when the run is interrupted
 	open   *load
+	before *load      // that commits, or has
 	commit chan error // of the batch before; nil: none
 }
 
@@ -85,6 +86,11 @@ func (q *queue) add(ctx context.Context, a Action) error {
 			return err
 		}
 		if err := q.rotate(nil); err != nil {
+			return err
+		}
+	}
+	if q.commit != nil && q.before.uris[resourcesync.KeyOf(a.Want.URI)] { // what becomes of it there counts here
+		if err := q.committed(); err != nil {
 			return err
 		}
 	}
@@ -161,7 +167,7 @@ func (q *queue) rotate(move *CursorMove) error {
 	if l == nil {
 		return nil
 	}
-	q.open = nil
+	q.open, q.before = nil, l
 	done := make(chan error, 1)
 	q.commit = done
 	go func() { done <- l.finish(q.save, move) }()

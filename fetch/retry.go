@@ -34,11 +34,19 @@ func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 // withRetries runs the request until it succeeds, fails for good or was tried
 // often enough.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
-	var last *Response
+	last, err := a.once(ctx)
+	if err == nil {
+		return last, nil
+	}
+	first := true
 	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (*Response, error) {
-		var err error
-		last, err = a.once(ctx)
-		return last, err
+		if first {
+			first = false
+			return nil, err
+		}
+		var again error
+		last, again = a.once(ctx)
+		return last, again
 	})
 	if err != nil && last != nil { // the context ended just when the answer came
 		_ = last.Body.Close()

@@ -291,6 +291,7 @@ type Key [16]byte
 
 // KeyOf returns the key of uri.
 func KeyOf(uri string) Key {
-	sum := sha256.Sum256([]byte(uri))
+	var short [256]byte // room for most, outside of the heap
+	sum := sha256.Sum256(append(short[:0], uri...))
 	return Key(sum[:16])
 }

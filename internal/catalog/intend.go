@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"instep/resourcesync"
 )
@@ -17,6 +18,7 @@ import (
 func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
 	_, before := c.ledger.all()
 	var run int64
+	var n names
 	err := c.transact(ctx, "record intents in", func(r *recorder) (err error) {
 		if o.Run != nil && o.Run.ID == 0 {
 			if run, err = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What}); err != nil {
@@ -24,7 +26,8 @@ func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, plac
 			}
 			o.Run.ID = run
 		}
-		if err := r.place(intents, o, place, c.ledger.names); err != nil {
+		n = c.newNames(r.row)
+		if err := r.place(intents, o, place, n); err != nil {
 			return err
 		}
 		if err := r.arrive(o, before); err != nil {
@@ -32,16 +35,17 @@ func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, plac
 		}
 		return r.intend(intents)
 	})
-	if err != nil && run != 0 {
+	switch {
+	case err == nil:
+		c.dirs.learn(n.dirs)
+	case run != 0:
 		o.Run.ID = 0
 	}
 	return err
 }
 
-// place finds paths for the intents that have none. waits reports whether a path is that
-// of a resource that the tables do not have yet.
-func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error), waits func(resourcesync.Key) bool) error {
-	n := newNames(r.row, waits)
+// place finds paths for the intents that have none.
+func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error), n names) error {
 	if err := n.expect(r, intents); err != nil {
 		return err
 	}
@@ -113,13 +117,13 @@ func (r *recorder) row(query string, args ...any) (*sql.Row, error) {
 // names implements Names over a way to ask for a row.
 type names struct {
 	row   func(query string, args ...any) (*sql.Row, error)
-	waits func(resourcesync.Key) bool // whether it is the path of a resource that the tables do not have yet
+	c     *Catalog
 	files map[resourcesync.Key]bool   // whether it is the path of a resource, as far as is known
 	dirs  map[resourcesync.Key]string // seen already; "": there is none
 }
 
-func newNames(row func(query string, args ...any) (*sql.Row, error), waits func(resourcesync.Key) bool) names {
-	return names{row, waits, map[resourcesync.Key]bool{}, map[resourcesync.Key]string{}}
+func (c *Catalog) newNames(row func(query string, args ...any) (*sql.Row, error)) names {
+	return names{row, c, map[resourcesync.Key]bool{}, map[resourcesync.Key]string{}}
 }
 
 // expect looks up together what will be asked of new URIs.
@@ -127,7 +131,7 @@ func (n names) expect(r *recorder, intents []Intent) error {
 	var guesses []any
 	for i := range intents {
 		if g := intents[i].Guess; g != (resourcesync.Key{}) && intents[i].Path == "" {
-			n.files[g], n.dirs[g] = n.waits(g), ""
+			n.files[g], n.dirs[g] = n.c.ledger.names(g), ""
 			guesses = append(guesses, intents[i].Guess[:])
 		}
 	}
@@ -172,7 +176,7 @@ func (n names) take(p *Place) error {
 }
 
 func (n names) File(fold resourcesync.Key) (bool, error) {
-	if taken, known := n.files[fold]; known || n.waits(fold) {
+	if taken, known := n.files[fold]; known || n.c.ledger.names(fold) {
 		return taken || !known, nil
 	}
 	var one int
@@ -183,10 +187,42 @@ func (n names) Directory(fold resourcesync.Key) (path string, ok bool, err error
 	if path, known := n.dirs[fold]; known {
 		return path, path != "", nil
 	}
+	if path, ok := n.c.dirs.find(fold); ok {
+		return path, true, nil
+	}
 	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold[:]); ok {
 		n.dirs[fold] = path
 	}
 	return path, ok, err
+}
+
+// directories remembers directories that are recorded: they stay so.
+type directories struct {
+	mu    sync.Mutex
+	paths map[resourcesync.Key]string // by folded path
+}
+
+// maxDirectories bounds them; what was forgotten is looked up again.
+const maxDirectories = 8192
+
+func (d *directories) find(fold resourcesync.Key) (path string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	path, ok = d.paths[fold]
+	return path, ok
+}
+
+func (d *directories) learn(paths map[resourcesync.Key]string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.paths == nil || len(d.paths)+len(paths) > maxDirectories {
+		d.paths = map[resourcesync.Key]string{}
+	}
+	for fold, path := range paths {
+		if path != "" {
+			d.paths[fold] = path
+		}
+	}
 }
 
 func (n names) find(dest any, query string, args ...any) (bool, error) {
@@ -202,7 +238,7 @@ func (n names) find(dest any, query string, args ...any) (bool, error) {
 
 // Names returns what holds paths at present. It is for one goroutine and one moment.
 func (c *Catalog) Names(ctx context.Context) Names {
-	return newNames(func(query string, args ...any) (*sql.Row, error) {
+	return c.newNames(func(query string, args ...any) (*sql.Row, error) {
 		return c.read.QueryRowContext(ctx, query, args...), nil
-	}, c.ledger.names)
+	})
 }

@@ -274,7 +274,12 @@ func (c *Catalog) resume(ctx context.Context, settled bool) error {
 // enterAll records outcomes of newcomers as if they were one.
 func (r *recorder) enterAll(waiting []Outcome) error {
 	var all Outcome
-	var states []state
+	n := 0
+	for i := range waiting {
+		n += len(waiting[i].Fresh)
+	}
+	all.Fresh, all.Stored, all.Members = make([]Intent, 0, n), make([]Resource, 0, n), make([]Membership, 0, n)
+	states := make([]state, 0, n)
 	for i := range waiting {
 		o := &waiting[i]
 		s := state{at: o.At.UnixMicro()}

@@ -61,6 +61,7 @@ type Catalog struct {
 
 	readOnly bool
 	ledger   ledger
+	dirs     directories
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing

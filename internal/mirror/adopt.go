@@ -106,7 +106,7 @@ func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string,
 	if err != nil {
 		return nil, err
 	}
-	h := hasherFor(w)
+	h := resourcesync.NewHasher(algorithmsOf(w)...)
 	buf := buffers.Get().(*[64 << 10]byte)
 	defer buffers.Put(buf)
 	n, err := io.CopyBuffer(h, &contextReader{ctx, r}, buf[:])

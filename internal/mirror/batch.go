@@ -252,17 +252,6 @@ func (b *batch) receive(ctx context.Context, w *destination.Wanted, r io.Reader)
 	return c, n, err
 }
 
-// hasherFor computes the digest that the mirror keeps, and those of w.
-func hasherFor(w *destination.Wanted) *resourcesync.Hasher {
-	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
-	for _, d := range w.Digests {
-		if !slices.Contains(algorithms, d.Algorithm()) {
-			algorithms = append(algorithms, d.Algorithm())
-		}
-	}
-	return resourcesync.NewHasher(algorithms...)
-}
-
 // contentOf drops an object that is not what w describes.
 func contentOf(w *destination.Wanted, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)

@@ -135,11 +135,12 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	for i, e := range entries {
 		keys[i] = resourcesync.KeyOf(e.uri)
 	}
-	rows, err := b.m.cat.Lookup(ctx, 0, keys)
+	rows, err := b.rows(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
-	w := &work{}
+	w := &work{steps: make([]step, 0, len(keys))}
+	w.outcome.Stored, w.outcome.Members = make([]catalog.Resource, 0, len(keys)), make([]catalog.Membership, 0, len(keys))
 	known := make([]resourcesync.Key, 0, len(keys))
 	for i, key := range keys {
 		if rows[i].URI != "" {
@@ -168,6 +169,33 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	// What leaves its place does so before something else comes there.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.keep(ctx, w)
+}
+
+// rows are what the catalog has of resources: of those that were expected it was asked
+// before, and nobody has changed them since.
+func (b *batch) rows(ctx context.Context, keys []resourcesync.Key) ([]catalog.Resource, error) {
+	expected := make(map[resourcesync.Key]catalog.Resource, len(b.known))
+	for of, row := range b.known {
+		expected[of.key] = row
+	}
+	var others []resourcesync.Key
+	for _, key := range keys {
+		if _, ok := expected[key]; !ok {
+			others = append(others, key)
+		}
+	}
+	found, err := b.m.cat.Lookup(ctx, 0, others)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range others {
+		expected[key] = found[i]
+	}
+	rows := make([]catalog.Resource, len(keys))
+	for i, key := range keys {
+		rows[i] = expected[key]
+	}
+	return rows, nil
 }
 
 func (s *step) turn() int {

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"io"
+	"slices"
 
 	"instep/destination"
 	"instep/resourcesync"
@@ -10,24 +11,35 @@ import (
 // hashing returns where the bytes of w have to go to come into o, and their digests once
 // they are there. Those that r has computed already are not computed again.
 func hashing(w *destination.Wanted, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
-	h := hasherFor(w)
+	want := algorithmsOf(w)
 	if known, ok := r.(destination.Hashed); ok {
-		like := h.Digests()
-		digests = func() resourcesync.Digests { return ordered(known.Digests(), like) }
-		if len(digests()) == len(like) {
+		digests = func() resourcesync.Digests { return ordered(known.Digests(), want) }
+		if len(digests()) == len(want) {
 			return o, digests
 		}
 	}
+	h := resourcesync.NewHasher(want...)
 	return io.MultiWriter(o, h), h.Digests
 }
 
-// ordered returns digests in the order of the algorithms of others, as far as they are known.
-func ordered(ds, like resourcesync.Digests) resourcesync.Digests {
-	var out resourcesync.Digests
-	for _, l := range like {
-		if d := ds.Get(l.Algorithm()); !d.IsZero() {
+// ordered returns digests in the order of algorithms, as far as they are known.
+func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesync.Digests {
+	out := make(resourcesync.Digests, 0, len(want))
+	for _, algorithm := range want {
+		if d := ds.Get(algorithm); !d.IsZero() {
 			out = append(out, d)
 		}
 	}
 	return out
+}
+
+// algorithmsOf are those of the digest that the mirror keeps, and of those of w.
+func algorithmsOf(w *destination.Wanted) []resourcesync.Algorithm {
+	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
+	for _, d := range w.Digests {
+		if !slices.Contains(algorithms, d.Algorithm()) {
+			algorithms = append(algorithms, d.Algorithm())
+		}
+	}
+	return algorithms
 }
