@@ -6,6 +6,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
+	"instep/internal/catalog"
 	"instep/internal/mirror"
 )
 
@@ -89,8 +90,12 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	if err != nil {
 		return pulse, err
 	}
-	if m.Exists() && !f.dryRun {
+	switch {
+	case f.dryRun:
+	case m.Exists():
 		log.start(f.state)
+	default:
+		go catalog.Prepare() // while the Source is asked
 	}
 	plan, err := d.Plan(ctx)
 	if err != nil {

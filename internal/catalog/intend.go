@@ -16,6 +16,11 @@ import (
 // that path until the intents are settled. A Run without an ID gets it here. Unless o is
 // Now, place must not ask the catalog for anything but names.
 func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
+	if o.Now {
+		if err := c.follow(ctx); err != nil {
+			return err
+		}
+	}
 	_, before := c.ledger.all()
 	var run int64
 	var n names

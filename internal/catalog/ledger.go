@@ -147,7 +147,8 @@ func (l *ledger) content(sha256 resourcesync.Digest, length int64) (Resource, bo
 func (l *ledger) members(set SetID) []Resource {
 	var all []Resource
 	for _, v := range l.versions(func(_ *row, s *state) bool { return s.Set == set }) {
-		all = append(all, v.Resource)
+		r, _ := l.find(set, v.Key)
+		all = append(all, r)
 	}
 	return all
 }
@@ -164,7 +165,7 @@ func (l *ledger) versions(wanted func(*row, *state) bool) (all []Version) {
 				continue
 			}
 			v := Version{Set: s.Set, Resource: w.resource, Since: readMoment(s.at), Began: s.run}
-			v.Member, v.Changed, v.LastMod = true, kept(s.Changed), s.LastMod
+			v.Stat, v.Changed, v.LastMod = "", kept(s.Changed), s.LastMod // as the tables say it
 			all = append(all, v)
 		}
 	}

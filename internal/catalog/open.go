@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -195,14 +196,53 @@ func checkMagic(path string) error {
 
 const hint = "restore it, with its -wal and -shm files, from a backup; without one begin anew in another directory"
 
+// blank is the file of a catalog that says nothing. It is made once, in memory: to bring
+// the schema up to date takes longer than all else that a new catalog needs.
+var blank = sync.OnceValues(func() (file []byte, err error) {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1) // each has a database of its own
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, db); err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	err = conn.Raw(func(driver any) error {
+		file, err = driver.(interface{ Serialize() ([]byte, error) }).Serialize()
+		return err
+	})
+	return file, err
+})
+
+// Prepare does beforehand, beside something else, what making the first catalog of a
+// process takes most of its time for.
+func Prepare() { _, _ = blank() } // whoever makes a catalog meets the error
+
 func build(ctx context.Context, path string) error {
+	file, err := blank()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, file, 0o640); err != nil {
+		return err
+	}
 	db, err := openFile(path, 1, false)
 	if err != nil {
 		return err
 	}
 	// Nobody sees the file before it has its name: it is made durable once, as a whole.
 	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
-		err = fill(ctx, db)
+		_, err = db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
 	}
 	if err == nil {
 		err = settle(ctx, db)
@@ -225,17 +265,6 @@ func settle(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("only %d of %d pages could be written", done, logged)
 	}
 	return nil
-}
-
-func fill(ctx context.Context, db *sql.DB) error {
-	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
-		return err
-	}
-	if err := migrate(ctx, db); err != nil {
-		return err
-	}
-	_, err := db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
-	return err
 }
 
 // place gives a new file its name without replacing what another process may have

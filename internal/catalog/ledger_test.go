@@ -1,0 +1,199 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"instep/resourcesync"
+)
+
+// answers are what a catalog says of sets and resources, by all ways to ask.
+func answers(t *testing.T, c *Catalog, names ...string) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	tell := func(question string, err error, answer ...any) {
+		if err != nil {
+			t.Fatalf("%s: %v", question, err)
+		}
+		all[question] = answer
+	}
+	keys := make([]resourcesync.Key, len(names))
+	for i, name := range names {
+		in := intent(name, "content of "+name, t)
+		keys[i] = in.Key
+		states, err := c.Present(t.Context(), in.Key)
+		tell("states of "+name, err, states)
+		found, ok, err := c.FindContent(t.Context(), in.SHA256, in.Length.Int64())
+		tell("content of "+name, err, found.URI, ok)
+		key, ok, err := c.KeyAt(t.Context(), name, resourcesync.KeyOf(name))
+		tell("path "+name, err, key, ok)
+		taken, err := c.Names(t.Context()).File(resourcesync.KeyOf(name))
+		tell("name "+name, err, taken)
+	}
+	held, err := c.Holders(t.Context(), keys)
+	tell("holders", err, held)
+	for _, s := range []SetID{1, 2} {
+		found, err := c.Lookup(t.Context(), s, keys)
+		tell(fmt.Sprint("resources as seen from ", s), err, found)
+		f, err := c.Finder(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, key := range keys {
+			one, err := f.Find(t.Context(), s, key)
+			tell(fmt.Sprint(names[i], " as seen from ", s), err, one)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		n, bytes, err := c.Count(t.Context(), s)
+		tell(fmt.Sprint("count of ", s), err, n, bytes)
+		tell(fmt.Sprint("members of ", s), nil, collect(t, c.MembersByKey(t.Context(), s)))
+		tell(fmt.Sprint("keys of ", s), nil, collect(t, c.MemberKeys(t.Context(), s)))
+		tell(fmt.Sprint("due of ", s), nil, collect(t, c.Due(t.Context(), s)))
+		for _, at := range []int64{5, 15, 25} {
+			tell(fmt.Sprint(s, " as of ", at), nil, collect(t, c.AsOf(t.Context(), s, time.Unix(at, 0))))
+		}
+	}
+	tell("runs", nil, collect(t, c.Runs(t.Context())))
+	return all
+}
+
+// wantAnswers compares all that two catalogs say. Who holds what comes in any order.
+func wantAnswers(t *testing.T, who string, got, want map[string]any) {
+	t.Helper()
+	order := cmpopts.SortSlices(func(a, b Membership) bool { return fmt.Sprint(a.Key, a.Set) < fmt.Sprint(b.Key, b.Set) })
+	if d := cmp.Diff(got, want, order, cmp.AllowUnexported(resourcesync.Digest{}, resourcesync.Length{}), cmp.Comparer(func(a, b resourcesync.Datetime) bool { return a == b })); d != "" {
+		t.Errorf("%s (-got +want):\n%s", who, d)
+	}
+}
+
+// bring settles newcomers of a run, in both sets every other one.
+func bring(t *testing.T, c *Catalog, run *Run, at int64, names ...string) {
+	t.Helper()
+	o := Outcome{Run: run, At: time.Unix(at, 0)}
+	var intents []Intent
+	for i, name := range names {
+		in := intent(name, "content of "+name, t)
+		intents = append(intents, in)
+		o.Stored = append(o.Stored, Resource{
+			Key: in.Key, URI: in.URI, Length: in.Length, Digests: sum(t, "content of "+name), Verified: i%2 == 0, Type: "text/plain", Stat: "17 sha-256",
+		})
+		lastmod, err := resourcesync.ParseDatetime("2026-05-01T10:00:00.123456789Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := SetID(1); s <= SetID(1+i%2); s++ {
+			o.Members = append(o.Members, Membership{Set: s, Key: in.Key, Changed: time.Unix(at, 1999), LastMod: lastmod})
+			run.Created++
+		}
+	}
+	if err := c.Intend(t.Context(), intents, &o, flat); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Settle(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	run.Created = 0
+}
+
+// Newcomers that the tables do not have yet are seen by whoever asks, by all ways: the
+// process itself, one that only reads, and the next one after a crash.
+func TestWhatTheTablesDoNotHaveYetIsSeen(t *testing.T) {
+	c := open(t)
+	set(t, c, "s")
+	set(t, c, "other")
+	run := &Run{Begun: time.Unix(9, 0).UTC(), What: "sync"}
+	names := []string{"a", "b", "c", "d", "e", "f", "absent"}
+	bring(t, c, run, 10, names[:2]...)
+	followed(t, c)
+	bring(t, c, run, 20, names[2:4]...)
+	bring(t, c, run, 20, names[4:6]...)
+	if n := c.ledger.size(); n != 4 {
+		t.Fatalf("%d resources wait, want 4", n)
+	}
+	killed := filepath.Join(t.TempDir(), "killed")
+	if err := os.CopyFS(killed, os.DirFS(filepath.Dir(c.path))); err != nil {
+		t.Fatal(err)
+	}
+	beside, err := OpenReadOnly(t.Context(), c.path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, whole, err := beside.Intents(t.Context()); !whole || err != nil {
+		t.Fatalf("the last commit: got %v, %v; want that it is whole", whole, err)
+	}
+	if err := beside.Complete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	aside := answers(t, beside, names...)
+	if err := beside.Close(); err != nil {
+		t.Error(err)
+	}
+
+	want := answers(t, c, names...)
+	if n := c.ledger.size(); n != 0 {
+		t.Errorf("%d resources wait after all was asked, want none", n)
+	}
+	wantAnswers(t, "the process itself", answers(t, c, names...), want)
+	counted(t, c)
+	delete(aside, "runs") // of which only the tables know the counts
+	for question := range want {
+		if _, ok := aside[question]; !ok && question != "runs" {
+			t.Errorf("%s was not asked", question)
+		}
+	}
+	runs := want["runs"]
+	delete(want, "runs")
+	wantAnswers(t, "who only reads", aside, want)
+	want["runs"] = runs
+
+	next := reopen(t, filepath.Join(killed, filepath.Base(c.path)), false)
+	if err := next.Complete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantAnswers(t, "the next one", answers(t, next, names...), want)
+	counted(t, next)
+}
+
+// What single resources are asked for is found where they wait; a path that waits is not
+// given away.
+func TestWhatWaitsIsFoundAndKeepsItsPath(t *testing.T) {
+	c := open(t)
+	set(t, c, "s")
+	set(t, c, "other")
+	bring(t, c, &Run{Begun: time.Unix(9, 0), What: "sync"}, 10, "a", "b")
+	found, err := c.Lookup(t.Context(), 2, []resourcesync.Key{intent("a", "", t).Key, intent("b", "", t).Key})
+	if err != nil || found[0].Member || !found[1].Member || found[1].Path != "b" || !found[0].Stored {
+		t.Errorf("got %+v and %v", found, err)
+	}
+	if n := c.ledger.size(); n != 2 {
+		t.Errorf("%d resources wait, want 2: nobody asked for more", n)
+	}
+	o := Outcome{At: time.Unix(20, 0)}
+	if err := c.Intend(t.Context(), []Intent{intent("other/a", "else", t)}, &o, flat); !errors.Is(err, ErrState) {
+		t.Errorf("a path that waits: got %v, want ErrState", err)
+	}
+}
+
+func TestAnArrivalThatCannotBeReadIsDamage(t *testing.T) {
+	c := open(t)
+	for _, body := range []string{"{", `{"whole":true,"new":[{"uri":"https://example.org/a","path":"a","fold":"AA==","length":1}]}`} {
+		if _, err := c.write.Exec("INSERT INTO arrival (body, settled) VALUES ($1, TRUE)", body); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), Options{Path: c.path}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: got %v, want ErrDamaged", body, err)
+		}
+		if _, err := c.write.Exec("DELETE FROM arrival"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
