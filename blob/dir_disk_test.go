@@ -48,14 +48,14 @@ func (f *failing) call(name string, do func() error) error {
 func (f *failing) disk(d durable.Disk) durable.Disk {
 	made := durable.Disk{
 		Sync: func(file *os.File) error { return f.call("sync", func() error { return d.Sync(file) }) },
-		Rename: func(root *os.Root, from, to string) error {
-			return f.call("rename", func() error { return d.Rename(root, from, to) })
+		Rename: func(at *durable.Parents, from, to string) error {
+			return f.call("rename", func() error { return d.Rename(at, from, to) })
 		},
 		RenameNew: func(at *durable.Parents, from, to string) error {
 			return f.call("rename new", func() error { return d.RenameNew(at, from, to) })
 		},
-		Link: func(root *os.Root, from, to string) error {
-			return f.call("link", func() error { return d.Link(root, from, to) })
+		Link: func(at *durable.Parents, from, to string) error {
+			return f.call("link", func() error { return d.Link(at, from, to) })
 		},
 		Remove: func(root *os.Root, name string) error {
 			return f.call("remove", func() error { return d.Remove(root, name) })
@@ -302,8 +302,8 @@ func (w *watching) disk(d durable.Disk) durable.Disk {
 			return err
 		}
 	}
-	made.Rename = func(root *os.Root, from, to string) error {
-		err := d.Rename(root, from, to)
+	made.Rename = func(at *durable.Parents, from, to string) error {
+		err := d.Rename(at, from, to)
 		w.renamed(from, to)
 		return err
 	}
@@ -314,9 +314,9 @@ func (w *watching) disk(d durable.Disk) durable.Disk {
 		}
 		return err
 	}
-	made.Link = func(root *os.Root, from, to string) error {
+	made.Link = func(at *durable.Parents, from, to string) error {
 		w.set(path.Dir(to), false)
-		return d.Link(root, from, to)
+		return d.Link(at, from, to)
 	}
 	made.Remove = func(root *os.Root, name string) error {
 		w.set(path.Dir(name), false)

@@ -79,9 +79,9 @@ func TestDirSyncsWhatItTakes(t *testing.T) {
 	d.SetDisk(durable.Disk{
 		Sync: func(f *os.File) error { note("sync", f.Name()); return nil },
 		Link: disk.Link, Remove: disk.Remove, RenameNew: disk.RenameNew,
-		Rename: func(r *os.Root, from, to string) error {
+		Rename: func(at *durable.Parents, from, to string) error {
 			note("rename", path.Join(root, to))
-			return disk.Rename(r, from, to)
+			return disk.Rename(at, from, to)
 		},
 	})
 	if err := takeOver(t, d, "part/1"); err != nil {

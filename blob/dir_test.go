@@ -39,7 +39,7 @@ func TestDirIsABucket(t *testing.T) {
 			return d
 		},
 		"without links": func(d durable.Disk) durable.Disk {
-			d.Link = func(*os.Root, string, string) error { return errors.ErrUnsupported }
+			d.Link = func(*durable.Parents, string, string) error { return errors.ErrUnsupported }
 			return quick(d)
 		},
 	} {

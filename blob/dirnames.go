@@ -115,7 +115,7 @@ func (n *naming) name(o *dirObject, key string, ifAbsent bool) error {
 			if err != nil {
 				return err
 			}
-			return n.d.disk.Rename(n.d.root, o.temp, key)
+			return n.d.disk.Rename(&n.parents, o.temp, key)
 		})
 }
 
@@ -177,7 +177,9 @@ func (n *naming) delete(key string) error {
 func (n *naming) object(key string) (bool, error) {
 	err := n.dir(path.Dir(key), false)
 	if err == nil {
-		_, err = n.d.stat(context.Background(), key)
+		if err = n.clash(key); err != nil {
+			err = n.d.absent(key, err)
+		}
 	}
 	if errors.Is(err, ErrNotExist) || errors.Is(err, ErrClash) {
 		return false, nil
@@ -189,7 +191,7 @@ func (n *naming) object(key string) (bool, error) {
 func (n *naming) rename(from, to string, ifAbsent bool) error {
 	return n.place(to, ifAbsent,
 		func() error { return n.d.disk.RenameNew(&n.parents, from, to) },
-		func() error { return n.d.disk.Rename(n.d.root, from, to) })
+		func() error { return n.d.disk.Rename(&n.parents, from, to) })
 }
 
 // place puts something at key by first, and by replace where an object stands there.
@@ -209,13 +211,13 @@ func (n *naming) place(key string, ifAbsent bool, first, replace func() error) e
 
 // clash returns an error if what stands at key is not an object.
 func (n *naming) clash(key string) error {
-	st, err := n.d.root.Lstat(key)
+	kind, err := n.parents.Type(key)
 	switch {
 	case err != nil:
 		return err
-	case st.IsDir():
+	case kind.IsDir():
 		return fmt.Errorf("%w: a directory stands at %q", ErrClash, key)
-	case !st.Mode().IsRegular():
+	case !kind.IsRegular():
 		return ErrForeign
 	}
 	return nil
@@ -260,9 +262,9 @@ func (n *naming) dir(dir string, create bool) error {
 	if err := n.dir(parent, create); err != nil {
 		return err
 	}
-	err := n.d.isDir(dir)
+	err := n.isDir(dir)
 	if create && errors.Is(err, fs.ErrNotExist) {
-		err = n.d.root.Mkdir(dir, n.d.o.DirMode)
+		err = n.parents.Mkdir(dir, n.d.o.DirMode)
 	}
 	if err != nil {
 		return err
@@ -273,14 +275,14 @@ func (n *naming) dir(dir string, create bool) error {
 }
 
 // isDir returns an error unless dir is a directory, seen without following links.
-func (d *Dir) isDir(dir string) error {
-	st, err := d.root.Lstat(dir)
+func (n *naming) isDir(dir string) error {
+	kind, err := n.parents.Type(dir)
 	switch {
 	case err != nil:
 		return err
-	case st.IsDir():
+	case kind.IsDir():
 		return nil
-	case st.Mode().IsRegular():
+	case kind.IsRegular():
 		return fmt.Errorf("%w: a file stands at %q where a directory is needed", ErrClash, dir)
 	}
 	return fmt.Errorf("%w at %q where a directory is needed", ErrForeign, dir)
@@ -290,6 +292,7 @@ func (d *Dir) isDir(dir string) error {
 func (n *naming) left(key string) {
 	dir := path.Dir(key)
 	for dir != "." && n.d.root.Remove(dir) == nil {
+		_ = n.parents.Forget() // another of that name is another one; they were only read
 		delete(n.d.known, dir)
 		delete(n.seen, dir)
 		delete(n.touched, dir)

@@ -84,7 +84,8 @@ func (d *Dir) openTemp(ctx context.Context) (*tempDir, error) {
 	if t := d.openedTemp(); t != nil {
 		return t, nil
 	}
-	if err := d.newNaming().dir(d.o.Temp, true); err != nil {
+	n := d.newNaming()
+	if err := errors.Join(n.dir(d.o.Temp, true), n.end()); err != nil {
 		return nil, err
 	}
 	root, err := d.root.OpenRoot(d.o.Temp)

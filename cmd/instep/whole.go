@@ -52,7 +52,8 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) (
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = disk.Rename(root, temp, filepath.Base(path))
+		in := &durable.Parents{Root: root}
+		err = errors.Join(disk.Rename(in, temp, filepath.Base(path)), in.Forget())
 	}
 	if err != nil {
 		return errors.Join(err, root.Remove(temp))

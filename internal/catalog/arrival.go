@@ -176,14 +176,14 @@ func (c *Catalog) arrivals(ctx context.Context, settled bool) ([]arrived, error)
 	if err != nil {
 		return nil, c.fail("read what has arrived in", err)
 	}
-	return scanAll(c, "read what has arrived in", r, nil, func(r *sql.Rows) (k arrived, err error) {
+	return scanAll(c, "read what has arrived in", r, nil, func(r *sql.Rows) (a arrived, err error) {
 		var body string
-		if err := r.Scan(&k.id, &body); err != nil {
-			return k, err
+		if err := r.Scan(&a.id, &body); err != nil {
+			return a, err
 		}
-		if err := json.Unmarshal([]byte(body), &k.arrival); err != nil {
-			err = fmt.Errorf("%w: what has arrived (%d): %w; %s", ErrDamaged, k.id, err, hint)
+		if err := json.Unmarshal([]byte(body), &a.arrival); err != nil {
+			return a, fmt.Errorf("%w: what has arrived (%d): %w; %s", ErrDamaged, a.id, err, hint)
 		}
-		return k, err
+		return a, nil
 	})
 }

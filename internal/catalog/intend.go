@@ -170,7 +170,7 @@ func (r *recorder) eachFold(query string, args []any, take func(fold resourcesyn
 
 // take keeps a place that is not recorded yet from being given once more.
 func (n names) take(p *Place) error {
-	if n.files[p.Fold] {
+	if n.files[p.Fold] || n.c.ledger.names(p.Fold) {
 		return fmt.Errorf("%w: the path %q has a file already", ErrState, p.Path)
 	}
 	n.files[p.Fold] = true

@@ -21,11 +21,11 @@ type Disk struct {
 	// errors met since f was opened. Nil: there is no such call to be trusted.
 	SyncFS func(f *os.File) error
 	// Rename renames a file, replacing what is at to.
-	Rename func(root *os.Root, from, to string) error
+	Rename func(at *Parents, from, to string) error
 	// RenameNew renames a file and fails with fs.ErrExist if something is at to.
 	RenameNew func(at *Parents, from, to string) error
 	// Link gives a file a second name; it fails with fs.ErrExist if that is taken.
-	Link func(root *os.Root, from, to string) error
+	Link func(at *Parents, from, to string) error
 	// Remove removes a file or an empty directory.
 	Remove func(root *os.Root, name string) error
 	// OpenNameless makes a file to write that has no name, on the file system of the
@@ -41,9 +41,9 @@ type Disk struct {
 func System(root *os.Root) Disk {
 	d := Disk{
 		Sync:      (*os.File).Sync,
-		Rename:    (*os.Root).Rename,
+		Rename:    (*Parents).rename,
 		RenameNew: (*Parents).renameNew,
-		Link:      (*os.Root).Link,
+		Link:      (*Parents).link,
 		Remove:    (*os.Root).Remove,
 	}
 	if syncFSTrusted(root) {
@@ -60,7 +60,7 @@ func System(root *os.Root) Disk {
 // system has no links. If something is at to already the error is fs.ErrExist.
 func (d Disk) Keep(at *Parents, from, to, temp string, mode fs.FileMode) error {
 	root := at.Root
-	linked := d.Link(root, from, to)
+	linked := d.Link(at, from, to)
 	if linked == nil || errors.Is(linked, fs.ErrExist) || errors.Is(linked, fs.ErrNotExist) {
 		return linked
 	}

@@ -110,7 +110,7 @@ func TestKeepLeavesTheOldBytesUnderASecondName(t *testing.T) {
 		root, _ := openRoot(t)
 		disk := System(root)
 		if !links {
-			disk.Link = func(*os.Root, string, string) error { return syscall.EPERM }
+			disk.Link = func(*Parents, string, string) error { return syscall.EPERM }
 		}
 		p := &Parents{Root: root}
 		write(t, root, "a", "old")
@@ -118,7 +118,7 @@ func TestKeepLeavesTheOldBytesUnderASecondName(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, root, "new", "new")
-		if err := disk.Rename(root, "new", "a"); err != nil {
+		if err := disk.Rename(p, "new", "a"); err != nil {
 			t.Fatal(err)
 		}
 		if err := disk.Keep(p, "a", "kept", "temp", 0o600); !errors.Is(err, fs.ErrExist) {
@@ -140,7 +140,7 @@ func TestKeepLeavesTheOldBytesUnderASecondName(t *testing.T) {
 func TestKeepLeavesNothingWhenTheCopyCanNotBeSynced(t *testing.T) {
 	root, _ := openRoot(t)
 	disk := System(root)
-	disk.Link = func(*os.Root, string, string) error { return syscall.EPERM }
+	disk.Link = func(*Parents, string, string) error { return syscall.EPERM }
 	disk.Sync = func(*os.File) error { return syscall.EIO }
 	write(t, root, "a", "old")
 	p := &Parents{Root: root}

@@ -5,23 +5,40 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 )
 
-// Parents is a root with the two directories open that a rename used last: most
-// renames are from one directory and to the directory of the one before, and then
-// cost one system call rather than ten. It is not safe for concurrent use.
+// Parents is a root with the directories open that were used last: what happens in them
+// again then costs one system call rather than ten. It is not safe for concurrent use.
 type Parents struct {
-	Root     *os.Root
-	from, to openDir
+	Root *os.Root
+	open [maxParents]openDir // the one used last comes first
 }
+
+// maxParents is enough to take a file with the directories above it to another place.
+const maxParents = 8
 
 type openDir struct {
 	name string
-	f    *os.File
+	f    *os.File // nil: none
+}
+
+// calls are system calls by an open directory and a name in it.
+type calls struct {
+	lstat  func(dir int, name string) (fs.FileMode, error) // its type alone
+	mkdir  func(dir int, name string, mode fs.FileMode) error
+	link   func(fromDir int, from string, toDir int, to string) error
+	rename func(fromDir int, from string, toDir int, to string) error
 }
 
 // Forget closes the directories: they may have been removed, or are needed no more.
-func (p *Parents) Forget() error { return errors.Join(p.from.close(), p.to.close()) }
+func (p *Parents) Forget() error {
+	var errs []error
+	for i := range p.open {
+		errs = append(errs, p.open[i].close())
+	}
+	return errors.Join(errs...)
+}
 
 func (d *openDir) close() error {
 	if d.f == nil {
@@ -33,19 +50,92 @@ func (d *openDir) close() error {
 }
 
 // at opens the directory of name, and returns the last segment.
-func (d *openDir) at(root *os.Root, name string) (fd int, base string, err error) {
+func (p *Parents) at(name string) (fd int, base string, err error) {
 	dir, base := path.Dir(name), path.Base(name)
-	if d.f == nil || d.name != dir {
-		if err := d.close(); err != nil {
+	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == dir })
+	if i < 0 {
+		i = maxParents - 1
+		if err := p.open[i].close(); err != nil {
 			return 0, "", err
 		}
-		f, err := root.Open(dir)
+		f, err := p.Root.Open(dir)
 		if err != nil {
 			return 0, "", err
 		}
-		*d = openDir{dir, f}
+		p.open[i] = openDir{dir, f}
 	}
-	return int(d.f.Fd()), base, nil
+	used := p.open[i]
+	copy(p.open[1:i+1], p.open[:i])
+	p.open[0] = used
+	return int(used.f.Fd()), base, nil
+}
+
+// both opens the directories of two names.
+func (p *Parents) both(from, to string, do func(fromDir int, from string, toDir int, to string) error) error {
+	fromDir, fromBase, err := p.at(from)
+	if err != nil {
+		return err
+	}
+	toDir, toBase, err := p.at(to)
+	if err != nil {
+		return err
+	}
+	return do(fromDir, fromBase, toDir, toBase)
+}
+
+// Type returns what stands at name, as fs.FileMode.Type: a symbolic link is not followed.
+func (p *Parents) Type(name string) (fs.FileMode, error) {
+	if at == nil {
+		st, err := p.Root.Lstat(name)
+		if err != nil {
+			return 0, err
+		}
+		return st.Mode().Type(), nil
+	}
+	dir, base, err := p.at(name)
+	if err != nil {
+		return 0, err
+	}
+	mode, err := at.lstat(dir, base)
+	if err != nil {
+		return 0, &fs.PathError{Op: "lstat", Path: name, Err: err}
+	}
+	return mode, nil
+}
+
+// Mkdir makes a directory; the error is fs.ErrExist if something is there.
+func (p *Parents) Mkdir(name string, mode fs.FileMode) error {
+	if at == nil {
+		return p.Root.Mkdir(name, mode)
+	}
+	dir, base, err := p.at(name)
+	if err != nil {
+		return err
+	}
+	if err := at.mkdir(dir, base, mode); err != nil {
+		return &fs.PathError{Op: "mkdir", Path: name, Err: err}
+	}
+	return nil
+}
+
+func (p *Parents) link(from, to string) error {
+	if at == nil {
+		return p.Root.Link(from, to)
+	}
+	if err := p.both(from, to, at.link); err != nil {
+		return &os.LinkError{Op: "link", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+func (p *Parents) rename(from, to string) error {
+	if at == nil {
+		return p.Root.Rename(from, to)
+	}
+	if err := p.both(from, to, at.rename); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
 }
 
 // renameNew renames without replacing, by the system's own call where it has one.
@@ -53,15 +143,7 @@ func (p *Parents) renameNew(from, to string) error {
 	if renameExcl == nil {
 		return p.linkNew(from, to)
 	}
-	fromDir, fromBase, err := p.from.at(p.Root, from)
-	if err != nil {
-		return err
-	}
-	toDir, toBase, err := p.to.at(p.Root, to)
-	if err != nil {
-		return err
-	}
-	err = renameExcl(fromDir, fromBase, toDir, toBase)
+	err := p.both(from, to, renameExcl)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return p.linkNew(from, to)
 	}
@@ -73,7 +155,7 @@ func (p *Parents) renameNew(from, to string) error {
 
 // nameNew gives a file that has no name the name to.
 func (p *Parents) nameNew(f *os.File, to string) error {
-	dir, base, err := p.to.at(p.Root, to)
+	dir, base, err := p.at(to)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package durable
+
+var at *calls // there are none
