@@ -73,10 +73,11 @@ func (s *site) fresh(set string, want int) (spent, error) {
 	return s.sync(set, dir, want)
 }
 
-func (s *site) baseline() (spent, error)      { return s.fresh(smallSet, s.Small) }
-func (s *site) baselineLarge() (spent, error) { return s.fresh(largeSet, s.Large) }
-func (s *site) farByGet() (spent, error)      { return s.fresh(farSet, s.Far) }
-func (s *site) farByDump() (spent, error)     { return s.fresh(dumpSet, s.Far) }
+func (s *site) baseline() (spent, error)       { return s.fresh(smallSet, s.Small) }
+func (s *site) baselinePacked() (spent, error) { return s.fresh(packedSet, s.Small) }
+func (s *site) baselineLarge() (spent, error)  { return s.fresh(largeSet, s.Large) }
+func (s *site) farByGet() (spent, error)       { return s.fresh(farSet, s.Far) }
+func (s *site) farByDump() (spent, error)      { return s.fresh(dumpSet, s.Far) }
 
 // incremental follows the mirror that baseline has made.
 func (s *site) incremental() (spent, error) {

@@ -37,11 +37,12 @@ type site struct {
 
 // The sets of the site. Each has a directory with its tree, and with its documents.
 const (
-	smallSet = "small"
-	largeSet = "large"
-	farSet   = "far"
-	dumpSet  = "dump" // the same, with a Resource Dump
-	hugeSet  = "huge" // without a tree
+	smallSet  = "small"
+	packedSet = "packed" // as small, with a Resource Dump
+	largeSet  = "large"
+	farSet    = "far"
+	dumpSet   = "dump" // the same, with a Resource Dump
+	hugeSet   = "huge" // without a tree
 )
 
 // latency is how long each answer of the far server takes.
@@ -68,7 +69,7 @@ func (s *site) open(t *testing.T) error {
 	if _, err := output(exec.Command("go", "build", "-trimpath", "-o", s.program, "instep/cmd/instep")); err != nil {
 		return err
 	}
-	for set, n := range map[string]int{smallSet: s.Small, farSet: s.Far, dumpSet: s.Far} {
+	for set, n := range map[string]int{smallSet: s.Small, packedSet: s.Small, farSet: s.Far, dumpSet: s.Far} {
 		if err := (sourceJob{Dir: s.path(set), Files: n}).makeTree(); err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func (s *site) open(t *testing.T) error {
 			return err
 		}
 	}
-	return s.publish(dumpSet, "--dump")
+	return errors.Join(s.publish(packedSet, "--dump"), s.publish(dumpSet, "--dump"))
 }
 
 func (s *site) makeLarge() error {
@@ -194,7 +195,7 @@ http {
         listen %[2]s;
         autoindex on;
 `, s.Dir, addr)
-	for _, set := range []string{smallSet, largeSet, hugeSet} {
+	for _, set := range []string{smallSet, packedSet, largeSet, hugeSet} {
 		fmt.Fprintf(&b, "        location /%[1]s/resourcesync/ { alias %[2]s/resourcesync/; }\n        location /%[1]s/ { alias %[3]s/; }\n",
 			set, s.docs(set), s.tree(set))
 	}

@@ -87,6 +87,7 @@ const (
 	rowCurl      = "`curl --parallel-max 32`, then `sync -f`"
 	rowReference = "the reference client in Python, unverified, not synced"
 	rowBaseline  = "**sync**, baseline, verified and durable, 32 workers"
+	rowPacked    = "**sync**, baseline where there is a Resource Dump"
 	rowCurlLarge = "large files: `curl --parallel-max 32`, then `sync -f`"
 )
 
@@ -97,6 +98,7 @@ func destinationRows(s *site) []*destinationRow {
 		{name: "`wget -i`", run: (*site).wget},
 		{name: "`rclone copy`, 32 transfers, no HEAD", run: (*site).rclone},
 		{name: rowBaseline, run: (*site).baseline, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
+		{name: rowPacked, run: (*site).baselinePacked, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
 		{name: "**sync**, 1 % changed", run: (*site).incremental, beside: []beside{{rowBaseline, 1.0 / 20}}, bounds: []bound{asking(219)}},
 		{name: "**sync**, nothing changed", run: (*site).idle, bounds: []bound{asking(3), within(0.050)}},
 		{name: rowCurlLarge, run: (*site).curlLarge},
