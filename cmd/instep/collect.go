@@ -5,11 +5,11 @@ import (
 	"runtime/debug"
 )
 
-// collectLess lets the heap grow to four times what is in use before it is collected,
+// collectLess lets the heap grow to three times what is in use before it is collected,
 // rather than to twice. A run holds a few megabytes, and collecting took a tenth of its
 // time. Whoever sets GOGC knows better.
 func collectLess() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300)
+		debug.SetGCPercent(200)
 	}
 }

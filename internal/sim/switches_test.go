@@ -118,7 +118,7 @@ var shows = map[string]shown{
 	"one-wrong-hash":   at(aPart, `HASH md5:0{32}"`),
 	"odd-hashes":       at(aPart, `hash="blake9:00ff&#xA;sha-256:HASH"`),
 	"unknown-hash":     at(aPart, `hash="blake9:00ff" length`),
-	"no-hash":          without(aPart, `HASH|LENGTH`),
+	"no-hash":          without(aPart, `HASH|length="LENGTH"`),
 	"header-bomb":      at(aResource, `X-Bomb: x{1000}`),
 	"redirect-loop":    at(aResource, `^302 (.|\n)*Location: /r/`),
 	"redirect-chain":   at(aResource, `^302 (.|\n)*Location: /r/.*\?hop=1`),
