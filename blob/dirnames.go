@@ -85,12 +85,14 @@ func (n *naming) put(o *dirObject, s step) error {
 			return nil
 		}
 	}
+	replaces := false
 	if s.keep != "" {
-		if err := n.keep(s.to, s.keep); err != nil {
+		var err error
+		if replaces, err = n.keep(s.to, s.keep); err != nil {
 			return fmt.Errorf("keep the old object at %q: %w", s.keep, err)
 		}
 	}
-	if err := n.name(o, s.to, s.ifAbsent); err != nil {
+	if err := n.name(o, s.to, s.ifAbsent, replaces); err != nil {
 		return err
 	}
 	if o.taken != nil {
@@ -101,22 +103,25 @@ func (n *naming) put(o *dirObject, s step) error {
 }
 
 // name gives the object its key. A file without a name can't replace another one: it
-// gets a temporary name before.
-func (n *naming) name(o *dirObject, key string, ifAbsent bool) error {
+// gets a temporary name before. replaces says that one is known to be there.
+func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	if o.nameless == nil {
 		return n.rename(o.temp, key, ifAbsent)
 	}
-	return n.place(key, ifAbsent,
-		func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) },
-		func() (err error) {
-			o.temp, err = n.d.nameTemp(func(temp string) error {
-				return n.d.disk.NameNew(&n.temps, o.nameless, temp)
-			})
-			if err != nil {
-				return err
-			}
-			return n.d.disk.Rename(&n.parents, o.temp, key)
+	replace := func() (err error) {
+		o.temp, err = n.d.nameTemp(func(temp string) error {
+			return n.d.disk.NameNew(&n.temps, o.nameless, temp)
 		})
+		if err != nil {
+			return err
+		}
+		return n.d.disk.Rename(&n.parents, o.temp, key)
+	}
+	if replaces && !ifAbsent {
+		n.touch(path.Dir(key))
+		return replace()
+	}
+	return n.place(key, ifAbsent, func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) }, replace)
 }
 
 // untouched fails unless what was taken is where it was, as it was.
@@ -131,19 +136,19 @@ func (n *naming) untouched(o *dirObject) error {
 	return err
 }
 
-func (n *naming) keep(key, keep string) error {
-	there, err := n.object(key)
-	if err != nil || !there {
-		return err
+// keep gives what is at key a further name, and reports whether something is there.
+func (n *naming) keep(key, keep string) (there bool, err error) {
+	if there, err = n.object(key); err != nil || !there {
+		return false, err
 	}
 	temp := n.d.tempKey() + keepSuffix
 	err = n.into(keep, func() error {
 		return n.d.disk.Keep(&n.parents, key, keep, temp, n.d.o.FileMode)
 	})
 	if errors.Is(err, fs.ErrExist) {
-		return n.clash(keep)
+		err = n.clash(keep)
 	}
-	return err
+	return err == nil, err
 }
 
 // keepSuffix is of the temporary copies of objects to be replaced.
