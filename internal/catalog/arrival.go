@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"instep/resourcesync"
@@ -166,19 +167,21 @@ func (r *recorder) arrive(o *Outcome, before int64) error {
 
 // arrived is an arrival with its number.
 type arrived struct {
-	id int64
+	id      int64
+	settled bool
 	arrival
 }
 
-// arrivals returns those that are settled, or those that are not.
-func (c *Catalog) arrivals(ctx context.Context, settled bool) ([]arrived, error) {
-	r, err := c.read.QueryContext(ctx, "SELECT id, body FROM arrival WHERE settled = $1 ORDER BY id", settled)
+// arrivals returns all of them, in their order.
+func (c *Catalog) arrivals(ctx context.Context) ([]arrived, error) {
+	const op = "read what has arrived in"
+	r, err := c.read.QueryContext(ctx, "SELECT id, body, settled FROM arrival ORDER BY id")
 	if err != nil {
-		return nil, c.fail("read what has arrived in", err)
+		return nil, c.fail(op, err)
 	}
-	return scanAll(c, "read what has arrived in", r, nil, func(r *sql.Rows) (a arrived, err error) {
+	return scanAll(c, op, r, nil, func(r *sql.Rows) (a arrived, err error) {
 		var body string
-		if err := r.Scan(&a.id, &body); err != nil {
+		if err := r.Scan(&a.id, &body, &a.settled); err != nil {
 			return a, err
 		}
 		if err := json.Unmarshal([]byte(body), &a.arrival); err != nil {
@@ -186,4 +189,59 @@ func (c *Catalog) arrivals(ctx context.Context, settled bool) ([]arrived, error)
 		}
 		return a, nil
 	})
+}
+
+// open returns the arrivals that are not settled. A catalog that is only read knows those
+// that there were when it was opened: what another process has brought since is not
+// looked at.
+func (c *Catalog) open(ctx context.Context) ([]arrived, error) {
+	if c.readOnly {
+		return c.unsettled, nil
+	}
+	all, err := c.arrivals(ctx)
+	return slices.DeleteFunc(all, func(a arrived) bool { return a.settled }), err
+}
+
+// Complete settles the commit whose intents are whole, as far as its files came. A catalog
+// that is only read counts them as settled.
+func (c *Catalog) Complete(ctx context.Context, came func(resourcesync.Key) bool) error {
+	all, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].New = slices.DeleteFunc(slices.Clone(all[i].New), func(n newcomer) bool { return !came(resourcesync.KeyOf(n.URI)) })
+	}
+	if !c.readOnly {
+		if err := c.transact(ctx, "record what was done in", func(r *recorder) error { return r.complete(all) }); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		if len(all[i].New) == 0 {
+			continue
+		}
+		if err := c.count(&all[i]); err != nil {
+			return err
+		}
+	}
+	return c.current(ctx)
+}
+
+// complete marks arrivals as settled, with what is left of them.
+func (r *recorder) complete(all []arrived) error {
+	for i := range all {
+		body, err := json.Marshal(&all[i].arrival)
+		if err != nil {
+			return err
+		}
+		query, args := "UPDATE arrival SET settled = TRUE, body = $2 WHERE id = $1", []any{all[i].id, string(body)}
+		if len(all[i].New) == 0 {
+			query, args = "DELETE FROM arrival WHERE id = $1", args[:1]
+		}
+		if _, err := r.exec(query, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

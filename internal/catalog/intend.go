@@ -63,7 +63,7 @@ func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names)
 		if err != nil {
 			return err
 		}
-		if err := n.take(&p); err != nil {
+		if err := n.take(in.Key, &p); err != nil {
 			return err
 		}
 		if err := r.directories(p.Directories); err != nil {
@@ -134,16 +134,23 @@ func (c *Catalog) newNames(row func(query string, args ...any) (*sql.Row, error)
 // expect looks up together what will be asked of new URIs.
 func (n names) expect(r *recorder, intents []Intent) error {
 	var guesses []any
+	own := map[resourcesync.Key]resourcesync.Key{} // of whom the guess is
 	for i := range intents {
 		if g := intents[i].Guess; g != (resourcesync.Key{}) && intents[i].Path == "" {
 			n.files[g], n.dirs[g] = n.c.ledger.names(g), ""
-			guesses = append(guesses, intents[i].Guess[:])
+			guesses, own[g] = append(guesses, intents[i].Guess[:]), intents[i].Key
 		}
 	}
 	for some := range slices.Chunk(guesses, lookupSize) {
 		in := " WHERE fold IN (" + placeholders(len(some)) + ")"
-		err := r.eachFold("SELECT fold, '' FROM resource"+in, some, func(fold resourcesync.Key, _ string) { n.files[fold] = true })
-		if err == nil {
+		var known error
+		err := r.eachFold("SELECT fold, key FROM resource"+in, some, func(fold resourcesync.Key, key string) {
+			n.files[fold] = true
+			if of := own[fold]; key == string(of[:]) {
+				known = fmt.Errorf("%w: the resource with the key %x has a path already", ErrState, of)
+			}
+		})
+		if err = errors.Join(err, known); err == nil {
 			err = r.eachFold("SELECT fold, path FROM directory"+in, some, func(fold resourcesync.Key, path string) { n.dirs[fold] = path })
 		}
 		if err != nil {
@@ -169,7 +176,10 @@ func (r *recorder) eachFold(query string, args []any, take func(fold resourcesyn
 }
 
 // take keeps a place that is not recorded yet from being given once more.
-func (n names) take(p *Place) error {
+func (n names) take(key resourcesync.Key, p *Place) error {
+	if n.c.ledger.has(key) {
+		return fmt.Errorf("%w: the resource for the path %q is here already", ErrState, p.Path)
+	}
 	if n.files[p.Fold] || n.c.ledger.names(p.Fold) {
 		return fmt.Errorf("%w: the path %q has a file already", ErrState, p.Path)
 	}
@@ -224,7 +234,7 @@ func (d *directories) learn(paths map[resourcesync.Key]string) {
 		d.paths = map[resourcesync.Key]string{}
 	}
 	for fold, path := range paths {
-		if path != "" {
+		if path != "" && len(d.paths) < maxDirectories {
 			d.paths[fold] = path
 		}
 	}

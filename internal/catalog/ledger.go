@@ -99,20 +99,31 @@ func (l *ledger) names(fold resourcesync.Key) bool {
 }
 
 // find returns a resource that waits, as seen from set.
-func (l *ledger) find(set SetID, key resourcesync.Key) (r Resource, ok bool) {
+func (l *ledger) find(set SetID, key resourcesync.Key) (Resource, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.rows[key]
 	if w == nil {
 		return Resource{}, false
 	}
-	r = w.resource
+	return w.seen(set), true
+}
+
+func (l *ledger) has(key resourcesync.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rows[key] != nil
+}
+
+// seen is the resource as seen from set.
+func (w *row) seen(set SetID) Resource {
+	r := w.resource
 	for _, s := range w.states {
 		if s.Set == set {
 			r.Member, r.Changed, r.LastMod = true, kept(s.Changed), s.LastMod
 		}
 	}
-	return r, true
+	return r
 }
 
 // holders returns the memberships of a resource that waits.
@@ -143,12 +154,30 @@ func (l *ledger) content(sha256 resourcesync.Digest, length int64) (Resource, bo
 	return Resource{}, false
 }
 
-// members are the members of a set among what waits.
-func (l *ledger) members(set SetID) []Resource {
-	var all []Resource
-	for _, v := range l.versions(func(_ *row, s *state) bool { return s.Set == set }) {
-		r, _ := l.find(set, v.Key)
-		all = append(all, r)
+// members are the members of a set among what waits, in ascending order of their keys.
+func (l *ledger) members(set SetID) (all []Resource) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.rows {
+		if r := w.seen(set); r.Member {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b Resource) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	return all
+}
+
+// runs are the counts of what waits, by run.
+func (l *ledger) runs() map[int64]Run {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[int64]Run{}
+	for i := range l.waiting {
+		if r := l.waiting[i].Run; r != nil {
+			sum := all[r.ID]
+			sum.Created, sum.Updated, sum.Deleted = sum.Created+r.Created, sum.Updated+r.Updated, sum.Deleted+r.Deleted
+			all[r.ID] = sum
+		}
 	}
 	return all
 }
@@ -254,22 +283,31 @@ func (c *Catalog) follow(ctx context.Context) error {
 	return err
 }
 
-// resume finds what was settled before the catalog was opened, or what was not and counts
-// as if it were.
-func (c *Catalog) resume(ctx context.Context, settled bool) error {
-	all, err := c.arrivals(ctx, settled)
+// resume finds what was settled before the catalog was opened.
+func (c *Catalog) resume(ctx context.Context) error {
+	all, err := c.arrivals(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range all {
-		o, err := all[i].outcome()
-		if err != nil {
-			return c.fail("read what has arrived in", err)
+		if !all[i].settled {
+			c.unsettled = append(c.unsettled, all[i])
+		} else if err := c.count(&all[i]); err != nil {
+			return err
 		}
-		o.arrived = all[i].id
-		c.ledger.add(o)
 	}
 	return c.current(ctx)
+}
+
+// count takes an arrival for settled.
+func (c *Catalog) count(a *arrived) error {
+	o, err := a.outcome()
+	if err != nil {
+		return c.fail("read what has arrived in", err)
+	}
+	o.arrived = a.id
+	c.ledger.add(o)
+	return nil
 }
 
 // enterAll records outcomes of newcomers as if they were one.

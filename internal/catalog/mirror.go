@@ -54,7 +54,7 @@ type Directory struct {
 // Intents returns the intents that were recorded and not settled. If whole, they are all
 // that the outcome of a commit was, and Complete can settle it.
 func (c *Catalog) Intents(ctx context.Context) (intents []Intent, whole bool, err error) {
-	arrived, err := c.arrivals(ctx, false)
+	arrived, err := c.open(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -90,22 +90,6 @@ func scanIntent(r *sql.Rows) (in Intent, err error) {
 		in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, sum)
 	}
 	return in, err
-}
-
-// Complete settles the commit whose intents are whole: its files are where they should be.
-// A catalog that is only read counts it as settled.
-func (c *Catalog) Complete(ctx context.Context) error {
-	if c.readOnly {
-		return c.resume(ctx, false)
-	}
-	err := c.update(ctx, "record what was done in", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE arrival SET settled = TRUE")
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return c.resume(ctx, true)
 }
 
 // Finder looks up single resources, several times as fast as Lookup.

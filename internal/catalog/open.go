@@ -63,6 +63,8 @@ type Catalog struct {
 	readOnly bool
 	ledger   ledger
 	dirs     directories
+
+	unsettled []arrived // when the catalog was opened
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing
@@ -118,7 +120,7 @@ func (c *Catalog) connect(ctx context.Context) error {
 	if _, err := c.UUID(ctx); err != nil {
 		return err
 	}
-	return c.resume(ctx, true)
+	return c.resume(ctx)
 }
 
 // ensure sees to it that a file is at path. A new catalog is made whole under

@@ -56,7 +56,7 @@ func (c *Catalog) connectReadOnly(ctx context.Context) (err error) {
 	if _, err = c.UUID(ctx); err != nil {
 		return err
 	}
-	return c.resume(ctx, true)
+	return c.resume(ctx)
 }
 
 // readOnlySource reads the write-ahead log of a run that works or was killed; when

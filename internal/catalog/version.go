@@ -187,11 +187,21 @@ func (c *Catalog) Versions(ctx context.Context, since time.Time) iter.Seq2[Versi
 // DeletedSince yields the last states of the memberships that were ended at a moment
 // or after it and did not begin again, in the order in which they ended.
 func (c *Catalog) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
-	return c.versions(ctx, "SELECT "+versionColumns+` FROM version v
+	deleted := c.versions(ctx, "SELECT "+versionColumns+` FROM version v
 		WHERE v.id > $1 AND v.why = $4 AND +v.until >= $3
 		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.key = v.key AND l.id > v.id AND l.set_id = v.set_id)
 		AND NOT EXISTS (SELECT 1 FROM member m WHERE m.set_id = v.set_id AND m.key = v.key) ORDER BY v.id LIMIT $2`,
 		int64(0), since.UnixMicro(), WhyDeleted)
+	return func(yield func(Version, error) bool) {
+		for v, err := range deleted {
+			if r, _ := c.ledger.find(v.Set, v.Key); err == nil && r.Member {
+				continue // it has come again
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
 }
 
 // RunVersions yields what a run changed or ended, as it was before that run, in the
@@ -213,10 +223,13 @@ func (c *Catalog) RunVersions(ctx context.Context, run int64) iter.Seq2[Version,
 // RunCreated yields the members of a set that a run made and that are still as it
 // made them, in ascending order of their keys.
 func (c *Catalog) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
-	return c.versionsByKey(ctx, "SELECT "+presentColumns+` FROM member m CROSS JOIN resource r
+	waiting := func() []Version {
+		return c.ledger.versions(func(_ *row, s *state) bool { return s.Set == set && s.run == run })
+	}
+	return withWaiting(ctx, c, waiting, c.versionsByKey(ctx, "SELECT "+presentColumns+` FROM member m CROSS JOIN resource r
 		WHERE m.set_id = $3 AND m.key > $1 AND m.run = $4 AND r.key = m.key AND r.stored
 		AND NOT EXISTS (SELECT 1 FROM version v WHERE v.key = m.key AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)
-		ORDER BY m.key LIMIT $2`, set, run)
+		ORDER BY m.key LIMIT $2`, set, run), func(v *Version) resourcesync.Key { return v.Key })
 }
 
 // RunOvertaken yields the first states of the members of a set that a run made and a
@@ -322,7 +335,27 @@ func (c *Catalog) ForgetVersions(ctx context.Context, before time.Time) error {
 // Runs yields the runs that changed a mirror, the last first. One that was interrupted
 // before it did is left out.
 func (c *Catalog) Runs(ctx context.Context) iter.Seq2[Run, error] {
-	return listing(ctx, c, "list the runs of", "SELECT id, begun, what, created, updated, deleted FROM run WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2",
+	return func(yield func(Run, error) bool) {
+		if err := c.current(ctx); err != nil {
+			yield(Run{}, err)
+			return
+		}
+		waiting := c.ledger.runs()
+		for r, err := range c.allRuns(ctx) {
+			w := waiting[r.ID]
+			r.Created, r.Updated, r.Deleted = r.Created+w.Created, r.Updated+w.Updated, r.Deleted+w.Deleted
+			if err == nil && r.Created+r.Updated+r.Deleted == 0 {
+				continue
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Catalog) allRuns(ctx context.Context) iter.Seq2[Run, error] {
+	return listing(ctx, c, "list the runs of", "SELECT id, begun, what, created, updated, deleted FROM run WHERE id < $1 ORDER BY id DESC LIMIT $2",
 		int64(math.MaxInt64), func(rows *sql.Rows, r *Run) (any, error) {
 			var begun int64
 			err := rows.Scan(&r.ID, &begun, &r.What, &r.Created, &r.Updated, &r.Deleted)

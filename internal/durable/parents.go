@@ -58,7 +58,7 @@ func (p *Parents) at(name string) (fd int, base string, err error) {
 		if err := p.open[i].close(); err != nil {
 			return 0, "", err
 		}
-		f, err := p.Root.Open(dir)
+		f, err := p.Root.OpenFile(dir, os.O_RDONLY|nonblock, 0) // it may have become a FIFO
 		if err != nil {
 			return 0, "", err
 		}

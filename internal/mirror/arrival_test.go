@@ -1,10 +1,15 @@
 package mirror
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"instep/blob"
+	"instep/blob/blobtest"
 	"instep/destination"
 	"instep/internal/catalog"
 	"instep/resourcesync"
@@ -32,21 +37,20 @@ func arriving(t *testing.T, m *Mirror, names ...string) {
 	}
 }
 
-// A batch of new resources that was interrupted counts if all its files have come, and
-// else leaves none of them.
-func TestABatchOfNewResourcesCountsAsAWhole(t *testing.T) {
+// Of a batch of new resources that was interrupted, those count whose files have come.
+func TestOfNewResourcesThoseCountThatCame(t *testing.T) {
 	body := func(name string) string { return "body of " + name }
+	all := map[string]string{"a": body("a"), "b": body("b"), "c/d": body("c/d")}
 	for _, c := range []struct {
 		name  string
 		files map[string]string
-		count int64
-		left  map[string]string
+		count int64 // with the one before
 	}{
-		{"all came", map[string]string{"a": body("a"), "b": body("b"), "c/d": body("c/d")}, 4, map[string]string{"a": body("a"), "b": body("b"), "c/d": body("c/d")}},
-		{"one did not", map[string]string{"a": body("a"), "b": body("b")}, 1, map[string]string{}},
-		{"one is torn", map[string]string{"a": body("a"), "b": body("b"), "c/d": ""}, 1, map[string]string{"c/d": ""}},
-		{"one is somebody else's", map[string]string{"a": body("a"), "b": "theirs", "c/d": body("c/d")}, 1, map[string]string{"b": "theirs"}},
-		{"none did", nil, 1, map[string]string{}},
+		{"all came", all, 4},
+		{"one did not", map[string]string{"a": body("a"), "b": body("b")}, 3},
+		{"one is torn", map[string]string{"a": body("a"), "b": body("b"), "c/d": ""}, 3},
+		{"one is somebody else's", map[string]string{"a": body("a"), "b": "theirs", "c/d": body("c/d")}, 3},
+		{"none did", map[string]string{}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -74,13 +78,49 @@ func TestABatchOfNewResourcesCountsAsAWhole(t *testing.T) {
 			if n, err := next.Count(t.Context(), set); n != c.count || err != nil {
 				t.Errorf("members: got %d, %v; want %d", n, err, c.count)
 			}
-			c.left["before"] = "here"
-			wantFiles(t, killed, c.left)
-			for name := range c.files {
-				if h := lookup(t, next, set, name); h.Stored != (c.count == 4) {
+			left := maps.Clone(c.files)
+			left["before"] = "here"
+			wantFiles(t, killed, left)
+			for name := range all {
+				if h := lookup(t, next, set, name); h.Stored != (c.files[name] == body(name)) {
 					t.Errorf("%s: held: %+v", name, h)
 				}
 			}
 		})
+	}
+}
+
+// A file of an acknowledged batch that cannot be read keeps nobody from opening the mirror.
+func TestAFileThatCannotBeReadHoldsNobodyUp(t *testing.T) {
+	dir := t.TempDir()
+	m := openMirror(t, options(dir))
+	commit(t, m, func(b destination.Batch) error {
+		return errors.Join(put(b, set, "a", "a", noon), put(b, set, "b", "b", noon))
+	})
+	killed := filepath.Join(t.TempDir(), "killed")
+	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	o := options(killed)
+	o.bucket = func(b blob.Bucket) blob.Bucket {
+		return blobtest.Faulty(b, func(c blobtest.Call) *blobtest.Fault {
+			if c.Op == blobtest.OpGet && c.Key == "a" {
+				return &blobtest.Fault{}
+			}
+			return nil
+		})
+	}
+	for name, open := range map[string]func(context.Context, Options) (*Mirror, error){"for reading": OpenReadOnly, "for writing": Open} {
+		next, err := open(t.Context(), o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if n, err := next.Count(t.Context(), set); n != 2 || err != nil {
+			t.Errorf("%s: got %d members, %v; want 2", name, n, err)
+		}
+		if err := next.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -9,7 +9,9 @@
 // A batch commits in three steps, each durable before the next: a transaction with
 // the intents (which files are about to change), the files, and a transaction with
 // the outcome, which removes the intents. Where intents are left, by a crash or an
-// error, the files are put back as the catalog says.
+// error, the files are put back as the catalog says. A batch of nothing but new
+// resources has its outcome in the first of the steps already: after a crash those
+// count whose files are in their places.
 package mirror
 
 import (

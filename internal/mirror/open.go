@@ -63,7 +63,7 @@ func (o *Options) state() string {
 }
 
 // Open opens a mirror and locks it: a *flock.LockedError tells who has it open. What
-// an interrupted run left is undone. Where there is no mirror, Open makes one if
+// an interrupted run left is completed or undone. Where there is no mirror, Open makes one if
 // o.Create is set and nothing is in the way (else ErrNotEmpty), or refuses
 // (ErrWrongStore) without writing anything.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
@@ -323,9 +323,9 @@ func (m *Mirror) checkUUID(ctx context.Context, mark marker) error {
 
 // assume counts what a run that was interrupted, or that works just now, has brought.
 func (m *Mirror) assume(ctx context.Context) error {
-	_, came, err := m.arrived(ctx)
-	if err == nil && came {
-		err = m.cat.Complete(ctx)
+	came, whole, err := m.arrived(ctx)
+	if err == nil && whole {
+		err = m.cat.Complete(ctx, came.has)
 	}
 	return err
 }

@@ -22,47 +22,71 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
-// finish ends what an interrupted run has begun: a batch all of whose files came to new
-// paths counts, any other is undone.
+// finish ends what an interrupted run has begun. Of a batch of nothing but new resources
+// those whose files have come count; any other is undone.
 func (m *Mirror) finish(ctx context.Context) error {
-	intents, came, err := m.arrived(ctx)
-	if err == nil && came {
-		// Nobody knows whether the run had come so far as to make their names durable.
-		if err = m.syncAll(ctx, intents); err == nil {
-			return m.cat.Complete(ctx)
-		}
-	}
+	came, whole, err := m.arrived(ctx)
 	if err != nil {
 		return fmt.Errorf("complete an interrupted batch: %w", err)
 	}
-	return m.undo(ctx)
+	if !whole {
+		return m.undo(ctx)
+	}
+	// Nobody knows whether the run had come so far as to make their names durable.
+	if err := m.syncAll(ctx, came); err != nil {
+		return fmt.Errorf("complete an interrupted batch: %w", err)
+	}
+	return m.cat.Complete(ctx, came.has)
 }
 
-// arrived returns the intents of a batch that was not settled, and whether all of its
-// files came to new paths.
-func (m *Mirror) arrived(ctx context.Context) (intents []catalog.Intent, came bool, err error) {
-	intents, came, err = m.cat.Intents(ctx)
+// arrivals are files that came to new paths, by resource. Of one that cannot be read
+// nobody knows whether it did: it counts, and its path is "".
+type arrivals map[resourcesync.Key]string
+
+func (a arrivals) has(key resourcesync.Key) bool {
+	_, ok := a[key]
+	return ok
+}
+
+// arrived returns the files that have come of a batch of nothing but new resources that
+// was not settled; false if there is none, or it is another one.
+func (m *Mirror) arrived(ctx context.Context) (came arrivals, whole bool, err error) {
+	intents, whole, err := m.cat.Intents(ctx)
+	if err != nil || !whole {
+		return nil, false, err
+	}
+	came = arrivals{}
 	for i := range intents {
-		if in := &intents[i]; err == nil && came {
-			came, err = m.holds(ctx, in.Path, in.Length, in.SHA256)
+		in := &intents[i]
+		there, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
+		switch {
+		case ctx.Err() != nil:
+			return nil, false, err
+		case err != nil:
+			came[in.Key] = ""
+		case there:
+			came[in.Key] = in.Path
 		}
 	}
-	return intents, came, err
+	return came, true, nil
 }
 
 // syncAll makes files durable where they are.
-func (m *Mirror) syncAll(ctx context.Context, intents []catalog.Intent) error {
+func (m *Mirror) syncAll(ctx context.Context, came arrivals) error {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer files.Discard()
-	for i := range intents {
-		o, err := files.Take(ctx, intents[i].Path)
+	for _, path := range came {
+		if path == "" {
+			continue
+		}
+		o, err := files.Take(ctx, path)
 		if err != nil {
 			return err
 		}
-		files.Put(o, blob.Put{Key: intents[i].Path})
+		files.Put(o, blob.Put{Key: path})
 	}
 	return files.Commit(ctx)
 }
