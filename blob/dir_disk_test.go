@@ -171,15 +171,22 @@ func TestCat_STO_06(t *testing.T) {
 	}
 }
 
-func failOnce(t *testing.T, f *failing, many int, kind func(durable.Disk) durable.Disk) bool {
+// filled opens a directory with the objects of before in it.
+func filled(t *testing.T, root string, kind func(durable.Disk) durable.Disk) (*blob.Dir, durable.Disk) {
 	t.Helper()
-	root := t.TempDir()
 	d := openDir(t, root)
 	disk := kind(quick(d.Disk()))
 	d.SetDisk(disk)
 	for key, data := range before() {
 		write(t, d, key, data)
 	}
+	return d, disk
+}
+
+func failOnce(t *testing.T, f *failing, many int, kind func(durable.Disk) durable.Disk) bool {
+	t.Helper()
+	root := t.TempDir()
+	d, disk := filled(t, root, kind)
 	d.SetDisk(f.disk(disk))
 	where := fmt.Sprintf("call %d, applied %v, %d objects", f.n, f.applied, many)
 	err := change(t.Context(), d, many)
@@ -354,12 +361,7 @@ func TestDirSyncsFilesBeforeAndDirectoriesAfterTheyGetNames(t *testing.T) {
 
 func watchChange(t *testing.T, many int, whole bool, kind func(durable.Disk) durable.Disk) {
 	root := t.TempDir()
-	d := openDir(t, root)
-	disk := kind(quick(d.Disk()))
-	d.SetDisk(disk)
-	for key, data := range before() {
-		write(t, d, key, data)
-	}
+	d, disk := filled(t, root, kind)
 	if err := os.MkdirAll(filepath.Join(root, "many", "1"), 0o750); err != nil {
 		t.Fatal(err)
 	}

@@ -15,18 +15,16 @@ import (
 type naming struct {
 	d       *Dir
 	parents durable.Parents
-	temps   durable.Parents     // parents, for new names in the temporary directory
 	seen    map[string]struct{} // directories seen or made, whose names may not be durable yet
 	touched map[string]struct{} // directories to sync
 }
 
 func (d *Dir) newNaming() *naming {
-	at := durable.Parents{Root: d.root}
-	return &naming{d: d, parents: at, temps: at, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
+	return &naming{d: d, parents: durable.Parents{Root: d.root}, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
 }
 
 // end closes what the run had open.
-func (n *naming) end() error { return errors.Join(n.parents.Forget(), n.temps.Forget()) }
+func (n *naming) end() error { return n.parents.Forget() }
 
 // settle remembers the directories after their names were made durable.
 func (n *naming) settle() {
@@ -110,7 +108,7 @@ func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	}
 	replace := func() (err error) {
 		o.temp, err = n.d.nameTemp(func(temp string) error {
-			return n.d.disk.NameNew(&n.temps, o.nameless, temp)
+			return n.d.disk.NameNew(&n.parents, o.nameless, temp)
 		})
 		if err != nil {
 			return err

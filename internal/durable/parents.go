@@ -70,8 +70,8 @@ func (p *Parents) at(name string) (fd int, base string, err error) {
 	return int(used.f.Fd()), base, nil
 }
 
-// both opens the directories of two names.
-func (p *Parents) both(from, to string, do func(fromDir int, from string, toDir int, to string) error) error {
+// both makes a call with two names by their directories.
+func (p *Parents) both(op, from, to string, do func(fromDir int, from string, toDir int, to string) error) error {
 	fromDir, fromBase, err := p.at(from)
 	if err != nil {
 		return err
@@ -80,7 +80,10 @@ func (p *Parents) both(from, to string, do func(fromDir int, from string, toDir 
 	if err != nil {
 		return err
 	}
-	return do(fromDir, fromBase, toDir, toBase)
+	if err := do(fromDir, fromBase, toDir, toBase); err != nil {
+		return &os.LinkError{Op: op, Old: from, New: to, Err: err}
+	}
+	return nil
 }
 
 // Type returns what stands at name, as fs.FileMode.Type: a symbolic link is not followed.
@@ -122,20 +125,14 @@ func (p *Parents) link(from, to string) error {
 	if at == nil {
 		return p.Root.Link(from, to)
 	}
-	if err := p.both(from, to, at.link); err != nil {
-		return &os.LinkError{Op: "link", Old: from, New: to, Err: err}
-	}
-	return nil
+	return p.both("link", from, to, at.link)
 }
 
 func (p *Parents) rename(from, to string) error {
 	if at == nil {
 		return p.Root.Rename(from, to)
 	}
-	if err := p.both(from, to, at.rename); err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	return nil
+	return p.both("rename", from, to, at.rename)
 }
 
 // renameNew renames without replacing, by the system's own call where it has one.
@@ -143,14 +140,11 @@ func (p *Parents) renameNew(from, to string) error {
 	if renameExcl == nil {
 		return p.linkNew(from, to)
 	}
-	err := p.both(from, to, renameExcl)
+	err := p.both("rename", from, to, renameExcl)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return p.linkNew(from, to)
 	}
-	if err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	return nil
+	return err
 }
 
 // nameNew gives a file that has no name the name to.
