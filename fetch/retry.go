@@ -34,19 +34,17 @@ func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 // withRetries runs the request until it succeeds, fails for good or was tried
 // often enough.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
-	last, err := a.once(ctx)
-	if err == nil {
-		return last, nil
+	last, failed := a.once(ctx)
+	if failed == nil {
+		return last, nil // as most do: they need nothing of what follows
 	}
-	first := true
-	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (*Response, error) {
-		if first {
-			first = false
+	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (_ *Response, err error) {
+		if err = failed; err != nil { // the first try is over
+			failed = nil
 			return nil, err
 		}
-		var again error
-		last, again = a.once(ctx)
-		return last, again
+		last, err = a.once(ctx)
+		return last, err
 	})
 	if err != nil && last != nil { // the context ended just when the answer came
 		_ = last.Body.Close()

@@ -73,9 +73,8 @@ func (o *Outcome) arrival() *arrival {
 	for i := range o.Fresh {
 		in := &o.Fresh[i]
 		index[in.Key] = i
-		a.New[i] = newcomer{URI: in.URI, Path: in.Path, Fold: in.Fold[:], Kept: in.Kept, Length: in.Length.Int64(), Taken: in.Taken}
-		if !in.SHA256.IsZero() {
-			a.New[i].SHA256 = in.SHA256.Sum()
+		a.New[i] = newcomer{
+			URI: in.URI, Path: in.Path, Fold: in.Fold[:], Kept: in.Kept, Length: in.Length.Int64(), SHA256: writeSum(in.SHA256), Taken: in.Taken,
 		}
 	}
 	if !a.Whole {
@@ -130,9 +129,7 @@ func (n *newcomer) intent() (in Intent, err error) {
 	if n.Length >= 0 {
 		in.Length = resourcesync.Bytes(n.Length)
 	}
-	if n.SHA256 != nil {
-		in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, n.SHA256)
-	}
+	in.SHA256, err = readSHA256(n.SHA256)
 	return in, err
 }
 
@@ -191,10 +188,10 @@ func (c *Catalog) arrivals(ctx context.Context) ([]arrived, error) {
 	})
 }
 
-// open returns the arrivals that are not settled. A catalog that is only read knows those
+// begun returns the arrivals that are not settled. A catalog that is only read knows those
 // that there were when it was opened: what another process has brought since is not
 // looked at.
-func (c *Catalog) open(ctx context.Context) ([]arrived, error) {
+func (c *Catalog) begun(ctx context.Context) ([]arrived, error) {
 	if c.readOnly {
 		return c.unsettled, nil
 	}
@@ -205,7 +202,7 @@ func (c *Catalog) open(ctx context.Context) ([]arrived, error) {
 // Complete settles the commit whose intents are whole, as far as its files came. A catalog
 // that is only read counts them as settled.
 func (c *Catalog) Complete(ctx context.Context, came func(resourcesync.Key) bool) error {
-	all, err := c.open(ctx)
+	all, err := c.begun(ctx)
 	if err != nil {
 		return err
 	}
@@ -221,7 +218,7 @@ func (c *Catalog) Complete(ctx context.Context, came func(resourcesync.Key) bool
 		if len(all[i].New) == 0 {
 			continue
 		}
-		if err := c.count(&all[i]); err != nil {
+		if err := c.take(&all[i]); err != nil {
 			return err
 		}
 	}

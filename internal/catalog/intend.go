@@ -92,11 +92,7 @@ func (r *recorder) intend(intents []Intent) error {
 		if in.New {
 			continue
 		}
-		var sum []byte
-		if !in.SHA256.IsZero() {
-			sum = in.SHA256.Sum()
-		}
-		args = append(args, in.Key[:], in.Path, in.Kept, writeLength(in.Length), sum, in.Taken)
+		args = append(args, in.Key[:], in.Path, in.Kept, writeLength(in.Length), writeSum(in.SHA256), in.Taken)
 	}
 	_, err := r.eachRow("INSERT OR FAIL INTO intent (key, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?)", "", args)
 	return err

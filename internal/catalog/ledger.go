@@ -33,7 +33,7 @@ type row struct {
 	states   []state
 }
 
-// maxWaiting is how many resources the tables may be behind.
+// maxWaiting is how many resources the tables may be behind when another batch is settled.
 const maxWaiting = 2000
 
 func (l *ledger) add(o Outcome) {
@@ -292,15 +292,15 @@ func (c *Catalog) resume(ctx context.Context) error {
 	for i := range all {
 		if !all[i].settled {
 			c.unsettled = append(c.unsettled, all[i])
-		} else if err := c.count(&all[i]); err != nil {
+		} else if err := c.take(&all[i]); err != nil {
 			return err
 		}
 	}
 	return c.current(ctx)
 }
 
-// count takes an arrival for settled.
-func (c *Catalog) count(a *arrived) error {
+// take takes an arrival for settled.
+func (c *Catalog) take(a *arrived) error {
 	o, err := a.outcome()
 	if err != nil {
 		return c.fail("read what has arrived in", err)

@@ -54,7 +54,7 @@ type Directory struct {
 // Intents returns the intents that were recorded and not settled. If whole, they are all
 // that the outcome of a commit was, and Complete can settle it.
 func (c *Catalog) Intents(ctx context.Context) (intents []Intent, whole bool, err error) {
-	arrived, err := c.open(ctx)
+	arrived, err := c.begun(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -86,9 +86,7 @@ func scanIntent(r *sql.Rows) (in Intent, err error) {
 		return in, err
 	}
 	in.Length = readLength(length)
-	if sum != nil {
-		in.SHA256, err = resourcesync.NewDigest(resourcesync.SHA256, sum)
-	}
+	in.SHA256, err = readSHA256(sum)
 	return in, err
 }
 

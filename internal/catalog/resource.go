@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,13 +37,10 @@ func (c *Catalog) Lookup(ctx context.Context, set SetID, keys []resourcesync.Key
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(found, waiting)
 	all := make([]Resource, len(keys))
 	for i, k := range keys {
-		if w, ok := waiting[k]; ok {
-			all[i] = w
-		} else {
-			all[i] = found[k]
-		}
+		all[i] = found[k]
 	}
 	return all, nil
 }
@@ -153,12 +151,22 @@ func writeDigests(ds resourcesync.Digests) string {
 }
 
 // writeSHA256 is NULL when the digest is unknown.
-func writeSHA256(ds resourcesync.Digests) []byte {
-	d := ds.Get(resourcesync.SHA256)
+func writeSHA256(ds resourcesync.Digests) []byte { return writeSum(ds.Get(resourcesync.SHA256)) }
+
+// writeSum is NULL when the digest is zero.
+func writeSum(d resourcesync.Digest) []byte {
 	if d.IsZero() {
 		return nil
 	}
 	return d.Sum()
+}
+
+// readSHA256 is the zero Digest for NULL.
+func readSHA256(sum []byte) (resourcesync.Digest, error) {
+	if sum == nil {
+		return resourcesync.Digest{}, nil
+	}
+	return resourcesync.NewDigest(resourcesync.SHA256, sum)
 }
 
 func readDatetime(uri, s string) (resourcesync.Datetime, error) {

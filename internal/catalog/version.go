@@ -272,8 +272,8 @@ func (c *Catalog) KeyAt(ctx context.Context, path string, fold resourcesync.Key)
 	if err := c.current(ctx); err != nil {
 		return key, false, err
 	}
-	for _, v := range c.ledger.versions(func(w *row, _ *state) bool { return w.fold == fold }) {
-		return v.Key, true, nil
+	if waits := c.ledger.versions(func(w *row, _ *state) bool { return w.fold == fold }); len(waits) > 0 {
+		return waits[0].Key, true, nil
 	}
 	var found []byte
 	err = c.read.QueryRowContext(ctx, `SELECT key FROM resource WHERE fold = $1
