@@ -290,10 +290,13 @@ func (c *Catalog) resume(ctx context.Context) error {
 		return err
 	}
 	for i := range all {
-		if !all[i].settled {
+		switch {
+		case all[i].settled:
+			if err := c.take(&all[i]); err != nil {
+				return err
+			}
+		case c.readOnly:
 			c.unsettled = append(c.unsettled, all[i])
-		} else if err := c.take(&all[i]); err != nil {
-			return err
 		}
 	}
 	return c.current(ctx)

@@ -64,7 +64,7 @@ type Catalog struct {
 	ledger   ledger
 	dirs     directories
 
-	unsettled []arrived // when the catalog was opened
+	unsettled []arrived // when a catalog that is only read was opened
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing

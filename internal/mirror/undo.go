@@ -61,7 +61,7 @@ func (m *Mirror) arrived(ctx context.Context) (came arrivals, whole bool, err er
 		there, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
 		switch {
 		case ctx.Err() != nil:
-			return nil, false, err
+			return nil, false, context.Cause(ctx)
 		case err != nil:
 			came[in.Key] = ""
 		case there:
