@@ -1,12 +1,14 @@
 package spool
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 )
 
 // A codec writes values of one type as bytes and reads them back. We have our own
@@ -14,7 +16,7 @@ import (
 // UTF-8, and encoding/gob can't see types that have only a text form.
 //
 // Numbers are varints, strings and slices have their length in front, a struct is
-// its fields in order. A type with MarshalBinary or MarshalText, and the way
+// its fields in order. A type with AppendBinary, MarshalBinary or MarshalText, and the way
 // back, is kept by them. Nothing says of itself what it is: only the same program
 // can read it.
 type codec struct {
@@ -284,13 +286,12 @@ func (cs codecs) structure(t reflect.Type) (codec, error) {
 	}, nil
 }
 
-// marshaled is the codec of a type that knows a form of itself. The zero value is
-// kept as such, as not every type has a form for it.
+// marshaled is the codec of a type that knows a form of itself, in binary if it has one.
+// The zero value is kept as such, as not every type has a form for it.
 func marshaled(t reflect.Type) (codec, bool, error) {
 	p := reflect.PointerTo(t)
-	binaryForm := p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) && p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]())
-	textForm := p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
-	if !binaryForm && !textForm || t.Kind() == reflect.Pointer {
+	f, ok := formOf(p)
+	if !ok || t.Kind() == reflect.Pointer {
 		return codec{}, false, nil
 	}
 	if t.Kind() == reflect.Struct {
@@ -300,35 +301,56 @@ func marshaled(t reflect.Type) (codec, bool, error) {
 			}
 		}
 	}
-	marshal := func(v reflect.Value) ([]byte, error) {
-		return v.Addr().Interface().(encoding.TextMarshaler).MarshalText()
-	}
-	unmarshal := func(v reflect.Value, p []byte) error {
-		return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(p)
-	}
-	if binaryForm {
-		marshal = func(v reflect.Value) ([]byte, error) {
-			return v.Addr().Interface().(encoding.BinaryMarshaler).MarshalBinary()
-		}
-		unmarshal = func(v reflect.Value, p []byte) error {
-			return v.Addr().Interface().(encoding.BinaryUnmarshaler).UnmarshalBinary(p)
-		}
-	}
-	return formCodec(marshal, unmarshal), true, nil
+	return f.codec(), true, nil
 }
 
-// formCodec writes the length of the form plus one, and 0 for the zero value.
-func formCodec(marshal func(reflect.Value) ([]byte, error), unmarshal func(reflect.Value, []byte) error) codec {
+// form is how a type writes itself and is read back. What is given is a pointer to it.
+type form struct {
+	append    func(b []byte, v any) ([]byte, error)
+	unmarshal func(v any, form []byte) error
+}
+
+func formOf(p reflect.Type) (form, bool) {
+	has := func(in ...reflect.Type) bool {
+		return !slices.ContainsFunc(in, func(t reflect.Type) bool { return !p.Implements(t) })
+	}
+	fromBinary := func(v any, b []byte) error { return v.(encoding.BinaryUnmarshaler).UnmarshalBinary(b) }
+	switch binaryUnmarshaler := reflect.TypeFor[encoding.BinaryUnmarshaler](); {
+	case has(reflect.TypeFor[encoding.BinaryAppender](), binaryUnmarshaler):
+		return form{func(b []byte, v any) ([]byte, error) { return v.(encoding.BinaryAppender).AppendBinary(b) }, fromBinary}, true
+	case has(reflect.TypeFor[encoding.BinaryMarshaler](), binaryUnmarshaler):
+		return form{func(b []byte, v any) ([]byte, error) {
+			f, err := v.(encoding.BinaryMarshaler).MarshalBinary()
+			return append(b, f...), err
+		}, fromBinary}, true
+	case has(reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return form{func(b []byte, v any) ([]byte, error) {
+			f, err := v.(encoding.TextMarshaler).MarshalText()
+			return append(b, f...), err
+		}, func(v any, b []byte) error { return v.(encoding.TextUnmarshaler).UnmarshalText(b) }}, true
+	}
+	return form{}, false
+}
+
+// codec writes the length of the form plus one, and 0 for the zero value.
+func (f form) codec() codec {
 	return codec{
 		func(b []byte, v reflect.Value) ([]byte, error) {
 			if v.IsZero() {
 				return append(b, 0), nil
 			}
-			form, err := marshal(v)
+			start := len(b)
+			b, err := f.append(append(b, 0), v.Addr().Interface()) // a length of one byte is the rule
 			if err != nil {
 				return nil, fmt.Errorf("keep a %v: %w", v.Type(), err)
 			}
-			return append(binary.AppendUvarint(b, uint64(len(form))+1), form...), nil
+			n := uint64(len(b)-start-1) + 1
+			if n < 0x80 {
+				b[start] = byte(n)
+				return b, nil
+			}
+			text := bytes.Clone(b[start+1:])
+			return append(binary.AppendUvarint(b[:start], n), text...), nil
 		},
 		func(in *input, v reflect.Value) error {
 			n, err := in.uvarint()
@@ -339,7 +361,7 @@ func formCodec(marshal func(reflect.Value) ([]byte, error), unmarshal func(refle
 			if err != nil {
 				return err
 			}
-			if err := unmarshal(v, p); err != nil {
+			if err := f.unmarshal(v.Addr().Interface(), p); err != nil {
 				return fmt.Errorf("read back a %v: %w", v.Type(), err)
 			}
 			return nil

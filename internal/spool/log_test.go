@@ -2,6 +2,7 @@ package spool
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,7 +107,12 @@ func TestLogKeepsValuesOfTheStandard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	digests, err := resourcesync.ParseDigests("md5:1584abdf8ebdc9802ac0c6a7402c03b6 sha-256:854f61290e2e197a11bc91063afce22e43f8ccc655237050ace766adc68dc784")
+	const two = "md5:1584abdf8ebdc9802ac0c6a7402c03b6 sha-256:854f61290e2e197a11bc91063afce22e43f8ccc655237050ace766adc68dc784"
+	digests, err := resourcesync.ParseDigests(two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	many, err := resourcesync.ParseDigests(two + " sha-384:" + strings.Repeat("0a", 48) + " sha-512:" + strings.Repeat("0b", 64))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +127,7 @@ func TestLogKeepsValuesOfTheStandard(t *testing.T) {
 			Attrs: []resourcesync.Attr{{Space: "http://example.org/ns", Name: "x", Value: "\u2028"}},
 		},
 		Links: []resourcesync.Link{{Rel: "duplicate", Href: "http://mirror.example.org/a", Pri: 1, Modified: at, Length: resourcesync.Bytes(5)}},
-	}}
+	}, {Loc: "http://example.org/many", Metadata: resourcesync.Metadata{Digests: many, Datetime: at}}}
 	l := NewLog[resourcesync.Entry](t.TempDir())
 	defer l.Close()
 	for _, e := range want {
