@@ -137,8 +137,11 @@ func (r *resumed) goOn() error {
 // gaveUp is the error for a rest that cannot be had.
 func (r *resumed) gaveUp(err error) error {
 	var fe *Error
-	if errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable {
+	switch {
+	case errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable:
 		return r.changed("the resource ends before that now")
+	case errors.Is(err, TooLarge): // who has another version sends all of it
+		return r.changed("the server began anew, with more bytes than were left")
 	}
 	return err
 }
