@@ -3,6 +3,7 @@
 package durable
 
 import (
+	"errors"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -10,9 +11,16 @@ import (
 
 // calls by an open directory and a name in it.
 var at = &calls{
+	open: func(dir int, name string) (fd int, err error) {
+		err = again(func() error {
+			fd, err = unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			return err
+		})
+		return fd, err
+	},
 	lstat: func(dir int, name string) (fs.FileMode, error) {
 		var st unix.Stat_t
-		if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		if err := again(func() error { return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
 			return 0, err
 		}
 		switch st.Mode & unix.S_IFMT {
@@ -26,10 +34,22 @@ var at = &calls{
 		return fs.ModeIrregular, nil
 	},
 	mkdir: func(dir int, name string, mode fs.FileMode) error {
-		return unix.Mkdirat(dir, name, uint32(mode.Perm()))
+		return again(func() error { return unix.Mkdirat(dir, name, uint32(mode.Perm())) })
 	},
 	link: func(fromDir int, from string, toDir int, to string) error {
-		return unix.Linkat(fromDir, from, toDir, to, 0)
+		return again(func() error { return unix.Linkat(fromDir, from, toDir, to, 0) })
 	},
-	rename: unix.Renameat,
+	rename: func(fromDir int, from string, toDir int, to string) error {
+		return again(func() error { return unix.Renameat(fromDir, from, toDir, to) })
+	},
+}
+
+// again does what a signal interrupted once more, as package os does: the file systems
+// of networks and of users answer so.
+func again(do func() error) error {
+	for {
+		if err := do(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }

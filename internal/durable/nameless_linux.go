@@ -13,16 +13,15 @@ import (
 // openNameless goes past os.Root, whose files cost four more system calls each: there
 // is no name in it that could lead anywhere.
 func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
-	for {
-		fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_LARGEFILE, uint32(mode.Perm()))
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, &fs.PathError{Op: "open a file without a name in", Path: dir.Name(), Err: err}
-		}
-		return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "(no name)")), nil
+	var fd int
+	err := again(func() (err error) {
+		fd, err = unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC|unix.O_LARGEFILE, uint32(mode.Perm()))
+		return err
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open a file without a name in", Path: dir.Name(), Err: err}
 	}
+	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "(no name)")), nil
 }
 
 // linkNameless takes the way that needs /proc where the other one is not open: before
@@ -37,11 +36,13 @@ func linkNameless(fd, dir int, name string) error {
 }
 
 func linkByFile(fd, dir int, name string) error {
-	return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH)
+	return again(func() error { return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH) })
 }
 
 func linkByProc(fd, dir int, name string) error {
-	return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+	return again(func() error {
+		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+	})
 }
 
 // MaxNameless is how many files without a name may be open at a time, so that enough

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 )
 
 // Parents is a root with the directories open that were used last: what happens in them
@@ -15,8 +16,12 @@ type Parents struct {
 	open [maxParents]openDir // the one used last comes first
 }
 
-// maxParents is enough to take a file with the directories above it to another place.
-const maxParents = 8
+// maxParents is enough to take a file with the directories above it to another place, if
+// neither path is deeper than maxDepth. Those that are are opened by their whole names.
+const (
+	maxParents = 32
+	maxDepth   = maxParents/2 - 2
+)
 
 type openDir struct {
 	name string
@@ -25,6 +30,7 @@ type openDir struct {
 
 // calls are system calls by an open directory and a name in it.
 type calls struct {
+	open   func(dir int, name string) (fd int, err error)  // a directory
 	lstat  func(dir int, name string) (fs.FileMode, error) // its type alone
 	mkdir  func(dir int, name string, mode fs.FileMode) error
 	link   func(fromDir int, from string, toDir int, to string) error
@@ -51,23 +57,44 @@ func (d *openDir) close() error {
 
 // at opens the directory of name, and returns the last segment.
 func (p *Parents) at(name string) (fd int, base string, err error) {
-	dir, base := path.Dir(name), path.Base(name)
-	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == dir })
+	fd, err = p.dir(path.Dir(name))
+	return fd, path.Base(name), err
+}
+
+// dir opens a directory by way of the one above it, which is often open: so a directory
+// costs one system call, not one for each part of its name.
+func (p *Parents) dir(name string) (fd int, err error) {
+	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == name })
 	if i < 0 {
+		f, err := p.enter(name)
+		if err != nil {
+			return 0, err
+		}
 		i = maxParents - 1
 		if err := p.open[i].close(); err != nil {
-			return 0, "", err
+			return 0, errors.Join(err, f.Close())
 		}
-		f, err := p.Root.OpenFile(dir, os.O_RDONLY|nonblock, 0) // it may have become a FIFO
-		if err != nil {
-			return 0, "", err
-		}
-		p.open[i] = openDir{dir, f}
+		p.open[i] = openDir{name, f}
 	}
 	used := p.open[i]
 	copy(p.open[1:i+1], p.open[:i])
 	p.open[0] = used
-	return int(used.f.Fd()), base, nil
+	return int(used.f.Fd()), nil
+}
+
+func (p *Parents) enter(name string) (*os.File, error) {
+	if at == nil || name == "." || strings.Count(name, "/") > maxDepth {
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // it may have become a FIFO
+	}
+	above, base, err := p.at(name)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := at.open(above, base)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // both makes a call with two names by their directories.

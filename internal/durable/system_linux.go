@@ -57,7 +57,7 @@ func isOn(root *os.Root, types []int64) bool {
 func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
-	err := unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
+	err := again(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
 	if errors.Is(err, unix.EINVAL) { // how file systems without it answer
 		return errors.ErrUnsupported
 	}
