@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -152,42 +153,51 @@ const (
 
 // look tells what stands at a path. If something stands above it that is not a
 // directory, that is told instead; at is where.
-func (d *disk) look(path string) (k kind, at string, err error) {
-	for i, c := range path {
+func (d *disk) look(name string) (k kind, at string, err error) {
+	for i, c := range name {
 		if c != '/' {
 			continue
 		}
-		if k, err = d.lookParent(path[:i]); err != nil || k != directory {
-			return k, path[:i], err
+		if k, err = d.lookParent(name[:i]); err != nil || k != directory {
+			return k, name[:i], err
 		}
 	}
-	k, err = d.lookIn(path)
-	return k, path, err
+	k, err = d.lookIn(name)
+	return k, name, err
 }
 
 // lookIn tells what stands at a path in a directory that is one.
-func (d *disk) lookIn(path string) (kind, error) {
-	i := strings.LastIndexByte(path, '/')
-	if i < 0 {
-		return d.lstat(path)
-	}
-	dir, err := d.openDir(path[:i])
+func (d *disk) lookIn(name string) (kind, error) {
+	dir, err := d.openDir(path.Dir(name))
 	if err == nil {
-		k, err := kindOf(dir.Lstat(path[i+1:]))
+		k, err := kindOf(dir.Lstat(path.Base(name)))
 		if !errors.Is(err, fs.ErrClosed) { // forgotten meanwhile
 			return k, err
 		}
 	}
-	return d.lstat(path)
+	return d.lstat(name)
 }
 
 func (d *disk) openDir(dir string) (*os.Root, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.enter(dir)
+}
+
+// enter opens a directory by way of the one above it, which is often open. The caller
+// holds mu.
+func (d *disk) enter(dir string) (*os.Root, error) {
+	if dir == "." {
+		return d.root, nil
+	}
 	if r := d.open[dir]; r != nil {
 		return r, nil
 	}
-	r, err := d.root.OpenRoot(dir)
+	above, err := d.enter(path.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	r, err := above.OpenRoot(path.Base(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +248,7 @@ func (d *disk) seen(dir string) kind {
 	return ""
 }
 
-func (d *disk) lstat(path string) (kind, error) { return kindOf(d.root.Lstat(path)) }
+func (d *disk) lstat(name string) (kind, error) { return kindOf(d.root.Lstat(name)) }
 
 func kindOf(info fs.FileInfo, err error) (kind, error) {
 	switch {

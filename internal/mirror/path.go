@@ -222,6 +222,12 @@ var (
 	device   = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
 
+// isDevice reports whether Windows takes a name for that of a device. Few names get as
+// far as the expression, which costs more than all else that is done for a path.
+func isDevice(s string) bool {
+	return len(s) >= 3 && strings.IndexByte("CcPpAaNnLl", s[0]) >= 0 && device.MatchString(s)
+}
+
 // escapeSegment makes a portable file name of the bytes of one segment: in
 // Unicode's NFC, and with everything escaped that a file system refuses, drops or
 // reads otherwise, that hides a file, or that the mirror itself gives a meaning:
@@ -232,14 +238,16 @@ func escapeSegment(s, lead, also string) string {
 	}
 	s = norm.NFC.String(s)
 	var at []int // of bytes that have to be escaped because of where they stand
-	if strings.IndexByte(lead, s[0]) >= 0 || device.MatchString(s) {
+	if strings.IndexByte(lead, s[0]) >= 0 || isDevice(s) {
 		at = append(at, 0)
 	}
 	if last := s[len(s)-1]; last == '.' || last == ' ' {
 		at = append(at, len(s)-1)
 	}
-	if m := suffixed.FindStringIndex(s); m != nil {
-		at = append(at, m[0])
+	if strings.IndexByte(s, '~') >= 0 {
+		if m := suffixed.FindStringIndex(s); m != nil {
+			at = append(at, m[0])
+		}
 	}
 	return escape(s, also, at)
 }
@@ -285,8 +293,17 @@ func joins(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore(
 // Fold returns the key under which a path is unique on every file system: of its
 // canonical caseless form (Unicode D145).
 func Fold(path string) resourcesync.Key {
-	if strings.IndexFunc(path, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+	if isASCII(path) {
 		return resourcesync.KeyOf(strings.ToLower(path))
 	}
 	return resourcesync.KeyOf(norm.NFD.String(cases.Fold().String(norm.NFD.String(path))))
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
