@@ -8,6 +8,7 @@ import (
 	"hash"
 	"iter"
 	"slices"
+	"strconv"
 	"time"
 
 	"instep/resourcesync"
@@ -195,7 +196,12 @@ func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
 // writeEntry adds what an entry says to a running digest.
 func writeEntry(h hash.Hash, e *resourcesync.Entry) {
-	fmt.Fprintf(h, "%q %q %q %q %q %d\n", e.Loc, e.LastMod, e.Change, e.Datetime, e.Digests, e.Length.Int64())
+	b := make([]byte, 0, 512)
+	for _, s := range [...]string{e.Loc, e.LastMod.String(), string(e.Change), e.Datetime.String(), e.Digests.String()} {
+		b = append(strconv.AppendQuote(b, s), ' ')
+	}
+	b = append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
+	_, _ = h.Write(b) // it never fails
 }
 
 // entry interprets one entry. Its time is datetime, else lastmod (1.0), else no
