@@ -127,7 +127,7 @@ func (d *Destination) openPackage(ctx context.Context, ref *packageRef, whole bo
 		return nil, err
 	}
 	if !whole {
-		p, err := d.openRemote(ctx, ref)
+		p, err := d.openRemote(ctx, ref, tailSize)
 		if !errors.Is(err, errNoParts) {
 			return p, err
 		}
@@ -150,12 +150,16 @@ func (p *openedPackage) bring(ctx context.Context, all ...pack.Bitstream) error 
 	if p.remote == nil {
 		return nil
 	}
+	return p.remote.bring(ctx, spansOf(all))
+}
+
+func spansOf(all []pack.Bitstream) []span {
 	spans := make([]span, len(all))
 	for i, b := range all {
 		off, n := b.Span()
 		spans[i] = span{off, off + n}
 	}
-	return p.remote.bring(ctx, spans)
+	return spans
 }
 
 // manifest reads the manifest in the package, which has to be one of these capabilities.
@@ -210,7 +214,7 @@ func (d *Destination) readManifest(ctx context.Context, ref *packageRef, want re
 		if err == nil || ctx.Err() != nil || !ofSource(err) {
 			return doc, nil, err
 		}
-		d.quirk(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.uri, err))
+		d.copyIsNotUsed(ref, err)
 	}
 	p, err := d.openPackage(ctx, ref, false)
 	if err != nil {
@@ -223,6 +227,10 @@ func (d *Destination) readManifest(ctx context.Context, ref *packageRef, want re
 	return doc, p, nil
 }
 
+func (d *Destination) copyIsNotUsed(ref *packageRef, why error) {
+	d.quirk(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.uri, why))
+}
+
 // readCopy reads the copy of a manifest. That of a Resource Dump tells what is not in
 // the set any more, so it has to be the one in the package, as far as a server gives
 // parts of packages: their directory has length and checksum of the manifest. Where
@@ -233,7 +241,7 @@ func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resour
 	}
 	var p *openedPackage
 	var wait sync.WaitGroup
-	wait.Go(func() { p, _ = d.openRemote(ctx, ref) }) // what is wrong shows when members are taken out of it
+	wait.Go(func() { p, _ = d.openRemote(ctx, ref, tailSize) }) // what is wrong shows when members are taken out of it
 	doc, err := d.read(ctx, ref.contents, want)
 	wait.Wait()
 	if p == nil {

@@ -28,7 +28,8 @@ type cargo struct {
 	number int
 	came   chan struct{} // closed when the rest of the fields is there
 	pkg    *openedPackage
-	kept   bool // the plan keeps the package open
+	kept   bool  // the plan keeps the package open
+	flow   *flow // brings the members; nil: they are here
 	err    error
 	told   map[resourcesync.Key]told // what its manifest says of the members that are wanted; nil if it was not asked
 
@@ -75,7 +76,7 @@ func (f *freight) close() {
 }
 
 func (f *freight) run(ctx context.Context) {
-	next, stop := iter.Pull2(groups(f.r.sp.Actions()))
+	next, stop := iter.Pull2(f.r.sp.groups())
 	defer stop()
 	for i := range f.r.sp.Packages {
 		select {
@@ -107,10 +108,10 @@ func (f *freight) run(ctx context.Context) {
 
 // groups yields the actions that take members of one package, for one package after
 // the other.
-func groups(actions iter.Seq2[Action, error]) iter.Seq2[[]Action, error] {
+func (s *SetPlan) groups() iter.Seq2[[]Action, error] {
 	return func(yield func([]Action, error) bool) {
 		var group []Action
-		for a, err := range actions {
+		for a, err := range s.Actions() {
 			switch {
 			case err != nil:
 				yield(nil, err)
@@ -122,6 +123,9 @@ func groups(actions iter.Seq2[Action, error]) iter.Seq2[[]Action, error] {
 					return
 				}
 				group = nil
+			}
+			if group == nil {
+				group = make([]Action, 0, s.Packages[a.Package-1].Wanted)
 			}
 			group = append(group, a)
 		}
@@ -182,34 +186,47 @@ func (f *freight) give(c *cargo) {
 }
 
 func (c *cargo) close() {
+	c.flow.close()
 	if c.pkg != nil && !c.kept {
 		_ = c.pkg.leave() // of no consequence: everything was read that is needed
 	}
 }
 
-// load opens the package and brings what the actions want of it, which group reads if
-// they have to be known.
+// load opens the package and brings what the actions want of it, or begins to. group reads
+// the actions, for who has to know them.
 func (c *cargo) load(ctx context.Context, r *runner, group func() ([]Action, error)) {
 	p := &r.sp.Packages[c.number-1]
-	if c.pkg = r.sp.opened[c.number]; c.pkg != nil && (c.pkg.remote == nil || p.Via == ViaRange) {
-		c.kept = true
-	} else {
-		ref := &packageRef{uri: p.URI, length: p.Length, digests: p.Digests}
-		c.pkg, c.err = r.d.openPackage(ctx, ref, p.Via == ViaDump)
-	}
-	if c.err == nil {
-		c.err = c.prepare(ctx, r, group)
-	}
-	if !ofSource(c.err) || ctx.Err() != nil {
+	if c.err = c.bring(ctx, r, p, sync.OnceValues(group)); !ofSource(c.err) || ctx.Err() != nil {
 		return
 	}
 	r.d.quirk(quirkOf(c.err), r.sp.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, c.left, c.err))
 }
 
+func (c *cargo) bring(ctx context.Context, r *runner, p *Package, group func() ([]Action, error)) (err error) {
+	ref := &packageRef{uri: p.URI, length: p.Length, digests: p.Digests}
+	c.pkg = r.sp.opened[c.number]
+	c.kept = c.pkg != nil
+	flows := p.Via == ViaDump && (ref.isLarge() || c.pkg != nil && c.pkg.remote != nil)
+	if flows {
+		all, err := group()
+		if err != nil {
+			return err
+		}
+		flows = proved(all)
+	}
+	if !c.kept || c.pkg.remote != nil && p.Via == ViaDump && !flows {
+		c.kept = false
+		if c.pkg, err = r.d.openPackage(ctx, ref, p.Via == ViaDump && !flows); err != nil {
+			return err
+		}
+	}
+	return c.prepare(ctx, r, flows, group)
+}
+
 // prepare asks the manifest in the package, unless the plan was made by it or by the very
-// same, or digests prove every member of a remote package, and brings the members.
-func (c *cargo) prepare(ctx context.Context, r *runner, read func() ([]Action, error)) error {
-	asks := !c.kept && !c.same(r)
+// same, or digests prove every member of parts of a package, and brings the members.
+func (c *cargo) prepare(ctx context.Context, r *runner, flows bool, read func() ([]Action, error)) error {
+	asks := !c.same(r) && !c.kept
 	if !asks && c.pkg.remote == nil {
 		return nil
 	}
@@ -217,7 +234,7 @@ func (c *cargo) prepare(ctx context.Context, r *runner, read func() ([]Action, e
 	if err != nil {
 		return err
 	}
-	if asks && (c.pkg.remote == nil || !proved(group)) {
+	if asks && (c.pkg.remote == nil || flows || !proved(group)) {
 		if err := c.ask(ctx, r, group); err != nil {
 			return err
 		}
@@ -225,11 +242,19 @@ func (c *cargo) prepare(ctx context.Context, r *runner, read func() ([]Action, e
 	if c.pkg.remote == nil {
 		return nil
 	}
+	if flows {
+		c.pkg.remote.version = "" // a transfer that breaks off goes on with any: each member is proved
+	}
 	var all []pack.Bitstream
 	for i := range group {
-		if b, ok := c.bitstream(&group[i]); ok {
+		known := c.known(&group[i])
+		if b, err := c.member(&group[i], &known); err == nil {
 			all = append(all, b)
 		}
+	}
+	if flows {
+		c.flow = newFlow(ctx, c.pkg.remote, c.pkg.remote.stream, all)
+		return nil
 	}
 	return c.pkg.bring(ctx, all...)
 }
@@ -387,7 +412,7 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action) (int64,
 	if c.told[resourcesync.KeyOf(want.URI)].other {
 		want = known
 	}
-	found, err := c.member(a)
+	found, err := c.member(a, &known)
 	if err != nil {
 		return 0, err
 	}
@@ -396,7 +421,7 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action) (int64,
 		most = known.Length.Int64() + slack
 	}
 	uri := c.pkg.ref.uri
-	from, err := found.Open(most)
+	from, err := c.open(ctx, found, most)
 	if err != nil {
 		return 0, badPackage(uri, err)
 	}
@@ -407,6 +432,13 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action) (int64,
 		a.Want = want
 	}
 	return n, err
+}
+
+func (c *cargo) open(ctx context.Context, b pack.Bitstream, most int64) (io.ReadCloser, error) {
+	if c.flow == nil {
+		return b.Open(most)
+	}
+	return c.flow.open(ctx, b, most)
 }
 
 // known is what the plan and the manifest in the package say of a resource, together.
@@ -430,8 +462,8 @@ func (c *cargo) known(a *Action) Wanted {
 	return w
 }
 
-// member finds what an action wants, if it may be taken.
-func (c *cargo) member(a *Action) (pack.Bitstream, error) {
+// member finds what an action wants, of which this is known, if it may be taken.
+func (c *cargo) member(a *Action, known *Wanted) (pack.Bitstream, error) {
 	found, ok := c.bitstream(a)
 	why := ""
 	switch {
@@ -439,7 +471,7 @@ func (c *cargo) member(a *Action) (pack.Bitstream, error) {
 		why = fmt.Sprintf("has no member for %s as it should be, by its manifest", a.Want.URI)
 	case !ok:
 		why = fmt.Sprintf("has no member %q", a.Member)
-	case !c.pkg.remote.safe(&a.Want):
+	case !c.pkg.remote.safe(known):
 		why = fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", a.Member)
 	default:
 		return found, nil

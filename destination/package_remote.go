@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,6 +20,8 @@ import (
 
 const (
 	tailSize    = 64 << 10 // bytes of a package that are asked for first: they hold most directories
+	maxTail     = 4 << 20  // likewise, of a package of which the whole is wanted: one byte of tailShare
+	tailShare   = 64
 	gapSize     = 64 << 10 // bytes that cost less than another request
 	partsAtOnce = 4        // requests for parts of one package at a time
 )
@@ -42,19 +45,22 @@ type span struct{ from, to int64 }
 type remotePackage struct {
 	d       *Destination
 	uri     string
-	version string // its strong ETag; "" if it has none
+	version string // its strong ETag; "" if it has none, or the bytes may be of several
 	total   int64
+
+	cancel context.CancelFunc // ends what is under way; nil: nothing is
+	whole  *awaited           // answer with all bytes; nil: none
 
 	file *spool.Sparse
 	mu   sync.Mutex // guards here
 	here []span     // ascending, neither touching nor overlapping
 }
 
-// openRemote reads the directory of a package by parts. errNoParts means that the
+// openRemote reads the directory of a package by parts, first so many bytes of its end. errNoParts means that the
 // package has to be transferred.
-func (d *Destination) openRemote(ctx context.Context, ref *packageRef) (*openedPackage, error) {
+func (d *Destination) openRemote(ctx context.Context, ref *packageRef, tail int64) (*openedPackage, error) {
 	p := &remotePackage{d: d, uri: ref.uri, file: spool.NewSparse(d.Spool)}
-	if err := p.open(ctx, ref); err != nil {
+	if err := p.open(ctx, ref, tail); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	z, err := pack.Open(remoteAt{ctx, p}, p.total, pack.Limits{})
@@ -68,12 +74,12 @@ func (d *Destination) openRemote(ctx context.Context, ref *packageRef) (*openedP
 }
 
 // open asks for the end of the package.
-func (p *remotePackage) open(ctx context.Context, ref *packageRef) error {
-	part := &fetch.Part{From: -1, Length: tailSize}
+func (p *remotePackage) open(ctx context.Context, ref *packageRef, tail int64) error {
+	part := &fetch.Part{From: -1, Length: tail}
 	if ref.length.Known() {
-		part.From = max(ref.length.Int64()-tailSize, 0)
+		part.From = max(ref.length.Int64()-tail, 0)
 	}
-	resp, err := p.d.Client.Get(ctx, fetch.Request{URL: p.uri, Part: part, MaxBytes: tailSize})
+	resp, err := p.d.Client.Get(ctx, fetch.Request{URL: p.uri, Part: part, MaxBytes: tail})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
 			return errNoParts // what is wrong shows when it is transferred
@@ -88,22 +94,38 @@ func (p *remotePackage) open(ctx context.Context, ref *packageRef) error {
 	case ref.length.Known() && resp.Total != ref.length.Int64():
 		return &DocumentError{URI: p.uri, Reason: fmt.Sprintf("has %d bytes where the dump says %d", resp.Total, ref.length.Int64())}
 	}
-	return p.take(span{resp.Offset, resp.Total}, resp.Body)
+	return p.take(span{resp.Offset, resp.Total}, p.body(resp))
 }
 
 // take writes the bytes of s to their place.
 func (p *remotePackage) take(s span, body io.Reader) error {
-	n, err := io.Copy(io.NewOffsetWriter(p.file, s.from), io.LimitReader(remoteReader{p.uri, body}, s.to-s.from))
-	if err == nil && n != s.to-s.from {
-		err = &remoteError{fmt.Errorf("%s: expected the bytes from %d to %d, got %d of them: %w", p.uri, s.from, s.to, n, io.ErrUnexpectedEOF)}
-	}
-	if err != nil {
+	if _, err := io.CopyN(io.NewOffsetWriter(p.file, s.from), body, s.to-s.from); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.here = union(append(p.here, s), 0)
 	return nil
+}
+
+// body reads the bytes of an answer.
+func (p *remotePackage) body(resp *fetch.Response) io.Reader {
+	return &partReader{remoteReader{p.uri, resp.Body}}
+}
+
+// partReader is for who reads no more than was asked for: if there is less, that is an
+// error of the Source's side.
+type partReader struct{ body remoteReader }
+
+func (r *partReader) Read(b []byte) (int, error) {
+	n, err := r.body.Read(b)
+	switch {
+	case !errors.Is(err, io.EOF) || len(b) == 0:
+		return n, err
+	case n > 0:
+		return n, nil
+	}
+	return 0, &remoteError{fmt.Errorf("%s: less came than the server said: %w", r.body.uri, io.ErrUnexpectedEOF)}
 }
 
 // union joins the spans that are no more than gap bytes apart.
@@ -153,10 +175,76 @@ func (p *remotePackage) bring(ctx context.Context, all []span) error {
 	return group.Wait()
 }
 
+// stream asks for the bytes of a span, or takes them out of the answer that was asked for
+// before.
+func (p *remotePackage) stream(ctx context.Context, s span) (*fetch.Response, error) {
+	resp := p.whole.take()
+	if resp == nil || resp.Status != http.StatusOK || resp.ContentLength != p.total {
+		_ = closeBody(resp)
+		return p.request(ctx, s)
+	}
+	if err := skip(p.body(resp), s.from); err != nil {
+		return nil, errors.Join(err, closeBody(resp))
+	}
+	return resp, nil
+}
+
+// awaited is an answer that nobody reads yet. It waits for that, but not long: as long as
+// it does it takes a place of its host.
+type awaited struct {
+	came chan struct{} // closed when it is here, or will not come
+
+	mu    sync.Mutex // guards the rest
+	resp  *fetch.Response
+	timer *time.Timer
+}
+
+func await(get func() (*fetch.Response, error)) *awaited {
+	a := &awaited{came: make(chan struct{})}
+	go func() {
+		defer close(a.came)
+		resp, err := get()
+		if err != nil {
+			return // it shows when it is asked for again
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.resp = resp
+		a.timer = time.AfterFunc(flowPatience, func() { _ = closeBody(a.take()) })
+	}()
+	return a
+}
+
+// take returns the answer, once; nil if there is none any more.
+func (a *awaited) take() *fetch.Response {
+	if a == nil {
+		return nil
+	}
+	<-a.came
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	resp := a.resp
+	a.resp = nil
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	return resp
+}
+
 // fetch brings the bytes of one span.
 func (p *remotePackage) fetch(ctx context.Context, s span) error {
+	resp, err := p.request(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return p.take(s, p.body(resp))
+}
+
+// request asks for the bytes of one span.
+func (p *remotePackage) request(ctx context.Context, s span) (*fetch.Response, error) {
 	if s.to > p.total {
-		return &DocumentError{URI: p.uri, Reason: fmt.Sprintf("has %d bytes, some at %d were asked for", p.total, s.to)}
+		return nil, &DocumentError{URI: p.uri, Reason: fmt.Sprintf("has %d bytes, some at %d were asked for", p.total, s.to)}
 	}
 	resp, err := p.d.Client.Get(ctx, fetch.Request{
 		URL: p.uri, Part: &fetch.Part{From: s.from, Length: s.to - s.from, IfRange: p.version},
@@ -165,14 +253,14 @@ func (p *remotePackage) fetch(ctx context.Context, s span) error {
 	if errors.Is(err, fetch.TooLarge) {
 		err = errReplaced // all of another version
 	}
+	if err == nil && (resp.Status != http.StatusPartialContent || resp.Total != p.total || p.version != "" && resp.Validators.Strong() != p.version) {
+		_ = resp.Body.Close()
+		err = errReplaced
+	}
 	if err != nil {
-		return &remoteError{fmt.Errorf("%s: %w", p.uri, err)}
+		return nil, &remoteError{fmt.Errorf("%s: %w", p.uri, err)}
 	}
-	defer resp.Body.Close()
-	if resp.Status != http.StatusPartialContent || resp.Total != p.total || resp.Validators.Strong() != p.version {
-		return &remoteError{fmt.Errorf("%s: %w", p.uri, errReplaced)}
-	}
-	return p.take(s, resp.Body)
+	return resp, nil
 }
 
 // ReadAt implements packageBytes for bytes that are here.
@@ -192,7 +280,12 @@ func (p *remotePackage) ReadAt(b []byte, off int64) (int, error) {
 }
 
 // Close implements packageBytes.
-func (p *remotePackage) Close() error { return p.file.Close() }
+func (p *remotePackage) Close() error {
+	if p.cancel != nil {
+		p.cancel()
+	}
+	return errors.Join(closeBody(p.whole.take()), p.file.Close())
+}
 
 // remoteAt reads a package while it is opened, and brings what is not here yet.
 type remoteAt struct {

@@ -123,25 +123,34 @@ func (m *aMirror) interrupted(begin func(stop func()), after int64) error {
 }
 
 // TestCat_DMP_06: a run that ends while a package is transferred, or unpacked, is
-// followed by one that goes on; a package that was replaced meanwhile begins anew.
+// followed by one that brings what is not here yet, and little more of the package; one
+// that was replaced meanwhile begins anew. Where the package has to be whole before
+// anything is taken out of it, its beginning is kept.
 func TestCat_DMP_06(t *testing.T) {
 	const n, size = 40, 1 << 20
 	for _, tt := range []struct {
 		name  string
 		tag   string
+		bare  bool  // nothing but the package has a digest
 		pause int64 // bytes of the package after which the first run ends
 		after int64 // resources after which it ends
 		then  func(*aSource, []string)
-		on    bool // the second run asks for the rest alone
+		kept  bool // the second run goes on with what is kept of the package
 	}{
-		{name: "in the transfer", tag: `"1"`, pause: 30 << 20, on: true},
-		{name: "at the end of the transfer", tag: `"1"`, pause: n * size, on: true},
+		{name: "in the transfer", tag: `"1"`, pause: 30 << 20},
+		{name: "at the end of the transfer", tag: `"1"`, pause: n * size},
 		{name: "without an ETag", pause: 17 << 20},
 		{name: "replaced by a package of the same length", tag: `"1"`, pause: 17 << 20, then: replaced},
 		{name: "while it is unpacked", tag: `"1"`, after: 5},
+		{name: "in the transfer of members without digests", tag: `"1"`, bare: true, pause: 30 << 20, kept: true},
+		{name: "at the end of the transfer of members without digests", tag: `"1"`, bare: true, pause: n * size, kept: true},
+		{name: "of members without digests, without an ETag", bare: true, pause: 17 << 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, paths := heavy(t, n, size)
+			if tt.bare {
+				s.withoutDigests()
+			}
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 			served := s.servePackage(tt.tag)
 			m := newMirror(t, s)
@@ -162,26 +171,54 @@ func TestCat_DMP_06(t *testing.T) {
 				tt.then(s, paths)
 				served.tag = `"2"`
 			}
+			most := m.lacks(paths) + 1<<20
 			rep, err := m.sync()
 			if err != nil || rep.Failed > 0 {
 				t.Fatalf("the second run: got %+v, %v", rep, err)
 			}
 			requests, sent := served.take()
-			var rest int64
-			for _, r := range requests {
-				if before, isRest := strings.CutSuffix(r, "-"); isRest {
-					_, _ = fmt.Sscanf(before, "bytes=%d", &rest)
-				}
+			rest := restOf(requests)
+			if (rest > 0) != tt.kept {
+				t.Errorf("requests of the second run: got %q, want the rest of the package: %v", requests, tt.kept)
 			}
-			if (rest > 0) != tt.on {
-				t.Errorf("requests of the second run: got %q, want the rest of the package: %v", requests, tt.on)
-			}
-			if most := n*size + 1<<20 - rest; sent > most {
-				t.Errorf("sent of the package in the second run: got %d by %q, want at most %d", sent, requests, most)
+			if sent > most-rest {
+				t.Errorf("sent of the package in the second run: got %d by %q, want at most %d", sent, requests, most-rest)
 			}
 			m.wantFiles(paths...)
+			m.wantNoParts()
 		})
 	}
+}
+
+// withoutDigests takes digests and lengths out of the manifest and its copy. Nothing else
+// tells of the resources.
+func (s *aSource) withoutDigests() {
+	s.put("/d/1.xml", bare(s.served("/d/1.xml")))
+	all := s.members("/d/1.zip")
+	all[0].body = s.served("/d/1.xml")
+	s.repack(zipOf(s.t, all))
+	s.offers("resourcedump", "/dump.xml")
+}
+
+// lacks is how many bytes of what is served at these paths the mirror does not hold.
+func (m *aMirror) lacks(paths []string) (n int64) {
+	held := m.files()
+	for _, p := range paths {
+		if b := m.src.served(p); held[p] != string(b) {
+			n += int64(len(b))
+		}
+	}
+	return n
+}
+
+// restOf is from where on one of these requests asks for all that follows; 0 if none does.
+func restOf(requests []string) (rest int64) {
+	for _, r := range requests {
+		if before, isRest := strings.CutSuffix(r, "-"); isRest {
+			_, _ = fmt.Sscanf(before, "bytes=%d", &rest)
+		}
+	}
+	return rest
 }
 
 // replaced changes all resources, and the package with them.
@@ -196,10 +233,11 @@ func replaced(s *aSource, paths []string) {
 // TestCat_DMP_06_anywhere: wherever runs end, the next ones get everything, and of the
 // package never more than once more than there were interruptions.
 func TestCat_DMP_06_anywhere(t *testing.T) {
-	const n, size = 60, 256 << 10
+	const size = 256 << 10
 	luck := rand.New(rand.NewPCG(6, 6))
 	for round := range 6 {
-		s, paths := heavy(t, n, size)
+		n := int64(60 + round%2*80) // a large one too
+		s, paths := heavy(t, int(n), size)
 		served := s.servePackage(`"1"`)
 		m := newMirror(t, s)
 		var total int64

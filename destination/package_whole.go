@@ -57,10 +57,14 @@ func (ref *packageRef) wanted() *Wanted {
 // make the others durable costs more than to transfer them again.
 const largePackageSize = 32 << 20
 
+func (ref *packageRef) isLarge() bool {
+	return ref.length.Known() && ref.length.Int64() >= largePackageSize
+}
+
 // packagePart is where a mirror keeps a large package, or nil.
 func (d *Destination) packagePart(ctx context.Context, ref *packageRef) Part {
 	keeper, ok := d.Mirror.(Parts)
-	if !ok || ref.length.Known() && ref.length.Int64() < largePackageSize {
+	if !ok || ref.length.Known() && !ref.isLarge() {
 		return nil
 	}
 	part, err := keeper.Part(ctx, ref.uri)
@@ -106,17 +110,21 @@ func packageHead(ref *packageRef, body io.Reader) ([]byte, error) {
 
 // spoolPackage is transferPackage into a temporary file.
 func (d *Destination) spoolPackage(ctx context.Context, ref *packageRef) (_ *openedPackage, err error) {
-	w := ref.wanted()
-	req := request(w)
-	resp, err := d.Client.Get(ctx, req)
+	resp, err := d.Client.Get(ctx, request(ref.wanted()))
 	if err != nil {
 		return nil, &remoteError{err}
 	}
+	return d.spool(ref, resp)
+}
+
+// spool takes a package from an answer.
+func (d *Destination) spool(ref *packageRef, resp *fetch.Response) (*openedPackage, error) {
 	defer resp.Body.Close()
+	w := ref.wanted()
 	if err := plausible(w, resp); err != nil {
 		return nil, &remoteError{err}
 	}
-	f := spool.NewFile(d.Spool, req.MaxBytes)
+	f := spool.NewFile(d.Spool, request(w).MaxBytes)
 	if err := receivePackage(ref, f, resp.Body); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

@@ -3,10 +3,13 @@ package destination
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
+	"instep/fetch"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -23,17 +26,19 @@ type parcel struct {
 	ahead   *ahead         // nil: nothing of it was asked for yet
 }
 
-// ahead is a package that is transferred before a plan says so.
+// ahead is a package that is asked for before a plan says so.
 type ahead struct {
 	cancel context.CancelFunc
 	came   chan struct{} // closed when the rest of the fields is there
 	pkg    *openedPackage
+	doc    *document // the manifest in it, or the same
+	copied checksum  // of doc, if that is a copy
 	err    error
 }
 
-// begin transfers the package beside what is read meanwhile, if it is not large.
-func (p *parcel) begin(ctx context.Context, d *Destination) {
-	if n := p.ref.length; !n.Known() || n.Int64() >= largePackageSize {
+// begin asks for the package and its manifest beside what is read meanwhile.
+func (p *parcel) begin(ctx context.Context, d *Destination, want resourcesync.Capability) {
+	if !p.ref.length.Known() {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -41,40 +46,95 @@ func (p *parcel) begin(ctx context.Context, d *Destination) {
 	p.ahead = a
 	go func() {
 		defer close(a.came)
-		a.pkg, a.err = d.openWhole(ctx, p.ref)
+		a.err = a.bring(ctx, d, p.ref, want)
 	}()
+}
+
+func (a *ahead) bring(ctx context.Context, d *Destination, ref *packageRef, want resourcesync.Capability) (err error) {
+	var copied *document
+	var failed error
+	var reading sync.WaitGroup
+	if ref.contents != "" {
+		reading.Go(func() { copied, failed = d.read(ctx, ref.contents, want) })
+	}
+	a.pkg, err = d.openAhead(ctx, ref)
+	reading.Wait()
+	if err == nil && copied != nil {
+		if failed = a.pkg.compareManifest(copied); failed == nil {
+			a.doc = copied
+			a.copied, err = copied.checksum()
+			return err
+		}
+	}
+	if copied != nil {
+		copied.close()
+	}
+	if err != nil {
+		return err
+	}
+	if failed != nil {
+		d.copyIsNotUsed(ref, failed)
+	}
+	a.doc, err = a.pkg.manifest(ctx, want)
+	return err
+}
+
+// openAhead reads the directory of a package, and asks for the whole of it meanwhile:
+// members are taken out of that answer. A server that gives no parts gives the whole.
+func (d *Destination) openAhead(ctx context.Context, ref *packageRef) (*openedPackage, error) {
+	whole := await(func() (*fetch.Response, error) { return d.Client.Get(ctx, request(ref.wanted())) })
+	p, err := d.openRemote(ctx, ref, min(max(ref.length.Int64()/tailShare, tailSize), maxTail))
+	if err == nil {
+		p.remote.whole = whole
+		return p, nil
+	}
+	resp := whole.take()
+	switch {
+	case !errors.Is(err, errNoParts):
+	case resp != nil && !ref.isLarge():
+		return d.spool(ref, resp)
+	default:
+		_ = closeBody(resp)
+		return d.openWhole(ctx, ref)
+	}
+	return nil, errors.Join(err, closeBody(resp))
 }
 
 // end ends a transfer that nobody waits for.
 func (a *ahead) end() {
 	a.cancel()
 	<-a.came
+	if a.doc != nil {
+		a.doc.close()
+	}
 	if a.pkg != nil {
 		_ = a.pkg.close() // a temporary file
 	}
 }
 
-// arrived reads the manifest in the package that was transferred ahead. Without a
-// document or an error, it has to be read in another way, which tells what is wrong.
-func (p *parcel) arrived(ctx context.Context, want resourcesync.Capability) (doc *document, err error) {
+// arrived is the manifest that came ahead. Without a document or an error, it has to be
+// read in another way, which tells what is wrong.
+func (p *parcel) arrived(ctx context.Context) (doc *document, err error) {
 	a := p.ahead
 	if a == nil {
 		return nil, nil
 	}
 	p.ahead = nil
-	defer a.cancel()
 	<-a.came
-	if a.err == nil {
-		if doc, err = a.pkg.manifest(ctx, want); err == nil {
-			*p = parcel{ref: p.ref, opened: a.pkg, early: true}
-			return doc, nil
+	if a.err != nil {
+		a.end()
+		if ofSource(a.err) && ctx.Err() == nil {
+			return nil, nil
 		}
+		return nil, a.err
 	}
-	a.end()
-	if err = cmp.Or(a.err, err); ofSource(err) && ctx.Err() == nil {
-		return nil, nil
+	*p = parcel{ref: p.ref, copied: a.copied, opened: a.pkg, early: true}
+	if a.pkg.remote == nil {
+		a.cancel()
+	} else {
+		a.pkg.remote.cancel = a.cancel
 	}
-	return nil, err
+	return a.doc, nil
 }
 
 // carrier is where in a package the bytes of a resource are; the zero carrier is nowhere.
@@ -283,7 +343,7 @@ func (d *Destination) parcelOf(sc *scope, dump *document, e *resourcesync.Entry)
 // manifest reads what a package holds. If the package had to be opened for that, it
 // stays open for the run.
 func (d *Destination) manifest(ctx context.Context, p *parcel, want resourcesync.Capability) (*document, error) {
-	if doc, err := p.arrived(ctx, want); doc != nil || err != nil {
+	if doc, err := p.arrived(ctx); doc != nil || err != nil {
 		return doc, err
 	}
 	doc, opened, err := d.readManifest(ctx, p.ref, want)

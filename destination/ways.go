@@ -197,8 +197,11 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 		ways = nil
 	}
 	whole := way{ViaDump, b.length, 1}
-	if b.here {
+	switch {
+	case b.here:
 		whole = way{ViaDump, 0, 0}
+	case b.length >= largePackageSize:
+		whole.bytes, whole.requests = whole.bytes+b.names, 1+b.opening
 	}
 	ways = append(ways, whole)
 	// The whole package has a digest of its own, so parts have to cost much less.

@@ -123,12 +123,18 @@ func (e *methodError) Error() string {
 // The reader yields as many bytes as the directory says and fails before io.EOF if
 // they are others than it says, by their checksum. Close it.
 func (b Bitstream) Open(most int64) (io.ReadCloser, error) {
+	from, n := b.Span()
+	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), most)
+}
+
+// OpenSpan is Open for who has the bytes of Span elsewhere: r has just them.
+func (b Bitstream) OpenSpan(r io.ReaderAt, most int64) (io.ReadCloser, error) {
 	m := b.member()
-	r, err := b.p.openMember(m, most)
+	opening, err := b.p.openMember(m, r, most)
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", m.name, err)
 	}
-	return &opened{r}, nil
+	return &opened{opening}, nil
 }
 
 // opened is a memberReader until it is closed.
@@ -150,7 +156,7 @@ func (o *opened) Close() error {
 	return nil
 }
 
-func (p *Package) openMember(m *member, most int64) (*memberReader, error) {
+func (p *Package) openMember(m *member, from io.ReaderAt, most int64) (*memberReader, error) {
 	switch {
 	case m.size > most:
 		return nil, fmt.Errorf("%w: expected at most %d bytes, got %d", ErrLimit, most, m.size)
@@ -165,7 +171,7 @@ func (p *Package) openMember(m *member, most int64) (*memberReader, error) {
 	if r == nil {
 		r = &memberReader{in: bufio.NewReaderSize(nil, readSize)}
 	}
-	r.m, r.strict, r.span, r.n, r.crc, r.err = m, !p.lim.Tolerant, io.NewSectionReader(p.r, m.offset, m.next-m.offset), 0, 0, nil
+	r.m, r.strict, r.span, r.n, r.crc, r.err = m, !p.lim.Tolerant, io.NewSectionReader(from, 0, m.next-m.offset), 0, 0, nil
 	r.in.Reset(r.span)
 	if err := r.open(); err != nil {
 		r.release()

@@ -88,6 +88,52 @@ func TestManifestIsFoundAtTheTopLevel(t *testing.T) {
 	}
 }
 
+// The bytes of a member may come from anywhere, if they are those.
+func TestBitstreamIsOpenedFromItsSpan(t *testing.T) {
+	content := strings.Repeat("some text. ", 10_000)
+	b := zipOf(t, content, "manifest.xml", "a", "b")
+	p := open(t, b)
+	spans := map[string][]byte{}
+	members := map[string]pack.Bitstream{}
+	for _, name := range []string{"a", "b"} {
+		m, ok := p.Find(name)
+		if !ok {
+			t.Fatalf("there is no %q", name)
+		}
+		from, n := m.Span()
+		members[name], spans[name] = m, b[from:from+n]
+	}
+	damaged := bytes.Clone(spans["b"])
+	damaged[len(damaged)/2] ^= 1
+	for name, c := range map[string]struct {
+		span []byte
+		most int64
+		want error // nil: it is read
+	}{
+		"its own":            {spans["b"], int64(len(content)), nil},
+		"more than its own":  {append(bytes.Clone(spans["b"]), "more"...), int64(len(content)), nil},
+		"longer than wanted": {spans["b"], int64(len(content)) - 1, pack.ErrLimit},
+		"of another":         {spans["a"], int64(len(content)), pack.ErrAmbiguous},
+		"damaged":            {damaged, int64(len(content)), pack.ErrNotZIP},
+		"cut off":            {spans["b"][:len(spans["b"])/2], int64(len(content)), pack.ErrNotZIP},
+		"none":               {nil, int64(len(content)), pack.ErrNotZIP},
+	} {
+		text, err := readSpan(members["b"], c.span, c.most)
+		if !errors.Is(err, c.want) || err == nil && text != content {
+			t.Errorf("%s: got %d bytes, %v; want %v", name, len(text), err, c.want)
+		}
+	}
+}
+
+func readSpan(m pack.Bitstream, span []byte, most int64) (string, error) {
+	r, err := m.OpenSpan(bytes.NewReader(span), most)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(r)
+	return string(text), errors.Join(err, r.Close())
+}
+
 func TestWhatIsNoZIPIsRefused(t *testing.T) {
 	whole := zipOf(t, manifest, "manifest.xml")
 	for name, b := range map[string][]byte{
