@@ -26,7 +26,7 @@ type queue struct {
 type load struct {
 	r       *runner
 	b       Batch
-	n       int // quarters of resources
+	n       int // resources, in parts of 1 / cheap
 	bytes   int64
 	uris    map[resourcesync.Key]bool
 	waiting []Action // not started yet
@@ -62,17 +62,17 @@ func weight(a *Action) int64 {
 	return unsizedBytes
 }
 
-// quarters is how much of the room for resources an action takes.
-func quarters(a *Action) int {
+// room is how much of the room for resources an action takes, in parts of 1 / cheap.
+func room(a *Action) int {
 	if a.Kind == Fetch && !a.packaged() {
-		return quarter
+		return cheap
 	}
 	return 1
 }
 
 // full reports whether a has to wait for the next batch.
 func (l *load) full(a *Action) bool {
-	return l.n > 0 && (l.n >= halfResources*quarter || l.bytes+weight(a) > halfBytes || l.uris[resourcesync.KeyOf(a.Want.URI)])
+	return l.n > 0 && (l.n >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[resourcesync.KeyOf(a.Want.URI)])
 }
 
 // lookAhead is how many actions are looked up together.
@@ -102,7 +102,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		q.open = &load{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
 	}
 	l := q.open
-	l.n += quarters(&a)
+	l.n += room(&a)
 	l.bytes += weight(&a)
 	l.uris[resourcesync.KeyOf(a.Want.URI)] = true
 	if a.Kind == Mark || a.Kind == Delete {
