@@ -22,8 +22,17 @@ type output struct {
 	mu      sync.Mutex        // guards the writers: commands report from several goroutines
 	log     func(text string) // writes a message above a progress bar; nil: none is shown
 	started bool              // a record was written
+	pending bytes.Buffer      // records that are not written yet
+	delay   *time.Timer       // writes them; nil: there are none
 	last    summary           // what end wrote
 }
+
+// Records are written together, as a call for each takes longer than all else that is
+// done for it: so many bytes, or what there is after so long.
+const (
+	pendingBytes = 32 << 10
+	pendingTime  = 50 * time.Millisecond
+)
 
 // record is one JSON record; the fields are those of docs/schema.json.
 type record struct {
@@ -135,7 +144,7 @@ func seconds(d time.Duration) *float64 {
 	return &s
 }
 
-// write writes one JSON record to standard output.
+// write writes one JSON record to standard output, soon.
 func (o *output) write(v any) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -145,7 +154,31 @@ func (o *output) write(v any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, _ = o.stdout.Write(escapeControls(b.Bytes()))
+	o.pending.Write(escapeControls(b.Bytes()))
+	switch {
+	case o.pending.Len() >= pendingBytes:
+		o.writePending()
+	case o.delay == nil:
+		o.delay = time.AfterFunc(pendingTime, o.flush)
+	}
+}
+
+// flush writes the records that are not written yet.
+func (o *output) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.writePending()
+}
+
+func (o *output) writePending() {
+	if o.delay != nil {
+		o.delay.Stop()
+		o.delay = nil
+	}
+	if o.pending.Len() > 0 {
+		_, _ = o.stdout.Write(o.pending.Bytes())
+		o.pending.Reset()
+	}
 }
 
 // escapeControls escapes in JSON what it may hold raw and a terminal would obey. Only
@@ -215,6 +248,7 @@ func (o *output) end(s summary, line string) {
 	}
 	s.SchemaVersion, s.Type = o.first(), "summary"
 	o.write(s)
+	o.flush()
 }
 
 // line writes a line of data for people.

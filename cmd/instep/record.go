@@ -171,6 +171,7 @@ func (a *app) answered(answer *rec.Answer, n *recordCount) {
 		n.unchanged++
 	}
 	a.out.record(record{Type: "change", Action: answer.Change, URI: answer.URI, Line: answer.Line})
+	a.out.flush() // whoever has sent the line waits for it
 }
 
 // listenUnix listens on a socket that only the user can open. One that nobody listens
