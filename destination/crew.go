@@ -5,39 +5,38 @@ import (
 	"sync"
 )
 
-// crew is workers that stay: their stacks grow once, not with every resource.
+// crew is workers that stay: their stacks grow once, not with every resource. For each of
+// them one more job may wait, so that nobody is idle while the next jobs are prepared.
 type crew struct {
-	free chan struct{} // has room for as many as may work at a time
+	most int           // workers
+	room chan struct{} // has room for as many jobs as may be done or wait
 	jobs chan func()
 	all  sync.WaitGroup
 	n    int // workers begun; for who gives out the jobs
 }
 
-func newCrew(n int) *crew { return &crew{free: make(chan struct{}, n), jobs: make(chan func())} }
+func newCrew(n int) *crew {
+	return &crew{most: n, room: make(chan struct{}, 2*n), jobs: make(chan func(), 2*n)}
+}
 
-// take waits for a free worker, who is owed a job with do, or freed with leave.
+// take waits for room for a job, which is then owed with do, or given up with leave.
 func (c *crew) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case c.free <- struct{}{}:
+	case c.room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (c *crew) leave() { <-c.free }
+func (c *crew) leave() { <-c.room }
 
-// do gives a job to the worker who was taken.
+// do gives out a job for which room was taken.
 func (c *crew) do(job func()) {
-	select {
-	case c.jobs <- job:
-		return
-	default:
-	}
-	if c.n < cap(c.free) {
+	if c.n < c.most {
 		c.n++
 		c.all.Go(c.work)
 	}
@@ -51,7 +50,7 @@ func (c *crew) work() {
 	}
 }
 
-// close waits until all jobs are done. Nobody may be taken any more.
+// close waits until all jobs are done. No room may be taken any more.
 func (c *crew) close() {
 	close(c.jobs)
 	c.all.Wait()

@@ -43,10 +43,12 @@ func TestCrewIsNotWaitedForInVain(t *testing.T) {
 	c := newCrew(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, end := make(chan struct{}), make(chan struct{})
-	if err := c.take(ctx); err != nil {
-		t.Fatal(err)
+	for _, job := range []func(){func() { close(begun); <-end }, func() {}} { // one is done and one waits
+		if err := c.take(ctx); err != nil {
+			t.Fatal(err)
+		}
+		c.do(job)
 	}
-	c.do(func() { close(begun); <-end })
 	<-begun
 	cancel()
 	if err := c.take(ctx); !errors.Is(err, context.Canceled) {

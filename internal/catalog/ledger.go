@@ -33,7 +33,7 @@ type row struct {
 	states   []state
 }
 
-// maxWaiting is how many resources the tables may be behind when another batch is settled.
+// maxWaiting is how many resources the tables may be behind before another batch is settled.
 const maxWaiting = 2000
 
 func (l *ledger) add(o Outcome) {
@@ -257,6 +257,16 @@ func (c *Catalog) current(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// Follow has the tables follow what was settled before o is, if they are far behind or
+// would have to then. It may run beside what is done to the files of o, between Intend
+// and Settle: so nobody waits for it.
+func (c *Catalog) Follow(ctx context.Context, o *Outcome) error {
+	if o.later && c.ledger.size() < maxWaiting {
+		return nil
+	}
+	return c.follow(ctx)
 }
 
 // follow has the tables follow all that was settled.

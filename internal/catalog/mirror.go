@@ -166,10 +166,8 @@ type Cursor struct {
 // tables have later: before anything is asked of them that it concerns.
 func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 	if o.later {
-		if c.ledger.size() >= maxWaiting {
-			if err := c.follow(ctx); err != nil {
-				return err
-			}
+		if err := c.Follow(ctx, &o); err != nil {
+			return err
 		}
 		c.ledger.add(o)
 		return nil

@@ -284,7 +284,9 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 		if err := b.intendAndSync(ctx, w); err != nil {
 			return err
 		}
-		if err := b.write(ctx, w); err != nil {
+		followed := make(chan error, 1)
+		go func() { followed <- b.m.cat.Follow(ctx, &w.outcome) }()
+		if err := errors.Join(b.write(ctx, w), <-followed); err != nil {
 			return err
 		}
 	}
