@@ -206,7 +206,8 @@ func (c *cargo) bring(ctx context.Context, r *runner, p *Package, group func() (
 	ref := &packageRef{uri: p.URI, length: p.Length, digests: p.Digests}
 	c.pkg = r.sp.opened[c.number]
 	c.kept = c.pkg != nil
-	flows := p.Via == ViaDump && (ref.isLarge() || c.pkg != nil && c.pkg.remote != nil)
+	flows := p.Via == ViaRange && p.Bytes >= largePackageSize ||
+		p.Via == ViaDump && (ref.isLarge() || c.pkg != nil && c.pkg.remote != nil)
 	if flows {
 		all, err := group()
 		if err != nil {

@@ -2,6 +2,8 @@ package destination_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -283,4 +285,36 @@ func TestLargePackageOfAChangeDump(t *testing.T) {
 	if requests, _ := served.take(); slices.Contains(requests, "") {
 		t.Errorf("requests: got %q, want parts alone", requests)
 	}
+}
+
+// What lacks of a large package after a run that was interrupted comes as the package
+// does: what the next interruption leaves is not asked for again either.
+func TestRestOfALargePackageIsTakenWhileItComes(t *testing.T) {
+	const n, size, slack = 100, 1 << 20, 8 << 20
+	s, paths := heavy(t, n, size)
+	served := s.servePackage(`"1"`)
+	m := newMirror(t, s)
+	var total int64
+	for range 3 {
+		err := m.interrupted(func(stop func()) {
+			served.mu.Lock()
+			defer served.mu.Unlock()
+			served.pause, served.stop = 20<<20, stop
+		}, 0)
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v, want that the run was interrupted", err)
+		}
+		_, sent := served.take()
+		total += sent
+	}
+	rep, err := m.sync()
+	if err != nil || rep.Failed > 0 || rep.Via[destination.ViaGet] > 0 {
+		t.Fatalf("the last run: got %+v, %v", rep, err)
+	}
+	_, sent := served.take()
+	if total += sent; total > n*size+3*slack {
+		t.Errorf("sent of the package by four runs: got %d MiB, want little more than its %d", total>>20, n*size>>20)
+	}
+	m.wantFiles(paths...)
+	m.wantNoParts()
 }
