@@ -76,8 +76,8 @@ func (f *freight) close() {
 }
 
 func (f *freight) run(ctx context.Context) {
-	next, stop := iter.Pull2(f.r.sp.groups())
-	defer stop()
+	wanted := f.r.sp.packaged()
+	defer wanted.stop()
 	for i := range f.r.sp.Packages {
 		select {
 		case f.places <- struct{}{}:
@@ -86,19 +86,7 @@ func (f *freight) run(ctx context.Context) {
 		}
 		c := f.cargo(i + 1)
 		c.left = f.r.sp.Packages[i].Wanted
-		c.load(ctx, f.r, func() ([]Action, error) {
-			for {
-				group, err, more := next()
-				switch {
-				case err != nil:
-					return nil, err
-				case !more:
-					return nil, fmt.Errorf("the plan wants nothing of its package %d", c.number)
-				case group[0].Package == c.number:
-					return group, nil
-				}
-			}
-		})
+		c.load(ctx, f.r, wanted.of(c.number))
 		if c.err != nil && ctx.Err() != nil {
 			return
 		}
@@ -106,31 +94,48 @@ func (f *freight) run(ctx context.Context) {
 	}
 }
 
-// groups yields the actions that take members of one package, for one package after
-// the other.
-func (s *SetPlan) groups() iter.Seq2[[]Action, error] {
-	return func(yield func([]Action, error) bool) {
-		var group []Action
+// wantedMembers reads the actions of a plan that take members of packages, in the order of
+// the packages. Those of one package can be read once.
+type wantedMembers struct {
+	next  func() (Action, error, bool)
+	stop  func()
+	ahead *Action // was read, and is of a later package
+}
+
+func (s *SetPlan) packaged() *wantedMembers {
+	m := &wantedMembers{}
+	m.next, m.stop = iter.Pull2(func(yield func(Action, error) bool) {
 		for a, err := range s.Actions() {
-			switch {
-			case err != nil:
-				yield(nil, err)
+			if (err != nil || a.packaged()) && !yield(a, err) {
 				return
-			case !a.packaged():
-				continue
-			case len(group) > 0 && group[0].Package != a.Package:
-				if !yield(group, nil) {
+			}
+		}
+	})
+	return m
+}
+
+// of yields the actions of a package.
+func (m *wantedMembers) of(number int) iter.Seq2[Action, error] {
+	return func(yield func(Action, error) bool) {
+		for {
+			if m.ahead == nil {
+				a, err, more := m.next()
+				if err != nil {
+					yield(a, err)
+				}
+				if err != nil || !more {
 					return
 				}
-				group = nil
+				m.ahead = &a
 			}
-			if group == nil {
-				group = make([]Action, 0, s.Packages[a.Package-1].Wanted)
+			a := *m.ahead
+			if a.Package > number {
+				return
 			}
-			group = append(group, a)
-		}
-		if len(group) > 0 {
-			yield(group, nil)
+			m.ahead = nil
+			if a.Package == number && !yield(a, nil) {
+				return
+			}
 		}
 	}
 }
@@ -192,52 +197,51 @@ func (c *cargo) close() {
 	}
 }
 
-// load opens the package and brings what the actions want of it, or begins to. group reads
-// the actions, for who has to know them.
-func (c *cargo) load(ctx context.Context, r *runner, group func() ([]Action, error)) {
+// load opens the package and brings what these actions want of it, or begins to.
+func (c *cargo) load(ctx context.Context, r *runner, actions iter.Seq2[Action, error]) {
 	p := &r.sp.Packages[c.number-1]
-	if c.err = c.bring(ctx, r, p, sync.OnceValues(group)); !ofSource(c.err) || ctx.Err() != nil {
+	if c.err = c.bring(ctx, r, p, actions); !ofSource(c.err) || ctx.Err() != nil {
 		return
 	}
 	r.d.quirk(quirkOf(c.err), r.sp.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, c.left, c.err))
 }
 
-func (c *cargo) bring(ctx context.Context, r *runner, p *Package, group func() ([]Action, error)) (err error) {
+func (c *cargo) bring(ctx context.Context, r *runner, p *Package, actions iter.Seq2[Action, error]) (err error) {
 	ref := &packageRef{uri: p.URI, length: p.Length, digests: p.Digests}
 	c.pkg = r.sp.opened[c.number]
 	c.kept = c.pkg != nil
-	flows := p.Via == ViaRange && p.Bytes >= largePackageSize ||
-		p.Via == ViaDump && (ref.isLarge() || c.pkg != nil && c.pkg.remote != nil)
-	if flows {
-		all, err := group()
-		if err != nil {
-			return err
-		}
-		flows = proved(all)
-	}
+	flows := p.proved && (p.Via == ViaRange && p.Bytes >= largePackageSize ||
+		p.Via == ViaDump && (ref.isLarge() || c.pkg != nil && c.pkg.remote != nil))
 	if !c.kept || c.pkg.remote != nil && p.Via == ViaDump && !flows {
 		c.kept = false
 		if c.pkg, err = r.d.openPackage(ctx, ref, p.Via == ViaDump && !flows); err != nil {
 			return err
 		}
 	}
-	return c.prepare(ctx, r, flows, group)
+	return c.prepare(ctx, r, flows, actions)
 }
 
 // prepare asks the manifest in the package, unless the plan was made by it or by the very
 // same, or digests prove every member of parts of a package, and brings the members.
-func (c *cargo) prepare(ctx context.Context, r *runner, flows bool, read func() ([]Action, error)) error {
+func (c *cargo) prepare(ctx context.Context, r *runner, flows bool, actions iter.Seq2[Action, error]) error {
 	asks := !c.same(r) && !c.kept
 	if !asks && c.pkg.remote == nil {
 		return nil
 	}
-	group, err := read()
-	if err != nil {
-		return err
-	}
-	if asks && (c.pkg.remote == nil || flows || !proved(group)) {
+	if asks && (c.pkg.remote == nil || flows || !r.sp.Packages[c.number-1].proved) {
+		group, err := collect(actions)
+		if err != nil {
+			return err
+		}
 		if err := c.ask(ctx, r, group); err != nil {
 			return err
+		}
+		actions = func(yield func(Action, error) bool) {
+			for _, a := range group {
+				if !yield(a, nil) {
+					return
+				}
+			}
 		}
 	}
 	if c.pkg.remote == nil {
@@ -246,27 +250,39 @@ func (c *cargo) prepare(ctx context.Context, r *runner, flows bool, read func() 
 	if flows {
 		c.pkg.remote.version = "" // a transfer that breaks off goes on with any: each member is proved
 	}
-	var all []pack.Bitstream
-	for i := range group {
-		known := c.known(&group[i])
-		if b, err := c.member(&group[i], &known); err == nil {
-			all = append(all, b)
-		}
-	}
-	if flows {
+	all, err := c.bitstreams(actions)
+	switch {
+	case err != nil:
+		return err
+	case flows:
 		c.flow = newFlow(ctx, c.pkg.remote, c.pkg.remote.stream, all)
 		return nil
 	}
 	return c.pkg.bring(ctx, all...)
 }
 
-func proved(group []Action) bool {
-	for i := range group {
-		if !strong(group[i].Want.Digests) {
-			return false
+// bitstreams are the members that these actions may take.
+func (c *cargo) bitstreams(actions iter.Seq2[Action, error]) (all []pack.Bitstream, err error) {
+	for a, err := range actions {
+		if err != nil {
+			return nil, err
+		}
+		known := c.known(&a)
+		if b, err := c.member(&a, &known); err == nil {
+			all = append(all, b)
 		}
 	}
-	return true
+	return all, nil
+}
+
+func collect(actions iter.Seq2[Action, error]) (all []Action, err error) {
+	for a, err := range actions {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
 }
 
 // same reports whether the package has the very manifest by whose copy the plan was made.

@@ -202,18 +202,20 @@ const (
 
 // shipment collects what a plan wants of one package.
 type shipment struct {
-	parcel  *parcel
-	actions *spool.Log[Action]
-	bytes   int64 // of the members
-	unsized int64 // members of unknown length
-	runs    int64
-	span    int64
-	end     int64 // of the last run
+	parcel   *parcel
+	actions  *spool.Log[Action]
+	bytes    int64 // of the members
+	unsized  int64 // members of unknown length
+	unproved bool  // no strong digest proves some of them
+	runs     int64
+	span     int64
+	end      int64 // of the last run
 }
 
 func (s *shipment) add(a Action, c carrier) error {
 	size := sizeOr(a.Want.Length)
 	s.bytes += size
+	s.unproved = s.unproved || !strong(a.Want.Digests)
 	if !a.Want.Length.Known() {
 		s.unsized++
 	}
@@ -279,7 +281,7 @@ func (pl *planner) dispatch() error {
 	} else {
 		pl.Packages = append(pl.Packages, Package{
 			URI: s.parcel.ref.uri, Length: s.parcel.ref.length, Digests: s.parcel.ref.digests,
-			Via: via, Wanted: s.actions.Len(), Bytes: bytes, members: s.parcel.members, copied: s.parcel.copied,
+			Via: via, Wanted: s.actions.Len(), Bytes: bytes, proved: !s.unproved, members: s.parcel.members, copied: s.parcel.copied,
 		})
 		number = len(pl.Packages)
 		if s.parcel.opened != nil {

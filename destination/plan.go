@@ -65,6 +65,7 @@ type Package struct {
 	Wanted  int64 // members that Actions take
 	Bytes   int64 // to be transferred of it, as far as is known
 
+	proved  bool     // a strong digest proves each member that is wanted
 	members int64    // bitstreams that the manifest names by which it was planned
 	copied  checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
 }
