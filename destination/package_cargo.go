@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime"
 	"sync"
 
 	"instep/pack"
@@ -18,6 +19,7 @@ type freight struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when no further package comes
 	places chan struct{} // one for each package that is here or coming
+	hands  chan struct{} // one for each member that is unpacked
 
 	mu     sync.Mutex
 	cargos map[int]*cargo // by the number of the package
@@ -55,10 +57,12 @@ type missed struct {
 // packagesAtOnce are here or coming: the present one and the next.
 const packagesAtOnce = 2
 
-// carry begins to bring the packages of the plan. Close what it returns.
+// carry begins to bring the packages of the plan. Close what it returns. Members are not
+// unpacked by as many as may wait for a server: this is work, and who does it at the same
+// time stands in the way of the others.
 func (r *runner) carry(ctx context.Context) *freight {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &freight{r: r, cancel: cancel, ended: make(chan struct{}), places: make(chan struct{}, packagesAtOnce), cargos: map[int]*cargo{}}
+	f := &freight{r: r, cancel: cancel, ended: make(chan struct{}), places: make(chan struct{}, packagesAtOnce), hands: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), cargos: map[int]*cargo{}}
 	go func() {
 		defer close(f.ended)
 		f.run(ctx)
@@ -408,7 +412,7 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 		return 0, err
 	}
 	defer r.freight.give(c)
-	n, err := c.put(ctx, b, r.sp.Set, a)
+	n, err := c.put(ctx, b, r.sp.Set, a, r.freight.hands)
 	if c.err == nil && c.pkg.remote == nil {
 		a.Via = ViaDump // a server that gives no parts gave all
 	}
@@ -421,7 +425,7 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 }
 
 // put verifies a member by all that is known of it.
-func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action) (int64, error) {
+func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action, hands chan struct{}) (int64, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
@@ -443,6 +447,12 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action) (int64,
 		return 0, badPackage(uri, err)
 	}
 	defer from.Close()
+	select {
+	case hands <- struct{}{}:
+		defer func() { <-hands }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	verified := resourcesync.NewVerifyReader(&memberReader{from, uri}, known.Length.Int64(), known.Digests, resourcesync.SHA256)
 	n, err := b.Put(ctx, set, want, hashedReader{remoteMismatch{uri, verified}, verified}, known.Length.Known() || len(known.Digests) > 0)
 	if err == nil {
