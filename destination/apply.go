@@ -72,7 +72,6 @@ var ErrOutage = errors.New("the Source stopped answering")
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
 	budget := d.budget()
-	defer budget.close()
 	for _, sp := range p.Sets {
 		r := &runner{d: d, sp: sp, budget: budget, rep: &SetReport{
 			Set: sp.Set, Name: sp.Name, Mode: sp.Mode, Why: sp.Why, Partial: sp.Partial, Origins: sp.Origins,

@@ -16,24 +16,18 @@ var (
 
 // budget is what a run may do yet.
 type budget struct {
-	most  int64        // bytes of resources; 0: no limit
-	over  atomic.Bool  // the time is up
-	timer *time.Timer  // that says so; nil: no limit
-	begun atomic.Int64 // bytes of the transfers begun; those of unknown length count when they are here
+	most  int64            // bytes of resources; 0: no limit
+	until time.Time        // zero: no limit
+	now   func() time.Time // the clock of until
+	begun atomic.Int64     // bytes of the transfers begun; those of unknown length count when they are here
 }
 
 func (d *Destination) budget() *budget {
-	b := &budget{most: d.MaxTransfer}
+	b := &budget{most: d.MaxTransfer, now: d.Client.Now}
 	if d.MaxTime > 0 {
-		b.timer = time.AfterFunc(d.MaxTime, func() { b.over.Store(true) })
+		b.until = b.now().Add(d.MaxTime)
 	}
 	return b
-}
-
-func (b *budget) close() {
-	if b.timer != nil {
-		b.timer.Stop()
-	}
 }
 
 // take allows an action, or says why nothing more is begun.
@@ -44,7 +38,7 @@ func (b *budget) take(a *Action) error {
 	if begun := b.begun.Load(); b.most > 0 && begun >= b.most {
 		return fmt.Errorf("%w: %d bytes of at most %d were begun", ErrMaxTransfer, begun, b.most)
 	}
-	if b.over.Load() {
+	if !b.until.IsZero() && !b.now().Before(b.until) {
 		return ErrMaxTime
 	}
 	if a.Want.Length.Known() {
