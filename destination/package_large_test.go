@@ -290,16 +290,16 @@ func TestLargePackageOfAChangeDump(t *testing.T) {
 // What lacks of a large package after a run that was interrupted comes as the package
 // does: what the next interruption leaves is not asked for again either.
 func TestRestOfALargePackageIsTakenWhileItComes(t *testing.T) {
-	const n, size, slack = 100, 1 << 20, 8 << 20
+	const n, size, underway = 120, 1 << 20, 12 << 20 // of what is underway buffers of the network hold the most
 	s, paths := heavy(t, n, size)
 	served := s.servePackage(`"1"`)
 	m := newMirror(t, s)
 	var total int64
-	for range 3 {
+	for _, after := range []int64{50 << 20, 25 << 20, 25 << 20} {
 		err := m.interrupted(func(stop func()) {
 			served.mu.Lock()
 			defer served.mu.Unlock()
-			served.pause, served.stop = 20<<20, stop
+			served.pause, served.stop = after, stop
 		}, 0)
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v, want that the run was interrupted", err)
@@ -312,7 +312,7 @@ func TestRestOfALargePackageIsTakenWhileItComes(t *testing.T) {
 		t.Fatalf("the last run: got %+v, %v", rep, err)
 	}
 	_, sent := served.take()
-	if total += sent; total > n*size+3*slack {
+	if total += sent; total > n*size+3*underway {
 		t.Errorf("sent of the package by four runs: got %d MiB, want little more than its %d", total>>20, n*size>>20)
 	}
 	m.wantFiles(paths...)
