@@ -248,7 +248,7 @@ func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resour
 		return doc, err
 	}
 	if err == nil {
-		if err = p.compareManifest(doc); err != nil {
+		if _, err = p.compareManifest(doc); err != nil {
 			doc.close()
 		}
 	}
@@ -258,20 +258,18 @@ func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resour
 	return doc, nil
 }
 
-// compareManifest compares the manifest in the package with a copy of it.
-func (p *openedPackage) compareManifest(copied *document) error {
+// compareManifest compares the manifest in the package with a copy of it, and returns what
+// they have in common.
+func (p *openedPackage) compareManifest(copied *document) (checksum, error) {
 	here, err := p.manifestChecksum()
 	if err != nil {
-		return err
+		return checksum{}, err
 	}
 	sum, err := copied.checksum()
-	if err != nil {
-		return err
+	if err == nil && here != sum {
+		err = &DocumentError{URI: copied.uri, Reason: "is another manifest than that in the package"}
 	}
-	if here != sum {
-		return &DocumentError{URI: copied.uri, Reason: "is another manifest than that in the package"}
-	}
-	return nil
+	return sum, err
 }
 
 // checksum is what the directory of a package tells of a member; the zero checksum is of

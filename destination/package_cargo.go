@@ -62,7 +62,10 @@ const packagesAtOnce = 2
 // time stands in the way of the others.
 func (r *runner) carry(ctx context.Context) *freight {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &freight{r: r, cancel: cancel, ended: make(chan struct{}), places: make(chan struct{}, packagesAtOnce), hands: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), cargos: map[int]*cargo{}}
+	f := &freight{
+		r: r, cancel: cancel, ended: make(chan struct{}), cargos: map[int]*cargo{},
+		places: make(chan struct{}, packagesAtOnce), hands: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+	}
 	go func() {
 		defer close(f.ended)
 		f.run(ctx)

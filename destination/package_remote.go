@@ -56,8 +56,8 @@ type remotePackage struct {
 	here []span     // ascending, neither touching nor overlapping
 }
 
-// openRemote reads the directory of a package by parts, first so many bytes of its end. errNoParts means that the
-// package has to be transferred.
+// openRemote reads the directory of a package by parts, first so many bytes of its end.
+// errNoParts means that the package has to be transferred.
 func (d *Destination) openRemote(ctx context.Context, ref *packageRef, tail int64) (*openedPackage, error) {
 	p := &remotePackage{d: d, uri: ref.uri, file: spool.NewSparse(d.Spool)}
 	if err := p.open(ctx, ref, tail); err != nil {

@@ -60,10 +60,10 @@ func (a *ahead) bring(ctx context.Context, d *Destination, ref *packageRef, want
 	a.pkg, err = d.openAhead(ctx, ref)
 	reading.Wait()
 	if err == nil && copied != nil {
-		if failed = a.pkg.compareManifest(copied); failed == nil {
-			a.doc = copied
-			a.copied, err = copied.checksum()
-			return err
+		var sum checksum
+		if sum, failed = a.pkg.compareManifest(copied); failed == nil {
+			a.doc, a.copied = copied, sum
+			return nil
 		}
 	}
 	if copied != nil {

@@ -70,9 +70,9 @@ func room(a *Action) int {
 	return 1
 }
 
-// full reports whether a has to wait for the next batch.
-func (l *load) full(a *Action) bool {
-	return l.n > 0 && (l.n >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[resourcesync.KeyOf(a.Want.URI)])
+// full reports whether a, whose URI has this key, has to wait for the next batch.
+func (l *load) full(a *Action, key resourcesync.Key) bool {
+	return l.n > 0 && (l.n >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
 
 // lookAhead is how many actions are looked up together.
@@ -81,7 +81,8 @@ const lookAhead = 64
 // add puts an action into the open batch. It waits for free workers when there are
 // enough actions to start.
 func (q *queue) add(ctx context.Context, a Action) error {
-	if q.open != nil && q.open.full(&a) {
+	key := resourcesync.KeyOf(a.Want.URI)
+	if q.open != nil && q.open.full(&a, key) {
 		if err := q.flush(ctx); err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 			return err
 		}
 	}
-	if q.commit != nil && q.before.uris[resourcesync.KeyOf(a.Want.URI)] { // what becomes of it there counts here
+	if q.commit != nil && q.before.uris[key] { // what becomes of it there counts here
 		if err := q.committed(); err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 	l := q.open
 	l.n += room(&a)
 	l.bytes += weight(&a)
-	l.uris[resourcesync.KeyOf(a.Want.URI)] = true
+	l.uris[key] = true
 	if a.Kind == Mark || a.Kind == Delete {
 		l.marks = append(l.marks, a)
 		return nil
