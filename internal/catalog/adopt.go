@@ -13,7 +13,7 @@ import (
 // Adoption takes over a publication that was made without this catalog: in one
 // transaction, so that all of it is known afterwards or nothing.
 type Adoption struct {
-	rec  recorder
+	rec  *recorder
 	last int64 // the latest moment there is, in microseconds
 }
 
@@ -30,7 +30,7 @@ func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]st
 		if err != nil {
 			return err
 		}
-		a := &Adoption{rec: recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}}
+		a := &Adoption{rec: c.newRecorder(ctx, tx)}
 		defer a.rec.close()
 		if err := a.skip(after); err != nil {
 			return err

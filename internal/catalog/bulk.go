@@ -108,6 +108,7 @@ func (r *recorder) createMany(created []newMember, changes []Change, seqs []int6
 		if err := r.touch(ch.Path); err != nil {
 			return err
 		}
+		r.sieve.add(*key)
 		resources = append(resources, key[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests),
 			writeDigests(ch.Digests), ch.Type, ch.Encoding, ch.Stat)
 		r.members++

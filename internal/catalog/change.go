@@ -79,9 +79,10 @@ func (c *Catalog) recordOnce(ctx context.Context, changes []Change, begin func(*
 		if at, err = c.next(ctx, tx); err != nil {
 			return err
 		}
-		r := recorder{ctx: ctx, tx: tx, at: at.UnixMicro(), prepared: map[string]*sql.Stmt{}}
+		r := c.newRecorder(ctx, tx)
+		r.at = at.UnixMicro()
 		defer r.close()
-		if err := begin(&r); err != nil {
+		if err := begin(r); err != nil {
 			return err
 		}
 		var created []newMember
@@ -195,9 +196,14 @@ type recorder struct {
 	at       int64 // microseconds
 	prepared map[string]*sql.Stmt
 	again    *statements // of the catalog; nil: all are prepared for this transaction alone
+	sieve    *sieve      // of the catalog
 
 	members, bytes int64           // that the set has got
 	touched        map[string]bool // directories whose pieces are forgotten
+}
+
+func (c *Catalog) newRecorder(ctx context.Context, tx *sql.Tx) *recorder {
+	return &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, sieve: c.sieve}
 }
 
 func (r *recorder) close() {
@@ -283,6 +289,7 @@ func (r *recorder) published() (yes bool, err error) {
 }
 
 func (r *recorder) create(key resourcesync.Key, ch *Change) error {
+	r.sieve.add(key)
 	n, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted) VALUES ($1, $2, $3, $4, $5, '', '')
 		ON CONFLICT (set_id, key) DO NOTHING`, r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq))
 	if err != nil {
@@ -445,7 +452,7 @@ const relabelSetting = "relabelled "
 // change, but Relabelled counts it. A resource that is no member is passed over.
 func (c *Catalog) Relabel(ctx context.Context, set SetID, resources []Resource) error {
 	return c.update(ctx, "keep what resources are called in", func(tx *sql.Tx) error {
-		r := recorder{ctx: ctx, tx: tx, set: set, prepared: map[string]*sql.Stmt{}}
+		r := c.newRecorder(ctx, tx)
 		defer r.close()
 		for i := range resources {
 			m := &resources[i]

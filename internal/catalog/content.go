@@ -60,7 +60,7 @@ func readSum(sum []byte) (resourcesync.Digest, error) {
 // NameContents gives and takes names, all or none.
 func (c *Catalog) NameContents(ctx context.Context, names []ContentName) error {
 	return c.update(ctx, "record names of bytes in", func(tx *sql.Tx) error {
-		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+		r := c.newRecorder(ctx, tx)
 		defer r.close()
 		for _, n := range names {
 			key := resourcesync.KeyOf(n.Path)
@@ -92,7 +92,7 @@ func (c *Catalog) Fasten(ctx context.Context, sums []resourcesync.Digest) error 
 
 func (c *Catalog) eachSum(ctx context.Context, op, statement string, sums []resourcesync.Digest) error {
 	return c.update(ctx, op, func(tx *sql.Tx) error {
-		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+		r := c.newRecorder(ctx, tx)
 		defer r.close()
 		for _, d := range sums {
 			if _, err := r.exec(statement, d.Sum()); err != nil {

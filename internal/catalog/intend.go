@@ -77,6 +77,7 @@ func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names)
 
 func (r *recorder) directories(all []Directory) error {
 	for _, d := range all {
+		r.sieve.add(d.Fold)
 		if _, err := r.exec("INSERT INTO directory (fold, path) VALUES ($1, $2)", d.Fold[:], d.Path); err != nil {
 			return err
 		}
@@ -132,8 +133,12 @@ func (n names) expect(r *recorder, intents []Intent) error {
 	var guesses []any
 	own := map[resourcesync.Key]resourcesync.Key{} // of whom the guess is
 	for i := range intents {
-		if g := intents[i].Guess; g != (resourcesync.Key{}) && intents[i].Path == "" {
-			n.files[g], n.dirs[g] = n.c.ledger.names(g), ""
+		g := intents[i].Guess
+		if g == (resourcesync.Key{}) || intents[i].Path != "" {
+			continue
+		}
+		n.files[g], n.dirs[g] = n.c.ledger.names(g), ""
+		if !n.c.sieve.lacks(g) {
 			guesses, own[g] = append(guesses, intents[i].Guess[:]), intents[i].Key
 		}
 	}
@@ -190,6 +195,9 @@ func (n names) File(fold resourcesync.Key) (bool, error) {
 	if taken, known := n.files[fold]; known || n.c.ledger.names(fold) {
 		return taken || !known, nil
 	}
+	if n.c.sieve.lacks(fold) {
+		return false, nil
+	}
 	var one int
 	return n.find(&one, "SELECT 1 FROM resource WHERE fold = $1", fold[:])
 }
@@ -200,6 +208,9 @@ func (n names) Directory(fold resourcesync.Key) (path string, ok bool, err error
 	}
 	if path, ok := n.c.dirs.find(fold); ok {
 		return path, true, nil
+	}
+	if n.c.sieve.lacks(fold) {
+		return "", false, nil
 	}
 	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold[:]); ok {
 		n.dirs[fold] = path

@@ -359,8 +359,9 @@ func (r *recorder) enterAll(waiting []Outcome) error {
 // transact is update for what does not mind that the tables are behind.
 func (c *Catalog) transact(ctx context.Context, op string, do func(r *recorder) error) error {
 	return c.inTransaction(ctx, op, func(tx *sql.Tx) error {
-		r := recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, again: &c.again}
+		r := c.newRecorder(ctx, tx)
+		r.again = &c.again
 		defer r.close()
-		return do(&r)
+		return do(r)
 	})
 }

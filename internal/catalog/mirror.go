@@ -111,6 +111,9 @@ func (f *Finder) Find(ctx context.Context, set SetID, key resourcesync.Key) (v R
 	if waits, ok := f.c.ledger.find(set, key); ok {
 		return waits, nil
 	}
+	if f.c.sieve.lacks(key) {
+		return v, nil
+	}
 	r, err := f.stmt.QueryContext(ctx, set, key[:])
 	if err != nil {
 		return v, f.c.fail("look up a resource in", err)
@@ -312,6 +315,8 @@ func (r *recorder) newcomers(intents []Intent, fresh newcomers) error {
 		if !stored {
 			s = &Resource{}
 		}
+		r.sieve.add(in.Key)
+		r.sieve.add(in.Fold)
 		args = append(args, in.Key[:], in.URI, in.Path, in.Fold[:], stored, writeLength(s.Length), writeSHA256(s.Digests), writeDigests(s.Digests),
 			s.Verified, s.Type, s.Stat)
 	}

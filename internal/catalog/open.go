@@ -48,6 +48,7 @@ const UUIDSetting = "uuid"
 type Options struct {
 	Path   string           // of the database file
 	Create bool             // make the file if it does not exist; its directory must exist
+	Alone  bool             // nobody else records resources while it is open
 	Now    func() time.Time // the clock of recorded changes; nil is time.Now
 }
 
@@ -62,6 +63,7 @@ type Catalog struct {
 
 	readOnly bool
 	ledger   ledger
+	sieve    *sieve // of a catalog that was empty when it was opened Alone; else nil
 	dirs     directories
 
 	unsettled []arrived // when a catalog that is only read was opened
@@ -89,7 +91,25 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err := c.connect(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	if o.Alone {
+		if err := c.sift(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
 	return c, nil
+}
+
+// sift begins the sieve of a catalog that has nothing to put into it yet.
+func (c *Catalog) sift(ctx context.Context) error {
+	var used bool
+	err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM resource) OR EXISTS (SELECT 1 FROM directory)").Scan(&used)
+	if err != nil {
+		return c.fail("open", err)
+	}
+	if !used {
+		c.sieve = newSieve()
+	}
+	return nil
 }
 
 // Close ends all use of the catalog.

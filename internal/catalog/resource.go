@@ -47,6 +47,7 @@ func (c *Catalog) Lookup(ctx context.Context, set SetID, keys []resourcesync.Key
 
 // tables is Lookup in the tables alone.
 func (c *Catalog) tables(ctx context.Context, set SetID, keys []resourcesync.Key) (map[resourcesync.Key]Resource, error) {
+	keys = slices.DeleteFunc(slices.Clone(keys), c.sieve.lacks)
 	found := make(map[resourcesync.Key]Resource, len(keys))
 	for some := range slices.Chunk(keys, lookupSize) {
 		if err := c.lookup(ctx, set, some, found); err != nil {

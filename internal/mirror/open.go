@@ -269,7 +269,7 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 		}
 	}
 	create := mark.UUID == ""
-	m.cat, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.state(), catName), Create: create, Now: o.Now})
+	m.cat, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.state(), catName), Create: create, Alone: true, Now: o.Now})
 	if errors.Is(err, fs.ErrNotExist) {
 		return lostCatalog(o, err)
 	}
