@@ -93,15 +93,12 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 			doc.close()
 		}
 	}()
-	body := bufio.NewReader(remoteReader{uri, resp.Body})
+	body := bufio.NewReaderSize(remoteReader{uri, resp.Body}, 64<<10)
 	if manifestOf[want] != "" && isPackage(body) {
 		_ = resp.Body.Close() // the package is read by its parts, or anew
 		return doc, d.onePackage(ctx, doc, resp.ContentLength, want)
 	}
-	if _, err := io.Copy(doc.file, body); err != nil {
-		return nil, fmt.Errorf("reading a document: %w", err)
-	}
-	if err := d.scan(doc, want); err != nil {
+	if err := d.receive(doc, body, want); err != nil {
 		return nil, err
 	}
 	if got := doc.header.Capability; got != want {
@@ -110,11 +107,38 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 	return doc, nil
 }
 
+// receive scans a document while its bytes come, and keeps them.
+func (d *Destination) receive(doc *document, body io.Reader, want resourcesync.Capability) error {
+	came := &watchedReader{r: io.TeeReader(body, doc.file)}
+	err := d.scan(doc, came, want)
+	if err == nil {
+		_, _ = io.Copy(io.Discard, came) // what follows the end tag
+	}
+	if came.err != nil {
+		return fmt.Errorf("reading a document: %w", came.err)
+	}
+	return err
+}
+
+// watchedReader remembers what was wrong with reading, whatever its reader makes of it.
+type watchedReader struct {
+	r   io.Reader
+	err error
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
+}
+
 // scan reads a document to its end and takes down what has to be known of it before
 // anything acts on its entries.
-func (d *Destination) scan(doc *document, want resourcesync.Capability) error {
+func (d *Destination) scan(doc *document, r io.Reader, want resourcesync.Capability) error {
 	var tally resourcesync.NoteTally
-	dec := resourcesync.NewDecoder(doc.file.Reader(), slices.Concat(doc.opts, []resourcesync.Option{resourcesync.WithNotes(tally.Take)})...)
+	dec := resourcesync.NewDecoder(r, slices.Concat(doc.opts, []resourcesync.Option{resourcesync.WithNotes(tally.Take)})...)
 	n, positions := 0, map[resourcesync.Key]int{}
 	for e, err := range dec.Entries() {
 		if errors.Is(err, resourcesync.BadEntry) {

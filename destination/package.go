@@ -194,7 +194,7 @@ func (p *openedPackage) manifest(ctx context.Context, want ...resourcesync.Capab
 
 // scanManifest reads a manifest to its end tag.
 func (d *Destination) scanManifest(doc *document, want []resourcesync.Capability) error {
-	if err := d.scan(doc, want[0]); err != nil {
+	if err := d.scan(doc, doc.file.Reader(), want[0]); err != nil {
 		return err
 	}
 	for _, c := range want {

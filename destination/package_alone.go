@@ -56,7 +56,7 @@ func (d *Destination) onePackage(ctx context.Context, doc *document, length int6
 	if err != nil {
 		return &DocumentError{URI: manifest.uri, Reason: "does not say of when it is", Err: err}
 	}
-	return d.scan(doc, want)
+	return d.scan(doc, doc.file.Reader(), want)
 }
 
 // largePackage reads what is too large for a document as the only package of a dump, if
