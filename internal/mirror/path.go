@@ -73,12 +73,35 @@ func splitURI(uri string) (parts, error) {
 	if p := strings.TrimLeft(u.Port(), "0"); p != "" {
 		port = p
 	}
-	p := parts{origin: origin{scheme, strings.ToLower(u.Hostname()), port}, path: rest[len(authority):]}
-	p.before = len(uri) - len(p.path)
-	if i := strings.IndexAny(p.path, "?#"); i >= 0 {
-		p.path, p.more = p.path[:i], true
-	}
+	rest = rest[len(authority):]
+	p := parts{origin: origin{scheme, strings.ToLower(u.Hostname()), port}, before: len(uri) - len(rest)}
+	p.path, p.more = cutPath(rest)
 	return p, nil
+}
+
+// split is splitURI for a URI that begins as o is written; ok reports whether it does.
+func (o origin) split(uri string) (p parts, ok bool) {
+	rest, ok := strings.CutPrefix(uri, o.scheme)
+	if ok {
+		rest, ok = strings.CutPrefix(rest, "://"+o.host)
+	}
+	if ok && o.port != defaultPorts[o.scheme] {
+		rest, ok = strings.CutPrefix(rest, ":"+o.port)
+	}
+	if !ok || !strings.HasPrefix(rest, "/") || len(uri) > maxURI {
+		return parts{}, false
+	}
+	p = parts{origin: o, before: len(uri) - len(rest)}
+	p.path, p.more = cutPath(rest)
+	return p, true
+}
+
+// cutPath cuts off what follows a path, and reports whether there was anything.
+func cutPath(s string) (path string, more bool) {
+	if i := strings.IndexAny(s, "?#"); i >= 0 {
+		return s[:i], true
+	}
+	return s, false
 }
 
 func parseOrigin(uri string) (origin, error) {
@@ -133,11 +156,14 @@ func cut(name string, n int) string {
 // segmentsOf returns the segments of the place of a URI in the mirror of home: the
 // path of the URI if it has that origin, else a directory for its origin first.
 func segmentsOf(home origin, uri string) ([]segment, error) {
-	p, err := splitURI(uri)
-	if err != nil {
-		return nil, err
+	p, ok := home.split(uri)
+	if !ok {
+		var err error
+		if p, err = splitURI(uri); err != nil {
+			return nil, err
+		}
 	}
-	var segments []segment
+	segments := make([]segment, 0, 1+strings.Count(p.path, "/"))
 	if p.origin != home {
 		segments = append(segments, newSegment(p.directory(), uri[:p.before]+"/"))
 	}
@@ -236,6 +262,9 @@ func escapeSegment(s, lead, also string) string {
 	if s == "" {
 		return emptyName
 	}
+	if isPlain(s) && !isDevice(s) {
+		return s
+	}
 	s = norm.NFC.String(s)
 	var at []int // of bytes that have to be escaped because of where they stand
 	if strings.IndexByte(lead, s[0]) >= 0 || isDevice(s) {
@@ -250,6 +279,19 @@ func escapeSegment(s, lead, also string) string {
 		}
 	}
 	return escape(s, also, at)
+}
+
+// isPlain reports whether nothing in a name can need an escape, unless it is that of a device.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', c == '-', c == '_':
+		case c == '.' && i > 0 && i < len(s)-1:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // escape replaces by %XX the runes at the given places, those of also, and all

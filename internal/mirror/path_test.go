@@ -139,8 +139,17 @@ func FuzzPath(f *testing.F) {
 	for _, s := range []string{"/a/b.txt", "/../..%2f%5c", "/%00", "/.instep/tmp/x", "//", "/a?b#c", "/con.txt", "/e%CC%81", "/\xff\u0327", "/x~12345678"} {
 		f.Add("https://museum.example.org" + s)
 		f.Add("http://other.example.org:8080" + s)
+		f.Add(s[1:])
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
+		if short, ok := museum.split(uri); ok {
+			if p, err := splitURI(uri); err != nil || p != short {
+				t.Fatalf("%q is split into %v, at length into %v, %v", uri, short, p, err)
+			}
+		}
+		if isPlain(uri) && escape(uri, "", nil) != uri {
+			t.Fatalf("%q counts as plain, and is escaped to %q", uri, escape(uri, "", nil))
+		}
 		segments, err := segmentsOf(museum, uri)
 		if err != nil {
 			return
