@@ -127,11 +127,12 @@ func (q *queue) flush(ctx context.Context) error {
 	if err := l.expect(ctx, waiting); err != nil {
 		return err
 	}
-	for _, a := range waiting {
+	for i := range waiting {
+		a := &waiting[i]
 		if err := q.r.crew.take(ctx); err != nil {
 			return err
 		}
-		if err := q.r.budget.take(&a); err != nil {
+		if err := q.r.budget.take(a); err != nil {
 			q.r.crew.leave()
 			q.r.exhaust(err)
 			return nil
@@ -238,23 +239,23 @@ func (l *load) discard() error {
 }
 
 // bring transfers one resource into the batch.
-func (l *load) bring(ctx context.Context, a Action) {
-	n, err := l.r.transfer(ctx, l.b, &a)
+func (l *load) bring(ctx context.Context, a *Action) {
+	n, err := l.r.transfer(ctx, l.b, a)
 	switch {
 	case err == nil:
 		l.mu.Lock()
-		l.done = append(l.done, result{a, n})
+		l.done = append(l.done, result{*a, n})
 		l.mu.Unlock()
-		l.r.answered(&a, true)
+		l.r.answered(a, true)
 	case ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
 		// newer here already: neither done nor failed
 	case isRemote(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		l.mu.Lock()
-		l.failed = append(l.failed, failed{a, err})
+		l.failed = append(l.failed, failed{*a, err})
 		l.mu.Unlock()
-		l.r.answered(&a, !isSilence(err))
+		l.r.answered(a, !isSilence(err))
 	default:
 		l.r.stop(err)
 	}

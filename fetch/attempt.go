@@ -110,7 +110,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	own, cancel := context.WithCancelCause(ctx)
 	begin := c.opt.Now()
 	a.sent++
-	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u)) // the transport's own time-outs hold until the body, see [body]
+	resp, err := c.roundTripper(origin).RoundTrip(a.newRequest(own, u, origin)) // the transport's own time-outs hold until the body, see [body]
 	if c.opt.Observe != nil {
 		ev := Event{URL: u.String(), Err: err, Took: c.opt.Now().Sub(begin)}
 		if resp != nil {
@@ -131,11 +131,12 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 	return &exchange{u, resp, own, cancel, release, h, begin}, nil
 }
 
-func (a *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
-	h := make(http.Header, 8)
-	h["User-Agent"] = []string{a.c.opt.UserAgent}
-	h["Accept-Encoding"] = []string{"identity"}
-	h["Accept"] = []string{"*/*"}
+func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *http.Request {
+	h := a.c.header // nobody changes it: most requests need no other
+	more := a.c.creds[origin]
+	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil {
+		h = h.Clone()
+	}
 	if a.req.Accept != "" {
 		h["Accept"] = []string{a.req.Accept}
 	}
@@ -151,7 +152,7 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
 			h["If-Range"] = []string{p.IfRange}
 		}
 	}
-	for k, v := range a.c.creds[Origin(u)] {
+	for k, v := range more {
 		h[k] = v
 	}
 	r := &http.Request{Method: http.MethodGet, URL: u, Header: h, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}

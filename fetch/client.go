@@ -23,6 +23,7 @@ func New(o Options) (*Client, error) {
 	c := &Client{
 		opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{},
 	}
+	c.header = http.Header{"User-Agent": {c.opt.UserAgent}, "Accept-Encoding": {"identity"}, "Accept": {"*/*"}}
 	for _, s := range o.AllowOrigins {
 		u, err := parseOrigin(s)
 		if err != nil {

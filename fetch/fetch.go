@@ -118,6 +118,7 @@ type Client struct {
 	policy *addressPolicy
 	hosts  *hosts
 	bytes  *rate.Limiter // of all bodies; nil is no limit
+	header http.Header   // of every request
 	creds  map[string]http.Header
 	origin map[string]bool // allowed as the target of a redirect
 	retry  retrypolicy.RetryPolicy[*Response]

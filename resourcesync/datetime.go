@@ -134,7 +134,10 @@ func (d Datetime) Before(o Datetime) bool {
 func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 
 // String returns d as it was written, "" if it is absent.
-func (d Datetime) String() string { return string(d.appendTo(nil)) }
+func (d Datetime) String() string {
+	var short [48]byte // room for all, outside of the heap
+	return string(d.appendTo(short[:0]))
+}
 
 // MarshalText returns what String returns.
 func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }

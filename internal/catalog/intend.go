@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -199,7 +200,7 @@ func (n names) File(fold resourcesync.Key) (bool, error) {
 		return false, nil
 	}
 	var one int
-	return n.find(&one, "SELECT 1 FROM resource WHERE fold = $1", fold[:])
+	return n.find(&one, "SELECT 1 FROM resource WHERE fold = $1", bytes.Clone(fold[:]))
 }
 
 func (n names) Directory(fold resourcesync.Key) (path string, ok bool, err error) {
@@ -212,7 +213,7 @@ func (n names) Directory(fold resourcesync.Key) (path string, ok bool, err error
 	if n.c.sieve.lacks(fold) {
 		return "", false, nil
 	}
-	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold[:]); ok {
+	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", bytes.Clone(fold[:])); ok { // fold itself stays out of the heap
 		n.dirs[fold] = path
 	}
 	return path, ok, err

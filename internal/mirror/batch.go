@@ -23,7 +23,7 @@ type batch struct {
 
 	mu      sync.Mutex // guards the rest
 	entries map[resourcesync.Key]*entry
-	known   map[rowKey]catalog.Resource // looked up before they are needed
+	known   map[rowKey]*catalog.Resource // looked up before they are needed
 	spent   bool
 }
 
@@ -131,10 +131,10 @@ func (b *batch) Expect(ctx context.Context, set string, uris []string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.known == nil {
-		b.known = make(map[rowKey]catalog.Resource, len(keys))
+		b.known = make(map[rowKey]*catalog.Resource, len(keys))
 	}
 	for i, key := range keys {
-		b.known[rowKey{id, key}] = rows[i]
+		b.known[rowKey{id, key}] = &rows[i]
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.
 	row, ok := b.known[rowKey{id, resourcesync.KeyOf(uri)}]
 	b.mu.Unlock()
 	if ok {
-		return row, nil
+		return *row, nil
 	}
 	return b.m.row(ctx, id, uri)
 }

@@ -157,7 +157,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	}
 	w.outcome.At, w.outcome.Now = micros(b.m.now()), b.m.flat != nil || b.m.adopts
 	for i, e := range entries {
-		w.add(e, keys[i], &rows[i], held[keys[i]])
+		w.add(e, keys[i], rows[i], held[keys[i]])
 	}
 	if err := b.m.noteFound(ctx, w); err != nil {
 		return nil, err
@@ -173,8 +173,8 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 
 // rows are what the catalog has of resources: of those that were expected it was asked
 // before, and nobody has changed them since.
-func (b *batch) rows(ctx context.Context, keys []resourcesync.Key) ([]catalog.Resource, error) {
-	expected := make(map[resourcesync.Key]catalog.Resource, len(b.known))
+func (b *batch) rows(ctx context.Context, keys []resourcesync.Key) ([]*catalog.Resource, error) {
+	expected := make(map[resourcesync.Key]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
 		expected[of.key] = row
 	}
@@ -189,9 +189,9 @@ func (b *batch) rows(ctx context.Context, keys []resourcesync.Key) ([]catalog.Re
 		return nil, err
 	}
 	for i, key := range others {
-		expected[key] = found[i]
+		expected[key] = &found[i]
 	}
-	rows := make([]catalog.Resource, len(keys))
+	rows := make([]*catalog.Resource, len(keys))
 	for i, key := range keys {
 		rows[i] = expected[key]
 	}

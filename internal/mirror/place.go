@@ -10,7 +10,11 @@ import (
 
 // natural is the path of a URI as long as nothing is in its way.
 func natural(segments []segment) string {
+	if len(segments) == 1 {
+		return segments[0].name(segments[0].level)
+	}
 	var b strings.Builder
+	b.Grow(128) // room for most
 	for i, s := range segments {
 		if i > 0 {
 			b.WriteByte('/')
