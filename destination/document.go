@@ -107,31 +107,27 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 	return doc, nil
 }
 
+// errUnusable stops the transfer of a document that cannot be used.
+var errUnusable = errors.New("the rest is not wanted")
+
 // receive scans a document while its bytes come, and keeps them.
 func (d *Destination) receive(doc *document, body io.Reader, want resourcesync.Capability) error {
-	came := &watchedReader{r: io.TeeReader(body, doc.file)}
-	err := d.scan(doc, came, want)
+	r, w := io.Pipe()
+	came := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.MultiWriter(doc.file, w), body)
+		_ = w.CloseWithError(err) // never fails
+		came <- err
+	}()
+	err := d.scan(doc, r, want)
 	if err == nil {
-		_, _ = io.Copy(io.Discard, came) // what follows the end tag
+		_, _ = io.Copy(io.Discard, r) // what follows the end tag
 	}
-	if came.err != nil {
-		return fmt.Errorf("reading a document: %w", came.err)
+	_ = r.CloseWithError(errUnusable) // likewise
+	if failed := <-came; failed != nil && !errors.Is(failed, errUnusable) {
+		return fmt.Errorf("reading a document: %w", failed)
 	}
 	return err
-}
-
-// watchedReader remembers what was wrong with reading, whatever its reader makes of it.
-type watchedReader struct {
-	r   io.Reader
-	err error
-}
-
-func (w *watchedReader) Read(p []byte) (int, error) {
-	n, err := w.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		w.err = err
-	}
-	return n, err
 }
 
 // scan reads a document to its end and takes down what has to be known of it before
@@ -207,7 +203,7 @@ func (doc *document) flaw() error {
 // entries yields the usable entries of the document, any number of times, with
 // absolute URIs.
 func (doc *document) entries() iter.Seq2[resourcesync.Entry, error] {
-	return func(yield func(resourcesync.Entry, error) bool) {
+	return beside(func(yield func(resourcesync.Entry, error) bool) {
 		for e, err := range resourcesync.NewDecoder(doc.file.Reader(), doc.opts...).Entries() {
 			if errors.Is(err, resourcesync.BadEntry) {
 				continue
@@ -217,7 +213,7 @@ func (doc *document) entries() iter.Seq2[resourcesync.Entry, error] {
 				return
 			}
 		}
-	}
+	})
 }
 
 // absolute returns a loc as it is written, unless it is relative to the document. One
