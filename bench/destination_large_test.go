@@ -33,10 +33,7 @@ const hugeVariable = "INSTEP_BENCH_HUGE"
 
 // enrol makes the mirror and the Source, in a process of its own.
 func (s *site) enrol() (spent, error) {
-	dir, err := s.target(hugeSet)
-	if err != nil {
-		return spent{}, err
-	}
+	dir := s.mirror(hugeSet)
 	arg, err := json.Marshal(hugeJob{
 		Dir: dir, Docs: filepath.Join(s.docs(hugeSet), "resourcesync"), Base: s.base(hugeSet), Source: s.source(hugeSet), Members: s.Members, Changes: s.Changes,
 	})
@@ -49,7 +46,7 @@ func (s *site) enrol() (spent, error) {
 
 // planLarge plans the changes again and again: a plan changes nothing.
 func (s *site) planLarge() (spent, error) {
-	return s.sync(hugeSet, s.latest[hugeSet], s.Changes, "-n")
+	return s.sync(hugeSet, s.mirror(hugeSet), s.Changes, "-n")
 }
 
 func hugeChild(_, arg string) error {

@@ -5,7 +5,10 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,23 +18,43 @@ import (
 	"time"
 )
 
-// target is a new directory to synchronise into. What is not written yet is written
-// first: nobody pays for the row before. Nor is anything removed that has many files:
-// ext4 looks at every inode that was freed in the last minutes before it makes a file.
-func (s *site) target(name string) (string, error) {
+// target is a new directory for a program to copy a set into. What is not written yet is
+// written first, and what is served is read: nobody pays for the row before, or for a disk
+// on which the server has to look for what some system has taken for idle. Nor is anything
+// removed that has many files: ext4 looks at every inode that was freed in the last minutes
+// before it makes a file.
+func (s *site) target(set, program string) (string, error) {
 	s.serial++
-	dir := s.path("targets", fmt.Sprintf("%s-%d", name, s.serial))
-	if strings.HasPrefix(name, largeSet) {
-		if err := os.RemoveAll(s.latest[name]); err != nil {
+	dir := s.path("targets", fmt.Sprintf("%s-%s-%d", set, program, s.serial))
+	if set == largeSet {
+		if err := os.RemoveAll(s.latest[set+program]); err != nil {
 			return "", err
 		}
 	}
-	s.latest[name] = dir
+	s.latest[set+program] = dir
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	_, err := output(exec.Command("sync"))
-	return dir, err
+	if _, err := output(exec.Command("sync")); err != nil {
+		return "", err
+	}
+	return dir, errors.Join(readAll(s.tree(set)), readAll(s.docs(set)))
+}
+
+// readAll reads every file below a directory.
+func readAll(dir string) error {
+	tree := os.DirFS(dir)
+	return fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		f, err := tree.Open(name)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, f)
+		return errors.Join(err, f.Close())
+	})
 }
 
 // clock measures a command from its start to its end.
@@ -66,7 +89,7 @@ func (s *site) sync(set, dir string, want int, more ...string) (spent, error) {
 
 // fresh measures a baseline.
 func (s *site) fresh(set string, want int) (spent, error) {
-	dir, err := s.target(set)
+	dir, err := s.target(set, "sync")
 	if err != nil {
 		return spent{}, err
 	}
@@ -79,15 +102,23 @@ func (s *site) baselineLarge() (spent, error)  { return s.fresh(largeSet, s.Larg
 func (s *site) farByGet() (spent, error)       { return s.fresh(farSet, s.Far) }
 func (s *site) farByDump() (spent, error)      { return s.fresh(dumpSet, s.Far) }
 
+// mirror is the latest one of a set.
+func (s *site) mirror(set string) string {
+	if set == hugeSet {
+		return s.path("targets", hugeSet)
+	}
+	return s.latest[set+"sync"]
+}
+
 // incremental follows the mirror that baseline has made.
 func (s *site) incremental() (spent, error) {
 	if err := s.change(); err != nil {
 		return spent{}, err
 	}
-	return s.sync(smallSet, s.latest[smallSet], (s.Small+99)/100)
+	return s.sync(smallSet, s.mirror(smallSet), (s.Small+99)/100)
 }
 
-func (s *site) idle() (spent, error) { return s.sync(smallSet, s.latest[smallSet], 0) }
+func (s *site) idle() (spent, error) { return s.sync(smallSet, s.mirror(smallSet), 0) }
 
 func (s *site) curlSmall() (spent, error) { return s.curl(smallSet) }
 func (s *site) curlLarge() (spent, error) { return s.curl(largeSet) }
@@ -97,7 +128,7 @@ func (s *site) curl(set string) (spent, error) {
 	if err != nil {
 		return spent{}, errMissing{"apt-get install curl"}
 	}
-	dir, err := s.target(set + "-curl")
+	dir, err := s.target(set, "curl")
 	if err != nil {
 		return spent{}, err
 	}
@@ -125,7 +156,7 @@ func (s *site) reference() (spent, error) {
 	if err != nil {
 		return spent{}, errMissing{"pip install resync"}
 	}
-	dir, err := s.target("reference")
+	dir, err := s.target(smallSet, "reference")
 	if err != nil {
 		return spent{}, err
 	}
@@ -143,7 +174,7 @@ func (s *site) wget() (spent, error) {
 	if err != nil {
 		return spent{}, errMissing{"apt-get install wget"}
 	}
-	dir, err := s.target("wget")
+	dir, err := s.target(smallSet, "wget")
 	if err != nil {
 		return spent{}, err
 	}
@@ -164,7 +195,7 @@ func (s *site) rclone() (spent, error) {
 	if err != nil {
 		return spent{}, errMissing{"apt-get install rclone"}
 	}
-	dir, err := s.target("rclone")
+	dir, err := s.target(smallSet, "rclone")
 	if err != nil {
 		return spent{}, err
 	}

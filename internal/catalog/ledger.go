@@ -22,6 +22,7 @@ type ledger struct {
 
 	mu      sync.Mutex // guards the rest
 	waiting []Outcome
+	passed  int // resources that the tables took over
 	rows    map[resourcesync.Key]*row
 	folds   map[resourcesync.Key]bool // of their paths
 }
@@ -33,8 +34,12 @@ type row struct {
 	states   []state
 }
 
-// maxWaiting is how many resources the tables may be behind before another batch is settled.
-const maxWaiting = 2000
+// The tables may be behind by so many resources before another batch is settled: by few
+// while they are small, as then it is quickly done, and less is left for the end.
+const (
+	minWaiting = 500
+	maxWaiting = 2000
+)
 
 func (l *ledger) add(o Outcome) {
 	l.mu.Lock()
@@ -78,6 +83,7 @@ func (l *ledger) done(some []Outcome) {
 	defer l.mu.Unlock()
 	l.waiting = l.waiting[len(some):]
 	for i := range some {
+		l.passed += len(some[i].Fresh)
 		for j := range some[i].Fresh {
 			delete(l.rows, some[i].Fresh[j].Key)
 			delete(l.folds, some[i].Fresh[j].Fold)
@@ -85,10 +91,17 @@ func (l *ledger) done(some []Outcome) {
 	}
 }
 
-func (l *ledger) size() int {
+func (l *ledger) empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.rows)
+	return len(l.rows) == 0
+}
+
+// long reports whether so much waits that the tables should follow.
+func (l *ledger) long() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.rows) >= min(max(minWaiting, l.passed/4), maxWaiting)
 }
 
 // names reports whether a path, folded, is that of a resource that waits.
@@ -263,7 +276,7 @@ func (c *Catalog) current(ctx context.Context) error {
 // would have to then. It may run beside what is done to the files of o, between Intend
 // and Settle: so nobody waits for it.
 func (c *Catalog) Follow(ctx context.Context, o *Outcome) error {
-	if o.later && c.ledger.size() < maxWaiting {
+	if o.later && !c.ledger.long() {
 		return nil
 	}
 	return c.follow(ctx)
@@ -271,7 +284,7 @@ func (c *Catalog) Follow(ctx context.Context, o *Outcome) error {
 
 // follow has the tables follow all that was settled.
 func (c *Catalog) follow(ctx context.Context) error {
-	if c.ledger.size() == 0 {
+	if c.ledger.empty() {
 		return nil
 	}
 	c.ledger.folding.Lock()

@@ -117,7 +117,7 @@ func TestWhatTheTablesDoNotHaveYetIsSeen(t *testing.T) {
 	followed(t, c)
 	bring(t, c, run, 20, names[2:4]...)
 	bring(t, c, run, 20, names[4:6]...)
-	if n := c.ledger.size(); n != 4 {
+	if n := len(c.ledger.rows); n != 4 {
 		t.Fatalf("%d resources wait, want 4", n)
 	}
 	killed := filepath.Join(t.TempDir(), "killed")
@@ -140,7 +140,7 @@ func TestWhatTheTablesDoNotHaveYetIsSeen(t *testing.T) {
 	}
 
 	want := answers(t, c, names...)
-	if n := c.ledger.size(); n != 0 {
+	if n := len(c.ledger.rows); n != 0 {
 		t.Errorf("%d resources wait after all was asked, want none", n)
 	}
 	wantAnswers(t, "the process itself", answers(t, c, names...), want)
@@ -166,7 +166,7 @@ func TestWhatWaitsIsFoundAndKeepsItsPath(t *testing.T) {
 	if err != nil || found[0].Member || !found[1].Member || found[1].Path != "b" || !found[0].Stored {
 		t.Errorf("got %+v and %v", found, err)
 	}
-	if n := c.ledger.size(); n != 2 {
+	if n := len(c.ledger.rows); n != 2 {
 		t.Errorf("%d resources wait, want 2: nobody asked for more", n)
 	}
 	o := Outcome{At: time.Unix(20, 0)}

@@ -24,7 +24,7 @@ func open(t testing.TB) *Catalog {
 
 func reopen(t testing.TB, path string, create bool) *Catalog {
 	t.Helper()
-	c, err := Open(t.Context(), Options{Path: path, Create: create})
+	c, err := Open(t.Context(), Options{Path: path, Create: create, Alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
