@@ -106,7 +106,7 @@ func (j hugeJob) hold(ctx context.Context, c *catalog.Catalog) error {
 			return catalog.Place{Path: uri, Fold: resourcesync.KeyOf(uri)}, nil
 		})
 		if err == nil {
-			err = c.Settle(ctx, done)
+			err = c.Settle(ctx, done, nil)
 		}
 		if err != nil {
 			return err

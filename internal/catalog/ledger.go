@@ -272,16 +272,6 @@ func (c *Catalog) current(ctx context.Context) error {
 	return nil
 }
 
-// Follow has the tables follow what was settled before o is, if they are far behind or
-// would have to then. It may run beside what is done to the files of o, between Intend
-// and Settle: so nobody waits for it.
-func (c *Catalog) Follow(ctx context.Context, o *Outcome) error {
-	if o.later && !c.ledger.long() {
-		return nil
-	}
-	return c.follow(ctx)
-}
-
 // follow has the tables follow all that was settled.
 func (c *Catalog) follow(ctx context.Context) error {
 	if c.ledger.empty() {

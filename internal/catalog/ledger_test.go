@@ -99,7 +99,7 @@ func bring(t *testing.T, c *Catalog, run *Run, at int64, names ...string) {
 	if err := c.Intend(t.Context(), intents, &o, flat); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context(), o); err != nil {
+	if err := c.Settle(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}
 	run.Created = 0

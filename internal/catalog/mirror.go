@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -167,18 +168,28 @@ type Cursor struct {
 // Settle records an outcome and removes its intents, all or none. Dropped are
 // resources that go if no set holds them. What is durable with the intents already, the
 // tables have later: before anything is asked of them that it concerns.
-func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
-	if o.later {
-		if err := c.Follow(ctx, &o); err != nil {
+//
+// It may begin beside what is done to the files: before anything of the outcome counts, it
+// calls ready, which waits until they are durable. An error of that is returned as it is,
+// and nothing was recorded. A nil ready says that they are. While ready waits, nobody else
+// can write, unless o is Now: then it is called first.
+func (c *Catalog) Settle(ctx context.Context, o Outcome, ready func() error) error {
+	if ready == nil {
+		ready = func() error { return nil }
+	}
+	switch {
+	case o.later:
+		return c.settleLater(ctx, o, ready)
+	case o.Now:
+		if err := ready(); err != nil {
 			return err
 		}
-		c.ledger.add(o)
-		return nil
 	}
 	c.ledger.folding.Lock()
 	defer c.ledger.folding.Unlock()
 	waiting, _ := c.ledger.all()
 	var run int64
+	var unready error
 	err := c.transact(ctx, "record what was done in", func(r *recorder) (err error) {
 		if err := r.enterAll(waiting); err != nil {
 			return err
@@ -190,15 +201,34 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome) error {
 			}
 		}
 		fresh := o.fresh()
-		return r.recount(o.keys(fresh), fresh.counts(&o), func() error { return r.settle(&o, fresh, run) })
+		if err := r.recount(o.keys(fresh), fresh.counts(&o), func() error { return r.settle(&o, fresh, run) }); err != nil {
+			return err
+		}
+		unready = ready()
+		return unready
 	})
-	if err != nil {
+	if err := cmp.Or(unready, err); err != nil {
 		return err
 	}
 	c.ledger.done(waiting)
 	if o.Run != nil {
 		o.Run.ID = run
 	}
+	return nil
+}
+
+// settleLater settles what is durable with the intents. The tables follow what was
+// settled before it if they are far behind.
+func (c *Catalog) settleLater(ctx context.Context, o Outcome, ready func() error) error {
+	if c.ledger.long() {
+		if err := c.follow(ctx); err != nil {
+			return err
+		}
+	}
+	if err := ready(); err != nil {
+		return err
+	}
+	c.ledger.add(o)
 	return nil
 }
 

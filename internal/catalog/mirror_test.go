@@ -44,7 +44,7 @@ func store(t *testing.T, c *Catalog, s SetID, names ...string) {
 	if err := c.Intend(t.Context(), intents, &o, flat); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context(), o); err != nil {
+	if err := c.Settle(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,7 +69,7 @@ func TestCountsFollowWhatIsSettled(t *testing.T) {
 		{Stored: []Resource{{Key: x.Key, Length: x.Length, Digests: resourcesync.Digests{x.SHA256}}}},
 		{Ended: []Membership{{Set: a, Key: x.Key}, {Set: a, Key: y.Key}, {Set: b, Key: y.Key}}},
 	} {
-		if err := c.Settle(t.Context(), o); err != nil {
+		if err := c.Settle(t.Context(), o, nil); err != nil {
 			t.Fatal(err)
 		}
 		counted(t, c)
@@ -115,7 +115,7 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 	if err != nil || found[0].URI != "" || !found[1].Stored {
 		t.Errorf("got %+v and %v, want no b yet and a as it was", found, err)
 	}
-	if err := c.Settle(t.Context(), Outcome{Dropped: []resourcesync.Key{intents[0].Key, intents[1].Key}}); err != nil {
+	if err := c.Settle(t.Context(), Outcome{Dropped: []resourcesync.Key{intents[0].Key, intents[1].Key}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
@@ -161,7 +161,7 @@ func TestSettleIsAllOrNothing(t *testing.T) {
 		Stored:  []Resource{{Key: resourcesync.KeyOf("unknown"), URI: "unknown"}},
 		Members: []Membership{{Set: 99, Key: in.Key, Changed: time.Unix(1, 0)}},
 		Cursor:  &Cursor{Set: s, Body: "{}"},
-	})
+	}, nil)
 	if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), `"unknown"`) {
 		t.Errorf("got %v, want ErrState naming the URI", err)
 	}
@@ -191,7 +191,7 @@ func TestNamesKnowFilesAndFirstSpellingsOfDirectories(t *testing.T) {
 	if err := c.Intend(t.Context(), intents, &o, place); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context(), o); err != nil {
+	if err := c.Settle(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}
 	first, ok, err := c.Names(t.Context()).Directory(fold)
@@ -214,7 +214,7 @@ func TestHoldersOfManyResources(t *testing.T) {
 	}
 	store(t, c, s, names...)
 	m := Membership{Set: other, Key: keys[3], Changed: time.UnixMicro(5).UTC(), Due: "gone", Wanted: "{}"}
-	if err := c.Settle(t.Context(), Outcome{Members: []Membership{m}}); err != nil {
+	if err := c.Settle(t.Context(), Outcome{Members: []Membership{m}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	held, err := c.Holders(t.Context(), keys)
@@ -349,5 +349,44 @@ func TestReadOnlyCatalogsSayWhenTheyWouldHaveToWrite(t *testing.T) {
 	names, err := os.ReadDir(dir)
 	if err != nil || len(names) != 2 {
 		t.Errorf("the directory holds %v, %v; want what was there", names, err)
+	}
+}
+
+// What is settled beside the writing of files does not count before they are durable.
+func TestNothingCountsBeforeTheFilesAreReady(t *testing.T) {
+	errFiles := errors.New("the disk is gone")
+	for _, now := range []bool{false, true} {
+		for _, failed := range []error{errFiles, nil} {
+			c := open(t)
+			s := set(t, c, "s")
+			in := intent("a", "content of a", t)
+			o := Outcome{Now: now, Cursor: &Cursor{Set: s, Body: "{}"}, Members: []Membership{{Set: s, Key: in.Key, Changed: time.Unix(1, 0)}}}
+			if err := c.Intend(t.Context(), []Intent{in}, &o, flat); err != nil {
+				t.Fatal(err)
+			}
+			counted := func() int64 {
+				n, _, err := c.Count(t.Context(), s)
+				if err != nil {
+					t.Error(err)
+				}
+				return n
+			}
+			err := c.Settle(t.Context(), o, func() error {
+				if n := counted(); n != 0 {
+					t.Errorf("%d members before the files are ready", n)
+				}
+				return failed
+			})
+			if err != failed { // as it is
+				t.Errorf("got %v, want %v", err, failed)
+			}
+			want := int64(1)
+			if failed != nil {
+				want = 0
+			}
+			if n := counted(); n != want {
+				t.Errorf("%d members, want %d", n, want)
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -280,17 +281,29 @@ func (m *Mirror) keep(ctx context.Context, w *work) error {
 }
 
 func (b *batch) apply(ctx context.Context, w *work) error {
-	if len(w.steps) > 0 {
-		if err := b.intendAndSync(ctx, w); err != nil {
-			return err
-		}
-		followed := make(chan error, 1)
-		go func() { followed <- b.m.cat.Follow(ctx, &w.outcome) }()
-		if err := errors.Join(b.write(ctx, w), <-followed); err != nil {
-			return err
-		}
+	if len(w.steps) == 0 {
+		return b.m.cat.Settle(ctx, w.outcome, nil)
 	}
-	return b.m.cat.Settle(ctx, w.outcome)
+	if err := b.intendAndSync(ctx, w); err != nil {
+		return err
+	}
+	written := meanwhile(func() error { return b.write(ctx, w) })
+	err := b.m.cat.Settle(ctx, w.outcome, written)
+	return cmp.Or(written(), err)
+}
+
+// meanwhile does something beside the caller; what it returns waits for that.
+func meanwhile(do func() error) (wait func() error) {
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = do()
+	}()
+	return func() error {
+		<-done
+		return err
+	}
 }
 
 // Sync implements destination.SyncBatch.
@@ -304,9 +317,8 @@ func (b *batch) Sync(ctx context.Context) error {
 
 // intendAndSync makes durable what is not yet while the intents are recorded.
 func (b *batch) intendAndSync(ctx context.Context, w *work) error {
-	synced := make(chan error, 1)
-	go func() { synced <- b.Sync(ctx) }()
-	return errors.Join(b.intend(ctx, w), <-synced)
+	synced := meanwhile(func() error { return b.Sync(ctx) })
+	return errors.Join(b.intend(ctx, w), synced())
 }
 
 func (b *batch) intend(ctx context.Context, w *work) (err error) {

@@ -133,7 +133,7 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	if outcome.Members, err = m.markLost(ctx, lost, rows); err != nil {
 		return err
 	}
-	return m.cat.Settle(ctx, outcome)
+	return m.cat.Settle(ctx, outcome, nil)
 }
 
 // undoFiles undoes the intents that take bytes from elsewhere, or all others. It
