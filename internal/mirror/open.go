@@ -241,7 +241,9 @@ func unused(ctx context.Context, path string, now func() time.Time) (err error) 
 // prepare makes the directories of a new mirror, if there may be one.
 func (m *Mirror) prepare(ctx context.Context, o *Options) error {
 	if err := m.mayCreate(ctx, o); err != nil {
-		return err
+		if _, made, _ := m.readMarker(ctx); !made { // else another run was faster: it is told by its lock, or gone
+			return err
+		}
 	}
 	if err := makeDir(filepath.Join(o.Dir, ours)); err != nil {
 		return err
