@@ -29,8 +29,13 @@ func beside[V any](seq iter.Seq2[V, error]) iter.Seq2[V, error] {
 				}
 				select {
 				case made <- some:
-					some = (<-used)[:0]
 				case <-enough:
+					return
+				}
+				select {
+				case some = <-used:
+					some = some[:0]
+				case <-enough: // nobody gives one back any more
 					return
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // countTo yields 1 to n, then err if there is one.
@@ -56,5 +57,30 @@ func checkBeside(t *testing.T, n int, want error, take int) {
 	}
 	if whole := got == n && take > n; got != min(n, take) || whole && !errors.Is(failed, want) {
 		t.Errorf("got %d values and %v", got, failed)
+	}
+}
+
+func TestASlowSequenceEndsWithItsConsumer(t *testing.T) {
+	for range 50 { // it may notice at once, or after some more chunks
+		synctest.Test(t, func(t *testing.T) {
+			ended := false
+			slow := func(yield func(int, error) bool) {
+				defer func() { ended = true }()
+				for i := range 10 * chunkSize {
+					if i%chunkSize == 0 {
+						time.Sleep(time.Second) // until the consumer waits for the end
+					}
+					if !yield(i, nil) {
+						return
+					}
+				}
+			}
+			for range beside(slow) {
+				break
+			}
+			if !ended {
+				t.Error("the sequence goes on")
+			}
+		})
 	}
 }
