@@ -4,13 +4,15 @@ import "iter"
 
 // A sequence that runs beside its consumer is this far ahead of him at most.
 const (
-	chunkSize = 64 // values
-	chunks    = 3
+	chunkSize  = 64        // values
+	chunkBytes = 256 << 10 // a chunk ends with the value that exceeds them
+	chunks     = 3
 )
 
 // beside runs a sequence in a goroutine of its own, which has ended when the sequence
-// that it returns has: so the next values are made while one is dealt with.
-func beside[V any](seq iter.Seq2[V, error]) iter.Seq2[V, error] {
+// that it returns has: so the next values are made while one is dealt with. size tells
+// about how many bytes of memory a value needs.
+func beside[V any](seq iter.Seq2[V, error], size func(*V) int) iter.Seq2[V, error] {
 	type result struct {
 		v   V
 		err error
@@ -22,9 +24,10 @@ func beside[V any](seq iter.Seq2[V, error]) iter.Seq2[V, error] {
 		}
 		go func() {
 			defer close(made)
-			some := <-used
+			some, bytes := <-used, 0
 			for v, err := range seq {
-				if some = append(some, result{v, err}); len(some) < chunkSize {
+				some = append(some, result{v, err})
+				if bytes += size(&v); len(some) < chunkSize && bytes < chunkBytes {
 					continue
 				}
 				select {
@@ -34,7 +37,7 @@ func beside[V any](seq iter.Seq2[V, error]) iter.Seq2[V, error] {
 				}
 				select {
 				case some = <-used:
-					some = some[:0]
+					some, bytes = some[:0], 0
 				case <-enough: // nobody gives one back any more
 					return
 				}
@@ -55,6 +58,7 @@ func beside[V any](seq iter.Seq2[V, error]) iter.Seq2[V, error] {
 					return
 				}
 			}
+			clear(some) // what it refers to may be large
 			used <- some
 		}
 	}

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"instep/resourcesync"
 )
 
 // countTo yields 1 to n, then err if there is one.
@@ -37,11 +40,13 @@ func TestASequenceBesideItsConsumerIsTheSame(t *testing.T) {
 	}
 }
 
+func small(*int) int { return 8 }
+
 // checkBeside takes so many of n values, and fails if a goroutine is left.
 func checkBeside(t *testing.T, n int, want error, take int) {
 	got, ended := 0, false
 	var failed error
-	for v, err := range beside(countTo(n, want, &ended)) {
+	for v, err := range beside(countTo(n, want, &ended), small) {
 		if failed = err; err != nil {
 			break
 		}
@@ -75,12 +80,50 @@ func TestASlowSequenceEndsWithItsConsumer(t *testing.T) {
 					}
 				}
 			}
-			for range beside(slow) {
+			for range beside(slow, small) {
 				break
 			}
 			if !ended {
 				t.Error("the sequence goes on")
 			}
 		})
+	}
+}
+
+func TestLargeValuesAreNotMadeFarAhead(t *testing.T) {
+	for _, c := range []struct{ size, ahead int }{
+		{8, chunks * chunkSize}, {chunkBytes / 2, chunks * 2}, {chunkBytes, chunks}, {10 * chunkBytes, chunks},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			made, used := 0, 0
+			values := func(yield func(int, error) bool) {
+				for made = 1; made <= 10*chunkSize && yield(made, nil); made++ {
+				}
+			}
+			for range beside(values, func(*int) int { return c.size }) {
+				synctest.Wait() // until no more are made
+				if got := made - used; got > c.ahead {
+					t.Fatalf("of values of %d bytes %d were made before they were used, want at most %d", c.size, got, c.ahead)
+				}
+				used++
+			}
+		})
+	}
+}
+
+// A Source may give each entry as many links as it likes.
+func TestEntriesWithManyLinksAreLarge(t *testing.T) {
+	lean := resourcesync.Entry{Loc: "http://example.org/a"}
+	many := lean
+	many.Links = make([]resourcesync.Link, 10_000)
+	strange := lean
+	strange.Foreign = strings.Repeat("<a/>", chunkBytes/4)
+	for _, c := range []struct {
+		e     resourcesync.Entry
+		large bool
+	}{{lean, false}, {many, true}, {strange, true}} {
+		if got := sizeOf(&c.e); (got >= chunkBytes) != c.large {
+			t.Errorf("%.20q with %d links: got %d bytes, want large: %v", c.e.Foreign, len(c.e.Links), got, c.large)
+		}
 	}
 }

@@ -213,7 +213,26 @@ func (doc *document) entries() iter.Seq2[resourcesync.Entry, error] {
 				return
 			}
 		}
-	})
+	}, sizeOf)
+}
+
+// sizeOf is about how many bytes of memory an entry refers to: the Source decides how many
+// links, attributes and foreign elements it has.
+func sizeOf(e *resourcesync.Entry) int {
+	const fixed = 256 // bytes of a link or a digest
+	n := len(e.Loc) + len(e.Type) + len(e.Encoding) + len(e.Path) + len(e.Foreign) + fixed*len(e.Digests) + sizeOfAttrs(e.Attrs)
+	for i := range e.Links {
+		l := &e.Links[i]
+		n += len(l.Rel) + len(l.Href) + len(l.Type) + len(l.Encoding) + len(l.Path) + fixed*(1+len(l.Digests)) + sizeOfAttrs(l.Attrs)
+	}
+	return n
+}
+
+func sizeOfAttrs(attrs []resourcesync.Attr) (n int) {
+	for i := range attrs {
+		n += 64 + len(attrs[i].Name) + len(attrs[i].Value)
+	}
+	return n
 }
 
 // absolute returns a loc as it is written, unless it is relative to the document. One
