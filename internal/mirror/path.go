@@ -79,10 +79,11 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split is splitURI for a URI that begins as o is written; ok reports whether it does.
+// split is splitURI for a URI that begins as o is written; ok reports whether it does. A
+// host with brackets or escapes is kept otherwise than it is written.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)
-	if ok {
+	if ok = ok && o.host != "" && isPlain(o.host); ok {
 		rest, ok = strings.CutPrefix(rest, "://"+o.host)
 	}
 	if ok && o.port != defaultPorts[o.scheme] {

@@ -71,6 +71,23 @@ func TestPathOfAURIReadsLikeTheURI(t *testing.T) {
 	}
 }
 
+// What is split at once has to be split into the same at length.
+func TestAHostIsSplitOffAsItIsWritten(t *testing.T) {
+	for _, c := range []struct{ home, uri string }{
+		{"http://[::1]/", "http://::1/a"}, {"http://[::1]:8080/", "http://::1:8080/a"}, {"http://[fe80::1%25e]/", "http://fe80::1%e/a"},
+		{"http://museum.example.org:8080/", "http://museum.example.org:8080/a?b"}, {"https://museum.example.org/", "https://museum.example.org/"},
+	} {
+		home, err := parseOrigin(c.home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, ok := home.split(c.uri)
+		if p, err := splitURI(c.uri); ok != (err == nil) || ok && p != short {
+			t.Errorf("%s, %s: got %v, %v, at length %v, %v", c.home, c.uri, short, ok, p, err)
+		}
+	}
+}
+
 func TestURIsThatCannotBeMirroredAreRefused(t *testing.T) {
 	for _, uri := range []string{
 		"", "a/b", "/a", "ftp://museum.example.org/a", "file:///etc/passwd", "https:/museum.example.org/a", "https://", "https:///a",
