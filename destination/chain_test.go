@@ -188,6 +188,7 @@ func TestCat_CHG_02(t *testing.T) {
 				listed = s.now
 			case 4: // lists that no reader of the Resource List needs go
 				for len(s.lists) > 1 && s.lists[0].until <= listed {
+					s.remove(s.lists[0].path()) // what was published last may call it open
 					s.lists = s.lists[1:]
 				}
 			case 5:
