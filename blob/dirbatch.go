@@ -147,6 +147,9 @@ func (o *dirObject) release() error {
 	}
 	o.nameless = nil
 	o.b.group.Return(f)
+	if d := o.b.d; d.o.Passing && d.disk.Uncache != nil {
+		d.disk.Uncache(f)
+	}
 	<-o.b.d.nameless
 	return f.Close()
 }

@@ -18,4 +18,6 @@ func syncFSTrusted(*os.Root) bool { return false }
 
 func syncFS(*os.File) error { return errors.ErrUnsupported }
 
+var uncache func(*os.File)
+
 var renameExcl func(fromDir int, from string, toDir int, to string) error
