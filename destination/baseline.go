@@ -239,7 +239,8 @@ func baselineCursor(old Cursor, st *state) Cursor {
 	case !bridged, st.lift.IsZero() && st.at.Before(old.At) && !st.changes.upTo(old.At):
 		// No changes, or an older state than was seen: where the cursor stood in a Change
 		// List is not forgotten for it. When the list is back it shows what it has lost.
-		c.List, c.From, c.Applied, c.Prefix, c.Index, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Index, old.Last
+		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last
+		c.Index, c.Asked = old.Index, old.Asked
 	default:
 		c = st.changes.cursor(c)
 	}

@@ -32,6 +32,7 @@ type chain struct {
 	lone    *document       // the only list, if it was read to find that
 	opened  int             // packages that were opened to read their manifests
 	via     string          // URI of the index, if it is all that the Capability List names
+	asked   time.Time       // when that was read, by our clock
 	closes  bool            // a list was seen that says itself where it ends
 	why     string          // why there are none, or why they do not reach further back; "" if they do
 }
@@ -126,7 +127,7 @@ func (c *chain) offered(ctx context.Context, doc *document, since time.Time, sev
 	switch {
 	case h.Root == resourcesync.SitemapIndex || doc.lists:
 		if !several {
-			c.via = doc.uri
+			c.via, c.asked = doc.uri, c.d.Client.Now().UTC().Truncate(time.Second)
 		}
 		return c.index(doc)
 	case h.Link(relNext) != "" || h.Link(relPrev) != "":
@@ -362,6 +363,8 @@ func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) 
 	if ch.lists == 0 {
 		return nil, nil
 	}
-	ch.index, err = c.current(ctx, ch, cur)
+	if ch.index, err = c.current(ctx, ch, cur); ch.index != "" {
+		ch.asked = c.asked
+	}
 	return ch, err
 }

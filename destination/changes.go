@@ -31,6 +31,7 @@ type changes struct {
 	first    string                   // URI of the oldest list read
 	at       *changeList              // the last one read, without its entries: where the cursor will stand
 	index    string                   // what need not be asked while that list stays as it is: Cursor.Index
+	asked    time.Time                // when that was read
 	lists    int                      // read
 	served   time.Time                // when the Source sent the last of them, by its own clock; zero if that is unknown
 	untimed  bool                     // some entry has no time of its own
@@ -303,7 +304,7 @@ func (ch *changes) cursor(c Cursor) Cursor {
 	}
 	c.At = later(c.At, ch.end)
 	c.List, c.From, c.Applied, c.Prefix = ch.at.uri, ch.at.from.String(), ch.at.total, ch.at.prefix
-	c.Index = ch.index
+	c.Index, c.Asked = ch.index, ch.asked
 	if !ch.at.end.Equal(c.Last) {
 		c.Last = ch.at.end
 	}

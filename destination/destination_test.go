@@ -205,6 +205,7 @@ type aMirror struct {
 	t     *testing.T
 	dir   string
 	now   time.Time
+	clock func() time.Time // of the client; nil: the true one
 	notes []string
 	src   *aSource
 	set   func(*destination.Destination)
@@ -230,7 +231,7 @@ func newMirror(t *testing.T, src *aSource) *aMirror {
 func (m *aMirror) with(do func(context.Context, *destination.Destination, *mirror.Mirror) error) error {
 	m.t.Helper()
 	ctx := m.t.Context()
-	c, err := fetch.New(fetch.Options{MaxRetries: -1})
+	c, err := fetch.New(fetch.Options{MaxRetries: -1, Now: m.clock})
 	if err != nil {
 		m.t.Fatal(err)
 	}

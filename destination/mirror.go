@@ -54,6 +54,7 @@ type Cursor struct {
 	Applied  int       // how many of its entries are applied
 	Prefix   string    // digest over those entries, in hex
 	Index    string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
+	Asked    time.Time // when Index was read last, by our clock; zero if there is none
 	Last     time.Time // the latest of their datetimes
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown

@@ -3,22 +3,28 @@ package destination
 import (
 	"context"
 	"crypto/sha256"
+	"time"
 
 	"instep/discover"
 )
 
 // openCurrent is openChain where the index of the Change Lists has nothing to add: the
 // list in which the cursor stands was the last one, is still open and begins with
-// exactly what was applied. It returns nil if that is not so or not known.
+// exactly what was applied. It returns nil if that is not so or not known, or if the index
+// was not asked for long: a Source may have left that list standing for open, and go on
+// in another.
 func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.Set, cur Cursor) (*chain, error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
+		return nil, nil
+	}
+	if age := d.Client.Now().Sub(cur.Asked); age < 0 || age >= maxUnasked {
 		return nil, nil
 	}
 	if _, err := sc.document(cur.List, cur.Index); err != nil {
 		return nil, nil // not allowed any more: the index tells
 	}
 	c := d.newChain(sc, set.URI, "Change List")
-	c.via, c.closes = cur.Index, true
+	c.via, c.asked, c.closes = cur.Index, cur.Asked, true
 	doc, err := c.read(ctx, window{uri: cur.List})
 	switch {
 	case err != nil && lost(ctx, err):
@@ -33,6 +39,9 @@ func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.S
 	c.lone = doc
 	return c, nil
 }
+
+// maxUnasked is how long a list is followed without a look into the index that named it.
+const maxUnasked = 24 * time.Hour
 
 // isOpen reports whether a Change List is the whole of what is said so far, and more
 // will be added to it (1.1 §12.1).
@@ -71,7 +80,11 @@ func (c *chain) current(ctx context.Context, ch *changes, cur Cursor) (string, e
 	if last := &c.windows[n]; last.uri != ch.at.uri || !last.until.IsZero() || !ch.at.until.IsZero() {
 		return "", nil
 	}
-	if !c.closes && n > 0 && cur.List != ch.at.uri { // once for each list
+	switch {
+	case c.closes:
+	case cur.List == ch.at.uri: // looked into once for each list
+		c.closes = cur.Index == c.via
+	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])
 		if err != nil {
 			return "", unlessLost(ctx, err)

@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"instep/destination"
 	"instep/resourcesync"
@@ -44,6 +47,72 @@ func TestIdlePollBehindAnIndexAsksForNoIndex(t *testing.T) {
 	m.mustSync(destination.Incremental, 0, 1, 1, 0)
 	m.wantFiles(s.paths...)
 	idle()
+}
+
+// A Source that goes on in another list, and leaves the one that is followed standing for
+// open, is found out by its index, which is asked for once a day.
+func TestAListThatWasLeftStandingIsLeftWithinADay(t *testing.T) {
+	s := newRotating(t, 10)
+	s.change(resourcesync.Updated, 1)
+	s.rotate()
+	s.change(resourcesync.Updated, 2)
+	s.rebase()
+	s.publish()
+	m := newMirror(t, s.aSource)
+	m.mustSync(destination.Baseline, 0, 10, 0, 0)
+	standing := s.open().path()
+	left := s.bodies[standing]
+	s.rotate()
+	s.change(resourcesync.Updated, 4)
+	s.rebase()
+	s.lists = slices.Delete(s.lists, 1, 2)
+	s.publish()
+	s.put(standing, left)
+	index := func(want int) {
+		t.Helper()
+		if got := s.asked("/changes/index.xml"); got != want {
+			t.Errorf("the index was asked for %d times, want %d", got, want)
+		}
+	}
+	index(1)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	index(0)
+	later := time.Now().Add(23 * time.Hour)
+	m.clock = func() time.Time { return later }
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	index(0)
+	later = later.Add(2 * time.Hour)
+	rep := m.mustSync(destination.Baseline, 9, 0, 1, 0)
+	if !strings.HasPrefix(rep.Why, "gap: ") {
+		t.Errorf("a baseline because of %q", rep.Why)
+	}
+	m.wantFiles(s.paths...)
+	index(1)
+}
+
+// A clock that was put back is no reason to trust a list for longer.
+func TestAnIndexThatWasAskedInTheFutureIsAskedAgain(t *testing.T) {
+	s := newRotating(t, 3)
+	s.change(resourcesync.Updated, 1)
+	s.rotate()
+	s.change(resourcesync.Updated, 2)
+	s.rebase()
+	s.publish()
+	m := newMirror(t, s.aSource)
+	now := time.Now()
+	m.clock = func() time.Time { return now }
+	m.mustSync(destination.Baseline, 0, 3, 0, 0)
+	s.asked("/changes/index.xml")
+	for _, c := range []struct {
+		by   time.Duration
+		want int
+	}{{0, 0}, {-time.Hour, 1}, {time.Minute, 0}, {25 * time.Hour, 1}, {0, 0}} {
+		now = now.Add(c.by)
+		m.mustSync(destination.Incremental, 0, 0, 0, 0)
+		if got := s.asked("/changes/index.xml"); got != c.want {
+			t.Errorf("%s later the index was asked for %d times, want %d", c.by, got, c.want)
+		}
+	}
 }
 
 // A Source that tells only in its index where lists end is asked for its index each
