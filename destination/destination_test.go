@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -206,6 +207,7 @@ type aMirror struct {
 	dir   string
 	now   time.Time
 	clock func() time.Time // of the client; nil: the true one
+	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
 	notes []string
 	src   *aSource
 	set   func(*destination.Destination)
@@ -231,7 +233,7 @@ func newMirror(t *testing.T, src *aSource) *aMirror {
 func (m *aMirror) with(do func(context.Context, *destination.Destination, *mirror.Mirror) error) error {
 	m.t.Helper()
 	ctx := m.t.Context()
-	c, err := fetch.New(fetch.Options{MaxRetries: -1, Now: m.clock})
+	c, err := fetch.New(fetch.Options{MaxRetries: -1, Now: m.clock, Dial: m.dial})
 	if err != nil {
 		m.t.Fatal(err)
 	}

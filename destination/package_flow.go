@@ -17,6 +17,7 @@ import (
 const (
 	lotSize      = 256 << 10       // bytes that are read at a time
 	flowLots     = 16              // lots in memory
+	flowFiled    = 8 << 20         // bytes of larger members that came before somebody wanted them; one member may have more
 	flowPatience = 2 * time.Second // how long an answer waits for room before it is given up
 	flowGap      = 1 << 20         // bytes that nobody wants cost less than to wait for another answer
 )
@@ -41,6 +42,7 @@ type flow struct {
 
 	mu      sync.Mutex // guards the rest
 	held    int        // lots in memory
+	filed   int64      // bytes of lots in the file that nobody has taken
 	reading int        // members that are being read from memory, or will be at once
 	waiting int        // who waits for a lot
 }
@@ -52,6 +54,7 @@ type asking = func(context.Context, span) (*fetch.Response, error)
 type lot struct {
 	span
 	filed bool          // the bytes come into the file of the package
+	kept  bool          // room in the file is kept for it; flow.mu guards it
 	came  chan struct{} // closed when they are here
 	b     []byte        // nil: they are in the file
 
@@ -171,6 +174,7 @@ func (f *flow) take(ctx context.Context, m span) (*lot, error) {
 			return nil, err
 		}
 	}
+	f.leave(l)
 	if l.b == nil || !l.left[m] {
 		return nil, nil
 	}
@@ -215,14 +219,6 @@ func (f *flow) arrive(l *lot, b []byte) {
 	close(l.came)
 }
 
-// count changes a number by which it is decided whether there is room.
-func (f *flow) count(n *int, by int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	*n += by
-	f.free()
-}
-
 func (f *flow) free() {
 	select {
 	case f.freed <- struct{}{}:
@@ -253,7 +249,7 @@ func (f *flow) run(ctx context.Context) error {
 			failed = 0
 		}
 		if errors.Is(err, errPaused) {
-			err = f.pause(ctx)
+			err = f.pause(ctx, rest[0])
 		}
 		if err == nil {
 			continue
@@ -266,11 +262,13 @@ func (f *flow) run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits until there is room.
-func (f *flow) pause(ctx context.Context) error {
-	held, err := f.room(ctx, nil)
+// pause waits until there is room for a lot, and takes it not yet.
+func (f *flow) pause(ctx context.Context, l *lot) error {
+	held, err := f.room(ctx, l, nil)
 	if held {
-		f.count(&f.held, -1)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.yield(l)
 	}
 	return err
 }
@@ -319,33 +317,35 @@ func skip(r io.Reader, n int64) error {
 
 // receive takes a lot from a body.
 func (f *flow) receive(ctx context.Context, l *lot, body io.Reader, giveUp <-chan time.Time) error {
-	inMemory := !l.filed
-	if inMemory {
-		var err error
-		if inMemory, err = f.room(ctx, giveUp); err != nil {
-			return err
-		}
-	}
-	var b []byte
-	if inMemory {
-		b = lotMemory.Get().(*[lotSize]byte)[:l.to-l.from]
-		if _, err := io.ReadFull(body, b); err != nil {
-			f.count(&f.held, -1)
-			return err
-		}
-	} else if err := f.of.take(l.span, body); err != nil {
+	held, err := f.room(ctx, l, giveUp)
+	if err != nil {
 		return err
 	}
-	f.arrive(l, b)
-	return nil
+	var b []byte
+	if held && !l.filed {
+		b = lotMemory.Get().(*[lotSize]byte)[:l.to-l.from]
+		_, err = io.ReadFull(body, b)
+	} else {
+		err = f.of.take(l.span, body)
+	}
+	if err != nil && held {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.yield(l)
+	}
+	if err == nil {
+		f.arrive(l, b)
+	}
+	return err
 }
 
-// room waits until one more lot may be in memory. If all who could make room wait
-// for what is still to come, or for nobody knows what, it goes into the file.
-func (f *flow) room(ctx context.Context, giveUp <-chan time.Time) (inMemory bool, err error) {
+// room waits until there is room for one more lot, in memory or in the file, and keeps it.
+// If all who could make room wait for what is still to come, or for nobody knows what, the
+// lot goes into the file without.
+func (f *flow) room(ctx context.Context, l *lot, giveUp <-chan time.Time) (held bool, err error) {
 	for {
-		if here, full := f.hold(); here || full {
-			return here, nil
+		if held, never := f.hold(l); held || never {
+			return held, nil
 		}
 		select {
 		case <-f.freed:
@@ -357,13 +357,37 @@ func (f *flow) room(ctx context.Context, giveUp <-chan time.Time) (inMemory bool
 	}
 }
 
-// hold counts one more lot, if there is room, or tells that there will be none.
-func (f *flow) hold() (here, never bool) {
+// hold keeps room for one more lot, if there is some, or tells that there will be none.
+func (f *flow) hold(l *lot) (held, never bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.held < flowLots {
+	switch n := l.to - l.from; {
+	case !l.filed && f.held < flowLots:
 		f.held++
+		return true, false
+	case l.filed && (f.filed == 0 || f.filed+n <= flowFiled):
+		f.filed += n
+		l.kept = true
 		return true, false
 	}
 	return false, f.waiting > 0 && f.reading == 0
+}
+
+// yield gives the room back that is kept for a lot which did not come. f.mu has to be held.
+func (f *flow) yield(l *lot) {
+	if !l.filed {
+		f.held--
+		f.free()
+	}
+	f.leave(l)
+}
+
+// leave gives back what is kept for a lot in the file: somebody takes it now. f.mu has to
+// be held.
+func (f *flow) leave(l *lot) {
+	if l.kept {
+		l.kept = false
+		f.filed -= l.to - l.from
+		f.free()
+	}
 }

@@ -220,6 +220,15 @@ func (f *aFlow) mustHoldFew() {
 			inMemory++
 		}
 	}
+	large := int64(0)
+	for _, l := range f.lots {
+		if l.filed {
+			large = max(large, l.to-l.from)
+		}
+	}
+	if f.filed < 0 || f.filed > max(flowFiled, large) {
+		f.t.Errorf("%d bytes wait in the file, want at most %d", f.filed, max(flowFiled, large))
+	}
 	if f.held > flowLots || inMemory > f.held || f.held < 0 || f.reading < 0 || f.waiting < 0 {
 		f.t.Errorf("held %d lots, %d of them here, %d members read, %d waiting; want at most %d", f.held, inMemory, f.reading, f.waiting, flowLots)
 	}
@@ -230,8 +239,8 @@ func (f *aFlow) mustBeEmpty() {
 	f.t.Helper()
 	f.flow.mu.Lock()
 	defer f.flow.mu.Unlock()
-	if f.held != 0 || f.reading != 0 || f.waiting != 0 {
-		f.t.Errorf("at the end: %d lots held, %d members read, %d waiting, want none", f.held, f.reading, f.waiting)
+	if f.held != 0 || f.filed != 0 || f.reading != 0 || f.waiting != 0 {
+		f.t.Errorf("at the end: %d lots held, %d bytes in the file, %d members read, %d waiting, want none", f.held, f.filed, f.reading, f.waiting)
 	}
 }
 
@@ -241,8 +250,11 @@ func (f *aFlow) spans() []span {
 	return slices.Clone(f.asked)
 }
 
-// lots40 are members of which each is a lot.
-var lots40 = slices.Repeat([]int{200 << 10}, 40)
+// lots40 are members of which each is a lot, large20 such as come into the file.
+var (
+	lots40  = slices.Repeat([]int{200 << 10}, 40)
+	large20 = slices.Repeat([]int{1 << 20}, 20)
+)
 
 func upTo(n int) (all []int) {
 	for i := range n {
@@ -266,6 +278,9 @@ func TestFlowHandsOverInAnyOrder(t *testing.T) {
 		{"the last first", lots40, append([]int{39}, upTo(39)...), false},
 		{"many in a lot", slices.Repeat([]int{1000}, 1000), upTo(1000), true},
 		{"large ones", []int{10, 300 << 10, 10, 1 << 20, 10}, upTo(5), false},
+		{"many large ones", large20, upTo(20), false},
+		{"many large ones, backwards", large20, backwards[20:], false},
+		{"one larger than may wait", []int{1000, 2 * flowFiled, 1 << 20}, upTo(3), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -357,37 +372,49 @@ func TestFlowEndsForAllWhoWait(t *testing.T) {
 }
 
 // An answer that nobody takes from gives its place up, and the rest is asked for when
-// somebody does.
+// somebody does. No more of it has come by then than there is room for, in memory or in
+// the file.
 func TestFlowGivesAnAnswerUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newAFlow(t, lots40, nil)
-		state := func() string {
-			synctest.Wait()
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return fmt.Sprintf("asked=%d open=%d", len(f.asked), f.open)
-		}
-		time.Sleep(flowPatience - time.Nanosecond)
-		if got, want := state(), "asked=1 open=1"; got != want {
-			t.Errorf("before the time: got %s, want %s", got, want)
-		}
-		time.Sleep(time.Nanosecond)
-		if got, want := state(), "asked=1 open=0"; got != want {
-			t.Errorf("after it: got %s, want %s", got, want)
-		}
-		time.Sleep(time.Hour)
-		if got, want := state(), "asked=1 open=0"; got != want {
-			t.Errorf("as long as nobody takes anything: got %s, want %s", got, want)
-		}
-		f.mustTake(upTo(40)...)
-		if diff := cmp.Diff(span{f.lots[flowLots].from, f.lots[39].to}, f.spans()[1], cmp.AllowUnexported(span{})); diff != "" {
-			t.Errorf("asked for later (-want +got):\n%s", diff)
-		}
-		if got := len(f.spans()); got != 2 {
-			t.Errorf("answers: got %d, want 2", got)
-		}
-		f.mustBeEmpty()
-	})
+	for _, tt := range []struct {
+		name  string
+		sizes []int
+		room  int // lots that came
+	}{
+		{"small members", lots40, flowLots},
+		{"large ones", large20, flowFiled>>20 - 1}, // each has a header, too
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newAFlow(t, tt.sizes, nil)
+				state := func() string {
+					synctest.Wait()
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					return fmt.Sprintf("asked=%d open=%d", len(f.asked), f.open)
+				}
+				time.Sleep(flowPatience - time.Nanosecond)
+				if got, want := state(), "asked=1 open=1"; got != want {
+					t.Errorf("before the time: got %s, want %s", got, want)
+				}
+				time.Sleep(time.Nanosecond)
+				if got, want := state(), "asked=1 open=0"; got != want {
+					t.Errorf("after it: got %s, want %s", got, want)
+				}
+				time.Sleep(time.Hour)
+				if got, want := state(), "asked=1 open=0"; got != want {
+					t.Errorf("as long as nobody takes anything: got %s, want %s", got, want)
+				}
+				f.mustTake(upTo(len(tt.sizes))...)
+				if diff := cmp.Diff(span{f.lots[tt.room].from, f.lots[len(f.lots)-1].to}, f.spans()[1], cmp.AllowUnexported(span{})); diff != "" {
+					t.Errorf("asked for later (-want +got):\n%s", diff)
+				}
+				if got := len(f.spans()); got != 2 {
+					t.Errorf("answers: got %d, want 2", got)
+				}
+				f.mustBeEmpty()
+			})
+		})
+	}
 }
 
 // What lies far apart comes in several answers: nobody wants what is between.

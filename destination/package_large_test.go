@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -287,13 +288,24 @@ func TestLargePackageOfAChangeDump(t *testing.T) {
 	}
 }
 
+// narrow dials connections of which the system here keeps little that nobody has read:
+// it would keep up to 32 MiB for a reader that is slow.
+func narrow(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err == nil {
+		err = conn.(*net.TCPConn).SetReadBuffer(256 << 10)
+	}
+	return conn, err
+}
+
 // What lacks of a large package after a run that was interrupted comes as the package
 // does: what the next interruption leaves is not asked for again either.
 func TestRestOfALargePackageIsTakenWhileItComes(t *testing.T) {
-	const n, size, underway = 120, 1 << 20, 12 << 20 // of what is underway buffers of the network hold the most
+	const n, size, underway = 120, 1 << 20, 24 << 20 // 8 MiB that came before they were wanted, what workers read, buffers of the network
 	s, paths := heavy(t, n, size)
 	served := s.servePackage(`"1"`)
 	m := newMirror(t, s)
+	m.dial = narrow
 	var total int64
 	for _, after := range []int64{50 << 20, 25 << 20, 25 << 20} {
 		err := m.interrupted(func(stop func()) {
