@@ -279,9 +279,7 @@ func TestTreeChangesAfterThePlan(t *testing.T) {
 		{"a file becomes a FIFO", func(f *fixture) { f.write("new", "1") },
 			func(f *fixture) {
 				f.remove("new")
-				if err := syscall.Mkfifo(f.path("new"), 0o600); err != nil {
-					f.t.Fatal(err)
-				}
+				makeFIFO(f.t, f.path("new"))
 			}, "a b c", 0, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

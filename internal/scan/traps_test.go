@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -50,9 +49,7 @@ func TestCat_PUB_06(t *testing.T) {
 		f.link("chain"+string(rune('a'+i)), "chain"+string(rune('a'+i+1)))
 	}
 	f.link("dir/plain", "chaina")
-	if err := syscall.Mkfifo(f.path("fifo"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	makeFIFO(t, f.path("fifo"))
 	listen(t, f.path("socket"))
 
 	r := f.scan()
