@@ -38,6 +38,12 @@ func setSetting(ctx context.Context, tx *sql.Tx, name, value string) error {
 	return err
 }
 
+// A catalog is that of a mirror or that of what is published, and has one of these.
+const (
+	MirrorSetting    = "source"   // the Source that is mirrored
+	PublisherSetting = "base-url" // the base URL of what is published
+)
+
 // UUID returns the identity that the catalog was given when it was made.
 func (c *Catalog) UUID(ctx context.Context) (string, error) {
 	id, ok, err := c.Setting(ctx, UUIDSetting)

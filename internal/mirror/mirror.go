@@ -93,7 +93,7 @@ var _ destination.Mirror = (*Mirror)(nil)
 
 // The settings that tie a mirror to its Source.
 const (
-	sourceSetting = "source"
+	sourceSetting = catalog.MirrorSetting
 	originSetting = "origin"
 )
 

@@ -221,7 +221,7 @@ func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
 }
 
 // unused fails if the catalog at path is that of a mirror already: then its
-// directory ought not to be empty.
+// directory ought not to be empty. So it does if it is that of what is published.
 func unused(ctx context.Context, path string, now func() time.Time) (err error) {
 	c, err := catalog.OpenReadOnly(ctx, path, now)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -232,8 +232,15 @@ func unused(ctx context.Context, path string, now func() time.Time) (err error) 
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	source, bound, err := c.Setting(ctx, sourceSetting)
-	if err == nil && bound {
-		err = fmt.Errorf("%w: it is empty, but the catalog %q is that of a mirror of %q", ErrWrongStore, path, source)
+	if err != nil {
+		return err
+	}
+	if bound {
+		return fmt.Errorf("%w: it is empty, but the catalog %q is that of a mirror of %q", ErrWrongStore, path, source)
+	}
+	base, published, err := c.Setting(ctx, catalog.PublisherSetting)
+	if err == nil && published {
+		err = fmt.Errorf("%w: the catalog %q is that of what is published at %q", ErrWrongStore, path, base)
 	}
 	return err
 }

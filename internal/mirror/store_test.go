@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"instep/destination"
+	"instep/internal/catalog"
 	"instep/internal/flock"
 )
 
@@ -81,6 +82,11 @@ func makeStores(t *testing.T, path func(string) string, with func(dir, state str
 	must(os.CopyFS(path("no catalog"), os.DirFS(path("inside"))))
 	must(os.Remove(filepath.Join(path("no catalog"), ours, catName)))
 	write(t, path("files"), "precious", "x")
+	must(os.Mkdir(path("published.state"), 0o750))
+	published, err := catalog.Open(t.Context(), catalog.Options{Path: filepath.Join(path("published.state"), catName), Create: true})
+	must(err)
+	must(published.SetSettings(t.Context(), map[string]string{catalog.PublisherSetting: "https://example.org/"}))
+	must(published.Close())
 }
 
 // TestCat_STO_07: a directory that is not the one of the catalog is refused, and
@@ -110,6 +116,7 @@ func TestCat_STO_07(t *testing.T) {
 		{"the marker is of a newer version", with("newer marker", "one.state"), ErrWrongStore},
 		{"the catalog is gone", options(path("no catalog")), ErrWrongStore},
 		{"the state is gone", with("one", "none.state"), ErrWrongStore},
+		{"the state is that of what is published", with("unmounted", "published.state"), ErrWrongStore},
 		{"the directory has files of somebody", options(path("files")), ErrNotEmpty},
 		{"the directory has files, none may be made", existing(options(path("files"))), ErrWrongStore},
 		{"the directory is empty, none may be made", existing(options(path("unmounted"))), ErrWrongStore},

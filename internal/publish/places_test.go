@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"instep/internal/catalog"
 )
 
 func TestStateIsNeitherPublishedNorServed(t *testing.T) {
@@ -68,6 +70,34 @@ func TestOutputIsNotLeftBehind(t *testing.T) {
 	w.write("more.txt", "more")
 	w.run()
 	w.check()
+}
+
+// The state of a mirror is no place for what is published: the sets of the two are not
+// named alike.
+func TestStateOfAMirrorIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	name := filepath.Join(w.o.State, catalogName)
+	if err := os.MkdirAll(w.o.State, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(t.Context(), catalog.Options{Path: name, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.SetSettings(t.Context(), map[string]string{catalog.MirrorSetting: "https://example.org/source"}), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		w.o.DryRun = dry
+		var wrong *StateError
+		if _, err := w.try(); !errors.As(err, &wrong) || wrong.Recorded != "https://example.org/source" {
+			t.Errorf("dry run %v: got %v, want *StateError that names the mirrored Source", dry, err)
+		}
+		if diff := cmp.Diff([]string(nil), files(t, w.o.Out)); diff != "" {
+			t.Errorf("published (-want +got):\n%s", diff)
+		}
+	}
 }
 
 func TestOutputBehindALinkIsKnownAgain(t *testing.T) {

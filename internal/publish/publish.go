@@ -124,7 +124,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // ones given, or whose documents are in another output directory. Nothing was changed.
 type StateError struct {
 	State           string
-	What            string // "directory", "base URL" or "output directory"
+	What            string // "directory", "base URL", "output directory" or "the mirror of"
 	Recorded, Given string
 }
 

@@ -181,7 +181,7 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 // Settings of the catalog.
 const (
 	dirSetting    = "dir" // what the state belongs to
-	baseSetting   = "base-url"
+	baseSetting   = catalog.PublisherSetting
 	outSetting    = "out"     // where its documents are
 	hashSetting   = "hash "   // and the name of a set: what its Resource List says of each resource
 	calledSetting = "called " // and the name of a set: catalog.Relabelled when its Resource List was written
@@ -190,6 +190,13 @@ const (
 
 // checkSettings refuses a state that belongs to something else.
 func (s *Session) checkSettings(ctx context.Context) error {
+	mirrored, ok, err := s.catalog.Setting(ctx, catalog.MirrorSetting)
+	if err != nil {
+		return err
+	}
+	if ok {
+		return &StateError{State: s.site.State, What: "the mirror of", Recorded: mirrored, Given: s.site.BaseURL}
+	}
 	for _, c := range []struct{ name, what, given string }{
 		{dirSetting, "directory", s.dir},
 		{baseSetting, "base URL", s.site.BaseURL},
