@@ -86,6 +86,7 @@ func atRate(records, least int) bound {
 const (
 	rowCurl      = "`curl --parallel-max 32`, then `sync -f`"
 	rowReference = "the reference client in Python, unverified, not synced"
+	rowBare      = "bare Go: `net/http`, sha-256, a file each, then `sync -f`; no list, no state"
 	rowBaseline  = "**sync**, baseline, verified and durable, 32 workers"
 	rowPacked    = "**sync**, baseline where there is a Resource Dump"
 	rowCurlLarge = "large files: `curl --parallel-max 32`, then `sync -f`"
@@ -97,6 +98,7 @@ func destinationRows(s *site) []*destinationRow {
 		{name: rowReference, run: (*site).reference},
 		{name: "`wget -i`", run: (*site).wget},
 		{name: "`rclone copy`, 32 transfers, no HEAD", run: (*site).rclone},
+		{name: rowBare, run: (*site).bareSmall, beside: []beside{{rowCurl, 0}}},
 		{name: rowBaseline, run: (*site).baseline, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
 		{name: rowPacked, run: (*site).baselinePacked, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
 		{name: "**sync**, 1 % changed", run: (*site).incremental, beside: []beside{{rowBaseline, 1.0 / 20}}, bounds: []bound{asking(219)}},
@@ -216,6 +218,9 @@ func (r *destinationRow) verdicts() string {
 	for i, b := range r.beside {
 		v := r.ratios[b.row]
 		if len(v) == 0 {
+			continue
+		}
+		if b.atMost == 0 {
 			continue
 		}
 		text := fmt.Sprintf("≤ %.3g", b.atMost)
