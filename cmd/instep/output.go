@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ type output struct {
 	mu      sync.Mutex        // guards the writers: commands report from several goroutines
 	log     func(text string) // writes a message above a progress bar; nil: none is shown
 	started bool              // a record was written
+	text    bytes.Buffer      // the record that is being written, for its space
 	pending bytes.Buffer      // records that are not written yet
 	delay   *time.Timer       // writes them; nil: there are none
 	last    summary           // what end wrote
@@ -98,6 +100,19 @@ type record struct {
 	Command   string `json:"command,omitempty"`
 }
 
+// changeRecord is the record of what becomes of one resource. It is a type of its own as
+// there may be millions: each field that a record may have takes time in every one.
+type changeRecord struct {
+	SchemaVersion int    `json:"schema_version,omitempty"`
+	Type          string `json:"type"` // change writes it
+	Action        string `json:"action,omitempty"`
+	URI           string `json:"uri,omitempty"`
+	Path          string `json:"path,omitempty"`
+	Bytes         *int64 `json:"bytes,omitempty"`
+	Via           string `json:"via,omitempty"`
+	Set           string `json:"set,omitempty"`
+}
+
 // summary is the last record.
 type summary struct {
 	SchemaVersion int              `json:"schema_version,omitempty"`
@@ -146,15 +161,15 @@ func seconds(d time.Duration) *float64 {
 
 // write writes one JSON record to standard output, soon.
 func (o *output) write(v any) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Reset()
+	enc := json.NewEncoder(&o.text)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic(err) // records hold strings and numbers
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.pending.Write(escapeControls(b.Bytes()))
+	o.pending.Write(escapeControls(o.text.Bytes()))
 	switch {
 	case o.pending.Len() >= pendingBytes:
 		o.writePending()
@@ -184,8 +199,9 @@ func (o *output) writePending() {
 // escapeControls escapes in JSON what it may hold raw and a terminal would obey. Only
 // strings can hold it, so an escape means the same; a newline is none of theirs.
 func escapeControls(text []byte) []byte {
+	special := func(c byte) bool { return c >= 0x7f } // what is below 0x20 JSON escapes itself
 	obeyed := func(r rune) bool { return r != '\n' && steers(r) }
-	if !bytes.ContainsFunc(text, obeyed) {
+	if i := slices.IndexFunc(text, special); i < 0 || !bytes.ContainsFunc(text[i:], obeyed) {
 		return text
 	}
 	out := make([]byte, 0, len(text)+64)
@@ -223,6 +239,15 @@ func (o *output) record(r record) {
 		return
 	}
 	r.SchemaVersion = o.first()
+	o.write(r)
+}
+
+// change writes the record of a change; with --quiet none.
+func (o *output) change(r *changeRecord) {
+	if !o.json || o.quiet {
+		return
+	}
+	r.SchemaVersion, r.Type = o.first(), "change"
 	o.write(r)
 }
 

@@ -89,7 +89,7 @@ func (a *app) showAction(act destination.Action) {
 	if act.Kind == destination.Mark {
 		return
 	}
-	a.out.record(record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
+	a.out.change(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
 	line := changeMark(act) + " " + printable(act.Want.URI)
 	if act.Kind == destination.Adopt {
 		line += "   (adopts " + printable(act.From) + ")"

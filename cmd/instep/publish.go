@@ -235,7 +235,7 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 		return
 	}
 	p.done(max(e.Bytes, 0))
-	a.out.record(record{Type: "change", Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
+	a.out.change(&changeRecord{Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
 	if a.out.verbose || site.DryRun {
 		a.out.line("%s %s%s", map[resourcesync.Change]string{resourcesync.Created: "+", resourcesync.Updated: "~", resourcesync.Deleted: "-"}[e.Change], printable(e.Path), of)
 	}

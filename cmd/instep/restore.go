@@ -197,11 +197,11 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	default:
 		r.updated++
 	}
-	rec := record{Type: "change", Action: string(action), URI: step.URI, Path: step.Path, Set: step.SetURI, Bytes: optional(step.Length.Int64())}
+	rec := changeRecord{Action: string(action), URI: step.URI, Path: step.Path, Set: step.SetURI, Bytes: optional(step.Length.Int64())}
 	if !step.Remove {
 		rec.Via = "local"
 	}
-	r.a.out.record(rec)
+	r.a.out.change(&rec)
 	r.a.out.line("%s %s", mark, printable(step.URI))
 }
 

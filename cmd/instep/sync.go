@@ -164,11 +164,11 @@ func (a *app) tried(e destination.Event) {
 
 // change tells of one resource that was brought, or would be.
 func (a *app) change(act destination.Action, n int64) {
-	r := record{Type: "change", Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act)}
+	r := changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act)}
 	if n >= 0 {
 		r.Bytes = num(n)
 	}
-	a.out.record(r)
+	a.out.change(&r)
 	if a.out.verbose {
 		a.out.line("%s %s", changeMark(act), printable(act.Want.URI))
 	}
