@@ -203,17 +203,21 @@ const (
 // shipment collects what a plan wants of one package.
 type shipment struct {
 	parcel   *parcel
-	actions  *spool.Log[Action]
-	bytes    int64 // of the members
-	unsized  int64 // members of unknown length
-	unproved bool  // no strong digest proves some of them
+	number   int                // of the shipment
+	again    *spool.Log[Action] // what could not be brought before; nil: nothing
+	wanted   int64              // members
+	bytes    int64              // of the members
+	unsized  int64              // members of unknown length
+	unproved bool               // no strong digest proves some of them
 	runs     int64
 	span     int64
 	end      int64 // of the last run
 }
 
-func (s *shipment) add(a Action, c carrier) error {
+// add takes down what an action wants, and in the action where that is.
+func (s *shipment) add(a *Action, c carrier) {
 	size := sizeOr(a.Want.Length)
+	s.wanted++
 	s.bytes += size
 	s.unproved = s.unproved || !strong(a.Want.Digests)
 	if !a.Want.Length.Known() {
@@ -226,15 +230,21 @@ func (s *shipment) add(a Action, c carrier) error {
 	}
 	s.span += size
 	s.end = c.offset + size
-	a.Member = c.path
-	return s.actions.Append(a)
+	a.Member, a.Package = c.path, s.number
+}
+
+// close frees what was not dispatched; a nil shipment has nothing.
+func (s *shipment) close() {
+	if s != nil && s.again != nil {
+		s.again.Close()
+	}
 }
 
 // bulk is what is known when the way is chosen.
 func (s *shipment) bulk(prefer Prefer) *bulk {
 	p := s.parcel
 	b := &bulk{
-		length: p.length(), here: p.opened != nil && p.opened.remote == nil && !p.early, wanted: s.actions.Len(), gets: s.bytes,
+		length: p.length(), here: p.opened != nil && p.opened.remote == nil && !p.early, wanted: s.wanted, gets: s.bytes,
 		runs: s.runs, span: s.span, prefer: prefer,
 	}
 	if p.opened == nil || p.early {
@@ -258,20 +268,27 @@ func (pl *planner) ship(a Action, c carrier) error {
 		}
 	}
 	if pl.shipment == nil {
-		pl.shipment = &shipment{parcel: c.parcel, actions: spool.NewLog[Action](pl.d.Spool)}
+		pl.shipped = append(pl.shipped, shipped{})
+		pl.shipment = &shipment{parcel: c.parcel, number: len(pl.shipped)}
 	}
-	return pl.shipment.add(a, c)
+	s := pl.shipment
+	if s.add(&a, c); !a.Again {
+		return pl.actions.Append(a)
+	}
+	if s.again == nil {
+		s.again = spool.NewLog[Action](pl.d.Spool)
+	}
+	return s.again.Append(a)
 }
 
-// dispatch decides by which way the members of the present package come, and adds
-// their actions.
+// dispatch decides by which way the members of the present package come.
 func (pl *planner) dispatch() error {
 	s := pl.shipment
 	if s == nil {
 		return nil
 	}
 	pl.shipment = nil
-	defer s.actions.Close()
+	defer s.close()
 	via, bytes, requests, why := s.bulk(pl.d.Prefer).carriage()
 	pl.reason("%s: %s: %s", s.parcel.ref.uri, via.phrase(), why)
 	number := 0
@@ -281,7 +298,7 @@ func (pl *planner) dispatch() error {
 	} else {
 		pl.Packages = append(pl.Packages, Package{
 			URI: s.parcel.ref.uri, Length: s.parcel.ref.length, Digests: s.parcel.ref.digests,
-			Via: via, Wanted: s.actions.Len(), Bytes: bytes, proved: !s.unproved, members: s.parcel.members, copied: s.parcel.copied,
+			Via: via, Wanted: s.wanted, Bytes: bytes, proved: !s.unproved, members: s.parcel.members, copied: s.parcel.copied,
 		})
 		number = len(pl.Packages)
 		if s.parcel.opened != nil {
@@ -293,15 +310,20 @@ func (pl *planner) dispatch() error {
 	}
 	pl.Bytes += bytes
 	pl.Requests += requests
-	for a, err := range s.actions.All() {
+	way := shipped{via, number}
+	pl.shipped[s.number-1] = way
+	if s.again == nil {
+		return nil
+	}
+	add := pl.actions.Append
+	if via == ViaGet {
+		add = pl.late.Append
+	}
+	for a, err := range s.again.All() {
+		if err == nil {
+			err = add(a)
+		}
 		if err != nil {
-			return err
-		}
-		add := pl.actions.Append
-		if a.Via, a.Package = via, number; via == ViaGet {
-			a.Member, add = "", pl.request
-		}
-		if err := add(a); err != nil {
 			return err
 		}
 	}

@@ -117,11 +117,36 @@ type SetPlan struct {
 
 	again   func(context.Context) (*SetPlan, error) // plans the set once more, when this plan was applied
 	move    *CursorMove                             // nil: the cursor stays
-	actions *spool.Log[Action]
-	late    *spool.Log[Action] // requests for what could not be brought before: what fails for good is in nobody's way
+	actions *spool.Log[Action]                      // Package counts shipped, from 1
+	shipped []shipped
+	late    *spool.Log[Action] // likewise: requests for what could not be brought before: what fails for good is in nobody's way
 	first   int64              // of late: which of them comes first
 	deletes *spool.Log[Action]
 	opened  map[int]*openedPackage // of Packages, counted from 1: those that had to be opened to plan
+}
+
+// shipped is how the members of a package come, which is known when all that is wanted of
+// it is: the actions are written down before, and told then.
+type shipped struct {
+	via    Via
+	number int // of Packages, from 1; 0: they are requested one by one
+}
+
+// told yields what a log has as it is told.
+func (s *SetPlan) told(log *spool.Log[Action]) iter.Seq2[Action, error] {
+	return func(yield func(Action, error) bool) {
+		for a, err := range log.All() {
+			if a.Package > 0 {
+				way := s.shipped[a.Package-1]
+				if a.Via, a.Package = way.via, way.number; way.number == 0 {
+					a.Member = ""
+				}
+			}
+			if !yield(a, err) {
+				return
+			}
+		}
+	}
 }
 
 // URIs are those of the plan's sets.
@@ -148,7 +173,7 @@ func (p *Plan) Withheld() (n int64) {
 // any number of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		all := []iter.Seq2[Action, error]{s.actions.All(), s.retries(), s.deletes.All()}
+		all := []iter.Seq2[Action, error]{s.told(s.actions), s.retries(), s.deletes.All()}
 		if s.Withheld {
 			all = all[:2]
 		}
@@ -166,7 +191,7 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 func (s *SetPlan) retries() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		before := s.first
-		for a, err := range s.late.All() {
+		for a, err := range s.told(s.late) {
 			if before--; err == nil && before >= 0 {
 				continue
 			}
@@ -175,7 +200,7 @@ func (s *SetPlan) retries() iter.Seq2[Action, error] {
 			}
 		}
 		before = s.first
-		for a, err := range s.late.All() {
+		for a, err := range s.told(s.late) {
 			if before--; before < 0 || !yield(a, err) || err != nil {
 				return
 			}

@@ -51,6 +51,7 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 // discard frees what a plan that is not kept has written; a nil planner has nothing.
 func (pl *planner) discard() {
 	if pl != nil {
+		pl.shipment.close()
 		pl.SetPlan.close()
 	}
 }
