@@ -85,7 +85,9 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	pl.Pulse = k.heard.pulse(set.ChangeFreq)
 	pl.Latest = k.cursor.At
 	if pl.move != nil {
-		pl.Pulse.News, pl.Latest = pl.move.Cursor != k.cursor, pl.move.At
+		known := k.cursor
+		known.Asked = pl.move.Asked // what we have asked is no news of the Source
+		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
 	pl.again = func(ctx context.Context) (*SetPlan, error) { return d.planSet(ctx, sc, set, false) }
 	return pl.SetPlan, nil

@@ -43,6 +43,9 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
+	if next.Index == cur.Index && pl.d.recent(cur.Asked) {
+		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
+	}
 	if next != cur {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}

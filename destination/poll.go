@@ -17,7 +17,7 @@ func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.S
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
 		return nil, nil
 	}
-	if age := d.Client.Now().Sub(cur.Asked); age < 0 || age >= maxUnasked {
+	if !d.recent(cur.Asked) {
 		return nil, nil
 	}
 	if _, err := sc.document(cur.List, cur.Index); err != nil {
@@ -42,6 +42,12 @@ func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.S
 
 // maxUnasked is how long a list is followed without a look into the index that named it.
 const maxUnasked = 24 * time.Hour
+
+// recent reports whether an index was asked for so lately that it need not be again.
+func (d *Destination) recent(asked time.Time) bool {
+	age := d.Client.Now().Sub(asked)
+	return age >= 0 && age < maxUnasked
+}
 
 // isOpen reports whether a Change List is the whole of what is said so far, and more
 // will be added to it (1.1 §12.1).

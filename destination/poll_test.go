@@ -1,6 +1,7 @@
 package destination_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/internal/mirror"
 	"instep/resourcesync"
 )
 
@@ -112,6 +114,71 @@ func TestAnIndexThatWasAskedInTheFutureIsAskedAgain(t *testing.T) {
 		if got := s.asked("/changes/index.xml"); got != c.want {
 			t.Errorf("%s later the index was asked for %d times, want %d", c.by, got, c.want)
 		}
+	}
+}
+
+// A look into the index alone, whether after a day or at each poll as the list cannot be
+// followed without it, is no news: the waits between polls grow on, and the cursor moves
+// no more than once a day.
+func TestALookIntoTheIndexIsNoNews(t *testing.T) {
+	for name, tt := range map[string]struct {
+		by    time.Duration       // between two polls
+		shape func(string) string // of the open list
+		moves int                 // of the cursor
+	}{
+		"a list that is followed":           {time.Hour, func(s string) string { return s }, 0},
+		"once a day":                        {25 * time.Hour, func(s string) string { return s }, 4},
+		"a list without from":               {time.Hour, func(s string) string { return strings.Replace(s, ` from="2026-03-01T12:02:00Z"`, "", 1) }, 0},
+		"a list that refers to another one": {time.Hour, func(s string) string { return strings.Replace(s, `rel="index"`, `rel="prev"`, 1) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRotating(t, 3)
+			s.change(resourcesync.Updated, 1)
+			s.rotate()
+			s.change(resourcesync.Updated, 2)
+			s.rebase()
+			s.publish()
+			s.put(s.open().path(), []byte(tt.shape(string(s.bodies[s.open().path()]))))
+			m := newMirror(t, s.aSource)
+			now := time.Now()
+			m.clock = func() time.Time { return now }
+			m.mustSync(destination.Baseline, 0, 3, 0, 0)
+			m.mustSync(destination.Incremental, 0, 0, 0, 0)
+			cursor := func() (c destination.Cursor, news bool) {
+				err := m.with(func(ctx context.Context, d *destination.Destination, _ *mirror.Mirror) error {
+					plan, err := d.Plan(ctx)
+					if err != nil {
+						return err
+					}
+					defer plan.Close()
+					news = plan.Pulse().News
+					c, _, err = d.Mirror.Cursor(ctx, s.uri("/caps.xml"))
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c, news
+			}
+			before, _ := cursor()
+			moves := 0
+			for range 4 {
+				now = now.Add(tt.by)
+				_, news := cursor()
+				if news {
+					t.Error("told as news")
+				}
+				m.mustSync(destination.Incremental, 0, 0, 0, 0)
+				after, _ := cursor()
+				if after != before {
+					moves++
+				}
+				before = after
+			}
+			if moves != tt.moves {
+				t.Errorf("the cursor moved %d times, want %d", moves, tt.moves)
+			}
+		})
 	}
 }
 
