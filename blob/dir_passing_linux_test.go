@@ -83,6 +83,48 @@ func TestWhatIsPassingLeavesMemoryOnceItIsDurable(t *testing.T) {
 	}
 }
 
+var errSync = errors.New("the disk does not write")
+
+// What is given up is not let go of: the system would write it to the disk before.
+func TestWhatIsGivenUpIsNotWrittenForIt(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, blob.Batch, []blob.Object){
+		"an object": func(t *testing.T, _ blob.Batch, all []blob.Object) {
+			for _, o := range all {
+				if err := o.Discard(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"a batch": func(t *testing.T, b blob.Batch, _ []blob.Object) {
+			if err := b.Discard(); err != nil {
+				t.Error(err)
+			}
+		},
+		"a batch that could not be made durable": func(t *testing.T, b blob.Batch, all []blob.Object) {
+			for i, o := range all {
+				if err := o.Close(); err != nil {
+					t.Error(err)
+				}
+				b.Put(o, blob.Put{Key: strconv.Itoa(i)})
+			}
+			if err := b.Commit(t.Context()); !errors.Is(err, errSync) {
+				t.Errorf("got %v, want %v", err, errSync)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := passingDir(t, t.TempDir())
+			disk := d.Disk()
+			disk.SyncFS = nil // each file by itself
+			disk.Sync = func(*os.File) error { return errSync }
+			disk.Uncache = func(*os.File) { t.Error("let go of what was given up") }
+			d.SetDisk(disk)
+			batch := beginDir(t, d)
+			end(t, batch, create(t, batch, 3))
+		})
+	}
+}
+
 func stat(t *testing.T, f *os.File) (st unix.Stat_t) {
 	t.Helper()
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
