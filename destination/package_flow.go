@@ -262,15 +262,32 @@ func (f *flow) run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits until there is room for a lot, and takes it not yet.
+// pause waits until it is worth asking for a lot and what follows it.
 func (f *flow) pause(ctx context.Context, l *lot) error {
-	held, err := f.room(ctx, l, nil)
-	if held {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.yield(l)
+	for !f.resumes(l) {
+		select {
+		case <-f.freed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return err
+	return nil
+}
+
+// resumes reports whether an answer will not soon be given up again: what the network has
+// brought of it by then is lost. If nobody waits half of the room has to be free.
+func (f *flow) resumes(l *lot) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !f.fits(l):
+		return f.stuck()
+	case f.waiting > 0:
+		return true
+	case l.filed:
+		return f.filed <= flowFiled/2
+	}
+	return f.held <= flowLots/2
 }
 
 // unbroken is how many of these lots, at least one, lie so near to each other that they
@@ -361,17 +378,28 @@ func (f *flow) room(ctx context.Context, l *lot, giveUp <-chan time.Time) (held 
 func (f *flow) hold(l *lot) (held, never bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch n := l.to - l.from; {
-	case !l.filed && f.held < flowLots:
-		f.held++
-		return true, false
-	case l.filed && (f.filed == 0 || f.filed+n <= flowFiled):
-		f.filed += n
+	switch {
+	case !f.fits(l):
+		return false, f.stuck()
+	case l.filed:
+		f.filed += l.to - l.from
 		l.kept = true
-		return true, false
+	default:
+		f.held++
 	}
-	return false, f.waiting > 0 && f.reading == 0
+	return true, false
 }
+
+// fits reports whether there is room for one more lot. f.mu has to be held.
+func (f *flow) fits(l *lot) bool {
+	if l.filed {
+		return f.filed == 0 || f.filed+l.to-l.from <= flowFiled
+	}
+	return f.held < flowLots
+}
+
+// stuck reports whether all who could make room wait. f.mu has to be held.
+func (f *flow) stuck() bool { return f.waiting > 0 && f.reading == 0 }
 
 // yield gives the room back that is kept for a lot which did not come. f.mu has to be held.
 func (f *flow) yield(l *lot) {

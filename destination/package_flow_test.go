@@ -417,6 +417,33 @@ func TestFlowGivesAnAnswerUp(t *testing.T) {
 	}
 }
 
+// Who takes so slowly that answers are given up has each bring as much as half of the room.
+func TestFlowGivesFewAnswersUp(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		sizes []int
+		most  int // answers
+	}{
+		{"small members", lots40, 1 + (40-flowLots)/(flowLots/2)},
+		{"large ones", large20, 1 + (20-7+3)/4},
+		{"some that fill the room", slices.Repeat([]int{flowFiled - 1000}, 3), 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newAFlow(t, tt.sizes, nil)
+				for i := range tt.sizes {
+					time.Sleep(flowPatience + time.Nanosecond)
+					f.mustTake(i)
+				}
+				if got := len(f.spans()); got > tt.most {
+					t.Errorf("answers: got %d, want at most %d", got, tt.most)
+				}
+				f.mustBeEmpty()
+			})
+		})
+	}
+}
+
 // What lies far apart comes in several answers: nobody wants what is between.
 func TestFlowSkipsWhatNobodyWants(t *testing.T) {
 	if got, want := unbroken(lotsOf([]span{{0, 100 << 10}, {1 << 20, 2 << 20}, {2<<20 + flowGap, 4 << 20}, {4<<20 + flowGap + 1, 6 << 20}})), 3; got != want {
