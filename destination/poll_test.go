@@ -18,15 +18,23 @@ import (
 	"instep/resourcesync"
 )
 
-// An idle poll costs three requests behind an index too, in the first run after a
-// baseline as well as later, and the next list is found when the one followed is closed.
-func TestIdlePollBehindAnIndexAsksForNoIndex(t *testing.T) {
-	s := newRotating(t, 10)
+// newIndexed is a Source of n resources whose Change Lists, a closed one and an open one,
+// have an index.
+func newIndexed(t *testing.T, n int) *rotating {
+	t.Helper()
+	s := newRotating(t, n)
 	s.change(resourcesync.Updated, 1)
 	s.rotate()
 	s.change(resourcesync.Updated, 2)
 	s.rebase()
 	s.publish()
+	return s
+}
+
+// An idle poll costs three requests behind an index too, in the first run after a
+// baseline as well as later, and the next list is found when the one followed is closed.
+func TestIdlePollBehindAnIndexAsksForNoIndex(t *testing.T) {
+	s := newIndexed(t, 10)
 	m := newMirror(t, s.aSource)
 	m.mustSync(destination.Baseline, 0, 10, 0, 0)
 	idle := func() {
@@ -54,12 +62,7 @@ func TestIdlePollBehindAnIndexAsksForNoIndex(t *testing.T) {
 // A Source that goes on in another list, and leaves the one that is followed standing for
 // open, is found out by its index, which is asked for once a day.
 func TestAListThatWasLeftStandingIsLeftWithinADay(t *testing.T) {
-	s := newRotating(t, 10)
-	s.change(resourcesync.Updated, 1)
-	s.rotate()
-	s.change(resourcesync.Updated, 2)
-	s.rebase()
-	s.publish()
+	s := newIndexed(t, 10)
 	m := newMirror(t, s.aSource)
 	m.mustSync(destination.Baseline, 0, 10, 0, 0)
 	standing := s.open().path()
@@ -94,12 +97,7 @@ func TestAListThatWasLeftStandingIsLeftWithinADay(t *testing.T) {
 
 // A clock that was put back is no reason to trust a list for longer.
 func TestAnIndexThatWasAskedInTheFutureIsAskedAgain(t *testing.T) {
-	s := newRotating(t, 3)
-	s.change(resourcesync.Updated, 1)
-	s.rotate()
-	s.change(resourcesync.Updated, 2)
-	s.rebase()
-	s.publish()
+	s := newIndexed(t, 3)
 	m := newMirror(t, s.aSource)
 	now := time.Now()
 	m.clock = func() time.Time { return now }
@@ -132,12 +130,7 @@ func TestALookIntoTheIndexIsNoNews(t *testing.T) {
 		"a list that refers to another one": {time.Hour, func(s string) string { return strings.Replace(s, `rel="index"`, `rel="prev"`, 1) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newRotating(t, 3)
-			s.change(resourcesync.Updated, 1)
-			s.rotate()
-			s.change(resourcesync.Updated, 2)
-			s.rebase()
-			s.publish()
+			s := newIndexed(t, 3)
 			s.put(s.open().path(), []byte(tt.shape(string(s.bodies[s.open().path()]))))
 			m := newMirror(t, s.aSource)
 			now := time.Now()
