@@ -17,15 +17,7 @@ import (
 // passingDir opens a directory for what is not read soon.
 func passingDir(t *testing.T, root string) *blob.Dir {
 	t.Helper()
-	d, err := blob.OpenDir(root, blob.DirOptions{Passing: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	d := openDirAs(t, root, blob.DirOptions{Passing: true})
 	if d.Disk().OpenNameless == nil {
 		t.Skip("there are no files without a name")
 	}

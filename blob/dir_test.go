@@ -19,7 +19,12 @@ import (
 
 func openDir(t testing.TB, name string) *blob.Dir {
 	t.Helper()
-	d, err := blob.OpenDir(name, blob.DirOptions{})
+	return openDirAs(t, name, blob.DirOptions{})
+}
+
+func openDirAs(t testing.TB, name string, o blob.DirOptions) *blob.Dir {
+	t.Helper()
+	d, err := blob.OpenDir(name, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ type shipped struct {
 	number int // of Packages, from 1; 0: they are requested one by one
 }
 
-// told yields what a log has as it is told.
+// told yields the actions of a log with the way that was chosen for each package.
 func (s *SetPlan) told(log *spool.Log[Action]) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range log.All() {

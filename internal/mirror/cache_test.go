@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/fetch"
+	"instep/internal/catalog"
 )
 
 // store keeps a document and load reads what is kept of it; "" is nothing.
@@ -185,20 +186,20 @@ func TestMemoryIsKeptApartFromSettings(t *testing.T) {
 			t.Errorf("%s: got %q, %v, %v; want %q", name, got, ok, err, want)
 		}
 	}
-	recall(sourceSetting, "")
+	recall(catalog.MirrorSetting, "")
 	for _, value := range []string{"one", "two"} {
-		if err := m.Remember(t.Context(), sourceSetting, value); err != nil {
+		if err := m.Remember(t.Context(), catalog.MirrorSetting, value); err != nil {
 			t.Fatal(err)
 		}
-		recall(sourceSetting, value)
+		recall(catalog.MirrorSetting, value)
 	}
 	if err := m.Bind(t.Context(), site, home); err != nil {
 		t.Errorf("the mirror forgot its Source: %v", err)
 	}
-	if err := m.Remember(t.Context(), sourceSetting, ""); err != nil {
+	if err := m.Remember(t.Context(), catalog.MirrorSetting, ""); err != nil {
 		t.Fatal(err)
 	}
-	recall(sourceSetting, "")
+	recall(catalog.MirrorSetting, "")
 	if err := m.Remember(t.Context(), "long", strings.Repeat("x", maxMemory+1)); err == nil {
 		t.Error("a value beyond the bound was remembered")
 	}

@@ -91,11 +91,8 @@ type Mirror struct {
 
 var _ destination.Mirror = (*Mirror)(nil)
 
-// The settings that tie a mirror to its Source.
-const (
-	sourceSetting = catalog.MirrorSetting
-	originSetting = "origin"
-)
+// originSetting, beside catalog.MirrorSetting, ties a mirror to its Source.
+const originSetting = "origin"
 
 // Bind ties the mirror to a Source and its origin for good. A mirror of another one
 // is a *WrongSourceError. A Source that was found in another way, by another URI, is
@@ -111,7 +108,7 @@ func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) 
 		return err
 	}
 	if !bound && !m.readOnly {
-		if err := m.cat.SetSettings(ctx, map[string]string{sourceSetting: source, originSetting: home}); err != nil {
+		if err := m.cat.SetSettings(ctx, map[string]string{catalog.MirrorSetting: source, originSetting: home}); err != nil {
 			return err
 		}
 	}
@@ -125,7 +122,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 	if m.cat == nil {
 		return false, nil
 	}
-	recorded, bound, err := m.cat.Setting(ctx, sourceSetting)
+	recorded, bound, err := m.cat.Setting(ctx, catalog.MirrorSetting)
 	if err != nil || !bound {
 		return bound, err
 	}

@@ -231,7 +231,7 @@ func unused(ctx context.Context, path string, now func() time.Time) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	source, bound, err := c.Setting(ctx, sourceSetting)
+	source, bound, err := c.Setting(ctx, catalog.MirrorSetting)
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (a *adopter) note(format string, args ...any) {
 func (a *adopter) settings() (map[string]string, error) {
 	text, err := json.Marshal(a.kept)
 	all := map[string]string{
-		dirSetting: a.s.dir, baseSetting: a.s.site.BaseURL, outSetting: a.s.outPath, adoptedSetting: string(text),
+		dirSetting: a.s.dir, catalog.PublisherSetting: a.s.site.BaseURL, outSetting: a.s.outPath, adoptedSetting: string(text),
 	}
 	if a.ours {
 		all[catalog.UUIDSetting] = a.uuid

@@ -180,8 +180,7 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 
 // Settings of the catalog.
 const (
-	dirSetting    = "dir" // what the state belongs to
-	baseSetting   = catalog.PublisherSetting
+	dirSetting    = "dir"     // what the state belongs to
 	outSetting    = "out"     // where its documents are
 	hashSetting   = "hash "   // and the name of a set: what its Resource List says of each resource
 	calledSetting = "called " // and the name of a set: catalog.Relabelled when its Resource List was written
@@ -199,7 +198,7 @@ func (s *Session) checkSettings(ctx context.Context) error {
 	}
 	for _, c := range []struct{ name, what, given string }{
 		{dirSetting, "directory", s.dir},
-		{baseSetting, "base URL", s.site.BaseURL},
+		{catalog.PublisherSetting, "base URL", s.site.BaseURL},
 	} {
 		recorded, ok, err := s.catalog.Setting(ctx, c.name)
 		if err != nil {
@@ -248,7 +247,7 @@ func (s *Session) bind(ctx context.Context) error {
 	if s.bound {
 		return nil
 	}
-	err := s.catalog.SetSettings(ctx, map[string]string{dirSetting: s.dir, baseSetting: s.site.BaseURL, outSetting: s.outPath})
+	err := s.catalog.SetSettings(ctx, map[string]string{dirSetting: s.dir, catalog.PublisherSetting: s.site.BaseURL, outSetting: s.outPath})
 	s.bound = err == nil
 	return err
 }
