@@ -34,8 +34,8 @@ type row struct {
 	states   []state
 }
 
-// The tables may be behind by so many resources before another batch is settled: by few
-// while they are small, as then it is quickly done, and less is left for the end.
+// The tables follow when so many resources wait: few while they are small, as then it is
+// quickly done, and less is left for the end.
 const (
 	minWaiting = 500
 	maxWaiting = 2000

@@ -79,6 +79,15 @@ func wantAnswers(t *testing.T, who string, got, want map[string]any) {
 // bring settles newcomers of a run, in both sets every other one.
 func bring(t *testing.T, c *Catalog, run *Run, at int64, names ...string) {
 	t.Helper()
+	if err := c.Settle(t.Context(), come(t, c, run, at, names...), nil); err != nil {
+		t.Fatal(err)
+	}
+	run.Created = 0
+}
+
+// come records the intents of newcomers; the outcome is still to be settled.
+func come(t *testing.T, c *Catalog, run *Run, at int64, names ...string) Outcome {
+	t.Helper()
 	o := Outcome{Run: run, At: time.Unix(at, 0)}
 	var intents []Intent
 	for i, name := range names {
@@ -99,10 +108,7 @@ func bring(t *testing.T, c *Catalog, run *Run, at int64, names ...string) {
 	if err := c.Intend(t.Context(), intents, &o, flat); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context(), o, nil); err != nil {
-		t.Fatal(err)
-	}
-	run.Created = 0
+	return o
 }
 
 // Newcomers that the tables do not have yet are seen by whoever asks, by all ways: the
@@ -183,6 +189,54 @@ func TestWhatWaitsIsFoundAndKeepsItsPath(t *testing.T) {
 			t.Errorf("a resource that %s, as if it were new: got %v, want ErrState", state, err)
 		}
 		followed(t, c)
+	}
+}
+
+// When much waits the tables follow without anybody waiting for them. If they cannot, no
+// more is settled than waits already, and whoever settles next is told.
+func TestTheTablesFollowBesideWhatComesNext(t *testing.T) {
+	c := open(t)
+	set(t, c, "s")
+	set(t, c, "other")
+	run := &Run{Begun: time.Unix(9, 0), What: "sync"}
+	many := func(prefix string) (names []string) {
+		for i := range minWaiting {
+			names = append(names, fmt.Sprint(prefix, i))
+		}
+		return names
+	}
+	waits := func(want int) {
+		t.Helper()
+		c.behind.Wait()
+		if n := len(c.ledger.rows); n != want {
+			t.Errorf("%d resources wait, want %d", n, want)
+		}
+	}
+	bring(t, c, run, 10, many("a")...)
+	waits(0)
+
+	exec := func(query string) {
+		t.Helper()
+		if _, err := c.write.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("CREATE TRIGGER full BEFORE INSERT ON member BEGIN SELECT RAISE(ABORT, 'no room'); END")
+	bring(t, c, run, 20, many("b")...)
+	waits(minWaiting)
+	last := come(t, c, run, 30, "c")
+	if err := c.Settle(t.Context(), last, nil); err == nil {
+		t.Error("no error beside tables that cannot follow")
+	}
+	waits(minWaiting)
+
+	exec("DROP TRIGGER full")
+	if err := c.Settle(t.Context(), last, nil); err != nil {
+		t.Error(err)
+	}
+	waits(1)
+	if n, _, err := c.Count(t.Context(), 1); err != nil || n != 2*minWaiting+1 {
+		t.Errorf("%d members (%v), want %d", n, err, 2*minWaiting+1)
 	}
 }
 

@@ -217,10 +217,10 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome, ready func() error) err
 	return nil
 }
 
-// settleLater settles what is durable with the intents. The tables follow what was
-// settled before it if they are far behind.
+// settleLater settles what is durable with the intents. If much waits for the tables then,
+// they follow beside what comes next.
 func (c *Catalog) settleLater(ctx context.Context, o Outcome, ready func() error) error {
-	if c.ledger.long() {
+	if c.ledger.long() { // they have not followed yet, or could not
 		if err := c.follow(ctx); err != nil {
 			return err
 		}
@@ -229,6 +229,9 @@ func (c *Catalog) settleLater(ctx context.Context, o Outcome, ready func() error
 		return err
 	}
 	c.ledger.add(o)
+	if c.ledger.long() {
+		c.behind.Go(func() { _ = c.follow(context.WithoutCancel(ctx)) }) // the next one to be settled tries again, and tells
+	}
 	return nil
 }
 

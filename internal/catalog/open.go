@@ -63,7 +63,8 @@ type Catalog struct {
 
 	readOnly bool
 	ledger   ledger
-	sieve    *sieve // of a catalog that was empty when it was opened Alone; else nil
+	behind   sync.WaitGroup // the tables, while they follow beside something else
+	sieve    *sieve         // of a catalog that was empty when it was opened Alone; else nil
 	dirs     directories
 
 	unsettled []arrived // when a catalog that is only read was opened
@@ -114,6 +115,7 @@ func (c *Catalog) sift(ctx context.Context) error {
 
 // Close ends all use of the catalog.
 func (c *Catalog) Close() error {
+	c.behind.Wait()
 	errs := []error{c.current(context.Background()), c.again.close(), c.looks.close()}
 	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it tidies the write-ahead log
 		if db != nil {
