@@ -9,13 +9,13 @@ import (
 )
 
 // A batch is what may have to be fetched twice after a crash: 500 resources or
-// 64 MiB. One half is filled while the other half commits. Two that need no request of
-// their own count as one.
+// 64 MiB. One half is filled while the other half commits. Four that need no request
+// of their own count as one.
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
 	unsizedBytes  = 1 << 20 // what a resource of unknown length counts
-	cheap         = 2       // of those that need no request count as one that does
+	cheap         = 4       // of those that need no request count as one that does
 )
 
 // maxOutage is how many resources in a row may fail for lack of an answer before a run
