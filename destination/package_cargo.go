@@ -111,13 +111,13 @@ type wantedMembers struct {
 
 func (s *SetPlan) packaged() *wantedMembers {
 	m := &wantedMembers{}
-	m.next, m.stop = iter.Pull2(func(yield func(Action, error) bool) {
+	m.next, m.stop = iter.Pull2((func(yield func(Action, error) bool) {
 		for a, err := range s.Actions() {
 			if (err != nil || a.packaged()) && !yield(a, err) {
 				return
 			}
 		}
-	})
+	}))
 	return m
 }
 
@@ -394,13 +394,21 @@ func agrees(e *resourcesync.Entry, w *Wanted) bool {
 func (c *cargo) bitstream(a *Action) (pack.Bitstream, bool) {
 	path := a.Member
 	if c.told != nil {
-		t, ok := c.told[resourcesync.KeyOf(a.Want.URI)]
+		t, ok := c.heard(a.Want.URI)
 		if !ok {
 			return pack.Bitstream{}, false
 		}
 		path = t.path
 	}
 	return c.pkg.find(path, strong(a.Want.Digests))
+}
+
+// heard is what was taken down of a resource, if it was.
+func (c *cargo) heard(uri string) (t told, ok bool) {
+	if c.told != nil {
+		t, ok = c.told[resourcesync.KeyOf(uri)]
+	}
+	return t, ok
 }
 
 // fromPackage brings the bytes of an action out of its package into a batch, verified.
@@ -433,7 +441,7 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action, hands c
 		return 0, c.err
 	}
 	want, known := a.Want, c.known(a)
-	if c.told[resourcesync.KeyOf(want.URI)].other {
+	if t, _ := c.heard(want.URI); t.other {
 		want = known
 	}
 	found, err := c.member(a, &known)
@@ -474,7 +482,7 @@ func (c *cargo) open(ctx context.Context, b pack.Bitstream, most int64) (io.Read
 // known is what the plan and the manifest in the package say of a resource, together.
 func (c *cargo) known(a *Action) Wanted {
 	w := a.Want
-	t, ok := c.told[resourcesync.KeyOf(w.URI)]
+	t, ok := c.heard(w.URI)
 	switch {
 	case !ok:
 		return w
