@@ -113,14 +113,14 @@ func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.
 // openMirror opens a mirror for a run. One that does not exist yet is made only when
 // the Source has answered: until then it is an empty one that nobody can write to.
 func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mirror, error) {
-	m, err := mirror.OpenReadOnly(ctx, o)
-	if err != nil || dryRun || !m.Exists() {
-		return m, err
+	if !dryRun {
+		made := o
+		made.Create = false
+		if m, err := mirror.Open(ctx, made); !errors.Is(err, mirror.ErrWrongStore) {
+			return m, err
+		}
 	}
-	if err := m.Close(); err != nil {
-		return nil, err
-	}
-	return mirror.Open(ctx, o)
+	return mirror.OpenReadOnly(ctx, o)
 }
 
 // makeMirror makes the mirror that openMirror did not find. If that fails m remains.
