@@ -18,11 +18,9 @@ import (
 	"time"
 )
 
-// target is a new directory for a program to copy a set into. What is not written yet is
-// written first, and what is served is read: nobody pays for the row before, or for a disk
-// on which the server has to look for what some system has taken for idle. Nor is anything
-// removed that has many files: ext4 looks at every inode that was freed in the last minutes
-// before it makes a file.
+// target is a new directory for a program to copy a set into. Nothing is removed that has
+// many files: ext4 looks at every inode that was freed in the last minutes before it makes
+// a file.
 func (s *site) target(set, program string) (string, error) {
 	s.serial++
 	dir := s.path("targets", fmt.Sprintf("%s-%s-%d", set, program, s.serial))
@@ -35,10 +33,19 @@ func (s *site) target(set, program string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	if _, err := output(exec.Command("sync")); err != nil {
-		return "", err
+	return dir, s.calm(set)
+}
+
+// calm reads what is served of a set, and writes what is not written yet, the times of that
+// reading among it: nobody pays for the row before, for what the Source has changed on its
+// own disk, or for a disk on which the server has to look for what some system has taken
+// for idle.
+func (s *site) calm(set string) error {
+	if err := errors.Join(readAll(s.tree(set)), readAll(s.docs(set))); err != nil {
+		return err
 	}
-	return dir, errors.Join(readAll(s.tree(set)), readAll(s.docs(set)))
+	_, err := output(exec.Command("sync"))
+	return err
 }
 
 // readAll reads every file below a directory.
@@ -112,7 +119,7 @@ func (s *site) mirror(set string) string {
 
 // incremental follows the mirror that baseline has made.
 func (s *site) incremental() (spent, error) {
-	if err := s.change(); err != nil {
+	if err := errors.Join(s.change(), s.calm(smallSet)); err != nil {
 		return spent{}, err
 	}
 	return s.sync(smallSet, s.mirror(smallSet), (s.Small+99)/100)
