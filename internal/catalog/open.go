@@ -27,6 +27,8 @@ var (
 	ErrNewerSchema = errors.New("written by a newer version of this program")
 	// ErrDamaged: the file is no catalog, or no longer one that can be trusted.
 	ErrDamaged = errors.New("not a sound catalog")
+	// ErrOther: the file is another catalog than the one asked for.
+	ErrOther = errors.New("another catalog")
 	// ErrFull: the disk of the catalog has no room left. What is recorded stays.
 	ErrFull = errors.New("no room left on its disk")
 )
@@ -48,6 +50,7 @@ const UUIDSetting = "uuid"
 type Options struct {
 	Path   string           // of the database file
 	Create bool             // make the file if it does not exist; its directory must exist
+	UUID   string           // the one that it has to have; "": any
 	Alone  bool             // nobody else records resources while it is open
 	Now    func() time.Time // the clock of recorded changes; nil is time.Now
 }
@@ -72,8 +75,8 @@ type Catalog struct {
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing
 // file is fs.ErrNotExist unless o.Create is set; a file that is not a catalog is
-// ErrDamaged; a schema later than ours is ErrNewerSchema. None of these changes
-// the file.
+// ErrDamaged; one with another UUID is ErrOther; a schema later than ours is
+// ErrNewerSchema. None of these changes what is in the file.
 func Open(ctx context.Context, o Options) (*Catalog, error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -89,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err := sweep(path); err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}
-	if err := c.connect(ctx); err != nil {
+	if err := c.connect(ctx, o.UUID); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if o.Alone {
@@ -125,7 +128,7 @@ func (c *Catalog) Close() error {
 	return errors.Join(errs...)
 }
 
-func (c *Catalog) connect(ctx context.Context) error {
+func (c *Catalog) connect(ctx context.Context, want string) error {
 	var err error
 	if c.write, err = openFile(c.path, 1, false); err != nil {
 		return c.fail("open", err)
@@ -136,11 +139,14 @@ func (c *Catalog) connect(ctx context.Context) error {
 	if err := recognise(ctx, c.write); err != nil {
 		return c.fail("open", err)
 	}
+	switch id, err := c.UUID(ctx); {
+	case err != nil:
+		return err
+	case want != "" && id != want:
+		return c.fail("open", fmt.Errorf("%w: expected that with the UUID %s, found %s", ErrOther, want, id))
+	}
 	if err := migrate(ctx, c.write); err != nil {
 		return c.fail("open", err)
-	}
-	if _, err := c.UUID(ctx); err != nil {
-		return err
 	}
 	return c.resume(ctx)
 }

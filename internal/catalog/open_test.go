@@ -189,6 +189,56 @@ func TestOpenSweepsWhatKilledCreationsLeft(t *testing.T) {
 	}
 }
 
+// Whoever takes the catalog of somebody else for his own learns it before anything is
+// changed there: it stays of its schema, and what was settled waits for its own program.
+func TestOpenLeavesAnotherCatalogAsItIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	db := earlier(t, path, 7)
+	defer db.Close()
+	schema := func(version int64) {
+		t.Helper()
+		var got int64
+		if err := db.QueryRow("SELECT MAX(version_id) FROM goose_db_version").Scan(&got); err != nil || got != version {
+			t.Errorf("schema %d (%v), want %d", got, err, version)
+		}
+	}
+	for _, query := range []string{
+		"INSERT INTO setting VALUES ('uuid', 'f3c0')",
+		`INSERT INTO arrival (body, settled) VALUES ('{"whole":true,"new":[{"uri":"https://example.org/x","path":"x","fold":"AAAAAAAAAAAAAAAAAAAAAA==","length":1}]}', TRUE)`,
+	} {
+		if _, err := db.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits := func(want int) {
+		t.Helper()
+		var n int
+		if err := db.QueryRow("SELECT COUNT(*) FROM arrival").Scan(&n); err != nil || n != want {
+			t.Errorf("%d arrivals wait (%v), want %d", n, err, want)
+		}
+	}
+	refused := func() {
+		t.Helper()
+		if c, err := Open(t.Context(), Options{Path: path, UUID: "another"}); !errors.Is(err, ErrOther) {
+			t.Errorf("got %v, want ErrOther", err)
+			c.Close()
+		}
+	}
+	refused()
+	waits(1)
+	reopen(t, path, false)
+	waits(0)
+
+	path = filepath.Join(t.TempDir(), "catalog.db")
+	db = earlier(t, path, 2)
+	defer db.Close()
+	if _, err := db.Exec("INSERT INTO setting VALUES ('uuid', 'f3c0')"); err != nil {
+		t.Fatal(err)
+	}
+	refused()
+	schema(2)
+}
+
 func TestOpenRefusesAnOrphanedLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	if err := os.WriteFile(path+"-wal", []byte("of another database"), 0o600); err != nil {

@@ -278,19 +278,19 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 		}
 	}
 	create := mark.UUID == ""
-	m.cat, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.state(), catName), Create: create, Alone: true, Now: o.Now})
-	if errors.Is(err, fs.ErrNotExist) {
+	m.cat, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.state(), catName), Create: create, UUID: mark.UUID, Alone: true, Now: o.Now})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return lostCatalog(o, err)
-	}
-	if err != nil {
+	case errors.Is(err, catalog.ErrOther):
+		return fmt.Errorf("%w: its marker names another catalog: %w", ErrWrongStore, err)
+	case err != nil:
 		return err
 	}
 	m.close = append(m.close, m.cat.Close)
 	if create {
 		mark.Layout = o.Layout.kept()
 		err = m.writeMarker(ctx, mark.Layout)
-	} else {
-		err = m.checkUUID(ctx, mark)
 	}
 	if err == nil {
 		err = m.arrange(mark.Layout, o)

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"instep/internal/mirror"
+)
+
+// oneMirror makes a mirror below dir and returns how it is opened, and its catalog.
+func oneMirror(t *testing.T, dir string) (mirror.Options, *sql.DB) {
+	t.Helper()
+	o := mirror.Options{Dir: dir, Create: true, Now: time.Now}
+	m, err := mirror.Open(t.Context(), o)
+	if err == nil {
+		err = m.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, ".instep", "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return o, db
+}
+
+// The state of another mirror, in which a run may work just now, is refused and stays
+// as it is.
+func TestSyncLeavesTheStateOfAnotherMirrorAlone(t *testing.T) {
+	root := t.TempDir()
+	_, theirs := oneMirror(t, filepath.Join(root, "theirs"))
+	o, _ := oneMirror(t, filepath.Join(root, "ours"))
+	if _, err := theirs.Exec(`INSERT INTO arrival (body, settled) VALUES ('{"whole":true,"new":[{"uri":"https://example.org/x","path":"x",
+		"fold":"AAAAAAAAAAAAAAAAAAAAAA==","length":1}]}', TRUE)`); err != nil {
+		t.Fatal(err)
+	}
+	o.State = filepath.Join(root, "theirs", ".instep")
+	a := &app{now: time.Now}
+	if m, err := a.openMirror(t.Context(), o, false); !errors.Is(err, mirror.ErrWrongStore) {
+		t.Errorf("got %v, want ErrWrongStore", err)
+		m.Close()
+	}
+	var waits, resources int
+	if err := theirs.QueryRow("SELECT (SELECT COUNT(*) FROM arrival), (SELECT COUNT(*) FROM resource)").Scan(&waits, &resources); err != nil {
+		t.Fatal(err)
+	}
+	if waits != 1 || resources != 0 {
+		t.Errorf("%d arrivals and %d resources are in the catalog of the other mirror, want 1 and 0", waits, resources)
+	}
+}
+
+// A mirror that an earlier version of the program has made is brought up to date.
+func TestSyncOpensAMirrorOfAnEarlierSchema(t *testing.T) {
+	o, db := oneMirror(t, t.TempDir())
+	for _, query := range []string{"DROP TABLE arrival", "DELETE FROM goose_db_version WHERE version_id = 7"} { // what it has since
+		if _, err := db.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &app{now: time.Now}
+	m, err := a.openMirror(t.Context(), o, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
