@@ -19,7 +19,7 @@ var _ destination.Adopter = (*Mirror)(nil)
 // Stray implements destination.Adopter. A file that the mirror holds for another
 // resource is none.
 func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted) (string, bool, error) {
-	if !m.adopts {
+	if !m.adopts || m.disk == nil { // without a directory there is no file
 		return "", false, nil
 	}
 	row, err := m.row(ctx, 0, w.URI)
