@@ -111,13 +111,13 @@ type wantedMembers struct {
 
 func (s *SetPlan) packaged() *wantedMembers {
 	m := &wantedMembers{}
-	m.next, m.stop = iter.Pull2((func(yield func(Action, error) bool) {
+	m.next, m.stop = iter.Pull2(func(yield func(Action, error) bool) {
 		for a, err := range s.Actions() {
 			if (err != nil || a.packaged()) && !yield(a, err) {
 				return
 			}
 		}
-	}))
+	})
 	return m
 }
 

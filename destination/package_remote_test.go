@@ -416,30 +416,59 @@ func TestOnePackageIsTransferredAhead(t *testing.T) {
 	}
 	m := newMirror(t, s)
 	m.set = func(d *destination.Destination) {
-		d.Mirror = counting{d.Mirror, &taken}
+		d.Mirror = counting{Mirror: d.Mirror, n: &taken}
 	}
 	wantWays(t, m.mustSync(destination.Baseline, 0, n*each, 0, 0), fmt.Sprintf("dump=%d", n*each))
 	m.wantFiles(paths...)
 }
 
+// A batch with members of packages takes more resources than one with requests; if the
+// packages cannot be had, it ends when it has as many requests as any other.
+func TestMembersRequestedAfterAllMakeNoLargerBatch(t *testing.T) {
+	s, paths := dumped(t, 1200)
+	s.answer("/d/1.zip", http.NotFound)
+	s.answer("/d/2.zip", http.NotFound)
+	var taken, most atomic.Int64
+	m := newMirror(t, s)
+	m.set = func(d *destination.Destination) {
+		d.Workers = 1
+		d.Mirror = counting{d.Mirror, &taken, &most}
+	}
+	wantWays(t, m.mustSync(destination.Baseline, 0, int64(len(paths)), 0, 0), fmt.Sprintf("get=%d", len(paths)))
+	const half, started = 250, 64 // and those that are started together with the last of them
+	if n := most.Load(); n < half || n > half+2*started {
+		t.Errorf("resources of the largest batch: got %d, want between %d and %d", n, half, half+2*started)
+	}
+}
+
 // counting is a Mirror that counts what is put into it.
 type counting struct {
 	destination.Mirror
-	n *atomic.Int64
+	n    *atomic.Int64
+	most *atomic.Int64 // into one batch; nil: nobody asks
 }
 
 func (c counting) Begin(ctx context.Context) (destination.Batch, error) {
 	b, err := c.Mirror.Begin(ctx)
-	return countingBatch{b, c.n}, err
+	return &countingBatch{Batch: b, of: c}, err
 }
 
 type countingBatch struct {
 	destination.Batch
-	n *atomic.Int64
+	of counting
+	n  atomic.Int64
 }
 
-func (b countingBatch) Put(ctx context.Context, set string, w destination.Wanted, r io.Reader, verified bool) (int64, error) {
+func (b *countingBatch) Put(ctx context.Context, set string, w destination.Wanted, r io.Reader, verified bool) (int64, error) {
 	n, err := b.Batch.Put(ctx, set, w, r, verified)
+	b.of.n.Add(1)
 	b.n.Add(1)
 	return n, err
+}
+
+func (b *countingBatch) Commit(ctx context.Context, move *destination.CursorMove) error {
+	if n := b.n.Load(); b.of.most != nil && n > b.of.most.Load() { // one commits at a time
+		b.of.most.Store(n)
+	}
+	return b.Batch.Commit(ctx, move)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"instep/fetch"
 	"instep/resourcesync"
@@ -26,7 +27,8 @@ type queue struct {
 type load struct {
 	r       *runner
 	b       Batch
-	n       int // resources, in parts of 1 / cheap
+	n       int          // resources, in parts of 1 / cheap
+	more    atomic.Int64 // likewise: what it took that resources were requested after all
 	bytes   int64
 	uris    map[resourcesync.Key]bool
 	waiting []Action // not started yet
@@ -72,7 +74,7 @@ func room(a *Action) int {
 
 // full reports whether a, whose URI has this key, has to wait for the next batch.
 func (l *load) full(a *Action, key resourcesync.Key) bool {
-	return l.n > 0 && (l.n >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
+	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
 
 // lookAhead is how many actions are looked up together.
@@ -240,7 +242,9 @@ func (l *load) discard() error {
 
 // bring transfers one resource into the batch.
 func (l *load) bring(ctx context.Context, a *Action) {
+	planned := room(a)
 	n, err := l.r.transfer(ctx, l.b, a)
+	l.more.Add(int64(room(a) - planned))
 	switch {
 	case err == nil:
 		l.mu.Lock()
