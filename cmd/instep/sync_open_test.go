@@ -41,8 +41,11 @@ func TestSyncLeavesTheStateOfAnotherMirrorAlone(t *testing.T) {
 	}
 	o.State = filepath.Join(root, "theirs", ".instep")
 	a := &app{now: time.Now}
-	if m, err := a.openMirror(t.Context(), o, false); !errors.Is(err, mirror.ErrWrongStore) {
+	m, err := a.openMirror(t.Context(), o, false)
+	if !errors.Is(err, mirror.ErrWrongStore) {
 		t.Errorf("got %v, want ErrWrongStore", err)
+	}
+	if err == nil {
 		m.Close()
 	}
 	var waits, resources int

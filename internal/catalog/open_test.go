@@ -219,8 +219,11 @@ func TestOpenLeavesAnotherCatalogAsItIs(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		if c, err := Open(t.Context(), Options{Path: path, UUID: "another"}); !errors.Is(err, ErrOther) {
+		c, err := Open(t.Context(), Options{Path: path, UUID: "another"})
+		if !errors.Is(err, ErrOther) {
 			t.Errorf("got %v, want ErrOther", err)
+		}
+		if err == nil {
 			c.Close()
 		}
 	}
