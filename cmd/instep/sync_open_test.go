@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -57,14 +58,44 @@ func TestSyncLeavesTheStateOfAnotherMirrorAlone(t *testing.T) {
 	}
 }
 
-// A mirror that an earlier version of the program has made is brought up to date.
-func TestSyncOpensAMirrorOfAnEarlierSchema(t *testing.T) {
-	o, db := oneMirror(t, t.TempDir())
-	for _, query := range []string{"DROP TABLE arrival", "DELETE FROM goose_db_version WHERE version_id = 7"} { // what it has since
+// makeEarlier takes from a catalog what its latest schema has brought.
+func makeEarlier(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for _, query := range []string{"DROP TABLE arrival", "DELETE FROM goose_db_version WHERE version_id = 7"} {
 		if _, err := db.Exec(query); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// That of an earlier version of the program too, where no run would bring it up to date.
+func TestSyncRefusesTheStateOfAnotherMirrorOfAnEarlierSchema(t *testing.T) {
+	root := t.TempDir()
+	_, theirs := oneMirror(t, filepath.Join(root, "theirs"))
+	ours, _ := oneMirror(t, filepath.Join(root, "ours"))
+	makeEarlier(t, theirs)
+	if err := os.Mkdir(filepath.Join(root, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{now: time.Now}
+	for _, dir := range []string{ours.Dir, filepath.Join(root, "empty"), filepath.Join(root, "none")} {
+		for _, dryRun := range []bool{false, true} {
+			o := mirror.Options{Dir: dir, State: filepath.Join(root, "theirs", ".instep"), Create: true, Now: time.Now}
+			m, err := a.openMirror(t.Context(), o, dryRun)
+			if !errors.Is(err, mirror.ErrWrongStore) {
+				t.Errorf("in %s, dry run %v: got %v, want ErrWrongStore", filepath.Base(dir), dryRun, err)
+			}
+			if err == nil {
+				m.Close()
+			}
+		}
+	}
+}
+
+// A mirror that an earlier version of the program has made is brought up to date.
+func TestSyncOpensAMirrorOfAnEarlierSchema(t *testing.T) {
+	o, db := oneMirror(t, t.TempDir())
+	makeEarlier(t, db)
 	a := &app{now: time.Now}
 	m, err := a.openMirror(t.Context(), o, false)
 	if err != nil {

@@ -130,7 +130,7 @@ func TestWhatTheTablesDoNotHaveYetIsSeen(t *testing.T) {
 	if err := os.CopyFS(killed, os.DirFS(filepath.Dir(c.path))); err != nil {
 		t.Fatal(err)
 	}
-	beside, err := OpenReadOnly(t.Context(), c.path, time.Now)
+	beside, err := OpenReadOnly(t.Context(), c.path, "", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

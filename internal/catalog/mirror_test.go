@@ -287,7 +287,7 @@ func TestReadOnlyCatalogsRefuseChanges(t *testing.T) {
 	store(t, c, s, "a")
 	followed(t, c)
 	for _, state := range []string{"open elsewhere", "closed"} {
-		r, err := OpenReadOnly(t.Context(), c.path, time.Now)
+		r, err := OpenReadOnly(t.Context(), c.path, "", time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,11 +319,11 @@ func TestReadOnlyCatalogsAreOfThisVersion(t *testing.T) {
 		if err := cat.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenReadOnly(t.Context(), cat.path, time.Now); !errors.Is(err, c.want) || !strings.Contains(err.Error(), "catalog.db") {
+		if _, err := OpenReadOnly(t.Context(), cat.path, "", time.Now); !errors.Is(err, c.want) || !strings.Contains(err.Error(), "catalog.db") {
 			t.Errorf("%s: got %v, want %v and the file", c.change, err, c.want)
 		}
 	}
-	if _, err := OpenReadOnly(t.Context(), filepath.Join(t.TempDir(), "none"), time.Now); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := OpenReadOnly(t.Context(), filepath.Join(t.TempDir(), "", "none"), "", time.Now); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent: got %v, want fs.ErrNotExist", err)
 	}
 }
@@ -342,7 +342,7 @@ func TestReadOnlyCatalogsSayWhenTheyWouldHaveToWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := OpenReadOnly(t.Context(), filepath.Join(dir, "catalog.db"), time.Now)
+	_, err := OpenReadOnly(t.Context(), filepath.Join(dir, "", "catalog.db"), "", time.Now)
 	if err == nil || !strings.Contains(err.Error(), "-wal") {
 		t.Errorf("got %v, want an error naming the log", err)
 	}

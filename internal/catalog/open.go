@@ -139,16 +139,30 @@ func (c *Catalog) connect(ctx context.Context, want string) error {
 	if err := recognise(ctx, c.write); err != nil {
 		return c.fail("open", err)
 	}
-	switch id, err := c.UUID(ctx); {
-	case err != nil:
+	if err := c.is(ctx, want); err != nil {
 		return err
-	case want != "" && id != want:
-		return c.fail("open", fmt.Errorf("%w: expected that with the UUID %s, found %s", ErrOther, want, id))
 	}
 	if err := migrate(ctx, c.write); err != nil {
 		return c.fail("open", err)
 	}
 	return c.resume(ctx)
+}
+
+// is fails unless the catalog has the UUID that is wanted ("": any). It is asked before
+// anything is changed, of whatever schema the catalog is.
+func (c *Catalog) is(ctx context.Context, want string) error {
+	id, err := c.UUID(ctx)
+	if err == nil && want != "" && id != want {
+		err = c.fail("open", fmt.Errorf("%w: expected that with the UUID %s, found %s", ErrOther, want, id))
+	}
+	return err
+}
+
+// NewUUID gives the catalog another identity, which it returns: who knows it by the one
+// that it had takes it for another one.
+func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
+	id := uuid.NewString()
+	return id, c.SetSettings(ctx, map[string]string{UUIDSetting: id})
 }
 
 // ensure sees to it that a file is at path. A new catalog is made whole under

@@ -19,8 +19,9 @@ import (
 var ErrOlderSchema = errors.New("written by an older version of this program")
 
 // OpenReadOnly opens the existing catalog at path and writes nothing, not even the
-// files that SQLite keeps beside a database. Methods that change it fail.
-func OpenReadOnly(ctx context.Context, path string, now func() time.Time) (*Catalog, error) {
+// files that SQLite keeps beside a database. Methods that change it fail. It is ErrOther
+// if it has not the UUID id ("": any), whatever its schema is.
+func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*Catalog, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
@@ -29,13 +30,13 @@ func OpenReadOnly(ctx context.Context, path string, now func() time.Time) (*Cata
 	if err := ensure(ctx, path, false); err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}
-	if err := c.connectReadOnly(ctx); err != nil {
+	if err := c.connectReadOnly(ctx, id); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-func (c *Catalog) connectReadOnly(ctx context.Context) (err error) {
+func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) {
 	source, err := readOnlySource(c.path)
 	if err != nil {
 		return c.fail("open", err)
@@ -50,11 +51,11 @@ func (c *Catalog) connectReadOnly(ctx context.Context) (err error) {
 	if err := recognise(ctx, c.read); err != nil {
 		return c.fail("open", err)
 	}
+	if err := c.is(ctx, want); err != nil {
+		return err
+	}
 	if err := sameSchema(ctx, c.read); err != nil {
 		return c.fail("open", err)
-	}
-	if _, err = c.UUID(ctx); err != nil {
-		return err
 	}
 	return c.resume(ctx)
 }

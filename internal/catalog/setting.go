@@ -44,7 +44,7 @@ const (
 	PublisherSetting = "base-url" // the base URL of what is published
 )
 
-// UUID returns the identity that the catalog was given when it was made.
+// UUID returns the identity of the catalog: it was given one when it was made.
 func (c *Catalog) UUID(ctx context.Context) (string, error) {
 	id, ok, err := c.Setting(ctx, UUIDSetting)
 	if err == nil && !ok {

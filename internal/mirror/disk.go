@@ -58,6 +58,16 @@ func (d *disk) forget() error {
 	return errors.Join(errs...)
 }
 
+// sameDir reports whether two paths lead to one directory.
+func sameDir(a, b string) (bool, error) {
+	at, err := os.Stat(a)
+	if err != nil {
+		return false, err
+	}
+	of, err := os.Stat(b)
+	return err == nil && os.SameFile(at, of), err
+}
+
 // makeDir makes a directory and those above it, and their names durable.
 func makeDir(dir string) error {
 	info, err := os.Stat(dir)

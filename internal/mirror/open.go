@@ -62,10 +62,12 @@ func (o *Options) state() string {
 	return filepath.Join(o.Dir, ours)
 }
 
-// Open opens a mirror and locks it: a *flock.LockedError tells who has it open. What
-// an interrupted run left is completed or undone. Where there is no mirror, Open makes one if
-// o.Create is set and nothing is in the way (else ErrNotEmpty), or refuses
-// (ErrWrongStore) without writing anything.
+func (o *Options) catalog() string { return filepath.Join(o.state(), catName) }
+
+// Open opens a mirror and locks it, with its state: a *flock.LockedError tells who has
+// it open. What an interrupted run left is completed or undone. Where there is no
+// mirror, Open makes one if o.Create is set and nothing is in the way (else
+// ErrNotEmpty), or refuses (ErrWrongStore) without writing anything.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(&o)
 	defer func() {
@@ -73,14 +75,7 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 			err = fmt.Errorf("open mirror %q: %w", o.Dir, errors.Join(err, m.Close()))
 		}
 	}()
-	if o.Create {
-		if err := makeDir(o.Dir); err != nil {
-			return nil, err
-		}
-	}
-	if err := m.openDir(&o); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", ErrWrongStore, err)
-	} else if err != nil {
+	if err := m.findDir(ctx, &o); err != nil {
 		return nil, err
 	}
 	mark, found, err := m.readMarker(ctx)
@@ -114,7 +109,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	}()
 	o.Create = true
 	if err := m.openDir(&o); errors.Is(err, fs.ErrNotExist) {
-		return m, nil
+		return m, unused(ctx, &o)
 	} else if err != nil {
 		return nil, err
 	}
@@ -125,17 +120,10 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	if !found {
 		return m, m.mayCreate(ctx, &o)
 	}
-	m.cat, err = catalog.OpenReadOnly(ctx, filepath.Join(o.state(), catName), o.Now)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, lostCatalog(&o, err)
-	}
-	if err != nil {
-		return nil, err
+	if m.cat, err = catalog.OpenReadOnly(ctx, o.catalog(), mark.UUID, o.Now); err != nil {
+		return nil, wrongCatalog(&o, err)
 	}
 	m.close = append(m.close, m.cat.Close)
-	if err := m.checkUUID(ctx, mark); err != nil {
-		return nil, err
-	}
 	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o), m.assume(ctx)); err != nil {
 		return nil, err
 	}
@@ -162,6 +150,24 @@ func (m *Mirror) Close() error {
 	}
 	m.close = nil
 	return errors.Join(errs...)
+}
+
+// findDir opens the directory, which it makes if there may be a new mirror.
+func (m *Mirror) findDir(ctx context.Context, o *Options) error {
+	err := m.openDir(o)
+	if errors.Is(err, fs.ErrNotExist) && o.Create {
+		if err := unused(ctx, o); err != nil {
+			return err
+		}
+		if err := makeDir(o.Dir); err != nil {
+			return err
+		}
+		err = m.openDir(o)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrWrongStore, err)
+	}
+	return err
 }
 
 func (m *Mirror) openDir(o *Options) (err error) {
@@ -217,17 +223,20 @@ func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
 	if name != "" && !o.Adopt {
 		return fmt.Errorf("%w: found %q", ErrNotEmpty, name)
 	}
-	return unused(ctx, filepath.Join(o.state(), catName), o.Now)
+	return unused(ctx, o)
 }
 
-// unused fails if the catalog at path is that of a mirror already: then its
+// unused fails if the catalog of a mirror to be made is that of one already: then its
 // directory ought not to be empty. So it does if it is that of what is published.
-func unused(ctx context.Context, path string, now func() time.Time) (err error) {
-	c, err := catalog.OpenReadOnly(ctx, path, now)
-	if errors.Is(err, fs.ErrNotExist) {
+func unused(ctx context.Context, o *Options) (err error) {
+	path := o.catalog()
+	c, err := catalog.OpenReadOnly(ctx, path, "", o.Now)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err != nil {
+	case errors.Is(err, catalog.ErrOlderSchema): // whose it is cannot be asked; no new mirror's
+		return fmt.Errorf("%w: it is empty, but an earlier version of this program has used the catalog %q", ErrWrongStore, path)
+	case err != nil:
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
@@ -267,6 +276,20 @@ func (m *Mirror) acquire(o *Options) error {
 		return err
 	}
 	m.close = append(m.close, lock.Release)
+	return m.acquireState(o)
+}
+
+// acquireState locks a state that is not in the directory: nobody else may use it, for
+// another directory or to publish.
+func (m *Mirror) acquireState(o *Options) error {
+	if own, err := sameDir(o.state(), filepath.Join(o.Dir, ours)); err != nil || own {
+		return wrongCatalog(o, err)
+	}
+	lock, err := flock.Acquire(filepath.Join(o.state(), lockName))
+	if err != nil {
+		return err
+	}
+	m.close = append(m.close, lock.Release)
 	return nil
 }
 
@@ -278,19 +301,19 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 		}
 	}
 	create := mark.UUID == ""
-	m.cat, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.state(), catName), Create: create, UUID: mark.UUID, Alone: true, Now: o.Now})
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return lostCatalog(o, err)
-	case errors.Is(err, catalog.ErrOther):
-		return fmt.Errorf("%w: its marker names another catalog: %w", ErrWrongStore, err)
-	case err != nil:
-		return err
+	if create { // likewise of the state
+		if err := unused(ctx, o); err != nil {
+			return err
+		}
+	}
+	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: create, UUID: mark.UUID, Alone: true, Now: o.Now})
+	if err != nil {
+		return wrongCatalog(o, err)
 	}
 	m.close = append(m.close, m.cat.Close)
 	if create {
 		mark.Layout = o.Layout.kept()
-		err = m.writeMarker(ctx, mark.Layout)
+		err = m.mark(ctx, mark.Layout)
 	}
 	if err == nil {
 		err = m.arrange(mark.Layout, o)
@@ -304,13 +327,22 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 	return m.load(ctx)
 }
 
-func lostCatalog(o *Options, err error) error {
-	return fmt.Errorf("%w: %w, in %q: %w", ErrWrongStore, ErrLostCatalog, o.state(), err)
+// wrongCatalog says what it means that the catalog of a mirror could not be opened.
+func wrongCatalog(o *Options, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w, in %q: %w", ErrWrongStore, ErrLostCatalog, o.state(), err)
+	case errors.Is(err, catalog.ErrOther):
+		return fmt.Errorf("%w: its marker names another catalog: %w", ErrWrongStore, err)
+	}
+	return err
 }
 
-// writeMarker is the last step of making a mirror.
-func (m *Mirror) writeMarker(ctx context.Context, layout Layout) error {
-	id, err := m.cat.UUID(ctx)
+// mark is the last step of making a mirror. A catalog that was there, though nothing is in
+// it yet, may be named by the marker of another directory, whose run was killed: it is
+// another one from now on.
+func (m *Mirror) mark(ctx context.Context, layout Layout) error {
+	id, err := m.cat.NewUUID(ctx)
 	if err != nil {
 		return err
 	}
@@ -319,14 +351,6 @@ func (m *Mirror) writeMarker(ctx context.Context, layout Layout) error {
 		return err
 	}
 	_, err = blob.Write(ctx, m.bucket, strings.NewReader(string(text)+"\n"), blob.Put{Key: markerKey, IfAbsent: true})
-	return err
-}
-
-func (m *Mirror) checkUUID(ctx context.Context, mark marker) error {
-	id, err := m.cat.UUID(ctx)
-	if err == nil && id != mark.UUID {
-		err = fmt.Errorf("%w: its marker names the catalog %s, the catalog is %s", ErrWrongStore, mark.UUID, id)
-	}
 	return err
 }
 
