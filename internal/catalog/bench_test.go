@@ -104,6 +104,55 @@ func BenchmarkDayOfALargeSet(b *testing.B) {
 	b.ReportMetric(peak(b), "MB-peak")
 }
 
+// BenchmarkBaselineOfALargeSet brings a mirror 200,000 resources, or with INSTEP_LONG
+// 2,600,000, in batches of 500. It reports the bytes that it gives to the disk for each of
+// them, some of which the disk gets more than once, and the peak of its memory.
+func BenchmarkBaselineOfALargeSet(b *testing.B) {
+	const batch = 500
+	resources := 200_000
+	if os.Getenv("INSTEP_LONG") != "" {
+		resources = 2_600_000
+	}
+	all := int64(0)
+	for b.Loop() {
+		c := open(b)
+		s := set(b, c, "")
+		before := ofProcess(b, "io", "wchar:")
+		for i := 0; i < resources; i += batch {
+			arrive(b, c, s, i, batch)
+		}
+		if err := c.Close(); err != nil {
+			b.Fatal(err)
+		}
+		all += ofProcess(b, "io", "wchar:") - before
+	}
+	n := float64(b.N) * float64(resources)
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/n, "µs/resource")
+	b.ReportMetric(float64(all)/1000/n, "kB-written/resource")
+	b.ReportMetric(peak(b), "MB-peak")
+}
+
+// arrive brings n resources of a large set, beginning with number first.
+func arrive(b *testing.B, c *Catalog, s SetID, first, n int) {
+	b.Helper()
+	o := Outcome{At: epoch}
+	var intents []Intent
+	for i := range n {
+		r := nth(first+i, 0)
+		r.Key = resourcesync.KeyOf(r.URI)
+		intents = append(intents, Intent{Key: r.Key, URI: r.URI, Length: r.Length, SHA256: r.Digests.Get(resourcesync.SHA256)})
+		o.Stored = append(o.Stored, r)
+		o.Members = append(o.Members, Membership{Set: s, Key: r.Key, Changed: epoch, LastMod: r.LastMod})
+	}
+	err := c.Intend(b.Context(), intents, &o, flat)
+	if err == nil {
+		err = c.Settle(b.Context(), o, func() error { return nil })
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
 // read reads what a publication of the changes after a number needs.
 func read(b *testing.B, c *Catalog, s SetID, after int64, want int) {
 	b.Helper()
@@ -167,17 +216,23 @@ func large(b *testing.B, c *Catalog, s SetID, members int) {
 // peak is the most memory that was resident, in MB; 0 if the system does not tell.
 func peak(b *testing.B) float64 {
 	b.Helper()
-	status, err := os.ReadFile("/proc/self/status")
+	return float64(ofProcess(b, "status", "VmHWM:")) / 1000
+}
+
+// ofProcess is a number that the system tells of this process; 0 if it does not.
+func ofProcess(b *testing.B, file, name string) int64 {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/" + file)
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(status)) {
-		if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(kb), " kB"), 64)
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
 			if err != nil {
 				b.Fatal(err)
 			}
-			return n / 1000
+			return n
 		}
 	}
 	return 0

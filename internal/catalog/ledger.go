@@ -35,10 +35,11 @@ type row struct {
 }
 
 // The tables follow when so many resources wait: few while they are small, as then it is
-// quickly done, and less is left for the end.
+// quickly done, and less is left for the end. The larger they are the more pages a
+// resource costs, unless many share them.
 const (
 	minWaiting = 500
-	maxWaiting = 2000
+	maxWaiting = 16_000
 )
 
 func (l *ledger) add(o Outcome) {
@@ -350,6 +351,8 @@ func (r *recorder) enterAll(waiting []Outcome) error {
 		}
 		all.Fresh, all.Stored, all.Members = append(all.Fresh, o.Fresh...), append(all.Stored, o.Stored...), append(all.Members, o.Members...)
 	}
+	// By key, so that one page of a table takes many in a row.
+	slices.SortFunc(all.Fresh, func(a, b Intent) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	fresh := all.fresh()
 	return r.recount(nil, fresh.counts(&all), func() error {
 		if err := r.newcomers(all.Fresh, fresh); err != nil {

@@ -349,7 +349,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 		q.Add("_pragma", p)
 	}
 	extra := []string{
-		"cache_size(-16384)",        // KiB
+		"cache_size(-32768)",        // KiB
 		"temp_store(MEMORY)",        // what one statement may have to undo: at most some pages for each of its rows
 		"wal_autocheckpoint(16000)", // pages; a checkpoint waits for the disk twice
 	}
