@@ -323,7 +323,7 @@ func TestReadOnlyCatalogsAreOfThisVersion(t *testing.T) {
 			t.Errorf("%s: got %v, want %v and the file", c.change, err, c.want)
 		}
 	}
-	if _, err := OpenReadOnly(t.Context(), filepath.Join(t.TempDir(), "", "none"), "", time.Now); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := OpenReadOnly(t.Context(), filepath.Join(t.TempDir(), "none"), "", time.Now); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent: got %v, want fs.ErrNotExist", err)
 	}
 }
@@ -342,13 +342,50 @@ func TestReadOnlyCatalogsSayWhenTheyWouldHaveToWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := OpenReadOnly(t.Context(), filepath.Join(dir, "", "catalog.db"), "", time.Now)
+	_, err := OpenReadOnly(t.Context(), filepath.Join(dir, "catalog.db"), "", time.Now)
 	if err == nil || !strings.Contains(err.Error(), "-wal") {
 		t.Errorf("got %v, want an error naming the log", err)
 	}
 	names, err := os.ReadDir(dir)
 	if err != nil || len(names) != 2 {
 		t.Errorf("the directory holds %v, %v; want what was there", names, err)
+	}
+}
+
+// A run that was killed at the first thing it wrote leaves a log that has a header only.
+func TestReadOnlyCatalogsReadWhatALogWithoutTransactionsLeaves(t *testing.T) {
+	c := open(t)
+	set(t, c, "s")
+	files := map[string][]byte{}
+	for _, suffix := range []string{"-wal", "-shm", ""} {
+		if suffix == "" {
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data, err := os.ReadFile(c.path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[suffix] = data
+	}
+	files["-wal"] = files["-wal"][:walHeader]
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	for suffix, data := range files {
+		if err := os.WriteFile(path+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := OpenReadOnly(t.Context(), path, "", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := r.Sets(t.Context())
+	if err != nil || len(sets) != 1 {
+		t.Errorf("got the sets %v (%v), want one", sets, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -60,8 +60,12 @@ func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) 
 	return c.resume(ctx)
 }
 
+// walHeader is the length of a write-ahead log, in bytes, that nothing was written to but
+// its header. SQLite cannot read one without writing, and tries for ten seconds.
+const walHeader = 32
+
 // readOnlySource reads the write-ahead log of a run that works or was killed; when
-// there is none, SQLite has to be told that it need not make one.
+// there is none, or nothing in it, SQLite has to be told that it need not make one.
 func readOnlySource(path string) (string, error) {
 	q := url.Values{"mode": {"ro"}, "_txlock": {"immediate"}}
 	for _, p := range []string{"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"} {
@@ -69,7 +73,7 @@ func readOnlySource(path string) (string, error) {
 	}
 	wal, err := os.Stat(path + "-wal")
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && wal.Size() == 0:
+	case errors.Is(err, fs.ErrNotExist) || err == nil && wal.Size() <= walHeader:
 		q.Set("immutable", "1")
 	case err != nil:
 		return "", err
