@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests use besides Go: two XML parsers that are not ours. What
+# Installs what the tests use besides Go: XML parsers that are not ours, a tracer, servers. What
 # can't be had is named, here and at the end of `make test`.
 set -eu
 tools/skipped.sh clear
@@ -26,5 +26,6 @@ need() {
 
 need xmllint libxml2-utils "the check of our documents by xmllint"
 need python3 python3 "the comparison of our Decoder with expat"
+need strace strace "what is left when a synchronisation is killed at each system call"
 need nginx nginx-light "the configurations of docs/webmaster.md"
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need initdb postgresql "queries of PostgreSQL as an input of a scan"
