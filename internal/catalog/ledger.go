@@ -24,8 +24,17 @@ type ledger struct {
 	waiting []Outcome
 	passed  int // resources that the tables took over
 	rows    map[resourcesync.Key]*row
-	folds   map[resourcesync.Key]bool // of their paths
+	folds   map[resourcesync.Key]bool    // of their paths
+	bytes   map[content]resourcesync.Key // the last resource that has them
 }
+
+// content is bytes, as FindContent is asked for them.
+type content struct {
+	sha256 resourcesync.Digest
+	length resourcesync.Length
+}
+
+func (r *Resource) content() content { return content{r.Digests.Get(resourcesync.SHA256), r.Length} }
 
 // row is a resource that waits, and its memberships.
 type row struct {
@@ -46,7 +55,7 @@ func (l *ledger) add(o Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.rows == nil {
-		l.rows, l.folds = map[resourcesync.Key]*row{}, map[resourcesync.Key]bool{}
+		l.rows, l.folds, l.bytes = map[resourcesync.Key]*row{}, map[resourcesync.Key]bool{}, map[content]resourcesync.Key{}
 	}
 	s := state{at: o.At.UnixMicro()}
 	if o.Run != nil {
@@ -59,7 +68,7 @@ func (l *ledger) add(o Outcome) {
 		in := &o.Fresh[i]
 		r := &row{resource: *fresh[in.Key], fold: in.Fold}
 		r.resource.URI, r.resource.Path, r.resource.Stored = in.URI, in.Path, true
-		l.rows[in.Key], l.folds[in.Fold] = r, true
+		l.rows[in.Key], l.folds[in.Fold], l.bytes[r.resource.content()] = r, true, in.Key
 	}
 	for i := range o.Members {
 		s.Membership = &o.Members[i]
@@ -86,7 +95,11 @@ func (l *ledger) done(some []Outcome) {
 	for i := range some {
 		l.passed += len(some[i].Fresh)
 		for j := range some[i].Fresh {
-			delete(l.rows, some[i].Fresh[j].Key)
+			key := some[i].Fresh[j].Key
+			if b := l.rows[key].resource.content(); l.bytes[b] == key { // else a later one has them too
+				delete(l.bytes, b)
+			}
+			delete(l.rows, key)
 			delete(l.folds, some[i].Fresh[j].Fold)
 		}
 	}
@@ -160,10 +173,8 @@ func (l *ledger) holders(key resourcesync.Key) (all []Membership, ok bool) {
 func (l *ledger) content(sha256 resourcesync.Digest, length int64) (Resource, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, w := range l.rows {
-		if w.resource.Digests.Get(resourcesync.SHA256) == sha256 && w.resource.Length == resourcesync.Bytes(length) {
-			return w.resource, true
-		}
+	if key, ok := l.bytes[content{sha256, resourcesync.Bytes(length)}]; ok {
+		return l.rows[key].resource, true
 	}
 	return Resource{}, false
 }

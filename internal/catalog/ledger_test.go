@@ -192,6 +192,50 @@ func TestWhatWaitsIsFoundAndKeepsItsPath(t *testing.T) {
 	}
 }
 
+// Whoever looks for bytes, once for each resource of a plan, has no table follow for it.
+func TestContentThatWaitsIsFoundWhereItWaits(t *testing.T) {
+	c := open(t)
+	set(t, c, "one")
+	set(t, c, "two")
+	run := &Run{Begun: time.Unix(1, 0), What: "sync"}
+	bring(t, c, run, 1, "a", "b")
+	for _, name := range []string{"a", "b"} {
+		in := intent(name, "content of "+name, t)
+		found, ok, err := c.FindContent(t.Context(), in.SHA256, in.Length.Int64())
+		if err != nil || !ok || found.URI != in.URI {
+			t.Errorf("the content of %s: found %q (%v), want it", name, found.URI, err)
+		}
+		if _, ok, err := c.FindContent(t.Context(), in.SHA256, in.Length.Int64()+1); ok || err != nil {
+			t.Errorf("with another length: %v, %v; want nothing", ok, err)
+		}
+	}
+	if c.ledger.empty() {
+		t.Error("nothing waits any more")
+	}
+}
+
+// Of several that have the same bytes one is found as long as one waits.
+func TestOneOfThoseWithTheSameBytesIsFound(t *testing.T) {
+	var l ledger
+	var all []Outcome
+	for _, name := range []string{"a", "b", "c"} {
+		in := intent(name, "the same", t)
+		o := Outcome{Fresh: []Intent{in}, Stored: []Resource{{Key: in.Key, URI: in.URI, Length: in.Length, Digests: sum(t, "the same")}}}
+		l.add(o)
+		all = append(all, o)
+	}
+	in := intent("a", "the same", t)
+	for i := range all {
+		if _, ok := l.content(in.SHA256, in.Length.Int64()); !ok {
+			t.Errorf("nothing is found when %d are in the tables", i)
+		}
+		l.done(all[i : i+1])
+	}
+	if r, ok := l.content(in.SHA256, in.Length.Int64()); ok {
+		t.Errorf("found %s, though nothing waits", r.URI)
+	}
+}
+
 // When much waits the tables follow without anybody waiting for them. If they cannot, no
 // more is settled than waits already, and whoever settles next is told.
 func TestTheTablesFollowBesideWhatComesNext(t *testing.T) {

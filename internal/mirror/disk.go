@@ -58,14 +58,27 @@ func (d *disk) forget() error {
 	return errors.Join(errs...)
 }
 
-// sameDir reports whether two paths lead to one directory.
-func sameDir(a, b string) (bool, error) {
-	at, err := os.Stat(a)
+// below reports whether a directory is another one or below it, wherever links lead.
+func below(dir, top string) (bool, error) {
+	want, err := os.Stat(top)
 	if err != nil {
 		return false, err
 	}
-	of, err := os.Stat(b)
-	return err == nil && os.SameFile(at, of), err
+	if dir, err = filepath.EvalSymlinks(dir); err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	for err == nil {
+		var at fs.FileInfo
+		if at, err = os.Stat(dir); err == nil && os.SameFile(at, want) {
+			return true, nil
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			break
+		}
+		dir = above
+	}
+	return false, err
 }
 
 // makeDir makes a directory and those above it, and their names durable.

@@ -279,10 +279,10 @@ func (m *Mirror) acquire(o *Options) error {
 	return m.acquireState(o)
 }
 
-// acquireState locks a state that is not in the directory: nobody else may use it, for
-// another directory or to publish.
+// acquireState locks a state that is not below the directory, where the lock could take
+// the place of a resource: nobody else may use it, for another directory or to publish.
 func (m *Mirror) acquireState(o *Options) error {
-	if own, err := sameDir(o.state(), filepath.Join(o.Dir, ours)); err != nil || own {
+	if own, err := below(o.state(), o.Dir); err != nil || own {
 		return wrongCatalog(o, err)
 	}
 	lock, err := flock.Acquire(filepath.Join(o.state(), lockName))
