@@ -389,6 +389,32 @@ func TestReadOnlyCatalogsReadWhatALogWithoutTransactionsLeaves(t *testing.T) {
 	}
 }
 
+func TestAConnectionThatOnlyReadsLooksAtOneMoment(t *testing.T) {
+	c := open(t)
+	set(t, c, "s")
+	source, err := readOnlySource(c.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := func(db *sql.DB) (n int) {
+		t.Helper()
+		if err := db.QueryRow("SELECT COUNT(*) FROM sets").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := sql.OpenDB(looker(source))
+	defer before.Close()
+	before.SetMaxOpenConns(1)
+	sets(before)
+	set(t, c, "later")
+	after := sql.OpenDB(looker(source))
+	defer after.Close()
+	if a, b := sets(before), sets(after); a != 1 || b != 2 {
+		t.Errorf("found %d sets, and %d on a later connection; want 1 and 2", a, b)
+	}
+}
+
 // What is settled beside the writing of files does not count before they are durable.
 func TestNothingCountsBeforeTheFilesAreReady(t *testing.T) {
 	errFiles := errors.New("the disk is gone")

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
 )
 
 // ErrOlderSchema: an earlier version of this program wrote the catalog, and it was
@@ -41,13 +43,13 @@ func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) 
 	if err != nil {
 		return c.fail("open", err)
 	}
-	for _, pool := range []**sql.DB{&c.read, &c.write} { // SQLite refuses what the latter is asked
-		if *pool, err = sql.Open("sqlite", source); err != nil {
-			return c.fail("open", err)
-		}
-		(*pool).SetMaxOpenConns(readers)
-		(*pool).SetMaxIdleConns(readers)
+	if c.write, err = sql.Open("sqlite", source); err != nil { // SQLite refuses what it is asked
+		return c.fail("open", err)
 	}
+	c.read = sql.OpenDB(looker(source))
+	c.read.SetMaxOpenConns(readers)
+	c.read.SetMaxIdleConns(readers)
+	c.read.SetConnMaxLifetime(maxLook)
 	if err := recognise(ctx, c.read); err != nil {
 		return c.fail("open", err)
 	}
@@ -86,6 +88,28 @@ func readOnlySource(path string) (string, error) {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
 	return u.String(), nil
 }
+
+// maxLook is how long a connection that only reads looks at one moment. Meanwhile the log
+// of a run that works is not taken over into the database.
+const maxLook = 10 * time.Second
+
+// looker makes connections to a source that look at one moment each. In the log of a run
+// that was killed SQLite goes through what was not committed, which can be a hundred
+// megabytes, whenever a look begins: for each query, if each were a look of its own.
+type looker string
+
+func (l looker) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := l.Driver().Open(string(l))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, "BEGIN DEFERRED", nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func (looker) Driver() driver.Driver { return &sqlite.Driver{} }
 
 // sameSchema refuses a schema that is not ours to the letter: it cannot be changed here.
 func sameSchema(ctx context.Context, db *sql.DB) error {
