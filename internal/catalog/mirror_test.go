@@ -389,6 +389,24 @@ func TestReadOnlyCatalogsReadWhatALogWithoutTransactionsLeaves(t *testing.T) {
 	}
 }
 
+// Who reads slowly has no connection to look through when a run ends, and goes on.
+func TestARunThatEndsTakesNothingFromThoseThatRead(t *testing.T) {
+	c := open(t)
+	set(t, c, "s")
+	r, err := OpenReadOnly(t.Context(), c.path, "", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.read.SetMaxIdleConns(0) // as if maxLook had passed
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if sets, err := r.Sets(t.Context()); err != nil || len(sets) != 1 {
+		t.Errorf("got the sets %v (%v), want one", sets, err)
+	}
+}
+
 func TestAConnectionThatOnlyReadsLooksAtOneMoment(t *testing.T) {
 	c := open(t)
 	set(t, c, "s")

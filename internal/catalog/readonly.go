@@ -50,7 +50,9 @@ func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) 
 	c.read.SetMaxOpenConns(readers)
 	c.read.SetMaxIdleConns(readers)
 	c.read.SetConnMaxLifetime(maxLook)
-	if err := recognise(ctx, c.read); err != nil {
+	// The connection stays: a run that ends meanwhile leaves the log, without which this
+	// source cannot be opened.
+	if err := recognise(ctx, c.write); err != nil {
 		return c.fail("open", err)
 	}
 	if err := c.is(ctx, want); err != nil {
