@@ -22,7 +22,6 @@ type DirOptions struct {
 	FileMode fs.FileMode // of new files, before umask; default 0640
 	DirMode  fs.FileMode // of new directories, before umask; default 0750
 	Workers  int         // parallel syncs; default 32
-	Passing  bool        // what is written is not read soon: once it is durable the system may use its memory for something else
 }
 
 // Dir is a Bucket in a directory: an object is the regular file at its key. A

@@ -47,7 +47,6 @@ type dirObject struct {
 	closed bool       // by Close, without an error
 
 	nameless *os.File    // f if it was made without a name: open beyond Close, until the batch ends
-	named    bool        // it is durable and has its name
 	taken    fs.FileInfo // of an object that was taken: how it was then, at temp
 }
 
@@ -148,9 +147,6 @@ func (o *dirObject) release() error {
 	}
 	o.nameless = nil
 	o.b.group.Return(f)
-	if d := o.b.d; o.named && d.o.Passing && d.disk.Uncache != nil { // what is not durable would be written for it
-		d.disk.Uncache(f)
-	}
 	<-o.b.d.nameless
 	return f.Close()
 }

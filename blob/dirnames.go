@@ -96,7 +96,7 @@ func (n *naming) put(o *dirObject, s step) error {
 	if o.taken != nil {
 		n.left(o.temp)
 	}
-	o.temp, o.named = "", true
+	o.temp = ""
 	return nil
 }
 

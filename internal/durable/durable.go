@@ -35,9 +35,6 @@ type Disk struct {
 	// NameNew gives such a file its first name and fails with fs.ErrExist if something
 	// is at to.
 	NameNew func(at *Parents, f *os.File, to string) error
-	// Uncache tells the system that nobody reads the file soon: what is durable of it need
-	// not stay in memory. Nil: there is no such call.
-	Uncache func(f *os.File)
 }
 
 // System returns the calls of the operating system for a directory tree.
@@ -48,7 +45,6 @@ func System(root *os.Root) Disk {
 		RenameNew: (*Parents).renameNew,
 		Link:      (*Parents).link,
 		Remove:    (*os.Root).Remove,
-		Uncache:   uncache,
 	}
 	if syncFSTrusted(root) {
 		d.SyncFS = syncFS

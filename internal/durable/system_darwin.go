@@ -16,8 +16,6 @@ func syncFSTrusted(*os.Root) bool { return false }
 
 func syncFS(*os.File) error { return errors.ErrUnsupported }
 
-var uncache func(*os.File)
-
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
 	err := again(func() error { return unix.RenameatxNp(fromDir, from, toDir, to, unix.RENAME_EXCL) })
 	if errors.Is(err, unix.EINVAL) { // how file systems without it answer

@@ -56,10 +56,6 @@ func isOn(root *os.Root, types []int64) bool {
 
 func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
-var uncache = func(f *os.File) {
-	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) // advice: who does not take it loses nothing
-}
-
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
 	err := again(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
 	if errors.Is(err, unix.EINVAL) { // how file systems without it answer

@@ -18,6 +18,4 @@ func syncFSTrusted(*os.Root) bool { return false }
 
 func syncFS(*os.File) error { return errors.ErrUnsupported }
 
-var uncache func(*os.File)
-
 var renameExcl func(fromDir int, from string, toDir int, to string) error

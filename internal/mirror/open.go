@@ -178,7 +178,7 @@ func (m *Mirror) openDir(o *Options) (err error) {
 		return err
 	}
 	m.close = append(m.close, m.disk.close)
-	dir, err := blob.OpenDir(o.Dir, blob.DirOptions{Temp: tempKey, Passing: true})
+	dir, err := blob.OpenDir(o.Dir, blob.DirOptions{Temp: tempKey})
 	if err != nil {
 		return err
 	}
