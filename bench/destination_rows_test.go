@@ -82,9 +82,8 @@ func (s *site) sync(set, dir string, want int, more ...string) (spent, error) {
 	if err != nil {
 		return took, err
 	}
-	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
-	var sum struct{ Created, Updated, Failed, Requests int64 }
-	if err := json.Unmarshal(lines[len(lines)-1], &sum); err != nil {
+	sum, err := lastRecord(out)
+	if err != nil {
 		return took, err
 	}
 	took.Requests = sum.Requests
@@ -92,6 +91,16 @@ func (s *site) sync(set, dir string, want int, more ...string) (spent, error) {
 		return took, fmt.Errorf("%d resources were brought and %d failed, want %d", got, sum.Failed, want)
 	}
 	return took, nil
+}
+
+// summary is the part of the last record of a run that the rows look at.
+type summary struct{ Same, Created, Updated, Failed, Requests int64 }
+
+// lastRecord reads the summary at the end of a run's records.
+func lastRecord(out []byte) (sum summary, err error) {
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	err = json.Unmarshal(lines[len(lines)-1], &sum)
+	return sum, err
 }
 
 // fresh measures a baseline.
@@ -126,6 +135,31 @@ func (s *site) incremental() (spent, error) {
 }
 
 func (s *site) idle() (spent, error) { return s.sync(smallSet, s.mirror(smallSet), 0) }
+
+// auditSoon audits the mirror that baseline has just made.
+func (s *site) auditSoon() (spent, error) { return s.audit(smallSet) }
+
+// auditLater audits it when the page cache holds all of it and nothing waits to be written.
+func (s *site) auditLater() (spent, error) {
+	if err := errors.Join(readAll(s.mirror(smallSet)), s.calm(smallSet)); err != nil {
+		return spent{}, err
+	}
+	return s.audit(smallSet)
+}
+
+// audit measures an audit of the latest mirror of a set, which has to find all of it and
+// no difference: anything else is an error of the program.
+func (s *site) audit(set string) (spent, error) {
+	took, out, err := clock(exec.Command(s.program, "audit", "--json", s.source(set), s.mirror(set)))
+	if err != nil {
+		return took, err
+	}
+	sum, err := lastRecord(out)
+	if took.Requests = sum.Requests; err == nil && sum.Same != int64(s.Small) {
+		err = fmt.Errorf("%d resources are the same, want %d", sum.Same, s.Small)
+	}
+	return took, err
+}
 
 func (s *site) curlSmall() (spent, error) { return s.curl(smallSet) }
 func (s *site) curlLarge() (spent, error) { return s.curl(largeSet) }

@@ -84,12 +84,14 @@ func atRate(records, least int) bound {
 }
 
 const (
-	rowCurl      = "`curl --parallel-max 32`, then `sync -f`"
-	rowReference = "the reference client in Python, unverified, not synced"
-	rowBare      = "bare Go: `net/http`, sha-256, a file each, then `sync -f`; no list, no state"
-	rowBaseline  = "**sync**, baseline, verified and durable, 32 workers"
-	rowPacked    = "**sync**, baseline where there is a Resource Dump"
-	rowCurlLarge = "large files: `curl --parallel-max 32`, then `sync -f`"
+	rowCurl       = "`curl --parallel-max 32`, then `sync -f`"
+	rowReference  = "the reference client in Python, unverified, not synced"
+	rowBare       = "bare Go: `net/http`, sha-256, a file each, then `sync -f`; no list, no state"
+	rowBaseline   = "**sync**, baseline, verified and durable, 32 workers"
+	rowAuditSoon  = "**audit** right after that **sync**"
+	rowAuditLater = "**audit** later, when all of the mirror was read"
+	rowPacked     = "**sync**, baseline where there is a Resource Dump"
+	rowCurlLarge  = "large files: `curl --parallel-max 32`, then `sync -f`"
 )
 
 func destinationRows(s *site) []*destinationRow {
@@ -100,6 +102,8 @@ func destinationRows(s *site) []*destinationRow {
 		{name: "`rclone copy`, 32 transfers, no HEAD", run: (*site).rclone},
 		{name: rowBare, run: (*site).bareSmall, beside: []beside{{rowCurl, 0}}},
 		{name: rowBaseline, run: (*site).baseline, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
+		{name: rowAuditSoon, run: (*site).auditSoon, beside: []beside{{rowAuditLater, 1.1}}},
+		{name: rowAuditLater, run: (*site).auditLater},
 		{name: rowPacked, run: (*site).baselinePacked, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
 		{name: "**sync**, 1 % changed", run: (*site).incremental, beside: []beside{{rowBaseline, 1.0 / 20}}, bounds: []bound{asking(219)}},
 		{name: "**sync**, nothing changed", run: (*site).idle, bounds: []bound{asking(3), within(0.050)}},
@@ -156,16 +160,25 @@ func repeatDestination(all []*destinationRow, s *site, first bool) error {
 		}
 		now[r.name] = took.Seconds
 		r.taken = append(r.taken, took)
-		for _, b := range r.beside {
-			if other := now[b.row]; other > 0 {
-				if r.ratios == nil {
-					r.ratios = map[string][]float64{}
-				}
-				r.ratios[b.row] = append(r.ratios[b.row], took.Seconds/other)
-			}
-		}
+	}
+	for _, r := range all {
+		r.compare(now)
 	}
 	return nil
+}
+
+// compare adds the ratios of one repetition, in which the rows took the seconds of now.
+func (r *destinationRow) compare(now map[string]float64) {
+	for _, b := range r.beside {
+		own, other := now[r.name], now[b.row]
+		if own == 0 || other == 0 {
+			continue
+		}
+		if r.ratios == nil {
+			r.ratios = map[string][]float64{}
+		}
+		r.ratios[b.row] = append(r.ratios[b.row], own/other)
+	}
 }
 
 func renderDestination(all []*destinationRow, s *site) string {
