@@ -10,10 +10,11 @@ TARGET  ?= FuzzDecoder
 MINUTES ?= 30
 QUIET   ?= 5
 CACHE   ?= bin/fuzz/cache
-SKIPPED := bin/skipped.txt
+BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
-.PHONY: help build test needs format vet lint tidy-check unit race fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination vuln docs faults quirks foreign histories arrows rules switches lint-mutants fmt clean
+.NOTPARALLEL:
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination vuln docs faults quirks foreign histories arrows rules switches lint-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +23,20 @@ help: ## list the targets
 build: ## build the binary into bin/
 	go build -trimpath -o bin/instep ./cmd/instep
 
-test: needs format vet lint tidy-check unit ## everything a change has to pass; installs what it needs, says what it skips
+test: needs ## the tests; installs what they need, lists what was skipped
+	@tools/test.sh bin/test.log -short -timeout 30m $(PKG)
+
+full: needs ## the tests at full length: the models with all their rounds, kills, the tables of bench with small sets (half an hour)
+	@tools/test.sh bin/full.log -timeout 60m $(PKG)
+
+check: forget format vet lint tidy-check ## format, vet for three systems, linters, go.mod and go.sum
 	@tools/skipped.sh show
+
+test-names: ## compare the names of the tests of the last `make test` with those of the commit BASE
+	@tools/testnames.sh "$(BASE)"
+
+forget:
+	@tools/skipped.sh clear
 
 needs:
 	@tools/needs.sh
@@ -44,11 +57,11 @@ lint: ## golangci-lint with the rules of .golangci.yml
 tidy-check: ## go.mod and go.sum say what the code needs
 	@tools/tidy.sh
 
-unit:
-	@set -o pipefail; go test -v -shuffle=on $(PKG) | awk -v skipped=$(SKIPPED) -f tools/testlog.awk
+race: needs ## all tests with the race detector
+	@tools/test.sh bin/race.log -race -timeout 120m $(PKG)
 
-race: ## all tests with the race detector
-	go test -race -shuffle=on -timeout 60m $(PKG)
+race-destination: needs ## the tests of the Destination with the race detector (up to half an hour)
+	@tools/test.sh bin/race.log -race -timeout 60m ./destination
 
 fuzz: ## every fuzz target for FUZZTIME
 	@tools/fuzz.sh "$(FUZZTIME)" $(PKG)

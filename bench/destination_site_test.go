@@ -66,7 +66,7 @@ func (s *site) source(set string) string { return s.base(set) + "resourcesync/ca
 // open makes the files, serves and publishes them.
 func (s *site) open(t *testing.T) error {
 	s.program, s.rng, s.latest = s.path("instep"), rand.New(rand.NewPCG(3, 4)), map[string]string{}
-	if _, err := output(exec.Command("go", "build", "-trimpath", "-o", s.program, "instep/cmd/instep")); err != nil {
+	if _, err := output(exec.Command("go", "build", "-o", s.program, "instep/cmd/instep")); err != nil {
 		return err
 	}
 	for set, n := range map[string]int{smallSet: s.Small, packedSet: s.Small, farSet: s.Far, dumpSet: s.Far} {

@@ -118,6 +118,7 @@ func destinationRows(s *site) []*destinationRow {
 
 // TestDestination measures all rows, interleaved, and prints them as one table.
 func TestDestination(t *testing.T) {
+	notShort(t)
 	s := &site{Dir: t.TempDir(), Small: 300, Large: 3, Far: 20, Members: 5000, Changes: 10}
 	repetitions := 1
 	if *destinationTable != "" {

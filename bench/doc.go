@@ -3,5 +3,5 @@
 // does. `make bench-documents` prints the table of reading and writing documents.
 //
 // There is no production code in it: everything is in its tests. Those of
-// `go test` use small sets, to see that each row still works.
+// `make full` use small sets, to see that each row still works.
 package bench

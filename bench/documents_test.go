@@ -216,6 +216,7 @@ func rows() []*row {
 
 // TestDocuments measures all rows, interleaved, and prints them as one table.
 func TestDocuments(t *testing.T) {
+	notShort(t)
 	s := set{dir: t.TempDir(), lists: 2, entries: 500}
 	repetitions, atLeast := 1, time.Duration(0)
 	if *tableFile != "" {
@@ -239,6 +240,15 @@ func TestDocuments(t *testing.T) {
 	}
 	if got, want := strings.Count(table, "\n| "), 1+len(all); got != want {
 		t.Errorf("got %d lines, want %d:\n%s", got, want, table)
+	}
+}
+
+// notShort leaves the tables to runs without -short: even with small sets they build the
+// program and start every other one.
+func notShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: a table takes a while; run without -short")
 	}
 }
 

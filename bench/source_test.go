@@ -345,6 +345,7 @@ func (j sourceJob) makeTree() error {
 
 // TestSource measures all rows, interleaved, and prints them as one table.
 func TestSource(t *testing.T) {
+	notShort(t)
 	j := sourceJob{Dir: t.TempDir(), Files: 200, Members: 5000, Changes: 10, Pushing: 100 * time.Millisecond}
 	repetitions := 1
 	if *sourceTable != "" {

@@ -452,7 +452,7 @@ func TestOtherProgramsAcceptPackages(t *testing.T) {
 
 func TestOtherProgramsAcceptPackagesOfManyMembers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a package of 70,000 members takes a while")
+		t.Skip("SKIPPED: a package of 70,000 members takes a while; run without -short")
 	}
 	b := packed(t, pack.Writer{}, membersOf(make([]string, 70_000)...))
 	acceptedByOthers(t, b)
