@@ -7,7 +7,6 @@ import (
 	"iter"
 	"runtime"
 	"testing"
-	"time"
 
 	"instep/destination"
 	"instep/fetch"
@@ -88,15 +87,9 @@ func TestPlanOfAnIncrementIsIndependentOfTheSet(t *testing.T) {
 	d := newVast(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	begin := time.Now()
 	planVast(t, d)
-	took := time.Since(begin)
 	runtime.ReadMemStats(&after)
 	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 200 {
 		t.Errorf("memory allocated in all: got %d MiB, want at most 200", got)
 	}
-	if took > 3*time.Second {
-		t.Errorf("time: got %s, want at most 3s", took)
-	}
-	t.Logf("%s, %d MiB allocated in all", took, (after.TotalAlloc-before.TotalAlloc)>>20)
 }

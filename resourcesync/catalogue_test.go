@@ -168,7 +168,7 @@ func TestCat_PAR_02_names(t *testing.T) {
 		root := strings.Replace(open1, ">", ` xmlns:p="`+uri+`1" xmlns:q="`+uri+`2">`, 1)
 		doc := root + strings.Repeat("<url><loc>https://example.org/</loc><a"+attrs.String()+"/></url>", 1000) + end1
 		best := time.Hour
-		for range 3 {
+		for range 10 { // the best of them is the one that the machine did not interrupt
 			begin := time.Now()
 			if _, entries, _, err := decode(doc); err != nil || len(entries) != 1000 {
 				t.Fatalf("got %d entries, %v", len(entries), err)

@@ -53,7 +53,7 @@ func TestCat_SRV_01(t *testing.T) {
 		t.Errorf("%d slow clients take %d bytes", len(slow), grown)
 	}
 	for i, c := range slow { // the server cuts each: reading ends
-		_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		if _, err := io.Copy(io.Discard, c); err != nil && isTimeout(err) {
 			t.Fatalf("slow client %d was never cut off", i)
 		}
@@ -101,7 +101,7 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 		go func() { _, _ = io.WriteString(conn, c.request) }()
 		answer := make([]byte, len(c.want))
 		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != c.want {

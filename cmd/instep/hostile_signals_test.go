@@ -18,7 +18,7 @@ import (
 
 // patience is how long a command that was told to stop may take on a busy machine;
 // a server gives answers under way four seconds.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // interruptedAt runs the program, sends it sig once reached is closed, and returns
 // how it ended.

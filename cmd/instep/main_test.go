@@ -101,7 +101,7 @@ func answers(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func waitForListener(addr string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
@@ -219,7 +219,7 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 
 // until FILE TEXT: waits until the file is there and holds the text.
 func until(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()

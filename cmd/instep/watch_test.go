@@ -157,7 +157,7 @@ func (l *listener) told(t *testing.T, want ...string) {
 	for _, path := range want {
 		missing[path] = true
 	}
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for len(missing) > 0 {
 		select {
 		case c, ok := <-l.changes:
