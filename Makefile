@@ -26,7 +26,7 @@ build: ## build the binary into bin/
 test: needs ## the tests; installs what they need, lists what was skipped
 	@tools/test.sh bin/test.log -short -timeout 30m $(PKG)
 
-full: needs ## the tests at full length: the models with all their rounds, kills, the tables of bench with small sets (half an hour)
+full: needs ## the tests at full length: models with all their rounds, tables of bench with small sets (half an hour)
 	@tools/test.sh bin/full.log -timeout 60m $(PKG)
 
 check: forget format vet lint tidy-check ## format, vet for three systems, linters, go.mod and go.sum

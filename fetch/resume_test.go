@@ -222,7 +222,7 @@ func TestCat_FET_08(t *testing.T) {
 			rt.Errorf("read %q, which is no version of %q", got, f.texts)
 		}
 	})
-	if whole == 0 || broken == 0 || joined == 0 {
+	if !testing.Short() && (whole == 0 || broken == 0 || joined == 0) { // the few rounds of -short may miss one
 		t.Errorf("of %d whole bodies %d were joined, %d broke off: the property was not put to the test", whole, joined, broken)
 	}
 }

@@ -22,14 +22,19 @@ import (
 )
 
 // dryRunCases is how many synchronisations are compared.
-const dryRunCases = 200
+func dryRunCases() int {
+	if testing.Short() {
+		return 50
+	}
+	return 200
+}
 
 // A dry run and the real run after it name the same resources, with the same action,
 // by the same way, with as many bytes.
 func TestADryRunNamesWhatTheRealRunDoes(t *testing.T) {
 	rng := killRandom(t)
 	named, ways := 0, map[string]int{}
-	for n := 0; n < dryRunCases; {
+	for n := 0; n < dryRunCases(); {
 		w, fresh := newSimulated(t, rng), true
 		for range 5 + rng.IntN(6) {
 			w.changes()
@@ -57,7 +62,7 @@ func TestADryRunNamesWhatTheRealRunDoes(t *testing.T) {
 			n++
 		}
 	}
-	t.Logf("%d cases, %d items: %v", dryRunCases, named, ways)
+	t.Logf("%d cases, %d items: %v", dryRunCases(), named, ways)
 	if named == 0 {
 		t.Error("no case had anything to do")
 	}

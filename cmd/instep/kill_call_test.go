@@ -16,7 +16,7 @@ import (
 var writingCalls = []string{"pwrite64", "fsync", "syncfs", "linkat", "renameat", "unlinkat", "mkdirat", "ftruncate"}
 
 // Wherever a synchronisation is killed, the mirror can be looked at, and the next one goes on.
-// The first call of a kind and every 16th after it is tried, on "make kill" each.
+// The first call of a kind and every 16th after it is tried, with -short every 64th, on "make kill" each.
 func TestKillAtEachCall(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -26,8 +26,11 @@ func TestKillAtEachCall(t *testing.T) {
 		t.Skipf("SKIPPED: strace may not trace here: %v: %s", err, out)
 	}
 	every := 16
-	if os.Getenv("INSTEP_LONG") != "" {
+	switch {
+	case os.Getenv("INSTEP_LONG") != "":
 		every = 1
+	case testing.Short():
+		every = 64
 	}
 	c, site, dir := publishedSite(t, 60)
 	base, first, mirror := c.URL+"/", filepath.Join(dir, "first"), filepath.Join(dir, "mirror")

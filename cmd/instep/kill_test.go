@@ -140,9 +140,6 @@ type killer struct {
 
 func newKiller(t *testing.T, prefer string, publish ...string) *killer {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("SKIPPED: killing takes a while; run without -short")
-	}
 	k := &killer{t: t, rng: killRandom(t), options: []string{"--prefer", prefer}}
 	k.c, k.site, k.dir = publishedSite(t, 3000, publish...)
 	k.base = k.c.URL + "/"
@@ -246,9 +243,6 @@ func (k *killer) countPackages(after time.Duration, sent map[string]int64) {
 }
 
 func TestKillPublish(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: killing takes a while; run without -short")
-	}
 	rng := killRandom(t)
 	dir := t.TempDir()
 	site := filepath.Join(dir, "site")

@@ -208,8 +208,11 @@ func sameOrLater(path, listed string, body []byte) error {
 
 // readerRounds are how many publications the readers see, and how many of them are killed.
 func readerRounds() (publications, kills int) {
-	if os.Getenv("INSTEP_LONG") != "" {
+	switch {
+	case os.Getenv("INSTEP_LONG") != "":
 		return 2000, 200
+	case testing.Short():
+		return 20, 4
 	}
 	return 40, 8
 }
@@ -217,9 +220,6 @@ func readerRounds() (publications, kills int) {
 // TestReadersNeverSeeAHalfPublication has eight readers walk the tree in a loop
 // while publications run, some of which are killed.
 func TestReadersNeverSeeAHalfPublication(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: publishing while others read takes a while; run without -short")
-	}
 	rng := killRandom(t)
 	c := newCounter(t)
 	s := newFullSite(t, 60, 12, c.URL+"/", rng)
