@@ -31,19 +31,20 @@ type Report struct {
 
 // SetReport is what a run did for one set.
 type SetReport struct {
-	Set, Name string
-	Mode      Mode
-	Why       string
-	Counts                  // what is in the mirror now, durably
-	Failed    int64         // resources that could not be brought; the next run tries again
-	Failures  []Failure     // the first of them
-	Withheld  int64         // deletions that wait for consent
-	Hash      string        // of the plan they belong to
-	Bytes     int64         // transferred and verified
-	Copied    int64         // bytes taken from what the mirror held
-	Weak      int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
-	Via       map[Via]int64 // resources that were brought, by way
-	Partial   error         // part of the Source's documents could not be used
+	Set, Name  string
+	Mode       Mode
+	Why        string
+	Counts                   // what is in the mirror now, durably
+	Failed     int64         // resources that could not be brought; the next run tries again
+	Failures   []Failure     // the first of them
+	Withheld   int64         // deletions that wait for consent
+	Hash       string        // of the plan they belong to
+	Bytes      int64         // transferred and verified
+	Copied     int64         // bytes taken from what the mirror held
+	Weak       int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
+	Unverified int64         // resources brought of which the Source gives neither a length nor a digest
+	Via        map[Via]int64 // resources that were brought, by way
+	Partial    error         // part of the Source's documents could not be used
 
 	RolledBack string    // as in SetPlan
 	Latest     time.Time // likewise
@@ -98,7 +99,7 @@ type runner struct {
 	crew *crew
 
 	budget  *budget // of all sets
-	coded   codings
+	odd     oddities
 	freight *freight // nil if the plan takes nothing out of packages
 
 	mu     sync.Mutex
@@ -143,7 +144,7 @@ func (r *runner) run(ctx context.Context) error {
 		r.stop(context.Cause(ctx))
 	}
 	q.finish()
-	r.coded.tell(r.d, r.sp.Set)
+	r.odd.tell(r.d, r.sp.Set)
 	if r.rep.Partial == nil {
 		r.rep.Partial = r.doubted()
 	}

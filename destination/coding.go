@@ -5,9 +5,11 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 
+	"instep/fetch"
 	"instep/resourcesync"
 )
 
@@ -39,36 +41,55 @@ func (a *atMost) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// codings counts the resources that were sent in a content coding although none was
-// asked for or announced.
-type codings struct {
-	mu              sync.Mutex
-	asSent, decoded coded
+// oddities counts the resources whose answers were not what a careful server sends: in
+// a content coding that nobody asked for or announced, or with nothing that tells
+// whether the bytes are the whole resource.
+type oddities struct {
+	mu                               sync.Mutex
+	asSent, decoded, ranged, unended odd
 }
 
-// coded counts resources; first is the URI of the first of them.
-type coded struct {
+// odd counts resources; first is the URI of the first of them.
+type odd struct {
 	n     int
 	first string
 }
 
-func (c *codings) note(which *coded, uri string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (o *oddities) note(which *odd, uri string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if which.n == 0 {
 		which.first = uri
 	}
 	which.n++
 }
 
-// tell reports which bytes are kept.
-func (c *codings) tell(d *Destination, set string) {
+// look notes what leaves in doubt whether an answer holds the whole of a resource that
+// the Source gives no length and no digest of.
+func (o *oddities) look(resp *fetch.Response, uri string) {
+	switch {
+	case resp.Status == http.StatusOK && resp.Header.Get("Content-Range") != "":
+		o.note(&o.ranged, uri)
+	case resp.Endless:
+		o.note(&o.unended, uri)
+	}
+}
+
+// tell reports what was odd, and which bytes are kept.
+func (o *oddities) tell(d *Destination, set string) {
+	const coded = "in a content coding nobody asked for"
 	for _, k := range []struct {
-		coded
-		how string
-	}{{c.asSent, "as they were sent"}, {c.decoded, "without it, which is what the list describes"}} {
+		odd
+		quirk     resourcesync.Quirk
+		came, now string
+	}{
+		{o.asSent, resourcesync.QuirkContentCoding, coded, "kept as they were sent, which is what the list describes"},
+		{o.decoded, resourcesync.QuirkContentCoding, coded, "kept without it"},
+		{o.ranged, 0, "with status 200 and a Content-Range", "nothing proves that they are whole"},
+		{o.unended, 0, "without a length, ended by the end of the connection", "nothing proves that they are whole"},
+	} {
 		if k.n > 0 {
-			d.quirk(resourcesync.QuirkContentCoding, set, fmt.Sprintf("%d resources came in a content coding nobody asked for, such as %s: kept %s", k.n, k.first, k.how))
+			d.quirk(k.quirk, set, fmt.Sprintf("%d resources came %s, such as %s: %s", k.n, k.came, k.first, k.now))
 		}
 	}
 }

@@ -46,6 +46,11 @@ type Wanted struct {
 	Changed    time.Time // when the change happened, or the `at` of the list that says so
 }
 
+// provable reports whether the Source gives a length or a digest, by which bytes can be
+// told from others. Without one they are unverified, however they came: a
+// Content-Length says how much was sent, and not that it is the resource.
+func (w *Wanted) provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
+
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
 type Cursor struct {
 	At       time.Time // everything the Source recorded up to here is applied; from the Source's documents, never our clock

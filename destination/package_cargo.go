@@ -465,9 +465,10 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action, hands c
 		return 0, ctx.Err()
 	}
 	verified := resourcesync.NewVerifyReader(&memberReader{from, uri}, known.Length.Int64(), known.Digests, resourcesync.SHA256)
-	n, err := b.Put(ctx, set, want, hashedReader{remoteMismatch{uri, verified}, verified}, known.Length.Known() || len(known.Digests) > 0)
+	n, err := b.Put(ctx, set, want, hashedReader{remoteMismatch{uri, verified}, verified}, known.provable())
 	if err == nil {
 		a.Want = want
+		a.Want.Length, a.Want.Digests = known.Length, known.Digests // by which the bytes were proved
 	}
 	return n, err
 }

@@ -138,7 +138,8 @@ func (pl *planner) decide(ctx context.Context, w *Wanted, from carrier, h *Held)
 	}
 	if h.Stored && h.Due == "" && sameBytes(h, w) {
 		pl.Same++
-		if h.Member && (pl.Mode == Baseline || !w.Changed.After(h.Changed)) {
+		proves := w.provable() && !h.Verified
+		if h.Member && !proves && (pl.Mode == Baseline || !w.Changed.After(h.Changed)) {
 			return nil
 		}
 		return pl.actions.Append(Action{Kind: Mark, Want: *w})

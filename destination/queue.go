@@ -373,6 +373,9 @@ func (l *load) report() {
 		if weak(res.Want.Digests) {
 			rep.Weak++
 		}
+		if !res.Want.provable() {
+			rep.Unverified++
+		}
 		if res.Via == ViaLocal {
 			rep.Copied += res.n
 		} else {

@@ -39,7 +39,7 @@ func proof(ds resourcesync.Digests) fetch.Resume {
 
 // codingOf is the content coding of an answer; "" if it has none.
 func codingOf(resp *fetch.Response) string {
-	if coding := resp.Header.Get("Content-Encoding"); !strings.EqualFold(coding, "identity") {
+	if coding := strings.Join(resp.Header.Values("Content-Encoding"), ", "); !strings.EqualFold(coding, "identity") {
 		return coding
 	}
 	return ""
@@ -66,7 +66,15 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 	req.URL = at
 	dl := &download{
 		client: r.d.Client, part: p, req: req, length: w.Length, digests: w.Digests,
-		accept: func(resp *fetch.Response) error { return plausible(&w, resp) },
+		accept: func(resp *fetch.Response) error {
+			if surprising(&w, resp) { // it was not, when the transfer began
+				return fmt.Errorf("%s: now in the content coding %q, which nobody asked for", w.URI, codingOf(resp))
+			}
+			if !w.provable() {
+				r.odd.look(resp, w.URI)
+			}
+			return plausible(&w, resp)
+		},
 	}
 	if err := dl.run(ctx, first); err != nil {
 		return 0, dl.note.Coding, errors.Join(err, dl.leave(ctx, err))
@@ -79,7 +87,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 // earlier run had verified: then all is brought once more.
 func (r *runner) putPart(ctx context.Context, b Batch, w Wanted, dl *download) (n int64, err error) {
 	put := func() (int64, error) {
-		return b.(PartBatch).PutPart(ctx, r.sp.Set, w, dl.part, w.Length.Known() || len(w.Digests) > 0)
+		return b.(PartBatch).PutPart(ctx, r.sp.Set, w, dl.part, w.provable())
 	}
 	n, err = put()
 	if errors.Is(err, ErrNotHeld) && dl.joined {

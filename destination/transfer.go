@@ -53,7 +53,7 @@ func (r *runner) fromWeb(ctx context.Context, b Batch, w Wanted, at string) (int
 	// the one without it.
 	if err == nil {
 		if !strings.EqualFold(coding, w.Encoding) {
-			r.coded.note(&r.coded.asSent, w.URI)
+			r.odd.note(&r.odd.asSent, w.URI)
 		}
 		return n, nil
 	}
@@ -64,12 +64,12 @@ func (r *runner) fromWeb(ctx context.Context, b Batch, w Wanted, at string) (int
 	if decoded != nil {
 		return n, err
 	}
-	r.coded.note(&r.coded.decoded, w.URI)
 	return n, nil
 }
 
 // get fetches the bytes served at a URI into a batch, verified, and as they are sent or
-// without their content coding, which it returns.
+// without their content coding. It returns the coding in which they are kept, or were
+// refused.
 func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
 		if p := r.part(ctx, b, &w, w.Length.Int64()); p != nil {
@@ -82,26 +82,50 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 	if err != nil {
 		return 0, "", &remoteError{err}
 	}
+	decode = decode || surprising(&w, resp)
 	if !decode && !w.Length.Known() && resp.Resumable(req.Resume) != "" {
 		if p := r.part(ctx, b, &w, resp.ContentLength); p != nil {
 			return r.getPart(ctx, b, w, at, p, resp)
 		}
 	}
 	defer resp.Body.Close()
-	coding = codingOf(resp)
-	body := io.Reader(resp.Body)
+	body, coding := io.Reader(resp.Body), codingOf(resp)
 	if decode {
-		resp.ContentLength = -1 // that of the body as sent
 		if body, err = decoder(coding, body); err != nil {
-			return 0, coding, &remoteError{fmt.Errorf("%s: %w", at, err)}
+			return 0, "", &remoteError{fmt.Errorf("%s: %w", at, err)}
 		}
+		resp.ContentLength = -1 // that of the body as sent
 	}
 	if err := plausible(&w, resp); err != nil {
 		return 0, coding, &remoteError{err}
 	}
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
-	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{remoteReader{at, verified}, verified}, w.Length.Known() || len(w.Digests) > 0)
+	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{remoteReader{at, verified}, verified}, w.provable())
+	if decode {
+		coding = ""
+	}
+	if err == nil {
+		r.came(&w, resp, decode)
+	}
 	return n, coding, err
+}
+
+// came notes what was odd about an answer whose body is kept.
+func (r *runner) came(w *Wanted, resp *fetch.Response, decoded bool) {
+	if decoded {
+		r.odd.note(&r.odd.decoded, w.URI)
+	}
+	if !w.provable() {
+		r.odd.look(resp, w.URI)
+	}
+}
+
+// surprising reports whether the body of an answer is in a content coding that nobody
+// asked for, and nothing that the Source says of the resource would show it. Its bytes
+// are not those of the resource.
+func surprising(w *Wanted, resp *fetch.Response) bool {
+	coding := codingOf(resp)
+	return coding != "" && !w.provable() && !strings.EqualFold(coding, w.Encoding)
 }
 
 // isMismatch reports whether bytes came and were not those that the list describes.

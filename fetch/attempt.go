@@ -182,6 +182,7 @@ func (a *attempt) answer(ex *exchange) (*Response, error) {
 		Validators:    Validators{resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")},
 		Offset:        has.first,
 		Total:         has.total,
+		Endless:       !isFramed(resp, has.length),
 		Body:          newBody(a.c, ex, a.req.MaxBytes, has.length),
 	}, nil
 }

@@ -84,11 +84,10 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.hold(n)
 }
 
-// isFramed reports whether the end of a body is marked. One that goes on until the
-// connection ends looks whole wherever it is cut off.
-func isFramed(r io.Reader) bool {
-	b, ok := r.(*body)
-	return ok && (b.want >= 0 || b.ex.resp.ProtoMajor > 1 || slices.Contains(b.ex.resp.TransferEncoding, "chunked"))
+// isFramed reports whether the end of a body of so many bytes (-1: unknown) is marked.
+// One that goes on until the connection ends looks whole wherever it is cut off.
+func isFramed(resp *http.Response, length int64) bool {
+	return length >= 0 || resp.ProtoMajor > 1 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
 // hold waits until n more bytes may have come. What waits meanwhile waits in the

@@ -121,7 +121,7 @@ func (d *Cached) response() *Response {
 // keep is Get that gives the cache what it may keep of the answer.
 func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
-	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && isFramed(resp.Body) && lasting(resp) {
+	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && lasting(resp) {
 		resp.Body = &keeping{ReadCloser: resp.Body, ctx: ctx, cache: c.cache, uri: r.URL, resp: resp}
 	}
 	return resp, err

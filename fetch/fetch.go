@@ -103,6 +103,10 @@ type Response struct {
 	Offset        int64 // of the first byte of Body; 0 unless Request.Part was answered with a part (status 206)
 	Total         int64 // bytes of the whole resource; -1 if the answer does not say
 
+	// Endless says that Body ends where the connection does (HTTP/1.0, or neither
+	// Content-Length nor chunks): one that was cut off looks whole.
+	Endless bool
+
 	// Unchanged says that Body is what the cache of the client has kept (see Client.WithCache).
 	Unchanged bool
 

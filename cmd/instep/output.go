@@ -150,6 +150,7 @@ type summary struct {
 	ExitCode      int              `json:"exit_code"`
 	Via           map[string]int64 `json:"via,omitempty"`
 	Planned       *int64           `json:"planned_requests,omitempty"`
+	Unverified    *int64           `json:"unverified,omitempty"`
 }
 
 func num(n int64) *int64 { return &n }

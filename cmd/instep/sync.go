@@ -35,8 +35,9 @@ any number of times.
 
 SOURCE is any URI of a Source: the site, a page or resource that links to it, its
 Source Description, a Capability List or a list. Each resource is verified by the
-length and digests that the Source gives before it replaces anything. What the Source
-no longer has, and what was replaced, is kept for 30 days: see "instep history". When a run would delete more than 10 % of a set and more than 5
+length and digests that the Source gives before it replaces anything; one of which it
+gives neither is counted as unverified. What the Source no longer has, and what was
+replaced, is kept for 30 days: see "instep history". When a run would delete more than 10 % of a set and more than 5
 resources, more than half, or all, the deletions are withheld (exit code 6) until
 "instep approve" releases exactly them. Likewise nothing goes back where a Source shows
 an older state than before, or no longer offers a set.
@@ -212,11 +213,13 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		a.out.complain(plainly(ctx, err), hint)
 		log.ended(err)
 	}
+	if t.unverified > 0 {
+		a.out.say("%d resources are unverified: the Source gives neither their length nor a digest, so nothing proves what came", t.unverified)
+	}
 	if t.failed > 0 {
 		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.failed, shellWord(s.dir))
 	}
-	line := fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)   %s, %s in %d requests",
-		words[status], t.Same, t.Created, t.Updated, t.Deleted, t.failed,
+	line := fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests", words[status], t.done(),
 		took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), s.net.requests.Load())
 	a.out.end(t.summary(status, &s.net, took, a.code), line)
 }

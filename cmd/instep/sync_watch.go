@@ -163,6 +163,7 @@ func (f *follower) add(t *totals) {
 	f.all.Updated += t.Updated
 	f.all.Deleted += t.Deleted
 	f.all.bytes += t.bytes
+	f.all.unverified += t.unverified
 	f.all.via = addAll(f.all.via, t.via)
 }
 
@@ -180,6 +181,7 @@ func (f *follower) told(w destination.Wait) {
 func (f *follower) summarise(ctx context.Context) {
 	t := f.last
 	t.Created, t.Updated, t.Deleted, t.bytes, t.via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.bytes, f.all.via
+	t.unverified = f.all.unverified
 	code, status := t.exitCode(), t.status()
 	switch {
 	case f.cut:
@@ -191,6 +193,6 @@ func (f *follower) summarise(ctx context.Context) {
 	}
 	f.a.code = code
 	took := f.a.now().Sub(f.begin)
-	f.a.out.end(t.summary(status, &f.net, took, code), fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)   %s, %s in %d requests",
-		words[status], t.Same, t.Created, t.Updated, t.Deleted, t.failed, took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), f.net.requests.Load()))
+	f.a.out.end(t.summary(status, &f.net, took, code), fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests",
+		words[status], t.done(), took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), f.net.requests.Load()))
 }

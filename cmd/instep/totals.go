@@ -12,6 +12,7 @@ import (
 type totals struct {
 	destination.Counts
 	failed, bytes int64
+	unverified    int64                     // resources brought that nothing of the Source's proves
 	planned       int64                     // requests that a plan will send
 	via           map[destination.Via]int64 // resources that are brought, by way
 	failures      []destination.Failure
@@ -64,6 +65,7 @@ func (t *totals) addReport(r *destination.SetReport) {
 	t.bytes += r.Bytes
 	t.via = addAll(t.via, r.Via)
 	t.failed += r.Failed
+	t.unverified += r.Unverified
 	t.failures = append(t.failures, r.Failures...)
 	if r.Withheld > 0 {
 		t.withheld = append(t.withheld, withheld{r.Set, r.Hash, r.Withheld})
@@ -118,6 +120,15 @@ func (t *totals) status() string {
 	return "partial"
 }
 
+// done are the counts of a run for people.
+func (t *totals) done() string {
+	s := fmt.Sprintf("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", t.Same, t.Created, t.Updated, t.Deleted, t.failed)
+	if t.unverified > 0 {
+		s += fmt.Sprintf(", unverified=%d", t.unverified)
+	}
+	return s
+}
+
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {
 	s := summary{
 		Status: status, Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted),
@@ -126,6 +137,8 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 	s.Skipped, s.Via = named(t.Skipped), named(t.via)
 	if status == "plan" {
 		s.Planned = num(t.planned)
+	} else {
+		s.Unverified = num(t.unverified)
 	}
 	for _, w := range t.withheld {
 		if s.Withheld == nil {
