@@ -143,7 +143,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	f := discover.Finder{Client: d.client(), AllowOrigins: d.AllowOrigins, Strict: d.Strict}
 	src, err := discover.Find(ctx, f, d.Source)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, d.blocked(ctx, err)
 	}
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
@@ -171,6 +171,27 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 		sets = append(sets, src.Sets[i])
 	}
 	return src, sets, sc, nil
+}
+
+// blocked is why a Source was not found: pages that answer where documents of it were
+// read before are no sign that it is gone.
+func (d *Destination) blocked(ctx context.Context, err error) error {
+	var none *discover.Error
+	lister, ok := d.Mirror.(SetLister)
+	if !ok || !errors.As(err, &none) {
+		return err
+	}
+	known, failed := lister.Sets(ctx)
+	if failed != nil || len(known) == 0 {
+		return errors.Join(err, failed)
+	}
+	for _, a := range none.Tried {
+		named := a.Way == discover.WayWellKnown || a.Way == discover.WayBelow || slices.Contains(known, a.URL)
+		if a.Page != nil && named {
+			return fmt.Errorf("the Source of %q was read before: %w", d.Source, &remoteError{a.Page})
+		}
+	}
+	return err
 }
 
 func indexSet(sets []discover.Set, name string) int {

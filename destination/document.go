@@ -99,12 +99,27 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 		return doc, d.onePackage(ctx, doc, resp.ContentLength, want)
 	}
 	if err := d.receive(doc, body, want); err != nil {
-		return nil, err
+		return nil, doc.orPage(err)
 	}
 	if got := doc.header.Capability; got != want {
 		return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want)}
 	}
 	return doc, nil
+}
+
+// orPage tells a page that answered in place of a document from one that cannot be
+// used: the Source may send the document another time.
+func (doc *document) orPage(err error) error {
+	var de *resourcesync.DecodeError
+	if !errors.As(err, &de) {
+		return err
+	}
+	head := make([]byte, fetch.PageHead)
+	n, _ := io.ReadFull(doc.file.Reader(), head) // most are shorter
+	if head = head[:n]; fetch.IsPage(head) {
+		return &remoteError{fetch.Blocked(doc.uri, head)}
+	}
+	return err
 }
 
 // errUnusable stops the transfer of a document that cannot be used.

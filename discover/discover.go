@@ -90,6 +90,7 @@ type Attempt struct {
 	URL     string
 	Outcome string // "found", or why not
 	Err     error  // nil if found
+	Page    error  // says that a page for people answered, not a document; nil if none did
 }
 
 // Notice is something tolerated or left out that the user should know.

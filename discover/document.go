@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 
 	"instep/fetch"
 	"instep/resourcesync"
@@ -41,7 +42,8 @@ func (e *brokenError) Unwrap() error { return e.err }
 // notDocumentError is an answer that is no ResourceSync document at all.
 type notDocumentError struct {
 	uri, what string
-	plain     bool // it is a Sitemap
+	plain     bool         // it is a Sitemap
+	page      *fetch.Error // that it is a page for people; nil if it is none
 	err       error
 }
 
@@ -121,6 +123,7 @@ type headFirst struct {
 	left  int
 	found bool
 	seen  *bytes.Buffer // what was read before, if it is not nil
+	head  []byte        // by which a page is known
 }
 
 func (h *headFirst) Read(p []byte) (int, error) {
@@ -132,6 +135,9 @@ func (h *headFirst) Read(p []byte) (int, error) {
 	}
 	n, err := h.r.Read(p)
 	h.left -= n
+	if room := fetch.PageHead - len(h.head); room > 0 && !h.found {
+		h.head = append(h.head, p[:min(n, room)]...)
+	}
 	if h.seen != nil && !h.found {
 		h.seen.Write(p[:n])
 	}
@@ -163,7 +169,7 @@ func (d *document) read(t *trip, body *headFirst, opts []resourcesync.Option) er
 	dec := resourcesync.NewDecoder(body, opts...)
 	h, err := dec.Header()
 	if err != nil {
-		return headerError(uri, err)
+		return headerError(uri, err, body.head)
 	}
 	body.headFound()
 	if h.Capability == "" && t.passPlain {
@@ -221,14 +227,39 @@ func brief(c resourcesync.Capability) resourcesync.Capability {
 }
 
 // headerError tells a broken document from an answer that is none. One whose first
-// element lies beyond the limits counts as none: it is a page or a bomb.
-func headerError(uri string, err error) error {
-	for _, k := range []error{errNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached} {
-		if errors.Is(err, k) {
-			return &notDocumentError{uri: uri, err: err}
-		}
+// element lies beyond the limits counts as none: it is a page or a bomb. A page that
+// keeps programs out is a temporary failure, as the document may be behind it.
+func headerError(uri string, err error, head []byte) error {
+	if !slices.ContainsFunc([]error{errNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(err, k) }) {
+		return &brokenError{uri, err}
 	}
-	return &brokenError{uri, err}
+	none := &notDocumentError{uri: uri, err: err}
+	if fetch.IsPage(head) {
+		none.page = fetch.Blocked(uri, head)
+	}
+	if none.page != nil && fetch.IsWall(head) {
+		none.err = none.page
+	}
+	return none
+}
+
+// pageOf is the page for people that an error is about; nil if it is about none.
+func pageOf(err error) *fetch.Error {
+	var none *notDocumentError
+	if errors.As(err, &none) {
+		return none.page
+	}
+	return nil
+}
+
+// loadNamed is load of what a document of the Source names as one of its documents: a
+// page in its place is what the Source shows just now.
+func (t *trip) loadNamed(ctx context.Context, uri string) (*document, error) {
+	d, err := t.load(ctx, uri)
+	if page := pageOf(err); page != nil {
+		return nil, page
+	}
+	return d, err
 }
 
 // holdsDocuments reports whether the entries of a document are documents of the

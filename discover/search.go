@@ -113,13 +113,21 @@ func (s *search) run(ctx context.Context) (*Source, error) {
 			s.src.Tried = append(s.src.Tried, Attempt{Way: w.way, URL: w.url, Outcome: "found"})
 			return s.src, nil
 		}
-		a := Attempt{Way: w.way, URL: w.url, Outcome: err.Error(), Err: err}
+		a := newAttempt(w, err)
 		if ctx.Err() != nil || ends(err) {
 			return nil, s.fail(a)
 		}
 		s.src.Tried = append(s.src.Tried, a)
 	}
 	return nil, &Error{Given: s.src.Given, Tried: s.src.Tried, Requests: s.src.Requests}
+}
+
+func newAttempt(w way, err error) Attempt {
+	a := Attempt{Way: w.way, URL: w.url, Outcome: err.Error(), Err: err}
+	if page := pageOf(err); page != nil {
+		a.Page = page
+	}
+	return a
 }
 
 // due reports whether a way is still to be tried: one that a link has led to

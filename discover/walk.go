@@ -110,7 +110,7 @@ func (s *search) fromList(ctx context.Context, t *trip, d *document) error {
 		}
 		seen = append(seen, uri)
 		if d, err = t.load(ctx, uri); err != nil {
-			if ctx.Err() != nil || ends(err) {
+			if ctx.Err() != nil || ends(err) || errors.Is(err, fetch.Temporary) {
 				return err
 			}
 			return s.alone(t, first, err.Error())
@@ -224,7 +224,7 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *document, seen map[str
 		case seen[uri]:
 			continue
 		}
-		p, err := t.load(ctx, uri)
+		p, err := t.loadNamed(ctx, uri)
 		if err == nil {
 			err = p.is(resourcesync.URLSet, resourcesync.CapabilityDescription)
 		}
@@ -341,7 +341,7 @@ func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 
 // readSet completes a set by its Capability List.
 func (t *trip) readSet(ctx context.Context, stub Set) reading {
-	d, err := t.load(ctx, stub.URI)
+	d, err := t.loadNamed(ctx, stub.URI)
 	if err == nil {
 		var r reading
 		if r, err = t.set(ctx, d); err == nil {

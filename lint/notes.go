@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"instep/fetch"
 	"instep/resourcesync"
 )
 
@@ -191,10 +192,8 @@ func otherThing(head []byte) string {
 
 // htmlPage tells a page that guards the server from any other.
 func htmlPage(lower []byte) string {
-	for _, sign := range []string{"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human"} {
-		if bytes.Contains(lower, []byte(sign)) {
-			return "this is an HTML page that keeps programs out, not the document"
-		}
+	if fetch.IsWall(lower) {
+		return "this is an HTML page that keeps programs out, not the document"
 	}
 	return "this is an HTML page"
 }

@@ -130,5 +130,5 @@ func temporary(err error) (hint string, ok bool) {
 	if fe.Kind == fetch.Temporary && fe.Status == 0 && fe.Hint == "" {
 		hint = "is the Source being served, and are host and port right?"
 	}
-	return hint, fe.Kind == fetch.Temporary || fe.Status == http.StatusForbidden || fe.Status == http.StatusTooManyRequests
+	return hint, errors.Is(err, fetch.Temporary) || fe.Status == http.StatusForbidden || fe.Status == http.StatusTooManyRequests
 }

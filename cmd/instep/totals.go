@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"instep/destination"
+	"instep/fetch"
 )
 
 // totals are the counts of a run over all its sets.
@@ -101,6 +104,8 @@ func (t *totals) exitCode() int {
 	switch {
 	case len(t.withheld) > 0, t.doubted(), t.withdrawn():
 		return exitGuard
+	case len(t.partial) > 0 && !slices.ContainsFunc(t.partial, func(err error) bool { return !errors.Is(err, fetch.Temporary) }):
+		return exitTemporary // documents that cannot be had now
 	case len(t.partial) > 0:
 		return exitFailed // a document that cannot be used
 	case len(t.frozen) > 0, t.failed > 0 || t.Skipped[destination.SkipOrigin]+t.Skipped[destination.SkipUnsupported]+t.Skipped[destination.SkipWeak]+t.Skipped[destination.SkipStale] > 0:

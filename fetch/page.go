@@ -1,0 +1,51 @@
+package fetch
+
+import (
+	"bytes"
+	"net/http"
+)
+
+// PageHead is how much of an answer tells whether it is a page, in bytes.
+const PageHead = 4 << 10
+
+// IsPage reports whether an answer that begins with head is an HTML page for people,
+// whatever it is served as.
+func IsPage(head []byte) bool {
+	head = bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head[:min(len(head), 1<<10)], []byte("\xef\xbb\xbf")), " \t\r\n"))
+	for _, begin := range []string{"<!doctype html", "<head", "<body", "<script", "<title"} {
+		if bytes.HasPrefix(head, []byte(begin)) {
+			return true
+		}
+	}
+	return bytes.Contains(head, []byte("<html")) // after a declaration or a comment
+}
+
+// wallSigns are words on the pages by which hosts hold programs off.
+var wallSigns = []string{
+	"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human",
+}
+
+// IsWall reports whether a page that begins with head holds programs off: another time,
+// or another program, gets the document.
+func IsWall(head []byte) bool {
+	lower := bytes.ToLower(head)
+	for _, sign := range wallSigns {
+		if bytes.Contains(lower, []byte(sign)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Blocked is the error for a page that answered with status 200 where a document of a
+// Source is: like one that is too busy, the Source may answer another time.
+func Blocked(uri string, head []byte) *Error {
+	e := &Error{
+		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Msg: "a page for people answered, not the document",
+		Hint: "the host may hold programs off; ask its operator to let this one in",
+	}
+	if IsWall(head) {
+		e.Msg = "a page that keeps programs out answered, not the document"
+	}
+	return e
+}
