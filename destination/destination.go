@@ -254,11 +254,11 @@ func (s *scope) document(loc, base string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	u, err := b.Parse(loc)
+	u, err := fetch.ParseReference(loc)
 	if err != nil {
 		return "", &DocumentError{URI: base, Reason: fmt.Sprintf("names %q, which is no URI", loc)}
 	}
-	if u, err = fetch.Parse(u.String()); err != nil {
+	if u, err = fetch.Parse(b.ResolveReference(u).String()); err != nil {
 		return "", &DocumentError{URI: base, Reason: "names a document that cannot be fetched", Err: err}
 	}
 	if o := fetch.Origin(u); !s.origins[o] {
@@ -269,7 +269,7 @@ func (s *scope) document(loc, base string) (string, error) {
 
 // admit says whether w is followed; origin is what would have to be allowed for a SkipOrigin.
 func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
-	u, err := url.Parse(w.URI)
+	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > maxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
 	}

@@ -256,7 +256,7 @@ func (doc *document) absolute(loc string) string {
 	if strings.HasPrefix(loc, "http://") || strings.HasPrefix(loc, "https://") {
 		return loc
 	}
-	u, err := url.Parse(loc)
+	u, err := fetch.ParseReference(loc)
 	if err != nil || u.IsAbs() || loc == "" {
 		return loc
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 
 	"instep/fetch"
@@ -46,7 +45,7 @@ func priority(l resourcesync.Link) int {
 // choose keeps the duplicates of w that may be fetched.
 func (s *scope) choose(w *Wanted) {
 	w.Duplicates = slices.DeleteFunc(w.Duplicates, func(uri string) bool {
-		u, err := url.Parse(uri)
+		u, err := fetch.ParseReference(uri)
 		return err != nil || len(uri) > maxURI || u.Host == "" || !s.origins[fetch.Origin(u)]
 	})
 	w.Duplicates = w.Duplicates[:min(len(w.Duplicates), maxDuplicates)]

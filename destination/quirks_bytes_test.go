@@ -262,3 +262,39 @@ func TestQuirk_51_bomb(t *testing.T) {
 		t.Errorf("got %+v, %v; want it failed", rep, err)
 	}
 }
+
+// TestStrayPercentIsFetched: a URI with a percent sign that begins no escape is asked for
+// with that sign escaped, held under the URI that the list has, and followed like any.
+func TestStrayPercentIsFetched(t *testing.T) {
+	s := newSource(t)
+	s.offer("/list.xml", "/changes.xml")
+	stray := func(doc string) { s.put(doc, bytes.ReplaceAll(s.body(doc), []byte("100%25"), []byte("100%"))) }
+	write := func(n int, body string) {
+		s.put("/d/100%.txt", []byte(body))
+		s.list(n, "/d/100%.txt")
+		stray("/list.xml")
+	}
+	write(0, "all of it")
+	s.changes(0)
+	s.answer("/d/100%.txt", func(w http.ResponseWriter, r *http.Request) {
+		if r.RequestURI != "/d/100%25.txt" {
+			t.Errorf("asked for %q", r.RequestURI)
+		}
+		_, _ = w.Write(s.body("/d/100%.txt"))
+	})
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 1, 0, 0)
+	if got := m.files(); len(got) != 1 || got["/d/100%25.txt"] != "all of it" {
+		t.Errorf("held: %q", got)
+	}
+	if !m.verified("/d/100%.txt") {
+		t.Error("not held under the URI of the list")
+	}
+	write(1, "more")
+	s.changes(0, s.change(1, resourcesync.Updated, "/d/100%.txt"))
+	stray("/changes.xml")
+	m.mustSync(destination.Incremental, 0, 0, 1, 0)
+	if v := m.audit(); v[destination.VerdictSame] != 1 || len(v) != 1 {
+		t.Errorf("audit: %v", v)
+	}
+}

@@ -285,7 +285,7 @@ func (d *document) is(r resourcesync.Root, c resourcesync.Capability) error {
 
 // resolve makes the URI of a document out of a loc or href as written.
 func (d *document) resolve(t *trip, ref string, line int) (*url.URL, error) {
-	u, err := url.Parse(ref)
+	u, err := fetch.ParseReference(ref)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a URI", ref)
 	}

@@ -226,7 +226,7 @@ func TestURIsThatAreNotFetched(t *testing.T) {
 		"javascript:alert(1)", "http://", "http:///x", "http:example.org", "http://user:pw@example.org/",
 		"http://user@example.org/", "http://example.org/\r\nX: y", "http://example.org/\x00", "http://example.org:x/",
 		"http://example.org:0/", "http://example.org:65536/", "http://example.org:99999999999999999999/",
-		"http://exa mple.org/", "http://example.org/%zz", "http://example.org/" + strings.Repeat("a", 8<<10), "data:,x",
+		"http://exa mple.org/", "http://%zz.example.org/", "http://example.org/" + strings.Repeat("a", 8<<10), "data:,x",
 		"http://user:pw%zz@example.org/", "http://user:pw/x@example.org/", "http://user:p?pw@example.org/", "ftp://user:pw@example.org/",
 		"user:pw@example.org", "http://user:pw@example.org/" + strings.Repeat("a", 8<<10), "http://[fe80::1%25lo]/", "http://\xa3.example.org/", "http://" + strings.Repeat("a", 300) + "/",
 	} {

@@ -29,10 +29,11 @@ func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	if hops >= a.c.opt.MaxRedirects {
 		return refuse(Protocol, fmt.Sprintf("more than %d redirects", max(a.c.opt.MaxRedirects, 0)), "")
 	}
-	ref, err := from.Parse(loc)
+	ref, err := ParseReference(loc)
 	if err != nil {
 		return refuse(Protocol, fmt.Sprintf("a redirect to %q, which is not a URI", shorten(loc)), "")
 	}
+	ref = from.ResolveReference(ref)
 	to, err := Parse(ref.String())
 	if err != nil {
 		return refuse(Refused, fmt.Sprintf("a redirect to %q", shorten(ref.Redacted())), "only http and https URIs without credentials are fetched")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"golang.org/x/net/idna"
 )
@@ -17,7 +18,8 @@ const MaxURL = 8 << 10
 
 // Parse parses a URI that can be fetched: absolute, http or https, with a host,
 // without user name and password, of at most MaxURL bytes. Its fragment is
-// dropped. Any other is an *Error of Kind Refused.
+// dropped, and a stray percent sign is read as ParseReference does. Any other is an
+// *Error of Kind Refused.
 func Parse(raw string) (*url.URL, error) {
 	refuse := func(msg, hint string) (*url.URL, error) {
 		return nil, &Error{Op: "get", URL: shorten(withoutUser(raw)), Kind: Refused, Msg: msg, Hint: hint}
@@ -25,7 +27,7 @@ func Parse(raw string) (*url.URL, error) {
 	if len(raw) > MaxURL {
 		return refuse("the URI is longer than 8 KiB", "")
 	}
-	u, err := url.Parse(raw)
+	u, err := ParseReference(raw)
 	if err != nil {
 		if strings.Contains(raw, "@") {
 			return refuse("not a URI", "") // the cause would repeat what may be a password
@@ -50,6 +52,48 @@ func Parse(raw string) (*url.URL, error) {
 	u.RawQuery = escapeQuery(u.RawQuery)
 	escapePath(u)
 	return u, nil
+}
+
+// ParseReference is url.Parse, but that a percent sign in the path or the fragment which
+// begins no escape, as in /100%.txt, stands for itself: it is read as %25. Browsers send
+// it as it is; strict servers answer that with 400, and lenient ones take both for the
+// same. In a query, which servers read as they like, it stays. Nothing is mended beside a
+// control character.
+func ParseReference(ref string) (*url.URL, error) {
+	if !strings.Contains(ref, "%") || strings.ContainsFunc(ref, unicode.IsControl) {
+		return url.Parse(ref)
+	}
+	rest, fragment, _ := strings.Cut(ref, "#")
+	before, _, _ := strings.Cut(rest, "?")
+	begin := strings.Index(before, "//") // of what may hold a host
+	if begin > 0 && before[begin-1] != ':' || begin < 0 {
+		begin = 0
+	} else if end := strings.IndexByte(before[begin+2:], '/'); end >= 0 {
+		begin += 2 + end
+	} else {
+		begin = len(before)
+	}
+	whole := ref[:begin] + mendEscapes(before[begin:]) + rest[len(before):]
+	if len(rest) < len(ref) {
+		whole += "#" + mendEscapes(fragment)
+	}
+	return url.Parse(whole)
+}
+
+// mendEscapes escapes the percent signs that begin no escape.
+func mendEscapes(s string) string {
+	var out strings.Builder
+	for i := range len(s) {
+		out.WriteByte(s[i])
+		if s[i] == '%' && (i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2])) {
+			out.WriteString("25")
+		}
+	}
+	return out.String()
+}
+
+func isHex(b byte) bool {
+	return '0' <= b && b <= '9' || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
 }
 
 // withoutUser leaves out what may be a user name and password, of what need not be a URI.
