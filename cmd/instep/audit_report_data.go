@@ -60,9 +60,10 @@ func writeCSV(w io.Writer, lines ...[]string) error {
 	return c.WriteAll(lines) // and flush
 }
 
-// harmless keeps a spreadsheet from taking a text for a formula. A path that begins
-// with ./ is the same path.
+// harmless keeps a spreadsheet from taking a text for a formula, and a text from steering
+// what shows it. A path that begins with ./ is the same path.
 func harmless(s string) string {
+	s = printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "./" + s
 	}
@@ -75,7 +76,7 @@ type jsonForm struct{ rows int64 }
 func (f *jsonForm) begin(w io.Writer, h reportHead) error {
 	text, err := json.Marshal(h)
 	if err == nil {
-		_, err = io.WriteString(w, `{"report":`+string(text)+",\n\"resources\":[")
+		_, err = io.WriteString(w, `{"report":`+string(escapeSteering(text))+",\n\"resources\":[")
 	}
 	return err
 }
@@ -90,14 +91,14 @@ func (f *jsonForm) row(w io.Writer, r reportRow) error {
 		before = "\n"
 	}
 	f.rows++
-	_, err = io.WriteString(w, before+string(text))
+	_, err = io.WriteString(w, before+string(escapeSteering(text)))
 	return err
 }
 
 func (f *jsonForm) end(w io.Writer, t reportTail) error {
 	text, err := json.Marshal(t)
 	if err == nil {
-		_, err = io.WriteString(w, "\n],\n\"outcome\":"+string(text)+",\n")
+		_, err = io.WriteString(w, "\n],\n\"outcome\":"+string(escapeSteering(text))+",\n")
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func (f *htmlForm) row(_ io.Writer, r reportRow) error {
 		return nil
 	}
 	f.count++
-	return auditPage.ExecuteTemplate(f.rows, "row", r)
+	return auditPage.ExecuteTemplate(escaping{f.rows}, "row", r)
 }
 
 func (f *htmlForm) end(w io.Writer, t reportTail) error {
@@ -35,13 +35,13 @@ func (f *htmlForm) end(w io.Writer, t reportTail) error {
 		reportTail
 		Rows int64
 	}{f.head, t, f.count}
-	if err := auditPage.ExecuteTemplate(w, "begin", page); err != nil {
+	if err := auditPage.ExecuteTemplate(escaping{w}, "begin", page); err != nil {
 		return err
 	}
 	if _, err := io.Copy(w, f.rows.Reader()); err != nil {
 		return err
 	}
-	return auditPage.ExecuteTemplate(w, "end", page)
+	return auditPage.ExecuteTemplate(escaping{w}, "end", page)
 }
 
 func (f *htmlForm) digest(w io.Writer, sum string) error {

@@ -126,21 +126,21 @@ func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	if len(after) == 0 || !utf8.Valid(before) || !utf8.Valid(after) || bytes.IndexByte(before, '\n') >= 0 {
 		return excerpt{}
 	}
-	lead := onTerminal(before)
+	lead := excerptOf(before)
 	if moreBefore {
 		lead = "…" + lead
 	} else {
 		lead = strings.TrimLeft(lead, " ")
 	}
-	tail := strings.TrimRight(onTerminal(after), " ")
+	tail := strings.TrimRight(excerptOf(after), " ")
 	if moreAfter {
 		tail += "…"
 	}
 	return excerpt{lead + tail, utf8.RuneCountInString(lead)}
 }
 
-// onTerminal is a part of a line without what a terminal would obey.
-func onTerminal(b []byte) string {
+// excerptOf is a part of a line as it is shown: a tab takes one column.
+func excerptOf(b []byte) string {
 	text := strings.TrimSuffix(string(b), "\r")
 	return printable(strings.ReplaceAll(text, "\t", " "))
 }

@@ -56,7 +56,7 @@ func TestSourceLineShowsThePlace(t *testing.T) {
 		"far into a line": {long, []place{{1, 201}, {2, 1}}, []string{
 			"…" + strings.Repeat("ä", 30) + "<x/>" + strings.Repeat("ö", 28) + "…\n" + strings.Repeat(" ", 31) + "^", "<y/>\n^",
 		}},
-		"controls":           {"<a>\x1b[31m\u202e</a>", []place{{1, 4}}, []string{"<a>\ufffd[31m\ufffd</a>\n   ^"}},
+		"controls":           {"<a>\x1b[31m\u202e</a>", []place{{1, 4}}, []string{"<a>\\u001b[31m\\u202e</a>\n   ^"}},
 		"beyond the line":    {"<a>\n<b>\n", []place{{1, 9}, {2, 1}}, []string{"", "<b>\n^"}},
 		"beyond the text":    {"<a>", []place{{7, 1}}, []string{""}},
 		"no place":           {"<a>", []place{{0, 0}, {0, 1}}, []string{"", ""}},

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 )
 
 // schemaVersion is that of docs/schema.json.
@@ -170,7 +167,7 @@ func (o *output) write(v any) {
 	if err := enc.Encode(v); err != nil {
 		panic(err) // records hold strings and numbers
 	}
-	o.pending.Write(escapeControls(o.text.Bytes()))
+	o.pending.Write(escapeSteering(o.text.Bytes()))
 	switch {
 	case o.pending.Len() >= pendingBytes:
 		o.writePending()
@@ -195,43 +192,6 @@ func (o *output) writePending() {
 		_, _ = o.stdout.Write(o.pending.Bytes())
 		o.pending.Reset()
 	}
-}
-
-// escapeControls escapes in JSON what it may hold raw and a terminal would obey. Only
-// strings can hold it, so an escape means the same; a newline is none of theirs.
-func escapeControls(text []byte) []byte {
-	special := func(c byte) bool { return c >= 0x7f } // what is below 0x20 JSON escapes itself
-	obeyed := func(r rune) bool { return r != '\n' && steers(r) }
-	if i := slices.IndexFunc(text, special); i < 0 || !bytes.ContainsFunc(text[i:], obeyed) {
-		return text
-	}
-	out := make([]byte, 0, len(text)+64)
-	for _, r := range string(text) {
-		if obeyed(r) {
-			out = fmt.Appendf(out, "\\u%04x", r)
-		} else {
-			out = utf8.AppendRune(out, r)
-		}
-	}
-	return out
-}
-
-// escaping is a writer of JSON that escapes what a terminal would obey. What is
-// written at a time ends with a whole character.
-type escaping struct{ w io.Writer }
-
-func (e escaping) Write(p []byte) (int, error) {
-	if _, err := e.w.Write(escapeControls(p)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// steers reports whether a rune would move the cursor, change the terminal or turn
-// the direction of writing.
-func steers(r rune) bool {
-	return r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' ||
-		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 
 // record writes a record; with --quiet only warnings, errors and the summary are written.
@@ -269,7 +229,7 @@ func (o *output) end(s summary, line string) {
 	if !o.json {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		fmt.Fprintln(o.stdout, line)
+		fmt.Fprintf(o.stdout, "%s\n", escapeSteering([]byte(line)))
 		return
 	}
 	s.SchemaVersion, s.Type = o.first(), "summary"
@@ -284,7 +244,7 @@ func (o *output) line(format string, args ...any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fmt.Fprintf(o.stdout, format+"\n", args...)
+	_, _ = o.stdout.Write(escapeSteering(fmt.Appendf(nil, format+"\n", args...)))
 }
 
 // say writes a message for people.
@@ -358,14 +318,4 @@ func (o *output) setLog(log func(string)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.log = log
-}
-
-// printable keeps what a Source sent from steering a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if steers(r) {
-			return '\ufffd'
-		}
-		return r
-	}, s)
 }

@@ -55,7 +55,7 @@ func writeRunsPage(w io.Writer, dir string, all []runs.Record, details []*runs.R
 		}
 		page.Details = append(page.Details, v)
 	}
-	return runsPage.ExecuteTemplate(w, "page", page)
+	return runsPage.ExecuteTemplate(escaping{w}, "page", page)
 }
 
 // maxShown bounds the failures of a cause, and the notes, that a page with several runs

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// steers reports whether a rune would move the cursor, change the terminal, turn the
+// direction of writing or hide: a text with it reads as another one than it is.
+func steers(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || isInvisible(r)
+}
+
+// isInvisible reports whether a rune takes no room and says nothing by itself.
+func isInvisible(r rune) bool {
+	switch {
+	case r == '\u00ad', r >= '\u200b' && r <= '\u200d', r >= '\u2060' && r <= '\u2064', r == '\ufeff',
+		r >= '\ufff9' && r <= '\ufffb', r >= 0xe0000 && r <= 0xe007f:
+		return true
+	}
+	return false
+}
+
+// escapeSteering is every text that is written, for people or for programs, with what
+// steers escaped as JSON does, such as \u202e. In JSON only strings can hold that, so it
+// means the same there. Newline and tab stay: they divide lines and columns.
+func escapeSteering(text []byte) []byte {
+	odd := func(c byte) bool { return c < ' ' || c >= 0x7f }
+	if i := slices.IndexFunc(text, odd); i < 0 || utf8.Valid(text[i:]) && !bytes.ContainsFunc(text[i:], steersLine) {
+		return text
+	}
+	return appendEscaped(make([]byte, 0, len(text)+64), string(text), steersLine)
+}
+
+func steersLine(r rune) bool { return r != '\n' && r != '\t' && steers(r) }
+
+// printable is a part of a line with what steers escaped: what a Source has sent begins
+// no line of its own.
+func printable(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
+		return s
+	}
+	return string(appendEscaped(nil, s, steers))
+}
+
+func appendEscaped(out []byte, s string, escaped func(rune) bool) []byte {
+	for _, r := range s {
+		switch high, low := utf16.EncodeRune(r); {
+		case !escaped(r):
+			out = utf8.AppendRune(out, r)
+		case high != unicode.ReplacementChar:
+			out = fmt.Appendf(out, "\\u%04x\\u%04x", high, low)
+		default:
+			out = fmt.Appendf(out, "\\u%04x", r)
+		}
+	}
+	return out
+}
+
+// escaping is a writer that escapes what steers. What is written at a time ends with a
+// whole character.
+type escaping struct{ w io.Writer }
+
+func (e escaping) Write(p []byte) (int, error) {
+	if _, err := e.w.Write(escapeSteering(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
