@@ -48,10 +48,10 @@ func (m *aMirror) verified(path string) bool {
 	return held[0].Verified
 }
 
-// TestUnprovedBytesAreCounted: where the Source gives neither a length nor a digest,
+// TestCat_FET_03_unverified: where the Source gives neither a length nor a digest,
 // whatever a server sends is counted as unverified, and what is odd about it is told. A
 // list with a length brings the rest, and clears it.
-func TestUnprovedBytesAreCounted(t *testing.T) {
+func TestCat_FET_03_unverified(t *testing.T) {
 	const whole = "the whole of it"
 	framed := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(whole), whole)
 	for name, tt := range map[string]struct{ answer, held, says string }{
@@ -93,7 +93,7 @@ func TestUnprovedBytesAreCounted(t *testing.T) {
 
 // A framing that lies proves nothing where the Source gives a length or a digest: what
 // differs is not held.
-func TestFramingThatLiesIsFoundByWhatTheListSays(t *testing.T) {
+func TestCat_FET_03_framing(t *testing.T) {
 	const whole = "the whole of it"
 	for name, answer := range map[string]string{
 		"Content-Range":                  "HTTP/1.1 200 OK\r\nContent-Range: bytes 0-3/15\r\nContent-Length: 4\r\n\r\nthe ",
@@ -117,9 +117,9 @@ func TestFramingThatLiesIsFoundByWhatTheListSays(t *testing.T) {
 	}
 }
 
-// TestUnaskedCodingIsNeverTheResource: without a digest or a length, a body in a content
+// TestCat_FET_07_unproved: without a digest or a length, a body in a content
 // coding is held decoded, or not at all.
-func TestUnaskedCodingIsNeverTheResource(t *testing.T) {
+func TestCat_FET_07_unproved(t *testing.T) {
 	text := strings.Repeat("a text that is worth it ", 100)
 	large := strings.Repeat("\x00\x01\x02\x03", 3<<20) // a transfer that is kept if it breaks off
 	for name, tt := range map[string]struct {

@@ -12,9 +12,9 @@ const (
 	aPage = `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>Welcome</title></head></html>`
 )
 
-// TestPageInPlaceOfADocument: a page with status 200 where the Source has a document ends
+// TestCat_FET_10_page: a page with status 200 where the Source has a document ends
 // a run with 5 and a sentence of its own, changes nothing, and the next run works.
-func TestPageInPlaceOfADocument(t *testing.T) {
+func TestCat_FET_10_page(t *testing.T) {
 	for _, path := range []string{"/.well-known/resourcesync", "/caps.xml", "/list.xml", "everything"} {
 		for name, page := range map[string]string{"a wall": aWall, "a page": aPage} {
 			t.Run(path+" is "+name, func(t *testing.T) {
