@@ -350,7 +350,17 @@ func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.R
 	if err != nil || keep.forever {
 		return err
 	}
-	return m.PurgeTrash(ctx, a.now().AddDate(0, 0, -keep.days))
+	day, behind, err := m.ClockBehind(ctx)
+	if err != nil {
+		return err
+	}
+	if behind {
+		a.out.warn(record{
+			Message: fmt.Sprintf("the clock shows %s, earlier than %s: nothing is removed from the trash", a.now().UTC().Format(time.DateOnly), day),
+			Hint:    fmt.Sprintf("if the clock is right now, sync once with --keep-versions %d --remember", keep.days),
+		})
+	}
+	return m.PurgeTrash(ctx, keep.days)
 }
 
 // A run that replaces more than half of a set of more than massSet resources is alarming

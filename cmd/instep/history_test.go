@@ -139,11 +139,12 @@ func TestUndoingAForgottenRunIsPartial(t *testing.T) {
 	l, dir := library(t, 12)
 	l.ransom("2026-03-02T12:00:00Z", 8)
 	mustDo(t, "sync", l.URL+"/capabilitylist.xml", dir)
-	m, err := mirror.Open(t.Context(), mirror.Options{Dir: dir, Now: time.Now})
+	m, err := mirror.Open(t.Context(), mirror.Options{Dir: dir, Now: func() time.Time { return time.Now().AddDate(0, 0, 2) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(m.PurgeTrash(t.Context(), time.Now().AddDate(0, 0, 2)), m.Close()); err != nil {
+	begin := func() error { return m.BeginRun(t.Context(), "sync") }
+	if err := errors.Join(begin(), begin(), m.PurgeTrash(t.Context(), 0), m.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, dry := range [][]string{{"-n"}, nil} {

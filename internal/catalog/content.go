@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"time"
 
 	"instep/resourcesync"
 )
@@ -140,11 +139,11 @@ func (c *Catalog) ContentNames(ctx context.Context, day string) iter.Seq2[Conten
 	}, day)
 }
 
-// TrashDays returns the days before one of which there are names in the trash.
-func (c *Catalog) TrashDays(ctx context.Context, before time.Time) ([]string, error) {
+// TrashDays returns the days of which there are names in the trash.
+func (c *Catalog) TrashDays(ctx context.Context) ([]string, error) {
 	return rows(ctx, c, "list the trash of", func(r *sql.Rows) (day string, err error) {
 		return day, r.Scan(&day)
-	}, "SELECT DISTINCT day FROM content_name WHERE day <> '' AND day < $1 ORDER BY day", before.UTC().Format(time.DateOnly))
+	}, "SELECT DISTINCT day FROM content_name WHERE day <> '' ORDER BY day")
 }
 
 // HasContent reports whether bytes have a name.

@@ -309,27 +309,61 @@ func (c *Catalog) Known(ctx context.Context) (time.Time, bool, error) {
 // forgetVersions is how many states one transaction removes.
 const forgetVersions = 5000
 
-// ForgetVersions removes the states that ended before a moment, some thousands at a time.
-func (c *Catalog) ForgetVersions(ctx context.Context, before time.Time) error {
+// VersionDays returns the days, in UTC, on which states ended, but for those that leave
+// holds of. Days are written as 2006-01-02.
+func (c *Catalog) VersionDays(ctx context.Context, leave func(day string) bool) (days []string, err error) {
+	from := int64(math.MinInt64)
 	for {
-		var n int64
-		err := c.update(ctx, "remove earlier states from", func(tx *sql.Tx) error {
-			res, err := tx.ExecContext(ctx, "DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until < $1 ORDER BY until LIMIT $2)",
-				before.UnixMicro(), forgetVersions)
-			if err != nil {
-				return err
-			}
-			if n, err = res.RowsAffected(); err != nil || n == 0 {
-				return err
-			}
-			_, err = tx.ExecContext(ctx, `INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE
-				SET value = MAX(CAST(value AS BIGINT), CAST(excluded.value AS BIGINT))`, purgedSetting, strconv.FormatInt(before.UnixMicro(), 10))
-			return err
-		})
+		var until sql.NullInt64
+		err := c.read.QueryRowContext(ctx, "SELECT MIN(until) FROM version WHERE until >= $1", from).Scan(&until)
+		if err != nil {
+			return nil, c.fail("list earlier states in", err)
+		}
+		if !until.Valid {
+			return days, nil
+		}
+		at := readTime(until.Int64).UTC()
+		if day := at.Format(time.DateOnly); !leave(day) {
+			days = append(days, day)
+		}
+		from = at.Truncate(24*time.Hour).AddDate(0, 0, 1).UnixMicro()
+	}
+}
+
+// ForgetVersions removes the states that ended on a day, some thousands at a time. What
+// ended before the day since is not all known from then on.
+func (c *Catalog) ForgetVersions(ctx context.Context, day, since string) error {
+	first, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return err
+	}
+	known, err := time.Parse(time.DateOnly, since)
+	if err != nil {
+		return err
+	}
+	for {
+		n, err := c.forgetSomeVersions(ctx, first.UnixMicro(), first.AddDate(0, 0, 1).UnixMicro(), known.UnixMicro())
 		if err != nil || n < forgetVersions {
 			return err
 		}
 	}
+}
+
+func (c *Catalog) forgetSomeVersions(ctx context.Context, from, before, known int64) (n int64, err error) {
+	err = c.update(ctx, "remove earlier states from", func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, "DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
+			from, before, forgetVersions)
+		if err != nil {
+			return err
+		}
+		if n, err = res.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE
+			SET value = MAX(CAST(value AS BIGINT), CAST(excluded.value AS BIGINT))`, purgedSetting, strconv.FormatInt(known, 10))
+		return err
+	})
+	return n, err
 }
 
 // Runs yields the runs that changed a mirror, the last first. One that was interrupted

@@ -89,13 +89,9 @@ func TestTheFlatLayoutHasBytesOnce(t *testing.T) {
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "c", "new", later) })
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "d/b", "new", later) })
 	wantContents(t, dir, "", "new", "once", "twice")
-	if err := m.PurgeTrash(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
+	purge(t, m, now, 0)
 	wantContents(t, dir, "", "new", "once", "twice") // of today
-	if err := m.PurgeTrash(t.Context(), now.AddDate(0, 0, 1)); err != nil {
-		t.Fatal(err)
-	}
+	purge(t, m, now.AddDate(0, 0, 1), 0)
 	wantContents(t, dir, "", "new")
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
@@ -232,9 +228,7 @@ func TestAnInterruptedFlatBatchLeavesWhatItFound(t *testing.T) {
 			commit(t, m, func(b destination.Batch) error {
 				return errors.Join(b.Delete(t.Context(), set, home+"/held"), b.Delete(t.Context(), set, w.URI))
 			})
-			if err := m.PurgeTrash(t.Context(), later.AddDate(1, 0, 0)); err != nil {
-				t.Fatal(err)
-			}
+			purge(t, m, later.AddDate(1, 0, 0), 0)
 			wantContents(t, dir, "new")
 		})
 	}

@@ -435,12 +435,12 @@ func TestPurgingForgetsStatesAndBytesTogether(t *testing.T) {
 	if p.ok(err); !ok || !known.Equal(noon.Add(time.Hour)) {
 		t.Errorf("known since %s, %v; want the first run", known, ok)
 	}
-	p.ok(p.PurgeTrash(t.Context(), noon.AddDate(0, 0, 1)))
+	purge(t, p.Mirror, p.now, 2)
 	wantSame(t, "states", 1, len(p.states("a")))
 	if known, _, err = p.Known(t.Context()); err != nil || !known.Equal(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("known since %s, %v; want the day that stays", known, err)
 	}
-	p.ok(p.PurgeTrash(t.Context(), noon))
+	purge(t, p.Mirror, p.now, 3)
 	if known, _, err = p.Known(t.Context()); err != nil || known.Day() != 2 {
 		t.Errorf("known since %s, %v after a longer retention: want what it was", known, err)
 	}

@@ -469,12 +469,10 @@ func TestCat_DEL_06(t *testing.T) {
 	}
 	wantTrash(first)
 	for _, c := range []struct {
-		olderThan time.Time
-		want      map[string]string
+		now  time.Time
+		want map[string]string
 	}{{noon, first}, {noon.AddDate(0, 0, 1), second}, {noon.AddDate(0, 0, 2), map[string]string{}}} {
-		if err := m.PurgeTrash(t.Context(), c.olderThan); err != nil {
-			t.Fatal(err)
-		}
+		purge(t, m, c.now, 0)
 		wantTrash(c.want)
 	}
 	wantFiles(t, m.dir, map[string]string{"d/b": "two", "c": "six"})
@@ -482,15 +480,14 @@ func TestCat_DEL_06(t *testing.T) {
 
 func TestPurgingTakesNothingThatIsNotOfADay(t *testing.T) {
 	m := openMirror(t, options(t.TempDir()))
+	m.now = func() time.Time { return noon }
 	for _, path := range []string{"2020-01-01/120000-1/a", "2020-01-01x/a", "notes/a", "0000"} {
 		path = filepath.Join(m.dir, trashKey, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := m.PurgeTrash(t.Context(), noon); err != nil {
-		t.Fatal(err)
-	}
+	purge(t, m, noon, 0)
 	got := filesIn(t, m.dir, func(path string) bool { return !strings.HasPrefix(path, trashKey+"/") })
 	want := map[string]string{trashKey + "/2020-01-01x/a": "x", trashKey + "/notes/a": "x", trashKey + "/0000": "x"}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -197,7 +197,7 @@ func checkReadOnly(t *testing.T, m *Mirror, count int64) {
 	}
 	_, err = m.Begin(t.Context())
 	_, _, err2 := m.Approve(t.Context(), "x")
-	for _, err := range []error{err, err2, m.Withhold(t.Context(), set, "x", "x"), m.PurgeTrash(t.Context(), noon)} {
+	for _, err := range []error{err, err2, m.Withhold(t.Context(), set, "x", "x"), m.PurgeTrash(t.Context(), 0)} {
 		if !errors.Is(err, ErrReadOnly) {
 			t.Errorf("a change: got %v, want ErrReadOnly", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -31,10 +32,10 @@ func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 // purgeBatch is how many files PurgeTrash removes at a time.
 const purgeBatch = 500
 
-// PurgeTrash forgets the states that ended on a day before that of olderThan, in UTC,
-// and removes their bytes. A crash in between leaves bytes without a state, never the
-// reverse; the next purge removes them.
-func (m *Mirror) PurgeTrash(ctx context.Context, olderThan time.Time) error {
+// PurgeTrash forgets the states that ended more than so many days ago, and removes their
+// bytes; see trashClock for how old a day is. A crash in between leaves bytes without a
+// state, never the reverse; the next purge removes them.
+func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	if m.readOnly {
 		return ErrReadOnly
 	}
@@ -45,32 +46,52 @@ func (m *Mirror) PurgeTrash(ctx context.Context, olderThan time.Time) error {
 	if err := m.undoLeftovers(ctx); err != nil { // it may need the trash
 		return err
 	}
-	first := olderThan.UTC().Truncate(24 * time.Hour) // day that stays
-	if err := m.cat.ForgetVersions(ctx, first); err != nil {
-		return err
-	}
-	days, err := m.trashDays(ctx, first)
+	clock, was, err := m.trashClock(ctx)
 	if err != nil {
 		return err
 	}
-	for _, day := range days {
-		if err := m.purgeDay(ctx, day); err != nil {
+	today := dateOf(m.now())
+	stays := clock.stays(today, keep)
+	if stays == "" {
+		return nil
+	}
+	days, err := m.daysOutside(ctx, stays, today)
+	if err != nil {
+		return err
+	}
+	for _, day := range clock.expired(days, today, stays) {
+		if err := m.purgeDay(ctx, day, stays); err != nil {
 			return err
 		}
 	}
-	return nil
+	return m.keepClock(ctx, clock, was)
 }
 
-func (m *Mirror) trashDays(ctx context.Context, before time.Time) ([]string, error) {
+// daysOutside returns the days of the trash, and those on which states ended, that are
+// before the first day or after the last one.
+func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string, error) {
+	list := m.disk.trashDays
 	if m.flat != nil {
-		return m.cat.TrashDays(ctx, before)
+		list = func() ([]string, error) { return m.cat.TrashDays(ctx) }
 	}
-	return m.disk.trashDays(before)
+	days, err := list()
+	if err != nil {
+		return nil, err
+	}
+	inside := func(day string) bool { return first <= day && day <= last }
+	days = slices.DeleteFunc(days, inside)
+	ended, err := m.cat.VersionDays(ctx, inside)
+	if err != nil {
+		return nil, err
+	}
+	days = append(days, ended...)
+	slices.Sort(days)
+	return slices.Compact(days), nil
 }
 
-// trashDays returns the days before one of which there is trash. What is called
-// otherwise is not ours to remove.
-func (d *disk) trashDays(before time.Time) (days []string, err error) {
+// trashDays returns the days of which there is trash. A directory with another name is not
+// ours to remove.
+func (d *disk) trashDays() (days []string, err error) {
 	dir, err := d.root.Open(trashKey)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -82,7 +103,7 @@ func (d *disk) trashDays(before time.Time) (days []string, err error) {
 	for {
 		names, err := dir.Readdirnames(100)
 		for _, name := range names {
-			if day, bad := time.Parse(time.DateOnly, name); bad == nil && day.Before(before) {
+			if _, bad := time.Parse(time.DateOnly, name); bad == nil {
 				days = append(days, name)
 			}
 		}
@@ -95,7 +116,11 @@ func (d *disk) trashDays(before time.Time) (days []string, err error) {
 	}
 }
 
-func (m *Mirror) purgeDay(ctx context.Context, day string) error {
+// purgeDay forgets the states that ended on a day, and removes its trash.
+func (m *Mirror) purgeDay(ctx context.Context, day, stays string) error {
+	if err := m.cat.ForgetVersions(ctx, day, stays); err != nil {
+		return err
+	}
 	var keys []string
 	for info, err := range m.bucket.List(ctx, trashKey+"/"+day+"/") {
 		if err != nil {

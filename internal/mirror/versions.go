@@ -15,7 +15,7 @@ func (m *Mirror) BeginRun(ctx context.Context, what string) error {
 	}
 	defer m.unlockCommit()
 	m.run = catalog.Run{Begun: micros(m.now()), What: what}
-	return nil
+	return m.beginDay(ctx)
 }
 
 // Run returns the number of the present run; 0 if it has changed nothing yet.
