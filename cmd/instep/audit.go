@@ -57,7 +57,7 @@ func (a *app) auditCommand() *cobra.Command {
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.given = givenFlags(cmd)
-			return a.audit(cmd.Context(), args[0], args[1], &f)
+			return a.audit(cmd, args[0], args[1], &f)
 		},
 	}
 	f.register(cmd)
@@ -68,10 +68,15 @@ func (a *app) auditCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) audit(ctx context.Context, source, dir string, f *auditFlags) (err error) {
+func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err error) {
+	ctx := cmd.Context()
 	form := reportFormOf(f.report)
 	if f.report != "" && form == nil {
 		return usagef("--report %q: expected a name that ends in .html, .csv or .json", f.report)
+	}
+	o := mirror.Options{Dir: dir, State: f.state, Now: a.now}
+	if _, err := a.useSettings(ctx, cmd, source, o); err != nil {
+		return err
 	}
 	var net traffic
 	client, uri, done, err := a.reach(ctx, source, &f.sourceFlags, &net)
@@ -79,7 +84,7 @@ func (a *app) audit(ctx context.Context, source, dir string, f *auditFlags) (err
 		return err
 	}
 	defer done()
-	m, readOnly, err := a.openAudited(ctx, mirror.Options{Dir: dir, State: f.state, Now: a.now}, f.repair)
+	m, readOnly, err := a.openAudited(ctx, o, f.repair)
 	if err != nil {
 		return err
 	}

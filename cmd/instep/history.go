@@ -329,8 +329,8 @@ type keepVersions struct {
 	forever bool
 }
 
-// defaultKeep is --keep-versions if it is not given, in days.
-const defaultKeep = "30"
+// defaultKeepDays is --keep-versions if it is not given.
+const defaultKeepDays = 30
 
 func parseKeepVersions(text string) (keepVersions, error) {
 	if text == "forever" {

@@ -66,14 +66,34 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	if err != nil {
 		return err
 	}
+	var kept []record
 	if f.run != "" {
 		all = nil
+	} else if kept, err = a.keptRows(ctx, dir, f.state); err != nil {
+		return err
 	}
 	if f.format == "html" {
-		return a.reportPage(ctx, dir, all, details, f.out)
+		return a.reportPage(ctx, dir, kept, all, details, f.out)
+	}
+	for _, r := range kept {
+		a.out.record(r)
+		a.out.line("%s  (%s)", printable(asFlags(r.Key, []string{r.Value})), r.Origin)
 	}
 	a.reportText(all, details)
 	return nil
+}
+
+// keptRows are the settings that are kept with a mirror. If they cannot be read that is
+// told: the records of runs are of use without them.
+func (a *app) keptRows(ctx context.Context, dir, state string) (rows []record, err error) {
+	m, err := a.openPast(ctx, dir, state)
+	if err != nil {
+		a.out.warn(record{Message: "the settings kept with the mirror cannot be read: " + err.Error()})
+		return nil, nil
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	kept, _, err := m.Settings(ctx)
+	return settingRows(kept), err
 }
 
 // loadDetails reads the records of the newest runs, or of the one asked for.
@@ -153,8 +173,8 @@ func countsLine(counts map[string]int64) string {
 
 // reportPage writes the page to a file, which appears when it is whole, or to standard
 // output.
-func (a *app) reportPage(ctx context.Context, dir string, all []runs.Record, details []*runs.Record, name string) error {
-	page := func(w io.Writer) error { return writeRunsPage(w, dir, all, details, a.now()) }
+func (a *app) reportPage(ctx context.Context, dir string, kept []record, all []runs.Record, details []*runs.Record, name string) error {
+	page := func(w io.Writer) error { return writeRunsPage(w, dir, kept, all, details, a.now()) }
 	if name == "" {
 		return page(a.stdout)
 	}

@@ -38,13 +38,14 @@ func viewOf(rec *runs.Record) runView {
 }
 
 // writeRunsPage writes a page about runs: all in a table, and some in detail.
-func writeRunsPage(w io.Writer, dir string, all []runs.Record, details []*runs.Record, now time.Time) error {
+func writeRunsPage(w io.Writer, dir string, kept []record, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string
+		Kept          []record // settings
 		Now           time.Time
 		Runs, Details []runView
 		Full          bool // nothing is left out
-	}{Dir: dir, Program: "instep " + version, Now: now, Full: len(all) == 0}
+	}{Dir: dir, Program: "instep " + version, Kept: kept, Now: now, Full: len(all) == 0}
 	for i := range all {
 		page.Runs = append(page.Runs, viewOf(&all[i]))
 	}
@@ -86,7 +87,11 @@ var runsPage = template.Must(template.Must(template.New("runs").Funcs(pageFuncs)
 <main>
 <h1>Runs on the mirror {{.Dir}}</h1>
 <p>Written {{template "time" .Now}} by {{.Program}}.</p>
-{{if .Runs}}<table>
+{{if .Kept}}<h2>Settings kept with the mirror</h2>
+<dl>
+{{range .Kept}}<dt>--{{.Key}}</dt><dd>{{.Value}}</dd>
+{{end}}</dl>
+{{end}}{{if .Runs}}<table>
 <caption>The last runs, the newest first</caption>
 <thead><tr><th scope="col">Begun</th><th scope="col">Command</th><th scope="col">Status</th><th scope="col" class="n">Failed</th><th scope="col">Numbers</th></tr></thead>
 <tbody>

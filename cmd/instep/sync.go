@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -58,7 +59,7 @@ func (a *app) syncCommand() *cobra.Command {
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.given = givenFlags(cmd)
-			return a.sync(cmd.Context(), args[0], args[1], &f)
+			return a.sync(cmd, args[0], args[1], &f)
 		},
 	}
 	f.sourceFlags.register(cmd)
@@ -68,16 +69,24 @@ func (a *app) syncCommand() *cobra.Command {
 	f.planFlags.register(cmd)
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
-	fs.StringVar(&f.keep, "keep-versions", defaultKeep, "keep replaced and deleted bytes for so many `DAYS`, or forever")
+	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays), "keep replaced and deleted bytes for so many `DAYS`, or forever")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
+	fs.Bool("remember", false, "keep the settings of this run for the next ones")
 	f.trust.register(cmd)
 	f.watch.register(cmd)
 	return cmd
 }
 
-func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error {
+func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err error) {
+	ctx := cmd.Context()
 	s := &syncer{a: a, source: source, dir: dir, f: f}
 	if err := s.check(); err != nil {
+		return err
+	}
+	if s.settings, err = a.useSettings(ctx, cmd, source, mirror.Options{Dir: dir, State: f.state, Adopt: f.adopt, Now: a.now}); err != nil {
+		return err
+	}
+	if err := s.check(); err != nil { // of what was kept, too
 		return err
 	}
 	collectLess()
@@ -106,8 +115,8 @@ func (a *app) sync(ctx context.Context, source, dir string, f *syncFlags) error 
 func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.Client) *destination.Destination {
 	return &destination.Destination{
 		Source: source, Mirror: m, Client: c,
-		Sets: f.sets, AllowOrigins: f.allowOrigin, Strict: f.strict,
-		Include: f.include, Exclude: f.exclude, Types: f.types, Workers: f.workers,
+		Sets: withoutEmpty(f.sets), AllowOrigins: f.allowOrigin, Strict: f.strict,
+		Include: withoutEmpty(f.include), Exclude: withoutEmpty(f.exclude), Types: withoutEmpty(f.types), Workers: f.workers,
 	}
 }
 

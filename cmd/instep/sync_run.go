@@ -16,6 +16,7 @@ type syncer struct {
 	source, dir string
 	f           *syncFlags
 
+	settings *settings
 	limit    destination.Limit
 	keep     keepVersions
 	transfer int64 // --max-transfer
@@ -127,6 +128,9 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 
 // apply does what a plan says. Without a report nothing was begun.
 func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan) (*destination.Report, error) {
+	if err := s.keepSettings(ctx, m); err != nil {
+		return nil, err
+	}
 	if err := m.Bind(ctx, plan.Source, plan.Origin, plan.URIs()...); err != nil {
 		return nil, err
 	}
@@ -138,6 +142,16 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	s.progress.stop()
 	err = s.a.keepPast(ctx, m, rep, err, s.dir, s.keep)
 	return rep, s.a.reportStore(ctx, m, &s.f.storeFlags, err)
+}
+
+// keepSettings keeps with a mirror what the next runs are to do alike.
+func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
+	if err := s.settings.keep(ctx, m); err != nil {
+		return err
+	}
+	forever, err := s.a.keepRetention(ctx, m, s.settings)
+	s.keep.forever = s.keep.forever || forever
+	return err
 }
 
 // totals are those of a report.

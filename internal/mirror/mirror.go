@@ -118,6 +118,15 @@ func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) 
 	return nil
 }
 
+// Bound reports whether a run has tied the mirror to a Source.
+func (m *Mirror) Bound(ctx context.Context) (bool, error) {
+	if m.cat == nil {
+		return false, nil
+	}
+	_, bound, err := m.cat.Setting(ctx, catalog.MirrorSetting)
+	return bound, err
+}
+
 func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin, sets []string) (bound bool, err error) {
 	if m.cat == nil {
 		return false, nil

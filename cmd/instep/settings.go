@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"instep/fetch"
+	"instep/internal/mirror"
+)
+
+// The flags whose values are kept with a mirror: from the run that makes it, and later with
+// --remember. Consent (--max-delete, --adopt, --accept-rollback, --allow-*), the bounds of
+// one run (--max-time, --max-transfer) and what describes the machine are not among them.
+var (
+	filterFlags = []string{"set", "include", "exclude", "type"}
+	plainFlags  = []string{
+		"keep-versions", "keep-deleted", "strict", "max-age", "prefer", "baseline-every", "workers", "rate", "bwlimit",
+	}
+	// fileFlags name files that decide who is trusted with what.
+	fileFlags = []string{"netrc", "bearer-file", "header-file", "cert", "key", "ca"}
+	keptFlags = slices.Concat(filterFlags, plainFlags, fileFlags)
+)
+
+// settings are the values that a run uses: those of its flags, and for flags that are not
+// given those that are kept with the mirror.
+type settings struct {
+	flags    *pflag.FlagSet
+	remember bool
+	origin   string // of SOURCE; "" if it is a file
+	kept     mirror.Settings
+	recorded bool      // they were kept by this version, even if there are none
+	before   time.Time // of the sync before, or now; only if nothing is recorded
+}
+
+// useSettings gives the flags of cmd that are not given the values kept with the mirror in
+// o.Dir. What it can't use is told or refused, but never left out silently.
+func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options) (*settings, error) {
+	s := &settings{flags: cmd.Flags(), kept: mirror.Settings{Values: map[string][]string{}}}
+	s.remember = s.isOn("remember")
+	if u, err := fetch.Parse(source); err == nil {
+		s.origin = fetch.Origin(u)
+	}
+	if err := s.read(ctx, o); err != nil {
+		return nil, err
+	}
+	if !s.recorded {
+		if err := s.readBefore(o, a.now()); err != nil {
+			return nil, err
+		}
+	}
+	if strange := s.strange(); len(strange) > 0 {
+		return nil, usagef("this mirror keeps settings that this version does not know (--%s): use a newer version of instep", strings.Join(strange, ", --"))
+	}
+	for _, name := range slices.Concat(filterFlags, plainFlags) {
+		if err := s.use(name); err != nil {
+			return nil, err
+		}
+	}
+	a.tellSettings(s)
+	return s, a.useFiles(s, o)
+}
+
+// read reads what is kept. A mirror that cannot be read as it is (it has an earlier schema,
+// or a run was interrupted) is opened for writing, which brings it up to date.
+func (s *settings) read(ctx context.Context, o mirror.Options) (err error) {
+	m, err := mirror.OpenReadOnly(ctx, o)
+	if err != nil && !s.isOn("dry-run") {
+		writable, failed := mirror.Open(ctx, o)
+		if m = writable; failed == nil || !errors.Is(failed, mirror.ErrWrongStore) {
+			err = failed
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	kept, ok, err := m.Settings(ctx)
+	if ok && kept.Values != nil {
+		s.kept = kept
+	}
+	s.recorded = ok
+	return err
+}
+
+// isOn reports whether a switch is given.
+func (s *settings) isOn(name string) bool {
+	f := s.flags.Lookup(name)
+	return f != nil && f.Value.String() == "true"
+}
+
+// readBefore finds the moment of the last sync that is recorded; now if there is none.
+func (s *settings) readBefore(o mirror.Options, now time.Time) error {
+	all, err := listRuns(o.Dir, o.State)
+	if errors.Is(err, mirror.ErrWrongStore) {
+		err = nil // there is no mirror yet
+	}
+	for i := range all {
+		if all[i].Command == "sync" && all[i].Begun.After(s.before) {
+			s.before = all[i].Begun
+		}
+	}
+	if s.before.IsZero() {
+		s.before = now
+	}
+	return err
+}
+
+// strange are the names of kept settings that this version does not know.
+func (s *settings) strange() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.kept.Values)), func(name string) bool { return slices.Contains(keptFlags, name) })
+}
+
+// use gives a flag the value that is kept, if it is not given.
+func (s *settings) use(name string) error {
+	f, values := s.flags.Lookup(name), s.kept.Values[name]
+	if f == nil || f.Changed || len(values) == 0 {
+		return nil
+	}
+	var err error
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		err = list.Replace(values)
+	} else {
+		err = f.Value.Set(values[0])
+	}
+	if err != nil {
+		return usagef("this mirror keeps --%s=%s, which cannot be used: %v", name, strings.Join(values, ","), err)
+	}
+	return nil
+}
+
+// useFiles gives the flags that name files the values that are kept, if that is safe: for
+// the same origin, and if nobody else can have written them.
+func (a *app) useFiles(s *settings, o mirror.Options) error {
+	var files []string
+	for _, name := range fileFlags {
+		if f := s.flags.Lookup(name); f != nil && !f.Changed && len(s.kept.Values[name]) > 0 {
+			files = append(files, name)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	why, state := "", mirror.StateDir(o.Dir, o.State)
+	switch {
+	case s.origin == "" || s.origin != s.kept.Origin:
+		why = "they are for " + s.kept.Origin
+	case !isOurs(state) || !isOurs(filepath.Join(state, "catalog.db")):
+		why = "the mirror's state is not yours alone: another user may have named them"
+	}
+	if why != "" {
+		a.out.warn(record{Message: fmt.Sprintf("the files kept with the mirror (--%s) are not used: %s", strings.Join(files, ", --"), why), Hint: "give the flags again"})
+		return nil
+	}
+	for _, name := range files {
+		if err := s.use(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellSettings says which kept filters a run uses, and what it overrides.
+func (a *app) tellSettings(s *settings) {
+	var used, instead []string
+	for _, name := range keptFlags {
+		f, kept := s.flags.Lookup(name), s.kept.Values[name]
+		switch {
+		case f == nil || len(kept) == 0:
+		case f.Changed && !slices.Equal(kept, s.given(name)):
+			instead = append(instead, asFlags(name, kept))
+		case !f.Changed && slices.Contains(filterFlags, name):
+			used = append(used, asFlags(name, kept))
+		}
+	}
+	tell := func(text string) {
+		a.out.record(record{Type: "status", Message: text})
+		a.out.say("%s", text)
+	}
+	if len(used) > 0 {
+		tell("kept with the mirror: " + strings.Join(used, " "))
+	}
+	if len(instead) > 0 && !s.remember {
+		tell("for this run only, instead of what is kept: " + strings.Join(instead, " "))
+	}
+}
+
+// asFlags are values as they would be given on the command line.
+func asFlags(name string, values []string) string {
+	given := make([]string, len(values))
+	for i, v := range values {
+		given[i] = "--" + name + "=" + shellWord(v)
+	}
+	return strings.Join(given, " ")
+}
+
+// given returns the values of a flag that is given, as they are kept: files by their whole
+// paths. It has none if the flag is empty.
+func (s *settings) given(name string) (values []string) {
+	f := s.flags.Lookup(name)
+	values = []string{f.Value.String()}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		values = list.GetSlice()
+	}
+	values = withoutEmpty(values)
+	if !slices.Contains(fileFlags, name) {
+		return values
+	}
+	for i, v := range values {
+		if whole, err := filepath.Abs(v); err == nil {
+			values[i] = whole
+		}
+	}
+	return values
+}
+
+// withoutEmpty returns a list without empty texts: an empty value chooses nothing.
+func withoutEmpty(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == "" })
+}
+
+// next is what is kept for the next runs: with all, every flag that is given replaces what
+// was kept.
+func (s *settings) next(all bool) mirror.Settings {
+	next := mirror.Settings{Values: maps.Clone(s.kept.Values), Origin: s.kept.Origin}
+	for _, name := range keptFlags {
+		f := s.flags.Lookup(name)
+		if !all || f == nil || !f.Changed {
+			continue
+		}
+		delete(next.Values, name)
+		if values := s.given(name); len(values) > 0 {
+			next.Values[name] = values
+			if slices.Contains(fileFlags, name) {
+				next.Origin = s.origin
+			}
+		}
+	}
+	return next
+}
+
+// keep keeps the settings of a run with a mirror: those of the run that made it, and of one
+// with --remember.
+func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
+	bound, err := m.Bound(ctx)
+	if err != nil || !s.remember && (s.recorded || bound) {
+		return err
+	}
+	next := s.next(true)
+	if err := m.KeepSettings(ctx, next); err != nil {
+		return err
+	}
+	if f := s.flags.Lookup("keep-versions"); s.remember && f.Changed {
+		if err := m.AcceptClock(ctx); err != nil {
+			return err
+		}
+	}
+	s.kept, s.recorded, s.remember = next, true, false
+	return nil
+}
+
+// keepRetention decides how long a mirror of an earlier version, which kept no settings,
+// keeps earlier states. A run that keeps them longer than the default says so for good. If
+// a run says nothing, and states are here that the default would have removed in the run
+// before, an earlier run was told to keep them: they stay until the user says something else.
+func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) (forever bool, err error) {
+	if s.recorded {
+		return false, nil
+	}
+	f := s.flags.Lookup("keep-versions")
+	if f.Changed {
+		keep, err := parseKeepVersions(f.Value.String())
+		if err != nil || !keep.forever && keep.days <= defaultKeepDays {
+			return false, err
+		}
+		s.kept.Values["keep-versions"] = []string{f.Value.String()}
+		s.recorded = true
+		return false, m.KeepSettings(ctx, s.next(false))
+	}
+	oldest, ok, err := m.OldestVersion(ctx)
+	if err != nil {
+		return false, err
+	}
+	if forever = ok && oldest.Before(s.before.UTC().Truncate(24*time.Hour).AddDate(0, 0, -defaultKeepDays)); forever {
+		s.kept.Values["keep-versions"] = []string{"forever"}
+		a.out.warn(record{
+			Message: fmt.Sprintf("earlier states since %s are kept here, so an earlier run was given --keep-versions: they stay, and so do others from now on", oldest.Format(time.DateOnly)),
+			Hint:    fmt.Sprintf("to keep them for %d days, sync once with --keep-versions %d --remember", defaultKeepDays, defaultKeepDays),
+		})
+	}
+	s.recorded = true
+	return forever, m.KeepSettings(ctx, s.next(false))
+}
+
+// settingRows are the settings that are kept, one a row, in a fixed order.
+func settingRows(kept mirror.Settings) (rows []record) {
+	for _, name := range slices.Sorted(maps.Keys(kept.Values)) {
+		for _, v := range kept.Values[name] {
+			rows = append(rows, record{Type: "status", Key: name, Value: v, Origin: keptOrigin})
+		}
+	}
+	return rows
+}
+
+// keptOrigin is where a value is from that is kept.
+const keptOrigin = "kept with the mirror"

@@ -1,0 +1,67 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Settings are kept with a mirror from the run that makes it, so that later runs do alike.
+// The mirror itself does not use them.
+type Settings struct {
+	// Values are the values of each setting by its name. Names that a program does not know
+	// are those of a newer version.
+	Values map[string][]string `json:"values"`
+	// Origin is that of the Source for which files with secrets were kept; "" if none were.
+	Origin string `json:"origin,omitempty"`
+}
+
+// keptSettings is the name under which the catalog has them, as JSON. It is no part of what
+// a Destination remembers, so no Source can name it.
+const keptSettings = "kept settings"
+
+// Settings returns what is kept with the mirror; false if nothing ever was: an earlier
+// version of this program made the mirror, or there is none.
+func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) {
+	if m.cat == nil {
+		return s, false, nil
+	}
+	text, ok, err := m.cat.Setting(ctx, keptSettings)
+	if err != nil || !ok {
+		return s, false, err
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, false, fmt.Errorf("setting %q of the catalog: %w", keptSettings, err)
+	}
+	return s, true, nil
+}
+
+// KeepSettings replaces what is kept with the mirror.
+func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
+	if m.readOnly {
+		return ErrReadOnly
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if was, ok, err := m.cat.Setting(ctx, keptSettings); err != nil || ok && was == string(text) {
+		return err
+	}
+	return m.cat.SetSettings(ctx, map[string]string{keptSettings: string(text)})
+}
+
+// OldestVersion returns the day in UTC on which the first of the states ended that are kept;
+// false if none are. A day that no clock that is right can have shown does not count.
+func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
+	if m.cat == nil {
+		return time.Time{}, false, nil
+	}
+	days, err := m.cat.VersionDays(ctx, func(day string) bool { return day < firstDay })
+	if err != nil || len(days) == 0 {
+		return time.Time{}, false, err
+	}
+	day, err := time.Parse(time.DateOnly, days[0])
+	return day, err == nil, err
+}
