@@ -24,6 +24,9 @@ the same, with a mark before it:
     -  here, not at the Source   !  could not be read
     ?  nothing to compare with, or it moves while it is looked at
 
+Which resources are chosen, and other settings of the mirror, are those that sync keeps
+with it, unless a flag says something else.
+
 What is missing or damaged is marked, and the next sync brings it. With --repair audit
 brings it itself and then tells what is left; what is here and not at the Source stays,
 only sync deletes. Exit code 3 if there is any difference.

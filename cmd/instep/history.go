@@ -25,7 +25,7 @@ present one first. --at shows what the mirror held at a moment, --runs the runs 
 changed it.
 
 Bytes that were replaced or deleted are kept for 30 days unless "instep sync
---keep-versions" says otherwise. "instep restore" and "instep undo" bring them back.
+--keep-versions" said otherwise when the mirror was made, or with --remember. "instep restore" and "instep undo" bring them back.
 
 Times are dates, or datetimes with a time zone such as 2026-03-01T12:00:00Z; a date is its
 beginning in UTC.`
@@ -281,6 +281,9 @@ func versionRecord(v *mirror.Version) record {
 		MediaType: v.Type, Verified: &v.Verified, Changed: stamp(v.Changed), From: stamp(v.Since), Until: stamp(v.Until),
 		Action: string(v.Why), Run: v.Ended,
 	}
+	if v.SetURI == mirror.FoundSet {
+		r.Trash, r.Changed = v.Kept, ""
+	}
 	if !v.LastMod.IsZero() {
 		r.LastMod = v.LastMod.String()
 	}
@@ -300,7 +303,7 @@ func (a *app) showEnded(v *mirror.Version) {
 	if v.Why == catalog.WhyDeleted {
 		mark = "-"
 	}
-	a.out.line("%s  %s  run %d  %s  %s", v.Until.Format(time.RFC3339), mark, v.Ended, volume(v), printable(v.Path))
+	a.out.line("%s  %s  run %d  %s  %s%s", v.Until.Format(time.RFC3339), mark, v.Ended, volume(v), printable(v.Path), foundNote(v))
 }
 
 func (a *app) showState(v *mirror.Version) {
@@ -314,7 +317,15 @@ func (a *app) showState(v *mirror.Version) {
 	if d := v.Digests.Strongest(); !d.IsZero() {
 		hash = d.String()
 	}
-	a.out.line("%s – %s  %s  %s  lastmod %s", since, until, volume(v), hash, v.LastMod)
+	a.out.line("%s – %s  %s  %s  lastmod %s%s", since, until, volume(v), hash, v.LastMod, foundNote(v))
+}
+
+// foundNote says of a file that was no resource where it is, and how it comes back.
+func foundNote(v *mirror.Version) string {
+	if v.SetURI != mirror.FoundSet {
+		return ""
+	}
+	return fmt.Sprintf("   (was no resource; it is at %s, and comes back by instep restore DIR %s --to FILE)", printable(v.Kept), shellWord(printable(v.Path)))
 }
 
 func (a *app) showHeld(v *mirror.Version) {

@@ -42,6 +42,7 @@ type record struct {
 	Verdict string `json:"verdict,omitempty"`
 	URI     string `json:"uri,omitempty"`
 	Path    string `json:"path,omitempty"`
+	Trash   string `json:"trash,omitempty"`
 	Bytes   *int64 `json:"bytes,omitempty"`
 	Via     string `json:"via,omitempty"`
 

@@ -14,7 +14,8 @@ import (
 	"instep/internal/runs"
 )
 
-const reportHelp = `Report tells of the last runs of sync and audit on the mirror in DIR, the newest first:
+const reportHelp = `Report shows the settings that are kept with the mirror in DIR, and tells of the last runs
+of sync and audit on it, the newest first:
 what was done and in which way, what was tolerated, what failed and why, and how each run
 ended. With --run it tells all that is recorded of one run. As HTML it is a page that
 needs nothing from elsewhere and prints.`

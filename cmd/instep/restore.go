@@ -213,10 +213,7 @@ func (a *app) revert(ctx context.Context, m *mirror.Mirror, dir string, steps it
 			if err != nil {
 				return err
 			}
-			if step.Overtaken {
-				err = mirror.ErrOvertaken
-			}
-			r.step(step, err)
+			r.step(step, step.Refused())
 		}
 		r.end("plan", fmt.Sprintf("Status: PLAN (to create=%d, to update=%d, to delete=%d, left alone=%d)", r.created, r.updated, r.deleted, r.failed))
 		return nil

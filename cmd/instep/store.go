@@ -9,6 +9,7 @@ import (
 
 	"instep/destination"
 	"instep/internal/mirror"
+	"instep/internal/runs"
 )
 
 // storeFlags say how a mirror keeps its bytes, and what becomes of files that are in
@@ -53,6 +54,17 @@ func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, f *storeFlags, 
 		a.out.say("%d transfers that broke off go on in the next run; they take %s until then, for a week at most", n, humanize.Bytes(uint64(bytes)))
 	}
 	return err
+}
+
+// tellFound names a file of the user's that made room for a resource.
+func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
+	r := record{
+		URI: found.URI, Path: found.Path, Trash: found.Kept,
+		Message: fmt.Sprintf("%s was here already and is not what the Source has: it is in the trash, at %s", found.Path, found.Kept),
+		Hint:    fmt.Sprintf("to get it back: instep restore %s %s --to FILE", shellWord(dir), shellWord(found.Path)),
+	}
+	a.out.warn(r)
+	log.add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
 }
 
 func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror) error {

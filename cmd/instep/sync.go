@@ -43,6 +43,13 @@ resources, more than half, or all, the deletions are withheld (exit code 6) unti
 "instep approve" releases exactly them. Likewise nothing goes back where a Source shows
 an older state than before, or no longer offers a set.
 
+The run that makes a mirror keeps with it how long earlier bytes are kept, which resources
+are chosen (--set, --include, --exclude, --type), --strict, --prefer, --max-age,
+--baseline-every, --workers, --rate, --bwlimit and the names of files with secrets: later
+runs, and audit, need no flag. A flag given later holds for that run only, unless
+--remember is given as well; an empty one (--include '') chooses all. "instep report" shows
+what is kept.
+
 With --watch it stays and follows the Source, waits out its outages, and tells only what
 is new. Ctrl-C ends it between two runs or in the middle of one; the next goes on.`
 

@@ -80,12 +80,13 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	if err := f.storeFlags.apply(&o); err != nil {
 		return pulse, err
 	}
+	log := a.newRun("sync", s.source, s.dir)
+	o.Found = func(found mirror.Found) { a.tellFound(found, s.dir, log) }
 	m, err := a.openMirror(ctx, o, f.dryRun)
 	if err != nil {
 		return pulse, err
 	}
 	defer func() { _ = m.Close() }() // what it holds is durable
-	log := a.newRun("sync", s.source, s.dir)
 	defer func() { log.end(ctx, err) }()
 	d, err := s.destination(m, log)
 	if err != nil {

@@ -149,6 +149,7 @@ type Outcome struct {
 	Members []Membership // begin or change
 	Ended   []Membership // end: Set, Key; a resource goes with its last membership
 	Dropped []resourcesync.Key
+	Found   []Found  // files that were no resources and made room for some
 	Fresh   []Intent // the intents that are New, by Intend: what is not in Stored has a path and no bytes
 	Cursor  *Cursor
 	Run     *Run      // in which it was done, with its counts: states that end are kept. nil: they are not. Settle gives a new Run its ID
@@ -157,6 +158,16 @@ type Outcome struct {
 
 	arrived int64 // number of the arrival that Fresh is; 0: none
 	later   bool  // the arrival is whole: the tables may follow later
+}
+
+// Found is a file that was in the place of a resource and no resource itself. Its state ends
+// in a set of its own, so that the history names it.
+type Found struct {
+	Set    SetID
+	URI    string // of the resource
+	Path   string // where the file was
+	Kept   string // where it is now
+	Length resourcesync.Length
 }
 
 // Cursor is how far a set was followed; the body means nothing here.
@@ -296,6 +307,9 @@ func (o *Outcome) keys(fresh newcomers) (keys []resourcesync.Key) {
 
 func (r *recorder) settle(o *Outcome, fresh newcomers, run int64) error {
 	if err := r.endStates(o, run); err != nil {
+		return err
+	}
+	if err := r.endFound(o.Found, run); err != nil {
 		return err
 	}
 	if err := r.newcomers(o.Fresh, fresh); err != nil {

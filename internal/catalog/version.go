@@ -110,6 +110,20 @@ func (r *recorder) endStates(o *Outcome, run int64) error {
 	return nil
 }
 
+// endFound keeps the states of files that made room for resources.
+func (r *recorder) endFound(all []Found, run int64) error {
+	for i := range all {
+		f, key := &all[i], resourcesync.KeyOf(all[i].URI)
+		_, err := r.exec(`INSERT INTO version (set_id, key, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
+			VALUES ($1, $2, $3, $4, $5, $6, NULL, '', FALSE, '', 0, '', 0, $7, 0, $8, $9)`,
+			f.Set, key[:], f.URI, f.Path, f.Kept, writeLength(f.Length), r.at, WhyUpdated, run)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *recorder) keepState(m *Membership, why Why, run int64) error {
 	if run == 0 {
 		return nil

@@ -98,6 +98,45 @@ func (c *claims) release(b *batch) {
 	}
 }
 
+// Found is a file that was no resource of a mirror that adopts files, and was in the place
+// of one: it is in the trash now.
+type Found struct {
+	URI  string // of the resource
+	Path string // where the file was
+	Kept string // where it is: both are below the mirror
+}
+
+// findDisplaced notes the files that the steps move to the trash although they are not the
+// mirror's.
+func (b *batch) findDisplaced(ctx context.Context, w *work) error {
+	for i := range w.steps {
+		s := &w.steps[i]
+		if s.Kept == "" || !s.stray && !s.New {
+			continue
+		}
+		set, err := b.m.makeSet(ctx, FoundSet)
+		if err != nil {
+			return err
+		}
+		f := catalog.Found{Set: set, URI: s.URI, Path: s.Path, Kept: s.Kept}
+		if info, err := b.m.strayInfo(s.Path); err == nil && info != nil {
+			f.Length = resourcesync.Bytes(info.Size())
+		}
+		w.outcome.Found = append(w.outcome.Found, f)
+	}
+	return nil
+}
+
+// tellDisplaced tells of the files that a commit has moved to the trash.
+func (m *Mirror) tellDisplaced(found []catalog.Found) {
+	if m.found == nil {
+		return
+	}
+	for _, f := range found {
+		m.found(Found{URI: f.URI, Path: f.Path, Kept: f.Kept})
+	}
+}
+
 var _ destination.AdoptBatch = (*batch)(nil)
 
 // takeOver makes the file at key, which r reads, the content of w without copying it.

@@ -416,3 +416,39 @@ func TestCat_STO_03_adopt(t *testing.T) {
 		t.Error("a file outside the mirror is gone")
 	}
 }
+
+// TestTheHistoryNamesWhatAdoptionReplaces: a file that was no resource and made room for one
+// is told, stands in the history, comes back byte for byte, and never as a resource.
+func TestTheHistoryNamesWhatAdoptionReplaces(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "d/a", "mine")
+	var told []Found
+	o := adopting(dir)
+	o.Found = func(f Found) { told = append(told, f) }
+	p := &pastMirror{t: t, now: noon, Mirror: openMirror(t, o)}
+	p.do(func(b destination.Batch) error { return put(b, set, "d/a", "theirs", noon) })
+	want := []Found{{URI: home + "/d/a", Path: "d/a", Kept: ".instep/trash/2026-05-01/120000-1/d/a"}}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	var found []Version
+	for v, err := range p.Ended(t.Context(), time.Time{}) {
+		p.ok(err)
+		found = append(found, v)
+	}
+	if len(found) != 1 || found[0].SetURI != FoundSet || found[0].Kept != want[0].Kept || p.body(&found[0]) != "mine" {
+		t.Fatalf("history: %+v", found)
+	}
+	run, err := p.Run(t.Context())
+	p.ok(err)
+	p.do(func(destination.Batch) error { return nil })
+	if _, failed := p.revert(p.Undoing(t.Context(), run), false); len(failed) != 1 {
+		t.Errorf("undo: left alone %v, want the file that was no resource", failed)
+	}
+	if sets, err := p.Sets(t.Context()); err != nil || len(sets) != 1 {
+		t.Errorf("sets: %q, %v; want that of the Source", sets, err)
+	}
+	if p.body(&found[0]) != "mine" {
+		t.Error("the file is not in the trash any more")
+	}
+}

@@ -20,6 +20,7 @@ type step struct {
 	catalog.Intent
 	content  *content  // goes to Path; nil: what is at Path goes to Kept, if that is given
 	segments []segment // of a new URI
+	stray    bool      // what goes to Kept is not the mirror's
 }
 
 // work is what a commit does.
@@ -87,6 +88,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 		b.m.undone = true
 		return errors.Join(err, b.m.disk.forget(), b.m.undoLeftovers(context.WithoutCancel(ctx)))
 	}
+	b.m.tellDisplaced(w.outcome.Found)
 	if notes := w.notes(); len(notes) > 0 {
 		// One that stays is of no part any more, and swept when the mirror is opened.
 		_ = b.m.remove(context.WithoutCancel(ctx), notes)
@@ -275,7 +277,7 @@ func (m *Mirror) keep(ctx context.Context, w *work) error {
 		if err != nil {
 			return err
 		}
-		s.Kept = room + "/" + s.Path
+		s.Kept, s.stray = room+"/"+s.Path, stray
 	}
 	return nil
 }
@@ -285,6 +287,9 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 		return b.m.cat.Settle(ctx, w.outcome, nil)
 	}
 	if err := b.intendAndSync(ctx, w); err != nil {
+		return err
+	}
+	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
 	written := meanwhile(func() error { return b.write(ctx, w) })

@@ -21,9 +21,17 @@ import (
 // whatever the Source says (Revert with Keep, Release).
 const KeptSet = "instep:kept"
 
+// FoundSet is the name of the set of files that were in the place of resources when the
+// mirror was made of a directory with files (Options.Adopt). They are in the trash, and
+// come back by OpenVersion only: they are no resources.
+const FoundSet = "instep:found"
+
+// ErrFound: a file that was no resource does not come back as one.
+var ErrFound = errors.New("it was no resource of the mirror")
+
 // Version is a state of a resource in a set: one that has ended, or the present one.
 type Version struct {
-	SetURI string // of the Capability List, or KeptSet
+	SetURI string // of the Capability List, KeptSet or FoundSet
 	catalog.Version
 }
 
@@ -43,15 +51,18 @@ func (m *Mirror) setNames(ctx context.Context) (map[catalog.SetID]string, error)
 	return names, err
 }
 
-// Sets returns the names of all sets that the mirror knows, in the order in which it met them.
+// Sets returns the names of all sets that the mirror knows, in the order in which it met
+// them, but for FoundSet.
 func (m *Mirror) Sets(ctx context.Context) ([]string, error) {
 	if m.cat == nil {
 		return nil, nil
 	}
 	all, err := m.cat.Sets(ctx)
-	names := make([]string, len(all))
-	for i, s := range all {
-		names[i] = s.Name
+	names := make([]string, 0, len(all))
+	for _, s := range all {
+		if s.Name != FoundSet {
+			names = append(names, s.Name)
+		}
 	}
 	return names, err
 }

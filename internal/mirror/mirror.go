@@ -77,7 +77,8 @@ type Mirror struct {
 	clean    func(context.Context) error // removes the bucket's temporary files
 	close    []func() error              // in reverse
 
-	adopts bool // files that are there already are taken over, or go to the trash
+	adopts bool        // files that are there already are taken over, or go to the trash
+	found  func(Found) // may be nil
 	claims claims
 
 	commit chan struct{} // has room for one: who commits, and may use what follows

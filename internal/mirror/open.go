@@ -25,6 +25,7 @@ type Options struct {
 	Create bool             // make a mirror if Dir is absent or empty
 	Adopt  bool             // make one of a directory with files too, and let them become resources
 	Layout Layout           // of a new mirror; "" is Tree. A mirror that has another is an ErrLayout
+	Found  func(Found)      // is told of each file that Adopt moves to the trash; may be nil
 	Now    func() time.Time // dates the trash and approvals; required
 
 	bucket func(blob.Bucket) blob.Bucket         // tests put faults between the mirror and its files
@@ -135,7 +136,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 func (m *Mirror) Exists() bool { return m.cat != nil }
 
 func newMirror(o *Options) *Mirror {
-	m := &Mirror{now: o.Now, dir: o.Dir, state: o.State, space: o.space, adopts: o.Adopt, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
+	m := &Mirror{now: o.Now, dir: o.Dir, state: o.State, space: o.space, adopts: o.Adopt, found: o.Found, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
 	if m.space == nil {
 		m.space = durable.SpaceOf
 	}

@@ -23,6 +23,17 @@ type Reversal struct {
 	Remove  bool // there was none before
 }
 
+// Refused says why Revert does not do a step; nil if it does.
+func (r *Reversal) Refused() error {
+	switch {
+	case r.SetURI == FoundSet:
+		return ErrFound
+	case r.Overtaken:
+		return ErrOvertaken
+	}
+	return nil
+}
+
 // restoredScope is the scope of a cursor after states were brought back: no choice of
 // resources is that, so the next run compares everything.
 const restoredScope = "restored"
@@ -135,8 +146,8 @@ type reverter struct {
 }
 
 func (r *reverter) add(ctx context.Context, step *Reversal) error {
-	if step.Overtaken {
-		r.done(step, ErrOvertaken)
+	if err := step.Refused(); err != nil {
+		r.done(step, err)
 		return nil
 	}
 	if err := r.begin(ctx); err != nil {
