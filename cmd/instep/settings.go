@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"instep/fetch"
 	"instep/internal/mirror"
@@ -33,7 +33,7 @@ var (
 // settings are the values that a run uses: those of its flags, and for flags that are not
 // given those that are kept with the mirror.
 type settings struct {
-	flags    *pflag.FlagSet
+	cmd      *cobra.Command
 	remember bool
 	origin   string // of SOURCE; "" if it is a file
 	kept     mirror.Settings
@@ -41,10 +41,16 @@ type settings struct {
 	before   time.Time // of the sync before, or now; only if nothing is recorded
 }
 
+// listValue is the value of a flag that may be given several times.
+type listValue interface {
+	GetSlice() []string
+	Replace([]string) error
+}
+
 // useSettings gives the flags of cmd that are not given the values kept with the mirror in
 // o.Dir. What it can't use is told or refused, but never left out silently.
 func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options) (*settings, error) {
-	s := &settings{flags: cmd.Flags(), kept: mirror.Settings{Values: map[string][]string{}}}
+	s := &settings{cmd: cmd, kept: mirror.Settings{Values: map[string][]string{}}}
 	s.remember = s.isOn("remember")
 	if u, err := fetch.Parse(source); err == nil {
 		s.origin = fetch.Origin(u)
@@ -74,8 +80,10 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 func (s *settings) read(ctx context.Context, o mirror.Options) (err error) {
 	m, err := mirror.OpenReadOnly(ctx, o)
 	if err != nil && !s.isOn("dry-run") {
-		writable, failed := mirror.Open(ctx, o)
-		if m = writable; failed == nil || !errors.Is(failed, mirror.ErrWrongStore) {
+		there := o
+		there.Create = false
+		writable, failed := mirror.Open(ctx, there)
+		if m = writable; !o.Create || !errors.Is(failed, mirror.ErrWrongStore) {
 			err = failed
 		}
 	}
@@ -93,7 +101,7 @@ func (s *settings) read(ctx context.Context, o mirror.Options) (err error) {
 
 // isOn reports whether a switch is given.
 func (s *settings) isOn(name string) bool {
-	f := s.flags.Lookup(name)
+	f := s.cmd.Flags().Lookup(name)
 	return f != nil && f.Value.String() == "true"
 }
 
@@ -121,12 +129,12 @@ func (s *settings) strange() []string {
 
 // use gives a flag the value that is kept, if it is not given.
 func (s *settings) use(name string) error {
-	f, values := s.flags.Lookup(name), s.kept.Values[name]
+	f, values := s.cmd.Flags().Lookup(name), s.kept.Values[name]
 	if f == nil || f.Changed || len(values) == 0 {
 		return nil
 	}
 	var err error
-	if list, ok := f.Value.(pflag.SliceValue); ok {
+	if list, ok := f.Value.(listValue); ok {
 		err = list.Replace(values)
 	} else {
 		err = f.Value.Set(values[0])
@@ -142,7 +150,7 @@ func (s *settings) use(name string) error {
 func (a *app) useFiles(s *settings, o mirror.Options) error {
 	var files []string
 	for _, name := range fileFlags {
-		if f := s.flags.Lookup(name); f != nil && !f.Changed && len(s.kept.Values[name]) > 0 {
+		if f := s.cmd.Flags().Lookup(name); f != nil && !f.Changed && len(s.kept.Values[name]) > 0 {
 			files = append(files, name)
 		}
 	}
@@ -172,7 +180,7 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 func (a *app) tellSettings(s *settings) {
 	var used, instead []string
 	for _, name := range keptFlags {
-		f, kept := s.flags.Lookup(name), s.kept.Values[name]
+		f, kept := s.cmd.Flags().Lookup(name), s.kept.Values[name]
 		switch {
 		case f == nil || len(kept) == 0:
 		case f.Changed && !slices.Equal(kept, s.given(name)):
@@ -203,23 +211,28 @@ func asFlags(name string, values []string) string {
 }
 
 // given returns the values of a flag that is given, as they are kept: files by their whole
-// paths. It has none if the flag is empty.
+// paths. There are none if the flag is empty.
 func (s *settings) given(name string) (values []string) {
-	f := s.flags.Lookup(name)
+	f := s.cmd.Flags().Lookup(name)
 	values = []string{f.Value.String()}
-	if list, ok := f.Value.(pflag.SliceValue); ok {
+	if list, ok := f.Value.(listValue); ok {
 		values = list.GetSlice()
 	}
 	values = withoutEmpty(values)
 	if !slices.Contains(fileFlags, name) {
 		return values
 	}
-	for i, v := range values {
+	var files []string
+	for _, v := range values {
+		info, err := os.Stat(v)
+		if err != nil || !info.Mode().IsRegular() {
+			continue // a pipe, say, that the next run does not have
+		}
 		if whole, err := filepath.Abs(v); err == nil {
-			values[i] = whole
+			files = append(files, whole)
 		}
 	}
-	return values
+	return files
 }
 
 // withoutEmpty returns a list without empty texts: an empty value chooses nothing.
@@ -232,7 +245,7 @@ func withoutEmpty(list []string) []string {
 func (s *settings) next(all bool) mirror.Settings {
 	next := mirror.Settings{Values: maps.Clone(s.kept.Values), Origin: s.kept.Origin}
 	for _, name := range keptFlags {
-		f := s.flags.Lookup(name)
+		f := s.cmd.Flags().Lookup(name)
 		if !all || f == nil || !f.Changed {
 			continue
 		}
@@ -258,7 +271,7 @@ func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	if err := m.KeepSettings(ctx, next); err != nil {
 		return err
 	}
-	if f := s.flags.Lookup("keep-versions"); s.remember && f.Changed {
+	if f := s.cmd.Flags().Lookup("keep-versions"); s.remember && f.Changed {
 		if err := m.AcceptClock(ctx); err != nil {
 			return err
 		}
@@ -275,7 +288,7 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 	if s.recorded {
 		return false, nil
 	}
-	f := s.flags.Lookup("keep-versions")
+	f := s.cmd.Flags().Lookup("keep-versions")
 	if f.Changed {
 		keep, err := parseKeepVersions(f.Value.String())
 		if err != nil || !keep.forever && keep.days <= defaultKeepDays {

@@ -165,6 +165,23 @@ func TestAWrongClockForgetsNothing(t *testing.T) {
 	}
 }
 
+// Two runs with a clock that is ahead look like a pause. What they leave behind is said, and
+// the command that is printed ends it.
+func TestAClockThatWasAheadIsAccepted(t *testing.T) {
+	const said, hint = "nothing is removed from the trash", "--keep-versions 30 --remember"
+	c := replaced(t, nil, nil)
+	c.sync(70 * 365)
+	c.sync(70*365 + 1)
+	if c.sync(2); !strings.Contains(c.stderr, said) || !strings.Contains(c.stderr, hint) {
+		t.Errorf("said: %s", c.stderr)
+	}
+	for i, flags := range [][]string{strings.Fields(hint), nil, nil} {
+		if c.sync(3+i, flags...); strings.Contains(c.stderr, said) {
+			t.Errorf("said again: %s", c.stderr)
+		}
+	}
+}
+
 // A setting of a newer version may be a filter: what is not understood is not left out.
 func TestSettingsOfANewerVersionAreRefused(t *testing.T) {
 	l, dir := library(t, 3)

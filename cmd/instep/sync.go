@@ -90,7 +90,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if err := s.check(); err != nil {
 		return err
 	}
-	if s.settings, err = a.useSettings(ctx, cmd, source, mirror.Options{Dir: dir, State: f.state, Adopt: f.adopt, Now: a.now}); err != nil {
+	if s.settings, err = a.useSettings(ctx, cmd, source, mirror.Options{Dir: dir, State: f.state, Create: true, Adopt: f.adopt, Now: a.now}); err != nil {
 		return err
 	}
 	if err := s.check(); err != nil { // of what was kept, too
