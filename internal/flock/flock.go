@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -29,60 +31,146 @@ func (e *LockedError) Error() string {
 // Lock is a lock that is held until Release or the end of the process.
 type Lock struct {
 	f      *os.File
+	dir    *os.File // the directory of f, locked too; nil where the system can't lock one
 	shared bool
 }
 
-// errHeld is what the system-specific tryLock returns when somebody else holds the lock.
-var errHeld = errors.New("held")
+// What the system-specific tryLock returns: somebody else holds the lock, or the file
+// system has no locks for such a file.
+var (
+	errHeld    = errors.New("held")
+	errNoLocks = errors.New("no locks")
+)
 
 // maxHolder bounds the text that names the holder.
 const maxHolder = 512
 
 // Acquire locks the file at path, which it makes if it is absent; its directory
 // must exist. It never waits: a lock that is held is a *LockedError.
+//
+// Acquire locks the directory of the file, too: while a holder runs, somebody may
+// remove the file, and the file that the next Acquire makes is not locked.
 func Acquire(path string) (*Lock, error) {
 	l, err := lock(path, os.O_RDWR|os.O_CREATE, false)
 	if err != nil {
 		return nil, err
 	}
 	if err := writeHolder(l.f); err != nil {
-		l.f.Close()
-		return nil, fmt.Errorf("writing the lock %q: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("writing the lock %q: %w", path, err), l.close())
 	}
 	return l, nil
 }
 
 // Share keeps the holders of Acquire away while something is read, and writes
 // nothing, not even a name. Several may share. If there is no file at path the
-// error is fs.ErrNotExist: then nobody has ever locked it.
+// error is fs.ErrNotExist: then nobody holds the lock.
 func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 
+// Dir locks a directory and nothing in it. Acquire is to be preferred: it names the
+// holder, and works on all systems. Where directories can't be locked, Dir locks nothing.
+func Dir(dir string) (*Lock, error) {
+	l := &Lock{shared: true} // there is no name to remove
+	if err := l.lockDir(dir, dir, false); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+// maxTries bounds how often lock begins again because the file was replaced meanwhile.
+const maxTries = 10
+
 func lock(path string, flag int, shared bool) (*Lock, error) {
-	f, err := openLock(path, flag)
-	if err != nil {
+	for range maxTries {
+		l, err := lockOnce(path, flag, shared)
+		if err != nil {
+			return nil, err
+		}
+		same, err := l.stands(path)
+		if err == nil && same {
+			return l, nil
+		}
+		if err := errors.Join(err, l.close()); err != nil {
+			return nil, fmt.Errorf("locking %q: %w", path, err)
+		}
+	}
+	return nil, fmt.Errorf("locking %q: the file was replaced %d times meanwhile", path, maxTries)
+}
+
+func lockOnce(path string, flag int, shared bool) (_ *Lock, err error) {
+	l := &Lock{shared: shared}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	if err := l.lockDir(filepath.Dir(path), path, shared); err != nil {
+		return nil, err
+	}
+	if l.f, err = openLock(path, flag); err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
-	if err := tryLock(f, shared); err != nil {
-		defer f.Close()
-		if errors.Is(err, errHeld) {
-			return nil, lockedBy(path, f)
-		}
-		return nil, fmt.Errorf("locking %q: %w", path, err)
+	return l, held(tryLock(l.f, shared), path)
+}
+
+// lockDir locks the directory of the lock file at path.
+func (l *Lock) lockDir(dir, path string, shared bool) (err error) {
+	if l.dir, err = openDir(dir); err != nil {
+		return fmt.Errorf("opening the directory of a lock: %w", err)
 	}
-	return &Lock{f, shared}, nil
+	if l.dir == nil {
+		return nil
+	}
+	err = tryLock(l.dir, shared)
+	if errors.Is(err, errNoLocks) {
+		return nil // the file is locked all the same
+	}
+	return held(err, path)
+}
+
+// held makes a *LockedError of errHeld.
+func held(err error, path string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errHeld):
+		return lockedBy(path)
+	}
+	return fmt.Errorf("locking %q: %w", path, err)
+}
+
+// stands reports whether the locked file is the one at path.
+func (l *Lock) stands(path string) (bool, error) {
+	have, err := l.f.Stat()
+	if err != nil {
+		return false, err
+	}
+	at, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(have, at), err
 }
 
 // Release gives the lock back. The file stays: removing it could take a lock away
 // from a run that has just opened it.
 func (l *Lock) Release() error {
 	if l.shared {
-		return l.f.Close()
+		return l.close()
 	}
 	if err := l.f.Truncate(0); err != nil {
-		l.f.Close()
-		return fmt.Errorf("releasing the lock: %w", err)
+		return errors.Join(fmt.Errorf("releasing the lock: %w", err), l.close())
 	}
-	return l.f.Close()
+	return l.close()
+}
+
+func (l *Lock) close() error {
+	var errs []error
+	for _, f := range []*os.File{l.f, l.dir} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func writeHolder(f *os.File) error {
@@ -97,11 +185,17 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-func lockedBy(path string, f *os.File) *LockedError {
+// lockedBy says who holds the lock, as far as the file at path names somebody.
+func lockedBy(path string) *LockedError {
 	e := &LockedError{Path: path}
+	f, err := openLock(path, os.O_RDONLY)
+	if err != nil {
+		return e
+	}
+	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxHolder))
 	if err != nil {
-		return e // the holder's name is only for people
+		return e
 	}
 	pid, host, ok := strings.Cut(strings.TrimSpace(string(text)), " ")
 	if n, err := strconv.Atoi(pid); ok && err == nil {

@@ -135,3 +135,83 @@ func TestSharedLockWritesNothingAndKeepsHoldersAway(t *testing.T) {
 	a.Release()
 	b.Release()
 }
+
+// While a holder runs, its lock file may be removed, or replaced by another file.
+func TestALockWhoseFileWasRemovedIsStillHeld(t *testing.T) {
+	replace := func(path string) error { return os.WriteFile(path, nil, 0o600) }
+	for name, after := range map[string]func(string) error{"removed": func(string) error { return nil }, "replaced": replace} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "lock")
+			l, err := Acquire(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.Remove(path), after(path)); err != nil {
+				t.Skipf("the system keeps the file of a lock: %v", err)
+			}
+			var locked *LockedError
+			if _, err := Acquire(path); !errors.As(err, &locked) {
+				t.Errorf("Acquire: got %v, want *LockedError", err)
+			}
+			if _, err := Share(path); !errors.As(err, &locked) {
+				t.Errorf("Share: got %v, want *LockedError", err)
+			}
+			if err := l.Release(); err != nil {
+				t.Fatal(err)
+			}
+			again, err := Acquire(path)
+			if err != nil {
+				t.Fatalf("Acquire after Release: %v", err)
+			}
+			again.Release()
+		})
+	}
+}
+
+// A process opened the lock file before somebody removed it, and locks it afterwards.
+func TestALockIsOfTheFileAtItsPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	l := &Lock{f: f}
+	if same, err := l.stands(path); err != nil || !same {
+		t.Errorf("got %v, %v, want that the file is at its path", same, err)
+	}
+	if err := os.Rename(path, path+".gone"); err != nil {
+		t.Skipf("the system keeps the file of a lock: %v", err)
+	}
+	if same, err := l.stands(path); err != nil || same {
+		t.Errorf("removed: got %v, %v, want that no file is there", same, err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := l.stands(path); err != nil || same {
+		t.Errorf("replaced: got %v, %v, want that it is another file", same, err)
+	}
+}
+
+func TestADirectoryIsLockedByOneAtATime(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Dir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.dir == nil {
+		t.Skip("the system doesn't lock directories")
+	}
+	var locked *LockedError
+	if _, err := Dir(dir); !errors.As(err, &locked) {
+		t.Errorf("got %v, want *LockedError", err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = Dir(dir); err != nil {
+		t.Fatal(err)
+	}
+	l.Release()
+}

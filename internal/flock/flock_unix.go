@@ -4,7 +4,9 @@ package flock
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,6 +14,10 @@ import (
 // openLock follows no link and does not hang on a FIFO at the lock's place.
 func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
+}
+
+func openDir(dir string) (*os.File, error) {
+	return os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
 func tryLock(f *os.File, shared bool) error {
@@ -26,7 +32,17 @@ func tryLock(f *os.File, shared bool) error {
 			continue
 		case errors.Is(err, unix.EWOULDBLOCK):
 			return errHeld
+		case noLocks(err):
+			return fmt.Errorf("%w: %w", errNoLocks, err)
 		}
 		return err
 	}
+}
+
+// noLocks reports whether a file system has no locks for the file. NFS answers EBADF for
+// a directory: it locks only what is open for writing.
+func noLocks(err error) bool {
+	return slices.ContainsFunc([]error{unix.EBADF, unix.EINVAL, unix.ENOLCK, unix.ENOSYS, unix.EOPNOTSUPP}, func(e error) bool {
+		return errors.Is(err, e)
+	})
 }

@@ -11,6 +11,10 @@ func openLock(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag, 0o640)
 }
 
+// openDir opens nothing: Windows doesn't lock directories, and doesn't let anybody remove
+// a lock file that is open.
+func openDir(string) (*os.File, error) { return nil, nil }
+
 // tryLock locks one byte far behind the text, so that others can read who holds it.
 func tryLock(f *os.File, shared bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
