@@ -226,7 +226,7 @@ func checkMagic(path string) error {
 		return err
 	}
 	defer f.Close()
-	const magic = "SQLite format 3\x00"
+
 	got := make([]byte, len(magic))
 	n, err := io.ReadFull(f, got)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

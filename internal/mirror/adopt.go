@@ -266,7 +266,7 @@ func (b *batch) mayMove(ctx context.Context, w *destination.Wanted, row *catalog
 // mirror's goes to the trash, but for the very one that is adopted.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
-	p := placer{names: names, prefer: s.Taken, blocked: func(path string, dir bool) (bool, error) {
+	p := placer{names: names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {
 		k, at, err := b.m.disk.look(path)
 		if err == nil && k == file && at == path && !dir && b.m.claims.place(path, b) {
 			stands = path

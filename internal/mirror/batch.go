@@ -189,6 +189,9 @@ func (b *batch) unoccupied(ctx context.Context, w *destination.Wanted, row *cata
 		return err
 	}
 	if row.URI == "" {
+		if k == stateDir {
+			return nil // it is placed elsewhere
+		}
 		known, err := m.named(ctx, at)
 		if err != nil || known {
 			return err

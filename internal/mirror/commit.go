@@ -344,11 +344,11 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 		s := steps[uri]
 		switch {
 		case s.content == nil:
-			return place(s.segments, names, vacant)
+			return b.m.place(s.segments, names, b.m.vacant)
 		case b.m.adopts && b.m.flat == nil:
 			return b.placeAmongStrays(ctx, w, s, names)
 		}
-		return place(s.segments, names, b.m.blocked(ctx))
+		return b.m.place(s.segments, names, b.m.blocked(ctx))
 	})
 	for i, in := range intents {
 		w.steps[i].Intent = in
@@ -357,9 +357,18 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 }
 
 // place finds a path for a new URI.
-func place(segments []segment, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
-	p := placer{names: names, blocked: blocked}
+func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
+	p := placer{names: names, blocked: blocked, closed: m.closed}
 	return p.put(segments)
+}
+
+// closed reports whether a directory is a state directory: nothing is stored there.
+func (m *Mirror) closed(dir string) (bool, error) {
+	if m.flat != nil { // paths are names
+		return false, nil
+	}
+	k, err := m.disk.lookParent(dir)
+	return k == stateDir, err
 }
 
 // blocked reports whether something stands at a path where bytes are about to go.
@@ -371,8 +380,9 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 }
 
 // vacant lets a URI whose bytes did not come have the path that it will need, even
-// if that is occupied: then it stays due until the path is free.
-func vacant(string, bool) (bool, error) { return false, nil }
+// if that is occupied: then it stays due until the path is free. A state directory
+// stays occupied.
+func (m *Mirror) vacant(path string, _ bool) (bool, error) { return m.closed(path) }
 
 // write changes the files.
 func (b *batch) write(ctx context.Context, w *work) error {

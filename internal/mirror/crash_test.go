@@ -262,7 +262,7 @@ func placeOf(m *Mirror) func(uri string, names catalog.Names) (catalog.Place, er
 		if err != nil {
 			return catalog.Place{}, err
 		}
-		return place(segments, names, vacant)
+		return (&placer{names: names, blocked: vacant}).put(segments)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"instep/internal/catalog"
 	"instep/internal/durable"
 )
 
@@ -19,7 +20,8 @@ const dirMode = 0o750
 
 // disk looks at what stands in the directory of a mirror, following no links.
 type disk struct {
-	root *os.Root
+	root  *os.Root
+	state string // path of the state if that is in the directory, other than in our own; "." is the directory itself
 
 	mu   sync.Mutex          // guards the rest
 	dirs map[string]struct{} // directories seen
@@ -56,29 +58,6 @@ func (d *disk) forget() error {
 	clear(d.open)
 	clear(d.none)
 	return errors.Join(errs...)
-}
-
-// below reports whether a directory is another one or below it, wherever links lead.
-func below(dir, top string) (bool, error) {
-	want, err := os.Stat(top)
-	if err != nil {
-		return false, err
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err == nil {
-		dir, err = filepath.Abs(dir)
-	}
-	for err == nil {
-		var at fs.FileInfo
-		if at, err = os.Stat(dir); err == nil && os.SameFile(at, want) {
-			return true, nil
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			break
-		}
-		dir = above
-	}
-	return false, err
 }
 
 // makeDir makes a directory and those above it, and their names durable.
@@ -171,6 +150,7 @@ const (
 	absent    kind = "nothing"
 	file      kind = "file"
 	directory kind = "directory"
+	stateDir  kind = "state directory of instep"
 	other     kind = "link or special file"
 )
 
@@ -195,10 +175,36 @@ func (d *disk) lookIn(name string) (kind, error) {
 	if err == nil {
 		k, err := kindOf(dir.Lstat(path.Base(name)))
 		if !errors.Is(err, fs.ErrClosed) { // forgotten meanwhile
-			return k, err
+			return d.orState(name, k, err)
 		}
 	}
-	return d.lstat(name)
+	k, err := d.lstat(name)
+	return d.orState(name, k, err)
+}
+
+// orState is k and err, or state if a directory at name is one. The name of the mirror's
+// own state is one in every spelling that some file system takes for the same.
+func (d *disk) orState(name string, k kind, err error) (kind, error) {
+	switch {
+	case err != nil || firstOf(name) == ours:
+		return k, err
+	case d.state == "." && !strings.Contains(name, "/") && catalog.IsStateName(name):
+		return stateDir, nil
+	case d.state != "" && Fold(name) == Fold(d.state):
+		return stateDir, nil
+	case k != directory:
+		return k, nil
+	}
+	found, err := catalog.IsState(name, d.root.Lstat, d.root.Open)
+	if err == nil && found {
+		k = stateDir
+	}
+	return k, err
+}
+
+func firstOf(name string) string {
+	first, _, _ := strings.Cut(name, "/")
+	return first
 }
 
 func (d *disk) openDir(dir string) (*os.Root, error) {
@@ -242,7 +248,7 @@ func (d *disk) lookParent(dir string) (kind, error) {
 		return k, nil
 	}
 	k, err := d.lstat(dir)
-	if err != nil || k != directory && k != absent {
+	if k, err = d.orState(dir, k, err); err != nil || k != directory && k != absent {
 		return k, err
 	}
 	d.mu.Lock()

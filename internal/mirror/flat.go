@@ -84,7 +84,7 @@ func (m *Mirror) fits(c *content) error {
 	}
 	key := contentKey(c.digests.Get(resourcesync.SHA256))
 	k, at, err := m.disk.look(key)
-	if err == nil && k != absent && (k != file || at != key) {
+	if err == nil && k != absent && k != stateDir && (k != file || at != key) {
 		err = fmt.Errorf("the place of the bytes, %q, is %w: found a %s at %q", key, destination.ErrOccupied, k, at)
 	}
 	return err

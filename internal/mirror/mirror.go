@@ -65,6 +65,7 @@ type Mirror struct {
 	now      func() time.Time
 	dir      string
 	state    string // directory of the catalog, if that is another
+	inside   string // path of the state below dir, "." if it is dir; "" if it is elsewhere
 	readOnly bool
 	space    func(*os.Root) (durable.Space, error)
 	disk     *disk

@@ -39,7 +39,7 @@ const (
 	tempKey   = ours + "/tmp"
 	trashKey  = ours + "/trash"
 	lockName  = "lock"
-	catName   = "catalog.db"
+	catName   = catalog.FileName
 )
 
 const (
@@ -76,6 +76,9 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 			err = fmt.Errorf("open mirror %q: %w", o.Dir, errors.Join(err, m.Close()))
 		}
 	}()
+	if err := m.findState(&o); err != nil {
+		return nil, err
+	}
 	if err := m.findDir(ctx, &o); err != nil {
 		return nil, err
 	}
@@ -109,6 +112,9 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 		}
 	}()
 	o.Create = true
+	if err := m.findState(&o); err != nil {
+		return nil, err
+	}
 	if err := m.openDir(&o); errors.Is(err, fs.ErrNotExist) {
 		return m, unused(ctx, &o)
 	} else if err != nil {
@@ -179,6 +185,9 @@ func (m *Mirror) openDir(o *Options) (err error) {
 		return err
 	}
 	m.close = append(m.close, m.disk.close)
+	if m.inside != ours {
+		m.disk.state = m.inside
+	}
 	dir, err := blob.OpenDir(o.Dir, blob.DirOptions{Temp: tempKey})
 	if err != nil {
 		return err
@@ -268,30 +277,36 @@ func (m *Mirror) prepare(ctx context.Context, o *Options) error {
 	return makeDir(o.state())
 }
 
+// acquire locks the mirror and its state: nobody else may use either, for another
+// directory or to publish. The directory itself is locked too, as somebody may remove
+// all that is ours in it while we run.
 func (m *Mirror) acquire(o *Options) error {
 	if err := m.disk.ownDirectory(); err != nil {
 		return err
 	}
-	lock, err := flock.Acquire(filepath.Join(o.Dir, ours, lockName))
-	if err != nil {
+	if err := m.hold(flock.Acquire(filepath.Join(o.Dir, ours, lockName))); err != nil {
 		return err
 	}
-	m.close = append(m.close, lock.Release)
-	return m.acquireState(o)
+	if err := m.hold(flock.Dir(o.Dir)); err != nil {
+		return err
+	}
+	if err := m.findState(o); err != nil { // what didn't exist has an identity by now
+		return err
+	}
+	switch m.inside {
+	case ours, ".": // locked already
+		return nil
+	case "":
+		return wrongCatalog(o, m.hold(flock.Acquire(filepath.Join(o.state(), lockName))))
+	}
+	return wrongCatalog(o, m.hold(flock.Dir(o.state()))) // without a file, which could take the place of a resource
 }
 
-// acquireState locks a state that is not below the directory, where the lock could take
-// the place of a resource: nobody else may use it, for another directory or to publish.
-func (m *Mirror) acquireState(o *Options) error {
-	if own, err := below(o.state(), o.Dir); err != nil || own {
-		return wrongCatalog(o, err)
+func (m *Mirror) hold(l *flock.Lock, err error) error {
+	if err == nil {
+		m.close = append(m.close, l.Release)
 	}
-	lock, err := flock.Acquire(filepath.Join(o.state(), lockName))
-	if err != nil {
-		return err
-	}
-	m.close = append(m.close, lock.Release)
-	return nil
+	return err
 }
 
 // openCatalog opens the catalog that mark names, or a new one if it names none.
@@ -376,6 +391,9 @@ func (m *Mirror) recover(ctx context.Context) error {
 		if err := m.flat.tidy(ctx); err != nil {
 			return err
 		}
+	}
+	if err := m.leaveState(ctx); err != nil {
+		return fmt.Errorf("take resources out of the state: %w", err)
 	}
 	return m.sweepParts(ctx)
 }

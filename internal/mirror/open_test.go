@@ -88,30 +88,6 @@ func TestTheStateOfAMirrorThatWasNeverBoundGoesToOneDirectory(t *testing.T) {
 	}
 }
 
-// A state below the directory takes no place that a resource may have.
-func TestAStateBelowTheDirectoryHasNoLock(t *testing.T) {
-	root := t.TempDir()
-	if err := os.Symlink("a", filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
-	for _, state := range []string{"a/.instep", "a/sub", "a", "link/sub", "link/.instep"} {
-		o := Options{Dir: filepath.Join(root, "a"), State: filepath.Join(root, filepath.FromSlash(state)), Create: true, Now: time.Now}
-		m, err := Open(t.Context(), o)
-		if err == nil {
-			err = m.Close()
-		}
-		if err != nil {
-			t.Errorf("%s: %v", state, err)
-		}
-		if _, err := os.Stat(filepath.Join(o.State, "lock")); filepath.Base(state) != ".instep" && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: got %v, want that there is no lock", state, err)
-		}
-		if err := os.RemoveAll(o.Dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // Where a directory is gone, its state makes no other one, and a dry run plans nothing.
 func TestAStateWhoseDirectoryIsGoneIsLeftAlone(t *testing.T) {
 	root := t.TempDir()

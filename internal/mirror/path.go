@@ -16,6 +16,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"instep/destination"
+	"instep/internal/catalog"
 	"instep/resourcesync"
 )
 
@@ -249,6 +250,12 @@ var (
 	device   = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
 
+// isReserved reports whether a name means something else to a system, or to us: whoever
+// finds a catalog takes its directory for a state.
+func isReserved(s string) bool {
+	return isDevice(s) || len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
+}
+
 // isDevice reports whether Windows takes a name for that of a device. Few names get as
 // far as the expression, which costs more than all else that is done for a path.
 func isDevice(s string) bool {
@@ -263,12 +270,12 @@ func escapeSegment(s, lead, also string) string {
 	if s == "" {
 		return emptyName
 	}
-	if isPlain(s) && !isDevice(s) {
+	if isPlain(s) && !isReserved(s) {
 		return s
 	}
 	s = norm.NFC.String(s)
 	var at []int // of bytes that have to be escaped because of where they stand
-	if strings.IndexByte(lead, s[0]) >= 0 || isDevice(s) {
+	if strings.IndexByte(lead, s[0]) >= 0 || isReserved(s) {
 		at = append(at, 0)
 	}
 	if last := s[len(s)-1]; last == '.' || last == ' ' {

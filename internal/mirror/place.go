@@ -46,6 +46,7 @@ func mayBeAt(segments []segment, path string) bool {
 type placer struct {
 	names   catalog.Names
 	blocked func(path string, dir bool) (bool, error) // by what is not the mirror's
+	closed  func(dir string) (bool, error)            // to resources, even if some are there; nil: none is
 	prefer  string                                    // a path that is taken if it is one of those possible
 	place   catalog.Place
 }
@@ -135,10 +136,16 @@ func (p *placer) directory(dir string, s segment) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if ok {
+		taken := false
+		if p.closed != nil {
+			taken, err = p.closed(path)
+		}
+		if err == nil && ok && !taken {
 			return first + "/", nil
 		}
-		taken, err := p.names.File(fold)
+		if err == nil && !taken {
+			taken, err = p.names.File(fold)
+		}
 		if err == nil && !taken {
 			taken, err = p.blocked(path, true)
 		}

@@ -1,5 +1,202 @@
 package mirror
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// StateError: a new state was asked for where a Source could write: below the directory
+// of a mirror a resource may have any name that does not begin with a dot.
+type StateError struct {
+	State, Dir string // the state, and the directory of the mirror that it is in
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("the state %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
+}
+
 // StateDir is the directory of the state of a mirror: the one given, or that inside the
 // mirror if none is.
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
+
+// findState finds out whether the state is inside the directory. A new one that is, but
+// not in our own directory, or that is inside another mirror, is a *StateError. One that
+// an earlier version has made there goes on to be used, and the mirror keeps out of it.
+func (m *Mirror) findState(o *Options) error {
+	if o.State == "" {
+		m.inside = ours
+		return nil
+	}
+	at, err := resolve(o.State)
+	if err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	dir, err := resolve(o.Dir)
+	if err != nil {
+		return err
+	}
+	if m.inside = relative(dir, at); m.inside == ours || !o.Create {
+		return nil
+	}
+	top := dir
+	if m.inside == "" {
+		if top, err = mirrorAbove(at); err != nil || top == "" {
+			return err
+		}
+	}
+	exists, err := catalog.IsState(at, os.Lstat, os.Open)
+	if err == nil && !exists {
+		err = &StateError{o.State, top}
+	}
+	return err
+}
+
+// mirrorAbove returns the directory of a mirror that has a path below it which a Source
+// can give; "" if there is none.
+func mirrorAbove(path string) (string, error) {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
+			return "", nil
+		}
+		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(markerKey)))
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return "", err
+		}
+	}
+}
+
+// relative returns the slash-separated path of a directory below top, or "." if it is
+// top; "" if it is neither. Both are real paths, but two of them may be of one directory.
+func relative(top, dir string) string {
+	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	want, err := os.Stat(top)
+	for rel := "."; err == nil; rel = filepath.Join(filepath.Base(dir), rel) {
+		if at, err := os.Stat(dir); err == nil && os.SameFile(at, want) {
+			return filepath.ToSlash(rel)
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return ""
+}
+
+// resolve returns the absolute path without symbolic links, also of what doesn't exist.
+func resolve(name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return real, err
+	}
+	dir := filepath.Dir(name)
+	if to, err := os.Readlink(name); err == nil { // to nothing
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(dir, to)
+		}
+		return resolve(to)
+	}
+	if dir == name {
+		return "", err
+	}
+	real, err = resolve(dir)
+	return filepath.Join(real, filepath.Base(name)), err
+}
+
+// maxLeaving is how many resources leave the state at a time.
+const maxLeaving = 500
+
+// leaveState takes the resources out of the state that an earlier version stored there:
+// their files go to the trash, and the next run stores them elsewhere.
+func (m *Mirror) leaveState(ctx context.Context) error {
+	if m.disk.state == "" || m.flat != nil {
+		return nil
+	}
+	sets, err := m.cat.Sets(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range sets {
+		for {
+			rows, err := m.inState(ctx, s.ID)
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				break
+			}
+			if err := m.recompare(ctx, s.Name); err != nil {
+				return err
+			}
+			if err := m.leave(ctx, s.ID, rows); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inState returns the first members of a set whose paths lead into a state.
+func (m *Mirror) inState(ctx context.Context, set catalog.SetID) (rows []catalog.Resource, err error) {
+	for r, err := range m.cat.MembersByKey(ctx, set) {
+		if err != nil {
+			return nil, err
+		}
+		k, _, err := m.disk.look(r.Path)
+		if err != nil {
+			return nil, err
+		}
+		if k == stateDir {
+			rows = append(rows, r)
+		}
+		if len(rows) == maxLeaving {
+			break
+		}
+	}
+	return rows, nil
+}
+
+// leave ends memberships; the files go to the trash as far as they are those stored.
+func (m *Mirror) leave(ctx context.Context, set catalog.SetID, rows []catalog.Resource) error {
+	room, err := m.trashRoom(ctx, m.now())
+	if err != nil {
+		return err
+	}
+	files, err := m.bucket.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer files.Discard()
+	o := catalog.Outcome{Now: true}
+	for i := range rows {
+		r := &rows[i]
+		o.Ended = append(o.Ended, catalog.Membership{Set: set, Key: r.Key})
+		stored, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256))
+		if err != nil {
+			return err
+		}
+		if r.Stored && stored {
+			files.Move(r.Path, room+"/"+r.Path)
+		}
+	}
+	if err := files.Commit(ctx); err != nil {
+		return err
+	}
+	return m.cat.Settle(ctx, o, nil)
+}

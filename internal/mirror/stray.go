@@ -236,6 +236,11 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 		names := m.cat.Names(ctx)
 		for info, err := range m.files.List(ctx, "") {
 			known := strings.HasPrefix(info.Key, ours+"/")
+			if err == nil && !known {
+				var k kind
+				k, _, err = m.disk.look(info.Key)
+				known = k == stateDir
+			}
 			switch {
 			case err != nil || known:
 			case m.flat != nil:

@@ -1,0 +1,67 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+)
+
+// FileName is the name of the catalog in a state directory.
+const FileName = "catalog.db"
+
+// headerSize is how many bytes of a SQLite file tell whether it is a catalog.
+const (
+	headerSize = 72
+	appIDAt    = 68 // offset of the application id
+	magic      = "SQLite format 3\x00"
+)
+
+// IsState reports whether a directory is a state directory: one that holds a catalog.
+// Nothing in it is for anybody else: it is neither published nor served, and no resource
+// is stored there. lstat and open are those of the tree that the directory is in.
+func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error), open func(string) (F, error)) (bool, error) {
+	name := dir + "/" + FileName
+	if dir == "." {
+		name = FileName
+	}
+	info, err := lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !info.Mode().IsRegular():
+		return false, nil
+	}
+	f, err := open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return IsHeader(f)
+}
+
+// IsHeader reports whether what r reads begins as a catalog does.
+func IsHeader(r io.Reader) (bool, error) {
+	head := make([]byte, headerSize)
+	_, err := io.ReadFull(r, head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil
+	}
+	return err == nil && string(head[:len(magic)]) == magic && binary.BigEndian.Uint32(head[appIDAt:]) == applicationID, err
+}
+
+// IsStateName reports whether a name directly in a state directory is that of something
+// of this program: the catalog and its logs, locks, records of runs, what a mirror keeps
+// of documents, and what a publisher keeps. None has a ~, by which a mirror makes names.
+func IsStateName(name string) bool {
+	for _, own := range []string{"lock", "runs", "documents", "staging", "content"} {
+		if strings.EqualFold(name, own) {
+			return true
+		}
+	}
+	return strings.HasPrefix(strings.ToLower(name), FileName) && !strings.Contains(name, "~")
+}
