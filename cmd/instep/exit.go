@@ -73,6 +73,7 @@ var causes = []cause{
 	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
 	{exitUsage, as[*destination.UnknownSetError]("give one of these to --set")},
 	{exitUsage, as[*destination.GlobError]("* matches within a segment, ** across segments")},
+	{exitUsage, as[*mirror.StateError]("leave --state out, for .instep in the mirror, or name a directory that is in no mirror")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
 	{exitGuard, as[*publish.StateError]("one state goes with one directory, one base URL and one place for the documents; --state names another")},
 	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete")},

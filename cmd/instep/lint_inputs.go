@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"instep/fetch"
+	"instep/internal/catalog"
 	"instep/internal/spool"
 	"instep/lint"
 	"instep/pack"
@@ -89,12 +90,27 @@ var (
 	errNothing = errors.New("there is no ResourceSync document in it, nor anything that claims to be one")
 )
 
-// inState reports whether a path leads into a state directory of ours.
+// inState reports whether a path leads into a state directory of ours: one that bears our
+// name, or one that holds a catalog, as far as what is there is ours.
 func inState(path string) bool {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	return slices.Contains(strings.Split(filepath.ToSlash(path), "/"), ".instep")
+	if slices.Contains(strings.Split(filepath.ToSlash(path), "/"), ".instep") {
+		return true
+	}
+	for at := path; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if catalog.IsStateName(filepath.Base(at)) && isState(filepath.Dir(at)) {
+			return true
+		}
+	}
+	return isState(path)
+}
+
+// isState reports whether a directory is a state directory. One that cannot be read is none.
+func isState(dir string) bool {
+	found, err := catalog.IsState(dir, os.Stat, os.Open)
+	return found && err == nil
 }
 
 // file has a file checked.
@@ -111,8 +127,8 @@ func (l *linter) file(ctx context.Context, path string, check func(context.Conte
 	return check(ctx, path, content{f, info.Size()})
 }
 
-// directory checks what is, or claims to be, a document. Hidden directories are left
-// out: what is meant for others lies in none but .well-known.
+// directory checks what is, or claims to be, a document. Hidden directories and states are
+// left out: what is meant for others lies in none but .well-known.
 func (l *linter) directory(ctx context.Context, dir string) error {
 	before := l.checked + l.failed
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -121,7 +137,7 @@ func (l *linter) directory(ctx context.Context, dir string) error {
 			return ctx.Err()
 		case err != nil:
 			return l.fail(ctx, path, err)
-		case d.IsDir() && path != dir && strings.HasPrefix(d.Name(), ".") && d.Name() != ".well-known":
+		case d.IsDir() && path != dir && (isState(path) || strings.HasPrefix(d.Name(), ".") && d.Name() != ".well-known"):
 			return fs.SkipDir
 		case d.Type().IsRegular() && lint.Candidate(path):
 			return l.file(ctx, path, l.candidate)

@@ -22,7 +22,7 @@ import (
 // Names inside the state directory.
 const (
 	lockName    = "lock"
-	catalogName = "catalog.db"
+	catalogName = catalog.FileName
 	stagingName = "staging"
 )
 
@@ -38,6 +38,7 @@ type places struct {
 	inside   bool   // documents lie in dir itself
 	entered  sync.RWMutex
 	tree     *os.Root // of dir, as it was entered last; nil if there is none
+	isState  bool     // dir is a state directory too, as that of a mirror may be
 	lock     *flock.Lock
 	catalog  *catalog.Catalog
 	bucket   blob.Bucket
@@ -96,8 +97,13 @@ func (p *places) enter() error {
 	if err != nil {
 		return err
 	}
+	isState, err := catalog.IsState(".", tree.Lstat, tree.Open)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", scan.ErrRoot, err), tree.Close())
+	}
 	p.entered.Lock()
 	defer p.entered.Unlock()
+	p.isState = isState
 	if p.tree != nil {
 		_ = p.tree.Close() // it was read only
 	}
@@ -266,8 +272,15 @@ func (p *places) findOwn() {
 	}
 }
 
-// ownTree reports whether a path below the directory lies in an output inside of it.
+// ownTree reports whether a path below the directory lies in an output inside of it, or
+// is part of a state. Of a state in a directory below the scan knows itself.
 func (p *places) ownTree(path string) bool {
+	p.entered.RLock()
+	isState := p.isState
+	p.entered.RUnlock()
+	if top, _, _ := strings.Cut(path, "/"); isState && catalog.IsStateName(top) {
+		return true
+	}
 	return p.own != "" && (path == p.own || strings.HasPrefix(path, p.own+"/"))
 }
 

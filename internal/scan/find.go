@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"instep/internal/catalog"
 )
 
 // maxLinks bounds the links from one to the next until there is a file.
@@ -65,8 +67,20 @@ func (d *Dir) entered(name string) (Reason, error) {
 		if !info.IsDir() {
 			return Symlink, nil
 		}
+		if state, err := d.isState(name[:i]); state || err != nil {
+			return Ours, err
+		}
 	}
 	return "", nil
+}
+
+// isState reports whether a directory below the root is the state of a mirror or a
+// publisher: nothing in it is for anybody else. If the root is one, Ours tells what of it.
+func (d *Dir) isState(dir string) (bool, error) {
+	if dir == "." {
+		return false, nil
+	}
+	return catalog.IsState(dir, d.Tree.Lstat, d.Tree.Open)
 }
 
 // follow finds the file that the link at name leads to. It must be inside the

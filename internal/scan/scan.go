@@ -77,7 +77,7 @@ type Dir struct {
 	Include, Exclude []string
 	Rules            []Rule
 	// Ours reports whether a file or directory belongs to us: it is not published
-	// and not entered. nil is none.
+	// and not entered. nil is none. State directories below the root never are.
 	Ours func(path string) bool
 	// Paths, if not nil, are the only files and directories that are looked at, "."
 	// for all: only members at or below them can be found gone.

@@ -84,6 +84,11 @@ func (w *walker) enter(ctx context.Context, name string, depth int) error {
 	if depth > maxDepth {
 		return w.failed(ctx, name, fmt.Errorf("expected directories at most %d deep", maxDepth))
 	}
+	if state, err := w.d.isState(name); err != nil {
+		return w.failed(ctx, name, err)
+	} else if state {
+		return w.saw(ctx, sight{name: name, reason: Ours})
+	}
 	f, err := w.d.Tree.Open(name)
 	if err != nil {
 		return w.failed(ctx, name, err)
