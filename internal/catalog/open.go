@@ -159,10 +159,17 @@ func (c *Catalog) is(ctx context.Context, want string) error {
 }
 
 // NewUUID gives the catalog another identity, which it returns: who knows it by the one
-// that it had takes it for another one.
+// that it had takes it for another one. The database itself has it then: somebody may lose
+// the log, and would have another catalog.
 func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 	id := uuid.NewString()
-	return id, c.SetSettings(ctx, map[string]string{UUIDSetting: id})
+	if err := c.SetSettings(ctx, map[string]string{UUIDSetting: id}); err != nil {
+		return "", err
+	}
+	if err := settle(ctx, c.write); err != nil {
+		return "", c.fail("give an identity to", err)
+	}
+	return id, nil
 }
 
 // ensure sees to it that a file is at path. A new catalog is made whole under

@@ -219,6 +219,14 @@ func (c *Catalog) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resourc
 	return withWaiting(ctx, c, waiting, listed, func(r *Resource) resourcesync.Key { return r.Key })
 }
 
+// MembersAfter returns at most n members of a set with keys after one, in ascending order.
+// Those that wait for the tables are left out.
+func (c *Catalog) MembersAfter(ctx context.Context, set SetID, after resourcesync.Key, n int) ([]Resource, error) {
+	return look(ctx, c, nil, "list members of a set in", func(rows *sql.Rows) (r Resource, err error) {
+		return r, scanResource(rows, &r)
+	}, membersByKeyQuery, after[:], n, set)
+}
+
 // MemberKeys yields the keys of the members of a set in ascending order.
 func (c *Catalog) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesync.Key, error] {
 	listed := listing(ctx, c, "list members of a set in", memberKeysQuery, []byte{}, func(rows *sql.Rows, k *resourcesync.Key) (_ any, err error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 
 	"instep/destination"
@@ -162,12 +163,12 @@ func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string,
 // Adopt implements destination.AdoptBatch. A digest proves the bytes; where the Source
 // gives none that can be checked, length and time do.
 func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, path string) (int64, error) {
-	if !b.m.adopts {
-		return 0, fmt.Errorf("%w: the mirror adopts no files", destination.ErrNotHeld)
-	}
 	id, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return 0, err
+	}
+	if own, err := b.m.belongs(&w, &row, path); err != nil || !own && !b.m.adopts {
+		return 0, cmp.Or(err, fmt.Errorf("%w: the mirror adopts no files from elsewhere", destination.ErrNotHeld))
 	}
 	if ok, err := b.m.isStray(ctx, path, &w, row.Path); err != nil || !ok {
 		return 0, cmp.Or(err, fmt.Errorf("%w: no file at %q that may be %q", destination.ErrNotHeld, path, w.URI))
@@ -189,6 +190,22 @@ func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, pat
 	return c.length, nil
 }
 
+// belongs reports whether the resource is stored at path, or may be, and a digest can
+// prove that its bytes are there.
+func (m *Mirror) belongs(w *destination.Wanted, row *catalog.Resource, path string) (bool, error) {
+	switch {
+	case len(w.Digests) == 0:
+		return false, nil
+	case m.flat != nil:
+		sum := w.Digests.Get(resourcesync.SHA256)
+		return !sum.IsZero() && path == contentKey(sum), nil
+	case row.URI != "":
+		return path == row.Path, nil
+	}
+	segments, err := m.segments(w.URI)
+	return err == nil && mayBeAt(segments, path), err
+}
+
 func (b *batch) adopt(ctx context.Context, w *destination.Wanted, row *catalog.Resource, path string) (*content, error) {
 	if err := b.mayMove(ctx, w, row, path); err != nil {
 		return nil, err
@@ -202,11 +219,79 @@ func (b *batch) adopt(ctx context.Context, w *destination.Wanted, row *catalog.R
 	if err != nil {
 		return nil, notHeld(path, err)
 	}
-	if err := b.m.proven(w, c.digests, path); err != nil {
+	if !proves(w, c.digests) && !b.m.adopts {
+		err = fmt.Errorf("%w: no digest proves that %q is %q", destination.ErrNotHeld, path, w.URI)
+	} else {
+		err = b.m.proven(w, c.digests, path)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.object.Discard())
 	}
+	c.found = true
 	return c, nil
 }
+
+// standing returns the file that stands in the place of w, where err of unoccupied says
+// so, if it may have the bytes of w: only that can be told once they have come.
+func (b *batch) standing(ctx context.Context, w *destination.Wanted, err error) (string, error) {
+	occupied, ok := errors.AsType[*occupiedError](err)
+	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
+		return "", err
+	}
+	info, looked := b.m.strayInfo(occupied.path)
+	if looked != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
+		return "", cmp.Or(looked, err)
+	}
+	if len(w.Digests) > 0 {
+		if same, read := b.m.hasBytes(ctx, occupied.path, w); read != nil || !same {
+			return "", cmp.Or(read, err)
+		}
+	}
+	return occupied.path, nil
+}
+
+// takeBack makes the file at path, where w belongs, the content of w in place of c, which
+// has come and has the same bytes.
+func (b *batch) takeBack(ctx context.Context, w *destination.Wanted, path string, c *content) (_ *content, err error) {
+	defer func() {
+		if discarded := c.object.Discard(); err == nil {
+			err = discarded
+		}
+	}()
+	occupied := fmt.Errorf("path %q of %q is %w: its file has other bytes", path, w.URI, destination.ErrOccupied)
+	if !b.m.claims.take(path, b) {
+		return nil, occupied
+	}
+	came := destination.Wanted{URI: w.URI, Length: resourcesync.Bytes(c.length), Digests: resourcesync.Digests{c.digests.Get(resourcesync.SHA256)}}
+	r, _, err := b.m.files.Get(ctx, path, 0, -1)
+	if err == nil {
+		defer r.Close()
+		var there *content
+		if there, err = b.takeOver(ctx, &came, path, r); err == nil {
+			took := *c
+			took.object, took.taken, took.found = there.object, path, true
+			return &took, nil
+		}
+	}
+	b.m.claims.drop(path)
+	if errors.Is(err, errDiffers) || errors.Is(err, fs.ErrNotExist) {
+		err = occupied
+	}
+	return nil, err
+}
+
+// noteTaken counts the files of a commit that were there already.
+func (m *Mirror) noteTaken(w *work) {
+	for i := range w.steps {
+		if c := w.steps[i].content; c != nil && c.found {
+			m.taken.Add(1)
+		}
+	}
+}
+
+// Taken returns how many resources got their bytes from files that were in the directory
+// and not known, since the mirror was opened.
+func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
 // copyStray copies the bytes to where the flat layout has them: the file stays.
 func (b *batch) copyStray(ctx context.Context, set string, w destination.Wanted, path string) (int64, error) {
@@ -263,16 +348,24 @@ func (b *batch) mayMove(ctx context.Context, w *destination.Wanted, row *catalog
 }
 
 // placeAmongStrays finds a path for a new URI. A file that stands there and is not the
-// mirror's goes to the trash, but for the very one that is adopted.
+// mirror's is in the way, unless it is adopted or has the bytes that come. If the mirror
+// adopts, any other goes to the trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
 	p := placer{names: names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {
 		k, at, err := b.m.disk.look(path)
-		if err == nil && k == file && at == path && !dir && b.m.claims.place(path, b) {
-			stands = path
-			return false, nil
+		if err != nil || k != file || at != path || dir {
+			return k != absent && !(dir && k == directory), err
 		}
-		return k != absent && !(dir && k == directory), err
+		gives := b.m.adopts || path == s.Taken
+		if !gives {
+			gives, err = b.m.holds(ctx, path, s.Length, s.SHA256)
+		}
+		if err != nil || !gives || !b.m.claims.place(path, b) {
+			return true, err
+		}
+		stands = path
+		return false, nil
 	}}
 	place, err := p.put(s.segments)
 	if err == nil && place.Path == stands && stands != s.Taken {

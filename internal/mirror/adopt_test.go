@@ -133,6 +133,7 @@ func TestFilesThatAreNotAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = openMirror(t, options(dir))
+	w = wantedOfBody(home+"/from/elsewhere/short", "b", noon)
 	if path, ok, err := m.Stray(t.Context(), &w); ok || err != nil {
 		t.Errorf("a mirror that adopts nothing: got %q, %v", path, err)
 	}

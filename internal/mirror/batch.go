@@ -46,6 +46,7 @@ type content struct {
 
 	taken string // where the object was taken from; "" if it was made
 	note  string // of the part that it was
+	found bool   // it is a file that was in the directory and not known
 }
 
 // claim is what becomes of a membership.
@@ -93,12 +94,18 @@ func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.
 	if err != nil {
 		return 0, err
 	}
-	if err := b.unoccupied(ctx, &w, &row); err != nil {
+	stands, err := b.standing(ctx, &w, b.unoccupied(ctx, &w, &row))
+	if err != nil {
 		return 0, err
 	}
 	c, n, err := b.receive(ctx, &w, r)
 	if err != nil {
 		return n, b.m.full(err)
+	}
+	if stands != "" {
+		if c, err = b.takeBack(ctx, &w, stands, c); err != nil {
+			return n, err
+		}
 	}
 	c.verified = c.verified || verified
 	return n, b.add(w.URI, c, claimOf(id, &w))
@@ -205,8 +212,21 @@ func (b *batch) unoccupied(ctx context.Context, w *destination.Wanted, row *cata
 			return err
 		}
 	}
-	return fmt.Errorf("path %q of %q is %w: found a %s at %q", path, w.URI, destination.ErrOccupied, k, at)
+	return &occupiedError{uri: w.URI, path: path, kind: k, at: at}
 }
+
+// occupiedError is an ErrOccupied that says what stands where.
+type occupiedError struct {
+	uri, path string
+	kind      kind
+	at        string
+}
+
+func (e *occupiedError) Error() string {
+	return fmt.Sprintf("path %q of %q is %v: found a %s at %q", e.path, e.uri, destination.ErrOccupied, e.kind, e.at)
+}
+
+func (e *occupiedError) Unwrap() error { return destination.ErrOccupied }
 
 // justStored waits for a batch that commits, and reports whether it has brought the
 // file at path, which is that of a URI, or of another one if this one has none yet.

@@ -89,6 +89,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 		return errors.Join(err, b.m.disk.forget(), b.m.undoLeftovers(context.WithoutCancel(ctx)))
 	}
 	b.m.tellDisplaced(w.outcome.Found)
+	b.m.noteTaken(w)
 	if notes := w.notes(); len(notes) > 0 {
 		// One that stays is of no part any more, and swept when the mirror is opened.
 		_ = b.m.remove(context.WithoutCancel(ctx), notes)
@@ -345,7 +346,7 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 		switch {
 		case s.content == nil:
 			return b.m.place(s.segments, names, b.m.vacant)
-		case b.m.adopts && b.m.flat == nil:
+		case b.m.flat == nil:
 			return b.placeAmongStrays(ctx, w, s, names)
 		}
 		return b.m.place(s.segments, names, b.m.blocked(ctx))

@@ -9,8 +9,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"instep/internal/catalog"
 	"instep/internal/durable"
@@ -58,6 +61,102 @@ func (d *disk) forget() error {
 	clear(d.open)
 	clear(d.none)
 	return errors.Join(errs...)
+}
+
+// isState reports whether a directory is a state directory.
+func isState(dir string) (bool, error) { return catalog.IsState(dir, os.Lstat, os.Open) }
+
+// mirrorAbove returns the directory of a mirror that has a path below it which a Source
+// can give; "" if there is none.
+func mirrorAbove(path string) (string, error) {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
+			return "", nil
+		}
+		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(markerKey)))
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return "", err
+		}
+	}
+}
+
+// relative returns the slash-separated path of a directory below top, or "." if it is
+// top; "" if it is neither. Both are real paths, but two of them may be of one directory.
+func relative(top, dir string) string {
+	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	want, err := os.Stat(top)
+	for rel := "."; err == nil; rel = filepath.Join(filepath.Base(dir), rel) {
+		if at, err := os.Stat(dir); err == nil && os.SameFile(at, want) {
+			return filepath.ToSlash(rel)
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return ""
+}
+
+// resolve returns the absolute path without symbolic links, also of what doesn't exist.
+func resolve(name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return real, err
+	}
+	dir := filepath.Dir(name)
+	if to, err := os.Readlink(name); err == nil { // to nothing
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(dir, to)
+		}
+		return resolve(to)
+	}
+	if dir == name {
+		return "", err
+	}
+	real, err = resolve(dir)
+	return filepath.Join(real, filepath.Base(name)), err
+}
+
+// catalogFiles are the ends of the names of a catalog and of what SQLite keeps beside it.
+var catalogFiles = []string{"", "-wal", "-shm", "-journal"}
+
+// setAside gives a catalog and its logs other names, and returns that of the catalog; "" if
+// there is none.
+func setAside(path string, now time.Time) (aside string, err error) {
+	stem := path + ".unusable-" + now.UTC().Format("20060102T150405Z")
+	name := stem
+	for n := 2; anyOf(name); n++ {
+		name = fmt.Sprintf("%s-%d", stem, n)
+	}
+	for _, suffix := range catalogFiles {
+		err := os.Rename(path+suffix, name+suffix)
+		switch {
+		case err == nil:
+			aside = name
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("set the catalog aside: %w", err)
+		}
+	}
+	if aside != "" {
+		err = syncDir(filepath.Dir(path))
+	}
+	return aside, err
+}
+
+func anyOf(path string) bool {
+	return slices.ContainsFunc(catalogFiles, func(suffix string) bool {
+		_, err := os.Lstat(path + suffix)
+		return err == nil
+	})
 }
 
 // makeDir makes a directory and those above it, and their names durable.
@@ -109,7 +208,7 @@ func (d *disk) stranger() (string, error) {
 		return name, err
 	}
 	name, err = d.first(ours, func(name string) bool {
-		return name != lockName && name != "tmp" && !strings.HasPrefix(name, catName)
+		return name != "tmp" && name != "marker" && !catalog.IsStateName(name)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -281,7 +380,7 @@ func (d *disk) lstat(name string) (kind, error) { return kindOf(d.root.Lstat(nam
 
 func kindOf(info fs.FileInfo, err error) (kind, error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return absent, nil
 	case err != nil:
 		return "", err

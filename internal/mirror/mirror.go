@@ -25,6 +25,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"instep/blob"
@@ -43,6 +44,12 @@ var (
 	ErrWrongStore = errors.New("not the directory of this mirror")
 	// ErrLostCatalog: there is a mirror, but not its catalog. It is an ErrWrongStore, too.
 	ErrLostCatalog = errors.New("its catalog is not there")
+	// ErrOtherCatalog: the catalog is not the one that the marker of the mirror names. It is
+	// an ErrWrongStore, too.
+	ErrOtherCatalog = errors.New("its marker names another catalog")
+	// ErrUsedCatalog: a new mirror was asked for with the catalog of something else. It is
+	// an ErrWrongStore, too.
+	ErrUsedCatalog = errors.New("the catalog is used already")
 	// ErrUnbound: bytes before the first Bind.
 	ErrUnbound = errors.New("the mirror belongs to no Source yet")
 	// ErrReadOnly: a change of a mirror that was opened for reading.
@@ -65,6 +72,7 @@ type Mirror struct {
 	now      func() time.Time
 	dir      string
 	state    string // directory of the catalog, if that is another
+	aside    string // where a catalog is by now that could not be used; "" if none is
 	inside   string // path of the state below dir, "." if it is dir; "" if it is elsewhere
 	readOnly bool
 	space    func(*os.Root) (durable.Space, error)
@@ -81,6 +89,7 @@ type Mirror struct {
 	adopts bool        // files that are there already are taken over, or go to the trash
 	found  func(Found) // may be nil
 	claims claims
+	taken  atomic.Int64 // files that were there and not known, and are resources by now
 
 	commit chan struct{} // has room for one: who commits, and may use what follows
 	undone bool          // intents may be left

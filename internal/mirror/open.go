@@ -54,6 +54,8 @@ type marker struct {
 	UUID    string    `json:"uuid"`             // of the catalog
 	Layout  Layout    `json:"layout,omitempty"` // "" is Tree
 	Created time.Time `json:"created"`
+
+	lost bool // there is none; this is what the catalog says
 }
 
 func (o *Options) state() string {
@@ -82,7 +84,7 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	if err := m.findDir(ctx, &o); err != nil {
 		return nil, err
 	}
-	mark, found, err := m.readMarker(ctx)
+	mark, found, err := m.findMarker(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -120,17 +122,26 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	} else if err != nil {
 		return nil, err
 	}
-	mark, found, err := m.readMarker(ctx)
+	mark, found, err := m.findMarker(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
 		return m, m.mayCreate(ctx, &o)
 	}
-	if m.cat, err = catalog.OpenReadOnly(ctx, o.catalog(), mark.UUID, o.Now); err != nil {
-		return nil, wrongCatalog(&o, err)
+	m.cat, err = catalog.OpenReadOnly(ctx, o.catalog(), mark.UUID, o.Now)
+	if err == nil {
+		m.close = append(m.close, m.cat.Close)
+		err = m.check(ctx, &o)
 	}
-	m.close = append(m.close, m.cat.Close)
+	if err != nil {
+		anew, looked := m.beginsAnew(&o, err)
+		if !anew || looked != nil {
+			return nil, errors.Join(looked, wrongCatalog(&o, err))
+		}
+		m.cat = nil
+		return m, nil
+	}
 	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o), m.assume(ctx)); err != nil {
 		return nil, err
 	}
@@ -226,14 +237,14 @@ func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
 	if !o.Create {
 		return fmt.Errorf("%w: no marker at %q", ErrWrongStore, markerKey)
 	}
-	name, err := m.disk.stranger()
-	if err != nil {
+	if err := unused(ctx, o); err != nil {
 		return err
 	}
-	if name != "" && !o.Adopt {
-		return fmt.Errorf("%w: found %q", ErrNotEmpty, name)
+	name, err := m.disk.stranger()
+	if err == nil && name != "" && !o.Adopt {
+		err = fmt.Errorf("%w: found %q", ErrNotEmpty, name)
 	}
-	return unused(ctx, o)
+	return err
 }
 
 // unused fails if the catalog of a mirror to be made is that of one already: then its
@@ -245,7 +256,7 @@ func unused(ctx context.Context, o *Options) (err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, catalog.ErrOlderSchema): // whose it is cannot be asked; no new mirror's
-		return fmt.Errorf("%w: it is empty, but an earlier version of this program has used the catalog %q", ErrWrongStore, path)
+		return fmt.Errorf("%w: it has no marker, but %w: %q, by an earlier version of this program", ErrWrongStore, ErrUsedCatalog, path)
 	case err != nil:
 		return err
 	}
@@ -255,11 +266,11 @@ func unused(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	if bound {
-		return fmt.Errorf("%w: it is empty, but the catalog %q is that of a mirror of %q", ErrWrongStore, path, source)
+		return fmt.Errorf("%w: it has no marker, but %w: %q, of %q", ErrWrongStore, ErrUsedCatalog, path, source)
 	}
 	base, published, err := c.Setting(ctx, catalog.PublisherSetting)
 	if err == nil && published {
-		err = fmt.Errorf("%w: the catalog %q is that of what is published at %q", ErrWrongStore, path, base)
+		err = fmt.Errorf("%w: %w: %q, of what is published at %q", ErrWrongStore, ErrUsedCatalog, path, base)
 	}
 	return err
 }
@@ -297,6 +308,11 @@ func (m *Mirror) acquire(o *Options) error {
 	case ours, ".": // locked already
 		return nil
 	case "":
+		if o.Create && o.Adopt { // it may be that of a new catalog
+			if err := makeDir(o.state()); err != nil {
+				return err
+			}
+		}
 		return wrongCatalog(o, m.hold(flock.Acquire(filepath.Join(o.state(), lockName))))
 	}
 	return wrongCatalog(o, m.hold(flock.Dir(o.state()))) // without a file, which could take the place of a resource
@@ -309,35 +325,68 @@ func (m *Mirror) hold(l *flock.Lock, err error) error {
 	return err
 }
 
-// openCatalog opens the catalog that mark names, or a new one if it names none.
+// openCatalog opens the catalog that mark names, or a new one if it names none or that
+// one can't be used any more.
 func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err error) {
 	if mark.UUID == "" { // another run may have made the mirror before we had the lock
-		if mark, _, err = m.readMarker(ctx); err != nil {
+		if mark, _, err = m.findMarker(ctx, o); err != nil {
 			return err
 		}
 	}
-	create := mark.UUID == ""
-	if create { // likewise of the state
-		if err := unused(ctx, o); err != nil {
+	if mark.UUID != "" {
+		err = m.openOld(ctx, o, mark)
+		anew, looked := m.beginsAnew(o, err)
+		if err == nil || !anew || looked != nil {
+			return errors.Join(looked, wrongCatalog(o, err))
+		}
+		if m.aside, err = setAside(o.catalog(), m.now()); err != nil {
 			return err
 		}
+	} else {
+		if err := unused(ctx, o); err != nil { // likewise of the state
+			return err
+		}
+		mark.Layout = o.Layout.kept()
 	}
-	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: create, UUID: mark.UUID, Alone: true, Now: o.Now})
+	return m.openNew(ctx, o, mark.Layout)
+}
+
+// openOld opens the catalog of a mirror that was made before.
+func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err error) {
+	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), UUID: mark.UUID, Alone: true, Now: o.Now})
 	if err != nil {
-		return wrongCatalog(o, err)
+		return err
+	}
+	if err := m.check(ctx, o); err != nil {
+		return errors.Join(err, m.cat.Close())
 	}
 	m.close = append(m.close, m.cat.Close)
-	if create {
-		mark.Layout = o.Layout.kept()
-		err = m.mark(ctx, mark.Layout)
+	if mark.lost {
+		if err := m.writeMarker(ctx, mark); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = m.arrange(mark.Layout, o)
-	}
-	if err == nil {
-		err = m.openDocuments(o)
-	}
+	return m.begin(ctx, o, mark.Layout)
+}
+
+// openNew makes a catalog and the marker that names it.
+func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err error) {
+	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: true, Alone: true, Now: o.Now})
 	if err != nil {
+		return err
+	}
+	m.close = append(m.close, m.cat.Close)
+	if err := m.mark(ctx, layout); err != nil {
+		return err
+	}
+	return m.begin(ctx, o, layout)
+}
+
+func (m *Mirror) begin(ctx context.Context, o *Options, layout Layout) error {
+	if err := m.arrange(layout, o); err != nil {
+		return err
+	}
+	if err := m.openDocuments(o); err != nil {
 		return err
 	}
 	return m.load(ctx)
@@ -349,7 +398,7 @@ func wrongCatalog(o *Options, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %w, in %q: %w", ErrWrongStore, ErrLostCatalog, o.state(), err)
 	case errors.Is(err, catalog.ErrOther):
-		return fmt.Errorf("%w: its marker names another catalog: %w", ErrWrongStore, err)
+		return fmt.Errorf("%w: %w: %w", ErrWrongStore, ErrOtherCatalog, err)
 	}
 	return err
 }
@@ -362,11 +411,15 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(marker{Format: layout.format(), UUID: id, Layout: layout, Created: m.now().UTC()})
+	return m.writeMarker(ctx, marker{Format: layout.format(), UUID: id, Layout: layout, Created: m.now().UTC()})
+}
+
+func (m *Mirror) writeMarker(ctx context.Context, mark marker) error {
+	text, err := json.Marshal(mark)
 	if err != nil {
 		return err
 	}
-	_, err = blob.Write(ctx, m.bucket, strings.NewReader(string(text)+"\n"), blob.Put{Key: markerKey, IfAbsent: true})
+	_, err = blob.Write(ctx, m.files, strings.NewReader(string(text)+"\n"), blob.Put{Key: markerKey})
 	return err
 }
 

@@ -258,7 +258,8 @@ func (b *batch) PutPart(ctx context.Context, set string, w destination.Wanted, d
 	if err != nil {
 		return 0, err
 	}
-	if err := b.unoccupied(ctx, &w, &row); err != nil {
+	stands, err := b.standing(ctx, &w, b.unoccupied(ctx, &w, &row))
+	if err != nil {
 		return 0, err
 	}
 	c, err := b.takeOver(ctx, &w, p.key, io.NewSectionReader(p.f, 0, p.size))
@@ -266,6 +267,11 @@ func (b *batch) PutPart(ctx context.Context, set string, w destination.Wanted, d
 		return 0, notHeld(p.key, err)
 	}
 	c.note, c.verified = p.key+noteSuffix, c.verified || verified
+	if stands != "" {
+		if c, err = b.takeBack(ctx, &w, stands, c); err != nil {
+			return 0, err
+		}
+	}
 	if err := b.add(w.URI, c, claimOf(id, &w)); err != nil {
 		return 0, err
 	}

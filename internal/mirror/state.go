@@ -2,12 +2,7 @@ package mirror
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"instep/internal/catalog"
 	"instep/resourcesync"
@@ -52,71 +47,11 @@ func (m *Mirror) findState(o *Options) error {
 			return err
 		}
 	}
-	exists, err := catalog.IsState(at, os.Lstat, os.Open)
+	exists, err := isState(at)
 	if err == nil && !exists {
 		err = &StateError{o.State, top}
 	}
 	return err
-}
-
-// mirrorAbove returns the directory of a mirror that has a path below it which a Source
-// can give; "" if there is none.
-func mirrorAbove(path string) (string, error) {
-	for dir := path; ; dir = filepath.Dir(dir) {
-		if strings.HasPrefix(filepath.Base(dir), ".") || dir == filepath.Dir(dir) {
-			return "", nil
-		}
-		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(markerKey)))
-		if err == nil {
-			return dir, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			return "", err
-		}
-	}
-}
-
-// relative returns the slash-separated path of a directory below top, or "." if it is
-// top; "" if it is neither. Both are real paths, but two of them may be of one directory.
-func relative(top, dir string) string {
-	if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
-		return filepath.ToSlash(rel)
-	}
-	want, err := os.Stat(top)
-	for rel := "."; err == nil; rel = filepath.Join(filepath.Base(dir), rel) {
-		if at, err := os.Stat(dir); err == nil && os.SameFile(at, want) {
-			return filepath.ToSlash(rel)
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	return ""
-}
-
-// resolve returns the absolute path without symbolic links, also of what doesn't exist.
-func resolve(name string) (string, error) {
-	name, err := filepath.Abs(name)
-	if err != nil {
-		return "", err
-	}
-	real, err := filepath.EvalSymlinks(name)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return real, err
-	}
-	dir := filepath.Dir(name)
-	if to, err := os.Readlink(name); err == nil { // to nothing
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(dir, to)
-		}
-		return resolve(to)
-	}
-	if dir == name {
-		return "", err
-	}
-	real, err = resolve(dir)
-	return filepath.Join(real, filepath.Base(name)), err
 }
 
 // maxLeaving is how many resources leave the state at a time.

@@ -81,6 +81,7 @@ func makeStores(t *testing.T, path func(string) string, with func(dir, state str
 	must(os.WriteFile(filepath.Join(path("newer marker"), markerKey), []byte(`{"format":2,"uuid":"x"}`), 0o640))
 	must(os.CopyFS(path("no catalog"), os.DirFS(path("inside"))))
 	must(os.Remove(filepath.Join(path("no catalog"), ours, catName)))
+	write(t, path("no catalog"), "a", "one")
 	write(t, path("files"), "precious", "x")
 	must(os.Mkdir(path("published.state"), 0o750))
 	published, err := catalog.Open(t.Context(), catalog.Options{Path: filepath.Join(path("published.state"), catName), Create: true})
@@ -111,7 +112,7 @@ func TestCat_STO_07(t *testing.T) {
 	}{
 		{"the disk is not mounted", with("unmounted", "one.state"), ErrWrongStore},
 		{"another disk is mounted", with("two", "one.state"), ErrWrongStore},
-		{"the marker is gone", with("no marker", "one.state"), ErrNotEmpty},
+		{"the marker is gone", with("no marker", "one.state"), ErrUsedCatalog},
 		{"the marker is damaged", with("bad marker", "one.state"), ErrWrongStore},
 		{"the marker is of a newer version", with("newer marker", "one.state"), ErrWrongStore},
 		{"the catalog is gone", options(path("no catalog")), ErrWrongStore},

@@ -5,28 +5,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"strings"
 
 	"instep/blob"
 	"instep/destination"
+	"instep/internal/catalog"
 	"instep/resourcesync"
 )
 
 var _ destination.Adopter = (*Mirror)(nil)
 
 // Stray implements destination.Adopter. A file that the mirror holds for another
-// resource is none.
+// resource is none. A mirror that adopts nothing finds only the file that stands where
+// the resource belongs and has its bytes: the catalog may be older than the files.
 func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted) (string, bool, error) {
-	if !m.adopts || m.disk == nil { // without a directory there is no file
+	if m.disk == nil { // without a directory there is no file
 		return "", false, nil
 	}
 	row, err := m.row(ctx, 0, w.URI)
 	if err != nil {
 		return "", false, err
 	}
-	for path, err := range m.candidates(w, row.Path) {
+	candidates := m.candidates(w, row.Path)
+	if !m.adopts {
+		candidates = m.ownPlaces(w, &row)
+	}
+	for path, err := range candidates {
 		if errors.Is(err, destination.ErrNoPlace) {
 			return "", false, nil // that is told when its bytes have come
 		}
@@ -34,11 +41,66 @@ func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted) (string, bool
 			return "", false, err
 		}
 		ok, err := m.isStray(ctx, path, w, row.Path)
+		if ok && !m.adopts {
+			ok, err = m.hasBytes(ctx, path, w)
+		}
 		if ok || err != nil {
 			return path, ok, err
 		}
 	}
 	return "", false, nil
+}
+
+// ownPlaces yields the paths at which bytes of w belong, if a digest can prove them: none
+// where the catalog knows what is there.
+func (m *Mirror) ownPlaces(w *destination.Wanted, row *catalog.Resource) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		switch {
+		case len(w.Digests) == 0:
+		case m.flat != nil:
+			if sum := w.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
+				yield(contentKey(sum), nil)
+			}
+		case row.Stored && !m.touched(row):
+		case row.URI != "":
+			yield(row.Path, nil)
+		default:
+			segments, err := m.ownSegments(w.URI)
+			path := ""
+			if err == nil {
+				path, err = m.ownName("", segments)
+			}
+			if path != "" || err != nil {
+				yield(path, err)
+			}
+		}
+	}
+}
+
+// touched reports whether the file of a stored resource was written to since.
+func (m *Mirror) touched(row *catalog.Resource) bool {
+	info, err := m.strayInfo(row.Path)
+	stored, _, ok := readStamp(row.Stat)
+	return err == nil && info != nil && (!ok || info.ModTime().UnixMicro() > stored.UnixMicro())
+}
+
+// hasBytes reports whether a digest of w proves the bytes of the file at path.
+func (m *Mirror) hasBytes(ctx context.Context, path string, w *destination.Wanted) (bool, error) {
+	r, _, err := m.files.Get(ctx, path, 0, -1)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	h := resourcesync.NewHasher(algorithmsOf(w)...)
+	n, err := io.Copy(h, &contextReader{ctx, r})
+	if err != nil {
+		return false, fmt.Errorf("read %q: %w", path, err)
+	}
+	how, _ := differs(w, n, h.Digests())
+	return how == "" && proves(w, h.Digests()), nil
 }
 
 // isStray reports whether a file that may be the one of w is at path.
@@ -95,10 +157,7 @@ func (m *Mirror) candidates(w *destination.Wanted, own string) iter.Seq2[string,
 			yield("", err)
 			return
 		}
-		m.mu.Lock()
-		home := cmp.Or(m.home, p.origin) // before the mirror is bound the URI is taken for one of the Source's own
-		m.mu.Unlock()
-		segments, err := segmentsOf(home, w.URI)
+		segments, err := m.ownSegments(w.URI)
 		if err != nil {
 			yield("", err)
 			return
@@ -117,6 +176,19 @@ func (m *Mirror) candidates(w *destination.Wanted, own string) iter.Seq2[string,
 			yield(contentKey(sum), nil) // of a mirror of the flat layout
 		}
 	}
+}
+
+// ownSegments are the segments of a URI, which is taken for one of the Source's own
+// before the mirror is bound.
+func (m *Mirror) ownSegments(uri string) ([]segment, error) {
+	p, err := splitURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	home := cmp.Or(m.home, p.origin)
+	m.mu.Unlock()
+	return segmentsOf(home, uri)
 }
 
 // ownName finds the file that a mirror of ours would have made for segments, in dir: a

@@ -130,7 +130,7 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 			outcome.Dropped = append(outcome.Dropped, rows[i].Key)
 		}
 	}
-	if outcome.Members, err = m.markLost(ctx, lost, rows); err != nil {
+	if outcome.Members, err = m.markLost(ctx, lost, rows, "its bytes were lost in an interrupted run"); err != nil {
 		return err
 	}
 	return m.cat.Settle(ctx, outcome, nil)
@@ -275,8 +275,8 @@ func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Leng
 	return h.Digests().Get(resourcesync.SHA256) == sum, nil
 }
 
-// markLost makes resources due whose bytes are nowhere.
-func (m *Mirror) markLost(ctx context.Context, lost []resourcesync.Key, rows []catalog.Resource) ([]catalog.Membership, error) {
+// markLost makes resources due whose bytes are not where they belong.
+func (m *Mirror) markLost(ctx context.Context, lost []resourcesync.Key, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
 	members, err := m.cat.Holders(ctx, lost)
 	if err != nil {
 		return nil, err
@@ -292,7 +292,7 @@ func (m *Mirror) markLost(ctx context.Context, lost []resourcesync.Key, rows []c
 		}
 		row := *known[member.Key]
 		row.LastMod, row.Changed = member.LastMod, member.Changed
-		member.Due = "its bytes were lost in an interrupted run"
+		member.Due = reason
 		if member.Wanted, err = wantedOf(&row); err != nil {
 			return nil, err
 		}

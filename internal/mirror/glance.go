@@ -1,0 +1,133 @@
+package mirror
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// The bounds of what Glance looks at.
+const (
+	glanceFiles = 64       // at a time
+	glanceReads = 8        // of them that are read though nobody has touched them
+	glanceBytes = 64 << 10 // of a file that is read though nobody has touched it
+)
+
+// Glance looks at some files, others each time, and lets those be fetched again that are
+// not there or not as they were stored. It returns how many. For as long as it finds any
+// it looks at more: where files were restored or removed behind the mirror's back, that is
+// at all. It is no audit: of a mirror that is sound it costs the time of 64 look-ups.
+func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
+	if m.readOnly {
+		return 0, ErrReadOnly
+	}
+	sets, err := m.cat.Sets(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range sets {
+		n, err := m.glanceSet(ctx, s.ID)
+		lost += n
+		if err != nil {
+			return lost, fmt.Errorf("look at files of the mirror: %w", err)
+		}
+	}
+	return lost, nil
+}
+
+// glanceSet goes through the members of a set in the order of their keys, from somewhere
+// on and around.
+func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, err error) {
+	text := binary.BigEndian.AppendUint64(nil, uint64(m.now().UnixNano()))
+	begin := resourcesync.KeyOf(string(text))
+	key, around := begin, false
+	for {
+		some, err := m.cat.MembersAfter(ctx, set, key, glanceFiles)
+		if err != nil {
+			return lost, err
+		}
+		if around {
+			past := slices.IndexFunc(some, func(r catalog.Resource) bool { return slices.Compare(r.Key[:], begin[:]) > 0 })
+			if past >= 0 {
+				some = some[:past]
+			}
+		}
+		n, err := m.glanceAt(ctx, some)
+		lost += n
+		switch {
+		case err != nil, len(some) == glanceFiles && n == 0, around && len(some) < glanceFiles:
+			return lost, err
+		case len(some) < glanceFiles:
+			key, around = resourcesync.Key{}, true
+		default:
+			key = some[len(some)-1].Key
+		}
+	}
+}
+
+// glanceAt looks at the files of some resources, and makes due what is not as it was stored.
+func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, error) {
+	var lost []resourcesync.Key
+	reads := glanceReads
+	for i := range rows {
+		r := &rows[i]
+		if !r.Stored || r.Due != "" {
+			continue
+		}
+		as, err := m.asStored(ctx, r, &reads)
+		if err != nil {
+			return 0, err
+		}
+		if !as {
+			lost = append(lost, r.Key)
+		}
+	}
+	if len(lost) == 0 {
+		return 0, nil
+	}
+	if err := m.lockCommit(ctx); err != nil {
+		return 0, err
+	}
+	defer m.unlockCommit()
+	members, err := m.markLost(ctx, lost, rows, "its file was not as it had been stored")
+	if err != nil {
+		return 0, err
+	}
+	return int64(len(lost)), m.cat.Settle(ctx, catalog.Outcome{Members: members, Now: true}, nil)
+}
+
+// asStored reports whether a file is as it was stored: it is read if somebody has touched
+// it, or if reads allows it. One that cannot be read is left to an audit.
+func (m *Mirror) asStored(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
+	info, err := m.bucket.Stat(ctx, r.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, blob.ErrForeign):
+		return false, nil
+	case err != nil:
+		return true, ctx.Err()
+	case info.Size != r.Length.Int64():
+		return false, nil
+	}
+	if stored, _, ok := readStamp(r.Stat); ok && untouched(info, r.Length, stored) {
+		if *reads == 0 || info.Size > glanceBytes {
+			return true, nil
+		}
+		*reads--
+	}
+	sum := r.Digests.Get(resourcesync.SHA256)
+	if sum.IsZero() {
+		return true, nil
+	}
+	same, err := m.holds(ctx, r.Path, r.Length, sum)
+	if err != nil {
+		return true, ctx.Err()
+	}
+	return same, nil
+}

@@ -1,0 +1,72 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"instep/internal/catalog"
+)
+
+// findMarker reads the marker, or says what it would be where only the marker is lost: a
+// catalog in our own directory that belongs to a Source is that of this mirror.
+func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found bool, err error) {
+	if mark, found, err = m.readMarker(ctx); found || err != nil || m.inside != ours {
+		return mark, found, err
+	}
+	c, err := catalog.OpenReadOnly(ctx, o.catalog(), "", o.Now)
+	if err != nil {
+		return mark, false, nil // what it means is told when a mirror is made
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	_, bound, err := c.Setting(ctx, catalog.MirrorSetting)
+	if err != nil || !bound {
+		return mark, false, err
+	}
+	id, err := c.UUID(ctx)
+	if err != nil {
+		return mark, false, err
+	}
+	mark = marker{UUID: id, Created: m.now().UTC(), lost: true}
+	for _, err := range c.ContentNames(ctx, "") {
+		if err != nil {
+			return mark, false, err
+		}
+		mark.Layout = Flat // only there bytes have names
+		break
+	}
+	mark.Format = mark.Layout.format()
+	return mark, true, nil
+}
+
+// check reads the whole catalog where a run takes over the files anyway: a damaged one
+// ends only then.
+func (m *Mirror) check(ctx context.Context, o *Options) error {
+	if !o.Adopt {
+		return nil
+	}
+	return m.cat.Check(ctx)
+}
+
+// beginsAnew reports whether a mirror whose catalog could not be opened, for that reason,
+// gets a new one: if it is lost or damaged, or in our own directory and another one, and
+// Adopt is set. Then what is in the directory is compared with the Source. Without Adopt
+// only a mirror gets one that has nothing to lose: its making was interrupted.
+func (m *Mirror) beginsAnew(o *Options, err error) (bool, error) {
+	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)
+	other := errors.Is(err, catalog.ErrOther) && m.inside == ours
+	switch {
+	case !o.Create || !lost && !damaged && !other:
+		return false, nil
+	case o.Adopt:
+		return true, nil
+	case !lost || m.inside != ours:
+		return false, nil
+	}
+	name, err := m.disk.stranger()
+	return name == "", err
+}
+
+// Aside returns where the catalog is by now that could not be used when the mirror was
+// opened; "" if it could.
+func (m *Mirror) Aside() string { return m.aside }
