@@ -41,7 +41,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
 	fs.StringVar(&f.bandwidth, "bwlimit", "", "at most this many bytes a second in all, as `SIZE` such as 10M")
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
-	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR` instead of inside the mirror")
+	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
 	f.secretFlags.register(cmd)

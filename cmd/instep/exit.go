@@ -41,12 +41,18 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 	if code, ok := interrupted(ctx); ok {
 		return code, "what was done is saved; give the same command again to go on"
 	}
+	code = exitFailed
 	for _, c := range causes {
-		if hint, ok := c.is(err); ok {
-			return c.code, hint
+		text, ok := c.is(err)
+		if ok {
+			code, hint = c.code, text
+			break
 		}
 	}
-	return exitFailed, ""
+	if m, ok := errors.AsType[*mendable](err); ok {
+		hint = m.hint
+	}
+	return code, hint
 }
 
 type cause struct {
@@ -83,7 +89,7 @@ var causes = []cause{
 	{exitGuard, as[*source.WrongStateError]("to begin anew remove resourcesync/, .well-known/resourcesync and sitemap.xml there, and mirrors read everything once more; if only its state is lost, --adopt takes it over")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, is(mirror.ErrLayout, "leave --layout out, or mirror into a new directory")},
-	{exitGuard, is(mirror.ErrLostCatalog, "is --state the right one? If the catalog is lost, remove .instep/marker and sync with --adopt: what is there and verified is not fetched again")},
+	{exitGuard, is(mirror.ErrLostCatalog, "is --state the right one? If the catalog is lost, sync with --adopt: what is there and verified is not fetched again")},
 	{exitGuard, is(mirror.ErrWrongStore, "instep sync makes a mirror; if there was one, is its disk mounted, and --state the right one?")},
 	{exitFailed, is(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; replaced and deleted bytes are in .instep/trash for a while")},
 	{exitFailed, is(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
@@ -101,6 +107,7 @@ var causes = []cause{
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
 	{exitFailed, as[*inputError]("is FILE spelled right? - is standard input")},
 	{exitFailed, refusedDocument},
+	{exitFailed, is(catalog.ErrDamaged, "restore the catalog from a backup; for a mirror without one sync with --adopt: what is there and verified is not fetched again")},
 	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
 }
 

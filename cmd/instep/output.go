@@ -122,6 +122,7 @@ type summary struct {
 	Deleted       *int64           `json:"deleted,omitempty"`
 	Failed        *int64           `json:"failed,omitempty"`
 	Withheld      *int64           `json:"withheld,omitempty"`
+	Adopted       *int64           `json:"adopted,omitempty"`
 	Plan          string           `json:"plan,omitempty"`
 	Missing       *int64           `json:"missing,omitempty"`
 	Extra         *int64           `json:"extra,omitempty"`

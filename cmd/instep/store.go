@@ -21,7 +21,7 @@ type storeFlags struct {
 
 func (f *storeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVar(&f.adopt, "adopt", false, "take over the files in DIR, fetched by other programs or left of a mirror: what is verified is not fetched again")
+	fs.BoolVar(&f.adopt, "adopt", false, "take over the files in DIR, fetched by other programs or left of a mirror: what is verified is not fetched again; begin a new catalog if that of the mirror is lost or damaged")
 	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default), with a file for each URI, or flat, with a file for all that have the same bytes, named by their sha-256")
 }
 

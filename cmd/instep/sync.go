@@ -13,6 +13,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
+	"instep/internal/catalog"
 	"instep/internal/mirror"
 )
 
@@ -133,7 +134,8 @@ func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*m
 	if !dryRun {
 		made := o
 		made.Create = false
-		if m, err := mirror.Open(ctx, made); !errors.Is(err, mirror.ErrWrongStore) {
+		m, err := mirror.Open(ctx, made)
+		if !errors.Is(err, mirror.ErrWrongStore) && !(o.Adopt && errors.Is(err, catalog.ErrDamaged)) {
 			return m, err
 		}
 	}
@@ -222,6 +224,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	}
 	log.totals(t)
 	a.explainTotals(t, s.dir)
+	s.explainState(t)
 	status := t.status()
 	if err != nil {
 		code, hint := explain(ctx, err)

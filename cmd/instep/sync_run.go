@@ -24,6 +24,8 @@ type syncer struct {
 	uri      string // of the Source
 	net      traffic
 	progress *progressBar
+	taken    int64                   // files that the last run took over
+	aside    string                  // where it put a catalog that could not be used; "" if it did not
 	event    func(destination.Event) // instead of app.syncEvent; may be nil
 
 	// report tells what a run did, and what ended it early if err is not nil.
@@ -82,6 +84,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	log := a.newRun("sync", s.source, s.dir)
 	o.Found = func(found mirror.Found) { a.tellFound(found, s.dir, log) }
+	defer func() { err = s.mend(err) }()
 	m, err := a.openMirror(ctx, o, f.dryRun)
 	if err != nil {
 		return pulse, err
@@ -96,6 +99,9 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	case f.dryRun:
 	case m.Exists():
 		log.start(f.state)
+		if err := s.glance(ctx, m); err != nil {
+			return pulse, err
+		}
 	default:
 		go catalog.Prepare() // while the Source is asked
 	}
@@ -141,7 +147,8 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	s.progress.start(plan)
 	rep, err := d.Apply(ctx, plan)
 	s.progress.stop()
-	err = s.a.keepPast(ctx, m, rep, err, s.dir, s.keep)
+	s.taken, s.aside = m.Taken(), m.Aside()
+	err = s.a.keepPast(ctx, m, rep, s.mend(err), s.dir, s.keep)
 	return rep, s.a.reportStore(ctx, m, &s.f.storeFlags, err)
 }
 
@@ -161,6 +168,7 @@ func (s *syncer) totals(rep *destination.Report) *totals {
 	for _, set := range rep.Sets {
 		t.addReport(set)
 	}
+	t.taken = s.taken
 	t.trust.close(rep.Orphans, s.f.trust.maxAge, s.a.now())
 	return &t
 }

@@ -16,6 +16,7 @@ type totals struct {
 	destination.Counts
 	failed, bytes int64
 	unverified    int64                     // resources brought that nothing of the Source's proves
+	taken         int64                     // files that were in the directory and not known, and were taken over
 	planned       int64                     // requests that a plan will send
 	via           map[destination.Via]int64 // resources that are brought, by way
 	failures      []destination.Failure
@@ -138,6 +139,9 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 	s := summary{
 		Status: status, Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted),
 		Failed: num(t.failed), Bytes: num(t.bytes), Requests: num(net.requests.Load()), Seconds: seconds(took), ExitCode: code,
+	}
+	if t.taken > 0 {
+		s.Adopted = num(t.taken)
 	}
 	s.Skipped, s.Via = named(t.Skipped), named(t.via)
 	if status == "plan" {

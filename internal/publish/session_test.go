@@ -121,6 +121,40 @@ func TestSessionHoldsTheLock(t *testing.T) {
 	}
 }
 
+// While a session is open somebody removes its lock: neither another session nor a dry run
+// begins.
+func TestASessionWhoseLockWasRemovedIsAlone(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.open()
+	if err := os.Remove(filepath.Join(w.o.State, lockName)); err != nil {
+		t.Skipf("the system keeps the file of a lock: %v", err)
+	}
+	for _, w.o.DryRun = range []bool{true, false} {
+		var locked *flock.LockedError
+		if _, err := w.try(); !errors.As(err, &locked) {
+			t.Errorf("dry run %v: got %v, want *flock.LockedError", w.o.DryRun, err)
+		}
+	}
+}
+
+// The published directory is also that of a state, as that of a mirror may be.
+func TestAStateInThePublishedDirectoryIsNotPublished(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	c, err := catalog.Open(t.Context(), catalog.Options{Path: filepath.Join(w.o.Dir, catalogName), Create: true})
+	if err == nil {
+		err = errors.Join(c.Close(), os.MkdirAll(filepath.Join(w.o.Dir, "runs"), 0o750),
+			os.WriteFile(filepath.Join(w.o.Dir, "runs", "a.jsonl"), []byte("{}"), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := w.publish(w.open(), What{}); rep.Resources != 1 {
+		t.Errorf("%d resources are published, want 1", rep.Resources)
+	}
+}
+
 // TestSmallSetRestsBetweenLists: within RebaseMin a publication lists changes alone,
 // and the Resource List comes after it though nothing else changed.
 func TestSmallSetRestsBetweenLists(t *testing.T) {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"instep/destination"
+	"instep/internal/catalog"
+	"instep/internal/mirror"
+)
+
+// mendable is an error of a mirror whose state does not fit it, with the command that
+// ends it.
+type mendable struct {
+	error
+	hint string
+}
+
+func (e *mendable) Unwrap() error { return e.error }
+
+// mend adds the command that ends err, if one does.
+func (s *syncer) mend(err error) error {
+	if err == nil || errors.As(err, new(*mendable)) {
+		return err
+	}
+	state := s.f.state
+	inside := mirror.StateDir(s.dir, state) == mirror.StateDir(s.dir, "")
+	var hint string
+	switch {
+	case errors.Is(err, mirror.ErrUsedCatalog) && !inside, errors.Is(err, mirror.ErrOtherCatalog) && !inside:
+		hint = "is its disk mounted, and --state the right one? To begin anew, with a state of its own: " + s.adoptCommand(freeName(state))
+	case errors.Is(err, mirror.ErrLostCatalog):
+		hint = "is --state the right one? If the catalog is lost, this begins a new one; what is there and verified is not fetched again: " + s.adoptCommand(state)
+	case errors.Is(err, catalog.ErrDamaged), errors.Is(err, mirror.ErrOtherCatalog):
+		hint = "restore the catalog from a backup, or begin a new one; what is there and verified is not fetched again, and the old one is kept: " + s.adoptCommand(state)
+	case errors.Is(err, mirror.ErrNotEmpty):
+		hint = "mirror into an empty or a new directory, or let --adopt take over the files that are there: " + s.adoptCommand(state)
+	default:
+		return err
+	}
+	return &mendable{err, hint}
+}
+
+// adoptCommand is this command with --adopt, and with a state.
+func (s *syncer) adoptCommand(state string) string {
+	words := []string{"instep", "sync", "--adopt"}
+	for _, flag := range s.a.given {
+		name, _, _ := strings.Cut(flag, "=")
+		if !slices.Contains([]string{"--adopt", "--state", "--dry-run"}, name) {
+			words = append(words, shellWord(flag))
+		}
+	}
+	if state != "" {
+		words = append(words, "--state", shellWord(state))
+	}
+	return strings.Join(append(words, shellWord(s.source), shellWord(s.dir)), " ")
+}
+
+// freeName is the name of a directory beside another one that nothing has.
+func freeName(dir string) string {
+	for n := 2; ; n++ {
+		name := fmt.Sprintf("%s-%d", filepath.Clean(dir), n)
+		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
+			return name
+		}
+	}
+}
+
+// glance lets what was lost or changed behind the mirror's back be fetched again.
+func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
+	n, err := m.Glance(ctx)
+	if err == nil && n > 0 {
+		s.a.out.warn(record{
+			Message: fmt.Sprintf("%d files were not as they had been stored: each is compared with the Source again", n),
+			Hint:    fmt.Sprintf("if others may be, too: instep audit %s %s", shellWord(s.source), shellWord(s.dir)),
+		})
+	}
+	return err
+}
+
+// explainState tells what a run did about files and a catalog that did not fit.
+func (s *syncer) explainState(t *totals) {
+	out := s.a.out
+	if s.aside != "" {
+		out.warn(record{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
+	}
+	if t.taken > 0 {
+		out.say("%d files that were in the directory, and not known, have the bytes of resources and were taken over", t.taken)
+	}
+	occupied := 0
+	for _, f := range t.failures {
+		if errors.Is(f.Err, destination.ErrOccupied) {
+			occupied++
+		}
+	}
+	if occupied > 0 {
+		out.warn(record{
+			Message: fmt.Sprintf("%d resources are not stored: files that are not the mirror's stand in their places", occupied),
+			Hint:    "move those files elsewhere, and sync again; or have them put into the trash: " + s.adoptCommand(s.f.state),
+		})
+	}
+}
