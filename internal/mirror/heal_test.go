@@ -216,13 +216,27 @@ func TestAGlanceFindsWhatWasLost(t *testing.T) {
 	if due != len(bodies) {
 		t.Errorf("%d are due, want %d", due, len(bodies))
 	}
-	replay(t, m, map[string]string{"1": "body"}, true)
+}
+
+// Of a small mirror every file is looked at.
+func TestAGlanceReadsWhatWasTouched(t *testing.T) {
+	dir := t.TempDir()
+	o := options(dir)
+	o.Now = time.Now
+	m := openMirror(t, o)
+	replay(t, m, map[string]string{"a": "body", "b": "body", "c": "body"}, true)
 	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(filepath.Join(dir, "1"), later, later); err != nil {
-		t.Fatal(err)
+	write(t, dir, "b", "mine")
+	for _, name := range []string{"a", "c"} {
+		if err := os.Chtimes(filepath.Join(dir, name), later, later); err != nil {
+			t.Fatal(err)
+		}
 	}
-	glance(0) // touched, but the same
-	write(t, dir, "1", "mine")
-	glance(1)
-	wantFiles(t, dir, map[string]string{"1": "mine"})
+	if n, err := m.Glance(t.Context()); n != 1 || err != nil {
+		t.Errorf("got %d, %v, want b alone", n, err)
+	}
+	if h := lookup(t, m, set, "b"); h.Due == "" {
+		t.Errorf("held: %+v", h)
+	}
+	wantFiles(t, dir, map[string]string{"a": "body", "b": "mine", "c": "body"})
 }
