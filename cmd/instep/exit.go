@@ -82,7 +82,7 @@ var causes = []cause{
 	{exitUsage, as[*mirror.StateError]("leave --state out, for .instep in the mirror, or name a directory that is in no mirror")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
 	{exitGuard, as[*publish.StateError]("one state goes with one directory, one base URL and one place for the documents; --state names another")},
-	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete")},
+	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete, for example --max-delete 100%")},
 	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},
 	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
 	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; what is no part of the publication has to be moved away first")},

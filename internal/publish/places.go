@@ -118,6 +118,15 @@ func (p *places) root() *os.Root {
 	return p.tree
 }
 
+// above looks at the directory in which a directory is; nil if that can't be seen.
+func above(root *os.Root) fs.FileInfo {
+	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // not joined: that would be the one in which a link to it is
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
 // realPath is the absolute path without symbolic links, by which a state knows its directory.
 func realPath(name string) (string, error) {
 	abs, err := filepath.Abs(name)

@@ -227,7 +227,8 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 	}
 	return &scan.Dir{
 		Deps: deps, Tree: scan.RootTree(r.root()), Include: r.Include, Exclude: r.Exclude, Rules: r.Rules,
-		Ours: func(path string) bool { return r.ours(ctx, stop, path) }, Paths: r.what.Paths,
+		Above: above(r.root()),
+		Ours:  func(path string) bool { return r.ours(ctx, stop, path) }, Paths: r.what.Paths,
 	}, nil
 }
 

@@ -229,6 +229,9 @@ func (a *applier) keepWalk(p *Plan) error {
 			return err
 		}
 	}
+	if err := a.d.keepMounts(a.ctx, p); err != nil {
+		return err
+	}
 	if len(a.unsettled) >= maxUnsettled {
 		return nil
 	}

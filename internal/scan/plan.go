@@ -46,6 +46,7 @@ type Plan struct {
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
 	pieces   *spool.Log[catalog.Piece] // of a Dir: to be kept when all their files are recorded
+	mounts   []string                  // of a Dir: directories that something is mounted on
 	relabel  bool                      // the rules are others than those recorded
 	listed   *spool.Log[listWork]      // of a List, in place of work; else nil
 	moment   time.Time                 // of the listing of a List; zero if it does not say
@@ -214,6 +215,11 @@ func (b *planner) run() error {
 // see takes what the walk saw.
 func (b *planner) see(s sight) error {
 	switch {
+	case s.mount:
+		if len(b.p.mounts) < maxMounts {
+			b.p.mounts = append(b.p.mounts, s.name)
+		}
+		return nil
 	case s.dir:
 		return b.failedDir(s.name, s.err)
 	case errors.Is(s.err, fs.ErrNotExist):
@@ -394,9 +400,16 @@ func (b *planner) compare() error {
 	}
 	b.p.Vanished = b.p.vanished.Len()
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
-		b.p.Guard = &GuardError{b.p.Vanished, n, b.d.MaxDelete}
+		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.d.MaxDelete}
 	}
-	return nil
+	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // nothing is gone, or all may go
+		return nil
+	}
+	mount, lost, err := b.d.lostMount(b.ctx)
+	if mount != "" {
+		b.p.Guard = &GuardError{Deletes: lost, Set: n, Mount: mount}
+	}
+	return err
 }
 
 // Result is what Apply did.

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"time"
 
@@ -82,6 +83,11 @@ type Dir struct {
 	// Paths, if not nil, are the only files and directories that are looked at, "."
 	// for all: only members at or below them can be found gone.
 	Paths []string
+
+	Above fs.FileInfo // of the directory that the tree is in; nil if that is unknown
+	// Device returns the device that a directory is on, by which mount points are known;
+	// false if it has none. nil asks the system.
+	Device func(name string, info fs.FileInfo) (device uint64, ok bool)
 }
 
 // Event is a change that was recorded, or a file or directory that could not be read.
@@ -169,9 +175,14 @@ func (s Stat) String() string {
 type GuardError struct {
 	Deletes, Set int64 // resources that vanished, and those of the set before
 	Limit        guard.Limit
+	Mount        string // a directory that was a mount point and is none now, below which they were; "" if there is none
 }
 
 func (e *GuardError) Error() string {
+	if e.Mount != "" {
+		return fmt.Sprintf("the directory %q was a mount point and is none any more, and none of the %d resources published below it is there: nothing was recorded; "+
+			"mount it again, or raise the limit of deletions to 100%% if they are really gone", e.Mount, e.Deletes)
+	}
 	limit := "the limit " + e.Limit.String()
 	if e.Limit == (guard.Limit{}) {
 		limit = "10 % and 5 resources, or 50 %, or all of it"

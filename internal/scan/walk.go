@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"instep/internal/catalog"
 )
 
 const (
@@ -27,14 +29,15 @@ type walker struct {
 	held    []sight      // not handed over yet
 }
 
-// sight is what was seen of a file, of a directory that is not entered, or of one
-// that can't be read.
+// sight is what was seen of a file, of a directory that is not entered or can't be read,
+// or of a mount point.
 type sight struct {
 	name string
 	found
 	reason Reason
 	err    error
 	dir    bool
+	mount  bool   // it is a directory that is entered, and something is mounted on it
 	piece  *piece // nil if it was looked at alone
 }
 
@@ -79,8 +82,8 @@ func (w *walker) failed(ctx context.Context, dir string, err error) error {
 	return w.saw(ctx, sight{name: dir, err: err, dir: true})
 }
 
-// enter goes through the directory of that name, which is so many deep.
-func (w *walker) enter(ctx context.Context, name string, depth int) error {
+// enter goes through the directory of that name, which is in above and so many deep.
+func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, depth int) error {
 	if depth > maxDepth {
 		return w.failed(ctx, name, fmt.Errorf("expected directories at most %d deep", maxDepth))
 	}
@@ -94,10 +97,19 @@ func (w *walker) enter(ctx context.Context, name string, depth int) error {
 		return w.failed(ctx, name, err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return w.failed(ctx, name, err)
+	}
+	if w.d.mounted(name, info, above) {
+		if err := w.saw(ctx, sight{name: name, mount: true}); err != nil {
+			return err
+		}
+	}
 	for number := 0; ; number++ {
 		entries, err := f.ReadDir(chunkSize)
 		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-		if err := w.chunk(ctx, name, number, entries, depth); err != nil {
+		if err := w.chunk(ctx, name, info, number, entries, depth); err != nil {
 			return err
 		}
 		if errors.Is(err, io.EOF) {
@@ -110,7 +122,7 @@ func (w *walker) enter(ctx context.Context, name string, depth int) error {
 }
 
 // chunk looks at all files of a chunk first: only then it is known which piece they are.
-func (w *walker) chunk(ctx context.Context, dir string, number int, entries []fs.DirEntry, depth int) error {
+func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number int, entries []fs.DirEntry, depth int) error {
 	sights := make([]sight, 0, len(entries))
 	p := &piece{}
 	for _, e := range entries {
@@ -133,7 +145,7 @@ func (w *walker) chunk(ctx context.Context, dir string, number int, entries []fs
 		case w.d.hidden(name) != "":
 			err = w.saw(ctx, sight{name: name, reason: w.d.hidden(name)})
 		default:
-			err = w.enter(ctx, name, depth+1)
+			err = w.enter(ctx, name, info, depth+1)
 		}
 		if err != nil {
 			return err
@@ -145,7 +157,7 @@ func (w *walker) chunk(ctx context.Context, dir string, number int, entries []fs
 // at goes through what stands at a path: a file, or a directory and what is in it.
 func (w *walker) at(ctx context.Context, name string) error {
 	if name == "." {
-		return w.enter(ctx, name, 0)
+		return w.enter(ctx, name, w.d.Above, 0)
 	}
 	reason, err := w.d.entered(name)
 	var info fs.FileInfo
@@ -162,7 +174,11 @@ func (w *walker) at(ctx context.Context, name string) error {
 	case w.d.hidden(name) != "":
 		return w.saw(ctx, sight{name: name, reason: w.d.hidden(name)})
 	}
-	return w.enter(ctx, name, strings.Count(name, "/")+1)
+	above, err := w.d.Tree.Lstat(catalog.DirOf(name))
+	if err != nil {
+		return w.failed(ctx, name, err)
+	}
+	return w.enter(ctx, name, above, strings.Count(name, "/")+1)
 }
 
 // join keeps every byte of a name, as path.Join would not.

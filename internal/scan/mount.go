@@ -1,0 +1,141 @@
+package scan
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"instep/internal/catalog"
+)
+
+// maxMounts bounds the mount points that are remembered.
+const maxMounts = 1000
+
+// aboveRoot is the name by which Dir.Device is asked for the directory above the root.
+const aboveRoot = ".."
+
+// device returns the device that a directory is on; false if that is unknown.
+func (d *Dir) device(name string, info fs.FileInfo) (uint64, bool) {
+	switch {
+	case info == nil:
+		return 0, false
+	case d.Device != nil:
+		return d.Device(name, info)
+	}
+	return deviceOf(info)
+}
+
+// mounted reports whether a directory is on another device than the one that it is in.
+func (d *Dir) mounted(name string, info, above fs.FileInfo) bool {
+	parent := aboveRoot
+	if name != "." {
+		parent = catalog.DirOf(name)
+	}
+	on, known := d.device(name, info)
+	in, knownAbove := d.device(parent, above)
+	return known && knownAbove && on != in
+}
+
+// isMount reports whether a mount point of an earlier scan is one still.
+func (d *Dir) isMount(name string) bool {
+	info, err := d.Tree.Lstat(name)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	above := d.Above
+	if name != "." {
+		if above, err = d.Tree.Lstat(catalog.DirOf(name)); err != nil {
+			return false
+		}
+	}
+	return d.mounted(name, info, above)
+}
+
+// mountsSetting is the setting that holds the mount points of a set.
+func (d *Dir) mountsSetting() string { return fmt.Sprintf("scan mounts %d", d.Set) }
+
+// knownMounts returns the mount points that the scans before have found. They are kept
+// as bytes, which the names of files are.
+func (d *Dir) knownMounts(ctx context.Context) (mounts []string, err error) {
+	text, ok, err := d.Catalog.Setting(ctx, d.mountsSetting())
+	if err != nil || !ok {
+		return nil, err
+	}
+	var names [][]byte
+	if err := json.Unmarshal([]byte(text), &names); err != nil {
+		return nil, fmt.Errorf("setting %q of the catalog: %w", d.mountsSetting(), err)
+	}
+	for _, name := range names {
+		mounts = append(mounts, string(name))
+	}
+	return mounts, nil
+}
+
+// keepMounts remembers the mount points that p has found. One that was not looked at, or
+// could not be, is as it was.
+func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
+	before, err := d.knownMounts(ctx)
+	if err != nil {
+		return err
+	}
+	now := slices.Clone(p.mounts)
+	if p.Doubt || d.Paths != nil {
+		now = append(now, before...)
+	}
+	slices.Sort(now)
+	if now = slices.Compact(now); len(now) > maxMounts {
+		now = now[:maxMounts]
+	}
+	if slices.Equal(now, before) {
+		return nil
+	}
+	names := make([][]byte, len(now))
+	for i, name := range now {
+		names[i] = []byte(name)
+	}
+	var text bytes.Buffer
+	if err := json.NewEncoder(&text).Encode(names); err != nil {
+		return err
+	}
+	return d.Catalog.SetSettings(ctx, map[string]string{d.mountsSetting(): text.String()})
+}
+
+// lostMount returns a directory that was a mount point and is none any more, and below
+// which nothing that was published is there; "" if there is none. n is how many resources
+// these are.
+func (d *Dir) lostMount(ctx context.Context) (mount string, n int64, err error) {
+	known, err := d.knownMounts(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	for _, name := range known {
+		if d.isMount(name) {
+			continue
+		}
+		if n, err := d.missingBelow(ctx, name); err != nil || n > 0 {
+			return name, n, err
+		}
+	}
+	return "", 0, nil
+}
+
+// missingBelow counts the members below a directory; 0 if one of them is there.
+func (d *Dir) missingBelow(ctx context.Context, dir string) (n int64, err error) {
+	for m, err := range d.Catalog.Members(ctx, d.Set) {
+		if err != nil {
+			return 0, err
+		}
+		if dir != "." && !below(map[string]bool{dir: true}, m.Path) {
+			continue
+		}
+		if _, err := d.Tree.Lstat(m.Path); !errors.Is(err, fs.ErrNotExist) {
+			return 0, nil
+		}
+		n++
+	}
+	return n, nil
+}
