@@ -39,6 +39,7 @@ type SetReport struct {
 	Failures   []Failure     // the first of them
 	Withheld   int64         // deletions that wait for consent
 	Hash       string        // of the plan they belong to
+	Guard      Guard         // by which they wait
 	Bytes      int64         // transferred and verified
 	Copied     int64         // bytes taken from what the mirror held
 	Weak       int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
@@ -158,7 +159,7 @@ func (r *runner) withhold(ctx context.Context) error {
 	if !r.sp.Withheld {
 		return nil
 	}
-	r.rep.Withheld, r.rep.Hash = r.sp.Deleted, r.sp.Hash
+	r.rep.Withheld, r.rep.Hash, r.rep.Guard = r.sp.Deleted, r.sp.Hash, r.sp.Guard
 	text := fmt.Sprintf("%d of %d resources of %s would be deleted", r.sp.Deleted, r.sp.Members, r.sp.Set)
 	return r.d.Mirror.Withhold(ctx, r.sp.Set, r.sp.Hash, text)
 }

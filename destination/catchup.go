@@ -20,7 +20,7 @@ func (r *runner) catchUp(ctx context.Context) error {
 		if r.sp.again == nil || r.sp.move == nil || r.rep.Partial != nil || !r.rep.changed() {
 			return nil
 		}
-		sp, err := r.sp.again(ctx)
+		sp, err := r.sp.again(ctx, r.rep.Deleted)
 		if err != nil {
 			if ctx.Err() == nil && ofSource(err) {
 				return nil // the next run tells, if it lasts
@@ -46,7 +46,7 @@ func (rep *SetReport) changed() bool {
 // round applies a further plan of the same set, unless that tells of nothing new or is
 // more than a step on. It tries everything again that failed and is due.
 func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
-	if sp.Mode != Incremental || !sp.Pulse.News {
+	if sp.Mode != Incremental || !sp.Pulse.News && !sp.Withheld {
 		return nil, nil
 	}
 	rep := r.rep

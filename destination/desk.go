@@ -57,8 +57,9 @@ func (k *desk) close() {
 	}
 }
 
-// planSet makes the plan of one set; ahead is that of its desk.
-func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, ahead bool) (*SetPlan, error) {
+// planSet makes the plan of one set, of which the run has deleted some resources before;
+// ahead is that of its desk.
+func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, deleted int64, ahead bool) (*SetPlan, error) {
 	if set.Err != nil {
 		pl := d.newDesk(sc, set).newPlanner("", "")
 		pl.Partial = set.Err
@@ -72,7 +73,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	k.ahead = ahead
 	pl, err := k.plan(ctx)
 	if err == nil {
-		err = pl.guard(ctx)
+		err = pl.guard(ctx, deleted)
 	}
 	if err != nil {
 		pl.discard()
@@ -85,11 +86,14 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	pl.Pulse = k.heard.pulse(set.ChangeFreq)
 	pl.Latest = k.cursor.At
 	if pl.move != nil {
+		pl.move.Looked = d.Client.Now().UTC().Truncate(time.Second)
 		known := k.cursor
-		known.Asked = pl.move.Asked // what we have asked is no news of the Source
+		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked // what we have asked is no news of the Source
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
-	pl.again = func(ctx context.Context) (*SetPlan, error) { return d.planSet(ctx, sc, set, false) }
+	pl.again = func(ctx context.Context, deleted int64) (*SetPlan, error) {
+		return d.planSet(ctx, sc, set, deleted, false)
+	}
 	return pl.SetPlan, nil
 }
 

@@ -46,7 +46,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if next.Index == cur.Index && pl.d.recent(cur.Asked) {
 		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
 	}
-	if next != cur {
+	if next != cur || !pl.d.looked(cur.Looked) {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	pl.Partial = ch.rest

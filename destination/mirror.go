@@ -60,6 +60,7 @@ type Cursor struct {
 	Prefix   string    // digest over those entries, in hex
 	Index    string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
 	Asked    time.Time // when Index was read last, by our clock; zero if there is none
+	Looked   time.Time // when this was found, by our clock; where nothing changes the cursor moves for its sake alone, every few hours
 	Last     time.Time // the latest of their datetimes
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
@@ -91,6 +92,8 @@ type Mirror interface {
 	Due(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Cursor returns how far a set was followed; false before its first complete baseline.
 	Cursor(ctx context.Context, set string) (Cursor, bool, error)
+	// Losses returns what a set has lost in the last 24 hours.
+	Losses(ctx context.Context, set string) (Losses, error)
 	// Withhold remembers a plan that a guard held, so that it can be approved.
 	Withhold(ctx context.Context, set, hash, summary string) error
 	// Approved reports whether the plan of that hash was approved and the approval still holds.
@@ -98,6 +101,22 @@ type Mirror interface {
 	// Begin starts a batch of changes. One batch may be filled while another commits;
 	// the caller commits one at a time.
 	Begin(ctx context.Context) (Batch, error)
+}
+
+// Losses are what a set has lost in a window: the last 24 hours, or more where the clock
+// leaves that in doubt. In a mirror that is younger the window begins when its set was in
+// step for the first time.
+type Losses struct {
+	Members int64                              // that the set had when the window began
+	Lost    int64                              // members deleted since without Consent that are no members again
+	Each    iter.Seq2[Loss, error]             // these; nil if there are none
+	Joined  iter.Seq2[resourcesync.Key, error] // members that came since and are not among what was deleted and came back, in ascending order; nil if there are none
+}
+
+// Loss is a member that was deleted.
+type Loss struct {
+	SHA256 resourcesync.Digest // of its bytes; zero if there were none
+	Old    bool                // it was a member when the window began
 }
 
 // ErrOccupied is what Put and Copy return (wrapped, naming the path) when something
@@ -139,6 +158,9 @@ type Batch interface {
 	// Delete ends the membership of a URI in set; the bytes go to the trash when
 	// no set holds the URI.
 	Delete(ctx context.Context, set, uri string) error
+	// Consent says that a person has consented to the deletions in the batch: they are
+	// no Losses.
+	Consent()
 	// Commit makes the batch durable and, if move is not nil, moves the cursor of its set.
 	Commit(ctx context.Context, move *CursorMove) error
 	// Discard drops the batch. After Commit it does nothing.

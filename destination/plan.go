@@ -110,14 +110,16 @@ type SetPlan struct {
 	Partial  error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
 	Hash     string           // of the deletions; "" if there are none
 	Withheld bool             // the guard holds the deletions until this Hash is approved
+	Guard    Guard            // by which they are withheld
 
 	// RolledBack says how the Source shows an older state than it did; "" if it does not.
 	// What is here stays as it is, and the cursor where it is, unless AcceptRollback is set.
 	RolledBack string
 
-	again   func(context.Context) (*SetPlan, error) // plans the set once more, when this plan was applied
-	move    *CursorMove                             // nil: the cursor stays
-	actions *spool.Log[Action]                      // Package counts shipped, from 1
+	consent bool                                                       // somebody has consented to the deletions
+	again   func(ctx context.Context, deleted int64) (*SetPlan, error) // plans the set once more, when this plan was applied and the run has deleted so many
+	move    *CursorMove                                                // nil: the cursor stays
+	actions *spool.Log[Action]                                         // Package counts shipped, from 1
 	shipped []shipped
 	late    *spool.Log[Action] // likewise: requests for what could not be brought before: what fails for good is in nobody's way
 	first   int64              // of late: which of them comes first
@@ -240,11 +242,11 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	unusable := 0
 	for _, set := range sets {
 		// Of many sets the packages would fill the disk before the first of them is applied.
-		sp, err := d.planSet(ctx, sc, set, d.Ahead && len(p.Sets) == 0)
+		sp, err := d.planSet(ctx, sc, set, 0, d.Ahead && len(p.Sets) == 0)
 		if ofSource(err) && ctx.Err() == nil {
 			if unusable++; unusable < len(sets) {
 				set.Err = err
-				sp, err = d.planSet(ctx, sc, set, false)
+				sp, err = d.planSet(ctx, sc, set, 0, false)
 			}
 		}
 		if err != nil {

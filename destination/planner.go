@@ -3,7 +3,6 @@ package destination
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"hash"
 	"time"
@@ -233,6 +232,15 @@ func sameBytes(h *Held, w *Wanted) bool {
 	return proved
 }
 
+// sha256Of is the sha-256 of the bytes held; none if there are no bytes, or others are wanted.
+func sha256Of(h *Held) resourcesync.Digests {
+	sum := h.Digests.Get(resourcesync.SHA256)
+	if !h.Stored || sum.IsZero() {
+		return nil
+	}
+	return resourcesync.Digests{sum}
+}
+
 // remove adds the deletion of a member.
 func (pl *planner) remove(h *Held, when time.Time) error {
 	if pl.d.KeepDeleted {
@@ -244,30 +252,6 @@ func (pl *planner) remove(h *Held, when time.Time) error {
 	fmt.Fprintf(pl.sum, "%s\n", h.URI)
 	return pl.deletes.Append(Action{
 		Kind: Delete, Change: resourcesync.Deleted,
-		Want: Wanted{URI: h.URI, Length: h.Length, Changed: when},
+		Want: Wanted{URI: h.URI, Length: h.Length, Digests: sha256Of(h), Changed: when},
 	})
-}
-
-// guard withholds the deletions of the plan if there are too many and nobody approved them.
-func (pl *planner) guard(ctx context.Context) error {
-	if pl.Deleted == 0 {
-		return nil
-	}
-	// The hash names the set and exactly the resources that would go: consent to
-	// these deletions is consent to no others.
-	pl.Hash = hex.EncodeToString(pl.sum.Sum([]byte(nil)))[:32]
-	members, err := pl.d.Mirror.Count(ctx, pl.Set)
-	if err != nil {
-		return err
-	}
-	pl.Members = members
-	if !pl.d.MaxDelete.Exceeded(pl.Deleted, members) {
-		return nil
-	}
-	approved, err := pl.d.Mirror.Approved(ctx, pl.Hash)
-	pl.Withheld = !approved
-	if pl.Withheld {
-		pl.move = nil
-	}
-	return err
 }

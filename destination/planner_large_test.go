@@ -35,6 +35,10 @@ func (vast) Open(context.Context, string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("not asked for")
 }
 func (vast) Count(context.Context, string) (int64, error) { return 2_600_000, nil }
+func (vast) Losses(context.Context, string) (destination.Losses, error) {
+	return destination.Losses{Members: 2_600_000}, nil
+}
+func (vast) Approved(context.Context, string) (bool, error) { return false, nil }
 func (vast) Due(context.Context, string) iter.Seq2[destination.Held, error] {
 	return func(func(destination.Held, error) bool) {}
 }

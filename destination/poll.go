@@ -49,6 +49,16 @@ func (d *Destination) recent(asked time.Time) bool {
 	return age >= 0 && age < maxUnasked
 }
 
+// lookEvery is how often the cursor moves where nothing changes: by that the mirror knows
+// that time has passed, whatever the clock shows (see Losses).
+const lookEvery = 6 * time.Hour
+
+// looked reports whether the cursor moved lately.
+func (d *Destination) looked(last time.Time) bool {
+	age := d.Client.Now().Sub(last)
+	return age >= 0 && age < lookEvery
+}
+
 // isOpen reports whether a Change List is the whole of what is said so far, and more
 // will be added to it (1.1 §12.1).
 func (doc *document) isOpen() bool {

@@ -316,6 +316,9 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 		return l.syncErr
 	}
 	set := l.r.sp.Set
+	if l.r.sp.consent {
+		l.b.Consent()
+	}
 	if l.r.doubted() != nil {
 		l.marks = slices.DeleteFunc(l.marks, func(a Action) bool { return a.Kind == Delete })
 	}

@@ -45,6 +45,10 @@ func (a *app) demoCommand() *cobra.Command {
 	return cmd
 }
 
+// demoLimit is the limit of deletions: the museum returns more objects in minutes than a
+// mirror would follow in a day without consent.
+const demoLimit = "100%"
+
 // demo is the state of a running demonstration.
 type demo struct {
 	*app
@@ -218,12 +222,16 @@ func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination,
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	defer func() { d.requests += net.requests.Load() }()
-	return do(&destination.Destination{Source: d.url, Mirror: m, Client: client}, m)
+	dest := &destination.Destination{Source: d.url, Mirror: m, Client: client}
+	if dest.MaxDelete, err = destination.ParseLimit(demoLimit); err != nil {
+		return err
+	}
+	return do(dest, m)
 }
 
 // follow synchronises the mirror and returns how many resources that changed.
 func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
-	d.step(what, "instep sync "+d.url+" mirror")
+	d.step(what, "instep sync --max-delete "+demoLimit+" "+d.url+" mirror")
 	err = d.withMirror(ctx, func(dest *destination.Destination, m *mirror.Mirror) error {
 		plan, err := dest.Plan(ctx)
 		if err != nil {

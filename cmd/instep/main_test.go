@@ -244,12 +244,12 @@ func unzipped(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.CopyFS(ts.MkAbs(args[1]), z))
 }
 
-// approveplan FILE DIR: approves the plan that the summary in FILE names.
+// approveplan FILE [FLAGS...] DIR: approves the plan that the summary in FILE names.
 func approvePlan(ts *testscript.TestScript, _ bool, args []string) {
 	lines := strings.Split(strings.TrimSpace(ts.ReadFile(args[0])), "\n")
 	var sum struct{ Plan string }
 	ts.Check(json.Unmarshal([]byte(lines[len(lines)-1]), &sum))
-	ts.Check(ts.Exec("instep", "approve", args[1], sum.Plan))
+	ts.Check(ts.Exec("instep", append(append([]string{"approve"}, args[1:]...), sum.Plan)...))
 }
 
 // xmlwellformed FILE...: xmllint reads each.

@@ -76,6 +76,11 @@ type record struct {
 	Column int    `json:"column,omitempty"`
 	Entry  string `json:"entry,omitempty"`
 
+	Withheld *int64 `json:"withheld,omitempty"`
+	Before   *int64 `json:"deleted_before,omitempty"`
+	Allowed  *int64 `json:"allowed,omitempty"`
+	Plan     string `json:"plan,omitempty"`
+
 	Kind       string `json:"kind,omitempty"`
 	Root       string `json:"root,omitempty"`
 	Capability string `json:"capability,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -39,9 +40,13 @@ SOURCE is any URI of a Source: the site, a page or resource that links to it, it
 Source Description, a Capability List or a list. Each resource is verified by the
 length and digests that the Source gives before it replaces anything; one of which it
 gives neither is counted as unverified. What the Source no longer has, and what was
-replaced, is kept for 30 days: see "instep history". When a run would delete more than 10 % of a set and more than 5
-resources, more than half, or all, the deletions are withheld (exit code 6) until
-"instep approve" releases exactly them. Likewise nothing goes back where a Source shows
+replaced, is kept for 30 days: see "instep history".
+
+When more than 10 % of a set and more than 5 resources, more than half, or all would
+be deleted in 24 hours, over all runs, the deletions are withheld (exit code 6) until
+"instep approve" releases exactly them. What was approved does not count, nor what is
+only renamed, and what a set has got meanwhile does not raise the limit. --max-delete
+sets another limit, for the run alone. Likewise nothing goes back where a Source shows
 an older state than before, or no longer offers a set.
 
 The run that makes a mirror keeps with it how long earlier bytes are kept, which resources
@@ -260,11 +265,30 @@ func (a *app) explainTotals(t *totals, dir string) {
 	for _, w := range t.withheld {
 		a.out.warn(record{
 			Set:     w.set,
-			Message: fmt.Sprintf("%d deletions withheld: the Source no longer has that many of the resources held here", w.n),
-			Hint:    fmt.Sprintf("look at them with -n; if they are right: instep approve %s %s, then sync again", dir, w.hash),
+			Message: w.message(a.flag("max-delete")),
+			Hint:    fmt.Sprintf("look at them with -n; if they are right: instep approve %s%s %s, then sync again", a.stateFlag(), shellWord(dir), w.hash),
+			Before:  num(w.guard.Before), Allowed: num(w.guard.Allowed), Withheld: num(w.n), Plan: w.hash,
 		})
 	}
 	a.explainTrust(t, dir)
+}
+
+// flag returns the value of a flag that was given; "" if it was not.
+func (a *app) flag(name string) string {
+	for _, given := range a.given {
+		if value, ok := strings.CutPrefix(given, "--"+name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// stateFlag is --state as a command that is printed has to have it; "" if it was not given.
+func (a *app) stateFlag() string {
+	if state := a.flag("state"); state != "" {
+		return "--state " + shellWord(state) + " "
+	}
+	return ""
 }
 
 // words are the statuses for people.

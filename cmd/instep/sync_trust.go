@@ -108,7 +108,7 @@ func (a *app) explainTrust(t *totals, dir string) {
 		a.out.warn(record{
 			Set:     o.Set,
 			Message: fmt.Sprintf("the Source no longer offers this set; its %d resources stay as they are", o.Members),
-			Hint:    fmt.Sprintf("if it is gone for good: instep approve %s %s, then sync again; if it has moved to another host, allow that with --allow-origin", shellWord(dir), o.Hash),
+			Hint:    fmt.Sprintf("if it is gone for good: instep approve %s%s %s, then sync again; if it has moved to another host, allow that with --allow-origin", a.stateFlag(), shellWord(dir), o.Hash),
 		})
 	}
 	for _, n := range t.frozen {

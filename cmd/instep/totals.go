@@ -30,6 +30,16 @@ type totals struct {
 type withheld struct {
 	set, hash string
 	n         int64
+	guard     destination.Guard
+}
+
+// message says how many there are of them, and how many may go.
+func (w *withheld) message(limit string) string {
+	if limit != "" {
+		return fmt.Sprintf("%d deletions withheld: the run has deleted %d before, and --max-delete %s allows %d of the %d resources", w.n, w.guard.Before, limit, w.guard.Allowed, w.guard.Members)
+	}
+	return fmt.Sprintf("%d deletions withheld: the Source no longer has that many of the resources held here; without consent %d of %d may be deleted in 24 hours, and %d were",
+		w.n, w.guard.Allowed, w.guard.Members, w.guard.Before)
 }
 
 func (t *totals) addCounts(c destination.Counts, origins map[string]int64, partial error) {
@@ -59,7 +69,7 @@ func (t *totals) addPlan(p *destination.SetPlan) {
 	t.bytes += p.Bytes
 	t.planned += p.Requests
 	if p.Withheld {
-		t.withheld = append(t.withheld, withheld{p.Set, p.Hash, p.Deleted})
+		t.withheld = append(t.withheld, withheld{p.Set, p.Hash, p.Deleted, p.Guard})
 	}
 	t.trust.add(p.Set, p.RolledBack, p.Latest)
 }
@@ -72,7 +82,7 @@ func (t *totals) addReport(r *destination.SetReport) {
 	t.unverified += r.Unverified
 	t.failures = append(t.failures, r.Failures...)
 	if r.Withheld > 0 {
-		t.withheld = append(t.withheld, withheld{r.Set, r.Hash, r.Withheld})
+		t.withheld = append(t.withheld, withheld{r.Set, r.Hash, r.Withheld, r.Guard})
 	}
 	t.trust.add(r.Set, r.RolledBack, r.Latest)
 }

@@ -148,6 +148,7 @@ type Outcome struct {
 	Noted   []Resource   // their bytes are as before: Key, Verified, Type
 	Members []Membership // begin or change
 	Ended   []Membership // end: Set, Key; a resource goes with its last membership
+	Meant   bool         // somebody has consented to what is Ended: it is no loss
 	Dropped []resourcesync.Key
 	Found   []Found  // files that were no resources and made room for some
 	Fresh   []Intent // the intents that are New, by Intend: what is not in Stored has a path and no bytes
@@ -214,6 +215,11 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome, ready func() error) err
 		fresh := o.fresh()
 		if err := r.recount(o.keys(fresh), fresh.counts(&o), func() error { return r.settle(&o, fresh, run) }); err != nil {
 			return err
+		}
+		if o.Cursor != nil { // the members are counted by now
+			if err := r.noteExtent(o.Cursor.Set, o.At.UnixMicro()); err != nil {
+				return err
+			}
 		}
 		unready = ready()
 		return unready
@@ -417,11 +423,11 @@ type state struct {
 // tables takes many of them in a row.
 func (r *recorder) begin(states []state) error {
 	slices.SortFunc(states, func(a, b state) int { return bytes.Compare(a.Key[:], b.Key[:]) })
-	args := make([]any, 0, 8*len(states))
+	args := make([]any, 0, 9*len(states))
 	for _, s := range states {
-		args = append(args, s.Set, s.Key[:], s.Changed.UnixMicro(), writeDatetime(s.LastMod), s.Due, s.Wanted, s.at, s.run)
+		args = append(args, s.Set, s.Key[:], s.Changed.UnixMicro(), writeDatetime(s.LastMod), s.Due, s.Wanted, s.at, s.run, s.run)
 	}
-	_, err := r.eachRow("INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run) ", "(?,?,?,?,?,?,?,?)",
+	_, err := r.eachRow("INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run, born) ", "(?,?,?,?,?,?,?,?,?)",
 		` ON CONFLICT (set_id, key) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
 		due = excluded.due, wanted = excluded.wanted`, args)
 	return err

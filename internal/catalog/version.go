@@ -80,6 +80,9 @@ const (
 // before all that changes them.
 func (r *recorder) endStates(o *Outcome, run int64) error {
 	for _, m := range o.Ended {
+		if err := r.lose(&m, o.Meant); err != nil {
+			return err
+		}
 		if err := r.keepState(&m, WhyDeleted, run); err != nil {
 			return err
 		}

@@ -42,6 +42,9 @@ func (l Limit) String() string {
 	return strconv.FormatInt(l.n, 10)
 }
 
+// few deletions are not too many unless they are of most of the set.
+const few = 5
+
 // Exceeded reports whether that many deletions from a set of that size (before
 // them) are too many.
 func (l Limit) Exceeded(deletes, set int64) bool {
@@ -49,11 +52,24 @@ func (l Limit) Exceeded(deletes, set int64) bool {
 	case deletes <= 0:
 		return false
 	case !l.set:
-		return deletes >= set || moreThan(deletes, 50, set) || deletes > 5 && moreThan(deletes, 10, set)
+		return deletes >= set || moreThan(deletes, 50, set) || deletes > few && moreThan(deletes, 10, set)
 	case l.percent:
 		return moreThan(deletes, l.n, set)
 	}
 	return deletes > l.n
+}
+
+// Allows returns how many deletions from a set of that size are not too many.
+func (l Limit) Allows(set int64) int64 {
+	switch {
+	case !l.set:
+		return max(0, min(max(few, set/10), set/2, set-1))
+	case l.percent:
+		high, low := bits.Mul64(uint64(set), uint64(l.n))
+		n, _ := bits.Div64(high, low, 100)
+		return int64(n)
+	}
+	return l.n
 }
 
 // moreThan reports whether n is more than percent % of set, of which none is negative.

@@ -43,6 +43,9 @@ func TestExceeded(t *testing.T) {
 		if got := l.Exceeded(test.deletes, test.set); got != test.want {
 			t.Errorf("limit %q: Exceeded(%d of %d) = %v, want %v", test.limit, test.deletes, test.set, got, test.want)
 		}
+		if n := l.Allows(test.set); l.Exceeded(n, test.set) || n < math.MaxInt64 && test.set > 0 && !l.Exceeded(n+1, test.set) {
+			t.Errorf("limit %q: Allows(%d) = %d, which is not the most", test.limit, test.set, n)
+		}
 		if got := l.String(); got != test.limit {
 			t.Errorf("ParseLimit(%q).String() = %q", test.limit, got)
 		}

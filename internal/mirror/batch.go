@@ -25,6 +25,7 @@ type batch struct {
 	entries map[resourcesync.Key]*entry
 	known   map[rowKey]*catalog.Resource // looked up before they are needed
 	spent   bool
+	meant   bool // somebody has consented to what is deleted
 }
 
 // entry is what a batch does to one URI.
@@ -416,4 +417,11 @@ func (b *batch) Delete(ctx context.Context, set, uri string) error {
 		return err
 	}
 	return b.add(uri, nil, &claim{gone: true, state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(uri)}})
+}
+
+// Consent implements destination.Batch.
+func (b *batch) Consent() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.meant = true
 }

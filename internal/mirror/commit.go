@@ -159,6 +159,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	for _, member := range members {
 		held[member.Key] = append(held[member.Key], member)
 	}
+	w.outcome.Meant = b.meant
 	w.outcome.At, w.outcome.Now = micros(b.m.now()), b.m.flat != nil || b.m.adopts
 	for i, e := range entries {
 		w.add(e, keys[i], rows[i], held[keys[i]])

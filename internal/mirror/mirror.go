@@ -351,6 +351,30 @@ func (m *Mirror) Cursor(ctx context.Context, set string) (c destination.Cursor, 
 	return c, true, nil
 }
 
+// Losses implements destination.Mirror.
+func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, error) {
+	id, err := m.set(ctx, set)
+	if err != nil || id == 0 {
+		return destination.Losses{}, err
+	}
+	l, ok, err := m.cat.Losses(ctx, id)
+	if err != nil {
+		return destination.Losses{}, err
+	}
+	if !ok { // never in step: the window begins now
+		l.Members, _, err = m.cat.Count(ctx, id)
+		return destination.Losses{Members: l.Members}, err
+	}
+	each := func(yield func(destination.Loss, error) bool) {
+		for one, err := range m.cat.EachLoss(ctx, l) {
+			if !yield(destination.Loss(one), err) {
+				return
+			}
+		}
+	}
+	return destination.Losses{Members: l.Members, Lost: l.Lost, Each: each, Joined: m.cat.Newcomers(ctx, l)}, nil
+}
+
 // Withhold implements destination.Mirror.
 func (m *Mirror) Withhold(ctx context.Context, set, hash, summary string) error {
 	if m.readOnly {

@@ -179,6 +179,7 @@ func (r *reverter) begin(ctx context.Context) error {
 		return err
 	}
 	r.batch = b.(*batch)
+	r.batch.Consent() // what is undone goes because somebody said so
 	return nil
 }
 

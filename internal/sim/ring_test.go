@@ -130,6 +130,7 @@ func TestAMirrorFollowsTheSimulation(t *testing.T) {
 			RebaseEvery: 90 * time.Second, Keep: 10 * time.Minute,
 		})
 		c := newCopy(t, s)
+		c.d.MaxDelete, _ = destination.ParseLimit("100%") // it deletes more than anybody would in a day
 		c.mustSync()
 		incremental := 0
 		for round := range 20 {

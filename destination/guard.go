@@ -1,0 +1,236 @@
+package destination
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"iter"
+
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// Guard is by which count deletions are withheld.
+type Guard struct {
+	Before  int64 // deletions that count beside those of the plan: of the last 24 hours, or with a limit given of the run
+	Allowed int64 // how many may be deleted in all
+	Members int64 // of the set, by which that is measured
+}
+
+// guard withholds the deletions of the plan if there are too many and nobody has consented
+// to them; before is how many the run has deleted until now.
+func (pl *planner) guard(ctx context.Context, before int64) (err error) {
+	if pl.Deleted == 0 {
+		return nil
+	}
+	// The hash names the set and exactly the resources that would go: consent to
+	// these deletions is consent to no others.
+	pl.Hash = hex.EncodeToString(pl.sum.Sum([]byte(nil)))[:32]
+	if pl.Members, err = pl.d.Mirror.Count(ctx, pl.Set); err != nil {
+		return err
+	}
+	if pl.consent, err = pl.d.Mirror.Approved(ctx, pl.Hash); err != nil || pl.consent {
+		return err
+	}
+	if pl.d.MaxDelete == (Limit{}) {
+		err = pl.watch(ctx)
+	} else {
+		pl.hold(loss{total: before + pl.Deleted, planned: pl.Deleted}, pl.Members+before)
+		pl.consent = !pl.Withheld
+	}
+	if pl.Withheld {
+		pl.move = nil
+	}
+	return err
+}
+
+// loss is how many deletions count in all, and how many of them are planned.
+type loss struct{ total, planned int64 }
+
+func (l loss) before() int64 { return max(0, l.total-l.planned) }
+
+// hold withholds the deletions if they are too many of so many members.
+func (pl *planner) hold(l loss, members int64) {
+	if l.planned > 0 && pl.d.MaxDelete.Exceeded(l.total, members) {
+		pl.Withheld = true
+		pl.Guard = Guard{Before: l.before(), Allowed: pl.d.MaxDelete.Allows(members), Members: members}
+	}
+}
+
+// watch withholds the deletions if they are too many together with what the set has lost
+// lately: of the members that were there when the window began, or of all that were there
+// since. Only then it looks at what is lost: content that has moved is not.
+func (pl *planner) watch(ctx context.Context) error {
+	w, err := pl.d.Mirror.Losses(ctx, pl.Set)
+	if err != nil {
+		return err
+	}
+	if !pl.d.MaxDelete.Exceeded(w.Lost+pl.Deleted, min(w.Members, pl.Members+w.Lost)) {
+		return nil
+	}
+	l := weighing{pl: pl, contents: map[spool.Key]*toll{}}
+	if err := l.weigh(ctx, &w); err != nil {
+		return err
+	}
+	pl.hold(l.all, pl.Members+l.all.before())
+	pl.hold(l.old, w.Members)
+	return nil
+}
+
+// maxMoved is how many contents are looked for in other places: those beyond count as lost.
+const maxMoved = keyBudget
+
+// toll is what goes of one content: members that were there when the window began, and
+// others.
+type toll struct{ old, joined, planned int64 }
+
+func (t *toll) count(old, planned bool) {
+	if old {
+		t.old++
+	} else {
+		t.joined++
+	}
+	if planned {
+		t.planned++
+	}
+}
+
+// weighing tells what is lost from what is somewhere else by now.
+type weighing struct {
+	pl       *planner
+	all, old loss                // old: of the members that were there when the window began
+	contents map[spool.Key]*toll // what may be somewhere else, by its sha-256
+}
+
+// sum adds what is lost of one content. What joined with the bytes of an older member has
+// taken its place: the two are one loss.
+func (l *weighing) sum(t *toll) {
+	n := loss{t.joined, t.planned}
+	if t.old > 0 {
+		n.total = t.old
+		l.old.total, l.old.planned = l.old.total+n.total, l.old.planned+n.planned
+	}
+	l.all.total, l.all.planned = l.all.total+n.total, l.all.planned+n.planned
+}
+
+func (l *weighing) weigh(ctx context.Context, w *Losses) error {
+	touched, deleted := spool.NewKeys(l.pl.d.Spool, keyBudget), spool.NewKeys(l.pl.d.Spool, keyBudget)
+	defer touched.Close()
+	defer deleted.Close()
+	if err := l.touch(touched, deleted); err != nil {
+		return err
+	}
+	if w.Each != nil {
+		for one, err := range w.Each {
+			if err != nil {
+				return err
+			}
+			l.add(one.SHA256, one.Old, false)
+		}
+	}
+	if err := l.planned(w.Joined, deleted); err != nil {
+		return err
+	}
+	if err := l.forgetMoved(ctx, touched); err != nil {
+		return err
+	}
+	for _, t := range l.contents {
+		l.sum(t)
+	}
+	return nil
+}
+
+// touch takes down what the plan deletes, and all that has other bytes after it or none.
+func (l *weighing) touch(touched, deleted *spool.Keys) error {
+	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.late, l.pl.deletes} {
+		for a, err := range log.All() {
+			if err != nil {
+				return err
+			}
+			key := resourcesync.KeyOf(a.Want.URI)
+			if a.Kind == Mark {
+				continue
+			}
+			if a.Kind == Delete {
+				err = deleted.Add(key)
+			}
+			if err := errors.Join(err, touched.Add(key)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add counts a deletion.
+func (l *weighing) add(sum resourcesync.Digest, old, planned bool) {
+	key, ok := contentKey(sum)
+	if ok && l.contents[key] == nil && len(l.contents) < maxMoved {
+		l.contents[key] = &toll{}
+	}
+	if t := l.contents[key]; ok && t != nil {
+		t.count(old, planned)
+		return
+	}
+	var t toll
+	t.count(old, planned)
+	l.sum(&t)
+}
+
+// contentKey is what a content is known by: half of its sha-256.
+func contentKey(sum resourcesync.Digest) (key spool.Key, ok bool) {
+	if sum.IsZero() {
+		return key, false
+	}
+	return spool.Key(sum.Sum()[:len(key)]), true
+}
+
+// planned counts the deletions of the plan. Those of members beyond maxMoved that joined
+// count as if they had not.
+func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *spool.Keys) error {
+	recent := map[resourcesync.Key]bool{}
+	if joined != nil {
+		for key, err := range spool.Minus(deleted.Sorted(), spool.Minus(deleted.Sorted(), joined)) {
+			if err != nil {
+				return err
+			}
+			if len(recent) < maxMoved {
+				recent[key] = true
+			}
+		}
+	}
+	for a, err := range l.pl.deletes.All() {
+		if err != nil {
+			return err
+		}
+		l.add(a.Want.Digests.Get(resourcesync.SHA256), !recent[resourcesync.KeyOf(a.Want.URI)], true)
+	}
+	return nil
+}
+
+// forgetMoved takes out what another member holds that the plan leaves alone, and what the
+// plan copies from what is held.
+func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
+	forget := func(ds resourcesync.Digests) {
+		if key, ok := contentKey(ds.Get(resourcesync.SHA256)); ok {
+			delete(l.contents, key)
+		}
+	}
+	for h, err := range unseen(l.pl.d.Mirror.Members(ctx, l.pl.Set), touched.Sorted()) {
+		if err != nil {
+			return err
+		}
+		if h.Due == "" {
+			forget(sha256Of(&h))
+		}
+	}
+	for a, err := range l.pl.actions.All() {
+		if err != nil {
+			return err
+		}
+		if a.Kind == Copy {
+			forget(a.Want.Digests)
+		}
+	}
+	return nil
+}

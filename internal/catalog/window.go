@@ -1,0 +1,196 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+	"math"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// The window in which a mirror counts what its sets lose without consent.
+const (
+	window = 24 * time.Hour
+	// maxStep is how much of the window passes between two extents, however far the clock
+	// went in between: one jump of the clock does not empty the window.
+	maxStep = 12 * time.Hour
+	// extentEvery bounds how many extents a window has.
+	extentEvery = 15 * time.Minute
+)
+
+// Losses are what a set has lost without consent since the window began.
+type Losses struct {
+	Members int64 // that the set had when the window began
+	Lost    int64 // memberships that have ended since, and have not begun again
+
+	set   SetID
+	start extent
+}
+
+// Loss is a membership that has ended.
+type Loss struct {
+	SHA256 resourcesync.Digest // of the bytes; zero if there were none
+	Old    bool                // it had begun before the window
+}
+
+// extent is how many members a set had at a moment at which it was in step.
+type extent struct{ id, at, run, members int64 }
+
+// windowStart returns the extent from which the losses of a set count: the last one that
+// is as old as the window is long, else the first. all are those of the set, in the order
+// in which they were recorded, and there is at least one.
+//
+// The order tells more than the clock. Nothing was recorded earlier than what stands
+// before it, so a clock that was behind does not make an extent older. One that is still
+// to come was dated by a clock that was ahead: it tells nothing.
+func windowStart(all []extent, now int64) extent {
+	at := make([]int64, len(all)) // the earliest that each may be of
+	latest := int64(math.MinInt64)
+	for i, e := range all {
+		if e.at <= now {
+			latest = max(latest, e.at)
+		}
+		at[i] = latest
+	}
+	age, next := time.Duration(0), now
+	for i := len(all) - 1; i > 0; i-- {
+		if at[i] == math.MinInt64 {
+			break
+		}
+		age += stepOf(at[i], next)
+		if age >= window {
+			return all[i]
+		}
+		next = at[i]
+	}
+	return all[0]
+}
+
+// stepOf is how much of the window has passed between two moments, in microseconds.
+func stepOf(from, to int64) time.Duration {
+	return time.Duration(min(to-from, maxStep.Microseconds())) * time.Microsecond
+}
+
+const extentsQuery = "SELECT id, at, run, members FROM extent WHERE set_id = $1 ORDER BY id"
+
+func scanExtent(r *sql.Rows) (e extent, err error) {
+	return e, r.Scan(&e.id, &e.at, &e.run, &e.members)
+}
+
+// noteExtent records that a set is in step, unless that was recorded just now, and forgets
+// what is before the window.
+func (r *recorder) noteExtent(set SetID, at int64) error {
+	all, err := r.extents(set)
+	if err != nil {
+		return err
+	}
+	if n := len(all); n > 0 && at >= all[n-1].at && at-all[n-1].at < extentEvery.Microseconds() {
+		return nil
+	}
+	row, err := r.row(`INSERT INTO extent (set_id, at, run, members)
+		SELECT id, $2, (SELECT COALESCE(MAX(id), 0) FROM run), members FROM sets WHERE id = $1 RETURNING id`, set, at)
+	if err != nil {
+		return err
+	}
+	last := extent{at: at}
+	if err := row.Scan(&last.id); err != nil {
+		return err
+	}
+	start := windowStart(append(all, last), at)
+	if len(all) == 0 || start.id == all[0].id {
+		return nil
+	}
+	if _, err := r.exec("DELETE FROM extent WHERE set_id = $1 AND id < $2", set, start.id); err != nil {
+		return err
+	}
+	_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND extent < $2", set, start.id)
+	return err
+}
+
+func (r *recorder) extents(set SetID) (all []extent, err error) {
+	rows, err := r.tx.QueryContext(r.ctx, extentsQuery, set)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		e, err := scanExtent(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}
+
+// A membership that ends once more within the window is what it was at first.
+const insertLoss = `INSERT INTO loss (set_id, key, extent, born, sha256)
+	SELECT m.set_id, m.key, e.id, m.born, CASE WHEN r.stored THEN r.sha256 END
+	FROM member m JOIN resource r ON r.key = m.key JOIN extent e ON e.id = (SELECT MAX(id) FROM extent WHERE set_id = $1)
+	WHERE m.set_id = $1 AND m.key = $2
+	ON CONFLICT (set_id, key) DO UPDATE SET extent = excluded.extent`
+
+// lose records that a membership ends. It comes before it does.
+func (r *recorder) lose(m *Membership, meant bool) (err error) {
+	if meant {
+		_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND key = $2", m.Set, m.Key[:])
+	} else {
+		_, err = r.exec(insertLoss, m.Set, m.Key[:])
+	}
+	return err
+}
+
+// lost takes the page size as $2: see listing.
+const lost = ` FROM loss l WHERE l.key > $1 AND l.set_id = $3 AND l.extent >= $4
+	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.set_id = l.set_id AND m.key = l.key)`
+
+// Losses returns what a set has lost in the window that ends now; false if it was never
+// in step.
+func (c *Catalog) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
+	if err := c.current(ctx); err != nil {
+		return l, false, err
+	}
+	all, err := rows(ctx, c, "read extents of", scanExtent, extentsQuery, set)
+	if err != nil || len(all) == 0 {
+		return l, false, err
+	}
+	l.set, l.start = set, windowStart(all, c.instant().UnixMicro())
+	l.Members = l.start.members
+	if err := c.read.QueryRowContext(ctx, "SELECT COUNT(*)"+lost+" LIMIT $2", []byte{}, 1, set, l.start.id).Scan(&l.Lost); err != nil {
+		return l, false, c.fail("count the losses in", err)
+	}
+	return l, true, nil
+}
+
+// EachLoss yields what l counts as lost.
+func (c *Catalog) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
+	return listing(ctx, c, "list the losses in", "SELECT l.key, l.sha256, l.born"+lost+" ORDER BY l.key LIMIT $2",
+		[]byte{}, func(rows *sql.Rows, v *Loss) (any, error) {
+			var key, sum []byte
+			var born int64
+			err := rows.Scan(&key, &sum, &born)
+			if err == nil {
+				v.SHA256, err = readSHA256(sum)
+			}
+			v.Old = born <= l.start.run
+			return key, err
+		}, l.set, l.start.id)
+}
+
+// Newcomers yields the keys of the members that l's set has got since the window began and
+// did not have before, in ascending order.
+func (c *Catalog) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
+	return listing(ctx, c, "list new members in", `SELECT m.key FROM member m WHERE m.key > $1 AND m.set_id = $3 AND m.born > $4
+		AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = m.set_id AND l.key = m.key AND l.extent >= $5 AND l.born <= $4) ORDER BY m.key LIMIT $2`,
+		[]byte{}, func(rows *sql.Rows, key *resourcesync.Key) (any, error) {
+			var b []byte
+			err := rows.Scan(&b)
+			if err == nil {
+				*key, err = readKey(b)
+			}
+			return b, err
+		}, l.set, l.start.run, l.start.id)
+}
