@@ -24,7 +24,7 @@ build: ## build the binary into bin/
 	go build -trimpath -o bin/instep ./cmd/instep
 
 test: needs ## the tests; installs what they need, lists what was skipped
-	@tools/test.sh bin/test.log -short -timeout 30m $(PKG)
+	@tools/test.sh bin/test.log -short -timeout 60m $(PKG)
 
 full: needs ## the tests at full length: models with all their rounds, tables of bench with small sets (half an hour)
 	@tools/test.sh bin/full.log -timeout 60m $(PKG)

@@ -364,7 +364,11 @@ func TestEveryCapability(t *testing.T) {
 	mustDo(t, "publish", "-c", s.config)
 	backend, _ := serveSite(t, s.dir, s.docs)
 	c.forward(backend)
-	for round := range 25 {
+	rounds := 25
+	if testing.Short() {
+		rounds = 10
+	}
+	for round := range rounds {
 		s.edit(t, round)
 		mustDo(t, "publish", "-c", s.config)
 	}

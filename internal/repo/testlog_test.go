@@ -23,12 +23,20 @@ func TestTestlogShowsFailuresAndSkips(t *testing.T) {
 --- SKIP: TestNeeds (0.00s)
 PASS
 ok  	instep/a	0.002s
+=== RUN   TestBeside
+    b_test.go:2: only said with -v
+--- PASS: TestBeside (0.00s)
 === RUN   TestBad
     b_test.go:4: got 1, want 2
 --- FAIL: TestBad (0.00s)
 FAIL
 FAIL	instep/b	0.005s
 ?   	instep/c	[no test files]
+=== RUN   TestDone
+--- PASS: TestDone (0.00s)
+=== RUN   TestEndless
+panic: test timed out after 1s
+FAIL	instep/d	1.005s
 FAIL
 `
 	const want = `ok  	instep/a	0.002s
@@ -36,6 +44,8 @@ FAIL
 --- FAIL: TestBad (0.00s)
 FAIL	instep/b	0.005s
 ?   	instep/c	[no test files]
+panic: test timed out after 1s
+FAIL	instep/d	1.005s
 `
 	skipped := filepath.Join(t.TempDir(), "skipped.txt")
 	cmd := exec.Command("awk", "-v", "skipped="+skipped, "-f", root+"/tools/testlog.awk")
