@@ -97,7 +97,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 		return err
 	}
 	if s.settings, err = a.useSettings(ctx, cmd, source, mirror.Options{Dir: dir, State: f.state, Create: true, Adopt: f.adopt, Now: a.now}); err != nil {
-		return err
+		return s.mend(err)
 	}
 	if err := s.check(); err != nil { // of what was kept, too
 		return err
