@@ -13,7 +13,8 @@
 //	}
 //
 // What it can do wrong is listed by [Misbehaviours]: the habits of existing Sources by
-// number and faults by name, as docs/simulate.md describes them. The same Seed gives
+// number and faults by name, as docs/simulate.md describes them. A single document can
+// be served as a cache has it, or withdrawn, by [Source.Override]. The same Seed gives
 // the same resources and the same changes.
 package insteptest
 
@@ -114,8 +115,59 @@ func (s *Source) Misbehave(ways ...string) {
 	s.sim.Switch(on...)
 }
 
-// Behave ends all misbehaviour.
-func (s *Source) Behave() { s.sim.Switch() }
+// Behave ends all misbehaviour, also that of single documents.
+func (s *Source) Behave() {
+	s.sim.Switch()
+	s.sim.Override(nil)
+}
+
+// Document is a document of a Source: a list, a dump, a manifest, an index, a Capability
+// List or the Source Description.
+type Document struct {
+	URI         string
+	Kind        string // its capability, with "-index" for an index
+	Generations int    // how many publications changed it, at least 1
+}
+
+// Documents returns all documents that the Source publishes or published, by URI. Beyond
+// 16 MiB the oldest generations are forgotten.
+func (s *Source) Documents() []Document {
+	var all []Document
+	for _, d := range s.sim.Documents() {
+		all = append(all, Document{URI: s.URL + d.Path, Kind: d.Kind, Generations: d.Generations})
+	}
+	return all
+}
+
+// Override says how one document is served instead of as it is. The zero Override serves
+// it as it is.
+type Override struct {
+	// Cached serves the document from a cache, with the ETag, Last-Modified and Date of
+	// then and an Age, even if the Source has removed it.
+	Cached bool
+	// Back is how many generations older than the newest the cached answer is.
+	Back int
+	// Hard lets the cache answer requests with Cache-Control: no-cache too.
+	Hard bool
+	// Status withdraws the document: the Source answers with 404 or 500, for example. A
+	// cached answer is not affected.
+	Status int
+}
+
+// Override serves these documents, by URI, in other ways than they are, and all others as
+// they are, from the next request on.
+func (s *Source) Override(of map[string]Override) {
+	s.t.Helper()
+	all := map[string]sim.Override{}
+	for uri, o := range of {
+		path, ok := strings.CutPrefix(uri, s.URL)
+		if !ok {
+			s.t.Fatalf("%s is no document of %s", uri, s.URL)
+		}
+		all[path] = sim.Override(o)
+	}
+	s.sim.Override(all)
+}
 
 // Resources returns what the Source has now, by URI.
 func (s *Source) Resources() map[string]Resource {

@@ -1,11 +1,13 @@
 package insteptest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,5 +96,31 @@ func TestASourceMisbehavesOnRequest(t *testing.T) {
 	}
 	if Misbehaviours()["wrong-bytes"] == "" || Misbehaviours()["34"] == "" {
 		t.Error("a quirk or a fault is missing from the list")
+	}
+}
+
+func TestASingleDocumentIsOldOrWithdrawn(t *testing.T) {
+	s := NewSource(t, Options{Seed: 3})
+	uri := s.URL + "resourcesync/changes/1.xml"
+	_, first := get(t, uri)
+	s.Advance(time.Minute)
+	s.Advance(time.Minute)
+	_, present := get(t, uri)
+	i := slices.IndexFunc(s.Documents(), func(d Document) bool { return d.URI == uri })
+	if i < 0 || bytes.Equal(first, present) {
+		t.Fatalf("%s is missing from %v, or never changed", uri, s.Documents())
+	}
+	d := s.Documents()[i]
+	s.Override(map[string]Override{uri: {Cached: true, Back: d.Generations - 1}})
+	if _, got := get(t, uri); !bytes.Equal(got, first) || d.Kind != "changelist" {
+		t.Errorf("from the cache: got %q, want %q", got, first)
+	}
+	s.Override(map[string]Override{uri: {Status: http.StatusNotFound}})
+	if status, _ := get(t, uri); status != http.StatusNotFound {
+		t.Errorf("withdrawn: got %d", status)
+	}
+	s.Behave()
+	if _, got := get(t, uri); !bytes.Equal(got, present) {
+		t.Errorf("afterwards: got %q, want %q", got, present)
 	}
 }

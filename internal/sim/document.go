@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"instep/resourcesync"
 )
@@ -24,6 +25,7 @@ type document struct {
 	head     []node
 	entries  []entry
 	trailing string
+	at       time.Time // the moment of a list as it was published
 }
 
 type attr struct{ name, value string }
@@ -37,6 +39,16 @@ type node struct {
 
 type entry []node
 
+// happened names a node that is not written: when a change happened, as it was published.
+const happened = ""
+
+func (e entry) happened() string {
+	if n := find(e, happened); n != nil {
+		return n.text
+	}
+	return ""
+}
+
 const (
 	sitemapNamespace = "http://www.sitemaps.org/schemas/sitemap/0.9"
 	rsNamespace      = "http://www.openarchives.org/rs/terms/"
@@ -49,7 +61,7 @@ func parseDocument(r io.Reader) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &document{kind: h.Kind(), charset: "UTF-8", root: "urlset", rs: rsNamespace}
+	d := &document{kind: h.Kind(), charset: "UTF-8", root: "urlset", rs: rsNamespace, at: h.At.Time()}
 	if h.Root == resourcesync.SitemapIndex {
 		d.root = "sitemapindex"
 	}
@@ -76,6 +88,9 @@ func entryOf(en *resourcesync.Entry) entry {
 	}
 	if md := metadataNode(&en.Metadata); len(md.attrs) > 0 {
 		e = append(e, md)
+	}
+	if en.Change != "" {
+		e = append(e, node{name: happened, text: en.Datetime.String()})
 	}
 	return append(e, linkNodes(en.Links)...)
 }
@@ -285,6 +300,9 @@ func (d *document) write(b *bytes.Buffer, nodes []node) {
 	for i := range nodes {
 		n := &nodes[i]
 		name := n.name
+		if name == happened {
+			continue
+		}
 		if !strings.Contains(name, ":") {
 			name = d.prefix + name
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // faults are what goes wrong at Sources, or is done on purpose.
-var faults = slices.Concat(navigationFaults, documentFaults, changeFaults, fixityFaults, fetchFaults, packageFaults)
+var faults = slices.Concat(navigationFaults, documentFaults, changeFaults, fixityFaults, fetchFaults, packageFaults, evidenceFaults, clockFaults)
 
 // someAnswers is a fault that hits one answer in twenty if nothing else is asked for.
 func someAnswers(name, rows, says string, change func(*call, *answer)) *Switch {

@@ -35,6 +35,11 @@ type wire struct {
 	rewrites chan struct{} // bounds the documents in memory at a time
 	calls    atomic.Uint64
 	stale    staleDocuments
+
+	overrides atomic.Pointer[map[string]Override]
+	clock     clock
+	skew      *Switch                // writes what clock said; on as long as it was ever wrong
+	observe   func(*call, *document) // told of each document and package that is served; may be nil
 }
 
 func (w *wire) open(s *Source) error {
@@ -49,15 +54,23 @@ func (w *wire) open(s *Source) error {
 	if err != nil {
 		return err
 	}
-	w.s, w.prefix = s, u.Path
+	w.s, w.prefix, w.skew = s, u.Path, w.clock.rewrite()
 	s.Switch(s.o.Switches...)
+	s.Override(nil)
 	w.rewrites = make(chan struct{}, 2)
 	w.stale.kept = map[string]keptDocument{}
 	return nil
 }
 
 // Switch turns these switches on, and all others off, for requests to come.
-func (s *Source) Switch(on ...Switched) { s.wire.on.Store(&on) }
+func (s *Source) Switch(on ...Switched) {
+	var wrong shift
+	for _, sw := range on {
+		wrong.years, wrong.by = wrong.years+sw.clock.years, wrong.by+sw.clock.by
+	}
+	s.wire.clock.turn(s.o.Model.Now(), wrong)
+	s.wire.on.Store(&on)
+}
 
 // call is one request on its way through the switches.
 type call struct {
@@ -65,7 +78,7 @@ type call struct {
 	switches []Switched
 	r        *http.Request
 	path     string     // below the base URL
-	now      time.Time  // of the simulated clock
+	now      time.Time  // what the simulated clock shows
 	luck     *rand.Rand // of this request alone
 }
 
@@ -81,6 +94,7 @@ type answer struct {
 
 	document    bool                      // body is an XML document of the publication
 	resource    *Resource                 // whose bytes body is
+	generation  *generation               // which document it is, if it is kept
 	conditional bool                      // ranges and conditions of the request count
 	send        func(http.ResponseWriter) // if not nil, sends something of its own instead
 }
@@ -107,7 +121,10 @@ func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 
 func (w *wire) begin(r *http.Request) *call {
 	n := w.calls.Add(1)
-	c := &call{wire: w, switches: *w.on.Load(), r: r, now: w.s.o.Model.Now(), luck: rand.New(rand.NewPCG(w.s.o.Model.cfg.Seed, n))}
+	c := &call{wire: w, switches: *w.on.Load(), r: r, now: w.clock.shows(w.s.o.Model.Now()), luck: rand.New(rand.NewPCG(w.s.o.Model.cfg.Seed, n))}
+	if !w.clock.right() {
+		c.switches = append([]Switched{{w.skew, 1}}, c.switches...)
+	}
 	for _, sw := range c.switches {
 		if sw.inbound != nil {
 			sw.inbound(c)
@@ -124,7 +141,7 @@ func (c *call) truth(out http.ResponseWriter) {
 		http.Error(out, "the truth is told on the loopback interface only", http.StatusForbidden)
 		return
 	}
-	at := c.now
+	at := c.s.o.Model.Now()
 	if text := c.r.URL.Query().Get("at"); text != "" {
 		if at, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			http.Error(out, fmt.Sprintf("at=%q: expected a time such as 2026-01-31T12:00:00Z", text), http.StatusBadRequest)
@@ -193,7 +210,7 @@ func (c *call) resource(r *Resource) *answer {
 	a := newAnswer(r.Type, r.Open(), r.Length)
 	a.resource = r
 	a.header.Set("ETag", fmt.Sprintf(`"%x"`, r.SHA256[:12]))
-	a.header.Set("Last-Modified", r.Changed.Format(http.TimeFormat))
+	a.header.Set("Last-Modified", c.clock.said(r.Changed).Format(http.TimeFormat))
 	a.header.Set("Link", fmt.Sprintf("<%s>; rel=%q", source.CapabilityListURI(c.base(), c.s.setOf(r)), "resourcesync"))
 	return a
 }
@@ -241,6 +258,12 @@ func (c *call) robots() string {
 
 // published answers with what was published at the path.
 func (c *call) published() (*answer, error) {
+	if a := c.cached(); a != nil {
+		return a, nil
+	}
+	if a := c.withdrawn(); a != nil {
+		return a, nil
+	}
 	ctx := c.r.Context()
 	info, err := c.s.o.Bucket.Stat(ctx, c.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrKey) {
@@ -249,17 +272,25 @@ func (c *call) published() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	mediaType := mediatype.ByName(c.path)
-	if mediaType == "" {
-		mediaType = "application/xml" // the well-known URI has no extension
-	}
+	mediaType := mediaTypeOf(c.path)
 	a := newAnswer(mediaType, &object{ctx: ctx, bucket: c.s.o.Bucket, key: c.path, size: info.Size}, info.Size)
-	a.document = mediaType == "application/xml"
-	if d, ours, err := c.s.journal.Document(ctx, c.path); err == nil && ours {
+	a.document = mediaType == xmlType
+	if d, ours := c.s.journal.document(c.path); ours {
 		a.header.Set("ETag", fmt.Sprintf(`"%x"`, d.SHA256[:12]))
+		a.header.Set("Last-Modified", c.clock.said(d.made).Format(http.TimeFormat))
+		a.generation = c.s.past.find(c.path, d.SHA256)
 	}
 	a.header.Set("Cache-Control", "no-cache")
 	return a, nil
+}
+
+const xmlType = "application/xml"
+
+func mediaTypeOf(key string) string {
+	if t := mediatype.ByName(key); t != "" {
+		return t
+	}
+	return xmlType // the well-known URI has no extension
 }
 
 // maxContent is the size up to which a body is taken into memory to be changed.

@@ -23,6 +23,7 @@ type journal struct {
 	docs  map[string]ourDocument     // by key
 	due   map[string]bool            // keys of docs that are retired
 	items map[string][]source.Item   // by set, ordered by kind and number
+	fresh []string                   // keys of what was published since written was called
 }
 
 type lastPublication struct {
@@ -33,6 +34,7 @@ type lastPublication struct {
 type ourDocument struct {
 	source.Document
 	publication int64
+	made        time.Time
 	retired     time.Time
 }
 
@@ -59,6 +61,15 @@ func (j *journal) count() int64 {
 	return j.begun
 }
 
+// written returns the keys of what was published since the last call.
+func (j *journal) written() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	keys := j.fresh
+	j.fresh = nil
+	return keys
+}
+
 func (j *journal) Commit(_ context.Context, p source.Publication) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -77,7 +88,8 @@ func (j *journal) Done(_ context.Context, p source.Publication) error {
 		}
 	}
 	for _, d := range p.Documents {
-		j.docs[d.Key] = ourDocument{Document: d, publication: p.ID}
+		j.docs[d.Key] = ourDocument{Document: d, publication: p.ID, made: p.Made}
+		j.fresh = append(j.fresh, d.Key)
 		delete(j.due, d.Key)
 	}
 	items := j.items[p.Set]
@@ -109,10 +121,16 @@ func (j *journal) Last(_ context.Context, set string) (source.Publication, bool,
 }
 
 func (j *journal) Document(_ context.Context, key string) (source.Document, bool, error) {
+	d, ok := j.document(key)
+	return d.Document, ok, nil
+}
+
+// document returns what is known of the document at key.
+func (j *journal) document(key string) (ourDocument, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d, ok := j.docs[key]
-	return d.Document, ok, nil
+	return d, ok
 }
 
 func (j *journal) Items(_ context.Context, set string, kind source.ItemKind, from int64) iter.Seq2[source.Item, error] {

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,8 +185,7 @@ func (m *Model) fill(ctx context.Context) error {
 					return err
 				}
 				c := m.contentOf(uint32(id), 1)
-				before := time.Duration(mix(c.key^3)%uint64(30*24*time.Hour/time.Microsecond)) * time.Microsecond
-				m.states[id] = state{changed: m.now - before.Microseconds() - 1, version: 1, place: uint32(id), sum: c.sum(buf)}
+				m.states[id] = state{changed: m.begun(uint32(id)), version: 1, place: uint32(id), sum: c.sum(buf)}
 				m.alive[id] = uint32(id)
 			}
 			return nil
@@ -195,6 +195,12 @@ func (m *Model) fill(ctx context.Context) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// begun is when the first version of a resource came to be that there was from the start.
+func (m *Model) begun(id uint32) int64 {
+	before := mix(m.contentOf(id, 1).key^3) % uint64(30*24*time.Hour/time.Microsecond)
+	return m.cfg.Start.UnixMicro() - int64(before) - 1
 }
 
 func (m *Model) contentOf(id, version uint32) content {
@@ -342,4 +348,16 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 		Seq: seq, Datetime: time.UnixMicro(e.at).UTC(), Change: changeOf[e.kind],
 		Resource: m.resource(e.id, e.version, e.at, e.sum),
 	}, nil
+}
+
+// before returns when the version of a resource came to be that there was before a moment.
+func (m *Model) before(id uint32, at time.Time) time.Time {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, e := range slices.Backward(m.logs[int(id)%m.cfg.Sets].events) {
+		if e.id == id && e.at < at.UnixMicro() && e.kind != deleted {
+			return time.UnixMicro(e.at).UTC()
+		}
+	}
+	return time.UnixMicro(m.begun(id)).UTC()
 }

@@ -46,6 +46,7 @@ type Source struct {
 	publisher *source.Publisher
 	journal   *journal
 	sets      []published
+	past      generations
 	wire      wire
 }
 
@@ -71,7 +72,7 @@ func NewSource(o Options) (*Source, error) {
 	or(&o.RebaseEvery, defaultEvery)
 	or(&o.DumpEvery, defaultEvery)
 	or(&o.Keep, defaultKeep)
-	s := &Source{o: o, journal: newJournal()}
+	s := &Source{o: o, journal: newJournal(), past: generations{byKey: map[string][]*generation{}}}
 	s.publisher = &source.Publisher{
 		Bucket: o.Bucket, Staging: o.Staging, Journal: s.journal, BaseURL: o.BaseURL,
 		UUID:      fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(o.Model.cfg.Seed>>32), o.Model.cfg.Seed&(1<<48-1)),
@@ -147,7 +148,7 @@ func (s *Source) publish(ctx context.Context, set int) error {
 		return fmt.Errorf("publishing set %q: %w", p.name, err)
 	}
 	*p = next
-	return nil
+	return s.keepGenerations(ctx)
 }
 
 // staleness is how many changes call for another Resource List: as many as a Change

@@ -23,6 +23,12 @@ type Switch struct {
 	doc     func(*call, Switched, *document)  // changes a document
 	raw     func(c *call, text []byte) []byte // changes the bytes of a document
 	answer  func(*call, *answer)              // changes any answer
+
+	kinds  []string // of the documents that the next two are about
+	cache  bool     // a cache answers with an earlier generation
+	status int      // the Source answers with this status
+	hard   bool     // caches answer requests with Cache-Control: no-cache too
+	clock  shift    // how far the Source's clock is ahead
 }
 
 // Scope is what the share of a Switch is of.
@@ -122,7 +128,7 @@ func (c *call) rewrite(a *answer) error {
 			}
 		}
 	}
-	if len(docs)+len(raws) == 0 {
+	if len(docs)+len(raws) == 0 && (c.observe == nil || !a.document) {
 		return nil
 	}
 	select {
@@ -135,7 +141,7 @@ func (c *call) rewrite(a *answer) error {
 	if err != nil {
 		return err
 	}
-	if len(docs) > 0 {
+	if len(docs) > 0 || c.observe != nil {
 		if text, err = c.rewritten(docs, text); err != nil {
 			return err
 		}
@@ -154,6 +160,12 @@ func (c *call) rewritten(docs []Switched, text []byte) ([]byte, error) {
 	}
 	for _, sw := range docs {
 		sw.doc(c, sw, d)
+	}
+	if c.observe != nil {
+		c.observe(c, d)
+	}
+	if len(docs) == 0 {
+		return text, nil
 	}
 	return d.bytes(), nil
 }

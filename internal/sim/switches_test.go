@@ -24,6 +24,7 @@ const (
 	aResource      = "RESOURCE"
 	aPart          = "PART" // of the Resource List
 	aDump          = "resourcesync/dumps/1/resourcedump.xml"
+	aManifest      = "resourcesync/dumps/1/00001-manifest.xml"
 )
 
 // shown is what one sees of a switch in one answer.
@@ -141,6 +142,26 @@ var shows = map[string]shown{
 	"error-page":       at(aResource, `^200 (.|\n)*<title>Error`),
 	"bot-wall":         at(capabilityList, `^200 (.|\n)*no robot`),
 	"longer":           at(aResource, `[a-p]!$`),
+
+	"lists-404":           at(aPart, `^404 `),
+	"changes-404":         at(firstChanges, `^404 `),
+	"indexes-404":         at(resourceIndex, `^404 `),
+	"dumps-404":           at(aDump, `^404 `),
+	"lists-500":           at(aPart, `^500 `),
+	"changes-500":         at(firstChanges, `^500 `),
+	"indexes-500":         at(resourceIndex, `^500 `),
+	"dumps-500":           at(aDump, `^500 `),
+	"lists-unlisted":      without(capabilityList, `capability="resourcelist"`),
+	"changes-unlisted":    without(capabilityList, `capability="changelist"`),
+	"dumps-unlisted":      without(capabilityList, `capability="(resource|change)dump"`),
+	"profile-1.0":         at(firstChanges, `<lastmod>2026-03-01[^<]*</lastmod><rs:md change="deleted"/>`),
+	"old-deletions":       at(firstChanges, `<lastmod>2026-02[^<]*</lastmod><rs:md change="deleted"/>`),
+	"no-digests":          without(aPart, `hash=`),
+	"no-lengths":          without(aPart, `length=`),
+	"manifest-no-digests": without(aManifest, `hash=`),
+	"lacks-part":          without(resourceIndex, `resourcelist-00003\.xml`),
+	"list-lacks-until":    without(firstChanges, `until=`),
+	"no-date":             without(aResource, `\nDate: `),
 }
 
 // all turns a switch on for all that it can hit.
@@ -273,6 +294,10 @@ func TestChangeListsAreDisturbed(t *testing.T) {
 		"gap":       func(got []resourcesync.Entry) bool { return len(got) == n-n/2 },
 		"shortened": func(got []resourcesync.Entry) bool { return len(got) == n-1 },
 		"reordered": func(got []resourcesync.Entry) bool {
+			down, up, _ := order(got)
+			return len(got) == n && down > 0 && up > 0
+		},
+		"shuffled": func(got []resourcesync.Entry) bool {
 			down, up, _ := order(got)
 			return len(got) == n && down > 0 && up > 0
 		},
@@ -450,7 +475,9 @@ func TestRedirectsComeToAnEnd(t *testing.T) {
 var seen = []string{
 	"34", "35", "36", "45", "52", "53", "54", "55", "57", "rollback", "gap", "shortened", "reordered", "clock-back", "equal-times", "wrong-bytes",
 	"newer-bytes", "older-bytes", "range-change", "stall-header", "stall", "slow", "drip", "endless", "truncate", "close-cut",
-	"short-length", "reset", "zip-slip", "zip-bomb", "zip-twice", "zip-lacks-member", "zip-cut",
+	"short-length", "reset", "shuffled", "half-list", "lacks-next", "short-manifest", "cached-capabilities", "cached-indexes",
+	"cached-lists", "cached-changes", "cached-dumps", "hard-caches", "clock-seconds-behind", "clock-hour-behind", "clock-year-behind",
+	"clock-seconds-ahead", "clock-hour-ahead", "clock-year-ahead", "clock-9999", "zip-slip", "zip-bomb", "zip-twice", "zip-lacks-member", "zip-cut",
 }
 
 func TestEverySwitchIsShownAndDescribed(t *testing.T) {

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// clock is what the Source takes for the time. Documents are published with the right
+// times; the wrong ones are written into them as they are served, so that what happened
+// while the clock was wrong keeps its wrong time.
+type clock struct {
+	mu    sync.Mutex // guards the rest
+	turns []turn     // in the order of since
+}
+
+// turn is a moment from which on the clock is ahead of the right time.
+type turn struct {
+	since time.Time
+	shift shift
+}
+
+// shift is how far a clock is ahead of the right time. A Duration ends after 292 years.
+type shift struct {
+	years int
+	by    time.Duration
+}
+
+func (s shift) of(t time.Time) time.Time { return t.AddDate(s.years, 0, 0).Add(s.by) }
+
+// turn makes the clock wrong from a moment on, or right again.
+func (k *clock) turn(now time.Time, to shift) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last := turn{}
+	if n := len(k.turns); n > 0 {
+		last = k.turns[n-1]
+	}
+	if last.shift == to {
+		return
+	}
+	k.turns = append(k.turns, turn{now, to})
+}
+
+// right reports whether the clock was never wrong.
+func (k *clock) right() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.turns) == 0
+}
+
+// shows returns what the clock shows now.
+func (k *clock) shows(now time.Time) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := len(k.turns); n > 0 {
+		return k.turns[n-1].shift.of(now)
+	}
+	return now
+}
+
+// said returns what the clock showed at a moment of the past. At the moment of a turn it
+// had not turned yet.
+func (k *clock) said(t time.Time) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, turn := range slices.Backward(k.turns) {
+		if t.After(turn.since) {
+			return turn.shift.of(t)
+		}
+	}
+	return t
+}
+
+// rewrite is the switch that writes what the clock said into documents and packages.
+func (k *clock) rewrite() *Switch {
+	said := func(s string) string {
+		t, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			return s
+		}
+		return k.said(t).Format(time.RFC3339Nano)
+	}
+	sw := inPackages("clock", "", func(d *document) { d.times(said) }, nil)
+	packages := sw.doc
+	sw.doc = func(c *call, on Switched, d *document) {
+		packages(c, on, d)
+		if !strings.HasSuffix(d.kind, "-manifest") { // those it has done
+			d.times(said)
+		}
+	}
+	return sw
+}
+
+// wrongClock is a fault of the Source's clock.
+func wrongClock(name, says string, ahead shift) *Switch {
+	return &Switch{Name: name, Says: "the Source's clock is " + says + "; what it writes meanwhile keeps these times", Rows: "CHG-05", Of: Always, Share: 1, clock: ahead}
+}
+
+var clockFaults = []*Switch{
+	wrongClock("clock-seconds-behind", "three seconds behind", shift{by: -3 * time.Second}),
+	wrongClock("clock-hour-behind", "an hour behind", shift{by: -time.Hour}),
+	wrongClock("clock-year-behind", "a year behind", shift{years: -1}),
+	wrongClock("clock-seconds-ahead", "three seconds ahead", shift{by: 3 * time.Second}),
+	wrongClock("clock-hour-ahead", "an hour ahead", shift{by: time.Hour}),
+	wrongClock("clock-year-ahead", "a year ahead", shift{years: 1}),
+	wrongClock("clock-9999", "7,973 years ahead", shift{years: 7973}),
+	allAnswers("no-date", "CHG-05", "answers have no Date", func(_ *call, a *answer) { a.header["Date"] = nil }),
+}
