@@ -9,6 +9,7 @@ COUNT   ?= 1
 TARGET  ?= FuzzDecoder
 MINUTES ?= 30
 QUIET   ?= 5
+HISTORIES ?= 20000
 CACHE   ?= bin/fuzz/cache
 BASE    ?= HEAD^
 
@@ -138,8 +139,9 @@ switches: ## write the table in docs/simulate.md anew from the switches
 foreign: ## write docs/foreign.md anew: Sources in the shapes of other programs, mirrored, changed, followed, audited
 	go test ./cmd/instep -count=1 -run '^TestForeignSources$$' -update
 
-histories: ## 10,000 random histories of a Source and its mirror (half an hour)
-	INSTEP_HISTORIES=10000 go test ./internal/sim -count=1 -v -parallel 6 -timeout 120m -run '^TestAnyHistoryEndsInStep$$' | grep -v -e '--- PASS' -e '=== '
+histories: ## HISTORIES random histories of a Source and its mirror held against what the Source had and said, and a fifth as many with faults of the network (an hour)
+	INSTEP_HISTORIES=$(HISTORIES) go test ./internal/sim -count=1 -v -timeout 240m -run '^TestAnyHistoryKeepsThePromise$$'
+	INSTEP_HISTORIES=$$(($(HISTORIES) / 5)) go test ./internal/sim -count=1 -v -parallel 6 -timeout 120m -run '^TestAnyHistoryEndsInStep$$' | grep -v -e '--- PASS' -e '=== '
 
 lint-mutants: ## take away one check of lint after the other; an example has to show each
 	@go test ./lint -count=1 -v -run '^TestMutants$$' | grep -E 'mutants:|can be taken|^(FAIL|ok)'

@@ -77,6 +77,30 @@ func (g *generations) find(key string, sum source.Sum) *generation {
 	return nil
 }
 
+// moments are the moments of the publications of which documents are kept, oldest first.
+func (g *generations) moments() (all []time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, d := range g.all {
+		if n := len(all); n == 0 || !all[n-1].Equal(d.published) {
+			all = append(all, d.published)
+		}
+	}
+	return all
+}
+
+// at returns how many generations older than the newest a document was at a moment; false
+// if there was none.
+func (g *generations) at(key string, then time.Time) (back int, ok bool) {
+	past := g.of(key)
+	for i, d := range slices.Backward(past) {
+		if !d.published.After(then) {
+			return len(past) - 1 - i, true
+		}
+	}
+	return 0, false
+}
+
 // keepGenerations reads what the last publication wrote.
 func (s *Source) keepGenerations(ctx context.Context) error {
 	for _, key := range s.journal.written() {
@@ -223,4 +247,15 @@ func (c *call) withdrawn() *answer {
 	a := c.missing()
 	a.only(status)
 	return a
+}
+
+// observePackage tells observe of the manifest beside a package, which has what the one
+// inside has.
+func (c *call) observePackage() error {
+	past := c.s.past.of(strings.TrimSuffix(c.path, ".zip") + "-manifest.xml")
+	if len(past) == 0 {
+		return nil
+	}
+	_, err := c.rewritten(c.switches, past[len(past)-1].text)
+	return err
 }

@@ -39,7 +39,7 @@ type wire struct {
 	overrides atomic.Pointer[map[string]Override]
 	clock     clock
 	skew      *Switch                // writes what clock said; on as long as it was ever wrong
-	observe   func(*call, *document) // told of each document and package that is served; may be nil
+	observe   func(*call, *document) // told of each document that is served, and of the manifest of each package; nil in production
 }
 
 func (w *wire) open(s *Source) error {
@@ -176,6 +176,11 @@ func (c *call) answer() (*answer, error) {
 	}
 	if err := c.rewrite(a); err != nil {
 		return nil, err
+	}
+	if c.observe != nil && strings.HasSuffix(c.path, ".zip") && a.status == http.StatusOK {
+		if err := c.observePackage(); err != nil {
+			return nil, err
+		}
 	}
 	for _, sw := range c.switches {
 		if sw.answer != nil && sw.hits(c) {

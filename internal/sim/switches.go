@@ -159,7 +159,9 @@ func (c *call) rewritten(docs []Switched, text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("reading %q: %w", c.path, err)
 	}
 	for _, sw := range docs {
-		sw.doc(c, sw, d)
+		if sw.doc != nil {
+			sw.doc(c, sw, d)
+		}
 	}
 	if c.observe != nil {
 		c.observe(c, d)
