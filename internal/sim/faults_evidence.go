@@ -23,13 +23,6 @@ type subject struct {
 	kinds      []string
 }
 
-func indexesAnd(kinds ...string) []string {
-	for _, k := range slices.Clone(kinds) {
-		kinds = append(kinds, k+"-index")
-	}
-	return kinds
-}
-
 var (
 	capabilityLists = subject{"capabilities", "Capability Lists and the Source Description", []string{"description", "capabilitylist"}}
 	indexes         = subject{"indexes", "indexes of lists and dumps", []string{"resourcelist-index", "changelist-index", "resourcedump-index", "changedump-index"}}

@@ -476,6 +476,7 @@ func (h *trial) caches() {
 	share := []float64{0.1, 0.3, 0.8, 1}[h.rng.IntN(4)]
 	publications := h.s.past.moments()
 	then := publications[h.rng.IntN(len(publications))]
+	h.note("caches of %s, hard %t", then.Format("15:04:05.000000"), hard)
 	for _, d := range all {
 		if h.rng.Float64() >= share {
 			continue
@@ -483,13 +484,12 @@ func (h *trial) caches() {
 		if back, ok := h.s.past.at(d.Path, then); ok {
 			old[d.Path] = Override{Cached: true, Back: back, Hard: hard}
 			if back > 0 {
-				h.note("  %s is of %s", d.Path, then.Format("15:04:05.000000"))
+				h.note("  %s is %d generations old", d.Path, back)
 				h.count("cached " + d.Kind)
+				h.kind(map[bool]string{true: "caches, hard", false: "caches"}[hard])
 			}
 		}
 	}
-	h.note("cached, hard %t", hard)
-	h.kind(map[bool]string{true: "caches, hard", false: "caches"}[hard])
 	h.s.Override(old)
 }
 
