@@ -30,6 +30,9 @@ import (
 // broken history is known if what is left of it, once it is shortened, has one of them. The
 // list has to become empty.
 var knownToFail = []struct{ kind, why string }{
+	{"29", "a baseline applies no deletions of Change Lists without datetime (after a gap, or a filter that went)"},
+	{"profile-1.0", "likewise in the form of 1.0"},
+	{"no-digests+profile-1.0", "likewise"},
 	{"29+34", "a Change List with lastmod only, newest first, is thrown away for an older Resource List"},
 	{"29+shuffled", "likewise in disorder"},
 	{"profile-1.0+34", "likewise in the form of 1.0"},
@@ -75,7 +78,10 @@ func (p *promises) breaks(what, again string) {
 // the Source had, published and served: the clauses of the promise in record_test.go.
 func TestAnyHistoryKeepsThePromise(t *testing.T) {
 	n := histories()
-	seed := uint64(time.Now().UnixNano())
+	seed := uint64(1) // a few histories are always the same ones
+	if n >= manyHistories {
+		seed = uint64(time.Now().UnixNano())
+	}
 	if s, err := strconv.ParseUint(os.Getenv("INSTEP_SEED"), 10, 64); err == nil {
 		seed = s
 	}
@@ -420,9 +426,10 @@ func (h *trial) round(d time.Duration) {
 	}
 }
 
-// settle turns on the switches of the shape and of this step, and no others.
+// settle turns on the switches of this step and of the shape, and no others. Shapes come
+// last: the faults are of documents as they are published.
 func (h *trial) settle() {
-	on, err := ParseSwitches(strings.Join(slices.Concat(h.shape, h.faults), ","))
+	on, err := ParseSwitches(strings.Join(slices.Concat(h.faults, h.shape), ","))
 	if err != nil {
 		h.t.Errorf("%s: %v", h.of, err)
 	}
