@@ -49,7 +49,7 @@ type loss struct{ total, planned int64 }
 
 func (l loss) before() int64 { return max(0, l.total-l.planned) }
 
-// hold withholds the deletions if they are too many of so many members.
+// hold withholds the deletions of the plan if l exceeds the limit for that many members.
 func (pl *planner) hold(l loss, members int64) {
 	if l.planned > 0 && pl.d.MaxDelete.Exceeded(l.total, members) {
 		pl.Withheld = true

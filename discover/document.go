@@ -252,8 +252,8 @@ func pageOf(err error) *fetch.Error {
 	return nil
 }
 
-// loadNamed is load of what a document of the Source names as one of its documents: a
-// page in its place is what the Source shows just now.
+// loadNamed loads a document that another document of the Source names. An HTML page in
+// its place is a temporary error: the Source is blocked or being repaired.
 func (t *trip) loadNamed(ctx context.Context, uri string) (*document, error) {
 	d, err := t.load(ctx, uri)
 	if page := pageOf(err); page != nil {

@@ -17,7 +17,8 @@ func steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || isInvisible(r)
 }
 
-// isInvisible reports whether a rune takes no room and says nothing by itself.
+// isInvisible reports whether a rune has no width and no meaning of its own, such as a
+// zero-width space.
 func isInvisible(r rune) bool {
 	switch {
 	case r == '\u00ad', r >= '\u200b' && r <= '\u200d', r >= '\u2060' && r <= '\u2064', r == '\ufeff',

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/destination"
@@ -243,9 +242,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	if t.failed > 0 {
 		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.failed, shellWord(s.dir))
 	}
-	line := fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests", words[status], t.done(),
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), s.net.requests.Load())
-	a.out.end(t.summary(status, &s.net, took, a.code), line)
+	a.out.end(t.summary(status, &s.net, took, a.code), t.line(status, &s.net, took))
 }
 
 // explainTotals says in words what a run left undone, and what to do about it.

@@ -193,6 +193,5 @@ func (f *follower) summarise(ctx context.Context) {
 	}
 	f.a.code = code
 	took := f.a.now().Sub(f.begin)
-	f.a.out.end(t.summary(status, &f.net, took, code), fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests",
-		words[status], t.done(), took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), f.net.requests.Load()))
+	f.a.out.end(t.summary(status, &f.net, took, code), t.line(status, &f.net, took))
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"instep/destination"
 	"instep/fetch"
 )
@@ -143,6 +145,12 @@ func (t *totals) done() string {
 		s += fmt.Sprintf(", unverified=%d", t.unverified)
 	}
 	return s
+}
+
+// line is the last line of a run for people.
+func (t *totals) line(status string, net *traffic, took time.Duration) string {
+	return fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests", words[status], t.done(),
+		took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), net.requests.Load())
 }
 
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {

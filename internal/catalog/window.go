@@ -126,7 +126,8 @@ func (r *recorder) extents(set SetID) (all []extent, err error) {
 	return all, rows.Err()
 }
 
-// A membership that ends once more within the window is what it was at first.
+// insertLoss records a loss. If the membership has ended before within the window, born and
+// sha256 stay those of the first time.
 const insertLoss = `INSERT INTO loss (set_id, key, extent, born, sha256)
 	SELECT m.set_id, m.key, e.id, m.born, CASE WHEN r.stored THEN r.sha256 END
 	FROM member m JOIN resource r ON r.key = m.key JOIN extent e ON e.id = (SELECT MAX(id) FROM extent WHERE set_id = $1)

@@ -250,8 +250,8 @@ func (b *batch) standing(ctx context.Context, w *destination.Wanted, err error) 
 	return occupied.path, nil
 }
 
-// takeBack makes the file at path, where w belongs, the content of w in place of c, which
-// has come and has the same bytes.
+// takeBack takes the file at path, where w belongs, as the content of w and drops c, which
+// was fetched and has the same bytes.
 func (b *batch) takeBack(ctx context.Context, w *destination.Wanted, path string, c *content) (_ *content, err error) {
 	defer func() {
 		if discarded := c.object.Discard(); err == nil {

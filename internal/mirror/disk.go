@@ -281,8 +281,8 @@ func (d *disk) lookIn(name string) (kind, error) {
 	return d.orState(name, k, err)
 }
 
-// orState is k and err, or state if a directory at name is one. The name of the mirror's
-// own state is one in every spelling that some file system takes for the same.
+// orState returns k and err, or stateDir if the directory at name is a state. The mirror's
+// own state is recognised in every spelling (case, Unicode form) of its name.
 func (d *disk) orState(name string, k kind, err error) (kind, error) {
 	switch {
 	case err != nil || firstOf(name) == ours:

@@ -78,7 +78,7 @@ func TestFilesThatTheCatalogDoesNotKnowAreTakenBack(t *testing.T) {
 			}
 			wantFiles(t, dir, files)
 			for name, want := range now {
-				if got := contentsOf(t, m, home+"/"+name); got != want {
+				if got := bodyOf(t, m, home+"/"+name); got != want {
 					t.Errorf("%s: got %q, want %q", name, got, want)
 				}
 			}
@@ -123,7 +123,7 @@ func TestAFileWithOtherBytesIsNotTakenBack(t *testing.T) {
 		if failed := replay(t, m, map[string]string{"a": "them"}, digests); len(failed) > 0 {
 			t.Error(failed)
 		}
-		if got := contentsOf(t, m, home+"/a"); got != "them" {
+		if got := bodyOf(t, m, home+"/a"); got != "them" {
 			t.Errorf("got %q", got)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,19 +148,4 @@ func wantBatches(t *testing.T, m *Mirror, want int) {
 	if files != want*fullFiles && !m.undone {
 		t.Errorf("files: got %d, want %d", files, want*fullFiles)
 	}
-}
-
-func bodyOf(t *testing.T, m *Mirror, uri string) string {
-	t.Helper()
-	r, err := m.Open(t.Context(), uri)
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	defer r.Close()
-	body, err := io.ReadAll(r)
-	if err != nil {
-		t.Error(err)
-	}
-	return string(body)
 }

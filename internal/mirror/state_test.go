@@ -160,7 +160,7 @@ func storeHostile(t *testing.T, o Options, bodies map[string]string) {
 		if m.flat == nil && in {
 			t.Errorf("%q is in the state, at %q", name, h.Path)
 		}
-		if got := contentsOf(t, m, home+"/"+name); got != bodies[name] {
+		if got := bodyOf(t, m, home+"/"+name); got != bodies[name] {
 			t.Errorf("%q: got %q, want %q", name, got, bodies[name])
 		}
 	}
@@ -209,7 +209,7 @@ func TestResourcesInTheStateAreMovedOut(t *testing.T) {
 		t.Errorf("cursor: %+v, %v, want that all is compared", cur, err)
 	}
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "x/kept", "kept", noon) })
-	if h := lookup(t, m, set, "x/kept"); strings.HasPrefix(h.Path, "x/") || contentsOf(t, m, home+"/x/kept") != "kept" {
+	if h := lookup(t, m, set, "x/kept"); strings.HasPrefix(h.Path, "x/") || bodyOf(t, m, home+"/x/kept") != "kept" {
 		t.Errorf("stored again at %q", h.Path)
 	}
 }
@@ -307,7 +307,7 @@ func TestNoResourceHasTheNameOfACatalog(t *testing.T) {
 	}
 }
 
-func contentsOf(t *testing.T, m *Mirror, uri string) string {
+func bodyOf(t *testing.T, m *Mirror, uri string) string {
 	t.Helper()
 	r, err := m.Open(t.Context(), uri)
 	if err != nil {

@@ -239,12 +239,15 @@ func (h *life) fail(format string, args ...any) {
 }
 
 // observe counts the ways, and takes down what happens for when it goes wrong.
-func (h *life) observe(e destination.Event) {
+func (h *life) observe(e destination.Event) { noteEvent(e, h.note) }
+
+// noteEvent notes the plans of a run and what it tolerated.
+func noteEvent(e destination.Event, note func(format string, args ...any)) {
 	switch e.Kind {
 	case destination.EventPlanned:
-		h.note("  plan of %s: %s, %s", path.Base(path.Dir(e.Set)), e.Plan.Mode, e.Plan.Why)
+		note("  plan of %s: %s, %s", path.Base(path.Dir(e.Set)), e.Plan.Mode, e.Plan.Why)
 	case destination.EventNote:
-		h.note("  note: %s", e.Text)
+		note("  note: %s", e.Text)
 	}
 }
 

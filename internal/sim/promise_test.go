@@ -392,14 +392,7 @@ func (h *trial) close() {
 	}
 }
 
-func (h *trial) observe(e destination.Event) {
-	switch e.Kind {
-	case destination.EventPlanned:
-		h.note("  plan of %s: %s, %s", path.Base(path.Dir(e.Set)), e.Plan.Mode, e.Plan.Why)
-	case destination.EventNote:
-		h.note("  note: %s", e.Text)
-	}
-}
+func (h *trial) observe(e destination.Event) { noteEvent(e, h.note) }
 
 // round lets the Source change and publish.
 func (h *trial) round(d time.Duration) {
