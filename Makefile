@@ -15,7 +15,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination vuln docs faults quirks foreign histories arrows rules switches lint-mutants fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign histories arrows rules switches lint-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,11 @@ bench-destination: ## the table of the Destination: baselines, increments and pl
 	@mkdir -p bin
 	@go test ./bench -count=1 -timeout 120m -run '^TestDestination$$' -args -destination "$(abspath bin/destination.md)" >bin/destination.log || { cat bin/destination.log; exit 1; }
 	@cat bin/destination.md
+
+bench-pairs: ## the rows of the Destination beside those of the commit BASE, in turns (half an hour, 30 GB)
+	@mkdir -p bin
+	@tools/bench-pairs.sh "$(BASE)" "$(abspath bin/pairs.md)" >bin/pairs.log || { cat bin/pairs.log; exit 1; }
+	@cat bin/pairs.md
 
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...

@@ -40,7 +40,7 @@ func (s *site) enrol() (spent, error) {
 	if err != nil {
 		return spent{}, err
 	}
-	took, _, err := clock(exec.Command(os.Args[0], string(arg)), hugeVariable+"=make")
+	took, _, err := clock(exec.Command(s.tests, string(arg)), hugeVariable+"=make")
 	return took, err
 }
 

@@ -23,7 +23,7 @@ import (
 // a file.
 func (s *site) target(set, program string) (string, error) {
 	s.serial++
-	dir := s.path("targets", fmt.Sprintf("%s-%s-%d", set, program, s.serial))
+	dir := s.path("targets", fmt.Sprintf("%s-%s-%s%d", set, program, s.side, s.serial))
 	if set == largeSet {
 		if err := os.RemoveAll(s.latest[set+program]); err != nil {
 			return "", err
@@ -121,14 +121,14 @@ func (s *site) farByDump() (spent, error)      { return s.fresh(dumpSet, s.Far) 
 // mirror is the latest one of a set.
 func (s *site) mirror(set string) string {
 	if set == hugeSet {
-		return s.path("targets", hugeSet)
+		return s.path("targets", s.side+hugeSet)
 	}
 	return s.latest[set+"sync"]
 }
 
 // incremental follows the mirror that baseline has made.
 func (s *site) incremental() (spent, error) {
-	if err := errors.Join(s.change(), s.calm(smallSet)); err != nil {
+	if err := s.calm(smallSet); err != nil {
 		return spent{}, err
 	}
 	return s.sync(smallSet, s.mirror(smallSet), (s.Small+99)/100)

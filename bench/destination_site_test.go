@@ -27,6 +27,8 @@ type site struct {
 	Changes int    // of it
 
 	program string // the binary
+	tests   string // the binary of these tests
+	side    string // what its targets are called by; "" unless two programs are compared
 	server  string // what serves near
 	near    string // URL of the server without latency
 	far     string // of that with it
@@ -65,7 +67,7 @@ func (s *site) source(set string) string { return s.base(set) + "resourcesync/ca
 
 // open makes the files, serves and publishes them.
 func (s *site) open(t *testing.T) error {
-	s.program, s.rng, s.latest = s.path("instep"), rand.New(rand.NewPCG(3, 4)), map[string]string{}
+	s.program, s.tests, s.rng, s.latest = s.path("instep"), os.Args[0], rand.New(rand.NewPCG(3, 4)), map[string]string{}
 	if _, err := output(exec.Command("go", "build", "-o", s.program, "instep/cmd/instep")); err != nil {
 		return err
 	}

@@ -19,10 +19,12 @@ var destinationTable = flag.String("destination", "", "measure the full sets and
 // its start to its end.
 type destinationRow struct {
 	name   string
+	before func(*site) error // what happens at the Source first; may be nil
 	run    func(*site) (spent, error)
 	beside []beside // the first is the ratio that is shown
 	bounds []bound
 	once   bool
+	own    bool // it is about this program
 
 	taken  []spent // in each repetition
 	ratios map[string][]float64
@@ -101,29 +103,25 @@ func destinationRows(s *site) []*destinationRow {
 		{name: "`wget -i`", run: (*site).wget},
 		{name: "`rclone copy`, 32 transfers, no HEAD", run: (*site).rclone},
 		{name: rowBare, run: (*site).bareSmall, beside: []beside{{rowCurl, 0}}},
-		{name: rowBaseline, run: (*site).baseline, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
-		{name: rowAuditSoon, run: (*site).auditSoon, beside: []beside{{rowAuditLater, 1.1}}},
-		{name: rowAuditLater, run: (*site).auditLater},
-		{name: rowPacked, run: (*site).baselinePacked, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
-		{name: "**sync**, 1 % changed", run: (*site).incremental, beside: []beside{{rowBaseline, 1.0 / 20}}, bounds: []bound{asking(219)}},
-		{name: "**sync**, nothing changed", run: (*site).idle, bounds: []bound{asking(3), within(0.050)}},
+		{own: true, name: rowBaseline, run: (*site).baseline, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
+		{own: true, name: rowAuditSoon, run: (*site).auditSoon, beside: []beside{{rowAuditLater, 1.1}}},
+		{own: true, name: rowAuditLater, run: (*site).auditLater},
+		{own: true, name: rowPacked, run: (*site).baselinePacked, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
+		{own: true, name: "**sync**, 1 % changed", before: (*site).change, run: (*site).incremental, beside: []beside{{rowBaseline, 1.0 / 20}}, bounds: []bound{asking(219)}},
+		{own: true, name: "**sync**, nothing changed", run: (*site).idle, bounds: []bound{asking(3), within(0.050)}},
 		{name: rowCurlLarge, run: (*site).curlLarge},
-		{name: "large files: **sync**, baseline", run: (*site).baselineLarge, beside: []beside{{rowCurlLarge, 1 / 0.8}}, bounds: []bound{lean(200)}},
-		{name: "50 ms away: **sync** by GET, 32 workers", run: (*site).farByGet, bounds: []bound{atRate(s.Far, 400)}},
-		{name: "50 ms away: **sync** from a Resource Dump", run: (*site).farByDump, bounds: []bound{atRate(s.Far, 5000)}},
-		{name: "a mirror of a large set, made", run: (*site).enrol, once: true},
-		{name: fmt.Sprintf("**sync -n** of it with %d changes", s.Changes), run: (*site).planLarge, bounds: []bound{within(3), lean(200)}},
+		{own: true, name: "large files: **sync**, baseline", run: (*site).baselineLarge, beside: []beside{{rowCurlLarge, 1 / 0.8}}, bounds: []bound{lean(200)}},
+		{own: true, name: "50 ms away: **sync** by GET, 32 workers", run: (*site).farByGet, bounds: []bound{atRate(s.Far, 400)}},
+		{own: true, name: "50 ms away: **sync** from a Resource Dump", run: (*site).farByDump, bounds: []bound{atRate(s.Far, 5000)}},
+		{own: true, name: "a mirror of a large set, made", run: (*site).enrol, once: true},
+		{own: true, name: fmt.Sprintf("**sync -n** of it with %d changes", s.Changes), run: (*site).planLarge, bounds: []bound{within(3), lean(200)}},
 	}
 }
 
 // TestDestination measures all rows, interleaved, and prints them as one table.
 func TestDestination(t *testing.T) {
 	notShort(t)
-	s := &site{Dir: t.TempDir(), Small: 300, Large: 3, Far: 20, Members: 5000, Changes: 10}
-	repetitions := 1
-	if *destinationTable != "" {
-		s.Small, s.Large, s.Far, s.Members, s.Changes, repetitions = 20_000, 200, 2000, 2_600_000, 1600, 5
-	}
+	s, repetitions := newSite(t, *destinationTable != "")
 	if err := s.open(t); err != nil {
 		t.Fatal(err)
 	}
@@ -145,11 +143,24 @@ func TestDestination(t *testing.T) {
 	}
 }
 
+// newSite is one of the sizes that count, or of small ones, and how often it is measured.
+func newSite(t *testing.T, full bool) (*site, int) {
+	if full {
+		return &site{Dir: t.TempDir(), Small: 20_000, Large: 200, Far: 2000, Members: 2_600_000, Changes: 1600}, 5
+	}
+	return &site{Dir: t.TempDir(), Small: 300, Large: 3, Far: 20, Members: 5000, Changes: 10}, 1
+}
+
 func repeatDestination(all []*destinationRow, s *site, first bool) error {
 	now := map[string]float64{}
 	for _, r := range all {
 		if r.err != nil || r.once && !first {
 			continue
+		}
+		if r.before != nil {
+			if err := r.before(s); err != nil {
+				return err
+			}
 		}
 		took, err := r.run(s)
 		if errors.As(err, new(errMissing)) {
