@@ -97,16 +97,26 @@ func (c *Client) Close() {
 // limit is 0, the bound of 100 MiB on what is transferred. Without validators it is
 // asked for on condition of what the cache has, if there is one ([Client.WithCache]).
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
-	r := Request{
-		URL:        uri,
-		Accept:     "application/xml, text/xml;q=0.9, */*;q=0.1",
-		Validators: v,
-		MaxBytes:   cmp.Or(limit, maxDocument),
-	}
+	r := document(uri, limit)
+	r.Validators = v
 	if c.cache == nil || v != (Validators{}) {
 		return c.Get(ctx, r)
 	}
 	return c.throughCache(ctx, r)
+}
+
+// FreshDocument is Document past every cache that honours it: those on the way, and that of
+// the Client, which keeps what comes.
+func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*Response, error) {
+	r := document(uri, limit)
+	if r.Fresh = true; c.cache == nil {
+		return c.Get(ctx, r)
+	}
+	return c.keep(ctx, r)
+}
+
+func document(uri string, limit int64) Request {
+	return Request{URL: uri, Accept: "application/xml, text/xml;q=0.9, */*;q=0.1", MaxBytes: cmp.Or(limit, maxDocument)}
 }
 
 // Get asks for a resource and returns when the header of the answer is there. It
