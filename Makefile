@@ -15,7 +15,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign histories arrows rules switches lint-mutants fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign histories arrows rules switches lint-mutants evidence-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,6 +147,9 @@ foreign: ## write docs/foreign.md anew: Sources in the shapes of other programs,
 histories: ## HISTORIES random histories of a Source and its mirror held against what the Source had and said, and a fifth as many with faults of the network (an hour)
 	INSTEP_HISTORIES=$(HISTORIES) go test ./internal/sim -count=1 -v -timeout 240m -run '^TestAnyHistoryKeepsThePromise$$'
 	INSTEP_HISTORIES=$$(($(HISTORIES) / 5)) go test ./internal/sim -count=1 -v -parallel 6 -timeout 120m -run '^TestAnyHistoryEndsInStep$$' | grep -v -e '--- PASS' -e '=== '
+
+evidence-mutants: ## take away one branch of the decision on evidence after the other; a test has to show each (half a minute)
+	@go test ./internal/evidence -count=1 -v -run '^TestMutants$$' | grep -E 'killed|: Test|can be taken|^(FAIL|ok)' | sed 's/^ *[a-z_]*\.go:[0-9]*: //'
 
 lint-mutants: ## take away one check of lint after the other; an example has to show each
 	@go test ./lint -count=1 -v -run '^TestMutants$$' | grep -E 'mutants:|can be taken|^(FAIL|ok)'

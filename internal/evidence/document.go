@@ -1,0 +1,53 @@
+package evidence
+
+import "time"
+
+// Skew is by how much a time may be later than our clock and still be one: a later one is
+// unknown, and orders nothing.
+const Skew = 24 * time.Hour
+
+// ToCome reports whether t is later than any clock near the right time shows.
+func ToCome(t, now time.Time) bool { return t.After(now.Add(Skew)) }
+
+// Applied is how far a set was followed.
+type Applied struct {
+	Listed  time.Time // the moment of the newest Resource List or Resource Dump
+	Changed time.Time // the latest change
+}
+
+// Span is what Change Lists tell together: all changes from one moment to another.
+type Span struct {
+	From   time.Time // zero: unknown
+	Latest time.Time // the latest change told
+	Goes   bool      // they begin with exactly what was applied, and go on from there
+}
+
+// Since reports whether the changes since t are all told.
+func (s Span) Since(t time.Time) bool { return !s.From.IsZero() && !s.From.After(t) }
+
+// Old reports whether the changes end before others that were applied, as those of a copy
+// from a cache do.
+func (s Span) Old(a Applied) bool {
+	return !s.Goes && s.Latest.Before(a.Changed) && s.From.Before(a.Changed)
+}
+
+// Snapshot is a list of everything at one moment, and the changes that go on from there.
+type Snapshot struct {
+	At   time.Time
+	Then Span // the zero Span: none are told
+}
+
+// Old reports whether a list tells less than what was applied. Changes that lead from it
+// beyond that make up for its age.
+func (s Snapshot) Old(a Applied) bool {
+	at := s.At
+	if s.Then.Since(at) {
+		if s.Then.Goes {
+			return false
+		}
+		if s.Then.Latest.After(at) {
+			at = s.Then.Latest
+		}
+	}
+	return at.Before(a.Listed) || at.Before(a.Changed)
+}
