@@ -48,6 +48,7 @@ type SetReport struct {
 	Partial    error         // part of the Source's documents could not be used
 
 	RolledBack string    // as in SetPlan
+	Gap        string    // likewise
 	Latest     time.Time // likewise
 
 	Origins map[string]int64
@@ -77,7 +78,7 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	for _, sp := range p.Sets {
 		r := &runner{d: d, sp: sp, budget: budget, rep: &SetReport{
 			Set: sp.Set, Name: sp.Name, Mode: sp.Mode, Why: sp.Why, Partial: sp.Partial, Origins: sp.Origins,
-			RolledBack: sp.RolledBack, Latest: sp.Latest,
+			RolledBack: sp.RolledBack, Gap: sp.Gap, Latest: sp.Latest,
 			Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
 		}}
 		rep.Sets = append(rep.Sets, r.rep)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"instep/discover"
+	"instep/internal/evidence"
 	"instep/internal/spool"
 )
 
@@ -136,11 +137,10 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	if au.Partial != nil {
 		return au.SetAudit, nil
 	}
-	cursor, _, err := d.Mirror.Cursor(ctx, set.URI)
-	if err != nil {
+	if au.cursor, _, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
 		return nil, err
 	}
-	au.Followed = cursor.At
+	au.Followed = au.cursor.At
 	if rep != nil {
 		au.faults = spool.NewLog[fault](d.Spool)
 		defer func() { err = errors.Join(err, au.faults.Close()) }()
@@ -169,7 +169,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 		return err
 	}
 	defer st.close()
-	if err := st.compare(ctx, seen, au.admit, au.compare); err != nil {
+	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch) }); err != nil {
 		return err
 	}
 	au.At, au.Partial = st.at, st.partial
@@ -191,16 +191,31 @@ func (au *auditor) admit(w *Wanted) bool {
 }
 
 // compare judges a batch of resources and marks what has to be fetched.
-func (au *auditor) compare(ctx context.Context, wants []Wanted, _ []carrier) error {
+func (au *auditor) compare(ctx context.Context, st *state, batch []resource) error {
+	wants := make([]Wanted, len(batch))
+	for i := range batch {
+		wants[i] = batch[i].Wanted
+	}
 	held, err := au.lookup(ctx, wants)
 	if err != nil {
 		return err
 	}
-	subjects := make([]subject, len(wants))
-	for i := range wants {
-		subjects[i] = subject{want: wants[i], held: held[i]}
+	applied := st.applied(au.cursor)
+	subjects := make([]subject, len(batch))
+	for i := range batch {
+		h := &held[i]
+		w := batch[i].choose(h)
+		said := st.said(w, applied)
+		said.Bytes = match(h, &w.Wanted)
+		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.cursor, st.served))
+		subjects[i] = subject{want: w.Wanted, held: *h, ahead: !counts(d)}
 	}
 	return au.check(ctx, subjects)
+}
+
+// counts reports whether what was decided says something of the present.
+func counts(d evidence.Decision) bool {
+	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
 func (au *auditor) lookup(ctx context.Context, wants []Wanted) ([]Held, error) {
@@ -216,12 +231,14 @@ func (au *auditor) lookup(ctx context.Context, wants []Wanted) ([]Held, error) {
 // its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) error {
 	var subjects []subject
-	for h, err := range unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted()) {
+	for h, err := range au.d.told(ctx, au.Set, unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted())) {
 		if err != nil {
 			return err
 		}
-		w := Wanted{URI: h.URI, Changed: st.goneSince(h.URI)}
-		subjects = append(subjects, subject{want: w, held: h, extra: !st.unsure && !h.Changed.After(w.Changed)})
+		said, w := st.absent(&h, au.cursor)
+		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.cursor, st.served))
+		extra := !st.unsure && (counts(d) || d == evidence.Withhold)
+		subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
 		if len(subjects) == lookupBatch {
 			if err := au.check(ctx, subjects); err != nil {
 				return err

@@ -20,6 +20,7 @@ type auditor struct {
 	*SetAudit
 	d      *Destination
 	scope  *scope
+	cursor Cursor
 	weaker downgrades
 	faults *spool.Log[fault] // what is to be repaired; nil: nothing
 	again  bool              // judging what was repaired
@@ -30,6 +31,7 @@ type subject struct {
 	want  Wanted
 	held  Held
 	extra bool // the Source does not list it
+	ahead bool // the documents read tell only what was: the mirror knows more
 }
 
 // finding is the judgement of a subject.
@@ -82,16 +84,18 @@ func (au *auditor) judge(ctx context.Context, s *subject) (finding, error) {
 	case s.extra:
 		found.verdict, found.due = VerdictExtra, false
 		return found, nil
+	case s.ahead && !h.Member:
+		found.verdict, found.due, found.err = VerdictUnverifiable, false, errAhead
+		return found, nil
 	case !h.Stored || !h.Member:
 		found.err = au.since(w, errors.New("missing when audited"))
 		return found, nil
 	}
-	ahead := h.Changed.After(w.Changed) // of the documents read: they tell only what was
 	length, digests := w.Length, w.Digests
 	switch {
-	case ahead && h.Due != "":
+	case s.ahead && h.Due != "":
 		length, digests = h.Wanted.Length, h.Wanted.Digests
-	case ahead:
+	case s.ahead:
 		length, digests = h.Length, h.Digests
 	}
 	if len(digests) == 0 {
@@ -108,12 +112,12 @@ func (au *auditor) judge(ctx context.Context, s *subject) (finding, error) {
 	if ctx.Err() != nil {
 		return found, ctx.Err()
 	}
-	au.conclude(&found, ahead, err)
+	au.conclude(&found, err)
 	return found, nil
 }
 
 // conclude makes a verdict of what came of comparing bytes.
-func (au *auditor) conclude(f *finding, ahead bool, err error) {
+func (au *auditor) conclude(f *finding, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.err = fmt.Errorf("missing when audited: %w", err)
@@ -124,7 +128,7 @@ func (au *auditor) conclude(f *finding, ahead bool, err error) {
 	default:
 		f.due = false
 		switch f.verdict = VerdictUnverifiable; {
-		case ahead && !sameBytes(&f.held, &f.want):
+		case f.ahead && !sameBytes(&f.held, &f.want):
 			f.err = errAhead
 		case len(f.want.Digests) == 0:
 			f.err = errNothingToCompare

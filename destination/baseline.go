@@ -29,6 +29,8 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 		case err == nil && k.doubtful(s, pl):
 			err = cmp.Or(pl.Partial, errDoubtful)
 			pl.discard()
+		case err == nil && s != resourceList && (pl.truth.unproved || pl.Deleted > 0) && k.usable(resourceList):
+			return k.besideList(ctx, pl, why)
 		case err == nil && s == resourceList && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
 		case err == nil || !ofSource(err) || ctx.Err() != nil:
@@ -37,6 +39,30 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 		failed = cmp.Or(failed, err)
 		k.lose(s, err)
 	}
+}
+
+// besideList is pl, by a dump that does not prove all that it names or lacks what is here,
+// unless the Resource List says more.
+func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
+	list, err := k.by(ctx, resourceList, why, "the Resource Dump says less")
+	switch {
+	case ofSource(err) && ctx.Err() == nil:
+		k.lose(resourceList, err)
+		return pl, nil
+	case err != nil:
+		pl.discard()
+		return nil, err
+	case pl.saysLess(list):
+		pl.discard()
+		return list, nil
+	}
+	list.discard()
+	return pl, nil
+}
+
+// saysLess reports whether a plan by dump is made of less than one by Resource List.
+func (pl *planner) saysLess(list *planner) bool {
+	return pl.truth.unproved && !list.truth.unproved || pl.named != list.named || pl.Deleted > list.Deleted
 }
 
 // nothing is the plan of a set that shows no state of itself.
@@ -57,6 +83,9 @@ func (k *desk) doubtful(s snapshot, pl *planner) bool {
 	return s != resourceList && (pl.Partial != nil || pl.truth.unsure) && k.usable(resourceList)
 }
 
+// errDiffers is what is wrong with a dump that says less than the Resource List.
+var errDiffers = errors.New("it says less than the Resource List")
+
 // errDoubtful is what is wrong with a snapshot from which absence is no evidence.
 var errDoubtful = errors.New("its parts are not of one known moment")
 
@@ -74,6 +103,9 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 		dump, err = k.compare(ctx, st, why, "its packages cost less than requests for each resource")
 		switch {
 		case err != nil:
+		case dump.saysLess(pl):
+			err = errDiffers
+			dump.discard()
 		case dump.Partial != nil || st.unsure:
 			err = cmp.Or(dump.Partial, errDoubtful)
 			dump.discard()
@@ -84,7 +116,7 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 			return dump, nil
 		}
 	}
-	if errors.Is(err, errDoubtful) || ofSource(err) && ctx.Err() == nil {
+	if errors.Is(err, errDoubtful) || errors.Is(err, errDiffers) || ofSource(err) && ctx.Err() == nil {
 		pl.reason("requests for each resource: the Resource Dump cannot be used: %v", err)
 		return pl, nil
 	}
@@ -104,14 +136,24 @@ func (k *desk) by(ctx context.Context, s snapshot, why, reason string) (*planner
 
 // compare plans what brings the mirror to a state.
 func (k *desk) compare(ctx context.Context, st *state, why, reason string) (*planner, error) {
-	pl := k.newPlanner(Baseline, why)
-	pl.reason("by %s: %s", st.by, reason)
-	pl.truth, pl.empty = st, k.members == 0
-	if err := pl.baseline(ctx, st); err != nil {
+	var twice map[spool.Key]bool
+	for {
+		pl := k.newPlanner(Baseline, why)
+		pl.reason("by %s: %s", st.by, reason)
+		pl.truth, pl.empty, pl.twice = st, k.members == 0, twice
+		err := pl.baseline(ctx, st)
+		var again *repeatedError
+		switch {
+		case err == nil:
+			return pl, nil
+		case errors.As(err, &again):
+			twice = again.keys
+		}
 		pl.discard()
-		return nil, err
+		if again == nil {
+			return nil, err
+		}
 	}
-	return pl, nil
 }
 
 // baseline plans a comparison with a whole state.
@@ -121,17 +163,23 @@ func (pl *planner) baseline(ctx context.Context, st *state) error {
 	if pl.d.AcceptRollback && !pl.cursor.At.IsZero() {
 		st.lift = pl.cursor.At.Add(tick)
 	}
-	if err := st.compare(ctx, seen, pl.admit, pl.compare); err != nil {
+	if err := st.compare(ctx, seen, pl.twice, pl.admit, pl.compare); err != nil {
 		return err
 	}
-	if err := pl.dispatch(); err != nil {
+	if pl.twice == nil && st.partial == nil && !st.unsure {
+		if twice, err := seen.Repeated(); err != nil || len(twice) > 0 {
+			return cmp.Or(err, error(&repeatedError{twice}))
+		}
+	}
+	if err := errors.Join(pl.settle(ctx), pl.dispatch()); err != nil {
 		return err
 	}
-	reaches := st.reaches(pl.cursor)
-	if !reaches && !st.unsure {
+	old := st.old(st.at, st.applied(pl.cursor))
+	if old && !st.unsure {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s is of %s, older than what is here (%s): it takes nothing back",
 			st.by, st.at.UTC().Format(time.RFC3339Nano), pl.cursor.At.UTC().Format(time.RFC3339Nano)))
 	}
+	pl.Gap = pl.lacks(st, old)
 	if pl.Partial = st.partial; pl.Partial != nil || st.unsure {
 		return nil
 	}
@@ -140,19 +188,48 @@ func (pl *planner) baseline(ctx context.Context, st *state) error {
 			return err
 		}
 	}
+	pl.named = seen.Len()
 	next := baselineCursor(pl.cursor, st)
+	unsettled := pl.cursor.Scope != "" && (old || pl.Skipped[SkipStale] > 0) // what was left out may have changed since the list
 	switch {
+	case pl.left && unsettled && !pl.cursor.covers(pl.d.choice()):
+		next.Scope = severalChoices
 	case pl.left:
 		next.Scope = pl.d.choice()
-	case pl.cursor.Scope != "" && !reaches:
-		next.Scope = pl.cursor.Scope // what was left out may have changed since the list
+	case unsettled:
+		next.Scope = pl.cursor.Scope
 	}
-	pl.move = &CursorMove{Set: pl.Set, Cursor: next}
+	if !pl.stays {
+		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
+	}
 	if st.changes != nil {
 		pl.Partial = st.changes.rest
 	}
-	pl.rolledBack(st.listWentBack(pl.cursor))
+	pl.refuse(st.wentBack(pl.cursor))
 	return nil
+}
+
+// lacks says which changes after the moment of a state are unknown, unless that is accepted.
+func (pl *planner) lacks(st *state, old bool) string {
+	switch {
+	case pl.d.AcceptGap:
+		return ""
+	case old && pl.cursor.Scope != "" && !pl.cursor.covers(pl.d.choice()):
+		return fmt.Sprintf("as of %s, of what is asked for now; what earlier runs left out is not known as of later", st.at.UTC().Format(time.RFC3339Nano))
+	}
+	return st.gap
+}
+
+// severalChoices is the Scope of a set of which more than one choice of resources has left
+// something out: no choice covers it.
+const severalChoices = "several"
+
+// repeatedError are the resources that several documents name: they have to be compared with
+// all that is said of them.
+type repeatedError struct{ keys map[spool.Key]bool }
+
+func (e *repeatedError) Error() string {
+	return fmt.Sprintf("%d resources are named more than once", len(e.keys))
 }
 
 // admit counts a resource out that this run leaves alone. It was listed all the
@@ -177,24 +254,16 @@ func (pl *planner) admit(w *Wanted) bool {
 
 // removeUnseen plans the deletion of the members that a complete baseline no longer lists.
 func (pl *planner) removeUnseen(ctx context.Context, st *state, seen *spool.Keys) error {
-	for h, err := range unseen(pl.d.Mirror.Members(ctx, pl.Set), seen.Sorted()) {
+	for h, err := range pl.d.told(ctx, pl.Set, unseen(pl.d.Mirror.Members(ctx, pl.Set), seen.Sorted())) {
 		if err != nil {
 			return err
 		}
-		when := st.goneSince(h.URI)
-		switch newer := pl.ahead(&h, when); { // never back: the list may be older than what we know
-		case newer && h.Due == "":
-			pl.Same++
-		case !newer:
-			err = pl.remove(&h, when)
-		case pl.admit(&h.Wanted):
-			err = pl.decide(ctx, &h.Wanted, carrier{}, &h)
-		}
-		if err != nil {
+		said, w := st.absent(&h, pl.cursor)
+		if err := pl.judge(ctx, said, w, carrier{}, &h); err != nil {
 			return err
 		}
 	}
-	return nil
+	return pl.settle(ctx)
 }
 
 // unseen yields the members whose key is not among keys; both ascend.
@@ -226,23 +295,60 @@ func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, err
 	}
 }
 
+// told yields members with what changes have said of them, which Members leaves out.
+func (d *Destination) told(ctx context.Context, set string, members iter.Seq2[Held, error]) iter.Seq2[Held, error] {
+	return func(yield func(Held, error) bool) {
+		var uris []string
+		flush := func() bool {
+			held, err := d.Mirror.Lookup(ctx, set, uris)
+			uris = uris[:0]
+			if err != nil {
+				yield(Held{}, err)
+				return false
+			}
+			for i := range held {
+				if !yield(held[i], nil) {
+					return false
+				}
+			}
+			return true
+		}
+		for h, err := range members {
+			if err != nil {
+				yield(Held{}, err)
+				return
+			}
+			if uris = append(uris, h.URI); len(uris) == lookupBatch && !flush() {
+				return
+			}
+		}
+		if len(uris) > 0 {
+			flush()
+		}
+	}
+}
+
 // baselineCursor is where a set stands after a baseline: at the moment of the list,
 // and at the position of the Change List that was read with it.
 func baselineCursor(old Cursor, st *state) Cursor {
 	c := Cursor{At: later(later(st.at, old.At), st.lift), Baseline: later(st.at, st.served), Listed: later(st.at, old.Listed)}
-	if !st.lift.IsZero() || st.d.toCome(old.Listed, st.served) {
+	if !st.lift.IsZero() || st.d.misdated(old.Listed, st.served) {
 		c.Listed = st.at
 	}
-	bridged := st.changes.bridges(c.At)
+	c.Changed = old.Changed
+	if !st.lift.IsZero() {
+		c.Changed = time.Time{}
+	}
+	leads := st.changes.span().Since(c.At)
 	switch {
-	case !bridged && !c.At.Equal(old.At):
-	case !bridged, st.lift.IsZero() && st.at.Before(old.At) && !st.changes.upTo(old.At):
+	case !leads && !c.At.Equal(old.At):
+	case !leads, st.lift.IsZero() && st.at.Before(old.At) && st.changes.span().Old(st.applied(old)):
 		// No changes, or an older state than was seen: where the cursor stood in a Change
 		// List is not forgotten for it. When the list is back it shows what it has lost.
 		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last
-		c.Index, c.Asked = old.Index, old.Asked
+		c.Index, c.Asked, c.Left = old.Index, old.Asked, old.Left
 	default:
-		c = st.changes.cursor(c)
+		c = st.changes.cursor(c, st.d.Client.Now())
 	}
 	return c
 }

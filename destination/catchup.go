@@ -53,7 +53,7 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	r.d.note(rep.Set, fmt.Sprintf("%d resources failed, some as they are not as listed; the Source tells of changes since, which are followed", rep.Failed))
 	rep.Failures = slices.DeleteFunc(rep.Failures, func(f Failure) bool { return !errors.Is(f.Err, ErrNoPlace) })
 	rep.Failed = int64(len(rep.Failures))
-	rep.Partial, rep.RolledBack, rep.Latest = sp.Partial, sp.RolledBack, sp.Latest
+	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest
 	rep.Skipped, rep.Origins = sum(rep.Skipped, sp.Skipped), sum(rep.Origins, sp.Origins)
 	next := &runner{d: r.d, sp: sp, budget: r.budget, rep: rep}
 	return next, next.run(ctx)

@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"instep/discover"
 	"instep/fetch"
+	"instep/internal/evidence"
 	"instep/resourcesync"
 )
 
@@ -31,8 +33,13 @@ type chain struct {
 	named   map[string]bool // their URIs
 	lone    *document       // the only list, if it was read to find that
 	opened  int             // packages that were opened to read their manifests
+	broken  bool            // some list that is offered cannot be used
+	jumbled bool            // the index does not name them in the order of their times (1.1 §12.2): some were dated by a clock that was wrong
 	via     string          // URI of the index, if it is all that the Capability List names
 	asked   time.Time       // when that was read, by our clock
+	latest  time.Time       // if jumbled: the latest from. What a moment before it means beside the lists is unknown
+	ordered bool            // an index names them
+	places  int             // given to lists
 	closes  bool            // a list was seen that says itself where it ends
 	why     string          // why there are none, or why they do not reach further back; "" if they do
 }
@@ -43,6 +50,8 @@ type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
 	parcel      *parcel               // of a package
+	place       int                   // in the index
+	next        resourcesync.Datetime // of one that is open: where the list after it begins; zero if there is none
 }
 
 // openChain finds the Change Lists of a set. An index of them is looked for if the only
@@ -103,7 +112,7 @@ func (c *chain) close() {
 // drop leaves a chain without lists.
 func (c *chain) drop(why error) {
 	c.close()
-	c.windows, c.why = nil, why.Error()
+	c.windows, c.why, c.broken = nil, why.Error(), true
 	c.d.note(c.set, c.why)
 }
 
@@ -164,17 +173,26 @@ func (c *chain) enclosing(ctx context.Context, doc *document, ref string) error 
 	return nil
 }
 
-// add takes a list into the chain, once.
+// add takes a list into the chain, once, at its last place.
 func (c *chain) add(w window) {
+	c.places++
+	w.place = c.places
 	if !c.named[w.uri] {
 		c.named[w.uri] = true
 		c.windows = append(c.windows, w)
+		return
+	}
+	for i := range c.windows {
+		if c.windows[i].uri == w.uri {
+			c.windows[i].place = w.place
+		}
 	}
 }
 
 // index adds the lists that an index names.
 func (c *chain) index(index *document) error {
 	nested := index.header.Root != resourcesync.SitemapIndex
+	c.ordered = true
 	if nested {
 		c.d.quirk(resourcesync.QuirkNested, c.set, index.uri+": lists Change Lists as an index does; they are read")
 	}
@@ -232,13 +250,38 @@ func (c *chain) arrange() {
 		c.why = "the Source offers no " + c.name
 		return
 	}
-	slices.SortStableFunc(c.windows, func(a, b window) int { return a.from.Time().Compare(b.from.Time()) })
+	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
+	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.d.Client.Now()) })
+	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
+	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && !backward(placed); c.jumbled {
+		c.latest = slices.MaxFunc(placed, byTime).from.Time()
+	}
+	slices.SortStableFunc(c.windows, byTime)
+	c.succeed()
 	for i := len(c.windows) - 1; i > 0; i-- {
 		if c.gap(c.windows[i-1], c.windows[i]) {
 			c.windows = c.windows[i:]
 			return
 		}
 	}
+}
+
+// succeed takes down which open lists are not the last: they should have been closed.
+func (c *chain) succeed() {
+	for i := range c.windows {
+		w := &c.windows[i]
+		if w.next = (resourcesync.Datetime{}); i+1 < len(c.windows) && w.until.IsZero() && !c.jumbled {
+			if next := c.windows[i+1].from; next.Time().After(w.from.Time()) && !evidence.ToCome(next.Time(), c.d.Client.Now()) {
+				w.next = next
+			}
+		}
+	}
+}
+
+// backward reports whether an index names the newest list first: that is the open one.
+func backward(windows []window) bool {
+	return slices.IsSortedFunc(windows, func(a, b window) int { return b.from.Time().Compare(a.from.Time()) }) &&
+		!windows[len(windows)-1].until.IsZero()
 }
 
 // gap reports whether something may have happened after one list and before the next,
@@ -271,7 +314,7 @@ func (c *chain) read(ctx context.Context, w window) (*document, error) {
 
 // list reads one list, from where the cursor stands if it can. What it says beyond that
 // happened after known.
-func (c *chain) list(ctx context.Context, w window, cur Cursor, known time.Time) (*changeList, error) {
+func (c *chain) list(ctx context.Context, w window, cur Cursor, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // it has nothing to tell
 		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri}, nil
 	}
@@ -279,33 +322,110 @@ func (c *chain) list(ctx context.Context, w window, cur Cursor, known time.Time)
 	if err != nil {
 		return nil, err
 	}
+	open := c.leftOpen(doc, w)
+	if open {
+		if doc, err = c.again(ctx, doc, w); err != nil {
+			return nil, err
+		}
+		open = c.leftOpen(doc, w)
+	}
 	if doc != c.lone {
 		defer doc.close()
 	}
 	c.closes = c.closes || !doc.header.Until.IsZero()
-	return c.d.listOf(doc, w, c.set, cur, known)
+	l, err := c.d.listOf(doc, w, c.set, cur, known)
+	if err == nil && open {
+		l.open = !c.believed(l, w, cur)
+	}
+	return l, err
+}
+
+// ends is where its index says that a list ended, or else where the next begins.
+func (w window) ends() time.Time { return later(w.until.Time(), w.next.Time()) }
+
+// leftOpen reports whether a list is open of which its index says that it was closed, or
+// after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
+// asks for until in the index only).
+func (c *chain) leftOpen(doc *document, w window) bool {
+	return w.parcel == nil && !w.ends().IsZero() && doc.header.Until.IsZero() && !doc.modified.After(w.ends())
+}
+
+// again reads a list past the caches; where that fails, doc is what there is.
+func (c *chain) again(ctx context.Context, doc *document, w window) (*document, error) {
+	fresh, err := c.d.readFresh(ctx, w.uri, resourcesync.CapabilityChangeList)
+	switch {
+	case err == nil:
+		if doc == c.lone {
+			c.lone = fresh
+		}
+		doc.close()
+		return fresh, nil
+	case lost(ctx, err) || ofSource(err) && ctx.Err() == nil:
+		return doc, nil
+	}
+	if doc != c.lone {
+		doc.close()
+	}
+	return nil, err
+}
+
+// maxLeft is how long a list that its index calls closed is taken for a copy from before
+// while it stays open and nothing is added to it.
+const maxLeft = 24 * time.Hour
+
+// believed reports whether a list that was left open has its end: it was as it is now long
+// enough.
+func (c *chain) believed(l *changeList, w window, cur Cursor) bool {
+	ended := w.ends().Format(time.RFC3339Nano)
+	stood := l.resumed && len(l.entries) == 0 && !cur.Left.IsZero() && c.d.Client.Now().Sub(cur.Left) >= maxLeft
+	if stood {
+		c.d.note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; nothing was added to it for a day, so that is believed", l.uri, ended))
+	} else {
+		c.d.note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; it may be a copy from before, so it is read again in the next run", l.uri, ended))
+	}
+	return stood
 }
 
 // after reads what happened after a cursor: from its position if its list still begins
 // with what was applied, else from its moment.
 func (c *chain) after(ctx context.Context, cur Cursor) (*changes, error) {
-	start := c.start(cur.At)
+	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
 	if own < 0 || !c.settled(own) || c.windows[own].sealed(cur.At) {
-		return c.load(ctx, start, cur, nil)
+		return c.load(ctx, windows, cur, nil)
 	}
-	l, err := c.list(ctx, c.windows[own], cur, time.Time{})
+	l, err := c.list(ctx, c.windows[own], cur, found{})
 	switch {
 	case err == nil && l.resumed:
-		start = own
-	case err != nil && !lost(ctx, err) && !errors.Is(err, errUnordered):
+		windows = c.windows[own:]
+		if c.jumbled {
+			windows = c.following(own)
+		}
+	case err != nil && !lost(ctx, err):
 		return nil, err
 	}
-	return c.load(ctx, start, cur, l)
+	return c.load(ctx, windows, cur, l)
+}
+
+// following are the nth list and those that came after it: by their place in the index or
+// by their times. A list that is dated before it and stands after it came later.
+func (c *chain) following(n int) []window {
+	own := c.windows[n]
+	some := slices.Clone(c.windows[n:])
+	for _, w := range c.windows[:n] {
+		if w.place > own.place {
+			some = append(some, w)
+		}
+	}
+	slices.SortStableFunc(some[1:], func(a, b window) int { return cmp.Compare(a.place, b.place) })
+	return some
 }
 
 // settled reports whether nothing can come any more into the lists before the nth.
 func (c *chain) settled(n int) bool {
+	if c.jumbled {
+		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
+	}
 	return !slices.ContainsFunc(c.windows[:n], func(w window) bool { return !w.closedBy(c.windows[n].from.Time()) })
 }
 
@@ -325,15 +445,18 @@ func (c *chain) start(t time.Time) int {
 	return i
 }
 
-// load reads the lists from the nth on; ready, if not nil, is one that is read already.
+// load reads lists; ready, if not nil, is one of them that is read already.
 // nil means that they can't be followed, and c.why says why. A list that is lost is a
 // gap: only what comes after it counts.
-func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) (_ *changes, err error) {
+func (c *chain) load(ctx context.Context, windows []window, cur Cursor, ready *changeList) (_ *changes, err error) {
 	ch := newChanges()
 	var before window
-	for i, w := range c.windows[n:] {
+	for i, w := range windows {
+		if !cur.Left.IsZero() { // what comes after the list in which the cursor was left is applied
+			ch.known = found{}
+		}
 		if i > 0 && len(ch.entries) >= c.d.maxChanges() {
-			ch.rest = fmt.Errorf("%s: %d more %ss are left for the next run", c.set, len(c.windows)-n-i, c.name)
+			ch.rest = fmt.Errorf("%s: %d more %ss are left for the next run", c.set, len(windows)-i, c.name)
 			break
 		}
 		l, err := ready, error(nil)
@@ -342,11 +465,8 @@ func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) 
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, errUnordered):
-			c.why = err.Error()
-			return nil, nil
 		case lost(ctx, err):
-			c.why = "gap: " + c.unusable(w.uri, err).Error()
+			c.why, c.broken = "gap: "+c.unusable(w.uri, err).Error(), true
 			c.d.note(c.set, c.why)
 			ch, before = newChanges(), window{}
 			continue
@@ -354,9 +474,10 @@ func (c *chain) load(ctx context.Context, n int, cur Cursor, ready *changeList) 
 			return nil, err
 		}
 		w = window{uri: l.uri, from: l.from, until: l.until}
-		if c.gap(before, w) {
+		if !c.jumbled && c.gap(before, w) {
 			ch = newChanges()
 		}
+		ch.jumbled, ch.clear = c.jumbled, c.latest
 		ch.add(l, cur)
 		before = w
 	}

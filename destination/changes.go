@@ -3,7 +3,6 @@ package destination
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash"
 	"iter"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"instep/internal/evidence"
 	"instep/resourcesync"
 )
 
@@ -18,24 +18,26 @@ import (
 // what the cursor has applied. Only the last state of each resource is kept, and a run
 // reads no further list once there are many (Destination.MaxChanges).
 type changes struct {
-	since    resourcesync.Datetime    // of the oldest list read: all changes from here on are in
-	entries  []change                 // one of each URI, unless changes of it are unusable
-	latest   map[resourcesync.Key]int // the entry of each URI
-	resumed  bool                     // the first list begins with exactly what the cursor has applied
-	slid     bool                     // the cursor's list has lost entries since it was last read, and nothing reaches back to the cursor
-	back     string                   // how the cursor's list is an older one than it was; "" if it is not
-	flaw     error                    // some entry cannot be used: any resource may have changed since
-	rest     error                    // there are more lists than one run reads
-	end      time.Time                // of the last change
-	known    time.Time                // the moment up to which the cursor has applied everything, if it was found
-	first    string                   // URI of the oldest list read
-	at       *changeList              // the last one read, without its entries: where the cursor will stand
-	index    string                   // what need not be asked while that list stays as it is: Cursor.Index
-	asked    time.Time                // when that was read
-	lists    int                      // read
-	served   time.Time                // when the Source sent the last of them, by its own clock; zero if that is unknown
-	untimed  bool                     // some entry has no time of its own
-	doubtful time.Time                // if untimed: the earliest moment at which such a change can have happened
+	since   resourcesync.Datetime    // of the oldest list read: all changes from here on are in
+	entries []change                 // one of each URI, unless changes of it are unusable
+	latest  map[resourcesync.Key]int // the entry of each URI
+	resumed bool                     // the first list begins with exactly what the cursor has applied
+	slid    bool                     // the cursor's list has lost entries since it was last read, and nothing reaches back to the cursor
+	back    string                   // how the cursor's list is an older one than it was; "" if it is not
+	flaw    error                    // some entry cannot be used: any resource may have changed since
+	rest    error                    // there are more lists than one run reads
+	end     time.Time                // of the last change
+	known   found                    // where the cursor stands
+	first   string                   // URI of the oldest list read
+	jumbled bool                     // the lists are in the order of their index, not in that of their times
+	clear   time.Time                // if jumbled: from when on their times tell their order
+	early   bool                     // some are dated before others that were applied earlier
+	at      *changeList              // the last one read, without its entries: where the cursor will stand
+	index   string                   // what need not be asked while that list stays as it is: Cursor.Index
+	asked   time.Time                // when that was read
+	lists   int                      // read
+	served  time.Time                // when the Source sent the last of them, by its own clock; zero if that is unknown
+	stand   *changeList              // the first list that its index calls closed and that is open: the cursor stays in it; may be nil
 }
 
 // changeList is one Change List, read whole. It is held in memory: the document
@@ -43,23 +45,23 @@ type changes struct {
 type changeList struct {
 	uri     string
 	from    resourcesync.Datetime
-	until   resourcesync.Datetime // zero while the list is open
-	entries []change              // in the order in which they happened; those after what the cursor has applied, if it can go on
-	resumed bool                  // the document begins with exactly what the cursor has applied
-	total   int                   // entries of the document
-	end     time.Time             // the latest of them
-	prefix  string                // digest over all of them
-	untimed bool                  // some entry has no time of its own
-	known   time.Time             // the moment up to which the cursor has applied everything, if it was found
-	least   time.Time             // no entry still to be read, in forward order, can have happened before
-	flaw    error                 // some entry cannot be used
-	beat    beat                  // how often the list grows
-	maxAge  time.Duration         // for so long it is told not to change
-	served  time.Time             // when the Source says that it sent the document; zero if that is unknown or no use
+	until   resourcesync.Datetime     // zero while the list is open
+	entries []change                  // in the order in which they happened; those after what the cursor has applied, if it can go on
+	resumed bool                      // the document begins with exactly what the cursor has applied
+	total   int                       // entries of the document
+	end     time.Time                 // the latest of them
+	prefix  string                    // digest over all of them
+	known   found                     // where the cursor stands
+	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
+	flaw    error                     // some entry cannot be used
+	beat    beat                      // how often the list grows
+	maxAge  time.Duration             // for so long it is told not to change
+	served  time.Time                 // when the Source says that it sent the document; zero if that is unknown or no use
+	placed  func(time.Time) time.Time // a moment, or zero if it is still to come
 	strange struct {
 		other int // entries without datetime
 		early int // entries dated before those that were applied earlier
-		late  int // entries dated after the end of the list, or after it was sent
+		late  int // entries dated after the end of the list, or still to come
 		made  int // bitstreams of a package without a change
 	}
 }
@@ -70,17 +72,31 @@ type changeList struct {
 type change struct {
 	Wanted
 	carrier
-	change resourcesync.Change
-	when   time.Time // Changed, or what the cursor has applied if that is later: the order in which changes count
-	news   bool      // the first thing said of its URI since the cursor
+	change    resourcesync.Change
+	from, to  time.Time // between these it happened; to is zero if nothing bounds it, and both are its time if that is known
+	least     time.Time // of byLastMod: what from and to are otherwise
+	most      time.Time // likewise
+	when      time.Time // from, or what the cursor has applied if that is later: the order in which changes count
+	byLastMod bool      // a deletion, timed by its lastmod: that may be of the version that is gone
+	last      bool      // it comes after all that the cursor has applied
+	torn      bool      // whether the resource exists after all is told by time one way, by position the other
+	rival     *Wanted   // of a torn deletion: the resource, if it exists
+	news      bool      // the first thing said of its URI since the cursor
 }
 
-// errUnordered means that nobody knows in which order the changes of a list happened.
-var errUnordered = errors.New("has changes without datetime among others that are not in order")
+// found tells whether a list was read up to where the cursor stands: at which moment that is,
+// and when the last change before it happened. These are zero if they are still to come.
+type found struct {
+	yes      bool
+	at, last time.Time
+}
+
+// timed reports whether the time of a change is known.
+func (c *change) timed() bool { return !c.to.IsZero() && c.from.Equal(c.to) }
 
 // listOf reads the entries of a Change List, or of the manifest of a package, from
 // where the cursor stands if it can. Its changes are later than known.
-func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, known time.Time) (*changeList, error) {
+func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { d.quirk(q, set, doc.uri+": "+text) }
 	l := &changeList{uri: w.uri, from: doc.header.From, until: doc.header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
 	if l.from.IsZero() || w.parcel != nil && !w.from.IsZero() {
@@ -89,13 +105,11 @@ func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, kn
 	if l.until.IsZero() || w.parcel != nil && !w.until.IsZero() {
 		l.until = w.until
 	}
-	l.least = later(l.from.Time(), known)
+	l.placed = func(t time.Time) time.Time { return d.placed(t, l.served) }
 	if err := l.read(doc, w.parcel, cur, tell); err != nil {
 		return nil, err
 	}
-	if err := l.order(tell); err != nil {
-		return nil, err
-	}
+	l.order(tell)
 	return l, nil
 }
 
@@ -109,22 +123,21 @@ func (ch *changes) add(l *changeList, cur Cursor) {
 	ch.slid = ch.slid || l.lost(cur)
 	ch.served = later(ch.served, l.served)
 	ch.known = l.known
+	ch.early = ch.early || l.strange.early > 0
 	if ch.back == "" {
 		ch.back = l.wentBack(cur)
 	}
 	if ch.flaw == nil {
 		ch.flaw = l.flaw
 	}
-	if n := len(l.entries); n > 0 {
-		ch.end = later(ch.end, l.entries[n-1].Changed)
-	}
-	if l.untimed && (!ch.untimed || l.from.Time().Before(ch.doubtful)) {
-		ch.untimed, ch.doubtful = true, l.from.Time()
-	}
+	ch.end = later(ch.end, l.end)
 	for i := range l.entries {
 		ch.put(l.entries[i], cur)
 	}
 	l.entries, ch.at = nil, l
+	if l.open && ch.stand == nil {
+		ch.stand = l
+	}
 }
 
 // put takes a change in place of an earlier one of the same resource.
@@ -161,7 +174,9 @@ func (l *changeList) read(doc *document, in *parcel, cur Cursor, tell func(resou
 		// An entry without a usable change still counts: positions are those of the document.
 		writeEntry(sum, &e)
 		l.beat.add(c.Changed)
-		l.end = later(l.end, c.Changed)
+		if c.timed() {
+			l.end = later(l.end, c.Changed)
+		}
 		l.entries = append(l.entries, c)
 		l.total++
 	}
@@ -171,7 +186,7 @@ func (l *changeList) read(doc *document, in *parcel, cur Cursor, tell func(resou
 		tell(resourcesync.QuirkChangeTime, fmt.Sprintf("%d changes have no datetime; taken from lastmod, or else from what stands before them", n))
 	}
 	if n := l.strange.late; n > 0 {
-		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated after their list ended or was sent; taken as of that moment", n))
+		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated after their list ended or was sent; when they happened is unknown", n))
 	}
 	if n := l.strange.made; n > 0 {
 		tell(resourcesync.QuirkNoChange, fmt.Sprintf("%d bitstreams do not say what kind of change brought them; taken as updates", n))
@@ -189,8 +204,7 @@ func (l *changeList) resume(cur Cursor, sum hash.Hash) {
 	if l.total != cur.Applied || cur.List != l.uri || cur.From != l.from.String() || cur.Prefix != hexSum(sum) {
 		return
 	}
-	l.resumed, l.entries, l.untimed, l.strange.other = true, nil, false, 0
-	l.least, l.known = later(l.least, cur.At), cur.At
+	l.resumed, l.entries, l.strange.other, l.known = true, nil, 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
@@ -205,76 +219,6 @@ func writeEntry(h hash.Hash, e *resourcesync.Entry) {
 	_, _ = h.Write(b) // it never fails
 }
 
-// entry interprets one entry. Its time is datetime, else lastmod (1.0), else no
-// earlier than what stands before it. The lastmod of what is deleted tells nothing:
-// it may be that of the version that is gone.
-func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
-	when := e.Datetime
-	if when.IsZero() {
-		l.strange.other++
-		if when = e.At; when.IsZero() && e.Change != resourcesync.Deleted {
-			when = e.LastMod
-		}
-	}
-	c := change{Wanted: wanted(e, when.Time()), change: e.Change}
-	if c.change == "" && e.Path != "" { // there are bytes, so it exists
-		l.strange.made++
-		c.change = resourcesync.Updated
-	}
-	if end := l.latest(c.Changed); end.Before(c.Changed) {
-		l.strange.late++
-		c.Changed = end
-	}
-	switch {
-	case when.IsZero():
-		l.untimed = true
-		c.Changed = l.least
-	case c.Changed.Before(l.known) && e.Change != resourcesync.Deleted: // a deletion in doubt stays one
-		l.strange.early++
-		c.Changed = l.known
-	}
-	l.least, c.when = later(l.least, c.Changed), later(c.Changed, l.known)
-	switch c.change {
-	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
-		return c, true
-	}
-	c.change = ""
-	return c, false
-}
-
-// latest is when a change dated t happened at the latest: not after its list ended, and
-// not after the Source sent it. A clock that was wrong when a change was recorded would
-// else put the cursor where nothing ever comes after it.
-func (l *changeList) latest(t time.Time) time.Time {
-	if end := l.until.Time(); !end.IsZero() && t.After(end) {
-		t = end
-	}
-	if past(t, l.served) {
-		t = later(l.served, l.from.Time())
-	}
-	return t
-}
-
-// order puts the entries in the order in which they happened; an errUnordered says
-// that this is unknown. A Change List is in forward order (1.1 §12.1); some Sources write the
-// newest first, or group by kind.
-func (l *changeList) order(tell func(resourcesync.Quirk, string)) error {
-	earlier := func(a, b change) int { return a.when.Compare(b.when) }
-	switch {
-	case slices.IsSortedFunc(l.entries, earlier):
-	case l.untimed:
-		tell(resourcesync.QuirkOrder, "changes without datetime among others that are not in order; the Resource List is used")
-		return fmt.Errorf("the Change List %s %w", l.uri, errUnordered)
-	case slices.IsSortedFunc(l.entries, func(a, b change) int { return earlier(b, a) }):
-		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
-		slices.Reverse(l.entries)
-	default:
-		tell(resourcesync.QuirkOrder, "changes are not in the order of their datetime; sorted")
-		slices.SortStableFunc(l.entries, earlier)
-	}
-	return nil
-}
-
 // lost reports whether a list that was followed before has dropped what the cursor
 // has applied, as one that keeps only the newest changes does, although its from has
 // not moved: changes between the two may have come and gone.
@@ -285,35 +229,42 @@ func (l *changeList) lost(cur Cursor) bool {
 	return len(l.entries) == 0 || l.entries[0].Changed.After(cur.At)
 }
 
-// placed reports whether each entry is known to come before or after the moment t.
-func (ch *changes) placed(t time.Time) bool {
-	return !ch.untimed || !ch.doubtful.Before(t)
+// span is what the changes tell together.
+func (ch *changes) span() evidence.Span {
+	if ch == nil {
+		return evidence.Span{}
+	}
+	s := evidence.Span{From: ch.since.Time(), Latest: ch.end, Goes: ch.resumed}
+	if ch.jumbled && !s.From.IsZero() {
+		s.From = later(s.From, ch.clear)
+	}
+	return s
 }
 
-// upTo reports whether the lists are not older than t: they go on from what was applied,
-// or tell of something at t or later.
-func (ch *changes) upTo(t time.Time) bool {
-	return ch.resumed || !ch.at.end.Before(t) || !ch.at.from.Time().Before(t)
-}
-
-// cursor is c moved to the end of the last list, unless all of that happened before c
-// already.
-func (ch *changes) cursor(c Cursor) Cursor {
-	if past := (window{until: ch.at.until}).closedBy(c.At); past && c.List != "" && c.List != ch.at.uri {
+// cursor is c moved to the end of the last list, now by our clock, unless all of that
+// happened before c already. In a list that may lack its end it stays.
+func (ch *changes) cursor(c Cursor, now time.Time) Cursor {
+	c.Changed = later(c.Changed, ch.end)
+	if past := (window{until: ch.at.until}).closedBy(c.At); past && c.List != "" && c.List != ch.at.uri && !(ch.jumbled && ch.resumed) {
 		return c
 	}
-	c.At = later(c.At, ch.end)
-	c.List, c.From, c.Applied, c.Prefix = ch.at.uri, ch.at.from.String(), ch.at.total, ch.at.prefix
+	at, end := ch.at, ch.end
+	if ch.stand != nil {
+		at, end = ch.stand, ch.stand.end
+	}
+	switch same := c.List == at.uri && c.Applied == at.total; {
+	case ch.stand == nil:
+		c.Left = time.Time{}
+	case !same || c.Left.IsZero():
+		c.Left = now.UTC().Truncate(time.Second)
+	}
+	c.At = later(c.At, end)
+	c.List, c.From, c.Applied, c.Prefix = at.uri, at.from.String(), at.total, at.prefix
 	c.Index, c.Asked = ch.index, ch.asked
-	if !ch.at.end.Equal(c.Last) {
-		c.Last = ch.at.end
+	if !at.end.Equal(c.Last) {
+		c.Last = at.end
 	}
 	return c
-}
-
-// bridges reports whether the changes tell everything since t.
-func (ch *changes) bridges(t time.Time) bool {
-	return ch != nil && !ch.since.IsZero() && !ch.since.Time().After(t) && ch.placed(t)
 }
 
 // carriedBy takes down where the bytes of a change are, if the entry of a manifest is
@@ -356,6 +307,9 @@ func later(a, b time.Time) time.Time {
 
 // last returns the last entry of a URI, or nil.
 func (ch *changes) last(key resourcesync.Key) *change {
+	if ch == nil {
+		return nil
+	}
 	i, ok := ch.latest[key]
 	if !ok {
 		return nil
@@ -372,15 +326,4 @@ func (ch *changes) states() iter.Seq[*change] {
 	}
 	slices.SortStableFunc(order, func(a, b *change) int { return a.carrier.compare(b.carrier) })
 	return slices.Values(order)
-}
-
-// present yields the resources that exist according to changes at or after since.
-func (ch *changes) present(since time.Time) iter.Seq[resource] {
-	return func(yield func(resource) bool) {
-		for c := range ch.states() {
-			if c.change != resourcesync.Deleted && !c.Changed.Before(since) && !yield(resource{c.Wanted, c.carrier}) {
-				return
-			}
-		}
-	}
 }

@@ -332,8 +332,8 @@ func TestChangesThatTimeDoesNotTellApart(t *testing.T) {
 	}
 }
 
-// Nobody knows whether a change without a datetime came before or after a list that
-// is newer than the beginning of the Change List: lists lead until that ends.
+// Where a change without a datetime stands in its list tells that it came after what was
+// applied, also if the Resource List is newer than the beginning of the Change List.
 func TestChangesThatCannotBePlacedLoseNothing(t *testing.T) {
 	s := newSource(t)
 	p := s.fill(20)
@@ -342,12 +342,11 @@ func TestChangesThatCannotBePlacedLoseNothing(t *testing.T) {
 	m := newMirror(t, s)
 	m.mustSync(destination.Baseline, 0, 20, 0, 0)
 	s.changes(0, s.undated(resourcesync.Updated, "/r/1"), s.undated(resourcesync.Deleted, "/r/2"))
-	m.mustSync(destination.Baseline, 20, 0, 0, 0)
+	m.mustSync(destination.Incremental, 0, 0, 0, 1)
+	s.changes(20, s.undated(resourcesync.Updated, "/r/1"))
 	s.list(20, append(slices.Clone(p[:2]), p[3:]...)...)
-	m.mustSync(destination.Baseline, 19, 0, 0, 1)
-	s.changes(20)
-	m.mustSync(destination.Incremental, 0, 0, 0, 0)
-	s.changes(20, s.undated(resourcesync.Deleted, "/r/3"))
+	m.mustSync(destination.Baseline, 19, 0, 0, 0)
+	s.changes(20, s.undated(resourcesync.Updated, "/r/1"), s.undated(resourcesync.Deleted, "/r/3"))
 	m.mustSync(destination.Incremental, 0, 0, 0, 1)
 	m.wantFiles(slices.Concat(p[:2], p[4:])...)
 }
@@ -366,13 +365,12 @@ func TestFirstChangeWithoutDatetimeIsPlaced(t *testing.T) {
 	m.wantFiles(slices.Delete(slices.Clone(p), 2, 3)...)
 }
 
-func TestUndatedAmongUnorderedChangesLeadsToTheList(t *testing.T) {
+func TestUndatedAmongUnorderedChangesAreApplied(t *testing.T) {
 	s, p, m := inStep(t, 20)
 	s.changes(0, s.change(5, resourcesync.Deleted, "/r/1"), s.undated(resourcesync.Deleted, "/r/2"), s.change(3, resourcesync.Deleted, "/r/3"))
-	s.list(6, p[4:]...)
 	m.set = func(d *destination.Destination) { d.MaxDelete, _ = guard.ParseLimit("100%") }
-	m.mustSync(destination.Baseline, 16, 0, 0, 4)
-	m.wantFiles(p[4:]...)
+	m.mustSync(destination.Incremental, 0, 0, 0, 3)
+	m.wantFiles(slices.Concat(p[:1], p[4:])...)
 }
 
 // What is newer than every document can be damaged all the same.

@@ -3,8 +3,10 @@ package destination
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"instep/discover"
@@ -82,6 +84,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	if n := pl.late.Len(); n > maxOutage { // or those behind so many that fail for good would never be asked for
 		pl.first = rand.New(rand.NewPCG(uint64(d.Client.Now().UnixNano()), 0)).Int64N(n)
 	}
+	pl.asOf = pl.sent()
 	pl.weaker.tell(d, set.URI)
 	pl.Pulse = k.heard.pulse(set.ChangeFreq)
 	pl.Latest = k.cursor.At
@@ -110,7 +113,11 @@ func (k *desk) plan(ctx context.Context) (*planner, error) {
 		return k.increment(ctx, tr, why)
 	}
 	pl, err := k.baseline(ctx, why)
-	if k.overdue == "" || !ofSource(err) || ctx.Err() != nil {
+	switch {
+	case k.overdue != "" && err == nil && pl.Gap != "": // the increment tells more
+		err = errors.New(pl.Gap)
+		pl.discard()
+	case k.overdue == "" || !ofSource(err) || ctx.Err() != nil:
 		return pl, err
 	}
 	k.d.note(k.set.URI, fmt.Sprintf("%s, but none can be made: %v", k.overdue, err))
@@ -144,27 +151,37 @@ func (k *desk) follow(ctx context.Context) error {
 
 // from opens a track where the cursor stands.
 func (k *desk) from(ctx context.Context, tr track) (*chain, error) {
-	if tr == changeLists {
-		c, err := k.d.openCurrent(ctx, k.scope, k.set, k.cursor)
-		if c != nil || err != nil {
-			k.current = c
-			return c, err
-		}
+	if tr != changeLists {
+		return k.chain(ctx, tr, k.cursor.At)
 	}
-	return k.chain(ctx, tr, k.cursor.At)
+	c, stands, err := k.d.openCurrent(ctx, k.scope, k.set, k.cursor)
+	if c != nil || err != nil {
+		k.current = c
+		return c, err
+	}
+	if c, err = k.chain(ctx, tr, k.cursor.At); err == nil && stands != nil && len(c.windows) > 0 && !c.named[stands.uri] {
+		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) }) // it is applied up to there
+		c.add(*stands)
+		c.arrange()
+	}
+	return c, err
 }
 
 // DefaultBaselineEvery is how long increments are trusted alone, unless
 // Destination.BaselineEvery says otherwise.
 const DefaultBaselineEvery = 30 * 24 * time.Hour
 
-// age says why it is time for a baseline, now by the Source's own clock; "" if it is not.
+// age says why it is time for a baseline, now by the Source's own clock, or by ours if that
+// is unknown; "" if it is not.
 func (k *desk) age(now time.Time) string {
+	if now.IsZero() {
+		now = k.d.Client.Now()
+	}
 	every, last := cmp.Or(k.d.BaselineEvery, DefaultBaselineEvery), k.cursor.Baseline
 	switch {
 	case every < 0 || last.IsZero():
 		return ""
-	case k.d.toCome(last, now):
+	case k.d.misdated(last, now):
 		return fmt.Sprintf("the last baseline was dated %s, which is still to come", last.UTC().Format(time.RFC3339))
 	case now.Sub(last) < every:
 		return ""
@@ -208,18 +225,20 @@ func reach(cur Cursor, c *chain, ch *changes) outcome {
 		return no("%s", c.why)
 	case ch.resumed:
 		return outcome{known: true, reaches: true, why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.first)}
+	case c.jumbled && !ch.span().Since(cur.At):
+		return no("the %ss are not in the order of their times", c.name)
 	case ch.since.IsZero():
 		return no("the %s %s does not say where it begins (no from)", c.name, ch.first)
-	case c.d.toCome(cur.At, ch.served):
+	case c.d.misdated(cur.At, ch.served):
 		return no("the mirror ends at %s, which is still to come", at)
 	case ch.since.Time().After(cur.At) && c.why != "":
 		return no("%s", c.why)
 	case ch.since.Time().After(cur.At):
 		return no("gap: the %s %s begins at %s, the mirror ends at %s", c.name, ch.first, ch.since, at)
+	case cur.List != "" && !c.named[cur.List] && ch.end.Before(cur.At):
+		return no("%s, in which the mirror stands, is gone, and the %ss tell of nothing that is later", cur.List, c.name)
 	case ch.slid:
 		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.first, at)
-	case !ch.placed(cur.At):
-		return no("the %s %s has entries without datetime, which may be older than the mirror", c.name, ch.first)
 	}
 	return outcome{known: true, reaches: true, why: fmt.Sprintf("changes since %s in %s", at, ch.first)}
 }
@@ -230,6 +249,13 @@ func (k *desk) increment(ctx context.Context, tr track, why string) (*planner, e
 	ch := k.changes[tr]
 	pl := k.newPlanner(Incremental, why)
 	err := pl.incremental(ctx, k.cursor, ch)
+	if err == nil && pl.doubted {
+		whole, err := k.recount(ctx)
+		if whole != nil || err != nil {
+			pl.discard()
+			return whole, err
+		}
+	}
 	if err != nil || !k.carries(tr, pl.gets()) {
 		return pl, err
 	}
@@ -242,6 +268,38 @@ func (k *desk) increment(ctx context.Context, tr track, why string) (*planner, e
 	pl = k.newPlanner(Incremental, why)
 	pl.reason("%s", why2)
 	return pl, pl.incremental(ctx, k.cursor, ch)
+}
+
+// recount makes a baseline because the times of the changes contradict each other, or what
+// is here: a clock was wrong by which some are dated, and a newer list tells what came of
+// it. nil if there is no newer list.
+func (k *desk) recount(ctx context.Context) (*planner, error) {
+	list := &state{d: k.d, scope: k.scope, set: k.set.URI, lists: k.set.ResourceLists}
+	defer list.close()
+	if !k.usable(resourceList) {
+		return nil, nil
+	}
+	at, err := list.moment(ctx)
+	if err != nil || !at.After(k.cursor.Listed) || k.d.misdated(at, list.served) {
+		return nil, unlessSource(ctx, err)
+	}
+	pl, err := k.baseline(ctx, "the times of the changes contradict each other, or what is here, so a clock was wrong")
+	if err != nil {
+		return nil, unlessSource(ctx, err)
+	}
+	if pl.move == nil || pl.truth.old(pl.truth.at, pl.applied()) {
+		pl.discard()
+		return nil, nil
+	}
+	return pl, nil
+}
+
+// unlessSource drops an error that is about the documents of the Source alone.
+func unlessSource(ctx context.Context, err error) error {
+	if ofSource(err) && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // carry looks for the bytes of changes in the packages of Change Dumps. It returns how

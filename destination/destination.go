@@ -46,6 +46,10 @@ type Destination struct {
 	// baseline makes the mirror what the Source says now.
 	AcceptRollback bool
 
+	// AcceptGap is content with what is known as of the moment of the lists where the changes
+	// since then are unknown: SetPlan.Gap is "" then.
+	AcceptGap bool
+
 	Observe func(Event) // told what happens, from several goroutines at a time; may be nil
 }
 

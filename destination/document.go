@@ -44,16 +44,17 @@ func ofSource(err error) bool {
 
 // document is a document of the Source, fetched and read to its end tag.
 type document struct {
-	uri    string                   // as it was asked for
-	base   *url.URL                 // where it came from
-	served time.Time                // the Date that it was sent with; zero if there was none
-	header resourcesync.Header      // as known at the end of the document
-	bad    int                      // entries without a usable URI: what they speak of is unknown
-	lists  bool                     // some entries are documents of its own capability, as in an index
-	last   map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
-	maxAge time.Duration            // for so long it is told not to change
-	file   *spool.File
-	opts   []resourcesync.Option
+	uri      string                   // as it was asked for
+	base     *url.URL                 // where it came from
+	served   time.Time                // the Date that it was sent with; zero if there was none
+	modified time.Time                // its Last-Modified; zero if there was none
+	header   resourcesync.Header      // as known at the end of the document
+	bad      int                      // entries without a usable URI: what they speak of is unknown
+	lists    bool                     // some entries are documents of its own capability, as in an index
+	last     map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
+	maxAge   time.Duration            // for so long it is told not to change
+	file     *spool.File
+	opts     []resourcesync.Option
 }
 
 // Documents is implemented by a Mirror that keeps the documents of the Source from one run
@@ -76,18 +77,33 @@ func (d *Destination) client() *fetch.Client {
 const maxTransfer = 100 << 20
 
 // read fetches the document at uri, which must have the capability that was promised.
-func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Capability) (_ *document, err error) {
+func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
 	resp, err := d.client().Document(ctx, uri, maxTransfer, fetch.Validators{})
 	if err != nil {
 		return d.largePackage(ctx, uri, want, &remoteError{err})
 	}
+	return d.take(ctx, uri, want, resp)
+}
+
+// readFresh is read past every cache that honours it.
+func (d *Destination) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
+	resp, err := d.client().FreshDocument(ctx, uri, maxTransfer)
+	if err != nil {
+		return nil, &remoteError{err}
+	}
+	return d.take(ctx, uri, want, resp)
+}
+
+// take reads the document of an answer.
+func (d *Destination) take(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (_ *document, err error) {
 	defer resp.Body.Close()
-	served, _ := http.ParseTime(resp.Header.Get("Date"))
+	served := dateOf(resp)
+	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
 	base, err := url.Parse(resp.URL)
 	if err != nil {
 		return nil, &remoteError{err}
 	}
-	doc := &document{uri: uri, base: base, served: served, maxAge: maxAge(resp.Header), file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
+	doc := &document{uri: uri, base: base, served: served, modified: modified, maxAge: maxAge(resp.Header), file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
 	defer func() {
 		if err != nil {
 			doc.close()
@@ -105,6 +121,12 @@ func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Ca
 		return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want)}
 	}
 	return doc, nil
+}
+
+// dateOf is the time by the clock of who answered; zero if he does not say.
+func dateOf(resp *fetch.Response) time.Time {
+	t, _ := http.ParseTime(resp.Header.Get("Date"))
+	return t
 }
 
 // orPage tells a page that answered in place of a document from one that cannot be

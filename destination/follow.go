@@ -108,7 +108,7 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 	}
 	defer c.close()
 	for {
-		ch, err := c.load(ctx, c.start(since), Cursor{}, nil)
+		ch, err := c.load(ctx, c.windows[c.start(since):], Cursor{}, nil)
 		if err != nil {
 			return err
 		}
@@ -144,8 +144,6 @@ func (f *follower) gap(c *chain, ch *changes, since time.Time) string {
 		return ch.first + " does not say where it begins (no from)"
 	case ch.since.Time().After(since):
 		return fmt.Sprintf("%s begins at %s", ch.first, ch.since)
-	case !ch.placed(since):
-		return ch.first + " has entries without datetime, which may be older"
 	}
 	return ""
 }
@@ -155,7 +153,7 @@ func (f *follower) changes(ch *changes, since time.Time) error {
 	all := slices.Collect(ch.states())
 	slices.SortStableFunc(all, func(a, b *change) int { return a.Changed.Compare(b.Changed) })
 	for _, c := range all {
-		if c.Changed.Before(since) {
+		if !c.to.IsZero() && c.to.Before(since) {
 			continue
 		}
 		if err := f.tell(c.change, &c.Wanted); err != nil {

@@ -15,6 +15,7 @@ type Guard struct {
 	Before  int64 // deletions that count beside those of the plan: of the last 24 hours, or with a limit given of the run
 	Allowed int64 // how many may be deleted in all
 	Members int64 // of the set, by which that is measured
+	Doubted int64 // deletions of the plan that follow from a list whose moment was read before, with more in it: these are withheld whatever their number
 }
 
 // guard withholds the deletions of the plan if there are too many and nobody has consented
@@ -32,9 +33,12 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	if pl.consent, err = pl.d.Mirror.Approved(ctx, pl.Hash); err != nil || pl.consent {
 		return err
 	}
-	if pl.d.MaxDelete == (Limit{}) {
+	switch {
+	case pl.Guard.Doubted > 0:
+		pl.Withheld = true
+	case pl.d.MaxDelete == (Limit{}):
 		err = pl.watch(ctx)
-	} else {
+	default:
 		pl.hold(loss{total: before + pl.Deleted, planned: pl.Deleted}, pl.Members+before)
 		pl.consent = !pl.Withheld
 	}
@@ -148,7 +152,7 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 				return err
 			}
 			key := resourcesync.KeyOf(a.Want.URI)
-			if a.Kind == Mark {
+			if a.Kind == Mark || a.Kind == Remember {
 				continue
 			}
 			if a.Kind == Delete {

@@ -272,7 +272,8 @@ func TestRenamedDirectory(t *testing.T) {
 					}
 					entries = append(entries, w.src.weakly(p))
 				}
-				w.src.listEntries(1, entries...)
+				w.n++
+				w.src.listEntries(w.n, entries...)
 				var err error
 				if rep, err = w.sync(); err != nil || rep.Withheld != 60 || rep.Created != 60 {
 					t.Fatalf("got %+v, %v; want 60 created, and as many withheld", rep, err)

@@ -2,31 +2,32 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"instep/internal/evidence"
 	"instep/resourcesync"
 )
 
 // incremental plans the changes that the cursor has not seen, and what was left over
 // from earlier runs.
 func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) error {
-	pl.Partial, pl.served, pl.older = ch.flaw, ch.served, !ch.upTo(cur.At)
+	pl.Partial, pl.served = ch.flaw, ch.served
+	old := ch.span().Old(pl.applied())
+	pl.doubted = ch.early || ch.jumbled
 	if err := pl.due(ctx, ch); err != nil {
 		return err
 	}
 	batch := make([]*change, 0, lookupBatch)
 	for c := range ch.states() {
 		if batch = append(batch, c); len(batch) == lookupBatch {
-			if err := pl.changed(ctx, batch); err != nil {
+			if err := pl.changed(ctx, batch, old); err != nil {
 				return err
 			}
 			batch = batch[:0]
 		}
 	}
-	if err := pl.changed(ctx, batch); err != nil {
-		return err
-	}
-	if err := pl.dispatch(); err != nil {
+	if err := errors.Join(pl.changed(ctx, batch, old), pl.settle(ctx), pl.dispatch()); err != nil {
 		return err
 	}
 	pl.tellUnknown()
@@ -34,8 +35,8 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 		return nil
 	}
 	next := cur
-	if !pl.older { // an older state than was seen leads nowhere
-		next = ch.cursor(cur)
+	if !old { // an older state than was seen leads nowhere
+		next = ch.cursor(cur, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
 		next.Baseline = ch.served // an older program did not take it down
@@ -46,11 +47,14 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if next.Index == cur.Index && pl.d.recent(cur.Asked) {
 		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
 	}
+	if pl.stays {
+		next = cur
+	}
 	if next != cur || !pl.d.looked(cur.Looked) {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	pl.Partial = ch.rest
-	pl.rolledBack(ch.back)
+	pl.refuse(ch.back)
 	return nil
 }
 
@@ -64,18 +68,16 @@ func (pl *planner) due(ctx context.Context, ch *changes) error {
 		if ch.last(resourcesync.KeyOf(h.URI)) != nil {
 			continue
 		}
-		if !pl.admit(&h.Wanted) {
-			continue
-		}
-		if err := pl.decide(ctx, &h.Wanted, carrier{}, &h); err != nil {
+		if err := pl.do(ctx, evidence.Retry, nil, carrier{}, &h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// changed plans a batch of changes.
-func (pl *planner) changed(ctx context.Context, batch []*change) error {
+// changed plans a batch of changes; old says that their documents are older than what was
+// applied.
+func (pl *planner) changed(ctx context.Context, batch []*change, old bool) error {
 	uris := make([]string, len(batch))
 	for i, c := range batch {
 		uris[i] = c.URI
@@ -86,35 +88,42 @@ func (pl *planner) changed(ctx context.Context, batch []*change) error {
 	}
 	for i, c := range batch {
 		h := &held[i]
-		switch {
-		case c.change == resourcesync.Deleted && !h.Member:
-			if c.news {
-				pl.unknownDelete(c)
-			}
-		case c.change == resourcesync.Deleted && pl.ahead(h, c.Changed):
-			// already newer
-		case c.change == resourcesync.Deleted && pl.Partial != nil:
+		said, w := c.against(h)
+		said.Old = old
+		switch gone := said.Kind == evidence.Deleted; {
+		case !gone && !pl.admit(w):
+			continue
+		case gone && !h.Member && !pl.remembers(c, h):
+			continue
+		case gone && pl.Partial != nil:
 			pl.Same++ // it may have been created again
-		case c.change == resourcesync.Deleted:
-			err = pl.remove(h, c.Changed)
-		case !h.Member && pl.older:
-			pl.skip(SkipStale) // it was deleted since
-		case pl.admit(&c.Wanted):
-			err = pl.decide(ctx, &c.Wanted, c.carrier, h)
+			continue
 		}
-		if err != nil {
+		if gone := said.Kind == evidence.Deleted; gone && !old && c.timed() && h.Member && !h.Told && c.to.Before(h.Changed) {
+			pl.doubted = true // a later list named it
+		}
+		if err := pl.judge(ctx, said, w, c.carrier, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// remembers reports whether the deletion of what is not here is of use, and counts the one
+// of what never was.
+func (pl *planner) remembers(c *change, h *Held) bool {
+	if skip, _ := pl.scope.admit(&c.Wanted); skip != "" {
+		return false
+	}
+	if c.news && h.Gone.IsZero() {
+		pl.unknownDelete(c)
+	}
+	return pl.Partial == nil
+}
+
 // unknownDelete counts the deletion of a resource that the set does not have here. A
 // Source whose deletions name other URIs than its lists never gets rid of anything.
 func (pl *planner) unknownDelete(c *change) {
-	if skip, _ := pl.scope.admit(&c.Wanted); skip != "" {
-		return
-	}
 	if pl.unknown == 0 {
 		pl.unknownURI = c.URI
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"instep/internal/evidence"
 	"instep/resourcesync"
 )
 
@@ -222,6 +223,7 @@ func (r *lister) resource(doc *document, e *resourcesync.Entry, n int) bool {
 	if doc.superseded(e.Loc, n) {
 		return true
 	}
+	r.st.unproved = r.st.unproved || !strong(e.Digests)
 	w, ok := r.overlay(resource{Wanted: wanted(e, doc.header.At.Time())})
 	return !ok || r.yield(w, nil)
 }
@@ -247,7 +249,7 @@ func (r *lister) manifests() bool {
 	for _, p := range r.st.parcels {
 		doc, err := r.st.d.manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
 		if err == nil {
-			if err = older(doc, p.ref.at); err != nil {
+			if err = behind(doc, p.ref.at); err != nil {
 				doc.close()
 			}
 		}
@@ -290,7 +292,8 @@ func (r *lister) packaged(p *parcel, doc *document) bool {
 		if doc.superseded(e.Loc, n) {
 			continue
 		}
-		if w, ok := r.overlay(resource{wanted(&e, at.Time()), from}); ok && !r.yield(w, nil) {
+		r.st.unproved = r.st.unproved || !strong(e.Digests)
+		if w, ok := r.overlay(resource{Wanted: wanted(&e, at.Time()), carrier: from}); ok && !r.yield(w, nil) {
 			return false
 		}
 	}
@@ -354,11 +357,11 @@ func partOf(doc, index *document) error {
 	if doc.header.Root == resourcesync.SitemapIndex && index.header.Root == resourcesync.SitemapIndex {
 		return indexInIndex(doc.uri)
 	}
-	return older(doc, index.header.At)
+	return behind(doc, index.header.At)
 }
 
-// older reports a document that is of an earlier moment than what names it.
-func older(doc *document, root resourcesync.Datetime) error {
+// behind reports a document that is of an earlier moment than what names it.
+func behind(doc *document, root resourcesync.Datetime) error {
 	if at := doc.header.At; !at.IsZero() && at.Before(root) {
 		return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("is older (at %s) than what names it (at %s)", at, root)}
 	}
@@ -408,8 +411,24 @@ func (r *lister) overlay(w resource) (_ resource, ok bool) {
 		return w, true
 	}
 	r.listed[key] = true
-	if c.Changed.Before(w.Changed) {
+	said, told := c.against(&Held{LastMod: w.LastMod})
+	switch d, _ := evidence.Decide(said, evidence.Held{Member: true, At: w.Changed}); d {
+	case evidence.Keep:
 		return w, true
+	case evidence.Remove:
+		return w, false
+	case evidence.Ask:
+		if c.rival == nil || c.rival.Changed.Before(w.Changed) { // it is as listed, if it exists
+			told = &w.Wanted
+		}
+		return resource{Wanted: *told, carrier: w.carrier, by: c.disputed()}, true
 	}
-	return resource{c.Wanted, c.carrier}, c.change != resourcesync.Deleted
+	return resource{Wanted: *told, carrier: c.carrier, by: c}, true
+}
+
+// disputed is c where it is open whether the resource exists.
+func (c *change) disputed() *change {
+	open := *c
+	open.torn, open.change = true, resourcesync.Updated
+	return &open
 }

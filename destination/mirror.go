@@ -26,6 +26,9 @@ type Held struct {
 	Member  bool                  // the URI belongs to the set that was asked for
 	LastMod resourcesync.Datetime // as the Source last gave it
 	Changed time.Time             // last change applied: never replaced or deleted by a list older than this
+	Told    bool                  // Changed is of a change, not of a list
+	Came    time.Time             // when the bytes came, by the clock of their server; zero if that is unknown, or if a list tells enough
+	Gone    time.Time             // no member: the deletion that was applied, unless a newer list was read since; zero if there is none
 	Due     string                // why the bytes must be fetched again; "" = good
 	Wanted  Wanted                // while Due: what the Source last said
 }
@@ -44,12 +47,18 @@ type Wanted struct {
 	// the first choice first; none unless there is a digest to prove it.
 	Duplicates []string
 	Changed    time.Time // when the change happened, or the `at` of the list that says so
+	Told       bool      // a change says so, not a list
+	Came       time.Time // once the bytes are here: when they came, by the clock of their server; zero if that is unknown
 }
 
 // provable reports whether the Source gives a length or a digest, by which bytes can be
 // told from others. Without one they are unverified, however they came: a
 // Content-Length says how much was sent, and not that it is the resource.
 func (w *Wanted) provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
+
+// timed reports whether it counts when the bytes came: if a change tells of them, or if
+// nothing but their lastmod ties them to what a list says.
+func (w *Wanted) timed() bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }
 
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
 type Cursor struct {
@@ -63,6 +72,8 @@ type Cursor struct {
 	Looked   time.Time // when this was found, by our clock; where nothing changes the cursor moves for its sake alone, every few hours
 	Last     time.Time // the latest of their datetimes
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
+	Changed  time.Time // the moment of the latest change that was applied; zero if none was, or an earlier version followed the set last
+	Left     time.Time // since when, by our clock, List stands open where its index says that it was closed; zero if it does not
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
 }
@@ -84,7 +95,8 @@ type Mirror interface {
 	// FindContent finds a resource, of any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
-	// Members yields all members of a set in ascending order of resourcesync.KeyOf(URI).
+	// Members yields all members of a set in ascending order of resourcesync.KeyOf(URI). It
+	// may leave out Told and Came, as Due may.
 	Members(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Count returns how many members a set has.
 	Count(ctx context.Context, set string) (int64, error)
@@ -156,8 +168,9 @@ type Batch interface {
 	// Due records that the bytes of w.URI have to be fetched, and why. What is stored stays.
 	Due(ctx context.Context, set string, w Wanted, reason string) error
 	// Delete ends the membership of a URI in set; the bytes go to the trash when
-	// no set holds the URI.
-	Delete(ctx context.Context, set, uri string) error
+	// no set holds the URI. If a change tells of the deletion, when is its moment, which is
+	// kept as Held.Gone, also of a URI that is no member; else it is zero.
+	Delete(ctx context.Context, set, uri string, when time.Time) error
 	// Consent says that a person has consented to the deletions in the batch: they are
 	// no Losses.
 	Consent()

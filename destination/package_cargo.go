@@ -423,6 +423,9 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 		return 0, err
 	}
 	defer r.freight.give(c)
+	if a.Want.timed() {
+		a.Want.Came = r.d.Client.Now() // they are those of the entry, however long ago they were packed
+	}
 	n, err := c.put(ctx, b, r.sp.Set, a, r.freight.hands)
 	if c.err == nil && c.pkg.remote == nil {
 		a.Via = ViaDump // a server that gives no parts gave all
@@ -443,7 +446,9 @@ func (c *cargo) put(ctx context.Context, b Batch, set string, a *Action, hands c
 	want, known := a.Want, c.known(a)
 	if t, _ := c.heard(want.URI); t.other {
 		want = known
+		want.Told = a.Want.Told
 	}
+	want.Came = a.Want.Came
 	found, err := c.member(a, &known)
 	if err != nil {
 		return 0, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"instep/fetch"
+	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -148,6 +149,8 @@ type carrier struct {
 type resource struct {
 	Wanted
 	carrier
+	by     *change    // that says so; nil: a list does
+	others []resource // what other documents say of it that counts no less
 }
 
 // compare orders by package, and by place in it.
@@ -417,16 +420,12 @@ func (p *parcel) close() {
 	}
 }
 
-// clockSkew is how far the clocks of a Source may be from each other: that of its
-// server, and that by which changes are dated.
-const clockSkew = 24 * time.Hour
-
 // clock is when the Source sent the document, by its own clock; zero if that is
 // unknown, or before what the document itself says it is of.
 func (doc *document) clock() time.Time {
 	h := &doc.header
 	for _, t := range []resourcesync.Datetime{h.At, h.From} {
-		if past(t.Time(), doc.served) {
+		if evidence.ToCome(t.Time(), doc.served) {
 			return time.Time{}
 		}
 	}

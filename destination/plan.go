@@ -25,11 +25,12 @@ type ActionKind string
 
 // The kinds of action.
 const (
-	Fetch  ActionKind = "fetch"  // GET the resource
-	Copy   ActionKind = "copy"   // take the bytes of another URI, which the mirror holds
-	Adopt  ActionKind = "adopt"  // take a file that is there, and that the mirror did not put there
-	Mark   ActionKind = "mark"   // the bytes are here and right: only what is known of them changes
-	Delete ActionKind = "delete" // end the membership
+	Fetch    ActionKind = "fetch"    // GET the resource
+	Copy     ActionKind = "copy"     // take the bytes of another URI, which the mirror holds
+	Adopt    ActionKind = "adopt"    // take a file that is there, and that the mirror did not put there
+	Mark     ActionKind = "mark"     // the bytes are here and right: only what is known of them changes
+	Delete   ActionKind = "delete"   // end the membership
+	Remember ActionKind = "remember" // of what is not here: only that it was deleted is taken down
 )
 
 // Via is the way by which the bytes of a resource come.
@@ -116,6 +117,11 @@ type SetPlan struct {
 	// What is here stays as it is, and the cursor where it is, unless AcceptRollback is set.
 	RolledBack string
 
+	// Gap says which changes after the moment of the lists are unknown; "" if none are, or the
+	// Source offers none. What the plan brings is as of that moment.
+	Gap string
+
+	asOf    time.Time                                                  // when the Source sent the documents read, by its own clock; zero if that is unknown
 	consent bool                                                       // somebody has consented to the deletions
 	again   func(ctx context.Context, deleted int64) (*SetPlan, error) // plans the set once more, when this plan was applied and the run has deleted so many
 	move    *CursorMove                                                // nil: the cursor stays

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"time"
 
+	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -14,18 +15,22 @@ import (
 // planner makes one plan of a set. A desk may make several before it keeps one.
 type planner struct {
 	*SetPlan
-	d      *Destination
-	scope  *scope
-	cursor Cursor    // the zero Cursor before the first baseline
-	truth  *state    // of a baseline: what the Source says the set is
-	older  bool      // of an increment: the Change Lists end before what was followed already, as from a cache
-	served time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
-	empty  bool      // the mirror holds nothing of the set: no lookups for content that is held
-	sum    hash.Hash
-	left   bool  // something was left out that another choice of resources would not leave out
-	asked  int64 // bytes of the resources that are requested one by one, and of unknown length estimated
+	d       *Destination
+	scope   *scope
+	cursor  Cursor    // the zero Cursor before the first baseline
+	truth   *state    // of a baseline: what the Source says the set is
+	served  time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
+	doubted bool      // of an increment: the times of the changes contradict each other, or what is here
+	stays   bool      // something is disputed: the cursor stays where it is
+	empty   bool      // the mirror holds nothing of the set: no lookups for content that is held
+	sum     hash.Hash
+	left    bool  // something was left out that another choice of resources would not leave out
+	asked   int64 // bytes of the resources that are requested one by one, and of unknown length estimated
 
-	shipment *shipment // members of the package that is being planned
+	twice     map[spool.Key]bool // resources that several documents of truth name
+	named     int64              // resources that truth names
+	shipment  *shipment          // members of the package that is being planned
+	questions []question         // URIs that are to be asked
 
 	unknown    int    // deletions of what was never listed
 	unknownURI string // of the first of them
@@ -65,84 +70,67 @@ const SkipStale Skip = "only in a list older than what is here"
 // lookupBatch is how many URIs a planner asks the mirror for at a time.
 const lookupBatch = 500
 
-// compare looks wants up and adds what each needs; carriers tells of each where in a
-// package its bytes are.
-func (pl *planner) compare(ctx context.Context, wants []Wanted, carriers []carrier) error {
-	uris := make([]string, len(wants))
-	for i := range wants {
-		uris[i] = wants[i].URI
+// compare looks resources up and adds what each needs.
+func (pl *planner) compare(ctx context.Context, batch []resource) error {
+	uris := make([]string, len(batch))
+	for i := range batch {
+		uris[i] = batch[i].URI
 	}
 	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, uris)
 	if err != nil {
 		return err
 	}
-	for i := range wants {
-		if !held[i].Member && pl.unproved(&wants[i]) {
-			pl.skip(SkipStale)
-			continue
-		}
-		if err := pl.decide(ctx, &wants[i], carriers[i], &held[i]); err != nil {
+	applied := pl.truth.applied(pl.cursor)
+	for i := range batch {
+		w := batch[i].choose(&held[i])
+		if err := pl.judge(ctx, pl.truth.said(w, applied), &w.Wanted, w.carrier, &held[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unproved reports whether a resource that the mirror lacks may have been deleted
-// since the list of it was made: the mirror has followed the Source further.
-func (pl *planner) unproved(w *Wanted) bool {
-	return pl.truth != nil && w.Changed.Before(pl.cursor.At) && !pl.beyond(pl.cursor.At) && !pl.truth.bridges(w.Changed)
+// applied is how far the set was followed before this plan; nothing if the Source's word
+// for an older state is taken.
+func (pl *planner) applied() evidence.Applied {
+	if pl.d.AcceptRollback {
+		return evidence.Applied{}
+	}
+	return pl.d.applied(pl.cursor, pl.sent())
 }
 
-// beyond reports whether t is still to come: the clock by which something was dated
-// must have been wrong, and t is no evidence of being newer.
-func (pl *planner) beyond(t time.Time) bool {
-	served := pl.served
+// sent is when the Source sent the documents read, by its own clock; zero if that is unknown.
+func (pl *planner) sent() time.Time {
 	if pl.truth != nil {
-		served = pl.truth.served
+		return pl.truth.served
 	}
-	return pl.d.toCome(t, served)
+	return pl.served
 }
 
-// past reports whether t is later than a clock that shows now; an unknown one shows
-// nothing.
-func past(t, now time.Time) bool { return !now.IsZero() && t.After(now.Add(clockSkew)) }
-
-// toCome reports whether t, which the Source told once, is still to come: by the clock of
-// the Source and by ours. That of the Source alone may stand where an old answer was made,
-// which a cache gives again with the Date that it had; ours can only keep more.
-func (d *Destination) toCome(t, served time.Time) bool {
-	return past(t, served) && past(t, d.Client.Now())
+// confirm takes down that the bytes held are those that w describes.
+func (pl *planner) confirm(w *Wanted, h *Held) error {
+	pl.Same++
+	proves := w.provable() && !h.Verified
+	if h.Member && !proves && (pl.Mode == Baseline || !w.Changed.After(h.Changed)) {
+		return nil
+	}
+	return pl.actions.Append(Action{Kind: Mark, Want: *notBefore(w, h)})
 }
 
-// ahead reports whether what the mirror holds is newer than t.
-func (pl *planner) ahead(h *Held, t time.Time) bool {
-	return h.Changed.After(t) && !pl.beyond(h.Changed)
+// notBefore is w as of the moment of what is held, if that is later: what counts by its
+// position is not older.
+func notBefore(w *Wanted, h *Held) *Wanted {
+	if !h.Member || !h.Changed.After(w.Changed) {
+		return w
+	}
+	state := *w
+	state.Changed = h.Changed
+	return &state
 }
 
-// decide adds what brings one URI, held as h, to the state w.
-func (pl *planner) decide(ctx context.Context, w *Wanted, from carrier, h *Held) error {
-	pl.weaker.look(h, w)
-	if h.Member && pl.ahead(h, w.Changed) { // never back
-		if h.Due == "" {
-			pl.Same++
-			return nil
-		}
-		w, from = &h.Wanted, carrier{}
-	}
-	if h.Member && h.Changed.After(w.Changed) { // the clock was wrong by which that was dated
-		state := *w
-		state.Changed = h.Changed
-		w = &state
-	}
-	if h.Stored && h.Due == "" && sameBytes(h, w) {
-		pl.Same++
-		proves := w.provable() && !h.Verified
-		if h.Member && !proves && (pl.Mode == Baseline || !w.Changed.After(h.Changed)) {
-			return nil
-		}
-		return pl.actions.Append(Action{Kind: Mark, Want: *w})
-	}
+// bring adds what brings one URI, held as h, to the state w.
+func (pl *planner) bring(ctx context.Context, w *Wanted, from carrier, h *Held) error {
+	w = notBefore(w, h)
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if h.Stored {
 		a.Change = resourcesync.Updated
@@ -158,7 +146,7 @@ func (pl *planner) decide(ctx context.Context, w *Wanted, from carrier, h *Held)
 			return err
 		}
 	}
-	return pl.bring(a, from)
+	return pl.add(a, from)
 }
 
 // sameWant reports whether two descriptions are of the same bytes, whenever they were given.
@@ -166,8 +154,8 @@ func sameWant(v, w *Wanted) bool {
 	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
 
-// bring adds an action that brings bytes.
-func (pl *planner) bring(a Action, from carrier) error {
+// add adds an action that brings bytes.
+func (pl *planner) add(a Action, from carrier) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
 	}
@@ -209,29 +197,6 @@ func (pl *planner) findContent(ctx context.Context, a *Action) error {
 	return err
 }
 
-// sameBytes reports whether the bytes held are those that w describes, by what was
-// known of them when they were stored.
-func sameBytes(h *Held, w *Wanted) bool {
-	if w.Length.Known() && w.Length != h.Length {
-		return false
-	}
-	if len(w.Digests) == 0 {
-		return !w.LastMod.IsZero() && w.LastMod == h.LastMod
-	}
-	proved := false
-	for _, want := range w.Digests {
-		got := h.Digests.Get(want.Algorithm())
-		if got.IsZero() {
-			continue
-		}
-		if got != want {
-			return false
-		}
-		proved = true
-	}
-	return proved
-}
-
 // sha256Of is the sha-256 of the bytes held; none if there are no bytes, or others are wanted.
 func sha256Of(h *Held) resourcesync.Digests {
 	sum := h.Digests.Get(resourcesync.SHA256)
@@ -241,17 +206,21 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds the deletion of a member.
-func (pl *planner) remove(h *Held, when time.Time) error {
+// remove adds the deletion of a member, of which w says when it happened if a change tells
+// of it; doubted ones are withheld.
+func (pl *planner) remove(h *Held, w *Wanted, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true
 		pl.Same++
 		return nil
 	}
 	pl.Deleted++
+	if doubted {
+		pl.Guard.Doubted++
+	}
 	fmt.Fprintf(pl.sum, "%s\n", h.URI)
 	return pl.deletes.Append(Action{
 		Kind: Delete, Change: resourcesync.Deleted,
-		Want: Wanted{URI: h.URI, Length: h.Length, Digests: sha256Of(h), Changed: when},
+		Want: Wanted{URI: h.URI, Length: h.Length, Digests: sha256Of(h), Changed: w.Changed, Told: w.Told},
 	})
 }

@@ -42,6 +42,8 @@ func TestChangeListThatIsGoneIsAGap(t *testing.T) {
 // A list older than what is here cannot tell what was deleted since.
 func TestStaleListBringsNothingBack(t *testing.T) {
 	s, paths, m := inStep(t, 20)
+	s.put("/r/lost", []byte("lost"))
+	s.list(0, append(slices.Clone(paths), "/r/lost")...)
 	stale := s.served("/list.xml")
 	s.changes(0, s.change(5, resourcesync.Deleted, "/r/1"), s.change(6, resourcesync.Deleted, "/r/2"))
 	m.mustSync(destination.Incremental, 0, 0, 0, 2)
@@ -110,6 +112,7 @@ func (s *aHistory) change(n, which int, delete bool) {
 	case delete && s.exist[p]:
 		c = resourcesync.Deleted
 		s.exist[p] = false
+		s.remove(p)
 	case !s.exist[p]:
 		c = resourcesync.Created
 		fallthrough

@@ -12,32 +12,36 @@ import (
 // list in which the cursor stands was the last one, is still open and begins with
 // exactly what was applied. It returns nil if that is not so or not known, or if the index
 // was not asked for long: a Source may have left that list standing for open, and go on
-// in another.
-func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.Set, cur Cursor) (*chain, error) {
+// in another. stands is the list if it is another than it was: an index that does not name it
+// is a copy from before.
+func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.Set, cur Cursor) (_ *chain, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if !d.recent(cur.Asked) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if _, err := sc.document(cur.List, cur.Index); err != nil {
-		return nil, nil // not allowed any more: the index tells
+		return nil, nil, nil // not allowed any more: the index tells
 	}
 	c := d.newChain(sc, set.URI, "Change List")
 	c.via, c.asked, c.closes = cur.Index, cur.Asked, true
 	doc, err := c.read(ctx, window{uri: cur.List})
 	switch {
 	case err != nil && lost(ctx, err):
-		return nil, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case !doc.isOpen() || !doc.begins(cur):
-		doc.close()
-		return nil, nil
+		defer doc.close()
+		if !doc.header.From.IsZero() {
+			stands = &window{uri: doc.uri, from: doc.header.From, until: doc.header.Until}
+		}
+		return nil, stands, nil
 	}
 	c.add(window{uri: doc.uri, from: doc.header.From, until: doc.header.Until})
 	c.lone = doc
-	return c, nil
+	return c, nil, nil
 }
 
 // maxUnasked is how long a list is followed without a look into the index that named it.
@@ -90,7 +94,7 @@ func (doc *document) begins(cur Cursor) bool {
 // come into those before it, and the Source says in a list itself where it ends.
 func (c *chain) current(ctx context.Context, ch *changes, cur Cursor) (string, error) {
 	n := len(c.windows) - 1
-	if c.via == "" || ch.rest != nil || !c.settled(n) {
+	if c.via == "" || ch.rest != nil || ch.stand != nil || !c.settled(n) {
 		return "", nil
 	}
 	if last := &c.windows[n]; last.uri != ch.at.uri || !last.until.IsZero() || !ch.at.until.IsZero() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"instep/fetch"
 	"instep/resourcesync"
@@ -54,8 +55,19 @@ type failed struct {
 	err error
 }
 
+// brief reports whether an action moves no bytes.
+func (a *Action) brief() bool { return a.Kind == Mark || a.Kind == Delete || a.Kind == Remember }
+
+// deleted is when a change says that the resource was deleted; zero if a list lacks it.
+func (w *Wanted) deleted() time.Time {
+	if !w.Told {
+		return time.Time{}
+	}
+	return w.Changed
+}
+
 func weight(a *Action) int64 {
-	if a.Kind == Mark || a.Kind == Delete {
+	if a.brief() {
 		return 0
 	}
 	if a.Want.Length.Known() {
@@ -108,7 +120,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 	l.n += room(&a)
 	l.bytes += weight(&a)
 	l.uris[key] = true
-	if a.Kind == Mark || a.Kind == Delete {
+	if a.brief() {
 		l.marks = append(l.marks, a)
 		return nil
 	}
@@ -327,8 +339,8 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 	}
 	for _, a := range l.marks {
 		var err error
-		if a.Kind == Delete {
-			err = l.b.Delete(ctx, set, a.Want.URI)
+		if a.Kind == Delete || a.Kind == Remember {
+			err = l.b.Delete(ctx, set, a.Want.URI, a.Want.deleted())
 		} else {
 			err = l.b.Mark(ctx, set, a.Want)
 		}

@@ -89,16 +89,20 @@ func TestQuirk_05(t *testing.T) {
 	nested := func(path string) string {
 		return `<url><loc>` + s.uri(path) + `</loc><rs:md capability="resourcelist"/></url>`
 	}
-	entries := append(s.rawEntries(p[0]), nested("/1.xml"), nested("/2.xml"), nested("/list.xml"), nested("/1.xml"))
-	s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", entries...)
-	s.listAt(0, "/1.xml", "", p[1:15]...)
-	s.raw("/2.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", append(s.rawEntries(p[15:20]...), nested("/3.xml"))...)
-	s.listAt(0, "/3.xml", "", p[20:]...)
+	publish := func(n int, last []string) {
+		md := `capability="resourcelist" at="` + at(n).String() + `"`
+		entries := append(s.rawEntries(p[0]), nested("/1.xml"), nested("/2.xml"), nested("/list.xml"), nested("/1.xml"))
+		s.raw("/list.xml", md, "", entries...)
+		s.listAt(n, "/1.xml", "", p[1:15]...)
+		s.raw("/2.xml", md, "", append(s.rawEntries(p[15:20]...), nested("/3.xml"))...)
+		s.listAt(n, "/3.xml", "", last...)
+	}
+	publish(0, p[20:])
 	m := newMirror(t, s)
 	met := m.quirks()
 	m.mustSync(destination.Baseline, 0, 30, 0, 0)
 	wantQuirk(t, met, resourcesync.QuirkNested)
-	s.listAt(0, "/3.xml", "", p[20:29]...)
+	publish(1, p[20:29])
 	m.mustSync(destination.Baseline, 29, 0, 0, 1)
 	s.answer("/3.xml", http.NotFound)
 	m.mustBePartial()
@@ -400,12 +404,14 @@ func TestQuirk_34(t *testing.T) {
 			met := m.quirks()
 			m.mustSync(destination.Baseline, 0, 20, 0, 0)
 			s.put("/r/1", []byte("again"))
+			s.remove("/r/2") // where nothing but itself shows how the list is ordered, it is asked for
 			entries := []resourcesync.Entry{
 				s.change(1, resourcesync.Deleted, "/r/1"), s.change(2, resourcesync.Created, "/r/1"),
 				s.change(3, resourcesync.Created, "/r/2"), s.change(4, resourcesync.Deleted, "/r/2"),
 			}
 			s.changes(0, order(slices.Clone(entries))...)
 			m.mustSync(destination.Incremental, 0, 0, 1, 1)
+			s.put("/r/2", s.body("/r/1"))
 			wantQuirk(t, met, resourcesync.QuirkOrder)
 			m.mustSync(destination.Incremental, 0, 0, 0, 0)
 			entries = append(entries, s.change(5, resourcesync.Deleted, "/r/3"), s.change(6, resourcesync.Created, "/r/2"))

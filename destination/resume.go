@@ -73,6 +73,9 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 			if !w.provable() {
 				r.odd.look(resp, w.URI)
 			}
+			if resp.Offset == 0 {
+				w.Came = dateOf(resp)
+			}
 			return plausible(&w, resp)
 		},
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
+	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -25,12 +27,14 @@ type state struct {
 	opened  map[string]*document // of lists: read to know their moment
 	broken  map[string]error     // why others could not be opened
 
-	fresh   bool      // nothing of the set is held
-	lift    time.Time // what the documents say counts as said at this moment, if they are older
-	at      time.Time // of the oldest list read; known when resources has ended
-	served  time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
-	unsure  bool      // the lists are not of one known moment: absence from them is no evidence, and no cursor starts from them
-	partial error     // some document could not be used: what is not listed may exist all the same
+	fresh    bool      // nothing of the set is held
+	lift     time.Time // what the documents say counts as said at this moment, if they are older
+	at       time.Time // of the oldest list read; known when resources has ended
+	served   time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
+	gap      string    // which changes after the lists are unknown; "" if none are, or the Source offers none
+	unproved bool      // some of what the dumps name comes without a digest
+	unsure   bool      // the lists are not of one known moment: absence from them is no evidence, and no cursor starts from them
+	partial  error     // some document could not be used: what is not listed may exist all the same
 }
 
 // state opens a snapshot and reads the changes after it. Resources of a Resource Dump
@@ -65,10 +69,10 @@ func (k *desk) state(ctx context.Context, s snapshot) (_ *state, err error) {
 	} else if at, err = st.moment(ctx); err != nil {
 		return nil, err
 	}
-	if st.changes, err = k.after(ctx, at); err != nil {
+	if st.changes, st.gap, err = k.after(ctx, at); err != nil {
 		return nil, err
 	}
-	if s != resourceList && !st.changes.bridges(at) {
+	if s != resourceList && !st.changes.span().Since(at) {
 		return st, k.latest(ctx, st)
 	}
 	return st, nil
@@ -131,30 +135,49 @@ func (st *state) capability() resourcesync.Capability {
 }
 
 // after reads what changed after a moment, along the first track that reaches back to
-// it; if none does, along the current one. What is known of the Change Lists already
-// is not asked for again.
-func (k *desk) after(ctx context.Context, at time.Time) (*changes, error) {
-	var first *changes
+// it; if none does, along the current one, and gap says what is unknown for it. What is
+// known of the Change Lists already is not asked for again.
+func (k *desk) after(ctx context.Context, at time.Time) (first *changes, gap string, err error) {
 	for _, tr := range k.order() {
 		if !k.tells[tr] {
 			continue
 		}
 		c, err := k.chain(ctx, tr, at)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		ch, err := c.load(ctx, c.start(at), Cursor{}, nil)
+		ch, err := c.load(ctx, c.windows[c.start(at):], Cursor{}, nil)
 		if ch != nil {
 			k.heard = ch
 		}
-		if err != nil || ch.bridges(at) {
-			return ch, err
+		if err != nil || ch.span().Since(at) {
+			return ch, "", err
 		}
 		if first == nil {
 			first = ch
 		}
+		gap = cmp.Or(gap, c.gapAfter(ch, at))
 	}
-	return first, nil
+	return first, gap, nil
+}
+
+// gapAfter says which changes after a moment a chain does not tell, although there are
+// lists of them; "" if there is no such sign.
+func (c *chain) gapAfter(ch *changes, at time.Time) string {
+	lacks := ""
+	switch {
+	case at.IsZero():
+	case c.broken:
+		lacks = c.why
+	case c.jumbled && !ch.span().Since(at):
+		lacks = "the Change Lists are not in the order of their times"
+	case ch != nil && ch.since.Time().After(at) && !c.d.misdated(ch.since.Time(), ch.served):
+		lacks = cmp.Or(c.why, fmt.Sprintf("the %s %s begins at %s", c.name, ch.first, ch.since))
+	}
+	if lacks == "" {
+		return ""
+	}
+	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), lacks)
 }
 
 // readDumps finds the packages of Resource Dumps.
@@ -240,14 +263,6 @@ func (st *state) close() {
 	}
 }
 
-// reaches reports whether the documents say everything up to the moment of a cursor.
-func (st *state) reaches(cur Cursor) bool {
-	return !st.at.Before(cur.At) || st.bridges(st.at) || st.d.toCome(cur.At, st.served)
-}
-
-// bridges reports whether the documents say everything that happened after t.
-func (st *state) bridges(t time.Time) bool { return st.changes.bridges(t) }
-
 // resources yields every resource that exists at the Source. Documents that cannot
 // be used are left out and recorded in partial; if no Resource List can be used, that
 // ends the sequence.
@@ -268,45 +283,142 @@ func (st *state) resources(ctx context.Context) iter.Seq2[resource, error] {
 		if err := st.changes.flaw; err != nil {
 			r.fail(err)
 		}
-		for w := range st.changes.present(st.at) {
-			if !r.listed[resourcesync.KeyOf(w.URI)] && !yield(w, nil) {
+		for c := range st.changes.states() {
+			if w, ok := st.unlisted(c); ok && !r.listed[resourcesync.KeyOf(w.URI)] && !yield(w, nil) {
 				return
 			}
 		}
 	}
 }
 
-// compare hands every resource that admit lets through to each, in batches and with
-// where in packages the bytes are, and remembers in seen every resource that the Source names.
-func (st *state) compare(ctx context.Context, seen *spool.Keys, admit func(*Wanted) bool, each func(context.Context, []Wanted, []carrier) error) error {
-	batch, carriers := make([]Wanted, 0, lookupBatch), make([]carrier, 0, lookupBatch)
+// unlisted is what a change says of a resource that the lists do not name; ok is false if it
+// does not exist.
+func (st *state) unlisted(c *change) (_ resource, ok bool) {
+	said, told := c.word()
+	switch d, _ := evidence.Decide(said, evidence.Held{Gone: true, At: st.at}); d {
+	case evidence.Fetch:
+		return resource{Wanted: *told, carrier: c.carrier, by: c}, true
+	case evidence.Ask:
+		return resource{Wanted: *told, carrier: c.carrier, by: c.disputed()}, true
+	}
+	return resource{}, false
+}
+
+// compare hands every resource that admit lets through to each, in batches, and remembers
+// in seen every resource that the Source names. What twice names comes last, with all that
+// counts.
+func (st *state) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*Wanted) bool, each func(context.Context, []resource) error) error {
+	batch := make([]resource, 0, lookupBatch)
+	add := func(w resource) (err error) {
+		w.Changed = later(w.Changed, st.lift)
+		if !admit(&w.Wanted) {
+			return nil
+		}
+		if batch = append(batch, w); len(batch) == lookupBatch {
+			err, batch = each(ctx, batch), batch[:0]
+		}
+		return err
+	}
+	several := map[spool.Key]*resource{}
 	for w, err := range st.resources(ctx) {
 		if err != nil {
 			return err
 		}
-		if err := seen.Add(resourcesync.KeyOf(w.URI)); err != nil {
+		key := resourcesync.KeyOf(w.URI)
+		if err := seen.Add(key); err != nil {
 			return err
 		}
-		w.Changed = later(w.Changed, st.lift)
-		if !admit(&w.Wanted) {
+		if twice[key] {
+			several[key] = w.beside(several[key])
 			continue
 		}
-		if batch, carriers = append(batch, w.Wanted), append(carriers, w.carrier); len(batch) == lookupBatch {
-			if err := each(ctx, batch, carriers); err != nil {
-				return err
-			}
-			batch, carriers = batch[:0], carriers[:0]
+		if err := add(w); err != nil {
+			return err
 		}
 	}
-	return each(ctx, batch, carriers)
+	for _, w := range several {
+		if err := add(*w); err != nil {
+			return err
+		}
+	}
+	return each(ctx, batch)
 }
 
-// goneSince is the moment at which, on the evidence of the documents read, uri was not in the set any more.
-func (st *state) goneSince(uri string) time.Time {
-	if st.changes != nil {
-		if c := st.changes.last(resourcesync.KeyOf(uri)); c != nil && c.change == resourcesync.Deleted && !c.Changed.Before(st.at) {
-			return later(c.Changed, st.lift)
+// maxOthers is how many documents that say different things of one resource are compared.
+const maxOthers = 4
+
+// beside is what two documents say of one resource: the later word, or both.
+func (w *resource) beside(before *resource) *resource {
+	switch {
+	case before == nil, w.Changed.After(before.Changed):
+		return w
+	case w.Changed.Equal(before.Changed) && !sameWant(&w.Wanted, &before.Wanted) && len(before.others) < maxOthers:
+		before.others = append(before.others, *w)
+	}
+	return before
+}
+
+// choose is what counts of what documents say of a resource: what the bytes held are, else
+// something that did not fail when it was last tried.
+func (w *resource) choose(h *Held) *resource {
+	if len(w.others) == 0 {
+		return w
+	}
+	all := append([]resource{*w}, w.others...)
+	slices.SortFunc(all, func(a, b resource) int { return cmp.Compare(a.Digests.String(), b.Digests.String()) }) // in whatever order the documents came
+	for i := range all {
+		if h.Due == "" && match(h, &all[i].Wanted) == evidence.Same {
+			return &all[i]
 		}
 	}
-	return later(st.at, st.lift)
+	for i := range all {
+		if h.Due == "" || !sameWant(&all[i].Wanted, &h.Wanted) {
+			return &all[i]
+		}
+	}
+	return w
+}
+
+// applied is how far the set was followed, in the time of st.
+func (st *state) applied(cur Cursor) evidence.Applied {
+	if !st.lift.IsZero() {
+		return evidence.Applied{}
+	}
+	return st.d.applied(cur, st.served)
+}
+
+// old reports whether a list of a moment is older than what was applied.
+func (st *state) old(at time.Time, a evidence.Applied) bool {
+	return evidence.Snapshot{At: at, Then: st.changes.span()}.Old(a)
+}
+
+// said is what is said of a resource that was yielded.
+func (st *state) said(w *resource, a evidence.Applied) evidence.Statement {
+	if w.by == nil {
+		s := listed(evidence.Listed, w.Changed)
+		s.Old = st.old(w.Changed, a)
+		return s
+	}
+	s, _ := w.by.word()
+	s.Old = st.changes.span().Old(a)
+	s.From = later(s.From, st.lift)
+	return s
+}
+
+// absent is what the documents say of a member that they do not name, and when: a change,
+// or else the lists.
+func (st *state) absent(h *Held, cur Cursor) (evidence.Statement, *Wanted) {
+	a := st.applied(cur)
+	if c := st.changes.last(resourcesync.KeyOf(h.URI)); c != nil && c.change == resourcesync.Deleted {
+		said, w := c.against(h)
+		said.Old = st.changes.span().Old(a)
+		said.From, w.Changed = later(said.From, st.lift), later(w.Changed, st.lift)
+		if d, _ := evidence.Decide(said, st.d.evidenceOf(h, cur, st.served)); d == evidence.Remove || d == evidence.Ask {
+			return said, w
+		}
+	}
+	at := later(st.at, st.lift)
+	said := listed(evidence.Absent, at)
+	said.Old, said.Again = st.old(at, a), st.lift.IsZero() && at.Equal(cur.Listed)
+	return said, &Wanted{URI: h.URI, Changed: at}
 }

@@ -456,7 +456,7 @@ func TestPageInsteadOfAnUnhashedResourceReplacesNothing(t *testing.T) {
 		return resourcesync.Entry{Loc: s.uri("/a.pdf"), LastMod: at(n), Metadata: resourcesync.Metadata{Type: "application/pdf"}}
 	}
 	list := func(n int) {
-		s.doc("/list.xml", head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.At = at(n) }), entry(n))
+		s.doc("/list.xml", head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.At = at(n + 1) }), entry(n))
 	}
 	s.offer("/list.xml", "")
 	list(0)

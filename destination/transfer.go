@@ -99,6 +99,11 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 	if err := plausible(&w, resp); err != nil {
 		return 0, coding, &remoteError{err}
 	}
+	if w.timed() {
+		if w.Came = dateOf(resp); w.Came.IsZero() {
+			w.Came = r.sp.asOf // they came after the documents
+		}
+	}
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
 	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{remoteReader{at, verified}, verified}, w.provable())
 	if decode {

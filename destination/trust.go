@@ -126,19 +126,19 @@ func (l *changeList) wentBack(cur Cursor) string {
 		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
 }
 
-// listWentBack says that the Resource List is older than one that was read before. "" if
+// wentBack says that the Resource List is older than one that was read before. "" if
 // it is not, or if the clock was wrong by which that one was dated.
-func (st *state) listWentBack(cur Cursor) string {
-	if st.at.IsZero() || !st.at.Before(cur.Listed) || st.d.toCome(cur.Listed, st.served) {
+func (st *state) wentBack(cur Cursor) string {
+	if st.at.IsZero() || !st.at.Before(cur.Listed) || st.d.misdated(cur.Listed, st.served) {
 		return ""
 	}
 	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", st.at.UTC().Format(time.RFC3339Nano), cur.Listed.UTC().Format(time.RFC3339Nano))
 }
 
-// rolledBack takes down that the Source shows an older state than it did. Nothing here
+// refuse takes down that the Source shows an older state than it did. Nothing here
 // goes back, and the cursor stays, so that each run says so until the Source is past that
 // state, or the older one is accepted.
-func (pl *planner) rolledBack(how string) {
+func (pl *planner) refuse(how string) {
 	if how == "" || pl.d.AcceptRollback {
 		return
 	}

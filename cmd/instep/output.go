@@ -79,7 +79,9 @@ type record struct {
 	Withheld *int64 `json:"withheld,omitempty"`
 	Before   *int64 `json:"deleted_before,omitempty"`
 	Allowed  *int64 `json:"allowed,omitempty"`
+	Doubted  *int64 `json:"doubted,omitempty"`
 	Plan     string `json:"plan,omitempty"`
+	Gap      string `json:"gap,omitempty"`
 
 	Kind       string `json:"kind,omitempty"`
 	Root       string `json:"root,omitempty"`
@@ -127,6 +129,7 @@ type summary struct {
 	Deleted       *int64           `json:"deleted,omitempty"`
 	Failed        *int64           `json:"failed,omitempty"`
 	Withheld      *int64           `json:"withheld,omitempty"`
+	Gaps          *int64           `json:"gaps,omitempty"`
 	Adopted       *int64           `json:"adopted,omitempty"`
 	Plan          string           `json:"plan,omitempty"`
 	Missing       *int64           `json:"missing,omitempty"`

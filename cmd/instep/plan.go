@@ -86,7 +86,7 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxA
 }
 
 func (a *app) showAction(act destination.Action) {
-	if act.Kind == destination.Mark {
+	if act.Kind == destination.Mark || act.Kind == destination.Remember {
 		return
 	}
 	a.out.change(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})

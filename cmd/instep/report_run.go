@@ -122,6 +122,9 @@ func (l *runLog) totals(t *totals) {
 	for _, w := range t.withheld {
 		l.add(runs.Row{Kind: runs.Note, Set: w.set, Message: fmt.Sprintf("the guard withheld %d deletions", w.n), Hint: w.hash})
 	}
+	for _, n := range t.gaps {
+		l.add(runs.Row{Kind: runs.Note, Set: n.set, Message: n.text, Hint: "--accept-gap"})
+	}
 	for _, err := range t.partial {
 		l.partial("", err)
 	}
@@ -173,7 +176,7 @@ func (l *runLog) idle(o *runs.Outcome) bool {
 func (s *summary) counts() map[string]int64 {
 	m := map[string]int64{}
 	for name, n := range map[string]*int64{
-		"same": s.Same, "created": s.Created, "updated": s.Updated, "deleted": s.Deleted, "failed": s.Failed, "withheld": s.Withheld,
+		"same": s.Same, "created": s.Created, "updated": s.Updated, "deleted": s.Deleted, "failed": s.Failed, "withheld": s.Withheld, "gaps": s.Gaps,
 		"missing": s.Missing, "extra": s.Extra, "different": s.Different, "unverifiable": s.Unverifiable, "errors": s.Errors,
 		"weak": s.Weak, "unverified": s.Unverified, "unread": s.Unread, "repaired": s.Repaired, "bytes": s.Bytes, "requests": s.Requests,
 	} {

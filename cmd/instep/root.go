@@ -47,6 +47,8 @@ Exit codes:
     4  finished partially                130  interrupted (143: terminated), state saved
     5  temporary: unreachable, 429, 503, blocked
 
+What 0 promises of a mirror, and what the others mean for it: docs/promise.md
+
 Data goes to standard output, messages to standard error. With --json every line of
 standard output is a JSON record; the last one is the summary (docs/schema.json).`
 

@@ -23,7 +23,7 @@ import (
 var (
 	filterFlags = []string{"set", "include", "exclude", "type"}
 	plainFlags  = []string{
-		"keep-versions", "keep-deleted", "strict", "max-age", "prefer", "baseline-every", "workers", "rate", "bwlimit",
+		"keep-versions", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "baseline-every", "workers", "rate", "bwlimit",
 	}
 	// fileFlags name files that decide who is trusted with what.
 	fileFlags = []string{"netrc", "bearer-file", "header-file", "cert", "key", "ca"}

@@ -50,10 +50,15 @@ an older state than before, or no longer offers a set.
 
 The run that makes a mirror keeps with it how long earlier bytes are kept, which resources
 are chosen (--set, --include, --exclude, --type), --strict, --prefer, --max-age,
---baseline-every, --workers, --rate, --bwlimit and the names of files with secrets: later
+--accept-gap, --baseline-every, --workers, --rate, --bwlimit and the names of files with secrets: later
 runs, and audit, need no flag. A flag given later holds for that run only, unless
 --remember is given as well; an empty one (--include '') chooses all. "instep report" shows
 what is kept.
+
+Exit code 0 means: the bytes are those that the Source last told of, verified by what it
+gives, and the set is as its documents say, as of the last one read. Where the changes after
+a Resource List are unknown the run says "as of", and ends with 4 until a newer list is there
+or --accept-gap is given. docs/promise.md says exactly what is promised, and when not.
 
 With --watch it stays and follows the Source, waits out its outages, and tells only what
 is new. Ctrl-C ends it between two runs or in the middle of one; the next goes on.`
@@ -209,6 +214,14 @@ func changeMark(act destination.Action) string {
 	return "="
 }
 
+// positive is a number that is told only if there is something to tell.
+func positive(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
 func optional(n int64) *int64 {
 	if n < 0 {
 		return nil
@@ -248,7 +261,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 // explainTotals says in words what a run left undone, and what to do about it.
 func (a *app) explainTotals(t *totals, dir string) {
 	for skip, n := range sorted(t.Skipped) {
-		a.out.warn(record{Message: fmt.Sprintf("%d resources left alone: %s", n, skip)})
+		a.out.warn(record{Message: fmt.Sprintf("%d resources left alone: %s", n, skip), Hint: skipHints[skip]})
 	}
 	for origin, n := range sorted(t.origins) {
 		a.out.warn(record{
@@ -263,11 +276,17 @@ func (a *app) explainTotals(t *totals, dir string) {
 		a.out.warn(record{
 			Set:     w.set,
 			Message: w.message(a.flag("max-delete")),
-			Hint:    fmt.Sprintf("look at them with -n; if they are right: instep approve %s%s %s, then sync again", a.stateFlag(), shellWord(dir), w.hash),
-			Before:  num(w.guard.Before), Allowed: num(w.guard.Allowed), Withheld: num(w.n), Plan: w.hash,
+			Hint:    w.hint(fmt.Sprintf("instep approve %s%s %s", a.stateFlag(), shellWord(dir), w.hash)),
+			Before:  num(w.guard.Before), Allowed: num(w.guard.Allowed), Withheld: num(w.n), Doubted: positive(w.guard.Doubted), Plan: w.hash,
 		})
 	}
 	a.explainTrust(t, dir)
+}
+
+// skipHints say what ends that resources are left alone.
+var skipHints = map[destination.Skip]string{
+	destination.SkipDisputed: "each is named above; the next Resource List of the Source settles it",
+	destination.SkipStale:    "the next Resource List of the Source ends that; --accept-rollback takes the word of this one, for all that it tells",
 }
 
 // flag returns the value of a flag that was given; "" if it was not.

@@ -59,7 +59,7 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 	a, f := s.a, s.f
 	d := f.destination(s.uri, m, s.client)
 	d.MaxDelete, d.KeepDeleted, d.MaxTransfer = s.limit, f.keepDeleted, s.transfer
-	d.AcceptRollback, d.Ahead = f.trust.acceptRollback, !f.dryRun && !f.adopt
+	d.AcceptRollback, d.AcceptGap, d.Ahead = f.trust.acceptRollback, f.trust.acceptGap, !f.dryRun && !f.adopt
 	tell := s.event
 	if tell == nil {
 		tell = func(e destination.Event) { a.syncEvent(e, s.progress) }

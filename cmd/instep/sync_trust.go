@@ -10,15 +10,18 @@ import (
 	"instep/destination"
 )
 
-// trustFlags say how far a Source is trusted that shows an older state, or stands still.
+// trustFlags say how far a Source is trusted that shows an older state, stands still, or
+// does not tell all changes.
 type trustFlags struct {
 	acceptRollback bool
+	acceptGap      bool
 	maxAge         time.Duration
 }
 
 func (f *trustFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.acceptRollback, "accept-rollback", false, "take the Source's word for an older state than it showed before")
+	fs.BoolVar(&f.acceptGap, "accept-gap", false, "be content with the Resource List as of its moment where the changes since then are unknown")
 	fs.DurationVar(&f.maxAge, "max-age", 0, "warn if the Source tells of nothing newer than this `DURATION`, such as 48h (exit code 4)")
 }
 
@@ -36,6 +39,7 @@ func (f *trustFlags) check(sync *syncFlags) error {
 type trust struct {
 	rolledBack []setNote
 	frozen     []setNote
+	gaps       []setNote // which changes of a set are unknown
 	orphans    []destination.Orphan
 	latest     []setMoment
 }
@@ -49,9 +53,12 @@ type setMoment struct {
 }
 
 // add takes down what was found of a set.
-func (t *trust) add(set, rolledBack string, latest time.Time) {
+func (t *trust) add(set, rolledBack, gap string, latest time.Time) {
 	if rolledBack != "" {
 		t.rolledBack = append(t.rolledBack, setNote{set, rolledBack})
+	}
+	if gap != "" {
+		t.gaps = append(t.gaps, setNote{set, gap})
 	}
 	if !latest.IsZero() {
 		t.latest = append(t.latest, setMoment{set, latest})
@@ -109,6 +116,12 @@ func (a *app) explainTrust(t *totals, dir string) {
 			Set:     o.Set,
 			Message: fmt.Sprintf("the Source no longer offers this set; its %d resources stay as they are", o.Members),
 			Hint:    fmt.Sprintf("if it is gone for good: instep approve %s%s %s, then sync again; if it has moved to another host, allow that with --allow-origin", a.stateFlag(), shellWord(dir), o.Hash),
+		})
+	}
+	for _, n := range t.gaps {
+		a.out.warn(record{
+			Set: n.set, Message: n.text, Gap: n.text,
+			Hint: "the next Resource List of the Source ends that; to be content with what is known, add --accept-gap, and --remember to keep it so",
 		})
 	}
 	for _, n := range t.frozen {

@@ -144,7 +144,7 @@ func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) 
 	for _, x := range t.failures {
 		f.observe(destination.Event{Kind: destination.EventNote, Text: fmt.Sprintf("failed: %s: %v", x.URI, x.Err)})
 	}
-	f.stand(fmt.Sprint(t.Skipped, t.origins, t.partial, t.withheld, t.rolledBack, t.orphans, len(t.frozen) > 0), func() { f.a.explainTotals(t, f.dir) })
+	f.stand(fmt.Sprint(t.Skipped, t.origins, t.partial, t.withheld, t.rolledBack, t.gaps, t.orphans, len(t.frozen) > 0), func() { f.a.explainTotals(t, f.dir) })
 	f.last = *t
 	f.last.failures = nil
 }

@@ -37,11 +37,23 @@ type withheld struct {
 
 // message says how many there are of them, and how many may go.
 func (w *withheld) message(limit string) string {
+	if w.guard.Doubted > 0 {
+		return fmt.Sprintf("%d deletions withheld: %d of them follow from a list whose moment was read before, and then it named more", w.n, w.guard.Doubted)
+	}
 	if limit != "" {
 		return fmt.Sprintf("%d deletions withheld: the run has deleted %d before, and --max-delete %s allows %d of the %d resources", w.n, w.guard.Before, limit, w.guard.Allowed, w.guard.Members)
 	}
 	return fmt.Sprintf("%d deletions withheld: the Source no longer has that many of the resources held here; without consent %d of %d may be deleted in 24 hours, and %d were",
 		w.n, w.guard.Allowed, w.guard.Members, w.guard.Before)
+}
+
+// hint says what ends it.
+func (w *withheld) hint(approve string) string {
+	hint := "look at them with -n; if they are right: " + approve + ", then sync again"
+	if w.guard.Doubted > 0 {
+		hint += "; --max-delete does not release them, and a newer list settles it"
+	}
+	return hint
 }
 
 func (t *totals) addCounts(c destination.Counts, origins map[string]int64, partial error) {
@@ -73,7 +85,7 @@ func (t *totals) addPlan(p *destination.SetPlan) {
 	if p.Withheld {
 		t.withheld = append(t.withheld, withheld{p.Set, p.Hash, p.Deleted, p.Guard})
 	}
-	t.trust.add(p.Set, p.RolledBack, p.Latest)
+	t.trust.add(p.Set, p.RolledBack, p.Gap, p.Latest)
 }
 
 func (t *totals) addReport(r *destination.SetReport) {
@@ -86,7 +98,7 @@ func (t *totals) addReport(r *destination.SetReport) {
 	if r.Withheld > 0 {
 		t.withheld = append(t.withheld, withheld{r.Set, r.Hash, r.Withheld, r.Guard})
 	}
-	t.trust.add(r.Set, r.RolledBack, r.Latest)
+	t.trust.add(r.Set, r.RolledBack, r.Gap, r.Latest)
 }
 
 // count takes an action of a plan down by its way.
@@ -121,10 +133,20 @@ func (t *totals) exitCode() int {
 		return exitTemporary // documents that cannot be had now
 	case len(t.partial) > 0:
 		return exitFailed // a document that cannot be used
-	case len(t.frozen) > 0, t.failed > 0 || t.Skipped[destination.SkipOrigin]+t.Skipped[destination.SkipUnsupported]+t.Skipped[destination.SkipWeak]+t.Skipped[destination.SkipStale] > 0:
+	case len(t.frozen)+len(t.gaps) > 0, t.failed+t.missed() > 0:
 		return exitPartial
 	}
 	return exitOK
+}
+
+// missed is how many resources were left alone that nobody has asked to leave alone.
+func (t *totals) missed() (n int64) {
+	for _, skip := range []destination.Skip{
+		destination.SkipOrigin, destination.SkipUnsupported, destination.SkipWeak, destination.SkipStale, destination.SkipDisputed,
+	} {
+		n += t.Skipped[skip]
+	}
+	return n
 }
 
 // status is that of a run that came to its end.
@@ -160,6 +182,9 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 	}
 	if t.taken > 0 {
 		s.Adopted = num(t.taken)
+	}
+	if len(t.gaps) > 0 {
+		s.Gaps = num(int64(len(t.gaps)))
 	}
 	s.Skipped, s.Via = named(t.Skipped), named(t.via)
 	if status == "plan" {

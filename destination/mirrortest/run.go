@@ -54,6 +54,11 @@ func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {
 		{"CopyTakesTheBytesOfAnotherURI", testCopy},
 		{"ContentIsFoundByDigestAndLength", testFindContent},
 		{"MembersComeInOrderOfTheirKeys", testMembers},
+		{"WhatChangesSayIsKept", testTold},
+		{"WhatAListSaysLaterIsNoChange", testToldEnds},
+		{"DeletionsAreRemembered", testGone},
+		{"ADeletionIsRememberedUntilItIsMadeAgain", testGoneEnds},
+		{"ANewerListForgetsWhatChangesSaid", testListed},
 		{"CursorsMoveWithTheirBatch", testCursor},
 		{"CursorsNeverGoBack", testCursorBack},
 		{"AWithheldPlanIsNotApproved", testWithhold},
@@ -326,7 +331,7 @@ func testAgain(t *testing.T, m *tester) {
 	for range 2 {
 		m.batch(nil, func(b destination.Batch) {
 			m.put(b, set, "a", "one", 1)
-			m.ok(b.Delete(t.Context(), set, uri("gone")))
+			m.ok(b.Delete(t.Context(), set, uri("gone"), time.Time{}))
 		})
 	}
 	m.wantBytes("a", "one")
@@ -342,15 +347,15 @@ func testSets(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) { m.ok(b.Mark(t.Context(), set2, wanted("a", "one", 0))) })
 	m.count(set2, 1)
 	m.batch(nil, func(b destination.Batch) {
-		m.ok(b.Delete(t.Context(), set, uri("a")))
-		m.ok(b.Delete(t.Context(), set, uri("b")))
+		m.ok(b.Delete(t.Context(), set, uri("a"), time.Time{}))
+		m.ok(b.Delete(t.Context(), set, uri("b"), time.Time{}))
 	})
 	m.wantBytes("a", "one")
 	m.wantNoBytes("b")
 	if h := m.lookup(set, "a"); h.Member || !h.Stored {
 		t.Fatalf("after its deletion from one of two sets: %+v", h)
 	}
-	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set2, uri("a"))) })
+	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set2, uri("a"), time.Time{})) })
 	m.wantNoBytes("a")
 	m.wantHeld(m.lookup(set2, "a"), destination.Held{})
 	m.batch(nil, func(b destination.Batch) { m.put(b, set, "a", "again", 1) })
@@ -360,8 +365,8 @@ func testSets(t *testing.T, m *tester) {
 func testDeleteUnknown(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) { m.put(b, set, "a", "one", 0) })
 	m.batch(nil, func(b destination.Batch) {
-		m.ok(b.Delete(t.Context(), set, uri("none")))
-		m.ok(b.Delete(t.Context(), set2, uri("a")))
+		m.ok(b.Delete(t.Context(), set, uri("none"), time.Time{}))
+		m.ok(b.Delete(t.Context(), set2, uri("a"), time.Time{}))
 	})
 	m.wantBytes("a", "one")
 	m.count(set, 1)
@@ -423,7 +428,7 @@ func testDueUnknown(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set, "a"), heldAs(w))
 	m.wantBytes("a", "one")
 	m.batch(nil, func(b destination.Batch) { m.ok(b.Due(t.Context(), set, wanted("b", "two", 0), "not found")) })
-	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set, uri("b"))) })
+	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set, uri("b"), time.Time{})) })
 	m.wantHeld(m.lookup(set, "b"), destination.Held{})
 }
 
@@ -445,7 +450,7 @@ func testCopy(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set2, "dir/b"), heldAs(wanted("dir/b", "one", 1)))
 	m.wantBytes("dir/b", "one")
 	m.wantNoBytes("c")
-	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set, uri("a"))) })
+	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set, uri("a"), time.Time{})) })
 	m.wantBytes("dir/b", "one")
 }
 
@@ -593,7 +598,7 @@ func (m *tester) delete(consent bool, names ...string) {
 			b.Consent()
 		}
 		for _, name := range names {
-			m.ok(b.Delete(m.t.Context(), set, uri(name)))
+			m.ok(b.Delete(m.t.Context(), set, uri(name), time.Time{}))
 		}
 	})
 }
@@ -614,12 +619,12 @@ func testLosses(t *testing.T, m *tester) {
 	m.wantLosses(3, 0, "body of a")
 	m.batch(move(2, 0), func(b destination.Batch) { m.put(b, set, "a", "another", 1) })
 	m.wantLosses(3, 0)
-	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set2, uri("b"))) })
+	m.batch(nil, func(b destination.Batch) { m.ok(b.Delete(t.Context(), set2, uri("b"), time.Time{})) })
 	m.wantLosses(3, 0)
 	m.delete(false, "a", "b")
 	m.wantLosses(3, 0, "body of a", "body of b")
 	discarded := m.begin()
-	m.ok(discarded.Delete(t.Context(), set, uri("c")))
+	m.ok(discarded.Delete(t.Context(), set, uri("c"), time.Time{}))
 	m.ok(discarded.Discard())
 	m.wantLosses(3, 0, "body of a", "body of b")
 }

@@ -42,11 +42,13 @@ type newState struct {
 	Set     SetID  `json:"set"`
 	Changed int64  `json:"changed"` // in microseconds since 1970
 	LastMod string `json:"lastmod,omitempty"`
+	Told    bool   `json:"told,omitempty"`
+	Came    int64  `json:"came,omitempty"` // in microseconds since 1970
 }
 
 // whole reports whether an outcome is that of newcomers with their bytes and nothing else.
 func (o *Outcome) whole() bool {
-	if o.Now || o.Cursor != nil || len(o.Noted)+len(o.Ended)+len(o.Dropped) > 0 || len(o.Stored) != len(o.Fresh) {
+	if o.Now || o.Cursor != nil || len(o.Noted)+len(o.Ended)+len(o.Gone)+len(o.Dropped) > 0 || len(o.Stored) != len(o.Fresh) {
 		return false
 	}
 	fresh := o.fresh()
@@ -88,7 +90,7 @@ func (o *Outcome) arrival() *arrival {
 	for i := range o.Members {
 		m := &o.Members[i]
 		n := &a.New[index[m.Key]]
-		n.Members = append(n.Members, newState{m.Set, m.Changed.UnixMicro(), writeDatetime(m.LastMod)})
+		n.Members = append(n.Members, newState{m.Set, m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Told, writeMicros(m.Came)})
 	}
 	return a
 }
@@ -108,7 +110,7 @@ func (a *arrival) outcome() (o Outcome, err error) {
 		}
 		o.Fresh, o.Stored = append(o.Fresh, in), append(o.Stored, s)
 		for _, state := range n.Members {
-			m := Membership{Set: state.Set, Key: in.Key, Changed: time.UnixMicro(state.Changed)}
+			m := Membership{Set: state.Set, Key: in.Key, Changed: time.UnixMicro(state.Changed), Told: state.Told, Came: readMicros(state.Came)}
 			if m.LastMod, err = readDatetime(n.URI, state.LastMod); err != nil {
 				return o, err
 			}

@@ -369,7 +369,7 @@ func (r *recorder) enterAll(waiting []Outcome) error {
 		if err := r.newcomers(all.Fresh, fresh); err != nil {
 			return err
 		}
-		return r.begin(states)
+		return errors.Join(r.begin(states), r.noteEvidence(states, nil))
 	})
 }
 

@@ -88,6 +88,12 @@ func bring(t *testing.T, c *Catalog, run *Run, at int64, names ...string) {
 // come records the intents of newcomers; the outcome is still to be settled.
 func come(t *testing.T, c *Catalog, run *Run, at int64, names ...string) Outcome {
 	t.Helper()
+	return comeAs(t, c, run, at, nil, names...)
+}
+
+// comeAs is come of members that are as say makes them; nil leaves them.
+func comeAs(t *testing.T, c *Catalog, run *Run, at int64, say func(name string, m *Membership), names ...string) Outcome {
+	t.Helper()
 	o := Outcome{Run: run, At: time.Unix(at, 0)}
 	var intents []Intent
 	for i, name := range names {
@@ -101,7 +107,11 @@ func come(t *testing.T, c *Catalog, run *Run, at int64, names ...string) Outcome
 			t.Fatal(err)
 		}
 		for s := SetID(1); s <= SetID(1+i%2); s++ {
-			o.Members = append(o.Members, Membership{Set: s, Key: in.Key, Changed: time.Unix(at, 1999), LastMod: lastmod})
+			m := Membership{Set: s, Key: in.Key, Changed: time.Unix(at, 1999), LastMod: lastmod}
+			if say != nil {
+				say(name, &m)
+			}
+			o.Members = append(o.Members, m)
 			run.Created++
 		}
 	}

@@ -139,7 +139,9 @@ type Membership struct {
 	LastMod resourcesync.Datetime
 	Due     string
 	Wanted  string
-	Relabel bool // what the set says of the same bytes changes: that ends a state
+	Relabel bool      // what the set says of the same bytes changes: that ends a state
+	Told    bool      // a change has said so, and no list; not by Holders
+	Came    time.Time // when the bytes came, by the clock of their server; zero if that is unknown, or digests tell more; not by Holders
 }
 
 // Outcome is what has become of resources, and how far a set was followed.
@@ -148,6 +150,7 @@ type Outcome struct {
 	Noted   []Resource   // their bytes are as before: Key, Verified, Type
 	Members []Membership // begin or change
 	Ended   []Membership // end: Set, Key; a resource goes with its last membership
+	Gone    []Evidence   // deletions that are remembered
 	Meant   bool         // somebody has consented to what is Ended: it is no loss
 	Dropped []resourcesync.Key
 	Found   []Found  // files that were no resources and made room for some
@@ -173,8 +176,9 @@ type Found struct {
 
 // Cursor is how far a set was followed; the body means nothing here.
 type Cursor struct {
-	Set  SetID
-	Body string
+	Set    SetID
+	Body   string
+	Listed time.Time // the moment of the newest list read: Evidence from before is forgotten
 }
 
 // Settle records an outcome and removes its intents, all or none. Dropped are
@@ -333,7 +337,7 @@ func (r *recorder) settle(o *Outcome, fresh newcomers, run int64) error {
 	for i := range o.Members {
 		states[i] = state{&o.Members[i], r.at, run}
 	}
-	if err := r.begin(states); err != nil {
+	if err := errors.Join(r.begin(states), r.noteEvidence(states, o.Gone)); err != nil {
 		return err
 	}
 	for _, m := range o.Ended {
@@ -349,6 +353,9 @@ func (r *recorder) settle(o *Outcome, fresh newcomers, run int64) error {
 	if o.Cursor != nil {
 		if _, err := r.exec(`INSERT INTO cursor (set_id, body) VALUES ($1, $2)
 			ON CONFLICT (set_id) DO UPDATE SET body = excluded.body`, o.Cursor.Set, o.Cursor.Body); err != nil {
+			return err
+		}
+		if err := r.forgetEvidence(o.Cursor.Set, o.Cursor.Listed); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ type content struct {
 // claim is what becomes of a membership.
 type claim struct {
 	gone  bool
-	state catalog.Membership // if not gone
+	state catalog.Membership // if gone, Changed is when a change said so
 
 	noted    bool // of Mark: what follows becomes known of the bytes that stay
 	typ      string
@@ -113,7 +113,7 @@ func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.
 }
 
 func claimOf(id catalog.SetID, w *destination.Wanted) *claim {
-	return &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod}}
+	return &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Told: w.Told, Came: w.Came}}
 }
 
 // rowKey says which row, as seen from which set.
@@ -363,7 +363,7 @@ func (b *batch) Mark(ctx context.Context, set string, w destination.Wanted) erro
 	if how != "" {
 		return fmt.Errorf("%w: the bytes of %q: %s", destination.ErrNotHeld, w.URI, how)
 	}
-	c := &claim{state: catalog.Membership{Set: id, Key: row.Key, Changed: w.Changed, LastMod: w.LastMod}}
+	c := claimOf(id, &w)
 	c.typ, c.verified = row.Type, row.Verified || proof
 	if w.Type != "" {
 		c.typ = w.Type
@@ -391,14 +391,14 @@ func (b *batch) Due(ctx context.Context, set string, w destination.Wanted, reaso
 			return err
 		}
 	}
-	c := &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Due: reason}}
+	c := &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Due: reason, Told: w.Told}}
 	switch {
 	case !row.Member || !micros(w.Changed).Before(row.Changed):
 		c.state.Wanted, err = encodeWanted(&w)
 	case row.Due != "":
-		c.state.Changed, c.state.LastMod, c.state.Wanted = row.Changed, row.LastMod, row.Wanted
+		c.state.Changed, c.state.LastMod, c.state.Wanted, c.state.Told = row.Changed, row.LastMod, row.Wanted, false
 	default:
-		c.state.Changed, c.state.LastMod = row.Changed, row.LastMod
+		c.state.Changed, c.state.LastMod, c.state.Told = row.Changed, row.LastMod, false
 		c.state.Wanted, err = wantedOf(&row)
 	}
 	if err != nil {
@@ -410,13 +410,13 @@ func (b *batch) Due(ctx context.Context, set string, w destination.Wanted, reaso
 	return b.add(w.URI, nil, c)
 }
 
-// Delete implements destination.Batch. A URI that is no member of the set is passed over.
-func (b *batch) Delete(ctx context.Context, set, uri string) error {
-	id, err := b.m.set(ctx, set)
-	if err != nil || id == 0 {
+// Delete implements destination.Batch.
+func (b *batch) Delete(ctx context.Context, set, uri string, when time.Time) error {
+	id, err := b.m.makeSet(ctx, set)
+	if err != nil {
 		return err
 	}
-	return b.add(uri, nil, &claim{gone: true, state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(uri)}})
+	return b.add(uri, nil, &claim{gone: true, state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(uri), Changed: when}})
 }
 
 // Consent implements destination.Batch.

@@ -125,7 +125,7 @@ func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*
 	if err != nil {
 		return nil, fmt.Errorf("cursor of %q: %w", move.Set, err)
 	}
-	return &catalog.Cursor{Set: id, Body: string(body)}, nil
+	return &catalog.Cursor{Set: id, Body: string(body), Listed: move.Listed}, nil
 }
 
 // decide makes the work of a batch, in order of the URIs: the same batch gives the same paths.
@@ -227,6 +227,9 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 	}
 	for _, c := range e.claims {
 		if c.gone {
+			if !c.state.Changed.IsZero() {
+				w.outcome.Gone = append(w.outcome.Gone, catalog.Evidence{Set: c.state.Set, Key: key, Told: true, Gone: true, Moment: micros(c.state.Changed)})
+			}
 			continue
 		}
 		alive = true

@@ -35,7 +35,7 @@ func countsAgree(t *testing.T, rt *rapid.T, layout Layout) {
 			body := rapid.SampledFrom([]string{"", "one", "other"}).Draw(rt, "body")
 			switch rapid.IntRange(0, 3).Draw(rt, "what") {
 			case 0:
-				err = b.Delete(ctx, in, home+"/"+name)
+				err = b.Delete(ctx, in, home+"/"+name, time.Time{})
 			case 1:
 				err = b.Due(ctx, in, wantedOfBody(home+"/"+name, body, now), "not there")
 			default:

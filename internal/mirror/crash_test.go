@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,7 +44,7 @@ func fillAfter(b destination.Batch) error {
 	return errors.Join(
 		b.Mark(ctx, set, wantedOfBody(home+"/same", "same", later)),
 		b.Due(ctx, set, wantedOfBody(home+"/never", "never", later), "not found"),
-		b.Delete(ctx, set, home+"/d/deleted"),
+		b.Delete(ctx, set, home+"/d/deleted", time.Time{}),
 	)
 }
 

@@ -83,7 +83,7 @@ func TestTheFlatLayoutHasBytesOnce(t *testing.T) {
 		return putAll(b, map[string]string{"a": "twice", "d/b": "twice", "c": "once", "empty": ""})
 	})
 	wantContents(t, dir, "", "once", "twice")
-	commit(t, m, func(b destination.Batch) error { return b.Delete(t.Context(), set, home+"/a") })
+	commit(t, m, func(b destination.Batch) error { return b.Delete(t.Context(), set, home+"/a", time.Time{}) })
 	now = now.AddDate(0, 0, 1)
 	later := now
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "c", "new", later) })
@@ -142,7 +142,7 @@ func TestAFlatBatchHappensWholeOrNotAtAll(t *testing.T) {
 	do := func(b destination.Batch) error {
 		return errors.Join(putAll(b, map[string]string{"twin": "same", "new": "new"}),
 			put(b, set, "replaced", "new", later), put(b, set, "due", "repaired", later),
-			b.Delete(context.Background(), set, home+"/d/deleted"))
+			b.Delete(context.Background(), set, home+"/d/deleted", time.Time{}))
 	}
 	all := faults()
 	for _, dead := range []bool{false, true} {
@@ -226,7 +226,7 @@ func TestAnInterruptedFlatBatchLeavesWhatItFound(t *testing.T) {
 			}
 			wantContents(t, dir, "found", "new", "old")
 			commit(t, m, func(b destination.Batch) error {
-				return errors.Join(b.Delete(t.Context(), set, home+"/held"), b.Delete(t.Context(), set, w.URI))
+				return errors.Join(b.Delete(t.Context(), set, home+"/held", time.Time{}), b.Delete(t.Context(), set, w.URI, time.Time{}))
 			})
 			purge(t, m, later.AddDate(1, 0, 0), 0)
 			wantContents(t, dir, "new")

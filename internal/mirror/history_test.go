@@ -80,7 +80,9 @@ func all(fills ...func(destination.Batch) error) func(destination.Batch) error {
 }
 
 func gone(name string) func(destination.Batch) error {
-	return func(b destination.Batch) error { return b.Delete(context.Background(), set, home+"/"+name) }
+	return func(b destination.Batch) error {
+		return b.Delete(context.Background(), set, home+"/"+name, time.Time{})
+	}
 }
 
 // asOf is what a set held at a moment: bodies, types and lastmods by name.

@@ -236,9 +236,20 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 	if err != nil {
 		return nil, err
 	}
+	told, err := m.cat.Evidence(ctx, id, keys)
+	if err != nil {
+		return nil, err
+	}
 	for i := range found {
 		if all[i], err = heldOf(&found[i]); err != nil {
 			return nil, err
+		}
+		switch e, ok := told[keys[i]]; {
+		case !ok:
+		case e.Gone && !all[i].Member:
+			all[i].Gone = e.Moment
+		case !e.Gone && all[i].Member && e.Moment.Equal(all[i].Changed):
+			all[i].Told, all[i].Came = e.Told, e.Came
 		}
 	}
 	return all, nil

@@ -444,7 +444,7 @@ func TestCat_DEL_06(t *testing.T) {
 		if err := put(b, set, "c", "four", noon); err != nil {
 			return err
 		}
-		return b.Delete(t.Context(), set, home+"/d/a")
+		return b.Delete(t.Context(), set, home+"/d/a", time.Time{})
 	})
 	now = noon.AddDate(0, 0, 1)
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "c", "five", noon) })

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,7 +69,7 @@ func testPlant(t *testing.T, plant func(path, outside string) error, place strin
 		t.Error("the rest of the batch was not done")
 	}
 	openPlanted(t, m, name)
-	commit(t, m, func(b destination.Batch) error { return b.Delete(t.Context(), set, home+"/"+name) })
+	commit(t, m, func(b destination.Batch) error { return b.Delete(t.Context(), set, home+"/"+name, time.Time{}) })
 	if diff := cmp.Diff(map[string]string{"file": "outside"}, filesIn(t, outside, func(string) bool { return false })); diff != "" {
 		t.Errorf("outside the mirror (-want +got):\n%s", diff)
 	}

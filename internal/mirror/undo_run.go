@@ -413,7 +413,7 @@ func (m *Mirror) Release(ctx context.Context, key resourcesync.Key) error {
 // been said of other bytes.
 func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v *catalog.Version) error {
 	if set == KeptSet {
-		return b.Delete(ctx, set, v.URI)
+		return b.Delete(ctx, set, v.URI, time.Time{})
 	}
 	if row, err := m.row(ctx, v.Set, v.URI); err != nil || row.Due != "" {
 		return err

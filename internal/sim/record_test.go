@@ -50,6 +50,8 @@ type statement struct {
 	present bool
 	list    bool // it is the word of a list
 	skewed  bool // the clock of the Source was wrong then
+	untold  bool // neither a time nor a position says when
+	carried bool // it is the word of a Change Dump, which may be read for the bytes alone
 }
 
 func (st statement) String() string {
@@ -73,6 +75,11 @@ func (r *record) hear(c *call, d *document) {
 		return // nobody's run
 	}
 	said := &reported{kind: d.kind, at: d.at, set: r.setOf(c.path)}
+	moment := func(e entry) time.Time {
+		t, _ := time.Parse(time.RFC3339Nano, e.happened()) // we published it
+		return t
+	}
+	jumbled := !slices.IsSortedFunc(d.entries, func(a, b entry) int { return moment(a).Compare(moment(b)) })
 	for _, e := range d.entries {
 		path := strings.TrimPrefix(e.loc(), r.base)
 		_, resource := idOf(path)
@@ -83,8 +90,8 @@ func (r *record) hear(c *call, d *document) {
 			said.members = append(said.members, path)
 			r.state(statement{path: path, at: d.at, present: true, list: true})
 		default:
-			at, _ := time.Parse(time.RFC3339Nano, e.happened()) // we published it
-			r.state(statement{path: path, at: at, present: e.md().get("change") != "deleted"})
+			present := e.md().get("change") != "deleted"
+			r.state(statement{path: path, at: moment(e), present: present, untold: jumbled && !present && e.md().get("datetime") == "", carried: d.kind == "changedump-manifest"})
 		}
 	}
 	for i := range d.head {
@@ -174,10 +181,15 @@ func (n *reading) gather(l, d *reported) bool {
 }
 
 // about returns what was said of a resource in this run, in runs that ended with success
-// and, up to the latest moment that this run was told of, in the others.
-func (r *record) about(n *reading, path string) (all []statement) {
+// and, up to the moment as of which this run says that the mirror is, in the others.
+func (r *record) about(n *reading, path string, m *mirrored) (all []statement) {
+	id, _ := idOf(path)
+	asOf, followed := m.cursor[r.sets[int(id)%len(r.sets)]]
 	for _, st := range r.told[path] {
-		if st.in == n || st.in.exit == 0 || !st.at.After(n.reaches) {
+		if st.carried && followed && st.at.After(asOf) {
+			continue
+		}
+		if st.in == n || st.in.exit == 0 || !st.at.After(n.reaches) && !(followed && st.at.After(asOf)) {
 			all = append(all, st)
 		}
 	}
@@ -188,7 +200,7 @@ func (r *record) about(n *reading, path string) (all []statement) {
 // moment contradict each other, or if the clock of the Source was wrong at one of them.
 func newest(all []statement) (last statement, ok bool) {
 	for i, st := range all {
-		if st.skewed {
+		if st.skewed || st.untold {
 			return last, false
 		}
 		if i == 0 || st.at.After(last.at) {
@@ -231,11 +243,12 @@ type violation struct{ clause, how string }
 // must not forget what failed before.
 const (
 	// Every file has bytes that its resource had. After success, it had them at the moment
-	// of the newest statement of the resource or later.
+	// of the newest statement of the resource or later. (Undecided as of which moment: as
+	// below.)
 	bytesOfAVersion = "a: bytes"
 	// After success, a resource is here if and only if the newest statement says that it
-	// exists. (Undecided: two statements of one moment that contradict each other, or one
-	// from the time of a wrong clock.)
+	// exists. (Undecided: two statements of one moment that contradict each other; any, if
+	// the clock of the Source was ever wrong, since its dates then hide what came when.)
 	membersAsTold = "b: members as told"
 	// After success, a resource is here if and only if it existed at the moment up to which
 	// the cursor says that everything is applied, or a statement after it says so.
@@ -269,8 +282,8 @@ func (r *record) check(n *reading, m mirrored) (all []violation) {
 			continue
 		}
 		_, here := m.after[path]
-		told := r.about(n, path)
-		if last, ok := newest(told); ok && last.present != here && !r.knewLater(path, here, last.at) {
+		told := r.about(n, path, &m)
+		if last, ok := newest(told); ok && r.clock.right() && last.present != here && !r.knewLater(path, here, last.at) {
 			all = append(all, violation{membersAsTold, fmt.Sprintf("%s: here: %t, but: %s", path, here, last)})
 		}
 		if v := r.checkCursor(path, here, told, m); v != nil {
@@ -308,10 +321,10 @@ func (r *record) checkBytes(n *reading, m mirrored) (all []violation) {
 			all = append(all, violation{bytesOfAVersion, path + " never had these bytes"})
 			continue
 		}
-		if n.exit != 0 || !m.wanted(path) {
+		if n.exit != 0 || !m.wanted(path) || !r.clock.right() {
 			continue
 		}
-		if last, ok := newest(r.about(n, path)); ok && last.present && !r.everHad(path, sum, last.at) {
+		if last, ok := newest(r.about(n, path, &m)); ok && last.present && !r.everHad(path, sum, last.at) {
 			all = append(all, violation{bytesOfAVersion, fmt.Sprintf("%s has bytes of before: %s", path, last)})
 		}
 	}
@@ -330,24 +343,27 @@ func (r *record) checkDeletions(n *reading, m mirrored) (all []violation) {
 	return all
 }
 
-// mayGo reports whether there is evidence that a resource with these bytes is gone.
+// mayGo reports whether there is evidence that a resource with these bytes is gone. The
+// mirror knows of moments what the clock of the Source said.
 func (r *record) mayGo(n *reading, path, sum string) bool {
 	var since, confirmed time.Time
 	for _, v := range r.past[path] {
 		if v.sum == sum {
-			since = v.since
+			since = r.clock.said(v.since)
 		}
 	}
 	for _, st := range r.told[path] {
-		if st.in != n && st.in.exit == 0 && st.present && st.at.After(confirmed) {
-			confirmed = st.at
+		if st.in != n && st.in.exit == 0 && st.present && r.clock.said(st.at).After(confirmed) {
+			confirmed = r.clock.said(st.at)
 		}
 	}
+	states := r.past[path]
+	gone := states[len(states)-1].sum == "" // a request for it says so
 	return slices.ContainsFunc(r.told[path], func(st statement) bool {
 		switch {
 		case st.present:
 			return false
-		case st.skewed:
+		case st.skewed, st.untold, gone && (!st.list || !r.clock.right()):
 			return true
 		case st.list:
 			return st.at.After(since) && st.at.After(confirmed)

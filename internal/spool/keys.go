@@ -31,6 +31,7 @@ type Keys struct {
 	budget  int
 	added   int64
 	recent  []Key
+	twice   []Key // that were added again while they were in memory, some more than once
 	runs    []run
 	closed  bool
 }
@@ -84,7 +85,42 @@ func (s *Keys) Close() error {
 
 func (s *Keys) sort() {
 	slices.SortFunc(s.recent, compareKeys)
+	for i := 1; i < len(s.recent); i++ {
+		if s.recent[i] == s.recent[i-1] && len(s.twice) < maxTwice {
+			s.twice = append(s.twice, s.recent[i])
+		}
+	}
 	s.recent = slices.Compact(s.recent)
+}
+
+// maxTwice is how many keys that were added twice are known by name.
+const maxTwice = 1 << 16
+
+// Repeated returns keys that were added more than once, in no order: all of them, or so
+// many as fit into a MiB.
+func (s *Keys) Repeated() (map[Key]bool, error) {
+	if s.closed {
+		return nil, errClosed
+	}
+	s.sort()
+	twice := map[Key]bool{}
+	for _, k := range s.twice {
+		twice[k] = true
+	}
+	if len(s.runs) == 0 {
+		return twice, nil
+	}
+	m, err := s.merge()
+	var last Key
+	for first := true; err == nil && len(m) > 0 && len(twice) < maxTwice; first = false {
+		k := m[0].key
+		if !first && k == last {
+			twice[k] = true
+		}
+		last = k
+		err = m.advance()
+	}
+	return twice, err
 }
 
 func compareKeys(a, b Key) int { return bytes.Compare(a[:], b[:]) }

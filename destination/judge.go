@@ -1,0 +1,140 @@
+package destination
+
+import (
+	"context"
+	"time"
+
+	"instep/internal/evidence"
+	"instep/resourcesync"
+)
+
+// This file puts the words of documents and the mirror's knowledge before
+// evidence.Decide, and does what it says.
+
+// within is how near two moments are that a time in whole seconds cannot tell apart.
+const within = 2 * time.Second
+
+// applied is how far a cursor has followed its set. A moment that is still to come was
+// dated by a clock that was wrong: it orders nothing.
+func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
+	return evidence.Applied{Listed: d.placed(cur.Listed, served), Changed: d.placed(cur.Changed, served)}
+}
+
+// placed is t, or the zero time if it is still to come.
+func (d *Destination) placed(t, served time.Time) time.Time {
+	if d.misdated(t, served) {
+		return time.Time{}
+	}
+	return t
+}
+
+// misdated reports whether t is still to come: by our clock, and by that of the Source where
+// it is known. Either alone may be wrong.
+func (d *Destination) misdated(t, served time.Time) bool {
+	return evidence.ToCome(t, d.Client.Now()) && (served.IsZero() || evidence.ToCome(t, served))
+}
+
+// evidenceOf is the evidence held of a URI. A member of which no change was told since is as
+// of the newest list: that named it as well.
+func (d *Destination) evidenceOf(h *Held, cur Cursor, served time.Time) evidence.Held {
+	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed}
+	if at := d.placed(cur.Listed, served); h.Member && at.After(e.At) {
+		e.Change, e.At = false, at
+	}
+	if !h.Gone.IsZero() {
+		e.Gone, e.Change, e.At = true, true, h.Gone
+	}
+	if d.misdated(e.At, served) {
+		e.At, e.Misdated = time.Time{}, true
+	}
+	return e
+}
+
+// listed is the statement of a list of a moment.
+func listed(kind evidence.Kind, at time.Time) evidence.Statement {
+	return evidence.Statement{Kind: kind, From: at, To: at}
+}
+
+// match compares the bytes held with what a document says of them, by what was known when
+// they were stored. Where the Source gives no digest, its lastmod ties them, unless they
+// came so soon after that they may be those of before.
+func match(h *Held, w *Wanted) evidence.Match {
+	switch {
+	case !h.Stored:
+		return evidence.Untied
+	case w.Length.Known() && w.Length != h.Length:
+		return evidence.Differs
+	case len(w.Digests) == 0:
+		return matchTimes(h, w)
+	}
+	proved := evidence.Untied
+	for _, want := range w.Digests {
+		switch h.Digests.Get(want.Algorithm()) {
+		case resourcesync.Digest{}:
+		case want:
+			proved = evidence.Same
+		default:
+			return evidence.Differs
+		}
+	}
+	return proved
+}
+
+func matchTimes(h *Held, w *Wanted) evidence.Match {
+	since := h.Came
+	if !h.Told { // they came after the document that told of them
+		since = later(h.Changed, h.Came)
+	}
+	old := func(t time.Time) bool { return !since.Before(t.Add(within)) }
+	switch {
+	case w.LastMod != h.LastMod || !old(w.LastMod.Time()):
+	case !w.Told && !w.LastMod.IsZero(), w.Told && h.Told && w.Changed.Equal(h.Changed) && old(w.Changed):
+		return evidence.Same
+	}
+	return evidence.Untied
+}
+
+// sameBytes reports whether the bytes held are those that w describes, as far as the
+// Source tells.
+func sameBytes(h *Held, w *Wanted) bool { return match(h, w) == evidence.Same }
+
+// judge does what a statement about one URI, held as h, means: w and from are what it says
+// of the resource, if it says that there is one.
+func (pl *planner) judge(ctx context.Context, s evidence.Statement, w *Wanted, from carrier, h *Held) error {
+	if s.Kind != evidence.Absent && s.Kind != evidence.Deleted {
+		pl.weaker.look(h, w)
+		s.Bytes = match(h, w)
+	}
+	d, _ := evidence.Decide(s, pl.d.evidenceOf(h, pl.cursor, pl.sent()))
+	if d == evidence.Ask {
+		return pl.ask(ctx, s, w, from, h)
+	}
+	return pl.do(ctx, d, w, from, h)
+}
+
+// do adds to the plan what was decided.
+func (pl *planner) do(ctx context.Context, d evidence.Decision, w *Wanted, from carrier, h *Held) error {
+	switch d {
+	case evidence.Keep:
+		if h.Member {
+			pl.Same++
+		}
+	case evidence.PassOver:
+		pl.skip(SkipStale)
+	case evidence.Retry:
+		if pl.admit(&h.Wanted) {
+			return pl.bring(ctx, &h.Wanted, carrier{}, h)
+		}
+	case evidence.Confirm:
+		return pl.confirm(w, h)
+	case evidence.Fetch:
+		return pl.bring(ctx, w, from, h)
+	case evidence.Remove:
+		return pl.remove(h, w, false)
+	case evidence.Withhold:
+		return pl.remove(h, w, true)
+	case evidence.Remember:
+		return pl.actions.Append(Action{Kind: Remember, Want: *w})
+	}
+	return nil
+}

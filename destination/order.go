@@ -1,0 +1,233 @@
+package destination
+
+import (
+	"slices"
+	"time"
+
+	"instep/internal/evidence"
+	"instep/resourcesync"
+)
+
+// This file finds out when the changes of a list happened, and in which order.
+
+// entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. The
+// lastmod of a deletion counts if it lies in the time that the list covers: it may also be
+// that of the version that is gone.
+func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
+	when, byLastMod := e.Datetime.Time(), false
+	if when.IsZero() {
+		l.strange.other++
+		if when = e.At.Time(); when.IsZero() {
+			when, byLastMod = e.LastMod.Time(), e.Change == resourcesync.Deleted
+		}
+	}
+	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
+	switch {
+	case byLastMod && (when.Before(from) || when.Before(l.known.at) || !until.IsZero() && !when.Before(until)):
+		when, byLastMod = time.Time{}, false
+	case l.placed(when) != when, !until.IsZero() && when.After(until):
+		l.strange.late++
+		when = time.Time{}
+	}
+	c := change{Wanted: wanted(e, when), change: e.Change, byLastMod: byLastMod}
+	c.Told, c.from, c.to, c.least, c.most = true, when, when, from, until
+	if when.IsZero() {
+		c.from, c.to = c.least, c.most
+		c.Changed = c.from
+	}
+	if c.change == "" && e.Path != "" { // there are bytes, so it exists
+		l.strange.made++
+		c.change = resourcesync.Updated
+	}
+	l.follow(&c)
+	c.when = c.Changed
+	switch c.change {
+	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
+		return c, true
+	}
+	c.change = ""
+	return c, false
+}
+
+// follow takes down that a change comes after what the cursor has applied. One that is dated
+// before that, though not before the last change that was applied, may have happened before
+// the cursor's list: where the cursor stands was then found in a copy from before.
+func (l *changeList) follow(c *change) {
+	k := l.known
+	if !k.yes {
+		return
+	}
+	early := c.Changed.Before(later(k.last, l.placed(l.from.Time())))
+	if c.last = early || !c.timed() || !c.Changed.Before(k.at); !c.last {
+		return
+	}
+	if early && c.timed() {
+		l.strange.early++
+	}
+	c.Changed = later(c.Changed, k.at)
+}
+
+// order puts the entries in the order in which they happened. A Change List is in forward
+// order (1.1 §12.1); some Sources write the newest first, or group by kind. Order matters
+// only for a resource that is told of more than once: if the times say that it exists and
+// the positions that it does not, and nothing else shows which of them the list follows,
+// the entries are torn.
+func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
+	var timed []int // the entries of known time
+	for i := range l.entries {
+		if c := &l.entries[i]; c.timed() && !c.byLastMod {
+			timed = append(timed, i)
+		}
+	}
+	earlier := func(i, j int) int { return l.entries[i].from.Compare(l.entries[j].from) }
+	switch {
+	case slices.IsSortedFunc(timed, earlier):
+	case slices.IsSortedFunc(timed, func(i, j int) int { return earlier(j, i) }):
+		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
+		l.tear(timed, true)
+		slices.Reverse(l.entries)
+	default:
+		tell(resourcesync.QuirkOrder, "changes are not in the order of their datetime; sorted")
+		l.tear(timed, false)
+		slices.SortStableFunc(l.entries, func(a, b change) int { return a.when.Compare(b.when) })
+		return
+	}
+	l.bound()
+}
+
+// tear marks the entries of the resources of which the last by time and the last by
+// position say different things, unless the other timed entries show that the list is not in
+// forward order: then times tell the order.
+func (l *changeList) tear(timed []int, backward bool) {
+	of := map[resourcesync.Key][]int{}
+	for i := range l.entries {
+		key := resourcesync.KeyOf(l.entries[i].URI)
+		of[key] = append(of[key], i)
+	}
+	var back [2]resourcesync.Key // the resources of the first step back: without one of them the others are out of order
+	for n := 1; n < len(timed); n++ {
+		if a, b := &l.entries[timed[n-1]], &l.entries[timed[n]]; b.from.Before(a.from) {
+			back = [2]resourcesync.Key{resourcesync.KeyOf(a.URI), resourcesync.KeyOf(b.URI)}
+			break
+		}
+	}
+	for key, all := range of {
+		byTime, untimed := all[0], false
+		for _, i := range all {
+			c := &l.entries[i]
+			untimed = untimed || !c.timed() || c.byLastMod
+			if !c.from.Before(l.entries[byTime].from) {
+				byTime = i
+			}
+		}
+		gone := func(i int) bool { return l.entries[i].change == resourcesync.Deleted }
+		differ := gone(all[len(all)-1]) != gone(byTime) && (key == back[0] || key == back[1])
+		if untimed && !backward || (untimed || differ) && l.ordered(timed, all, backward) {
+			l.mark(all)
+		}
+	}
+}
+
+// ordered reports whether the timed entries are in forward order but for some. Both ascend.
+// In a list that is in backward order any other entry shows that.
+func (l *changeList) ordered(timed, without []int, backward bool) bool {
+	if backward {
+		return !slices.ContainsFunc(timed, func(i int) bool { return !slices.Contains(without, i) })
+	}
+	last := time.Time{}
+	for _, i := range timed {
+		for len(without) > 0 && without[0] < i {
+			without = without[1:]
+		}
+		if len(without) > 0 && without[0] == i {
+			continue
+		}
+		if l.entries[i].from.Before(last) {
+			return false
+		}
+		last = l.entries[i].from
+	}
+	return true
+}
+
+// mark makes the entries of one resource torn, if they say different things.
+func (l *changeList) mark(all []int) {
+	var rival *change
+	deleted := false
+	for _, i := range all {
+		switch c := &l.entries[i]; {
+		case c.change == resourcesync.Deleted:
+			deleted = true
+		case rival == nil || !c.from.Before(rival.from):
+			rival = c
+		}
+	}
+	if !deleted || rival == nil {
+		return
+	}
+	own := rival.Wanted
+	for _, i := range all {
+		l.entries[i].torn, l.entries[i].rival = true, &own
+	}
+}
+
+// bound narrows the time of what has none, in a list that is in order: it is between those
+// of its neighbours.
+func (l *changeList) bound() {
+	low := time.Time{}
+	for i := range l.entries {
+		c := &l.entries[i]
+		if c.byLastMod && c.when.Before(low) {
+			c.forgetTime()
+		}
+		if c.timed() {
+			low = later(low, c.from)
+			continue
+		}
+		c.from = later(c.from, low)
+		c.Changed, c.when = later(c.Changed, c.from), later(c.when, c.from)
+	}
+	high := time.Time{}
+	for i := len(l.entries) - 1; i >= 0; i-- {
+		c := &l.entries[i]
+		if c.byLastMod && !high.IsZero() && high.Before(c.from) {
+			c.forgetTime()
+		}
+		switch {
+		case c.timed():
+			high = c.to
+		case !high.IsZero() && !high.Before(c.from):
+			c.to = high
+		}
+	}
+}
+
+// forgetTime takes the lastmod of a deletion for that of the version that is gone.
+func (c *change) forgetTime() {
+	c.from, c.to, c.byLastMod = c.least, c.most, false
+}
+
+// word is what a change says, and of which resource; torn ones speak of it as it is if it
+// exists.
+func (c *change) word() (evidence.Statement, *Wanted) {
+	s := evidence.Statement{Kind: evidence.Updated, From: c.from, To: c.to, Last: c.last, Torn: c.torn}
+	switch {
+	case c.torn && c.rival != nil:
+		return s, c.rival
+	case c.change == resourcesync.Created:
+		s.Kind = evidence.Created
+	case c.change == resourcesync.Deleted:
+		s.Kind = evidence.Deleted
+	}
+	return s, &c.Wanted
+}
+
+// against is word beside what is held: the lastmod of a deletion that is that of the bytes
+// held is not its time, but that of the version that is gone.
+func (c *change) against(h *Held) (evidence.Statement, *Wanted) {
+	s, w := c.word()
+	if c.byLastMod && !h.LastMod.IsZero() && c.LastMod == h.LastMod {
+		s.From, s.To = c.least, c.most
+	}
+	return s, w
+}
