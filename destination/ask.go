@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,6 +19,16 @@ import (
 // SkipDisputed is that of a resource of which the documents do not tell whether it exists,
 // and the answer of its URI did not settle it.
 const SkipDisputed Skip = "whether they exist is disputed"
+
+// maxQuestions is how many URIs a plan asks: they come before all limits of the transfers.
+const maxQuestions = 10_000
+
+// maxNamed is how many disputed URIs are named one by one.
+const maxNamed = 20
+
+// maxAnswer is how much of an answer is read for the sake of what is not held, in bytes: the
+// transfer tells of what is larger.
+const maxAnswer = 16 << 20
 
 // question is a URI that is asked because the documents leave it open whether it exists.
 type question struct {
@@ -34,7 +45,12 @@ type question struct {
 // ask takes down a question. It is asked while the plan is made, so that the guard counts
 // the deletions that follow.
 func (pl *planner) ask(ctx context.Context, s evidence.Statement, w *Wanted, from carrier, h *Held) error {
-	pl.questions = append(pl.questions, question{s: s, want: *w, from: from, held: *h})
+	q := question{s: s, want: *w, from: from, held: *h}
+	if pl.asks++; pl.asks > maxQuestions {
+		q.trust = fmt.Errorf("a plan asks no more than %d", maxQuestions)
+		return pl.answered(ctx, &q)
+	}
+	pl.questions = append(pl.questions, q)
 	if len(pl.questions) < lookupBatch {
 		return nil
 	}
@@ -47,9 +63,18 @@ func (pl *planner) settle(ctx context.Context) error {
 	pl.questions = nil
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(pl.d.workers())
+	var silent atomic.Int64 // in a row, about
 	for i := range all {
 		g.Go(func() error {
-			all[i].put(gctx, pl.d.Client)
+			q := &all[i]
+			if silent.Load() >= maxOutage {
+				q.trust = ErrOutage
+				return gctx.Err()
+			}
+			q.put(gctx, pl.d.Client)
+			if silent.Add(1); q.gone || !isSilence(q.trust) {
+				silent.Store(0)
+			}
 			return gctx.Err()
 		})
 	}
@@ -74,7 +99,9 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 		return pl.remove(&q.held, &q.want, false)
 	case q.gone:
 		return nil
-	case q.trust == nil && q.kept:
+	case q.trust == nil && q.kept && exists && !q.held.Member: // another set holds them
+		return pl.do(ctx, evidence.Confirm, &q.want, q.from, &q.held)
+	case q.trust == nil && q.kept && q.held.Member:
 		return pl.do(ctx, evidence.Keep, &q.want, q.from, &q.held)
 	case q.trust == nil && exists:
 		return pl.do(ctx, evidence.Fetch, &q.want, q.from, &q.held)
@@ -82,13 +109,21 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 		q.trust = errors.New("it is there, with other bytes than those held")
 	}
 	pl.skip(SkipDisputed)
-	pl.stays = true
+	if pl.stays = true; pl.Skipped[SkipDisputed] > maxNamed {
+		return nil
+	}
 	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not tell whether it was deleted before or after it last existed, and asking for it did not settle that: %v", q.want.URI, q.trust))
 	return nil
 }
 
-// put asks for the resource and compares what comes with what is held, and what is told.
+// put asks for the resource and compares what comes with what is held, and what is told. No
+// more is read than that needs.
 func (q *question) put(ctx context.Context, client *fetch.Client) {
+	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0
+	most := min(q.want.Length.Int64(), maxAnswer)
+	if held {
+		most = max(most, q.held.Length.Int64())
+	}
 	resp, err := client.Get(ctx, fetch.Request{URL: q.want.URI, MaxBytes: maxResource, Fresh: true})
 	if err != nil {
 		var fe *fetch.Error
@@ -103,7 +138,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	}
 	slices.Sort(algs)
 	h := resourcesync.NewHasher(slices.Compact(algs)...)
-	n, err := io.Copy(h, resp.Body)
+	n, err := io.Copy(h, io.LimitReader(resp.Body, most+1))
 	if err != nil {
 		q.trust = err
 		return
@@ -112,9 +147,11 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	are := func(ds resourcesync.Digests, l resourcesync.Length) bool {
 		return (!l.Known() || l.Int64() == n) && !slices.ContainsFunc(ds, func(d resourcesync.Digest) bool { return came.Get(d.Algorithm()) != d })
 	}
-	switch {
-	case q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0 && are(q.held.Digests, q.held.Length):
+	switch whole := n <= most; {
+	case held && whole && are(q.held.Digests, q.held.Length):
 		q.kept = true
+	case !whole && (!q.want.Length.Known() || q.want.Length.Int64() > most):
+		// the transfer tells whether it is what is told of
 	case !are(q.want.Digests, q.want.Length):
 		q.trust = errors.New("it is there, with other bytes than those held or told of")
 	}

@@ -140,7 +140,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	if au.cursor, _, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
 		return nil, err
 	}
-	au.Followed = au.cursor.At
+	au.Followed, au.allNamed = au.cursor.At, au.cursor.allNamed()
 	if rep != nil {
 		au.faults = spool.NewLog[fault](d.Spool)
 		defer func() { err = errors.Join(err, au.faults.Close()) }()
@@ -207,7 +207,7 @@ func (au *auditor) compare(ctx context.Context, st *state, batch []resource) err
 		w := batch[i].choose(h)
 		said := st.said(w, applied)
 		said.Bytes = match(h, &w.Wanted)
-		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.cursor, st.served))
+		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.allNamed, st.served))
 		subjects[i] = subject{want: w.Wanted, held: *h, ahead: !counts(d)}
 	}
 	return au.check(ctx, subjects)
@@ -231,12 +231,12 @@ func (au *auditor) lookup(ctx context.Context, wants []Wanted) ([]Held, error) {
 // its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) error {
 	var subjects []subject
-	for h, err := range au.d.told(ctx, au.Set, unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted())) {
+	for h, err := range au.d.lookedUp(ctx, au.Set, unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted())) {
 		if err != nil {
 			return err
 		}
-		said, w := st.absent(&h, au.cursor)
-		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.cursor, st.served))
+		said, w := st.absent(&h, au.cursor, au.allNamed)
+		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.allNamed, st.served))
 		extra := !st.unsure && (counts(d) || d == evidence.Withhold)
 		subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
 		if len(subjects) == lookupBatch {

@@ -52,7 +52,7 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 	case err != nil:
 		pl.discard()
 		return nil, err
-	case pl.saysLess(list):
+	case list.Partial == nil && !list.truth.unsure && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
 		pl.discard()
 		return list, nil
 	}
@@ -62,7 +62,7 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 
 // saysLess reports whether a plan by dump is made of less than one by Resource List.
 func (pl *planner) saysLess(list *planner) bool {
-	return pl.truth.unproved && !list.truth.unproved || pl.named != list.named || pl.Deleted > list.Deleted
+	return pl.truth.unproved && !list.truth.unproved || pl.named < list.named || pl.Deleted > list.Deleted
 }
 
 // nothing is the plan of a set that shows no state of itself.
@@ -103,7 +103,7 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 		dump, err = k.compare(ctx, st, why, "its packages cost less than requests for each resource")
 		switch {
 		case err != nil:
-		case dump.saysLess(pl):
+		case pl.Partial == nil && !pl.truth.unsure && dump.saysLess(pl):
 			err = errDiffers
 			dump.discard()
 		case dump.Partial != nil || st.unsure:
@@ -131,6 +131,9 @@ func (k *desk) by(ctx context.Context, s snapshot, why, reason string) (*planner
 		return nil, err
 	}
 	defer st.close()
+	if k.overdue != "" && st.gap != "" && !k.d.AcceptGap { // the increment tells more
+		return nil, &remoteError{errors.New(st.gap)}
+	}
 	return k.compare(ctx, st, why, reason)
 }
 
@@ -171,7 +174,10 @@ func (pl *planner) baseline(ctx context.Context, st *state) error {
 			return cmp.Or(err, error(&repeatedError{twice}))
 		}
 	}
-	if err := errors.Join(pl.settle(ctx), pl.dispatch()); err != nil {
+	if err := pl.settle(ctx); err != nil {
+		return err
+	}
+	if err := pl.dispatch(); err != nil {
 		return err
 	}
 	old := st.old(st.at, st.applied(pl.cursor))
@@ -199,6 +205,7 @@ func (pl *planner) baseline(ctx context.Context, st *state) error {
 	case unsettled:
 		next.Scope = pl.cursor.Scope
 	}
+	next.Kept = pl.kept
 	if !pl.stays {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
@@ -254,11 +261,11 @@ func (pl *planner) admit(w *Wanted) bool {
 
 // removeUnseen plans the deletion of the members that a complete baseline no longer lists.
 func (pl *planner) removeUnseen(ctx context.Context, st *state, seen *spool.Keys) error {
-	for h, err := range pl.d.told(ctx, pl.Set, unseen(pl.d.Mirror.Members(ctx, pl.Set), seen.Sorted())) {
+	for h, err := range pl.d.lookedUp(ctx, pl.Set, unseen(pl.d.Mirror.Members(ctx, pl.Set), seen.Sorted())) {
 		if err != nil {
 			return err
 		}
-		said, w := st.absent(&h, pl.cursor)
+		said, w := st.absent(&h, pl.cursor, pl.allNamed)
 		if err := pl.judge(ctx, said, w, carrier{}, &h); err != nil {
 			return err
 		}
@@ -295,8 +302,8 @@ func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, err
 	}
 }
 
-// told yields members with what changes have said of them, which Members leaves out.
-func (d *Destination) told(ctx context.Context, set string, members iter.Seq2[Held, error]) iter.Seq2[Held, error] {
+// lookedUp yields members with what changes have said of them, which Members leaves out.
+func (d *Destination) lookedUp(ctx context.Context, set string, members iter.Seq2[Held, error]) iter.Seq2[Held, error] {
 	return func(yield func(Held, error) bool) {
 		var uris []string
 		flush := func() bool {

@@ -40,6 +40,7 @@ type chain struct {
 	latest  time.Time       // if jumbled: the latest from. What a moment before it means beside the lists is unknown
 	ordered bool            // an index names them
 	places  int             // given to lists
+	added   string          // the URI of one that nothing names, in which the cursor stands; "" if there is none
 	closes  bool            // a list was seen that says itself where it ends
 	why     string          // why there are none, or why they do not reach further back; "" if they do
 }
@@ -360,7 +361,7 @@ func (c *chain) again(ctx context.Context, doc *document, w window) (*document, 
 		}
 		doc.close()
 		return fresh, nil
-	case lost(ctx, err) || ofSource(err) && ctx.Err() == nil:
+	case ofSource(err) && ctx.Err() == nil:
 		return doc, nil
 	}
 	if doc != c.lone {

@@ -255,8 +255,10 @@ func (ch *changes) cursor(c Cursor, now time.Time) Cursor {
 	switch same := c.List == at.uri && c.Applied == at.total; {
 	case ch.stand == nil:
 		c.Left = time.Time{}
-	case !same || c.Left.IsZero():
+	case c.Left.IsZero():
 		c.Left = now.UTC().Truncate(time.Second)
+	case !same: // the list before was believed: this one was read as often
+		c.Left = later(c.Left, at.until.Time())
 	}
 	c.At = later(c.At, end)
 	c.List, c.From, c.Applied, c.Prefix = at.uri, at.from.String(), at.total, at.prefix

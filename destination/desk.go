@@ -3,7 +3,6 @@ package destination
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -23,6 +22,7 @@ type desk struct {
 	cursor  Cursor
 	chains  [tracks]*chain
 	since   [tracks]time.Time // from when on the chains tell
+	stands  *window           // the list in which the cursor stands, if it was read and is another than it was
 	current *chain            // of the list in which the cursor stands alone, which tells nothing of before
 	changes [tracks]*changes  // after the cursor, of the tracks that were followed
 	heard   *changes          // the last that were read: they tell how often the set changes
@@ -113,11 +113,7 @@ func (k *desk) plan(ctx context.Context) (*planner, error) {
 		return k.increment(ctx, tr, why)
 	}
 	pl, err := k.baseline(ctx, why)
-	switch {
-	case k.overdue != "" && err == nil && pl.Gap != "": // the increment tells more
-		err = errors.New(pl.Gap)
-		pl.discard()
-	case k.overdue == "" || !ofSource(err) || ctx.Err() != nil:
+	if k.overdue == "" || !ofSource(err) || ctx.Err() != nil {
 		return pl, err
 	}
 	k.d.note(k.set.URI, fmt.Sprintf("%s, but none can be made: %v", k.overdue, err))
@@ -159,10 +155,10 @@ func (k *desk) from(ctx context.Context, tr track) (*chain, error) {
 		k.current = c
 		return c, err
 	}
-	if c, err = k.chain(ctx, tr, k.cursor.At); err == nil && stands != nil && len(c.windows) > 0 && !c.named[stands.uri] {
-		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) }) // it is applied up to there
-		c.add(*stands)
-		c.arrange()
+	k.stands = stands
+	c, err = k.chain(ctx, tr, k.cursor.At)
+	if err == nil && stands != nil && c.added == stands.uri { // all is applied that came before it
+		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
 	}
 	return c, err
 }
@@ -209,6 +205,11 @@ func (k *desk) chain(ctx context.Context, tr track, since time.Time) (*chain, er
 	}
 	if err != nil {
 		return nil, err
+	}
+	if tr == changeLists && k.stands != nil && len(c.windows) > 0 && !c.named[k.stands.uri] { // the index is a copy from before
+		c.add(*k.stands)
+		c.added = k.stands.uri
+		c.arrange()
 	}
 	k.chains[tr], k.since[tr] = c, since
 	return c, nil

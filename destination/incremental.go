@@ -2,8 +2,8 @@ package destination
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"instep/internal/evidence"
 	"instep/resourcesync"
@@ -27,8 +27,18 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 			batch = batch[:0]
 		}
 	}
-	if err := errors.Join(pl.changed(ctx, batch, old), pl.settle(ctx), pl.dispatch()); err != nil {
+	if err := pl.changed(ctx, batch, old); err != nil {
 		return err
+	}
+	if err := pl.settle(ctx); err != nil {
+		return err
+	}
+	if err := pl.dispatch(); err != nil {
+		return err
+	}
+	if old {
+		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s ends at %s, before what is here (%s): it changes nothing",
+			ch.at.uri, ch.end.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.tellUnknown()
 	if pl.Partial != nil {
@@ -44,6 +54,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
+	next.Kept = cur.Kept || pl.kept
 	if next.Index == cur.Index && pl.d.recent(cur.Asked) {
 		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
 	}

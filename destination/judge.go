@@ -34,11 +34,20 @@ func (d *Destination) misdated(t, served time.Time) bool {
 	return evidence.ToCome(t, d.Client.Now()) && (served.IsZero() || evidence.ToCome(t, served))
 }
 
+// allNamed is the moment of the newest list, if that named each member: it did not if
+// deletions were left out on request.
+func (c Cursor) allNamed() time.Time {
+	if c.Kept {
+		return time.Time{}
+	}
+	return c.Listed
+}
+
 // evidenceOf is the evidence held of a URI. A member of which no change was told since is as
-// of the newest list: that named it as well.
-func (d *Destination) evidenceOf(h *Held, cur Cursor, served time.Time) evidence.Held {
+// of the newest list that named all of them.
+func (d *Destination) evidenceOf(h *Held, named, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed}
-	if at := d.placed(cur.Listed, served); h.Member && at.After(e.At) {
+	if at := d.placed(named, served); h.Member && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
 	if !h.Gone.IsZero() {
@@ -105,7 +114,7 @@ func (pl *planner) judge(ctx context.Context, s evidence.Statement, w *Wanted, f
 		pl.weaker.look(h, w)
 		s.Bytes = match(h, w)
 	}
-	d, _ := evidence.Decide(s, pl.d.evidenceOf(h, pl.cursor, pl.sent()))
+	d, _ := evidence.Decide(s, pl.d.evidenceOf(h, pl.allNamed, pl.sent()))
 	if d == evidence.Ask {
 		return pl.ask(ctx, s, w, from, h)
 	}

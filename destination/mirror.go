@@ -76,6 +76,7 @@ type Cursor struct {
 	Left     time.Time // since when, by our clock, List stands open where its index says that it was closed; zero if it does not
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
+	Kept     bool      // deletions are among that
 }
 
 // covers reports whether what earlier runs left out is left out by this choice of

@@ -132,7 +132,10 @@ func (l *changeList) tear(timed []int, backward bool) {
 // In a list that is in backward order any other entry shows that.
 func (l *changeList) ordered(timed, without []int, backward bool) bool {
 	if backward {
-		return !slices.ContainsFunc(timed, func(i int) bool { return !slices.Contains(without, i) })
+		return !slices.ContainsFunc(timed, func(i int) bool {
+			_, own := slices.BinarySearch(without, i)
+			return !own
+		})
 	}
 	last := time.Time{}
 	for _, i := range timed {

@@ -15,22 +15,25 @@ import (
 // planner makes one plan of a set. A desk may make several before it keeps one.
 type planner struct {
 	*SetPlan
-	d       *Destination
-	scope   *scope
-	cursor  Cursor    // the zero Cursor before the first baseline
-	truth   *state    // of a baseline: what the Source says the set is
-	served  time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
-	doubted bool      // of an increment: the times of the changes contradict each other, or what is here
-	stays   bool      // something is disputed: the cursor stays where it is
-	empty   bool      // the mirror holds nothing of the set: no lookups for content that is held
-	sum     hash.Hash
-	left    bool  // something was left out that another choice of resources would not leave out
-	asked   int64 // bytes of the resources that are requested one by one, and of unknown length estimated
+	d        *Destination
+	scope    *scope
+	cursor   Cursor    // the zero Cursor before the first baseline
+	allNamed time.Time // see Cursor.allNamed
+	truth    *state    // of a baseline: what the Source says the set is
+	served   time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
+	doubted  bool      // of an increment: the times of the changes contradict each other, or what is here
+	stays    bool      // something is disputed: the cursor stays where it is
+	empty    bool      // the mirror holds nothing of the set: no lookups for content that is held
+	sum      hash.Hash
+	left     bool  // something was left out that another choice of resources would not leave out
+	kept     bool  // some of that are deletions
+	asked    int64 // bytes of the resources that are requested one by one, and of unknown length estimated
 
 	twice     map[spool.Key]bool // resources that several documents of truth name
 	named     int64              // resources that truth names
 	shipment  *shipment          // members of the package that is being planned
 	questions []question         // URIs that are to be asked
+	asks      int                // how many were asked, or are to be
 
 	unknown    int    // deletions of what was never listed
 	unknownURI string // of the first of them
@@ -45,7 +48,7 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 			Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why,
 			actions: spool.NewLog[Action](d.Spool), late: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
-		d: d, scope: k.scope, cursor: k.cursor, sum: sha256.New(),
+		d: d, scope: k.scope, cursor: k.cursor, allNamed: k.cursor.allNamed(), sum: sha256.New(),
 	}
 	fmt.Fprintf(pl.sum, "%s\n", pl.Set)
 	pl.reason("%s: %s", mode, why)
@@ -111,10 +114,18 @@ func (pl *planner) sent() time.Time {
 func (pl *planner) confirm(w *Wanted, h *Held) error {
 	pl.Same++
 	proves := w.provable() && !h.Verified
-	if h.Member && !proves && (pl.Mode == Baseline || !w.Changed.After(h.Changed)) {
+	if h.Member && !proves && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
-	return pl.actions.Append(Action{Kind: Mark, Want: *notBefore(w, h)})
+	state := *notBefore(w, h)
+	state.Came = h.Came
+	return pl.actions.Append(Action{Kind: Mark, Want: state})
+}
+
+// outlasts reports whether it has to be written down that a list confirms bytes without a
+// digest: when they came is forgotten with it.
+func (pl *planner) outlasts(w *Wanted, h *Held) bool {
+	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
 // notBefore is w as of the moment of what is held, if that is later: what counts by its
@@ -210,7 +221,7 @@ func sha256Of(h *Held) resourcesync.Digests {
 // of it; doubted ones are withheld.
 func (pl *planner) remove(h *Held, w *Wanted, doubted bool) error {
 	if pl.d.KeepDeleted {
-		pl.left = true
+		pl.left, pl.kept = true, true
 		pl.Same++
 		return nil
 	}

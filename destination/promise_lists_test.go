@@ -614,3 +614,19 @@ func TestPromise12OneURIInTwoDocuments(t *testing.T) {
 		}
 	})
 }
+
+// What a run left here on request goes in the next one without the request, by the same list.
+func TestPromise11DeletionsThatWereLeftOut(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.offer("/list.xml", "")
+	s.list(0, p...)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.list(5, p[1:]...)
+	m.set = func(d *destination.Destination) { d.KeepDeleted = true }
+	m.mustSync(destination.Baseline, 20, 0, 0, 0)
+	m.set = nil
+	m.mustSync(destination.Baseline, 19, 0, 0, 1)
+	m.wantFiles(p[1:]...)
+}

@@ -74,7 +74,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 				r.odd.look(resp, w.URI)
 			}
 			if resp.Offset == 0 {
-				w.Came = dateOf(resp)
+				r.arrive(&w, resp)
 			}
 			return plausible(&w, resp)
 		},

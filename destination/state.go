@@ -1,10 +1,12 @@
 package destination
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -336,8 +338,8 @@ func (st *state) compare(ctx context.Context, seen *spool.Keys, twice map[spool.
 			return err
 		}
 	}
-	for _, w := range several {
-		if err := add(*w); err != nil {
+	for _, key := range slices.SortedFunc(maps.Keys(several), func(a, b spool.Key) int { return bytes.Compare(a[:], b[:]) }) {
+		if err := add(*several[key]); err != nil {
 			return err
 		}
 	}
@@ -407,18 +409,18 @@ func (st *state) said(w *resource, a evidence.Applied) evidence.Statement {
 
 // absent is what the documents say of a member that they do not name, and when: a change,
 // or else the lists.
-func (st *state) absent(h *Held, cur Cursor) (evidence.Statement, *Wanted) {
+func (st *state) absent(h *Held, cur Cursor, named time.Time) (evidence.Statement, *Wanted) {
 	a := st.applied(cur)
 	if c := st.changes.last(resourcesync.KeyOf(h.URI)); c != nil && c.change == resourcesync.Deleted {
 		said, w := c.against(h)
 		said.Old = st.changes.span().Old(a)
 		said.From, w.Changed = later(said.From, st.lift), later(w.Changed, st.lift)
-		if d, _ := evidence.Decide(said, st.d.evidenceOf(h, cur, st.served)); d == evidence.Remove || d == evidence.Ask {
+		if d, _ := evidence.Decide(said, st.d.evidenceOf(h, named, st.served)); d == evidence.Remove || d == evidence.Ask {
 			return said, w
 		}
 	}
 	at := later(st.at, st.lift)
 	said := listed(evidence.Absent, at)
-	said.Old, said.Again = st.old(at, a), st.lift.IsZero() && at.Equal(cur.Listed)
+	said.Old, said.Again = st.old(at, a), st.lift.IsZero() && at.Equal(named)
 	return said, &Wanted{URI: h.URI, Changed: at}
 }

@@ -99,11 +99,7 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 	if err := plausible(&w, resp); err != nil {
 		return 0, coding, &remoteError{err}
 	}
-	if w.timed() {
-		if w.Came = dateOf(resp); w.Came.IsZero() {
-			w.Came = r.sp.asOf // they came after the documents
-		}
-	}
+	r.arrive(&w, resp)
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
 	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{remoteReader{at, verified}, verified}, w.provable())
 	if decode {
@@ -113,6 +109,16 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 		r.came(&w, resp, decode)
 	}
 	return n, coding, err
+}
+
+// arrive takes down when bytes came, where that counts: after the documents at least.
+func (r *runner) arrive(w *Wanted, resp *fetch.Response) {
+	if !w.timed() {
+		return
+	}
+	if w.Came = dateOf(resp); w.Came.IsZero() {
+		w.Came = r.sp.asOf
+	}
 }
 
 // came notes what was odd about an answer whose body is kept.

@@ -77,7 +77,7 @@ func readMicros(micros int64) time.Time {
 }
 
 // evidence returns what is to be kept of a resource that waits; the zero Evidence if there
-// is nothing, and false if it does not wait.
+// is nothing, and false if no membership of it in the set waits.
 func (l *ledger) evidence(set SetID, key resourcesync.Key) (e Evidence, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,11 +86,14 @@ func (l *ledger) evidence(set SetID, key resourcesync.Key) (e Evidence, ok bool)
 		return e, false
 	}
 	for _, s := range w.states {
-		if s.Set == set && s.tells() {
+		if s.Set != set {
+			continue
+		}
+		if ok = true; s.tells() {
 			e = s.evidence()
 		}
 	}
-	return e, true
+	return e, ok
 }
 
 func (m *Membership) evidence() Evidence {

@@ -178,7 +178,7 @@ type Found struct {
 type Cursor struct {
 	Set    SetID
 	Body   string
-	Listed time.Time // the moment of the newest list read: Evidence from before is forgotten
+	Listed time.Time // the moment of a newer list that was read: Evidence from before is forgotten; zero if there is none
 }
 
 // Settle records an outcome and removes its intents, all or none. Dropped are

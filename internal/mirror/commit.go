@@ -125,7 +125,11 @@ func (m *Mirror) cursorRow(ctx context.Context, move *destination.CursorMove) (*
 	if err != nil {
 		return nil, fmt.Errorf("cursor of %q: %w", move.Set, err)
 	}
-	return &catalog.Cursor{Set: id, Body: string(body), Listed: move.Listed}, nil
+	row := &catalog.Cursor{Set: id, Body: string(body)}
+	if !ok || !move.Listed.Equal(now.Listed) {
+		row.Listed = move.Listed
+	}
+	return row, nil
 }
 
 // decide makes the work of a batch, in order of the URIs: the same batch gives the same paths.

@@ -248,7 +248,8 @@ const (
 	bytesOfAVersion = "a: bytes"
 	// After success, a resource is here if and only if the newest statement says that it
 	// exists. (Undecided: two statements of one moment that contradict each other; any, if
-	// the clock of the Source was ever wrong, since its dates then hide what came when.)
+	// the clock of the Source was ever wrong, since its dates then hide what came when; a list
+	// that lacks it, where lists lied.)
 	membersAsTold = "b: members as told"
 	// After success, a resource is here if and only if it existed at the moment up to which
 	// the cursor says that everything is applied, or a statement after it says so.
@@ -283,7 +284,7 @@ func (r *record) check(n *reading, m mirrored) (all []violation) {
 		}
 		_, here := m.after[path]
 		told := r.about(n, path, &m)
-		if last, ok := newest(told); ok && r.clock.right() && last.present != here && !r.knewLater(path, here, last.at) {
+		if last, ok := newest(told); ok && r.clock.right() && (m.honest || last.present || !last.list) && last.present != here && !r.knewLater(path, here, last.at) {
 			all = append(all, violation{membersAsTold, fmt.Sprintf("%s: here: %t, but: %s", path, here, last)})
 		}
 		if v := r.checkCursor(path, here, told, m); v != nil {

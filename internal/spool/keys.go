@@ -94,7 +94,7 @@ func (s *Keys) sort() {
 }
 
 // maxTwice is how many keys that were added twice are known by name.
-const maxTwice = 1 << 16
+const maxTwice = 1 << 12
 
 // Repeated returns keys that were added more than once, in no order: all of them, or so
 // many as fit into a MiB.
