@@ -6,12 +6,12 @@ import (
 )
 
 // findStray turns a fetch into the adoption of a file that may hold the bytes already.
-func (pl *planner) findStray(ctx context.Context, a *Action) error {
+func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 	m, ok := pl.d.Mirror.(Adopter)
 	if !ok {
 		return nil
 	}
-	path, ok, err := m.Stray(ctx, &a.Want)
+	path, ok, err := m.Stray(ctx, &a.Want, h)
 	if err == nil && ok {
 		a.Kind, a.Via, a.From = Adopt, ViaLocal, path
 	}

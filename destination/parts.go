@@ -46,9 +46,9 @@ type PartBatch interface {
 // and which it did not put there.
 type Adopter interface {
 	// Stray finds a file that may hold the bytes of w: where they belong, or where
-	// other programs that mirror would have put them. Only names and sizes are looked
-	// at.
-	Stray(ctx context.Context, w *Wanted) (path string, ok bool, err error)
+	// other programs that mirror would have put them. h is what Lookup has of w.URI. Only
+	// names and sizes are looked at.
+	Stray(ctx context.Context, w *Wanted, h *Held) (path string, ok bool, err error)
 }
 
 // AdoptBatch is implemented by the Batch of an Adopter.

@@ -149,7 +149,7 @@ func (pl *planner) bring(ctx context.Context, w *Wanted, from carrier, h *Held) 
 	} else {
 		pl.Created++
 	}
-	if err := pl.findStray(ctx, &a); err != nil {
+	if err := pl.findStray(ctx, &a, h); err != nil {
 		return err
 	}
 	if a.Kind == Fetch {

@@ -31,7 +31,7 @@ func adopt(t *testing.T, m *Mirror, bodies map[string]string) map[string]string 
 	commit(t, m, func(b destination.Batch) error {
 		for name, body := range bodies {
 			w := wantedOfBody(home+"/"+name, body, noon)
-			path, ok, err := m.Stray(t.Context(), &w)
+			path, ok, err := stray(t, m, &w)
 			if err != nil {
 				return err
 			}
@@ -113,12 +113,12 @@ func TestFilesThatAreNotAdopted(t *testing.T) {
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "held/mine", "body", noon) })
 	for _, name := range []string{"short", "none", ".instep/tmp/secret", "../short", "deep", "x/mine", "mine"} {
 		w := wantedOfBody(home+"/"+name, "body", noon)
-		if path, ok, err := m.Stray(t.Context(), &w); ok || err != nil {
+		if path, ok, err := stray(t, m, &w); ok || err != nil {
 			t.Errorf("%s: got %q, %v", name, path, err)
 		}
 	}
 	w := wantedOfBody("ftp://museum.example.org/short", "b", noon)
-	if path, ok, err := m.Stray(t.Context(), &w); ok || err != nil {
+	if path, ok, err := stray(t, m, &w); ok || err != nil {
 		t.Errorf("a URI without a place: got %q, %v", path, err)
 	}
 	w = wantedOfBody(home+"/short", "b", noon)
@@ -134,7 +134,7 @@ func TestFilesThatAreNotAdopted(t *testing.T) {
 	}
 	m = openMirror(t, options(dir))
 	w = wantedOfBody(home+"/from/elsewhere/short", "b", noon)
-	if path, ok, err := m.Stray(t.Context(), &w); ok || err != nil {
+	if path, ok, err := stray(t, m, &w); ok || err != nil {
 		t.Errorf("a mirror that adopts nothing: got %q, %v", path, err)
 	}
 }
@@ -171,7 +171,7 @@ func TestFilesAreAdoptedByTimeOnlyWithoutDigests(t *testing.T) {
 		{"long/sub/cut", destination.Wanted{LastMod: lastmod, Length: resourcesync.Bytes(4)}, false},
 	} {
 		c.w.URI, c.w.Changed = home+"/"+c.name, noon
-		if _, ok, err := m.Stray(t.Context(), &c.w); ok != c.want || err != nil {
+		if _, ok, err := stray(t, m, &c.w); ok != c.want || err != nil {
 			t.Errorf("%s %+v: got %v, %v, want %v", c.name, c.w, ok, err, c.want)
 		}
 		if !c.want {
@@ -383,7 +383,7 @@ func TestWhatWasGivenBackIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = openMirror(t, adopting(dir))
-	if path, ok, err := m.Stray(t.Context(), &w); err != nil || !ok || path != in.Taken {
+	if path, ok, err := stray(t, m, &w); err != nil || !ok || path != in.Taken {
 		t.Errorf("found at %q, %t, %v; want %q", path, ok, err, in.Taken)
 	}
 }
@@ -402,7 +402,7 @@ func TestCat_STO_03_adopt(t *testing.T) {
 	write(t, dir, ".instep/body", "body")
 	for _, name := range []string{"file", "dir/body", "dir/sub/body", "inside/body"} {
 		w := wantedOfBody(home+"/"+name, "body", noon)
-		if path, ok, err := m.Stray(t.Context(), &w); ok || err != nil {
+		if path, ok, err := stray(t, m, &w); ok || err != nil {
 			t.Errorf("%s: got %q, %v", name, path, err)
 		}
 		err := tryCommit(m, nil, func(b destination.Batch) error {

@@ -12,6 +12,16 @@ import (
 	"instep/destination"
 )
 
+// stray asks for a file of w as a plan does.
+func stray(t *testing.T, m *Mirror, w *destination.Wanted) (path string, ok bool, err error) {
+	t.Helper()
+	held, err := m.Lookup(t.Context(), set, []string{w.URI})
+	if err != nil {
+		return "", false, err
+	}
+	return m.Stray(t.Context(), w, &held[0])
+}
+
 // replay does what a run does with the resources of a Source: it takes what it finds, and
 // stores the rest.
 func replay(t *testing.T, m *Mirror, bodies map[string]string, digests bool) (failed []error) {
@@ -22,7 +32,7 @@ func replay(t *testing.T, m *Mirror, bodies map[string]string, digests bool) (fa
 			if !digests {
 				w.Digests = nil
 			}
-			path, ok, err := m.Stray(t.Context(), &w)
+			path, ok, err := stray(t, m, &w)
 			if err != nil {
 				return err
 			}

@@ -21,14 +21,11 @@ var _ destination.Adopter = (*Mirror)(nil)
 // Stray implements destination.Adopter. A file that the mirror holds for another
 // resource is none. A mirror that adopts nothing finds only the file that stands where
 // the resource belongs and has its bytes: the catalog may be older than the files.
-func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted) (string, bool, error) {
+func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted, h *destination.Held) (string, bool, error) {
 	if m.disk == nil { // without a directory there is no file
 		return "", false, nil
 	}
-	row, err := m.row(ctx, 0, w.URI)
-	if err != nil {
-		return "", false, err
-	}
+	row := catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored, Stat: h.Stamp}
 	candidates := m.candidates(w, row.Path)
 	if !m.adopts {
 		candidates = m.ownPlaces(w, &row)
