@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"sync/atomic"
 
@@ -126,9 +125,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	}
 	resp, err := client.Get(ctx, fetch.Request{URL: q.want.URI, MaxBytes: maxResource, Fresh: true})
 	if err != nil {
-		var fe *fetch.Error
-		q.gone = errors.As(err, &fe) && (fe.Status == http.StatusNotFound || fe.Status == http.StatusGone)
-		q.trust = err
+		q.gone, q.trust = errors.Is(err, fetch.NotFound), err
 		return
 	}
 	defer resp.Body.Close()

@@ -144,7 +144,7 @@ func (c *chain) offered(ctx context.Context, doc *document, since time.Time, sev
 		c.d.quirk(resourcesync.QuirkPages, c.set, doc.uri+": is one page of a Change List")
 		return fmt.Errorf("%s %w", doc.uri, errPages)
 	}
-	c.add(window{uri: doc.uri, from: h.From, until: h.Until})
+	c.add(doc.window())
 	ref := h.Link(relIndex)
 	switch {
 	case several:
@@ -174,7 +174,8 @@ func (c *chain) enclosing(ctx context.Context, doc *document, ref string) error 
 	return nil
 }
 
-// add takes a list into the chain, once, at its last place.
+// add takes a list into the chain. One that is there already moves to the new place: an index
+// that names a list tells more of the order than who led to the index.
 func (c *chain) add(w window) {
 	c.places++
 	w.place = c.places

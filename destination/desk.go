@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"instep/discover"
+	"instep/internal/evidence"
 )
 
 // desk is where one set is planned or audited: what is known of it, and what was
@@ -275,13 +276,11 @@ func (k *desk) increment(ctx context.Context, tr track, why string) (*planner, e
 // is here: a clock was wrong by which some are dated, and a newer list tells what came of
 // it. nil if there is no newer list.
 func (k *desk) recount(ctx context.Context) (*planner, error) {
-	list := &state{d: k.d, scope: k.scope, set: k.set.URI, lists: k.set.ResourceLists}
-	defer list.close()
 	if !k.usable(resourceList) {
 		return nil, nil
 	}
-	at, err := list.moment(ctx)
-	if err != nil || !at.After(k.cursor.Listed) || k.d.misdated(at, list.served) {
+	at, err := k.listMoment(ctx)
+	if err != nil || !at.After(k.cursor.Listed) || evidence.ToCome(at, k.d.Client.Now()) {
 		return nil, unlessSource(ctx, err)
 	}
 	pl, err := k.baseline(ctx, "the times of the changes contradict each other, or what is here, so a clock was wrong")

@@ -64,8 +64,8 @@ func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 	return evidence.Statement{Kind: kind, From: at, To: at}
 }
 
-// match compares the bytes held with what a document says of them, by what was known when
-// they were stored. Where the Source gives no digest, its lastmod ties them, unless they
+// match compares what is known of the bytes held with what a document says of them; no byte
+// is read. Where the Source gives no digest, its lastmod ties them, unless they
 // came so soon after that they may be those of before.
 func match(h *Held, w *Wanted) evidence.Match {
 	switch {

@@ -174,8 +174,8 @@ func (l *changeList) mark(all []int) {
 	}
 }
 
-// bound narrows the time of what has none, in a list that is in order: it is between those
-// of its neighbours.
+// bound gives the entries without a time bounds, in a list that is in order: they happened
+// after what stands before them, and before what stands after them.
 func (l *changeList) bound() {
 	low := time.Time{}
 	for i := range l.entries {

@@ -139,7 +139,7 @@ func notBefore(w *Wanted, h *Held) *Wanted {
 	return &state
 }
 
-// bring adds what brings one URI, held as h, to the state w.
+// bring adds the action by which the bytes of w come; h is what is held of it.
 func (pl *planner) bring(ctx context.Context, w *Wanted, from carrier, h *Held) error {
 	w = notBefore(w, h)
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}

@@ -35,11 +35,12 @@ func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.S
 	case !doc.isOpen() || !doc.begins(cur):
 		defer doc.close()
 		if !doc.header.From.IsZero() {
-			stands = &window{uri: doc.uri, from: doc.header.From, until: doc.header.Until}
+			w := doc.window()
+			stands = &w
 		}
 		return nil, stands, nil
 	}
-	c.add(window{uri: doc.uri, from: doc.header.From, until: doc.header.Until})
+	c.add(doc.window())
 	c.lone = doc
 	return c, nil, nil
 }
@@ -61,6 +62,11 @@ const lookEvery = 6 * time.Hour
 func (d *Destination) looked(last time.Time) bool {
 	age := d.Client.Now().Sub(last)
 	return age >= 0 && age < lookEvery
+}
+
+// window is what a Change List says of itself.
+func (doc *document) window() window {
+	return window{uri: doc.uri, from: doc.header.From, until: doc.header.Until}
 }
 
 // isOpen reports whether a Change List is the whole of what is said so far, and more

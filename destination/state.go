@@ -34,7 +34,7 @@ type state struct {
 	at       time.Time // of the oldest list read; known when resources has ended
 	served   time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
 	gap      string    // which changes after the lists are unknown; "" if none are, or the Source offers none
-	unproved bool      // some of what the dumps name comes without a digest
+	unproved bool      // some of what the documents name comes without a sha-256 or better
 	unsure   bool      // the lists are not of one known moment: absence from them is no evidence, and no cursor starts from them
 	partial  error     // some document could not be used: what is not listed may exist all the same
 }
@@ -90,12 +90,17 @@ func (k *desk) latest(ctx context.Context, st *state) error {
 	if !k.usable(resourceList) {
 		return nil
 	}
-	list := &state{d: k.d, scope: k.scope, set: k.set.URI, lists: k.set.ResourceLists}
-	defer list.close()
-	if at, err := list.moment(ctx); err == nil && at.After(st.at) {
+	if at, err := k.listMoment(ctx); err == nil && at.After(st.at) {
 		return behind
 	}
 	return nil
+}
+
+// listMoment is the moment of the Resource List, as state.moment tells it.
+func (k *desk) listMoment(ctx context.Context) (time.Time, error) {
+	list := &state{d: k.d, scope: k.scope, set: k.set.URI, lists: k.set.ResourceLists}
+	defer list.close()
+	return list.moment(ctx)
 }
 
 // present is the state for those who need no bytes of it: that of the Resource List if

@@ -111,7 +111,8 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 	return n, coding, err
 }
 
-// arrive takes down when bytes came, where that counts: after the documents at least.
+// arrive notes when the bytes of w came, if anything depends on that. An answer that has no
+// Date came after the documents of the plan.
 func (r *runner) arrive(w *Wanted, resp *fetch.Response) {
 	if !w.timed() {
 		return

@@ -61,7 +61,7 @@ func scanEvidence(r *sql.Rows) (e Evidence, err error) {
 	return e, err
 }
 
-// Micros are microseconds since 1970, 0 of the zero time.
+// writeMicros is a time in microseconds since 1970, and 0 for the zero time.
 func writeMicros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -93,11 +93,11 @@ func (s *Keys) sort() {
 	s.recent = slices.Compact(s.recent)
 }
 
-// maxTwice is how many keys that were added twice are known by name.
+// maxTwice bounds what Repeated returns.
 const maxTwice = 1 << 12
 
-// Repeated returns keys that were added more than once, in no order: all of them, or so
-// many as fit into a MiB.
+// Repeated returns the keys that were added more than once: all of them, or maxTwice if
+// there are more.
 func (s *Keys) Repeated() (map[Key]bool, error) {
 	if s.closed {
 		return nil, errClosed
