@@ -78,7 +78,12 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 		return usagef("--report %q: expected a name that ends in .html, .csv or .json", f.report)
 	}
 	o := mirror.Options{Dir: dir, State: f.state, Now: a.now}
-	if _, err := a.useSettings(ctx, cmd, source, o); err != nil {
+	m, readOnly, err := a.openAudited(ctx, o, f.repair)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if _, err := a.useSettings(ctx, cmd, source, o, m); err != nil {
 		return err
 	}
 	var net traffic
@@ -87,11 +92,6 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 		return err
 	}
 	defer done()
-	m, readOnly, err := a.openAudited(ctx, o, f.repair)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
 	log := a.newRun("audit", source, dir)
 	log.repairs = f.repair
 	defer func() { log.end(ctx, err) }()

@@ -47,16 +47,20 @@ type listValue interface {
 	Replace([]string) error
 }
 
-// useSettings gives the flags of cmd that are not given the values kept with the mirror in
-// o.Dir. What it can't use is told or refused, but never left out silently.
-func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options) (*settings, error) {
-	s := &settings{cmd: cmd, kept: mirror.Settings{Values: map[string][]string{}}}
+// useSettings gives the flags of cmd that are not given the values kept with the mirror m,
+// which was opened with o. What it can't use is told or refused, but never left out silently.
+func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options, m *mirror.Mirror) (*settings, error) {
+	kept, recorded, err := m.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if kept.Values == nil {
+		kept.Values = map[string][]string{}
+	}
+	s := &settings{cmd: cmd, kept: kept, recorded: recorded}
 	s.remember = s.isOn("remember")
 	if u, err := fetch.Parse(source); err == nil {
 		s.origin = fetch.Origin(u)
-	}
-	if err := s.read(ctx, o); err != nil {
-		return nil, err
 	}
 	if !s.recorded {
 		if err := s.readBefore(o, a.now()); err != nil {
@@ -73,30 +77,6 @@ func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string
 	}
 	a.tellSettings(s)
 	return s, a.useFiles(s, o)
-}
-
-// read reads what is kept. A mirror that cannot be read as it is (it has an earlier schema,
-// or a run was interrupted) is opened for writing, which brings it up to date.
-func (s *settings) read(ctx context.Context, o mirror.Options) (err error) {
-	m, err := mirror.OpenReadOnly(ctx, o)
-	if err != nil && !s.isOn("dry-run") {
-		there := o
-		there.Create = false
-		writable, failed := mirror.Open(ctx, there)
-		if m = writable; !o.Create || !errors.Is(failed, mirror.ErrWrongStore) {
-			err = failed
-		}
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	kept, ok, err := m.Settings(ctx)
-	if ok && kept.Values != nil {
-		s.kept = kept
-	}
-	s.recorded = ok
-	return err
 }
 
 // isOn reports whether a switch is given.

@@ -100,8 +100,12 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if err := s.check(); err != nil {
 		return err
 	}
-	if s.settings, err = a.useSettings(ctx, cmd, source, mirror.Options{Dir: dir, State: f.state, Create: true, Adopt: f.adopt, Now: a.now}); err != nil {
+	if err := s.open(ctx); err != nil {
 		return s.mend(err)
+	}
+	defer s.close()
+	if s.settings, err = a.useSettings(ctx, cmd, source, s.options, s.mirror); err != nil {
+		return err
 	}
 	if err := s.check(); err != nil { // of what was kept, too
 		return err

@@ -16,6 +16,9 @@ type syncer struct {
 	source, dir string
 	f           *syncFlags
 
+	options  mirror.Options
+	mirror   *mirror.Mirror // that the next run uses, if it is open already
+	log      *runLog        // of that run
 	settings *settings
 	limit    destination.Limit
 	keep     keepVersions
@@ -74,21 +77,38 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 	return d, f.planFlags.set(d)
 }
 
+// open opens the mirror for the next run.
+func (s *syncer) open(ctx context.Context) (err error) {
+	log := s.a.newRun("sync", s.source, s.dir)
+	s.options = mirror.Options{Dir: s.dir, State: s.f.state, Now: s.a.now, Create: true}
+	s.options.Found = func(found mirror.Found) { s.a.tellFound(found, s.dir, log) }
+	if err := s.f.storeFlags.apply(&s.options); err != nil {
+		return err
+	}
+	s.mirror, err = s.a.openMirror(ctx, s.options, s.f.dryRun)
+	s.log = log
+	return err
+}
+
+// close closes a mirror that no run has come to use.
+func (s *syncer) close() {
+	if s.mirror != nil {
+		_ = s.mirror.Close()
+	}
+}
+
 // run makes one run, or shows what it would do. What ends it after its plan was made is
 // reported, and a reportedError.
 func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	a, f, begin := s.a, s.f, s.a.now()
-	o := mirror.Options{Dir: s.dir, State: f.state, Now: a.now, Create: true}
-	if err := f.storeFlags.apply(&o); err != nil {
-		return pulse, err
-	}
-	log := a.newRun("sync", s.source, s.dir)
-	o.Found = func(found mirror.Found) { a.tellFound(found, s.dir, log) }
 	defer func() { err = s.mend(err) }()
-	m, err := a.openMirror(ctx, o, f.dryRun)
-	if err != nil {
-		return pulse, err
+	if s.mirror == nil {
+		if err := s.open(ctx); err != nil {
+			return pulse, err
+		}
 	}
+	m, log := s.mirror, s.log
+	s.mirror = nil
 	defer func() { _ = m.Close() }() // what it holds is durable
 	defer func() { log.end(ctx, err) }()
 	d, err := s.destination(m, log)
@@ -115,7 +135,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		return pulse, errors.Join(a.warnOfPlannedUpdates(ctx, m, plan), a.showPlan(plan, s.dir, &s.net, a.now().Sub(begin), f.trust.maxAge))
 	}
 	if !m.Exists() {
-		if m, err = makeMirror(ctx, m, o); err != nil {
+		if m, err = makeMirror(ctx, m, s.options); err != nil {
 			return pulse, err
 		}
 		d.Mirror = m

@@ -15,15 +15,15 @@ import (
 
 // The bounds of what Glance looks at.
 const (
-	glanceFiles = 64       // at a time
-	glanceReads = 8        // of them that are read though nobody has touched them
+	glanceFiles = 32       // at a time
+	glanceReads = 4        // of them that are read though nobody has touched them
 	glanceBytes = 64 << 10 // of a file that is read though nobody has touched it
 )
 
 // Glance looks at some files, others each time, and lets those be fetched again that are
 // not there or not as they were stored. It returns how many. For as long as it finds any
 // it looks at more: where files were restored or removed behind the mirror's back, that is
-// at all. It is no audit: of a mirror that is sound it costs the time of 64 look-ups.
+// at all. It is no audit: of a mirror that is sound it costs the time of 32 look-ups.
 func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	if m.readOnly {
 		return 0, ErrReadOnly
