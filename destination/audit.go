@@ -140,7 +140,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	if au.cursor, _, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
 		return nil, err
 	}
-	au.Followed, au.allNamed = au.cursor.At, au.cursor.allNamed()
+	au.Followed = au.cursor.At
 	if rep != nil {
 		au.faults = spool.NewLog[fault](d.Spool)
 		defer func() { err = errors.Join(err, au.faults.Close()) }()
@@ -164,12 +164,18 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	defer k.close()
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
+	var twice map[spool.Key]bool
+	if au.cursor.Twice {
+		if twice, err = k.repeated(ctx); err != nil {
+			return err
+		}
+	}
 	st, err := k.present(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.close()
-	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch) }); err != nil {
+	if err := st.compare(ctx, seen, twice, au.admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch) }); err != nil {
 		return err
 	}
 	au.At, au.Partial = st.at, st.partial
@@ -180,6 +186,22 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 		return nil
 	}
 	return au.findExtra(ctx, st, seen)
+}
+
+// repeated are the resources that several documents name.
+func (k *desk) repeated(ctx context.Context) (map[spool.Key]bool, error) {
+	st, err := k.present(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.close()
+	seen := spool.NewKeys(k.d.Spool, keyBudget)
+	defer seen.Close()
+	none := func(*Wanted) bool { return false }
+	if err := st.compare(ctx, seen, nil, none, func(context.Context, []resource) error { return nil }); err != nil {
+		return nil, err
+	}
+	return seen.Repeated()
 }
 
 func (au *auditor) admit(w *Wanted) bool {
@@ -207,7 +229,7 @@ func (au *auditor) compare(ctx context.Context, st *state, batch []resource) err
 		w := batch[i].choose(h)
 		said := st.said(w, applied)
 		said.Bytes = match(h, &w.Wanted)
-		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.allNamed, st.served))
+		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.cursor, st.served))
 		subjects[i] = subject{want: w.Wanted, held: *h, ahead: !counts(d)}
 	}
 	return au.check(ctx, subjects)
@@ -235,8 +257,8 @@ func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) e
 		if err != nil {
 			return err
 		}
-		said, w := st.absent(&h, au.cursor, au.allNamed)
-		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.allNamed, st.served))
+		said, w := st.absent(&h, au.cursor)
+		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.cursor, st.served))
 		extra := !st.unsure && (counts(d) || d == evidence.Withhold)
 		subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
 		if len(subjects) == lookupBatch {

@@ -18,13 +18,12 @@ import (
 // auditor compares one set.
 type auditor struct {
 	*SetAudit
-	d        *Destination
-	scope    *scope
-	cursor   Cursor
-	allNamed time.Time // see Cursor.allNamed
-	weaker   downgrades
-	faults   *spool.Log[fault] // what is to be repaired; nil: nothing
-	again    bool              // judging what was repaired
+	d      *Destination
+	scope  *scope
+	cursor Cursor
+	weaker downgrades
+	faults *spool.Log[fault] // what is to be repaired; nil: nothing
+	again  bool              // judging what was repaired
 }
 
 // subject is a resource to be judged.

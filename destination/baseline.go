@@ -205,7 +205,10 @@ func (pl *planner) baseline(ctx context.Context, st *state) error {
 	case unsettled:
 		next.Scope = pl.cursor.Scope
 	}
-	next.Kept = pl.kept
+	next.Kept, next.Twice = pl.kept, len(pl.twice) > 0
+	if pl.Skipped[SkipStale] > 0 {
+		next.Listed = pl.cursor.Listed
+	}
 	if !pl.stays {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
@@ -265,7 +268,7 @@ func (pl *planner) removeUnseen(ctx context.Context, st *state, seen *spool.Keys
 		if err != nil {
 			return err
 		}
-		said, w := st.absent(&h, pl.cursor, pl.allNamed)
+		said, w := st.absent(&h, pl.cursor)
 		if err := pl.judge(ctx, said, w, carrier{}, &h); err != nil {
 			return err
 		}

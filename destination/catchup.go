@@ -12,12 +12,12 @@ import (
 // not as listed.
 const maxRounds = 3
 
-// catchUp follows a set on while resources are not as listed: they may have changed since
-// the list was read, and the Change List may tell of that by now. What it does not tell of
-// is left for the next run.
+// catchUp follows a set on while a plan leaves changes for the next one, or resources are not
+// as listed: they may have changed since the list was read, and the Change List may tell of
+// that by now. What it does not tell of is left for the next run.
 func (r *runner) catchUp(ctx context.Context) error {
 	for range maxRounds {
-		if r.sp.again == nil || r.sp.move == nil || r.rep.Partial != nil || !r.rep.changed() {
+		if r.sp.again == nil || r.sp.move == nil || !r.rep.unfinished() {
 			return nil
 		}
 		sp, err := r.sp.again(ctx, r.rep.Deleted)
@@ -37,6 +37,11 @@ func (r *runner) catchUp(ctx context.Context) error {
 	return nil
 }
 
+// unfinished reports whether a further plan may get on.
+func (rep *SetReport) unfinished() bool {
+	return errors.Is(rep.Partial, errLeft) || rep.Partial == nil && rep.changed()
+}
+
 // changed reports whether some resources were not as listed. Where more failed than are
 // known one by one, the trouble is another.
 func (rep *SetReport) changed() bool {
@@ -50,7 +55,9 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 		return nil, nil
 	}
 	rep := r.rep
-	r.d.note(rep.Set, fmt.Sprintf("%d resources failed, some as they are not as listed; the Source tells of changes since, which are followed", rep.Failed))
+	if rep.Failed > 0 {
+		r.d.note(rep.Set, fmt.Sprintf("%d resources failed, some as they are not as listed; the Source tells of changes since, which are followed", rep.Failed))
+	}
 	rep.Failures = slices.DeleteFunc(rep.Failures, func(f Failure) bool { return !errors.Is(f.Err, ErrNoPlace) })
 	rep.Failed = int64(len(rep.Failures))
 	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest

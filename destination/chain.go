@@ -409,13 +409,15 @@ func (c *chain) after(ctx context.Context, cur Cursor) (*changes, error) {
 	return c.load(ctx, windows, cur, l)
 }
 
-// following are the nth list and those that came after it: by their place in the index or
-// by their times. A list that is dated before it and stands after it came later.
+// following are the nth list and those that came after it by their place in the index. Where
+// that does not end with the one list that is open, those that are dated later may have come
+// after it, too.
 func (c *chain) following(n int) []window {
 	own := c.windows[n]
-	some := slices.Clone(c.windows[n:])
-	for _, w := range c.windows[:n] {
-		if w.place > own.place {
+	some := []window{own}
+	inOrder := slices.MaxFunc(c.windows, func(a, b window) int { return cmp.Compare(a.place, b.place) }).until.IsZero()
+	for i, w := range c.windows {
+		if w.place > own.place || i > n && !inOrder {
 			some = append(some, w)
 		}
 	}
@@ -458,7 +460,7 @@ func (c *chain) load(ctx context.Context, windows []window, cur Cursor, ready *c
 			ch.known = found{}
 		}
 		if i > 0 && len(ch.entries) >= c.d.maxChanges() {
-			ch.rest = fmt.Errorf("%s: %d more %ss are left for the next run", c.set, len(windows)-i, c.name)
+			ch.rest = fmt.Errorf("%s: %d more %ss %w", c.set, len(windows)-i, c.name, errLeft)
 			break
 		}
 		l, err := ready, error(nil)

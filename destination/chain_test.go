@@ -367,14 +367,20 @@ func TestPartOfAChangeListIndexThatIsLostIsAGap(t *testing.T) {
 	}
 }
 
-// A run that would have to keep too much reads some of the lists, says that there are
-// more, and the next one goes on after them.
+// A plan that would have to keep too much reads some of the lists, and the next one goes on
+// after them: in the same run, or after a few of them in the next one.
 func TestMoreChangesThanARunReads(t *testing.T) {
-	for _, mode := range []destination.Mode{destination.Baseline, destination.Incremental} {
-		t.Run(string(mode), func(t *testing.T) {
+	for _, c := range []struct {
+		mode       destination.Mode
+		most, more int
+	}{
+		{destination.Baseline, 3, 0}, {destination.Incremental, 3, 0}, {destination.Baseline, 1, 1}, {destination.Incremental, 1, 1},
+	} {
+		mode := c.mode
+		t.Run(fmt.Sprint(mode, c.most), func(t *testing.T) {
 			s := newRotating(t, 20)
 			m := newMirror(t, s.aSource)
-			m.set = func(d *destination.Destination) { d.MaxChanges = 3 }
+			m.set = func(d *destination.Destination) { d.MaxChanges = c.most }
 			if mode == destination.Incremental {
 				m.mustSync(destination.Baseline, 0, 20, 0, 0)
 			}
@@ -398,8 +404,8 @@ func TestMoreChangesThanARunReads(t *testing.T) {
 					t.Fatalf("after %d runs there is still more: %v", more, rep.Partial)
 				}
 			}
-			if more != 2 {
-				t.Errorf("runs that left something: got %d, want 2", more)
+			if more != c.more {
+				t.Errorf("runs that left something: got %d, want %d", more, c.more)
 			}
 			m.wantFiles(s.paths...)
 			m.mustSync(destination.Incremental, 0, 0, 0, 0)

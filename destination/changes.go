@@ -3,6 +3,7 @@ package destination
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"iter"
@@ -40,6 +41,9 @@ type changes struct {
 	stand   *changeList              // the first list that its index calls closed and that is open: the cursor stays in it; may be nil
 }
 
+// errLeft is what changes are that a plan does not take up.
+var errLeft = errors.New("are left for the next run")
+
 // changeList is one Change List, read whole. It is held in memory: the document
 // limits bound it.
 type changeList struct {
@@ -50,6 +54,7 @@ type changeList struct {
 	resumed bool                      // the document begins with exactly what the cursor has applied
 	total   int                       // entries of the document
 	end     time.Time                 // the latest of them
+	sealed  time.Time                 // of a package: when it ended; nothing is added to it any more
 	prefix  string                    // digest over all of them
 	known   found                     // where the cursor stands
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
@@ -106,6 +111,9 @@ func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, kn
 		l.until = w.until
 	}
 	l.placed = func(t time.Time) time.Time { return d.placed(t, l.served) }
+	if w.parcel != nil {
+		l.sealed = l.placed(l.until.Time())
+	}
 	if err := l.read(doc, w.parcel, cur, tell); err != nil {
 		return nil, err
 	}
@@ -122,7 +130,9 @@ func (ch *changes) add(l *changeList, cur Cursor) {
 	}
 	ch.slid = ch.slid || l.lost(cur)
 	ch.served = later(ch.served, l.served)
-	ch.known = l.known
+	if ch.known = l.known; ch.jumbled && ch.known.yes { // what follows came after all of this, whatever its time says
+		ch.known.at, ch.known.last = later(l.known.at, l.end), later(l.known.last, l.end)
+	}
 	ch.early = ch.early || l.strange.early > 0
 	if ch.back == "" {
 		ch.back = l.wentBack(cur)
@@ -229,6 +239,21 @@ func (l *changeList) lost(cur Cursor) bool {
 	return len(l.entries) == 0 || l.entries[0].Changed.After(cur.At)
 }
 
+// short says which changes lie between these and those of another track, which begin too late
+// but tell of what is later: a Change Dump often ends before the Change Lists do, and a copy
+// from before always. Where they join, the others are left for the next plan.
+func (ch *changes) short(other *changes) (gap string) {
+	if other == nil || !other.end.After(ch.end) {
+		return ""
+	}
+	end := later(ch.end, ch.at.sealed)
+	if !other.since.IsZero() && !other.since.Time().After(end) {
+		ch.rest = fmt.Errorf("%s: the changes after %s %w", ch.at.uri, ch.end.UTC().Format(time.RFC3339Nano), errLeft)
+		return ""
+	}
+	return fmt.Sprintf("%s ends at %s, and %s, which tells of later changes, begins at %s", ch.at.uri, end.UTC().Format(time.RFC3339Nano), other.first, other.since)
+}
+
 // span is what the changes tell together.
 func (ch *changes) span() evidence.Span {
 	if ch == nil {
@@ -260,7 +285,7 @@ func (ch *changes) cursor(c Cursor, now time.Time) Cursor {
 	case !same: // the list before was believed: this one was read as often
 		c.Left = later(c.Left, at.until.Time())
 	}
-	c.At = later(c.At, end)
+	c.At = later(c.At, later(end, at.sealed))
 	c.List, c.From, c.Applied, c.Prefix = at.uri, at.from.String(), at.total, at.prefix
 	c.Index, c.Asked = ch.index, ch.asked
 	if !at.end.Equal(c.Last) {

@@ -139,7 +139,7 @@ func (k *desk) follow(ctx context.Context) error {
 			return err
 		}
 		k.changes[tr], k.heard = ch, ch
-		k.tried[tr] = reach(k.cursor, c, ch)
+		k.tried[tr] = k.joined(ch, reach(k.cursor, c, ch))
 		if k.tried[tr].reaches {
 			k.overdue = k.age(ch.served)
 		}
@@ -243,6 +243,20 @@ func reach(cur Cursor, c *chain, ch *changes) outcome {
 		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.first, at)
 	}
 	return outcome{known: true, reaches: true, why: fmt.Sprintf("changes since %s in %s", at, ch.first)}
+}
+
+// joined is the outcome for changes that reach back to the cursor beside those of the tracks
+// looked at before.
+func (k *desk) joined(ch *changes, o outcome) outcome {
+	for _, other := range k.changes {
+		if !o.reaches || other == ch {
+			continue
+		}
+		if gap := ch.short(other); gap != "" {
+			return outcome{known: true, why: "gap: " + gap}
+		}
+	}
+	return o
 }
 
 // increment plans the changes of a track. Where the packages of a Change Dump save

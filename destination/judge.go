@@ -43,11 +43,25 @@ func (c Cursor) allNamed() time.Time {
 	return c.Listed
 }
 
-// evidenceOf is the evidence held of a URI. A member of which no change was told since is as
-// of the newest list that named all of them.
-func (d *Destination) evidenceOf(h *Held, named, served time.Time) evidence.Held {
+// noneLeftOut is the moment of the newest list, if each resource that it named is a member: it
+// is not if some were left out on request.
+func (c Cursor) noneLeftOut() time.Time {
+	if c.Scope != "" {
+		return time.Time{}
+	}
+	return c.Listed
+}
+
+// evidenceOf is the evidence held of a URI. Of what no change was told since, the newest list
+// tells that it exists, if that named all members, or that it does not, if they are all that it
+// named.
+func (d *Destination) evidenceOf(h *Held, cur Cursor, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed}
-	if at := d.placed(named, served); h.Member && at.After(e.At) {
+	told := cur.noneLeftOut()
+	if h.Member {
+		told = cur.allNamed()
+	}
+	if at := d.placed(told, served); at.After(e.At) {
 		e.Change, e.At = false, at
 	}
 	if !h.Gone.IsZero() {
@@ -114,7 +128,7 @@ func (pl *planner) judge(ctx context.Context, s evidence.Statement, w *Wanted, f
 		pl.weaker.look(h, w)
 		s.Bytes = match(h, w)
 	}
-	d, _ := evidence.Decide(s, pl.d.evidenceOf(h, pl.allNamed, pl.sent()))
+	d, _ := evidence.Decide(s, pl.d.evidenceOf(h, pl.cursor, pl.sent()))
 	if d == evidence.Ask {
 		return pl.ask(ctx, s, w, from, h)
 	}

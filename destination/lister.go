@@ -421,7 +421,7 @@ func (r *lister) overlay(w resource) (_ resource, ok bool) {
 		if c.rival == nil || c.rival.Changed.Before(w.Changed) { // it is as listed, if it exists
 			told = &w.Wanted
 		}
-		return resource{Wanted: *told, carrier: w.carrier, by: c.disputed()}, true
+		return resource{Wanted: *told, carrier: w.carrier, by: c.disputed(), at: w.Changed}, true
 	}
 	return resource{Wanted: *told, carrier: c.carrier, by: c}, true
 }

@@ -77,6 +77,7 @@ type Cursor struct {
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
 	Kept     bool      // deletions are among that
+	Twice    bool      // several documents name the same resources, by the last baseline
 }
 
 // covers reports whether what earlier runs left out is left out by this choice of

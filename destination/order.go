@@ -22,6 +22,9 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 		}
 	}
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
+	if until.Before(from) { // a clock went back between the two
+		until = time.Time{}
+	}
 	switch {
 	case byLastMod && (when.Before(from) || when.Before(l.known.at) || !until.IsZero() && !when.Before(until)):
 		when, byLastMod = time.Time{}, false

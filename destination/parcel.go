@@ -150,6 +150,7 @@ type resource struct {
 	Wanted
 	carrier
 	by     *change    // that says so; nil: a list does
+	at     time.Time  // of a dispute: the moment of the list that names it, or does not
 	others []resource // what other documents say of it that counts no less
 }
 

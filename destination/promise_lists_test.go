@@ -588,6 +588,9 @@ func TestPromise12OneURIInTwoDocuments(t *testing.T) {
 			if n := s.asked("/r/"); n > 0 {
 				t.Errorf("got %d requests for resources, want none", n)
 			}
+			if got := m.audit(); got[destination.VerdictSame] != int64(len(paths)) || len(got) != 1 {
+				t.Errorf("audit: got %v, want each resource the same, and once", got)
+			}
 			s.put("/r/3", []byte("another"))
 			s.listOf("/1.xml", 1, s.entries(paths[:4]...)...)
 			s.listOf("/2.xml", 1, s.entries(paths[3:]...)...)

@@ -157,8 +157,14 @@ func (k *desk) after(ctx context.Context, at time.Time) (first *changes, gap str
 		if ch != nil {
 			k.heard = ch
 		}
-		if err != nil || ch.span().Since(at) {
+		if err != nil {
 			return ch, "", err
+		}
+		if ch.span().Since(at) {
+			if short := ch.short(first); short != "" {
+				return first, asOf(at, short), nil
+			}
+			return ch, "", nil
 		}
 		if first == nil {
 			first = ch
@@ -184,7 +190,12 @@ func (c *chain) gapAfter(ch *changes, at time.Time) string {
 	if lacks == "" {
 		return ""
 	}
-	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), lacks)
+	return asOf(at, lacks)
+}
+
+// asOf says that changes after a moment are unknown, and why.
+func asOf(at time.Time, why string) string {
+	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
 }
 
 // readDumps finds the packages of Resource Dumps.
@@ -306,7 +317,7 @@ func (st *state) unlisted(c *change) (_ resource, ok bool) {
 	case evidence.Fetch:
 		return resource{Wanted: *told, carrier: c.carrier, by: c}, true
 	case evidence.Ask:
-		return resource{Wanted: *told, carrier: c.carrier, by: c.disputed()}, true
+		return resource{Wanted: *told, carrier: c.carrier, by: c.disputed(), at: st.at}, true
 	}
 	return resource{}, false
 }
@@ -407,25 +418,25 @@ func (st *state) said(w *resource, a evidence.Applied) evidence.Statement {
 		return s
 	}
 	s, _ := w.by.word()
-	s.Old = st.changes.span().Old(a)
+	s.Old = st.changes.span().Old(a) && (w.at.IsZero() || st.old(w.at, a))
 	s.From = later(s.From, st.lift)
 	return s
 }
 
 // absent is what the documents say of a member that they do not name, and when: a change,
 // or else the lists.
-func (st *state) absent(h *Held, cur Cursor, named time.Time) (evidence.Statement, *Wanted) {
+func (st *state) absent(h *Held, cur Cursor) (evidence.Statement, *Wanted) {
 	a := st.applied(cur)
 	if c := st.changes.last(resourcesync.KeyOf(h.URI)); c != nil && c.change == resourcesync.Deleted {
 		said, w := c.against(h)
 		said.Old = st.changes.span().Old(a)
 		said.From, w.Changed = later(said.From, st.lift), later(w.Changed, st.lift)
-		if d, _ := evidence.Decide(said, st.d.evidenceOf(h, named, st.served)); d == evidence.Remove || d == evidence.Ask {
+		if d, _ := evidence.Decide(said, st.d.evidenceOf(h, cur, st.served)); d == evidence.Remove || d == evidence.Ask {
 			return said, w
 		}
 	}
 	at := later(st.at, st.lift)
 	said := listed(evidence.Absent, at)
-	said.Old, said.Again = st.old(at, a), st.lift.IsZero() && at.Equal(named)
+	said.Old, said.Again = st.old(at, a), st.lift.IsZero() && at.Equal(cur.allNamed())
 	return said, &Wanted{URI: h.URI, Changed: at}
 }

@@ -556,6 +556,9 @@ func (h *trial) sync() (exit int, rep *destination.Report) {
 	exit = exitOf(rep, err)
 	reading := h.rec.end(exit)
 	h.count(fmt.Sprintf("exit %d", exit))
+	for _, name := range slices.Sorted(maps.Keys(reading.documents)) {
+		h.note("  served: %s (%s)", name, reading.documents[name].kind)
+	}
 	h.note("run: exit %d, %v%s", exit, err, summaryOf(rep))
 	broken := h.rec.check(reading, mirrored{
 		before: before, after: h.c.files(), cursor: h.cursors(), wanted: h.wanted, approved: h.approved, honest: h.honest,
@@ -587,6 +590,9 @@ func summaryOf(rep *destination.Report) (text string) {
 	}
 	for _, s := range rep.Sets {
 		text += fmt.Sprintf("; %s created=%d updated=%d deleted=%d failed=%d withheld=%d partial=%v rolledback=%q skipped=%v %v", s.Mode, s.Created, s.Updated, s.Deleted, s.Failed, s.Withheld, s.Partial, s.RolledBack, s.Skipped, s.Via)
+		for _, f := range s.Failures {
+			text += fmt.Sprintf("\n    failed: %s: %v", f.URI, f.Err)
+		}
 	}
 	return text
 }

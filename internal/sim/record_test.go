@@ -257,7 +257,8 @@ const (
 	membersAsOf = "b: members as of the cursor"
 	// A file goes only if a document said that the resource was deleted, or a complete list
 	// lacked it, after the moment from which on the resource had these bytes; and a list not
-	// of a moment at which an earlier run, with success, was told that it exists.
+	// of a moment at which an earlier run, with success, was told that it exists. (Undecided: a
+	// change of a resource of which something was told with a wrong date.)
 	noDeletionWithoutEvidence = "c: deletion"
 	// Once nothing changes and nothing is wrong, three runs end with success and equality.
 	endsInStep = "d: in step"
@@ -344,19 +345,27 @@ func (r *record) checkDeletions(n *reading, m mirrored) (all []violation) {
 	return all
 }
 
-// mayGo reports whether there is evidence that a resource with these bytes is gone. The
-// mirror knows of moments what the clock of the Source said.
+// mayGo reports whether there is evidence that a resource with these bytes is gone: by the
+// moments that the clock of the Source said, which are all that the mirror knows, or by the
+// right ones.
 func (r *record) mayGo(n *reading, path, sum string) bool {
+	right := func(t time.Time) time.Time { return t }
+	return r.mayGoBy(r.clock.said, n, path, sum) || r.mayGoBy(right, n, path, sum)
+}
+
+func (r *record) mayGoBy(moment func(time.Time) time.Time, n *reading, path, sum string) bool {
 	var since, confirmed time.Time
+	skewed := false
 	for _, v := range r.past[path] {
 		if v.sum == sum {
-			since = r.clock.said(v.since)
+			since = moment(v.since)
 		}
 	}
 	for _, st := range r.told[path] {
-		if st.in != n && st.in.exit == 0 && st.present && r.clock.said(st.at).After(confirmed) {
-			confirmed = r.clock.said(st.at)
+		if st.in != n && st.in.exit == 0 && st.present && moment(st.at).After(confirmed) {
+			confirmed = moment(st.at)
 		}
+		skewed = skewed || st.skewed
 	}
 	states := r.past[path]
 	gone := states[len(states)-1].sum == "" // a request for it says so
@@ -364,7 +373,7 @@ func (r *record) mayGo(n *reading, path, sum string) bool {
 		switch {
 		case st.present:
 			return false
-		case st.skewed, st.untold, gone && (!st.list || !r.clock.right()):
+		case st.skewed, st.untold, skewed && !st.list, gone && (!st.list || !r.clock.right()):
 			return true
 		case st.list:
 			return st.at.After(since) && st.at.After(confirmed)

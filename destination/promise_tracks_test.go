@@ -1,0 +1,117 @@
+package destination_test
+
+import (
+	"testing"
+
+	"instep/destination"
+	"instep/resourcesync"
+)
+
+// years is a moment that is still to come.
+const years = 20 * 365 * 24 * 60
+
+// The Change Lists no longer reach back, and the Change Dump, which does, ends before they
+// do: the run goes on with the lists where they join, and else says as of when the mirror is.
+func TestPromiseChangeDumpThatEndsBeforeTheChangeLists(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		from  int // of the Change List
+		joins bool
+	}{{"they overlap", 10, true}, {"one begins where the other ends", 12, true}, {"there is a gap", 14, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSource(t)
+			paths := s.fill(10)
+			s.list(0, paths...)
+			s.changes(0)
+			s.changeDump(0)
+			s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml", "changedump", "/changedump.xml")
+			m := newMirror(t, s)
+			m.mustSucceed()
+			s.put("/r/1", []byte("in the dump"))
+			s.changeDump(0, aPackage{path: "/c/1", from: 0, until: 12, entries: []resourcesync.Entry{s.change(5, resourcesync.Updated, "/r/1")}})
+			s.put("/r/2", []byte("in the list"))
+			s.changes(tt.from, s.change(20, resourcesync.Updated, "/r/2"))
+			if tt.joins {
+				m.mustSucceed()
+				m.recovers(paths...)
+				return
+			}
+			s.put("/r/3", []byte("in neither"))
+			for range 2 {
+				if rep := m.mustTell(); rep.Gap == "" {
+					t.Errorf("got %+v, want the gap", rep)
+				}
+			}
+			s.list(30, paths...)
+			m.recovers(paths...)
+		})
+	}
+}
+
+// A resource that the newest list lacks does not come back by an older change, and is not
+// asked for ever.
+func TestPromiseOlderChangeOfWhatTheListLacks(t *testing.T) {
+	s, paths, m := inStep(t, 20)
+	kept := without(paths, "/r/1")
+	s.remove("/r/1")
+	s.list(20, kept...)
+	s.offer("/list.xml", "")
+	m.mustSucceed()
+	m.wantFiles(kept...)
+	old := s.entry("/r/2")
+	old.Loc = s.uri("/r/1")
+	old.Change, old.Datetime = resourcesync.Updated, at(8)
+	s.changes(0, old) // a copy from before
+	s.offer("/list.xml", "/changes.xml")
+	m.mustSucceed()
+	m.wantFiles(kept...)
+	s.put("/r/1", []byte("made again"))
+	s.changes(0, old, s.change(21, resourcesync.Created, "/r/1"))
+	m.recovers(paths...)
+}
+
+// A clock went back while a list was closed, so the next one is dated before it: the closed
+// one is not read as if it came after it.
+func TestPromiseClosedListDatedAfterTheOpenOne(t *testing.T) {
+	s := newRotating(t, 10)
+	s.lists = []*aList{{from: 60}}
+	s.list(60, s.paths...)
+	s.publish()
+	m := newMirror(t, s.aSource)
+	m.mustSucceed()
+	tell := func(l *aList, n int, text string) {
+		s.put("/r/1", []byte(text))
+		l.entries = append(l.entries, s.aSource.change(n, resourcesync.Updated, "/r/1"))
+	}
+	tell(s.open(), 61, "first")
+	s.open().until = 70
+	s.lists = append(s.lists, &aList{from: 10})
+	tell(s.open(), 11, "second")
+	s.publish()
+	m.mustSucceed()
+	m.wantFiles(s.paths...)
+	tell(s.open(), years, "third")
+	s.publish()
+	m.recovers(s.paths...)
+}
+
+// A new list and a change of unknown time tell of one resource, and the change stands in a
+// document that ends before what was applied: the list counts all the same.
+func TestPromiseNewListBesideAnOldChangeList(t *testing.T) {
+	s, paths, m := inStep(t, 10)
+	s.put("/r/1", []byte("dated by a clock that was ahead"))
+	s.changes(0, s.change(60, resourcesync.Updated, "/r/1"))
+	m.mustSucceed()
+	s.put("/r/1", []byte("dated in years to come"))
+	s.put("/r/new", []byte("new"))
+	all := append(paths, "/r/new")
+	s.listOf("/list.xml", 10_000, s.entries(all...)...)
+	s.doc("/changes/2.xml", head(resourcesync.CapabilityChangeList, func(h *resourcesync.Header) { h.From = at(20) }),
+		s.change(30, resourcesync.Updated, "/r/2"), s.change(years, resourcesync.Updated, "/r/1"), s.change(years, resourcesync.Created, "/r/new"))
+	s.offer("/list.xml", "/changes/2.xml")
+	rep := m.mustSucceed()
+	if rep.Mode != destination.Baseline {
+		t.Errorf("mode: got %s, want a baseline", rep.Mode)
+	}
+	m.recovers(all...)
+}
