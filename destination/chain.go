@@ -318,7 +318,7 @@ func (c *chain) read(ctx context.Context, w window) (*document, error) {
 // happened after known.
 func (c *chain) list(ctx context.Context, w window, cur Cursor, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // it has nothing to tell
-		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri}, nil
+		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, sealed: c.d.placed(w.until.Time(), time.Time{})}, nil
 	}
 	doc, err := c.read(ctx, w)
 	if err != nil {

@@ -243,12 +243,12 @@ func (l *changeList) lost(cur Cursor) bool {
 // but tell of what is later: a Change Dump often ends before the Change Lists do, and a copy
 // from before always. Where they join, the others are left for the next plan.
 func (ch *changes) short(other *changes) (gap string) {
-	if other == nil || !other.end.After(ch.end) {
+	end := later(ch.end, ch.at.sealed)
+	if other == nil || !other.end.After(end) {
 		return ""
 	}
-	end := later(ch.end, ch.at.sealed)
 	if !other.since.IsZero() && !other.since.Time().After(end) {
-		ch.rest = fmt.Errorf("%s: the changes after %s %w", ch.at.uri, ch.end.UTC().Format(time.RFC3339Nano), errLeft)
+		ch.rest = fmt.Errorf("%s: the changes after %s %w", ch.at.uri, end.UTC().Format(time.RFC3339Nano), errLeft)
 		return ""
 	}
 	return fmt.Sprintf("%s ends at %s, and %s, which tells of later changes, begins at %s", ch.at.uri, end.UTC().Format(time.RFC3339Nano), other.first, other.since)

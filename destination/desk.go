@@ -237,7 +237,7 @@ func reach(cur Cursor, c *chain, ch *changes) outcome {
 		return no("%s", c.why)
 	case ch.since.Time().After(cur.At):
 		return no("gap: the %s %s begins at %s, the mirror ends at %s", c.name, ch.first, ch.since, at)
-	case cur.List != "" && !c.named[cur.List] && ch.end.Before(cur.At):
+	case cur.List != "" && !c.named[cur.List] && ch.end.Before(cur.seen()):
 		return no("%s, in which the mirror stands, is gone, and the %ss tell of nothing that is later", cur.List, c.name)
 	case ch.slid:
 		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.first, at)

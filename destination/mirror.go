@@ -80,6 +80,15 @@ type Cursor struct {
 	Twice    bool      // several documents name the same resources, by the last baseline
 }
 
+// seen is the moment that a copy of the Change Lists from before does not reach: that of the
+// last change, or of the list if none is known.
+func (c Cursor) seen() time.Time {
+	if !c.Last.IsZero() && c.Last.Before(c.At) {
+		return c.Last
+	}
+	return c.At
+}
+
 // covers reports whether what earlier runs left out is left out by this choice of
 // resources as well.
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }

@@ -478,6 +478,8 @@ func TestArchivedChangesCloseAGap(t *testing.T) {
 			if rep, err := m.sync(); err != nil || rep.Mode != destination.Incremental || rep.Bytes > 0 {
 				t.Errorf("second sync: got %v, %v, want nothing to do", rep, err)
 			}
+			s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml")
+			m.mustSync(destination.Incremental, 0, 0, 0, 0)
 		})
 	}
 }
