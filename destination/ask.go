@@ -90,7 +90,7 @@ func (pl *planner) settle(ctx context.Context) error {
 
 func (pl *planner) answered(ctx context.Context, q *question) error {
 	exists := q.s.Kind != evidence.Deleted && q.s.Kind != evidence.Absent
-	deleted := q.s.Torn || !exists || !q.held.Gone.IsZero() // some word says so
+	deleted := q.s.Denied || !exists || !q.held.Gone.IsZero() // some word says so
 	switch {
 	case q.gone && !deleted:
 	case q.gone && q.held.Member:

@@ -9,6 +9,7 @@ import (
 	"instep/discover"
 	"instep/internal/evidence"
 	"instep/internal/spool"
+	"instep/resourcesync"
 )
 
 // Verdict is what an audit finds of one resource (1.1 §5.2).
@@ -140,7 +141,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	if au.cursor, _, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
 		return nil, err
 	}
-	au.Followed = au.cursor.At
+	au.Followed, au.known = au.cursor.At, d.known(au.cursor)
 	if rep != nil {
 		au.faults = spool.NewLog[fault](d.Spool)
 		defer func() { err = errors.Join(err, au.faults.Close()) }()
@@ -164,18 +165,16 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	defer k.close()
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
-	var twice map[spool.Key]bool
-	if au.cursor.Twice {
-		if twice, err = k.repeated(ctx); err != nil {
-			return err
-		}
-	}
 	st, err := k.present(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.close()
-	if err := st.compare(ctx, seen, twice, au.admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch) }); err != nil {
+	au.doubtful = map[spool.Key]bool{}
+	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch, false) }); err != nil {
+		return err
+	}
+	if err := au.compareDoubtful(ctx, k); err != nil {
 		return err
 	}
 	au.At, au.Partial = st.at, st.partial
@@ -188,21 +187,26 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	return au.findExtra(ctx, st, seen)
 }
 
-// repeated are the resources that several documents name.
-func (k *desk) repeated(ctx context.Context) (map[spool.Key]bool, error) {
+// compareDoubtful judges what seemed to differ by all that the documents say of it: another
+// one may name the same resource with other digests.
+func (au *auditor) compareDoubtful(ctx context.Context, k *desk) error {
+	some := au.doubtful
+	if len(some) == 0 {
+		return nil
+	}
 	st, err := k.present(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer st.close()
-	seen := spool.NewKeys(k.d.Spool, keyBudget)
+	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
-	none := func(*Wanted) bool { return false }
-	if err := st.compare(ctx, seen, nil, none, func(context.Context, []resource) error { return nil }); err != nil {
-		return nil, err
-	}
-	return seen.Repeated()
+	admit := func(w *Wanted) bool { return some[resourcesync.KeyOf(w.URI)] }
+	return st.compare(ctx, seen, some, admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch, true) })
 }
+
+// maxDoubtful bounds the resources that are judged once more.
+const maxDoubtful = 1 << 12
 
 func (au *auditor) admit(w *Wanted) bool {
 	skip, _ := au.scope.admit(w)
@@ -212,8 +216,9 @@ func (au *auditor) admit(w *Wanted) bool {
 	return skip == ""
 }
 
-// compare judges a batch of resources and marks what has to be fetched.
-func (au *auditor) compare(ctx context.Context, st *state, batch []resource) error {
+// compare judges a batch of resources and marks what has to be fetched. What seems to differ
+// is left for when it is read again.
+func (au *auditor) compare(ctx context.Context, st *state, batch []resource, again bool) error {
 	wants := make([]Wanted, len(batch))
 	for i := range batch {
 		wants[i] = batch[i].Wanted
@@ -223,14 +228,21 @@ func (au *auditor) compare(ctx context.Context, st *state, batch []resource) err
 		return err
 	}
 	applied := st.applied(au.cursor)
-	subjects := make([]subject, len(batch))
+	subjects := make([]subject, 0, len(batch))
 	for i := range batch {
 		h := &held[i]
 		w := batch[i].choose(h)
 		said := st.said(w, applied)
 		said.Bytes = match(h, &w.Wanted)
-		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.cursor, st.served))
-		subjects[i] = subject{want: w.Wanted, held: *h, ahead: !counts(d)}
+		switch {
+		case said.Bytes == evidence.Same && again: // it was told when the document was read that says so
+			continue
+		case said.Bytes == evidence.Differs && !again && len(au.doubtful) < maxDoubtful:
+			au.doubtful[resourcesync.KeyOf(w.URI)] = true
+			continue
+		}
+		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.known, st.served))
+		subjects = append(subjects, subject{want: w.Wanted, held: *h, ahead: !counts(d)})
 	}
 	return au.check(ctx, subjects)
 }
@@ -257,8 +269,8 @@ func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) e
 		if err != nil {
 			return err
 		}
-		said, w := st.absent(&h, au.cursor)
-		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.cursor, st.served))
+		said, w := st.absent(&h, au.cursor, au.known)
+		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.known, st.served))
 		extra := !st.unsure && (counts(d) || d == evidence.Withhold)
 		subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
 		if len(subjects) == lookupBatch {

@@ -205,7 +205,7 @@ func (pl *planner) baseline(ctx context.Context, st *state) error {
 	case unsettled:
 		next.Scope = pl.cursor.Scope
 	}
-	next.Kept, next.Twice = pl.kept, len(pl.twice) > 0
+	next.Alone = Alone{}.and(pl.Skipped)
 	if pl.Skipped[SkipStale] > 0 {
 		next.Listed = pl.cursor.Listed
 	}
@@ -268,7 +268,7 @@ func (pl *planner) removeUnseen(ctx context.Context, st *state, seen *spool.Keys
 		if err != nil {
 			return err
 		}
-		said, w := st.absent(&h, pl.cursor)
+		said, w := st.absent(&h, pl.cursor, pl.known)
 		if err := pl.judge(ctx, said, w, carrier{}, &h); err != nil {
 			return err
 		}

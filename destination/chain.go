@@ -255,7 +255,7 @@ func (c *chain) arrange() {
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
 	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.d.Client.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
-	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && !backward(placed); c.jumbled {
+	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && forward(placed); c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()
 	}
 	slices.SortStableFunc(c.windows, byTime)
@@ -280,10 +280,11 @@ func (c *chain) succeed() {
 	}
 }
 
-// backward reports whether an index names the newest list first: that is the open one.
-func backward(windows []window) bool {
-	return slices.IsSortedFunc(windows, func(a, b window) int { return b.from.Time().Compare(a.from.Time()) }) &&
-		!windows[len(windows)-1].until.IsZero()
+// forward reports whether an index names the newest list last: that is the open one. Then its
+// order is that in which the lists came, whatever their times say.
+func forward(windows []window) bool {
+	open := slices.IndexFunc(windows, func(w window) bool { return w.until.IsZero() })
+	return open >= 0 && open == len(windows)-1
 }
 
 // gap reports whether something may have happened after one list and before the next,
@@ -318,7 +319,7 @@ func (c *chain) read(ctx context.Context, w window) (*document, error) {
 // happened after known.
 func (c *chain) list(ctx context.Context, w window, cur Cursor, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // it has nothing to tell
-		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, sealed: c.d.placed(w.until.Time(), time.Time{})}, nil
+		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
 	if err != nil {
@@ -394,7 +395,7 @@ func (c *chain) after(ctx context.Context, cur Cursor) (*changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
 	if own < 0 || !c.settled(own) || c.windows[own].sealed(cur.At) {
-		return c.load(ctx, windows, cur, nil)
+		return c.load(ctx, windows, cur, nil, time.Time{})
 	}
 	l, err := c.list(ctx, c.windows[own], cur, found{})
 	switch {
@@ -406,18 +407,14 @@ func (c *chain) after(ctx context.Context, cur Cursor) (*changes, error) {
 	case err != nil && !lost(ctx, err):
 		return nil, err
 	}
-	return c.load(ctx, windows, cur, l)
+	return c.load(ctx, windows, cur, l, time.Time{})
 }
 
-// following are the nth list and those that came after it by their place in the index. Where
-// that does not end with the one list that is open, those that are dated later may have come
-// after it, too.
+// following are the nth list and those that came after it by their place in the index.
 func (c *chain) following(n int) []window {
-	own := c.windows[n]
-	some := []window{own}
-	inOrder := slices.MaxFunc(c.windows, func(a, b window) int { return cmp.Compare(a.place, b.place) }).until.IsZero()
-	for i, w := range c.windows {
-		if w.place > own.place || i > n && !inOrder {
+	some := []window{c.windows[n]}
+	for _, w := range c.windows {
+		if w.place > some[0].place {
 			some = append(some, w)
 		}
 	}
@@ -451,15 +448,15 @@ func (c *chain) start(t time.Time) int {
 
 // load reads lists; ready, if not nil, is one of them that is read already.
 // nil means that they can't be followed, and c.why says why. A list that is lost is a
-// gap: only what comes after it counts.
-func (c *chain) load(ctx context.Context, windows []window, cur Cursor, ready *changeList) (_ *changes, err error) {
+// gap: only what comes after it counts. As far as least they are all read, however many.
+func (c *chain) load(ctx context.Context, windows []window, cur Cursor, ready *changeList, least time.Time) (_ *changes, err error) {
 	ch := newChanges()
 	var before window
 	for i, w := range windows {
 		if !cur.Left.IsZero() { // what comes after the list in which the cursor was left is applied
 			ch.known = found{}
 		}
-		if i > 0 && len(ch.entries) >= c.d.maxChanges() {
+		if i > 0 && len(ch.entries) >= c.d.maxChanges() && !ch.end.Before(least) {
 			ch.rest = fmt.Errorf("%s: %d more %ss %w", c.set, len(windows)-i, c.name, errLeft)
 			break
 		}

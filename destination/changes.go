@@ -54,7 +54,8 @@ type changeList struct {
 	resumed bool                      // the document begins with exactly what the cursor has applied
 	total   int                       // entries of the document
 	end     time.Time                 // the latest of them
-	sealed  time.Time                 // of a package: when it ended; nothing is added to it any more
+	packed  bool                      // it is the manifest of a package
+	ended   time.Time                 // until when the document says that it tells everything; zero if it does not
 	prefix  string                    // digest over all of them
 	known   found                     // where the cursor stands
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
@@ -86,6 +87,7 @@ type change struct {
 	last      bool      // it comes after all that the cursor has applied
 	torn      bool      // whether the resource exists after all is told by time one way, by position the other
 	rival     *Wanted   // of a torn deletion: the resource, if it exists
+	denied    bool      // torn, and some of what is told is that it does not exist
 	news      bool      // the first thing said of its URI since the cursor
 }
 
@@ -111,8 +113,12 @@ func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, kn
 		l.until = w.until
 	}
 	l.placed = func(t time.Time) time.Time { return d.placed(t, l.served) }
-	if w.parcel != nil {
-		l.sealed = l.placed(l.until.Time())
+	l.packed = w.parcel != nil
+	if l.ended = doc.header.Until.Time(); l.ended.IsZero() {
+		l.ended = l.until.Time()
+	}
+	if now := d.Client.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
+		l.ended = time.Time{} // it is still to come
 	}
 	if err := l.read(doc, w.parcel, cur, tell); err != nil {
 		return nil, err
@@ -239,19 +245,32 @@ func (l *changeList) lost(cur Cursor) bool {
 	return len(l.entries) == 0 || l.entries[0].Changed.After(cur.At)
 }
 
-// short says which changes lie between these and those of another track, which begin too late
-// but tell of what is later: a Change Dump often ends before the Change Lists do, and a copy
-// from before always. Where they join, the others are left for the next plan.
-func (ch *changes) short(other *changes) (gap string) {
-	end := later(ch.end, ch.at.sealed)
-	if other == nil || !other.end.After(end) {
+// join lays the changes of another track over these, which reach back further: a Change Dump
+// often ends before the Change Lists do, and a copy from before always. Where they do not
+// join, gap says so.
+func (ch *changes) join(other *changes, cur Cursor) (gap string) {
+	open := ch.at.until.IsZero() && !ch.at.packed // it tells everything until now
+	if other == nil || open || ch.rest != nil || ch.flaw != nil {
 		return ""
 	}
-	if !other.since.IsZero() && !other.since.Time().After(end) {
-		ch.rest = fmt.Errorf("%s: the changes after %s %w", ch.at.uri, end.UTC().Format(time.RFC3339Nano), errLeft)
+	end := later(ch.end, ch.at.ended)
+	begins := other.since.Time()
+	switch {
+	case begins.IsZero() && !other.end.After(end):
 		return ""
+	case begins.IsZero(), begins.After(end):
+		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.at.uri, end.UTC().Format(time.RFC3339Nano), other.first, other.since)
 	}
-	return fmt.Sprintf("%s ends at %s, and %s, which tells of later changes, begins at %s", ch.at.uri, end.UTC().Format(time.RFC3339Nano), other.first, other.since)
+	for _, c := range other.entries {
+		if known := ch.last(resourcesync.KeyOf(c.URI)); known == nil || c.when.After(known.when) { // else it may be in a package
+			ch.put(c, cur)
+		}
+	}
+	ch.end, ch.served, ch.early = later(ch.end, other.end), later(ch.served, other.served), ch.early || other.early
+	ch.jumbled, ch.clear = ch.jumbled || other.jumbled, later(ch.clear, other.clear)
+	ch.flaw, ch.rest, ch.stand = other.flaw, other.rest, other.stand
+	ch.at, ch.index, ch.asked = other.at, other.index, other.asked
+	return ""
 }
 
 // span is what the changes tell together.
@@ -285,7 +304,7 @@ func (ch *changes) cursor(c Cursor, now time.Time) Cursor {
 	case !same: // the list before was believed: this one was read as often
 		c.Left = later(c.Left, at.until.Time())
 	}
-	c.At = later(c.At, later(end, at.sealed))
+	c.At = later(c.At, end)
 	c.List, c.From, c.Applied, c.Prefix = at.uri, at.from.String(), at.total, at.prefix
 	c.Index, c.Asked = ch.index, ch.asked
 	if !at.end.Equal(c.Last) {

@@ -237,7 +237,7 @@ func reach(cur Cursor, c *chain, ch *changes) outcome {
 		return no("%s", c.why)
 	case ch.since.Time().After(cur.At):
 		return no("gap: the %s %s begins at %s, the mirror ends at %s", c.name, ch.first, ch.since, at)
-	case cur.List != "" && !c.named[cur.List] && ch.end.Before(cur.seen()):
+	case cur.List != "" && !c.named[cur.List] && ch.end.Before(cur.At):
 		return no("%s, in which the mirror stands, is gone, and the %ss tell of nothing that is later", cur.List, c.name)
 	case ch.slid:
 		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.first, at)
@@ -246,13 +246,13 @@ func reach(cur Cursor, c *chain, ch *changes) outcome {
 }
 
 // joined is the outcome for changes that reach back to the cursor beside those of the tracks
-// looked at before.
+// looked at before, which are laid over them.
 func (k *desk) joined(ch *changes, o outcome) outcome {
 	for _, other := range k.changes {
 		if !o.reaches || other == ch {
 			continue
 		}
-		if gap := ch.short(other); gap != "" {
+		if gap := ch.join(other, k.cursor); gap != "" {
 			return outcome{known: true, why: "gap: " + gap}
 		}
 	}

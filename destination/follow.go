@@ -108,7 +108,7 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 	}
 	defer c.close()
 	for {
-		ch, err := c.load(ctx, c.windows[c.start(since):], Cursor{}, nil)
+		ch, err := c.load(ctx, c.windows[c.start(since):], Cursor{}, nil, time.Time{})
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
-	next.Kept = cur.Kept || pl.kept
+	next.Alone = cur.Alone.and(pl.Skipped)
 	if next.Index == cur.Index && pl.d.recent(cur.Asked) {
 		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
 	}
@@ -65,6 +65,9 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	pl.Partial = ch.rest
+	for s, n := range cur.Alone.each() {
+		pl.skipMany(s, n)
+	}
 	pl.refuse(ch.back)
 	return nil
 }

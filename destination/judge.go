@@ -34,32 +34,27 @@ func (d *Destination) misdated(t, served time.Time) bool {
 	return evidence.ToCome(t, d.Client.Now()) && (served.IsZero() || evidence.ToCome(t, served))
 }
 
-// allNamed is the moment of the newest list, if that named each member: it did not if
-// deletions were left out on request.
-func (c Cursor) allNamed() time.Time {
-	if c.Kept {
-		return time.Time{}
-	}
-	return c.Listed
+// known is what the newest list tells of resources of which no change was told since: that
+// those which are held exist, and that others do not.
+type known struct {
+	named  time.Time
+	lacked time.Time // zero if it named others too, which were left out by another choice
 }
 
-// noneLeftOut is the moment of the newest list, if each resource that it named is a member: it
-// is not if some were left out on request.
-func (c Cursor) noneLeftOut() time.Time {
-	if c.Scope != "" {
-		return time.Time{}
+func (d *Destination) known(c Cursor) known {
+	k := known{named: c.Listed}
+	if c.covers(d.choice()) {
+		k.lacked = c.Listed
 	}
-	return c.Listed
+	return k
 }
 
-// evidenceOf is the evidence held of a URI. Of what no change was told since, the newest list
-// tells that it exists, if that named all members, or that it does not, if they are all that it
-// named.
-func (d *Destination) evidenceOf(h *Held, cur Cursor, served time.Time) evidence.Held {
+// evidenceOf is the evidence held of a URI.
+func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed}
-	told := cur.noneLeftOut()
+	told := k.lacked
 	if h.Member {
-		told = cur.allNamed()
+		told = k.named
 	}
 	if at := d.placed(told, served); at.After(e.At) {
 		e.Change, e.At = false, at
@@ -128,7 +123,7 @@ func (pl *planner) judge(ctx context.Context, s evidence.Statement, w *Wanted, f
 		pl.weaker.look(h, w)
 		s.Bytes = match(h, w)
 	}
-	d, _ := evidence.Decide(s, pl.d.evidenceOf(h, pl.cursor, pl.sent()))
+	d, _ := evidence.Decide(s, pl.d.evidenceOf(h, pl.known, pl.sent()))
 	if d == evidence.Ask {
 		return pl.ask(ctx, s, w, from, h)
 	}

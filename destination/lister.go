@@ -368,6 +368,14 @@ func behind(doc *document, root resourcesync.Datetime) error {
 	return nil
 }
 
+// endsBefore reports a manifest of fewer changes than what names its package says.
+func endsBefore(doc *document, until resourcesync.Datetime) error {
+	if u := doc.header.Until; !u.IsZero() && u.Before(until) {
+		return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("ends (until %s) before what names it says (until %s)", u, until)}
+	}
+	return nil
+}
+
 func indexInIndex(uri string) error {
 	return &DocumentError{URI: uri, Reason: "is an index inside an index"}
 }
@@ -421,14 +429,15 @@ func (r *lister) overlay(w resource) (_ resource, ok bool) {
 		if c.rival == nil || c.rival.Changed.Before(w.Changed) { // it is as listed, if it exists
 			told = &w.Wanted
 		}
-		return resource{Wanted: *told, carrier: w.carrier, by: c.disputed(), at: w.Changed}, true
+		return resource{Wanted: *told, carrier: w.carrier, by: c.disputed(c.denied || c.change == resourcesync.Deleted), at: w.Changed}, true
 	}
 	return resource{Wanted: *told, carrier: c.carrier, by: c}, true
 }
 
-// disputed is c where it is open whether the resource exists.
-func (c *change) disputed() *change {
+// disputed is c where it is open which version of the resource exists, or, if some document
+// says that it does not, whether any does.
+func (c *change) disputed(denied bool) *change {
 	open := *c
-	open.torn, open.change = true, resourcesync.Updated
+	open.torn, open.denied, open.change = true, denied, resourcesync.Updated
 	return &open
 }

@@ -75,18 +75,22 @@ type Cursor struct {
 	Changed  time.Time // the moment of the latest change that was applied; zero if none was, or an earlier version followed the set last
 	Left     time.Time // since when, by our clock, List stands open where its index says that it was closed; zero if it does not
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
+	Alone    Alone     // what was left alone since the last baseline
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
-	Kept     bool      // deletions are among that
-	Twice    bool      // several documents name the same resources, by the last baseline
 }
 
-// seen is the moment that a copy of the Change Lists from before does not reach: that of the
-// last change, or of the list if none is known.
-func (c Cursor) seen() time.Time {
-	if !c.Last.IsZero() && c.Last.Before(c.At) {
-		return c.Last
-	}
-	return c.At
+// Alone counts resources that were left alone though nobody asked for that: the mirror lacks
+// them, or has older bytes, until something else is asked for or another baseline is made.
+type Alone struct{ Origin, Unsupported, Weak int64 }
+
+// and counts what a plan leaves alone, too.
+func (a Alone) and(skipped map[Skip]int64) Alone {
+	return Alone{a.Origin + skipped[SkipOrigin], a.Unsupported + skipped[SkipUnsupported], a.Weak + skipped[SkipWeak]}
+}
+
+// each yields the counts by their reasons.
+func (a Alone) each() map[Skip]int64 {
+	return map[Skip]int64{SkipOrigin: a.Origin, SkipUnsupported: a.Unsupported, SkipWeak: a.Weak}
 }
 
 // covers reports whether what earlier runs left out is left out by this choice of

@@ -173,7 +173,7 @@ func (l *changeList) mark(all []int) {
 	}
 	own := rival.Wanted
 	for _, i := range all {
-		l.entries[i].torn, l.entries[i].rival = true, &own
+		l.entries[i].torn, l.entries[i].denied, l.entries[i].rival = true, true, &own
 	}
 }
 
@@ -216,7 +216,7 @@ func (c *change) forgetTime() {
 // word is what a change says, and of which resource; torn ones speak of it as it is if it
 // exists.
 func (c *change) word() (evidence.Statement, *Wanted) {
-	s := evidence.Statement{Kind: evidence.Updated, From: c.from, To: c.to, Last: c.last, Torn: c.torn}
+	s := evidence.Statement{Kind: evidence.Updated, From: c.from, To: c.to, Last: c.last, Torn: c.torn, Denied: c.denied}
 	switch {
 	case c.torn && c.rival != nil:
 		return s, c.rival

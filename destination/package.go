@@ -237,7 +237,13 @@ func (d *Destination) copyIsNotUsed(ref *packageRef, why error) {
 // nothing is held yet, that is left to the run, which reads the package anyway.
 func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resourcesync.Capability) (*document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.harmless {
-		return d.read(ctx, ref.contents, want)
+		doc, err := d.read(ctx, ref.contents, want)
+		if err == nil {
+			if err = endsBefore(doc, ref.until); err != nil {
+				doc.close()
+			}
+		}
+		return doc, err
 	}
 	var p *openedPackage
 	var wait sync.WaitGroup

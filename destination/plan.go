@@ -77,11 +77,16 @@ type Counts struct {
 	Skipped                         map[Skip]int64 // named by the Source and left alone
 }
 
-func (c *Counts) skip(s Skip) {
+func (c *Counts) skip(s Skip) { c.skipMany(s, 1) }
+
+func (c *Counts) skipMany(s Skip, n int64) {
+	if n == 0 {
+		return
+	}
 	if c.Skipped == nil {
 		c.Skipped = map[Skip]int64{}
 	}
-	c.Skipped[s]++
+	c.Skipped[s] += n
 }
 
 // Plan is what a run will do: a value, made without touching the mirror. Close it.

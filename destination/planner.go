@@ -18,6 +18,7 @@ type planner struct {
 	d       *Destination
 	scope   *scope
 	cursor  Cursor    // the zero Cursor before the first baseline
+	known   known     // by the newest list
 	truth   *state    // of a baseline: what the Source says the set is
 	served  time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
 	doubted bool      // of an increment: the times of the changes contradict each other, or what is here
@@ -25,7 +26,6 @@ type planner struct {
 	empty   bool      // the mirror holds nothing of the set: no lookups for content that is held
 	sum     hash.Hash
 	left    bool  // something was left out that another choice of resources would not leave out
-	kept    bool  // some of that are deletions
 	asked   int64 // bytes of the resources that are requested one by one, and of unknown length estimated
 
 	twice     map[spool.Key]bool // resources that several documents of truth name
@@ -47,7 +47,7 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 			Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why,
 			actions: spool.NewLog[Action](d.Spool), late: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
-		d: d, scope: k.scope, cursor: k.cursor, sum: sha256.New(),
+		d: d, scope: k.scope, cursor: k.cursor, known: k.d.known(k.cursor), sum: sha256.New(),
 	}
 	fmt.Fprintf(pl.sum, "%s\n", pl.Set)
 	pl.reason("%s: %s", mode, why)
@@ -220,7 +220,7 @@ func sha256Of(h *Held) resourcesync.Digests {
 // of it; doubted ones are withheld.
 func (pl *planner) remove(h *Held, w *Wanted, doubted bool) error {
 	if pl.d.KeepDeleted {
-		pl.left, pl.kept = true, true
+		pl.left = true
 		pl.Same++
 		return nil
 	}

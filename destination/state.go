@@ -153,7 +153,7 @@ func (k *desk) after(ctx context.Context, at time.Time) (first *changes, gap str
 		if err != nil {
 			return nil, "", err
 		}
-		ch, err := c.load(ctx, c.windows[c.start(at):], Cursor{}, nil)
+		ch, err := c.load(ctx, c.windows[c.start(at):], Cursor{}, nil, k.d.placed(k.cursor.Changed, time.Time{})) // or all of them would be older than what was applied
 		if ch != nil {
 			k.heard = ch
 		}
@@ -161,8 +161,8 @@ func (k *desk) after(ctx context.Context, at time.Time) (first *changes, gap str
 			return ch, "", err
 		}
 		if ch.span().Since(at) {
-			if short := ch.short(first); short != "" {
-				return first, asOf(at, short), nil
+			if gap := ch.join(first, Cursor{}); gap != "" {
+				return first, asOf(at, gap), nil
 			}
 			return ch, "", nil
 		}
@@ -317,7 +317,7 @@ func (st *state) unlisted(c *change) (_ resource, ok bool) {
 	case evidence.Fetch:
 		return resource{Wanted: *told, carrier: c.carrier, by: c}, true
 	case evidence.Ask:
-		return resource{Wanted: *told, carrier: c.carrier, by: c.disputed(), at: st.at}, true
+		return resource{Wanted: *told, carrier: c.carrier, by: c.disputed(true), at: st.at}, true
 	}
 	return resource{}, false
 }
@@ -425,18 +425,18 @@ func (st *state) said(w *resource, a evidence.Applied) evidence.Statement {
 
 // absent is what the documents say of a member that they do not name, and when: a change,
 // or else the lists.
-func (st *state) absent(h *Held, cur Cursor) (evidence.Statement, *Wanted) {
+func (st *state) absent(h *Held, cur Cursor, k known) (evidence.Statement, *Wanted) {
 	a := st.applied(cur)
 	if c := st.changes.last(resourcesync.KeyOf(h.URI)); c != nil && c.change == resourcesync.Deleted {
 		said, w := c.against(h)
 		said.Old = st.changes.span().Old(a)
 		said.From, w.Changed = later(said.From, st.lift), later(w.Changed, st.lift)
-		if d, _ := evidence.Decide(said, st.d.evidenceOf(h, cur, st.served)); d == evidence.Remove || d == evidence.Ask {
+		if d, _ := evidence.Decide(said, st.d.evidenceOf(h, k, st.served)); d == evidence.Remove || d == evidence.Ask {
 			return said, w
 		}
 	}
 	at := later(st.at, st.lift)
 	said := listed(evidence.Absent, at)
-	said.Old, said.Again = st.old(at, a), st.lift.IsZero() && at.Equal(cur.allNamed())
+	said.Old, said.Again = st.old(at, a), st.lift.IsZero() && at.Equal(k.named)
 	return said, &Wanted{URI: h.URI, Changed: at}
 }

@@ -47,14 +47,15 @@ const (
 
 // Statement is what one document says of one URI.
 type Statement struct {
-	Kind  Kind
-	Old   bool      // the document is older than what was applied: see Snapshot and Span
-	Again bool      // of a list: one of the same moment was applied before
-	From  time.Time // it is not of an earlier moment; a list without one is earlier than everything
-	To    time.Time // nor of a later one; zero: unknown. A statement with a time has it in both
-	Last  bool      // by its position it comes after all that was applied of its Change List
-	Torn  bool      // its document contradicts itself: neither times nor positions tell what came last
-	Bytes Match
+	Kind   Kind
+	Old    bool      // the document is older than what was applied: see Snapshot and Span
+	Again  bool      // of a list: one of the same moment was applied before
+	From   time.Time // it is not of an earlier moment; a list without one is earlier than everything
+	To     time.Time // nor of a later one; zero: unknown. A statement with a time has it in both
+	Last   bool      // by its position it comes after all that was applied of its Change List
+	Torn   bool      // its document contradicts itself: neither times nor positions tell what came last
+	Denied bool      // of a torn one: some of it is that the URI does not exist, which an answer can confirm
+	Bytes  Match
 }
 
 // Held is the evidence that a mirror has of one URI in one set.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"instep/blob"
 	"instep/destination"
@@ -28,7 +29,8 @@ type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
-	room    string // in the trash, once there is something to keep
+	listed  map[catalog.SetID]time.Time // see batch.others
+	room    string                      // in the trash, once there is something to keep
 }
 
 // trash is where a batch keeps what it replaces or deletes.
@@ -165,7 +167,11 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	}
 	w.outcome.Meant = b.meant
 	w.outcome.At, w.outcome.Now = micros(b.m.now()), b.m.flat != nil || b.m.adopts
+	w.listed = map[catalog.SetID]time.Time{}
 	for i, e := range entries {
+		if err := b.others(ctx, e, held[keys[i]], w.listed); err != nil {
+			return nil, err
+		}
 		w.add(e, keys[i], rows[i], held[keys[i]])
 	}
 	if err := b.m.noteFound(ctx, w); err != nil {
@@ -178,6 +184,31 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	// What leaves its place does so before something else comes there.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.keep(ctx, w)
+}
+
+// others are the moments of the newest lists of those sets that have a resource too, and of
+// which the batch says nothing: what such a list confirmed is as of then.
+func (b *batch) others(ctx context.Context, e *entry, held []catalog.Membership, all map[catalog.SetID]time.Time) error {
+	for _, member := range held {
+		if _, known := all[member.Set]; known || e.claims[member.Set] != nil {
+			continue
+		}
+		body, ok, err := b.m.cat.Cursor(ctx, member.Set)
+		if err != nil {
+			return err
+		}
+		var c destination.Cursor
+		if ok {
+			if err := json.Unmarshal([]byte(body), &c); err != nil {
+				return fmt.Errorf("cursor of set %d: %w", member.Set, err)
+			}
+		}
+		if c.Listed.After(b.m.now().Add(24 * time.Hour)) { // dated by a clock that was wrong
+			c.Listed = time.Time{}
+		}
+		all[member.Set] = c.Listed
+	}
+	return nil
 }
 
 // rows are what the catalog has of resources: of those that were expected it was asked
@@ -225,7 +256,7 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 			continue
 		}
 		alive = true
-		if c == nil && content != nil && row.Stored && m.Due == "" && m.Changed.After(content.changed) {
+		if c == nil && content != nil && row.Stored && m.Due == "" && (m.Changed.After(content.changed) || w.listed[m.Set].After(content.changed)) {
 			content = nil // another set knows a later state: its bytes stay
 		}
 	}

@@ -252,7 +252,8 @@ const (
 	// that lacks it, where lists lied.)
 	membersAsTold = "b: members as told"
 	// After success, a resource is here if and only if it existed at the moment up to which
-	// the cursor says that everything is applied, or a statement after it says so.
+	// the cursor says that everything is applied, or a statement after it says so. (A change of
+	// that very moment may still come: a package ends before its until.)
 	// (Undecided: the clock was wrong, or lists lied.)
 	membersAsOf = "b: members as of the cursor"
 	// A file goes only if a document said that the resource was deleted, or a complete list
@@ -308,6 +309,9 @@ func (r *record) checkCursor(path string, here bool, told []statement, m mirrore
 		return nil
 	}
 	exists := r.stateAt(path, at).sum != ""
+	if before := r.stateAt(path, at.Add(-1)).sum != ""; before == here {
+		exists = here
+	}
 	if last, ok := newest(told); ok && last.at.After(at) {
 		exists = last.present
 	}
