@@ -103,7 +103,7 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 		dump, err = k.compare(ctx, st, why, "its packages cost less than requests for each resource")
 		switch {
 		case err != nil:
-		case pl.Partial == nil && !pl.truth.unsure && dump.saysLess(pl):
+		case pl.Partial == nil && !pl.truth.unsure && (dump.saysLess(pl) || st.asOf().Before(pl.truth.asOf())):
 			err = errDiffers
 			dump.discard()
 		case dump.Partial != nil || st.unsure:

@@ -506,3 +506,31 @@ func TestPromiseManyChangesAndAnotherChoice(t *testing.T) {
 	}
 	m.recovers(s.paths...)
 }
+
+// A Resource Dump of which a cache has the copy from before costs less than requests for each
+// resource, and tells less than the Resource List: it is not taken.
+func TestPromiseOlderDumpThatCostsLess(t *testing.T) {
+	s, paths := dumped(t, 40)
+	s.offers("resourcelist", "/list.xml", "resourcedump", "/dump.xml")
+	s.setClock(1)
+	m := newMirror(t, s)
+	m.mustSucceed()
+	for _, p := range paths[:30] {
+		s.put(p, []byte("changed "+p))
+	}
+	s.dump(10, aPackage{path: "/d/3", entries: s.entries(paths...)})
+	s.remove("/r/39")
+	s.list(20, without(paths, "/r/39")...)
+	s.changes(0, s.change(10, resourcesync.Updated, "/r/1"))
+	s.offers("resourcelist", "/list.xml", "resourcedump", "/dump.xml", "changelist", "/changes.xml")
+	s.answer("/changes.xml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", t0.Add(11*time.Minute).UTC().Format(http.TimeFormat))
+		_, _ = w.Write(s.served("/changes.xml"))
+	})
+	s.setClock(21)
+	m.set = func(d *destination.Destination) { d.BaselineEvery = 1 }
+	if rep := m.mustSucceed(); rep.Mode != destination.Baseline || rep.Via[destination.ViaDump] > 0 {
+		t.Errorf("got %s, %s, want a baseline without the dump", rep.Mode, ways(rep))
+	}
+	m.wantFiles(without(paths, "/r/39")...)
+}

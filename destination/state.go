@@ -410,6 +410,20 @@ func (st *state) old(at time.Time, a evidence.Applied) bool {
 	return evidence.Snapshot{At: at, Then: st.changes.span()}.Old(a)
 }
 
+// asOf is the moment up to which the documents tell everything: an open Change List that goes
+// on from the lists does until it was sent.
+func (st *state) asOf() time.Time {
+	ch := st.changes
+	if !ch.span().Since(st.at) {
+		return st.at
+	}
+	at := later(st.at, ch.end)
+	if ch.at.until.IsZero() {
+		at = later(at, ch.at.served)
+	}
+	return at
+}
+
 // said is what is said of a resource that was yielded.
 func (st *state) said(w *resource, a evidence.Applied) evidence.Statement {
 	if w.by == nil {
