@@ -277,11 +277,11 @@ func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
 	if err != nil || len(w.URI) > maxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
 	}
-	if o := fetch.Origin(u); !s.origins[o] {
-		return SkipOrigin, o
-	}
 	if !s.filter.admits(u.Path, w.Type) {
 		return SkipFiltered, ""
+	}
+	if o := fetch.Origin(u); !s.origins[o] {
+		return SkipOrigin, o
 	}
 	if s.strict && !strong(w.Digests) {
 		return SkipWeak, ""

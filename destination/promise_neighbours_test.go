@@ -398,6 +398,14 @@ func TestPromiseLeftAloneIsForgotten(t *testing.T) {
 					t.Errorf("run %d: got %+v, %v; want one left alone (exit code 4)", n, rep, err)
 				}
 			}
+			if skip == destination.SkipOrigin { // what the user leaves out is no fault
+				m.set = func(d *destination.Destination) { d.Exclude = []string{"r/1"} }
+				for range 2 {
+					if rep, err := m.sync(); err != nil || rep.Skipped[skip] > 0 {
+						t.Errorf("excluded: got %+v, %v; want none left alone", rep, err)
+					}
+				}
+			}
 		})
 	}
 }

@@ -289,6 +289,8 @@ func (a *app) explainTotals(t *totals, dir string) {
 
 // skipHints say what ends that resources are left alone.
 var skipHints = map[destination.Skip]string{
+	destination.SkipOrigin:   "add --allow-origin for those that you want, and --exclude for the others",
+	destination.SkipWeak:     "the Source has to give a sha-256; without --strict they come",
 	destination.SkipDisputed: "each is named above; the next Resource List of the Source settles it",
 	destination.SkipStale:    "the next Resource List of the Source ends that; --accept-rollback takes the word of this one, for all that it tells",
 }
