@@ -255,6 +255,9 @@ func (ch *changes) join(other *changes, cur Cursor) (gap string) {
 	}
 	end := later(ch.end, ch.at.ended)
 	begins := other.since.Time()
+	if other.at.placed != nil { // it was read
+		begins = other.at.placed(begins)
+	}
 	switch {
 	case begins.IsZero() && !other.end.After(end):
 		return ""

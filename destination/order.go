@@ -21,12 +21,14 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 			when, byLastMod = e.LastMod.Time(), e.Change == resourcesync.Deleted
 		}
 	}
+	unplaced := false // if the lastmod is its time it was before what is known otherwise
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
 	if until.Before(from) { // a clock went back between the two
 		until = time.Time{}
 	}
 	switch {
 	case byLastMod && (when.Before(from) || when.Before(l.known.at) || !until.IsZero() && !when.Before(until)):
+		unplaced = !when.Before(later(l.known.last, from)) && when.Before(l.known.at)
 		when, byLastMod = time.Time{}, false
 	case l.placed(when) != when, !until.IsZero() && when.After(until):
 		l.strange.late++
@@ -42,7 +44,9 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 		l.strange.made++
 		c.change = resourcesync.Updated
 	}
-	l.follow(&c)
+	if !unplaced {
+		l.follow(&c)
+	}
 	c.when = c.Changed
 	switch c.change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
@@ -187,7 +191,9 @@ func (l *changeList) bound() {
 			c.forgetTime()
 		}
 		if c.timed() {
-			low = later(low, c.from)
+			if !c.byLastMod { // it may be that of the version that is gone
+				low = later(low, c.from)
+			}
 			continue
 		}
 		c.from = later(c.from, low)
@@ -200,8 +206,9 @@ func (l *changeList) bound() {
 			c.forgetTime()
 		}
 		switch {
-		case c.timed():
+		case c.timed() && !c.byLastMod:
 			high = c.to
+		case c.timed():
 		case !high.IsZero() && !high.Before(c.from):
 			c.to = high
 		}

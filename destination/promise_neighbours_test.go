@@ -542,3 +542,32 @@ func TestPromiseOlderDumpThatCostsLess(t *testing.T) {
 	}
 	m.wantFiles(without(paths, "/r/39")...)
 }
+
+// A Change List of 1.0 is a copy from before the Resource List, and the next copy has one
+// deletion more: that is from before the list too, and the resource was made again.
+func TestPromiseDeletionInALaterCopyFromBeforeTheList(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(20)
+	s.list(30, paths...)
+	first := s.oldChange(1, resourcesync.Updated, "/r/2")
+	s.rawChanges(0, first)
+	m := newMirror(t, s)
+	m.mustSucceed()
+	s.rawChanges(0, first, s.oldChange(5, resourcesync.Deleted, "/r/1"))
+	m.mustSucceed()
+	m.wantFiles(paths...)
+	m.recovers(paths...)
+}
+
+// The lastmod of a deletion may be that of the version that is gone: it tells nothing of when
+// the entries before it happened.
+func TestPromiseLastmodOfADeletionBoundsNoOther(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(20)
+	s.list(23, without(paths, "/r/2")...)
+	s.remove("/r/1")
+	s.remove("/r/2")
+	s.rawChanges(20, s.oldChange(1, resourcesync.Deleted, "/r/1"), s.oldChange(22, resourcesync.Deleted, "/r/2"))
+	m := newMirror(t, s)
+	m.recovers(without(paths, "/r/1", "/r/2")...)
+}

@@ -249,7 +249,8 @@ const (
 	// After success, a resource is here if and only if the newest statement says that it
 	// exists. (Undecided: two statements of one moment that contradict each other; any, if
 	// the clock of the Source was ever wrong, since its dates then hide what came when; a list
-	// that lacks it, where lists lied.)
+	// that lacks it, where lists lied. A resource that some document calls deleted may be asked
+	// for: if it is gone by now it need not be here.)
 	membersAsTold = "b: members as told"
 	// After success, a resource is here if and only if it existed at the moment up to which
 	// the cursor says that everything is applied, or a statement after it says so. (A change of
@@ -286,6 +287,9 @@ func (r *record) check(n *reading, m mirrored) (all []violation) {
 		}
 		_, here := m.after[path]
 		told := r.about(n, path, &m)
+		if !here && r.confirmedGone(path, told) {
+			continue
+		}
 		if last, ok := newest(told); ok && r.clock.right() && (m.honest || last.present || !last.list) && last.present != here && !r.knewLater(path, here, last.at) {
 			all = append(all, violation{membersAsTold, fmt.Sprintf("%s: here: %t, but: %s", path, here, last)})
 		}
@@ -294,6 +298,13 @@ func (r *record) check(n *reading, m mirrored) (all []violation) {
 		}
 	}
 	return all
+}
+
+// confirmedGone reports whether a request for a resource that some document called deleted says
+// that it is gone now.
+func (r *record) confirmedGone(path string, told []statement) bool {
+	states := r.past[path]
+	return states[len(states)-1].sum == "" && slices.ContainsFunc(told, func(st statement) bool { return !st.present && !st.list })
 }
 
 // knewLater reports whether any run, also one that failed or held something back, was told
