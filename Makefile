@@ -117,7 +117,7 @@ bench-destination: ## the table of the Destination: baselines, increments and pl
 
 bench-pairs: ## the rows of the Destination beside those of the commit BASE, in turns (half an hour, 30 GB)
 	@mkdir -p bin
-	@tools/bench-pairs.sh "$(BASE)" "$(abspath bin/pairs.md)" >bin/pairs.log || { cat bin/pairs.log; exit 1; }
+	@tools/bench-pairs.sh "$(BASE)" "$(abspath bin/pairs.md)" $(MEMBERS) >bin/pairs.log || { cat bin/pairs.log; exit 1; }
 	@cat bin/pairs.md
 
 vuln: ## known vulnerabilities in what the binary links (needs the network)

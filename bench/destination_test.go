@@ -25,6 +25,7 @@ type destinationRow struct {
 	bounds []bound
 	once   bool
 	own    bool // it is about this program
+	times  int  // how often it is measured in each repetition beside an earlier program; 0 is once
 
 	taken  []spent // in each repetition
 	ratios map[string][]float64
@@ -106,15 +107,15 @@ func destinationRows(s *site) []*destinationRow {
 		{own: true, name: rowBaseline, run: (*site).baseline, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
 		{own: true, name: rowAuditSoon, run: (*site).auditSoon, beside: []beside{{rowAuditLater, 1.1}}},
 		{own: true, name: rowAuditLater, run: (*site).auditLater},
-		{own: true, name: rowPacked, run: (*site).baselinePacked, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
-		{own: true, name: "**sync**, 1 % changed", before: (*site).change, run: (*site).incremental, beside: []beside{{rowBaseline, 1.0 / 20}}, bounds: []bound{asking(219)}},
-		{own: true, name: "**sync**, nothing changed", run: (*site).idle, bounds: []bound{asking(3), within(0.050)}},
+		{own: true, name: rowPacked, times: 3, run: (*site).baselinePacked, beside: []beside{{rowCurl, 1}, {rowReference, 1.0 / 6}}, bounds: []bound{lean(200)}},
+		{own: true, name: "**sync**, 1 % changed", times: 4, before: (*site).change, run: (*site).incremental, beside: []beside{{rowBaseline, 1.0 / 20}}, bounds: []bound{asking(219)}},
+		{own: true, name: "**sync**, nothing changed", times: 8, run: (*site).idle, bounds: []bound{asking(3), within(0.050)}},
 		{name: rowCurlLarge, run: (*site).curlLarge},
-		{own: true, name: "large files: **sync**, baseline", run: (*site).baselineLarge, beside: []beside{{rowCurlLarge, 1 / 0.8}}, bounds: []bound{lean(200)}},
+		{own: true, name: "large files: **sync**, baseline", times: 3, run: (*site).baselineLarge, beside: []beside{{rowCurlLarge, 1 / 0.8}}, bounds: []bound{lean(200)}},
 		{own: true, name: "50 ms away: **sync** by GET, 32 workers", run: (*site).farByGet, bounds: []bound{atRate(s.Far, 400)}},
 		{own: true, name: "50 ms away: **sync** from a Resource Dump", run: (*site).farByDump, bounds: []bound{atRate(s.Far, 5000)}},
 		{own: true, name: "a mirror of a large set, made", run: (*site).enrol, once: true},
-		{own: true, name: fmt.Sprintf("**sync -n** of it with %d changes", s.Changes), run: (*site).planLarge, bounds: []bound{within(3), lean(200)}},
+		{own: true, name: fmt.Sprintf("**sync -n** of it with %d changes", s.Changes), times: 4, run: (*site).planLarge, bounds: []bound{within(3), lean(200)}},
 	}
 }
 
