@@ -7,7 +7,7 @@ import (
 
 // findStray turns a fetch into the adoption of a file that may hold the bytes already.
 func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
-	m, ok := pl.d.Mirror.(Adopter)
+	m, ok := optional[Adopter](pl.d.Mirror)
 	if !ok {
 		return nil
 	}
@@ -24,7 +24,7 @@ func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, don
 	if a.Kind == Copy {
 		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
 	} else {
-		n, err = b.(AdoptBatch).Adopt(ctx, r.sp.Set, a.Want, a.From)
+		n, err = b.Adopt(ctx, r.sp.Set, a.Want, a.From)
 	}
 	if err == nil || ctx.Err() != nil {
 		return n, true, err

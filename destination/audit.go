@@ -60,13 +60,6 @@ func (a *Audit) InSync() bool {
 	return true
 }
 
-// Bound is implemented by a Mirror that belongs to one Source for good.
-type Bound interface {
-	// Bind refuses a Source that is not the mirror's, by its URI, its origin and its
-	// sets, and takes the first one that comes.
-	Bind(ctx context.Context, source, origin string, sets ...string) error
-}
-
 // Audit compares what the mirror holds with what the Source says at one moment (1.1
 // §5.2): the Resource List with the changes after it. Every byte is read, unless Quick
 // is set. What is missing or damaged is marked in the mirror, so that the next
@@ -96,10 +89,8 @@ func (d *Destination) audit(ctx context.Context, rep *Report) (*Audit, *Report, 
 		return nil, rep, err
 	}
 	a := &Audit{Source: sourceURI(src)}
-	if b, ok := d.Mirror.(Bound); ok {
-		if err := b.Bind(ctx, a.Source, src.Origin, setURIs(sets)...); err != nil {
-			return nil, rep, err
-		}
+	if err := d.Mirror.Bind(ctx, a.Source, src.Origin, setURIs(sets)...); err != nil {
+		return nil, rep, err
 	}
 	unusable := 0
 	for _, set := range sets {

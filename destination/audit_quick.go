@@ -7,20 +7,11 @@ import (
 	"instep/resourcesync"
 )
 
-// Prober is implemented by a Mirror that can tell without reading bytes whether
-// somebody has touched them.
-type Prober interface {
-	// Untouched reports whether the bytes of a resource held are, by their size and time
-	// of modification, those that were stored. Absent bytes: fs.ErrNotExist.
-	Untouched(ctx context.Context, h *Held) (bool, error)
-}
-
 // untouched reports whether the bytes held need not be read: nobody has touched them
 // since they were stored, and what was known of them then can be compared with digests.
 // In doubt they are read.
 func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.Digests) (bool, error) {
-	prober, ok := au.d.Mirror.(Prober)
-	if !au.d.Quick || !ok {
+	if !au.d.Quick {
 		return false, nil
 	}
 	comparable := false
@@ -30,7 +21,7 @@ func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.
 	if !comparable || h.Due != "" {
 		return false, nil
 	}
-	return prober.Untouched(ctx, h)
+	return au.d.Mirror.Untouched(ctx, h)
 }
 
 // compareKnown compares what was known of the bytes held, when they were stored, with

@@ -21,6 +21,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
+	"instep/guard"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )
@@ -458,7 +459,7 @@ func TestCat_DEL_02(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d of 100, limit %q", c.deleted, c.limit), func(t *testing.T) {
 			s, paths, m := inStep(t, 100)
-			limit, err := destination.ParseLimit(c.limit)
+			limit, err := guard.ParseLimit(c.limit)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"instep/destination"
+	"instep/guard"
 	"instep/resourcesync"
 )
 
@@ -167,7 +168,7 @@ func TestCat_CHG_02(t *testing.T) {
 		s := newRotating(t, 6)
 		s.bare = rapid.IntRange(0, 4).Draw(rt, "bare") == 0
 		m := newMirror(t, s.aSource)
-		limit, err := destination.ParseLimit("100%")
+		limit, err := guard.ParseLimit("100%")
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
-	"instep/internal/guard"
+	"instep/guard"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )

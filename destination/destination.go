@@ -11,7 +11,7 @@ import (
 
 	"instep/discover"
 	"instep/fetch"
-	"instep/internal/guard"
+	"instep/guard"
 	"instep/resourcesync"
 )
 
@@ -24,7 +24,7 @@ type Destination struct {
 
 	Sets          []string      // only these sets, by Capability List URI or name; empty: all
 	AllowOrigins  []string      // origins beside the Source's own whose resources are fetched
-	MaxDelete     Limit         // what a run may delete without consent
+	MaxDelete     guard.Limit   // what a run may delete without consent
 	KeepDeleted   bool          // apply no deletion
 	Prefer        Prefer        // by what a baseline or an increment is made where both ways are offered
 	Strict        bool          // accept only what a sha-256 or better proves, and documents without a flaw
@@ -62,15 +62,6 @@ const (
 	PreferList Prefer = "list" // resources are requested one by one
 	PreferDump Prefer = "dump" // resources are taken out of packages
 )
-
-// Limit bounds the deletions of one set in one run. The zero Limit is the default:
-// too many are more than 10 % of the set and more than 5 resources, more than half of
-// it, and all of it.
-type Limit = guard.Limit
-
-// ParseLimit parses "50" (resources) or "5%" (of the set), which replace the default;
-// "" is the default.
-func ParseLimit(s string) (Limit, error) { return guard.ParseLimit(s) }
 
 // Event is something that happened in a run.
 type Event struct {
@@ -181,11 +172,10 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 // read before are no sign that it is gone.
 func (d *Destination) blocked(ctx context.Context, err error) error {
 	var none *discover.Error
-	lister, ok := d.Mirror.(SetLister)
-	if !ok || !errors.As(err, &none) {
+	if d.Mirror == nil || !errors.As(err, &none) {
 		return err
 	}
-	known, failed := lister.Sets(ctx)
+	known, failed := d.Mirror.Sets(ctx)
 	if failed != nil || len(known) == 0 {
 		return errors.Join(err, failed)
 	}

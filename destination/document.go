@@ -57,16 +57,10 @@ type document struct {
 	opts     []resourcesync.Option
 }
 
-// Documents is implemented by a Mirror that keeps the documents of the Source from one run
-// to the next.
-type Documents interface {
-	Documents() fetch.Cache // nil: none are kept
-}
-
 // client is the Client with the documents that the Mirror keeps.
 func (d *Destination) client() *fetch.Client {
-	if m, ok := d.Mirror.(Documents); ok && !d.Client.HasCache() {
-		if c := m.Documents(); c != nil {
+	if d.Mirror != nil && !d.Client.HasCache() {
+		if c := d.Mirror.Documents(); c != nil {
 			return d.Client.WithCache(c)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 
+	"instep/guard"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -36,7 +37,7 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	switch {
 	case pl.Guard.Doubted > 0:
 		pl.Withheld = true
-	case pl.d.MaxDelete == (Limit{}):
+	case pl.d.MaxDelete == (guard.Limit{}):
 		err = pl.watch(ctx)
 	default:
 		pl.hold(loss{total: before + pl.Deleted, planned: pl.Deleted}, pl.Members+before)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"instep/destination"
-	"instep/internal/guard"
+	"instep/guard"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"instep/fetch"
 	"instep/resourcesync"
 )
 
@@ -98,15 +99,33 @@ func (a Alone) each() map[Skip]int64 {
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
 // Mirror is a held copy of one Source. The package instep/internal/mirror keeps it
-// in a directory; a harvester with a store of its own implements this.
+// in a directory; a harvester with a store of its own implements this, and may implement
+// Parts and Adopter as well. A Mirror that wraps another one has a method Unwrap() Mirror,
+// so that these are found.
 //
 // All methods are safe for concurrent use. set is the URI of a Capability List.
 type Mirror interface {
+	// Bind refuses a Source that is not the mirror's, by its URI, its origin and its
+	// sets, and takes the first one that comes.
+	Bind(ctx context.Context, source, origin string, sets ...string) error
+	// Sets returns the URIs of all sets that the Mirror knows.
+	Sets(ctx context.Context) ([]string, error)
+	// Documents are the documents of the Source that are kept from one run to the next;
+	// nil if none are.
+	Documents() fetch.Cache
+	// Recall returns what was remembered under a name; false if nothing was.
+	Recall(ctx context.Context, name string) (value string, ok bool, err error)
+	// Remember keeps a value of at most 64 KiB; "" forgets it.
+	Remember(ctx context.Context, name, value string) error
+
 	// Lookup returns what is held for each URI, in the order asked; the zero Held
 	// for one that is unknown. Callers ask in batches of at most 1,000.
 	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
 	// Open reads the stored bytes of a URI, no longer than ctx. Absent bytes: fs.ErrNotExist.
 	Open(ctx context.Context, uri string) (io.ReadCloser, error)
+	// Untouched reports whether the bytes of a resource held are those that were stored, as far
+	// as that can be told without reading them. Absent bytes: fs.ErrNotExist.
+	Untouched(ctx context.Context, h *Held) (bool, error)
 	// FindContent finds a resource, of any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
@@ -169,12 +188,24 @@ var ErrNoPlace = errors.New("the mirror has no place for it")
 // from Commit leaves for every URI either the old or the new bytes, whole, and
 // applying the same changes again is harmless.
 //
-// Put and Copy may be called concurrently with each other; the rest may not.
+// Put, PutPart, Copy and Adopt may be called concurrently with each other; the rest may not.
 type Batch interface {
+	// Expect says of which resources of a set, at most 1,000, the batch is about to be
+	// told, so that they are looked up together. Nobody else changes them until the batch
+	// has been committed.
+	Expect(ctx context.Context, set string, uris []string) error
 	// Put reads r to its end into the mirror. r verifies: if it fails, nothing of
 	// this resource is kept and its error is returned. verified says that r checked
 	// a length or a digest.
 	Put(ctx context.Context, set string, w Wanted, r io.Reader, verified bool) (n int64, err error)
+	// PutPart is Put of a Part that was verified: its bytes are not copied. The Part
+	// is spent unless an error is returned: an ErrNotHeld if it does not hold the bytes
+	// of w, as where the disk has damaged it. It is called only for a Mirror with Parts.
+	PutPart(ctx context.Context, set string, w Wanted, p Part, verified bool) (n int64, err error)
+	// Adopt makes the file at path, which Stray has found, the bytes of w without
+	// copying them, if they are verified. Bytes that are not those of w are an
+	// ErrNotHeld and stay where they are. It is called only for an Adopter.
+	Adopt(ctx context.Context, set string, w Wanted, path string) (n int64, err error)
 	// Copy is Put from the stored bytes of another URI, checked again while copied.
 	Copy(ctx context.Context, set string, w Wanted, from string) (n int64, err error)
 	// Mark makes a URI whose bytes are stored and right a member of set with the
@@ -189,6 +220,9 @@ type Batch interface {
 	// Consent says that a person has consented to the deletions in the batch: they are
 	// no Losses.
 	Consent()
+	// Sync makes durable what was put so far, so that Commit need not. Another batch may
+	// commit meanwhile. An error means that this one must not be committed.
+	Sync(ctx context.Context) error
 	// Commit makes the batch durable and, if move is not nil, moves the cursor of its set.
 	Commit(ctx context.Context, move *CursorMove) error
 	// Discard drops the batch. After Commit it does nothing.

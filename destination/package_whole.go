@@ -63,7 +63,7 @@ func (ref *packageRef) isLarge() bool {
 
 // packagePart is where a mirror keeps a large package, or nil.
 func (d *Destination) packagePart(ctx context.Context, ref *packageRef) Part {
-	keeper, ok := d.Mirror.(Parts)
+	keeper, ok := optional[Parts](d.Mirror)
 	if !ok || ref.length.Known() && !ref.isLarge() {
 		return nil
 	}

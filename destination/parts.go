@@ -34,14 +34,6 @@ type Part interface {
 	Discard() error
 }
 
-// PartBatch is implemented by the Batch of a Mirror with Parts.
-type PartBatch interface {
-	// PutPart is Put of a Part that was verified: its bytes are not copied. The Part
-	// is spent unless an error is returned: an ErrNotHeld if it does not hold the bytes
-	// of w, as where the disk has damaged it.
-	PutPart(ctx context.Context, set string, w Wanted, p Part, verified bool) (n int64, err error)
-}
-
 // Adopter is implemented by a Mirror that can take over files which are there already
 // and which it did not put there.
 type Adopter interface {
@@ -51,30 +43,6 @@ type Adopter interface {
 	Stray(ctx context.Context, w *Wanted, h *Held) (path string, ok bool, err error)
 }
 
-// AdoptBatch is implemented by the Batch of an Adopter.
-type AdoptBatch interface {
-	// Adopt makes the file at path, which Stray has found, the bytes of w without
-	// copying them, if they are verified. Bytes that are not those of w are an
-	// ErrNotHeld and stay where they are.
-	Adopt(ctx context.Context, set string, w Wanted, path string) (n int64, err error)
-}
-
-// Memory is implemented by a Mirror that remembers a few small things for the
-// Destination between runs.
-type Memory interface {
-	// Recall returns what was remembered under a name; false if nothing was.
-	Recall(ctx context.Context, name string) (value string, ok bool, err error)
-	// Remember keeps a value of at most 64 KiB; "" forgets it.
-	Remember(ctx context.Context, name, value string) error
-}
-
-// ExpectBatch is implemented by a Batch that looks many resources up faster than one.
-type ExpectBatch interface {
-	// Expect says of which resources of a set, at most 1,000, the batch is about to be
-	// told. Nobody else changes them until the batch has been committed.
-	Expect(ctx context.Context, set string, uris []string) error
-}
-
 // Hashed may be implemented by a reader that is given to a Batch: it has hashed what was
 // read, so that the Batch need not do it again.
 type Hashed interface {
@@ -82,9 +50,17 @@ type Hashed interface {
 	Digests() resourcesync.Digests
 }
 
-// SyncBatch is implemented by a Batch for which it takes time to make bytes durable.
-type SyncBatch interface {
-	// Sync makes durable what was put so far, so that Commit need not. Another batch may
-	// commit meanwhile. An error means that this one must not be committed.
-	Sync(ctx context.Context) error
+// optional finds what a Mirror, or one that it wraps, implements besides.
+func optional[T any](m Mirror) (t T, ok bool) {
+	for m != nil {
+		if t, ok = m.(T); ok {
+			return t, true
+		}
+		w, wraps := m.(interface{ Unwrap() Mirror })
+		if !wraps {
+			break
+		}
+		m = w.Unwrap()
+	}
+	return t, false
 }

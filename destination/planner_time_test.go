@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"instep/destination"
+	"instep/guard"
 	"instep/resourcesync"
 )
 
@@ -173,7 +174,7 @@ func (s *aHistory) inStep(t *rapid.T, m *aMirror) {
 }
 
 func anyNumberOfDeletions(t *testing.T, m *aMirror) {
-	limit, err := destination.ParseLimit("100%")
+	limit, err := guard.ParseLimit("100%")
 	if err != nil {
 		t.Fatal(err)
 	}

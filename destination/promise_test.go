@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/guard"
 	"instep/resourcesync"
 )
 
@@ -242,7 +243,7 @@ func TestPromise01ListsSideBySide(t *testing.T) {
 		lists[(n/2)%2] = append(lists[(n/2)%2], s.change(2+n, resourcesync.Deleted, gone))
 		write()
 		m.now = m.now.Add(13 * time.Hour)
-		m.set = func(d *destination.Destination) { d.MaxDelete, _ = destination.ParseLimit("100%") }
+		m.set = func(d *destination.Destination) { d.MaxDelete, _ = guard.ParseLimit("100%") }
 		m.mustSucceed()
 		m.wantFiles(paths...)
 	}

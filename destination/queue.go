@@ -160,17 +160,16 @@ func (q *queue) flush(ctx context.Context) error {
 	return nil
 }
 
-// expect tells the batch what is coming, if it wants to know.
+// expect tells the batch what is coming.
 func (l *load) expect(ctx context.Context, actions []Action) error {
-	b, ok := l.b.(ExpectBatch)
-	if !ok || len(actions) == 0 {
+	if len(actions) == 0 {
 		return nil
 	}
 	uris := make([]string, len(actions))
 	for i := range actions {
 		uris[i] = actions[i].Want.URI
 	}
-	return b.Expect(ctx, l.r.sp.Set, uris)
+	return l.b.Expect(ctx, l.r.sp.Set, uris)
 }
 
 // rotate waits for the commit before and starts that of the open batch.
@@ -238,9 +237,7 @@ func (l *load) end(ctx context.Context) {
 	go func() {
 		defer close(l.ended)
 		l.workers.Wait()
-		if b, ok := l.b.(SyncBatch); ok {
-			l.syncErr = b.Sync(ctx)
-		}
+		l.syncErr = l.b.Sync(ctx)
 	}()
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"instep/destination"
+	"instep/guard"
 	"instep/resourcesync"
 )
 
@@ -450,7 +451,7 @@ func TestQuirk_35(t *testing.T) {
 			s.list(0, p...)
 			keep(3)
 			m := newMirror(t, s)
-			m.set = func(d *destination.Destination) { d.MaxDelete, _ = destination.ParseLimit("50%") }
+			m.set = func(d *destination.Destination) { d.MaxDelete, _ = guard.ParseLimit("50%") }
 			m.mustSync(destination.Baseline, 0, 20, 0, 0)
 			all = append(all, s.change(1, resourcesync.Deleted, "/r/1"), s.change(2, resourcesync.Deleted, "/r/2"))
 			keep(3)

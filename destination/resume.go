@@ -48,8 +48,8 @@ func codingOf(resp *fetch.Response) string {
 // part opens what is kept of a transfer of so many bytes (-1: unknown), or nil if
 // nothing is worth to be kept.
 func (r *runner) part(ctx context.Context, b Batch, w *Wanted, length int64) Part {
-	keeper, ok := r.d.Mirror.(Parts)
-	if _, takes := b.(PartBatch); !ok || !takes || length >= 0 && length <= checkpointBytes {
+	keeper, ok := optional[Parts](r.d.Mirror)
+	if !ok || length >= 0 && length <= checkpointBytes {
 		return nil
 	}
 	p, err := keeper.Part(ctx, w.URI)
@@ -90,7 +90,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 // earlier run had verified: then all is brought once more.
 func (r *runner) putPart(ctx context.Context, b Batch, w Wanted, dl *download) (n int64, err error) {
 	put := func() (int64, error) {
-		return b.(PartBatch).PutPart(ctx, r.sp.Set, w, dl.part, w.provable())
+		return b.PutPart(ctx, r.sp.Set, w, dl.part, w.provable())
 	}
 	n, err = put()
 	if errors.Is(err, ErrNotHeld) && dl.joined {

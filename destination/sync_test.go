@@ -15,7 +15,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
-	"instep/internal/guard"
+	"instep/guard"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )

@@ -16,12 +16,6 @@ import (
 // this offers nothing any more to follow it by. What is held of the set stays.
 var ErrWithdrawn = errors.New("the Source no longer offers a list of this set, which was followed before")
 
-// SetLister is implemented by a Mirror that can name its sets.
-type SetLister interface {
-	// Sets returns the names of all sets that the Mirror knows.
-	Sets(ctx context.Context) ([]string, error)
-}
-
 // Orphan is a set that the mirror holds and that its Source does not offer any more.
 // Nothing is concluded from that: what is held stays, and each run says so until
 // somebody has approved to forget the set.
@@ -34,11 +28,10 @@ type Orphan struct {
 
 // orphans are the sets of the mirror that are missing from a whole Source Description.
 func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orphan, error) {
-	lister, ok := d.Mirror.(SetLister)
-	if !ok || !src.Complete || len(d.Sets) > 0 {
+	if !src.Complete || len(d.Sets) > 0 {
 		return nil, nil
 	}
-	known, err := lister.Sets(ctx)
+	known, err := d.Mirror.Sets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,10 +64,8 @@ func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	if m, ok := d.Mirror.(Memory); ok {
-		if _, gone, err := m.Recall(ctx, forgotten(set)); err != nil || gone {
-			return nil, err
-		}
+	if _, gone, err := d.Mirror.Recall(ctx, forgotten(set)); err != nil || gone {
+		return nil, err
 	}
 	sum := sha256.Sum256([]byte("no longer offered\n" + set))
 	o := &Orphan{Set: set, Members: n, Hash: hex.EncodeToString(sum[:])[:32]}
@@ -85,26 +76,21 @@ func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
 // keepOrphans lets the orphans be approved of, or forgets those that are, and remembers
 // the sets that are offered again.
 func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
-	m, remembers := d.Mirror.(Memory)
 	for _, s := range p.Sets {
-		if !remembers {
-			break
-		}
-		if _, was, err := m.Recall(ctx, forgotten(s.Set)); err != nil {
+		if _, was, err := d.Mirror.Recall(ctx, forgotten(s.Set)); err != nil {
 			return err
 		} else if was {
-			if err := m.Remember(ctx, forgotten(s.Set), ""); err != nil {
+			if err := d.Mirror.Remember(ctx, forgotten(s.Set), ""); err != nil {
 				return err
 			}
 		}
 	}
 	for _, o := range p.Orphans {
 		var err error
-		switch {
-		case !o.Forget:
+		if o.Forget {
+			err = d.Mirror.Remember(ctx, forgotten(o.Set), "1")
+		} else {
 			err = d.Mirror.Withhold(ctx, o.Set, o.Hash, fmt.Sprintf("the set %s, which the Source no longer offers, would be forgotten; its %d resources stay", o.Set, o.Members))
-		case remembers:
-			err = m.Remember(ctx, forgotten(o.Set), "1")
 		}
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/guard"
 	"instep/internal/mirror"
 	"instep/internal/publish"
 )
@@ -223,7 +224,7 @@ func (d *demo) withMirror(ctx context.Context, do func(*destination.Destination,
 	defer func() { err = errors.Join(err, m.Close()) }()
 	defer func() { d.requests += net.requests.Load() }()
 	dest := &destination.Destination{Source: d.url, Mirror: m, Client: client}
-	if dest.MaxDelete, err = destination.ParseLimit(demoLimit); err != nil {
+	if dest.MaxDelete, err = guard.ParseLimit(demoLimit); err != nil {
 		return err
 	}
 	return do(dest, m)

@@ -20,7 +20,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
-	"instep/internal/guard"
+	"instep/guard"
 	"instep/internal/mirror"
 	"instep/internal/publish"
 	"instep/internal/scan"

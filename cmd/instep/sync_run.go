@@ -6,7 +6,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
-	"instep/internal/catalog"
+	"instep/guard"
 	"instep/internal/mirror"
 )
 
@@ -20,7 +20,7 @@ type syncer struct {
 	mirror   *mirror.Mirror // that the next run uses, if it is open already
 	log      *runLog        // of that run
 	settings *settings
-	limit    destination.Limit
+	limit    guard.Limit
 	keep     keepVersions
 	transfer int64 // --max-transfer
 	client   *fetch.Client
@@ -42,7 +42,7 @@ func (e reportedError) Unwrap() error { return e.error }
 
 // check looks at what was asked for.
 func (s *syncer) check() (err error) {
-	if s.limit, err = destination.ParseLimit(s.f.maxDelete); err != nil {
+	if s.limit, err = guard.ParseLimit(s.f.maxDelete); err != nil {
 		return usagef("--max-delete: %v", err)
 	}
 	if s.keep, err = parseKeepVersions(s.f.keep); err != nil {
@@ -115,15 +115,11 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	if err != nil {
 		return pulse, err
 	}
-	switch {
-	case f.dryRun:
-	case m.Exists():
+	if !f.dryRun && m.Exists() {
 		log.start(f.state)
 		if err := s.glance(ctx, m); err != nil {
 			return pulse, err
 		}
-	default:
-		go catalog.Prepare() // while the Source is asked
 	}
 	plan, err := d.Plan(ctx)
 	if err != nil {

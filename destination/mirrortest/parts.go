@@ -66,7 +66,7 @@ func (m *tester) putPart(w destination.Wanted, p destination.Part) {
 
 func (m *tester) addPart(b destination.Batch, w destination.Wanted, p destination.Part) {
 	m.t.Helper()
-	n, err := b.(destination.PartBatch).PutPart(m.t.Context(), set, w, p, true)
+	n, err := b.PutPart(m.t.Context(), set, w, p, true)
 	m.ok(err)
 	if n != w.Length.Int64() {
 		m.t.Fatalf("put a part: got %d bytes, want %d", n, w.Length.Int64())
@@ -150,7 +150,7 @@ func testPutOtherPart(t *testing.T, m *tester) {
 	m.write(p, "other bytes")
 	m.ok(p.Checkpoint(t.Context(), "all"))
 	b := m.begin()
-	if _, err := b.(destination.PartBatch).PutPart(t.Context(), set, wanted("big", "right bytes", 0), p, true); !errors.Is(err, destination.ErrNotHeld) {
+	if _, err := b.PutPart(t.Context(), set, wanted("big", "right bytes", 0), p, true); !errors.Is(err, destination.ErrNotHeld) {
 		t.Errorf("put other bytes than wanted: got %v, want ErrNotHeld", err)
 	}
 	m.ok(b.Commit(t.Context(), nil))
@@ -186,7 +186,7 @@ func testPartReplaces(_ *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) {
 		stale := m.part("stale")
 		m.write(stale, "old")
-		_, err := b.(destination.PartBatch).PutPart(m.t.Context(), set, wanted("big", "old", 0), stale, true)
+		_, err := b.PutPart(m.t.Context(), set, wanted("big", "old", 0), stale, true)
 		if !errors.Is(err, destination.ErrStale) {
 			m.t.Errorf("an older state: got %v, want ErrStale", err)
 		}

@@ -275,10 +275,6 @@ var blank = sync.OnceValues(func() (file []byte, err error) {
 	return file, err
 })
 
-// Prepare does beforehand, beside something else, what making the first catalog of a
-// process takes most of its time for.
-func Prepare() { _, _ = blank() } // whoever makes a catalog meets the error
-
 func build(ctx context.Context, path string) error {
 	file, err := blank()
 	if err != nil {

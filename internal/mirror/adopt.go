@@ -138,8 +138,6 @@ func (m *Mirror) tellDisplaced(found []catalog.Found) {
 	}
 }
 
-var _ destination.AdoptBatch = (*batch)(nil)
-
 // takeOver makes the file at key, which r reads, the content of w without copying it.
 func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string, r io.Reader) (*content, error) {
 	o, err := b.blobs.Take(ctx, key)
@@ -160,7 +158,7 @@ func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string,
 	return c, err
 }
 
-// Adopt implements destination.AdoptBatch. A digest proves the bytes; where the Source
+// Adopt implements destination.Batch. A digest proves the bytes; where the Source
 // gives none that can be checked, length and time do.
 func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, path string) (int64, error) {
 	id, row, err := b.admit(ctx, set, &w)

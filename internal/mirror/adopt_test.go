@@ -39,7 +39,7 @@ func adopt(t *testing.T, m *Mirror, bodies map[string]string) map[string]string 
 			if !ok {
 				continue
 			}
-			n, err := b.(destination.AdoptBatch).Adopt(t.Context(), set, w, path)
+			n, err := b.Adopt(t.Context(), set, w, path)
 			if errors.Is(err, destination.ErrNotHeld) {
 				found[name] = ""
 				continue
@@ -123,7 +123,7 @@ func TestFilesThatAreNotAdopted(t *testing.T) {
 	}
 	w = wantedOfBody(home+"/short", "b", noon)
 	err := tryCommit(m, nil, func(b destination.Batch) error {
-		_, err := b.(destination.AdoptBatch).Adopt(t.Context(), set, w, "../short")
+		_, err := b.Adopt(t.Context(), set, w, "../short")
 		return err
 	})
 	if !errors.Is(err, destination.ErrNotHeld) {
@@ -178,7 +178,7 @@ func TestFilesAreAdoptedByTimeOnlyWithoutDigests(t *testing.T) {
 			continue
 		}
 		commit(t, m, func(b destination.Batch) error {
-			_, err := b.(destination.AdoptBatch).Adopt(t.Context(), set, c.w, c.name)
+			_, err := b.Adopt(t.Context(), set, c.w, c.name)
 			return err
 		})
 	}
@@ -228,7 +228,7 @@ func TestAFileIsAdoptedOnce(t *testing.T) {
 	m := openMirror(t, adopting(dir))
 	front, page := wantedOfBody(home+"/", "page", noon), wantedOfBody(home+"/index.html", "page", noon)
 	commit(t, m, func(b destination.Batch) error {
-		ab := b.(destination.AdoptBatch)
+		ab := b
 		if _, err := ab.Adopt(t.Context(), set, front, "index.html"); err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func TestAFileIsAdoptedOnce(t *testing.T) {
 		if err := put(b, set, "index.html", "other", noon); err != nil {
 			return err
 		}
-		if _, err := b.(destination.AdoptBatch).Adopt(t.Context(), set, front, "index.html"); !errors.Is(err, destination.ErrNotHeld) {
+		if _, err := b.Adopt(t.Context(), set, front, "index.html"); !errors.Is(err, destination.ErrNotHeld) {
 			t.Errorf("what is about to be replaced: got %v, want ErrNotHeld", err)
 		}
 		return nil
@@ -306,7 +306,7 @@ func TestAnInterruptedAdoptionGivesEverythingBack(t *testing.T) {
 	later := noon.AddDate(0, 0, 1)
 	do := func(m *Mirror) func(b destination.Batch) error {
 		return func(b destination.Batch) error {
-			ctx, ab := context.Background(), b.(destination.AdoptBatch)
+			ctx, ab := context.Background(), b
 			for name, path := range map[string]string{"in/place": "in/place", "moved": "museum.example.org/moved", "": "index.html"} {
 				w := wantedOfBody(home+"/"+name, files[path], later)
 				if _, err := ab.Adopt(ctx, set, w, path); err != nil {
@@ -323,7 +323,7 @@ func TestAnInterruptedAdoptionGivesEverythingBack(t *testing.T) {
 			if err := errors.Join(err, p.Checkpoint(ctx, "all of it")); err != nil {
 				return errors.Join(err, p.Close())
 			}
-			if _, err := b.(destination.PartBatch).PutPart(ctx, set, wantedOfBody(home+"/held", "new and big", later), p, true); err != nil {
+			if _, err := b.PutPart(ctx, set, wantedOfBody(home+"/held", "new and big", later), p, true); err != nil {
 				return errors.Join(err, p.Close())
 			}
 			return errors.Join(put(b, set, "wrong", "theirs", later), put(b, set, "due", "due", later), put(b, set, "index.html", "other page", later))
@@ -406,7 +406,7 @@ func TestCat_STO_03_adopt(t *testing.T) {
 			t.Errorf("%s: got %q, %v", name, path, err)
 		}
 		err := tryCommit(m, nil, func(b destination.Batch) error {
-			_, err := b.(destination.AdoptBatch).Adopt(t.Context(), set, w, name)
+			_, err := b.Adopt(t.Context(), set, w, name)
 			return err
 		})
 		if !errors.Is(err, destination.ErrNotHeld) {

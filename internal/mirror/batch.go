@@ -122,7 +122,7 @@ type rowKey struct {
 	key resourcesync.Key
 }
 
-// Expect implements destination.ExpectBatch.
+// Expect implements destination.Batch.
 func (b *batch) Expect(ctx context.Context, set string, uris []string) error {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {

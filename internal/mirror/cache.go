@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"instep/destination"
 	"instep/fetch"
 	"instep/resourcesync"
 )
@@ -27,9 +26,7 @@ const (
 	blockSize     = 4 << 10     // what a file takes at least
 )
 
-var _ destination.Documents = (*Mirror)(nil)
-
-// Documents implements destination.Documents. They are in the directory "documents" of
+// Documents implements destination.Mirror. They are in the directory "documents" of
 // the state. What is there may be removed at any time.
 func (m *Mirror) Documents() fetch.Cache {
 	if m.docs == nil {

@@ -351,7 +351,7 @@ func meanwhile(do func() error) (wait func() error) {
 	}
 }
 
-// Sync implements destination.SyncBatch.
+// Sync implements destination.Batch.
 func (b *batch) Sync(ctx context.Context) error {
 	s, ok := b.blobs.(blob.Syncer)
 	if !ok {

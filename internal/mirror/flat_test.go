@@ -202,7 +202,7 @@ func TestAnInterruptedFlatBatchLeavesWhatItFound(t *testing.T) {
 	w := wantedOfBody(home+"/found", "found", later)
 	found := contentKey(w.Digests[0])
 	do := func(b destination.Batch) error {
-		_, err := b.(destination.AdoptBatch).Adopt(context.Background(), set, w, found)
+		_, err := b.Adopt(context.Background(), set, w, found)
 		return errors.Join(err, put(b, set, "held", "found", later), put(b, set, "new", "new", later))
 	}
 	for _, f := range all {

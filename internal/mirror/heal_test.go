@@ -37,7 +37,7 @@ func replay(t *testing.T, m *Mirror, bodies map[string]string, digests bool) (fa
 				return err
 			}
 			if ok {
-				_, err = b.(destination.AdoptBatch).Adopt(t.Context(), set, w, path)
+				_, err = b.Adopt(t.Context(), set, w, path)
 			} else {
 				_, err = b.Put(t.Context(), set, w, strings.NewReader(body), true)
 			}

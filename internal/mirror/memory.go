@@ -3,13 +3,6 @@ package mirror
 import (
 	"context"
 	"fmt"
-
-	"instep/destination"
-)
-
-var (
-	_ destination.Memory    = (*Mirror)(nil)
-	_ destination.SetLister = (*Mirror)(nil)
 )
 
 // memoryPrefix sets what a Destination remembers apart from the mirror's own settings.
@@ -18,7 +11,7 @@ const memoryPrefix = "memory:"
 // maxMemory is the longest value that is remembered, in bytes.
 const maxMemory = 64 << 10
 
-// Recall implements destination.Memory.
+// Recall implements destination.Mirror.
 func (m *Mirror) Recall(ctx context.Context, name string) (value string, ok bool, err error) {
 	if m.cat == nil {
 		return "", false, nil
@@ -27,7 +20,7 @@ func (m *Mirror) Recall(ctx context.Context, name string) (value string, ok bool
 	return value, value != "", err
 }
 
-// Remember implements destination.Memory.
+// Remember implements destination.Mirror.
 func (m *Mirror) Remember(ctx context.Context, name, value string) error {
 	switch {
 	case m.readOnly:

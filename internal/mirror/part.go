@@ -245,7 +245,7 @@ func (p *part) end() (err error) {
 	return err
 }
 
-// PutPart implements destination.PartBatch.
+// PutPart implements destination.Batch.
 func (b *batch) PutPart(ctx context.Context, set string, w destination.Wanted, dp destination.Part, verified bool) (int64, error) {
 	p, ok := dp.(*part)
 	if !ok || p.m != b.m {
@@ -348,7 +348,4 @@ func (m *Mirror) PartsKept(ctx context.Context) (n int, bytes int64, err error) 
 	return n, bytes, nil
 }
 
-var (
-	_ destination.Parts     = (*Mirror)(nil)
-	_ destination.PartBatch = (*batch)(nil)
-)
+var _ destination.Parts = (*Mirror)(nil)

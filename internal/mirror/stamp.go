@@ -13,8 +13,6 @@ import (
 	"instep/resourcesync"
 )
 
-var _ destination.Prober = (*Mirror)(nil)
-
 // The stamp of a resource, in the catalog's column stat, is the moment at which its
 // bytes were stored, in microseconds since 1970, and after a space the algorithm of the
 // strongest digest that the Source had given of them, if any. A file that somebody has
@@ -46,7 +44,7 @@ func proofOf(ds resourcesync.Digests) string {
 	return ""
 }
 
-// Untouched implements destination.Prober. A file whose time of modification was set
+// Untouched implements destination.Mirror. A file whose time of modification was set
 // back by hand is taken for untouched.
 func (m *Mirror) Untouched(ctx context.Context, h *destination.Held) (bool, error) {
 	stored, _, ok := readStamp(h.Stamp)

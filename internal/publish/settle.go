@@ -10,7 +10,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"instep/internal/guard"
+	"instep/guard"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"

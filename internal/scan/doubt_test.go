@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"instep/guard"
 	"instep/internal/catalog"
-	"instep/internal/guard"
 )
 
 // faulty is a Tree with faults.

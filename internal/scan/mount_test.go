@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"instep/internal/guard"
+	"instep/guard"
 )
 
 // mountedAt has the directories given on devices of their own, which what is in them is on, too.

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"instep/blob"
+	"instep/guard"
 	"instep/internal/catalog"
-	"instep/internal/guard"
 	"instep/resourcesync"
 )
 

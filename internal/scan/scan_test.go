@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"instep/guard"
 	"instep/internal/catalog"
-	"instep/internal/guard"
 	"instep/resourcesync"
 )
 

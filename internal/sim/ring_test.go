@@ -15,6 +15,7 @@ import (
 	"instep/blob"
 	"instep/destination"
 	"instep/fetch"
+	"instep/guard"
 	"instep/internal/mirror"
 )
 
@@ -130,7 +131,7 @@ func TestAMirrorFollowsTheSimulation(t *testing.T) {
 			RebaseEvery: 90 * time.Second, Keep: 10 * time.Minute,
 		})
 		c := newCopy(t, s)
-		c.d.MaxDelete, _ = destination.ParseLimit("100%") // it deletes more than anybody would in a day
+		c.d.MaxDelete, _ = guard.ParseLimit("100%") // it deletes more than anybody would in a day
 		c.mustSync()
 		incremental := 0
 		for round := range 20 {
@@ -222,7 +223,7 @@ func (s *site) mustNeverHaveBeenOtherwise(files map[string]string) {
 func (s *site) mustHeal(c *copyOf) {
 	s.t.Helper()
 	c.connect()
-	c.d.MaxDelete, _ = destination.ParseLimit("100%")
+	c.d.MaxDelete, _ = guard.ParseLimit("100%")
 	var diff string
 	for range 3 {
 		if _, err := c.sync(); err != nil {

@@ -3,12 +3,13 @@ package spool
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"reflect"
+
+	"github.com/fxamacker/cbor/v2"
 )
 
 var errClosed = errors.New("the spool is closed")
@@ -18,24 +19,38 @@ var errClosed = errors.New("the spool is closed")
 const logMemory = 64 << 10
 
 // Log is a sequence of records that is written once and read in order, any
-// number of times. T is made of numbers, strings, slices, arrays, pointers and
-// structs with exported fields only, and of types that marshal themselves as
-// bytes or text. Several may read it at once, as long as nobody else uses it.
+// number of times. They are kept as CBOR (RFC 8949): T is made of numbers, strings,
+// slices, arrays, pointers and structs with exported fields only, and of types that
+// marshal themselves as bytes or text. Several may read it at once, as long as nobody
+// else uses it.
 type Log[T any] struct {
 	scratch scratch
-	recent  []byte // not yet in the file
-	record  []byte // the last one, for its space
-	codec   *codec
-	wrong   error // why T can't be kept
+	recent  bytes.Buffer // not yet in the file
+	wrong   error        // why T can't be kept
 	added   int64
 	closed  bool
 }
 
+// Strings need not be UTF-8, and times keep their nanoseconds.
+var (
+	encode = must(cbor.EncOptions{
+		Time: cbor.TimeRFC3339Nano, TextMarshaler: cbor.TextMarshalerTextString, NilContainers: cbor.NilContainerAsNull,
+	}.EncMode())
+	decode = must(cbor.DecOptions{
+		UTF8: cbor.UTF8DecodeInvalid, TextUnmarshaler: cbor.TextUnmarshalerTextString, MaxArrayElements: 1<<31 - 1, MaxMapPairs: 1<<31 - 1,
+	}.DecMode())
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err) // the options are constant
+	}
+	return v
+}
+
 // NewLog returns an empty log; beyond 64 KiB its records are in dir (default os.TempDir).
 func NewLog[T any](dir string) *Log[T] {
-	l := &Log[T]{scratch: newScratch(dir)}
-	l.codec, l.wrong = codecs{}.of(reflect.TypeFor[T]())
-	return l
+	return &Log[T]{scratch: newScratch(dir), wrong: lossless(reflect.TypeFor[T](), map[reflect.Type]bool{})}
 }
 
 // Append adds a record.
@@ -46,19 +61,17 @@ func (l *Log[T]) Append(record T) error {
 	case l.wrong != nil:
 		return l.wrong
 	}
-	b, err := l.codec.encode(l.record[:0], reflect.ValueOf(&record).Elem())
-	if err != nil {
+	before := l.recent.Len()
+	if err := encode.NewEncoder(&l.recent).Encode(&record); err != nil {
+		l.recent.Truncate(before)
 		return err
 	}
-	l.record = b
-	before := len(l.recent)
-	l.recent = append(binary.AppendUvarint(l.recent, uint64(len(b))), b...)
-	if len(l.recent) >= logMemory {
-		if err := l.scratch.write(l.recent); err != nil {
-			l.recent = l.recent[:before]
+	if l.recent.Len() >= logMemory {
+		if err := l.scratch.write(l.recent.Bytes()); err != nil {
+			l.recent.Truncate(before)
 			return err
 		}
-		l.recent = l.recent[:0]
+		l.recent.Reset()
 	}
 	l.added++
 	return nil
@@ -76,16 +89,14 @@ func (l *Log[T]) All() iter.Seq2[T, error] {
 			yield(zero, errClosed)
 			return
 		}
-		var all io.Reader = bytes.NewReader(l.recent)
+		var all io.Reader = bytes.NewReader(l.recent.Bytes())
 		if l.scratch.f != nil {
 			all = io.MultiReader(l.scratch.section(0, l.scratch.size), all)
 		}
-		r := bufio.NewReaderSize(all, int(min(logMemory, l.scratch.size+int64(len(l.recent))+1)))
-		var space []byte
+		records := decode.NewDecoder(bufio.NewReaderSize(all, int(min(logMemory, l.scratch.size+int64(l.recent.Len())+1))))
 		for range l.added {
 			var record T
-			var err error
-			if space, err = l.read(r, space, &record); err != nil {
+			if err := records.Decode(&record); err != nil {
 				yield(zero, fmt.Errorf("read back a %T: %w", record, err))
 				return
 			}
@@ -96,35 +107,9 @@ func (l *Log[T]) All() iter.Seq2[T, error] {
 	}
 }
 
-// read reads one record by way of space, which it returns grown.
-func (l *Log[T]) read(r *bufio.Reader, space []byte, record *T) ([]byte, error) {
-	n, err := binary.ReadUvarint(r)
-	if err != nil {
-		return space, err
-	}
-	if n > uint64(l.scratch.size)+uint64(len(l.recent)) {
-		return space, errSpoiled
-	}
-	if uint64(cap(space)) < n {
-		space = make([]byte, n)
-	}
-	space = space[:n]
-	if _, err := io.ReadFull(r, space); err != nil {
-		return space, err
-	}
-	in := input{space}
-	if err := l.codec.decode(&in, reflect.ValueOf(record).Elem()); err != nil {
-		return space, err
-	}
-	if len(in.b) > 0 {
-		return space, errSpoiled
-	}
-	return space, nil
-}
-
 // Close gives memory and file back.
 func (l *Log[T]) Close() error {
 	l.closed = true
-	l.recent, l.record = nil, nil
+	l.recent = bytes.Buffer{}
 	return l.scratch.close()
 }

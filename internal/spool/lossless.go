@@ -1,0 +1,49 @@
+package spool
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+)
+
+// lossless reports why values of a type would not come back from a spool as they were:
+// what is not exported is left out, and what an interface holds comes back as another type.
+func lossless(t reflect.Type, known map[reflect.Type]bool) error {
+	if known[t] {
+		return nil
+	}
+	known[t] = true
+	if marshals(t) {
+		if t.Kind() == reflect.Struct {
+			for f := range t.Fields() {
+				if f.Anonymous && marshals(f.Type) {
+					return fmt.Errorf("%v has the form of its embedded %v, so a spool would lose the rest", t, f.Type)
+				}
+			}
+		}
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return lossless(t.Elem(), known)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if !f.IsExported() {
+				return fmt.Errorf("a spool would lose %v.%s", t, f.Name)
+			}
+			if err := lossless(f.Type, known); err != nil {
+				return err
+			}
+		}
+	case reflect.Interface, reflect.Map, reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		return fmt.Errorf("a %v can't be kept in a spool", t)
+	}
+	return nil
+}
+
+// marshals reports whether a type has a form of its own, as bytes or as text.
+func marshals(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) && p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()) ||
+		p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
