@@ -20,6 +20,9 @@ type vast struct {
 	cursor destination.Cursor
 }
 
+func (vast) Documents() fetch.Cache                 { return nil }
+func (vast) Sets(context.Context) ([]string, error) { return nil, nil }
+
 func (vast) Lookup(_ context.Context, _ string, uris []string) ([]destination.Held, error) {
 	held := make([]destination.Held, len(uris))
 	for i, uri := range uris {
