@@ -47,7 +47,7 @@ func codingOf(resp *fetch.Response) string {
 
 // part opens what is kept of a transfer of so many bytes (-1: unknown), or nil if
 // nothing is worth to be kept.
-func (r *runner) part(ctx context.Context, b Batch, w *Wanted, length int64) Part {
+func (r *runner) part(ctx context.Context, w *Wanted, length int64) Part {
 	keeper, ok := optional[Parts](r.d.Mirror)
 	if !ok || length >= 0 && length <= checkpointBytes {
 		return nil

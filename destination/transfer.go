@@ -72,7 +72,7 @@ func (r *runner) fromWeb(ctx context.Context, b Batch, w Wanted, at string) (int
 // refused.
 func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
-		if p := r.part(ctx, b, &w, w.Length.Int64()); p != nil {
+		if p := r.part(ctx, &w, w.Length.Int64()); p != nil {
 			return r.getPart(ctx, b, w, at, p, nil)
 		}
 	}
@@ -84,7 +84,7 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 	}
 	decode = decode || surprising(&w, resp)
 	if !decode && !w.Length.Known() && resp.Resumable(req.Resume) != "" {
-		if p := r.part(ctx, b, &w, resp.ContentLength); p != nil {
+		if p := r.part(ctx, &w, resp.ContentLength); p != nil {
 			return r.getPart(ctx, b, w, at, p, resp)
 		}
 	}
