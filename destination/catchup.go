@@ -61,7 +61,9 @@ func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	rep.Failures = slices.DeleteFunc(rep.Failures, func(f Failure) bool { return !errors.Is(f.Err, ErrNoPlace) })
 	rep.Failed = int64(len(rep.Failures))
 	rep.Partial, rep.RolledBack, rep.Gap, rep.Latest = sp.Partial, sp.RolledBack, sp.Gap, sp.Latest
-	rep.Skipped, rep.Origins = sum(rep.Skipped, sp.Skipped), sum(rep.Origins, sp.Origins)
+	before := maps.Clone(rep.Skipped)
+	maps.DeleteFunc(before, func(s Skip, _ int64) bool { _, again := Alone{}.each()[s]; return again }) // sp counts these as well
+	rep.Skipped, rep.Origins = sum(before, sp.Skipped), sum(rep.Origins, sp.Origins)
 	next := &runner{d: r.d, sp: sp, budget: r.budget, rep: rep}
 	return next, next.run(ctx)
 }

@@ -41,6 +41,13 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 			ch.at.uri, ch.end.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.tellUnknown()
+	alone := cur.Alone
+	if !old {
+		alone = alone.and(pl.Skipped)
+	}
+	for s, n := range cur.Alone.each() {
+		pl.skipMany(s, n)
+	}
 	if pl.Partial != nil {
 		return nil
 	}
@@ -54,7 +61,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
-	next.Alone = cur.Alone.and(pl.Skipped)
+	next.Alone = alone
 	if next.Index == cur.Index && pl.d.recent(cur.Asked) {
 		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
 	}
@@ -65,9 +72,6 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
 	pl.Partial = ch.rest
-	for s, n := range cur.Alone.each() {
-		pl.skipMany(s, n)
-	}
 	pl.refuse(ch.back)
 	return nil
 }

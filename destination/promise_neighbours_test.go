@@ -89,14 +89,7 @@ func TestPromiseIndexInAlphabeticalOrder(t *testing.T) {
 // The Change Dump ends before the Change List begins, which is open and empty yet: what
 // happened between the two is unknown.
 func TestPromiseGapBeforeAnEmptyChangeList(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(10)
-	s.list(0, paths...)
-	s.changes(0)
-	s.changeDump(0)
-	s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml", "changedump", "/changedump.xml")
-	m := newMirror(t, s)
-	m.mustSucceed()
+	s, paths, m := besideDump(t)
 	s.put("/r/1", []byte("in the dump"))
 	s.changeDump(0, aPackage{path: "/c/1", from: 0, until: 12, entries: []resourcesync.Entry{s.change(5, resourcesync.Updated, "/r/1")}})
 	s.put("/r/3", []byte("in neither, at 13"))
@@ -111,14 +104,7 @@ func TestPromiseGapBeforeAnEmptyChangeList(t *testing.T) {
 // The Change List cannot be read, and the Change Dump leads on from the mirror: the mirror is
 // as of the end of the dump, and goes on when the list is back.
 func TestPromiseChangeDumpWithoutTheChangeList(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(10)
-	s.list(0, paths...)
-	s.changes(0)
-	s.changeDump(0)
-	s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml", "changedump", "/changedump.xml")
-	m := newMirror(t, s)
-	m.mustSucceed()
+	s, paths, m := besideDump(t)
 	s.put("/r/1", []byte("in the dump"))
 	s.changeDump(0, aPackage{path: "/c/1", from: 0, until: 12, entries: []resourcesync.Entry{s.change(5, resourcesync.Updated, "/r/1")}})
 	s.answer("/changes.xml", http.NotFound)
@@ -137,14 +123,7 @@ func TestPromiseChangeDumpWithoutTheChangeList(t *testing.T) {
 func TestPromiseIdleAtTheEndOfAPackage(t *testing.T) {
 	for _, dropped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("the older packages are dropped %t", dropped), func(t *testing.T) {
-			s := newSource(t)
-			paths := s.fill(10)
-			s.list(0, paths...)
-			s.changes(0)
-			s.changeDump(0)
-			s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml", "changedump", "/changedump.xml")
-			m := newMirror(t, s)
-			m.mustSucceed()
+			s, paths, m := besideDump(t)
 			first := aPackage{path: "/c/1", from: 0, until: 10}
 			s.put("/r/1", []byte("in both"))
 			up := s.change(20, resourcesync.Updated, "/r/1")
@@ -294,14 +273,7 @@ func TestPromisePackageThatEndsLater(t *testing.T) {
 // The Resource List is older than the Change List, and a Change Dump leads from the one to the
 // other: an audit of the mirror that followed both finds nothing wrong.
 func TestPromiseAuditOfJoinedTracks(t *testing.T) {
-	s := newSource(t)
-	paths := s.fill(10)
-	s.list(0, paths...)
-	s.changes(0)
-	s.changeDump(0)
-	s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml", "changedump", "/changedump.xml")
-	m := newMirror(t, s)
-	m.mustSucceed()
+	s, paths, m := besideDump(t)
 	s.put("/r/1", []byte("in the dump"))
 	s.changeDump(0, aPackage{path: "/c/1", from: 0, until: 12, entries: []resourcesync.Entry{s.change(5, resourcesync.Updated, "/r/1")}})
 	s.put("/r/2", []byte("in the list"))
@@ -376,7 +348,7 @@ func TestPromiseOlderListOfAnotherSet(t *testing.T) {
 }
 
 // What is left alone unasked is told of in each run, until it is here.
-func TestPromiseLeftAloneIsForgotten(t *testing.T) {
+func TestPromiseLeftAloneIsToldInEachRun(t *testing.T) {
 	for _, skip := range []destination.Skip{destination.SkipOrigin, destination.SkipWeak} {
 		t.Run(string(skip), func(t *testing.T) {
 			s := newSource(t)
@@ -570,4 +542,26 @@ func TestPromiseLastmodOfADeletionBoundsNoOther(t *testing.T) {
 	s.rawChanges(20, s.oldChange(1, resourcesync.Deleted, "/r/1"), s.oldChange(22, resourcesync.Deleted, "/r/2"))
 	m := newMirror(t, s)
 	m.recovers(without(paths, "/r/1", "/r/2")...)
+}
+
+// What is left alone counts once, however many plans a run makes.
+func TestPromiseLeftAloneCountsOnceInARun(t *testing.T) {
+	s := newRotating(t, 10)
+	m := newMirror(t, s.aSource)
+	m.set = func(d *destination.Destination) { d.MaxChanges = 1 }
+	m.mustSucceed()
+	foreign := s.aSource.change(s.now+1, resourcesync.Updated, "/r/1")
+	foreign.Loc = "http://elsewhere.example/r/1"
+	s.open().entries = append(s.open().entries, foreign)
+	for n := range 3 {
+		s.change(resourcesync.Updated, 3*n+1)
+		s.rotate()
+	}
+	s.publish()
+	for range 2 {
+		if rep := m.mustSucceed(); rep.Skipped[destination.SkipOrigin] != 1 {
+			t.Errorf("got %+v, want one left alone", rep)
+		}
+	}
+	m.wantFiles(s.paths...)
 }

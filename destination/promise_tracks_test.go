@@ -10,6 +10,21 @@ import (
 // years is a moment that is still to come.
 const years = 20 * 365 * 24 * 60
 
+// besideDump is a mirror in step with a Source that offers a Change List and a Change Dump, both
+// of which tell of nothing yet.
+func besideDump(t *testing.T) (s *aSource, paths []string, m *aMirror) {
+	t.Helper()
+	s = newSource(t)
+	paths = s.fill(10)
+	s.list(0, paths...)
+	s.changes(0)
+	s.changeDump(0)
+	s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml", "changedump", "/changedump.xml")
+	m = newMirror(t, s)
+	m.mustSucceed()
+	return s, paths, m
+}
+
 // The Change Lists no longer reach back, and the Change Dump, which does, ends before they
 // do: the run goes on with the lists where they join, and else says as of when the mirror is.
 func TestPromiseChangeDumpThatEndsBeforeTheChangeLists(t *testing.T) {
@@ -19,14 +34,7 @@ func TestPromiseChangeDumpThatEndsBeforeTheChangeLists(t *testing.T) {
 		joins bool
 	}{{"they overlap", 10, true}, {"one begins where the other ends", 12, true}, {"there is a gap", 14, false}} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newSource(t)
-			paths := s.fill(10)
-			s.list(0, paths...)
-			s.changes(0)
-			s.changeDump(0)
-			s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml", "changedump", "/changedump.xml")
-			m := newMirror(t, s)
-			m.mustSucceed()
+			s, paths, m := besideDump(t)
 			s.put("/r/1", []byte("in the dump"))
 			s.changeDump(0, aPackage{path: "/c/1", from: 0, until: 12, entries: []resourcesync.Entry{s.change(5, resourcesync.Updated, "/r/1")}})
 			s.put("/r/2", []byte("in the list"))
