@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,16 +162,17 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 		return err
 	}
 	defer st.close()
-	au.doubtful = map[spool.Key]bool{}
-	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch, false) }); err != nil {
+	doubtful := map[spool.Key]bool{}
+	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
 		return err
 	}
-	if err := au.compareDoubtful(ctx, k); err != nil {
+	partial, err := au.compareAgain(ctx, k, doubtful)
+	if err != nil {
 		return err
 	}
-	au.At, au.Partial = st.at, st.partial
+	au.At, au.Partial = st.at, cmp.Or(st.partial, partial)
 	if st.partial == nil && st.changes != nil {
-		au.Partial = st.changes.rest
+		au.Partial = cmp.Or(partial, st.changes.rest)
 	}
 	if st.partial != nil {
 		return nil
@@ -178,22 +180,22 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	return au.findExtra(ctx, st, seen)
 }
 
-// compareDoubtful judges what seemed to differ by all that the documents say of it: another
-// one may name the same resource with other digests.
-func (au *auditor) compareDoubtful(ctx context.Context, k *desk) error {
-	some := au.doubtful
-	if len(some) == 0 {
-		return nil
+// compareAgain judges what seemed to differ by all that the documents say of it: another one
+// may name the same resource with other digests. partial is what could not be used of them.
+func (au *auditor) compareAgain(ctx context.Context, k *desk, doubtful map[spool.Key]bool) (partial, err error) {
+	if len(doubtful) == 0 {
+		return nil, nil
 	}
 	st, err := k.present(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer st.close()
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
-	admit := func(w *Wanted) bool { return some[resourcesync.KeyOf(w.URI)] }
-	return st.compare(ctx, seen, some, admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch, true) })
+	admit := func(w *Wanted) bool { return doubtful[resourcesync.KeyOf(w.URI)] }
+	err = st.compare(ctx, seen, doubtful, admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch, nil) })
+	return st.partial, err
 }
 
 // maxDoubtful bounds the resources that are judged once more.
@@ -208,8 +210,8 @@ func (au *auditor) admit(w *Wanted) bool {
 }
 
 // compare judges a batch of resources and marks what has to be fetched. What seems to differ
-// is left for when it is read again.
-func (au *auditor) compare(ctx context.Context, st *state, batch []resource, again bool) error {
+// is only added to doubtful; where that is nil, all of the batch was in it.
+func (au *auditor) compare(ctx context.Context, st *state, batch []resource, doubtful map[spool.Key]bool) error {
 	wants := make([]Wanted, len(batch))
 	for i := range batch {
 		wants[i] = batch[i].Wanted
@@ -226,10 +228,10 @@ func (au *auditor) compare(ctx context.Context, st *state, batch []resource, aga
 		said := st.said(w, applied)
 		said.Bytes = match(h, &w.Wanted)
 		switch {
-		case said.Bytes == evidence.Same && again: // it was told when the document was read that says so
+		case said.Bytes == evidence.Same && doubtful == nil: // it was told when the document was read that says so
 			continue
-		case said.Bytes == evidence.Differs && !again && len(au.doubtful) < maxDoubtful:
-			au.doubtful[resourcesync.KeyOf(w.URI)] = true
+		case said.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
+			doubtful[resourcesync.KeyOf(w.URI)] = true
 			continue
 		}
 		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.known, st.served))

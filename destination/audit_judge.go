@@ -18,14 +18,13 @@ import (
 // auditor compares one set.
 type auditor struct {
 	*SetAudit
-	d        *Destination
-	scope    *scope
-	cursor   Cursor
-	known    known
-	weaker   downgrades
-	faults   *spool.Log[fault]  // what is to be repaired; nil: nothing
-	again    bool               // judging what was repaired
-	doubtful map[spool.Key]bool // seems to differ, and is judged when all documents were read; nil: nothing is
+	d      *Destination
+	scope  *scope
+	cursor Cursor
+	known  known
+	weaker downgrades
+	faults *spool.Log[fault] // what is to be repaired; nil: nothing
+	again  bool              // judging what was repaired
 }
 
 // subject is a resource to be judged.

@@ -41,7 +41,7 @@ type changes struct {
 	stand   *changeList              // the first list that its index calls closed and that is open: the cursor stays in it; may be nil
 }
 
-// errLeft is what changes are that a plan does not take up.
+// errLeft marks the error of a plan that takes up a part of the changes, and ends its sentence.
 var errLeft = errors.New("are left for the next run")
 
 // changeList is one Change List, read whole. It is held in memory: the document

@@ -206,9 +206,10 @@ func (l *changeList) bound() {
 			c.forgetTime()
 		}
 		switch {
-		case c.timed() && !c.byLastMod:
-			high = c.to
 		case c.timed():
+			if !c.byLastMod { // likewise
+				high = c.to
+			}
 		case !high.IsZero() && !high.Before(c.from):
 			c.to = high
 		}

@@ -162,7 +162,7 @@ func (k *desk) after(ctx context.Context, at time.Time) (first *changes, gap str
 		}
 		if ch.span().Since(at) {
 			if gap := ch.join(first, Cursor{}); gap != "" {
-				return first, asOf(at, gap), nil
+				return first, unknownSince(at, gap), nil
 			}
 			return ch, "", nil
 		}
@@ -190,11 +190,11 @@ func (c *chain) gapAfter(ch *changes, at time.Time) string {
 	if lacks == "" {
 		return ""
 	}
-	return asOf(at, lacks)
+	return unknownSince(at, lacks)
 }
 
-// asOf says that changes after a moment are unknown, and why.
-func asOf(at time.Time, why string) string {
+// unknownSince says that changes after a moment are unknown, and why.
+func unknownSince(at time.Time, why string) string {
 	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
 }
 

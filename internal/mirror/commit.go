@@ -29,7 +29,7 @@ type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
-	listed  map[catalog.SetID]time.Time // see batch.others
+	listed  map[catalog.SetID]time.Time // see batch.noteListed
 	room    string                      // in the trash, once there is something to keep
 }
 
@@ -169,7 +169,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	w.outcome.At, w.outcome.Now = micros(b.m.now()), b.m.flat != nil || b.m.adopts
 	w.listed = map[catalog.SetID]time.Time{}
 	for i, e := range entries {
-		if err := b.others(ctx, e, held[keys[i]], w.listed); err != nil {
+		if err := b.noteListed(ctx, e, held[keys[i]], w.listed); err != nil {
 			return nil, err
 		}
 		w.add(e, keys[i], rows[i], held[keys[i]])
@@ -186,22 +186,16 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	return w, b.m.keep(ctx, w)
 }
 
-// others are the moments of the newest lists of those sets that have a resource too, and of
-// which the batch says nothing: what such a list confirmed is as of then.
-func (b *batch) others(ctx context.Context, e *entry, held []catalog.Membership, all map[catalog.SetID]time.Time) error {
+// noteListed adds to all the moments of the newest lists of the sets that have a resource too,
+// and of which the batch says nothing: what such a list confirmed is as of then.
+func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, all map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := all[member.Set]; known || e.claims[member.Set] != nil {
 			continue
 		}
-		body, ok, err := b.m.cat.Cursor(ctx, member.Set)
+		c, _, err := b.m.cursorOf(ctx, member.Set)
 		if err != nil {
 			return err
-		}
-		var c destination.Cursor
-		if ok {
-			if err := json.Unmarshal([]byte(body), &c); err != nil {
-				return fmt.Errorf("cursor of set %d: %w", member.Set, err)
-			}
 		}
 		if c.Listed.After(b.m.now().Add(24 * time.Hour)) { // dated by a clock that was wrong
 			c.Listed = time.Time{}

@@ -352,12 +352,16 @@ func (m *Mirror) Cursor(ctx context.Context, set string) (c destination.Cursor, 
 	if err != nil || id == 0 {
 		return c, false, err
 	}
+	return m.cursorOf(ctx, id)
+}
+
+func (m *Mirror) cursorOf(ctx context.Context, id catalog.SetID) (c destination.Cursor, ok bool, err error) {
 	body, ok, err := m.cat.Cursor(ctx, id)
 	if err != nil || !ok {
 		return c, false, err
 	}
 	if err := json.Unmarshal([]byte(body), &c); err != nil {
-		return c, false, fmt.Errorf("cursor of set %q in the catalog: %w", set, err)
+		return c, false, fmt.Errorf("cursor of set %d in the catalog: %w", id, err)
 	}
 	return c, true, nil
 }
