@@ -19,7 +19,6 @@ type desk struct {
 	d       *Destination
 	scope   *scope
 	set     discover.Set
-	ahead   bool // the first package may be transferred while the plan is made
 	cursor  Cursor
 	chains  [tracks]*chain
 	since   [tracks]time.Time // from when on the chains tell
@@ -60,9 +59,8 @@ func (k *desk) close() {
 	}
 }
 
-// planSet makes the plan of one set, of which the run has deleted some resources before;
-// ahead is that of its desk.
-func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, deleted int64, ahead bool) (*SetPlan, error) {
+// planSet makes the plan of one set, of which the run has deleted some resources before.
+func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, deleted int64) (*SetPlan, error) {
 	if set.Err != nil {
 		pl := d.newDesk(sc, set).newPlanner("", "")
 		pl.Partial = set.Err
@@ -73,7 +71,6 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		return nil, err
 	}
 	defer k.close()
-	k.ahead = ahead
 	pl, err := k.plan(ctx)
 	if err == nil {
 		err = pl.guard(ctx, deleted)
@@ -96,7 +93,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
 	pl.again = func(ctx context.Context, deleted int64) (*SetPlan, error) {
-		return d.planSet(ctx, sc, set, deleted, false)
+		return d.planSet(ctx, sc, set, deleted)
 	}
 	return pl.SetPlan, nil
 }

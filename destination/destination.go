@@ -40,7 +40,6 @@ type Destination struct {
 	MaxTime       time.Duration // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
 	BaselineEvery time.Duration // how long increments alone are trusted, as Sources may forget to tell deletions; 0: DefaultBaselineEvery; negative: for ever
 	Spool         string        // directory of temporary files; "": the system's
-	Ahead         bool          // the Plan will be applied: while it is made, the first package that the first set needs is asked for already, if nothing of that set is held
 
 	// AcceptRollback takes a Source's word for an older state than it showed before: a
 	// baseline makes the mirror what the Source says now.

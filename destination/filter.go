@@ -36,9 +36,6 @@ func newFilter(include, exclude, types []string) (*filter, error) {
 	return &filter{include, exclude, types}, nil
 }
 
-// all reports whether every resource passes.
-func (f *filter) all() bool { return len(f.include)+len(f.exclude)+len(f.types) == 0 }
-
 // admits reports whether a resource passes. path is the decoded path of its URI.
 // A resource whose type is unknown passes a filter by type: leaving it out would be a guess.
 func (f *filter) admits(path, mediaType string) bool {

@@ -127,7 +127,7 @@ func (d *Destination) openPackage(ctx context.Context, ref *packageRef, whole bo
 		return nil, err
 	}
 	if !whole {
-		p, err := d.openRemote(ctx, ref, tailSize)
+		p, err := d.openRemote(ctx, ref)
 		if !errors.Is(err, errNoParts) {
 			return p, err
 		}
@@ -247,7 +247,7 @@ func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resour
 	}
 	var p *openedPackage
 	var wait sync.WaitGroup
-	wait.Go(func() { p, _ = d.openRemote(ctx, ref, tailSize) }) // what is wrong shows when members are taken out of it
+	wait.Go(func() { p, _ = d.openRemote(ctx, ref) }) // what is wrong shows when members are taken out of it
 	doc, err := d.read(ctx, ref.contents, want)
 	wait.Wait()
 	if p == nil {

@@ -262,7 +262,7 @@ func (c *cargo) prepare(ctx context.Context, r *runner, flows bool, actions iter
 	case err != nil:
 		return err
 	case flows:
-		c.flow = newFlow(ctx, c.pkg.remote, c.pkg.remote.stream, all)
+		c.flow = newFlow(ctx, c.pkg.remote, c.pkg.remote.request, all)
 		return nil
 	}
 	return c.pkg.bring(ctx, all...)

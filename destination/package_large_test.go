@@ -151,29 +151,8 @@ func (s *aSource) paths(n int) (all []string) {
 	return all
 }
 
-// The directory of a large package is read beside its manifest, and once; the members come
-// in the answer that was asked for meanwhile.
-func TestDirectoryOfALargePackageIsReadAhead(t *testing.T) {
-	s, paths := heavy(t, largeMembers, largeMember)
-	served := s.servePackage(`"1"`)
-	m := anAhead(t, s)
-	wantWays(t, m.mustSync(destination.Baseline, 0, largeMembers, 0, 0), fmt.Sprintf("dump=%d", largeMembers))
-	m.wantFiles(paths...)
-	m.wantNoParts()
-	if requests, _ := served.take(); len(requests) != 2 || !slices.Contains(requests, "") {
-		t.Errorf("requests: got %q, want the directory and the members", requests)
-	}
-}
-
-// One connection and one worker are enough, whatever else has to be asked for, and though
-// an answer that came ahead holds that connection.
+// One connection and one worker are enough, whatever else has to be asked for.
 func TestLargePackageWithOneOfEverything(t *testing.T) {
-	for name, ahead := range map[string]bool{"when it is wanted": false, "ahead": true} {
-		t.Run(name, func(t *testing.T) { largePackageWithOneOfEverything(t, ahead) })
-	}
-}
-
-func largePackageWithOneOfEverything(t *testing.T, ahead bool) {
 	s, paths := heavy(t, largeMembers, largeMember)
 	s.servePackage(`"1"`)
 	s.exchange(func(all []zipMember) []zipMember {
@@ -191,7 +170,7 @@ func largePackageWithOneOfEverything(t *testing.T, ahead bool) {
 	if err := c.TrustSource(t.Context(), s.srv.URL); err != nil {
 		t.Fatal(err)
 	}
-	m.set = func(d *destination.Destination) { d.Client, d.Workers, d.Ahead = c, 1, ahead }
+	m.set = func(d *destination.Destination) { d.Client, d.Workers = c, 1 }
 	wantWays(t, m.mustSync(destination.Baseline, 0, largeMembers, 0, 0), fmt.Sprintf("get=2 dump=%d", largeMembers-2))
 	m.wantFiles(paths...)
 	m.wantNoParts()

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,8 +19,6 @@ import (
 
 const (
 	tailSize    = 64 << 10 // bytes of a package that are asked for first: they hold most directories
-	maxTail     = 4 << 20  // likewise, of a package of which the whole is wanted: one byte of tailShare
-	tailShare   = 64
 	gapSize     = 64 << 10 // bytes that cost less than another request
 	partsAtOnce = 4        // requests for parts of one package at a time
 )
@@ -48,19 +45,16 @@ type remotePackage struct {
 	version string // its strong ETag; "" if it has none, or the bytes may be of several
 	total   int64
 
-	cancel context.CancelFunc // ends what is under way; nil: nothing is
-	whole  *awaited           // answer with all bytes; nil: none
-
 	file *spool.Sparse
 	mu   sync.Mutex // guards here
 	here []span     // ascending, neither touching nor overlapping
 }
 
-// openRemote reads the directory of a package by parts, first so many bytes of its end.
+// openRemote reads the directory of a package by parts, first the end of the package.
 // errNoParts means that the package has to be transferred.
-func (d *Destination) openRemote(ctx context.Context, ref *packageRef, tail int64) (*openedPackage, error) {
+func (d *Destination) openRemote(ctx context.Context, ref *packageRef) (*openedPackage, error) {
 	p := &remotePackage{d: d, uri: ref.uri, file: spool.NewSparse(d.Spool)}
-	if err := p.open(ctx, ref, tail); err != nil {
+	if err := p.open(ctx, ref); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	z, err := pack.Open(remoteAt{ctx, p}, p.total, pack.Limits{})
@@ -74,12 +68,12 @@ func (d *Destination) openRemote(ctx context.Context, ref *packageRef, tail int6
 }
 
 // open asks for the end of the package.
-func (p *remotePackage) open(ctx context.Context, ref *packageRef, tail int64) error {
-	part := &fetch.Part{From: -1, Length: tail}
+func (p *remotePackage) open(ctx context.Context, ref *packageRef) error {
+	part := &fetch.Part{From: -1, Length: tailSize}
 	if ref.length.Known() {
-		part.From = max(ref.length.Int64()-tail, 0)
+		part.From = max(ref.length.Int64()-tailSize, 0)
 	}
-	resp, err := p.d.Client.Get(ctx, fetch.Request{URL: p.uri, Part: part, MaxBytes: tail})
+	resp, err := p.d.Client.Get(ctx, fetch.Request{URL: p.uri, Part: part, MaxBytes: tailSize})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
 			return errNoParts // what is wrong shows when it is transferred
@@ -175,62 +169,6 @@ func (p *remotePackage) bring(ctx context.Context, all []span) error {
 	return group.Wait()
 }
 
-// stream asks for the bytes of a span, or takes them out of the answer that was asked for
-// before.
-func (p *remotePackage) stream(ctx context.Context, s span) (*fetch.Response, error) {
-	resp := p.whole.take()
-	if resp == nil || resp.Status != http.StatusOK || resp.ContentLength != p.total {
-		_ = closeBody(resp)
-		return p.request(ctx, s)
-	}
-	if err := skip(p.body(resp), s.from); err != nil {
-		return nil, errors.Join(err, closeBody(resp))
-	}
-	return resp, nil
-}
-
-// awaited is an answer that nobody reads yet. It waits for that, but not long: as long as
-// it does it takes a place of its host.
-type awaited struct {
-	came chan struct{} // closed when it is here, or will not come
-
-	mu    sync.Mutex // guards the rest
-	resp  *fetch.Response
-	timer *time.Timer
-}
-
-func await(get func() (*fetch.Response, error)) *awaited {
-	a := &awaited{came: make(chan struct{})}
-	go func() {
-		defer close(a.came)
-		resp, err := get()
-		if err != nil {
-			return // it shows when it is asked for again
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.resp = resp
-		a.timer = time.AfterFunc(flowPatience, func() { _ = closeBody(a.take()) })
-	}()
-	return a
-}
-
-// take returns the answer, once; nil if there is none any more.
-func (a *awaited) take() *fetch.Response {
-	if a == nil {
-		return nil
-	}
-	<-a.came
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	resp := a.resp
-	a.resp = nil
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-	return resp
-}
-
 // fetch brings the bytes of one span.
 func (p *remotePackage) fetch(ctx context.Context, s span) error {
 	resp, err := p.request(ctx, s)
@@ -280,12 +218,7 @@ func (p *remotePackage) ReadAt(b []byte, off int64) (int, error) {
 }
 
 // Close implements packageBytes.
-func (p *remotePackage) Close() error {
-	if p.cancel != nil {
-		p.cancel()
-	}
-	return errors.Join(closeBody(p.whole.take()), p.file.Close())
-}
+func (p *remotePackage) Close() error { return p.file.Close() }
 
 // remoteAt reads a package while it is opened, and brings what is not here yet.
 type remoteAt struct {

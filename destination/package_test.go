@@ -3,6 +3,7 @@ package destination_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/internal/mirror"
 	"instep/resourcesync"
 )
 
@@ -502,4 +504,85 @@ func TestCat_DMP_05_several(t *testing.T) {
 	m := newMirror(t, s)
 	wantWays(t, m.mustSync(destination.Baseline, 0, 5, 0, 0), "dump=5")
 	m.wantFiles(paths...)
+}
+
+// A package that cannot be used costs a request for each of its members, a manifest that
+// cannot be used nothing.
+func TestPackageThatCannotBeUsed(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(s *aSource)
+		want  string
+		note  string
+	}{
+		{"missing", func(s *aSource) { s.answer("/d/1.zip", http.NotFound) }, "get=20 dump=20", "404"},
+		{"another", func(s *aSource) { s.put("/d/1.zip", s.served("/d/2.zip")) }, "get=20 dump=20", "as the package cannot be had"},
+		{
+			"a member is damaged", func(s *aSource) {
+				b := s.served("/d/1.zip")
+				b[bytes.Index(b, s.served("/r/3"))] ^= 1
+				s.put("/d/1.zip", b)
+			},
+			"get=20 dump=20", "requested one by one",
+		},
+		{
+			"out of reach", func(s *aSource) {
+				s.answer("/d/1.zip", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+			},
+			"get=20 dump=20", "403",
+		},
+		{"its copied manifest is gone", func(s *aSource) { s.remove("/d/1.xml") }, "dump=40", "the copy of its manifest is not used"},
+		{"its copied manifest is another", func(s *aSource) { s.put("/d/1.xml", append(s.served("/d/1.xml"), ' ')) }, "dump=40", ""},
+	} {
+		for _, byParts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, by parts %v", tt.name, byParts), func(t *testing.T) {
+				s, paths := dumped(t, 40)
+				if byParts {
+					s.ranges("/d/1.zip", `"1"`)
+				}
+				tt.spoil(s)
+				m := newMirror(t, s)
+				wantWays(t, m.mustSync(destination.Baseline, 0, 40, 0, 0), tt.want)
+				m.wantNote(tt.note)
+				m.wantFiles(paths...)
+			})
+		}
+	}
+}
+
+// planned is the plan of the only set, while do looks at it.
+func (m *aMirror) planned(do func(*destination.SetPlan)) {
+	m.t.Helper()
+	err := m.with(func(ctx context.Context, d *destination.Destination, _ *mirror.Mirror) error {
+		plan, err := d.Plan(ctx)
+		if err != nil {
+			return err
+		}
+		defer plan.Close()
+		do(plan.Sets[0])
+		return nil
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// A plan reads the copies of manifests, and nothing of the packages.
+func TestPlanTransfersNoPackage(t *testing.T) {
+	for name, set := range map[string]func(*destination.Destination){
+		"of all":           nil,
+		"of what is asked": func(d *destination.Destination) { d.Include = []string{"**/*1"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := dumped(t, 40)
+			m := newMirror(t, s)
+			m.set = set
+			m.planned(func(*destination.SetPlan) {})
+			for _, path := range []string{"/d/1.zip", "/d/2.zip"} {
+				if n := s.asked(path); n != 0 {
+					t.Errorf("requests for %s: got %d, want none", path, n)
+				}
+			}
+		})
+	}
 }

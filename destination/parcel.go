@@ -3,13 +3,10 @@ package destination
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
-	"instep/fetch"
 	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
@@ -23,119 +20,6 @@ type parcel struct {
 	unsized bool           // of some of them it is not
 	copied  checksum       // of the copy of the manifest of a Resource Dump that was read
 	opened  *openedPackage // if it had to be opened to read its manifest
-	early   bool           // it did not have to: it is needed anyway
-	ahead   *ahead         // nil: nothing of it was asked for yet
-}
-
-// ahead is a package that is asked for before a plan says so.
-type ahead struct {
-	cancel context.CancelFunc
-	came   chan struct{} // closed when the rest of the fields is there
-	pkg    *openedPackage
-	doc    *document // the manifest in it, or the same
-	copied checksum  // of doc, if that is a copy
-	err    error
-}
-
-// begin asks for the package and its manifest beside what is read meanwhile.
-func (p *parcel) begin(ctx context.Context, d *Destination, want resourcesync.Capability) {
-	if !p.ref.length.Known() {
-		return
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	a := &ahead{cancel: cancel, came: make(chan struct{})}
-	p.ahead = a
-	go func() {
-		defer close(a.came)
-		a.err = a.bring(ctx, d, p.ref, want)
-	}()
-}
-
-func (a *ahead) bring(ctx context.Context, d *Destination, ref *packageRef, want resourcesync.Capability) (err error) {
-	var copied *document
-	var failed error
-	var reading sync.WaitGroup
-	if ref.contents != "" {
-		reading.Go(func() { copied, failed = d.read(ctx, ref.contents, want) })
-	}
-	a.pkg, err = d.openAhead(ctx, ref)
-	reading.Wait()
-	if err == nil && copied != nil {
-		var sum checksum
-		if sum, failed = a.pkg.compareManifest(copied); failed == nil {
-			a.doc, a.copied = copied, sum
-			return nil
-		}
-	}
-	if copied != nil {
-		copied.close()
-	}
-	if err != nil {
-		return err
-	}
-	if failed != nil {
-		d.copyIsNotUsed(ref, failed)
-	}
-	a.doc, err = a.pkg.manifest(ctx, want)
-	return err
-}
-
-// openAhead reads the directory of a package, and asks for the whole of it meanwhile:
-// members are taken out of that answer. A server that gives no parts gives the whole.
-func (d *Destination) openAhead(ctx context.Context, ref *packageRef) (*openedPackage, error) {
-	whole := await(func() (*fetch.Response, error) { return d.Client.Get(ctx, request(ref.wanted())) })
-	p, err := d.openRemote(ctx, ref, min(max(ref.length.Int64()/tailShare, tailSize), maxTail))
-	if err == nil {
-		p.remote.whole = whole
-		return p, nil
-	}
-	resp := whole.take()
-	switch {
-	case !errors.Is(err, errNoParts):
-	case resp != nil && !ref.isLarge():
-		return d.spool(ref, resp)
-	default:
-		_ = closeBody(resp)
-		return d.openWhole(ctx, ref)
-	}
-	return nil, errors.Join(err, closeBody(resp))
-}
-
-// end ends a transfer that nobody waits for.
-func (a *ahead) end() {
-	a.cancel()
-	<-a.came
-	if a.doc != nil {
-		a.doc.close()
-	}
-	if a.pkg != nil {
-		_ = a.pkg.close() // a temporary file
-	}
-}
-
-// arrived is the manifest that came ahead. Without a document or an error, it has to be
-// read in another way, which tells what is wrong.
-func (p *parcel) arrived(ctx context.Context) (doc *document, err error) {
-	a := p.ahead
-	if a == nil {
-		return nil, nil
-	}
-	p.ahead = nil
-	<-a.came
-	if a.err != nil {
-		a.end()
-		if ofSource(a.err) && ctx.Err() == nil {
-			return nil, nil
-		}
-		return nil, a.err
-	}
-	*p = parcel{ref: p.ref, copied: a.copied, opened: a.pkg, early: true}
-	if a.pkg.remote == nil {
-		a.cancel()
-	} else {
-		a.pkg.remote.cancel = a.cancel
-	}
-	return a.doc, nil
 }
 
 // carrier is where in a package the bytes of a resource are; the zero carrier is nowhere.
@@ -248,10 +132,10 @@ func (s *shipment) close() {
 func (s *shipment) bulk(prefer Prefer) *bulk {
 	p := s.parcel
 	b := &bulk{
-		length: p.length(), here: p.opened != nil && p.opened.remote == nil && !p.early, wanted: s.wanted, gets: s.bytes,
+		length: p.length(), here: p.opened != nil && p.opened.remote == nil, wanted: s.wanted, gets: s.bytes,
 		runs: s.runs, span: s.span, prefer: prefer,
 	}
-	if p.opened == nil || p.early {
+	if p.opened == nil {
 		b.names, b.opening = max(minDirectory, p.members*memberName), directoryRequests
 	}
 	switch {
@@ -371,9 +255,6 @@ func (d *Destination) parcelOf(sc *scope, dump *document, e *resourcesync.Entry)
 // manifest reads what a package holds. If the package had to be opened for that, it
 // stays open for the run.
 func (d *Destination) manifest(ctx context.Context, p *parcel, want resourcesync.Capability) (*document, error) {
-	if doc, err := p.arrived(ctx); doc != nil || err != nil {
-		return doc, err
-	}
 	doc, opened, err := d.readManifest(ctx, p.ref, want)
 	if err != nil {
 		return nil, err
@@ -411,10 +292,6 @@ func (p *parcel) leave() {
 
 // close gives a package back that nobody wants.
 func (p *parcel) close() {
-	if p.ahead != nil {
-		p.ahead.end()
-		p.ahead = nil
-	}
 	if p.opened != nil {
 		_ = p.opened.close() // a temporary file
 		p.opened = nil

@@ -252,12 +252,11 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	p := &Plan{Source: sourceURI(src), Origin: src.Origin}
 	unusable := 0
 	for _, set := range sets {
-		// Of many sets the packages would fill the disk before the first of them is applied.
-		sp, err := d.planSet(ctx, sc, set, 0, d.Ahead && len(p.Sets) == 0)
+		sp, err := d.planSet(ctx, sc, set, 0)
 		if ofSource(err) && ctx.Err() == nil {
 			if unusable++; unusable < len(sets) {
 				set.Err = err
-				sp, err = d.planSet(ctx, sc, set, 0, false)
+				sp, err = d.planSet(ctx, sc, set, 0)
 			}
 		}
 		if err != nil {

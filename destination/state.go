@@ -65,9 +65,6 @@ func (k *desk) state(ctx context.Context, s snapshot) (_ *state, err error) {
 			return nil, err
 		}
 		at = st.at
-		if k.ahead && st.fresh && k.scope.filter.all() && len(st.parcels) > 0 {
-			st.parcels[0].begin(ctx, k.d, resourcesync.CapabilityResourceDumpManifest)
-		}
 	} else if at, err = st.moment(ctx); err != nil {
 		return nil, err
 	}

@@ -110,7 +110,6 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if err := s.check(); err != nil { // of what was kept, too
 		return err
 	}
-	collectLess()
 	client, uri, done, err := a.reach(ctx, source, &f.sourceFlags, &s.net)
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 	a, f := s.a, s.f
 	d := f.destination(s.uri, m, s.client)
 	d.MaxDelete, d.KeepDeleted, d.MaxTransfer = s.limit, f.keepDeleted, s.transfer
-	d.AcceptRollback, d.AcceptGap, d.Ahead = f.trust.acceptRollback, f.trust.acceptGap, !f.dryRun && !f.adopt
+	d.AcceptRollback, d.AcceptGap = f.trust.acceptRollback, f.trust.acceptGap
 	tell := s.event
 	if tell == nil {
 		tell = func(e destination.Event) { a.syncEvent(e, s.progress) }

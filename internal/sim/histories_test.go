@@ -200,7 +200,7 @@ func (h *life) mirror() {
 	if h.c.m, err = mirror.Open(h.t.Context(), mirror.Options{Dir: h.dir, Now: time.Now, Create: true}); err != nil {
 		h.fail("%v", err)
 	}
-	h.c.d = &destination.Destination{Source: h.s.o.BaseURL + "resourcesync/description.xml", Mirror: h.c.m, Workers: 4, Ahead: true, Observe: h.observe}
+	h.c.d = &destination.Destination{Source: h.s.o.BaseURL + "resourcesync/description.xml", Mirror: h.c.m, Workers: 4, Observe: h.observe}
 	if h.rng.IntN(3) == 0 { // the rest is asked for later
 		h.c.d.Include = []string{"0000000*"}
 		h.note("only the first ten resources are asked for")
