@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"instep/resourcesync"
 )
 
 // A batch is what may have to be fetched twice after a crash: 500 resources or
@@ -100,9 +102,9 @@ type runner struct {
 	rep  *SetReport
 	crew *crew
 
-	budget  *budget // of all sets
-	odd     oddities
-	freight *freight // nil if the plan takes nothing out of packages
+	budget   *budget // of all sets
+	odd      oddities
+	unpacker *unpacker // nil if the plan takes nothing out of packages
 
 	mu     sync.Mutex
 	err    error // why the run ends early
@@ -121,8 +123,8 @@ func (r *runner) run(ctx context.Context) error {
 	// What was fetched is kept even when the run is interrupted.
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.Packages) > 0 {
-		r.freight = r.carry(work)
-		defer r.freight.close()
+		r.unpacker = r.d.unpack(work, r.sp, r.doubts)
+		defer r.unpacker.close()
 	}
 
 	q := &queue{r: r, save: save}
@@ -184,6 +186,16 @@ func (r *runner) move() *CursorMove {
 		return nil
 	}
 	return r.sp.move
+}
+
+// doubts keeps the cursor where it is, as the plan was made by something wrong.
+func (r *runner) doubts(q resourcesync.Quirk, err error) {
+	r.d.quirk(q, r.sp.Set, err.Error())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.doubt == nil {
+		r.doubt = err
+	}
 }
 
 func (r *runner) doubted() error {

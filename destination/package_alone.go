@@ -12,20 +12,20 @@ import (
 	"instep/resourcesync"
 )
 
-// manifestOf is what the packages of a dump have for a manifest.
+// manifestOf is the capability of the manifests of a dump.
 var manifestOf = map[resourcesync.Capability]resourcesync.Capability{
 	resourcesync.CapabilityResourceDump: resourcesync.CapabilityResourceDumpManifest,
 	resourcesync.CapabilityChangeDump:   resourcesync.CapabilityChangeDumpManifest,
 }
 
-// isPackage reports whether a package begins where a document was expected.
+// isPackage reports whether an answer is a package, where a document was expected.
 func isPackage(body *bufio.Reader) bool {
 	head, err := body.Peek(len("PK\x03\x04"))
 	return err == nil && pack.Sniff(head) == pack.KindZIP
 }
 
-// onePackage writes into doc the dump that a Source left out which leads to a package
-// itself (quirk 21): of this package, and of the moment of its manifest.
+// onePackage handles a link to a package in the place of its dump (quirk 21). It writes into
+// doc the missing dump: with this package alone, and the moments of its manifest.
 func (d *Destination) onePackage(ctx context.Context, doc *document, length int64, want resourcesync.Capability) error {
 	ref := &packageRef{uri: doc.uri}
 	if length >= 0 {
@@ -59,8 +59,8 @@ func (d *Destination) onePackage(ctx context.Context, doc *document, length int6
 	return d.scan(doc, doc.file.Reader(), want)
 }
 
-// largePackage reads what is too large for a document as the only package of a dump, if
-// that is what it can be. Else it returns why it could not be read.
+// largePackage reads an answer that is too large for a document as the only package of a
+// dump. If it is none, the error is why.
 func (d *Destination) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*document, error) {
 	base, err := url.Parse(uri)
 	if err != nil || manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {

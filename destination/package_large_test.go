@@ -102,6 +102,15 @@ func TestLargePackage(t *testing.T) {
 			s.put("/d/1.xml", bytes.Replace(manifest, []byte(e), []byte(with), 1))
 			s.exchange(inManifest(e, with))
 		}, want: all},
+		{name: "of which the members are in another order than in the manifest", source: func(s *aSource, _ *packages) {
+			s.exchange(func(all []zipMember) []zipMember {
+				mixed := all[:1:1]
+				for i := range largeMembers {
+					mixed = append(mixed, all[1+i*97%largeMembers])
+				}
+				return mixed
+			})
+		}, want: all, whole: true},
 		{name: "from a server that gives no parts", source: func(s *aSource, p *packages) {
 			s.answer("/d/1.zip", func(w http.ResponseWriter, r *http.Request) {
 				p.mu.Lock()

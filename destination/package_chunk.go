@@ -1,0 +1,187 @@
+package destination
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"instep/fetch"
+	"instep/internal/spool"
+	"instep/pack"
+)
+
+// Members of a remote package come in chunks, each transferred by itself before its members
+// are read. A chunk is a few members that follow each other in the order of the plan, which
+// is the order in which they are taken: so the first chunk is always complete before
+// the memory of a later one is needed, and there is no deadlock.
+const (
+	chunkLength  = 4 << 20 // bytes of members
+	chunksAtOnce = 4       // chunks in memory: one is unpacked while the others come
+	partsAtOnce  = 4       // range requests for one chunk at a time
+)
+
+// chunk is some members of a remote package.
+type chunk struct {
+	members   []chunkMember // in the order of the package
+	ranges    []span        // that bring the members
+	size      int64         // of the members
+	unclaimed int           // members that no worker has claimed
+	unread    int           // members that no worker has given back
+
+	loaded   chan struct{} // closed when the fields below are set
+	err      error
+	segments []segment // in the order of the package
+}
+
+// chunkMember is a member for one action; if several want it the chunk has it several times.
+type chunkMember struct {
+	span
+	claimed bool
+}
+
+// segment is a range of bytes of a package that is here: in memory, or in a file if it is
+// one member that is larger than a chunk.
+type segment struct {
+	span
+	io.ReaderAt
+	file *spool.File // nil: it is in memory
+}
+
+func (s segment) free() {
+	if s.file != nil {
+		_ = s.file.Close() // a temporary file
+	}
+}
+
+// chunksOf divides members, which are in the order of the plan, into chunks. It leaves out
+// invalid spans: pack refuses to open such a member.
+func chunksOf(members []span) (chunks []*chunk) {
+	var c *chunk
+	for _, m := range members {
+		if m.size() <= 0 {
+			continue
+		}
+		if c == nil || c.size+m.size() > chunkLength {
+			c = &chunk{loaded: make(chan struct{})}
+			chunks = append(chunks, c)
+		}
+		c.members = append(c.members, chunkMember{m, false})
+		c.size += m.size()
+		c.unclaimed++
+	}
+	for _, c := range chunks {
+		c.unread = c.unclaimed
+		slices.SortFunc(c.members, func(a, b chunkMember) int { return a.compare(b.span) })
+		c.ranges = c.rangesOf()
+	}
+	return chunks
+}
+
+// rangesOf returns the ranges that bring the members. They include short gaps between these
+// unless the gaps are more than the members.
+func (c *chunk) rangesOf() []span {
+	all := make([]span, len(c.members))
+	for i, m := range c.members {
+		all[i] = m.span
+	}
+	joined := union(slices.Clone(all), gapSize)
+	if len(all) > 1 && totalSize(joined) > 2*chunkLength {
+		return union(all, 0)
+	}
+	return joined
+}
+
+func totalSize(all []span) (n int64) {
+	for _, s := range all {
+		n += s.size()
+	}
+	return n
+}
+
+// costOf is what the transfer of chunks costs.
+func costOf(chunks []*chunk) (n int64) {
+	for _, c := range chunks {
+		n += cost(totalSize(c.ranges), int64(len(c.ranges)))
+	}
+	return n
+}
+
+// load transfers the chunk. A body that broke off is asked for again as often as any
+// request.
+func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
+	for failed := 1; ; failed++ {
+		err := c.transfer(ctx, from, dir)
+		if err == nil {
+			return nil
+		}
+		c.free()
+		var fe *fetch.Error
+		if !errors.As(err, &fe) || !fe.Restart || !from.client.BackOff(ctx, failed) {
+			return err
+		}
+	}
+}
+
+func (c *chunk) transfer(ctx context.Context, from *remotePackage, dir string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(partsAtOnce)
+	c.segments = make([]segment, len(c.ranges))
+	for i, s := range c.ranges {
+		group.Go(func() (err error) {
+			c.segments[i], err = from.segment(ctx, s, dir)
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// segment transfers a range of bytes.
+func (r *remotePackage) segment(ctx context.Context, s span, dir string) (segment, error) {
+	body, err := r.open(ctx, s)
+	if err != nil {
+		return segment{}, err
+	}
+	defer body.Close()
+	if s.size() <= 2*chunkLength {
+		b := make([]byte, s.size())
+		_, err := io.ReadFull(body, b)
+		return segment{s, bytes.NewReader(b), nil}, err
+	}
+	f := spool.NewFile(dir, 0)
+	_, err = io.CopyN(f, body, s.size())
+	return segment{s, f, f}, err
+}
+
+// free gives the bytes back.
+func (c *chunk) free() {
+	for _, s := range c.segments {
+		s.free()
+	}
+	c.segments = nil
+}
+
+// claim reserves a member for the caller, if the chunk has it for one more.
+func (c *chunk) claim(m span) bool {
+	i, _ := slices.BinarySearchFunc(c.members, m, func(have chunkMember, m span) int { return have.compare(m) })
+	for ; i < len(c.members) && c.members[i].span == m; i++ {
+		if have := &c.members[i]; !have.claimed {
+			have.claimed = true
+			c.unclaimed--
+			return true
+		}
+	}
+	return false
+}
+
+// open opens a member of a chunk that is loaded.
+func (c *chunk) open(b pack.Bitstream, most int64) (io.ReadCloser, error) {
+	m := spanOf(b)
+	i, _ := slices.BinarySearchFunc(c.segments, m.from, func(s segment, from int64) int { return cmp.Compare(s.from, from+1) })
+	s := c.segments[i-1]
+	return b.OpenSpan(io.NewSectionReader(s, m.from-s.from, m.size()), most)
+}

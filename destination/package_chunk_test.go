@@ -1,0 +1,323 @@
+package destination
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"instep/fetch"
+	"instep/internal/spool"
+	"instep/pack"
+)
+
+func TestChunksOf(t *testing.T) {
+	const m = 1 << 20
+	for _, tt := range []struct {
+		name    string
+		members []span
+		want    string // of each chunk: its requests, and how many members it has
+	}{
+		{"nothing", nil, ""},
+		{"neighbours", []span{{0, 100}, {100, 200}, {200, 300}}, "0-300:3"},
+		{"neighbours in another order", []span{{100, 200}, {0, 100}, {200, 300}}, "0-300:3"},
+		{"a short gap", []span{{0, 100}, {200, 300}}, "0-300:2"},
+		{"a long gap", []span{{0, 100}, {100 + gapSize + 1, m}}, "0-100,65637-1048576:2"},
+		{"as many as fit", []span{{0, 3 * m}, {3 * m, 4 * m}, {4 * m, 5 * m}}, "0-4194304:2 4194304-5242880:1"},
+		{"a member larger than a chunk", []span{{0, 10}, {10, 9 * m}, {9 * m, 10 * m}}, "0-10:1 10-9437184:1 9437184-10485760:1"},
+		{"a member that is wanted twice", []span{{0, 10}, {10, 20}, {0, 10}}, "0-20:3"},
+		{"invalid ones", []span{{0, 10}, {10, 10}, {10, 5}, {10, 20}}, "0-20:2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, c := range chunksOf(tt.members) {
+				var spans []string
+				for _, s := range c.ranges {
+					spans = append(spans, fmt.Sprintf("%d-%d", s.from, s.to))
+				}
+				got = append(got, fmt.Sprintf("%s:%d", strings.Join(spans, ","), c.unread))
+			}
+			if got := strings.Join(got, " "); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Gaps between small members may be more than the members are: then nothing of the gaps
+// comes into memory.
+func TestGapsOfAChunkAreBounded(t *testing.T) {
+	var members []span
+	for i := range int64(1000) {
+		members = append(members, span{i * gapSize, i*gapSize + 10})
+	}
+	for _, c := range chunksOf(members) {
+		if n := totalSize(c.ranges); n > 2*chunkLength {
+			t.Errorf("a chunk of %d members has %d bytes, want at most %d", c.unread, n, 2*chunkLength)
+		}
+	}
+}
+
+// aRemote is a remote package of which members are taken.
+type aRemote struct {
+	*unpacker
+	p       *plannedPackage
+	pkg     *openedPackage
+	members []pack.Bitstream // in the order of the package
+	bodies  [][]byte         // theirs
+	asked   atomic.Int64     // requests for chunks
+}
+
+// newARemote opens a package with members of these sizes. answer answers the requests for
+// chunks, counted from 1; nil: as it should be.
+func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseWriter, r *http.Request, next http.Handler)) *aRemote {
+	t.Helper()
+	a := &aRemote{}
+	content := a.pack(t, sizes)
+	whole := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	})
+	var opened atomic.Bool
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !opened.Load() || answer == nil {
+			whole(w, r)
+			return
+		}
+		answer(a.asked.Add(1), w, r, whole)
+	}))
+	t.Cleanup(srv.Close)
+	client, err := fetch.New(fetch.Options{Backoff: 1, MaxRetries: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	if err := client.TrustSource(t.Context(), srv.URL); err != nil {
+		t.Fatal(err)
+	}
+	d := &Destination{Client: client, Spool: t.TempDir()}
+	if a.pkg, err = d.packages().openRemote(t.Context(), &packageRef{uri: srv.URL + "/1.zip"}); err != nil {
+		t.Fatal(err)
+	}
+	a.pkg.remote.tail = nil // or small packages would need no request
+	opened.Store(true)
+	for i := range sizes {
+		b, ok := a.pkg.zip.Find(fmt.Sprint(i))
+		if !ok {
+			t.Fatalf("there is no member %d", i)
+		}
+		a.members = append(a.members, b)
+	}
+	nothing := spool.NewLog[Action]("")
+	a.unpacker = d.unpack(t.Context(), &SetPlan{actions: nothing, late: nothing, deletes: nothing}, nil)
+	return a
+}
+
+func (a *aRemote) pack(t *testing.T, sizes []int) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	luck := rand.NewChaCha8([32]byte{1})
+	for i, n := range sizes {
+		body := make([]byte, n)
+		_, _ = luck.Read(body)
+		w, err := z.CreateHeader(&zip.FileHeader{Name: fmt.Sprint(i), Method: zip.Store})
+		if err == nil {
+			_, err = w.Write(body)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.bodies = append(a.bodies, body)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// begin begins to load the members that are wanted, in this order.
+func (a *aRemote) begin(ctx context.Context, order []int) {
+	var spans []span
+	for _, i := range order {
+		spans = append(spans, spanOf(a.members[i]))
+	}
+	a.p = &plannedPackage{chunks: chunksOf(spans)}
+	a.transfer.Go(func() { a.load(ctx, a.pkg, a.p.chunks) })
+}
+
+// take takes a member, compares its bytes and gives it back.
+func (a *aRemote) take(ctx context.Context, i int) error {
+	r, err := a.openMember(ctx, a.p, a.members[i], 1<<30)
+	if err != nil {
+		return err
+	}
+	got, err := io.ReadAll(r)
+	if err == nil && !bytes.Equal(got, a.bodies[i]) {
+		err = fmt.Errorf("member %d: got other bytes, %d of them", i, len(got))
+	}
+	return errors.Join(err, r.Close(), r.Close())
+}
+
+// takeAll has workers take members, which they get in this order, and returns all errors.
+func (a *aRemote) takeAll(ctx context.Context, workers int, order []int) error {
+	next := make(chan int)
+	errs := make([]error, workers)
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := range next {
+				errs[w] = errors.Join(errs[w], a.take(ctx, i))
+			}
+		})
+	}
+	for _, i := range order {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// wantEmpty checks that no chunk is left in memory.
+func (a *aRemote) wantEmpty(fail func(string, ...any)) {
+	a.transfer.Wait()
+	if n := len(a.chunks); n > 0 {
+		fail("chunks that have room in memory at the end: got %d, want none", n)
+	}
+	for i, c := range a.p.chunks {
+		if c.unclaimed != 0 || c.unread != 0 || c.segments != nil {
+			fail("chunk %d at the end: %d unclaimed, %d unread, %d segments; want none", i, c.unclaimed, c.unread, len(c.segments))
+		}
+	}
+}
+
+// Any number of workers, any order and any member twice, any place where answers break off:
+// everything arrives, and nothing waits for ever.
+func TestChunksBringEverything(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 3000), rapid.IntRange(50<<10, 260<<10), rapid.IntRange(1<<20, 9<<20)), 1, 20).Draw(rt, "sizes")
+		order := rapid.SliceOfN(rapid.IntRange(0, len(sizes)-1), 1, 40).Draw(rt, "order")
+		if rapid.Bool().Draw(rt, "sorted") {
+			slices.Sort(order)
+		}
+		workers := rapid.IntRange(1, 8).Draw(rt, "workers")
+		cuts := rapid.SliceOfN(rapid.IntRange(0, 4<<20), 0, 3).Draw(rt, "cuts")
+		a := newARemote(t, sizes, func(n int64, w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if n <= int64(len(cuts)) {
+				w = &cutting{w, cuts[n-1]}
+			}
+			next.ServeHTTP(w, r)
+		})
+		defer a.close()
+		a.begin(t.Context(), order)
+		if err := a.takeAll(t.Context(), workers, order); err != nil {
+			rt.Error(err)
+		}
+		a.wantEmpty(rt.Errorf)
+	})
+}
+
+// cutting breaks an answer off after so many bytes.
+type cutting struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutting) Write(b []byte) (int, error) {
+	if len(b) > c.left {
+		_, _ = c.ResponseWriter.Write(b[:c.left])
+		panic(http.ErrAbortHandler)
+	}
+	c.left -= len(b)
+	return c.ResponseWriter.Write(b)
+}
+
+// A server that gives nothing more fails all members, with an error of the Source, and is not
+// asked for each of the chunks.
+func TestChunksFailTogether(t *testing.T) {
+	a := newARemote(t, slices.Repeat([]int{1 << 20}, 60), func(_ int64, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.WriteHeader(http.StatusNotFound)
+	})
+	defer a.close()
+	all := make([]int, 60)
+	for i := range all {
+		all[i] = i
+	}
+	a.begin(t.Context(), all)
+	for _, i := range all {
+		if err := a.take(t.Context(), i); !isRemote(err) {
+			t.Errorf("member %d: got %v, want an error of the Source", i, err)
+		}
+	}
+	if n := a.asked.Load(); n > chunksAtOnce {
+		t.Errorf("requests: got %d, want at most %d", n, chunksAtOnce)
+	}
+	a.wantEmpty(t.Errorf)
+}
+
+// No more chunks are transferred than there is room for, however long nobody takes them.
+func TestChunksWaitForRoom(t *testing.T) {
+	a := newARemote(t, slices.Repeat([]int{chunkLength - 1000}, 10), func(_ int64, w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(w, r)
+	})
+	defer a.close()
+	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+	a.begin(t.Context(), all)
+	for i := range chunksAtOnce {
+		<-a.p.chunks[i].loaded
+	}
+	if n := a.asked.Load(); n != chunksAtOnce {
+		t.Errorf("requests while nobody takes a member: got %d, want %d", n, chunksAtOnce)
+	}
+	if err := a.takeAll(t.Context(), 1, all); err != nil {
+		t.Error(err)
+	}
+	a.wantEmpty(t.Errorf)
+}
+
+// A worker that waits for a silent server can be cancelled, and so can the transfer.
+func TestChunksEndWithTheContext(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	t.Run("", func(t *testing.T) {
+		asked := make(chan struct{}, 100)
+		a := newARemote(t, []int{1000, 1000}, func(_ int64, _ http.ResponseWriter, r *http.Request, _ http.Handler) {
+			asked <- struct{}{}
+			<-r.Context().Done()
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		a.begin(ctx, []int{0, 1})
+		<-asked
+		cancel()
+		if err := a.take(ctx, 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want canceled", err)
+		}
+		a.close()
+	})
+}
+
+// A member that is too large is given back.
+func TestChunkOfTooLargeMember(t *testing.T) {
+	a := newARemote(t, []int{1000, 1000}, nil)
+	defer a.close()
+	a.begin(t.Context(), []int{0, 1})
+	if _, err := a.openMember(t.Context(), a.p, a.members[0], 999); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("got %v, want %v", err, pack.ErrLimit)
+	}
+	if err := a.take(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	a.wantEmpty(t.Errorf)
+}
