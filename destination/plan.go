@@ -126,31 +126,31 @@ type SetPlan struct {
 	// Source offers none. What the plan brings is as of that moment.
 	Gap string
 
-	asOf    time.Time                                                  // when the Source sent the documents read, by its own clock; zero if that is unknown
-	consent bool                                                       // somebody has consented to the deletions
-	again   func(ctx context.Context, deleted int64) (*SetPlan, error) // plans the set once more, when this plan was applied and the run has deleted so many
-	move    *CursorMove                                                // nil: the cursor stays
-	actions *spool.Log[Action]                                         // Package counts shipped, from 1
-	shipped []shipped
-	late    *spool.Log[Action] // likewise: requests for what could not be brought before: what fails for good is in nobody's way
-	first   int64              // of late: which of them comes first
-	deletes *spool.Log[Action]
-	opened  map[int]*openedPackage // of Packages, counted from 1: those that had to be opened to plan
+	asOf      time.Time                                                  // when the Source sent the documents read, by its own clock; zero if that is unknown
+	consent   bool                                                       // somebody has consented to the deletions
+	again     func(ctx context.Context, deleted int64) (*SetPlan, error) // plans the set once more, when this plan was applied and the run has deleted so many
+	move      *CursorMove                                                // nil: the cursor stays
+	actions   *spool.Log[Action]                                         // Package counts decisions, from 1
+	decisions []packageDecision
+	late      *spool.Log[Action] // likewise: requests for what could not be brought before: what fails for good is in nobody's way
+	first     int64              // of late: which of them comes first
+	deletes   *spool.Log[Action]
+	opened    map[int]*openedPackage // of Packages, counted from 1: those that had to be opened to plan
 }
 
-// shipped is how the members of a package come, which is known when all that is wanted of
-// it is: the actions are written down before, and told then.
-type shipped struct {
+// packageDecision is how the members of a package come. It is made when all that is wanted
+// of the package is known, so the actions are written before it and completed by decided.
+type packageDecision struct {
 	via    Via
 	number int // of Packages, from 1; 0: they are requested one by one
 }
 
-// told yields the actions of a log with the way that was chosen for each package.
-func (s *SetPlan) told(log *spool.Log[Action]) iter.Seq2[Action, error] {
+// decided yields the actions of a log with the way that was chosen for each package.
+func (s *SetPlan) decided(log *spool.Log[Action]) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for a, err := range log.All() {
 			if a.Package > 0 {
-				way := s.shipped[a.Package-1]
+				way := s.decisions[a.Package-1]
 				if a.Via, a.Package = way.via, way.number; way.number == 0 {
 					a.Member = ""
 				}
@@ -186,7 +186,7 @@ func (p *Plan) Withheld() (n int64) {
 // any number of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		all := []iter.Seq2[Action, error]{s.told(s.actions), s.retries(), s.deletes.All()}
+		all := []iter.Seq2[Action, error]{s.decided(s.actions), s.retries(), s.deletes.All()}
 		if s.Withheld {
 			all = all[:2]
 		}
@@ -204,7 +204,7 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 func (s *SetPlan) retries() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		before := s.first
-		for a, err := range s.told(s.late) {
+		for a, err := range s.decided(s.late) {
 			if before--; err == nil && before >= 0 {
 				continue
 			}
@@ -213,7 +213,7 @@ func (s *SetPlan) retries() iter.Seq2[Action, error] {
 			}
 		}
 		before = s.first
-		for a, err := range s.told(s.late) {
+		for a, err := range s.decided(s.late) {
 			if before--; before < 0 || !yield(a, err) || err != nil {
 				return
 			}

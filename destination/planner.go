@@ -30,7 +30,7 @@ type planner struct {
 
 	twice     map[spool.Key]bool // resources that several documents of truth name
 	named     int64              // resources that truth names
-	shipment  *shipment          // members of the package that is being planned
+	selection *packageSelection  // members of the package that is being planned
 	questions []question         // URIs that are to be asked
 	asks      int                // how many were asked, or are to be
 
@@ -57,7 +57,7 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 // discard frees what a plan that is not kept has written; a nil planner has nothing.
 func (pl *planner) discard() {
 	if pl != nil {
-		pl.shipment.close()
+		pl.selection.close()
 		pl.SetPlan.close()
 	}
 }
@@ -171,7 +171,7 @@ func (pl *planner) add(a Action, from carrier) error {
 	}
 	pl.asked += sizeOr(a.Want.Length)
 	if from.parcel != nil {
-		return pl.ship(a, from)
+		return pl.addMember(a, from)
 	}
 	pl.Requests++
 	if a.Want.Length.Known() {

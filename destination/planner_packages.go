@@ -1,0 +1,165 @@
+package destination
+
+import (
+	"fmt"
+
+	"instep/internal/spool"
+)
+
+// Estimates for the plan, which does not read the directory of a package, in bytes.
+const (
+	memberName   = 100      // a member in the directory of a package
+	minDirectory = tailSize // the least that is read of a directory
+)
+
+// packageSelection collects the members that a plan wants of one package.
+type packageSelection struct {
+	parcel   *parcel
+	number   int                // of the selection
+	again    *spool.Log[Action] // actions that an earlier run could not do; nil: none
+	wanted   int64              // members
+	bytes    int64              // of the members
+	unsized  int64              // members of unknown length
+	unproved bool               // some members have no strong digest
+	runs     int64              // of members without long gaps between them
+	span     int64              // bytes of the runs
+	end      int64              // of the last run
+}
+
+// add counts the member that an action wants, and writes its place into the action.
+func (s *packageSelection) add(a *Action, c carrier) {
+	size := sizeOr(a.Want.Length)
+	s.wanted++
+	s.bytes += size
+	s.unproved = s.unproved || !strong(a.Want.Digests)
+	if !a.Want.Length.Known() {
+		s.unsized++
+	}
+	if s.runs > 0 && c.offset >= s.end && c.offset-s.end <= gapSize {
+		s.span += c.offset - s.end
+	} else {
+		s.runs++
+	}
+	s.span += size
+	s.end = c.offset + size
+	a.Member, a.Package = c.path, s.number
+}
+
+// close frees the actions that were not written; a nil selection has none.
+func (s *packageSelection) close() {
+	if s != nil && s.again != nil {
+		s.again.Close()
+	}
+}
+
+// bulk is the input of the choice of the way.
+func (s *packageSelection) bulk(prefer Prefer) *bulk {
+	p := s.parcel
+	b := &bulk{
+		length: p.length(), here: p.opened != nil && p.opened.remote == nil, wanted: s.wanted, gets: s.bytes,
+		runs: s.runs, span: s.span, prefer: prefer,
+	}
+	if p.opened == nil {
+		b.names, b.opening = max(minDirectory, p.members*memberName), directoryRequests
+	}
+	switch {
+	case p.unsized || p.listed == 0:
+		b.span = -1
+	case b.length < p.listed: // compressed
+		b.span = int64(float64(b.span) * float64(b.length) / float64(p.listed))
+	}
+	return b
+}
+
+// addMember adds an action whose bytes may come out of a package. Actions of one package
+// follow each other; others may be between them.
+func (pl *planner) addMember(a Action, c carrier) error {
+	if pl.selection != nil && pl.selection.parcel != c.parcel {
+		if err := pl.dispatch(); err != nil {
+			return err
+		}
+	}
+	if pl.selection == nil {
+		pl.decisions = append(pl.decisions, packageDecision{})
+		pl.selection = &packageSelection{parcel: c.parcel, number: len(pl.decisions)}
+	}
+	s := pl.selection
+	if s.add(&a, c); !a.Again {
+		return pl.actions.Append(a)
+	}
+	if s.again == nil {
+		s.again = spool.NewLog[Action](pl.d.Spool)
+	}
+	return s.again.Append(a)
+}
+
+// dispatch chooses the way of the members of the package that is being planned.
+func (pl *planner) dispatch() error {
+	s := pl.selection
+	if s == nil {
+		return nil
+	}
+	pl.selection = nil
+	defer s.close()
+	via, bytes, requests, why := s.bulk(pl.d.Prefer).carriage()
+	pl.reason("%s: %s: %s", s.parcel.ref.uri, via.phrase(), why)
+	number := 0
+	if via == ViaGet {
+		pl.Unsized += s.unsized
+		bytes -= s.unsized * unsizedBytes
+	} else {
+		pl.Packages = append(pl.Packages, Package{
+			URI: s.parcel.ref.uri, Length: s.parcel.ref.length, Digests: s.parcel.ref.digests,
+			Via: via, Wanted: s.wanted, Bytes: bytes, proved: !s.unproved, members: s.parcel.members, copied: s.parcel.copied,
+		})
+		number = len(pl.Packages)
+		if s.parcel.opened != nil {
+			if pl.opened == nil {
+				pl.opened = map[int]*openedPackage{}
+			}
+			pl.opened[number], s.parcel.opened = s.parcel.opened, nil
+		}
+	}
+	pl.Bytes += bytes
+	pl.Requests += requests
+	way := packageDecision{via, number}
+	pl.decisions[s.number-1] = way
+	if s.again == nil {
+		return nil
+	}
+	add := pl.actions.Append
+	if via == ViaGet {
+		add = pl.late.Append
+	}
+	for a, err := range s.again.All() {
+		if err == nil {
+			err = add(a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// phrase is the way as a part of a sentence.
+func (v Via) phrase() string {
+	switch v {
+	case ViaDump:
+		return "transferred whole"
+	case ViaRange:
+		return "parts of it are transferred"
+	case ViaLocal:
+		return "taken from what is here"
+	}
+	return "its members are requested one by one"
+}
+
+// reason records why a choice was made, for people: at most maxReasons.
+func (pl *planner) reason(format string, args ...any) {
+	if len(pl.Reasons) < maxReasons {
+		pl.Reasons = append(pl.Reasons, fmt.Sprintf(format, args...))
+	}
+}
+
+const maxReasons = 1000
