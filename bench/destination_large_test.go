@@ -82,7 +82,7 @@ func (j hugeJob) bind(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return b.Commit(ctx, &destination.CursorMove{Set: j.Source, Cursor: destination.Cursor{At: taken}})
+	return b.Commit(ctx, &destination.CursorMove{Set: j.Source, Cursor: destination.Cursor{Position: destination.Position{At: taken}}})
 }
 
 // hold enters the members into the catalog of the mirror.

@@ -9,33 +9,21 @@ import (
 	"instep/resourcesync"
 )
 
-// trackDocuments are the documents that lead to a track.
-var trackDocuments = [tracks]resourcesync.Capability{
-	resourcesync.CapabilityChangeList, resourcesync.CapabilityChangeListArchive,
-	resourcesync.CapabilityChangeDump, resourcesync.CapabilityChangeDumpArchive,
-}
-
-// snapshotDocuments are the documents that lead to a snapshot.
-var snapshotDocuments = [snapshots]resourcesync.Capability{
-	resourcesync.CapabilityResourceList, resourcesync.CapabilityResourceDump,
-	resourcesync.CapabilityResourceListArchive, resourcesync.CapabilityResourceDumpArchive,
-}
-
 // openArchive puts what is archived of a track before what is current (Archives §5,
 // §6). Without anything current an archive is no way to the present.
-func (k *desk) openArchive(ctx context.Context, tr track, since time.Time) (*chain, error) {
-	now, err := k.chain(ctx, tr-1, since)
+func (o *offer) openArchive(ctx context.Context, tr track, since time.Time) (*chain, error) {
+	now, err := o.chain(ctx, tr-1, since)
 	if err != nil {
 		return nil, err
 	}
-	c := k.d.newChain(k.scope, k.set.URI, now.name)
+	c := o.reader.newChain(o.set.URI, now.name)
 	if len(now.windows) == 0 {
 		c.why = now.why
 		return c, nil
 	}
 	begin := now.windows[0].from.Time()
-	for _, uri := range k.set.Documents(trackDocuments[tr]) {
-		entries, err := k.archived(ctx, uri, trackDocuments[tr])
+	for _, uri := range o.set.Documents(trackDocuments[tr]) {
+		entries, err := o.archived(ctx, uri, trackDocuments[tr])
 		if err == nil {
 			err = c.archived(ctx, tr, entries, since, begin)
 		}
@@ -73,23 +61,23 @@ func (c *chain) archived(ctx context.Context, tr track, entries []resourcesync.E
 
 // archived reads an archive, or an index and its parts (Archives §3.1). The entries name
 // documents that may be read.
-func (k *desk) archived(ctx context.Context, uri string, want resourcesync.Capability) ([]resourcesync.Entry, error) {
-	doc, err := k.d.read(ctx, uri, want)
+func (o *offer) archived(ctx context.Context, uri string, want resourcesync.Capability) ([]resourcesync.Entry, error) {
+	doc, err := o.reader.read(ctx, uri, want)
 	if err != nil {
 		return nil, err
 	}
 	if doc.header.Root != resourcesync.SitemapIndex {
 		defer doc.close()
-		return k.archivedIn(doc)
+		return o.archivedIn(doc)
 	}
-	parts, err := k.archivedIn(doc)
+	parts, err := o.archivedIn(doc)
 	doc.close()
 	if err != nil {
 		return nil, err
 	}
 	var all []resourcesync.Entry
 	for i := range parts {
-		part, err := k.d.read(ctx, parts[i].Loc, want)
+		part, err := o.reader.read(ctx, parts[i].Loc, want)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +85,7 @@ func (k *desk) archived(ctx context.Context, uri string, want resourcesync.Capab
 		if part.header.Root == resourcesync.SitemapIndex {
 			err = indexInIndex(part.uri)
 		} else {
-			entries, err = k.archivedIn(part)
+			entries, err = o.archivedIn(part)
 		}
 		part.close()
 		if err != nil {
@@ -111,13 +99,13 @@ func (k *desk) archived(ctx context.Context, uri string, want resourcesync.Capab
 }
 
 // archivedIn returns the entries of one document, with URIs that may be read.
-func (k *desk) archivedIn(doc *document) ([]resourcesync.Entry, error) {
+func (o *offer) archivedIn(doc *document) ([]resourcesync.Entry, error) {
 	var entries []resourcesync.Entry
 	for e, err := range doc.entries() {
 		if err != nil {
 			return nil, err
 		}
-		if e.Loc, err = k.scope.document(e.Loc, doc.base.String()); err != nil {
+		if e.Loc, err = o.reader.named(e.Loc, doc.base); err != nil {
 			return nil, err
 		}
 		if entries = append(entries, e); len(entries) > maxDocuments {
@@ -129,10 +117,10 @@ func (k *desk) archivedIn(doc *document) ([]resourcesync.Entry, error) {
 
 // newest returns the URI of the newest snapshot of the archives; "" if none says of
 // which moment it is.
-func (k *desk) newest(ctx context.Context, s snapshot) (string, error) {
+func (o *offer) newest(ctx context.Context, s snapshot) (string, error) {
 	var all []resourcesync.Entry
-	for _, uri := range k.set.Documents(snapshotDocuments[s]) {
-		entries, err := k.archived(ctx, uri, snapshotDocuments[s])
+	for _, uri := range o.set.Documents(snapshotDocuments[s]) {
+		entries, err := o.archived(ctx, uri, snapshotDocuments[s])
 		if err != nil {
 			return "", err
 		}

@@ -154,16 +154,17 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if err != nil {
 		return err
 	}
-	defer k.close()
+	defer k.offer.close()
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
-	st, err := k.present(ctx)
+	now, err := k.offer.present(ctx)
 	if err != nil {
 		return err
 	}
-	defer st.close()
+	defer now.close()
+	st := &view{state: now, d: au.d}
 	doubtful := map[spool.Key]bool{}
-	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
+	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
 		return err
 	}
 	partial, err := au.compareAgain(ctx, k, doubtful)
@@ -186,15 +187,16 @@ func (au *auditor) compareAgain(ctx context.Context, k *desk, doubtful map[spool
 	if len(doubtful) == 0 {
 		return nil, nil
 	}
-	st, err := k.present(ctx)
+	now, err := k.offer.present(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer st.close()
+	defer now.close()
+	st := &view{state: now, d: au.d}
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
 	admit := func(w *Wanted) bool { return doubtful[resourcesync.KeyOf(w.URI)] }
-	err = st.compare(ctx, seen, doubtful, admit, func(ctx context.Context, batch []resource) error { return au.compare(ctx, st, batch, nil) })
+	err = st.compare(ctx, seen, doubtful, admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, nil) })
 	return st.partial, err
 }
 
@@ -211,7 +213,7 @@ func (au *auditor) admit(w *Wanted) bool {
 
 // compare judges a batch of resources and marks what has to be fetched. What seems to differ
 // is only added to doubtful; where that is nil, all of the batch was in it.
-func (au *auditor) compare(ctx context.Context, st *state, batch []resource, doubtful map[spool.Key]bool) error {
+func (au *auditor) compare(ctx context.Context, st *view, batch []named, doubtful map[spool.Key]bool) error {
 	wants := make([]Wanted, len(batch))
 	for i := range batch {
 		wants[i] = batch[i].Wanted
@@ -256,7 +258,7 @@ func (au *auditor) lookup(ctx context.Context, wants []Wanted) ([]Held, error) {
 // findExtra judges the members that the Source does not list. What came later than
 // the documents read is no extra, nor is anything while the moment of these is unknown;
 // its bytes are read.
-func (au *auditor) findExtra(ctx context.Context, st *state, seen *spool.Keys) error {
+func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	var subjects []subject
 	for h, err := range au.d.lookedUp(ctx, au.Set, unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted())) {
 		if err != nil {

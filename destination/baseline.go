@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
+	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -37,7 +39,7 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 			return pl, err
 		}
 		failed = cmp.Or(failed, err)
-		k.lose(s, err)
+		k.offer.lose(s, err)
 	}
 }
 
@@ -47,7 +49,7 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 	list, err := k.by(ctx, resourceList, why, "the Resource Dump says less")
 	switch {
 	case ofSource(err) && ctx.Err() == nil:
-		k.lose(resourceList, err)
+		k.offer.lose(resourceList, err)
 		return pl, nil
 	case err != nil:
 		pl.discard()
@@ -92,10 +94,10 @@ var errDoubtful = errors.New("its parts are not of one known moment")
 // weigh plans by Resource Dump as well if that may cost less than the requests of pl,
 // and returns the better plan.
 func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
-	st, err := k.state(ctx, resourceDump)
+	st, err := k.offer.state(ctx, resourceDump)
 	if err == nil {
 		defer st.close()
-		if !pays(pl.gets(), st.weight(), int64(len(st.parcels)), k.members) {
+		if !pays(pl.gets(), whole(st), int64(len(st.parcels)), k.members) {
 			pl.reason("to look into the Resource Dump saves nothing")
 			return pl, nil
 		}
@@ -124,9 +126,18 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 	return pl, err
 }
 
+// whole is what all the packages of a dump cost.
+func whole(st *state) int64 {
+	bytes, known := st.weight()
+	if !known {
+		return math.MaxInt64
+	}
+	return cost(bytes, int64(2*len(st.parcels)))
+}
+
 // by plans a comparison with one snapshot and the changes after it.
 func (k *desk) by(ctx context.Context, s snapshot, why, reason string) (*planner, error) {
-	st, err := k.state(ctx, s)
+	st, err := k.offer.state(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +154,8 @@ func (k *desk) compare(ctx context.Context, st *state, why, reason string) (*pla
 	for {
 		pl := k.newPlanner(Baseline, why)
 		pl.reason("by %s: %s", st.by, reason)
-		pl.truth, pl.empty, pl.twice = st, k.members == 0, twice
-		err := pl.baseline(ctx, st)
+		pl.truth, pl.empty, pl.twice = &view{state: st, d: k.d}, k.members == 0, twice
+		err := pl.baseline(ctx, pl.truth)
 		var again *repeatedError
 		switch {
 		case err == nil:
@@ -160,7 +171,7 @@ func (k *desk) compare(ctx context.Context, st *state, why, reason string) (*pla
 }
 
 // baseline plans a comparison with a whole state.
-func (pl *planner) baseline(ctx context.Context, st *state) error {
+func (pl *planner) baseline(ctx context.Context, st *view) error {
 	seen := spool.NewKeys(pl.d.Spool, keyBudget)
 	defer seen.Close()
 	if pl.d.AcceptRollback && !pl.cursor.At.IsZero() {
@@ -220,7 +231,7 @@ func (pl *planner) baseline(ctx context.Context, st *state) error {
 }
 
 // lacks says which changes after the moment of a state are unknown, unless that is accepted.
-func (pl *planner) lacks(st *state, old bool) string {
+func (pl *planner) lacks(st *view, old bool) string {
 	switch {
 	case pl.d.AcceptGap:
 		return ""
@@ -263,7 +274,7 @@ func (pl *planner) admit(w *Wanted) bool {
 }
 
 // removeUnseen plans the deletion of the members that a complete baseline no longer lists.
-func (pl *planner) removeUnseen(ctx context.Context, st *state, seen *spool.Keys) error {
+func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys) error {
 	for h, err := range pl.d.lookedUp(ctx, pl.Set, unseen(pl.d.Mirror.Members(ctx, pl.Set), seen.Sorted())) {
 		if err != nil {
 			return err
@@ -340,9 +351,10 @@ func (d *Destination) lookedUp(ctx context.Context, set string, members iter.Seq
 
 // baselineCursor is where a set stands after a baseline: at the moment of the list,
 // and at the position of the Change List that was read with it.
-func baselineCursor(old Cursor, st *state) Cursor {
-	c := Cursor{At: later(later(st.at, old.At), st.lift), Baseline: later(st.at, st.served), Listed: later(st.at, old.Listed)}
-	if !st.lift.IsZero() || st.d.misdated(old.Listed, st.served) {
+func baselineCursor(old Cursor, st *view) Cursor {
+	now := st.d.Client.Now()
+	c := Cursor{Position: Position{At: evidence.Later(evidence.Later(st.at, old.At), st.lift)}, Baseline: evidence.Later(st.at, st.served), Listed: evidence.Later(st.at, old.Listed)}
+	if !st.lift.IsZero() || evidence.Misdated(old.Listed, st.served, now) {
 		c.Listed = st.at
 	}
 	c.Changed = old.Changed
@@ -358,7 +370,7 @@ func baselineCursor(old Cursor, st *state) Cursor {
 		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last
 		c.Index, c.Asked, c.Left = old.Index, old.Asked, old.Left
 	default:
-		c = st.changes.cursor(c, st.d.Client.Now())
+		c.Position = st.changes.mark(c.Position, now)
 	}
 	return c
 }

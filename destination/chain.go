@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"instep/discover"
-	"instep/fetch"
 	"instep/internal/evidence"
 	"instep/resourcesync"
 )
@@ -25,8 +24,7 @@ const relIndex = "index"
 // (1.1 §12.2), or as packages of Change Dumps, which tell the same. They are in the
 // order of time, and no gap is known between them.
 type chain struct {
-	d       *Destination
-	scope   *scope
+	reader  *reader
 	set     string
 	name    string // of what is in it, for people
 	windows []window
@@ -57,8 +55,8 @@ type window struct {
 
 // openChain finds the Change Lists of a set. An index of them is looked for if the only
 // one is closed or does not reach back to since. Close the chain.
-func (d *Destination) openChain(ctx context.Context, sc *scope, set discover.Set, since time.Time) (_ *chain, err error) {
-	c := d.newChain(sc, set.URI, "Change List")
+func (r *reader) openChain(ctx context.Context, set discover.Set, since time.Time) (_ *chain, err error) {
+	c := r.newChain(set.URI, "Change List")
 	defer func() {
 		if err != nil {
 			c.close()
@@ -66,7 +64,7 @@ func (d *Destination) openChain(ctx context.Context, sc *scope, set discover.Set
 	}()
 	several := len(set.ChangeLists) > 1
 	for _, uri := range set.ChangeLists {
-		doc, err := d.read(ctx, uri, resourcesync.CapabilityChangeList)
+		doc, err := r.read(ctx, uri, resourcesync.CapabilityChangeList)
 		if err == nil {
 			err = c.offered(ctx, doc, since, several)
 		}
@@ -81,8 +79,8 @@ func (d *Destination) openChain(ctx context.Context, sc *scope, set discover.Set
 	return c, c.settle(ctx)
 }
 
-func (d *Destination) newChain(sc *scope, set, name string) *chain {
-	return &chain{d: d, scope: sc, set: set, name: name, named: map[string]bool{}}
+func (r *reader) newChain(set, name string) *chain {
+	return &chain{reader: r, set: set, name: name, named: map[string]bool{}}
 }
 
 // settle puts the lists that were found in order.
@@ -114,13 +112,7 @@ func (c *chain) close() {
 func (c *chain) drop(why error) {
 	c.close()
 	c.windows, c.why, c.broken = nil, why.Error(), true
-	c.d.note(c.set, c.why)
-}
-
-// lost reports whether err means that a document of the Source is not there or of no
-// use, now and later.
-func lost(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && ofSource(err) && !errors.Is(err, fetch.Temporary)
+	c.reader.note(c.set, c.why)
 }
 
 // errPages is a Change List that goes on in pages, which tell nothing of their moments.
@@ -137,11 +129,11 @@ func (c *chain) offered(ctx context.Context, doc *document, since time.Time, sev
 	switch {
 	case h.Root == resourcesync.SitemapIndex || doc.lists:
 		if !several {
-			c.via, c.asked = doc.uri, c.d.Client.Now().UTC().Truncate(time.Second)
+			c.via, c.asked = doc.uri, c.reader.now().UTC().Truncate(time.Second)
 		}
 		return c.index(doc)
 	case h.Link(relNext) != "" || h.Link(relPrev) != "":
-		c.d.quirk(resourcesync.QuirkPages, c.set, doc.uri+": is one page of a Change List")
+		c.reader.tell(resourcesync.QuirkPages, c.set, doc.uri+": is one page of a Change List")
 		return fmt.Errorf("%s %w", doc.uri, errPages)
 	}
 	c.add(doc.window())
@@ -158,10 +150,10 @@ func (c *chain) offered(ctx context.Context, doc *document, since time.Time, sev
 
 // enclosing adds the lists of the index that a list names.
 func (c *chain) enclosing(ctx context.Context, doc *document, ref string) error {
-	uri, err := c.scope.document(ref, doc.base.String())
+	uri, err := c.reader.named(ref, doc.base)
 	if err == nil {
 		var index *document
-		if index, err = c.d.read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
+		if index, err = c.reader.read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
 			defer index.close()
 			return c.index(index)
 		}
@@ -169,7 +161,7 @@ func (c *chain) enclosing(ctx context.Context, doc *document, ref string) error 
 	if !lost(ctx, err) {
 		return err
 	}
-	c.d.note(c.set, fmt.Sprintf("the index of %s cannot be used: %v", doc.uri, err))
+	c.reader.note(c.set, fmt.Sprintf("the index of %s cannot be used: %v", doc.uri, err))
 	c.lone = doc
 	return nil
 }
@@ -196,7 +188,7 @@ func (c *chain) index(index *document) error {
 	nested := index.header.Root != resourcesync.SitemapIndex
 	c.ordered = true
 	if nested {
-		c.d.quirk(resourcesync.QuirkNested, c.set, index.uri+": lists Change Lists as an index does; they are read")
+		c.reader.tell(resourcesync.QuirkNested, c.set, index.uri+": lists Change Lists as an index does; they are read")
 	}
 	for e, err := range index.entries() {
 		if err != nil {
@@ -205,7 +197,7 @@ func (c *chain) index(index *document) error {
 		if nested && e.Capability != index.header.Capability {
 			continue
 		}
-		uri, err := c.scope.document(e.Loc, index.base.String())
+		uri, err := c.reader.named(e.Loc, index.base)
 		if err != nil {
 			return err
 		}
@@ -253,7 +245,7 @@ func (c *chain) arrange() {
 		return
 	}
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
-	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.d.Client.Now()) })
+	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
 	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && forward(placed); c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()
@@ -273,7 +265,7 @@ func (c *chain) succeed() {
 	for i := range c.windows {
 		w := &c.windows[i]
 		if w.next = (resourcesync.Datetime{}); i+1 < len(c.windows) && w.until.IsZero() && !c.jumbled {
-			if next := c.windows[i+1].from; next.Time().After(w.from.Time()) && !evidence.ToCome(next.Time(), c.d.Client.Now()) {
+			if next := c.windows[i+1].from; next.Time().After(w.from.Time()) && !evidence.ToCome(next.Time(), c.reader.now()) {
 				w.next = next
 			}
 		}
@@ -303,11 +295,11 @@ func (c *chain) read(ctx context.Context, w window) (*document, error) {
 	case c.lone != nil:
 		return c.lone, nil
 	case w.parcel != nil:
-		doc, err := c.d.manifest(ctx, w.parcel, resourcesync.CapabilityChangeDumpManifest)
+		doc, err := c.reader.packages.manifest(ctx, w.parcel, resourcesync.CapabilityChangeDumpManifest)
 		w.parcel.keep(&c.opened)
 		return doc, err
 	}
-	doc, err := c.d.read(ctx, w.uri, resourcesync.CapabilityChangeList)
+	doc, err := c.reader.read(ctx, w.uri, resourcesync.CapabilityChangeList)
 	if err == nil && (doc.header.Root == resourcesync.SitemapIndex || doc.lists) {
 		doc.close()
 		err = indexInIndex(w.uri)
@@ -317,7 +309,7 @@ func (c *chain) read(ctx context.Context, w window) (*document, error) {
 
 // list reads one list, from where the cursor stands if it can. What it says beyond that
 // happened after known.
-func (c *chain) list(ctx context.Context, w window, cur Cursor, known found) (*changeList, error) {
+func (c *chain) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // it has nothing to tell
 		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
 	}
@@ -336,7 +328,7 @@ func (c *chain) list(ctx context.Context, w window, cur Cursor, known found) (*c
 		defer doc.close()
 	}
 	c.closes = c.closes || !doc.header.Until.IsZero()
-	l, err := c.d.listOf(doc, w, c.set, cur, known)
+	l, err := c.reader.listOf(doc, w, c.set, cur, known)
 	if err == nil && open {
 		l.open = !c.believed(l, w, cur)
 	}
@@ -344,7 +336,7 @@ func (c *chain) list(ctx context.Context, w window, cur Cursor, known found) (*c
 }
 
 // ends is where its index says that a list ended, or else where the next begins.
-func (w window) ends() time.Time { return later(w.until.Time(), w.next.Time()) }
+func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.Time()) }
 
 // leftOpen reports whether a list is open of which its index says that it was closed, or
 // after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
@@ -355,7 +347,7 @@ func (c *chain) leftOpen(doc *document, w window) bool {
 
 // again reads a list past the caches; where that fails, doc is what there is.
 func (c *chain) again(ctx context.Context, doc *document, w window) (*document, error) {
-	fresh, err := c.d.readFresh(ctx, w.uri, resourcesync.CapabilityChangeList)
+	fresh, err := c.reader.readFresh(ctx, w.uri, resourcesync.CapabilityChangeList)
 	switch {
 	case err == nil:
 		if doc == c.lone {
@@ -378,20 +370,20 @@ const maxLeft = 24 * time.Hour
 
 // believed reports whether a list that was left open has its end: it was as it is now long
 // enough.
-func (c *chain) believed(l *changeList, w window, cur Cursor) bool {
+func (c *chain) believed(l *changeList, w window, cur Position) bool {
 	ended := w.ends().Format(time.RFC3339Nano)
-	stood := l.resumed && len(l.entries) == 0 && !cur.Left.IsZero() && c.d.Client.Now().Sub(cur.Left) >= maxLeft
+	stood := l.resumed && len(l.entries) == 0 && !cur.Left.IsZero() && c.reader.now().Sub(cur.Left) >= maxLeft
 	if stood {
-		c.d.note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; nothing was added to it for a day, so that is believed", l.uri, ended))
+		c.reader.note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; nothing was added to it for a day, so that is believed", l.uri, ended))
 	} else {
-		c.d.note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; it may be a copy from before, so it is read again in the next run", l.uri, ended))
+		c.reader.note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; it may be a copy from before, so it is read again in the next run", l.uri, ended))
 	}
 	return stood
 }
 
 // after reads what happened after a cursor: from its position if its list still begins
 // with what was applied, else from its moment.
-func (c *chain) after(ctx context.Context, cur Cursor) (*changes, error) {
+func (c *chain) after(ctx context.Context, cur Position) (*changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
 	if own < 0 || !c.settled(own) || c.windows[own].sealed(cur.At) {
@@ -449,14 +441,14 @@ func (c *chain) start(t time.Time) int {
 // load reads lists; ready, if not nil, is one of them that is read already.
 // nil means that they can't be followed, and c.why says why. A list that is lost is a
 // gap: only what comes after it counts. As far as least they are all read, however many.
-func (c *chain) load(ctx context.Context, windows []window, cur Cursor, ready *changeList, least time.Time) (_ *changes, err error) {
+func (c *chain) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *changes, err error) {
 	ch := newChanges()
 	var before window
 	for i, w := range windows {
 		if !cur.Left.IsZero() { // what comes after the list in which the cursor was left is applied
 			ch.known = found{}
 		}
-		if i > 0 && len(ch.entries) >= c.d.maxChanges() && !ch.end.Before(least) {
+		if i > 0 && len(ch.entries) >= c.reader.most && !ch.end.Before(least) {
 			ch.rest = fmt.Errorf("%s: %d more %ss %w", c.set, len(windows)-i, c.name, errLeft)
 			break
 		}
@@ -468,7 +460,7 @@ func (c *chain) load(ctx context.Context, windows []window, cur Cursor, ready *c
 		case err == nil:
 		case lost(ctx, err):
 			c.why, c.broken = "gap: "+c.unusable(w.uri, err).Error(), true
-			c.d.note(c.set, c.why)
+			c.reader.note(c.set, c.why)
 			ch, before = newChanges(), window{}
 			continue
 		default:

@@ -10,9 +10,9 @@ import (
 
 // openDumps finds the packages of the Change Dumps of a set (1.1 §13): their manifests
 // tell the changes.
-func (k *desk) openDumps(ctx context.Context, since time.Time) (*chain, error) {
-	c := k.d.newChain(k.scope, k.set.URI, "Change Dump package")
-	for _, uri := range k.set.Documents(resourcesync.CapabilityChangeDump) {
+func (o *offer) openDumps(ctx context.Context, since time.Time) (*chain, error) {
+	c := o.reader.newChain(o.set.URI, "Change Dump package")
+	for _, uri := range o.set.Documents(resourcesync.CapabilityChangeDump) {
 		if err := c.dump(ctx, uri, since, 0); err != nil {
 			if lost(ctx, err) {
 				c.drop(fmt.Errorf("the Change Dump %s cannot be used: %w", uri, err))
@@ -27,7 +27,7 @@ func (k *desk) openDumps(ctx context.Context, since time.Time) (*chain, error) {
 // dump adds the packages of a Change Dump, or of those that an index names and that
 // do not end before since.
 func (c *chain) dump(ctx context.Context, uri string, since time.Time, level int) error {
-	doc, err := c.d.read(ctx, uri, resourcesync.CapabilityChangeDump)
+	doc, err := c.reader.read(ctx, uri, resourcesync.CapabilityChangeDump)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (c *chain) dumpPart(ctx context.Context, e *resourcesync.Entry, index *docu
 	if (window{until: e.Until}).closedBy(since) {
 		return nil
 	}
-	uri, err := c.scope.document(e.Loc, index.base.String())
+	uri, err := c.reader.named(e.Loc, index.base)
 	switch {
 	case err != nil:
 		return err
@@ -74,7 +74,7 @@ func (c *chain) dumpPart(ctx context.Context, e *resourcesync.Entry, index *docu
 
 // dumped adds a package.
 func (c *chain) dumped(e *resourcesync.Entry, dump *document) error {
-	p, err := c.d.parcelOf(c.scope, dump, e)
+	p, err := c.reader.parcelOf(dump, e)
 	if err != nil {
 		return err
 	}

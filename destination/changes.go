@@ -17,7 +17,7 @@ import (
 
 // changes is what the Change Lists of a set say since a moment (1.1 §12), or after
 // what the cursor has applied. Only the last state of each resource is kept, and a run
-// reads no further list once there are many (Destination.MaxChanges).
+// reads no further list once there are many (reader.most).
 type changes struct {
 	since   resourcesync.Datetime    // of the oldest list read: all changes from here on are in
 	entries []change                 // one of each URI, unless changes of it are unusable
@@ -34,7 +34,7 @@ type changes struct {
 	clear   time.Time                // if jumbled: from when on their times tell their order
 	early   bool                     // some are dated before others that were applied earlier
 	at      *changeList              // the last one read, without its entries: where the cursor will stand
-	index   string                   // what need not be asked while that list stays as it is: Cursor.Index
+	index   string                   // what need not be asked while that list stays as it is: Position.Index
 	asked   time.Time                // when that was read
 	lists   int                      // read
 	served  time.Time                // when the Source sent the last of them, by its own clock; zero if that is unknown
@@ -103,8 +103,8 @@ func (c *change) timed() bool { return !c.to.IsZero() && c.from.Equal(c.to) }
 
 // listOf reads the entries of a Change List, or of the manifest of a package, from
 // where the cursor stands if it can. Its changes are later than known.
-func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, known found) (*changeList, error) {
-	tell := func(q resourcesync.Quirk, text string) { d.quirk(q, set, doc.uri+": "+text) }
+func (r *reader) listOf(doc *document, w window, set string, cur Position, known found) (*changeList, error) {
+	tell := func(q resourcesync.Quirk, text string) { r.tell(q, set, doc.uri+": "+text) }
 	l := &changeList{uri: w.uri, from: doc.header.From, until: doc.header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
 	if l.from.IsZero() || w.parcel != nil && !w.from.IsZero() {
 		l.from = w.from
@@ -112,12 +112,12 @@ func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, kn
 	if l.until.IsZero() || w.parcel != nil && !w.until.IsZero() {
 		l.until = w.until
 	}
-	l.placed = func(t time.Time) time.Time { return d.placed(t, l.served) }
+	l.placed = func(t time.Time) time.Time { return evidence.Placed(t, l.served, r.now()) }
 	l.packed = w.parcel != nil
 	if l.ended = doc.header.Until.Time(); l.ended.IsZero() {
 		l.ended = l.until.Time()
 	}
-	if now := d.Client.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
+	if now := r.now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
 		l.ended = time.Time{} // it is still to come
 	}
 	if err := l.read(doc, w.parcel, cur, tell); err != nil {
@@ -130,14 +130,14 @@ func (d *Destination) listOf(doc *document, w window, set string, cur Cursor, kn
 func newChanges() *changes { return &changes{latest: map[resourcesync.Key]int{}} }
 
 // add lays a list over those that were read before it.
-func (ch *changes) add(l *changeList, cur Cursor) {
+func (ch *changes) add(l *changeList, cur Position) {
 	if ch.lists++; ch.lists == 1 {
 		ch.since, ch.first, ch.resumed = l.from, l.uri, l.resumed
 	}
 	ch.slid = ch.slid || l.lost(cur)
-	ch.served = later(ch.served, l.served)
+	ch.served = evidence.Later(ch.served, l.served)
 	if ch.known = l.known; ch.jumbled && ch.known.yes { // what follows came after all of this, whatever its time says
-		ch.known.at, ch.known.last = later(l.known.at, l.end), later(l.known.last, l.end)
+		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.early = ch.early || l.strange.early > 0
 	if ch.back == "" {
@@ -146,7 +146,7 @@ func (ch *changes) add(l *changeList, cur Cursor) {
 	if ch.flaw == nil {
 		ch.flaw = l.flaw
 	}
-	ch.end = later(ch.end, l.end)
+	ch.end = evidence.Later(ch.end, l.end)
 	for i := range l.entries {
 		ch.put(l.entries[i], cur)
 	}
@@ -157,7 +157,7 @@ func (ch *changes) add(l *changeList, cur Cursor) {
 }
 
 // put takes a change in place of an earlier one of the same resource.
-func (ch *changes) put(c change, cur Cursor) {
+func (ch *changes) put(c change, cur Position) {
 	if c.change == "" {
 		return
 	}
@@ -175,7 +175,7 @@ func (ch *changes) put(c change, cur Cursor) {
 
 // read takes the entries of a document that come after what the cursor has applied,
 // or all of them if it does not begin with that.
-func (l *changeList) read(doc *document, in *parcel, cur Cursor, tell func(resourcesync.Quirk, string)) error {
+func (l *changeList) read(doc *document, in *parcel, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	for e, err := range doc.entries() {
 		if err != nil {
@@ -191,7 +191,7 @@ func (l *changeList) read(doc *document, in *parcel, cur Cursor, tell func(resou
 		writeEntry(sum, &e)
 		l.beat.add(c.Changed)
 		if c.timed() {
-			l.end = later(l.end, c.Changed)
+			l.end = evidence.Later(l.end, c.Changed)
 		}
 		l.entries = append(l.entries, c)
 		l.total++
@@ -216,7 +216,7 @@ func (l *changeList) read(doc *document, in *parcel, cur Cursor, tell func(resou
 // resume forgets the entries read so far if they are those that the cursor has
 // applied. What follows happened after them, whatever its time says: a clock can be
 // wrong, a position can't.
-func (l *changeList) resume(cur Cursor, sum hash.Hash) {
+func (l *changeList) resume(cur Position, sum hash.Hash) {
 	if l.total != cur.Applied || cur.List != l.uri || cur.From != l.from.String() || cur.Prefix != hexSum(sum) {
 		return
 	}
@@ -238,7 +238,7 @@ func writeEntry(h hash.Hash, e *resourcesync.Entry) {
 // lost reports whether a list that was followed before has dropped what the cursor
 // has applied, as one that keeps only the newest changes does, although its from has
 // not moved: changes between the two may have come and gone.
-func (l *changeList) lost(cur Cursor) bool {
+func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || cur.List != l.uri || cur.From != l.from.String() {
 		return false
 	}
@@ -248,12 +248,12 @@ func (l *changeList) lost(cur Cursor) bool {
 // join lays the changes of another track over these, which reach back further: a Change Dump
 // often ends before the Change Lists do, and a copy from before always. Where they do not
 // join, gap says so.
-func (ch *changes) join(other *changes, cur Cursor) (gap string) {
+func (ch *changes) join(other *changes, cur Position) (gap string) {
 	open := ch.at.until.IsZero() && !ch.at.packed // it tells everything until now
 	if other == nil || open || ch.rest != nil || ch.flaw != nil {
 		return ""
 	}
-	end := later(ch.end, ch.at.ended)
+	end := evidence.Later(ch.end, ch.at.ended)
 	begins := other.since.Time()
 	if other.at.placed != nil { // it was read
 		begins = other.at.placed(begins)
@@ -269,8 +269,8 @@ func (ch *changes) join(other *changes, cur Cursor) (gap string) {
 			ch.put(c, cur)
 		}
 	}
-	ch.end, ch.served, ch.early = later(ch.end, other.end), later(ch.served, other.served), ch.early || other.early
-	ch.jumbled, ch.clear = ch.jumbled || other.jumbled, later(ch.clear, other.clear)
+	ch.end, ch.served, ch.early = evidence.Later(ch.end, other.end), evidence.Later(ch.served, other.served), ch.early || other.early
+	ch.jumbled, ch.clear = ch.jumbled || other.jumbled, evidence.Later(ch.clear, other.clear)
 	ch.flaw, ch.rest, ch.stand = other.flaw, other.rest, other.stand
 	ch.at, ch.index, ch.asked = other.at, other.index, other.asked
 	return ""
@@ -283,15 +283,15 @@ func (ch *changes) span() evidence.Span {
 	}
 	s := evidence.Span{From: ch.since.Time(), Latest: ch.end, Goes: ch.resumed}
 	if ch.jumbled && !s.From.IsZero() {
-		s.From = later(s.From, ch.clear)
+		s.From = evidence.Later(s.From, ch.clear)
 	}
 	return s
 }
 
-// cursor is c moved to the end of the last list, now by our clock, unless all of that
+// mark is c moved to the end of the last list, now by our clock, unless all of that
 // happened before c already. In a list that may lack its end it stays.
-func (ch *changes) cursor(c Cursor, now time.Time) Cursor {
-	c.Changed = later(c.Changed, ch.end)
+func (ch *changes) mark(c Position, now time.Time) Position {
+	c.Changed = evidence.Later(c.Changed, ch.end)
 	if past := (window{until: ch.at.until}).closedBy(c.At); past && c.List != "" && c.List != ch.at.uri && !(ch.jumbled && ch.resumed) {
 		return c
 	}
@@ -305,9 +305,9 @@ func (ch *changes) cursor(c Cursor, now time.Time) Cursor {
 	case c.Left.IsZero():
 		c.Left = now.UTC().Truncate(time.Second)
 	case !same: // the list before was believed: this one was read as often
-		c.Left = later(c.Left, at.until.Time())
+		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	c.At = later(c.At, end)
+	c.At = evidence.Later(c.At, end)
 	c.List, c.From, c.Applied, c.Prefix = at.uri, at.from.String(), at.total, at.prefix
 	c.Index, c.Asked = ch.index, ch.asked
 	if !at.end.Equal(c.Last) {
@@ -347,13 +347,6 @@ func sameState(w *Wanted, e *resourcesync.Entry) bool {
 	return proved || w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // last returns the last entry of a URI, or nil.
 func (ch *changes) last(key resourcesync.Key) *change {
 	if ch == nil {
@@ -375,4 +368,14 @@ func (ch *changes) states() iter.Seq[*change] {
 	}
 	slices.SortStableFunc(order, func(a, b *change) int { return a.carrier.compare(b.carrier) })
 	return slices.Values(order)
+}
+
+// wentBack says how a Change List is one that the Source has gone back to: it has lost
+// its end, not its beginning, since the cursor was there. "" if it is not.
+func (l *changeList) wentBack(cur Position) string {
+	if l.resumed || cur.List != l.uri || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
+		return ""
+	}
+	return fmt.Sprintf("the Change List %s had %d entries up to %s and has %d up to %s", l.uri,
+		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"io"
 	"runtime"
 	"slices"
 	"time"
@@ -128,6 +128,35 @@ func (d *Destination) quirk(q resourcesync.Quirk, set, text string) {
 	d.observe(Event{Kind: EventNote, Quirk: q, Set: set, Text: text})
 }
 
+// client is the Client with the documents that the Mirror keeps.
+func (d *Destination) client() *fetch.Client {
+	if d.Mirror != nil && !d.Client.HasCache() {
+		if c := d.Mirror.Documents(); c != nil {
+			return d.Client.WithCache(c)
+		}
+	}
+	return d.Client
+}
+
+// reader reads documents of the Source, as far as origins may speak for it.
+func (d *Destination) reader(sc *scope) *reader {
+	return &reader{
+		client: d.client(), spool: d.Spool, strict: d.Strict, most: d.maxChanges(), origins: sc.origins, packages: d, tell: d.quirk,
+	}
+}
+
+func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
+	return d.reader(&scope{}).read(ctx, uri, want)
+}
+
+func (d *Destination) scan(doc *document, body io.Reader, want resourcesync.Capability) error {
+	return d.reader(&scope{}).scan(doc, body, want)
+}
+
+func (d *Destination) decoderOptions() []resourcesync.Option {
+	return d.reader(&scope{}).decoderOptions()
+}
+
 // discover finds the sets of the Source that were asked for, and what of them concerns this run.
 func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, *scope, error) {
 	filter, err := newFilter(d.Include, d.Exclude, d.Types)
@@ -240,26 +269,6 @@ const (
 	SkipWeak        Skip = "not proved by sha-256 or better"
 )
 
-// document returns the URI of a document that the document at base names. It lies
-// on an origin that may speak for the Source.
-func (s *scope) document(loc, base string) (string, error) {
-	b, err := url.Parse(base)
-	if err != nil {
-		return "", err
-	}
-	u, err := fetch.ParseReference(loc)
-	if err != nil {
-		return "", &DocumentError{URI: base, Reason: fmt.Sprintf("names %q, which is no URI", loc)}
-	}
-	if u, err = fetch.Parse(b.ResolveReference(u).String()); err != nil {
-		return "", &DocumentError{URI: base, Reason: "names a document that cannot be fetched", Err: err}
-	}
-	if o := fetch.Origin(u); !s.origins[o] {
-		return "", &DocumentError{URI: base, Reason: fmt.Sprintf("names a document of another origin, %s; to follow it add --allow-origin %s", u, o)}
-	}
-	return u.String(), nil
-}
-
 // admit says whether w is followed; origin is what would have to be allowed for a SkipOrigin.
 func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
@@ -272,18 +281,9 @@ func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
 	if o := fetch.Origin(u); !s.origins[o] {
 		return SkipOrigin, o
 	}
-	if s.strict && !strong(w.Digests) {
+	if s.strict && !w.Digests.Strong() {
 		return SkipWeak, ""
 	}
 	s.choose(w)
 	return "", ""
-}
-
-func strong(ds resourcesync.Digests) bool {
-	for _, d := range ds {
-		if d.Strong() {
-			return true
-		}
-	}
-	return false
 }

@@ -18,30 +18,6 @@ import (
 	"instep/resourcesync"
 )
 
-// DocumentError says that a document of the Source cannot be used, and why. Nothing
-// was done on its word.
-type DocumentError struct {
-	URI    string
-	Reason string // continues "URI …"
-	Err    error  // from the decoder; may be nil
-}
-
-func (e *DocumentError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("%s %s: %v", e.URI, e.Reason, e.Err)
-	}
-	return e.URI + " " + e.Reason
-}
-
-func (e *DocumentError) Unwrap() error { return e.Err }
-
-// ofSource reports whether err is about the documents of the Source: it concerns one
-// set, not the mirror or the run.
-func ofSource(err error) bool {
-	var de *DocumentError
-	return isRemote(err) || errors.As(err, &de)
-}
-
 // document is a document of the Source, fetched and read to its end tag.
 type document struct {
 	uri      string                   // as it was asked for
@@ -57,39 +33,29 @@ type document struct {
 	opts     []resourcesync.Option
 }
 
-// client is the Client with the documents that the Mirror keeps.
-func (d *Destination) client() *fetch.Client {
-	if d.Mirror != nil && !d.Client.HasCache() {
-		if c := d.Mirror.Documents(); c != nil {
-			return d.Client.WithCache(c)
-		}
-	}
-	return d.Client
-}
-
 // maxTransfer bounds a document on the wire, in bytes (FAULTS §5).
 const maxTransfer = 100 << 20
 
 // read fetches the document at uri, which must have the capability that was promised.
-func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
-	resp, err := d.client().Document(ctx, uri, maxTransfer, fetch.Validators{})
+func (r *reader) read(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
+	resp, err := r.client.Document(ctx, uri, maxTransfer, fetch.Validators{})
 	if err != nil {
-		return d.largePackage(ctx, uri, want, &remoteError{err})
+		return r.largePackage(ctx, uri, want, &remoteError{err})
 	}
-	return d.take(ctx, uri, want, resp)
+	return r.take(ctx, uri, want, resp)
 }
 
 // readFresh is read past every cache that honours it.
-func (d *Destination) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
-	resp, err := d.client().FreshDocument(ctx, uri, maxTransfer)
+func (r *reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
+	resp, err := r.client.FreshDocument(ctx, uri, maxTransfer)
 	if err != nil {
 		return nil, &remoteError{err}
 	}
-	return d.take(ctx, uri, want, resp)
+	return r.take(ctx, uri, want, resp)
 }
 
 // take reads the document of an answer.
-func (d *Destination) take(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (_ *document, err error) {
+func (r *reader) take(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (_ *document, err error) {
 	defer resp.Body.Close()
 	served := dateOf(resp)
 	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
@@ -97,7 +63,7 @@ func (d *Destination) take(ctx context.Context, uri string, want resourcesync.Ca
 	if err != nil {
 		return nil, &remoteError{err}
 	}
-	doc := &document{uri: uri, base: base, served: served, modified: modified, maxAge: maxAge(resp.Header), file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
+	doc := &document{uri: uri, base: base, served: served, modified: modified, maxAge: maxAge(resp.Header), file: spool.NewFile(r.spool, maxTransfer), opts: r.decoderOptions()}
 	defer func() {
 		if err != nil {
 			doc.close()
@@ -106,9 +72,9 @@ func (d *Destination) take(ctx context.Context, uri string, want resourcesync.Ca
 	body := bufio.NewReaderSize(remoteReader{uri, resp.Body}, 64<<10)
 	if manifestOf[want] != "" && isPackage(body) {
 		_ = resp.Body.Close() // the package is read by its parts, or anew
-		return doc, d.onePackage(ctx, doc, resp.ContentLength, want)
+		return doc, r.onePackage(ctx, doc, resp.ContentLength, want)
 	}
-	if err := d.receive(doc, body, want); err != nil {
+	if err := r.receive(doc, body, want); err != nil {
 		return nil, doc.orPage(err)
 	}
 	if got := doc.header.Capability; got != want {
@@ -142,19 +108,19 @@ func (doc *document) orPage(err error) error {
 var errUnusable = errors.New("the rest is not wanted")
 
 // receive scans a document while its bytes come, and keeps them.
-func (d *Destination) receive(doc *document, body io.Reader, want resourcesync.Capability) error {
-	r, w := io.Pipe()
+func (r *reader) receive(doc *document, body io.Reader, want resourcesync.Capability) error {
+	out, in := io.Pipe()
 	came := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(io.MultiWriter(doc.file, w), body)
-		_ = w.CloseWithError(err) // never fails
+		_, err := io.Copy(io.MultiWriter(doc.file, in), body)
+		_ = in.CloseWithError(err) // never fails
 		came <- err
 	}()
-	err := d.scan(doc, r, want)
+	err := r.scan(doc, out, want)
 	if err == nil {
-		_, _ = io.Copy(io.Discard, r) // what follows the end tag
+		_, _ = io.Copy(io.Discard, out) // what follows the end tag
 	}
-	_ = r.CloseWithError(errUnusable) // likewise
+	_ = out.CloseWithError(errUnusable) // likewise
 	if failed := <-came; failed != nil && !errors.Is(failed, errUnusable) {
 		return fmt.Errorf("reading a document: %w", failed)
 	}
@@ -163,13 +129,13 @@ func (d *Destination) receive(doc *document, body io.Reader, want resourcesync.C
 
 // scan reads a document to its end and takes down what has to be known of it before
 // anything acts on its entries.
-func (d *Destination) scan(doc *document, r io.Reader, want resourcesync.Capability) error {
+func (r *reader) scan(doc *document, body io.Reader, want resourcesync.Capability) error {
 	var tally resourcesync.NoteTally
-	dec := resourcesync.NewDecoder(r, slices.Concat(doc.opts, []resourcesync.Option{resourcesync.WithNotes(tally.Take)})...)
+	dec := resourcesync.NewDecoder(body, slices.Concat(doc.opts, []resourcesync.Option{resourcesync.WithNotes(tally.Take)})...)
 	n, positions := 0, map[resourcesync.Key]int{}
 	for e, err := range dec.Entries() {
 		if errors.Is(err, resourcesync.BadEntry) {
-			d.note("", doc.uri+": "+err.Error())
+			r.note("", doc.uri+": "+err.Error())
 			doc.bad++
 			continue
 		}
@@ -186,7 +152,7 @@ func (d *Destination) scan(doc *document, r io.Reader, want resourcesync.Capabil
 	if doc.header, err = dec.Header(); err != nil {
 		return &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
 	}
-	d.tell(doc.uri, &tally)
+	r.tolerated(doc.uri, &tally)
 	return nil
 }
 
@@ -201,9 +167,9 @@ func (doc *document) repeated(positions map[resourcesync.Key]int, key resourcesy
 	positions[key] = n
 }
 
-// tell reports what was tolerated in a document. What the standard allows is not
+// tolerated reports what was tolerated in a document. What the standard allows is not
 // worth a line.
-func (d *Destination) tell(uri string, tally *resourcesync.NoteTally) {
+func (r *reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal {
 			continue
@@ -212,12 +178,12 @@ func (d *Destination) tell(uri string, tally *resourcesync.NoteTally) {
 		if times > 1 {
 			text += fmt.Sprintf(" (and %d more like it)", times-1)
 		}
-		d.quirk(n.Quirk, "", text)
+		r.tell(n.Quirk, "", text)
 	}
 }
 
-func (d *Destination) decoderOptions() []resourcesync.Option {
-	if d.Strict {
+func (r *reader) decoderOptions() []resourcesync.Option {
+	if r.strict {
 		return []resourcesync.Option{resourcesync.WithTolerance(resourcesync.Strict)}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (d *Destination) Changes(ctx context.Context, source string, since time.Tim
 			return
 		}
 		for _, set := range sets {
-			f := follower{d: &own, scope: sc, set: set, yield: yield}
+			f := follower{reader: own.reader(sc), scope: sc, set: set, yield: yield}
 			err := set.Err
 			if err == nil {
 				err = f.follow(ctx, since)
@@ -86,10 +86,10 @@ type verified struct {
 
 // follower tells the changes of one set.
 type follower struct {
-	d     *Destination
-	scope *scope
-	set   discover.Set
-	yield func(Change, error) bool
+	reader *reader
+	scope  *scope
+	set    discover.Set
+	yield  func(Change, error) bool
 
 	skipped Counts
 }
@@ -102,13 +102,13 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 	if since.IsZero() {
 		return f.everything(ctx)
 	}
-	c, err := f.d.openChain(ctx, f.scope, f.set, since)
+	c, err := f.reader.openChain(ctx, f.set, since)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	for {
-		ch, err := c.load(ctx, c.windows[c.start(since):], Cursor{}, nil, time.Time{})
+		ch, err := c.load(ctx, c.windows[c.start(since):], Position{}, nil, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 // tellSkipped says how many resources were left out, and why.
 func (f *follower) tellSkipped() {
 	for why, n := range f.skipped.Skipped {
-		f.d.note(f.set.URI, fmt.Sprintf("%d resources left alone: %s", n, why))
+		f.reader.note(f.set.URI, fmt.Sprintf("%d resources left alone: %s", n, why))
 	}
 }
 
@@ -165,9 +165,9 @@ func (f *follower) changes(ch *changes, since time.Time) error {
 
 // everything tells all resources.
 func (f *follower) everything(ctx context.Context) error {
-	k := f.d.newDesk(f.scope, f.set)
-	defer k.close()
-	st, err := k.present(ctx)
+	o := newOffer(f.reader, f.set)
+	defer o.close()
+	st, err := o.present(ctx)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	}
 	next := cur
 	if !old { // an older state than was seen leads nowhere
-		next = ch.cursor(cur, pl.d.Client.Now())
+		next.Position = ch.mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
 		next.Baseline = ch.served // an older program did not take it down
@@ -62,7 +62,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 		next.Scope = pl.d.choice()
 	}
 	next.Alone = alone
-	if next.Index == cur.Index && pl.d.recent(cur.Asked) {
+	if next.Index == cur.Index && recent(cur.Asked, pl.d.Client.Now()) {
 		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
 	}
 	if pl.stays {
@@ -106,7 +106,7 @@ func (pl *planner) changed(ctx context.Context, batch []*change, old bool) error
 	}
 	for i, c := range batch {
 		h := &held[i]
-		said, w := c.against(h)
+		said, w := c.against(h.LastMod)
 		said.Old = old
 		switch gone := said.Kind == evidence.Deleted; {
 		case !gone && !pl.admit(w):
@@ -153,4 +153,14 @@ func (pl *planner) tellUnknown() {
 	if pl.unknown > 0 {
 		pl.d.quirk(resourcesync.QuirkUnknownDelete, pl.Set, fmt.Sprintf("%d deletions are of resources that were never listed, such as %s", pl.unknown, pl.unknownURI))
 	}
+}
+
+// lookEvery is how often the cursor moves where nothing changes: by that the mirror knows
+// that time has passed, whatever the clock shows (see Losses).
+const lookEvery = 6 * time.Hour
+
+// looked reports whether the cursor moved lately.
+func (d *Destination) looked(last time.Time) bool {
+	age := d.Client.Now().Sub(last)
+	return age >= 0 && age < lookEvery
 }

@@ -17,21 +17,8 @@ const within = 2 * time.Second
 // applied is how far a cursor has followed its set. A moment that is still to come was
 // dated by a clock that was wrong: it orders nothing.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
-	return evidence.Applied{Listed: d.placed(cur.Listed, served), Changed: d.placed(cur.Changed, served)}
-}
-
-// placed is t, or the zero time if it is still to come.
-func (d *Destination) placed(t, served time.Time) time.Time {
-	if d.misdated(t, served) {
-		return time.Time{}
-	}
-	return t
-}
-
-// misdated reports whether t is still to come: by our clock, and by that of the Source where
-// it is known. Either alone may be wrong.
-func (d *Destination) misdated(t, served time.Time) bool {
-	return evidence.ToCome(t, d.Client.Now()) && (served.IsZero() || evidence.ToCome(t, served))
+	now := d.Client.Now()
+	return evidence.Applied{Listed: evidence.Placed(cur.Listed, served, now), Changed: evidence.Placed(cur.Changed, served, now)}
 }
 
 // known is what the newest list tells of resources of which no change was told since: that
@@ -56,13 +43,14 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	if h.Member {
 		told = k.named
 	}
-	if at := d.placed(told, served); at.After(e.At) {
+	now := d.Client.Now()
+	if at := evidence.Placed(told, served, now); at.After(e.At) {
 		e.Change, e.At = false, at
 	}
 	if !h.Gone.IsZero() {
 		e.Gone, e.Change, e.At = true, true, h.Gone
 	}
-	if d.misdated(e.At, served) {
+	if evidence.Misdated(e.At, served, now) {
 		e.At, e.Misdated = time.Time{}, true
 	}
 	return e
@@ -101,7 +89,7 @@ func match(h *Held, w *Wanted) evidence.Match {
 func matchTimes(h *Held, w *Wanted) evidence.Match {
 	since := h.Came
 	if !h.Told { // they came after the document that told of them
-		since = later(h.Changed, h.Came)
+		since = evidence.Later(h.Changed, h.Came)
 	}
 	old := func(t time.Time) bool { return !since.Before(t.Add(within)) }
 	switch {

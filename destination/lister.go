@@ -90,7 +90,7 @@ func (r *lister) follows(doc *document) {
 	if ref == "" {
 		return
 	}
-	uri, err := r.st.scope.document(ref, doc.base.String())
+	uri, err := r.st.reader.named(ref, doc.base)
 	if err != nil {
 		r.failAs(resourcesync.QuirkPages, err)
 		return
@@ -132,7 +132,7 @@ func (r *lister) next(doc *document, chain map[string]bool) (*document, error) {
 	if ref == "" {
 		return nil, nil
 	}
-	uri, err := r.st.scope.document(ref, doc.base.String())
+	uri, err := r.st.reader.named(ref, doc.base)
 	switch {
 	case err != nil:
 		return nil, err
@@ -157,7 +157,7 @@ func (r *lister) samePageTime(first, doc *document) {
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
 	if !r.st.unsure {
 		r.st.unsure = true
-		r.st.d.quirk(q, r.st.set, text)
+		r.st.reader.tell(q, r.st.set, text)
 	}
 }
 
@@ -182,11 +182,11 @@ func (r *lister) document(doc *document, level int) bool {
 		r.doubt(resourcesync.QuirkMoment, doc.uri+": has no at, so its moment is unknown: nothing is deleted for not being in it")
 	}
 	r.setAt(doc.header.At)
-	r.st.served = later(r.st.served, doc.clock())
+	r.st.served = evidence.Later(r.st.served, doc.clock())
 	index := doc.header.Root == resourcesync.SitemapIndex
 	r.indexes[doc.uri] = index
 	if doc.lists && !index {
-		r.st.d.quirk(resourcesync.QuirkNested, r.st.set, doc.uri+": lists documents of its own kind as an index does; they are read")
+		r.st.reader.tell(resourcesync.QuirkNested, r.st.set, doc.uri+": lists documents of its own kind as an index does; they are read")
 	}
 	if !index {
 		r.twice(doc)
@@ -214,7 +214,7 @@ func (r *lister) document(doc *document, level int) bool {
 // twice tells of the resources that a document lists more than once.
 func (r *lister) twice(doc *document) {
 	if n := len(doc.last); n > 0 {
-		r.st.d.quirk(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.uri, n))
+		r.st.reader.tell(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.uri, n))
 	}
 }
 
@@ -223,7 +223,7 @@ func (r *lister) resource(doc *document, e *resourcesync.Entry, n int) bool {
 	if doc.superseded(e.Loc, n) {
 		return true
 	}
-	r.st.unproved = r.st.unproved || !strong(e.Digests)
+	r.st.unproved = r.st.unproved || !e.Digests.Strong()
 	w, ok := r.overlay(resource{Wanted: wanted(e, doc.header.At.Time())})
 	return !ok || r.yield(w, nil)
 }
@@ -235,7 +235,7 @@ func (r *lister) parcel(doc *document, e *resourcesync.Entry, _ int) bool {
 		r.fail(&DocumentError{URI: doc.uri, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
 		return false
 	}
-	p, err := r.st.d.parcelOf(r.st.scope, doc, e)
+	p, err := r.st.reader.parcelOf(doc, e)
 	if err != nil {
 		return r.partFailed(quirkOf(err), err)
 	}
@@ -247,7 +247,7 @@ func (r *lister) parcel(doc *document, e *resourcesync.Entry, _ int) bool {
 // manifests yields the resources of the packages of a Resource Dump.
 func (r *lister) manifests() bool {
 	for _, p := range r.st.parcels {
-		doc, err := r.st.d.manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
+		doc, err := r.st.reader.packages.manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
 		if err == nil {
 			if err = behind(doc, p.ref.at); err != nil {
 				doc.close()
@@ -292,7 +292,7 @@ func (r *lister) packaged(p *parcel, doc *document) bool {
 		if doc.superseded(e.Loc, n) {
 			continue
 		}
-		r.st.unproved = r.st.unproved || !strong(e.Digests)
+		r.st.unproved = r.st.unproved || !e.Digests.Strong()
 		if w, ok := r.overlay(resource{Wanted: wanted(&e, at.Time()), carrier: from}); ok && !r.yield(w, nil) {
 			return false
 		}
@@ -312,7 +312,7 @@ func (doc *document) superseded(uri string, n int) bool {
 // part yields what a part of an index leads to. What is wrong with a part makes the
 // state partial; the other parts count all the same.
 func (r *lister) part(e *resourcesync.Entry, index *document, level int) bool {
-	uri, err := r.st.scope.document(e.Loc, index.base.String())
+	uri, err := r.st.reader.named(e.Loc, index.base)
 	switch {
 	case err != nil:
 		return r.partFailed(0, err)
@@ -394,7 +394,7 @@ func (r *lister) fail(err error) { r.failAs(0, err) }
 
 // failAs makes the state partial.
 func (r *lister) failAs(q resourcesync.Quirk, err error) {
-	r.st.d.quirk(q, r.st.set, err.Error())
+	r.st.reader.tell(q, r.st.set, err.Error())
 	if r.st.partial == nil {
 		r.st.partial = err
 	}
@@ -419,7 +419,7 @@ func (r *lister) overlay(w resource) (_ resource, ok bool) {
 		return w, true
 	}
 	r.listed[key] = true
-	said, told := c.against(&Held{LastMod: w.LastMod})
+	said, told := c.against(w.LastMod)
 	switch d, _ := evidence.Decide(said, evidence.Held{Member: true, At: w.Changed}); d {
 	case evidence.Keep:
 		return w, true

@@ -63,18 +63,9 @@ func (w *Wanted) timed() bool { return w.Told || len(w.Digests) == 0 && !w.LastM
 
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
 type Cursor struct {
-	At       time.Time // everything the Source recorded up to here is applied; from the Source's documents, never our clock
-	List     string    // URI of the Change List last applied; "" after a baseline
-	From     string    // its rs:md/@from as written
-	Applied  int       // how many of its entries are applied
-	Prefix   string    // digest over those entries, in hex
-	Index    string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
-	Asked    time.Time // when Index was read last, by our clock; zero if there is none
+	Position
 	Looked   time.Time // when this was found, by our clock; where nothing changes the cursor moves for its sake alone, every few hours
-	Last     time.Time // the latest of their datetimes
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
-	Changed  time.Time // the moment of the latest change that was applied; zero if none was, or an earlier version followed the set last
-	Left     time.Time // since when, by our clock, List stands open where its index says that it was closed; zero if it does not
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
 	Alone    Alone     // what was left alone since the last baseline
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were

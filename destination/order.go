@@ -28,7 +28,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 	}
 	switch {
 	case byLastMod && (when.Before(from) || when.Before(l.known.at) || !until.IsZero() && !when.Before(until)):
-		unplaced = !when.Before(later(l.known.last, from)) && when.Before(l.known.at)
+		unplaced = !when.Before(evidence.Later(l.known.last, from)) && when.Before(l.known.at)
 		when, byLastMod = time.Time{}, false
 	case l.placed(when) != when, !until.IsZero() && when.After(until):
 		l.strange.late++
@@ -64,14 +64,14 @@ func (l *changeList) follow(c *change) {
 	if !k.yes {
 		return
 	}
-	early := c.Changed.Before(later(k.last, l.placed(l.from.Time())))
+	early := c.Changed.Before(evidence.Later(k.last, l.placed(l.from.Time())))
 	if c.last = early || !c.timed() || !c.Changed.Before(k.at); !c.last {
 		return
 	}
 	if early && c.timed() {
 		l.strange.early++
 	}
-	c.Changed = later(c.Changed, k.at)
+	c.Changed = evidence.Later(c.Changed, k.at)
 }
 
 // order puts the entries in the order in which they happened. A Change List is in forward
@@ -192,12 +192,12 @@ func (l *changeList) bound() {
 		}
 		if c.timed() {
 			if !c.byLastMod { // it may be that of the version that is gone
-				low = later(low, c.from)
+				low = evidence.Later(low, c.from)
 			}
 			continue
 		}
-		c.from = later(c.from, low)
-		c.Changed, c.when = later(c.Changed, c.from), later(c.when, c.from)
+		c.from = evidence.Later(c.from, low)
+		c.Changed, c.when = evidence.Later(c.Changed, c.from), evidence.Later(c.when, c.from)
 	}
 	high := time.Time{}
 	for i := len(l.entries) - 1; i >= 0; i-- {
@@ -236,11 +236,10 @@ func (c *change) word() (evidence.Statement, *Wanted) {
 	return s, &c.Wanted
 }
 
-// against is word beside what is held: the lastmod of a deletion that is that of the bytes
-// held is not its time, but that of the version that is gone.
-func (c *change) against(h *Held) (evidence.Statement, *Wanted) {
+// against is word beside the lastmod of what is held: if that of a deletion is the same, it is not its time, but that of the version that is gone.
+func (c *change) against(held resourcesync.Datetime) (evidence.Statement, *Wanted) {
 	s, w := c.word()
-	if c.byLastMod && !h.LastMod.IsZero() && c.LastMod == h.LastMod {
+	if c.byLastMod && !held.IsZero() && c.LastMod == held {
 		s.From, s.To = c.least, c.most
 	}
 	return s, w

@@ -26,20 +26,22 @@ func isPackage(body *bufio.Reader) bool {
 
 // onePackage handles a link to a package in the place of its dump (quirk 21). It writes into
 // doc the missing dump: with this package alone, and the moments of its manifest.
-func (d *Destination) onePackage(ctx context.Context, doc *document, length int64, want resourcesync.Capability) error {
+func (r *reader) onePackage(ctx context.Context, doc *document, length int64, want resourcesync.Capability) error {
 	ref := &packageRef{uri: doc.uri}
 	if length >= 0 {
 		ref.length = resourcesync.Bytes(length)
 	}
-	manifest, p, err := d.readManifest(ctx, ref, manifestOf[want])
+	p := &parcel{ref: ref}
+	manifest, err := r.packages.manifest(ctx, p, manifestOf[want])
 	if err != nil {
 		return err
 	}
 	of := manifest.header.Metadata
-	if err := errors.Join(p.leave(), manifest.file.Close()); err != nil {
+	p.leave()
+	if err := manifest.file.Close(); err != nil {
 		return err
 	}
-	d.quirk(resourcesync.QuirkPackageLink, "", doc.uri+": a package where a document that names packages was promised; read as its only one")
+	r.tell(resourcesync.QuirkPackageLink, "", doc.uri+": a package where a document that names packages was promised; read as its only one")
 	h := resourcesync.Header{
 		Metadata: resourcesync.Metadata{Capability: want, At: of.At, From: of.From, Until: of.Until},
 		Links:    []resourcesync.Link{{Rel: "up", Href: doc.uri}},
@@ -56,18 +58,18 @@ func (d *Destination) onePackage(ctx context.Context, doc *document, length int6
 	if err != nil {
 		return &DocumentError{URI: manifest.uri, Reason: "does not say of when it is", Err: err}
 	}
-	return d.scan(doc, doc.file.Reader(), want)
+	return r.scan(doc, doc.file.Reader(), want)
 }
 
 // largePackage reads an answer that is too large for a document as the only package of a
 // dump. If it is none, the error is why.
-func (d *Destination) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*document, error) {
+func (r *reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*document, error) {
 	base, err := url.Parse(uri)
 	if err != nil || manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why
 	}
-	doc := &document{uri: uri, base: base, file: spool.NewFile(d.Spool, maxTransfer), opts: d.decoderOptions()}
-	if err := d.onePackage(ctx, doc, -1, want); err != nil {
+	doc := &document{uri: uri, base: base, file: spool.NewFile(r.spool, maxTransfer), opts: r.decoderOptions()}
+	if err := r.onePackage(ctx, doc, -1, want); err != nil {
 		doc.close()
 		if errors.Is(err, pack.ErrNotZIP) {
 			err = why

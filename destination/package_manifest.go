@@ -20,8 +20,8 @@ const relContents = "contents"
 
 // packageOf returns the package that an entry of a dump names. It ignores a copy of its
 // manifest at an origin that may not speak for the Source.
-func (d *Destination) packageOf(sc *scope, dump *document, e *resourcesync.Entry) (*packageRef, error) {
-	uri, err := sc.document(e.Loc, dump.base.String())
+func (r *reader) packageOf(dump *document, e *resourcesync.Entry) (*packageRef, error) {
+	uri, err := r.named(e.Loc, dump.base)
 	if err != nil {
 		if isLocal(e.Loc) {
 			err = &packageError{resourcesync.QuirkLocalPackage, err}
@@ -33,8 +33,8 @@ func (d *Destination) packageOf(sc *scope, dump *document, e *resourcesync.Entry
 		at: e.At, from: e.From, until: e.Until,
 	}
 	if href := e.Link(relContents); href != "" {
-		if ref.contents, err = sc.document(href, dump.base.String()); err != nil {
-			d.note("", fmt.Sprintf("%s: the copy of its manifest is not read: %v", uri, err))
+		if ref.contents, err = r.named(href, dump.base); err != nil {
+			r.note("", fmt.Sprintf("%s: the copy of its manifest is not read: %v", uri, err))
 		}
 	}
 	return ref, nil

@@ -384,7 +384,7 @@ func (p *plannedPackage) member(a *Action, known *Wanted) (pack.Bitstream, error
 	if ok {
 		path = f.path
 	}
-	b, has := p.pkg.find(path, strong(a.Want.Digests))
+	b, has := p.pkg.find(path, a.Want.Digests.Strong())
 	switch {
 	case p.found != nil && (!ok || !has):
 		why = fmt.Sprintf("has no member for %s as it should be, by its manifest", a.Want.URI)

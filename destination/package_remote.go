@@ -204,5 +204,5 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 // safe reports whether what w wants may be taken out of the package; any package that is
 // not remote is safe.
 func (r *remotePackage) safe(w *Wanted) bool {
-	return r == nil || r.version != "" || strong(w.Digests)
+	return r == nil || r.version != "" || w.Digests.Strong()
 }

@@ -31,9 +31,8 @@ type carrier struct {
 type resource struct {
 	Wanted
 	carrier
-	by     *change    // that says so; nil: a list does
-	at     time.Time  // of a dispute: the moment of the list that names it, or does not
-	others []resource // what other documents say of it that counts no less
+	by *change   // that says so; nil: a list does
+	at time.Time // of a dispute: the moment of the list that names it, or does not
 }
 
 // compare orders by package, and by offset in it.
@@ -78,8 +77,8 @@ func (p *parcel) length() int64 {
 }
 
 // parcelOf returns the parcel of an entry of a dump.
-func (d *Destination) parcelOf(sc *scope, dump *document, e *resourcesync.Entry) (*parcel, error) {
-	ref, err := d.packageOf(sc, dump, e)
+func (r *reader) parcelOf(dump *document, e *resourcesync.Entry) (*parcel, error) {
+	ref, err := r.packageOf(dump, e)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +116,14 @@ func (p *parcel) keep(opened *int) {
 		return
 	}
 	if *opened++; *opened > maxKept {
-		_ = p.opened.leave() // it is opened again
+		p.leave()
+	}
+}
+
+// leave gives the package back; it may be opened again.
+func (p *parcel) leave() {
+	if p.opened != nil {
+		_ = p.opened.leave() // of no consequence
 		p.opened = nil
 	}
 }

@@ -19,7 +19,7 @@ type planner struct {
 	scope   *scope
 	cursor  Cursor    // the zero Cursor before the first baseline
 	known   known     // by the newest list
-	truth   *state    // of a baseline: what the Source says the set is
+	truth   *view     // of a baseline: what the Source says the set is
 	served  time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
 	doubted bool      // of an increment: the times of the changes contradict each other, or what is here
 	stays   bool      // something is disputed: the cursor stays where it is
@@ -73,7 +73,7 @@ const SkipStale Skip = "only in a list older than what is here"
 const lookupBatch = 500
 
 // compare looks resources up and adds what each needs.
-func (pl *planner) compare(ctx context.Context, batch []resource) error {
+func (pl *planner) compare(ctx context.Context, batch []named) error {
 	uris := make([]string, len(batch))
 	for i := range batch {
 		uris[i] = batch[i].URI

@@ -85,7 +85,7 @@ func newVast(t *testing.T) *destination.Destination {
 	if err := c.TrustSource(t.Context(), s.srv.URL); err != nil {
 		t.Fatal(err)
 	}
-	return &destination.Destination{Source: s.uri("/"), Mirror: vast{cursor: destination.Cursor{At: t0}}, Client: c, Spool: t.TempDir()}
+	return &destination.Destination{Source: s.uri("/"), Mirror: vast{cursor: destination.Cursor{Position: destination.Position{At: t0}}}, Client: c, Spool: t.TempDir()}
 }
 
 // An increment costs what has changed, not what there is: no member is looked at that

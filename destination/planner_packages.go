@@ -31,7 +31,7 @@ func (s *packageSelection) add(a *Action, c carrier) {
 	size := sizeOr(a.Want.Length)
 	s.wanted++
 	s.bytes += size
-	s.unproved = s.unproved || !strong(a.Want.Digests)
+	s.unproved = s.unproved || !a.Want.Digests.Strong()
 	if !a.Want.Length.Known() {
 		s.unsized++
 	}

@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"crypto/sha256"
+	"net/url"
 	"time"
 
 	"instep/discover"
@@ -14,17 +15,19 @@ import (
 // was not asked for long: a Source may have left that list standing for open, and go on
 // in another. stands is the list if it is another than it was: an index that does not name it
 // is a copy from before.
-func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.Set, cur Cursor) (_ *chain, stands *window, err error) {
+func (r *reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *chain, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
 		return nil, nil, nil
 	}
-	if !d.recent(cur.Asked) {
+	if !recent(cur.Asked, r.now()) {
 		return nil, nil, nil
 	}
-	if _, err := sc.document(cur.List, cur.Index); err != nil {
+	if base, err := url.Parse(cur.Index); err != nil {
+		return nil, nil, nil // an earlier version wrote it
+	} else if _, err := r.named(cur.List, base); err != nil {
 		return nil, nil, nil // not allowed any more: the index tells
 	}
-	c := d.newChain(sc, set.URI, "Change List")
+	c := r.newChain(set.URI, "Change List")
 	c.via, c.asked, c.closes = cur.Index, cur.Asked, true
 	doc, err := c.read(ctx, window{uri: cur.List})
 	switch {
@@ -49,19 +52,9 @@ func (d *Destination) openCurrent(ctx context.Context, sc *scope, set discover.S
 const maxUnasked = 24 * time.Hour
 
 // recent reports whether an index was asked for so lately that it need not be again.
-func (d *Destination) recent(asked time.Time) bool {
-	age := d.Client.Now().Sub(asked)
+func recent(asked, now time.Time) bool {
+	age := now.Sub(asked)
 	return age >= 0 && age < maxUnasked
-}
-
-// lookEvery is how often the cursor moves where nothing changes: by that the mirror knows
-// that time has passed, whatever the clock shows (see Losses).
-const lookEvery = 6 * time.Hour
-
-// looked reports whether the cursor moved lately.
-func (d *Destination) looked(last time.Time) bool {
-	age := d.Client.Now().Sub(last)
-	return age >= 0 && age < lookEvery
 }
 
 // window is what a Change List says of itself.
@@ -77,7 +70,7 @@ func (doc *document) isOpen() bool {
 }
 
 // begins reports whether a Change List begins with exactly what the cursor has applied.
-func (doc *document) begins(cur Cursor) bool {
+func (doc *document) begins(cur Position) bool {
 	if doc.header.From.String() != cur.From {
 		return false
 	}
@@ -98,7 +91,7 @@ func (doc *document) begins(cur Cursor) bool {
 // current returns what leads to the list last read, if it need not be asked again while
 // that list is open: it named the list as the last of several and as open, nothing can
 // come into those before it, and the Source says in a list itself where it ends.
-func (c *chain) current(ctx context.Context, ch *changes, cur Cursor) (string, error) {
+func (c *chain) current(ctx context.Context, ch *changes, cur Position) (string, error) {
 	n := len(c.windows) - 1
 	if c.via == "" || ch.rest != nil || ch.stand != nil || !c.settled(n) {
 		return "", nil
@@ -122,12 +115,4 @@ func (c *chain) current(ctx context.Context, ch *changes, cur Cursor) (string, e
 		return "", nil
 	}
 	return c.via, nil
-}
-
-// unlessLost drops an error that means no more than that a document is of no use.
-func unlessLost(ctx context.Context, err error) error {
-	if lost(ctx, err) {
-		return nil
-	}
-	return err
 }

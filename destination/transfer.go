@@ -163,31 +163,6 @@ func isPage(mediaType string) bool {
 	return err == nil && (t == "text/html" || strings.HasPrefix(t, "application/xhtml"))
 }
 
-// remoteError is an error of the Source's side: the resource fails, the run goes on.
-type remoteError struct{ err error }
-
-func (e *remoteError) Error() string { return e.err.Error() }
-func (e *remoteError) Unwrap() error { return e.err }
-
-func isRemote(err error) bool {
-	var re *remoteError
-	return errors.As(err, &re)
-}
-
-// remoteReader tells errors of reading from the Source from those of writing to the mirror.
-type remoteReader struct {
-	uri string
-	r   io.Reader
-}
-
-func (r remoteReader) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = &remoteError{fmt.Errorf("%s: %w", r.uri, err)}
-	}
-	return n, err
-}
-
 // hashedReader is a reader of which the digests are computed already.
 type hashedReader struct {
 	io.Reader

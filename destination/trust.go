@@ -102,25 +102,6 @@ func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 // tick is the least step by which a moment is later than another.
 const tick = time.Microsecond
 
-// wentBack says how a Change List is one that the Source has gone back to: it has lost
-// its end, not its beginning, since the cursor was there. "" if it is not.
-func (l *changeList) wentBack(cur Cursor) string {
-	if l.resumed || cur.List != l.uri || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
-		return ""
-	}
-	return fmt.Sprintf("the Change List %s had %d entries up to %s and has %d up to %s", l.uri,
-		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
-}
-
-// wentBack says that the Resource List is older than one that was read before. "" if
-// it is not, or if the clock was wrong by which that one was dated.
-func (st *state) wentBack(cur Cursor) string {
-	if st.at.IsZero() || !st.at.Before(cur.Listed) || st.d.misdated(cur.Listed, st.served) {
-		return ""
-	}
-	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", st.at.UTC().Format(time.RFC3339Nano), cur.Listed.UTC().Format(time.RFC3339Nano))
-}
-
 // refuse takes down that the Source shows an older state than it did. Nothing here
 // goes back, and the cursor stays, so that each run says so until the Source is past that
 // state, or the older one is accepted.

@@ -16,57 +16,16 @@ const requestCost = 64 << 10
 // cost is what ways are compared by.
 func cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
-// track is a way in which a Source tells what changed.
-type track int
-
-// The tracks.
-const (
-	changeLists       track = iota // Change Lists and their index (1.1 §12)
-	changeListArchive              // these and the ones before them (Archives §5)
-	changeDumps                    // the manifests of the packages of Change Dumps (1.1 §13)
-	changeDumpArchive              // these and the ones before them (Archives §6)
-	tracks                         // how many there are
-)
-
-// snapshot is a way in which a Source tells the whole state of a set at one moment.
-type snapshot int
-
-// The snapshots.
-const (
-	resourceList        snapshot = iota // Resource Lists and their index (1.1 §10)
-	resourceDump                        // the manifests of the packages of Resource Dumps (1.1 §11)
-	resourceListArchive                 // the newest that is archived (Archives §3)
-	resourceDumpArchive                 // the newest that is archived (Archives §4)
-	snapshots                           // how many there are
-)
-
 // facts are what is known when a way is chosen.
 type facts struct {
+	*offered
 	prefer   Prefer
 	followed bool   // a baseline was completed earlier
 	covered  bool   // what was left out since then is left out now too
 	overdue  string // why it is time for a baseline all the same; "" if it is not
 	members  int64  // that the mirror has
 
-	tells [tracks]bool    // which tracks the Source offers
-	tried [tracks]outcome // what came of those that were looked at
-	shows [snapshots]bool // which snapshots the Source offers
-	lost  [snapshots]bool // which of them cannot be used
-}
-
-// outcome is what came of following a track from a cursor.
-type outcome struct {
-	known   bool
-	reaches bool   // it tells everything that happened after the cursor
-	why     string // one sentence
-}
-
-// order is in which order the tracks are followed.
-func (f *facts) order() []track {
-	if f.prefer == PreferDump {
-		return []track{changeDumps, changeDumpArchive, changeLists, changeListArchive}
-	}
-	return []track{changeLists, changeListArchive, changeDumps, changeDumpArchive}
+	tried [tracks]outcome // what came of the tracks that were looked at
 }
 
 // next is the track to follow next; false if enough is known to choose a mode.
@@ -74,7 +33,7 @@ func (f *facts) next() (track, bool) {
 	if !f.followed || !f.covered || f.overdue != "" {
 		return 0, false
 	}
-	for _, tr := range f.order() {
+	for _, tr := range order(f.prefer == PreferDump) {
 		switch {
 		case f.tried[tr].reaches:
 			return 0, false
@@ -98,7 +57,7 @@ func (f *facts) mode() (Mode, track, string) {
 	}
 	why := "the Source offers no Change List"
 	told := false
-	for _, tr := range f.order() {
+	for _, tr := range order(f.prefer == PreferDump) {
 		o := f.tried[tr]
 		switch {
 		case o.reaches:
@@ -121,21 +80,17 @@ func (f *facts) truth() (snapshot, string, bool) {
 	case f.members == 0 && f.shows[resourceDump]:
 		order, why = []snapshot{resourceDump, resourceList}, "nothing of the set is here yet"
 	}
+	s, ok := f.first(append(order, archived...)...)
 	switch {
-	case f.usable(order[0]):
-		return order[0], why, true
-	case f.usable(order[1]):
-		return order[1], f.lacks(order[0]), true
+	case !ok:
+		return 0, "", false
+	case s == order[1]:
+		why = f.lacks(order[0])
+	case s != order[0]:
+		why = "the present ones cannot be used"
 	}
-	for _, s := range []snapshot{resourceListArchive, resourceDumpArchive} {
-		if f.usable(s) {
-			return s, "the present ones cannot be used", true
-		}
-	}
-	return 0, "", false
+	return s, why, true
 }
-
-func (f *facts) usable(s snapshot) bool { return f.shows[s] && !f.lost[s] }
 
 // lacks says why a snapshot is not taken.
 func (f *facts) lacks(s snapshot) string {
@@ -143,10 +98,6 @@ func (f *facts) lacks(s snapshot) string {
 		return s.String() + " cannot be used"
 	}
 	return "no " + strings.TrimPrefix(s.String(), "the ") + " is offered"
-}
-
-func (s snapshot) String() string {
-	return [snapshots]string{"the Resource List", "the Resource Dump", "the newest archived Resource List", "the newest archived Resource Dump"}[s]
 }
 
 // weighs reports whether a plan by Resource List, whose requests cost so much, is to

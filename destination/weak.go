@@ -9,7 +9,7 @@ import (
 
 // weak reports whether bytes are proved, if at all, by nothing better than md5, sha-1
 // or sha-224: against somebody who wants to deceive these prove nothing.
-func weak(ds resourcesync.Digests) bool { return len(ds) > 0 && !strong(ds) }
+func weak(ds resourcesync.Digests) bool { return len(ds) > 0 && !ds.Strong() }
 
 // downgrades counts resources of which the Source has taken back a sha-256 or better
 // that it once gave. Somebody who put other bytes in their place would have to do that.
@@ -22,7 +22,7 @@ type downgrades struct {
 // look compares what the Source says with the proof by which the bytes held were taken.
 func (g *downgrades) look(h *Held, w *Wanted) {
 	older := h.Changed.After(w.Changed) // than what is known: it tells what was
-	if !h.Member || older || strong(w.Digests) || !provesWell(h.Proof) {
+	if !h.Member || older || w.Digests.Strong() || !provesWell(h.Proof) {
 		return
 	}
 	g.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"strings"
 )
 
@@ -286,6 +287,11 @@ func (ds Digests) Strongest() Digest {
 		}
 	}
 	return best
+}
+
+// Strong reports whether one of them is.
+func (ds Digests) Strong() bool {
+	return slices.ContainsFunc(ds, Digest.Strong)
 }
 
 // String returns the digests separated by blanks, as rs:md/@hash has them.

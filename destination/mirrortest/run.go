@@ -501,7 +501,10 @@ func testMembers(t *testing.T, m *tester) {
 
 func move(seconds, applied int) *destination.CursorMove {
 	return &destination.CursorMove{Set: set, Cursor: destination.Cursor{
-		At: epoch.Add(time.Duration(seconds) * time.Second), List: uri("changes/1.xml"), From: "2026-05-01T00:00:00Z", Applied: applied, Prefix: "ab12", Scope: "cd34",
+		Position: destination.Position{
+			At: epoch.Add(time.Duration(seconds) * time.Second), List: uri("changes/1.xml"), From: "2026-05-01T00:00:00Z", Applied: applied, Prefix: "ab12",
+		},
+		Scope: "cd34",
 	}}
 }
 

@@ -9,6 +9,28 @@ const Skew = 24 * time.Hour
 // ToCome reports whether t is later than any clock near the right time shows.
 func ToCome(t, now time.Time) bool { return t.After(now.Add(Skew)) }
 
+// Misdated reports whether t is still to come: by our clock, and by that of the Source when
+// it sent the document, where that is known. Either alone may be wrong.
+func Misdated(t, sent, now time.Time) bool {
+	return ToCome(t, now) && (sent.IsZero() || ToCome(t, sent))
+}
+
+// Placed is t, or the zero time if it is misdated: such a moment orders nothing.
+func Placed(t, sent, now time.Time) time.Time {
+	if Misdated(t, sent, now) {
+		return time.Time{}
+	}
+	return t
+}
+
+// Later is the later of two moments.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // Applied is how far a set was followed.
 type Applied struct {
 	Listed  time.Time // the moment of the newest Resource List or Resource Dump

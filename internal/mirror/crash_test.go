@@ -48,7 +48,7 @@ func fillAfter(b destination.Batch) error {
 	)
 }
 
-var storyMove = &destination.CursorMove{Set: set, Cursor: destination.Cursor{At: noon, Applied: 7}}
+var storyMove = &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: destination.Position{At: noon, Applied: 7}}}
 
 // state is all that a mirror tells of itself, and its files.
 type state struct {

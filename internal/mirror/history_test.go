@@ -317,7 +317,7 @@ func TestCat_DEL_06_restore(t *testing.T) {
 		}
 		return nil
 	})
-	p.ok(tryCommit(p.Mirror, &destination.CursorMove{Set: set, Cursor: destination.Cursor{At: noon, Scope: ""}}, func(destination.Batch) error { return nil }))
+	p.ok(tryCommit(p.Mirror, &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: destination.Position{At: noon}, Scope: ""}}, func(destination.Batch) error { return nil }))
 	want := everything(t, p.Mirror)
 	files := filesIn(t, p.dir, isOurs)
 	at := p.do(func(b destination.Batch) error {

@@ -178,7 +178,7 @@ func storeHostile(t *testing.T, o Options, bodies map[string]string) {
 func TestResourcesInTheStateAreMovedOut(t *testing.T) {
 	dir := t.TempDir()
 	m := openMirror(t, options(dir))
-	cursor := &destination.CursorMove{Set: set, Cursor: destination.Cursor{At: noon}}
+	cursor := &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: destination.Position{At: noon}}}
 	if err := tryCommit(m, cursor, func(b destination.Batch) error {
 		return errors.Join(put(b, set, "x/runs/a", "forged", noon), put(b, set, "x/kept", "kept", noon), put(b, set, "a", "a", noon))
 	}); err != nil {

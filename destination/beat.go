@@ -1,0 +1,72 @@
+package destination
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// beat measures how often a Change List grows, by the datetimes of its entries.
+type beat struct {
+	last time.Time
+	gaps []time.Duration // the latest
+}
+
+// together is how close changes are that were published together.
+const together = 10 * time.Second
+
+// maxGaps is how many gaps a beat is made of.
+const maxGaps = 32
+
+// add takes the time of an entry. Those close to each other were published together.
+func (b *beat) add(t time.Time) {
+	gap := t.Sub(b.last).Abs()
+	if gap < together {
+		return
+	}
+	if !b.last.IsZero() {
+		if len(b.gaps) == maxGaps {
+			b.gaps = slices.Delete(b.gaps, 0, 1)
+		}
+		b.gaps = append(b.gaps, gap)
+	}
+	b.last = t
+}
+
+// gap is the median; 0 if there is none.
+func (b *beat) gap() time.Duration {
+	if len(b.gaps) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(b.gaps))[len(b.gaps)/2]
+}
+
+// maxAge is for how long an answer is fresh still (RFC 9111 §4.2.1); 0 if it is to be
+// asked for anew, or nothing is said.
+func maxAge(h http.Header) time.Duration {
+	age := int64(0)
+	for field := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
+		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(field)), "=")
+		switch name {
+		case "no-cache", "no-store":
+			return 0
+		case "max-age":
+			age, _ = strconv.ParseInt(strings.Trim(value, `"`), 10, 32)
+		}
+	}
+	if passed, err := strconv.ParseInt(h.Get("Age"), 10, 32); err == nil {
+		age -= passed
+	}
+	return time.Duration(max(age, 0)) * time.Second
+}
+
+// rhythm is how long the Change List last read was the same between two changes, as a rule,
+// and for how long it is told not to change; 0: unknown.
+func (ch *changes) rhythm() (gap, maxAge time.Duration) {
+	if ch == nil || ch.at == nil {
+		return 0, 0
+	}
+	return ch.at.beat.gap(), ch.at.maxAge
+}
