@@ -192,7 +192,11 @@ func (l *Length) UnmarshalJSON(b []byte) error {
 // Attr is an attribute that the standard does not define, kept so that a
 // document read and written again loses nothing. Space is a namespace URI,
 // never a prefix; it is empty for an attribute without a prefix.
-type Attr struct{ Space, Name, Value string }
+type Attr struct {
+	Space string `json:"namespace,omitempty"`
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
 
 // Metadata is an rs:md element: of a root (Capability, At, Completed, From,
 // Until) or of an entry (the rest). The zero value of a field is absence.
@@ -216,16 +220,16 @@ type Metadata struct {
 
 // Link is an rs:ln element (1.1 §7, §14): a related resource or document.
 type Link struct {
-	Rel, Href string
-	Modified  Datetime
-	Digests   Digests
-	Length    Length
-	Type      string
-	Encoding  string
-	Path      string
-	Pri       int // 1 (first choice) to 999999; 0 is absent
-
-	Attrs []Attr
+	Rel      string   `json:"rel"`
+	Href     string   `json:"href"`
+	Modified Datetime `json:"modified,omitzero"`
+	Digests  Digests  `json:"hash,omitempty"`
+	Length   Length   `json:"length,omitzero"`
+	Type     string   `json:"type,omitempty"`
+	Encoding string   `json:"encoding,omitempty"`
+	Path     string   `json:"path,omitempty"`
+	Pri      int      `json:"pri,omitempty"` // 1 (first choice) to 999999; 0 is absent
+	Attrs    []Attr   `json:"attributes,omitempty"`
 }
 
 // Header is what a document says of itself: its root element, the rs:md and the

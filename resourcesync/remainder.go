@@ -1,0 +1,90 @@
+package resourcesync
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// MaxRemainder is the longest text of a Remainder that is kept of a resource, in bytes.
+const MaxRemainder = 16 << 10
+
+// Remainder is what an Entry says of a resource beside its URI, its times and the values
+// that tell its bytes from others (1.1 §7, §14). Copying a resource needs none of it, so
+// programs carry it as one value, from the document to whoever reads the copy. The zero
+// Remainder says nothing.
+//
+// Its text is JSON with the names of the tags. A new attribute of rs:md becomes a field
+// here, one of rs:ln a field of Link.
+type Remainder struct {
+	Encoding   string     `json:"encoding,omitempty"`
+	ChangeFreq ChangeFreq `json:"changefreq,omitempty"`
+	Priority   Priority   `json:"priority,omitzero"`
+	Links      []Link     `json:"links,omitempty"`
+	Attrs      []Attr     `json:"attributes,omitempty"` // of rs:md
+	Foreign    string     `json:"foreign,omitempty"`
+}
+
+// Remainder returns what e says beside the rest of its fields. Attributes are in the
+// order of their names, as XML gives their order no meaning. The Remainder shares memory
+// with e.
+func (e *Entry) Remainder() Remainder {
+	r := Remainder{e.Encoding, e.ChangeFreq, e.Priority, e.Links, byName(e.Attrs), e.Foreign}
+	if slices.ContainsFunc(r.Links, func(l Link) bool { return !slices.IsSortedFunc(l.Attrs, compareAttrs) }) {
+		r.Links = slices.Clone(r.Links)
+		for i := range r.Links {
+			r.Links[i].Attrs = byName(r.Links[i].Attrs)
+		}
+	}
+	return r
+}
+
+func byName(attrs []Attr) []Attr {
+	if slices.IsSortedFunc(attrs, compareAttrs) {
+		return attrs
+	}
+	return slices.SortedFunc(slices.Values(attrs), compareAttrs)
+}
+
+func compareAttrs(a, b Attr) int {
+	return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
+}
+
+// SetRemainder makes e say what r says.
+func (e *Entry) SetRemainder(r Remainder) {
+	e.Encoding, e.ChangeFreq, e.Priority, e.Links, e.Attrs, e.Foreign = r.Encoding, r.ChangeFreq, r.Priority, r.Links, r.Attrs, r.Foreign
+}
+
+// IsZero reports whether r says nothing.
+func (r *Remainder) IsZero() bool {
+	return r.Encoding == "" && r.ChangeFreq == "" && r.Priority.IsZero() && len(r.Links) == 0 && len(r.Attrs) == 0 && r.Foreign == ""
+}
+
+// Text returns the form in which r is kept, "" if r says nothing. Two that say the same
+// have the same text.
+func (r *Remainder) Text() (string, error) {
+	if r.IsZero() {
+		return "", nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return "", fmt.Errorf("write a remainder: %w", err)
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// ParseRemainder reads what Text returns. Members that it does not know are those of
+// later versions, and left out.
+func ParseRemainder(text string) (r Remainder, err error) {
+	if text == "" {
+		return r, nil
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return Remainder{}, fmt.Errorf("read a remainder: %w", err)
+	}
+	return r, nil
+}
