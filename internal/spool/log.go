@@ -53,28 +53,62 @@ func NewLog[T any](dir string) *Log[T] {
 	return &Log[T]{scratch: newScratch(dir), wrong: lossless(reflect.TypeFor[T](), map[reflect.Type]bool{})}
 }
 
+// Place is where a record of a Log is.
+type Place struct {
+	offset int64
+	length int32
+}
+
 // Append adds a record.
 func (l *Log[T]) Append(record T) error {
+	_, err := l.AppendAt(record)
+	return err
+}
+
+// AppendAt adds a record, and returns its place for At.
+func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 	switch {
 	case l.closed:
-		return errClosed
+		return p, errClosed
 	case l.wrong != nil:
-		return l.wrong
+		return p, l.wrong
 	}
 	before := l.recent.Len()
 	if err := encode.NewEncoder(&l.recent).Encode(&record); err != nil {
 		l.recent.Truncate(before)
-		return err
+		return p, err
 	}
+	p = Place{l.scratch.size + int64(before), int32(l.recent.Len() - before)}
 	if l.recent.Len() >= logMemory {
 		if err := l.scratch.write(l.recent.Bytes()); err != nil {
 			l.recent.Truncate(before)
-			return err
+			return p, err
 		}
 		l.recent.Reset()
 	}
 	l.added++
-	return nil
+	return p, nil
+}
+
+// At returns the record at a place that AppendAt returned. It may be called between calls
+// of AppendAt, and reads the file once at most.
+func (l *Log[T]) At(p Place) (record T, err error) {
+	if l.closed {
+		return record, errClosed
+	}
+	text := make([]byte, p.length)
+	if p.offset < l.scratch.size {
+		_, err = io.ReadFull(l.scratch.section(p.offset, int64(p.length)), text)
+	} else {
+		copy(text, l.recent.Bytes()[p.offset-l.scratch.size:])
+	}
+	if err == nil {
+		err = decode.Unmarshal(text, &record)
+	}
+	if err != nil {
+		err = fmt.Errorf("read back a %T: %w", record, err)
+	}
+	return record, err
 }
 
 // Len is the number of records.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -143,5 +144,41 @@ func TestLogKeepsValuesOfTheStandard(t *testing.T) {
 	}
 	if diff := cmp.Diff(collect(t, l), want, same); diff != "" {
 		t.Errorf("entries differ (-got +want):\n%s", diff)
+	}
+}
+
+// A record is found by its place while others are appended, in memory or in the file.
+func TestLogFindsRecordsByTheirPlaces(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLog[record](dir)
+		defer l.Close()
+		var want []record
+		var places []Place
+		for _, r := range rapid.SliceOfN(records(), 1, 30).Draw(t, "records") {
+			p, err := l.AppendAt(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, places = append(want, r), append(places, p)
+			i := rapid.IntRange(0, len(want)-1).Draw(t, "record")
+			if got, err := l.At(places[i]); err != nil || !reflect.DeepEqual(got, want[i]) {
+				t.Fatalf("record %d of %d differs (-got +want): %v\n%s", i, len(want), err, cmp.Diff(got, want[i]))
+			}
+		}
+		if got := collect(t, l); !reflect.DeepEqual(got, want) {
+			t.Fatalf("records differ (-got +want):\n%s", cmp.Diff(got, want))
+		}
+	})
+}
+
+func TestClosedLogHasNoRecords(t *testing.T) {
+	l := NewLog[string](t.TempDir())
+	p, err := l.AppendAt("x")
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.At(p); err == nil {
+		t.Error("At after Close: no error")
 	}
 }
