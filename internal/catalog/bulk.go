@@ -18,15 +18,15 @@ const bulkRows = 50
 var errNotNew = errors.New("not all are new")
 
 var (
-	bulkMembers = `INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted)
-		SELECT ?, column1, ?, column2, column3, '', '' FROM (` + bulkValues("(?,?,?)") + `) WHERE TRUE
+	bulkMembers = `INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted, remainder)
+		SELECT ?, column1, ?, column2, column3, '', '', column4 FROM (` + bulkValues("(?,?,?,?)") + `) WHERE TRUE
 		ON CONFLICT (set_id, key) DO NOTHING`
 	// OR IGNORE: so that SQLite keeps no copies of pages in case it has to undo the
 	// statement alone.
 	bulkResources = `INSERT OR IGNORE INTO resource (key, uri, path, stored, length, sha256, digests, verified, type, encoding, stat) ` +
 		bulkValues("(?,?,?,TRUE,?,?,?,FALSE,?,?,?)")
-	bulkChanges = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq)
-		SELECT ?, ?, ?, column1, column2, column3, column4, column5, column6, column7 FROM (` + bulkValues("(?,?,?,?,?,?,?)") + ")"
+	bulkChanges = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder)
+		SELECT ?, ?, ?, column1, column2, column3, column4, column5, column6, column7, column8 FROM (` + bulkValues("(?,?,?,?,?,?,?,?)") + ")"
 )
 
 func bulkValues(row string) string { return valuesOf(row, bulkRows) }
@@ -85,10 +85,10 @@ func (r *recorder) enter(created []newMember) error {
 	created = slices.Clone(created)
 	slices.SortFunc(created, func(a, b newMember) int { return bytes.Compare(a.key[:], b.key[:]) })
 	for some := range slices.Chunk(created, bulkRows) {
-		args := append(make([]any, 0, 2+3*bulkRows), r.set, r.at)
+		args := append(make([]any, 0, 2+4*bulkRows), r.set, r.at)
 		for i := range some {
 			m := &some[i]
-			args = append(args, m.key[:], writeDatetime(m.change.LastMod), string(m.change.ChangeFreq))
+			args = append(args, m.key[:], writeDatetime(m.change.LastMod), string(m.change.ChangeFreq), writeText(m.change.Remainder))
 		}
 		if err := r.allNew(bulkMembers, args); err != nil {
 			return err
@@ -131,11 +131,11 @@ func (r *recorder) allNew(query string, args []any) error {
 // logMany enters creations in the change log, where rows of one statement have
 // numbers in a row.
 func (r *recorder) logMany(changes []Change, seqs []int64) error {
-	args := append(make([]any, 0, 3+7*bulkRows), r.set, r.at, string(resourcesync.Created))
+	args := append(make([]any, 0, 3+8*bulkRows), r.set, r.at, string(resourcesync.Created))
 	for i := range changes {
 		ch := &changes[i]
 		args = append(args, ch.URI, writeDatetime(ch.LastMod), writeLength(ch.Length), ch.Digests.String(), ch.Type,
-			ch.Encoding, string(ch.ChangeFreq))
+			ch.Encoding, string(ch.ChangeFreq), writeText(ch.Remainder))
 	}
 	res, err := r.run(bulkChanges, args...)
 	if err != nil {

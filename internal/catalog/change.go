@@ -31,8 +31,8 @@ const MaxChanges = 500
 // It sets Seq and Datetime of each. Datetime is the moment of recording, the same
 // for all of a call and later than that of any call before, not before a moment
 // that was reserved, whatever the clock says. Of a change it takes Change, URI,
-// Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq and Stat; of a deletion
-// only the URI. Expected are creations of what is no member, updates and deletions
+// Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq, Remainder and Stat; of a
+// deletion only the URI. Expected are creations of what is no member, updates and deletions
 // of members, else ErrState.
 func (c *Catalog) Record(ctx context.Context, set SetID, changes []Change) error {
 	if len(changes) > MaxChanges {
@@ -290,8 +290,8 @@ func (r *recorder) published() (yes bool, err error) {
 
 func (r *recorder) create(key resourcesync.Key, ch *Change) error {
 	r.sieve.add(key)
-	n, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted) VALUES ($1, $2, $3, $4, $5, '', '')
-		ON CONFLICT (set_id, key) DO NOTHING`, r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq))
+	n, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted, remainder) VALUES ($1, $2, $3, $4, $5, '', '', $6)
+		ON CONFLICT (set_id, key) DO NOTHING`, r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
 	if err != nil {
 		return err
 	}
@@ -311,8 +311,8 @@ func (r *recorder) create(key resourcesync.Key, ch *Change) error {
 }
 
 func (r *recorder) update(key resourcesync.Key, ch *Change) error {
-	n, err := r.exec("UPDATE member SET changed = $3, lastmod = $4, changefreq = $5, due = '', wanted = '' WHERE set_id = $1 AND key = $2",
-		r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq))
+	n, err := r.exec("UPDATE member SET changed = $3, lastmod = $4, changefreq = $5, due = '', wanted = '', remainder = $6 WHERE set_id = $1 AND key = $2",
+		r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
 	if err != nil {
 		return err
 	}
@@ -414,13 +414,13 @@ func (r *recorder) log(ch *Change) (seq int64, err error) {
 	if ch.Change != resourcesync.Deleted {
 		state = ch.Resource
 	}
-	insert, err := r.stmt(`INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING seq`)
+	insert, err := r.stmt(`INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING seq`)
 	if err != nil {
 		return 0, err
 	}
 	err = insert.QueryRowContext(r.ctx, r.set, r.at, string(ch.Change), ch.URI, writeDatetime(state.LastMod),
-		writeLength(state.Length), state.Digests.String(), state.Type, state.Encoding, string(state.ChangeFreq)).Scan(&seq)
+		writeLength(state.Length), state.Digests.String(), state.Type, state.Encoding, string(state.ChangeFreq), writeText(state.Remainder)).Scan(&seq)
 	return seq, err
 }
 
@@ -491,7 +491,7 @@ func relabelled(ctx context.Context, q querier, set SetID) (times int64, err err
 	return times, err
 }
 
-const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq
+const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder
 	FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2`
 
 // Changes yields the changes of a set with after < Seq <= through, in their order.
@@ -507,11 +507,13 @@ func scanChange(rows *sql.Rows, ch *Change) error {
 		datetime         int64
 		length           sql.NullInt64
 		lastmod, digests string
+		remainder        sql.NullString
 	)
 	if err := rows.Scan(&ch.Seq, &datetime, &ch.Change, &ch.URI, &lastmod, &length, &digests, &ch.Type,
-		&ch.Encoding, &ch.ChangeFreq); err != nil {
+		&ch.Encoding, &ch.ChangeFreq, &remainder); err != nil {
 		return err
 	}
+	ch.Remainder = remainder.String
 	ch.Key, ch.Datetime, ch.Length = resourcesync.KeyOf(ch.URI), readTime(datetime), readLength(length)
 	var err error
 	if ch.Digests, err = readDigests(ch.URI, digests, nil); err != nil {

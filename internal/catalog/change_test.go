@@ -36,7 +36,7 @@ func change(t testing.TB, kind resourcesync.Change, path, content string) Change
 		return ch
 	}
 	ch.Path, ch.Digests, ch.Length = path, sum(t, content), resourcesync.Bytes(int64(len(content)))
-	ch.Encoding, ch.ChangeFreq = "gzip", resourcesync.Weekly
+	ch.Encoding, ch.ChangeFreq, ch.Remainder = "gzip", resourcesync.Weekly, `{"foreign":"of `+content+`"}`
 	ch.Type, ch.Stat, ch.LastMod = "text/plain", "stat of "+content, resourcesync.DatetimeOf(epoch.Add(-time.Hour))
 	return ch
 }

@@ -23,6 +23,7 @@ type ledger struct {
 	mu      sync.Mutex // guards the rest
 	waiting []Outcome
 	passed  int // resources that the tables took over
+	text    int // bytes of the remainders of what waits
 	rows    map[resourcesync.Key]*row
 	folds   map[resourcesync.Key]bool    // of their paths
 	bytes   map[content]resourcesync.Key // the last resource that has them
@@ -49,6 +50,7 @@ type row struct {
 const (
 	minWaiting = 500
 	maxWaiting = 16_000
+	maxText    = 4 << 20 // bytes of remainders: the Source decides how long they are
 )
 
 func (l *ledger) add(o Outcome) {
@@ -74,6 +76,7 @@ func (l *ledger) add(o Outcome) {
 		s.Membership = &o.Members[i]
 		r := l.rows[s.Key]
 		r.states = append(r.states, s)
+		l.text += len(s.Remainder)
 	}
 }
 
@@ -94,6 +97,9 @@ func (l *ledger) done(some []Outcome) {
 	l.waiting = l.waiting[len(some):]
 	for i := range some {
 		l.passed += len(some[i].Fresh)
+		for j := range some[i].Members {
+			l.text -= len(some[i].Members[j].Remainder)
+		}
 		for j := range some[i].Fresh {
 			key := some[i].Fresh[j].Key
 			if b := l.rows[key].resource.content(); l.bytes[b] == key { // else a later one has them too
@@ -115,7 +121,7 @@ func (l *ledger) empty() bool {
 func (l *ledger) long() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.rows) >= min(max(minWaiting, l.passed/4), maxWaiting)
+	return len(l.rows) >= min(max(minWaiting, l.passed/4), maxWaiting) || l.text >= maxText
 }
 
 // names reports whether a path, folded, is that of a resource that waits.
@@ -147,7 +153,7 @@ func (w *row) seen(set SetID) Resource {
 	r := w.resource
 	for _, s := range w.states {
 		if s.Set == set {
-			r.Member, r.Changed, r.LastMod = true, kept(s.Changed), s.LastMod
+			r.Member, r.Changed, r.LastMod, r.Remainder = true, kept(s.Changed), s.LastMod, s.Remainder
 		}
 	}
 	return r
@@ -219,7 +225,7 @@ func (l *ledger) versions(wanted func(*row, *state) bool) (all []Version) {
 				continue
 			}
 			v := Version{Set: s.Set, Resource: w.resource, Since: readMoment(s.at), Began: s.run}
-			v.Stat, v.Changed, v.LastMod = "", kept(s.Changed), s.LastMod // as the tables say it
+			v.Stat, v.Changed, v.LastMod, v.Remainder = "", kept(s.Changed), s.LastMod, s.Remainder // as the tables say it
 			all = append(all, v)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,9 @@ func comeAs(t *testing.T, c *Catalog, run *Run, at int64, say func(name string, 
 		}
 		for s := SetID(1); s <= SetID(1+i%2); s++ {
 			m := Membership{Set: s, Key: in.Key, Changed: time.Unix(at, 1999), LastMod: lastmod}
+			if i%3 == 1 {
+				m.Remainder = fmt.Sprintf(`{"foreign":"<%s> in %d"}`, name, s)
+			}
 			if say != nil {
 				say(name, &m)
 			}
@@ -119,6 +123,38 @@ func comeAs(t *testing.T, c *Catalog, run *Run, at int64, say func(name string, 
 		t.Fatal(err)
 	}
 	return o
+}
+
+// The tables take over what waits before its remainders fill the memory.
+func TestLongRemaindersDoNotWait(t *testing.T) {
+	c := open(t)
+	s := set(t, c, "s")
+	run := &Run{Begun: time.Unix(9, 0).UTC(), What: "sync"}
+	long := func(_ string, m *Membership) { m.Remainder = strings.Repeat("x", maxText/8) }
+	most := 0
+	for i := range 40 {
+		name := fmt.Sprint("n", i)
+		if err := c.Settle(t.Context(), comeAs(t, c, run, 10, long, name), nil); err != nil {
+			t.Fatal(err)
+		}
+		run.Created = 0
+		c.behind.Wait()
+		c.ledger.mu.Lock()
+		most = max(most, c.ledger.text)
+		c.ledger.mu.Unlock()
+	}
+	if most == 0 || most > maxText {
+		t.Errorf("bytes that wait: got up to %d, want at most %d", most, maxText)
+	}
+	followed(t, c)
+	if c.ledger.text != 0 {
+		t.Errorf("bytes that wait when nothing does: %d", c.ledger.text)
+	}
+	for _, m := range collect(t, c.MembersByKey(t.Context(), s)) {
+		if len(m.Remainder) != maxText/8 {
+			t.Errorf("%s: a remainder of %d bytes, want %d", m.URI, len(m.Remainder), maxText/8)
+		}
+	}
 }
 
 // Newcomers that the tables do not have yet are seen by whoever asks, by all ways: the

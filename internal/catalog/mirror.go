@@ -133,15 +133,16 @@ func (f *Finder) Close() error { return f.stmt.Close() }
 
 // Membership is what a set says of a resource.
 type Membership struct {
-	Set     SetID
-	Key     resourcesync.Key
-	Changed time.Time // kept in microseconds
-	LastMod resourcesync.Datetime
-	Due     string
-	Wanted  string
-	Relabel bool      // what the set says of the same bytes changes: that ends a state
-	Told    bool      // a change has said so, and no list; not by Holders
-	Came    time.Time // when the bytes came, by the clock of their server; zero if that is unknown, or digests tell more; not by Holders
+	Set       SetID
+	Key       resourcesync.Key
+	Changed   time.Time // kept in microseconds
+	LastMod   resourcesync.Datetime
+	Due       string
+	Wanted    string
+	Relabel   bool      // what the set says of the same bytes changes: that ends a state
+	Remainder string    // what else the set says of the resource
+	Told      bool      // a change has said so, and no list; not by Holders
+	Came      time.Time // when the bytes came, by the clock of their server; zero if that is unknown, or digests tell more; not by Holders
 }
 
 // Outcome is what has become of resources, and how far a set was followed.
@@ -430,13 +431,13 @@ type state struct {
 // tables takes many of them in a row.
 func (r *recorder) begin(states []state) error {
 	slices.SortFunc(states, func(a, b state) int { return bytes.Compare(a.Key[:], b.Key[:]) })
-	args := make([]any, 0, 9*len(states))
+	args := make([]any, 0, 10*len(states))
 	for _, s := range states {
-		args = append(args, s.Set, s.Key[:], s.Changed.UnixMicro(), writeDatetime(s.LastMod), s.Due, s.Wanted, s.at, s.run, s.run)
+		args = append(args, s.Set, s.Key[:], s.Changed.UnixMicro(), writeDatetime(s.LastMod), s.Due, s.Wanted, s.at, s.run, s.run, writeText(s.Remainder))
 	}
-	_, err := r.eachRow("INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run, born) ", "(?,?,?,?,?,?,?,?,?)",
+	_, err := r.eachRow("INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run, born, remainder) ", "(?,?,?,?,?,?,?,?,?,?)",
 		` ON CONFLICT (set_id, key) DO UPDATE SET changed = excluded.changed, lastmod = excluded.lastmod,
-		due = excluded.due, wanted = excluded.wanted`, args)
+		due = excluded.due, wanted = excluded.wanted, remainder = excluded.remainder`, args)
 	return err
 }
 
@@ -464,7 +465,7 @@ func (c *Catalog) Holders(ctx context.Context, keys []resourcesync.Key) ([]Membe
 			args[i] = rest[i][:]
 		}
 		found, err := look(ctx, c, nil, "look up memberships in", scanMembership,
-			"SELECT set_id, key, changed, lastmod, due, wanted FROM member WHERE key IN ("+placeholders(n)+") ORDER BY key, set_id", args...)
+			"SELECT set_id, key, changed, lastmod, due, wanted, remainder FROM member WHERE key IN ("+placeholders(n)+") ORDER BY key, set_id", args...)
 		if err != nil {
 			return nil, err
 		}
@@ -477,9 +478,11 @@ func scanMembership(r *sql.Rows) (m Membership, err error) {
 	var key []byte
 	var micros int64
 	var lastmod string
-	if err := r.Scan(&m.Set, &key, &micros, &lastmod, &m.Due, &m.Wanted); err != nil {
+	var remainder sql.NullString
+	if err := r.Scan(&m.Set, &key, &micros, &lastmod, &m.Due, &m.Wanted, &remainder); err != nil {
 		return m, err
 	}
+	m.Remainder = remainder.String
 	if m.Key, err = readKey(key); err != nil {
 		return m, err
 	}
@@ -501,7 +504,7 @@ func (c *Catalog) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error]
 	}, set)
 }
 
-const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NULL FROM resource r
+const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NULL, NULL FROM resource r
 	WHERE r.sha256 = $1 AND r.fold IS NOT NULL AND r.length = $2 AND r.stored
 	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.key = r.key AND m.due <> '')
 	ORDER BY r.id LIMIT 1`

@@ -195,7 +195,7 @@ func (m *model) check(rt *rapid.T) {
 		for _, uri := range m.order {
 			if member, ok := m.members[s][uri]; ok {
 				r := m.bytes[uri]
-				r.Stored, r.Member, r.Changed, r.LastMod, r.Due = true, true, member.Changed, member.LastMod, member.Due
+				r.Stored, r.Member, r.Changed, r.LastMod, r.Due, r.Remainder = true, true, member.Changed, member.LastMod, member.Due, member.Remainder
 				want = append(want, r)
 			}
 		}

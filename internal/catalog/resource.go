@@ -18,7 +18,7 @@ const lookupSize = 500
 
 const (
 	resourceColumns = "r.key, r.uri, r.path, r.stored, r.length, r.sha256, r.digests, r.verified, r.type, r.encoding, r.stat"
-	memberColumns   = "m.changed, m.lastmod, m.changefreq, m.due, m.wanted"
+	memberColumns   = "m.changed, m.lastmod, m.changefreq, m.due, m.wanted, m.remainder"
 )
 
 // Lookup returns the resource of each key as seen from set, in the order asked;
@@ -86,10 +86,10 @@ func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 		key, sha256     []byte
 		length, changed sql.NullInt64
 		digests         string
-		member          struct{ lastmod, changefreq, due, wanted sql.NullString }
+		member          struct{ lastmod, changefreq, due, wanted, remainder sql.NullString }
 	)
 	dest := append(make([]any, 0, 20), &key, &r.URI, &r.Path, &r.Stored, &length, &sha256, &digests, &r.Verified, &r.Type, &r.Encoding, &r.Stat,
-		&changed, &member.lastmod, &member.changefreq, &member.due, &member.wanted)
+		&changed, &member.lastmod, &member.changefreq, &member.due, &member.wanted, &member.remainder)
 	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 		return nil
 	}
 	r.Changed, r.Due, r.Wanted = readTime(changed.Int64), member.due.String, member.wanted.String
-	r.ChangeFreq = resourcesync.ChangeFreq(member.changefreq.String)
+	r.ChangeFreq, r.Remainder = resourcesync.ChangeFreq(member.changefreq.String), member.remainder.String
 	r.LastMod, err = readDatetime(r.URI, member.lastmod.String)
 	return err
 }
@@ -120,6 +120,9 @@ func readLength(n sql.NullInt64) resourcesync.Length {
 	}
 	return resourcesync.Bytes(n.Int64)
 }
+
+// writeText is NULL for "".
+func writeText(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
 func writeLength(l resourcesync.Length) sql.NullInt64 {
 	return sql.NullInt64{Int64: l.Int64(), Valid: l.Known()}

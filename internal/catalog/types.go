@@ -37,6 +37,7 @@ type Resource struct {
 	ChangeFreq resourcesync.ChangeFreq
 	Due        string // why the bytes have to be fetched, or at a Source looked at, again; "" = good
 	Wanted     string // while due: what the Source last said (JSON)
+	Remainder  string // what else the set says of it: the text of a resourcesync.Remainder
 }
 
 // Change is one entry of the change log.
@@ -44,5 +45,5 @@ type Change struct {
 	Seq      int64     // strictly increasing over all sets
 	Datetime time.Time // when it was recorded, UTC, in microseconds; one for each call of Record, increasing
 	Change   resourcesync.Change
-	Resource // URI, LastMod, Length, Digests, Type, Encoding, ChangeFreq; of a deletion the URI
+	Resource // URI, LastMod, Length, Digests, Type, Encoding, ChangeFreq, Remainder; of a deletion the URI
 }

@@ -44,8 +44,8 @@ type Version struct {
 }
 
 const (
-	versionColumns = "v.key, v.uri, v.path, v.length, v.sha256, v.digests, v.verified, v.type, v.changed, v.lastmod, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended"
-	presentColumns = "r.key, r.uri, r.path, r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, 0, m.set_id, '', m.since, 0, '', m.run, 0"
+	versionColumns = "v.key, v.uri, v.path, v.length, v.sha256, v.digests, v.verified, v.type, v.changed, v.lastmod, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended, v.remainder"
+	presentColumns = "r.key, r.uri, r.path, r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, 0, m.set_id, '', m.since, 0, '', m.run, 0, m.remainder"
 )
 
 // enterRun adds to the counts of a run, and returns its ID.
@@ -66,8 +66,8 @@ func (r *recorder) enterRun(run *Run) (id int64, err error) {
 // The statements that keep states which end. The intents tell where bytes went; CROSS
 // JOIN begins with them, since they are few.
 const (
-	insertVersion = `INSERT INTO version (set_id, key, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
-		SELECT m.set_id, r.key, r.uri, r.path, COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, m.since, $1, m.run, $2, $3 `
+	insertVersion = `INSERT INTO version (set_id, key, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
+		SELECT m.set_id, r.key, r.uri, r.path, COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, m.remainder, m.since, $1, m.run, $2, $3 `
 	keepOne = insertVersion + `FROM member m JOIN resource r ON r.key = m.key LEFT JOIN intent i ON i.key = m.key
 		WHERE m.set_id = $4 AND m.key = $5 AND r.stored`
 	keepReplaced = insertVersion + `FROM intent i CROSS JOIN resource r ON r.key = i.key CROSS JOIN member m ON m.key = i.key
@@ -142,9 +142,10 @@ func scanVersion(rows *sql.Rows, v *Version, extra ...any) error {
 		length                sql.NullInt64
 		digests, lastmod      string
 		changed, since, until int64
+		remainder             sql.NullString
 	)
-	dest := append(make([]any, 0, 19), &key, &v.URI, &v.Path, &length, &sha256, &digests, &v.Verified, &v.Type, &changed, &lastmod,
-		&v.ID, &v.Set, &v.Kept, &since, &until, &v.Why, &v.Began, &v.Ended)
+	dest := append(make([]any, 0, 20), &key, &v.URI, &v.Path, &length, &sha256, &digests, &v.Verified, &v.Type, &changed, &lastmod,
+		&v.ID, &v.Set, &v.Kept, &since, &until, &v.Why, &v.Began, &v.Ended, &remainder)
 	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func scanVersion(rows *sql.Rows, v *Version, extra ...any) error {
 	if v.Digests, err = readDigests(v.URI, digests, sha256); err != nil {
 		return err
 	}
-	v.Stored, v.Length, v.Changed = true, readLength(length), readTime(changed)
+	v.Stored, v.Length, v.Changed, v.Remainder = true, readLength(length), readTime(changed), remainder.String
 	v.Since, v.Until = readMoment(since), readMoment(until)
 	v.LastMod, err = readDatetime(v.URI, lastmod)
 	return err
@@ -230,7 +231,7 @@ func (c *Catalog) RunVersions(ctx context.Context, run int64) iter.Seq2[Version,
 		OR EXISTS (SELECT 1 FROM member m WHERE m.set_id = v.set_id AND m.key = v.key AND m.run > v.ended)
 		FROM version v WHERE v.id > $1 AND v.ended = $3 AND v.began <> $3
 		AND NOT EXISTS (SELECT 1 FROM member m JOIN resource r ON r.key = m.key WHERE m.set_id = v.set_id AND m.key = v.key
-			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod)
+			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod AND m.remainder IS v.remainder)
 		ORDER BY v.id LIMIT $2`, int64(0), func(rows *sql.Rows, v *Version) (any, error) {
 		err := scanVersion(rows, v, &v.Overtaken)
 		return v.ID, err
