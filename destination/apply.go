@@ -18,6 +18,7 @@ const (
 	halfBytes     = 32 << 20
 	unsizedBytes  = 1 << 20 // what a resource of unknown length counts
 	cheap         = 4       // of those that need no request count as one that does
+	textRoom      = 2 << 10 // bytes of a Remainder that take as much room as such a resource
 )
 
 // maxOutage is how many resources in a row may fail for lack of an answer before a run

@@ -120,7 +120,7 @@ func (r *reader) listOf(doc *document, w window, set string, cur Position, known
 	if now := r.now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
 		l.ended = time.Time{} // it is still to come
 	}
-	if err := l.read(doc, w.parcel, cur, tell); err != nil {
+	if err := l.read(r, doc, w.parcel, cur, tell); err != nil {
 		return nil, err
 	}
 	l.order(tell)
@@ -175,7 +175,7 @@ func (ch *changes) put(c change, cur Position) {
 
 // read takes the entries of a document that come after what the cursor has applied,
 // or all of them if it does not begin with that.
-func (l *changeList) read(doc *document, in *parcel, cur Position, tell func(resourcesync.Quirk, string)) error {
+func (l *changeList) read(r *reader, doc *document, in *parcel, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	for e, err := range doc.entries() {
 		if err != nil {
@@ -192,6 +192,9 @@ func (l *changeList) read(doc *document, in *parcel, cur Position, tell func(res
 		l.beat.add(c.Changed)
 		if c.timed() {
 			l.end = evidence.Later(l.end, c.Changed)
+		}
+		if err := r.lighten(&c.Wanted); err != nil {
+			return err
 		}
 		l.entries = append(l.entries, c)
 		l.total++

@@ -66,6 +66,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	}
 	pl.asOf = pl.sent()
 	pl.weaker.tell(d, set.URI)
+	pl.leftOut.tell(d, set.URI)
 	pl.Pulse.Freq = set.ChangeFreq
 	pl.Pulse.Gap, pl.Pulse.MaxAge = k.offer.heard.rhythm()
 	pl.Latest = k.cursor.At

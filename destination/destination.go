@@ -284,6 +284,6 @@ func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
 	if s.strict && !w.Digests.Strong() {
 		return SkipWeak, ""
 	}
-	s.choose(w)
+	w.choose(s.origins)
 	return "", ""
 }

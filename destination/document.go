@@ -249,5 +249,5 @@ func (doc *document) close() { doc.file.Close() }
 
 // wanted is what an entry says of a resource.
 func wanted(e *resourcesync.Entry, changed time.Time) Wanted {
-	return Wanted{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Duplicates: duplicates(e), Changed: changed}
+	return Wanted{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Duplicates: duplicates(e), Remainder: remainderOf(e), Changed: changed}
 }

@@ -42,13 +42,15 @@ func priority(l resourcesync.Link) int {
 	return l.Pri
 }
 
-// choose keeps the duplicates of w that may be fetched.
-func (s *scope) choose(w *Wanted) {
+// choose keeps the duplicates that may be fetched, from these origins.
+func (w *Wanted) choose(origins map[string]bool) {
 	w.Duplicates = slices.DeleteFunc(w.Duplicates, func(uri string) bool {
 		u, err := fetch.ParseReference(uri)
-		return err != nil || len(uri) > maxURI || u.Host == "" || !s.origins[fetch.Origin(u)]
+		return err != nil || len(uri) > maxURI || u.Host == "" || !origins[fetch.Origin(u)]
 	})
-	w.Duplicates = w.Duplicates[:min(len(w.Duplicates), maxDuplicates)]
+	if len(w.Duplicates) > maxDuplicates {
+		w.Duplicates = slices.Clone(w.Duplicates[:maxDuplicates]) // frees the others
+	}
 }
 
 // fromDuplicates brings the bytes of w from where else they are served; failed is why

@@ -102,6 +102,7 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 	if since.IsZero() {
 		return f.everything(ctx)
 	}
+	defer f.reader.close()
 	c, err := f.reader.openChain(ctx, f.set, since)
 	if err != nil {
 		return err
@@ -191,7 +192,11 @@ func (f *follower) tell(c resourcesync.Change, w *Wanted) error {
 		f.skipped.skip(skip)
 		return nil
 	}
-	if !f.yield(Change{f.set.URI, c, *w}, nil) {
+	told := *w
+	if err := told.Remainder.load(); err != nil {
+		return err
+	}
+	if !f.yield(Change{f.set.URI, c, told}, nil) {
 		return errEnough
 	}
 	return nil

@@ -32,6 +32,8 @@ type Held struct {
 	Gone    time.Time             // no member: the deletion that was applied, unless a newer list was read since; zero if there is none
 	Due     string                // why the bytes must be fetched again; "" = good
 	Wanted  Wanted                // while Due: what the Source last said
+
+	Remainder Remainder // links and other attributes that the Source gave of the stored bytes
 }
 
 // Wanted is what a Source says of the present state of a resource.
@@ -50,6 +52,10 @@ type Wanted struct {
 	Changed    time.Time // when the change happened, or the `at` of the list that says so
 	Told       bool      // a change says so, not a list
 	Came       time.Time // once the bytes are here: when they came, by the clock of their server; zero if that is unknown
+
+	// Remainder holds its links and other attributes. The Mirror stores it with the state;
+	// it replaces that of an earlier state even if it is zero.
+	Remainder Remainder `json:",omitzero"`
 }
 
 // provable reports whether the Source gives a length or a digest, by which bytes can be

@@ -46,6 +46,7 @@ func (o *offer) close() {
 			c.close()
 		}
 	}
+	o.reader.close()
 }
 
 // follow reads a track from the mark on.

@@ -37,7 +37,8 @@ type planner struct {
 	unknown    int    // deletions of what was never listed
 	unknownURI string // of the first of them
 
-	weaker downgrades
+	weaker  downgrades
+	leftOut leftOut
 }
 
 func (k *desk) newPlanner(mode Mode, why string) *planner {
@@ -112,10 +113,19 @@ func (pl *planner) sent() time.Time {
 // confirm takes down that the bytes held are those that w describes.
 func (pl *planner) confirm(w *Wanted, h *Held) error {
 	pl.Same++
+	said, err := w.Remainder.Text()
+	if err != nil {
+		return err
+	}
+	before, err := h.Remainder.Text()
+	if err != nil {
+		return err
+	}
 	proves := w.provable() && !h.Verified
-	if h.Member && !proves && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
+	if h.Member && !proves && said == before && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
+	pl.leftOut.look(w)
 	state := *notBefore(w, h)
 	state.Came = h.Came
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
@@ -141,6 +151,7 @@ func notBefore(w *Wanted, h *Held) *Wanted {
 // bring adds the action by which the bytes of w come; h is what is held of it.
 func (pl *planner) bring(ctx context.Context, w *Wanted, from carrier, h *Held) error {
 	w = notBefore(w, h)
+	pl.leftOut.look(w)
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if h.Stored {
 		a.Change = resourcesync.Updated

@@ -76,12 +76,14 @@ func weight(a *Action) int64 {
 	return unsizedBytes
 }
 
-// room is how much of the room for resources an action takes, in parts of 1 / cheap.
+// room is how much of the room for resources an action takes, in parts of 1 / cheap. What
+// is said of the resource takes some, too: it is in memory until the batch is committed.
 func room(a *Action) int {
+	n := 1
 	if a.Kind == Fetch && !a.packaged() {
-		return cheap
+		n = cheap
 	}
-	return 1
+	return n + len(a.Want.Remainder.text)/textRoom
 }
 
 // full reports whether a, whose URI has this key, has to wait for the next batch.

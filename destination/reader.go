@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"instep/fetch"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -20,6 +21,25 @@ type reader struct {
 	origins  map[string]bool // whose documents are followed
 	packages manifests
 	tell     func(q resourcesync.Quirk, set, text string) // told what was tolerated, in one sentence each
+	aside    *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
+}
+
+// close frees the remainders of all that was read.
+func (r *reader) close() {
+	if r.aside != nil {
+		_ = r.aside.Close() // a temporary file
+		r.aside = nil
+	}
+}
+
+// lighten bounds the memory that a resource takes: it drops the duplicates that are not
+// tried, and moves the remainder to a temporary file.
+func (r *reader) lighten(w *Wanted) error {
+	w.choose(r.origins)
+	if r.aside == nil {
+		r.aside = spool.NewLog[string](r.spool)
+	}
+	return w.Remainder.setAside(r.aside)
 }
 
 // manifests reads what a package of a dump says that it holds (1.1 §11.2, §13.2).

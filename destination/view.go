@@ -52,6 +52,9 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 			return err
 		}
 		if twice[key] {
+			if err := v.reader.lighten(&w.Wanted); err != nil {
+				return err
+			}
 			several[key] = several[key].beside(&w)
 			continue
 		}

@@ -67,7 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {
 		{"PutsAndCopiesMayBeConcurrent", testConcurrent},
 		{"OneBatchIsFilledWhileAnotherCommits", testTwoBatches},
 		{"URIsThatLookAlikeAreApart", testLookalikes},
-	}, parts...) {
+	}, slices.Concat(parts, remainders)...) {
 		t.Run(c.name, func(t *testing.T) { c.test(t, &tester{t, open(t)}) })
 	}
 }
@@ -186,7 +186,7 @@ func equal[T comparable](a, b T) bool { return a == b }
 func heldAs(w destination.Wanted) destination.Held {
 	return destination.Held{
 		URI: w.URI, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type, Verified: true,
-		Member: true, LastMod: w.LastMod, Changed: w.Changed,
+		Member: true, LastMod: w.LastMod, Changed: w.Changed, Remainder: w.Remainder,
 	}
 }
 

@@ -161,7 +161,7 @@ func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string,
 // Adopt implements destination.Batch. A digest proves the bytes; where the Source
 // gives none that can be checked, length and time do.
 func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, path string) (int64, error) {
-	id, row, err := b.admit(ctx, set, &w)
+	cl, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return 0, err
 	}
@@ -179,7 +179,7 @@ func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, pat
 	}
 	c, err := b.adopt(ctx, &w, &row, path)
 	if err == nil {
-		err = b.add(w.URI, c, claimOf(id, &w))
+		err = b.add(w.URI, c, cl)
 	}
 	if err != nil {
 		b.m.claims.drop(path)

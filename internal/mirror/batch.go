@@ -91,7 +91,7 @@ func (b *batch) Discard() error {
 // Put implements destination.Batch. Whatever r checked, bytes that differ from w are
 // an error.
 func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.Reader, verified bool) (int64, error) {
-	id, row, err := b.admit(ctx, set, &w)
+	cl, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return 0, err
 	}
@@ -109,11 +109,14 @@ func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.
 		}
 	}
 	c.verified = c.verified || verified
-	return n, b.add(w.URI, c, claimOf(id, &w))
+	return n, b.add(w.URI, c, cl)
 }
 
-func claimOf(id catalog.SetID, w *destination.Wanted) *claim {
-	return &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Told: w.Told, Came: w.Came}}
+func claimOf(id catalog.SetID, w *destination.Wanted) (*claim, error) {
+	remainder, err := w.Remainder.Text()
+	return &claim{state: catalog.Membership{
+		Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Told: w.Told, Came: w.Came, Remainder: remainder,
+	}}, err
 }
 
 // rowKey says which row, as seen from which set.
@@ -157,18 +160,22 @@ func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.
 	return b.m.row(ctx, id, uri)
 }
 
-// admit finds the set and the row of w.URI, and refuses to go back.
-func (b *batch) admit(ctx context.Context, set string, w *destination.Wanted) (catalog.SetID, catalog.Resource, error) {
+// admit makes the claim of a set on w.URI, finds its row, and refuses to go back.
+func (b *batch) admit(ctx context.Context, set string, w *destination.Wanted) (*claim, catalog.Resource, error) {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
-		return 0, catalog.Resource{}, err
+		return nil, catalog.Resource{}, err
+	}
+	c, err := claimOf(id, w)
+	if err != nil {
+		return nil, catalog.Resource{}, err
 	}
 	row, err := b.row(ctx, id, w.URI)
 	if err == nil && row.Member && micros(w.Changed).Before(row.Changed) {
 		err = fmt.Errorf("%w: %q was changed at %s, the Source's list is of %s", destination.ErrStale, w.URI,
 			row.Changed.Format(time.RFC3339Nano), w.Changed.UTC().Format(time.RFC3339Nano))
 	}
-	return id, row, err
+	return c, row, err
 }
 
 // naturalPath is the path of a resource, or the one that it gets if nothing of ours is there.
@@ -352,7 +359,7 @@ func (b *batch) Copy(ctx context.Context, set string, w destination.Wanted, from
 
 // Mark implements destination.Batch.
 func (b *batch) Mark(ctx context.Context, set string, w destination.Wanted) error {
-	id, row, err := b.admit(ctx, set, &w)
+	c, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return err
 	}
@@ -363,7 +370,6 @@ func (b *batch) Mark(ctx context.Context, set string, w destination.Wanted) erro
 	if how != "" {
 		return fmt.Errorf("%w: the bytes of %q: %s", destination.ErrNotHeld, w.URI, how)
 	}
-	c := claimOf(id, &w)
 	c.typ, c.verified = row.Type, row.Verified || proof
 	if w.Type != "" {
 		c.typ = w.Type
@@ -391,21 +397,25 @@ func (b *batch) Due(ctx context.Context, set string, w destination.Wanted, reaso
 			return err
 		}
 	}
-	c := &claim{state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Due: reason, Told: w.Told}}
+	c, err := claimOf(id, &w)
+	if err != nil {
+		return err
+	}
+	c.state.Due, c.state.Came = reason, time.Time{}
 	switch {
 	case !row.Member || !micros(w.Changed).Before(row.Changed):
 		c.state.Wanted, err = encodeWanted(&w)
 	case row.Due != "":
-		c.state.Changed, c.state.LastMod, c.state.Wanted, c.state.Told = row.Changed, row.LastMod, row.Wanted, false
+		c.state.Changed, c.state.LastMod, c.state.Remainder, c.state.Wanted, c.state.Told = row.Changed, row.LastMod, row.Remainder, row.Wanted, false
 	default:
-		c.state.Changed, c.state.LastMod, c.state.Told = row.Changed, row.LastMod, false
+		c.state.Changed, c.state.LastMod, c.state.Remainder, c.state.Told = row.Changed, row.LastMod, row.Remainder, false
 		c.state.Wanted, err = wantedOf(&row)
 	}
 	if err != nil {
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod = row.LastMod // that of the bytes which stay
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // those of the bytes which stay
 	}
 	return b.add(w.URI, nil, c)
 }

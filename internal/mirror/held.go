@@ -16,7 +16,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
 		Member: r.Member, LastMod: r.LastMod, Changed: r.Changed, Due: r.Due,
-		Stamp: r.Stat,
+		Stamp: r.Stat, Remainder: destination.NewRemainder(r.Remainder),
 	}
 	_, h.Proof, _ = readStamp(r.Stat)
 	if r.Due == "" {
@@ -35,10 +35,12 @@ type wanted struct {
 	Type     string    `json:"type,omitempty"`
 	Encoding string    `json:"encoding,omitempty"`
 	Changed  time.Time `json:"changed"`
+
+	Remainder destination.Remainder `json:"remainder,omitzero"`
 }
 
 func encodeWanted(w *destination.Wanted) (string, error) {
-	kept := wanted{Digests: w.Digests.String(), Type: w.Type, Encoding: w.Encoding, Changed: w.Changed.UTC()}
+	kept := wanted{Digests: w.Digests.String(), Type: w.Type, Encoding: w.Encoding, Changed: w.Changed.UTC(), Remainder: w.Remainder}
 	if !w.LastMod.IsZero() {
 		kept.LastMod = w.LastMod.String()
 	}
@@ -57,13 +59,18 @@ func encodeWanted(w *destination.Wanted) (string, error) {
 // what the Source said of them, as far as that is known. One that gives no digest may
 // serve other bytes each time.
 func wantedOf(r *catalog.Resource) (string, error) {
-	w := destination.Wanted{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed}
+	w := destination.Wanted{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: destination.NewRemainder(r.Remainder)}
 	if r.Verified {
 		w.Length, w.Digests = r.Length, r.Digests
 	}
 	if _, proof, ok := readStamp(r.Stat); ok {
 		w.Digests = slices.DeleteFunc(slices.Clone(w.Digests), func(d resourcesync.Digest) bool { return d.Algorithm() != proof })
 	}
+	said, err := w.Remainder.Parse()
+	if err != nil {
+		return "", fmt.Errorf("what the catalog has of %q: %w", r.URI, err)
+	}
+	w.Encoding = said.Encoding
 	return encodeWanted(&w)
 }
 
@@ -75,7 +82,7 @@ func decodeWanted(uri, text string) (destination.Wanted, error) {
 	if err := json.Unmarshal([]byte(text), &kept); err != nil {
 		return fail(err)
 	}
-	w := destination.Wanted{URI: uri, Type: kept.Type, Encoding: kept.Encoding, Changed: kept.Changed}
+	w := destination.Wanted{URI: uri, Type: kept.Type, Encoding: kept.Encoding, Changed: kept.Changed, Remainder: kept.Remainder}
 	var err error
 	if kept.LastMod != "" {
 		if w.LastMod, err = resourcesync.ParseDatetime(kept.LastMod); err != nil {

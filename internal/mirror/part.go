@@ -254,7 +254,7 @@ func (b *batch) PutPart(ctx context.Context, set string, w destination.Wanted, d
 	if err := p.usable(); err != nil {
 		return 0, err
 	}
-	id, row, err := b.admit(ctx, set, &w)
+	cl, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +272,7 @@ func (b *batch) PutPart(ctx context.Context, set string, w destination.Wanted, d
 			return 0, err
 		}
 	}
-	if err := b.add(w.URI, c, claimOf(id, &w)); err != nil {
+	if err := b.add(w.URI, c, cl); err != nil {
 		return 0, err
 	}
 	f := p.f

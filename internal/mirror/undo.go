@@ -291,7 +291,7 @@ func (m *Mirror) markLost(ctx context.Context, lost []resourcesync.Key, rows []c
 			continue
 		}
 		row := *known[member.Key]
-		row.LastMod, row.Changed = member.LastMod, member.Changed
+		row.LastMod, row.Changed, row.Remainder = member.LastMod, member.Changed, member.Remainder
 		member.Due = reason
 		if member.Wanted, err = wantedOf(&row); err != nil {
 			return nil, err

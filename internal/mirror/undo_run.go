@@ -264,7 +264,7 @@ func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.R
 			continue
 		}
 		theirs := *row
-		theirs.LastMod, theirs.Changed = other.LastMod, other.Changed
+		theirs.LastMod, theirs.Changed, theirs.Remainder = other.LastMod, other.Changed, other.Remainder
 		other.Due = restoredReason
 		if other.Wanted, err = wantedOf(&theirs); err != nil {
 			return err
@@ -309,7 +309,7 @@ const restoredReason = "an earlier state was restored"
 // claims are the memberships that a state comes back with. replaces is whether its
 // bytes take the place of others, or of none.
 func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
-	state := catalog.Membership{Set: step.Set, Key: step.Key, Changed: step.Changed, LastMod: step.LastMod}
+	state := catalog.Membership{Set: step.Set, Key: step.Key, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.Remainder}
 	if row.Member {
 		state.Changed = row.Changed // never back
 	}
@@ -318,7 +318,7 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 		if err != nil {
 			return nil, err
 		}
-		claims := []*claim{{state: catalog.Membership{Set: kept, Key: step.Key, Changed: always, LastMod: step.LastMod}}}
+		claims := []*claim{{state: catalog.Membership{Set: kept, Key: step.Key, Changed: always, LastMod: step.LastMod, Remainder: step.Remainder}}}
 		if row.Member {
 			claims = append(claims, &claim{state: state})
 		}
@@ -329,7 +329,7 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 		if err := r.recompare(ctx, state.Set); err != nil {
 			return nil, err
 		}
-	case replaces || row.LastMod != step.LastMod || row.Type != step.Type:
+	case replaces || row.LastMod != step.LastMod || row.Type != step.Type || row.Remainder != step.Remainder:
 		state.Due, state.Wanted = restoredReason, row.Wanted
 		if row.Due == "" {
 			var err error
@@ -418,6 +418,6 @@ func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v
 	if row, err := m.row(ctx, v.Set, v.URI); err != nil || row.Due != "" {
 		return err
 	}
-	w := destination.Wanted{URI: v.URI, LastMod: v.LastMod, Changed: v.Changed}
+	w := destination.Wanted{URI: v.URI, LastMod: v.LastMod, Changed: v.Changed, Remainder: destination.NewRemainder(v.Remainder)}
 	return b.Due(ctx, set, w, "it was held in an earlier state")
 }

@@ -59,7 +59,9 @@ func (w *work) count(c *claim, content *content, row *catalog.Resource, held []c
 	case c.noted:
 		typ = c.typ
 	}
-	if c.state.LastMod != before.LastMod || typ != row.Type {
+	// A first remainder ends no state: catalogs of earlier versions have none.
+	relinked := c.state.Remainder != before.Remainder && before.Remainder != ""
+	if c.state.LastMod != before.LastMod || typ != row.Type || relinked {
 		c.state.Relabel = true
 		w.counts.updated++
 	}

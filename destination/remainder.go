@@ -1,0 +1,132 @@
+package destination
+
+import (
+	"fmt"
+
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// Remainder holds what a Source says of a resource beside the other fields of a Wanted
+// (1.1 §7, §14), as the text of a resourcesync.Remainder: nothing in a Destination reads
+// it. The zero Remainder says nothing.
+//
+// While a plan is made the text may be in a temporary file, and reading it may fail. A
+// Mirror and a consumer of Changes get it in memory.
+type Remainder struct {
+	text string
+	kept *kept // where the text is; nil: in text
+}
+
+// kept is the place of a text in a spool.
+type kept struct {
+	log *spool.Log[string]
+	at  spool.Place
+}
+
+// dropped marks a Remainder without a text, because it was longer than
+// resourcesync.MaxRemainder.
+var dropped = &kept{}
+
+// NewRemainder returns the Remainder of a text that Text has returned.
+func NewRemainder(text string) Remainder { return Remainder{text: text} }
+
+// remainderOf returns the Remainder of an entry; the zero one of a deletion.
+func remainderOf(e *resourcesync.Entry) Remainder {
+	r := e.Remainder()
+	if e.Change == resourcesync.Deleted || r.IsZero() {
+		return Remainder{}
+	}
+	text, err := r.Text()
+	if err != nil || len(text) > resourcesync.MaxRemainder {
+		return Remainder{kept: dropped}
+	}
+	return Remainder{text: text}
+}
+
+// Text returns the text to be stored, "" if r says nothing. Two that say the same have the
+// same text.
+func (r Remainder) Text() (string, error) {
+	if r.kept == nil || r.kept == dropped {
+		return r.text, nil
+	}
+	return r.kept.log.At(r.kept.at)
+}
+
+// Parse reads the text.
+func (r Remainder) Parse() (resourcesync.Remainder, error) {
+	text, err := r.Text()
+	if err != nil {
+		return resourcesync.Remainder{}, err
+	}
+	return resourcesync.ParseRemainder(text)
+}
+
+// IsZero reports whether r says nothing.
+func (r Remainder) IsZero() bool { return r.text == "" && (r.kept == nil || r.kept == dropped) }
+
+// Equal reports whether both have the same text. A text that cannot be read equals none.
+func (r Remainder) Equal(o Remainder) bool {
+	a, errA := r.Text()
+	b, errB := o.Text()
+	return errA == nil && errB == nil && a == b
+}
+
+// MarshalText returns what Text returns.
+func (r Remainder) MarshalText() ([]byte, error) {
+	text, err := r.Text()
+	return []byte(text), err
+}
+
+// UnmarshalText takes what Text returns.
+func (r *Remainder) UnmarshalText(text []byte) error {
+	*r = Remainder{text: string(text)}
+	return nil
+}
+
+// load reads the text into memory, where it outlives the spool.
+func (r *Remainder) load() error {
+	text, err := r.Text()
+	if err == nil {
+		*r = Remainder{text: text}
+	}
+	return err
+}
+
+// setAside moves the text from memory to a spool: up to 250,000 changes are in memory, and
+// the Source decides how many links each of them has. It can be read until the spool is
+// closed.
+func (r *Remainder) setAside(log *spool.Log[string]) error {
+	if r.text == "" {
+		return nil
+	}
+	at, err := log.AppendAt(r.text)
+	if err == nil {
+		*r = Remainder{kept: &kept{log, at}}
+	}
+	return err
+}
+
+// leftOut counts the resources of a plan whose remainder was dropped.
+type leftOut struct {
+	n   int64
+	uri string // of the first of them
+}
+
+func (l *leftOut) look(w *Wanted) {
+	if w.Remainder.kept != dropped {
+		return
+	}
+	if l.n == 0 {
+		l.uri = w.URI
+	}
+	l.n++
+}
+
+// tell notes their number, once for a plan.
+func (l *leftOut) tell(d *Destination, set string) {
+	if l.n > 0 {
+		d.note(set, fmt.Sprintf("links and other attributes of %d resources are left out, such as those of %s: they take more than %d KiB each",
+			l.n, l.uri, resourcesync.MaxRemainder>>10))
+	}
+}
