@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"instep/destination"
 	"instep/internal/mirror"
+	"instep/resourcesync"
 )
 
 const exportHelp = `Export writes what the mirror in DIR knows to standard output, one row for each resource
@@ -20,7 +22,11 @@ an order that depends on their URIs alone.
 csv is as in RFC 4180, with a header. So that no spreadsheet takes a value for a formula, a
 text that begins with = + - @, a tab or a line end gets an apostrophe before it; one that
 begins with an apostrophe gets another. json is one record a line, as in docs/schema.json,
-and exact.`
+and exact.
+
+Links to other resources, the content coding, changefreq, priority and what else the Source
+says of a resource are fields of its record (links, encoding, attributes and so on), and in
+csv one JSON text, in the column remainder.`
 
 func (a *app) exportCommand() *cobra.Command {
 	var state, format string
@@ -79,11 +85,23 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 			if h.Stored {
 				r.Bytes, r.Hash = optional(h.Length.Int64()), h.Digests.String()
 			}
+			if r.Remainder, err = remainder(h.Remainder); err != nil {
+				return fmt.Errorf("%s: %w", h.URI, err)
+			}
 			a.out.record(r)
 		}
 	}
 	a.out.end(summary{Status: "clean", Resources: num(n)}, "")
 	return nil
+}
+
+// remainder returns what else the Source says, for a record; nil if it says nothing.
+func remainder(kept destination.Remainder) (*resourcesync.Remainder, error) {
+	if kept.IsZero() {
+		return nil, nil
+	}
+	said, err := kept.Parse()
+	return &said, err
 }
 
 func lastMod(h *destination.Held) string {
@@ -93,7 +111,7 @@ func lastMod(h *destination.Held) string {
 	return h.LastMod.String()
 }
 
-var exportColumns = []string{"set", "uri", "path", "length", "hash", "type", "lastmod", "changed", "verified", "due"}
+var exportColumns = []string{"set", "uri", "path", "length", "hash", "type", "lastmod", "changed", "verified", "due", "remainder"}
 
 func (a *app) exportCSV(ctx context.Context, m *mirror.Mirror, sets []string) error {
 	w := csv.NewWriter(a.stdout)
@@ -110,9 +128,13 @@ func (a *app) exportCSV(ctx context.Context, m *mirror.Mirror, sets []string) er
 			if h.Stored {
 				length, hash = strconv.FormatInt(h.Length.Int64(), 10), h.Digests.String()
 			}
-			err := w.Write([]string{
+			said, err := h.Remainder.Text()
+			if err != nil {
+				return err
+			}
+			err = w.Write([]string{
 				inert(set), inert(h.URI), inert(h.Path), length, hash, inert(h.Type), inert(lastMod(&h)), stamp(h.Changed),
-				strconv.FormatBool(h.Verified), inert(h.Due),
+				strconv.FormatBool(h.Verified), inert(h.Due), inert(said),
 			})
 			if err != nil {
 				return err

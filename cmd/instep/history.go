@@ -208,7 +208,11 @@ func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, 
 		if l.full() {
 			break
 		}
-		l.a.out.record(versionRecord(&v))
+		r := versionRecord(&v)
+		if r.Remainder, err = remainder(destination.NewRemainder(v.Remainder)); err != nil {
+			return fmt.Errorf("%s: %w", v.URI, err)
+		}
+		l.a.out.record(r)
 		show(&v)
 	}
 	return nil

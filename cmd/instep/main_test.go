@@ -54,8 +54,29 @@ func TestScripts(t *testing.T) {
 			"exits": exits, "freeport": freePort, "answers": answers, "get": get,
 			"records": records, "sametree": sameTree, "flip": flipByte, "xmlwellformed": wellFormed,
 			"cut": cut, "approveplan": approvePlan, "unzipped": unzipped, "post": post, "until": until,
+			"expand": expand, "has": has,
 		},
 	})
+}
+
+// expand FILE: puts the values of environment variables into a file.
+func expand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: expand FILE")
+	}
+	text := os.Expand(ts.ReadFile(args[0]), ts.Getenv)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o644))
+}
+
+// has FILE PART: the text of the second file, without its line end, is in the first.
+func has(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: has FILE PART")
+	}
+	text, part := ts.ReadFile(args[0]), strings.TrimSuffix(ts.ReadFile(args[1]), "\n")
+	if strings.Contains(text, part) == neg {
+		ts.Fatalf("%s\nhas: got %v, want %v:\n%s", text, neg, !neg, part)
+	}
 }
 
 // exits CODE COMMAND ARGS...: the command ends with exactly this exit code.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"instep/resourcesync"
 )
 
 // schemaVersion is that of docs/schema.json.
@@ -103,6 +105,8 @@ type record struct {
 	Verified  *bool  `json:"verified,omitempty"`
 	Run       int64  `json:"run,omitempty"`
 	Command   string `json:"command,omitempty"`
+
+	*resourcesync.Remainder // of resource and version: its fields stand beside the others; nil: none
 }
 
 // changeRecord is the record of what becomes of one resource. It is a type of its own as
