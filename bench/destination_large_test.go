@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/internal/mirror"
 	"instep/resourcesync"
@@ -82,7 +83,7 @@ func (j hugeJob) bind(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return b.Commit(ctx, &destination.CursorMove{Set: j.Source, Cursor: destination.Cursor{Position: destination.Position{At: taken}}})
+	return b.Commit(ctx, &destination.CursorMove{Set: j.Source, Cursor: destination.Cursor{Position: harvest.Position{At: taken}}})
 }
 
 // hold enters the members into the catalog of the mirror.

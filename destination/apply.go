@@ -16,7 +16,6 @@ import (
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	unsizedBytes  = 1 << 20 // what a resource of unknown length counts
 	cheap         = 4       // of those that need no request count as one that does
 	textRoom      = 2 << 10 // bytes of a Remainder that take as much room as such a resource
 )

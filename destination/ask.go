@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/internal/evidence"
 	"instep/resourcesync"
 )
@@ -32,8 +33,8 @@ const maxAnswer = 16 << 20
 // question is a URI that is asked because the documents leave it open whether it exists.
 type question struct {
 	s    evidence.Statement
-	want Wanted // what the documents say of the resource if it exists; of a deletion without another word the URI and the moment
-	from carrier
+	want harvest.Resource // what the documents say of the resource if it exists; of a deletion without another word the URI and the moment
+	from harvest.Location
 	held Held
 
 	gone  bool  // the answer: it is not there
@@ -43,7 +44,7 @@ type question struct {
 
 // ask takes down a question. It is asked while the plan is made, so that the guard counts
 // the deletions that follow.
-func (pl *planner) ask(ctx context.Context, s evidence.Statement, w *Wanted, from carrier, h *Held) error {
+func (pl *planner) ask(ctx context.Context, s evidence.Statement, w *harvest.Resource, from harvest.Location, h *Held) error {
 	q := question{s: s, want: *w, from: from, held: *h}
 	if pl.asks++; pl.asks > maxQuestions {
 		q.trust = fmt.Errorf("a plan asks no more than %d", maxQuestions)

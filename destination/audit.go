@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"instep/discover"
+	"instep/harvest"
 	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
@@ -96,7 +97,7 @@ func (d *Destination) audit(ctx context.Context, rep *Report) (*Audit, *Report, 
 	unusable := 0
 	for _, set := range sets {
 		sa, err := d.auditSet(ctx, sc, set, rep)
-		if ofSource(err) && ctx.Err() == nil {
+		if harvest.OfSource(err) && ctx.Err() == nil {
 			if unusable++; unusable < len(sets) {
 				set.Err = err
 				sa, err = d.auditSet(ctx, sc, set, rep)
@@ -125,7 +126,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	}
 	au.Partial = set.Err
 	if _, _, offered := d.newDesk(sc, set).truth(); set.Err == nil && !offered {
-		au.Partial = ErrNothingOffered
+		au.Partial = harvest.ErrNothingOffered
 	}
 	if au.Partial != nil {
 		return au.SetAudit, nil
@@ -154,15 +155,15 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if err != nil {
 		return err
 	}
-	defer k.offer.close()
+	defer k.offer.Close()
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
-	now, err := k.offer.present(ctx)
+	now, err := k.offer.Present(ctx)
 	if err != nil {
 		return err
 	}
-	defer now.close()
-	st := &view{state: now, d: au.d}
+	defer now.Close()
+	st := &view{Snapshot: now, d: au.d}
 	doubtful := map[spool.Key]bool{}
 	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
 		return err
@@ -171,11 +172,11 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	if err != nil {
 		return err
 	}
-	au.At, au.Partial = st.at, cmp.Or(st.partial, partial)
-	if st.partial == nil && st.changes != nil {
-		au.Partial = cmp.Or(partial, st.changes.rest)
+	au.At, au.Partial = st.At, cmp.Or(st.Partial, partial)
+	if st.Partial == nil && st.Changes != nil {
+		au.Partial = cmp.Or(partial, st.Changes.Rest)
 	}
-	if st.partial != nil {
+	if st.Partial != nil {
 		return nil
 	}
 	return au.findExtra(ctx, st, seen)
@@ -187,23 +188,23 @@ func (au *auditor) compareAgain(ctx context.Context, k *desk, doubtful map[spool
 	if len(doubtful) == 0 {
 		return nil, nil
 	}
-	now, err := k.offer.present(ctx)
+	now, err := k.offer.Present(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer now.close()
-	st := &view{state: now, d: au.d}
+	defer now.Close()
+	st := &view{Snapshot: now, d: au.d}
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
-	admit := func(w *Wanted) bool { return doubtful[resourcesync.KeyOf(w.URI)] }
+	admit := func(w *harvest.Resource) bool { return doubtful[resourcesync.KeyOf(w.URI)] }
 	err = st.compare(ctx, seen, doubtful, admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, nil) })
-	return st.partial, err
+	return st.Partial, err
 }
 
 // maxDoubtful bounds the resources that are judged once more.
 const maxDoubtful = 1 << 12
 
-func (au *auditor) admit(w *Wanted) bool {
+func (au *auditor) admit(w *harvest.Resource) bool {
 	skip, _ := au.scope.admit(w)
 	if skip != "" {
 		au.Skipped[skip]++
@@ -214,9 +215,9 @@ func (au *auditor) admit(w *Wanted) bool {
 // compare judges a batch of resources and marks what has to be fetched. What seems to differ
 // is only added to doubtful; where that is nil, all of the batch was in it.
 func (au *auditor) compare(ctx context.Context, st *view, batch []named, doubtful map[spool.Key]bool) error {
-	wants := make([]Wanted, len(batch))
+	wants := make([]harvest.Resource, len(batch))
 	for i := range batch {
-		wants[i] = batch[i].Wanted
+		wants[i] = batch[i].Resource
 	}
 	held, err := au.lookup(ctx, wants)
 	if err != nil {
@@ -228,7 +229,7 @@ func (au *auditor) compare(ctx context.Context, st *view, batch []named, doubtfu
 		h := &held[i]
 		w := batch[i].choose(h)
 		said := st.said(w, applied)
-		said.Bytes = match(h, &w.Wanted)
+		said.Bytes = match(h, &w.Resource)
 		switch {
 		case said.Bytes == evidence.Same && doubtful == nil: // it was told when the document was read that says so
 			continue
@@ -236,8 +237,8 @@ func (au *auditor) compare(ctx context.Context, st *view, batch []named, doubtfu
 			doubtful[resourcesync.KeyOf(w.URI)] = true
 			continue
 		}
-		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.known, st.served))
-		subjects = append(subjects, subject{want: w.Wanted, held: *h, ahead: !counts(d)})
+		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.known, st.Served))
+		subjects = append(subjects, subject{want: w.Resource, held: *h, ahead: !counts(d)})
 	}
 	return au.check(ctx, subjects)
 }
@@ -247,7 +248,7 @@ func counts(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-func (au *auditor) lookup(ctx context.Context, wants []Wanted) ([]Held, error) {
+func (au *auditor) lookup(ctx context.Context, wants []harvest.Resource) ([]Held, error) {
 	uris := make([]string, len(wants))
 	for i := range wants {
 		uris[i] = wants[i].URI
@@ -265,8 +266,8 @@ func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) er
 			return err
 		}
 		said, w := st.absent(&h, au.cursor, au.known)
-		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.known, st.served))
-		extra := !st.unsure && (counts(d) || d == evidence.Withhold)
+		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.known, st.Served))
+		extra := !st.Unsure && (counts(d) || d == evidence.Withhold)
 		subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
 		if len(subjects) == lookupBatch {
 			if err := au.check(ctx, subjects); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"instep/harvest"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -29,7 +30,7 @@ type auditor struct {
 
 // subject is a resource to be judged.
 type subject struct {
-	want  Wanted
+	want  harvest.Resource
 	held  Held
 	extra bool // the Source does not list it
 	ahead bool // the documents read tell only what was: the mirror knows more
@@ -141,7 +142,7 @@ func (au *auditor) conclude(f *finding, err error) {
 
 // since says of a resource that is not as the Source has it, if it can be, that the
 // last synchronisation was too early for it.
-func (au *auditor) since(w *Wanted, err error) error {
+func (au *auditor) since(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
 	}
@@ -162,7 +163,7 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 // the meantime: what was judged is no more.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
-	var wants []Wanted
+	var wants []harvest.Resource
 	for i := range findings {
 		if f := &findings[i]; f.verdict != VerdictSame && f.verdict != VerdictUnverifiable {
 			against, wants = append(against, f), append(wants, f.want)

@@ -3,13 +3,14 @@ package destination
 import (
 	"context"
 
+	"instep/harvest"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
 // fault is a resource that an audit found missing, different or unreadable.
 type fault struct {
-	Want    Wanted
+	Want    harvest.Resource
 	Verdict Verdict
 }
 
@@ -57,7 +58,7 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 func (au *auditor) faultBatches(ctx context.Context, each func([]fault, []Held) error) error {
 	var faults []fault
 	flush := func() error {
-		wants := make([]Wanted, len(faults))
+		wants := make([]harvest.Resource, len(faults))
 		for i := range faults {
 			wants[i] = faults[i].Want
 		}

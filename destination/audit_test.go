@@ -22,6 +22,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/guard"
+	"instep/harvest"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )
@@ -306,7 +307,7 @@ func replaceSome(ctx context.Context, t *testing.T, mm *mirror.Mirror, s *aSourc
 		case "replaced":
 			body := fmt.Sprintf("%s of version %d", paths[i], version)
 			s.put(paths[i], []byte(body))
-			w := destination.Wanted{URI: s.uri(paths[i]), Digests: s.entry(paths[i]).Digests, Changed: t0.Add(time.Duration(version) * time.Hour)}
+			w := harvest.Resource{URI: s.uri(paths[i]), Digests: s.entry(paths[i]).Digests, Changed: t0.Add(time.Duration(version) * time.Hour)}
 			if _, err := b.Put(ctx, set, w, strings.NewReader(body), true); err != nil {
 				t.Fatal(err)
 			}
@@ -513,8 +514,8 @@ func TestCausesAreToldApart(t *testing.T) {
 		{&fetch.Error{Kind: fetch.TooLarge}, destination.CauseTooLarge},
 		{&fetch.Error{Kind: fetch.Protocol}, destination.CauseProtocol},
 		{mismatch, destination.CauseMismatch},
-		{&destination.DocumentError{URI: "u", Reason: "cannot be used"}, destination.CauseDocument},
-		{&destination.DocumentError{URI: "u", Err: &fetch.Error{Kind: fetch.NotFound}}, destination.CauseNotFound},
+		{&harvest.DocumentError{URI: "u", Reason: "cannot be used"}, destination.CauseDocument},
+		{&harvest.DocumentError{URI: "u", Err: &fetch.Error{Kind: fetch.NotFound}}, destination.CauseNotFound},
 		{destination.ErrOccupied, destination.CauseOccupied},
 		{destination.ErrNoPlace, destination.CauseNoPlace},
 		{destination.ErrNotHeld, destination.CauseMoved},

@@ -10,6 +10,7 @@ import (
 	"math"
 	"time"
 
+	"instep/harvest"
 	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
@@ -31,30 +32,30 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 		case err == nil && k.doubtful(s, pl):
 			err = cmp.Or(pl.Partial, errDoubtful)
 			pl.discard()
-		case err == nil && s != resourceList && (pl.truth.unproved || pl.Deleted > 0) && k.usable(resourceList):
+		case err == nil && s != harvest.ResourceList && (pl.truth.Unproved || pl.Deleted > 0) && k.Usable(harvest.ResourceList):
 			return k.besideList(ctx, pl, why)
-		case err == nil && s == resourceList && k.weighs(pl.gets()):
+		case err == nil && s == harvest.ResourceList && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
-		case err == nil || !ofSource(err) || ctx.Err() != nil:
+		case err == nil || !harvest.OfSource(err) || ctx.Err() != nil:
 			return pl, err
 		}
 		failed = cmp.Or(failed, err)
-		k.offer.lose(s, err)
+		k.offer.Lose(s, err)
 	}
 }
 
 // besideList is pl, by a dump that does not prove all that it names or lacks what is here,
 // unless the Resource List says more.
 func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
-	list, err := k.by(ctx, resourceList, why, "the Resource Dump says less")
+	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump says less")
 	switch {
-	case ofSource(err) && ctx.Err() == nil:
-		k.offer.lose(resourceList, err)
+	case harvest.OfSource(err) && ctx.Err() == nil:
+		k.offer.Lose(harvest.ResourceList, err)
 		return pl, nil
 	case err != nil:
 		pl.discard()
 		return nil, err
-	case list.Partial == nil && !list.truth.unsure && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
+	case list.Partial == nil && !list.truth.Unsure && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
 		pl.discard()
 		return list, nil
 	}
@@ -64,7 +65,7 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 
 // saysLess reports whether a plan by dump is made of less than one by Resource List.
 func (pl *planner) saysLess(list *planner) bool {
-	return pl.truth.unproved && !list.truth.unproved || pl.named < list.named || pl.Deleted > list.Deleted
+	return pl.truth.Unproved && !list.truth.Unproved || pl.named < list.named || pl.Deleted > list.Deleted
 }
 
 // nothing is the plan of a set that shows no state of itself.
@@ -73,7 +74,7 @@ func (k *desk) nothing(why string, failed error) (*planner, error) {
 		return nil, failed
 	}
 	pl := k.newPlanner(Baseline, why)
-	pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrNothingOffered)
+	pl.Partial = fmt.Errorf("%s: %w", pl.Set, harvest.ErrNothingOffered)
 	if k.followed {
 		pl.Partial = fmt.Errorf("%s: %w", pl.Set, ErrWithdrawn)
 	}
@@ -81,8 +82,8 @@ func (k *desk) nothing(why string, failed error) (*planner, error) {
 }
 
 // doubtful reports whether a plan by dump tells less than the Resource List would.
-func (k *desk) doubtful(s snapshot, pl *planner) bool {
-	return s != resourceList && (pl.Partial != nil || pl.truth.unsure) && k.usable(resourceList)
+func (k *desk) doubtful(s harvest.SnapshotKind, pl *planner) bool {
+	return s != harvest.ResourceList && (pl.Partial != nil || pl.truth.Unsure) && k.Usable(harvest.ResourceList)
 }
 
 // errDiffers is what is wrong with a dump that says less than the Resource List.
@@ -94,10 +95,10 @@ var errDoubtful = errors.New("its parts are not of one known moment")
 // weigh plans by Resource Dump as well if that may cost less than the requests of pl,
 // and returns the better plan.
 func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
-	st, err := k.offer.state(ctx, resourceDump)
+	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
 	if err == nil {
-		defer st.close()
-		if !pays(pl.gets(), whole(st), int64(len(st.parcels)), k.members) {
+		defer st.Close()
+		if !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members) {
 			pl.reason("to look into the Resource Dump saves nothing")
 			return pl, nil
 		}
@@ -105,10 +106,10 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 		dump, err = k.compare(ctx, st, why, "its packages cost less than requests for each resource")
 		switch {
 		case err != nil:
-		case pl.Partial == nil && !pl.truth.unsure && (dump.saysLess(pl) || st.asOf().Before(pl.truth.asOf())):
+		case pl.Partial == nil && !pl.truth.Unsure && (dump.saysLess(pl) || st.AsOf().Before(pl.truth.AsOf())):
 			err = errDiffers
 			dump.discard()
-		case dump.Partial != nil || st.unsure:
+		case dump.Partial != nil || st.Unsure:
 			err = cmp.Or(dump.Partial, errDoubtful)
 			dump.discard()
 		case cost(dump.Bytes, dump.Requests) >= pl.gets():
@@ -118,7 +119,7 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 			return dump, nil
 		}
 	}
-	if errors.Is(err, errDoubtful) || errors.Is(err, errDiffers) || ofSource(err) && ctx.Err() == nil {
+	if errors.Is(err, errDoubtful) || errors.Is(err, errDiffers) || harvest.OfSource(err) && ctx.Err() == nil {
 		pl.reason("requests for each resource: the Resource Dump cannot be used: %v", err)
 		return pl, nil
 	}
@@ -127,34 +128,34 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 }
 
 // whole is what all the packages of a dump cost.
-func whole(st *state) int64 {
-	bytes, known := st.weight()
+func whole(st *harvest.Snapshot) int64 {
+	bytes, known := st.Weight()
 	if !known {
 		return math.MaxInt64
 	}
-	return cost(bytes, int64(2*len(st.parcels)))
+	return cost(bytes, int64(2*len(st.Packages)))
 }
 
 // by plans a comparison with one snapshot and the changes after it.
-func (k *desk) by(ctx context.Context, s snapshot, why, reason string) (*planner, error) {
-	st, err := k.offer.state(ctx, s)
+func (k *desk) by(ctx context.Context, s harvest.SnapshotKind, why, reason string) (*planner, error) {
+	st, err := k.offer.Snapshot(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer st.close()
-	if k.overdue != "" && st.gap != "" && !k.d.AcceptGap { // the increment tells more
-		return nil, &remoteError{errors.New(st.gap)}
+	defer st.Close()
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the increment tells more
+		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)
 }
 
 // compare plans what brings the mirror to a state.
-func (k *desk) compare(ctx context.Context, st *state, why, reason string) (*planner, error) {
+func (k *desk) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
 	var twice map[spool.Key]bool
 	for {
 		pl := k.newPlanner(Baseline, why)
-		pl.reason("by %s: %s", st.by, reason)
-		pl.truth, pl.empty, pl.twice = &view{state: st, d: k.d}, k.members == 0, twice
+		pl.reason("by %s: %s", st.By, reason)
+		pl.truth, pl.empty, pl.twice = &view{Snapshot: st, d: k.d}, k.members == 0, twice
 		err := pl.baseline(ctx, pl.truth)
 		var again *repeatedError
 		switch {
@@ -180,7 +181,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if err := st.compare(ctx, seen, pl.twice, pl.admit, pl.compare); err != nil {
 		return err
 	}
-	if pl.twice == nil && st.partial == nil && !st.unsure {
+	if pl.twice == nil && st.Partial == nil && !st.Unsure {
 		if twice, err := seen.Repeated(); err != nil || len(twice) > 0 {
 			return cmp.Or(err, error(&repeatedError{twice}))
 		}
@@ -191,13 +192,13 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if err := pl.dispatch(); err != nil {
 		return err
 	}
-	old := st.old(st.at, st.applied(pl.cursor))
-	if old && !st.unsure {
+	old := st.Old(st.At, st.applied(pl.cursor))
+	if old && !st.Unsure {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s is of %s, older than what is here (%s): it takes nothing back",
-			st.by, st.at.UTC().Format(time.RFC3339Nano), pl.cursor.At.UTC().Format(time.RFC3339Nano)))
+			st.By, st.At.UTC().Format(time.RFC3339Nano), pl.cursor.At.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.Gap = pl.lacks(st, old)
-	if pl.Partial = st.partial; pl.Partial != nil || st.unsure {
+	if pl.Partial = st.Partial; pl.Partial != nil || st.Unsure {
 		return nil
 	}
 	if !pl.empty {
@@ -223,8 +224,8 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if !pl.stays {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
-	if st.changes != nil {
-		pl.Partial = st.changes.rest
+	if st.Changes != nil {
+		pl.Partial = st.Changes.Rest
 	}
 	pl.refuse(st.wentBack(pl.cursor))
 	return nil
@@ -236,9 +237,9 @@ func (pl *planner) lacks(st *view, old bool) string {
 	case pl.d.AcceptGap:
 		return ""
 	case old && pl.cursor.Scope != "" && !pl.cursor.covers(pl.d.choice()):
-		return fmt.Sprintf("as of %s, of what is asked for now; what earlier runs left out is not known as of later", st.at.UTC().Format(time.RFC3339Nano))
+		return fmt.Sprintf("as of %s, of what is asked for now; what earlier runs left out is not known as of later", st.At.UTC().Format(time.RFC3339Nano))
 	}
-	return st.gap
+	return st.Gap
 }
 
 // severalChoices is the Scope of a set of which more than one choice of resources has left
@@ -255,7 +256,7 @@ func (e *repeatedError) Error() string {
 
 // admit counts a resource out that this run leaves alone. It was listed all the
 // same, so it is not deleted: a filter is not evidence.
-func (pl *planner) admit(w *Wanted) bool {
+func (pl *planner) admit(w *harvest.Resource) bool {
 	skip, origin := pl.scope.admit(w)
 	if skip == "" {
 		return true
@@ -280,7 +281,7 @@ func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys)
 			return err
 		}
 		said, w := st.absent(&h, pl.cursor, pl.known)
-		if err := pl.judge(ctx, said, w, carrier{}, &h); err != nil {
+		if err := pl.judge(ctx, said, w, harvest.Location{}, &h); err != nil {
 			return err
 		}
 	}
@@ -353,24 +354,24 @@ func (d *Destination) lookedUp(ctx context.Context, set string, members iter.Seq
 // and at the position of the Change List that was read with it.
 func baselineCursor(old Cursor, st *view) Cursor {
 	now := st.d.Client.Now()
-	c := Cursor{Position: Position{At: evidence.Later(evidence.Later(st.at, old.At), st.lift)}, Baseline: evidence.Later(st.at, st.served), Listed: evidence.Later(st.at, old.Listed)}
-	if !st.lift.IsZero() || evidence.Misdated(old.Listed, st.served, now) {
-		c.Listed = st.at
+	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift)}, Baseline: evidence.Later(st.At, st.Served), Listed: evidence.Later(st.At, old.Listed)}
+	if !st.lift.IsZero() || evidence.Misdated(old.Listed, st.Served, now) {
+		c.Listed = st.At
 	}
 	c.Changed = old.Changed
 	if !st.lift.IsZero() {
 		c.Changed = time.Time{}
 	}
-	leads := st.changes.span().Since(c.At)
+	leads := st.Changes.Span().Since(c.At)
 	switch {
 	case !leads && !c.At.Equal(old.At):
-	case !leads, st.lift.IsZero() && st.at.Before(old.At) && st.changes.span().Old(st.applied(old)):
+	case !leads, st.lift.IsZero() && st.At.Before(old.At) && st.Changes.Span().Old(st.applied(old)):
 		// No changes, or an older state than was seen: where the cursor stood in a Change
 		// List is not forgotten for it. When the list is back it shows what it has lost.
 		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last
 		c.Index, c.Asked, c.Left = old.Index, old.Asked, old.Left
 	default:
-		c.Position = st.changes.mark(c.Position, now)
+		c.Position = st.Changes.Mark(c.Position, now)
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"instep/harvest"
 	"maps"
 	"slices"
 )
@@ -22,7 +23,7 @@ func (r *runner) catchUp(ctx context.Context) error {
 		}
 		sp, err := r.sp.again(ctx, r.rep.Deleted)
 		if err != nil {
-			if ctx.Err() == nil && ofSource(err) {
+			if ctx.Err() == nil && harvest.OfSource(err) {
 				return nil // the next run tells, if it lasts
 			}
 			return err
@@ -39,7 +40,7 @@ func (r *runner) catchUp(ctx context.Context) error {
 
 // unfinished reports whether a further plan may get on.
 func (rep *SetReport) unfinished() bool {
-	return errors.Is(rep.Partial, errLeft) || rep.Partial == nil && rep.changed()
+	return errors.Is(rep.Partial, harvest.ErrLeft) || rep.Partial == nil && rep.changed()
 }
 
 // changed reports whether some resources were not as listed. Where more failed than are

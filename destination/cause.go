@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"instep/fetch"
+	"instep/harvest"
 )
 
 // Cause is a stable word for why something failed, by which failures are grouped.
@@ -41,7 +42,7 @@ var verdictCauses = map[Verdict]Cause{
 // CauseOf tells why something failed.
 func CauseOf(err error) Cause {
 	var fe *fetch.Error
-	var document *DocumentError
+	var document *harvest.DocumentError
 	switch {
 	case isMismatch(err):
 		return CauseMismatch
@@ -57,7 +58,7 @@ func CauseOf(err error) Cause {
 		return CauseMoved
 	case errors.Is(err, ErrOutage):
 		return CauseTemporary
-	case isRemote(err):
+	case harvest.IsSourceError(err):
 		return CauseProtocol
 	}
 	return CauseOther

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -103,7 +104,7 @@ func TestEverythingThatCameBeforeABodyBrokeOffIsKept(t *testing.T) {
 	dl.note.Version = `"1"`
 	const n = 9<<20 + 7
 	broken := dl.receive(t.Context(), io.MultiReader(bytes.NewReader(make([]byte, n)), iotest.ErrReader(io.ErrUnexpectedEOF)))
-	if !isRemote(broken) {
+	if !harvest.IsSourceError(broken) {
 		t.Fatalf("got %v, want an error of the Source's side", broken)
 	}
 	if err := dl.leave(t.Context(), broken); err != nil {

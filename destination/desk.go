@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"instep/discover"
+	"instep/harvest"
 	"instep/internal/evidence"
 )
 
@@ -15,7 +16,7 @@ import (
 // the Source for it. Close it.
 type desk struct {
 	facts
-	offer  *offer
+	offer  *harvest.Offer
 	set    discover.Set
 	d      *Destination
 	scope  *scope
@@ -24,9 +25,9 @@ type desk struct {
 
 // newDesk is a desk for what does not depend on a mirror.
 func (d *Destination) newDesk(sc *scope, set discover.Set) *desk {
-	o := newOffer(d.reader(sc), set)
-	o.dumpsFirst = d.Prefer == PreferDump
-	return &desk{facts: facts{offered: &o.offered, prefer: d.Prefer}, offer: o, set: set, d: d, scope: sc}
+	o := harvest.NewOffer(d.reader(sc), set)
+	o.DumpsFirst = d.Prefer == PreferDump
+	return &desk{facts: facts{Offered: &o.Offered, prefer: d.Prefer}, offer: o, set: set, d: d, scope: sc}
 }
 
 func (d *Destination) openDesk(ctx context.Context, sc *scope, set discover.Set) (k *desk, err error) {
@@ -34,10 +35,10 @@ func (d *Destination) openDesk(ctx context.Context, sc *scope, set discover.Set)
 	if k.cursor, k.followed, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
 		return nil, err
 	}
-	k.offer.mark = k.cursor.Position
+	k.offer.Mark = k.cursor.Position
 	k.covered = k.cursor.covers(d.choice())
 	k.members, err = d.Mirror.Count(ctx, set.URI)
-	k.offer.empty = k.members == 0
+	k.offer.Empty = k.members == 0
 	return k, err
 }
 
@@ -52,7 +53,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	if err != nil {
 		return nil, err
 	}
-	defer k.offer.close()
+	defer k.offer.Close()
 	pl, err := k.plan(ctx)
 	if err == nil {
 		err = pl.guard(ctx, deleted)
@@ -68,7 +69,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	pl.weaker.tell(d, set.URI)
 	pl.leftOut.tell(d, set.URI)
 	pl.Pulse.Freq = set.ChangeFreq
-	pl.Pulse.Gap, pl.Pulse.MaxAge = k.offer.heard.rhythm()
+	pl.Pulse.Gap, pl.Pulse.MaxAge = k.offer.Heard.Rhythm()
 	pl.Latest = k.cursor.At
 	if pl.move != nil {
 		pl.move.Looked = d.Client.Now().UTC().Truncate(time.Second)
@@ -95,7 +96,7 @@ func (k *desk) plan(ctx context.Context) (*planner, error) {
 		return k.increment(ctx, tr, why)
 	}
 	pl, err := k.baseline(ctx, why)
-	if k.overdue == "" || !ofSource(err) || ctx.Err() != nil {
+	if k.overdue == "" || !harvest.OfSource(err) || ctx.Err() != nil {
 		return pl, err
 	}
 	k.d.note(k.set.URI, fmt.Sprintf("%s, but none can be made: %v", k.overdue, err))
@@ -111,12 +112,12 @@ func (k *desk) follow(ctx context.Context) error {
 		if !more {
 			return nil
 		}
-		ch, o, err := k.offer.follow(ctx, tr)
+		ch, o, err := k.offer.Follow(ctx, tr)
 		if err != nil {
 			return err
 		}
-		if k.tried[tr] = o; o.reaches {
-			k.overdue = k.age(ch.served)
+		if k.tried[tr] = o; o.Reaches {
+			k.overdue = k.age(ch.Served)
 		}
 	}
 }
@@ -145,8 +146,8 @@ func (k *desk) age(now time.Time) string {
 
 // increment plans the changes of a track. Where the packages of a Change Dump save
 // more than it costs to read their manifests, they bring what the Change Lists name.
-func (k *desk) increment(ctx context.Context, tr track, why string) (*planner, error) {
-	ch := k.offer.changes[tr]
+func (k *desk) increment(ctx context.Context, tr harvest.Track, why string) (*planner, error) {
+	ch := k.offer.Changes[tr]
 	pl := k.newPlanner(Incremental, why)
 	err := pl.incremental(ctx, k.cursor, ch)
 	if err == nil && pl.doubted {
@@ -159,7 +160,7 @@ func (k *desk) increment(ctx context.Context, tr track, why string) (*planner, e
 	if err != nil || !k.carries(tr, pl.gets()) {
 		return pl, err
 	}
-	found, why2, err := k.offer.carry(ctx, ch, (pl.gets()+cost(0, 2)-1)/cost(0, 2))
+	found, why2, err := k.offer.Carry(ctx, ch, (pl.gets()+cost(0, 2)-1)/cost(0, 2))
 	if err != nil || found == 0 {
 		pl.reason("requests for each: %s", why2)
 		return pl, err
@@ -174,18 +175,18 @@ func (k *desk) increment(ctx context.Context, tr track, why string) (*planner, e
 // is here: a clock was wrong by which some are dated, and a newer list tells what came of
 // it. nil if there is no newer list.
 func (k *desk) recount(ctx context.Context) (*planner, error) {
-	if !k.usable(resourceList) {
+	if !k.Usable(harvest.ResourceList) {
 		return nil, nil
 	}
-	at, err := k.offer.listMoment(ctx)
+	at, err := k.offer.ListMoment(ctx)
 	if err != nil || !at.After(k.cursor.Listed) || evidence.ToCome(at, k.d.Client.Now()) {
-		return nil, unlessSource(ctx, err)
+		return nil, harvest.UnlessOfSource(ctx, err)
 	}
 	pl, err := k.baseline(ctx, "the times of the changes contradict each other, or what is here, so a clock was wrong")
 	if err != nil {
-		return nil, unlessSource(ctx, err)
+		return nil, harvest.UnlessOfSource(ctx, err)
 	}
-	if pl.move == nil || pl.truth.old(pl.truth.at, pl.applied()) {
+	if pl.move == nil || pl.truth.Old(pl.truth.At, pl.applied()) {
 		pl.discard()
 		return nil, nil
 	}

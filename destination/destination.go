@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"instep/discover"
 	"instep/fetch"
 	"instep/guard"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -90,9 +90,6 @@ const (
 	EventVerdict EventKind = "verdict" // Audit: one resource
 )
 
-// ErrNothingOffered means that a set has nothing to begin with.
-var ErrNothingOffered = errors.New("the Source offers neither a Resource List nor a Resource Dump of this set")
-
 const defaultWorkers = 4
 
 func (d *Destination) workers() int {
@@ -113,7 +110,7 @@ func (d *Destination) maxChanges() int {
 	if d.MaxChanges > 0 {
 		return d.MaxChanges
 	}
-	return maxChanges
+	return harvest.DefaultMaxChanges
 }
 
 func (d *Destination) observe(e Event) {
@@ -139,22 +136,10 @@ func (d *Destination) client() *fetch.Client {
 }
 
 // reader reads documents of the Source, as far as origins may speak for it.
-func (d *Destination) reader(sc *scope) *reader {
-	return &reader{
-		client: d.client(), spool: d.Spool, strict: d.Strict, most: d.maxChanges(), origins: sc.origins, packages: d, tell: d.quirk,
+func (d *Destination) reader(sc *scope) *harvest.Reader {
+	return &harvest.Reader{
+		Client: d.client(), Spool: d.Spool, Strict: d.Strict, MaxChanges: d.maxChanges(), Origins: sc.origins, Packages: packageManifests{d}, Tell: d.quirk,
 	}
-}
-
-func (d *Destination) read(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
-	return d.reader(&scope{}).read(ctx, uri, want)
-}
-
-func (d *Destination) scan(doc *document, body io.Reader, want resourcesync.Capability) error {
-	return d.reader(&scope{}).scan(doc, body, want)
-}
-
-func (d *Destination) decoderOptions() []resourcesync.Option {
-	return d.reader(&scope{}).decoderOptions()
 }
 
 // discover finds the sets of the Source that were asked for, and what of them concerns this run.
@@ -210,7 +195,7 @@ func (d *Destination) blocked(ctx context.Context, err error) error {
 	for _, a := range none.Tried {
 		named := a.Way == discover.WayWellKnown || a.Way == discover.WayBelow || slices.Contains(known, a.URL)
 		if a.Page != nil && named {
-			return fmt.Errorf("the Source of %q was read before: %w", d.Source, &remoteError{a.Page})
+			return fmt.Errorf("the Source of %q was read before: %w", d.Source, &harvest.SourceError{Err: a.Page})
 		}
 	}
 	return err
@@ -255,9 +240,6 @@ type scope struct {
 	strict  bool
 }
 
-// maxURI is the longest URI that is followed, in bytes (FAULTS §5).
-const maxURI = 8 << 10
-
 // Skip says why a resource that a list names is left alone.
 type Skip string
 
@@ -270,9 +252,9 @@ const (
 )
 
 // admit says whether w is followed; origin is what would have to be allowed for a SkipOrigin.
-func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
+func (s *scope) admit(w *harvest.Resource) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
-	if err != nil || len(w.URI) > maxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
+	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
 	}
 	if !s.filter.admits(u.Path, w.Type) {
@@ -284,6 +266,6 @@ func (s *scope) admit(w *Wanted) (skip Skip, origin string) {
 	if s.strict && !w.Digests.Strong() {
 		return SkipWeak, ""
 	}
-	w.choose(s.origins)
+	w.Choose(s.origins)
 	return "", ""
 }

@@ -58,7 +58,7 @@ func ExampleDestination_Changes() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		body, err := dest.Open(ctx, change.Wanted)
+		body, err := dest.Open(ctx, change.Resource)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"instep/discover"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
 // Change is what a Source says has become of a resource.
 type Change struct {
-	Set    string              // URI of the Capability List of the set that says so
-	Change resourcesync.Change // created, updated or deleted
-	Wanted                     // what the resource is since; of a deletion the URI and the moment
+	Set              string              // URI of the Capability List of the set that says so
+	Change           resourcesync.Change // created, updated or deleted
+	harvest.Resource                     // what the resource is since; of a deletion the URI and the moment
 }
 
 // GapError says that the Change Lists of a set do not tell everything since a moment.
@@ -68,7 +69,7 @@ func (d *Destination) Changes(ctx context.Context, source string, since time.Tim
 
 // Open returns the bytes of a resource, verified by all that is known of them: reading
 // fails before io.EOF if they are not those described. Close it.
-func (d *Destination) Open(ctx context.Context, w Wanted) (io.ReadCloser, error) {
+func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadCloser, error) {
 	resp, err := d.Client.Get(ctx, request(&w))
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ type verified struct {
 
 // follower tells the changes of one set.
 type follower struct {
-	reader *reader
+	reader *harvest.Reader
 	scope  *scope
 	set    discover.Set
 	yield  func(Change, error) bool
@@ -102,14 +103,14 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 	if since.IsZero() {
 		return f.everything(ctx)
 	}
-	defer f.reader.close()
-	c, err := f.reader.openChain(ctx, f.set, since)
+	defer f.reader.Close()
+	c, err := f.reader.OpenChain(ctx, f.set, since)
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.Close()
 	for {
-		ch, err := c.load(ctx, c.windows[c.start(since):], Position{}, nil, time.Time{})
+		ch, err := c.Since(ctx, since)
 		if err != nil {
 			return err
 		}
@@ -120,44 +121,44 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 			return err
 		}
 		switch {
-		case ch.rest == nil || ch.flaw != nil:
-			return ch.flaw
-		case !ch.end.After(since):
-			return ch.rest
+		case ch.Rest == nil || ch.Flaw != nil:
+			return ch.Flaw
+		case !ch.End.After(since):
+			return ch.Rest
 		}
-		since = ch.end
+		since = ch.End
 	}
 }
 
 // tellSkipped says how many resources were left out, and why.
 func (f *follower) tellSkipped() {
 	for why, n := range f.skipped.Skipped {
-		f.reader.note(f.set.URI, fmt.Sprintf("%d resources left alone: %s", n, why))
+		f.reader.Note(f.set.URI, fmt.Sprintf("%d resources left alone: %s", n, why))
 	}
 }
 
 // gap says why changes are not all there were since a moment; "" if they are.
-func (f *follower) gap(c *chain, ch *changes, since time.Time) string {
+func (f *follower) gap(c *harvest.Sequence, ch *harvest.Changes, since time.Time) string {
 	switch {
 	case ch == nil:
-		return c.why
-	case ch.since.IsZero():
-		return ch.first + " does not say where it begins (no from)"
-	case ch.since.Time().After(since):
-		return fmt.Sprintf("%s begins at %s", ch.first, ch.since)
+		return c.Why
+	case ch.Since.IsZero():
+		return ch.First + " does not say where it begins (no from)"
+	case ch.Since.Time().After(since):
+		return fmt.Sprintf("%s begins at %s", ch.First, ch.Since)
 	}
 	return ""
 }
 
 // changes tells those that happened since a moment.
-func (f *follower) changes(ch *changes, since time.Time) error {
-	all := slices.Collect(ch.states())
-	slices.SortStableFunc(all, func(a, b *change) int { return a.Changed.Compare(b.Changed) })
+func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
+	all := slices.Collect(ch.All())
+	slices.SortStableFunc(all, func(a, b *harvest.Change) int { return a.Changed.Compare(b.Changed) })
 	for _, c := range all {
-		if !c.to.IsZero() && c.to.Before(since) {
+		if !c.To.IsZero() && c.To.Before(since) {
 			continue
 		}
-		if err := f.tell(c.change, &c.Wanted); err != nil {
+		if err := f.tell(c.Change, &c.Resource); err != nil {
 			return err
 		}
 	}
@@ -166,34 +167,34 @@ func (f *follower) changes(ch *changes, since time.Time) error {
 
 // everything tells all resources.
 func (f *follower) everything(ctx context.Context) error {
-	o := newOffer(f.reader, f.set)
-	defer o.close()
-	st, err := o.present(ctx)
+	o := harvest.NewOffer(f.reader, f.set)
+	defer o.Close()
+	st, err := o.Present(ctx)
 	if err != nil {
 		return err
 	}
-	defer st.close()
-	for w, err := range st.resources(ctx) {
+	defer st.Close()
+	for w, err := range st.Resources(ctx) {
 		if err != nil {
 			return err
 		}
-		if err := f.tell(resourcesync.Created, &w.Wanted); err != nil {
+		if err := f.tell(resourcesync.Created, &w.Resource); err != nil {
 			return err
 		}
 	}
-	if st.partial == nil && st.changes != nil {
-		return st.changes.rest
+	if st.Partial == nil && st.Changes != nil {
+		return st.Changes.Rest
 	}
-	return st.partial
+	return st.Partial
 }
 
-func (f *follower) tell(c resourcesync.Change, w *Wanted) error {
+func (f *follower) tell(c resourcesync.Change, w *harvest.Resource) error {
 	if skip, _ := f.scope.admit(w); skip != "" {
 		f.skipped.skip(skip)
 		return nil
 	}
 	told := *w
-	if err := told.Remainder.load(); err != nil {
+	if err := told.Remainder.Load(); err != nil {
 		return err
 	}
 	if !f.yield(Change{f.set.URI, c, told}, nil) {

@@ -13,6 +13,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
+	"instep/harvest"
 	"instep/insteptest"
 	"instep/resourcesync"
 )
@@ -58,7 +59,7 @@ func (h *harvester) harvest(since time.Time) (n int, err error) {
 		n++
 		if change.Change == resourcesync.Deleted {
 			delete(h.store, change.URI)
-		} else if err := h.keep(change.Wanted); err != nil {
+		} else if err := h.keep(change.Resource); err != nil {
 			return n, err
 		}
 		if change.Changed.After(h.since[change.Set]) {
@@ -68,7 +69,7 @@ func (h *harvester) harvest(since time.Time) (n int, err error) {
 	return n, nil
 }
 
-func (h *harvester) keep(w destination.Wanted) error {
+func (h *harvester) keep(w harvest.Resource) error {
 	body, err := h.d.Open(h.t.Context(), w)
 	if err != nil {
 		return err

@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"instep/harvest"
 	"instep/internal/evidence"
 	"instep/resourcesync"
 )
 
 // incremental plans the changes that the cursor has not seen, and what was left over
 // from earlier runs.
-func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) error {
-	pl.Partial, pl.served = ch.flaw, ch.served
-	old := ch.span().Old(pl.applied())
-	pl.doubted = ch.early || ch.jumbled
+func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Changes) error {
+	pl.Partial, pl.served = ch.Flaw, ch.Served
+	old := ch.Span().Old(pl.applied())
+	pl.doubted = ch.Early || ch.Jumbled
 	if err := pl.due(ctx, ch); err != nil {
 		return err
 	}
-	batch := make([]*change, 0, lookupBatch)
-	for c := range ch.states() {
+	batch := make([]*harvest.Change, 0, lookupBatch)
+	for c := range ch.All() {
 		if batch = append(batch, c); len(batch) == lookupBatch {
 			if err := pl.changed(ctx, batch, old); err != nil {
 				return err
@@ -38,7 +39,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	}
 	if old {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s ends at %s, before what is here (%s): it changes nothing",
-			ch.at.uri, ch.end.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
+			ch.Newest.URI, ch.End.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.tellUnknown()
 	alone := cur.Alone
@@ -53,16 +54,16 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	}
 	next := cur
 	if !old { // an older state than was seen leads nowhere
-		next.Position = ch.mark(cur.Position, pl.d.Client.Now())
+		next.Position = ch.Mark(cur.Position, pl.d.Client.Now())
 	}
 	if next.Baseline.IsZero() {
-		next.Baseline = ch.served // an older program did not take it down
+		next.Baseline = ch.Served // an older program did not take it down
 	}
 	if pl.left {
 		next.Scope = pl.d.choice()
 	}
 	next.Alone = alone
-	if next.Index == cur.Index && recent(cur.Asked, pl.d.Client.Now()) {
+	if next.Index == cur.Index && harvest.Recent(cur.Asked, pl.d.Client.Now()) {
 		next.Asked = cur.Asked // a list that needs its index each time would move the cursor each time
 	}
 	if pl.stays {
@@ -71,22 +72,22 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *changes) err
 	if next != cur || !pl.d.looked(cur.Looked) {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
-	pl.Partial = ch.rest
-	pl.refuse(ch.back)
+	pl.Partial = ch.Rest
+	pl.refuse(ch.Back)
 	return nil
 }
 
 // due plans the resources whose bytes an earlier run or an audit found missing or
 // wrong, except those that the Change List speaks of anyway.
-func (pl *planner) due(ctx context.Context, ch *changes) error {
+func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 	for h, err := range pl.d.Mirror.Due(ctx, pl.Set) {
 		if err != nil {
 			return err
 		}
-		if ch.last(resourcesync.KeyOf(h.URI)) != nil {
+		if ch.Of(resourcesync.KeyOf(h.URI)) != nil {
 			continue
 		}
-		if err := pl.do(ctx, evidence.Retry, nil, carrier{}, &h); err != nil {
+		if err := pl.do(ctx, evidence.Retry, nil, harvest.Location{}, &h); err != nil {
 			return err
 		}
 	}
@@ -95,7 +96,7 @@ func (pl *planner) due(ctx context.Context, ch *changes) error {
 
 // changed plans a batch of changes; old says that their documents are older than what was
 // applied.
-func (pl *planner) changed(ctx context.Context, batch []*change, old bool) error {
+func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old bool) error {
 	uris := make([]string, len(batch))
 	for i, c := range batch {
 		uris[i] = c.URI
@@ -106,7 +107,7 @@ func (pl *planner) changed(ctx context.Context, batch []*change, old bool) error
 	}
 	for i, c := range batch {
 		h := &held[i]
-		said, w := c.against(h.LastMod)
+		said, w := c.Against(h.LastMod)
 		said.Old = old
 		switch gone := said.Kind == evidence.Deleted; {
 		case !gone && !pl.admit(w):
@@ -117,10 +118,10 @@ func (pl *planner) changed(ctx context.Context, batch []*change, old bool) error
 			pl.Same++ // it may have been created again
 			continue
 		}
-		if gone := said.Kind == evidence.Deleted; gone && !old && c.timed() && h.Member && !h.Told && c.to.Before(h.Changed) {
+		if gone := said.Kind == evidence.Deleted; gone && !old && c.Timed() && h.Member && !h.Told && c.To.Before(h.Changed) {
 			pl.doubted = true // a later list named it
 		}
-		if err := pl.judge(ctx, said, w, c.carrier, h); err != nil {
+		if err := pl.judge(ctx, said, w, c.Location, h); err != nil {
 			return err
 		}
 	}
@@ -129,11 +130,11 @@ func (pl *planner) changed(ctx context.Context, batch []*change, old bool) error
 
 // remembers reports whether the deletion of what is not here is of use, and counts the one
 // of what never was.
-func (pl *planner) remembers(c *change, h *Held) bool {
-	if skip, _ := pl.scope.admit(&c.Wanted); skip != "" {
+func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
+	if skip, _ := pl.scope.admit(&c.Resource); skip != "" {
 		return false
 	}
-	if c.news && h.Gone.IsZero() {
+	if c.News && h.Gone.IsZero() {
 		pl.unknownDelete(c)
 	}
 	return pl.Partial == nil
@@ -141,7 +142,7 @@ func (pl *planner) remembers(c *change, h *Held) bool {
 
 // unknownDelete counts the deletion of a resource that the set does not have here. A
 // Source whose deletions name other URIs than its lists never gets rid of anything.
-func (pl *planner) unknownDelete(c *change) {
+func (pl *planner) unknownDelete(c *harvest.Change) {
 	if pl.unknown == 0 {
 		pl.unknownURI = c.URI
 	}

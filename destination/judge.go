@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"instep/harvest"
 	"instep/internal/evidence"
 	"instep/resourcesync"
 )
@@ -64,7 +65,7 @@ func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 // match compares what is known of the bytes held with what a document says of them; no byte
 // is read. Where the Source gives no digest, its lastmod ties them, unless they
 // came so soon after that they may be those of before.
-func match(h *Held, w *Wanted) evidence.Match {
+func match(h *Held, w *harvest.Resource) evidence.Match {
 	switch {
 	case !h.Stored:
 		return evidence.Untied
@@ -86,7 +87,7 @@ func match(h *Held, w *Wanted) evidence.Match {
 	return proved
 }
 
-func matchTimes(h *Held, w *Wanted) evidence.Match {
+func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	since := h.Came
 	if !h.Told { // they came after the document that told of them
 		since = evidence.Later(h.Changed, h.Came)
@@ -102,11 +103,11 @@ func matchTimes(h *Held, w *Wanted) evidence.Match {
 
 // sameBytes reports whether the bytes held are those that w describes, as far as the
 // Source tells.
-func sameBytes(h *Held, w *Wanted) bool { return match(h, w) == evidence.Same }
+func sameBytes(h *Held, w *harvest.Resource) bool { return match(h, w) == evidence.Same }
 
 // judge does what a statement about one URI, held as h, means: w and from are what it says
 // of the resource, if it says that there is one.
-func (pl *planner) judge(ctx context.Context, s evidence.Statement, w *Wanted, from carrier, h *Held) error {
+func (pl *planner) judge(ctx context.Context, s evidence.Statement, w *harvest.Resource, from harvest.Location, h *Held) error {
 	if s.Kind != evidence.Absent && s.Kind != evidence.Deleted {
 		pl.weaker.look(h, w)
 		s.Bytes = match(h, w)
@@ -119,7 +120,7 @@ func (pl *planner) judge(ctx context.Context, s evidence.Statement, w *Wanted, f
 }
 
 // do adds to the plan what was decided.
-func (pl *planner) do(ctx context.Context, d evidence.Decision, w *Wanted, from carrier, h *Held) error {
+func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resource, from harvest.Location, h *Held) error {
 	switch d {
 	case evidence.Keep:
 		if h.Member {
@@ -129,7 +130,7 @@ func (pl *planner) do(ctx context.Context, d evidence.Decision, w *Wanted, from 
 		pl.skip(SkipStale)
 	case evidence.Retry:
 		if pl.admit(&h.Wanted) {
-			return pl.bring(ctx, &h.Wanted, carrier{}, h)
+			return pl.bring(ctx, &h.Wanted, harvest.Location{}, h)
 		}
 	case evidence.Confirm:
 		return pl.confirm(w, h)

@@ -3,6 +3,7 @@ package destination
 import (
 	"errors"
 	"fmt"
+	"instep/harvest"
 	"sync/atomic"
 	"time"
 )
@@ -48,7 +49,7 @@ func (b *budget) take(a *Action) error {
 }
 
 // came counts a transfer of which the length was not known before.
-func (b *budget) came(w *Wanted, n int64) {
+func (b *budget) came(w *harvest.Resource, n int64) {
 	if !w.Length.Known() {
 		b.begun.Add(n)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -31,45 +32,14 @@ type Held struct {
 	Came    time.Time             // when the bytes came, by the clock of their server; zero if that is unknown, or if a list tells enough
 	Gone    time.Time             // no member: the deletion that was applied, unless a newer list was read since; zero if there is none
 	Due     string                // why the bytes must be fetched again; "" = good
-	Wanted  Wanted                // while Due: what the Source last said
+	Wanted  harvest.Resource      // while Due: what the Source last said
 
-	Remainder Remainder // links and other attributes that the Source gave of the stored bytes
+	Remainder harvest.Remainder // links and other attributes that the Source gave of the stored bytes
 }
-
-// Wanted is what a Source says of the present state of a resource.
-type Wanted struct {
-	URI     string
-	LastMod resourcesync.Datetime
-	Length  resourcesync.Length
-	Digests resourcesync.Digests
-	Type    string
-	// Encoding is the content coding in which the Source says that it sends the bytes,
-	// which Length and Digests then are of; "" says nothing.
-	Encoding string
-	// Duplicates are URIs at which the same bytes are served (rel="duplicate", 1.1 §14.2),
-	// the first choice first; none unless there is a digest to prove it.
-	Duplicates []string
-	Changed    time.Time // when the change happened, or the `at` of the list that says so
-	Told       bool      // a change says so, not a list
-	Came       time.Time // once the bytes are here: when they came, by the clock of their server; zero if that is unknown
-
-	// Remainder holds its links and other attributes. The Mirror stores it with the state;
-	// it replaces that of an earlier state even if it is zero.
-	Remainder Remainder `json:",omitzero"`
-}
-
-// provable reports whether the Source gives a length or a digest, by which bytes can be
-// told from others. Without one they are unverified, however they came: a
-// Content-Length says how much was sent, and not that it is the resource.
-func (w *Wanted) provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
-
-// timed reports whether it counts when the bytes came: if a change tells of them, or if
-// nothing but their lastmod ties them to what a list says.
-func (w *Wanted) timed() bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }
 
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
 type Cursor struct {
-	Position
+	harvest.Position
 	Looked   time.Time // when this was found, by our clock; where nothing changes the cursor moves for its sake alone, every few hours
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
@@ -194,22 +164,22 @@ type Batch interface {
 	// Put reads r to its end into the mirror. r verifies: if it fails, nothing of
 	// this resource is kept and its error is returned. verified says that r checked
 	// a length or a digest.
-	Put(ctx context.Context, set string, w Wanted, r io.Reader, verified bool) (n int64, err error)
+	Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (n int64, err error)
 	// PutPart is Put of a Part that was verified: its bytes are not copied. The Part
 	// is spent unless an error is returned: an ErrNotHeld if it does not hold the bytes
 	// of w, as where the disk has damaged it. It is called only for a Mirror with Parts.
-	PutPart(ctx context.Context, set string, w Wanted, p Part, verified bool) (n int64, err error)
+	PutPart(ctx context.Context, set string, w harvest.Resource, p Part, verified bool) (n int64, err error)
 	// Adopt makes the file at path, which Stray has found, the bytes of w without
 	// copying them, if they are verified. Bytes that are not those of w are an
 	// ErrNotHeld and stay where they are. It is called only for an Adopter.
-	Adopt(ctx context.Context, set string, w Wanted, path string) (n int64, err error)
+	Adopt(ctx context.Context, set string, w harvest.Resource, path string) (n int64, err error)
 	// Copy is Put from the stored bytes of another URI, checked again while copied.
-	Copy(ctx context.Context, set string, w Wanted, from string) (n int64, err error)
+	Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error)
 	// Mark makes a URI whose bytes are stored and right a member of set with the
 	// state w, without touching the bytes. Other bytes, or none, are an ErrNotHeld.
-	Mark(ctx context.Context, set string, w Wanted) error
+	Mark(ctx context.Context, set string, w harvest.Resource) error
 	// Due records that the bytes of w.URI have to be fetched, and why. What is stored stays.
-	Due(ctx context.Context, set string, w Wanted, reason string) error
+	Due(ctx context.Context, set string, w harvest.Resource, reason string) error
 	// Delete ends the membership of a URI in set; the bytes go to the trash when
 	// no set holds the URI. If a change tells of the deletion, when is its moment, which is
 	// kept as Held.Gone, also of a URI that is no member; else it is zero.

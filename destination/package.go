@@ -4,69 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/internal/spool"
 	"instep/pack"
-	"instep/resourcesync"
 )
-
-// packageRef is a package as a dump names it (1.1 §11.1, §13.1).
-type packageRef struct {
-	uri         string
-	mediaType   string
-	length      resourcesync.Length
-	digests     resourcesync.Digests
-	contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
-	harmless    bool                  // nothing is deleted for what the copy lacks
-	at          resourcesync.Datetime // of a Resource Dump
-	from, until resourcesync.Datetime // of a Change Dump; until is zero while it is open
-}
-
-// packageError is an error of a package that comes from a known habit of Sources.
-type packageError struct {
-	quirk resourcesync.Quirk
-	err   error
-}
-
-func (e *packageError) Error() string { return e.err.Error() }
-func (e *packageError) Unwrap() error { return e.err }
-
-// quirkOf returns the habit of Sources that an error of a package comes from; 0 if none.
-func quirkOf(err error) resourcesync.Quirk {
-	var pe *packageError
-	switch {
-	case errors.As(err, &pe):
-		return pe.quirk
-	case errors.Is(err, pack.ErrNoManifest):
-		return resourcesync.QuirkManifest
-	}
-	return 0
-}
-
-// otherFormat returns the error of a package that is no ZIP file.
-func otherFormat(uri, kind string) error {
-	return &packageError{resourcesync.QuirkPackageFormat, &DocumentError{
-		URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)",
-	}}
-}
-
-// otherFormats are media types of packages that are no ZIP file.
-var otherFormats = map[string]string{
-	"application/x-tar": pack.KindTar, "application/gzip": pack.KindGzip, "application/x-gzip": pack.KindGzip,
-	"application/x-xz": pack.KindXZ, "application/x-bzip2": pack.KindBzip2, "application/zstd": pack.KindZstd,
-	"application/x-7z-compressed": pack.Kind7z, "application/vnd.rar": pack.KindRAR, "text/html": pack.KindHTML,
-}
-
-// otherFormat returns an error if the media type of the package is that of another format.
-func (ref *packageRef) otherFormat() error {
-	mediaType, _, _ := mime.ParseMediaType(ref.mediaType)
-	if kind := otherFormats[mediaType]; kind != "" {
-		return otherFormat(ref.uri, kind)
-	}
-	return nil
-}
 
 // packages transfers and opens packages. It knows nothing of sets, plans and manifests.
 type packages struct {
@@ -83,7 +26,7 @@ func (d *Destination) packages() *packages {
 
 // openedPackage is a package of which the directory was read.
 type openedPackage struct {
-	ref    packageRef
+	ref    harvest.PackageRef
 	zip    *pack.Package
 	dir    string         // of temporary files
 	bytes  Part           // of a package that is here, else nil
@@ -93,8 +36,8 @@ type openedPackage struct {
 
 // open opens a package: the whole of it, which is transferred and verified before anything
 // is read from it, or its directory alone. If a server gives no parts, the package is whole.
-func (p *packages) open(ctx context.Context, ref *packageRef, whole bool) (*openedPackage, error) {
-	if err := ref.otherFormat(); err != nil {
+func (p *packages) open(ctx context.Context, ref *harvest.PackageRef, whole bool) (*openedPackage, error) {
+	if err := ref.OtherFormat(); err != nil {
 		return nil, err
 	}
 	if !whole {
@@ -111,7 +54,7 @@ func (p *packages) open(ctx context.Context, ref *packageRef, whole bool) (*open
 func badPackage(uri string, err error) error {
 	for _, wrong := range []error{pack.ErrNotZIP, pack.ErrAmbiguous, pack.ErrNoManifest, pack.ErrLimit} {
 		if errors.Is(err, wrong) {
-			return &DocumentError{URI: uri, Reason: "cannot be used as a package", Err: err}
+			return &harvest.DocumentError{URI: uri, Reason: "cannot be used as a package", Err: err}
 		}
 	}
 	return err
@@ -121,12 +64,12 @@ func badPackage(uri string, err error) error {
 func (p *openedPackage) manifest(ctx context.Context) (name string, f *spool.File, err error) {
 	b, err := p.zip.FindManifest()
 	if err != nil {
-		return "", nil, badPackage(p.ref.uri, err)
+		return "", nil, badPackage(p.ref.URI, err)
 	}
-	f = spool.NewFile(p.dir, maxTransfer)
+	f = spool.NewFile(p.dir, harvest.MaxDocument)
 	defer func() {
 		if err != nil {
-			err = errors.Join(badPackage(p.ref.uri, err), f.Close())
+			err = errors.Join(badPackage(p.ref.URI, err), f.Close())
 		}
 	}()
 	open := b.Open
@@ -138,7 +81,7 @@ func (p *openedPackage) manifest(ctx context.Context) (name string, f *spool.Fil
 		}
 		open = func(most int64) (io.ReadCloser, error) { return b.OpenSpan(s, most) }
 	}
-	r, err := open(maxTransfer)
+	r, err := open(harvest.MaxDocument)
 	if err != nil {
 		return "", nil, err
 	}
@@ -157,7 +100,7 @@ type checksum struct {
 func (p *openedPackage) manifestChecksum() (checksum, error) {
 	b, err := p.zip.FindManifest()
 	if err != nil {
-		return checksum{}, badPackage(p.ref.uri, err)
+		return checksum{}, badPackage(p.ref.URI, err)
 	}
 	return checksum{b.Size(), b.Checksum()}, nil
 }

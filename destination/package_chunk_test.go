@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/internal/spool"
 	"instep/pack"
 )
@@ -109,7 +110,7 @@ func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseW
 		t.Fatal(err)
 	}
 	d := &Destination{Client: client, Spool: t.TempDir()}
-	if a.pkg, err = d.packages().openRemote(t.Context(), &packageRef{uri: srv.URL + "/1.zip"}); err != nil {
+	if a.pkg, err = d.packages().openRemote(t.Context(), &harvest.PackageRef{URI: srv.URL + "/1.zip"}); err != nil {
 		t.Fatal(err)
 	}
 	a.pkg.remote.tail = nil // or small packages would need no request
@@ -258,7 +259,7 @@ func TestChunksFailTogether(t *testing.T) {
 	}
 	a.begin(t.Context(), all)
 	for _, i := range all {
-		if err := a.take(t.Context(), i); !isRemote(err) {
+		if err := a.take(t.Context(), i); !harvest.IsSourceError(err) {
 			t.Errorf("member %d: got %v, want an error of the Source", i, err)
 		}
 	}

@@ -7,48 +7,17 @@ import (
 	"hash/crc32"
 	"io"
 	"net/url"
-	"slices"
-	"strings"
 	"sync"
 
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
 // This file reads what documents say of packages, and the manifests of packages as documents.
 
-const relContents = "contents"
-
-// packageOf returns the package that an entry of a dump names. It ignores a copy of its
-// manifest at an origin that may not speak for the Source.
-func (r *reader) packageOf(dump *document, e *resourcesync.Entry) (*packageRef, error) {
-	uri, err := r.named(e.Loc, dump.base)
-	if err != nil {
-		if isLocal(e.Loc) {
-			err = &packageError{resourcesync.QuirkLocalPackage, err}
-		}
-		return nil, err
-	}
-	ref := &packageRef{
-		uri: uri, mediaType: e.Type, length: e.Length, digests: e.Digests,
-		at: e.At, from: e.From, until: e.Until,
-	}
-	if href := e.Link(relContents); href != "" {
-		if ref.contents, err = r.named(href, dump.base); err != nil {
-			r.note("", fmt.Sprintf("%s: the copy of its manifest is not read: %v", uri, err))
-		}
-	}
-	return ref, nil
-}
-
-// isLocal reports whether a package is named by a path on the Source's own machine.
-func isLocal(loc string) bool {
-	return strings.HasPrefix(strings.ToLower(loc), "file:") ||
-		len(loc) > 2 && loc[1] == ':' && (loc[2] == '\\' || loc[2] == '/')
-}
-
 // manifestIn reads the manifest in a package, which has to be one of these capabilities.
-func (d *Destination) manifestIn(ctx context.Context, p *openedPackage, want ...resourcesync.Capability) (*document, error) {
-	base, err := url.Parse(p.ref.uri)
+func (d *Destination) manifestIn(ctx context.Context, p *openedPackage, want ...resourcesync.Capability) (*harvest.Document, error) {
+	base, err := url.Parse(p.ref.URI)
 	if err != nil {
 		return nil, err
 	}
@@ -56,24 +25,15 @@ func (d *Destination) manifestIn(ctx context.Context, p *openedPackage, want ...
 	if err != nil {
 		return nil, err
 	}
-	doc := &document{uri: p.ref.uri + "!" + name, base: base, file: f, opts: d.decoderOptions()}
-	err = d.scan(doc, f.Reader(), want[0])
-	if got := doc.header.Capability; err == nil && !slices.Contains(want, got) {
-		err = &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want[0])}
-	}
-	if err != nil {
-		doc.close()
-		return nil, err
-	}
-	return doc, nil
+	return d.reader(&scope{}).Kept(p.ref.URI+"!"+name, base, f, want...)
 }
 
 // readManifest reads the manifest of a package from the cheapest place: its copy, a remote
 // package, a whole one. It returns the package too if that was opened.
-func (d *Destination) readManifest(ctx context.Context, ref *packageRef, want resourcesync.Capability) (*document, *openedPackage, error) {
-	if ref.contents != "" {
+func (d *Destination) readManifest(ctx context.Context, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, *openedPackage, error) {
+	if ref.Contents != "" {
 		doc, err := d.readCopy(ctx, ref, want)
-		if err == nil || ctx.Err() != nil || !ofSource(err) {
+		if err == nil || ctx.Err() != nil || !harvest.OfSource(err) {
 			return doc, nil, err
 		}
 		d.copyIsNotUsed(ref, err)
@@ -89,19 +49,19 @@ func (d *Destination) readManifest(ctx context.Context, ref *packageRef, want re
 	return doc, p, nil
 }
 
-func (d *Destination) copyIsNotUsed(ref *packageRef, why error) {
-	d.quirk(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.uri, why))
+func (d *Destination) copyIsNotUsed(ref *harvest.PackageRef, why error) {
+	d.quirk(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.URI, why))
 }
 
 // readCopy reads the copy of a manifest. Resources that a Resource Dump lacks are deleted,
 // so its copy is compared with length and checksum of the manifest in the directory of the
 // package, if the server gives parts of packages. Where nothing is held yet the run does that.
-func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resourcesync.Capability) (*document, error) {
-	if want != resourcesync.CapabilityResourceDumpManifest || ref.harmless {
-		doc, err := d.read(ctx, ref.contents, want)
+func (d *Destination) readCopy(ctx context.Context, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, error) {
+	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
+		doc, err := d.reader(&scope{}).Read(ctx, ref.Contents, want)
 		if err == nil {
-			if err = endsBefore(doc, ref.until); err != nil {
-				doc.close()
+			if err = harvest.EndsBefore(doc, ref.Until); err != nil {
+				doc.Close()
 			}
 		}
 		return doc, err
@@ -109,14 +69,14 @@ func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resour
 	var p *openedPackage
 	var wait sync.WaitGroup
 	wait.Go(func() { p, _ = d.packages().openRemote(ctx, ref) }) // an error will show when members are taken out of it
-	doc, err := d.read(ctx, ref.contents, want)
+	doc, err := d.reader(&scope{}).Read(ctx, ref.Contents, want)
 	wait.Wait()
 	if p == nil {
 		return doc, err
 	}
 	if err == nil {
 		if err = p.compareManifest(doc); err != nil {
-			doc.close()
+			doc.Close()
 		}
 	}
 	if err := errors.Join(err, p.close()); err != nil {
@@ -126,20 +86,76 @@ func (d *Destination) readCopy(ctx context.Context, ref *packageRef, want resour
 }
 
 // compareManifest is an error unless a document is a copy of the manifest in the package.
-func (p *openedPackage) compareManifest(copied *document) error {
+func (p *openedPackage) compareManifest(copied *harvest.Document) error {
 	here, err := p.manifestChecksum()
 	if err != nil {
 		return err
 	}
-	sum, err := copied.checksum()
+	sum, err := checksumOf(copied)
 	if err == nil && here != sum {
-		err = &DocumentError{URI: copied.uri, Reason: "is another manifest than that in the package"}
+		err = &harvest.DocumentError{URI: copied.URI, Reason: "is another manifest than that in the package"}
 	}
 	return err
 }
 
-func (doc *document) checksum() (checksum, error) {
+func checksumOf(doc *harvest.Document) (checksum, error) {
 	sum := crc32.NewIEEE()
-	n, err := io.Copy(sum, doc.file.Reader())
+	n, err := io.Copy(sum, doc.Raw())
 	return checksum{n, sum.Sum32()}, err
+}
+
+// packageManifests reads manifests for the reader of documents.
+type packageManifests struct{ d *Destination }
+
+// transferred is what the reading of a manifest has brought of its package.
+type transferred struct {
+	opened *openedPackage // nil: it did not have to be opened
+	copied checksum       // of the copy of the manifest of a Resource Dump that was read
+}
+
+// transferOf is what was transferred of a package.
+func transferOf(p *harvest.Package) *transferred {
+	if t, ok := p.Transfer.(*transferred); ok {
+		return t
+	}
+	return &transferred{}
+}
+
+// Open implements transfer.
+func (t *transferred) Open() bool { return t.opened != nil }
+
+// Leave implements transfer.
+func (t *transferred) Leave() {
+	if t.opened != nil {
+		_ = t.opened.leave() // of no consequence
+		t.opened = nil
+	}
+}
+
+// Close implements transfer.
+func (t *transferred) Close() {
+	if t.opened != nil {
+		_ = t.opened.close() // a temporary file
+		t.opened = nil
+	}
+}
+
+// Manifest reads the manifest of a package. If the package had to be opened for that, it
+// stays open for the run.
+func (m packageManifests) Manifest(ctx context.Context, p *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
+	doc, opened, err := m.d.readManifest(ctx, p.Ref, want)
+	if err != nil {
+		return nil, err
+	}
+	p.Close()
+	*p = harvest.Package{Ref: p.Ref}
+	kept := &transferred{opened: opened}
+	if opened == nil && want == resourcesync.CapabilityResourceDumpManifest {
+		if kept.copied, err = checksumOf(doc); err != nil {
+			doc.Close()
+			return nil, err
+		}
+	}
+	p.Transfer = kept
+	return doc, nil
 }

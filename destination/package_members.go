@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 
+	"instep/harvest"
 	"instep/pack"
 	"instep/resourcesync"
 )
@@ -191,8 +192,8 @@ func (u *unpacker) prepare(ctx context.Context, p *plannedPackage, number int, a
 	if err == nil {
 		err = u.find(ctx, p, byParts, actions)
 	}
-	if p.err = err; ofSource(err) && ctx.Err() == nil {
-		u.d.quirk(quirkOf(err), u.plan.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, p.left, err))
+	if p.err = err; harvest.OfSource(err) && ctx.Err() == nil {
+		u.d.quirk(harvest.QuirkOf(err), u.plan.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, p.left, err))
 	}
 }
 
@@ -200,12 +201,12 @@ func (u *unpacker) prepare(ctx context.Context, p *plannedPackage, number int, a
 // each member, any version of a package will do, and a large one comes by parts: its first
 // members are in the mirror before the last ones come.
 func (u *unpacker) openPlanned(ctx context.Context, p *plannedPackage, number int) (byParts bool, err error) {
-	ref := &packageRef{uri: p.URI, length: p.Length, digests: p.Digests}
+	ref := &harvest.PackageRef{URI: p.URI, Length: p.Length, Digests: p.Digests}
 	p.pkg = u.plan.opened[number]
 	p.kept = p.pkg != nil
 	isRemote := p.kept && p.pkg.remote != nil
 	if byParts = p.proved && p.Bytes >= largePackageSize; p.Via == ViaDump {
-		byParts = p.proved && (ref.isLarge() || isRemote)
+		byParts = p.proved && (isLarge(ref) || isRemote)
 	}
 	whole := p.Via == ViaDump && !byParts
 	if !p.kept || isRemote && whole {
@@ -261,7 +262,7 @@ func (u *unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	}
 	p.pkg, p.kept, p.chunks = whole, false, nil
 	if now, err := whole.manifestChecksum(); err != nil || now != before {
-		return &remoteError{fmt.Errorf("%s: %w", whole.ref.uri, errReplaced)}
+		return &harvest.SourceError{Err: fmt.Errorf("%s: %w", whole.ref.URI, errReplaced)}
 	}
 	return nil
 }
@@ -281,7 +282,7 @@ func (u *unpacker) madeBy(p *plannedPackage) bool {
 // noteUnnamed tells of members that the manifest, which names so many, does not name.
 func (u *unpacker) noteUnnamed(p *plannedPackage, named int64) {
 	if extra := int64(p.pkg.zip.Len()) - 1 - named; extra > 0 {
-		u.d.quirk(resourcesync.QuirkManifest, u.plan.Set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", p.pkg.ref.uri, extra))
+		u.d.quirk(resourcesync.QuirkManifest, u.plan.Set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", p.pkg.ref.URI, extra))
 	}
 }
 
@@ -292,7 +293,7 @@ func (u *unpacker) readManifest(ctx context.Context, p *plannedPackage, actions 
 	if err != nil {
 		return nil, err
 	}
-	defer doc.close()
+	defer doc.Close()
 	var all []*Action
 	wanted := map[resourcesync.Key]*Action{}
 	for a, err := range actions {
@@ -304,20 +305,20 @@ func (u *unpacker) readManifest(ctx context.Context, p *plannedPackage, actions 
 	}
 	p.found = make(map[resourcesync.Key]manifestInfo, len(all))
 	named := int64(0)
-	for e, err := range doc.entries() {
+	for e, err := range doc.Entries() {
 		if err != nil {
-			return nil, &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
+			return nil, &harvest.DocumentError{URI: doc.URI, Reason: "cannot be used", Err: err}
 		}
 		if e.Path == "" {
 			continue
 		}
 		named++
 		if a := wanted[resourcesync.KeyOf(e.Loc)]; a != nil {
-			p.record(&e, a, doc.header.Capability)
+			p.record(&e, a, doc.Header.Capability)
 		}
 	}
-	if doc.header.Capability == resourcesync.CapabilityResourceDumpManifest && p.members > 0 && named != p.members {
-		u.doubt(resourcesync.QuirkManifestCopy, &DocumentError{URI: doc.uri, Reason: fmt.Sprintf(
+	if doc.Header.Capability == resourcesync.CapabilityResourceDumpManifest && p.members > 0 && named != p.members {
+		u.doubt(resourcesync.QuirkManifestCopy, &harvest.DocumentError{URI: doc.URI, Reason: fmt.Sprintf(
 			"names %d bitstreams and its copy %d: nothing is deleted on the word of the copy, and the next run begins anew", named, p.members)})
 	}
 	u.noteUnnamed(p, named)
@@ -344,7 +345,7 @@ func (p *plannedPackage) record(e *resourcesync.Entry, a *Action, manifest resou
 }
 
 // agrees reports whether an entry of a manifest does not contradict what is wanted.
-func agrees(e *resourcesync.Entry, w *Wanted) bool {
+func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
 	if e.Length.Known() && w.Length.Known() && e.Length != w.Length {
 		return false
 	}
@@ -357,7 +358,7 @@ func agrees(e *resourcesync.Entry, w *Wanted) bool {
 }
 
 // known is what the plan and the manifest in the package say of a resource, together.
-func (p *plannedPackage) known(a *Action) Wanted {
+func (p *plannedPackage) known(a *Action) harvest.Resource {
 	w := a.Want
 	f, ok := p.found[resourcesync.KeyOf(w.URI)]
 	switch {
@@ -378,7 +379,7 @@ func (p *plannedPackage) known(a *Action) Wanted {
 }
 
 // member finds the member that an action wants, of which this is known, if it may be taken.
-func (p *plannedPackage) member(a *Action, known *Wanted) (pack.Bitstream, error) {
+func (p *plannedPackage) member(a *Action, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := a.Member, ""
 	f, ok := p.found[resourcesync.KeyOf(a.Want.URI)]
 	if ok {
@@ -395,7 +396,7 @@ func (p *plannedPackage) member(a *Action, known *Wanted) (pack.Bitstream, error
 	default:
 		return b, nil
 	}
-	return b, &DocumentError{URI: p.pkg.ref.uri, Reason: why}
+	return b, &harvest.DocumentError{URI: p.pkg.ref.URI, Reason: why}
 }
 
 // fromPackage brings the bytes of an action out of its package into a batch, verified. If
@@ -410,14 +411,14 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 		return 0, ctx.Err()
 	}
 	defer u.done(p)
-	if a.Want.timed() {
+	if timed(&a.Want) {
 		a.Want.Came = r.d.Client.Now() // the times are those of the entry, whenever the bytes were packed
 	}
 	n, err := u.put(ctx, b, p, a)
 	if p.err == nil && p.pkg.remote == nil {
 		a.Via = ViaDump // also where parts were planned
 	}
-	if err == nil || ctx.Err() != nil || !ofSource(err) {
+	if err == nil || ctx.Err() != nil || !harvest.OfSource(err) {
 		return n, err
 	}
 	u.lose(p, a.Want.URI, err)
@@ -442,7 +443,7 @@ func (u *unpacker) put(ctx context.Context, b Batch, p *plannedPackage, a *Actio
 	if known.Length.Known() {
 		most = known.Length.Int64() + slack
 	}
-	uri := p.pkg.ref.uri
+	uri := p.pkg.ref.URI
 	from, err := u.openMember(ctx, p, m, most)
 	if err != nil {
 		return 0, badPackage(uri, err)
@@ -453,7 +454,7 @@ func (u *unpacker) put(ctx context.Context, b Batch, p *plannedPackage, a *Actio
 	}
 	defer func() { <-u.readers }()
 	verified := resourcesync.NewVerifyReader(from, known.Length.Int64(), known.Digests, resourcesync.SHA256)
-	n, err := b.Put(ctx, u.plan.Set, want, hashedReader{memberReader{uri, verified}, verified}, known.provable())
+	n, err := b.Put(ctx, u.plan.Set, want, hashedReader{memberReader{uri, verified}, verified}, known.Provable())
 	if err == nil {
 		a.Want = want
 		a.Want.Length, a.Want.Digests = known.Length, known.Digests // by which the bytes were proved
@@ -531,7 +532,7 @@ type memberReader struct {
 func (r memberReader) Read(b []byte) (int, error) {
 	n, err := r.r.Read(b)
 	if isMismatch(err) {
-		err = &remoteError{fmt.Errorf("%s: %w", r.uri, err)}
+		err = &harvest.SourceError{Err: fmt.Errorf("%s: %w", r.uri, err)}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = badPackage(r.uri, err)
@@ -556,8 +557,8 @@ func (u *unpacker) reportLost(p *plannedPackage) {
 	if p.lost == 0 {
 		return
 	}
-	q := quirkOf(p.lostErr)
-	if q == 0 && !isRemote(p.lostErr) {
+	q := harvest.QuirkOf(p.lostErr)
+	if q == 0 && !harvest.IsSourceError(p.lostErr) {
 		q = resourcesync.QuirkManifest
 	}
 	u.d.quirk(q, u.plan.Set, fmt.Sprintf("%d members could not be taken out of a package, such as %s, and were requested one by one: %v", p.lost, p.lostURI, p.lostErr))

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/pack"
 )
 
@@ -68,8 +69,8 @@ type remotePackage struct {
 
 // openRemote reads the directory of a package. The error is errNoParts if the server
 // gives only whole packages.
-func (p *packages) openRemote(ctx context.Context, ref *packageRef) (*openedPackage, error) {
-	r := &remotePackage{client: p.client, uri: ref.uri}
+func (p *packages) openRemote(ctx context.Context, ref *harvest.PackageRef) (*openedPackage, error) {
+	r := &remotePackage{client: p.client, uri: ref.URI}
 	if err := r.readTail(ctx, ref); err != nil {
 		return nil, err
 	}
@@ -78,40 +79,40 @@ func (p *packages) openRemote(ctx context.Context, ref *packageRef) (*openedPack
 		if errors.Is(err, pack.ErrNotZIP) {
 			err = r.otherFormat(ctx, err)
 		}
-		return nil, badPackage(ref.uri, err)
+		return nil, badPackage(ref.URI, err)
 	}
 	return &openedPackage{ref: *ref, zip: z, remote: r, dir: p.dir}, nil
 }
 
 // readTail asks for the end of the package, which also tells its length and version.
-func (r *remotePackage) readTail(ctx context.Context, ref *packageRef) error {
+func (r *remotePackage) readTail(ctx context.Context, ref *harvest.PackageRef) error {
 	part := &fetch.Part{From: -1, Length: tailSize}
-	if ref.length.Known() {
-		part.From = max(ref.length.Int64()-tailSize, 0)
+	if ref.Length.Known() {
+		part.From = max(ref.Length.Int64()-tailSize, 0)
 	}
 	resp, err := r.client.Get(ctx, fetch.Request{URL: r.uri, Part: part, MaxBytes: tailSize})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
 			return errNoParts // the transfer of the whole will say what is wrong
 		}
-		return &remoteError{err}
+		return &harvest.SourceError{Err: err}
 	}
 	defer resp.Body.Close()
 	r.total, r.version = resp.Total, resp.Validators.Strong()
 	switch {
 	case resp.Status != http.StatusPartialContent || resp.Total < 0:
 		return errNoParts
-	case ref.length.Known() && resp.Total != ref.length.Int64():
-		return &DocumentError{URI: r.uri, Reason: fmt.Sprintf("has %d bytes where the dump says %d", resp.Total, ref.length.Int64())}
+	case ref.Length.Known() && resp.Total != ref.Length.Int64():
+		return &harvest.DocumentError{URI: r.uri, Reason: fmt.Sprintf("has %d bytes where the dump says %d", resp.Total, ref.Length.Int64())}
 	}
 	r.tail = make([]byte, resp.Total-resp.Offset)
-	_, err = io.ReadFull(&partReader{remoteReader{r.uri, resp.Body}}, r.tail)
+	_, err = io.ReadFull(&partReader{harvest.SourceReader{URI: r.uri, Body: resp.Body}}, r.tail)
 	return err
 }
 
 // partReader reads an answer of which at least as many bytes are expected as are read: an
 // early end is an error of the Source.
-type partReader struct{ body remoteReader }
+type partReader struct{ body harvest.SourceReader }
 
 func (r *partReader) Read(b []byte) (int, error) {
 	n, err := r.body.Read(b)
@@ -121,7 +122,7 @@ func (r *partReader) Read(b []byte) (int, error) {
 	case n > 0:
 		return n, nil
 	}
-	return 0, &remoteError{fmt.Errorf("%s: less came than the server said: %w", r.body.uri, io.ErrUnexpectedEOF)}
+	return 0, &harvest.SourceError{Err: fmt.Errorf("%s: less came than the server said: %w", r.body.URI, io.ErrUnexpectedEOF)}
 }
 
 // open opens the bytes of s, from the tail or by a request. They are at least as many,
@@ -137,12 +138,12 @@ func (r *remotePackage) open(ctx context.Context, s span) (io.ReadCloser, error)
 	return struct {
 		io.Reader
 		io.Closer
-	}{&partReader{remoteReader{r.uri, resp.Body}}, resp.Body}, nil
+	}{&partReader{harvest.SourceReader{URI: r.uri, Body: resp.Body}}, resp.Body}, nil
 }
 
 func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, error) {
 	if s.to > r.total {
-		return nil, &DocumentError{URI: r.uri, Reason: fmt.Sprintf("has %d bytes, some at %d were asked for", r.total, s.to)}
+		return nil, &harvest.DocumentError{URI: r.uri, Reason: fmt.Sprintf("has %d bytes, some at %d were asked for", r.total, s.to)}
 	}
 	resp, err := r.client.Get(ctx, fetch.Request{
 		URL: r.uri, Part: &fetch.Part{From: s.from, Length: s.size(), IfRange: r.version},
@@ -156,7 +157,7 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 		err = errReplaced
 	}
 	if err != nil {
-		return nil, &remoteError{fmt.Errorf("%s: %w", r.uri, err)}
+		return nil, &harvest.SourceError{Err: fmt.Errorf("%s: %w", r.uri, err)}
 	}
 	return resp, nil
 }
@@ -196,13 +197,13 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 		return err
 	}
 	if kind := pack.Sniff(head); kind != pack.KindZIP && kind != "" {
-		return otherFormat(r.uri, kind)
+		return harvest.OtherFormat(r.uri, kind)
 	}
 	return err
 }
 
 // safe reports whether what w wants may be taken out of the package; any package that is
 // not remote is safe.
-func (r *remotePackage) safe(w *Wanted) bool {
+func (r *remotePackage) safe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/mirror"
 )
 
@@ -459,7 +460,7 @@ type countingBatch struct {
 	n  atomic.Int64
 }
 
-func (b *countingBatch) Put(ctx context.Context, set string, w destination.Wanted, r io.Reader, verified bool) (int64, error) {
+func (b *countingBatch) Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (int64, error) {
 	n, err := b.Batch.Put(ctx, set, w, r, verified)
 	b.of.n.Add(1)
 	b.n.Add(1)

@@ -7,13 +7,14 @@ import (
 	"io"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/internal/spool"
 	"instep/pack"
 )
 
 // openWhole transfers a package and opens it. A body that broke off and could not go on is
 // asked for again as often as any request.
-func (p *packages) openWhole(ctx context.Context, ref *packageRef) (*openedPackage, error) {
+func (p *packages) openWhole(ctx context.Context, ref *harvest.PackageRef) (*openedPackage, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
 		var fe *fetch.Error
@@ -25,15 +26,15 @@ func (p *packages) openWhole(ctx context.Context, ref *packageRef) (*openedPacka
 
 // transfer fetches a package, verifies it by what the dump says of it, and opens it. What came
 // of a large one is kept if the run ends before everything was taken out of it.
-func (p *packages) transfer(ctx context.Context, ref *packageRef) (*openedPackage, error) {
+func (p *packages) transfer(ctx context.Context, ref *harvest.PackageRef) (*openedPackage, error) {
 	part := p.part(ctx, ref)
 	first, err := p.firstAnswer(ctx, ref, part)
 	if err != nil {
 		return nil, errors.Join(err, part.Close())
 	}
-	w := ref.wanted()
+	w := wanted(ref)
 	dl := &download{
-		client: p.client, part: part, req: request(w), length: ref.length, digests: ref.digests,
+		client: p.client, part: part, req: request(w), length: ref.Length, digests: ref.Digests,
 		accept: func(resp *fetch.Response) error { return plausible(w, resp) },
 	}
 	if err := dl.run(ctx, first); err != nil {
@@ -41,29 +42,29 @@ func (p *packages) transfer(ctx context.Context, ref *packageRef) (*openedPackag
 	}
 	opened := &openedPackage{ref: *ref, dir: p.dir, bytes: part}
 	if opened.zip, err = pack.Open(part, part.Size(), pack.Limits{}); err != nil {
-		return nil, errors.Join(badPackage(ref.uri, err), part.Discard())
+		return nil, errors.Join(badPackage(ref.URI, err), part.Discard())
 	}
 	return opened, nil
 }
 
 // wanted is what the dump says of the bytes of a package.
-func (ref *packageRef) wanted() *Wanted {
-	return &Wanted{URI: ref.uri, Length: ref.length, Digests: ref.digests}
+func wanted(ref *harvest.PackageRef) *harvest.Resource {
+	return &harvest.Resource{URI: ref.URI, Length: ref.Length, Digests: ref.Digests}
 }
 
 // largePackageSize is the size in bytes from which on what came of a package is kept. To
 // make smaller ones durable costs more than to transfer them again.
 const largePackageSize = 32 << 20
 
-func (ref *packageRef) isLarge() bool {
-	return ref.length.Known() && ref.length.Int64() >= largePackageSize
+func isLarge(ref *harvest.PackageRef) bool {
+	return ref.Length.Known() && ref.Length.Int64() >= largePackageSize
 }
 
 // part is where a package comes: a file that is kept for a later run if it is large or of
 // unknown length and the mirror keeps such files, else a temporary one.
-func (p *packages) part(ctx context.Context, ref *packageRef) Part {
-	if p.parts != nil && (ref.isLarge() || !ref.length.Known()) {
-		if part, err := p.parts.Part(ctx, ref.uri); err == nil { // not so for a mirror that is only read
+func (p *packages) part(ctx context.Context, ref *harvest.PackageRef) Part {
+	if p.parts != nil && (isLarge(ref) || !ref.Length.Known()) {
+		if part, err := p.parts.Part(ctx, ref.URI); err == nil { // not so for a mirror that is only read
 			return part
 		}
 	}
@@ -99,21 +100,21 @@ func (t *tempPart) Discard() error { return t.Close() }
 
 // firstAnswer asks for a package of which nothing is here yet, and looks at its first bytes:
 // another format is not transferred.
-func (p *packages) firstAnswer(ctx context.Context, ref *packageRef, part Part) (*fetch.Response, error) {
+func (p *packages) firstAnswer(ctx context.Context, ref *harvest.PackageRef, part Part) (*fetch.Response, error) {
 	if part.Size() > 0 {
 		return nil, nil
 	}
-	resp, err := p.client.Get(ctx, request(ref.wanted()))
+	resp, err := p.client.Get(ctx, request(wanted(ref)))
 	if err != nil {
-		return nil, &remoteError{err}
+		return nil, &harvest.SourceError{Err: err}
 	}
 	head := make([]byte, pack.SniffLength)
-	n, err := io.ReadFull(remoteReader{ref.uri, resp.Body}, head)
+	n, err := io.ReadFull(harvest.SourceReader{URI: ref.URI, Body: resp.Body}, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, errors.Join(err, resp.Body.Close())
 	}
 	if kind := pack.Sniff(head[:n]); kind != pack.KindZIP && kind != "" {
-		return nil, errors.Join(otherFormat(ref.uri, kind), resp.Body.Close())
+		return nil, errors.Join(harvest.OtherFormat(ref.URI, kind), resp.Body.Close())
 	}
 	resp.Body = struct {
 		io.Reader

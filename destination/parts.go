@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -40,7 +41,7 @@ type Adopter interface {
 	// Stray finds a file that may hold the bytes of w: where they belong, or where
 	// other programs that mirror would have put them. h is what Lookup has of w.URI. Only
 	// names and sizes are looked at.
-	Stray(ctx context.Context, w *Wanted, h *Held) (path string, ok bool, err error)
+	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
 }
 
 // Hashed may be implemented by a reader that is given to a Batch: it has hashed what was

@@ -2,13 +2,16 @@ package destination
 
 import (
 	"context"
+	"instep/harvest"
 	"testing"
 )
 
 // keeper is a Mirror that takes over files; the tests of it call nothing else.
 type keeper struct{ Mirror }
 
-func (keeper) Stray(context.Context, *Wanted, *Held) (string, bool, error) { return "found", true, nil }
+func (keeper) Stray(context.Context, *harvest.Resource, *Held) (string, bool, error) {
+	return "found", true, nil
+}
 
 type opaque struct{ Mirror }
 

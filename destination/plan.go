@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"instep/harvest"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -50,7 +51,7 @@ type Action struct {
 	Change  resourcesync.Change // what it means for the mirror; "" for a Mark
 	Repair  bool                // the bytes were held and are damaged or missing
 	Again   bool                // an earlier run was to bring it in this state and could not, or has found it wrong
-	Want    Wanted
+	Want    harvest.Resource
 	Via     Via    // of what brings bytes
 	From    string // of a Copy the URI whose bytes are taken, of an Adopt the path of the file
 	Package int    // of ViaDump and ViaRange: which of SetPlan.Packages, counted from 1
@@ -253,7 +254,7 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	unusable := 0
 	for _, set := range sets {
 		sp, err := d.planSet(ctx, sc, set, 0)
-		if ofSource(err) && ctx.Err() == nil {
+		if harvest.OfSource(err) && ctx.Err() == nil {
 			if unusable++; unusable < len(sets) {
 				set.Err = err
 				sp, err = d.planSet(ctx, sc, set, 0)

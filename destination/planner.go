@@ -7,6 +7,7 @@ import (
 	"hash"
 	"time"
 
+	"instep/harvest"
 	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
@@ -86,7 +87,7 @@ func (pl *planner) compare(ctx context.Context, batch []named) error {
 	applied := pl.truth.applied(pl.cursor)
 	for i := range batch {
 		w := batch[i].choose(&held[i])
-		if err := pl.judge(ctx, pl.truth.said(w, applied), &w.Wanted, w.carrier, &held[i]); err != nil {
+		if err := pl.judge(ctx, pl.truth.said(w, applied), &w.Resource, w.Location, &held[i]); err != nil {
 			return err
 		}
 	}
@@ -105,13 +106,13 @@ func (pl *planner) applied() evidence.Applied {
 // sent is when the Source sent the documents read, by its own clock; zero if that is unknown.
 func (pl *planner) sent() time.Time {
 	if pl.truth != nil {
-		return pl.truth.served
+		return pl.truth.Served
 	}
 	return pl.served
 }
 
 // confirm takes down that the bytes held are those that w describes.
-func (pl *planner) confirm(w *Wanted, h *Held) error {
+func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
 	said, err := w.Remainder.Text()
 	if err != nil {
@@ -121,7 +122,7 @@ func (pl *planner) confirm(w *Wanted, h *Held) error {
 	if err != nil {
 		return err
 	}
-	proves := w.provable() && !h.Verified
+	proves := w.Provable() && !h.Verified
 	if h.Member && !proves && said == before && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
@@ -133,13 +134,13 @@ func (pl *planner) confirm(w *Wanted, h *Held) error {
 
 // outlasts reports whether it has to be written down that a list confirms bytes without a
 // digest: when they came is forgotten with it.
-func (pl *planner) outlasts(w *Wanted, h *Held) bool {
+func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
 // notBefore is w as of the moment of what is held, if that is later: what counts by its
 // position is not older.
-func notBefore(w *Wanted, h *Held) *Wanted {
+func notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !h.Changed.After(w.Changed) {
 		return w
 	}
@@ -149,7 +150,7 @@ func notBefore(w *Wanted, h *Held) *Wanted {
 }
 
 // bring adds the action by which the bytes of w come; h is what is held of it.
-func (pl *planner) bring(ctx context.Context, w *Wanted, from carrier, h *Held) error {
+func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = notBefore(w, h)
 	pl.leftOut.look(w)
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
@@ -171,17 +172,17 @@ func (pl *planner) bring(ctx context.Context, w *Wanted, from carrier, h *Held) 
 }
 
 // sameWant reports whether two descriptions are of the same bytes, whenever they were given.
-func sameWant(v, w *Wanted) bool {
+func sameWant(v, w *harvest.Resource) bool {
 	return v.LastMod == w.LastMod && v.Length == w.Length && v.Digests.String() == w.Digests.String() && v.Type == w.Type && v.Encoding == w.Encoding
 }
 
 // add adds an action that brings bytes.
-func (pl *planner) add(a Action, from carrier) error {
+func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.Kind != Fetch {
 		return pl.actions.Append(a)
 	}
-	pl.asked += sizeOr(a.Want.Length)
-	if from.parcel != nil {
+	pl.asked += harvest.LengthOr(a.Want.Length)
+	if from.Package != nil {
 		return pl.addMember(a, from)
 	}
 	pl.Requests++
@@ -229,7 +230,7 @@ func sha256Of(h *Held) resourcesync.Digests {
 
 // remove adds the deletion of a member, of which w says when it happened if a change tells
 // of it; doubted ones are withheld.
-func (pl *planner) remove(h *Held, w *Wanted, doubted bool) error {
+func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true
 		pl.Same++
@@ -242,6 +243,6 @@ func (pl *planner) remove(h *Held, w *Wanted, doubted bool) error {
 	fmt.Fprintf(pl.sum, "%s\n", h.URI)
 	return pl.deletes.Append(Action{
 		Kind: Delete, Change: resourcesync.Deleted,
-		Want: Wanted{URI: h.URI, Length: h.Length, Digests: sha256Of(h), Changed: w.Changed, Told: w.Told},
+		Want: harvest.Resource{URI: h.URI, Length: h.Length, Digests: sha256Of(h), Changed: w.Changed, Told: w.Told},
 	})
 }

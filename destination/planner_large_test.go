@@ -10,6 +10,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -85,7 +86,7 @@ func newVast(t *testing.T) *destination.Destination {
 	if err := c.TrustSource(t.Context(), s.srv.URL); err != nil {
 		t.Fatal(err)
 	}
-	return &destination.Destination{Source: s.uri("/"), Mirror: vast{cursor: destination.Cursor{Position: destination.Position{At: t0}}}, Client: c, Spool: t.TempDir()}
+	return &destination.Destination{Source: s.uri("/"), Mirror: vast{cursor: destination.Cursor{Position: harvest.Position{At: t0}}}, Client: c, Spool: t.TempDir()}
 }
 
 // An increment costs what has changed, not what there is: no member is looked at that

@@ -3,6 +3,7 @@ package destination
 import (
 	"fmt"
 
+	"instep/harvest"
 	"instep/internal/spool"
 )
 
@@ -14,7 +15,7 @@ const (
 
 // packageSelection collects the members that a plan wants of one package.
 type packageSelection struct {
-	parcel   *parcel
+	parcel   *harvest.Package
 	number   int                // of the selection
 	again    *spool.Log[Action] // actions that an earlier run could not do; nil: none
 	wanted   int64              // members
@@ -27,22 +28,22 @@ type packageSelection struct {
 }
 
 // add counts the member that an action wants, and writes its place into the action.
-func (s *packageSelection) add(a *Action, c carrier) {
-	size := sizeOr(a.Want.Length)
+func (s *packageSelection) add(a *Action, c harvest.Location) {
+	size := harvest.LengthOr(a.Want.Length)
 	s.wanted++
 	s.bytes += size
 	s.unproved = s.unproved || !a.Want.Digests.Strong()
 	if !a.Want.Length.Known() {
 		s.unsized++
 	}
-	if s.runs > 0 && c.offset >= s.end && c.offset-s.end <= gapSize {
-		s.span += c.offset - s.end
+	if s.runs > 0 && c.Offset >= s.end && c.Offset-s.end <= gapSize {
+		s.span += c.Offset - s.end
 	} else {
 		s.runs++
 	}
 	s.span += size
-	s.end = c.offset + size
-	a.Member, a.Package = c.path, s.number
+	s.end = c.Offset + size
+	a.Member, a.Package = c.Path, s.number
 }
 
 // close frees the actions that were not written; a nil selection has none.
@@ -54,34 +55,34 @@ func (s *packageSelection) close() {
 
 // bulk is the input of the choice of the way.
 func (s *packageSelection) bulk(prefer Prefer) *bulk {
-	p := s.parcel
+	p, opened := s.parcel, transferOf(s.parcel).opened
 	b := &bulk{
-		length: p.length(), here: p.opened != nil && p.opened.remote == nil, wanted: s.wanted, gets: s.bytes,
+		length: p.Length(), here: opened != nil && opened.remote == nil, wanted: s.wanted, gets: s.bytes,
 		runs: s.runs, span: s.span, prefer: prefer,
 	}
-	if p.opened == nil {
-		b.names, b.opening = max(minDirectory, p.members*memberName), directoryRequests
+	if opened == nil {
+		b.names, b.opening = max(minDirectory, p.Members*memberName), directoryRequests
 	}
 	switch {
-	case p.unsized || p.listed == 0:
+	case p.Unsized || p.Listed == 0:
 		b.span = -1
-	case b.length < p.listed: // compressed
-		b.span = int64(float64(b.span) * float64(b.length) / float64(p.listed))
+	case b.length < p.Listed: // compressed
+		b.span = int64(float64(b.span) * float64(b.length) / float64(p.Listed))
 	}
 	return b
 }
 
 // addMember adds an action whose bytes may come out of a package. Actions of one package
 // follow each other; others may be between them.
-func (pl *planner) addMember(a Action, c carrier) error {
-	if pl.selection != nil && pl.selection.parcel != c.parcel {
+func (pl *planner) addMember(a Action, c harvest.Location) error {
+	if pl.selection != nil && pl.selection.parcel != c.Package {
 		if err := pl.dispatch(); err != nil {
 			return err
 		}
 	}
 	if pl.selection == nil {
 		pl.decisions = append(pl.decisions, packageDecision{})
-		pl.selection = &packageSelection{parcel: c.parcel, number: len(pl.decisions)}
+		pl.selection = &packageSelection{parcel: c.Package, number: len(pl.decisions)}
 	}
 	s := pl.selection
 	if s.add(&a, c); !a.Again {
@@ -102,22 +103,22 @@ func (pl *planner) dispatch() error {
 	pl.selection = nil
 	defer s.close()
 	via, bytes, requests, why := s.bulk(pl.d.Prefer).carriage()
-	pl.reason("%s: %s: %s", s.parcel.ref.uri, via.phrase(), why)
-	number := 0
+	pl.reason("%s: %s: %s", s.parcel.Ref.URI, via.phrase(), why)
+	number, kept := 0, transferOf(s.parcel)
 	if via == ViaGet {
 		pl.Unsized += s.unsized
-		bytes -= s.unsized * unsizedBytes
+		bytes -= s.unsized * harvest.UnknownLength
 	} else {
 		pl.Packages = append(pl.Packages, Package{
-			URI: s.parcel.ref.uri, Length: s.parcel.ref.length, Digests: s.parcel.ref.digests,
-			Via: via, Wanted: s.wanted, Bytes: bytes, proved: !s.unproved, members: s.parcel.members, copied: s.parcel.copied,
+			URI: s.parcel.Ref.URI, Length: s.parcel.Ref.Length, Digests: s.parcel.Ref.Digests,
+			Via: via, Wanted: s.wanted, Bytes: bytes, proved: !s.unproved, members: s.parcel.Members, copied: kept.copied,
 		})
 		number = len(pl.Packages)
-		if s.parcel.opened != nil {
+		if kept.opened != nil {
 			if pl.opened == nil {
 				pl.opened = map[int]*openedPackage{}
 			}
-			pl.opened[number], s.parcel.opened = s.parcel.opened, nil
+			pl.opened[number], kept.opened = kept.opened, nil
 		}
 	}
 	pl.Bytes += bytes

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -59,7 +60,7 @@ type failed struct {
 func (a *Action) brief() bool { return a.Kind == Mark || a.Kind == Delete || a.Kind == Remember }
 
 // deleted is when a change says that the resource was deleted; zero if a list lacks it.
-func (w *Wanted) deleted() time.Time {
+func deleted(w *harvest.Resource) time.Time {
 	if !w.Told {
 		return time.Time{}
 	}
@@ -73,7 +74,7 @@ func weight(a *Action) int64 {
 	if a.Want.Length.Known() {
 		return a.Want.Length.Int64()
 	}
-	return unsizedBytes
+	return harvest.UnknownLength
 }
 
 // room is how much of the room for resources an action takes, in parts of 1 / cheap. What
@@ -83,7 +84,7 @@ func room(a *Action) int {
 	if a.Kind == Fetch && !a.packaged() {
 		n = cheap
 	}
-	return n + len(a.Want.Remainder.text)/textRoom
+	return n + a.Want.Remainder.Held()/textRoom
 }
 
 // full reports whether a, whose URI has this key, has to wait for the next batch.
@@ -266,7 +267,7 @@ func (l *load) bring(ctx context.Context, a *Action) {
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
 		// newer here already: neither done nor failed
-	case isRemote(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
+	case harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
 		l.mu.Lock()
 		l.failed = append(l.failed, failed{*a, err})
 		l.mu.Unlock()
@@ -301,7 +302,7 @@ func (r *runner) resigned(a *Action) error {
 	if !a.Again || r.vain < maxOutage {
 		return nil
 	}
-	return &remoteError{fmt.Errorf("%s was not asked for, as %d others that had failed before were in vain: %w", a.Want.URI, maxOutage, ErrOutage)}
+	return &harvest.SourceError{Err: fmt.Errorf("%s was not asked for, as %d others that had failed before were in vain: %w", a.Want.URI, maxOutage, ErrOutage)}
 }
 
 // isSilence reports whether the Source did not answer, or was too busy to. One that fails
@@ -339,7 +340,7 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 	for _, a := range l.marks {
 		var err error
 		if a.Kind == Delete || a.Kind == Remember {
-			err = l.b.Delete(ctx, set, a.Want.URI, a.Want.deleted())
+			err = l.b.Delete(ctx, set, a.Want.URI, deleted(&a.Want))
 		} else {
 			err = l.b.Mark(ctx, set, a.Want)
 		}
@@ -387,7 +388,7 @@ func (l *load) report() {
 		if weak(res.Want.Digests) {
 			rep.Weak++
 		}
-		if !res.Want.provable() {
+		if !res.Want.Provable() {
 			rep.Unverified++
 		}
 		if res.Via == ViaLocal {

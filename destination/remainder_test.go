@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )
@@ -47,7 +48,7 @@ func (m *aMirror) links() map[string]string {
 				if first[path] = ""; len(said.Links) > 0 {
 					title := strings.TrimPrefix(said.Links[0].Href, "http://example.org/")
 					whole := linked(resourcesync.Entry{}, title)
-					if want := whole.Remainder(); !destination.NewRemainder(textOf(m.t, want)).Equal(h.Remainder) {
+					if want := whole.Remainder(); !harvest.NewRemainder(textOf(m.t, want)).Equal(h.Remainder) {
 						m.t.Errorf("%s: got %+v, want %+v", path, said, want)
 					}
 					first[path] = title

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -47,7 +48,7 @@ func codingOf(resp *fetch.Response) string {
 
 // part opens what is kept of a transfer of so many bytes (-1: unknown), or nil if
 // nothing is worth to be kept.
-func (r *runner) part(ctx context.Context, w *Wanted, length int64) Part {
+func (r *runner) part(ctx context.Context, w *harvest.Resource, length int64) Part {
 	keeper, ok := optional[Parts](r.d.Mirror)
 	if !ok || length >= 0 && length <= checkpointBytes {
 		return nil
@@ -61,7 +62,7 @@ func (r *runner) part(ctx context.Context, w *Wanted, length int64) Part {
 }
 
 // getPart is get into a part. first is the answer, if it was asked for already.
-func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Part, first *fetch.Response) (n int64, coding string, err error) {
+func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at string, p Part, first *fetch.Response) (n int64, coding string, err error) {
 	req := request(&w)
 	req.URL = at
 	dl := &download{
@@ -70,7 +71,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 			if surprising(&w, resp) { // it was not, when the transfer began
 				return fmt.Errorf("%s: now in the content coding %q, which nobody asked for", w.URI, codingOf(resp))
 			}
-			if !w.provable() {
+			if !w.Provable() {
 				r.odd.look(resp, w.URI)
 			}
 			if resp.Offset == 0 {
@@ -88,9 +89,9 @@ func (r *runner) getPart(ctx context.Context, b Batch, w Wanted, at string, p Pa
 
 // putPart gives what was brought to the batch. The disk may have lost since what an
 // earlier run had verified: then all is brought once more.
-func (r *runner) putPart(ctx context.Context, b Batch, w Wanted, dl *download) (n int64, err error) {
+func (r *runner) putPart(ctx context.Context, b Batch, w harvest.Resource, dl *download) (n int64, err error) {
 	put := func() (int64, error) {
-		return b.PutPart(ctx, r.sp.Set, w, dl.part, w.provable())
+		return b.PutPart(ctx, r.sp.Set, w, dl.part, w.Provable())
 	}
 	n, err = put()
 	if errors.Is(err, ErrNotHeld) && dl.joined {
@@ -109,7 +110,7 @@ func (r *runner) putPart(ctx context.Context, b Batch, w Wanted, dl *download) (
 }
 
 // request is what is asked for to get w.
-func request(w *Wanted) fetch.Request {
+func request(w *harvest.Resource) fetch.Request {
 	req := fetch.Request{URL: w.URI, MaxBytes: maxResource, Resume: proof(w.Digests)}
 	if w.Length.Known() {
 		req.MaxBytes = w.Length.Int64() + slack
@@ -119,7 +120,7 @@ func request(w *Wanted) fetch.Request {
 
 // persist is get, tried again as often as any request if a body broke off that could
 // not go on.
-func (r *runner) persist(ctx context.Context, b Batch, w Wanted, at string) (n int64, coding string, err error) {
+func (r *runner) persist(ctx context.Context, b Batch, w harvest.Resource, at string) (n int64, coding string, err error) {
 	for failed := 1; ; failed++ {
 		n, coding, err = r.get(ctx, b, w, at, false)
 		var fe *fetch.Error
@@ -240,7 +241,7 @@ func (dl *download) bring(ctx context.Context, first *fetch.Response) error {
 	whole := *resp
 	whole.ContentLength = resp.Total
 	if err := dl.accept(&whole); err != nil {
-		return &remoteError{err}
+		return &harvest.SourceError{Err: err}
 	}
 	if err := dl.receive(ctx, resp.Body); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (dl *download) ask(ctx context.Context, first *fetch.Response) (*fetch.Resp
 		resp, err = dl.client.Get(ctx, dl.req)
 	}
 	if err != nil {
-		return nil, &remoteError{err}
+		return nil, &harvest.SourceError{Err: err}
 	}
 	return resp, nil
 }
@@ -293,7 +294,7 @@ func (dl *download) receive(ctx context.Context, body io.Reader) error {
 			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
 		}
 		if most := dl.req.MaxBytes; dl.part.Size()+int64(n) > most { // with what earlier runs have left
-			return &remoteError{&fetch.Error{Op: "read", URL: dl.req.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got more", most)}}
+			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.req.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got more", most)}}
 		}
 		came := buf[:n]
 		hashing.Go(func() { _, _ = dl.hash.Write(came) }) // never fails
@@ -310,7 +311,7 @@ func (dl *download) receive(ctx context.Context, body io.Reader) error {
 			return nil
 		}
 		if err != nil {
-			return &remoteError{fmt.Errorf("%s: %w", dl.req.URL, err)}
+			return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.req.URL, err)}
 		}
 	}
 }
@@ -370,7 +371,7 @@ func (dl *download) verify() error {
 }
 
 func (dl *download) mismatch(me *resourcesync.MismatchError) error {
-	return &remoteError{fmt.Errorf("%s: %w", dl.req.URL, me)}
+	return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.req.URL, me)}
 }
 
 // leave keeps what came before err for a later run, also when this one was interrupted.

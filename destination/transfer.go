@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"instep/fetch"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -37,14 +38,14 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 		return 0, err
 	}
 	n, err := r.fromWeb(ctx, b, a.Want, a.Want.URI)
-	if isRemote(err) && ctx.Err() == nil {
+	if harvest.IsSourceError(err) && ctx.Err() == nil {
 		return r.fromDuplicates(ctx, b, a.Want, err)
 	}
 	return n, err
 }
 
 // fromWeb brings the bytes of w that are served at a URI.
-func (r *runner) fromWeb(ctx context.Context, b Batch, w Wanted, at string) (int64, error) {
+func (r *runner) fromWeb(ctx context.Context, b Batch, w harvest.Resource, at string) (int64, error) {
 	n, coding, err := r.persist(ctx, b, w, at)
 	if coding == "" {
 		return n, err
@@ -70,7 +71,7 @@ func (r *runner) fromWeb(ctx context.Context, b Batch, w Wanted, at string) (int
 // get fetches the bytes served at a URI into a batch, verified, and as they are sent or
 // without their content coding. It returns the coding in which they are kept, or were
 // refused.
-func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode bool) (n int64, coding string, err error) {
+func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string, decode bool) (n int64, coding string, err error) {
 	if !decode && w.Length.Known() {
 		if p := r.part(ctx, &w, w.Length.Int64()); p != nil {
 			return r.getPart(ctx, b, w, at, p, nil)
@@ -80,7 +81,7 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 	req.URL = at
 	resp, err := r.d.Client.Get(ctx, req)
 	if err != nil {
-		return 0, "", &remoteError{err}
+		return 0, "", &harvest.SourceError{Err: err}
 	}
 	decode = decode || surprising(&w, resp)
 	if !decode && !w.Length.Known() && resp.Resumable(req.Resume) != "" {
@@ -92,16 +93,16 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 	body, coding := io.Reader(resp.Body), codingOf(resp)
 	if decode {
 		if body, err = decoder(coding, body); err != nil {
-			return 0, "", &remoteError{fmt.Errorf("%s: %w", at, err)}
+			return 0, "", &harvest.SourceError{Err: fmt.Errorf("%s: %w", at, err)}
 		}
 		resp.ContentLength = -1 // that of the body as sent
 	}
 	if err := plausible(&w, resp); err != nil {
-		return 0, coding, &remoteError{err}
+		return 0, coding, &harvest.SourceError{Err: err}
 	}
 	r.arrive(&w, resp)
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
-	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{remoteReader{at, verified}, verified}, w.provable())
+	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{harvest.SourceReader{URI: at, Body: verified}, verified}, w.Provable())
 	if decode {
 		coding = ""
 	}
@@ -113,21 +114,21 @@ func (r *runner) get(ctx context.Context, b Batch, w Wanted, at string, decode b
 
 // arrive notes when the bytes of w came, if anything depends on that. An answer that has no
 // Date came after the documents of the plan.
-func (r *runner) arrive(w *Wanted, resp *fetch.Response) {
-	if !w.timed() {
+func (r *runner) arrive(w *harvest.Resource, resp *fetch.Response) {
+	if !timed(w) {
 		return
 	}
-	if w.Came = dateOf(resp); w.Came.IsZero() {
+	if w.Came = harvest.DateOf(resp); w.Came.IsZero() {
 		w.Came = r.sp.asOf
 	}
 }
 
 // came notes what was odd about an answer whose body is kept.
-func (r *runner) came(w *Wanted, resp *fetch.Response, decoded bool) {
+func (r *runner) came(w *harvest.Resource, resp *fetch.Response, decoded bool) {
 	if decoded {
 		r.odd.note(&r.odd.decoded, w.URI)
 	}
-	if !w.provable() {
+	if !w.Provable() {
 		r.odd.look(resp, w.URI)
 	}
 }
@@ -135,9 +136,9 @@ func (r *runner) came(w *Wanted, resp *fetch.Response, decoded bool) {
 // surprising reports whether the body of an answer is in a content coding that nobody
 // asked for, and nothing that the Source says of the resource would show it. Its bytes
 // are not those of the resource.
-func surprising(w *Wanted, resp *fetch.Response) bool {
+func surprising(w *harvest.Resource, resp *fetch.Response) bool {
 	coding := codingOf(resp)
-	return coding != "" && !w.provable() && !strings.EqualFold(coding, w.Encoding)
+	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
 }
 
 // isMismatch reports whether bytes came and were not those that the list describes.
@@ -147,7 +148,7 @@ func isMismatch(err error) bool {
 }
 
 // plausible refuses what cannot be the resource before its body is read.
-func plausible(w *Wanted, resp *fetch.Response) error {
+func plausible(w *harvest.Resource, resp *fetch.Response) error {
 	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
 		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
 			&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(w.Length.Int64(), 10), Got: strconv.FormatInt(n, 10)})
@@ -168,3 +169,7 @@ type hashedReader struct {
 	io.Reader
 	Hashed
 }
+
+// timed reports whether it counts when the bytes came: if a change tells of them, or if
+// nothing but their lastmod ties them to what a list says.
+func timed(w *harvest.Resource) bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"instep/harvest"
 	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
@@ -16,25 +17,25 @@ import (
 
 // view is a state of a Source beside which the mirror is put.
 type view struct {
-	*state
+	*harvest.Snapshot
 	d    *Destination
 	lift time.Time // what the documents say counts as said at this moment, if they are older
 }
 
 // named is a resource as one document names it, and as others do that count no less.
 type named struct {
-	resource
-	others []resource
+	harvest.Item
+	others []harvest.Item
 }
 
 // compare hands every resource that admit lets through to each, in batches, and remembers
 // in seen every resource that the Source names. What twice names comes last, with all that
 // counts.
-func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*Wanted) bool, each func(context.Context, []named) error) error {
+func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(context.Context, []named) error) error {
 	batch := make([]named, 0, lookupBatch)
 	add := func(w named) (err error) {
 		w.Changed = evidence.Later(w.Changed, v.lift)
-		if !admit(&w.Wanted) {
+		if !admit(&w.Resource) {
 			return nil
 		}
 		if batch = append(batch, w); len(batch) == lookupBatch {
@@ -43,7 +44,7 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 		return err
 	}
 	several := map[spool.Key]*named{}
-	for w, err := range v.state.resources(ctx) {
+	for w, err := range v.Snapshot.Resources(ctx) {
 		if err != nil {
 			return err
 		}
@@ -52,13 +53,13 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 			return err
 		}
 		if twice[key] {
-			if err := v.reader.lighten(&w.Wanted); err != nil {
+			if err := v.Reader.Lighten(&w.Resource); err != nil {
 				return err
 			}
 			several[key] = several[key].beside(&w)
 			continue
 		}
-		if err := add(named{resource: w}); err != nil {
+		if err := add(named{Item: w}); err != nil {
 			return err
 		}
 	}
@@ -75,11 +76,11 @@ const maxOthers = 4
 
 // beside is what is left when another document names the resource, too: the later word, or
 // both.
-func (n *named) beside(w *resource) *named {
+func (n *named) beside(w *harvest.Item) *named {
 	switch {
 	case n == nil, w.Changed.After(n.Changed):
-		return &named{resource: *w}
-	case w.Changed.Equal(n.Changed) && !sameWant(&w.Wanted, &n.Wanted) && len(n.others) < maxOthers:
+		return &named{Item: *w}
+	case w.Changed.Equal(n.Changed) && !sameWant(&w.Resource, &n.Resource) && len(n.others) < maxOthers:
 		n.others = append(n.others, *w)
 	}
 	return n
@@ -87,23 +88,23 @@ func (n *named) beside(w *resource) *named {
 
 // choose is what counts of what documents say of a resource: what the bytes held are, else
 // something that did not fail when it was last tried.
-func (n *named) choose(h *Held) *resource {
+func (n *named) choose(h *Held) *harvest.Item {
 	if len(n.others) == 0 {
-		return &n.resource
+		return &n.Item
 	}
-	all := append([]resource{n.resource}, n.others...)
-	slices.SortFunc(all, func(a, b resource) int { return cmp.Compare(a.Digests.String(), b.Digests.String()) }) // in whatever order the documents came
+	all := append([]harvest.Item{n.Item}, n.others...)
+	slices.SortFunc(all, func(a, b harvest.Item) int { return cmp.Compare(a.Digests.String(), b.Digests.String()) }) // in whatever order the documents came
 	for i := range all {
-		if h.Due == "" && match(h, &all[i].Wanted) == evidence.Same {
+		if h.Due == "" && match(h, &all[i].Resource) == evidence.Same {
 			return &all[i]
 		}
 	}
 	for i := range all {
-		if h.Due == "" || !sameWant(&all[i].Wanted, &h.Wanted) {
+		if h.Due == "" || !sameWant(&all[i].Resource, &h.Wanted) {
 			return &all[i]
 		}
 	}
-	return &n.resource
+	return &n.Item
 }
 
 // applied is how far the set was followed, in the time of the view.
@@ -111,45 +112,45 @@ func (v *view) applied(cur Cursor) evidence.Applied {
 	if !v.lift.IsZero() {
 		return evidence.Applied{}
 	}
-	return v.d.applied(cur, v.served)
+	return v.d.applied(cur, v.Served)
 }
 
 // said is what is said of a resource that was yielded.
-func (v *view) said(w *resource, a evidence.Applied) evidence.Statement {
-	if w.by == nil {
+func (v *view) said(w *harvest.Item, a evidence.Applied) evidence.Statement {
+	if w.By == nil {
 		s := listed(evidence.Listed, w.Changed)
-		s.Old = v.old(w.Changed, a)
+		s.Old = v.Old(w.Changed, a)
 		return s
 	}
-	s, _ := w.by.word()
-	s.Old = v.changes.span().Old(a) && (w.at.IsZero() || v.old(w.at, a))
+	s, _ := w.By.Word()
+	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
 	s.From = evidence.Later(s.From, v.lift)
 	return s
 }
 
 // absent is what the documents say of a member that they do not name, and when: a change,
 // or else the lists.
-func (v *view) absent(h *Held, cur Cursor, k known) (evidence.Statement, *Wanted) {
+func (v *view) absent(h *Held, cur Cursor, k known) (evidence.Statement, *harvest.Resource) {
 	a := v.applied(cur)
-	if c := v.changes.last(resourcesync.KeyOf(h.URI)); c != nil && c.change == resourcesync.Deleted {
-		said, w := c.against(h.LastMod)
-		said.Old = v.changes.span().Old(a)
+	if c := v.Changes.Of(resourcesync.KeyOf(h.URI)); c != nil && c.Change == resourcesync.Deleted {
+		said, w := c.Against(h.LastMod)
+		said.Old = v.Changes.Span().Old(a)
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
-		if d, _ := evidence.Decide(said, v.d.evidenceOf(h, k, v.served)); d == evidence.Remove || d == evidence.Ask {
+		if d, _ := evidence.Decide(said, v.d.evidenceOf(h, k, v.Served)); d == evidence.Remove || d == evidence.Ask {
 			return said, w
 		}
 	}
-	at := evidence.Later(v.at, v.lift)
+	at := evidence.Later(v.At, v.lift)
 	said := listed(evidence.Absent, at)
-	said.Old, said.Again = v.old(at, a), v.lift.IsZero() && at.Equal(k.named)
-	return said, &Wanted{URI: h.URI, Changed: at}
+	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && at.Equal(k.named)
+	return said, &harvest.Resource{URI: h.URI, Changed: at}
 }
 
 // wentBack says that the Resource List is older than one that was read before. "" if
 // it is not, or if the clock was wrong by which that one was dated.
 func (v *view) wentBack(cur Cursor) string {
-	if v.at.IsZero() || !v.at.Before(cur.Listed) || evidence.Misdated(cur.Listed, v.served, v.reader.now()) {
+	if v.At.IsZero() || !v.At.Before(cur.Listed) || evidence.Misdated(cur.Listed, v.Served, v.Reader.Now()) {
 		return ""
 	}
-	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", v.at.UTC().Format(time.RFC3339Nano), cur.Listed.UTC().Format(time.RFC3339Nano))
+	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", v.At.UTC().Format(time.RFC3339Nano), cur.Listed.UTC().Format(time.RFC3339Nano))
 }

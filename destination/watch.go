@@ -8,6 +8,7 @@ import (
 
 	"instep/discover"
 	"instep/fetch"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -75,7 +76,7 @@ func survivable(err error) bool {
 	var de *discover.Error
 	var fe *fetch.Error
 	var set *UnknownSetError // offered before: it may come back
-	return ofSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
+	return harvest.OfSource(err) || errors.As(err, &de) || errors.As(err, &fe) || errors.As(err, &set) || errors.Is(err, ErrOutage)
 }
 
 // isOutage reports whether the Source did not answer, or asked to be left alone.

@@ -2,6 +2,7 @@ package destination
 
 import (
 	"fmt"
+	"instep/harvest"
 	"slices"
 	"strings"
 )
@@ -18,26 +19,26 @@ func cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
 // facts are what is known when a way is chosen.
 type facts struct {
-	*offered
+	*harvest.Offered
 	prefer   Prefer
 	followed bool   // a baseline was completed earlier
 	covered  bool   // what was left out since then is left out now too
 	overdue  string // why it is time for a baseline all the same; "" if it is not
 	members  int64  // that the mirror has
 
-	tried [tracks]outcome // what came of the tracks that were looked at
+	tried [harvest.Tracks]harvest.Outcome // what came of the tracks that were looked at
 }
 
 // next is the track to follow next; false if enough is known to choose a mode.
-func (f *facts) next() (track, bool) {
+func (f *facts) next() (harvest.Track, bool) {
 	if !f.followed || !f.covered || f.overdue != "" {
 		return 0, false
 	}
-	for _, tr := range order(f.prefer == PreferDump) {
+	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
 		switch {
-		case f.tried[tr].reaches:
+		case f.tried[tr].Reaches:
 			return 0, false
-		case f.tells[tr] && !f.tried[tr].known:
+		case f.Tells[tr] && !f.tried[tr].Known:
 			return tr, true
 		}
 	}
@@ -46,7 +47,7 @@ func (f *facts) next() (track, bool) {
 
 // mode is how the set is brought in step, by which track if it is by one, and why
 // (1.1 §5.2): an increment needs a cursor and a track that reaches back to it.
-func (f *facts) mode() (Mode, track, string) {
+func (f *facts) mode() (Mode, harvest.Track, string) {
 	switch {
 	case !f.followed:
 		return Baseline, 0, "no earlier synchronisation"
@@ -57,30 +58,30 @@ func (f *facts) mode() (Mode, track, string) {
 	}
 	why := "the Source offers no Change List"
 	told := false
-	for _, tr := range order(f.prefer == PreferDump) {
+	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
 		o := f.tried[tr]
 		switch {
-		case o.reaches:
-			return Incremental, tr, o.why
-		case o.known && !told:
-			why, told = o.why, true
+		case o.Reaches:
+			return Incremental, tr, o.Why
+		case o.Known && !told:
+			why, told = o.Why, true
 		}
 	}
 	return Baseline, 0, why
 }
 
 // truth is the snapshot by which a baseline is made, and why; false if there is none.
-func (f *facts) truth() (snapshot, string, bool) {
-	order, why := []snapshot{resourceList, resourceDump}, "it tells what is missing here"
+func (f *facts) truth() (harvest.SnapshotKind, string, bool) {
+	order, why := []harvest.SnapshotKind{harvest.ResourceList, harvest.ResourceDump}, "it tells what is missing here"
 	switch {
 	case f.prefer == PreferList:
 		why = "it was asked for"
 	case f.prefer == PreferDump:
-		order, why = []snapshot{resourceDump, resourceList}, "it was asked for"
-	case f.members == 0 && f.shows[resourceDump]:
-		order, why = []snapshot{resourceDump, resourceList}, "nothing of the set is here yet"
+		order, why = []harvest.SnapshotKind{harvest.ResourceDump, harvest.ResourceList}, "it was asked for"
+	case f.members == 0 && f.Shows[harvest.ResourceDump]:
+		order, why = []harvest.SnapshotKind{harvest.ResourceDump, harvest.ResourceList}, "nothing of the set is here yet"
 	}
-	s, ok := f.first(append(order, archived...)...)
+	s, ok := f.First(append(order, harvest.Archived...)...)
 	switch {
 	case !ok:
 		return 0, "", false
@@ -93,8 +94,8 @@ func (f *facts) truth() (snapshot, string, bool) {
 }
 
 // lacks says why a snapshot is not taken.
-func (f *facts) lacks(s snapshot) string {
-	if f.shows[s] {
+func (f *facts) lacks(s harvest.SnapshotKind) string {
+	if f.Shows[s] {
 		return s.String() + " cannot be used"
 	}
 	return "no " + strings.TrimPrefix(s.String(), "the ") + " is offered"
@@ -103,7 +104,7 @@ func (f *facts) lacks(s snapshot) string {
 // weighs reports whether a plan by Resource List, whose requests cost so much, is to
 // be compared with one by Resource Dump.
 func (f *facts) weighs(gets int64) bool {
-	return f.prefer == "" && f.usable(resourceDump) && gets > cost(0, worthLooking)
+	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > cost(0, worthLooking)
 }
 
 // pays reports whether a dump may cost less than the requests for single resources:
@@ -175,6 +176,6 @@ func (b *bulk) ranged() string {
 
 // carries reports whether what Change Lists name, whose requests cost so much, is
 // worth looking for in the packages of Change Dumps.
-func (f *facts) carries(tr track, gets int64) bool {
-	return f.prefer != PreferList && f.tells[changeDumps] && tr != changeDumps && tr != changeDumpArchive && gets > cost(0, worthLooking)
+func (f *facts) carries(tr harvest.Track, gets int64) bool {
+	return f.prefer != PreferList && f.Tells[harvest.ChangeDumps] && tr != harvest.ChangeDumps && tr != harvest.ChangeDumpArchive && gets > cost(0, worthLooking)
 }

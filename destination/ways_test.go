@@ -1,29 +1,32 @@
 package destination
 
-import "testing"
+import (
+	"instep/harvest"
+	"testing"
+)
 
 func TestMode(t *testing.T) {
-	since := outcome{known: true, reaches: true, why: "changes since then"}
-	gap := outcome{known: true, why: "gap: something is missing"}
-	all := [tracks]bool{true, true, true, true}
+	since := harvest.Outcome{Known: true, Reaches: true, Why: "changes since then"}
+	gap := harvest.Outcome{Known: true, Why: "gap: something is missing"}
+	all := [harvest.Tracks]bool{true, true, true, true}
 	for _, tt := range []struct {
 		name  string
 		facts facts
-		next  track // to be followed before anything is decided; -1: none
+		next  harvest.Track // to be followed before anything is decided; -1: none
 		want  string
 	}{
-		{"never synchronised", facts{covered: true, offered: &offered{tells: all}}, -1, "baseline, no earlier synchronisation"},
-		{"more is asked for than before", facts{followed: true, offered: &offered{tells: all}}, -1, "baseline, what earlier runs left out may be asked for now"},
-		{"nobody looked yet", facts{followed: true, covered: true, offered: &offered{tells: all}}, changeLists, ""},
-		{"dumps are preferred", facts{followed: true, covered: true, offered: &offered{tells: all}, prefer: PreferDump}, changeDumps, ""},
-		{"the Change List reaches back", facts{followed: true, covered: true, offered: &offered{tells: all}, tried: [tracks]outcome{changeLists: since}}, -1, "incremental, changes since then"},
-		{"it has a gap, and there is an archive", facts{followed: true, covered: true, offered: &offered{tells: all}, tried: [tracks]outcome{changeLists: gap}}, changeListArchive, ""},
-		{"it has a gap, and there are dumps alone", facts{followed: true, covered: true, offered: &offered{tells: [tracks]bool{changeLists: true, changeDumps: true}}, tried: [tracks]outcome{changeLists: gap}}, changeDumps, ""},
-		{"the archive reaches back", facts{followed: true, covered: true, offered: &offered{tells: all}, tried: [tracks]outcome{changeLists: gap, changeListArchive: since}}, -1, "incremental, changes since then"},
-		{"only the archive of dumps reaches back", facts{followed: true, covered: true, offered: &offered{tells: all}, tried: [tracks]outcome{gap, gap, gap, since}}, -1, "incremental, changes since then"},
-		{"nothing reaches back", facts{followed: true, covered: true, offered: &offered{tells: all}, tried: [tracks]outcome{gap, gap, gap, gap}}, -1, "baseline, gap: something is missing"},
-		{"no changes are told", facts{offered: &offered{}, followed: true, covered: true}, -1, "baseline, the Source offers no Change List"},
-		{"it is time for a baseline", facts{followed: true, covered: true, offered: &offered{tells: all}, tried: [tracks]outcome{changeLists: since}, overdue: "31 days"}, -1, "baseline, 31 days"},
+		{"never synchronised", facts{covered: true, Offered: &harvest.Offered{Tells: all}}, -1, "baseline, no earlier synchronisation"},
+		{"more is asked for than before", facts{followed: true, Offered: &harvest.Offered{Tells: all}}, -1, "baseline, what earlier runs left out may be asked for now"},
+		{"nobody looked yet", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, harvest.ChangeLists, ""},
+		{"dumps are preferred", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, harvest.ChangeDumps, ""},
+		{"the Change List reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}}, -1, "incremental, changes since then"},
+		{"it has a gap, and there is an archive", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}}, harvest.ChangeListArchive, ""},
+		{"it has a gap, and there are dumps alone", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: [harvest.Tracks]bool{harvest.ChangeLists: true, harvest.ChangeDumps: true}}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}}, harvest.ChangeDumps, ""},
+		{"the archive reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap, harvest.ChangeListArchive: since}}, -1, "incremental, changes since then"},
+		{"only the archive of dumps reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{gap, gap, gap, since}}, -1, "incremental, changes since then"},
+		{"nothing reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{gap, gap, gap, gap}}, -1, "baseline, gap: something is missing"},
+		{"no changes are told", facts{Offered: &harvest.Offered{}, followed: true, covered: true}, -1, "baseline, the Source offers no Change List"},
+		{"it is time for a baseline", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, overdue: "31 days"}, -1, "baseline, 31 days"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tr, more := tt.facts.next(); more != (tt.next >= 0) || more && tr != tt.next {
@@ -41,26 +44,26 @@ func TestMode(t *testing.T) {
 }
 
 func TestTruth(t *testing.T) {
-	both := [snapshots]bool{resourceList: true, resourceDump: true}
-	all := [snapshots]bool{true, true, true, true}
+	both := [harvest.SnapshotKinds]bool{harvest.ResourceList: true, harvest.ResourceDump: true}
+	all := [harvest.SnapshotKinds]bool{true, true, true, true}
 	for _, tt := range []struct {
 		name  string
 		facts facts
 		want  string
 	}{
-		{"nothing is offered", facts{offered: &offered{}}, ""},
-		{"a list alone", facts{offered: &offered{shows: [snapshots]bool{resourceList: true}}}, "the Resource List: it tells what is missing here"},
-		{"a dump alone", facts{members: 5, offered: &offered{shows: [snapshots]bool{resourceDump: true}}}, "the Resource Dump: no Resource List is offered"},
-		{"both, and nothing is here", facts{offered: &offered{shows: both}}, "the Resource Dump: nothing of the set is here yet"},
-		{"both, and much is here", facts{offered: &offered{shows: both}, members: 5}, "the Resource List: it tells what is missing here"},
-		{"the list is asked for", facts{offered: &offered{shows: both}, prefer: PreferList}, "the Resource List: it was asked for"},
-		{"the dump is asked for", facts{offered: &offered{shows: both}, members: 5, prefer: PreferDump}, "the Resource Dump: it was asked for"},
-		{"the dump is asked for and not offered", facts{offered: &offered{shows: [snapshots]bool{resourceList: true}}, prefer: PreferDump}, "the Resource List: no Resource Dump is offered"},
-		{"the dump is of no use", facts{offered: &offered{shows: both, lost: [snapshots]bool{resourceDump: true}}}, "the Resource List: the Resource Dump cannot be used"},
-		{"the list is of no use", facts{members: 5, offered: &offered{shows: both, lost: [snapshots]bool{resourceList: true}}}, "the Resource Dump: the Resource List cannot be used"},
-		{"both are of no use", facts{offered: &offered{shows: both, lost: both}}, ""},
-		{"both are of no use, and there are archives", facts{offered: &offered{shows: all, lost: both}}, "the newest archived Resource List: the present ones cannot be used"},
-		{"only an archive of dumps", facts{offered: &offered{shows: [snapshots]bool{resourceDumpArchive: true}}}, "the newest archived Resource Dump: the present ones cannot be used"},
+		{"nothing is offered", facts{Offered: &harvest.Offered{}}, ""},
+		{"a list alone", facts{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}}, "the Resource List: it tells what is missing here"},
+		{"a dump alone", facts{members: 5, Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceDump: true}}}, "the Resource Dump: no Resource List is offered"},
+		{"both, and nothing is here", facts{Offered: &harvest.Offered{Shows: both}}, "the Resource Dump: nothing of the set is here yet"},
+		{"both, and much is here", facts{Offered: &harvest.Offered{Shows: both}, members: 5}, "the Resource List: it tells what is missing here"},
+		{"the list is asked for", facts{Offered: &harvest.Offered{Shows: both}, prefer: PreferList}, "the Resource List: it was asked for"},
+		{"the dump is asked for", facts{Offered: &harvest.Offered{Shows: both}, members: 5, prefer: PreferDump}, "the Resource Dump: it was asked for"},
+		{"the dump is asked for and not offered", facts{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}, prefer: PreferDump}, "the Resource List: no Resource Dump is offered"},
+		{"the dump is of no use", facts{Offered: &harvest.Offered{Shows: both, Lost: [harvest.SnapshotKinds]bool{harvest.ResourceDump: true}}}, "the Resource List: the Resource Dump cannot be used"},
+		{"the list is of no use", facts{members: 5, Offered: &harvest.Offered{Shows: both, Lost: [harvest.SnapshotKinds]bool{harvest.ResourceList: true}}}, "the Resource Dump: the Resource List cannot be used"},
+		{"both are of no use", facts{Offered: &harvest.Offered{Shows: both, Lost: both}}, ""},
+		{"both are of no use, and there are archives", facts{Offered: &harvest.Offered{Shows: all, Lost: both}}, "the newest archived Resource List: the present ones cannot be used"},
+		{"only an archive of dumps", facts{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceDumpArchive: true}}}, "the newest archived Resource Dump: the present ones cannot be used"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, why, ok := tt.facts.truth()
@@ -105,22 +108,22 @@ func TestCarriage(t *testing.T) {
 }
 
 func TestWhatSavesNothingIsNotLookedFor(t *testing.T) {
-	f := facts{offered: &offered{shows: [snapshots]bool{resourceList: true, resourceDump: true}, tells: [tracks]bool{changeLists: true, changeDumps: true}}}
+	f := facts{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true, harvest.ResourceDump: true}, Tells: [harvest.Tracks]bool{harvest.ChangeLists: true, harvest.ChangeDumps: true}}}
 	few, many := cost(100, worthLooking-1), cost(100, worthLooking+1)
 	for name, got := range map[string]bool{
 		"a dump for a few requests":              f.weighs(few),
-		"Change Dumps for a few requests":        f.carries(changeLists, few),
-		"Change Dumps where they tell the truth": f.carries(changeDumps, many),
+		"Change Dumps for a few requests":        f.carries(harvest.ChangeLists, few),
+		"Change Dumps where they tell the truth": f.carries(harvest.ChangeDumps, many),
 	} {
 		if got {
 			t.Errorf("%s: looked for", name)
 		}
 	}
-	if !f.weighs(many) || !f.carries(changeLists, many) || !f.carries(changeListArchive, many) {
+	if !f.weighs(many) || !f.carries(harvest.ChangeLists, many) || !f.carries(harvest.ChangeListArchive, many) {
 		t.Error("nothing is looked for where many requests can be saved")
 	}
 	f.prefer = PreferList
-	if f.weighs(many) || f.carries(changeLists, many) {
+	if f.weighs(many) || f.carries(harvest.ChangeLists, many) {
 		t.Error("packages are looked for where lists were asked for")
 	}
 }

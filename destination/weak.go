@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -20,7 +21,7 @@ type downgrades struct {
 }
 
 // look compares what the Source says with the proof by which the bytes held were taken.
-func (g *downgrades) look(h *Held, w *Wanted) {
+func (g *downgrades) look(h *Held, w *harvest.Resource) {
 	older := h.Changed.After(w.Changed) // than what is known: it tells what was
 	if !h.Member || older || w.Digests.Strong() || !provesWell(h.Proof) {
 		return
@@ -40,4 +41,28 @@ func (g *downgrades) tell(d *Destination, set string) {
 
 func provesWell(a resourcesync.Algorithm) bool {
 	return a == resourcesync.SHA256 || a == resourcesync.SHA384 || a == resourcesync.SHA512
+}
+
+// leftOut counts the resources of a plan whose remainder was dropped.
+type leftOut struct {
+	n   int64
+	uri string // of the first of them
+}
+
+func (l *leftOut) look(w *harvest.Resource) {
+	if !w.Remainder.Dropped() {
+		return
+	}
+	if l.n == 0 {
+		l.uri = w.URI
+	}
+	l.n++
+}
+
+// tell notes their number, once for a plan.
+func (l *leftOut) tell(d *Destination, set string) {
+	if l.n > 0 {
+		d.note(set, fmt.Sprintf("links and other attributes of %d resources are left out, such as those of %s: they take more than %d KiB each",
+			l.n, l.uri, resourcesync.MaxRemainder>>10))
+	}
 }

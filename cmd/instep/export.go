@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/mirror"
 	"instep/resourcesync"
 )
@@ -96,7 +97,7 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 }
 
 // remainder returns what else the Source says, for a record; nil if it says nothing.
-func remainder(kept destination.Remainder) (*resourcesync.Remainder, error) {
+func remainder(kept harvest.Remainder) (*resourcesync.Remainder, error) {
 	if kept.IsZero() {
 		return nil, nil
 	}

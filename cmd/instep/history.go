@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/internal/mirror"
 	"instep/resourcesync"
@@ -209,7 +210,7 @@ func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, 
 			break
 		}
 		r := versionRecord(&v)
-		if r.Remainder, err = remainder(destination.NewRemainder(v.Remainder)); err != nil {
+		if r.Remainder, err = remainder(harvest.NewRemainder(v.Remainder)); err != nil {
 			return fmt.Errorf("%s: %w", v.URI, err)
 		}
 		l.a.out.record(r)

@@ -7,23 +7,24 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 )
 
 // told is wanted as a change says it, of bytes that came some seconds after epoch.
-func told(name, body string, seconds, came int) destination.Wanted {
+func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)
 	return w
 }
 
 // toldAs is what is held after a Put of what told says.
-func toldAs(w destination.Wanted) destination.Held {
+func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
 	h.Told, h.Came = true, w.Came
 	return h
 }
 
-func (m *tester) bring(set string, w destination.Wanted, body string) {
+func (m *tester) bring(set string, w harvest.Resource, body string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {
 		_, err := b.Put(m.t.Context(), set, w, strings.NewReader(body), true)

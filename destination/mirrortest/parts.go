@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"instep/destination"
+	"instep/harvest"
 )
 
 // parts are the tests of mirrors that implement destination.Parts.
@@ -59,12 +60,12 @@ func (m *tester) wantPart(p destination.Part, body, note string, at int64) {
 }
 
 // putPart puts a part in a batch that is committed.
-func (m *tester) putPart(w destination.Wanted, p destination.Part) {
+func (m *tester) putPart(w harvest.Resource, p destination.Part) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) { m.addPart(b, w, p) })
 }
 
-func (m *tester) addPart(b destination.Batch, w destination.Wanted, p destination.Part) {
+func (m *tester) addPart(b destination.Batch, w harvest.Resource, p destination.Part) {
 	m.t.Helper()
 	n, err := b.PutPart(m.t.Context(), set, w, p, true)
 	m.ok(err)

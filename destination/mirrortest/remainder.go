@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -20,7 +21,7 @@ var remainders = []struct {
 }
 
 // saying is w with links, an encoding, an attribute and an element of other vocabularies.
-func saying(w destination.Wanted, title string) destination.Wanted {
+func saying(w harvest.Resource, title string) harvest.Resource {
 	var r resourcesync.Remainder
 	r.Encoding, r.ChangeFreq = "gzip", resourcesync.Weekly
 	r.Links = []resourcesync.Link{
@@ -33,7 +34,7 @@ func saying(w destination.Wanted, title string) destination.Wanted {
 	if err != nil {
 		panic(err) // it holds texts and numbers
 	}
-	w.Remainder = destination.NewRemainder(text)
+	w.Remainder = harvest.NewRemainder(text)
 	return w
 }
 
@@ -69,7 +70,7 @@ func testRemainder(t *testing.T, m *tester) {
 
 func testRemainderMarked(t *testing.T, m *tester) {
 	m.bring(set, wanted("a", "one", 0), "one")
-	for i, w := range []destination.Wanted{
+	for i, w := range []harvest.Resource{
 		saying(wanted("a", "one", 1), "first"), saying(wanted("a", "one", 2), strings.Repeat("long", 300)), saying(wanted("a", "one", 2), "third"), wanted("a", "one", 3),
 	} {
 		m.batch(nil, func(b destination.Batch) { m.ok(b.Mark(t.Context(), set, w)) })

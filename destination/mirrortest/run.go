@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -81,14 +82,14 @@ type tester struct {
 func uri(name string) string { return Origin + "/" + name }
 
 // wanted describes body as a Source would, at some seconds after epoch.
-func wanted(name, body string, seconds int) destination.Wanted {
+func wanted(name, body string, seconds int) harvest.Resource {
 	sum := sha256.Sum256([]byte(body))
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
 	if err != nil {
 		panic(err) // a sha-256 has the length of a sha-256
 	}
 	changed := epoch.Add(time.Duration(seconds) * time.Second)
-	return destination.Wanted{
+	return harvest.Resource{
 		URI: uri(name), LastMod: resourcesync.DatetimeOf(changed), Length: resourcesync.Bytes(int64(len(body))),
 		Digests: resourcesync.Digests{d}, Type: "text/plain", Changed: changed,
 	}
@@ -183,7 +184,7 @@ func (m *tester) wantHeld(got, want destination.Held) {
 func equal[T comparable](a, b T) bool { return a == b }
 
 // heldAs is what is held after a verified Put of w.
-func heldAs(w destination.Wanted) destination.Held {
+func heldAs(w harvest.Resource) destination.Held {
 	return destination.Held{
 		URI: w.URI, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type, Verified: true,
 		Member: true, LastMod: w.LastMod, Changed: w.Changed, Remainder: w.Remainder,
@@ -258,7 +259,7 @@ func testPut(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) {
 		m.put(b, set, "a", "one", 0)
 		m.put(b, set, "dir/empty", "", 1)
-		w := destination.Wanted{URI: uri("plain"), Changed: epoch}
+		w := harvest.Resource{URI: uri("plain"), Changed: epoch}
 		_, err := b.Put(t.Context(), set, w, strings.NewReader("unverified"), false)
 		m.ok(err)
 	})
@@ -501,7 +502,7 @@ func testMembers(t *testing.T, m *tester) {
 
 func move(seconds, applied int) *destination.CursorMove {
 	return &destination.CursorMove{Set: set, Cursor: destination.Cursor{
-		Position: destination.Position{
+		Position: harvest.Position{
 			At: epoch.Add(time.Duration(seconds) * time.Second), List: uri("changes/1.xml"), From: "2026-05-01T00:00:00Z", Applied: applied, Prefix: "ab12",
 		},
 		Scope: "cd34",

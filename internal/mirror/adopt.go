@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -139,7 +140,7 @@ func (m *Mirror) tellDisplaced(found []catalog.Found) {
 }
 
 // takeOver makes the file at key, which r reads, the content of w without copying it.
-func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string, r io.Reader) (*content, error) {
+func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r io.Reader) (*content, error) {
 	o, err := b.blobs.Take(ctx, key)
 	if err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (b *batch) takeOver(ctx context.Context, w *destination.Wanted, key string,
 
 // Adopt implements destination.Batch. A digest proves the bytes; where the Source
 // gives none that can be checked, length and time do.
-func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, path string) (int64, error) {
+func (b *batch) Adopt(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
 	cl, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return 0, err
@@ -190,7 +191,7 @@ func (b *batch) Adopt(ctx context.Context, set string, w destination.Wanted, pat
 
 // belongs reports whether the resource is stored at path, or may be, and a digest can
 // prove that its bytes are there.
-func (m *Mirror) belongs(w *destination.Wanted, row *catalog.Resource, path string) (bool, error) {
+func (m *Mirror) belongs(w *harvest.Resource, row *catalog.Resource, path string) (bool, error) {
 	switch {
 	case len(w.Digests) == 0:
 		return false, nil
@@ -204,7 +205,7 @@ func (m *Mirror) belongs(w *destination.Wanted, row *catalog.Resource, path stri
 	return err == nil && mayBeAt(segments, path), err
 }
 
-func (b *batch) adopt(ctx context.Context, w *destination.Wanted, row *catalog.Resource, path string) (*content, error) {
+func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Resource, path string) (*content, error) {
 	if err := b.mayMove(ctx, w, row, path); err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func (b *batch) adopt(ctx context.Context, w *destination.Wanted, row *catalog.R
 
 // standing returns the file that stands in the place of w, where err of unoccupied says
 // so, if it may have the bytes of w: only that can be told once they have come.
-func (b *batch) standing(ctx context.Context, w *destination.Wanted, err error) (string, error) {
+func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
 		return "", err
@@ -250,7 +251,7 @@ func (b *batch) standing(ctx context.Context, w *destination.Wanted, err error) 
 
 // takeBack takes the file at path, where w belongs, as the content of w and drops c, which
 // was fetched and has the same bytes.
-func (b *batch) takeBack(ctx context.Context, w *destination.Wanted, path string, c *content) (_ *content, err error) {
+func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, c *content) (_ *content, err error) {
 	defer func() {
 		if discarded := c.object.Discard(); err == nil {
 			err = discarded
@@ -260,7 +261,7 @@ func (b *batch) takeBack(ctx context.Context, w *destination.Wanted, path string
 	if !b.m.claims.take(path, b) {
 		return nil, occupied
 	}
-	came := destination.Wanted{URI: w.URI, Length: resourcesync.Bytes(c.length), Digests: resourcesync.Digests{c.digests.Get(resourcesync.SHA256)}}
+	came := harvest.Resource{URI: w.URI, Length: resourcesync.Bytes(c.length), Digests: resourcesync.Digests{c.digests.Get(resourcesync.SHA256)}}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
 	if err == nil {
 		defer r.Close()
@@ -292,7 +293,7 @@ func (m *Mirror) noteTaken(w *work) {
 func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
 // copyStray copies the bytes to where the flat layout has them: the file stays.
-func (b *batch) copyStray(ctx context.Context, set string, w destination.Wanted, path string) (int64, error) {
+func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
 	if err := b.m.proven(&w, w.Digests, path); err != nil { // as far as they are its own, which is checked
 		return 0, err
 	}
@@ -314,7 +315,7 @@ func notHeld(path string, err error) error {
 }
 
 // proven fails unless a digest proves the bytes of a file, or its length and time do.
-func (m *Mirror) proven(w *destination.Wanted, have resourcesync.Digests, path string) error {
+func (m *Mirror) proven(w *harvest.Resource, have resourcesync.Digests, path string) error {
 	if proves(w, have) {
 		return nil
 	}
@@ -327,7 +328,7 @@ func (m *Mirror) proven(w *destination.Wanted, have resourcesync.Digests, path s
 
 // mayMove fails if the file at path can't go where the resource belongs. One that is
 // there already stays.
-func (b *batch) mayMove(ctx context.Context, w *destination.Wanted, row *catalog.Resource, path string) error {
+func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.Resource, path string) error {
 	if path == row.Path {
 		return nil
 	}

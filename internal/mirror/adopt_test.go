@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -160,15 +161,15 @@ func TestFilesAreAdoptedByTimeOnlyWithoutDigests(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		w    destination.Wanted
+		w    harvest.Resource
 		want bool
 	}{
-		{"right", destination.Wanted{LastMod: lastmod, Length: resourcesync.Bytes(4)}, true},
-		{"right", destination.Wanted{LastMod: lastmod}, false},
-		{"right", destination.Wanted{LastMod: day, Length: resourcesync.Bytes(4)}, false},
-		{"right", destination.Wanted{Length: resourcesync.Bytes(4)}, false},
-		{"later", destination.Wanted{LastMod: resourcesync.DatetimeOf(changed.Add(time.Second)), Length: resourcesync.Bytes(4)}, false},
-		{"long/sub/cut", destination.Wanted{LastMod: lastmod, Length: resourcesync.Bytes(4)}, false},
+		{"right", harvest.Resource{LastMod: lastmod, Length: resourcesync.Bytes(4)}, true},
+		{"right", harvest.Resource{LastMod: lastmod}, false},
+		{"right", harvest.Resource{LastMod: day, Length: resourcesync.Bytes(4)}, false},
+		{"right", harvest.Resource{Length: resourcesync.Bytes(4)}, false},
+		{"later", harvest.Resource{LastMod: resourcesync.DatetimeOf(changed.Add(time.Second)), Length: resourcesync.Bytes(4)}, false},
+		{"long/sub/cut", harvest.Resource{LastMod: lastmod, Length: resourcesync.Bytes(4)}, false},
 	} {
 		c.w.URI, c.w.Changed = home+"/"+c.name, noon
 		if _, ok, err := stray(t, m, &c.w); ok != c.want || err != nil {

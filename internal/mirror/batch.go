@@ -11,6 +11,7 @@ import (
 
 	"instep/blob"
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -90,7 +91,7 @@ func (b *batch) Discard() error {
 
 // Put implements destination.Batch. Whatever r checked, bytes that differ from w are
 // an error.
-func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.Reader, verified bool) (int64, error) {
+func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (int64, error) {
 	cl, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return 0, err
@@ -112,7 +113,7 @@ func (b *batch) Put(ctx context.Context, set string, w destination.Wanted, r io.
 	return n, b.add(w.URI, c, cl)
 }
 
-func claimOf(id catalog.SetID, w *destination.Wanted) (*claim, error) {
+func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
 	remainder, err := w.Remainder.Text()
 	return &claim{state: catalog.Membership{
 		Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Told: w.Told, Came: w.Came, Remainder: remainder,
@@ -161,7 +162,7 @@ func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.
 }
 
 // admit makes the claim of a set on w.URI, finds its row, and refuses to go back.
-func (b *batch) admit(ctx context.Context, set string, w *destination.Wanted) (*claim, catalog.Resource, error) {
+func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*claim, catalog.Resource, error) {
 	id, err := b.m.makeSet(ctx, set)
 	if err != nil {
 		return nil, catalog.Resource{}, err
@@ -193,7 +194,7 @@ func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) 
 // unoccupied refuses bytes for a place where something stands that is not ours. A
 // clash with something of ours is solved later, by another name. A mirror that
 // adopts puts a file that it could not adopt into the trash.
-func (b *batch) unoccupied(ctx context.Context, w *destination.Wanted, row *catalog.Resource) error {
+func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalog.Resource) error {
 	m := b.m
 	path, err := m.naturalPath(w.URI, row)
 	if err != nil {
@@ -264,7 +265,7 @@ func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
 var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // receive reads r to its end into a new object.
-func (b *batch) receive(ctx context.Context, w *destination.Wanted, r io.Reader) (*content, int64, error) {
+func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (*content, int64, error) {
 	o, err := b.blobs.Create(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -284,7 +285,7 @@ func (b *batch) receive(ctx context.Context, w *destination.Wanted, r io.Reader)
 }
 
 // contentOf drops an object that is not what w describes.
-func contentOf(w *destination.Wanted, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
+func contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
 		return nil, errors.Join(fmt.Errorf("%w: those of %q: %s", errDiffers, w.URI, how), o.Discard())
@@ -338,7 +339,7 @@ func (b *batch) add(uri string, c *content, cl *claim) error {
 }
 
 // Copy implements destination.Batch.
-func (b *batch) Copy(ctx context.Context, set string, w destination.Wanted, from string) (n int64, err error) {
+func (b *batch) Copy(ctx context.Context, set string, w harvest.Resource, from string) (n int64, err error) {
 	row, err := b.m.row(ctx, 0, from)
 	if err != nil {
 		return 0, err
@@ -358,7 +359,7 @@ func (b *batch) Copy(ctx context.Context, set string, w destination.Wanted, from
 }
 
 // Mark implements destination.Batch.
-func (b *batch) Mark(ctx context.Context, set string, w destination.Wanted) error {
+func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error {
 	c, row, err := b.admit(ctx, set, &w)
 	if err != nil {
 		return err
@@ -380,7 +381,7 @@ func (b *batch) Mark(ctx context.Context, set string, w destination.Wanted) erro
 
 // Due implements destination.Batch. What was last known of the resource stays
 // wanted if w is older.
-func (b *batch) Due(ctx context.Context, set string, w destination.Wanted, reason string) error {
+func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("expected a reason why %q is due, found none", w.URI)
 	}

@@ -16,6 +16,7 @@ import (
 	"instep/blob"
 	"instep/blob/blobtest"
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -48,7 +49,7 @@ func fillAfter(b destination.Batch) error {
 	)
 }
 
-var storyMove = &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: destination.Position{At: noon, Applied: 7}}}
+var storyMove = &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: harvest.Position{At: noon, Applied: 7}}}
 
 // state is all that a mirror tells of itself, and its files.
 type state struct {
@@ -251,7 +252,7 @@ func TestUndoingRemovesNobodyElsesFile(t *testing.T) {
 }
 
 // intend leaves an intent behind, as a crash right after it would.
-func intend(m *Mirror, w destination.Wanted) error {
+func intend(m *Mirror, w harvest.Resource) error {
 	in := catalog.Intent{Key: resourcesync.KeyOf(w.URI), URI: w.URI, Length: w.Length, SHA256: w.Digests[0]}
 	return m.cat.Intend(context.Background(), []catalog.Intent{in}, &catalog.Outcome{}, placeOf(m))
 }

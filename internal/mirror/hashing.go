@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
 // hashing returns where the bytes of w have to go to come into o, and their digests once
 // they are there. Those that r has computed already are not computed again.
-func hashing(w *destination.Wanted, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
+func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
 	if known, ok := r.(destination.Hashed); ok {
 		digests = func() resourcesync.Digests { return ordered(known.Digests(), want) }
@@ -34,7 +35,7 @@ func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesyn
 }
 
 // algorithmsOf are those of the digest that the mirror keeps, and of those of w.
-func algorithmsOf(w *destination.Wanted) []resourcesync.Algorithm {
+func algorithmsOf(w *harvest.Resource) []resourcesync.Algorithm {
 	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
 	for _, d := range w.Digests {
 		if !slices.Contains(algorithms, d.Algorithm()) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"instep/destination"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -24,7 +24,7 @@ func TestHashingTakesWhatIsComputedAlready(t *testing.T) {
 		io.WriteString(h, text) // never fails
 		return h.Digests()
 	}
-	w := &destination.Wanted{Digests: by(resourcesync.MD5)}
+	w := &harvest.Resource{Digests: by(resourcesync.MD5)}
 	want := by(resourcesync.SHA256, resourcesync.MD5)
 	for name, tt := range map[string]struct {
 		r    io.Reader

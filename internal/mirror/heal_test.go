@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 )
 
 // stray asks for a file of w as a plan does.
-func stray(t *testing.T, m *Mirror, w *destination.Wanted) (path string, ok bool, err error) {
+func stray(t *testing.T, m *Mirror, w *harvest.Resource) (path string, ok bool, err error) {
 	t.Helper()
 	held, err := m.Lookup(t.Context(), set, []string{w.URI})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -16,7 +17,7 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
 		Member: r.Member, LastMod: r.LastMod, Changed: r.Changed, Due: r.Due,
-		Stamp: r.Stat, Remainder: destination.NewRemainder(r.Remainder),
+		Stamp: r.Stat, Remainder: harvest.NewRemainder(r.Remainder),
 	}
 	_, h.Proof, _ = readStamp(r.Stat)
 	if r.Due == "" {
@@ -36,10 +37,10 @@ type wanted struct {
 	Encoding string    `json:"encoding,omitempty"`
 	Changed  time.Time `json:"changed"`
 
-	Remainder destination.Remainder `json:"remainder,omitzero"`
+	Remainder harvest.Remainder `json:"remainder,omitzero"`
 }
 
-func encodeWanted(w *destination.Wanted) (string, error) {
+func encodeWanted(w *harvest.Resource) (string, error) {
 	kept := wanted{Digests: w.Digests.String(), Type: w.Type, Encoding: w.Encoding, Changed: w.Changed.UTC(), Remainder: w.Remainder}
 	if !w.LastMod.IsZero() {
 		kept.LastMod = w.LastMod.String()
@@ -59,7 +60,7 @@ func encodeWanted(w *destination.Wanted) (string, error) {
 // what the Source said of them, as far as that is known. One that gives no digest may
 // serve other bytes each time.
 func wantedOf(r *catalog.Resource) (string, error) {
-	w := destination.Wanted{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: destination.NewRemainder(r.Remainder)}
+	w := harvest.Resource{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: harvest.NewRemainder(r.Remainder)}
 	if r.Verified {
 		w.Length, w.Digests = r.Length, r.Digests
 	}
@@ -74,15 +75,15 @@ func wantedOf(r *catalog.Resource) (string, error) {
 	return encodeWanted(&w)
 }
 
-func decodeWanted(uri, text string) (destination.Wanted, error) {
-	fail := func(err error) (destination.Wanted, error) {
-		return destination.Wanted{}, fmt.Errorf("what the catalog has of %q: %w", uri, err)
+func decodeWanted(uri, text string) (harvest.Resource, error) {
+	fail := func(err error) (harvest.Resource, error) {
+		return harvest.Resource{}, fmt.Errorf("what the catalog has of %q: %w", uri, err)
 	}
 	var kept wanted
 	if err := json.Unmarshal([]byte(text), &kept); err != nil {
 		return fail(err)
 	}
-	w := destination.Wanted{URI: uri, Type: kept.Type, Encoding: kept.Encoding, Changed: kept.Changed, Remainder: kept.Remainder}
+	w := harvest.Resource{URI: uri, Type: kept.Type, Encoding: kept.Encoding, Changed: kept.Changed, Remainder: kept.Remainder}
 	var err error
 	if kept.LastMod != "" {
 		if w.LastMod, err = resourcesync.ParseDatetime(kept.LastMod); err != nil {
@@ -105,7 +106,7 @@ func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() 
 
 // differs says how bytes with this length and these digests are not those that w
 // describes; "" if nothing speaks against it. proof is whether something speaks for it.
-func differs(w *destination.Wanted, length int64, ds resourcesync.Digests) (how string, proof bool) {
+func differs(w *harvest.Resource, length int64, ds resourcesync.Digests) (how string, proof bool) {
 	if w.Length.Known() {
 		if w.Length.Int64() != length {
 			return fmt.Sprintf("expected %d bytes, found %d", w.Length.Int64(), length), false

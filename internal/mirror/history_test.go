@@ -20,6 +20,7 @@ import (
 	"instep/blob"
 	"instep/blob/blobtest"
 	"instep/destination"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -317,7 +318,7 @@ func TestCat_DEL_06_restore(t *testing.T) {
 		}
 		return nil
 	})
-	p.ok(tryCommit(p.Mirror, &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: destination.Position{At: noon}, Scope: ""}}, func(destination.Batch) error { return nil }))
+	p.ok(tryCommit(p.Mirror, &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: harvest.Position{At: noon}, Scope: ""}}, func(destination.Batch) error { return nil }))
 	want := everything(t, p.Mirror)
 	files := filesIn(t, p.dir, isOurs)
 	at := p.do(func(b destination.Batch) error {

@@ -15,6 +15,7 @@ import (
 
 	"instep/destination"
 	"instep/destination/mirrortest"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -53,13 +54,13 @@ func TestMirrorIsADestinationMirror(t *testing.T) {
 	})
 }
 
-func wantedOfBody(uri, body string, changed time.Time) destination.Wanted {
+func wantedOfBody(uri, body string, changed time.Time) harvest.Resource {
 	sum := sha256.Sum256([]byte(body))
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
 	if err != nil {
 		panic(err) // a sha-256 has the length of a sha-256
 	}
-	return destination.Wanted{
+	return harvest.Resource{
 		URI: uri, Length: resourcesync.Bytes(int64(len(body))), Digests: resourcesync.Digests{d}, Changed: changed,
 	}
 }
@@ -226,7 +227,7 @@ func TestBytesThatDifferAreNotKeptWhateverTheReaderSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []destination.Wanted{
+	for _, w := range []harvest.Resource{
 		wantedOfBody(home+"/a", "evil", noon),
 		{URI: home + "/a", Length: resourcesync.Bytes(5), Changed: noon},
 		{URI: home + "/a", Digests: resourcesync.Digests{md5}, Changed: noon},
@@ -247,7 +248,7 @@ func TestAllDigestsOfTheSourceAreKeptAndSHA256(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := destination.Wanted{URI: home + "/empty", Digests: resourcesync.Digests{md5}, Changed: noon}
+	w := harvest.Resource{URI: home + "/empty", Digests: resourcesync.Digests{md5}, Changed: noon}
 	commit(t, m, func(b destination.Batch) error {
 		_, err := b.Put(t.Context(), set, w, strings.NewReader(""), false)
 		return err
@@ -508,7 +509,7 @@ func TestACancelledPutKeepsNothing(t *testing.T) {
 		cancel(why)
 		return len(p), nil
 	})
-	w := destination.Wanted{URI: home + "/endless", Changed: noon}
+	w := harvest.Resource{URI: home + "/endless", Changed: noon}
 	if _, err := b.Put(ctx, set, w, r, false); !errors.Is(err, why) {
 		t.Errorf("got %v, want %v", err, why)
 	}

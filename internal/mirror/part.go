@@ -15,6 +15,7 @@ import (
 
 	"instep/blob"
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/durable"
 )
 
@@ -246,7 +247,7 @@ func (p *part) end() (err error) {
 }
 
 // PutPart implements destination.Batch.
-func (b *batch) PutPart(ctx context.Context, set string, w destination.Wanted, dp destination.Part, verified bool) (int64, error) {
+func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp destination.Part, verified bool) (int64, error) {
 	p, ok := dp.(*part)
 	if !ok || p.m != b.m {
 		return 0, fmt.Errorf("put a part of %q: it is not of this mirror", w.URI)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/resourcesync"
 )
 
@@ -64,7 +65,7 @@ func TestUndoingTellsWhatALaterRunChangedOfWhatTheRunCreated(t *testing.T) {
 func TestWhatIsDueAfterARestorationIsWhatTheSourceSaid(t *testing.T) {
 	p := openPast(t)
 	bare := func(body string, changed time.Time) func(destination.Batch) error {
-		w := destination.Wanted{URI: home + "/a", Changed: changed}
+		w := harvest.Resource{URI: home + "/a", Changed: changed}
 		return func(b destination.Batch) error {
 			_, err := b.Put(context.Background(), set, w, strings.NewReader(body), false)
 			return err
@@ -104,7 +105,7 @@ func TestARestoredLabelIsDue(t *testing.T) {
 func TestAReleasedResourceIsDue(t *testing.T) {
 	p := openPast(t)
 	bare := func(body, lastmod string, changed time.Time) func(destination.Batch) error {
-		w := destination.Wanted{URI: home + "/a", Changed: changed}
+		w := harvest.Resource{URI: home + "/a", Changed: changed}
 		w.LastMod, _ = resourcesync.ParseDatetime(lastmod)
 		return func(b destination.Batch) error {
 			_, err := b.Put(context.Background(), set, w, strings.NewReader(body), false)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/internal/flock"
 )
@@ -142,7 +143,7 @@ func storeHostile(t *testing.T, o Options, bodies map[string]string) {
 			}
 		}
 		for _, name := range hostile { // what could not be fetched has a path too
-			w := destination.Wanted{URI: home + "/" + name + "-due", Changed: noon}
+			w := harvest.Resource{URI: home + "/" + name + "-due", Changed: noon}
 			if err := b.Due(t.Context(), set, w, "not there"); err != nil {
 				return err
 			}
@@ -178,7 +179,7 @@ func storeHostile(t *testing.T, o Options, bodies map[string]string) {
 func TestResourcesInTheStateAreMovedOut(t *testing.T) {
 	dir := t.TempDir()
 	m := openMirror(t, options(dir))
-	cursor := &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: destination.Position{At: noon}}}
+	cursor := &destination.CursorMove{Set: set, Cursor: destination.Cursor{Position: harvest.Position{At: noon}}}
 	if err := tryCommit(m, cursor, func(b destination.Batch) error {
 		return errors.Join(put(b, set, "x/runs/a", "forged", noon), put(b, set, "x/kept", "kept", noon), put(b, set, "a", "a", noon))
 	}); err != nil {

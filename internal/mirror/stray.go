@@ -12,6 +12,7 @@ import (
 
 	"instep/blob"
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -21,7 +22,7 @@ var _ destination.Adopter = (*Mirror)(nil)
 // Stray implements destination.Adopter. A file that the mirror holds for another
 // resource is none. A mirror that adopts nothing finds only the file that stands where
 // the resource belongs and has its bytes: the catalog may be older than the files.
-func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted, h *destination.Held) (string, bool, error) {
+func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
 	if m.disk == nil { // without a directory there is no file
 		return "", false, nil
 	}
@@ -50,7 +51,7 @@ func (m *Mirror) Stray(ctx context.Context, w *destination.Wanted, h *destinatio
 
 // ownPlaces yields the paths at which bytes of w belong, if a digest can prove them: none
 // where the catalog knows what is there.
-func (m *Mirror) ownPlaces(w *destination.Wanted, row *catalog.Resource) iter.Seq2[string, error] {
+func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		switch {
 		case len(w.Digests) == 0:
@@ -82,7 +83,7 @@ func (m *Mirror) touched(row *catalog.Resource) bool {
 }
 
 // hasBytes reports whether a digest of w proves the bytes of the file at path.
-func (m *Mirror) hasBytes(ctx context.Context, path string, w *destination.Wanted) (bool, error) {
+func (m *Mirror) hasBytes(ctx context.Context, path string, w *harvest.Resource) (bool, error) {
 	r, _, err := m.files.Get(ctx, path, 0, -1)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
 		return false, nil
@@ -101,7 +102,7 @@ func (m *Mirror) hasBytes(ctx context.Context, path string, w *destination.Wante
 }
 
 // isStray reports whether a file that may be the one of w is at path.
-func (m *Mirror) isStray(ctx context.Context, path string, w *destination.Wanted, own string) (bool, error) {
+func (m *Mirror) isStray(ctx context.Context, path string, w *harvest.Resource, own string) (bool, error) {
 	info, err := m.strayInfo(path)
 	if err != nil || info == nil || w.Length.Known() && info.Size() != w.Length.Int64() {
 		return false, err
@@ -136,7 +137,7 @@ func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 // timely reports whether length and time of a file speak for it: where the Source
 // gives no digest, that is all there is. Programs that mirror give a file the time at
 // which the Source says it was changed.
-func timely(w *destination.Wanted, info fs.FileInfo) bool {
+func timely(w *harvest.Resource, info fs.FileInfo) bool {
 	return w.Length.Known() && info.Size() == w.Length.Int64() && w.LastMod.Complete() &&
 		info.ModTime().Unix() == w.LastMod.Time().Unix()
 }
@@ -144,7 +145,7 @@ func timely(w *destination.Wanted, info fs.FileInfo) bool {
 // candidates yields the paths at which the bytes of w may be: where they belong, by
 // any of the names that a mirror of ours may have given them in either layout, and
 // where others put them.
-func (m *Mirror) candidates(w *destination.Wanted, own string) iter.Seq2[string, error] {
+func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if own != "" && !yield(own, nil) {
 			return
@@ -328,7 +329,7 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 }
 
 // proves reports whether one of the digests that a Source gives was compared.
-func proves(w *destination.Wanted, have resourcesync.Digests) bool {
+func proves(w *harvest.Resource, have resourcesync.Digests) bool {
 	for _, d := range w.Digests {
 		if have.Get(d.Algorithm()) == d {
 			return true

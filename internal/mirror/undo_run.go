@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -285,7 +286,7 @@ func (b *batch) claims(key resourcesync.Key, set catalog.SetID) bool {
 
 // bytesOf brings the bytes of a state into the batch, verified.
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
-	w := destination.Wanted{URI: step.URI, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
+	w := harvest.Resource{URI: step.URI, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
 	if err := r.batch.unoccupied(ctx, &w, row); err != nil {
 		return nil, err
 	}
@@ -418,6 +419,6 @@ func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v
 	if row, err := m.row(ctx, v.Set, v.URI); err != nil || row.Due != "" {
 		return err
 	}
-	w := destination.Wanted{URI: v.URI, LastMod: v.LastMod, Changed: v.Changed, Remainder: destination.NewRemainder(v.Remainder)}
+	w := harvest.Resource{URI: v.URI, LastMod: v.LastMod, Changed: v.Changed, Remainder: harvest.NewRemainder(v.Remainder)}
 	return b.Due(ctx, set, w, "it was held in an earlier state")
 }

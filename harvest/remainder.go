@@ -1,13 +1,11 @@
-package destination
+package harvest
 
 import (
-	"fmt"
-
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
-// Remainder holds what a Source says of a resource beside the other fields of a Wanted
+// Remainder holds what a Source says of a resource beside the other fields of a Resource
 // (1.1 §7, §14), as the text of a resourcesync.Remainder: nothing in a Destination reads
 // it. The zero Remainder says nothing.
 //
@@ -84,8 +82,8 @@ func (r *Remainder) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// load reads the text into memory, where it outlives the spool.
-func (r *Remainder) load() error {
+// Load reads the text into memory, where it outlives the spool.
+func (r *Remainder) Load() error {
 	text, err := r.Text()
 	if err == nil {
 		*r = Remainder{text: text}
@@ -107,26 +105,8 @@ func (r *Remainder) setAside(log *spool.Log[string]) error {
 	return err
 }
 
-// leftOut counts the resources of a plan whose remainder was dropped.
-type leftOut struct {
-	n   int64
-	uri string // of the first of them
-}
+// Held returns how many bytes of the text are in memory.
+func (r Remainder) Held() int { return len(r.text) }
 
-func (l *leftOut) look(w *Wanted) {
-	if w.Remainder.kept != dropped {
-		return
-	}
-	if l.n == 0 {
-		l.uri = w.URI
-	}
-	l.n++
-}
-
-// tell notes their number, once for a plan.
-func (l *leftOut) tell(d *Destination, set string) {
-	if l.n > 0 {
-		d.note(set, fmt.Sprintf("links and other attributes of %d resources are left out, such as those of %s: they take more than %d KiB each",
-			l.n, l.uri, resourcesync.MaxRemainder>>10))
-	}
-}
+// Dropped reports whether the Source has given more than is kept: r says nothing then.
+func (r Remainder) Dropped() bool { return r.kept == dropped }

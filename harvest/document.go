@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"bufio"
@@ -14,17 +14,18 @@ import (
 	"time"
 
 	"instep/fetch"
+	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
-// document is a document of the Source, fetched and read to its end tag.
-type document struct {
-	uri      string                   // as it was asked for
+// Document is a document of the Source, fetched and read to its end tag.
+type Document struct {
+	URI      string                   // as it was asked for
 	base     *url.URL                 // where it came from
 	served   time.Time                // the Date that it was sent with; zero if there was none
 	modified time.Time                // its Last-Modified; zero if there was none
-	header   resourcesync.Header      // as known at the end of the document
+	Header   resourcesync.Header      // as known at the end of the document
 	bad      int                      // entries without a usable URI: what they speak of is unknown
 	lists    bool                     // some entries are documents of its own capability, as in an index
 	last     map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
@@ -33,43 +34,43 @@ type document struct {
 	opts     []resourcesync.Option
 }
 
-// maxTransfer bounds a document on the wire, in bytes (FAULTS §5).
-const maxTransfer = 100 << 20
+// MaxDocument bounds a document on the wire, in bytes (FAULTS §5).
+const MaxDocument = 100 << 20
 
-// read fetches the document at uri, which must have the capability that was promised.
-func (r *reader) read(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
-	resp, err := r.client.Document(ctx, uri, maxTransfer, fetch.Validators{})
+// Read fetches the document at uri, which must have the capability that was promised.
+func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
+	resp, err := r.Client.Document(ctx, uri, MaxDocument, fetch.Validators{})
 	if err != nil {
-		return r.largePackage(ctx, uri, want, &remoteError{err})
+		return r.largePackage(ctx, uri, want, &SourceError{err})
 	}
 	return r.take(ctx, uri, want, resp)
 }
 
 // readFresh is read past every cache that honours it.
-func (r *reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*document, error) {
-	resp, err := r.client.FreshDocument(ctx, uri, maxTransfer)
+func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
+	resp, err := r.Client.FreshDocument(ctx, uri, MaxDocument)
 	if err != nil {
-		return nil, &remoteError{err}
+		return nil, &SourceError{err}
 	}
 	return r.take(ctx, uri, want, resp)
 }
 
 // take reads the document of an answer.
-func (r *reader) take(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (_ *document, err error) {
+func (r *Reader) take(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (_ *Document, err error) {
 	defer resp.Body.Close()
-	served := dateOf(resp)
+	served := DateOf(resp)
 	modified, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
 	base, err := url.Parse(resp.URL)
 	if err != nil {
-		return nil, &remoteError{err}
+		return nil, &SourceError{err}
 	}
-	doc := &document{uri: uri, base: base, served: served, modified: modified, maxAge: maxAge(resp.Header), file: spool.NewFile(r.spool, maxTransfer), opts: r.decoderOptions()}
+	doc := &Document{URI: uri, base: base, served: served, modified: modified, maxAge: maxAge(resp.Header), file: spool.NewFile(r.Spool, MaxDocument), opts: r.decoderOptions()}
 	defer func() {
 		if err != nil {
-			doc.close()
+			doc.Close()
 		}
 	}()
-	body := bufio.NewReaderSize(remoteReader{uri, resp.Body}, 64<<10)
+	body := bufio.NewReaderSize(SourceReader{uri, resp.Body}, 64<<10)
 	if manifestOf[want] != "" && isPackage(body) {
 		_ = resp.Body.Close() // the package is read by its parts, or anew
 		return doc, r.onePackage(ctx, doc, resp.ContentLength, want)
@@ -77,21 +78,39 @@ func (r *reader) take(ctx context.Context, uri string, want resourcesync.Capabil
 	if err := r.receive(doc, body, want); err != nil {
 		return nil, doc.orPage(err)
 	}
-	if got := doc.header.Capability; got != want {
+	if got := doc.Header.Capability; got != want {
 		return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want)}
 	}
 	return doc, nil
 }
 
-// dateOf is the time by the clock of who answered; zero if he does not say.
-func dateOf(resp *fetch.Response) time.Time {
+// Kept reads a document of which the bytes are here, in a file that the document owns then.
+// It has to be of one of these capabilities.
+func (r *Reader) Kept(uri string, base *url.URL, f *spool.File, want ...resourcesync.Capability) (*Document, error) {
+	doc := &Document{URI: uri, base: base, file: f, opts: r.decoderOptions()}
+	err := r.scan(doc, f.Reader(), want[0])
+	if got := doc.Header.Capability; err == nil && !slices.Contains(want, got) {
+		err = &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want[0])}
+	}
+	if err != nil {
+		doc.Close()
+		return nil, err
+	}
+	return doc, nil
+}
+
+// Raw returns the bytes of the document as they came.
+func (doc *Document) Raw() io.Reader { return doc.file.Reader() }
+
+// DateOf is the time by the clock of who answered; zero if he does not say.
+func DateOf(resp *fetch.Response) time.Time {
 	t, _ := http.ParseTime(resp.Header.Get("Date"))
 	return t
 }
 
 // orPage tells a page that answered in place of a document from one that cannot be
 // used: the Source may send the document another time.
-func (doc *document) orPage(err error) error {
+func (doc *Document) orPage(err error) error {
 	var de *resourcesync.DecodeError
 	if !errors.As(err, &de) {
 		return err
@@ -99,7 +118,7 @@ func (doc *document) orPage(err error) error {
 	head := make([]byte, fetch.PageHead)
 	n, _ := io.ReadFull(doc.file.Reader(), head) // most are shorter
 	if head = head[:n]; fetch.IsPage(head) {
-		return &remoteError{fetch.Blocked(doc.uri, head)}
+		return &SourceError{fetch.Blocked(doc.URI, head)}
 	}
 	return err
 }
@@ -108,7 +127,7 @@ func (doc *document) orPage(err error) error {
 var errUnusable = errors.New("the rest is not wanted")
 
 // receive scans a document while its bytes come, and keeps them.
-func (r *reader) receive(doc *document, body io.Reader, want resourcesync.Capability) error {
+func (r *Reader) receive(doc *Document, body io.Reader, want resourcesync.Capability) error {
 	out, in := io.Pipe()
 	came := make(chan error, 1)
 	go func() {
@@ -129,18 +148,18 @@ func (r *reader) receive(doc *document, body io.Reader, want resourcesync.Capabi
 
 // scan reads a document to its end and takes down what has to be known of it before
 // anything acts on its entries.
-func (r *reader) scan(doc *document, body io.Reader, want resourcesync.Capability) error {
+func (r *Reader) scan(doc *Document, body io.Reader, want resourcesync.Capability) error {
 	var tally resourcesync.NoteTally
 	dec := resourcesync.NewDecoder(body, slices.Concat(doc.opts, []resourcesync.Option{resourcesync.WithNotes(tally.Take)})...)
 	n, positions := 0, map[resourcesync.Key]int{}
 	for e, err := range dec.Entries() {
 		if errors.Is(err, resourcesync.BadEntry) {
-			r.note("", doc.uri+": "+err.Error())
+			r.Note("", doc.URI+": "+err.Error())
 			doc.bad++
 			continue
 		}
 		if err != nil {
-			return &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
+			return &DocumentError{URI: doc.URI, Reason: "cannot be used", Err: err}
 		}
 		doc.lists = doc.lists || e.Capability == want
 		if want == resourcesync.CapabilityResourceList || want == resourcesync.CapabilityResourceDumpManifest { // a Change List may well name a resource again
@@ -149,15 +168,15 @@ func (r *reader) scan(doc *document, body io.Reader, want resourcesync.Capabilit
 		n++
 	}
 	var err error
-	if doc.header, err = dec.Header(); err != nil {
-		return &DocumentError{URI: doc.uri, Reason: "cannot be used", Err: err}
+	if doc.Header, err = dec.Header(); err != nil {
+		return &DocumentError{URI: doc.URI, Reason: "cannot be used", Err: err}
 	}
-	r.tolerated(doc.uri, &tally)
+	r.tolerated(doc.URI, &tally)
 	return nil
 }
 
 // repeated notes that entry n is about the resource key.
-func (doc *document) repeated(positions map[resourcesync.Key]int, key resourcesync.Key, n int) {
+func (doc *Document) repeated(positions map[resourcesync.Key]int, key resourcesync.Key, n int) {
 	if _, again := positions[key]; again {
 		if doc.last == nil {
 			doc.last = map[resourcesync.Key]int{}
@@ -169,7 +188,7 @@ func (doc *document) repeated(positions map[resourcesync.Key]int, key resourcesy
 
 // tolerated reports what was tolerated in a document. What the standard allows is not
 // worth a line.
-func (r *reader) tolerated(uri string, tally *resourcesync.NoteTally) {
+func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal {
 			continue
@@ -178,28 +197,28 @@ func (r *reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 		if times > 1 {
 			text += fmt.Sprintf(" (and %d more like it)", times-1)
 		}
-		r.tell(n.Quirk, "", text)
+		r.Tell(n.Quirk, "", text)
 	}
 }
 
-func (r *reader) decoderOptions() []resourcesync.Option {
-	if r.strict {
+func (r *Reader) decoderOptions() []resourcesync.Option {
+	if r.Strict {
 		return []resourcesync.Option{resourcesync.WithTolerance(resourcesync.Strict)}
 	}
 	return nil
 }
 
 // flaw says that entries cannot be used; nil if all can.
-func (doc *document) flaw() error {
+func (doc *Document) flaw() error {
 	if doc.bad == 0 {
 		return nil
 	}
-	return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("has %d entries that cannot be used", doc.bad)}
+	return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has %d entries that cannot be used", doc.bad)}
 }
 
-// entries yields the usable entries of the document, any number of times, with
+// Entries yields the usable entries of the document, any number of times, with
 // absolute URIs.
-func (doc *document) entries() iter.Seq2[resourcesync.Entry, error] {
+func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	return beside(func(yield func(resourcesync.Entry, error) bool) {
 		for e, err := range resourcesync.NewDecoder(doc.file.Reader(), doc.opts...).Entries() {
 			if errors.Is(err, resourcesync.BadEntry) {
@@ -234,7 +253,7 @@ func sizeOfAttrs(attrs []resourcesync.Attr) (n int) {
 
 // absolute returns a loc as it is written, unless it is relative to the document. One
 // that is no URI at all is left for others to refuse.
-func (doc *document) absolute(loc string) string {
+func (doc *Document) absolute(loc string) string {
 	if strings.HasPrefix(loc, "http://") || strings.HasPrefix(loc, "https://") {
 		return loc
 	}
@@ -245,9 +264,17 @@ func (doc *document) absolute(loc string) string {
 	return doc.base.ResolveReference(u).String()
 }
 
-func (doc *document) close() { doc.file.Close() }
+// Close removes the temporary file.
+func (doc *Document) Close() { doc.file.Close() }
 
-// wanted is what an entry says of a resource.
-func wanted(e *resourcesync.Entry, changed time.Time) Wanted {
-	return Wanted{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Duplicates: duplicates(e), Remainder: remainderOf(e), Changed: changed}
+// clock is when the Source sent the document, by its own clock; zero if that is
+// unknown, or before what the document itself says it is of.
+func (doc *Document) clock() time.Time {
+	h := &doc.Header
+	for _, t := range []resourcesync.Datetime{h.At, h.From} {
+		if evidence.ToCome(t.Time(), doc.served) {
+			return time.Time{}
+		}
+	}
+	return doc.served
 }

@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 // entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. The
 // lastmod of a deletion counts if it lies in the time that the list covers: it may also be
 // that of the version that is gone.
-func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
+func (l *ChangeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	when, byLastMod := e.Datetime.Time(), false
 	if when.IsZero() {
 		l.strange.other++
@@ -34,41 +34,41 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ change, ok bool) {
 		l.strange.late++
 		when = time.Time{}
 	}
-	c := change{Wanted: wanted(e, when), change: e.Change, byLastMod: byLastMod}
-	c.Told, c.from, c.to, c.least, c.most = true, when, when, from, until
+	c := Change{Resource: wanted(e, when), Change: e.Change, byLastMod: byLastMod}
+	c.Told, c.from, c.To, c.least, c.most = true, when, when, from, until
 	if when.IsZero() {
-		c.from, c.to = c.least, c.most
+		c.from, c.To = c.least, c.most
 		c.Changed = c.from
 	}
-	if c.change == "" && e.Path != "" { // there are bytes, so it exists
+	if c.Change == "" && e.Path != "" { // there are bytes, so it exists
 		l.strange.made++
-		c.change = resourcesync.Updated
+		c.Change = resourcesync.Updated
 	}
 	if !unplaced {
 		l.follow(&c)
 	}
 	c.when = c.Changed
-	switch c.change {
+	switch c.Change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
 		return c, true
 	}
-	c.change = ""
+	c.Change = ""
 	return c, false
 }
 
-// follow takes down that a change comes after what the cursor has applied. One that is dated
+// follow takes down that a change comes after what was read before. One that is dated
 // before that, though not before the last change that was applied, may have happened before
-// the cursor's list: where the cursor stands was then found in a copy from before.
-func (l *changeList) follow(c *change) {
+// the list of the position: where the position is was then found in a copy from before.
+func (l *ChangeList) follow(c *Change) {
 	k := l.known
 	if !k.yes {
 		return
 	}
 	early := c.Changed.Before(evidence.Later(k.last, l.placed(l.from.Time())))
-	if c.last = early || !c.timed() || !c.Changed.Before(k.at); !c.last {
+	if c.last = early || !c.Timed() || !c.Changed.Before(k.at); !c.last {
 		return
 	}
-	if early && c.timed() {
+	if early && c.Timed() {
 		l.strange.early++
 	}
 	c.Changed = evidence.Later(c.Changed, k.at)
@@ -79,10 +79,10 @@ func (l *changeList) follow(c *change) {
 // only for a resource that is told of more than once: if the times say that it exists and
 // the positions that it does not, and nothing else shows which of them the list follows,
 // the entries are torn.
-func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
+func (l *ChangeList) order(tell func(resourcesync.Quirk, string)) {
 	var timed []int // the entries of known time
 	for i := range l.entries {
-		if c := &l.entries[i]; c.timed() && !c.byLastMod {
+		if c := &l.entries[i]; c.Timed() && !c.byLastMod {
 			timed = append(timed, i)
 		}
 	}
@@ -96,7 +96,7 @@ func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
 	default:
 		tell(resourcesync.QuirkOrder, "changes are not in the order of their datetime; sorted")
 		l.tear(timed, false)
-		slices.SortStableFunc(l.entries, func(a, b change) int { return a.when.Compare(b.when) })
+		slices.SortStableFunc(l.entries, func(a, b Change) int { return a.when.Compare(b.when) })
 		return
 	}
 	l.bound()
@@ -105,7 +105,7 @@ func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
 // tear marks the entries of the resources of which the last by time and the last by
 // position say different things, unless the other timed entries show that the list is not in
 // forward order: then times tell the order.
-func (l *changeList) tear(timed []int, backward bool) {
+func (l *ChangeList) tear(timed []int, backward bool) {
 	of := map[resourcesync.Key][]int{}
 	for i := range l.entries {
 		key := resourcesync.KeyOf(l.entries[i].URI)
@@ -122,12 +122,12 @@ func (l *changeList) tear(timed []int, backward bool) {
 		byTime, untimed := all[0], false
 		for _, i := range all {
 			c := &l.entries[i]
-			untimed = untimed || !c.timed() || c.byLastMod
+			untimed = untimed || !c.Timed() || c.byLastMod
 			if !c.from.Before(l.entries[byTime].from) {
 				byTime = i
 			}
 		}
-		gone := func(i int) bool { return l.entries[i].change == resourcesync.Deleted }
+		gone := func(i int) bool { return l.entries[i].Change == resourcesync.Deleted }
 		differ := gone(all[len(all)-1]) != gone(byTime) && (key == back[0] || key == back[1])
 		if untimed && !backward || (untimed || differ) && l.ordered(timed, all, backward) {
 			l.mark(all)
@@ -137,7 +137,7 @@ func (l *changeList) tear(timed []int, backward bool) {
 
 // ordered reports whether the timed entries are in forward order but for some. Both ascend.
 // In a list that is in backward order any other entry shows that.
-func (l *changeList) ordered(timed, without []int, backward bool) bool {
+func (l *ChangeList) ordered(timed, without []int, backward bool) bool {
 	if backward {
 		return !slices.ContainsFunc(timed, func(i int) bool {
 			_, own := slices.BinarySearch(without, i)
@@ -161,12 +161,12 @@ func (l *changeList) ordered(timed, without []int, backward bool) bool {
 }
 
 // mark makes the entries of one resource torn, if they say different things.
-func (l *changeList) mark(all []int) {
-	var rival *change
+func (l *ChangeList) mark(all []int) {
+	var rival *Change
 	deleted := false
 	for _, i := range all {
 		switch c := &l.entries[i]; {
-		case c.change == resourcesync.Deleted:
+		case c.Change == resourcesync.Deleted:
 			deleted = true
 		case rival == nil || !c.from.Before(rival.from):
 			rival = c
@@ -175,7 +175,7 @@ func (l *changeList) mark(all []int) {
 	if !deleted || rival == nil {
 		return
 	}
-	own := rival.Wanted
+	own := rival.Resource
 	for _, i := range all {
 		l.entries[i].torn, l.entries[i].denied, l.entries[i].rival = true, true, &own
 	}
@@ -183,14 +183,14 @@ func (l *changeList) mark(all []int) {
 
 // bound gives the entries without a time bounds, in a list that is in order: they happened
 // after what stands before them, and before what stands after them.
-func (l *changeList) bound() {
+func (l *ChangeList) bound() {
 	low := time.Time{}
 	for i := range l.entries {
 		c := &l.entries[i]
 		if c.byLastMod && c.when.Before(low) {
 			c.forgetTime()
 		}
-		if c.timed() {
+		if c.Timed() {
 			if !c.byLastMod { // it may be that of the version that is gone
 				low = evidence.Later(low, c.from)
 			}
@@ -206,39 +206,39 @@ func (l *changeList) bound() {
 			c.forgetTime()
 		}
 		switch {
-		case c.timed():
+		case c.Timed():
 			if !c.byLastMod { // likewise
-				high = c.to
+				high = c.To
 			}
 		case !high.IsZero() && !high.Before(c.from):
-			c.to = high
+			c.To = high
 		}
 	}
 }
 
 // forgetTime takes the lastmod of a deletion for that of the version that is gone.
-func (c *change) forgetTime() {
-	c.from, c.to, c.byLastMod = c.least, c.most, false
+func (c *Change) forgetTime() {
+	c.from, c.To, c.byLastMod = c.least, c.most, false
 }
 
-// word is what a change says, and of which resource; torn ones speak of it as it is if it
+// Word is what a change says, and of which resource; torn ones speak of it as it is if it
 // exists.
-func (c *change) word() (evidence.Statement, *Wanted) {
-	s := evidence.Statement{Kind: evidence.Updated, From: c.from, To: c.to, Last: c.last, Torn: c.torn, Denied: c.denied}
+func (c *Change) Word() (evidence.Statement, *Resource) {
+	s := evidence.Statement{Kind: evidence.Updated, From: c.from, To: c.To, Last: c.last, Torn: c.torn, Denied: c.denied}
 	switch {
 	case c.torn && c.rival != nil:
 		return s, c.rival
-	case c.change == resourcesync.Created:
+	case c.Change == resourcesync.Created:
 		s.Kind = evidence.Created
-	case c.change == resourcesync.Deleted:
+	case c.Change == resourcesync.Deleted:
 		s.Kind = evidence.Deleted
 	}
-	return s, &c.Wanted
+	return s, &c.Resource
 }
 
-// against is word beside the lastmod of what is held: if that of a deletion is the same, it is not its time, but that of the version that is gone.
-func (c *change) against(held resourcesync.Datetime) (evidence.Statement, *Wanted) {
-	s, w := c.word()
+// Against is word beside the lastmod of what is held: if that of a deletion is the same, it is not its time, but that of the version that is gone.
+func (c *Change) Against(held resourcesync.Datetime) (evidence.Statement, *Resource) {
+	s, w := c.Word()
 	if c.byLastMod && !held.IsZero() && c.LastMod == held {
 		s.From, s.To = c.least, c.most
 	}

@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // openDumps finds the packages of the Change Dumps of a set (1.1 §13): their manifests
 // tell the changes.
-func (o *offer) openDumps(ctx context.Context, since time.Time) (*chain, error) {
+func (o *Offer) openDumps(ctx context.Context, since time.Time) (*Sequence, error) {
 	c := o.reader.newChain(o.set.URI, "Change Dump package")
 	for _, uri := range o.set.Documents(resourcesync.CapabilityChangeDump) {
 		if err := c.dump(ctx, uri, since, 0); err != nil {
@@ -26,22 +26,22 @@ func (o *offer) openDumps(ctx context.Context, since time.Time) (*chain, error) 
 
 // dump adds the packages of a Change Dump, or of those that an index names and that
 // do not end before since.
-func (c *chain) dump(ctx context.Context, uri string, since time.Time, level int) error {
-	doc, err := c.reader.read(ctx, uri, resourcesync.CapabilityChangeDump)
+func (c *Sequence) dump(ctx context.Context, uri string, since time.Time, level int) error {
+	doc, err := c.reader.Read(ctx, uri, resourcesync.CapabilityChangeDump)
 	if err != nil {
 		return err
 	}
-	defer doc.close()
-	index := doc.header.Root == resourcesync.SitemapIndex
+	defer doc.Close()
+	index := doc.Header.Root == resourcesync.SitemapIndex
 	if index && level > 0 {
 		return indexInIndex(uri)
 	}
 	first := len(c.windows)
-	for e, err := range doc.entries() {
+	for e, err := range doc.Entries() {
 		if err != nil {
 			return err
 		}
-		if index || e.Capability == doc.header.Capability {
+		if index || e.Capability == doc.Header.Capability {
 			err = c.dumpPart(ctx, &e, doc, since, level+1)
 		} else {
 			err = c.dumped(&e, doc)
@@ -50,12 +50,12 @@ func (c *chain) dump(ctx context.Context, uri string, since time.Time, level int
 			return err
 		}
 	}
-	c.join(first, doc.header.From)
+	c.join(first, doc.Header.From)
 	return doc.flaw()
 }
 
 // dumpPart adds the packages of a Change Dump that an index names.
-func (c *chain) dumpPart(ctx context.Context, e *resourcesync.Entry, index *document, since time.Time, level int) error {
+func (c *Sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *Document, since time.Time, level int) error {
 	if (window{until: e.Until}).closedBy(since) {
 		return nil
 	}
@@ -66,26 +66,26 @@ func (c *chain) dumpPart(ctx context.Context, e *resourcesync.Entry, index *docu
 	case c.named[uri]:
 		return nil
 	case level > maxLevels || len(c.named) > maxDocuments:
-		return &DocumentError{URI: index.uri, Reason: fmt.Sprintf("names more Change Dumps than are read: %d, %d levels deep", maxDocuments, maxLevels)}
+		return &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names more Change Dumps than are read: %d, %d levels deep", maxDocuments, maxLevels)}
 	}
 	c.named[uri] = true
 	return c.dump(ctx, uri, since, level)
 }
 
 // dumped adds a package.
-func (c *chain) dumped(e *resourcesync.Entry, dump *document) error {
+func (c *Sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 	p, err := c.reader.parcelOf(dump, e)
 	if err != nil {
 		return err
 	}
-	c.add(window{uri: p.ref.uri, from: p.ref.from, until: p.ref.until, parcel: p})
+	c.add(window{uri: p.Ref.URI, from: p.Ref.from, until: p.Ref.Until, parcel: p})
 	return nil
 }
 
 // join closes what seem to be gaps between the packages of one Change Dump, which are
 // the windows from the nth on: together they tell everything since its from (1.1
 // §13.1), and the end of a package may be that of its last change.
-func (c *chain) join(n int, from resourcesync.Datetime) {
+func (c *Sequence) join(n int, from resourcesync.Datetime) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]
 		switch {

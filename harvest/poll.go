@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 )
 
 // openCurrent is openChain where the index of the Change Lists has nothing to add: the
-// list in which the cursor stands was the last one, is still open and begins with
+// list in which the position is was the last one, is still open and begins with
 // exactly what was applied. It returns nil if that is not so or not known, or if the index
 // was not asked for long: a Source may have left that list standing for open, and go on
 // in another. stands is the list if it is another than it was: an index that does not name it
 // is a copy from before.
-func (r *reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *chain, stands *window, err error) {
+func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *Sequence, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
 		return nil, nil, nil
 	}
-	if !recent(cur.Asked, r.now()) {
+	if !Recent(cur.Asked, r.Now()) {
 		return nil, nil, nil
 	}
 	if base, err := url.Parse(cur.Index); err != nil {
@@ -36,8 +36,8 @@ func (r *reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	case err != nil:
 		return nil, nil, err
 	case !doc.isOpen() || !doc.begins(cur):
-		defer doc.close()
-		if !doc.header.From.IsZero() {
+		defer doc.Close()
+		if !doc.Header.From.IsZero() {
 			w := doc.window()
 			stands = &w
 		}
@@ -51,31 +51,31 @@ func (r *reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 // maxUnasked is how long a list is followed without a look into the index that named it.
 const maxUnasked = 24 * time.Hour
 
-// recent reports whether an index was asked for so lately that it need not be again.
-func recent(asked, now time.Time) bool {
+// Recent reports whether an index was asked for so lately that it need not be again.
+func Recent(asked, now time.Time) bool {
 	age := now.Sub(asked)
 	return age >= 0 && age < maxUnasked
 }
 
 // window is what a Change List says of itself.
-func (doc *document) window() window {
-	return window{uri: doc.uri, from: doc.header.From, until: doc.header.Until}
+func (doc *Document) window() window {
+	return window{uri: doc.URI, from: doc.Header.From, until: doc.Header.Until}
 }
 
 // isOpen reports whether a Change List is the whole of what is said so far, and more
 // will be added to it (1.1 §12.1).
-func (doc *document) isOpen() bool {
-	h := &doc.header
+func (doc *Document) isOpen() bool {
+	h := &doc.Header
 	return h.Until.IsZero() && !h.From.IsZero() && h.Link(relNext) == "" && h.Link(relPrev) == ""
 }
 
-// begins reports whether a Change List begins with exactly what the cursor has applied.
-func (doc *document) begins(cur Position) bool {
-	if doc.header.From.String() != cur.From {
+// begins reports whether a Change List begins with exactly what was read before.
+func (doc *Document) begins(cur Position) bool {
+	if doc.Header.From.String() != cur.From {
 		return false
 	}
 	sum, n := sha256.New(), 0
-	for e, err := range doc.entries() {
+	for e, err := range doc.Entries() {
 		if err != nil {
 			return false
 		}
@@ -91,25 +91,25 @@ func (doc *document) begins(cur Position) bool {
 // current returns what leads to the list last read, if it need not be asked again while
 // that list is open: it named the list as the last of several and as open, nothing can
 // come into those before it, and the Source says in a list itself where it ends.
-func (c *chain) current(ctx context.Context, ch *changes, cur Position) (string, error) {
+func (c *Sequence) current(ctx context.Context, ch *Changes, cur Position) (string, error) {
 	n := len(c.windows) - 1
-	if c.via == "" || ch.rest != nil || ch.stand != nil || !c.settled(n) {
+	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.settled(n) {
 		return "", nil
 	}
-	if last := &c.windows[n]; last.uri != ch.at.uri || !last.until.IsZero() || !ch.at.until.IsZero() {
+	if last := &c.windows[n]; last.uri != ch.Newest.URI || !last.until.IsZero() || !ch.Newest.until.IsZero() {
 		return "", nil
 	}
 	switch {
 	case c.closes:
-	case cur.List == ch.at.uri: // looked into once for each list
+	case cur.List == ch.Newest.URI: // looked into once for each list
 		c.closes = cur.Index == c.via
 	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])
 		if err != nil {
 			return "", unlessLost(ctx, err)
 		}
-		c.closes = !doc.header.Until.IsZero()
-		doc.close()
+		c.closes = !doc.Header.Until.IsZero()
+		doc.Close()
 	}
 	if !c.closes {
 		return "", nil

@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 
 // openArchive puts what is archived of a track before what is current (Archives §5,
 // §6). Without anything current an archive is no way to the present.
-func (o *offer) openArchive(ctx context.Context, tr track, since time.Time) (*chain, error) {
+func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*Sequence, error) {
 	now, err := o.chain(ctx, tr-1, since)
 	if err != nil {
 		return nil, err
 	}
 	c := o.reader.newChain(o.set.URI, now.name)
 	if len(now.windows) == 0 {
-		c.why = now.why
+		c.Why = now.Why
 		return c, nil
 	}
 	begin := now.windows[0].from.Time()
@@ -42,13 +42,13 @@ func (o *offer) openArchive(ctx context.Context, tr track, since time.Time) (*ch
 }
 
 // archived adds the documents of an archive that tell of the time from since to begin.
-func (c *chain) archived(ctx context.Context, tr track, entries []resourcesync.Entry, since, begin time.Time) error {
+func (c *Sequence) archived(ctx context.Context, tr Track, entries []resourcesync.Entry, since, begin time.Time) error {
 	for i := range entries {
 		e := &entries[i]
 		w := window{uri: e.Loc, from: e.From, until: e.Until}
 		switch {
 		case w.closedBy(since) || !e.From.IsZero() && !e.From.Time().Before(begin):
-		case tr == changeDumpArchive:
+		case tr == ChangeDumpArchive:
 			if err := c.dump(ctx, w.uri, since, 0); err != nil {
 				return err
 			}
@@ -61,33 +61,33 @@ func (c *chain) archived(ctx context.Context, tr track, entries []resourcesync.E
 
 // archived reads an archive, or an index and its parts (Archives §3.1). The entries name
 // documents that may be read.
-func (o *offer) archived(ctx context.Context, uri string, want resourcesync.Capability) ([]resourcesync.Entry, error) {
-	doc, err := o.reader.read(ctx, uri, want)
+func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capability) ([]resourcesync.Entry, error) {
+	doc, err := o.reader.Read(ctx, uri, want)
 	if err != nil {
 		return nil, err
 	}
-	if doc.header.Root != resourcesync.SitemapIndex {
-		defer doc.close()
+	if doc.Header.Root != resourcesync.SitemapIndex {
+		defer doc.Close()
 		return o.archivedIn(doc)
 	}
 	parts, err := o.archivedIn(doc)
-	doc.close()
+	doc.Close()
 	if err != nil {
 		return nil, err
 	}
 	var all []resourcesync.Entry
 	for i := range parts {
-		part, err := o.reader.read(ctx, parts[i].Loc, want)
+		part, err := o.reader.Read(ctx, parts[i].Loc, want)
 		if err != nil {
 			return nil, err
 		}
 		var entries []resourcesync.Entry
-		if part.header.Root == resourcesync.SitemapIndex {
-			err = indexInIndex(part.uri)
+		if part.Header.Root == resourcesync.SitemapIndex {
+			err = indexInIndex(part.URI)
 		} else {
 			entries, err = o.archivedIn(part)
 		}
-		part.close()
+		part.Close()
 		if err != nil {
 			return nil, err
 		}
@@ -99,9 +99,9 @@ func (o *offer) archived(ctx context.Context, uri string, want resourcesync.Capa
 }
 
 // archivedIn returns the entries of one document, with URIs that may be read.
-func (o *offer) archivedIn(doc *document) ([]resourcesync.Entry, error) {
+func (o *Offer) archivedIn(doc *Document) ([]resourcesync.Entry, error) {
 	var entries []resourcesync.Entry
-	for e, err := range doc.entries() {
+	for e, err := range doc.Entries() {
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (o *offer) archivedIn(doc *document) ([]resourcesync.Entry, error) {
 			return nil, err
 		}
 		if entries = append(entries, e); len(entries) > maxDocuments {
-			return nil, &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("has more than %d entries", maxDocuments)}
+			return nil, &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has more than %d entries", maxDocuments)}
 		}
 	}
 	return entries, doc.flaw()
@@ -117,7 +117,7 @@ func (o *offer) archivedIn(doc *document) ([]resourcesync.Entry, error) {
 
 // newest returns the URI of the newest snapshot of the archives; "" if none says of
 // which moment it is.
-func (o *offer) newest(ctx context.Context, s snapshot) (string, error) {
+func (o *Offer) newest(ctx context.Context, s SnapshotKind) (string, error) {
 	var all []resourcesync.Entry
 	for _, uri := range o.set.Documents(snapshotDocuments[s]) {
 		entries, err := o.archived(ctx, uri, snapshotDocuments[s])

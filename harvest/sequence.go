@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"cmp"
@@ -13,23 +13,23 @@ import (
 	"instep/resourcesync"
 )
 
-// maxChanges is how many changed resources a run keeps in memory before it reads no
+// DefaultMaxChanges is how many changed resources a run keeps in memory before it reads no
 // further Change List: about 100 MB.
-const maxChanges = 250_000
+const DefaultMaxChanges = 250_000
 
 // relIndex leads from a Change List to the index that names its successors (1.1 §12.1).
 const relIndex = "index"
 
-// chain is what a set offers as Change Lists: one, several, or an index of them
+// Sequence is what a set offers as Change Lists: one, several, or an index of them
 // (1.1 §12.2), or as packages of Change Dumps, which tell the same. They are in the
 // order of time, and no gap is known between them.
-type chain struct {
-	reader  *reader
+type Sequence struct {
+	reader  *Reader
 	set     string
 	name    string // of what is in it, for people
 	windows []window
 	named   map[string]bool // their URIs
-	lone    *document       // the only list, if it was read to find that
+	lone    *Document       // the only list, if it was read to find that
 	opened  int             // packages that were opened to read their manifests
 	broken  bool            // some list that is offered cannot be used
 	jumbled bool            // the index does not name them in the order of their times (1.1 §12.2): some were dated by a clock that was wrong
@@ -38,9 +38,9 @@ type chain struct {
 	latest  time.Time       // if jumbled: the latest from. What a moment before it means beside the lists is unknown
 	ordered bool            // an index names them
 	places  int             // given to lists
-	added   string          // the URI of one that nothing names, in which the cursor stands; "" if there is none
+	added   string          // the URI of one that nothing names, in which the position is; "" if there is none
 	closes  bool            // a list was seen that says itself where it ends
-	why     string          // why there are none, or why they do not reach further back; "" if they do
+	Why     string          // why there are none, or why they do not reach further back; "" if they do
 }
 
 // window is what is known of a Change List, or of the manifest of a package: its
@@ -48,23 +48,23 @@ type chain struct {
 type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
-	parcel      *parcel               // of a package
+	parcel      *Package              // of a package
 	place       int                   // in the index
 	next        resourcesync.Datetime // of one that is open: where the list after it begins; zero if there is none
 }
 
-// openChain finds the Change Lists of a set. An index of them is looked for if the only
+// OpenChain finds the Change Lists of a set. An index of them is looked for if the only
 // one is closed or does not reach back to since. Close the chain.
-func (r *reader) openChain(ctx context.Context, set discover.Set, since time.Time) (_ *chain, err error) {
+func (r *Reader) OpenChain(ctx context.Context, set discover.Set, since time.Time) (_ *Sequence, err error) {
 	c := r.newChain(set.URI, "Change List")
 	defer func() {
 		if err != nil {
-			c.close()
+			c.Close()
 		}
 	}()
 	several := len(set.ChangeLists) > 1
 	for _, uri := range set.ChangeLists {
-		doc, err := r.read(ctx, uri, resourcesync.CapabilityChangeList)
+		doc, err := r.Read(ctx, uri, resourcesync.CapabilityChangeList)
 		if err == nil {
 			err = c.offered(ctx, doc, since, several)
 		}
@@ -79,12 +79,12 @@ func (r *reader) openChain(ctx context.Context, set discover.Set, since time.Tim
 	return c, c.settle(ctx)
 }
 
-func (r *reader) newChain(set, name string) *chain {
-	return &chain{reader: r, set: set, name: name, named: map[string]bool{}}
+func (r *Reader) newChain(set, name string) *Sequence {
+	return &Sequence{reader: r, set: set, name: name, named: map[string]bool{}}
 }
 
 // settle puts the lists that were found in order.
-func (c *chain) settle(ctx context.Context) error {
+func (c *Sequence) settle(ctx context.Context) error {
 	if len(c.windows) > maxDocuments { // before any of them is read
 		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
 		return nil
@@ -96,45 +96,46 @@ func (c *chain) settle(ctx context.Context) error {
 	return nil
 }
 
-func (c *chain) close() {
+// Close gives back the documents and packages that are open.
+func (c *Sequence) Close() {
 	if c.lone != nil {
-		c.lone.close()
+		c.lone.Close()
 		c.lone = nil
 	}
 	for _, w := range c.windows {
 		if w.parcel != nil {
-			w.parcel.close()
+			w.parcel.Close()
 		}
 	}
 }
 
 // drop leaves a chain without lists.
-func (c *chain) drop(why error) {
-	c.close()
-	c.windows, c.why, c.broken = nil, why.Error(), true
-	c.reader.note(c.set, c.why)
+func (c *Sequence) drop(why error) {
+	c.Close()
+	c.windows, c.Why, c.broken = nil, why.Error(), true
+	c.reader.Note(c.set, c.Why)
 }
 
 // errPages is a Change List that goes on in pages, which tell nothing of their moments.
 var errPages = errors.New("is one page of a Change List; following them is not supported")
 
 // offered adds what a document that the Capability List names is, or leads to.
-func (c *chain) offered(ctx context.Context, doc *document, since time.Time, several bool) error {
+func (c *Sequence) offered(ctx context.Context, doc *Document, since time.Time, several bool) error {
 	defer func() {
 		if doc != c.lone {
-			doc.close()
+			doc.Close()
 		}
 	}()
-	h := &doc.header
+	h := &doc.Header
 	switch {
 	case h.Root == resourcesync.SitemapIndex || doc.lists:
 		if !several {
-			c.via, c.asked = doc.uri, c.reader.now().UTC().Truncate(time.Second)
+			c.via, c.asked = doc.URI, c.reader.Now().UTC().Truncate(time.Second)
 		}
 		return c.index(doc)
 	case h.Link(relNext) != "" || h.Link(relPrev) != "":
-		c.reader.tell(resourcesync.QuirkPages, c.set, doc.uri+": is one page of a Change List")
-		return fmt.Errorf("%s %w", doc.uri, errPages)
+		c.reader.Tell(resourcesync.QuirkPages, c.set, doc.URI+": is one page of a Change List")
+		return fmt.Errorf("%s %w", doc.URI, errPages)
 	}
 	c.add(doc.window())
 	ref := h.Link(relIndex)
@@ -149,26 +150,26 @@ func (c *chain) offered(ctx context.Context, doc *document, since time.Time, sev
 }
 
 // enclosing adds the lists of the index that a list names.
-func (c *chain) enclosing(ctx context.Context, doc *document, ref string) error {
+func (c *Sequence) enclosing(ctx context.Context, doc *Document, ref string) error {
 	uri, err := c.reader.named(ref, doc.base)
 	if err == nil {
-		var index *document
-		if index, err = c.reader.read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
-			defer index.close()
+		var index *Document
+		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
+			defer index.Close()
 			return c.index(index)
 		}
 	}
 	if !lost(ctx, err) {
 		return err
 	}
-	c.reader.note(c.set, fmt.Sprintf("the index of %s cannot be used: %v", doc.uri, err))
+	c.reader.Note(c.set, fmt.Sprintf("the index of %s cannot be used: %v", doc.URI, err))
 	c.lone = doc
 	return nil
 }
 
 // add takes a list into the chain. One that is there already moves to the new place: an index
 // that names a list tells more of the order than who led to the index.
-func (c *chain) add(w window) {
+func (c *Sequence) add(w window) {
 	c.places++
 	w.place = c.places
 	if !c.named[w.uri] {
@@ -184,17 +185,17 @@ func (c *chain) add(w window) {
 }
 
 // index adds the lists that an index names.
-func (c *chain) index(index *document) error {
-	nested := index.header.Root != resourcesync.SitemapIndex
+func (c *Sequence) index(index *Document) error {
+	nested := index.Header.Root != resourcesync.SitemapIndex
 	c.ordered = true
 	if nested {
-		c.reader.tell(resourcesync.QuirkNested, c.set, index.uri+": lists Change Lists as an index does; they are read")
+		c.reader.Tell(resourcesync.QuirkNested, c.set, index.URI+": lists Change Lists as an index does; they are read")
 	}
-	for e, err := range index.entries() {
+	for e, err := range index.Entries() {
 		if err != nil {
 			return err
 		}
-		if nested && e.Capability != index.header.Capability {
+		if nested && e.Capability != index.Header.Capability {
 			continue
 		}
 		uri, err := c.reader.named(e.Loc, index.base)
@@ -207,7 +208,7 @@ func (c *chain) index(index *document) error {
 }
 
 // place reads the lists of which an index does not tell where they begin.
-func (c *chain) place(ctx context.Context) error {
+func (c *Sequence) place(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
 	}
@@ -219,8 +220,8 @@ func (c *chain) place(ctx context.Context) error {
 		doc, err := c.read(ctx, *w)
 		switch {
 		case err == nil:
-			w.from, w.until = doc.header.From, doc.header.Until
-			doc.close()
+			w.from, w.until = doc.Header.From, doc.Header.Until
+			doc.Close()
 			if !w.from.IsZero() || len(c.windows) == 1 {
 				continue
 			}
@@ -234,18 +235,18 @@ func (c *chain) place(ctx context.Context) error {
 	return nil
 }
 
-func (c *chain) unusable(uri string, err error) error {
+func (c *Sequence) unusable(uri string, err error) error {
 	return fmt.Errorf("the %s %s cannot be used: %w", c.name, uri, err)
 }
 
 // arrange puts the lists in the order of time and leaves those after the last gap.
-func (c *chain) arrange() {
-	if len(c.windows) == 0 && c.why == "" {
-		c.why = "the Source offers no " + c.name
+func (c *Sequence) arrange() {
+	if len(c.windows) == 0 && c.Why == "" {
+		c.Why = "the Source offers no " + c.name
 		return
 	}
 	byTime := func(a, b window) int { return a.from.Time().Compare(b.from.Time()) }
-	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.now()) })
+	placed := slices.DeleteFunc(slices.Clone(c.windows), func(w window) bool { return evidence.ToCome(w.from.Time(), c.reader.Now()) })
 	slices.SortFunc(placed, func(a, b window) int { return cmp.Compare(a.place, b.place) })
 	if c.jumbled = c.ordered && !slices.IsSortedFunc(placed, byTime) && forward(placed); c.jumbled {
 		c.latest = slices.MaxFunc(placed, byTime).from.Time()
@@ -261,11 +262,11 @@ func (c *chain) arrange() {
 }
 
 // succeed takes down which open lists are not the last: they should have been closed.
-func (c *chain) succeed() {
+func (c *Sequence) succeed() {
 	for i := range c.windows {
 		w := &c.windows[i]
 		if w.next = (resourcesync.Datetime{}); i+1 < len(c.windows) && w.until.IsZero() && !c.jumbled {
-			if next := c.windows[i+1].from; next.Time().After(w.from.Time()) && !evidence.ToCome(next.Time(), c.reader.now()) {
+			if next := c.windows[i+1].from; next.Time().After(w.from.Time()) && !evidence.ToCome(next.Time(), c.reader.Now()) {
 				w.next = next
 			}
 		}
@@ -281,37 +282,37 @@ func forward(windows []window) bool {
 
 // gap reports whether something may have happened after one list and before the next,
 // and takes down where.
-func (c *chain) gap(a, b window) bool {
+func (c *Sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !a.until.Time().Before(b.from.Time()) {
 		return false
 	}
-	c.why = fmt.Sprintf("gap: the %s %s ends at %s, the next, %s, begins at %s", c.name, a.uri, a.until, b.uri, b.from)
+	c.Why = fmt.Sprintf("gap: the %s %s ends at %s, the next, %s, begins at %s", c.name, a.uri, a.until, b.uri, b.from)
 	return true
 }
 
 // read fetches a list of the chain.
-func (c *chain) read(ctx context.Context, w window) (*document, error) {
+func (c *Sequence) read(ctx context.Context, w window) (*Document, error) {
 	switch {
 	case c.lone != nil:
 		return c.lone, nil
 	case w.parcel != nil:
-		doc, err := c.reader.packages.manifest(ctx, w.parcel, resourcesync.CapabilityChangeDumpManifest)
+		doc, err := c.reader.Packages.Manifest(ctx, w.parcel, resourcesync.CapabilityChangeDumpManifest)
 		w.parcel.keep(&c.opened)
 		return doc, err
 	}
-	doc, err := c.reader.read(ctx, w.uri, resourcesync.CapabilityChangeList)
-	if err == nil && (doc.header.Root == resourcesync.SitemapIndex || doc.lists) {
-		doc.close()
+	doc, err := c.reader.Read(ctx, w.uri, resourcesync.CapabilityChangeList)
+	if err == nil && (doc.Header.Root == resourcesync.SitemapIndex || doc.lists) {
+		doc.Close()
 		err = indexInIndex(w.uri)
 	}
 	return doc, err
 }
 
-// list reads one list, from where the cursor stands if it can. What it says beyond that
+// list reads one list, from where the position is if it can. What it says beyond that
 // happened after known.
-func (c *chain) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
+func (c *Sequence) list(ctx context.Context, w window, cur Position, known found) (*ChangeList, error) {
 	if w.sealed(cur.At) { // it has nothing to tell
-		return &changeList{uri: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
+		return &ChangeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
 	if err != nil {
@@ -325,9 +326,9 @@ func (c *chain) list(ctx context.Context, w window, cur Position, known found) (
 		open = c.leftOpen(doc, w)
 	}
 	if doc != c.lone {
-		defer doc.close()
+		defer doc.Close()
 	}
-	c.closes = c.closes || !doc.header.Until.IsZero()
+	c.closes = c.closes || !doc.Header.Until.IsZero()
 	l, err := c.reader.listOf(doc, w, c.set, cur, known)
 	if err == nil && open {
 		l.open = !c.believed(l, w, cur)
@@ -341,25 +342,25 @@ func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.
 // leftOpen reports whether a list is open of which its index says that it was closed, or
 // after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
 // asks for until in the index only).
-func (c *chain) leftOpen(doc *document, w window) bool {
-	return w.parcel == nil && !w.ends().IsZero() && doc.header.Until.IsZero() && !doc.modified.After(w.ends())
+func (c *Sequence) leftOpen(doc *Document, w window) bool {
+	return w.parcel == nil && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.modified.After(w.ends())
 }
 
 // again reads a list past the caches; where that fails, doc is what there is.
-func (c *chain) again(ctx context.Context, doc *document, w window) (*document, error) {
+func (c *Sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.reader.readFresh(ctx, w.uri, resourcesync.CapabilityChangeList)
 	switch {
 	case err == nil:
 		if doc == c.lone {
 			c.lone = fresh
 		}
-		doc.close()
+		doc.Close()
 		return fresh, nil
-	case ofSource(err) && ctx.Err() == nil:
+	case OfSource(err) && ctx.Err() == nil:
 		return doc, nil
 	}
 	if doc != c.lone {
-		doc.close()
+		doc.Close()
 	}
 	return nil, err
 }
@@ -370,20 +371,20 @@ const maxLeft = 24 * time.Hour
 
 // believed reports whether a list that was left open has its end: it was as it is now long
 // enough.
-func (c *chain) believed(l *changeList, w window, cur Position) bool {
+func (c *Sequence) believed(l *ChangeList, w window, cur Position) bool {
 	ended := w.ends().Format(time.RFC3339Nano)
-	stood := l.resumed && len(l.entries) == 0 && !cur.Left.IsZero() && c.reader.now().Sub(cur.Left) >= maxLeft
+	stood := l.resumed && len(l.entries) == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	if stood {
-		c.reader.note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; nothing was added to it for a day, so that is believed", l.uri, ended))
+		c.reader.Note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; nothing was added to it for a day, so that is believed", l.URI, ended))
 	} else {
-		c.reader.note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; it may be a copy from before, so it is read again in the next run", l.uri, ended))
+		c.reader.Note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; it may be a copy from before, so it is read again in the next run", l.URI, ended))
 	}
 	return stood
 }
 
-// after reads what happened after a cursor: from its position if its list still begins
+// after reads what happened after a position: from its position if its list still begins
 // with what was applied, else from its moment.
-func (c *chain) after(ctx context.Context, cur Position) (*changes, error) {
+func (c *Sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
 	if own < 0 || !c.settled(own) || c.windows[own].sealed(cur.At) {
@@ -403,7 +404,7 @@ func (c *chain) after(ctx context.Context, cur Position) (*changes, error) {
 }
 
 // following are the nth list and those that came after it by their place in the index.
-func (c *chain) following(n int) []window {
+func (c *Sequence) following(n int) []window {
 	some := []window{c.windows[n]}
 	for _, w := range c.windows {
 		if w.place > some[0].place {
@@ -415,7 +416,7 @@ func (c *chain) following(n int) []window {
 }
 
 // settled reports whether nothing can come any more into the lists before the nth.
-func (c *chain) settled(n int) bool {
+func (c *Sequence) settled(n int) bool {
 	if c.jumbled {
 		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
 	}
@@ -430,7 +431,7 @@ func (w window) sealed(t time.Time) bool { return w.parcel != nil && w.closedBy(
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
 
 // start is the first list with changes at or after t; the last if there is none.
-func (c *chain) start(t time.Time) int {
+func (c *Sequence) start(t time.Time) int {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) })
 	if i < 0 {
 		return max(0, len(c.windows)-1)
@@ -438,39 +439,44 @@ func (c *chain) start(t time.Time) int {
 	return i
 }
 
+// Since reads what happened at or after a moment.
+func (c *Sequence) Since(ctx context.Context, t time.Time) (*Changes, error) {
+	return c.load(ctx, c.windows[c.start(t):], Position{}, nil, time.Time{})
+}
+
 // load reads lists; ready, if not nil, is one of them that is read already.
 // nil means that they can't be followed, and c.why says why. A list that is lost is a
 // gap: only what comes after it counts. As far as least they are all read, however many.
-func (c *chain) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *changes, err error) {
+func (c *Sequence) load(ctx context.Context, windows []window, cur Position, ready *ChangeList, least time.Time) (_ *Changes, err error) {
 	ch := newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // what comes after the list in which the cursor was left is applied
+		if !cur.Left.IsZero() { // what comes after the list in which the position was left is applied
 			ch.known = found{}
 		}
-		if i > 0 && len(ch.entries) >= c.reader.most && !ch.end.Before(least) {
-			ch.rest = fmt.Errorf("%s: %d more %ss %w", c.set, len(windows)-i, c.name, errLeft)
+		if i > 0 && len(ch.entries) >= c.reader.MaxChanges && !ch.End.Before(least) {
+			ch.Rest = fmt.Errorf("%s: %d more %ss %w", c.set, len(windows)-i, c.name, ErrLeft)
 			break
 		}
 		l, err := ready, error(nil)
-		if ready == nil || ready.uri != w.uri {
+		if ready == nil || ready.URI != w.uri {
 			l, err = c.list(ctx, w, cur, ch.known)
 		}
 		switch {
 		case err == nil:
 		case lost(ctx, err):
-			c.why, c.broken = "gap: "+c.unusable(w.uri, err).Error(), true
-			c.reader.note(c.set, c.why)
+			c.Why, c.broken = "gap: "+c.unusable(w.uri, err).Error(), true
+			c.reader.Note(c.set, c.Why)
 			ch, before = newChanges(), window{}
 			continue
 		default:
 			return nil, err
 		}
-		w = window{uri: l.uri, from: l.from, until: l.until}
+		w = window{uri: l.URI, from: l.from, until: l.until}
 		if !c.jumbled && c.gap(before, w) {
 			ch = newChanges()
 		}
-		ch.jumbled, ch.clear = c.jumbled, c.latest
+		ch.Jumbled, ch.clear = c.jumbled, c.latest
 		ch.add(l, cur)
 		before = w
 	}

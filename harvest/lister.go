@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"context"
@@ -16,11 +16,11 @@ const (
 // lister walks what the Resource Lists of a set consist of: lists, their indexes
 // (1.1 §10.2), pages that lead to each other, and lists that list lists.
 type lister struct {
-	st     *state
+	st     *Snapshot
 	ctx    context.Context
-	yield  func(resource, error) bool
+	yield  func(Item, error) bool
 	listed map[resourcesync.Key]bool                              // URIs of the changes that were listed
-	leaf   func(doc *document, e *resourcesync.Entry, n int) bool // takes the nth entry of a document that is no index
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // takes the nth entry of a document that is no index
 
 	read    map[string]bool // documents that were read, or could not be
 	indexes map[string]bool // those of them that are indexes
@@ -29,7 +29,7 @@ type lister struct {
 	before  []page          // pages that others come before
 }
 
-func newLister(ctx context.Context, st *state, yield func(resource, error) bool) *lister {
+func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
 	return &lister{st: st, ctx: ctx, yield: yield, listed: map[resourcesync.Key]bool{}, read: map[string]bool{}, indexes: map[string]bool{}}
 }
 
@@ -54,20 +54,20 @@ func (r *lister) lists(uris []string) bool {
 			if !r.pages(doc, 0) {
 				return false
 			}
-		case !ofSource(err) || r.ctx.Err() != nil || len(uris) == 1:
-			r.yield(resource{}, err)
+		case !OfSource(err) || r.ctx.Err() != nil || len(uris) == 1:
+			r.yield(Item{}, err)
 			return false
 		default: // an entry of the Capability List that is wrong says nothing of the others
 			failed = err
 			quirk := resourcesync.Quirk(0)
-			if !isRemote(err) {
+			if !IsSourceError(err) {
 				quirk = resourcesync.QuirkOtherDocument
 			}
 			r.failAs(quirk, err)
 		}
 	}
 	if !usable && failed != nil {
-		r.yield(resource{}, failed)
+		r.yield(Item{}, failed)
 		return false
 	}
 	for _, p := range r.before {
@@ -79,23 +79,23 @@ func (r *lister) lists(uris []string) bool {
 }
 
 // open reads a document, once.
-func (r *lister) open(uri string) (*document, error) {
+func (r *lister) open(uri string) (*Document, error) {
 	r.read[uri] = true
 	return r.st.open(r.ctx, uri)
 }
 
 // follows takes down that a list comes after another that has to be read as well.
-func (r *lister) follows(doc *document) {
-	ref := doc.header.Link(relPrev)
+func (r *lister) follows(doc *Document) {
+	ref := doc.Header.Link(relPrev)
 	if ref == "" {
 		return
 	}
-	uri, err := r.st.reader.named(ref, doc.base)
+	uri, err := r.st.Reader.named(ref, doc.base)
 	if err != nil {
 		r.failAs(resourcesync.QuirkPages, err)
 		return
 	}
-	r.before = append(r.before, page{doc.uri, uri})
+	r.before = append(r.before, page{doc.URI, uri})
 }
 
 // The link relations between the pages of a list.
@@ -106,12 +106,12 @@ const (
 
 // pages yields what a document and the pages after it lead to, and closes them. The
 // pages are one list: it is known as a whole only if the last one was seen.
-func (r *lister) pages(doc *document, level int) bool {
+func (r *lister) pages(doc *Document, level int) bool {
 	first, chain := doc, map[string]bool{}
 	for doc != nil {
-		chain[doc.uri] = true
+		chain[doc.URI] = true
 		more := r.document(doc, level)
-		doc.close()
+		doc.Close()
 		if !more {
 			return false
 		}
@@ -127,17 +127,17 @@ func (r *lister) pages(doc *document, level int) bool {
 }
 
 // next opens the page after doc; nil if there is none or it was read in another way.
-func (r *lister) next(doc *document, chain map[string]bool) (*document, error) {
-	ref := doc.header.Link(relNext)
+func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
+	ref := doc.Header.Link(relNext)
 	if ref == "" {
 		return nil, nil
 	}
-	uri, err := r.st.reader.named(ref, doc.base)
+	uri, err := r.st.Reader.named(ref, doc.base)
 	switch {
 	case err != nil:
 		return nil, err
 	case chain[uri]:
-		return nil, &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("leads back to %s, so the pages have no end", uri)}
+		return nil, &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("leads back to %s, so the pages have no end", uri)}
 	case r.read[uri] || !r.room(doc):
 		return nil, nil
 	}
@@ -146,60 +146,60 @@ func (r *lister) next(doc *document, chain map[string]bool) (*document, error) {
 
 // samePageTime looks whether a page shows the same moment as the first. Between two
 // moments a resource may have gone from one page to another, unseen.
-func (r *lister) samePageTime(first, doc *document) {
-	if first.header.At != doc.header.At {
+func (r *lister) samePageTime(first, doc *Document) {
+	if first.Header.At != doc.Header.At {
 		r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
-			doc.uri, doc.header.At, first.header.At))
+			doc.URI, doc.Header.At, first.Header.At))
 	}
 }
 
 // doubt makes absence from the lists no evidence, and says why, once.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
-	if !r.st.unsure {
-		r.st.unsure = true
-		r.st.reader.tell(q, r.st.set, text)
+	if !r.st.Unsure {
+		r.st.Unsure = true
+		r.st.Reader.Tell(q, r.st.set, text)
 	}
 }
 
 // room reports whether one more document may be read.
-func (r *lister) room(doc *document) bool {
+func (r *lister) room(doc *Document) bool {
 	if len(r.read) < maxDocuments {
 		return true
 	}
 	if !r.full {
 		r.full = true
-		r.fail(fmt.Errorf("%s: has more than %d parts", doc.uri, maxDocuments))
+		r.fail(fmt.Errorf("%s: has more than %d parts", doc.URI, maxDocuments))
 	}
 	return false
 }
 
 // document yields the resources of a Resource List and of the lists it names.
-func (r *lister) document(doc *document, level int) bool {
+func (r *lister) document(doc *Document, level int) bool {
 	if err := doc.flaw(); err != nil {
 		r.fail(err)
 	}
-	if doc.header.At.IsZero() {
-		r.doubt(resourcesync.QuirkMoment, doc.uri+": has no at, so its moment is unknown: nothing is deleted for not being in it")
+	if doc.Header.At.IsZero() {
+		r.doubt(resourcesync.QuirkMoment, doc.URI+": has no at, so its moment is unknown: nothing is deleted for not being in it")
 	}
-	r.setAt(doc.header.At)
-	r.st.served = evidence.Later(r.st.served, doc.clock())
-	index := doc.header.Root == resourcesync.SitemapIndex
-	r.indexes[doc.uri] = index
+	r.setAt(doc.Header.At)
+	r.st.Served = evidence.Later(r.st.Served, doc.clock())
+	index := doc.Header.Root == resourcesync.SitemapIndex
+	r.indexes[doc.URI] = index
 	if doc.lists && !index {
-		r.st.reader.tell(resourcesync.QuirkNested, r.st.set, doc.uri+": lists documents of its own kind as an index does; they are read")
+		r.st.Reader.Tell(resourcesync.QuirkNested, r.st.set, doc.URI+": lists documents of its own kind as an index does; they are read")
 	}
 	if !index {
 		r.twice(doc)
 	}
 	n := -1
-	for e, err := range doc.entries() {
+	for e, err := range doc.Entries() {
 		if err != nil {
-			r.yield(resource{}, err)
+			r.yield(Item{}, err)
 			return false
 		}
 		n++
 		var more bool
-		if index || e.Capability == doc.header.Capability {
+		if index || e.Capability == doc.Header.Capability {
 			more = r.part(&e, doc, level+1)
 		} else {
 			more = r.leaf(doc, &e, n)
@@ -212,56 +212,56 @@ func (r *lister) document(doc *document, level int) bool {
 }
 
 // twice tells of the resources that a document lists more than once.
-func (r *lister) twice(doc *document) {
+func (r *lister) twice(doc *Document) {
 	if n := len(doc.last); n > 0 {
-		r.st.reader.tell(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.uri, n))
+		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.URI, n))
 	}
 }
 
 // resource takes an entry of a Resource List.
-func (r *lister) resource(doc *document, e *resourcesync.Entry, n int) bool {
+func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	if doc.superseded(e.Loc, n) {
 		return true
 	}
-	r.st.unproved = r.st.unproved || !e.Digests.Strong()
-	w, ok := r.overlay(resource{Wanted: wanted(e, doc.header.At.Time())})
+	r.st.Unproved = r.st.Unproved || !e.Digests.Strong()
+	w, ok := r.overlay(Item{Resource: wanted(e, doc.Header.At.Time())})
 	return !ok || r.yield(w, nil)
 }
 
-// parcel takes an entry of a Resource Dump. What is wrong with it makes the state
+// parcel takes the package of an entry of a Resource Dump. What is wrong with it makes the state
 // partial.
-func (r *lister) parcel(doc *document, e *resourcesync.Entry, _ int) bool {
-	if len(r.st.parcels) >= maxDocuments {
-		r.fail(&DocumentError{URI: doc.uri, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
+func (r *lister) parcel(doc *Document, e *resourcesync.Entry, _ int) bool {
+	if len(r.st.Packages) >= maxDocuments {
+		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
 		return false
 	}
-	p, err := r.st.reader.parcelOf(doc, e)
+	p, err := r.st.Reader.parcelOf(doc, e)
 	if err != nil {
-		return r.partFailed(quirkOf(err), err)
+		return r.partFailed(QuirkOf(err), err)
 	}
-	p.ref.harmless = r.st.fresh
-	r.st.parcels = append(r.st.parcels, p)
+	p.Ref.Harmless = r.st.fresh
+	r.st.Packages = append(r.st.Packages, p)
 	return true
 }
 
 // manifests yields the resources of the packages of a Resource Dump.
 func (r *lister) manifests() bool {
-	for _, p := range r.st.parcels {
-		doc, err := r.st.reader.packages.manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
+	for _, p := range r.st.Packages {
+		doc, err := r.st.Reader.Packages.Manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
 		if err == nil {
-			if err = behind(doc, p.ref.at); err != nil {
-				doc.close()
+			if err = behind(doc, p.Ref.at); err != nil {
+				doc.Close()
 			}
 		}
 		p.keep(&r.opened)
 		if err != nil {
-			if !r.partFailed(quirkOf(err), err) {
+			if !r.partFailed(QuirkOf(err), err) {
 				return false
 			}
 			continue
 		}
 		more := r.packaged(p, doc)
-		doc.close()
+		doc.Close()
 		if !more {
 			return false
 		}
@@ -270,21 +270,21 @@ func (r *lister) manifests() bool {
 }
 
 // packaged yields what a manifest names.
-func (r *lister) packaged(p *parcel, doc *document) bool {
+func (r *lister) packaged(p *Package, doc *Document) bool {
 	if err := doc.flaw(); err != nil {
 		r.fail(err)
 	}
-	at := p.ref.at
-	if !doc.header.At.IsZero() {
-		at = doc.header.At
+	at := p.Ref.at
+	if !doc.Header.At.IsZero() {
+		at = doc.Header.At
 	}
-	r.sameGeneration(doc, p.ref.at, &resourcesync.Header{})
+	r.sameGeneration(doc, p.Ref.at, &resourcesync.Header{})
 	r.setAt(at)
 	r.twice(doc)
 	n := -1
-	for e, err := range doc.entries() {
+	for e, err := range doc.Entries() {
 		if err != nil {
-			r.yield(resource{}, err)
+			r.yield(Item{}, err)
 			return false
 		}
 		n++
@@ -292,8 +292,8 @@ func (r *lister) packaged(p *parcel, doc *document) bool {
 		if doc.superseded(e.Loc, n) {
 			continue
 		}
-		r.st.unproved = r.st.unproved || !e.Digests.Strong()
-		if w, ok := r.overlay(resource{Wanted: wanted(&e, at.Time()), carrier: from}); ok && !r.yield(w, nil) {
+		r.st.Unproved = r.st.Unproved || !e.Digests.Strong()
+		if w, ok := r.overlay(Item{Resource: wanted(&e, at.Time()), Location: from}); ok && !r.yield(w, nil) {
 			return false
 		}
 	}
@@ -301,7 +301,7 @@ func (r *lister) packaged(p *parcel, doc *document) bool {
 }
 
 // superseded reports whether a later entry than n is about the same resource.
-func (doc *document) superseded(uri string, n int) bool {
+func (doc *Document) superseded(uri string, n int) bool {
 	if len(doc.last) == 0 {
 		return false
 	}
@@ -311,27 +311,27 @@ func (doc *document) superseded(uri string, n int) bool {
 
 // part yields what a part of an index leads to. What is wrong with a part makes the
 // state partial; the other parts count all the same.
-func (r *lister) part(e *resourcesync.Entry, index *document, level int) bool {
-	uri, err := r.st.reader.named(e.Loc, index.base)
+func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
+	uri, err := r.st.Reader.named(e.Loc, index.base)
 	switch {
 	case err != nil:
 		return r.partFailed(0, err)
-	case r.indexes[uri] && index.header.Root == resourcesync.SitemapIndex:
+	case r.indexes[uri] && index.Header.Root == resourcesync.SitemapIndex:
 		return r.partFailed(0, indexInIndex(uri))
 	case r.read[uri]:
 		return true // named twice: its resources are known
 	case level > maxLevels:
-		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: index.uri, Reason: fmt.Sprintf("names lists more than %d levels deep", maxLevels)})
+		return r.partFailed(resourcesync.QuirkNested, &DocumentError{URI: index.URI, Reason: fmt.Sprintf("names lists more than %d levels deep", maxLevels)})
 	case !r.room(index):
 		return true
 	}
 	doc, err := r.open(uri)
 	if err == nil {
 		if err = partOf(doc, index); err == nil {
-			r.sameGeneration(doc, e.At, &index.header)
+			r.sameGeneration(doc, e.At, &index.Header)
 			return r.pages(doc, level)
 		}
-		doc.close()
+		doc.Close()
 	}
 	return r.partFailed(0, err)
 }
@@ -340,8 +340,8 @@ func (r *lister) part(e *resourcesync.Entry, index *document, level int) bool {
 // written for: of the moment that is told of it, or at least of the time in which the
 // whole was made. Between two generations a resource may have gone from a part that is
 // new to one that is old.
-func (r *lister) sameGeneration(doc *document, told resourcesync.Datetime, whole *resourcesync.Header) {
-	at := doc.header.At.Time()
+func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole *resourcesync.Header) {
+	at := doc.Header.At.Time()
 	end := whole.At.Time()
 	if !whole.Completed.IsZero() {
 		end = whole.Completed.Time()
@@ -349,29 +349,29 @@ func (r *lister) sameGeneration(doc *document, told resourcesync.Datetime, whole
 	if at.IsZero() || !told.IsZero() && at.Equal(told.Time()) || told.IsZero() && !at.After(end) {
 		return
 	}
-	r.doubt(0, fmt.Sprintf("%s: of another moment (at %s) than what names it: nothing is deleted for not being in it", doc.uri, doc.header.At))
+	r.doubt(0, fmt.Sprintf("%s: of another moment (at %s) than what names it: nothing is deleted for not being in it", doc.URI, doc.Header.At))
 }
 
 // partOf reports why doc can't be a part of an index.
-func partOf(doc, index *document) error {
-	if doc.header.Root == resourcesync.SitemapIndex && index.header.Root == resourcesync.SitemapIndex {
-		return indexInIndex(doc.uri)
+func partOf(doc, index *Document) error {
+	if doc.Header.Root == resourcesync.SitemapIndex && index.Header.Root == resourcesync.SitemapIndex {
+		return indexInIndex(doc.URI)
 	}
-	return behind(doc, index.header.At)
+	return behind(doc, index.Header.At)
 }
 
 // behind reports a document that is of an earlier moment than what names it.
-func behind(doc *document, root resourcesync.Datetime) error {
-	if at := doc.header.At; !at.IsZero() && at.Before(root) {
-		return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("is older (at %s) than what names it (at %s)", at, root)}
+func behind(doc *Document, root resourcesync.Datetime) error {
+	if at := doc.Header.At; !at.IsZero() && at.Before(root) {
+		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("is older (at %s) than what names it (at %s)", at, root)}
 	}
 	return nil
 }
 
-// endsBefore reports a manifest of fewer changes than what names its package says.
-func endsBefore(doc *document, until resourcesync.Datetime) error {
-	if u := doc.header.Until; !u.IsZero() && u.Before(until) {
-		return &DocumentError{URI: doc.uri, Reason: fmt.Sprintf("ends (until %s) before what names it says (until %s)", u, until)}
+// EndsBefore reports a manifest of fewer changes than what names its package says.
+func EndsBefore(doc *Document, until resourcesync.Datetime) error {
+	if u := doc.Header.Until; !u.IsZero() && u.Before(until) {
+		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("ends (until %s) before what names it says (until %s)", u, until)}
 	}
 	return nil
 }
@@ -382,8 +382,8 @@ func indexInIndex(uri string) error {
 
 // partFailed goes on without a document, unless the trouble is not the Source's.
 func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
-	if r.ctx.Err() != nil || !ofSource(err) {
-		r.yield(resource{}, err)
+	if r.ctx.Err() != nil || !OfSource(err) {
+		r.yield(Item{}, err)
 		return false
 	}
 	r.failAs(q, err)
@@ -394,32 +394,32 @@ func (r *lister) fail(err error) { r.failAs(0, err) }
 
 // failAs makes the state partial.
 func (r *lister) failAs(q resourcesync.Quirk, err error) {
-	r.st.reader.tell(q, r.st.set, err.Error())
-	if r.st.partial == nil {
-		r.st.partial = err
+	r.st.Reader.Tell(q, r.st.set, err.Error())
+	if r.st.Partial == nil {
+		r.st.Partial = err
 	}
 }
 
 // setAt moves the moment of the state to the older of the documents' moments.
 func (r *lister) setAt(at resourcesync.Datetime) {
-	if t := at.Time(); r.st.at.IsZero() || t.Before(r.st.at) {
-		r.st.at = t
+	if t := at.Time(); r.st.At.IsZero() || t.Before(r.st.At) {
+		r.st.At = t
 	}
 }
 
 // overlay replaces what a Resource List or a manifest says of a resource by what
 // happened later; ok is false if the resource was deleted since.
-func (r *lister) overlay(w resource) (_ resource, ok bool) {
-	if r.st.changes == nil {
+func (r *lister) overlay(w Item) (_ Item, ok bool) {
+	if r.st.Changes == nil {
 		return w, true
 	}
 	key := resourcesync.KeyOf(w.URI)
-	c := r.st.changes.last(key)
+	c := r.st.Changes.Of(key)
 	if c == nil {
 		return w, true
 	}
 	r.listed[key] = true
-	said, told := c.against(w.LastMod)
+	said, told := c.Against(w.LastMod)
 	switch d, _ := evidence.Decide(said, evidence.Held{Member: true, At: w.Changed}); d {
 	case evidence.Keep:
 		return w, true
@@ -427,17 +427,17 @@ func (r *lister) overlay(w resource) (_ resource, ok bool) {
 		return w, false
 	case evidence.Ask:
 		if c.rival == nil || c.rival.Changed.Before(w.Changed) { // it is as listed, if it exists
-			told = &w.Wanted
+			told = &w.Resource
 		}
-		return resource{Wanted: *told, carrier: w.carrier, by: c.disputed(c.denied || c.change == resourcesync.Deleted), at: w.Changed}, true
+		return Item{Resource: *told, Location: w.Location, By: c.disputed(c.denied || c.Change == resourcesync.Deleted), At: w.Changed}, true
 	}
-	return resource{Wanted: *told, carrier: c.carrier, by: c}, true
+	return Item{Resource: *told, Location: c.Location, By: c}, true
 }
 
 // disputed is c where it is open which version of the resource exists, or, if some document
 // says that it does not, whether any does.
-func (c *change) disputed(denied bool) *change {
+func (c *Change) disputed(denied bool) *Change {
 	open := *c
-	open.torn, open.denied, open.change = true, denied, resourcesync.Updated
+	open.torn, open.denied, open.Change = true, denied, resourcesync.Updated
 	return &open
 }

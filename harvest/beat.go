@@ -1,4 +1,4 @@
-package destination
+package harvest
 
 import (
 	"net/http"
@@ -62,11 +62,11 @@ func maxAge(h http.Header) time.Duration {
 	return time.Duration(max(age, 0)) * time.Second
 }
 
-// rhythm is how long the Change List last read was the same between two changes, as a rule,
+// Rhythm is how long the Change List last read was the same between two changes, as a rule,
 // and for how long it is told not to change; 0: unknown.
-func (ch *changes) rhythm() (gap, maxAge time.Duration) {
-	if ch == nil || ch.at == nil {
+func (ch *Changes) Rhythm() (gap, maxAge time.Duration) {
+	if ch == nil || ch.Newest == nil {
 		return 0, 0
 	}
-	return ch.at.beat.gap(), ch.at.maxAge
+	return ch.Newest.beat.gap(), ch.Newest.maxAge
 }

@@ -1,0 +1,350 @@
+package harvest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"instep/discover"
+	"instep/internal/evidence"
+)
+
+// ErrNothingOffered means that a set has nothing to begin with.
+var ErrNothingOffered = errors.New("the Source offers neither a Resource List nor a Resource Dump of this set")
+
+// Offer is one set of a Source as it is read: snapshots of everything, and tracks that tell
+// what changed. Close it.
+type Offer struct {
+	Offered
+	reader     *Reader
+	set        discover.Set
+	Mark       Position // from where on changes are asked for; the zero Position: from no earlier reading
+	Empty      bool     // whoever reads holds nothing of the set
+	DumpsFirst bool     // changes are read of the manifests of Change Dumps if they are offered
+
+	chains  [Tracks]*Sequence
+	since   [Tracks]time.Time // from when on the chains tell
+	stands  *window           // the list in which the mark stands, if it was read and is another than it was
+	current *Sequence         // with only the list in which the mark stands: it has no earlier history
+	Changes [Tracks]*Changes  // after the mark, of the tracks that were followed
+	Heard   *Changes          // the last that were read: they tell how often the set changes
+}
+
+// NewOffer is what the documents of a set offer, of which none was read yet.
+func NewOffer(r *Reader, set discover.Set) *Offer {
+	o := &Offer{reader: r, set: set}
+	for tr, c := range trackDocuments {
+		o.Tells[tr] = len(set.Documents(c)) > 0
+	}
+	for s, c := range snapshotDocuments {
+		o.Shows[s] = len(set.Documents(c)) > 0
+	}
+	return o
+}
+
+// Close gives back what was opened, and the remainders of all that was read.
+func (o *Offer) Close() {
+	for _, c := range append(o.chains[:], o.current) {
+		if c != nil {
+			c.Close()
+		}
+	}
+	o.reader.Close()
+}
+
+// Follow reads a track from the mark on.
+func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error) {
+	c, err := o.from(ctx, tr)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	ch, err := c.after(ctx, o.Mark)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	o.Changes[tr], o.Heard = ch, ch
+	return ch, o.joined(ch, reach(o.Mark, c, ch)), nil
+}
+
+// from opens a track where the mark stands.
+func (o *Offer) from(ctx context.Context, tr Track) (*Sequence, error) {
+	if tr != ChangeLists {
+		return o.chain(ctx, tr, o.Mark.At)
+	}
+	c, stands, err := o.reader.openCurrent(ctx, o.set, o.Mark)
+	if c != nil || err != nil {
+		o.current = c
+		return c, err
+	}
+	o.stands = stands
+	c, err = o.chain(ctx, tr, o.Mark.At)
+	if err == nil && stands != nil && c.added == stands.uri { // all is applied that came before it
+		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
+	}
+	return c, err
+}
+
+// chain opens a track, so that it tells what it can since a moment.
+func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*Sequence, error) {
+	if c := o.chains[tr]; c != nil {
+		if !since.Before(o.since[tr]) {
+			return c, nil
+		}
+		c.Close()
+	}
+	var c *Sequence
+	var err error
+	switch tr {
+	case ChangeLists:
+		c, err = o.reader.OpenChain(ctx, o.set, since)
+	case ChangeDumps:
+		c, err = o.openDumps(ctx, since)
+	case ChangeListArchive, ChangeDumpArchive:
+		c, err = o.openArchive(ctx, tr, since)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if tr == ChangeLists && o.stands != nil && len(c.windows) > 0 && !c.named[o.stands.uri] { // the index is a copy from before
+		c.add(*o.stands)
+		c.added = o.stands.uri
+		c.arrange()
+	}
+	o.chains[tr], o.since[tr] = c, since
+	return c, nil
+}
+
+// reach says whether changes tell everything since a mark (1.1 §12.1).
+func reach(cur Position, c *Sequence, ch *Changes) Outcome {
+	no := func(format string, args ...any) Outcome {
+		return Outcome{Known: true, Why: fmt.Sprintf(format, args...)}
+	}
+	at := cur.At.UTC().Format(time.RFC3339Nano)
+	switch {
+	case ch == nil:
+		return no("%s", c.Why)
+	case ch.resumed:
+		return Outcome{Known: true, Reaches: true, Why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.First)}
+	case c.jumbled && !ch.Span().Since(cur.At):
+		return no("the %ss are not in the order of their times", c.name)
+	case ch.Since.IsZero():
+		return no("the %s %s does not say where it begins (no from)", c.name, ch.First)
+	case evidence.Misdated(cur.At, ch.Served, c.reader.Now()):
+		return no("the mirror ends at %s, which is still to come", at)
+	case ch.Since.Time().After(cur.At) && c.Why != "":
+		return no("%s", c.Why)
+	case ch.Since.Time().After(cur.At):
+		return no("gap: the %s %s begins at %s, the mirror ends at %s", c.name, ch.First, ch.Since, at)
+	case cur.List != "" && !c.named[cur.List] && ch.End.Before(cur.At):
+		return no("%s, in which the mirror stands, is gone, and the %ss tell of nothing that is later", cur.List, c.name)
+	case ch.slid:
+		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.First, at)
+	}
+	return Outcome{Known: true, Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
+}
+
+// joined is the outcome for changes that reach back to the position beside those of the tracks
+// looked at before, which are laid over them.
+func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
+	for _, other := range o.Changes {
+		if !found.Reaches || other == ch {
+			continue
+		}
+		if gap := ch.join(other, o.Mark); gap != "" {
+			return Outcome{Known: true, Why: "gap: " + gap}
+		}
+	}
+	return found
+}
+
+// after reads what changed after a moment, along the first track that reaches back to
+// it; if none does, along the current one, and gap says what is unknown for it. What is
+// known of the Change Lists already is not asked for again.
+func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap string, err error) {
+	for _, tr := range TrackOrder(o.DumpsFirst) {
+		if !o.Tells[tr] {
+			continue
+		}
+		c, err := o.chain(ctx, tr, at)
+		if err != nil {
+			return nil, "", err
+		}
+		ch, err := c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Mark.Changed, time.Time{}, o.reader.Now())) // or all of them would be older than what was applied
+		if ch != nil {
+			o.Heard = ch
+		}
+		if err != nil {
+			return ch, "", err
+		}
+		if ch.Span().Since(at) {
+			if gap := ch.join(first, Position{}); gap != "" {
+				return first, unknownSince(at, gap), nil
+			}
+			return ch, "", nil
+		}
+		if first == nil {
+			first = ch
+		}
+		gap = cmp.Or(gap, c.gapAfter(ch, at))
+	}
+	return first, gap, nil
+}
+
+// gapAfter says which changes after a moment a chain does not tell, although there are
+// lists of them; "" if there is no such sign.
+func (c *Sequence) gapAfter(ch *Changes, at time.Time) string {
+	lacks := ""
+	switch {
+	case at.IsZero():
+	case c.broken:
+		lacks = c.Why
+	case c.jumbled && !ch.Span().Since(at):
+		lacks = "the Change Lists are not in the order of their times"
+	case ch != nil && ch.Since.Time().After(at) && !evidence.Misdated(ch.Since.Time(), ch.Served, c.reader.Now()):
+		lacks = cmp.Or(c.Why, fmt.Sprintf("the %s %s begins at %s", c.name, ch.First, ch.Since))
+	}
+	if lacks == "" {
+		return ""
+	}
+	return unknownSince(at, lacks)
+}
+
+// unknownSince says that changes after a moment are unknown, and why.
+func unknownSince(at time.Time, why string) string {
+	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
+}
+
+// Carry looks for the bytes of changes in the packages of Change Dumps, if fewer than most
+// have to be looked into. It returns how many were found, and in which words that is told.
+func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, why string, err error) {
+	c, err := o.chain(ctx, ChangeDumps, o.Mark.At)
+	if err != nil {
+		return 0, fmt.Sprintf("the Change Dumps cannot be used: %v", err), unlessLost(ctx, err)
+	}
+	if len(c.windows) == 0 {
+		return 0, c.Why, nil
+	}
+	windows := c.windows[c.start(o.Mark.At):]
+	if int64(len(windows)) >= most {
+		return 0, fmt.Sprintf("to look into %d packages of Change Dumps saves nothing", len(windows)), nil
+	}
+	for _, w := range windows {
+		n, err := o.match(ctx, c, w, ch)
+		if err = unlessLost(ctx, err); err != nil {
+			return 0, "", err
+		}
+		found += n
+	}
+	return found, fmt.Sprintf("%d of the changed resources are in %d packages of Change Dumps", found, len(windows)), nil
+}
+
+// match finds changes in one package. A manifest that cannot be used is passed over.
+func (o *Offer) match(ctx context.Context, c *Sequence, w window, ch *Changes) (found int, err error) {
+	doc, err := c.read(ctx, w)
+	if err != nil {
+		if lost(ctx, err) {
+			o.reader.Note(o.set.URI, fmt.Sprintf("the package %s is left alone: %v", w.uri, err))
+		}
+		return 0, err
+	}
+	defer doc.Close()
+	for e, err := range doc.Entries() {
+		if err != nil {
+			return found, err
+		}
+		if from := w.parcel.carries(&e); from.Package != nil && ch.carriedBy(&e, from) {
+			found++
+		}
+	}
+	return found, nil
+}
+
+// Snapshot opens a snapshot and reads the changes after it. Resources of a Resource Dump
+// that is behind a Resource List, with no changes that lead from the one to the other,
+// are no state of the present: that is an error.
+func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err error) {
+	st := &Snapshot{Reader: o.reader, set: o.set.URI, By: s, lists: o.set.Documents(snapshotDocuments[s]), fresh: o.Empty}
+	defer func() {
+		if err != nil {
+			st.Close()
+		}
+	}()
+	if s == resourceListArchive || s == ResourceDumpArchive {
+		uri, err := o.newest(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if uri == "" {
+			return nil, &DocumentError{URI: st.lists[0], Reason: "does not say of which moment what it names is"}
+		}
+		st.lists = []string{uri}
+	}
+	var at time.Time
+	if st.dumped() {
+		if err := st.readDumps(ctx); err != nil {
+			return nil, err
+		}
+		at = st.At
+	} else if at, err = st.moment(ctx); err != nil {
+		return nil, err
+	}
+	if st.Changes, st.Gap, err = o.after(ctx, at); err != nil {
+		return nil, err
+	}
+	if s != ResourceList && !st.Changes.Span().Since(at) {
+		return st, o.latest(ctx, st)
+	}
+	return st, nil
+}
+
+// latest says why a state without changes after it is not that of the present; nil if
+// the Resource List knows nothing newer.
+func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
+	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("is of %s, and no changes are told from then on", st.At.UTC().Format(time.RFC3339Nano))}
+	if st.By != ResourceDump {
+		return behind
+	}
+	if !o.Usable(ResourceList) {
+		return nil
+	}
+	if at, err := o.ListMoment(ctx); err == nil && at.After(st.At) {
+		return behind
+	}
+	return nil
+}
+
+// ListMoment is the moment of the Resource List, as state.moment tells it.
+func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
+	list := &Snapshot{Reader: o.reader, set: o.set.URI, lists: o.set.ResourceLists}
+	defer list.Close()
+	return list.moment(ctx)
+}
+
+// Present is the state for those who need no bytes of it: that of the Resource List if
+// it can be used.
+func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
+	var failed error
+	for {
+		s, ok := o.First(append([]SnapshotKind{ResourceList, ResourceDump}, Archived...)...)
+		if !ok {
+			return nil, cmp.Or(failed, ErrNothingOffered)
+		}
+		st, err := o.Snapshot(ctx, s)
+		if err == nil || !OfSource(err) || ctx.Err() != nil {
+			return st, err
+		}
+		failed = cmp.Or(failed, err)
+		o.Lose(s, err)
+	}
+}
+
+// Lose goes on without a snapshot.
+func (o *Offer) Lose(s SnapshotKind, why error) {
+	o.Lost[s] = true
+	if slices.ContainsFunc([]SnapshotKind{ResourceList, ResourceDump, resourceListArchive, ResourceDumpArchive}, o.Usable) {
+		o.reader.Note(o.set.URI, fmt.Sprintf("%s cannot be used: %v", s, why))
+	}
+}

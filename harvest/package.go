@@ -1,0 +1,125 @@
+package harvest
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// Package is a package of a dump, while a plan is made.
+type Package struct {
+	Ref      *PackageRef
+	Members  int64    // entries with a path in its manifest
+	Listed   int64    // bytes of these members, as far as the manifest gives lengths
+	Unsized  bool     // some of them have no length
+	Transfer Transfer // what came of it when its manifest was read; nil: not known yet
+}
+
+// Transfer is what whoever reads manifests keeps of a package.
+type Transfer interface {
+	Open() bool // the package is open
+	Leave()     // gives it back; it may be opened again
+	Close()     // closes it for good
+}
+
+// Location is the place of a resource's bytes in a package; the zero Location is none.
+type Location struct {
+	Package *Package
+	Path    string // rs:md/@path
+	Offset  int64  // bytes of the members before it
+}
+
+// Item is what a Source says of a resource, and where its bytes are beside its URI.
+type Item struct {
+	Resource
+	Location
+	By *Change   // that says so; nil: a list does
+	At time.Time // of a dispute: the moment of the list that names it, or does not
+}
+
+// compare orders by package, and by offset in it.
+func (c Location) compare(o Location) int {
+	return cmp.Or(strings.Compare(c.name(), o.name()), cmp.Compare(c.Offset, o.Offset))
+}
+
+func (c Location) name() string {
+	if c.Package == nil {
+		return ""
+	}
+	return c.Package.Ref.URI
+}
+
+// carries counts an entry of the manifest of p and returns the place of its bytes. An entry
+// without a path has none; neither has any entry of a nil Package.
+func (p *Package) carries(e *resourcesync.Entry) Location {
+	if p == nil || e.Path == "" {
+		return Location{}
+	}
+	c := Location{p, e.Path, p.Listed}
+	p.Members++
+	p.Listed += LengthOr(e.Length)
+	p.Unsized = p.Unsized || !e.Length.Known()
+	return c
+}
+
+// UnknownLength is what a resource of unknown length counts.
+const UnknownLength = 1 << 20
+
+// LengthOr is a length, or what a resource of unknown length counts.
+func LengthOr(n resourcesync.Length) int64 {
+	if n.Known() {
+		return n.Int64()
+	}
+	return UnknownLength
+}
+
+// Length is the length of the package, or that of its members if the dump gives none.
+func (p *Package) Length() int64 {
+	if n := p.Ref.Length; n.Known() {
+		return n.Int64()
+	}
+	return p.Listed
+}
+
+// parcelOf returns the package of an entry of a dump.
+func (r *Reader) parcelOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
+	ref, err := r.packageOf(dump, e)
+	if err != nil {
+		return nil, err
+	}
+	if ref.at.IsZero() {
+		ref.at = dump.Header.At
+	}
+	return &Package{Ref: ref}, ref.OtherFormat()
+}
+
+// maxKept bounds the packages that stay open from the plan to the run; others are opened
+// again.
+const maxKept = 64
+
+// keep keeps the package open unless too many are; opened counts them.
+func (p *Package) keep(opened *int) {
+	if p.Transfer == nil || !p.Transfer.Open() {
+		return
+	}
+	if *opened++; *opened > maxKept {
+		p.leave()
+	}
+}
+
+// leave gives the package back; it may be opened again.
+func (p *Package) leave() {
+	if p.Transfer != nil {
+		p.Transfer.Leave()
+	}
+}
+
+// Close closes the package for good.
+func (p *Package) Close() {
+	if p.Transfer != nil {
+		p.Transfer.Close()
+		p.Transfer = nil
+	}
+}

@@ -1,0 +1,96 @@
+package harvest
+
+import (
+	"errors"
+	"fmt"
+	"instep/pack"
+	"instep/resourcesync"
+	"mime"
+	"strings"
+)
+
+// PackageRef is a package as a dump names it (1.1 §11.1, §13.1).
+type PackageRef struct {
+	URI         string
+	mediaType   string
+	Length      resourcesync.Length
+	Digests     resourcesync.Digests
+	Contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
+	Harmless    bool                  // nothing is deleted for what the copy lacks
+	at          resourcesync.Datetime // of a Resource Dump
+	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
+}
+
+// PackageError is an error of a package that comes from a known habit of Sources.
+type PackageError struct {
+	Quirk resourcesync.Quirk
+	Err   error
+}
+
+func (e *PackageError) Error() string { return e.Err.Error() }
+func (e *PackageError) Unwrap() error { return e.Err }
+
+// QuirkOf returns the habit of Sources that an error of a package comes from; 0 if none.
+func QuirkOf(err error) resourcesync.Quirk {
+	var pe *PackageError
+	switch {
+	case errors.As(err, &pe):
+		return pe.Quirk
+	case errors.Is(err, pack.ErrNoManifest):
+		return resourcesync.QuirkManifest
+	}
+	return 0
+}
+
+// OtherFormat returns the error of a package that is no ZIP file.
+func OtherFormat(uri, kind string) error {
+	return &PackageError{resourcesync.QuirkPackageFormat, &DocumentError{
+		URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)",
+	}}
+}
+
+// otherFormats are media types of packages that are no ZIP file.
+var otherFormats = map[string]string{
+	"application/x-tar": pack.KindTar, "application/gzip": pack.KindGzip, "application/x-gzip": pack.KindGzip,
+	"application/x-xz": pack.KindXZ, "application/x-bzip2": pack.KindBzip2, "application/zstd": pack.KindZstd,
+	"application/x-7z-compressed": pack.Kind7z, "application/vnd.rar": pack.KindRAR, "text/html": pack.KindHTML,
+}
+
+// OtherFormat returns an error if the media type of the package is that of another format.
+func (ref *PackageRef) OtherFormat() error {
+	mediaType, _, _ := mime.ParseMediaType(ref.mediaType)
+	if kind := otherFormats[mediaType]; kind != "" {
+		return OtherFormat(ref.URI, kind)
+	}
+	return nil
+}
+
+const relContents = "contents"
+
+// packageOf returns the package that an entry of a dump names. It ignores a copy of its
+// manifest at an origin that may not speak for the Source.
+func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*PackageRef, error) {
+	uri, err := r.named(e.Loc, dump.base)
+	if err != nil {
+		if isLocal(e.Loc) {
+			err = &PackageError{resourcesync.QuirkLocalPackage, err}
+		}
+		return nil, err
+	}
+	ref := &PackageRef{
+		URI: uri, mediaType: e.Type, Length: e.Length, Digests: e.Digests,
+		at: e.At, from: e.From, Until: e.Until,
+	}
+	if href := e.Link(relContents); href != "" {
+		if ref.Contents, err = r.named(href, dump.base); err != nil {
+			r.Note("", fmt.Sprintf("%s: the copy of its manifest is not read: %v", uri, err))
+		}
+	}
+	return ref, nil
+}
+
+// isLocal reports whether a package is named by a path on the Source's own machine.
+func isLocal(loc string) bool {
+	return strings.HasPrefix(strings.ToLower(loc), "file:") ||
+		len(loc) > 2 && loc[1] == ':' && (loc[2] == '\\' || loc[2] == '/')
+}

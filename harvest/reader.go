@@ -1,0 +1,71 @@
+package harvest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"instep/fetch"
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// Reader reads the documents of a Source. Each is fetched, kept in a temporary file and
+// read to its end tag before anything acts on it.
+type Reader struct {
+	Client     *fetch.Client
+	Spool      string          // directory of temporary files; "": the system's
+	Strict     bool            // only documents without a flaw
+	MaxChanges int             // changed resources of a set after which no further Change List is read
+	Origins    map[string]bool // whose documents are followed
+	Packages   Manifests
+	Tell       func(q resourcesync.Quirk, set, text string) // told what was tolerated, in one sentence each
+	aside      *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
+}
+
+// Close frees the remainders of all that was read.
+func (r *Reader) Close() {
+	if r.aside != nil {
+		_ = r.aside.Close() // a temporary file
+		r.aside = nil
+	}
+}
+
+// Lighten bounds the memory that a resource takes: it drops the duplicates that are not
+// tried, and moves the remainder to a temporary file.
+func (r *Reader) Lighten(w *Resource) error {
+	w.Choose(r.Origins)
+	if r.aside == nil {
+		r.aside = spool.NewLog[string](r.Spool)
+	}
+	return w.Remainder.setAside(r.aside)
+}
+
+// Manifests reads what a package of a dump says that it holds (1.1 §11.2, §13.2).
+type Manifests interface {
+	// Manifest reads the manifest of a package; what came of the package is kept with p.
+	Manifest(ctx context.Context, p *Package, want resourcesync.Capability) (*Document, error)
+}
+
+// Now is the time by our clock.
+func (r *Reader) Now() time.Time { return r.Client.Now() }
+
+// Note tells something that is no habit of Sources.
+func (r *Reader) Note(set, text string) { r.Tell(0, set, text) }
+
+// named returns the URI of a document that the document at base names. It lies on an
+// origin that may speak for the Source.
+func (r *Reader) named(loc string, base *url.URL) (string, error) {
+	u, err := fetch.ParseReference(loc)
+	if err != nil {
+		return "", &DocumentError{URI: base.String(), Reason: fmt.Sprintf("names %q, which is no URI", loc)}
+	}
+	if u, err = fetch.Parse(base.ResolveReference(u).String()); err != nil {
+		return "", &DocumentError{URI: base.String(), Reason: "names a document that cannot be fetched", Err: err}
+	}
+	if o := fetch.Origin(u); !r.Origins[o] {
+		return "", &DocumentError{URI: base.String(), Reason: fmt.Sprintf("names a document of another origin, %s; to follow it add --allow-origin %s", u, o)}
+	}
+	return u.String(), nil
+}

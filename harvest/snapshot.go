@@ -1,0 +1,185 @@
+package harvest
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"time"
+
+	"instep/internal/evidence"
+	"instep/resourcesync"
+)
+
+// Snapshot is what a Source says of a set at one moment: its Resource Lists or Resource
+// Dumps, and what changed after their `at`.
+type Snapshot struct {
+	Reader   *Reader
+	set      string
+	By       SnapshotKind
+	lists    []string             // URIs of Resource Lists or Resource Dumps
+	Packages []*Package           // of the Resource Dumps
+	Changes  *Changes             // may be nil
+	opened   map[string]*Document // of lists: read to know their moment
+	broken   map[string]error     // why others could not be opened
+
+	fresh    bool      // nothing of the set is held
+	At       time.Time // of the oldest list read; known when resources has ended
+	Served   time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
+	Gap      string    // which changes after the lists are unknown; "" if none are, or the Source offers none
+	Unproved bool      // some of what the documents name comes without a sha-256 or better
+	Unsure   bool      // the lists are not of one known moment: absence from them is no evidence, and no cursor starts from them
+	Partial  error     // some document could not be used: what is not listed may exist all the same
+}
+
+// dumped reports whether resources are told by the manifests of packages.
+func (st *Snapshot) dumped() bool { return st.By == ResourceDump || st.By == ResourceDumpArchive }
+
+// capability is that of the documents.
+func (st *Snapshot) capability() resourcesync.Capability {
+	if st.dumped() {
+		return resourcesync.CapabilityResourceDump
+	}
+	return resourcesync.CapabilityResourceList
+}
+
+// readDumps finds the packages of Resource Dumps.
+func (st *Snapshot) readDumps(ctx context.Context) (err error) {
+	r := newLister(ctx, st, func(_ Item, failed error) bool {
+		err = failed
+		return false
+	})
+	r.leaf = r.parcel
+	if !r.lists(st.lists) {
+		return err
+	}
+	return nil
+}
+
+// Weight is how many bytes all the packages of the dumps have, if all lengths are given.
+func (st *Snapshot) Weight() (bytes int64, known bool) {
+	for _, p := range st.Packages {
+		if !p.Ref.Length.Known() {
+			return 0, false
+		}
+		bytes += p.Ref.Length.Int64()
+	}
+	return bytes, true
+}
+
+// maxOpened is how many lists are kept open because their moment had to be known.
+const maxOpened = 16
+
+// moment opens the Resource Lists and returns the oldest at, or the zero time if one is
+// unknown. What is wrong with some of them is told when their resources are read; it is
+// an error if none can be read.
+func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
+	st.opened, st.broken = map[string]*Document{}, map[string]error{}
+	unknown := len(st.lists) > maxOpened
+	for _, uri := range st.lists[:min(len(st.lists), maxOpened)] {
+		doc, failed := st.Reader.Read(ctx, uri, st.capability())
+		if failed != nil {
+			if !OfSource(failed) || ctx.Err() != nil {
+				return time.Time{}, failed
+			}
+			st.broken[uri], unknown = failed, true
+			err = cmp.Or(err, failed)
+			continue
+		}
+		st.opened[uri] = doc
+		t := doc.Header.At.Time()
+		unknown = unknown || t.IsZero()
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	if len(st.broken) < len(st.lists) {
+		err = nil
+	}
+	if unknown {
+		at = time.Time{}
+	}
+	return at, err
+}
+
+// open reads a document that was not opened before.
+func (st *Snapshot) open(ctx context.Context, uri string) (*Document, error) {
+	if doc := st.opened[uri]; doc != nil {
+		delete(st.opened, uri)
+		return doc, nil
+	}
+	if err := st.broken[uri]; err != nil {
+		return nil, err
+	}
+	return st.Reader.Read(ctx, uri, st.capability())
+}
+
+// Close gives back the lists that were opened and not read, and the packages that no
+// plan has taken.
+func (st *Snapshot) Close() {
+	for _, p := range st.Packages {
+		p.Close()
+	}
+	for _, doc := range st.opened {
+		doc.Close()
+	}
+}
+
+// Resources yields every resource that exists at the Source. Documents that cannot
+// be used are left out and recorded in partial; if no Resource List can be used, that
+// ends the sequence.
+func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		r := newLister(ctx, st, yield)
+		r.leaf = r.resource
+		if st.dumped() {
+			if !r.manifests() {
+				return
+			}
+		} else if !r.lists(st.lists) {
+			return
+		}
+		if st.Changes == nil {
+			return
+		}
+		if err := st.Changes.Flaw; err != nil {
+			r.fail(err)
+		}
+		for c := range st.Changes.All() {
+			if w, ok := st.unlisted(c); ok && !r.listed[resourcesync.KeyOf(w.URI)] && !yield(w, nil) {
+				return
+			}
+		}
+	}
+}
+
+// unlisted is what a change says of a resource that the lists do not name; ok is false if it
+// does not exist.
+func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
+	said, told := c.Word()
+	switch d, _ := evidence.Decide(said, evidence.Held{Gone: true, At: st.At}); d {
+	case evidence.Fetch:
+		return Item{Resource: *told, Location: c.Location, By: c}, true
+	case evidence.Ask:
+		return Item{Resource: *told, Location: c.Location, By: c.disputed(true), At: st.At}, true
+	}
+	return Item{}, false
+}
+
+// AsOf is the moment up to which the documents tell everything: an open Change List that goes
+// on from the lists does until it was sent.
+func (st *Snapshot) AsOf() time.Time {
+	ch := st.Changes
+	if !ch.Span().Since(st.At) {
+		return st.At
+	}
+	at := evidence.Later(st.At, ch.End)
+	if ch.Newest.until.IsZero() {
+		at = evidence.Later(at, ch.Newest.served)
+	}
+	return at
+}
+
+// Old reports whether a list of a moment is older than what was applied.
+func (st *Snapshot) Old(at time.Time, a evidence.Applied) bool {
+	return evidence.Snapshot{At: at, Then: st.Changes.Span()}.Old(a)
+}
