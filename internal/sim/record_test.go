@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"instep/internal/evidence"
 	"maps"
 	"slices"
 	"strings"
@@ -384,6 +385,12 @@ func (r *record) mayGoBy(moment func(time.Time) time.Time, n *reading, path, sum
 	}
 	states := r.past[path]
 	gone := states[len(states)-1].sum == "" // a request for it says so
+	newest := time.Time{}                   // by which the resource is said to exist
+	for _, st := range r.told[path] {
+		if st.present {
+			newest = evidence.Later(newest, st.at)
+		}
+	}
 	return slices.ContainsFunc(r.told[path], func(st statement) bool {
 		switch {
 		case st.present:
@@ -392,6 +399,8 @@ func (r *record) mayGoBy(moment func(time.Time) time.Time, n *reading, path, sum
 			return true
 		case st.list:
 			return st.at.After(since) && st.at.After(confirmed)
+		case st.at.After(newest): // bytes that nothing describes may be later than all that was told: no document says so
+			return true
 		}
 		return st.at.After(since)
 	})
