@@ -149,7 +149,7 @@ histories: ## HISTORIES random histories of a Source and its mirror held against
 	INSTEP_HISTORIES=$$(($(HISTORIES) / 5)) go test ./internal/sim -count=1 -v -parallel 6 -timeout 120m -run '^TestAnyHistoryEndsInStep$$' | grep -v -e '--- PASS' -e '=== '
 
 evidence-mutants: ## take away one branch of the decision on evidence after the other; a test has to show each (half a minute)
-	@go test ./internal/evidence -count=1 -v -run '^TestMutants$$' | grep -E 'killed|: Test|can be taken|^(FAIL|ok)' | sed 's/^ *[a-z_]*\.go:[0-9]*: //'
+	@go test ./evidence -count=1 -v -run '^TestMutants$$' | grep -E 'killed|: Test|can be taken|^(FAIL|ok)' | sed 's/^ *[a-z_]*\.go:[0-9]*: //'
 
 lint-mutants: ## take away one check of lint after the other; an example has to show each
 	@go test ./lint -count=1 -v -run '^TestMutants$$' | grep -E 'mutants:|can be taken|^(FAIL|ok)'

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"instep/evidence"
 	"instep/fetch"
 	"instep/harvest"
-	"instep/internal/evidence"
 	"instep/resourcesync"
 )
 

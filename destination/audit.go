@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"instep/discover"
+	"instep/evidence"
 	"instep/harvest"
-	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )

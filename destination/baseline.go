@@ -10,8 +10,8 @@ import (
 	"math"
 	"time"
 
+	"instep/evidence"
 	"instep/harvest"
-	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )

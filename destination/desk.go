@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"instep/discover"
+	"instep/evidence"
 	"instep/harvest"
-	"instep/internal/evidence"
 )
 
 // desk is where one set is planned or audited: what is known of it, and what was read of
@@ -35,7 +35,7 @@ func (d *Destination) openDesk(ctx context.Context, sc *scope, set discover.Set)
 	if k.cursor, k.followed, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
 		return nil, err
 	}
-	k.offer.Mark = k.cursor.Position
+	k.offer.Position = k.cursor.Position
 	k.covered = k.cursor.covers(d.choice())
 	k.members, err = d.Mirror.Count(ctx, set.URI)
 	k.offer.Empty = k.members == 0

@@ -104,7 +104,7 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 		return f.everything(ctx)
 	}
 	defer f.reader.Close()
-	c, err := f.reader.OpenChain(ctx, f.set, since)
+	c, err := f.reader.OpenSequence(ctx, f.set, since)
 	if err != nil {
 		return err
 	}

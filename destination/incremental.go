@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"instep/evidence"
 	"instep/harvest"
-	"instep/internal/evidence"
 	"instep/resourcesync"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"instep/evidence"
 	"instep/harvest"
-	"instep/internal/evidence"
 	"instep/resourcesync"
 )
 

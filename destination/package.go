@@ -7,7 +7,6 @@ import (
 
 	"instep/fetch"
 	"instep/harvest"
-	"instep/internal/spool"
 	"instep/pack"
 )
 
@@ -60,34 +59,27 @@ func badPackage(uri string, err error) error {
 	return err
 }
 
-// manifest copies the manifest in the package into a file; name is that of the member.
-func (p *openedPackage) manifest(ctx context.Context) (name string, f *spool.File, err error) {
+// manifest hands the manifest in the package to take; name is that of the member.
+func (p *openedPackage) manifest(ctx context.Context, take func(name string, body io.Reader) error) error {
 	b, err := p.zip.FindManifest()
 	if err != nil {
-		return "", nil, badPackage(p.ref.URI, err)
+		return badPackage(p.ref.URI, err)
 	}
-	f = spool.NewFile(p.dir, harvest.MaxDocument)
-	defer func() {
-		if err != nil {
-			err = errors.Join(badPackage(p.ref.URI, err), f.Close())
-		}
-	}()
 	open := b.Open
 	if p.remote != nil {
 		s, err := p.remote.segment(ctx, spanOf(b), p.dir)
 		defer s.free()
 		if err != nil {
-			return "", nil, err
+			return badPackage(p.ref.URI, err)
 		}
 		open = func(most int64) (io.ReadCloser, error) { return b.OpenSpan(s, most) }
 	}
 	r, err := open(harvest.MaxDocument)
 	if err != nil {
-		return "", nil, err
+		return badPackage(p.ref.URI, err)
 	}
 	defer r.Close()
-	_, err = io.Copy(f, r)
-	return b.Name(), f, err
+	return badPackage(p.ref.URI, take(b.Name(), r))
 }
 
 // checksum identifies a manifest, as the directory of a package has it; the zero checksum is

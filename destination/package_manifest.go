@@ -21,11 +21,12 @@ func (d *Destination) manifestIn(ctx context.Context, p *openedPackage, want ...
 	if err != nil {
 		return nil, err
 	}
-	name, f, err := p.manifest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return d.reader(&scope{}).Kept(p.ref.URI+"!"+name, base, f, want...)
+	var doc *harvest.Document
+	err = p.manifest(ctx, func(name string, body io.Reader) (err error) {
+		doc, err = d.reader(&scope{}).Keep(p.ref.URI+"!"+name, base, body, want...)
+		return err
+	})
+	return doc, err
 }
 
 // readManifest reads the manifest of a package from the cheapest place: its copy, a remote

@@ -7,8 +7,8 @@ import (
 	"hash"
 	"time"
 
+	"instep/evidence"
 	"instep/harvest"
-	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )

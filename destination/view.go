@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"instep/evidence"
 	"instep/harvest"
-	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )

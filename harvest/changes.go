@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"instep/internal/evidence"
+	"instep/evidence"
 	"instep/resourcesync"
 )
 

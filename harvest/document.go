@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"instep/evidence"
 	"instep/fetch"
-	"instep/internal/evidence"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -84,11 +84,14 @@ func (r *Reader) take(ctx context.Context, uri string, want resourcesync.Capabil
 	return doc, nil
 }
 
-// Kept reads a document of which the bytes are here, in a file that the document owns then.
-// It has to be of one of these capabilities.
-func (r *Reader) Kept(uri string, base *url.URL, f *spool.File, want ...resourcesync.Capability) (*Document, error) {
-	doc := &Document{URI: uri, base: base, file: f, opts: r.decoderOptions()}
-	err := r.scan(doc, f.Reader(), want[0])
+// Keep reads a document that came in another way than by its URI, such as a manifest in a
+// package. It has to be of one of these capabilities.
+func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourcesync.Capability) (*Document, error) {
+	doc := &Document{URI: uri, base: base, file: spool.NewFile(r.Spool, MaxDocument), opts: r.decoderOptions()}
+	_, err := io.Copy(doc.file, body)
+	if err == nil {
+		err = r.scan(doc, doc.file.Reader(), want[0])
+	}
 	if got := doc.Header.Capability; err == nil && !slices.Contains(want, got) {
 		err = &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want[0])}
 	}

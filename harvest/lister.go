@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"instep/internal/evidence"
+	"instep/evidence"
 	"instep/resourcesync"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"instep/discover"
-	"instep/internal/evidence"
+	"instep/evidence"
 )
 
 // ErrNothingOffered means that a set has nothing to begin with.
@@ -21,7 +21,7 @@ type Offer struct {
 	Offered
 	reader     *Reader
 	set        discover.Set
-	Mark       Position // from where on changes are asked for; the zero Position: from no earlier reading
+	Position   Position // from where on changes are asked for; the zero Position: from no earlier reading
 	Empty      bool     // whoever reads holds nothing of the set
 	DumpsFirst bool     // changes are read of the manifests of Change Dumps if they are offered
 
@@ -29,7 +29,7 @@ type Offer struct {
 	since   [Tracks]time.Time // from when on the chains tell
 	stands  *window           // the list in which the mark stands, if it was read and is another than it was
 	current *Sequence         // with only the list in which the mark stands: it has no earlier history
-	Changes [Tracks]*Changes  // after the mark, of the tracks that were followed
+	Changes [Tracks]*Changes  // after the Position, of the tracks that were followed
 	Heard   *Changes          // the last that were read: they tell how often the set changes
 }
 
@@ -61,26 +61,26 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	ch, err := c.after(ctx, o.Mark)
+	ch, err := c.after(ctx, o.Position)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
 	o.Changes[tr], o.Heard = ch, ch
-	return ch, o.joined(ch, reach(o.Mark, c, ch)), nil
+	return ch, o.joined(ch, reach(o.Position, c, ch)), nil
 }
 
 // from opens a track where the mark stands.
 func (o *Offer) from(ctx context.Context, tr Track) (*Sequence, error) {
 	if tr != ChangeLists {
-		return o.chain(ctx, tr, o.Mark.At)
+		return o.chain(ctx, tr, o.Position.At)
 	}
-	c, stands, err := o.reader.openCurrent(ctx, o.set, o.Mark)
+	c, stands, err := o.reader.openCurrent(ctx, o.set, o.Position)
 	if c != nil || err != nil {
 		o.current = c
 		return c, err
 	}
 	o.stands = stands
-	c, err = o.chain(ctx, tr, o.Mark.At)
+	c, err = o.chain(ctx, tr, o.Position.At)
 	if err == nil && stands != nil && c.added == stands.uri { // all is applied that came before it
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
 	}
@@ -99,7 +99,7 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*Sequence
 	var err error
 	switch tr {
 	case ChangeLists:
-		c, err = o.reader.OpenChain(ctx, o.set, since)
+		c, err = o.reader.OpenSequence(ctx, o.set, since)
 	case ChangeDumps:
 		c, err = o.openDumps(ctx, since)
 	case ChangeListArchive, ChangeDumpArchive:
@@ -153,7 +153,7 @@ func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
 		if !found.Reaches || other == ch {
 			continue
 		}
-		if gap := ch.join(other, o.Mark); gap != "" {
+		if gap := ch.join(other, o.Position); gap != "" {
 			return Outcome{Known: true, Why: "gap: " + gap}
 		}
 	}
@@ -172,7 +172,7 @@ func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap st
 		if err != nil {
 			return nil, "", err
 		}
-		ch, err := c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Mark.Changed, time.Time{}, o.reader.Now())) // or all of them would be older than what was applied
+		ch, err := c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now())) // or all of them would be older than what was applied
 		if ch != nil {
 			o.Heard = ch
 		}
@@ -220,14 +220,14 @@ func unknownSince(at time.Time, why string) string {
 // Carry looks for the bytes of changes in the packages of Change Dumps, if fewer than most
 // have to be looked into. It returns how many were found, and in which words that is told.
 func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, why string, err error) {
-	c, err := o.chain(ctx, ChangeDumps, o.Mark.At)
+	c, err := o.chain(ctx, ChangeDumps, o.Position.At)
 	if err != nil {
 		return 0, fmt.Sprintf("the Change Dumps cannot be used: %v", err), unlessLost(ctx, err)
 	}
 	if len(c.windows) == 0 {
 		return 0, c.Why, nil
 	}
-	windows := c.windows[c.start(o.Mark.At):]
+	windows := c.windows[c.start(o.Position.At):]
 	if int64(len(windows)) >= most {
 		return 0, fmt.Sprintf("to look into %d packages of Change Dumps saves nothing", len(windows)), nil
 	}

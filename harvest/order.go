@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"instep/internal/evidence"
+	"instep/evidence"
 	"instep/resourcesync"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"instep/discover"
-	"instep/internal/evidence"
+	"instep/evidence"
 	"instep/resourcesync"
 )
 
@@ -53,9 +53,9 @@ type window struct {
 	next        resourcesync.Datetime // of one that is open: where the list after it begins; zero if there is none
 }
 
-// OpenChain finds the Change Lists of a set. An index of them is looked for if the only
+// OpenSequence finds the Change Lists of a set. An index of them is looked for if the only
 // one is closed or does not reach back to since. Close the chain.
-func (r *Reader) OpenChain(ctx context.Context, set discover.Set, since time.Time) (_ *Sequence, err error) {
+func (r *Reader) OpenSequence(ctx context.Context, set discover.Set, since time.Time) (_ *Sequence, err error) {
 	c := r.newChain(set.URI, "Change List")
 	defer func() {
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"instep/internal/evidence"
+	"instep/evidence"
 	"instep/resourcesync"
 )
 

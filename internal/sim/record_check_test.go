@@ -46,6 +46,8 @@ func TestTheRecordTellsWhatIsBroken(t *testing.T) {
 		"deleted by a list":                   {told: []statement{unlisted(25)}, before: "2"},
 		"deleted without a word":              {told: []statement{listed(5)}, failed: true, before: "1", want: []string{noDeletionWithoutEvidence}},
 		"deleted by an older change":          {told: []statement{gone(20)}, before: "3", failed: true, want: []string{noDeletionWithoutEvidence}},
+		"deleted later than it was told of":   {earlier: []statement{listed(15)}, told: []statement{gone(20)}, before: "3", failed: true},
+		"deleted before it was told of":       {earlier: []statement{listed(25)}, told: []statement{gone(20)}, before: "3", failed: true, want: []string{noDeletionWithoutEvidence}},
 		"deleted by an older list":            {told: []statement{unlisted(25)}, before: "3", failed: true, want: []string{noDeletionWithoutEvidence}},
 		"deleted by a list of the same time":  {earlier: []statement{listed(15)}, told: []statement{unlisted(15)}, failed: true, before: "2", want: []string{noDeletionWithoutEvidence}},
 		"deleted by what an earlier run read": {earlier: []statement{gone(20)}, exit: 6, told: []statement{gone(20)}, before: "2"},

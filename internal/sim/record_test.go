@@ -2,7 +2,7 @@ package sim
 
 import (
 	"fmt"
-	"instep/internal/evidence"
+	"instep/evidence"
 	"maps"
 	"slices"
 	"strings"
@@ -399,7 +399,7 @@ func (r *record) mayGoBy(moment func(time.Time) time.Time, n *reading, path, sum
 			return true
 		case st.list:
 			return st.at.After(since) && st.at.After(confirmed)
-		case st.at.After(newest): // bytes that nothing describes may be later than all that was told: no document says so
+		case !newest.IsZero() && st.at.After(newest): // bytes that nothing describes may be later than all that was told: no document says so
 			return true
 		}
 		return st.at.After(since)
