@@ -123,3 +123,44 @@ func TestPromiseNewListBesideAnOldChangeList(t *testing.T) {
 	}
 	m.recovers(all...)
 }
+
+// Of the Change Dumps that an index names the first is a copy from before, which lacks its last
+// package: what the others tell does not join it. Where it is whole and says until when it tells
+// everything, no package needs to end there.
+func TestPromiseChangeDumpsOfAnIndexThatDoNotJoin(t *testing.T) {
+	for name, whole := range map[string]bool{"a copy from before": false, "whole": true} {
+		t.Run(name, func(t *testing.T) {
+			s, paths, m := besideDump(t)
+			s.put("/r/1", []byte("in the first package"))
+			first := []resourcesync.Entry{s.changePackage(aPackage{path: "/c/1", from: 0, until: 10, entries: []resourcesync.Entry{s.change(5, resourcesync.Updated, "/r/1")}})}
+			var until resourcesync.Datetime
+			s.put("/r/2", []byte("in the second"))
+			if whole {
+				first = append(first, s.changePackage(aPackage{path: "/c/2", from: 10, until: 15, entries: []resourcesync.Entry{s.change(15, resourcesync.Updated, "/r/2")}}))
+				until = at(20)
+			}
+			s.put("/r/3", []byte("in the next dump"))
+			next := s.changePackage(aPackage{path: "/c/3", from: 20, until: 25, entries: []resourcesync.Entry{s.change(25, resourcesync.Updated, "/r/3")}})
+			dump := func(path string, from int, until resourcesync.Datetime, packages ...resourcesync.Entry) resourcesync.Entry {
+				s.doc(path, head(resourcesync.CapabilityChangeDump, func(h *resourcesync.Header) {
+					h.From, h.Until = at(from), until
+					h.Links = append(h.Links, resourcesync.Link{Rel: "up", Href: s.uri("/caps.xml")}, resourcesync.Link{Rel: "index", Href: s.uri("/changedump.xml")})
+				}), packages...)
+				return resourcesync.Entry{Loc: s.uri(path), Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityChangeDump, From: at(from), Until: until}}
+			}
+			a, b := dump("/d/1.xml", 0, until, first...), dump("/d/2.xml", 20, resourcesync.Datetime{}, next)
+			a.Until = at(20)
+			s.doc("/changedump.xml", head(resourcesync.CapabilityChangeDump, func(h *resourcesync.Header) { h.Root, h.From = resourcesync.SitemapIndex, at(0) }), a, b)
+			s.changes(24)
+			if whole {
+				m.mustSucceed()
+				m.recovers(paths...)
+			} else if rep := m.mustTell(); rep.Gap == "" {
+				t.Errorf("got %+v, want the gap", rep)
+			}
+			s.changes(40)
+			s.list(40, paths...)
+			m.recovers(paths...)
+		})
+	}
+}

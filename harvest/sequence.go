@@ -49,6 +49,7 @@ type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
 	parcel      *Package              // of a package
+	told        resourcesync.Datetime // of the last package of a Change Dump: until when that tells everything; zero if it does not say
 	place       int                   // in the index
 	next        resourcesync.Datetime // of one that is open: where the list after it begins; zero if there is none
 }
@@ -283,7 +284,7 @@ func forward(windows []window) bool {
 // gap reports whether something may have happened after one list and before the next,
 // and takes down where.
 func (c *Sequence) gap(a, b window) bool {
-	if a.until.IsZero() || !a.until.Time().Before(b.from.Time()) {
+	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
 	}
 	c.Why = fmt.Sprintf("gap: the %s %s ends at %s, the next, %s, begins at %s", c.name, a.uri, a.until, b.uri, b.from)
@@ -472,7 +473,7 @@ func (c *Sequence) load(ctx context.Context, windows []window, cur Position, rea
 		default:
 			return nil, err
 		}
-		w = window{uri: l.URI, from: l.from, until: l.until}
+		w = window{uri: l.URI, from: l.from, until: l.until, told: w.told}
 		if !c.jumbled && c.gap(before, w) {
 			ch = newChanges()
 		}

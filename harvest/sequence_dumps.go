@@ -50,7 +50,9 @@ func (c *Sequence) dump(ctx context.Context, uri string, since time.Time, level 
 			return err
 		}
 	}
-	c.join(first, doc.Header.From)
+	if !index {
+		c.join(first, &doc.Header)
+	}
 	return doc.flaw()
 }
 
@@ -83,16 +85,20 @@ func (c *Sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 }
 
 // join closes what seem to be gaps between the packages of one Change Dump, which are
-// the windows from the nth on: together they tell everything since its from (1.1
-// §13.1), and the end of a package may be that of its last change.
-func (c *Sequence) join(n int, from resourcesync.Datetime) {
+// the windows from the nth on: together they tell everything from its from to its until (1.1
+// §13.1), and the end of a package may be that of its last change. Between two Change Dumps of an
+// index nothing is closed: one of them may be a copy from before, that lacks its end.
+func (c *Sequence) join(n int, h *resourcesync.Header) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]
 		switch {
 		case i > n && c.windows[i-1].until.Time().Before(w.from.Time()) && !c.windows[i-1].until.IsZero():
 			w.from = c.windows[i-1].until
-		case i == n && w.from.IsZero():
-			w.from = from
+		case i == n && (w.from.IsZero() || h.From.Before(w.from) && !h.From.IsZero()):
+			w.from = h.From
 		}
+	}
+	if last := len(c.windows) - 1; last >= n {
+		c.windows[last].told = h.Until
 	}
 }
