@@ -10,10 +10,9 @@ const Skew = 24 * time.Hour
 func ToCome(t, now time.Time) bool { return t.After(now.Add(Skew)) }
 
 // Misdated reports whether t is still to come: by our clock, and by that of the Source when
-// it sent the document, where that is known. Either alone may be wrong.
-func Misdated(t, sent, now time.Time) bool {
-	return ToCome(t, now) && (sent.IsZero() || ToCome(t, sent))
-}
+// it sent the document. Either alone may be wrong. Where sent is unknown it is the zero time,
+// which all times are later than.
+func Misdated(t, sent, now time.Time) bool { return ToCome(t, now) && ToCome(t, sent) }
 
 // Placed is t, or the zero time if it is misdated: such a moment orders nothing.
 func Placed(t, sent, now time.Time) time.Time {

@@ -388,3 +388,30 @@ func TestDocuments(t *testing.T) {
 		t.Error("ToCome")
 	}
 }
+
+func TestTimesThatAreStillToCome(t *testing.T) {
+	now := at(100)
+	soon, far := now.Add(Skew), now.Add(Skew+1)
+	for _, c := range []struct {
+		what     string
+		t, sent  time.Time
+		misdated bool
+	}{
+		{"past", at(5), time.Time{}, false},
+		{"near enough", soon, time.Time{}, false},
+		{"to come, and when the document was sent is unknown", far, time.Time{}, true},
+		{"to come by our clock alone", far, far, false},
+		{"to come by the clock of the Source alone", at(90), at(90).Add(-2 * Skew), false},
+		{"to come by both", far, now, true},
+	} {
+		if got := Misdated(c.t, c.sent, now); got != c.misdated {
+			t.Errorf("%s: misdated %t", c.what, got)
+		}
+		if got := Placed(c.t, c.sent, now); got.IsZero() != c.misdated || !c.misdated && got != c.t {
+			t.Errorf("%s: placed %s", c.what, got)
+		}
+	}
+	if Later(at(1), at(2)) != at(2) || Later(at(2), at(1)) != at(2) {
+		t.Error("Later")
+	}
+}
