@@ -39,7 +39,7 @@ func (d *Destination) known(c Cursor) known {
 
 // evidenceOf is the evidence held of a URI.
 func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
-	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed}
+	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until}
 	told := k.lacked
 	if h.Member {
 		told = k.named
@@ -50,6 +50,9 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 	}
 	if !h.Gone.IsZero() {
 		e.Gone, e.Change, e.At = true, true, h.Gone
+	}
+	if !e.Until.After(e.At) {
+		e.Until = time.Time{}
 	}
 	if evidence.Misdated(e.At, served, now) {
 		e.At, e.Misdated = time.Time{}, true

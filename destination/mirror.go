@@ -29,6 +29,7 @@ type Held struct {
 	LastMod resourcesync.Datetime // as the Source last gave it
 	Changed time.Time             // last change applied: never replaced or deleted by a list older than this
 	Told    bool                  // Changed is of a change, not of a list
+	Until   time.Time             // of a change whose time is unknown: at the latest then, and at Changed at the earliest; else zero
 	Came    time.Time             // when the bytes came, by the clock of their server; zero if that is unknown, or if a list tells enough
 	Gone    time.Time             // no member: the deletion that was applied, unless a newer list was read since; zero if there is none
 	Due     string                // why the bytes must be fetched again; "" = good
@@ -97,7 +98,7 @@ type Mirror interface {
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
 	// Members yields all members of a set in ascending order of resourcesync.KeyOf(URI). It
-	// may leave out Told and Came, as Due may.
+	// may leave out Told, Until and Came, as Due may.
 	Members(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Count returns how many members a set has.
 	Count(ctx context.Context, set string) (int64, error)
@@ -138,7 +139,8 @@ type Loss struct {
 var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
 
 // ErrStale is what Put, Copy and Mark return (wrapped) for a state older than the one
-// that the mirror holds for the set. It is left alone.
+// that the mirror holds for the set. It is left alone. A moment that is still to come makes
+// nothing else older ([evidence.ToCome]).
 var ErrStale = errors.New("older than what the mirror holds")
 
 // ErrNotHeld is what Mark returns (wrapped) where the bytes described are not those

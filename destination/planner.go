@@ -123,11 +123,12 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 		return err
 	}
 	proves := w.Provable() && !h.Verified
-	if h.Member && !proves && said == before && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
+	dated := !evidence.Misdated(h.Changed, pl.sent(), pl.d.Client.Now())
+	if h.Member && !proves && said == before && dated && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
 	pl.leftOut.look(w)
-	state := *notBefore(w, h)
+	state := *pl.notBefore(w, h)
 	state.Came = h.Came
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
 }
@@ -139,9 +140,9 @@ func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
 }
 
 // notBefore is w as of the moment of what is held, if that is later: what counts by its
-// position is not older.
-func notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
-	if !h.Member || !h.Changed.After(w.Changed) {
+// position is not older. A moment that is still to come is none.
+func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
+	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
 	}
 	state := *w
@@ -151,7 +152,7 @@ func notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 
 // bring adds the action by which the bytes of w come; h is what is held of it.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
-	w = notBefore(w, h)
+	w = pl.notBefore(w, h)
 	pl.leftOut.look(w)
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if h.Stored {

@@ -1,9 +1,12 @@
 package destination_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"instep/destination"
+	"instep/internal/mirror"
 	"instep/resourcesync"
 )
 
@@ -163,4 +166,61 @@ func TestPromiseChangeDumpsOfAnIndexThatDoNotJoin(t *testing.T) {
 			m.recovers(paths...)
 		})
 	}
+}
+
+// A change of unknown time is applied, and a list from a cache lacks the resource, of a moment
+// before its bytes came: the list may be older than the change.
+func TestPromiseListOlderThanTheBytesThatCame(t *testing.T) {
+	for name, gone := range map[string]bool{"it exists": false, "it does not": true} {
+		t.Run(name, func(t *testing.T) {
+			s, paths, m := inStep(t, 10)
+			s.put("/r/new", []byte("new"))
+			all := append(slices.Clone(paths), "/r/new")
+			s.setClock(40)
+			s.changes(0, s.change(10, resourcesync.Updated, "/r/1"), s.change(years, resourcesync.Created, "/r/new"))
+			m.mustSucceed()
+			s.list(20, paths...)
+			s.changes(30)
+			if gone {
+				s.remove("/r/new")
+				all = paths
+			}
+			m.mustTell()
+			m.wantFiles(all...)
+			s.setClock(100)
+			s.list(90, all...)
+			s.changes(90)
+			m.recovers(all...)
+		})
+	}
+}
+
+// A list dated in years to come is followed by one of the right time. What that one confirms
+// or brings is as of its moment: an older change of unknown time does not undo it.
+func TestPromiseListDatedInYearsToCome(t *testing.T) {
+	s, paths, m := inStep(t, 10)
+	s.put("/r/2", []byte("a version before"))
+	older := s.change(years+1, resourcesync.Updated, "/r/2")
+	s.put("/r/2", []byte("the version of the list"))
+	s.list(years+2, paths...)
+	s.offers("resourcelist", "/list.xml")
+	m.mustSucceed()
+	s.put("/r/1", []byte("after it"))
+	s.list(60, paths...)
+	s.changes(60)
+	s.offers("resourcelist", "/list.xml", "changelist", "/changes.xml")
+	m.recovers(paths...)
+	if err := m.with(func(ctx context.Context, _ *destination.Destination, here *mirror.Mirror) error {
+		held, err := here.Lookup(ctx, s.uri("/caps.xml"), []string{s.uri("/r/1"), s.uri("/r/2")})
+		for i := range held {
+			if got := held[i].Changed; !got.Equal(at(60).Time()) {
+				t.Errorf("%s is held as of %s, want the moment of the list", held[i].URI, got)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.changes(0, older)
+	m.recovers(paths...)
 }

@@ -7,7 +7,8 @@
 // nothing. Of two statements the later one counts, by position where both come from one
 // Change List, else by time. A list of a moment tells what was before that moment, so a
 // change of the same moment comes after it. Where time and position disagree, or neither
-// is known, and a deletion depends on it, the URI itself is asked.
+// is known, and a deletion depends on it, the URI itself is asked. A change of unknown time
+// happened between two moments: nothing that is of a moment between them is placed beside it.
 package evidence
 
 import (
@@ -63,6 +64,7 @@ type Held struct {
 	Member   bool
 	Due      bool      // the bytes have to come again, and what is known of them is kept
 	At       time.Time // the moment of the last statement that was applied
+	Until    time.Time // its time is unknown: at the latest then, and at At at the earliest; zero: At is its time
 	Change   bool      // that was a change
 	Misdated bool      // of a moment that is still to come: a clock was wrong, and At is zero
 	Gone     bool      // that was a deletion, and no newer list was read since: not with Member
@@ -135,11 +137,11 @@ func (s Statement) order(h Held) place {
 	switch {
 	case s.Last && ends && s.To.Before(h.At): // its time is wrong, or the document is a copy from before
 		return unknown
-	case s.Last || s.From.After(h.At), s.From.Equal(h.At) && s.Kind.change() && !h.Change: // a list tells what was before its moment
+	case s.Last || s.From.After(Later(h.At, h.Until)), s.From.Equal(h.At) && s.Kind.change() && !h.Change: // a list tells what was before its moment
 		return later
 	case ends && s.To.Before(h.At):
 		return earlier
-	case ends && s.From.Equal(s.To):
+	case ends && s.From.Equal(s.To) && s.From.Equal(h.At):
 		return same
 	}
 	return unknown
@@ -179,12 +181,12 @@ func (s Statement) bring(h Held) Decision {
 	return Fetch
 }
 
-// unplaced is what a change means of which nobody knows whether it came later.
+// unplaced is what a statement means of which nobody knows whether it came later.
 func (s Statement) unplaced(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
-	case s.Kind != Deleted && h.Member && s.Bytes == Same && !h.Due:
+	case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:
 		return Confirm
 	}
 	return Ask

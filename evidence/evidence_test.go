@@ -15,8 +15,9 @@ func at(n int) time.Time {
 }
 
 // The table. What is held is as of 5: "listed" and "changed" are members by a list and by
-// a change, "due" likewise by a change, "gone" was deleted then, "wrongly" is a member as of
-// a moment that is still to come, "nothing" is unknown.
+// a change, "due" likewise by a change, "roughly" likewise, at 5 at the earliest and at 7 at the latest, "gone"
+// was deleted then, "wrongly" is a member as of a moment that is still to come, "nothing" is
+// unknown.
 // A statement is a kind, its time or bounds, and what else is known of it.
 const table = `
 # a document older than what was applied changes nothing
@@ -57,9 +58,7 @@ listed 4 differs          | due     | retry     |
 listed 0 differs          | changed | keep      | a list without a moment is earlier than everything
 absent 4                  | listed  | keep      |
 updated 4 differs         | changed | keep      |
-deleted 4                 | listed  | keep      |
 listed 4                  | gone    | keep      | a deletion that was applied stays applied
-created 4                 | gone    | keep      |
 
 # of one moment: a list tells what was before it
 listed 5 differs          | listed  | fetch     | other content of one moment: updates apply
@@ -71,7 +70,6 @@ updated 5 differs         | listed  | fetch     |
 deleted 5                 | listed  | remove    |
 updated 5 same            | changed | confirm   | applying twice is applying once
 updated 5                 | changed | fetch     | two updates within one second
-updated 5 differs         | changed | fetch     |
 deleted 5                 | gone    | keep      | likewise
 deleted 5                 | changed | ask       |
 created 5                 | gone    | ask       |
@@ -90,7 +88,10 @@ deleted 1..4              | listed  | keep      |
 deleted 1..               | gone    | keep      |
 deleted 6..9              | listed  | remove    |
 updated 1.. same          | changed | confirm   |
+updated 5..9 differs      | changed | ask       |
+updated 0 differs         | wrongly | ask       |
 created 1.. same          | gone    | ask       | another set holds the bytes
+absent 6                  | roughly | ask       |
 listed 6 torn             | listed  | ask       |
 `
 
@@ -161,8 +162,10 @@ func heldOf(t *testing.T, text string) Held {
 		return Held{Member: true, At: at(5), Change: true}
 	case "due":
 		return Held{Member: true, At: at(5), Change: true, Due: true}
+	case "roughly":
+		return Held{Member: true, At: at(5), Change: true, Until: at(7)}
 	case "wrongly":
-		return Held{Member: true, Misdated: true}
+		return Held{Member: true, Misdated: true, Change: true}
 	case "gone":
 		return Held{Gone: true, At: at(5), Change: true}
 	}
@@ -195,7 +198,7 @@ func statements(yield func(Statement) bool) {
 }
 
 func holdings(yield func(Held) bool) {
-	for _, h := range []Held{{}, {Member: true}, {Member: true, Due: true}, {Member: true, Change: true}, {Member: true, Change: true, Due: true}, {Gone: true, Change: true}} {
+	for _, h := range []Held{{}, {Member: true}, {Member: true, Due: true}, {Member: true, Change: true}, {Member: true, Change: true, Due: true}, {Member: true, Change: true, Until: at(3)}, {Gone: true, Change: true}} {
 		for n := range 4 {
 			if h.At = at(n); n > 0 != (h.Member || h.Gone) && n > 0 {
 				continue
@@ -316,7 +319,7 @@ func TestNoDeletionWithoutEvidence(t *testing.T) {
 				continue
 			}
 			says := s.Kind == Absent && !s.Again || s.Kind == Deleted
-			newer := !h.Member && !h.Gone || s.From.After(h.At) || s.Kind == Deleted && (s.Last && !(!s.To.IsZero() && s.To.Before(h.At)) || s.From.Equal(h.At) && !h.Change)
+			newer := !h.Member && !h.Gone || s.From.After(Later(h.At, h.Until)) || s.Kind == Deleted && (s.Last && !(!s.To.IsZero() && s.To.Before(h.At)) || s.From.Equal(h.At) && !h.Change)
 			if !says || s.Old || s.Torn || !newer {
 				t.Errorf("%+v of %+v: %s", s, h, d)
 			}
@@ -327,15 +330,15 @@ func TestNoDeletionWithoutEvidence(t *testing.T) {
 func TestWhatCannotBePlacedIsAsked(t *testing.T) {
 	for s := range statements {
 		for h := range holdings {
-			inside := s.From.Before(h.At) && (s.To.IsZero() || s.To.After(h.At))
-			if !s.Kind.change() || s.Old || s.Last || s.Torn || !inside || !h.Member && !h.Gone {
+			inside := s.Kind.change() && s.From.Before(h.At) && (s.To.IsZero() || s.To.After(h.At)) || s.From.After(h.At) && !s.From.After(h.Until)
+			if s.Old || s.Last || s.Torn || !inside || !h.Member && !h.Gone {
 				continue
 			}
 			want := Ask
 			switch {
 			case s.Kind == Deleted && h.Gone:
 				want = Keep
-			case s.Kind != Deleted && h.Member && s.Bytes == Same && !h.Due:
+			case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:
 				want = Confirm
 			}
 			if d, _ := Decide(s, h); d != want {

@@ -1,6 +1,7 @@
 package harvest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -124,6 +125,11 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		return nil, err
 	}
 	l.order(tell)
+	for i := range l.entries {
+		if c := &l.entries[i]; !c.Timed() {
+			c.Until = cmp.Or(c.To, l.served, r.Now())
+		}
+	}
 	return l, nil
 }
 

@@ -24,6 +24,7 @@ type Resource struct {
 	Duplicates []string
 	Changed    time.Time // when the change happened, or the `at` of the list that says so
 	Told       bool      // a change says so, not a list
+	Until      time.Time // of a change whose time is unknown: at the latest then, and at Changed at the earliest; else zero
 	Came       time.Time // once the bytes are here: when they came, by the clock of their server; zero if that is unknown
 
 	// Remainder holds its links and other attributes. The Mirror stores it with the state;

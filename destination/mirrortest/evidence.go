@@ -14,13 +14,14 @@ import (
 func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)
+	w.Until = w.Came.Add(time.Microsecond)
 	return w
 }
 
 // toldAs is what is held after a Put of what told says.
 func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
-	h.Told, h.Came = true, w.Came
+	h.Told, h.Until, h.Came = true, w.Until, w.Came
 	return h
 }
 

@@ -43,7 +43,8 @@ type newState struct {
 	Changed int64  `json:"changed"` // in microseconds since 1970
 	LastMod string `json:"lastmod,omitempty"`
 	Told    bool   `json:"told,omitempty"`
-	Came    int64  `json:"came,omitempty"` // in microseconds since 1970
+	Until   int64  `json:"until,omitempty"` // in microseconds since 1970
+	Came    int64  `json:"came,omitempty"`  // likewise
 
 	Remainder string `json:"remainder,omitempty"`
 }
@@ -92,7 +93,7 @@ func (o *Outcome) arrival() *arrival {
 	for i := range o.Members {
 		m := &o.Members[i]
 		n := &a.New[index[m.Key]]
-		n.Members = append(n.Members, newState{m.Set, m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Told, writeMicros(m.Came), m.Remainder})
+		n.Members = append(n.Members, newState{m.Set, m.Changed.UnixMicro(), writeDatetime(m.LastMod), m.Told, writeMicros(m.Until), writeMicros(m.Came), m.Remainder})
 	}
 	return a
 }
@@ -112,7 +113,7 @@ func (a *arrival) outcome() (o Outcome, err error) {
 		}
 		o.Fresh, o.Stored = append(o.Fresh, in), append(o.Stored, s)
 		for _, state := range n.Members {
-			m := Membership{Set: state.Set, Key: in.Key, Changed: time.UnixMicro(state.Changed), Told: state.Told, Came: readMicros(state.Came), Remainder: state.Remainder}
+			m := Membership{Set: state.Set, Key: in.Key, Changed: time.UnixMicro(state.Changed), Told: state.Told, Until: readMicros(state.Until), Came: readMicros(state.Came), Remainder: state.Remainder}
 			if m.LastMod, err = readDatetime(n.URI, state.LastMod); err != nil {
 				return o, err
 			}

@@ -17,6 +17,7 @@ type Evidence struct {
 	Told   bool      // by a change; else by a list, and Came is known
 	Gone   bool      // that it was deleted
 	Moment time.Time // of the change; kept in microseconds
+	Until  time.Time // of a change whose time is unknown: at the latest then; else zero
 	Came   time.Time // when the bytes came, by the clock of their server; zero if that is unknown
 }
 
@@ -38,7 +39,7 @@ func (c *Catalog) Evidence(ctx context.Context, set SetID, keys []resourcesync.K
 			args = append(args, some[i][:])
 		}
 		rows, err := look(ctx, c, nil, "look up evidence in", scanEvidence,
-			"SELECT set_id, key, told, gone, moment, came FROM evidence WHERE set_id = ? AND key IN ("+placeholders(len(some))+")", args...)
+			"SELECT set_id, key, told, gone, moment, until, came FROM evidence WHERE set_id = ? AND key IN ("+placeholders(len(some))+")", args...)
 		if err != nil {
 			return nil, err
 		}
@@ -51,12 +52,12 @@ func (c *Catalog) Evidence(ctx context.Context, set SetID, keys []resourcesync.K
 
 func scanEvidence(r *sql.Rows) (e Evidence, err error) {
 	var key []byte
-	var moment, came int64
-	if err := r.Scan(&e.Set, &key, &e.Told, &e.Gone, &moment, &came); err != nil {
+	var moment, until, came int64
+	if err := r.Scan(&e.Set, &key, &e.Told, &e.Gone, &moment, &until, &came); err != nil {
 		return e, err
 	}
 	e.Moment = readTime(moment)
-	e.Came = readMicros(came)
+	e.Until, e.Came = readMicros(until), readMicros(came)
 	e.Key, err = readKey(key)
 	return e, err
 }
@@ -97,7 +98,7 @@ func (l *ledger) evidence(set SetID, key resourcesync.Key) (e Evidence, ok bool)
 }
 
 func (m *Membership) evidence() Evidence {
-	return Evidence{Set: m.Set, Key: m.Key, Told: m.Told, Moment: kept(m.Changed), Came: readMicros(writeMicros(m.Came))}
+	return Evidence{Set: m.Set, Key: m.Key, Told: m.Told, Moment: kept(m.Changed), Until: readMicros(writeMicros(m.Until)), Came: readMicros(writeMicros(m.Came))}
 }
 
 // tells reports whether there is more to keep of a state than the membership has: a change
@@ -118,13 +119,13 @@ func (r *recorder) noteEvidence(states []state, gone []Evidence) error {
 			all = append(all, s.evidence())
 		}
 	}
-	args := make([]any, 0, 6*len(all))
+	args := make([]any, 0, 7*len(all))
 	for i := range all {
 		e := &all[i]
-		args = append(args, e.Set, e.Key[:], e.Told, e.Gone, e.Moment.UnixMicro(), writeMicros(e.Came))
+		args = append(args, e.Set, e.Key[:], e.Told, e.Gone, e.Moment.UnixMicro(), writeMicros(e.Until), writeMicros(e.Came))
 	}
-	_, err := r.eachRow("INSERT INTO evidence (set_id, key, told, gone, moment, came) ", "(?,?,?,?,?,?)",
-		" ON CONFLICT (set_id, key) DO UPDATE SET told = excluded.told, gone = excluded.gone, moment = excluded.moment, came = excluded.came", args)
+	_, err := r.eachRow("INSERT INTO evidence (set_id, key, told, gone, moment, until, came) ", "(?,?,?,?,?,?,?)",
+		" ON CONFLICT (set_id, key) DO UPDATE SET told = excluded.told, gone = excluded.gone, moment = excluded.moment, until = excluded.until, came = excluded.came", args)
 	return err
 }
 

@@ -142,6 +142,7 @@ type Membership struct {
 	Relabel   bool      // what the set says of the same bytes changes: that ends a state
 	Remainder string    // what else the set says of the resource
 	Told      bool      // a change has said so, and no list; not by Holders
+	Until     time.Time // of a change whose time is unknown: at the latest then, and Changed is the earliest; else zero; not by Holders
 	Came      time.Time // when the bytes came, by the clock of their server; zero if that is unknown, or digests tell more; not by Holders
 }
 

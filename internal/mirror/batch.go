@@ -11,6 +11,7 @@ import (
 
 	"instep/blob"
 	"instep/destination"
+	"instep/evidence"
 	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
@@ -116,7 +117,7 @@ func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Re
 func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
 	remainder, err := w.Remainder.Text()
 	return &claim{state: catalog.Membership{
-		Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Told: w.Told, Came: w.Came, Remainder: remainder,
+		Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Told: w.Told, Until: w.Until, Came: w.Came, Remainder: remainder,
 	}}, err
 }
 
@@ -172,11 +173,20 @@ func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*cl
 		return nil, catalog.Resource{}, err
 	}
 	row, err := b.row(ctx, id, w.URI)
-	if err == nil && row.Member && micros(w.Changed).Before(row.Changed) {
+	if err == nil && row.Member && micros(w.Changed).Before(b.m.placed(row.Changed)) {
 		err = fmt.Errorf("%w: %q was changed at %s, the Source's list is of %s", destination.ErrStale, w.URI,
 			row.Changed.Format(time.RFC3339Nano), w.Changed.UTC().Format(time.RFC3339Nano))
 	}
 	return c, row, err
+}
+
+// placed is t, or the zero time if it is still to come: a clock was wrong by which it was
+// dated, and it is no bar to what comes after it. What is held in an earlier state stays.
+func (m *Mirror) placed(t time.Time) time.Time {
+	if t.Equal(always) {
+		return t
+	}
+	return evidence.Placed(t, time.Time{}, m.now())
 }
 
 // naturalPath is the path of a resource, or the one that it gets if nothing of ours is there.
@@ -404,7 +414,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 	}
 	c.state.Due, c.state.Came = reason, time.Time{}
 	switch {
-	case !row.Member || !micros(w.Changed).Before(row.Changed):
+	case !row.Member || !micros(w.Changed).Before(b.m.placed(row.Changed)):
 		c.state.Wanted, err = encodeWanted(&w)
 	case row.Due != "":
 		c.state.Changed, c.state.LastMod, c.state.Remainder, c.state.Wanted, c.state.Told = row.Changed, row.LastMod, row.Remainder, row.Wanted, false

@@ -172,7 +172,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 		if err := b.noteListed(ctx, e, held[keys[i]], w.listed); err != nil {
 			return nil, err
 		}
-		w.add(e, keys[i], rows[i], held[keys[i]])
+		w.add(e, keys[i], rows[i], held[keys[i]], b.m.placed)
 	}
 	if err := b.m.noteFound(ctx, w); err != nil {
 		return nil, err
@@ -197,10 +197,7 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 		if err != nil {
 			return err
 		}
-		if c.Listed.After(b.m.now().Add(24 * time.Hour)) { // dated by a clock that was wrong
-			c.Listed = time.Time{}
-		}
-		all[member.Set] = c.Listed
+		all[member.Set] = b.m.placed(c.Listed)
 	}
 	return nil
 }
@@ -240,7 +237,7 @@ func (s *step) turn() int {
 }
 
 // add decides about one URI: row and held are what the catalog has of it.
-func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held []catalog.Membership) {
+func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held []catalog.Membership, placed func(time.Time) time.Time) {
 	alive, content := false, e.content
 	for _, m := range held {
 		c := e.claims[m.Set]
@@ -250,7 +247,7 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 			continue
 		}
 		alive = true
-		if c == nil && content != nil && row.Stored && m.Due == "" && (m.Changed.After(content.changed) || w.listed[m.Set].After(content.changed)) {
+		if c == nil && content != nil && row.Stored && m.Due == "" && (placed(m.Changed).After(content.changed) || w.listed[m.Set].After(content.changed)) {
 			content = nil // another set knows a later state: its bytes stay
 		}
 	}

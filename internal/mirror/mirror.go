@@ -249,7 +249,7 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 		case e.Gone && !all[i].Member:
 			all[i].Gone = e.Moment
 		case !e.Gone && all[i].Member && e.Moment.Equal(all[i].Changed):
-			all[i].Told, all[i].Came = e.Told, e.Came
+			all[i].Told, all[i].Until, all[i].Came = e.Told, e.Until, e.Came
 		}
 	}
 	return all, nil

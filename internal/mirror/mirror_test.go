@@ -279,6 +279,19 @@ func TestNothingGoesBack(t *testing.T) {
 	wantFiles(t, m.dir, map[string]string{"a": "new"})
 }
 
+func TestAMomentThatIsStillToComeIsNoBar(t *testing.T) {
+	m := openMirror(t, options(t.TempDir()))
+	years := noon.AddDate(20, 0, 0)
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "dated by a clock that was wrong", years) })
+	commit(t, m, func(b destination.Batch) error { return put(b, set2, "a", "of another set", noon) })
+	wantFiles(t, m.dir, map[string]string{"a": "of another set"})
+	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "right", noon) })
+	wantFiles(t, m.dir, map[string]string{"a": "right"})
+	if h := lookup(t, m, set, "a"); !h.Changed.Equal(noon) {
+		t.Errorf("it is as of %s", h.Changed)
+	}
+}
+
 func TestOfTwoSetsTheLaterStateWins(t *testing.T) {
 	m := openMirror(t, options(t.TempDir()))
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "new", noon) })
