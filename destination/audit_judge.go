@@ -14,6 +14,7 @@ import (
 	"instep/harvest"
 	"instep/internal/spool"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // auditor compares one set.
@@ -123,7 +124,7 @@ func (au *auditor) conclude(f *finding, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.err = fmt.Errorf("missing when audited: %w", err)
-	case isMismatch(err):
+	case transfer.IsMismatch(err):
 		f.verdict, f.err = VerdictDifferent, au.since(&f.want, fmt.Errorf("different when audited: %w", err))
 	case err != nil:
 		f.verdict, f.err = VerdictError, fmt.Errorf("could not be read when audited: %w", err)

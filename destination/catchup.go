@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"instep/harvest"
 	"maps"
 	"slices"
+
+	"instep/harvest"
+	"instep/transfer"
 )
 
 // maxRounds is how often a run reads the changes of a set again because resources were
@@ -46,7 +48,7 @@ func (rep *SetReport) unfinished() bool {
 // changed reports whether some resources were not as listed. Where more failed than are
 // known one by one, the trouble is another.
 func (rep *SetReport) changed() bool {
-	return rep.Failed == int64(len(rep.Failures)) && slices.ContainsFunc(rep.Failures, func(f Failure) bool { return isMismatch(f.Err) })
+	return rep.Failed == int64(len(rep.Failures)) && slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })
 }
 
 // round applies a further plan of the same set, unless that tells of nothing new or is

@@ -5,6 +5,7 @@ import (
 
 	"instep/fetch"
 	"instep/harvest"
+	"instep/transfer"
 )
 
 // Cause is a stable word for why something failed, by which failures are grouped.
@@ -44,7 +45,7 @@ func CauseOf(err error) Cause {
 	var fe *fetch.Error
 	var document *harvest.DocumentError
 	switch {
-	case isMismatch(err):
+	case transfer.IsMismatch(err):
 		return CauseMismatch
 	case errors.As(err, &fe):
 		return fetchCauses[fe.Kind]

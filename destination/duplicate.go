@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"fmt"
+
 	"instep/harvest"
 )
 

@@ -3,9 +3,10 @@ package destination
 import (
 	"errors"
 	"fmt"
-	"instep/harvest"
 	"sync/atomic"
 	"time"
+
+	"instep/harvest"
 )
 
 // What ends a run early because it has done as much as it may. What was begun is

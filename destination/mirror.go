@@ -10,6 +10,7 @@ import (
 	"instep/fetch"
 	"instep/harvest"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // Held is what a mirror knows of one URI, seen from one set.
@@ -167,10 +168,10 @@ type Batch interface {
 	// this resource is kept and its error is returned. verified says that r checked
 	// a length or a digest.
 	Put(ctx context.Context, set string, w harvest.Resource, r io.Reader, verified bool) (n int64, err error)
-	// PutPart is Put of a Part that was verified: its bytes are not copied. The Part
+	// PutPart is Put of a [transfer.Part] that was verified: its bytes are not copied. The Part
 	// is spent unless an error is returned: an ErrNotHeld if it does not hold the bytes
 	// of w, as where the disk has damaged it. It is called only for a Mirror with Parts.
-	PutPart(ctx context.Context, set string, w harvest.Resource, p Part, verified bool) (n int64, err error)
+	PutPart(ctx context.Context, set string, w harvest.Resource, p transfer.Part, verified bool) (n int64, err error)
 	// Adopt makes the file at path, which Stray has found, the bytes of w without
 	// copying them, if they are verified. Bytes that are not those of w are an
 	// ErrNotHeld and stay where they are. It is called only for an Adopter.

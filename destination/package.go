@@ -8,18 +8,19 @@ import (
 	"instep/fetch"
 	"instep/harvest"
 	"instep/pack"
+	"instep/transfer"
 )
 
 // packages transfers and opens packages. It knows nothing of sets, plans and manifests.
 type packages struct {
 	client *fetch.Client
-	dir    string // of temporary files
-	parts  Parts  // keeps large packages for a later run; may be nil
+	dir    string         // of temporary files
+	parts  transfer.Parts // keeps large packages for a later run; may be nil
 }
 
 func (d *Destination) packages() *packages {
 	p := &packages{client: d.Client, dir: d.Spool}
-	p.parts, _ = optional[Parts](d.Mirror)
+	p.parts, _ = optional[transfer.Parts](d.Mirror)
 	return p
 }
 
@@ -28,7 +29,7 @@ type openedPackage struct {
 	ref    harvest.PackageRef
 	zip    *pack.Package
 	dir    string         // of temporary files
-	bytes  Part           // of a package that is here, else nil
+	bytes  transfer.Part  // of a package that is here, else nil
 	remote *remotePackage // of one that is not, else nil
 	spent  bool           // everything was taken out of it that is wanted
 }

@@ -12,6 +12,7 @@ import (
 	"instep/harvest"
 	"instep/pack"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // unpacker brings the members of packages that a plan wants, in the order of the plan. A
@@ -531,7 +532,7 @@ type memberReader struct {
 
 func (r memberReader) Read(b []byte) (int, error) {
 	n, err := r.r.Read(b)
-	if isMismatch(err) {
+	if transfer.IsMismatch(err) {
 		err = &harvest.SourceError{Err: fmt.Errorf("%s: %w", r.uri, err)}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

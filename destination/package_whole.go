@@ -8,8 +8,8 @@ import (
 
 	"instep/fetch"
 	"instep/harvest"
-	"instep/internal/spool"
 	"instep/pack"
+	"instep/transfer"
 )
 
 // openWhole transfers a package and opens it. A body that broke off and could not go on is
@@ -33,12 +33,12 @@ func (p *packages) transfer(ctx context.Context, ref *harvest.PackageRef) (*open
 		return nil, errors.Join(err, part.Close())
 	}
 	w := wanted(ref)
-	dl := &download{
-		client: p.client, part: part, req: request(w), length: ref.Length, digests: ref.Digests,
-		accept: func(resp *fetch.Response) error { return plausible(w, resp) },
+	dl := &transfer.Download{
+		Client: p.client, Part: part, Request: request(w), Length: ref.Length, Digests: ref.Digests,
+		Accept: func(resp *fetch.Response) error { return plausible(w, resp) },
 	}
-	if err := dl.run(ctx, first); err != nil {
-		return nil, errors.Join(err, dl.leave(ctx, err))
+	if err := dl.Run(ctx, first); err != nil {
+		return nil, errors.Join(err, dl.Leave(ctx, err))
 	}
 	opened := &openedPackage{ref: *ref, dir: p.dir, bytes: part}
 	if opened.zip, err = pack.Open(part, part.Size(), pack.Limits{}); err != nil {
@@ -62,45 +62,18 @@ func isLarge(ref *harvest.PackageRef) bool {
 
 // part is where a package comes: a file that is kept for a later run if it is large or of
 // unknown length and the mirror keeps such files, else a temporary one.
-func (p *packages) part(ctx context.Context, ref *harvest.PackageRef) Part {
+func (p *packages) part(ctx context.Context, ref *harvest.PackageRef) transfer.Part {
 	if p.parts != nil && (isLarge(ref) || !ref.Length.Known()) {
 		if part, err := p.parts.Part(ctx, ref.URI); err == nil { // not so for a mirror that is only read
 			return part
 		}
 	}
-	return &tempPart{spool.NewFile(p.dir, 0), p.dir}
+	return transfer.Temporary(p.dir)
 }
-
-// tempPart is a Part that is removed when it is closed.
-type tempPart struct {
-	*spool.File
-	dir string
-}
-
-var _ Part = (*tempPart)(nil)
-
-// Size implements Part.
-func (t *tempPart) Size() int64 { return t.Len() }
-
-// Note implements Part.
-func (t *tempPart) Note() (string, int64) { return "", 0 }
-
-// Checkpoint implements Part.
-func (t *tempPart) Checkpoint(context.Context, string) error { return nil }
-
-// Truncate implements Part. It is called to begin anew, with 0.
-func (t *tempPart) Truncate(int64) error {
-	err := t.Close()
-	t.File = spool.NewFile(t.dir, 0)
-	return err
-}
-
-// Discard implements Part.
-func (t *tempPart) Discard() error { return t.Close() }
 
 // firstAnswer asks for a package of which nothing is here yet, and looks at its first bytes:
 // another format is not transferred.
-func (p *packages) firstAnswer(ctx context.Context, ref *harvest.PackageRef, part Part) (*fetch.Response, error) {
+func (p *packages) firstAnswer(ctx context.Context, ref *harvest.PackageRef, part transfer.Part) (*fetch.Response, error) {
 	if part.Size() > 0 {
 		return nil, nil
 	}

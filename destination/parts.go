@@ -2,38 +2,10 @@ package destination
 
 import (
 	"context"
-	"io"
 
 	"instep/harvest"
 	"instep/resourcesync"
 )
-
-// Parts is implemented by a Mirror that keeps what came of a large transfer which
-// broke off, so that a later run goes on from there.
-type Parts interface {
-	// Part opens what is kept under a name, or an empty Part. One name is open once
-	// at a time.
-	Part(ctx context.Context, name string) (Part, error)
-}
-
-// Part is the beginning of some bytes. It is not safe for concurrent use but for
-// ReadAt.
-type Part interface {
-	io.Writer // appends
-	io.ReaderAt
-	Size() int64 // bytes that are here
-	// Note is what the last Checkpoint noted, and at how many bytes; "" and 0 of an
-	// empty Part. What lies beyond may not have survived a power cut.
-	Note() (note string, at int64)
-	// Checkpoint makes the bytes written so far durable, and then the note.
-	Checkpoint(ctx context.Context, note string) error
-	// Truncate drops the bytes from n on, and the note if it was made beyond n.
-	Truncate(n int64) error
-	// Close keeps what is here for a later run.
-	Close() error
-	// Discard removes it.
-	Discard() error
-}
 
 // Adopter is implemented by a Mirror that can take over files which are there already
 // and which it did not put there.

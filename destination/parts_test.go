@@ -2,8 +2,9 @@ package destination
 
 import (
 	"context"
-	"instep/harvest"
 	"testing"
+
+	"instep/harvest"
 )
 
 // keeper is a Mirror that takes over files; the tests of it call nothing else.

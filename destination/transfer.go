@@ -2,7 +2,6 @@ package destination
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -12,6 +11,7 @@ import (
 	"instep/fetch"
 	"instep/harvest"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // maxResource bounds a resource of unknown length, in bytes (FAULTS §5).
@@ -58,7 +58,7 @@ func (r *runner) fromWeb(ctx context.Context, b Batch, w harvest.Resource, at st
 		}
 		return n, nil
 	}
-	if ctx.Err() != nil || !isMismatch(err) {
+	if ctx.Err() != nil || !transfer.IsMismatch(err) {
 		return n, err
 	}
 	n, _, decoded := r.get(ctx, b, w, at, true)
@@ -90,7 +90,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 		}
 	}
 	defer resp.Body.Close()
-	body, coding := io.Reader(resp.Body), codingOf(resp)
+	body, coding := io.Reader(resp.Body), transfer.CodingOf(resp)
 	if decode {
 		if body, err = decoder(coding, body); err != nil {
 			return 0, "", &harvest.SourceError{Err: fmt.Errorf("%s: %w", at, err)}
@@ -137,14 +137,8 @@ func (r *runner) came(w *harvest.Resource, resp *fetch.Response, decoded bool) {
 // asked for, and nothing that the Source says of the resource would show it. Its bytes
 // are not those of the resource.
 func surprising(w *harvest.Resource, resp *fetch.Response) bool {
-	coding := codingOf(resp)
+	coding := transfer.CodingOf(resp)
 	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
-}
-
-// isMismatch reports whether bytes came and were not those that the list describes.
-func isMismatch(err error) bool {
-	var me *resourcesync.MismatchError
-	return errors.As(err, &me)
 }
 
 // plausible refuses what cannot be the resource before its body is read.

@@ -2,9 +2,10 @@ package destination
 
 import (
 	"fmt"
-	"instep/harvest"
 	"slices"
 	"strings"
+
+	"instep/harvest"
 )
 
 // This file chooses: functions of what the Source offers, what is held and what was

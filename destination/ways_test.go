@@ -1,8 +1,9 @@
 package destination
 
 import (
-	"instep/harvest"
 	"testing"
+
+	"instep/harvest"
 )
 
 func TestMode(t *testing.T) {

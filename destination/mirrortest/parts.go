@@ -8,9 +8,10 @@ import (
 
 	"instep/destination"
 	"instep/harvest"
+	"instep/transfer"
 )
 
-// parts are the tests of mirrors that implement destination.Parts.
+// parts are the tests of mirrors that implement transfer.Parts.
 var parts = []struct {
 	name string
 	test func(*testing.T, *tester)
@@ -24,9 +25,9 @@ var parts = []struct {
 	{"APartReplacesOldBytes", testPartReplaces},
 }
 
-func (m *tester) part(name string) destination.Part {
+func (m *tester) part(name string) transfer.Part {
 	m.t.Helper()
-	ps, ok := m.Mirror.(destination.Parts)
+	ps, ok := m.Mirror.(transfer.Parts)
 	if !ok {
 		m.t.Skip("the mirror keeps no parts")
 	}
@@ -36,7 +37,7 @@ func (m *tester) part(name string) destination.Part {
 	return p
 }
 
-func (m *tester) write(p destination.Part, body string) {
+func (m *tester) write(p transfer.Part, body string) {
 	m.t.Helper()
 	n, err := io.WriteString(p, body)
 	m.ok(err)
@@ -45,7 +46,7 @@ func (m *tester) write(p destination.Part, body string) {
 	}
 }
 
-func (m *tester) wantPart(p destination.Part, body, note string, at int64) {
+func (m *tester) wantPart(p transfer.Part, body, note string, at int64) {
 	m.t.Helper()
 	got := make([]byte, p.Size())
 	if _, err := p.ReadAt(got, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -60,12 +61,12 @@ func (m *tester) wantPart(p destination.Part, body, note string, at int64) {
 }
 
 // putPart puts a part in a batch that is committed.
-func (m *tester) putPart(w harvest.Resource, p destination.Part) {
+func (m *tester) putPart(w harvest.Resource, p transfer.Part) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) { m.addPart(b, w, p) })
 }
 
-func (m *tester) addPart(b destination.Batch, w harvest.Resource, p destination.Part) {
+func (m *tester) addPart(b destination.Batch, w harvest.Resource, p transfer.Part) {
 	m.t.Helper()
 	n, err := b.PutPart(m.t.Context(), set, w, p, true)
 	m.ok(err)
@@ -99,7 +100,7 @@ func testPart(t *testing.T, m *tester) {
 
 func testPartTwice(t *testing.T, m *tester) {
 	p := m.part("big")
-	if second, err := m.Mirror.(destination.Parts).Part(t.Context(), "big"); err == nil {
+	if second, err := m.Mirror.(transfer.Parts).Part(t.Context(), "big"); err == nil {
 		_ = second.Close()
 		t.Error("opened one part twice without an error")
 	}
@@ -166,7 +167,7 @@ func testPartDiscard(t *testing.T, m *tester) {
 	m.ok(p.Checkpoint(t.Context(), "all"))
 	b := m.begin()
 	m.addPart(b, wanted("big", "bytes", 0), p)
-	if second, err := m.Mirror.(destination.Parts).Part(t.Context(), "big"); err == nil {
+	if second, err := m.Mirror.(transfer.Parts).Part(t.Context(), "big"); err == nil {
 		_ = second.Close()
 		t.Error("opened what a batch has without an error")
 	}

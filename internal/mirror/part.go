@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"instep/blob"
-	"instep/destination"
 	"instep/harvest"
 	"instep/internal/durable"
+	"instep/transfer"
 )
 
 // Parts are kept below partsKey: the bytes under a digest of the part's name, and
@@ -30,7 +30,7 @@ const (
 	partMode   = 0o640
 )
 
-// part implements destination.Part.
+// part implements transfer.Part.
 type part struct {
 	m    *Mirror
 	name string
@@ -56,9 +56,9 @@ func partKey(name string) string {
 	return partsKey + "/" + hex.EncodeToString(sum[:])
 }
 
-// Part implements destination.Parts. What was written after the last checkpoint is
+// Part implements transfer.Parts. What was written after the last checkpoint is
 // dropped when the mirror is opened again, and everything a week after its last one.
-func (m *Mirror) Part(ctx context.Context, name string) (destination.Part, error) {
+func (m *Mirror) Part(ctx context.Context, name string) (transfer.Part, error) {
 	if m.readOnly {
 		return nil, ErrReadOnly
 	}
@@ -136,7 +136,7 @@ func (m *Mirror) readNote(ctx context.Context, key string) (note partNote, err e
 	return note, nil
 }
 
-// Write implements destination.Part.
+// Write implements transfer.Part.
 func (p *part) Write(b []byte) (int, error) {
 	if err := p.usable(); err != nil {
 		return 0, err
@@ -155,7 +155,7 @@ func (p *part) usable() error {
 	return p.err
 }
 
-// ReadAt implements destination.Part.
+// ReadAt implements transfer.Part.
 func (p *part) ReadAt(b []byte, off int64) (int, error) {
 	if p.f == nil {
 		return 0, errPartEnded
@@ -163,13 +163,13 @@ func (p *part) ReadAt(b []byte, off int64) (int, error) {
 	return p.f.ReadAt(b, off)
 }
 
-// Size implements destination.Part.
+// Size implements transfer.Part.
 func (p *part) Size() int64 { return p.size }
 
-// Note implements destination.Part.
+// Note implements transfer.Part.
 func (p *part) Note() (string, int64) { return p.note.Note, p.note.At }
 
-// Checkpoint implements destination.Part.
+// Checkpoint implements transfer.Part.
 func (p *part) Checkpoint(ctx context.Context, note string) error {
 	if err := p.usable(); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (p *part) Checkpoint(ctx context.Context, note string) error {
 	return nil
 }
 
-// Truncate implements destination.Part.
+// Truncate implements transfer.Part.
 func (p *part) Truncate(n int64) error {
 	if err := p.usable(); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (p *part) dropNote(ctx context.Context) error {
 	return p.m.remove(ctx, []string{p.key + noteSuffix})
 }
 
-// Close implements destination.Part.
+// Close implements transfer.Part.
 func (p *part) Close() error {
 	if p.f == nil {
 		return nil
@@ -227,7 +227,7 @@ func (p *part) Close() error {
 	return p.end()
 }
 
-// Discard implements destination.Part.
+// Discard implements transfer.Part.
 func (p *part) Discard() error {
 	if p.f == nil {
 		return nil
@@ -247,7 +247,7 @@ func (p *part) end() (err error) {
 }
 
 // PutPart implements destination.Batch.
-func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp destination.Part, verified bool) (int64, error) {
+func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp transfer.Part, verified bool) (int64, error) {
 	p, ok := dp.(*part)
 	if !ok || p.m != b.m {
 		return 0, fmt.Errorf("put a part of %q: it is not of this mirror", w.URI)
@@ -349,4 +349,4 @@ func (m *Mirror) PartsKept(ctx context.Context) (n int, bytes int64, err error) 
 	return n, bytes, nil
 }
 
-var _ destination.Parts = (*Mirror)(nil)
+var _ transfer.Parts = (*Mirror)(nil)

@@ -12,10 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/destination"
+	"instep/transfer"
 )
 
 // begin writes the beginning of something and makes a checkpoint.
-func begin(t *testing.T, m *Mirror, name, body string) destination.Part {
+func begin(t *testing.T, m *Mirror, name, body string) transfer.Part {
 	t.Helper()
 	p, err := m.Part(t.Context(), name)
 	if err == nil {

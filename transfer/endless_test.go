@@ -1,4 +1,4 @@
-package destination
+package transfer
 
 import (
 	"context"
@@ -59,13 +59,13 @@ func TestWhatGoesOnFromRunToRunIsBounded(t *testing.T) {
 	defer client.Close()
 	part := &memoryPart{}
 	for run := 1; ; run++ {
-		dl := &download{
-			client: client, part: part,
-			req:    fetch.Request{URL: srv.URL, MaxBytes: most, Resume: fetch.ResumeStrong},
-			accept: func(resp *fetch.Response) error { resp.ContentLength = -1; return nil },
+		dl := &Download{
+			Client: client, Part: part,
+			Request: fetch.Request{URL: srv.URL, MaxBytes: most, Resume: fetch.ResumeStrong},
+			Accept:  func(resp *fetch.Response) error { resp.ContentLength = -1; return nil },
 		}
-		err := dl.run(t.Context(), nil)
-		if err := dl.leave(t.Context(), err); err != nil {
+		err := dl.Run(t.Context(), nil)
+		if err := dl.Leave(t.Context(), err); err != nil {
 			t.Fatal(err)
 		}
 		if part.Size() > most || err == nil || run > 5 {

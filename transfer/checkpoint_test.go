@@ -1,4 +1,4 @@
-package destination
+package transfer
 
 import (
 	"bytes"
@@ -68,7 +68,7 @@ func TestCheckpointsAreAsFarFromEachOtherAsTheLineIsFast(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dl := &download{client: client, part: part, req: fetch.Request{MaxBytes: 1 << 30}, digests: resourcesync.Digests{digest}}
+			dl := &Download{Client: client, Part: part, Request: fetch.Request{MaxBytes: 1 << 30}, Digests: resourcesync.Digests{digest}}
 			if err := dl.begin(); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestEverythingThatCameBeforeABodyBrokeOffIsKept(t *testing.T) {
 	}
 	defer client.Close()
 	part := &loggedPart{}
-	dl := &download{client: client, part: part, req: fetch.Request{MaxBytes: 1 << 30}}
+	dl := &Download{Client: client, Part: part, Request: fetch.Request{MaxBytes: 1 << 30}}
 	if err := dl.begin(); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestEverythingThatCameBeforeABodyBrokeOffIsKept(t *testing.T) {
 	if !harvest.IsSourceError(broken) {
 		t.Fatalf("got %v, want an error of the Source's side", broken)
 	}
-	if err := dl.leave(t.Context(), broken); err != nil {
+	if err := dl.Leave(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
 	if _, at := part.Note(); part.Size() != n || at != n {

@@ -1,0 +1,308 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"instep/fetch"
+	"instep/harvest"
+	"instep/resourcesync"
+)
+
+// What is not larger than CheckpointBytes is brought again altogether after a crash, and
+// of what is larger at most maxAgain: to wait for the disk after each CheckpointBytes would
+// take longer than a fast line takes to bring them again.
+const (
+	CheckpointBytes = 8 << 20
+	checkpointPause = time.Second // between checkpoints that are nearer to each other than maxAgain
+	maxAgain        = 32 << 20
+)
+
+// copyBytes is how much is written at a time: whole pages of a file cost the least.
+const copyBytes = 256 << 10
+
+// Proof is what a transfer that broke off goes on by. A digest tells in the end whether
+// bytes of two versions were joined; without one only a strong ETag does.
+func Proof(ds resourcesync.Digests) fetch.Resume {
+	if len(ds) > 0 {
+		return fetch.ResumeVerified
+	}
+	return fetch.ResumeStrong
+}
+
+// CodingOf is the content coding of an answer; "" if it has none.
+func CodingOf(resp *fetch.Response) string {
+	if coding := strings.Join(resp.Header.Values("Content-Encoding"), ", "); !strings.EqualFold(coding, "identity") {
+		return coding
+	}
+	return ""
+}
+
+// IsMismatch reports whether bytes came and were not those that the list describes.
+func IsMismatch(err error) bool {
+	var me *resourcesync.MismatchError
+	return errors.As(err, &me)
+}
+
+func closeBody(resp *fetch.Response) error {
+	if resp == nil {
+		return nil
+	}
+	return resp.Body.Close()
+}
+
+// Download is a large transfer into a Part, with which a later run can go on.
+type Download struct {
+	Client  *fetch.Client
+	Request fetch.Request // of the whole
+	Length  resourcesync.Length
+	Digests resourcesync.Digests
+	Accept  func(*fetch.Response) error // judges an answer for the whole before its body is read
+	Part    Part                        // with what an earlier run has left
+
+	hash   *resourcesync.Hasher // of the bytes in part
+	note   checkpoint
+	at     int64     // bytes in part at the last checkpoint
+	when   time.Time // of the last checkpoint; before the first one of this run when its bytes began to come
+	joined bool      // to the bytes of an earlier run
+}
+
+// Joined reports whether the bytes of an earlier run are among those that are here.
+func (dl *Download) Joined() bool { return dl.joined }
+
+// Coding is the content coding in which the bytes came; "" if they have none.
+func (dl *Download) Coding() string { return dl.note.Coding }
+
+// checkpoint is what is noted of the bytes that are here.
+type checkpoint struct {
+	Version string `json:"version"` // by which the rest is asked for, as in fetch.Part; "": it cannot be
+	Coding  string `json:"coding"`  // in which the bytes came
+	Length  int64  `json:"length"`  // wanted; -1: unknown
+	Total   int64  `json:"total"`   // as the server told it; 0: it did not
+	Digests string `json:"digests"` // wanted
+	Hash    []byte `json:"hash"`    // state of the Hasher
+}
+
+// Run brings the whole into the part, verified. first is an answer to the request for
+// the whole, or nil. If the bytes are not those that are wanted and some of them came
+// earlier, they are brought once more.
+func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
+	dl.Digests = slices.DeleteFunc(slices.Clone(dl.Digests), resourcesync.Digest.IsZero)
+	if err := dl.restore(); err != nil {
+		return errors.Join(err, closeBody(first))
+	}
+	err := dl.bring(ctx, first)
+	if !IsMismatch(err) || !dl.joined {
+		return err
+	}
+	return dl.Again(ctx)
+}
+
+// Again drops what is in the part and brings the whole.
+func (dl *Download) Again(ctx context.Context) error {
+	if err := dl.begin(); err != nil {
+		return err
+	}
+	return dl.bring(ctx, nil)
+}
+
+// begin drops what is in the part.
+func (dl *Download) begin() error {
+	dl.hash = dl.hasher()
+	dl.note = checkpoint{Length: dl.Length.Int64(), Digests: dl.Digests.String()}
+	dl.at = 0
+	return dl.Part.Truncate(0)
+}
+
+func (dl *Download) hasher() *resourcesync.Hasher {
+	var algs []resourcesync.Algorithm
+	for _, d := range dl.Digests {
+		algs = append(algs, d.Algorithm())
+	}
+	return resourcesync.NewHasher(algs...)
+}
+
+// restore goes back to the last checkpoint, if that is of what is wanted now.
+func (dl *Download) restore() error {
+	text, at := dl.Part.Note()
+	var note checkpoint
+	if at <= 0 || at > dl.Part.Size() || json.Unmarshal([]byte(text), &note) != nil || note.Version == "" ||
+		note.Length != dl.Length.Int64() || note.Digests != dl.Digests.String() {
+		return dl.begin()
+	}
+	dl.hash = dl.hasher()
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // of another version of this program
+		return dl.begin()
+	}
+	dl.note, dl.at = note, at
+	return dl.Part.Truncate(at)
+}
+
+// bring brings what lacks in the part and verifies the whole.
+func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
+	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // all was here when the earlier run ended
+		dl.joined = true
+		return errors.Join(dl.verify(), closeBody(first))
+	}
+	resp, err := dl.ask(ctx, first)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if dl.joined = resp.Offset > 0; !dl.joined {
+		if err := dl.begin(); err != nil {
+			return err
+		}
+		dl.note.Version, dl.note.Coding, dl.note.Total = resp.Resumable(dl.Request.Resume), CodingOf(resp), max(resp.Total, 0)
+	}
+	whole := *resp
+	whole.ContentLength = resp.Total
+	if err := dl.Accept(&whole); err != nil {
+		return &harvest.SourceError{Err: err}
+	}
+	if err := dl.receive(ctx, resp.Body); err != nil {
+		return err
+	}
+	return dl.verify()
+}
+
+// ask asks for what lacks. A server that cannot give just that is asked for the whole.
+func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
+	have := dl.Part.Size()
+	if have == 0 && first != nil {
+		return first, nil
+	}
+	_ = closeBody(first)
+	req := dl.Request
+	if have > 0 {
+		req.Part = &fetch.Part{From: have, IfRange: dl.note.Version}
+	}
+	resp, err := dl.Client.Get(ctx, req)
+	if err == nil && resp.Offset > 0 && !dl.continues(resp) {
+		_ = resp.Body.Close()
+		err = fetch.Protocol
+	}
+	if have > 0 && errors.Is(err, fetch.Protocol) {
+		resp, err = dl.Client.Get(ctx, dl.Request)
+	}
+	if err != nil {
+		return nil, &harvest.SourceError{Err: err}
+	}
+	return resp, nil
+}
+
+// continues reports whether an answer with a part speaks of the bytes that are here:
+// there are servers that keep the ETag of what they replace.
+func (dl *Download) continues(resp *fetch.Response) bool {
+	return CodingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
+}
+
+// receive adds a body to the part. What came last is hashed while it is written and more
+// is read.
+func (dl *Download) receive(ctx context.Context, body io.Reader) error {
+	var hashing sync.WaitGroup
+	defer hashing.Wait()
+	dl.when = dl.Client.Now()
+	buf, other := make([]byte, copyBytes), make([]byte, copyBytes)
+	for ; ; buf, other = other, buf {
+		n, err := fill(body, buf)
+		hashing.Wait()
+		if most := dl.Length.Int64(); most >= 0 && dl.Part.Size()+int64(n) > most {
+			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
+		}
+		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // with what earlier runs have left
+			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got more", most)}}
+		}
+		came := buf[:n]
+		hashing.Go(func() { _, _ = dl.hash.Write(came) }) // never fails
+		if _, err := dl.Part.Write(came); err != nil {
+			return err
+		}
+		if dl.due() {
+			hashing.Wait()
+			if err := dl.checkpoint(ctx); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.Request.URL, err)}
+		}
+	}
+}
+
+// fill reads until buf is full or an error says why it is not.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var more int
+		more, err = r.Read(buf[n:])
+		n += more
+	}
+	return n, err
+}
+
+// due reports whether so much came since the last checkpoint that it is time for another.
+func (dl *Download) due() bool {
+	switch n := dl.Part.Size() - dl.at; {
+	case n < CheckpointBytes || dl.note.Version == "":
+		return false
+	case n >= maxAgain:
+		return true
+	default:
+		return dl.Client.Now().Sub(dl.when) >= checkpointPause
+	}
+}
+
+// checkpoint makes what is here the beginning from which a later run goes on.
+func (dl *Download) checkpoint(ctx context.Context) error {
+	if dl.note.Version == "" || dl.at == dl.Part.Size() {
+		return nil
+	}
+	var err error
+	if dl.note.Hash, err = dl.hash.MarshalBinary(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(dl.note)
+	if err != nil {
+		return err
+	}
+	dl.at = dl.Part.Size()
+	err = dl.Part.Checkpoint(ctx, string(text))
+	dl.when = dl.Client.Now()
+	return err
+}
+
+// verify compares the bytes that are here with what is wanted.
+func (dl *Download) verify() error {
+	if want, got := dl.Length.Int64(), dl.Part.Size(); want >= 0 && got != want {
+		return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(want, 10), Got: strconv.FormatInt(got, 10)})
+	}
+	for i, got := range dl.hash.Digests() {
+		if want := dl.Digests[i]; got != want {
+			return dl.mismatch(&resourcesync.MismatchError{What: string(got.Algorithm()), Want: want.String(), Got: got.String()})
+		}
+	}
+	return nil
+}
+
+func (dl *Download) mismatch(me *resourcesync.MismatchError) error {
+	return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.Request.URL, me)}
+}
+
+// Leave keeps what came before err for a later run, also when this one was interrupted.
+func (dl *Download) Leave(ctx context.Context, err error) error {
+	if IsMismatch(err) || errors.Is(err, fetch.TooLarge) || dl.note.Version == "" {
+		return dl.Part.Discard()
+	}
+	return errors.Join(dl.checkpoint(context.WithoutCancel(ctx)), dl.Part.Close())
+}
