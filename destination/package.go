@@ -108,6 +108,16 @@ func (p *openedPackage) find(path string, proved bool) (pack.Bitstream, bool) {
 	return b, ok
 }
 
+// sizeOf returns the size of a member, or half its bytes in the package if that is more and they
+// are still to be transferred: headers and poor compression may double a small member, but a
+// member of a few bytes may also take gigabytes.
+func (p *openedPackage) sizeOf(b pack.Bitstream) int64 {
+	if p.remote == nil {
+		return b.Size()
+	}
+	return max(b.Size(), spanOf(b).size()/2)
+}
+
 // close removes what is here of the package.
 func (p *openedPackage) close() error {
 	if p.bytes == nil {

@@ -379,7 +379,8 @@ func (p *plannedPackage) known(a *Action) harvest.Resource {
 	return w
 }
 
-// member finds the member that an action wants, of which this is known, if it may be taken.
+// member finds the member that an action wants, of which this is known, if it may be taken. One
+// that is too large is refused before it is transferred.
 func (p *plannedPackage) member(a *Action, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := a.Member, ""
 	f, ok := p.found[resourcesync.KeyOf(a.Want.URI)]
@@ -394,10 +395,20 @@ func (p *plannedPackage) member(a *Action, known *harvest.Resource) (pack.Bitstr
 		why = fmt.Sprintf("has no member %q", a.Member)
 	case !p.pkg.remote.safe(known):
 		why = fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", a.Member)
+	case p.pkg.sizeOf(b) > most(known):
+		return b, badPackage(p.pkg.ref.URI, fmt.Errorf("open %q: %w: expected at most %d bytes, got %d", b.Name(), pack.ErrLimit, most(known), p.pkg.sizeOf(b)))
 	default:
 		return b, nil
 	}
 	return b, &harvest.DocumentError{URI: p.pkg.ref.URI, Reason: why}
+}
+
+// most returns how many bytes are taken of the member for a resource of which this is known.
+func most(known *harvest.Resource) int64 {
+	if known.Length.Known() {
+		return known.Length.Int64() + slack
+	}
+	return maxResource
 }
 
 // fromPackage brings the bytes of an action out of its package into a batch, verified. If
@@ -440,12 +451,8 @@ func (u *unpacker) put(ctx context.Context, b Batch, p *plannedPackage, a *Actio
 	if err != nil {
 		return 0, err
 	}
-	most := int64(maxResource)
-	if known.Length.Known() {
-		most = known.Length.Int64() + slack
-	}
 	uri := p.pkg.ref.URI
-	from, err := u.openMember(ctx, p, m, most)
+	from, err := u.openMember(ctx, p, m, most(&known))
 	if err != nil {
 		return 0, badPackage(uri, err)
 	}

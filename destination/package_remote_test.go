@@ -1,10 +1,12 @@
 package destination_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -388,6 +390,66 @@ func TestPartsOfPackages(t *testing.T) {
 			t.Errorf("requests: got %q, want the whole package or none of it", requests)
 		}
 	})
+}
+
+// A member that is far larger than its resource, or takes far more bytes of the package, is not
+// transferred.
+func TestLargerMemberIsNotTransferred(t *testing.T) {
+	const lacked = 1 + 12 // behind the manifest
+	for _, tt := range []struct {
+		name string
+		pack func(*testing.T, []zipMember) []byte
+	}{
+		{"larger", func(t *testing.T, all []zipMember) []byte {
+			all[lacked].body = make([]byte, 20<<20)
+			return zipOf(t, all)
+		}},
+		{"of many empty blocks", func(t *testing.T, all []zipMember) []byte {
+			return swollen(t, all, lacked, 4<<20)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, paths, m := fewOfMany(t)
+			s.repackAt(1, tt.pack(t, s.members("/d/1.zip")))
+			served := s.servePackage(`"1"`)
+			wantWays(t, m.mustSync(destination.Baseline, 70, 10, 0, 0), "get=1 range=9")
+			m.wantNote("limit reached")
+			m.wantFiles(paths...)
+			if requests, sent := served.take(); sent > 1<<20 {
+				t.Errorf("sent of the package: got %d bytes by %q, want 1 MiB at most", sent, requests)
+			}
+		})
+	}
+}
+
+// swollen is a package in which member i begins with so many blocks that hold nothing.
+func swollen(t *testing.T, all []zipMember, i, blocks int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for n, m := range all {
+		h := &zip.FileHeader{Name: m.name, Method: zip.Store, CRC32: crc32.ChecksumIEEE(m.body), UncompressedSize64: uint64(len(m.body))}
+		packed := m.body
+		if n == i {
+			size := uint16(len(m.body))
+			h.Method = zip.Deflate
+			packed = bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, blocks)
+			packed = append(packed, 1, byte(size), byte(size>>8), byte(^size), byte(^size>>8))
+			packed = append(packed, m.body...)
+		}
+		h.CompressedSize64 = uint64(len(packed))
+		w, err := z.CreateRaw(h)
+		if err == nil {
+			_, err = w.Write(packed)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // The next package is transferred while the present one is unpacked, and no other.
