@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"instep/fetch"
@@ -67,6 +68,9 @@ func (p *openedPackage) manifest(ctx context.Context, take func(name string, bod
 		return badPackage(p.ref.URI, err)
 	}
 	open := b.Open
+	if err := p.fits(b, harvest.MaxDocument); err != nil {
+		return err
+	}
 	if p.remote != nil {
 		s, err := p.remote.segment(ctx, spanOf(b), p.dir)
 		defer s.free()
@@ -108,14 +112,18 @@ func (p *openedPackage) find(path string, proved bool) (pack.Bitstream, bool) {
 	return b, ok
 }
 
-// sizeOf returns the size of a member, or half its bytes in the package if that is more and they
-// are still to be transferred: headers and poor compression may double a small member, but a
-// member of a few bytes may also take gigabytes.
-func (p *openedPackage) sizeOf(b pack.Bitstream) int64 {
-	if p.remote == nil {
-		return b.Size()
+// fits returns an error if a member has more than most bytes, or is transferred by more than
+// twice as many: headers and poor compression may double a small member, but one of a few bytes
+// may also take gigabytes of the package.
+func (p *openedPackage) fits(b pack.Bitstream, most int64) error {
+	n := b.Size()
+	if p.remote != nil {
+		n = max(n, spanOf(b).size()/2)
 	}
-	return max(b.Size(), spanOf(b).size()/2)
+	if n <= most {
+		return nil
+	}
+	return badPackage(p.ref.URI, fmt.Errorf("open %q: %w: expected at most %d bytes, got %d", b.Name(), pack.ErrLimit, most, n))
 }
 
 // close removes what is here of the package.

@@ -395,10 +395,8 @@ func (p *plannedPackage) member(a *Action, known *harvest.Resource) (pack.Bitstr
 		why = fmt.Sprintf("has no member %q", a.Member)
 	case !p.pkg.remote.safe(known):
 		why = fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", a.Member)
-	case p.pkg.sizeOf(b) > most(known):
-		return b, badPackage(p.pkg.ref.URI, fmt.Errorf("open %q: %w: expected at most %d bytes, got %d", b.Name(), pack.ErrLimit, most(known), p.pkg.sizeOf(b)))
 	default:
-		return b, nil
+		return b, p.pkg.fits(b, most(known))
 	}
 	return b, &harvest.DocumentError{URI: p.pkg.ref.URI, Reason: why}
 }

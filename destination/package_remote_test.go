@@ -422,6 +422,22 @@ func TestLargerMemberIsNotTransferred(t *testing.T) {
 	}
 }
 
+// Nor is a manifest that is larger than any document.
+func TestLargerManifestIsNotTransferred(t *testing.T) {
+	s, paths, m := fewOfMany(t)
+	all := s.members("/d/1.zip")
+	all[0].body = append(all[0].body, bytes.Repeat([]byte(" "), harvest.MaxDocument)...)
+	s.repackAt(1, zipOf(t, all))
+	s.remove("/d/1.xml")
+	served := s.servePackage(`"1"`)
+	wantWays(t, m.mustSync(destination.Baseline, 70, 10, 0, 0), "get=10")
+	m.wantNote("limit reached")
+	m.wantFiles(paths...)
+	if requests, sent := served.take(); sent > 1<<20 {
+		t.Errorf("sent of the package: got %d bytes by %q, want 1 MiB at most", sent, requests)
+	}
+}
+
 // swollen is a package in which member i begins with so many blocks that hold nothing.
 func swollen(t *testing.T, all []zipMember, i, blocks int) []byte {
 	t.Helper()
