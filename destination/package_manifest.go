@@ -122,10 +122,10 @@ func transferOf(p *harvest.Package) *transferred {
 	return &transferred{}
 }
 
-// Open implements transfer.
+// Open implements harvest.Transfer.
 func (t *transferred) Open() bool { return t.opened != nil }
 
-// Leave implements transfer.
+// Leave implements harvest.Transfer.
 func (t *transferred) Leave() {
 	if t.opened != nil {
 		_ = t.opened.leave() // of no consequence
@@ -133,7 +133,7 @@ func (t *transferred) Leave() {
 	}
 }
 
-// Close implements transfer.
+// Close implements harvest.Transfer.
 func (t *transferred) Close() {
 	if t.opened != nil {
 		_ = t.opened.close() // a temporary file

@@ -3,10 +3,11 @@ package harvest
 import (
 	"errors"
 	"fmt"
-	"instep/pack"
-	"instep/resourcesync"
 	"mime"
 	"strings"
+
+	"instep/pack"
+	"instep/resourcesync"
 )
 
 // PackageRef is a package as a dump names it (1.1 §11.1, §13.1).
@@ -21,18 +22,18 @@ type PackageRef struct {
 	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
 }
 
-// PackageError is an error of a package that comes from a known habit of Sources.
-type PackageError struct {
+// packageError is an error of a package that comes from a known habit of Sources.
+type packageError struct {
 	Quirk resourcesync.Quirk
 	Err   error
 }
 
-func (e *PackageError) Error() string { return e.Err.Error() }
-func (e *PackageError) Unwrap() error { return e.Err }
+func (e *packageError) Error() string { return e.Err.Error() }
+func (e *packageError) Unwrap() error { return e.Err }
 
 // QuirkOf returns the habit of Sources that an error of a package comes from; 0 if none.
 func QuirkOf(err error) resourcesync.Quirk {
-	var pe *PackageError
+	var pe *packageError
 	switch {
 	case errors.As(err, &pe):
 		return pe.Quirk
@@ -44,7 +45,7 @@ func QuirkOf(err error) resourcesync.Quirk {
 
 // OtherFormat returns the error of a package that is no ZIP file.
 func OtherFormat(uri, kind string) error {
-	return &PackageError{resourcesync.QuirkPackageFormat, &DocumentError{
+	return &packageError{resourcesync.QuirkPackageFormat, &DocumentError{
 		URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)",
 	}}
 }
@@ -73,7 +74,7 @@ func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*PackageRef, 
 	uri, err := r.named(e.Loc, dump.base)
 	if err != nil {
 		if isLocal(e.Loc) {
-			err = &PackageError{resourcesync.QuirkLocalPackage, err}
+			err = &packageError{resourcesync.QuirkLocalPackage, err}
 		}
 		return nil, err
 	}

@@ -2,11 +2,12 @@ package harvest
 
 import (
 	"cmp"
-	"instep/fetch"
-	"instep/resourcesync"
 	"math"
 	"slices"
 	"time"
+
+	"instep/fetch"
+	"instep/resourcesync"
 )
 
 // Resource is what a Source says of the present state of a resource.

@@ -23,7 +23,7 @@ type Snapshot struct {
 	broken   map[string]error     // why others could not be opened
 
 	fresh    bool      // nothing of the set is held
-	At       time.Time // of the oldest list read; known when resources has ended
+	At       time.Time // of the oldest list read; known when Resources has ended
 	Served   time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
 	Gap      string    // which changes after the lists are unknown; "" if none are, or the Source offers none
 	Unproved bool      // some of what the documents name comes without a sha-256 or better
@@ -125,7 +125,7 @@ func (st *Snapshot) Close() {
 }
 
 // Resources yields every resource that exists at the Source. Documents that cannot
-// be used are left out and recorded in partial; if no Resource List can be used, that
+// be used are left out and recorded in Partial; if no Resource List can be used, that
 // ends the sequence.
 func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
