@@ -98,6 +98,7 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
 	if err == nil {
 		defer st.Close()
+		st.Weighed = true
 		if !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members) {
 			pl.reason("to look into the Resource Dump saves nothing")
 			return pl, nil

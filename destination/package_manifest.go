@@ -30,7 +30,9 @@ func (d *Destination) manifestIn(ctx context.Context, p *openedPackage, want ...
 }
 
 // readManifest reads the manifest of a package from the cheapest place: its copy, a remote
-// package, a whole one. It returns the package too if that was opened.
+// package, a whole one. It returns the package too if that was opened. Where resources are
+// deleted on its word alone, and the dump gives a digest of the package, that proves it: it is
+// read whole.
 func (d *Destination) readManifest(ctx context.Context, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, *openedPackage, error) {
 	if ref.Contents != "" {
 		doc, err := d.readCopy(ctx, ref, want)
@@ -39,7 +41,7 @@ func (d *Destination) readManifest(ctx context.Context, ref *harvest.PackageRef,
 		}
 		d.copyIsNotUsed(ref, err)
 	}
-	p, err := d.packages().open(ctx, ref, false)
+	p, err := d.packages().open(ctx, ref, ref.Alone && len(ref.Digests) > 0)
 	if err != nil {
 		return nil, nil, err
 	}

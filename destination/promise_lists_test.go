@@ -638,3 +638,34 @@ func TestPromise11DeletionsThatWereLeftOut(t *testing.T) {
 	m.mustSync(destination.Baseline, 19, 0, 0, 1)
 	m.wantFiles(p[1:]...)
 }
+
+// Another package stands where the dump names one by its digest, and lacks resources. It deletes
+// none, though its server gives parts and nothing would have to be transferred whole.
+func TestPromise11AnotherPackageThanTheDumpNames(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(40)
+	for i, p := range paths {
+		s.put(p, noise(uint64(i), 50_000))
+	}
+	s.dump(0, aPackage{path: "/d/1", entries: s.entries(paths...)})
+	s.offers("resourcedump", "/dump.xml")
+	m := newMirror(t, s)
+	m.mustSucceed()
+	dump := func(paths []string) []byte {
+		s.dump(1, aPackage{path: "/d/1", bare: true, entries: s.entries(paths...)})
+		return s.served("/d/1.zip")
+	}
+	short, whole := dump(paths[:37]), dump(paths)
+	e := s.entry("/d/1.zip")
+	e.Length, e.Type = resourcesync.Length{}, "application/zip"
+	s.doc("/dump.xml", head(resourcesync.CapabilityResourceDump, func(h *resourcesync.Header) { h.At = at(1) }), e)
+	s.put("/d/1.zip", short)
+	s.ranges("/d/1.zip", `"1"`)
+	if rep, err := m.sync(); lacks(rep, err) == "" {
+		t.Errorf("the run ended with success: %+v", rep)
+	}
+	m.wantFiles(paths...)
+	s.put("/d/1.zip", whole)
+	s.ranges("/d/1.zip", `"2"`)
+	m.recovers(paths...)
+}

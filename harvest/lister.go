@@ -239,7 +239,6 @@ func (r *lister) parcel(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if err != nil {
 		return r.partFailed(QuirkOf(err), err)
 	}
-	p.Ref.Harmless = r.st.fresh
 	r.st.Packages = append(r.st.Packages, p)
 	return true
 }
@@ -247,6 +246,7 @@ func (r *lister) parcel(doc *Document, e *resourcesync.Entry, _ int) bool {
 // manifests yields the resources of the packages of a Resource Dump.
 func (r *lister) manifests() bool {
 	for _, p := range r.st.Packages {
+		p.Ref.Harmless, p.Ref.Alone = r.st.fresh, !r.st.fresh && !r.st.Weighed
 		doc, err := r.st.Reader.Packages.Manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
 		if err == nil {
 			if err = behind(doc, p.Ref.at); err != nil {

@@ -17,7 +17,8 @@ type PackageRef struct {
 	Length      resourcesync.Length
 	Digests     resourcesync.Digests
 	Contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
-	Harmless    bool                  // nothing is deleted for what the copy lacks
+	Harmless    bool                  // nothing is deleted for what its manifest lacks
+	Alone       bool                  // what its manifest lacks is deleted, and no Resource List is there to say otherwise
 	at          resourcesync.Datetime // of a Resource Dump
 	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
 }

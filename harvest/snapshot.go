@@ -23,6 +23,7 @@ type Snapshot struct {
 	broken   map[string]error     // why others could not be opened
 
 	fresh    bool      // nothing of the set is held
+	Weighed  bool      // against a Resource List, which says as well what exists
 	At       time.Time // of the oldest list read; known when Resources has ended
 	Served   time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
 	Gap      string    // which changes after the lists are unknown; "" if none are, or the Source offers none
