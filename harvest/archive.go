@@ -105,7 +105,7 @@ func (o *Offer) archivedIn(doc *Document) ([]resourcesync.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Loc, err = o.reader.named(e.Loc, doc.base); err != nil {
+		if e.Loc, err = o.reader.named(e.Loc, doc.Base); err != nil {
 			return nil, err
 		}
 		if entries = append(entries, e); len(entries) > maxDocuments {

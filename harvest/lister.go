@@ -90,7 +90,7 @@ func (r *lister) follows(doc *Document) {
 	if ref == "" {
 		return
 	}
-	uri, err := r.st.Reader.named(ref, doc.base)
+	uri, err := r.st.Reader.named(ref, doc.Base)
 	if err != nil {
 		r.failAs(resourcesync.QuirkPages, err)
 		return
@@ -132,7 +132,7 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 	if ref == "" {
 		return nil, nil
 	}
-	uri, err := r.st.Reader.named(ref, doc.base)
+	uri, err := r.st.Reader.named(ref, doc.Base)
 	switch {
 	case err != nil:
 		return nil, err
@@ -312,7 +312,7 @@ func (doc *Document) superseded(uri string, n int) bool {
 // part yields what a part of an index leads to. What is wrong with a part makes the
 // state partial; the other parts count all the same.
 func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
-	uri, err := r.st.Reader.named(e.Loc, index.base)
+	uri, err := r.st.Reader.named(e.Loc, index.Base)
 	switch {
 	case err != nil:
 		return r.partFailed(0, err)

@@ -72,7 +72,7 @@ const relContents = "contents"
 // packageOf returns the package that an entry of a dump names. It ignores a copy of its
 // manifest at an origin that may not speak for the Source.
 func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*PackageRef, error) {
-	uri, err := r.named(e.Loc, dump.base)
+	uri, err := r.named(e.Loc, dump.Base)
 	if err != nil {
 		if isLocal(e.Loc) {
 			err = &packageError{resourcesync.QuirkLocalPackage, err}
@@ -84,7 +84,7 @@ func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*PackageRef, 
 		at: e.At, from: e.From, Until: e.Until,
 	}
 	if href := e.Link(relContents); href != "" {
-		if ref.Contents, err = r.named(href, dump.base); err != nil {
+		if ref.Contents, err = r.named(href, dump.Base); err != nil {
 			r.Note("", fmt.Sprintf("%s: the copy of its manifest is not read: %v", uri, err))
 		}
 	}

@@ -152,7 +152,7 @@ func (c *Sequence) offered(ctx context.Context, doc *Document, since time.Time, 
 
 // enclosing adds the lists of the index that a list names.
 func (c *Sequence) enclosing(ctx context.Context, doc *Document, ref string) error {
-	uri, err := c.reader.named(ref, doc.base)
+	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
 		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
@@ -199,7 +199,7 @@ func (c *Sequence) index(index *Document) error {
 		if nested && e.Capability != index.Header.Capability {
 			continue
 		}
-		uri, err := c.reader.named(e.Loc, index.base)
+		uri, err := c.reader.named(e.Loc, index.Base)
 		if err != nil {
 			return err
 		}
@@ -344,7 +344,7 @@ func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.
 // after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
 // asks for until in the index only).
 func (c *Sequence) leftOpen(doc *Document, w window) bool {
-	return w.parcel == nil && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.modified.After(w.ends())
+	return w.parcel == nil && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
 // again reads a list past the caches; where that fails, doc is what there is.

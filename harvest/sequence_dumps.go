@@ -61,7 +61,7 @@ func (c *Sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *D
 	if (window{until: e.Until}).closedBy(since) {
 		return nil
 	}
-	uri, err := c.reader.named(e.Loc, index.base)
+	uri, err := c.reader.named(e.Loc, index.Base)
 	switch {
 	case err != nil:
 		return err

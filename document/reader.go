@@ -1,0 +1,136 @@
+package document
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	"instep/fetch"
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// Fetcher gets documents. [*fetch.Client] is one.
+type Fetcher interface {
+	// Document returns the answer to a request for the document at uri, of which at most limit
+	// bytes are read. The caller closes the body.
+	Document(ctx context.Context, uri string, limit int64, v fetch.Validators) (*fetch.Response, error)
+}
+
+// Opener is a Fetcher of documents that have a name instead of a URI: files, objects in a
+// bucket. Their entries stay as they are written.
+type Opener func(ctx context.Context, name string) (io.ReadCloser, error)
+
+// Document implements Fetcher.
+func (open Opener) Document(ctx context.Context, name string, _ int64, _ fetch.Validators) (*fetch.Response, error) {
+	body, err := open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &fetch.Response{Body: body, ContentLength: -1}, nil
+}
+
+// Reader says where documents come from and how they are read. All but From may be zero.
+type Reader struct {
+	From   Fetcher
+	Spool  string              // directory of temporary files; "": the system's
+	Limit  int64               // bytes of a document on the wire; 0: MaxBytes
+	Head   int64               // bytes within which its header has to be found; 0: Limit
+	Limits resourcesync.Limits // of what the decoder holds; zero is good
+	Strict bool                // refuse documents with values that the standard does not allow
+	Once   bool                // keep no bytes: the document has its header, but neither Raw nor Entries
+
+	Notes *resourcesync.NoteTally // takes what was tolerated, of a document that cannot be used as well; may be nil
+
+	// Enough is asked before the first entry; md says that the rs:md of the header was read. The
+	// rest is not read, and not checked, if it returns true. May be nil.
+	Enough func(d *Document, md bool) bool
+
+	// Entry takes each entry as it comes, as it is written, or the error of one that cannot be
+	// used, of which only the line is known. The end of the document was not seen yet, so
+	// nothing may act on it. An error ends the reading. May be nil.
+	Entry func(d *Document, e *resourcesync.Entry, err error) error
+}
+
+// Read gets the document at uri and reads it to its end. Errors of From are returned as they are;
+// all others are an [*Error].
+func (r *Reader) Read(ctx context.Context, uri string) (*Document, error) {
+	resp, err := r.From.Document(ctx, uri, r.limit(), fetch.Validators{})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return r.Take(uri, resp)
+}
+
+// Take reads the document of an answer to its end. It does not close the body. The error is an [*Error].
+func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
+	d := &Document{URI: uri, file: spool.NewFile(r.Spool, r.limit()), opts: r.options()}
+	if resp.URL != "" {
+		var err error
+		if d.Base, err = url.Parse(resp.URL); err != nil {
+			return nil, &Error{URI: uri, Err: err, Headless: true}
+		}
+	}
+	d.Served, _ = http.ParseTime(resp.Header.Get("Date"))
+	d.Modified, _ = http.ParseTime(resp.Header.Get("Last-Modified"))
+	in := &intake{from: resp.Body, most: cmp.Or(r.Head, r.limit()), keep: max(r.Head, fetch.PageHead)}
+	in.left = in.most
+	if !r.Once {
+		in.from = io.TeeReader(resp.Body, d.file)
+	}
+	headless, err := r.decode(d, in)
+	if err == nil && !r.Once {
+		_, err = io.Copy(io.Discard, in) // what follows the end tag is among the raw bytes
+	}
+	if err == nil {
+		return d, nil
+	}
+	d.Close()
+	return nil, &Error{URI: uri, Err: err, Transfer: in.failed, Headless: headless, Head: in.head}
+}
+
+func (r *Reader) limit() int64 { return cmp.Or(r.Limit, MaxBytes) }
+
+func (r *Reader) options() []resourcesync.Option {
+	opts := []resourcesync.Option{resourcesync.WithLimits(r.Limits)}
+	if r.Strict {
+		opts = append(opts, resourcesync.WithTolerance(resourcesync.Strict))
+	}
+	return opts
+}
+
+// decode reads the document to its end. headless says that not even its header was found.
+func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
+	opts := r.options()
+	if r.Notes != nil {
+		opts = append(opts, resourcesync.WithNotes(r.Notes.Take))
+	}
+	dec := resourcesync.NewDecoder(in, opts...)
+	if d.Header, err = dec.Header(); err != nil {
+		return true, err
+	}
+	in.headFound(r.limit())
+	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
+		return false, nil
+	}
+	for e, err := range dec.Entries() {
+		bad := errors.Is(err, resourcesync.BadEntry)
+		if err != nil && !bad {
+			return false, err
+		}
+		if bad {
+			d.Bad++
+		}
+		if r.Entry != nil {
+			if err := r.Entry(d, &e, err); err != nil {
+				return false, err
+			}
+		}
+	}
+	d.Header, err = dec.Header()
+	return false, err
+}
