@@ -1,20 +1,19 @@
 package discover
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 
+	"instep/document"
 	"instep/fetch"
 	"instep/resourcesync"
 )
 
-// document is what the search keeps of a document that was read to its end.
-type document struct {
+// doc is what the search keeps of a document that was read to its end.
+type doc struct {
 	base    *url.URL // where it came from
 	header  resourcesync.Header
 	entries []entry // of a Source Description or a Capability List, nil for others
@@ -56,13 +55,14 @@ func (e *notDocumentError) Error() string {
 func (e *notDocumentError) Unwrap() error { return e.err }
 
 // load gets a document and reads it to its end.
-func (t *trip) load(ctx context.Context, uri string) (*document, error) {
+func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	return t.parse(resp, &headFirst{r: resp.Body, left: maxHead})
+	d, _, err := t.read(resp)
+	return d, err
 }
 
 // open asks for a document. Of its body limit bytes are allowed, those of a document
@@ -83,69 +83,57 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 	return resp, nil
 }
 
-// parse reads the document of an answer to its end.
-func (t *trip) parse(resp *fetch.Response, body *headFirst) (*document, error) {
+// maxHead is how far into an answer the header of a document may reach, in bytes:
+// what goes on for longer is a page or a bomb.
+const maxHead = 512 << 10
+
+// read takes from the document of an answer what the search needs. What the document is counts
+// only once its end was seen (DESIGN: whole before acting). If there is none, begin is the begin
+// of the answer, as far as it was read.
+func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	base, err := fetch.Parse(resp.URL)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	d := &document{base: base}
+	d, uri := &doc{base: base}, base.String()
 	var tally resourcesync.NoteTally
-	opts := []resourcesync.Option{resourcesync.WithLimits(t.s.f.Limits), resourcesync.WithNotes(tally.Take)}
-	if t.s.f.Strict {
-		opts = append(opts, resourcesync.WithTolerance(resourcesync.Strict))
+	keep, total := false, 0
+	in := document.Reader{Once: true, Head: maxHead, Limits: t.s.f.Limits, Strict: t.s.f.Strict, Notes: &tally}
+	in.Enough = func(whole *document.Document, _ bool) bool {
+		c := whole.Header.Capability
+		keep = holdsDocuments(c) || c == ""
+		return c == "" && t.passPlain
 	}
-	err = d.read(t, body, opts)
-	t.tell(base.String(), &tally)
-	if err != nil {
-		return nil, err
+	in.Entry = func(_ *document.Document, e *resourcesync.Entry, err error) error {
+		if err != nil {
+			t.leaveOut(uri, e.Line, err)
+			return nil
+		}
+		if total++; keep && total <= t.s.most {
+			return d.keep(t, e)
+		}
+		return nil
 	}
-	return d, nil
-}
-
-// maxHead is how far into an answer the header of a document may reach, in bytes:
-// what goes on for longer is a page or a bomb. maxBody is how far a document may go
-// on after it.
-const (
-	maxHead = 512 << 10
-	maxBody = 100 << 20
-)
-
-var (
-	errNoHead  = errors.New("no header of a document in the first 512 KiB")
-	errTooLong = errors.New("longer than the 100 MiB allowed")
-)
-
-// headFirst reads a body and fails if it goes on for too long before the header
-// was found, or after.
-type headFirst struct {
-	r     io.Reader
-	left  int
-	found bool
-	seen  *bytes.Buffer // what was read before, if it is not nil
-	head  []byte        // by which a page is known
-}
-
-func (h *headFirst) Read(p []byte) (int, error) {
+	whole, err := in.Take(uri, resp)
+	t.tell(uri, &tally)
+	var bad *document.Error
 	switch {
-	case h.left <= 0 && h.found:
-		return 0, errTooLong
-	case h.left <= 0:
-		return 0, errNoHead
+	case err == nil:
+	case errors.As(err, &bad) && bad.Headless:
+		return nil, bad.Head, headerError(bad)
+	default:
+		return nil, nil, &brokenError{uri, bad.Err}
 	}
-	n, err := h.r.Read(p)
-	h.left -= n
-	if room := fetch.PageHead - len(h.head); room > 0 && !h.found {
-		h.head = append(h.head, p[:min(n, room)]...)
+	d.header = whole.Header
+	d.header.Capability = brief(d.header.Capability)
+	switch {
+	case !holdsDocuments(d.header.Capability):
+		d.forget(t)
+	case total > len(d.entries):
+		return nil, nil, &brokenError{uri, fmt.Errorf("it names %d documents, more than the %d allowed", total, t.s.most)}
 	}
-	if h.seen != nil && !h.found {
-		h.seen.Write(p[:n])
-	}
-	return n, err
+	return d, nil, nil
 }
-
-// headFound says that this is a document.
-func (h *headFirst) headFound() { h.found, h.left = true, maxBody }
 
 // tell turns the notes on one document into notices. What the standard allows is
 // not worth one; relative URIs are told of where they are followed.
@@ -162,52 +150,18 @@ func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	}
 }
 
-// read takes from a document what the search needs. What the document is counts
-// only once its end was seen (DESIGN: whole before acting).
-func (d *document) read(t *trip, body *headFirst, opts []resourcesync.Option) error {
-	uri := d.base.String()
-	dec := resourcesync.NewDecoder(body, opts...)
-	h, err := dec.Header()
-	if err != nil {
-		return headerError(uri, err, body.head)
+// keep keeps an entry.
+func (d *doc) keep(t *trip, e *resourcesync.Entry) error {
+	kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
+	if t.s.room.Add(-kept.size()) < 0 {
+		return fmt.Errorf("the documents read so far name more others than the %d MiB allowed", maxKept>>20)
 	}
-	body.headFound()
-	if h.Capability == "" && t.passPlain {
-		d.header = h
-		return nil
-	}
-	keep, total := holdsDocuments(h.Capability) || h.Capability == "", 0
-	for e, err := range dec.Entries() {
-		if errors.Is(err, resourcesync.BadEntry) {
-			t.leaveOut(uri, e.Line, err)
-			continue
-		}
-		if err != nil {
-			return &brokenError{uri, err}
-		}
-		if total++; keep && total <= t.s.most {
-			kept := entry{e.Loc, brief(e.Capability), e.Link("describedby"), e.Line, e.ChangeFreq}
-			if t.s.room.Add(-kept.size()) < 0 {
-				return &brokenError{uri, fmt.Errorf("the documents read so far name more others than the %d MiB allowed", maxKept>>20)}
-			}
-			d.entries = append(d.entries, kept)
-		}
-	}
-	if d.header, err = dec.Header(); err != nil {
-		return &brokenError{uri, err}
-	}
-	d.header.Capability = brief(d.header.Capability)
-	switch {
-	case !holdsDocuments(d.header.Capability):
-		d.forget(t)
-	case total > len(d.entries):
-		return &brokenError{uri, fmt.Errorf("it names %d documents, more than the %d allowed", total, t.s.most)}
-	}
+	d.entries = append(d.entries, kept)
 	return nil
 }
 
 // forget drops the entries of a document that names no others.
-func (d *document) forget(t *trip) {
+func (d *doc) forget(t *trip) {
 	for i := range d.entries {
 		t.s.room.Add(d.entries[i].size())
 	}
@@ -229,15 +183,12 @@ func brief(c resourcesync.Capability) resourcesync.Capability {
 // headerError tells a broken document from an answer that is none. One whose first
 // element lies beyond the limits counts as none: it is a page or a bomb. A page that
 // keeps programs out is a temporary failure, as the document may be behind it.
-func headerError(uri string, err error, head []byte) error {
-	if !slices.ContainsFunc([]error{errNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(err, k) }) {
-		return &brokenError{uri, err}
+func headerError(bad *document.Error) error {
+	if !slices.ContainsFunc([]error{document.ErrNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(bad.Err, k) }) {
+		return &brokenError{bad.URI, bad.Err}
 	}
-	none := &notDocumentError{uri: uri, err: err}
-	if fetch.IsPage(head) {
-		none.page = fetch.Blocked(uri, head)
-	}
-	if none.page != nil && fetch.IsWall(head) {
+	none := &notDocumentError{uri: bad.URI, err: bad.Err, page: bad.Page()}
+	if none.page != nil && fetch.IsWall(bad.Begin()) {
 		none.err = none.page
 	}
 	return none
@@ -254,7 +205,7 @@ func pageOf(err error) *fetch.Error {
 
 // loadNamed loads a document that another document of the Source names. An HTML page in
 // its place is a temporary error: the Source is blocked or being repaired.
-func (t *trip) loadNamed(ctx context.Context, uri string) (*document, error) {
+func (t *trip) loadNamed(ctx context.Context, uri string) (*doc, error) {
 	d, err := t.load(ctx, uri)
 	if page := pageOf(err); page != nil {
 		return nil, page
@@ -271,12 +222,12 @@ func holdsDocuments(c resourcesync.Capability) bool {
 // names reports whether an entry of a Source Description or a Capability List is a
 // document of the same kind, as in an index (1.1 §8). Some Sources write a urlset as
 // if it were one.
-func (d *document) names(e *entry) bool {
+func (d *doc) names(e *entry) bool {
 	return e.capability == d.header.Capability || e.capability == "" && d.header.Root == resourcesync.SitemapIndex
 }
 
 // is reports whether the document is of the kind its place promises.
-func (d *document) is(r resourcesync.Root, c resourcesync.Capability) error {
+func (d *doc) is(r resourcesync.Root, c resourcesync.Capability) error {
 	if d.header.Root == r && d.header.Capability == c {
 		return nil
 	}
@@ -284,7 +235,7 @@ func (d *document) is(r resourcesync.Root, c resourcesync.Capability) error {
 }
 
 // resolve makes the URI of a document out of a loc or href as written.
-func (d *document) resolve(t *trip, ref string, line int) (*url.URL, error) {
+func (d *doc) resolve(t *trip, ref string, line int) (*url.URL, error) {
 	u, err := fetch.ParseReference(ref)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a URI", ref)

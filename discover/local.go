@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"instep/document"
 	"instep/fetch"
 	"instep/resourcesync"
 )
@@ -76,6 +77,8 @@ func (l *Local) has(name string) bool {
 // maxLinks bounds how many links of a document tell where it belongs.
 const maxLinks = 100
 
+var errLinks = errors.New("as many links as are needed")
+
 // links returns the absolute links of a document, those to other documents first.
 func (l *Local) links(name string) ([]*url.URL, error) {
 	f, err := l.open(name)
@@ -83,30 +86,30 @@ func (l *Local) links(name string) ([]*url.URL, error) {
 		return nil, err
 	}
 	defer f.Close()
-	dec := resourcesync.NewDecoder(&headFirst{r: f, left: maxHead})
-	h, err := dec.Header()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), err)
-	}
 	var links []*url.URL
 	add := func(ref string) {
 		if u, err := fetch.Parse(ref); err == nil && len(links) < maxLinks {
 			links = append(links, u)
 		}
 	}
-	for _, rel := range []string{"up", "index"} {
-		add(h.Link(rel))
-	}
-	if !holdsDocuments(h.Capability) && h.Root != resourcesync.SitemapIndex {
-		return links, nil
-	}
-	for e, err := range dec.Entries() {
-		if err != nil || len(links) == maxLinks {
-			break // what is wrong with it is told when it is read
+	in := document.Reader{Once: true, Head: maxHead, Limit: maxHead}
+	in.Enough = func(d *document.Document, _ bool) bool {
+		for _, rel := range []string{"up", "index"} {
+			add(d.Header.Link(rel))
 		}
-		add(e.Loc)
+		return !holdsDocuments(d.Header.Capability) && d.Header.Root != resourcesync.SitemapIndex
 	}
-	return links, nil
+	in.Entry = func(_ *document.Document, e *resourcesync.Entry, err error) error {
+		if add(e.Loc); len(links) == maxLinks {
+			return errLinks
+		}
+		return err
+	}
+	var bad *document.Error
+	if _, err := in.Take(name, &fetch.Response{Body: f}); errors.As(err, &bad) && bad.Headless {
+		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), bad.Err)
+	}
+	return links, nil // what is wrong with the rest is told when it is read
 }
 
 // place returns the URI of the directory: that by which a link of the document leads to

@@ -36,7 +36,7 @@ func (s *search) visit(ctx context.Context, t *trip, uri string) error {
 	return s.from(ctx, t, d)
 }
 
-func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*document, error) {
+func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, math.MaxInt64)
 	if err != nil {
 		return nil, err
@@ -47,19 +47,17 @@ func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*document,
 		return nil, err
 	}
 	s.page = &page{base: base, header: weblink.Header(resp.Header.Values("Link"))}
-	body := &headFirst{r: resp.Body, left: maxHead, seen: new(bytes.Buffer)}
-	d, err := t.parse(resp, body)
+	d, begin, err := t.read(resp)
 	if errors.As(err, new(*notDocumentError)) {
-		s.page.read(resp, body)
+		s.page.read(resp, begin)
 	}
 	return d, err
 }
 
 // read takes the links out of HTML, what was read of it already first.
-func (p *page) read(resp *fetch.Response, body *headFirst) {
-	begin := body.seen.Bytes()
+func (p *page) read(resp *fetch.Response, begin []byte) {
 	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
-		rest := io.LimitReader(resp.Body, int64(max(body.left, 0)))
+		rest := io.LimitReader(resp.Body, int64(maxHead-len(begin)))
 		p.html, p.err = weblink.HTML(io.MultiReader(bytes.NewReader(begin), rest))
 	}
 }

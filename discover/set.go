@@ -17,7 +17,7 @@ type reading struct {
 }
 
 // set reads a set out of its Capability List (1.1 §9).
-func (t *trip) set(ctx context.Context, d *document) (reading, error) {
+func (t *trip) set(ctx context.Context, d *doc) (reading, error) {
 	r := reading{set: Set{URI: d.base.String(), Name: setName(d.base), Description: d.header.Link("describedby")}}
 	if d.header.Capability == resourcesync.CapabilityCapabilityList {
 		t.entries(ctx, d, &r)
@@ -36,7 +36,7 @@ func (t *trip) set(ctx context.Context, d *document) (reading, error) {
 }
 
 // entries sorts what the entries of a Capability List name.
-func (t *trip) entries(ctx context.Context, d *document, r *reading) {
+func (t *trip) entries(ctx context.Context, d *doc, r *reading) {
 	for i := range d.entries {
 		e := &d.entries[i]
 		uri, err := t.s.link(t, d, e.loc, e.line)
@@ -52,7 +52,7 @@ func (t *trip) entries(ctx context.Context, d *document, r *reading) {
 }
 
 // place adds the document of an entry to a set.
-func (t *trip) place(ctx context.Context, set *Set, d *document, e *entry, uri string) {
+func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string) {
 	c := e.capability
 	if c == "" {
 		c = t.learn(ctx, uri)

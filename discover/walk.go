@@ -24,7 +24,7 @@ func (s *search) follow(ctx context.Context, t *trip, uri string) error {
 }
 
 // from finds the sets that a document leads to.
-func (s *search) from(ctx context.Context, t *trip, d *document) error {
+func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 	s.settle(d.base)
 	uri := d.base.String()
 	switch h := &d.header; {
@@ -61,7 +61,7 @@ func (s *search) own(u *url.URL) error {
 }
 
 // link resolves a reference of d to another document and checks that it may be read.
-func (s *search) link(t *trip, d *document, ref string, line int) (string, error) {
+func (s *search) link(t *trip, d *doc, ref string, line int) (string, error) {
 	u, err := d.resolve(t, ref, line)
 	if err != nil {
 		return "", err
@@ -91,7 +91,7 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 
 // fromList goes up from a list of resources or packages to its Capability List
 // (1.1 §9). One that names none makes a set of its own.
-func (s *search) fromList(ctx context.Context, t *trip, d *document) error {
+func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	first, seen := d, []string{d.base.String()}
 	for range maxUp {
 		ref := d.header.Link("up")
@@ -128,7 +128,7 @@ func (s *search) fromList(ctx context.Context, t *trip, d *document) error {
 }
 
 // alone makes a set of a list that has no usable Capability List.
-func (s *search) alone(t *trip, d *document, why string) error {
+func (s *search) alone(t *trip, d *doc, why string) error {
 	uri := d.base.String()
 	c := d.header.Capability
 	if c != resourcesync.CapabilityResourceList && c != resourcesync.CapabilityChangeList {
@@ -151,7 +151,7 @@ func (s *search) alone(t *trip, d *document, why string) error {
 
 // fromCapabilityList takes just the set of the Capability List given, or those of the
 // Capability Lists that it names.
-func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *document) error {
+func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *doc) error {
 	r, err := t.set(ctx, d)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *search) fromCapabilityList(ctx context.Context, t *trip, d *document) e
 
 // fromDescription reads the Capability Lists that a Source Description or its
 // index names.
-func (s *search) fromDescription(ctx context.Context, t *trip, d *document) error {
+func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	s.src.Description = d.base.String()
 	parts, err := s.descriptions(ctx, t, d)
 	if err != nil {
@@ -195,8 +195,8 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *document) erro
 
 // descriptions returns d and the Source Descriptions that it names: the parts of an
 // index (1.1 §8), one level, or those in a urlset that is written like an index.
-func (s *search) descriptions(ctx context.Context, t *trip, d *document) ([]*document, error) {
-	parts := []*document{d}
+func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, error) {
+	parts := []*doc{d}
 	seen := map[string]bool{d.base.String(): d.header.Root == resourcesync.URLSet}
 	for i := 0; i < len(parts); i++ {
 		named, err := s.namedBy(ctx, t, parts[i], seen)
@@ -209,8 +209,8 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *document) ([]*doc
 }
 
 // namedBy reads the Source Descriptions that d names, but for those seen.
-func (s *search) namedBy(ctx context.Context, t *trip, d *document, seen map[string]bool) ([]*document, error) {
-	var parts []*document
+func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]bool) ([]*doc, error) {
+	var parts []*doc
 	for i := range d.entries {
 		e := &d.entries[i]
 		if !d.names(e) {
@@ -242,7 +242,7 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *document, seen map[str
 
 // capabilityLists lists the sets that a Source Description names. An entry without
 // a capability can only be one.
-func (s *search) capabilityLists(t *trip, d *document) []Set {
+func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {
 		e := &d.entries[i]
@@ -263,7 +263,7 @@ func (s *search) capabilityLists(t *trip, d *document) []Set {
 	return sets
 }
 
-func dropRepeated(t *trip, d *document, sets []Set) []Set {
+func dropRepeated(t *trip, d *doc, sets []Set) []Set {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(sets, func(s Set) bool {
 		if seen[s.URI] {
@@ -286,7 +286,7 @@ func whyNoSets(t *trip) error {
 // readSets returns the sets that Capability Lists led to, reading those that they
 // name, level by level and each once. One that fails is the trouble of its set,
 // unless there is no other. What began the search is d.
-func (s *search) readSets(ctx context.Context, d *document, level []reading) ([]Set, error) {
+func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, error) {
 	var sets []Set
 	var errs []error
 	seen := map[string]bool{d.base.String(): true}

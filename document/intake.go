@@ -26,9 +26,9 @@ type intake struct {
 
 func (in *intake) Read(p []byte) (int, error) {
 	switch {
-	case in.left <= 0 && in.found:
+	case in.left < 0 && in.found:
 		return 0, fmt.Errorf("longer than the %d MiB allowed", in.most>>20)
-	case in.left <= 0:
+	case in.left < 0:
 		return 0, fmt.Errorf("%w in the first %d KiB", ErrNoHead, in.most>>10)
 	}
 	n, err := in.from.Read(p)
