@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"instep/document"
 	"instep/fetch"
 	"instep/internal/weblink"
 	"instep/resourcesync"
@@ -96,24 +97,20 @@ func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule)
 	return nil
 }
 
-// headerAt fetches a document and returns its header.
+// headerAt fetches a document and returns its header. The rest is not read, unless the header
+// may stand after it.
 func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, error) {
-	resp, err := l.Client.Document(ctx, uri, 0, fetch.Validators{})
-	if err != nil {
+	in := document.Reader{From: l.Client, Limits: l.Checker.Limits, Once: true}
+	in.Enough = func(_ *document.Document, md bool) bool { return md }
+	d, err := in.Read(ctx, uri)
+	var bad *document.Error
+	switch {
+	case errors.As(err, &bad):
+		return resourcesync.Header{}, bad.Err // the finding names the document
+	case err != nil:
 		return resourcesync.Header{}, err
 	}
-	defer resp.Body.Close()
-	dec := resourcesync.NewDecoder(resp.Body, resourcesync.WithLimits(l.Checker.Limits))
-	h, err := dec.Header()
-	if err != nil || dec.SeenRoot().Metadata {
-		return h, err
-	}
-	for _, err := range dec.Entries() { // rs:md may stand after the entries
-		if err != nil && !errors.Is(err, resourcesync.BadEntry) {
-			return h, err
-		}
-	}
-	return dec.Header()
+	return d.Header, nil
 }
 
 // Source checks that the Source of a document can be found from its host (1.1 §6.3.2),
