@@ -2,24 +2,21 @@ package scan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"instep/document"
 	"instep/fetch"
-	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
 const (
-	maxDocuments = 50_001    // a full Sitemap index and its Sitemaps
-	maxLevels    = 4         // lists that are named by lists; the Sitemap protocol and 1.1 §10.2 have one level
-	maxListBytes = 100 << 20 // of one document, as it is transferred
+	maxDocuments = 50_001 // a full Sitemap index and its Sitemaps
+	maxLevels    = 4      // lists that are named by lists; the Sitemap protocol and 1.1 §10.2 have one level
 )
 
 // Sitemap lists the resources of a Sitemap or a Sitemap index, which may be
@@ -91,66 +88,32 @@ func (r *listReader) document(at string, level int) bool {
 
 // one yields what one document lists; next is the page after it.
 func (r *listReader) one(at string, level int) (next string, more bool) {
-	file := spool.NewFile(r.spool, maxListBytes)
-	defer file.Close()
-	base, err := r.load(at, file)
+	from := document.Fetcher(r.client)
+	if !isURL(at) {
+		from = document.Opener(func(_ context.Context, name string) (io.ReadCloser, error) { return r.open(name) })
+	}
+	doc, err := (&document.Reader{From: from, Spool: r.spool}).Read(r.ctx, at)
 	if err != nil {
 		return "", r.lost(err)
 	}
-	header, bad, err := examine(file)
-	if err != nil {
-		return "", r.lost(fmt.Errorf("%s: %w", at, err))
-	}
-	if err := r.judge(at, &header); err != nil {
+	defer doc.Close()
+	if err := r.judge(at, &doc.Header); err != nil {
 		return "", r.lost(err)
 	}
-	r.oldest = earliest(r.oldest, header.At.Time())
-	if bad > 0 && !r.lost(fmt.Errorf("%s: %d entries cannot be used", at, bad)) {
+	r.oldest = earliest(r.oldest, doc.Header.At.Time())
+	if doc.Bad > 0 && !r.lost(fmt.Errorf("%s: %d entries cannot be used", at, doc.Bad)) {
 		return "", false
 	}
-	d := listDocument{reader: r, header: &header, base: base, level: level}
-	if !d.entries(file) {
+	if d := (listDocument{doc, r, level}); !d.entries() {
 		return "", false
 	}
-	if next = header.Link("next"); next != "" {
-		next = d.absolute(next)
+	if next = doc.Header.Link("next"); next != "" {
+		next = doc.Absolute(next)
 		if err := r.allowed(next); err != nil {
 			return "", r.lost(err)
 		}
 	}
 	return next, true
-}
-
-// load reads the bytes of a document. base is nil if it is a file.
-func (r *listReader) load(at string, to io.Writer) (base *url.URL, err error) {
-	if !isURL(at) {
-		return nil, loadFile(r.open, at, to)
-	}
-	resp, err := r.client.Document(r.ctx, at, maxListBytes, fetch.Validators{})
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(to, resp.Body); err != nil {
-		return nil, fmt.Errorf("%s: %w", at, err)
-	}
-	return url.Parse(resp.URL)
-}
-
-// examine reads a document to its end: only then its header is known. bad is how
-// many entries cannot be used.
-func examine(file *spool.File) (header resourcesync.Header, bad int, err error) {
-	dec := resourcesync.NewDecoder(file.Reader())
-	for _, err := range dec.Entries() {
-		switch {
-		case errors.Is(err, resourcesync.BadEntry):
-			bad++
-		case err != nil:
-			return header, bad, err
-		}
-	}
-	header, err = dec.Header()
-	return header, bad, err
 }
 
 // judge says why a document is not to be believed.
@@ -196,29 +159,22 @@ func (e *OriginError) Error() string {
 
 // listDocument is a document whose entries are being yielded.
 type listDocument struct {
+	*document.Document
 	reader *listReader
-	header *resourcesync.Header
-	base   *url.URL
 	level  int
 }
 
-func (d *listDocument) entries(file *spool.File) bool {
+func (d *listDocument) entries() bool {
 	var parts []string
-	for e, err := range resourcesync.NewDecoder(file.Reader()).Entries() {
+	for e, err := range d.Entries() {
 		switch {
-		case errors.Is(err, resourcesync.BadEntry):
-			continue // told by examine
 		case err != nil:
 			return d.reader.lost(err)
-		}
-		uri := d.absolute(e.Loc)
-		if d.header.Root == resourcesync.SitemapIndex || e.Capability == resourcesync.CapabilityResourceList {
-			if parts = append(parts, uri); len(parts) > maxDocuments {
-				return d.reader.lost(fmt.Errorf("%s: expected at most %d documents in all", uri, maxDocuments))
+		case d.Header.Root == resourcesync.SitemapIndex || e.Capability == resourcesync.CapabilityResourceList:
+			if parts = append(parts, e.Loc); len(parts) > maxDocuments {
+				return d.reader.lost(fmt.Errorf("%s: expected at most %d documents in all", e.Loc, maxDocuments))
 			}
-			continue
-		}
-		if !d.resource(&e, uri) {
+		case !d.resource(&e):
 			return false
 		}
 	}
@@ -241,17 +197,8 @@ func (d *listDocument) part(uri string) bool {
 	return d.reader.document(uri, d.level+1)
 }
 
-func (d *listDocument) resource(e *resourcesync.Entry, uri string) bool {
-	l := Listed{URI: uri, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding,
-		ChangeFreq: e.ChangeFreq, URL: uri, At: earliest(d.reader.oldest, d.header.At.Time())}
-	return d.reader.yield(l, d.reader.allowed(uri))
-}
-
-// absolute returns a URI as it is written, unless it is relative to the document.
-func (d *listDocument) absolute(loc string) string {
-	u, err := url.Parse(loc)
-	if d.base == nil || err != nil || u.IsAbs() || loc == "" {
-		return loc
-	}
-	return d.base.ResolveReference(u).String()
+func (d *listDocument) resource(e *resourcesync.Entry) bool {
+	l := Listed{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding,
+		ChangeFreq: e.ChangeFreq, URL: e.Loc, At: earliest(d.reader.oldest, d.Header.At.Time())}
+	return d.reader.yield(l, d.reader.allowed(e.Loc))
 }
