@@ -335,7 +335,7 @@ func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 
 // begin is the moment from which on a list lists changes. What others say of the future
 // is not believed.
-func (a *adopter) begin(l *document) time.Time {
+func (a *adopter) begin(l *doc) time.Time {
 	from := l.since()
 	if !a.ours && from.After(a.now) {
 		return a.now
@@ -345,7 +345,7 @@ func (a *adopter) begin(l *document) time.Time {
 
 // inOrder are the changes of a list in the order of their datetimes, which are in its
 // interval, not before last and not in the future.
-func (a *adopter) inOrder(set *adoptedSet, l *document, last time.Time) ([]catalog.Change, error) {
+func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
 	var list []catalog.Change
 	before := last
 	err := a.each(l, func(e *resourcesync.Entry) error {

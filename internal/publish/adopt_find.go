@@ -93,7 +93,7 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 		p.Offers = append(p.Offers, source.Offer{Capability: resourcesync.CapabilityChangeList, URI: a.base + set.named[0].key})
 	}
 	list := source.Item{Kind: source.ItemResourceList, Key: set.list.key, At: set.at(), Entries: set.resources, Current: true, Since: a.now}
-	for _, d := range slices.Concat(set.parts, []*document{set.list}) {
+	for _, d := range slices.Concat(set.parts, []*doc{set.list}) {
 		if !slices.Contains(list.Keys, d.key) {
 			list.Keys, list.Bytes = append(list.Keys, d.key), list.Bytes+d.length
 		}
@@ -152,7 +152,7 @@ func (a *adopter) findForeign() error {
 	a.changes = 1
 	names := source.SetAliases{CapabilityList: key, ResourceLists: []string{set.list.key}}
 	if n := len(set.named); n > 0 {
-		slices.SortStableFunc(set.named, func(x, y *document) int { return x.since().Compare(y.since()) })
+		slices.SortStableFunc(set.named, func(x, y *doc) int { return x.since().Compare(y.since()) })
 		names.ChangeLists = []string{set.named[n-1].key}
 	}
 	a.kept.Aliases.Sets = map[string]source.SetAliases{set.name: names}
@@ -227,7 +227,7 @@ func (a *adopter) entrance() (string, error) {
 }
 
 // only is the Capability List that a Source Description names.
-func (a *adopter) only(description *document) (found string, err error) {
+func (a *adopter) only(description *doc) (found string, err error) {
 	err = a.each(description, func(e *resourcesync.Entry) error {
 		key, err := a.key(e.Loc, description)
 		if err == nil && found != "" && key != found {
@@ -244,7 +244,7 @@ func (a *adopter) only(description *document) (found string, err error) {
 
 // description finds the Source Descriptions: the one that the Capability List links as
 // up is the one by which readers know the Source.
-func (a *adopter) description(capabilities *document) error {
+func (a *adopter) description(capabilities *doc) error {
 	var keys []string
 	if up := capabilities.header.Link(resourcesync.RelUp); up != "" {
 		if key, err := a.key(up, capabilities); err == nil {

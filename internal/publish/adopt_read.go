@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"instep/blob"
+	"instep/document"
 	"instep/internal/scan"
 	"instep/resourcesync"
 )
@@ -24,8 +25,8 @@ type reader struct {
 	base   string
 }
 
-// document is one that was read to its end.
-type document struct {
+// doc is one that was read to its end.
+type doc struct {
 	key     string
 	header  resourcesync.Header
 	length  int64
@@ -36,10 +37,10 @@ type document struct {
 }
 
 // index reports whether the document lists others of its kind.
-func (d *document) index() bool { return d.header.Root == resourcesync.SitemapIndex || d.nested }
+func (d *doc) index() bool { return d.header.Root == resourcesync.SitemapIndex || d.nested }
 
 // since is the moment from which on a Change List lists changes.
-func (d *document) since() time.Time {
+func (d *doc) since() time.Time {
 	if d.header.From.IsZero() {
 		return d.first
 	}
@@ -47,87 +48,85 @@ func (d *document) since() time.Time {
 }
 
 // number is that of a Change List of ours.
-func (d *document) number() int64 {
+func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }
 
 // read reads a document to its end. It has to be of that capability; "" is any, or a
 // plain sitemap.
-func (r *reader) read(key string, want resourcesync.Capability) (*document, error) {
-	body, _, err := r.bucket.Get(r.ctx, key, 0, -1)
-	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrForeign) {
-		return nil, &AdoptError{key, "is named by a document and is not there", nil}
-	}
+func (r *reader) read(key string, want resourcesync.Capability) (*doc, error) {
+	d := &doc{key: key}
+	whole, err := r.load(document.Reader{}, key, func(e *resourcesync.Entry) error {
+		d.take(e, want)
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("reading %q: %w", key, err)
+		return nil, err
 	}
-	defer body.Close()
-	d := &document{key: key}
-	h := sha256.New()
-	count := &counter{}
-	tee := io.TeeReader(body, io.MultiWriter(h, count))
-	dec := resourcesync.NewDecoder(tee)
-	for e, err := range dec.Entries() {
-		if err != nil {
-			return nil, &AdoptError{key, "cannot be read", err}
-		}
-		if err := d.take(&e, want); err != nil {
-			return nil, err
-		}
-	}
-	if d.header, err = dec.Header(); err != nil {
-		return nil, &AdoptError{key, "cannot be read", err}
-	}
+	defer whole.Close()
+	d.header = whole.Header
 	if got := d.header.Capability; want != "" && got != want {
 		return nil, &AdoptError{key, fmt.Sprintf("is a document of capability %q, expected %q", got, want), nil}
 	}
-	if _, err := io.Copy(io.Discard, tee); err != nil {
-		return nil, fmt.Errorf("reading %q: %w", key, err)
-	}
+	h := sha256.New()
+	d.length, err = io.Copy(h, whole.Raw())
 	h.Sum(d.sum[:0])
-	d.length = count.n
-	return d, r.ctx.Err()
+	return d, err
 }
 
 // take takes an entry into account.
-func (d *document) take(e *resourcesync.Entry, want resourcesync.Capability) error {
+func (d *doc) take(e *resourcesync.Entry, want resourcesync.Capability) {
 	d.entries++
 	if want == "" {
-		return nil
+		return
 	}
 	d.nested = d.nested || e.Capability == want
 	if when := e.Datetime.Time(); !when.IsZero() && (d.first.IsZero() || when.Before(d.first)) {
 		d.first = when.UTC()
 	}
-	return nil
-}
-
-type counter struct{ n int64 }
-
-func (c *counter) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	return len(p), nil
 }
 
 // each hands the entries of a document that was read to do.
-func (r *reader) each(d *document, do func(*resourcesync.Entry) error) error {
-	body, _, err := r.bucket.Get(r.ctx, d.key, 0, -1)
-	if err != nil {
-		return fmt.Errorf("reading %q: %w", d.key, err)
-	}
-	defer body.Close()
-	for e, err := range resourcesync.NewDecoder(body).Entries() {
+func (r *reader) each(d *doc, do func(*resourcesync.Entry) error) error {
+	_, err := r.load(document.Reader{Once: true}, d.key, do)
+	return err
+}
+
+// load reads a document to its end, and hands its entries to do as they come. One entry that
+// cannot be used is too many: what it speaks of would be lost.
+func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entry) error) (*document.Document, error) {
+	var failed error // of do
+	in.From = document.Opener(r.open)
+	in.Entry = func(_ *document.Document, e *resourcesync.Entry, err error) error {
 		if err != nil {
-			return &AdoptError{d.key, "cannot be read", err}
-		}
-		if err := do(&e); err != nil {
 			return err
 		}
-		if err := r.ctx.Err(); err != nil {
-			return err
+		if failed = do(e); failed == nil {
+			failed = r.ctx.Err()
 		}
+		return failed
 	}
-	return nil
+	whole, err := in.Read(r.ctx, key)
+	var bad *document.Error
+	switch {
+	case failed != nil:
+		return nil, failed
+	case errors.As(err, &bad):
+		return nil, &AdoptError{key, "cannot be read", bad.Err}
+	}
+	return whole, err
+}
+
+// open opens a document that another one names.
+func (r *reader) open(ctx context.Context, key string) (io.ReadCloser, error) {
+	body, _, err := r.bucket.Get(ctx, key, 0, -1)
+	switch {
+	case errors.Is(err, blob.ErrNotExist), errors.Is(err, blob.ErrForeign):
+		return nil, &AdoptError{key, "is named by a document and is not there", nil}
+	case err != nil:
+		return nil, fmt.Errorf("reading %q: %w", key, err)
+	}
+	return body, nil
 }
 
 // sum is the SHA-256 of a file.
@@ -146,7 +145,7 @@ func (r *reader) sum(key string) (sum [sha256.Size]byte, err error) {
 }
 
 // key is that of a document that another one names.
-func (r *reader) key(loc string, by *document) (string, error) {
+func (r *reader) key(loc string, by *doc) (string, error) {
 	u, err := url.Parse(r.base + by.key)
 	if err == nil {
 		u, err = u.Parse(loc)
@@ -172,13 +171,13 @@ func (r *reader) path(uri string) string {
 
 // offer is what a Capability List names.
 type offer struct {
-	capabilities *document
-	list         *document   // the Resource List, or its index
-	parts        []*document // the Resource Lists
+	capabilities *doc
+	list         *doc   // the Resource List, or its index
+	parts        []*doc // the Resource Lists
 	resources    int64
-	named        []*document // as the Capability List names them: Change Lists, or indexes of them
-	changes      []*document // the Change Lists, oldest first, without a gap
-	left         []string    // keys of what is not gone on with
+	named        []*doc   // as the Capability List names them: Change Lists, or indexes of them
+	changes      []*doc   // the Change Lists, oldest first, without a gap
+	left         []string // keys of what is not gone on with
 	others       []resourcesync.Capability
 	gap          string // why older Change Lists are left
 }
@@ -222,7 +221,7 @@ func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
 	if err != nil {
 		return err
 	}
-	parts := []*document{d}
+	parts := []*doc{d}
 	if d.index() {
 		if parts, err = r.parts(d); err != nil {
 			return err
@@ -240,7 +239,7 @@ func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
 		if err := r.changesOf(p); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(o.changes, func(c *document) bool { return c.key == p.key }) {
+		if !slices.ContainsFunc(o.changes, func(c *doc) bool { return c.key == p.key }) {
 			o.changes = append(o.changes, p)
 		}
 	}
@@ -248,7 +247,7 @@ func (r *reader) named(o *offer, key string, c resourcesync.Capability) error {
 }
 
 // parts reads the lists that an index names.
-func (r *reader) parts(index *document) (parts []*document, err error) {
+func (r *reader) parts(index *doc) (parts []*doc, err error) {
 	err = r.each(index, func(e *resourcesync.Entry) error {
 		if index.header.Root != resourcesync.SitemapIndex && e.Capability != index.header.Capability {
 			return nil
@@ -279,7 +278,7 @@ func (r *reader) below(o *offer) error {
 	return nil
 }
 
-func (r *reader) ofSite(d *document, e *resourcesync.Entry) error {
+func (r *reader) ofSite(d *doc, e *resourcesync.Entry) error {
 	if strings.HasPrefix(e.Loc, r.base) && e.Loc != r.base {
 		said := scan.Listed{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, ChangeFreq: e.ChangeFreq}
 		if err := said.Check(); err != nil {
@@ -291,7 +290,7 @@ func (r *reader) ofSite(d *document, e *resourcesync.Entry) error {
 }
 
 // changesOf makes sure that a document lists changes of the site.
-func (r *reader) changesOf(d *document) error {
+func (r *reader) changesOf(d *doc) error {
 	return r.each(d, func(e *resourcesync.Entry) error {
 		switch e.Change {
 		case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
@@ -303,7 +302,7 @@ func (r *reader) changesOf(d *document) error {
 
 // arrange puts the Change Lists in the order of time, and leaves those before a gap.
 func (o *offer) arrange() {
-	slices.SortStableFunc(o.changes, func(a, b *document) int { return a.since().Compare(b.since()) })
+	slices.SortStableFunc(o.changes, func(a, b *doc) int { return a.since().Compare(b.since()) })
 	for i := len(o.changes) - 1; i > 0; i-- {
 		a, b := o.changes[i-1], o.changes[i]
 		if until := a.header.Until.Time(); !until.IsZero() && until.Before(b.since()) {
