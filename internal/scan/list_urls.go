@@ -59,32 +59,27 @@ func (s URLs) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 
 // load reads the whole text, for a part of it would look like all.
 func (s URLs) load(ctx context.Context, to io.Writer) error {
-	if !isURL(s.At) {
-		return loadFile(s.Open, s.At, to)
-	}
-	if err := s.Client.TrustSource(ctx, s.At); err != nil {
-		return err
-	}
-	resp, err := s.Client.Get(ctx, fetch.Request{URL: s.At, Accept: "text/plain, text/uri-list", MaxBytes: maxURLsBytes})
+	text, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(to, resp.Body); err != nil {
+	defer text.Close()
+	if _, err := io.Copy(to, text); err != nil {
 		return fmt.Errorf("%s: %w", s.At, err)
 	}
 	return nil
 }
 
-// loadFile reads a file that somebody named.
-func loadFile(open func(string) (io.ReadCloser, error), name string, to io.Writer) error {
-	f, err := open(name)
+func (s URLs) open(ctx context.Context) (io.ReadCloser, error) {
+	if !isURL(s.At) {
+		return s.Open(s.At)
+	}
+	if err := s.Client.TrustSource(ctx, s.At); err != nil {
+		return nil, err
+	}
+	resp, err := s.Client.Get(ctx, fetch.Request{URL: s.At, Accept: "text/plain, text/uri-list", MaxBytes: maxURLsBytes})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	if _, err := io.Copy(to, f); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return resp.Body, nil
 }

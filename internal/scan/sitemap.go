@@ -104,7 +104,7 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 	if doc.Bad > 0 && !r.lost(fmt.Errorf("%s: %d entries cannot be used", at, doc.Bad)) {
 		return "", false
 	}
-	if d := (listDocument{doc, r, level}); !d.entries() {
+	if !r.entries(doc, level) {
 		return "", false
 	}
 	if next = doc.Header.Link("next"); next != "" {
@@ -157,48 +157,42 @@ func (e *OriginError) Error() string {
 	return fmt.Sprintf("%s is of another origin than the list: allow %s if it belongs to the set", e.URI, e.Origin)
 }
 
-// listDocument is a document whose entries are being yielded.
-type listDocument struct {
-	*document.Document
-	reader *listReader
-	level  int
-}
-
-func (d *listDocument) entries() bool {
+// entries yields what a document lists, and then what the lists do that it names.
+func (r *listReader) entries(d *document.Document, level int) bool {
 	var parts []string
 	for e, err := range d.Entries() {
 		switch {
 		case err != nil:
-			return d.reader.lost(err)
+			return r.lost(err)
 		case d.Header.Root == resourcesync.SitemapIndex || e.Capability == resourcesync.CapabilityResourceList:
 			if parts = append(parts, e.Loc); len(parts) > maxDocuments {
-				return d.reader.lost(fmt.Errorf("%s: expected at most %d documents in all", e.Loc, maxDocuments))
+				return r.lost(fmt.Errorf("%s: expected at most %d documents in all", e.Loc, maxDocuments))
 			}
-		case !d.resource(&e):
+		case !r.resource(d, &e):
 			return false
 		}
 	}
 	for _, uri := range parts {
-		if !d.part(uri) {
+		if !r.part(uri, level+1) {
 			return false
 		}
 	}
 	return true
 }
 
-func (d *listDocument) part(uri string) bool {
-	err := d.reader.allowed(uri)
-	if err == nil && d.level+1 >= maxLevels {
+func (r *listReader) part(uri string, level int) bool {
+	err := r.allowed(uri)
+	if err == nil && level >= maxLevels {
 		err = fmt.Errorf("%s: expected lists at most %d deep", uri, maxLevels)
 	}
 	if err != nil {
-		return d.reader.lost(err)
+		return r.lost(err)
 	}
-	return d.reader.document(uri, d.level+1)
+	return r.document(uri, level)
 }
 
-func (d *listDocument) resource(e *resourcesync.Entry) bool {
+func (r *listReader) resource(d *document.Document, e *resourcesync.Entry) bool {
 	l := Listed{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding,
-		ChangeFreq: e.ChangeFreq, URL: e.Loc, At: earliest(d.reader.oldest, d.Header.At.Time())}
-	return d.reader.yield(l, d.reader.allowed(e.Loc))
+		ChangeFreq: e.ChangeFreq, URL: e.Loc, At: earliest(r.oldest, d.Header.At.Time())}
+	return r.yield(l, r.allowed(e.Loc))
 }
