@@ -39,7 +39,7 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Chan
 	}
 	if old {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s ends at %s, before what is here (%s): it changes nothing",
-			ch.Newest.URI, ch.End.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
+			ch.Last(), ch.End.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.tellUnknown()
 	alone := cur.Alone

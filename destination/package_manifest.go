@@ -16,14 +16,14 @@ import (
 // This file reads what documents say of packages, and the manifests of packages as documents.
 
 // manifestIn reads the manifest in a package, which has to be one of these capabilities.
-func (d *Destination) manifestIn(ctx context.Context, p *openedPackage, want ...resourcesync.Capability) (*harvest.Document, error) {
+func manifestIn(ctx context.Context, r *harvest.Reader, p *openedPackage, want ...resourcesync.Capability) (*harvest.Document, error) {
 	base, err := url.Parse(p.ref.URI)
 	if err != nil {
 		return nil, err
 	}
 	var doc *harvest.Document
 	err = p.manifest(ctx, func(name string, body io.Reader) (err error) {
-		doc, err = d.reader(&scope{}).Keep(p.ref.URI+"!"+name, base, body, want...)
+		doc, err = r.Keep(p.ref.URI+"!"+name, base, body, want...)
 		return err
 	})
 	return doc, err
@@ -33,9 +33,9 @@ func (d *Destination) manifestIn(ctx context.Context, p *openedPackage, want ...
 // package, a whole one. It returns the package too if that was opened. Where resources are
 // deleted on its word alone, and the dump gives a digest of the package, that proves it: it is
 // read whole.
-func (d *Destination) readManifest(ctx context.Context, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, *openedPackage, error) {
+func (d *Destination) readManifest(ctx context.Context, r *harvest.Reader, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, *openedPackage, error) {
 	if ref.Contents != "" {
-		doc, err := d.readCopy(ctx, ref, want)
+		doc, err := d.readCopy(ctx, r, ref, want)
 		if err == nil || ctx.Err() != nil || !harvest.OfSource(err) {
 			return doc, nil, err
 		}
@@ -45,7 +45,7 @@ func (d *Destination) readManifest(ctx context.Context, ref *harvest.PackageRef,
 	if err != nil {
 		return nil, nil, err
 	}
-	doc, err := d.manifestIn(ctx, p, want)
+	doc, err := manifestIn(ctx, r, p, want)
 	if err != nil {
 		return nil, nil, errors.Join(err, p.close())
 	}
@@ -59,9 +59,9 @@ func (d *Destination) copyIsNotUsed(ref *harvest.PackageRef, why error) {
 // readCopy reads the copy of a manifest. Resources that a Resource Dump lacks are deleted,
 // so its copy is compared with length and checksum of the manifest in the directory of the
 // package, if the server gives parts of packages. Where nothing is held yet the run does that.
-func (d *Destination) readCopy(ctx context.Context, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, error) {
+func (d *Destination) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
-		doc, err := d.reader(&scope{}).Read(ctx, ref.Contents, want)
+		doc, err := r.Read(ctx, ref.Contents, want)
 		if err == nil {
 			if err = harvest.EndsBefore(doc, ref.Until); err != nil {
 				doc.Close()
@@ -72,7 +72,7 @@ func (d *Destination) readCopy(ctx context.Context, ref *harvest.PackageRef, wan
 	var p *openedPackage
 	var wait sync.WaitGroup
 	wait.Go(func() { p, _ = d.packages().openRemote(ctx, ref) }) // an error will show when members are taken out of it
-	doc, err := d.reader(&scope{}).Read(ctx, ref.Contents, want)
+	doc, err := r.Read(ctx, ref.Contents, want)
 	wait.Wait()
 	if p == nil {
 		return doc, err
@@ -107,7 +107,7 @@ func checksumOf(doc *harvest.Document) (checksum, error) {
 	return checksum{n, sum.Sum32()}, err
 }
 
-// packageManifests reads manifests for the reader of documents.
+// packageManifests implements harvest.Manifests.
 type packageManifests struct{ d *Destination }
 
 // transferred is what the reading of a manifest has brought of its package.
@@ -145,8 +145,8 @@ func (t *transferred) Close() {
 
 // Manifest reads the manifest of a package. If the package had to be opened for that, it
 // stays open for the run.
-func (m packageManifests) Manifest(ctx context.Context, p *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
-	doc, opened, err := m.d.readManifest(ctx, p.Ref, want)
+func (m packageManifests) Manifest(ctx context.Context, r *harvest.Reader, p *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
+	doc, opened, err := m.d.readManifest(ctx, r, p.Ref, want)
 	if err != nil {
 		return nil, err
 	}

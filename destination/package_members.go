@@ -290,7 +290,7 @@ func (u *unpacker) noteUnnamed(p *plannedPackage, named int64) {
 // readManifest reads the manifest in the package. It counts, not the copy that the plan may
 // have been made by. It returns the actions, which can be read once.
 func (u *unpacker) readManifest(ctx context.Context, p *plannedPackage, actions iter.Seq2[Action, error]) (iter.Seq2[Action, error], error) {
-	doc, err := u.d.manifestIn(ctx, p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
+	doc, err := manifestIn(ctx, u.d.reader(&scope{}), p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
 	if err != nil {
 		return nil, err
 	}

@@ -63,10 +63,10 @@ func maxAge(h http.Header) time.Duration {
 }
 
 // Rhythm is how long the Change List last read was the same between two changes, as a rule,
-// and for how long it is told not to change; 0: unknown.
+// and for how long its server says that it does not change; 0: unknown.
 func (ch *Changes) Rhythm() (gap, maxAge time.Duration) {
-	if ch == nil || ch.Newest == nil {
+	if ch == nil || ch.newest == nil {
 		return 0, 0
 	}
-	return ch.Newest.beat.gap(), ch.Newest.maxAge
+	return ch.newest.beat.gap(), ch.newest.maxAge
 }

@@ -2,7 +2,7 @@ package harvest
 
 import "iter"
 
-// A sequence that runs beside its consumer is this far ahead of him at most.
+// Bounds on how far a sequence that runs beside its consumer is ahead of it.
 const (
 	chunkSize  = 64        // values
 	chunkBytes = 256 << 10 // a chunk ends with the value that exceeds them
@@ -38,7 +38,7 @@ func beside[V any](seq iter.Seq2[V, error], size func(*V) int) iter.Seq2[V, erro
 				select {
 				case some = <-used:
 					some, bytes = some[:0], 0
-				case <-enough: // nobody gives one back any more
+				case <-enough: // the consumer has ended, so no chunk comes back
 					return
 				}
 			}

@@ -18,7 +18,7 @@ import (
 
 // Changes is what the Change Lists of a set say since a moment (1.1 §12), or after
 // what was read before. Only the last state of each resource is kept, and a run
-// reads no further list once there are many (reader.most).
+// reads no further list once there are many (Reader.MaxChanges).
 type Changes struct {
 	Since   resourcesync.Datetime    // of the oldest list read: all changes from here on are in
 	entries []Change                 // one of each URI, unless changes of it are unusable
@@ -34,20 +34,20 @@ type Changes struct {
 	Jumbled bool                     // the lists are in the order of their index, not in that of their times
 	clear   time.Time                // if jumbled: from when on their times tell their order
 	Early   bool                     // some are dated before others that were applied earlier
-	Newest  *ChangeList              // the last one read, without its entries: where the position is
+	newest  *changeList              // the last one read, without its entries: where the position is
 	index   string                   // what need not be asked while that list stays as it is: Position.Index
 	asked   time.Time                // when that was read
 	lists   int                      // read
 	Served  time.Time                // when the Source sent the last of them, by its own clock; zero if that is unknown
-	stand   *ChangeList              // the first list that its index calls closed and that is open: the position stays in it; may be nil
+	stand   *changeList              // the first list that its index calls closed and that is open: the position stays in it; may be nil
 }
 
 // ErrLeft marks the error of a plan that takes up a part of the changes, and ends its sentence.
 var ErrLeft = errors.New("are left for the next run")
 
-// ChangeList is one Change List, read whole. It is held in memory: the document
+// changeList is one Change List, read whole. It is held in memory: the document
 // limits bound it.
-type ChangeList struct {
+type changeList struct {
 	URI     string
 	from    resourcesync.Datetime
 	until   resourcesync.Datetime     // zero while the list is open
@@ -62,7 +62,7 @@ type ChangeList struct {
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
 	flaw    error                     // some entry cannot be used
 	beat    beat                      // how often the list grows
-	maxAge  time.Duration             // for so long it is told not to change
+	maxAge  time.Duration             // how long its server says that it does not change
 	served  time.Time                 // when the Source says that it sent the document; zero if that is unknown or no use
 	placed  func(time.Time) time.Time // a moment, or zero if it is still to come
 	strange struct {
@@ -104,9 +104,9 @@ func (c *Change) Timed() bool { return !c.To.IsZero() && c.from.Equal(c.To) }
 
 // listOf reads the entries of a Change List, or of the manifest of a package, from
 // where the position is if it can. Its changes are later than known.
-func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*ChangeList, error) {
+func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
-	l := &ChangeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
+	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
 	if l.from.IsZero() || w.parcel != nil && !w.from.IsZero() {
 		l.from = w.from
 	}
@@ -133,10 +133,13 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 	return l, nil
 }
 
+// Last is the URI of the last list that was read.
+func (ch *Changes) Last() string { return ch.newest.URI }
+
 func newChanges() *Changes { return &Changes{latest: map[resourcesync.Key]int{}} }
 
 // add lays a list over those that were read before it.
-func (ch *Changes) add(l *ChangeList, cur Position) {
+func (ch *Changes) add(l *changeList, cur Position) {
 	if ch.lists++; ch.lists == 1 {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
 	}
@@ -156,7 +159,7 @@ func (ch *Changes) add(l *ChangeList, cur Position) {
 	for i := range l.entries {
 		ch.put(l.entries[i], cur)
 	}
-	l.entries, ch.Newest = nil, l
+	l.entries, ch.newest = nil, l
 	if l.open && ch.stand == nil {
 		ch.stand = l
 	}
@@ -181,7 +184,7 @@ func (ch *Changes) put(c Change, cur Position) {
 
 // read takes the entries of a document that come after what was read before,
 // or all of them if it does not begin with that.
-func (l *ChangeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
+func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	for e, err := range doc.Entries() {
 		if err != nil {
@@ -225,7 +228,7 @@ func (l *ChangeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 // resume forgets the entries read so far if they are those that the position has
 // applied. What follows happened after them, whatever its time says: a clock can be
 // wrong, a position can't.
-func (l *ChangeList) resume(cur Position, sum hash.Hash) {
+func (l *changeList) resume(cur Position, sum hash.Hash) {
 	if l.total != cur.Applied || cur.List != l.URI || cur.From != l.from.String() || cur.Prefix != hexSum(sum) {
 		return
 	}
@@ -247,7 +250,7 @@ func writeEntry(h hash.Hash, e *resourcesync.Entry) {
 // lost reports whether a list that was followed before has dropped what the position
 // has applied, as one that keeps only the newest changes does, although its from has
 // not moved: changes between the two may have come and gone.
-func (l *ChangeList) lost(cur Position) bool {
+func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || cur.List != l.URI || cur.From != l.from.String() {
 		return false
 	}
@@ -258,20 +261,20 @@ func (l *ChangeList) lost(cur Position) bool {
 // often ends before the Change Lists do, and a copy from before always. Where they do not
 // join, gap says so.
 func (ch *Changes) join(other *Changes, cur Position) (gap string) {
-	open := ch.Newest.until.IsZero() && !ch.Newest.packed // it tells everything until now
+	open := ch.newest.until.IsZero() && !ch.newest.packed // it tells everything until now
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
 		return ""
 	}
-	end := evidence.Later(ch.End, ch.Newest.ended)
+	end := evidence.Later(ch.End, ch.newest.ended)
 	begins := other.Since.Time()
-	if other.Newest.placed != nil { // it was read
-		begins = other.Newest.placed(begins)
+	if other.newest.placed != nil { // it was read
+		begins = other.newest.placed(begins)
 	}
 	switch {
 	case begins.IsZero() && !other.End.After(end):
 		return ""
 	case begins.IsZero(), begins.After(end):
-		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.Newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since)
+		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since)
 	}
 	for _, c := range other.entries {
 		if known := ch.Of(resourcesync.KeyOf(c.URI)); known == nil || c.when.After(known.when) { // else it may be in a package
@@ -281,7 +284,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string) {
 	ch.End, ch.Served, ch.Early = evidence.Later(ch.End, other.End), evidence.Later(ch.Served, other.Served), ch.Early || other.Early
 	ch.Jumbled, ch.clear = ch.Jumbled || other.Jumbled, evidence.Later(ch.clear, other.clear)
 	ch.Flaw, ch.Rest, ch.stand = other.Flaw, other.Rest, other.stand
-	ch.Newest, ch.index, ch.asked = other.Newest, other.index, other.asked
+	ch.newest, ch.index, ch.asked = other.newest, other.index, other.asked
 	return ""
 }
 
@@ -301,10 +304,10 @@ func (ch *Changes) Span() evidence.Span {
 // happened before c already. In a list that may lack its end it stays.
 func (ch *Changes) Mark(c Position, now time.Time) Position {
 	c.Changed = evidence.Later(c.Changed, ch.End)
-	if past := (window{until: ch.Newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.Newest.URI && !(ch.Jumbled && ch.resumed) {
+	if past := (window{until: ch.newest.until}).closedBy(c.At); past && c.List != "" && c.List != ch.newest.URI && !(ch.Jumbled && ch.resumed) {
 		return c
 	}
-	at, end := ch.Newest, ch.End
+	at, end := ch.newest, ch.End
 	if ch.stand != nil {
 		at, end = ch.stand, ch.stand.end
 	}
@@ -325,7 +328,7 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	return c
 }
 
-// carriedBy takes down where the bytes of a change are, if the entry of a manifest is
+// carriedBy records where the bytes of a change are, if the entry of a manifest is
 // about the same state of the same resource.
 func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) bool {
 	c := ch.Of(resourcesync.KeyOf(e.Loc))
@@ -381,7 +384,7 @@ func (ch *Changes) All() iter.Seq[*Change] {
 
 // wentBack says how a Change List is one that the Source has gone back to: it has lost
 // its end, not its beginning, since the position was there. "" if it is not.
-func (l *ChangeList) wentBack(cur Position) string {
+func (l *changeList) wentBack(cur Position) string {
 	if l.resumed || cur.List != l.URI || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
 	}

@@ -9,8 +9,8 @@
 //
 // A [Document] counts whole or not at all: it is fetched, kept in a temporary file and read to its
 // end tag before anything acts on its entries. What cannot be used is a [DocumentError] or a
-// [SourceError]; neither is trouble of the reader's own.
+// [SourceError]; errors of the reader's own side, such as a full disk, are neither.
 //
-// The package knows nothing of what is held, and of packages no more than their names: whoever
-// gives a [Reader] its Manifests opens them.
+// The package knows nothing of what is held, and of packages no more than their names: the Manifests
+// of a [Reader] open them.
 package harvest

@@ -24,7 +24,7 @@ type Document struct {
 	*document.Document
 	lists  bool                     // some entries are documents of its own capability, as in an index
 	last   map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
-	maxAge time.Duration            // for so long it is told not to change
+	maxAge time.Duration            // how long its server says that it does not change
 }
 
 // MaxDocument bounds a document on the wire, in bytes (FAULTS §5).
@@ -109,7 +109,8 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 	return doc, nil
 }
 
-// entries takes down what has to be known of a document before anything acts on its entries.
+// entries returns a function that records what has to be known of the entries of a document before
+// anything acts on them.
 func (r *Reader) entries(doc *Document, want resourcesync.Capability) func(*document.Document, *resourcesync.Entry, error) error {
 	once := want == resourcesync.CapabilityResourceList || want == resourcesync.CapabilityResourceDumpManifest // a Change List may well name a resource again
 	n, positions := 0, map[resourcesync.Key]int{}

@@ -84,7 +84,7 @@ func (r *lister) open(uri string) (*Document, error) {
 	return r.st.open(r.ctx, uri)
 }
 
-// follows takes down that a list comes after another that has to be read as well.
+// follows records that a list comes after another one, which has to be read as well.
 func (r *lister) follows(doc *Document) {
 	ref := doc.Header.Link(relPrev)
 	if ref == "" {
@@ -247,7 +247,7 @@ func (r *lister) parcel(doc *Document, e *resourcesync.Entry, _ int) bool {
 func (r *lister) manifests() bool {
 	for _, p := range r.st.Packages {
 		p.Ref.Harmless, p.Ref.Alone = r.st.fresh, !r.st.fresh && !r.st.Weighed
-		doc, err := r.st.Reader.Packages.Manifest(r.ctx, p, resourcesync.CapabilityResourceDumpManifest)
+		doc, err := r.st.Reader.Packages.Manifest(r.ctx, r.st.Reader, p, resourcesync.CapabilityResourceDumpManifest)
 		if err == nil {
 			if err = behind(doc, p.Ref.at); err != nil {
 				doc.Close()

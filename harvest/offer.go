@@ -22,13 +22,13 @@ type Offer struct {
 	reader     *Reader
 	set        discover.Set
 	Position   Position // from where on changes are asked for; the zero Position: from no earlier reading
-	Empty      bool     // whoever reads holds nothing of the set
+	Empty      bool     // the reader holds nothing of the set
 	DumpsFirst bool     // changes are read of the manifests of Change Dumps if they are offered
 
 	chains  [Tracks]*Sequence
 	since   [Tracks]time.Time // from when on the chains tell
-	stands  *window           // the list in which the mark stands, if it was read and is another than it was
-	current *Sequence         // with only the list in which the mark stands: it has no earlier history
+	stands  *window           // the list of the Position, if it was read and is not as it was
+	current *Sequence         // with only the list of the Position: it has no earlier history
 	Changes [Tracks]*Changes  // after the Position, of the tracks that were followed
 	Heard   *Changes          // the last that were read: they tell how often the set changes
 }
@@ -55,7 +55,7 @@ func (o *Offer) Close() {
 	o.reader.Close()
 }
 
-// Follow reads a track from the mark on.
+// Follow reads a track from the Position on.
 func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error) {
 	c, err := o.from(ctx, tr)
 	if err != nil {
@@ -69,7 +69,7 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	return ch, o.joined(ch, reach(o.Position, c, ch)), nil
 }
 
-// from opens a track where the mark stands.
+// from opens a track at the Position.
 func (o *Offer) from(ctx context.Context, tr Track) (*Sequence, error) {
 	if tr != ChangeLists {
 		return o.chain(ctx, tr, o.Position.At)
@@ -87,7 +87,7 @@ func (o *Offer) from(ctx context.Context, tr Track) (*Sequence, error) {
 	return c, err
 }
 
-// chain opens a track, so that it tells what it can since a moment.
+// chain opens a track with the changes since a moment, as far as it has them.
 func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*Sequence, error) {
 	if c := o.chains[tr]; c != nil {
 		if !since.Before(o.since[tr]) {
@@ -117,7 +117,7 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*Sequence
 	return c, nil
 }
 
-// reach says whether changes tell everything since a mark (1.1 §12.1).
+// reach says whether changes are all since a position (1.1 §12.1).
 func reach(cur Position, c *Sequence, ch *Changes) Outcome {
 	no := func(format string, args ...any) Outcome {
 		return Outcome{Known: true, Why: fmt.Sprintf(format, args...)}
@@ -316,7 +316,7 @@ func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 	return nil
 }
 
-// ListMoment is the moment of the Resource List, as state.moment tells it.
+// ListMoment is the moment of the Resource List, as Snapshot.moment returns it.
 func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
 	list := &Snapshot{Reader: o.reader, set: o.set.URI, lists: o.set.ResourceLists}
 	defer list.Close()

@@ -13,7 +13,7 @@ import (
 // entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. The
 // lastmod of a deletion counts if it lies in the time that the list covers: it may also be
 // that of the version that is gone.
-func (l *ChangeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
+func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	when, byLastMod := e.Datetime.Time(), false
 	if when.IsZero() {
 		l.strange.other++
@@ -56,10 +56,10 @@ func (l *ChangeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	return c, false
 }
 
-// follow takes down that a change comes after what was read before. One that is dated
+// follow records that a change comes after what was read before. One that is dated
 // before that, though not before the last change that was applied, may have happened before
 // the list of the position: where the position is was then found in a copy from before.
-func (l *ChangeList) follow(c *Change) {
+func (l *changeList) follow(c *Change) {
 	k := l.known
 	if !k.yes {
 		return
@@ -79,7 +79,7 @@ func (l *ChangeList) follow(c *Change) {
 // only for a resource that is told of more than once: if the times say that it exists and
 // the positions that it does not, and nothing else shows which of them the list follows,
 // the entries are torn.
-func (l *ChangeList) order(tell func(resourcesync.Quirk, string)) {
+func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
 	var timed []int // the entries of known time
 	for i := range l.entries {
 		if c := &l.entries[i]; c.Timed() && !c.byLastMod {
@@ -105,7 +105,7 @@ func (l *ChangeList) order(tell func(resourcesync.Quirk, string)) {
 // tear marks the entries of the resources of which the last by time and the last by
 // position say different things, unless the other timed entries show that the list is not in
 // forward order: then times tell the order.
-func (l *ChangeList) tear(timed []int, backward bool) {
+func (l *changeList) tear(timed []int, backward bool) {
 	of := map[resourcesync.Key][]int{}
 	for i := range l.entries {
 		key := resourcesync.KeyOf(l.entries[i].URI)
@@ -137,7 +137,7 @@ func (l *ChangeList) tear(timed []int, backward bool) {
 
 // ordered reports whether the timed entries are in forward order but for some. Both ascend.
 // In a list that is in backward order any other entry shows that.
-func (l *ChangeList) ordered(timed, without []int, backward bool) bool {
+func (l *changeList) ordered(timed, without []int, backward bool) bool {
 	if backward {
 		return !slices.ContainsFunc(timed, func(i int) bool {
 			_, own := slices.BinarySearch(without, i)
@@ -161,7 +161,7 @@ func (l *ChangeList) ordered(timed, without []int, backward bool) bool {
 }
 
 // mark makes the entries of one resource torn, if they say different things.
-func (l *ChangeList) mark(all []int) {
+func (l *changeList) mark(all []int) {
 	var rival *Change
 	deleted := false
 	for _, i := range all {
@@ -183,7 +183,7 @@ func (l *ChangeList) mark(all []int) {
 
 // bound gives the entries without a time bounds, in a list that is in order: they happened
 // after what stands before them, and before what stands after them.
-func (l *ChangeList) bound() {
+func (l *changeList) bound() {
 	low := time.Time{}
 	for i := range l.entries {
 		c := &l.entries[i]

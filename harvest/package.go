@@ -14,10 +14,10 @@ type Package struct {
 	Members  int64    // entries with a path in its manifest
 	Listed   int64    // bytes of these members, as far as the manifest gives lengths
 	Unsized  bool     // some of them have no length
-	Transfer Transfer // what came of it when its manifest was read; nil: not known yet
+	Transfer Transfer // what was transferred when its manifest was read; nil: it was not read
 }
 
-// Transfer is what whoever reads manifests keeps of a package.
+// Transfer is what Manifests keeps of a package that was opened to read its manifest.
 type Transfer interface {
 	Open() bool // the package is open
 	Leave()     // gives it back; it may be opened again

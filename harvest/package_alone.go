@@ -32,7 +32,7 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 		ref.Length = resourcesync.Bytes(resp.ContentLength)
 	}
 	p := &Package{Ref: ref}
-	manifest, err := r.Packages.Manifest(ctx, p, manifestOf[want])
+	manifest, err := r.Packages.Manifest(ctx, r, p, manifestOf[want])
 	if err != nil {
 		return nil, err
 	}

@@ -96,12 +96,12 @@ func (c *Sequence) current(ctx context.Context, ch *Changes, cur Position) (stri
 	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.settled(n) {
 		return "", nil
 	}
-	if last := &c.windows[n]; last.uri != ch.Newest.URI || !last.until.IsZero() || !ch.Newest.until.IsZero() {
+	if last := &c.windows[n]; last.uri != ch.newest.URI || !last.until.IsZero() || !ch.newest.until.IsZero() {
 		return "", nil
 	}
 	switch {
 	case c.closes:
-	case cur.List == ch.Newest.URI: // looked into once for each list
+	case cur.List == ch.newest.URI: // looked into once for each list
 		c.closes = cur.Index == c.via
 	case n > 0:
 		doc, err := c.read(ctx, c.windows[n-1])

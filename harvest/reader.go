@@ -44,8 +44,8 @@ func (r *Reader) Lighten(w *Resource) error {
 
 // Manifests reads what a package of a dump says that it holds (1.1 §11.2, §13.2).
 type Manifests interface {
-	// Manifest reads the manifest of a package; what came of the package is kept with p.
-	Manifest(ctx context.Context, p *Package, want resourcesync.Capability) (*Document, error)
+	// Manifest reads the manifest of a package by r; what was transferred of the package is kept in p.Transfer.
+	Manifest(ctx context.Context, r *Reader, p *Package, want resourcesync.Capability) (*Document, error)
 }
 
 // Now is the time by our clock.

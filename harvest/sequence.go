@@ -55,7 +55,7 @@ type window struct {
 }
 
 // OpenSequence finds the Change Lists of a set. An index of them is looked for if the only
-// one is closed or does not reach back to since. Close the chain.
+// one is closed or does not reach back to since. The caller closes the Sequence.
 func (r *Reader) OpenSequence(ctx context.Context, set discover.Set, since time.Time) (_ *Sequence, err error) {
 	c := r.newChain(set.URI, "Change List")
 	defer func() {
@@ -110,7 +110,7 @@ func (c *Sequence) Close() {
 	}
 }
 
-// drop leaves a chain without lists.
+// drop leaves a Sequence without lists.
 func (c *Sequence) drop(why error) {
 	c.Close()
 	c.windows, c.Why, c.broken = nil, why.Error(), true
@@ -168,7 +168,7 @@ func (c *Sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	return nil
 }
 
-// add takes a list into the chain. One that is there already moves to the new place: an index
+// add takes a list into the Sequence. One that is there already moves to the new place: an index
 // that names a list tells more of the order than who led to the index.
 func (c *Sequence) add(w window) {
 	c.places++
@@ -262,7 +262,7 @@ func (c *Sequence) arrange() {
 	}
 }
 
-// succeed takes down which open lists are not the last: they should have been closed.
+// succeed records which open lists are not the last: they should have been closed.
 func (c *Sequence) succeed() {
 	for i := range c.windows {
 		w := &c.windows[i]
@@ -282,7 +282,7 @@ func forward(windows []window) bool {
 }
 
 // gap reports whether something may have happened after one list and before the next,
-// and takes down where.
+// and records where in Why.
 func (c *Sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
@@ -291,13 +291,13 @@ func (c *Sequence) gap(a, b window) bool {
 	return true
 }
 
-// read fetches a list of the chain.
+// read fetches a list of the Sequence.
 func (c *Sequence) read(ctx context.Context, w window) (*Document, error) {
 	switch {
 	case c.lone != nil:
 		return c.lone, nil
 	case w.parcel != nil:
-		doc, err := c.reader.Packages.Manifest(ctx, w.parcel, resourcesync.CapabilityChangeDumpManifest)
+		doc, err := c.reader.Packages.Manifest(ctx, c.reader, w.parcel, resourcesync.CapabilityChangeDumpManifest)
 		w.parcel.keep(&c.opened)
 		return doc, err
 	}
@@ -311,9 +311,9 @@ func (c *Sequence) read(ctx context.Context, w window) (*Document, error) {
 
 // list reads one list, from where the position is if it can. What it says beyond that
 // happened after known.
-func (c *Sequence) list(ctx context.Context, w window, cur Position, known found) (*ChangeList, error) {
+func (c *Sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // it has nothing to tell
-		return &ChangeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
+		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
 	if err != nil {
@@ -372,7 +372,7 @@ const maxLeft = 24 * time.Hour
 
 // believed reports whether a list that was left open has its end: it was as it is now long
 // enough.
-func (c *Sequence) believed(l *ChangeList, w window, cur Position) bool {
+func (c *Sequence) believed(l *changeList, w window, cur Position) bool {
 	ended := w.ends().Format(time.RFC3339Nano)
 	stood := l.resumed && len(l.entries) == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	if stood {
@@ -446,9 +446,9 @@ func (c *Sequence) Since(ctx context.Context, t time.Time) (*Changes, error) {
 }
 
 // load reads lists; ready, if not nil, is one of them that is read already.
-// nil means that they can't be followed, and c.why says why. A list that is lost is a
+// It returns nil if they cannot be followed; c.Why says why. A list that is lost is a
 // gap: only what comes after it counts. As far as least they are all read, however many.
-func (c *Sequence) load(ctx context.Context, windows []window, cur Position, ready *ChangeList, least time.Time) (_ *Changes, err error) {
+func (c *Sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := newChanges()
 	var before window
 	for i, w := range windows {

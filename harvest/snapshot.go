@@ -174,8 +174,8 @@ func (st *Snapshot) AsOf() time.Time {
 		return st.At
 	}
 	at := evidence.Later(st.At, ch.End)
-	if ch.Newest.until.IsZero() {
-		at = evidence.Later(at, ch.Newest.served)
+	if ch.newest.until.IsZero() {
+		at = evidence.Later(at, ch.newest.served)
 	}
 	return at
 }
