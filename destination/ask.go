@@ -91,7 +91,7 @@ func (pl *planner) settle(ctx context.Context) error {
 
 func (pl *planner) answered(ctx context.Context, q *question) error {
 	exists := q.s.Kind != evidence.Deleted && q.s.Kind != evidence.Absent
-	deleted := q.s.Denied || !exists || !q.held.Gone.IsZero() // some word says so
+	deleted := q.s.Denied || !exists || !q.held.Gone.IsZero() || pl.lacked(q) // some word says so
 	switch {
 	case q.gone && !deleted:
 	case q.gone && q.held.Member:
@@ -114,6 +114,12 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 	}
 	pl.d.note(pl.Set, fmt.Sprintf("%s: the documents do not tell whether it was deleted before or after it last existed, and asking for it did not settle that: %v", q.want.URI, q.trust))
 	return nil
+}
+
+// lacked reports whether a list lacks the resource that is newer, by its time, than what is said of it.
+func (pl *planner) lacked(q *question) bool {
+	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
+	return !known.Member && !q.s.To.IsZero() && q.s.To.Before(known.At)
 }
 
 // put asks for the resource and compares what comes with what is held, and what is told. No

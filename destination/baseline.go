@@ -220,7 +220,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	}
 	next.Alone = Alone{}.and(pl.Skipped)
 	if pl.Skipped[SkipStale] > 0 {
-		next.Listed = pl.cursor.Listed
+		next.Listed, next.Sure = pl.cursor.Listed, pl.cursor.Sure
 	}
 	if !pl.stays {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
@@ -355,9 +355,12 @@ func (d *Destination) lookedUp(ctx context.Context, set string, members iter.Seq
 // and at the position of the Change List that was read with it.
 func baselineCursor(old Cursor, st *view) Cursor {
 	now := st.d.Client.Now()
-	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift)}, Baseline: evidence.Later(st.At, st.Served), Listed: evidence.Later(st.At, old.Listed)}
-	if !st.lift.IsZero() || evidence.Misdated(old.Listed, st.Served, now) {
+	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift)}, Baseline: evidence.Later(st.At, st.Served), Listed: evidence.Later(st.At, old.newest(st.Served, now))}
+	if !st.lift.IsZero() {
 		c.Listed = st.At
+	}
+	if evidence.ToCome(c.Listed, now) { // whatever the Source's clock shows: it may be right the next time
+		c.Sure = old.newest(time.Time{}, now)
 	}
 	c.Changed = old.Changed
 	if !st.lift.IsZero() {

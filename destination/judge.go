@@ -19,33 +19,28 @@ const within = 2 * time.Second
 // dated by a clock that was wrong: it orders nothing.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	now := d.Client.Now()
-	return evidence.Applied{Listed: evidence.Placed(cur.Listed, served, now), Changed: evidence.Placed(cur.Changed, served, now)}
+	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
+}
+
+// newest is the moment of the newest list that was read and is not dated in time to come.
+func (c Cursor) newest(served, now time.Time) time.Time {
+	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }
 
 // known is what the newest list tells of resources of which no change was told since: that
 // those which are held exist, and that others do not.
 type known struct {
-	named  time.Time
-	lacked time.Time // zero if it named others too, which were left out by another choice
+	Cursor
+	whole bool // it named no others, which were left out by another choice
 }
 
-func (d *Destination) known(c Cursor) known {
-	k := known{named: c.Listed}
-	if c.covers(d.choice()) {
-		k.lacked = c.Listed
-	}
-	return k
-}
+func (d *Destination) known(c Cursor) known { return known{c, c.covers(d.choice())} }
 
 // evidenceOf is the evidence held of a URI.
 func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until}
-	told := k.lacked
-	if h.Member {
-		told = k.named
-	}
 	now := d.Client.Now()
-	if at := evidence.Placed(told, served, now); at.After(e.At) {
+	if at := k.newest(served, now); (h.Member || k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
 	}
 	if !h.Gone.IsZero() {

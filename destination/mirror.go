@@ -44,6 +44,7 @@ type Cursor struct {
 	harvest.Position
 	Looked   time.Time // when this was found, by our clock; where nothing changes the cursor moves for its sake alone, every few hours
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
+	Sure     time.Time `json:",omitzero"` // while Listed is still to come by our clock: the newest one that was not
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
 	Alone    Alone     // what was left alone since the last baseline
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were

@@ -2,6 +2,7 @@ package destination_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -222,5 +223,44 @@ func TestPromiseListDatedInYearsToCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.changes(0, older)
+	m.recovers(paths...)
+}
+
+// Between two copies of the list of one moment another one is read, dated in years to come by a
+// clock by which the Source sends it, too. What the second copy lacks is withheld all the same.
+func TestPromiseFewerOfTheMomentBeforeOneToCome(t *testing.T) {
+	s, paths, m := inStep(t, 10)
+	s.offers("resourcelist", "/list.xml")
+	s.setClock(11)
+	s.list(10, paths...)
+	m.mustSucceed()
+	s.setClock(years)
+	s.list(years, paths...)
+	m.mustSucceed()
+	s.setClock(12)
+	s.list(10, paths[1:]...)
+	if rep := m.mustTell(); rep.Withheld != 1 {
+		t.Errorf("got %+v, want one deletion withheld", rep)
+	}
+	m.wantFiles(paths...)
+	s.list(20, paths...)
+	m.recovers(paths...)
+}
+
+// A change is dated long before a list that lacks its resource, though it stands at the end of
+// the Change List. The URI does not answer: it is gone, as the list says.
+func TestPromiseLateChangeOfWhatTheListLacks(t *testing.T) {
+	s, paths, m := inStep(t, 10)
+	when := func(n int, path string) string {
+		return s.rawEntry(path, fmt.Sprintf(`change="updated" datetime=%q`, at(n)), "")
+	}
+	told := when(35, "/r/1")
+	s.list(30, paths...)
+	s.rawChanges(30, told)
+	m.mustSucceed()
+	s.put("/r/new", []byte("for a moment"))
+	late := when(-years/20, "/r/new")
+	s.remove("/r/new")
+	s.rawChanges(30, told, late)
 	m.recovers(paths...)
 }

@@ -142,15 +142,16 @@ func (v *view) absent(h *Held, cur Cursor, k known) (evidence.Statement, *harves
 	}
 	at := evidence.Later(v.At, v.lift)
 	said := listed(evidence.Absent, at)
-	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && at.Equal(k.named)
+	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && (at.Equal(k.Listed) || at.Equal(k.Sure))
 	return said, &harvest.Resource{URI: h.URI, Changed: at}
 }
 
 // wentBack says that the Resource List is older than one that was read before. "" if
 // it is not, or if the clock was wrong by which that one was dated.
 func (v *view) wentBack(cur Cursor) string {
-	if v.At.IsZero() || !v.At.Before(cur.Listed) || evidence.Misdated(cur.Listed, v.Served, v.Reader.Now()) {
+	newest := cur.newest(v.Served, v.Reader.Now())
+	if v.At.IsZero() || !v.At.Before(newest) {
 		return ""
 	}
-	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", v.At.UTC().Format(time.RFC3339Nano), cur.Listed.UTC().Format(time.RFC3339Nano))
+	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", v.At.UTC().Format(time.RFC3339Nano), newest.UTC().Format(time.RFC3339Nano))
 }
