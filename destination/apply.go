@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"instep/internal/packages"
 	"instep/resourcesync"
 )
 
@@ -104,7 +105,7 @@ type runner struct {
 
 	budget   *budget // of all sets
 	odd      oddities
-	unpacker *unpacker // nil if the plan takes nothing out of packages
+	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
 
 	mu     sync.Mutex
 	err    error // why the run ends early
@@ -123,8 +124,8 @@ func (r *runner) run(ctx context.Context) error {
 	// What was fetched is kept even when the run is interrupted.
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.Packages) > 0 {
-		r.unpacker = r.d.unpack(work, r.sp, r.doubts)
-		defer r.unpacker.close()
+		r.unpacker = r.unpack(work)
+		defer r.unpacker.Close()
 	}
 
 	q := &queue{r: r, save: save}

@@ -14,6 +14,7 @@ import (
 	"instep/fetch"
 	"instep/harvest"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // SkipDisputed is that of a resource of which the documents do not tell whether it exists,
@@ -130,7 +131,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	if held {
 		most = max(most, q.held.Length.Int64())
 	}
-	resp, err := client.Get(ctx, fetch.Request{URL: q.want.URI, MaxBytes: maxResource, Fresh: true})
+	resp, err := client.Get(ctx, fetch.Request{URL: q.want.URI, MaxBytes: transfer.MaxResource, Fresh: true})
 	if err != nil {
 		q.gone, q.trust = errors.Is(err, fetch.NotFound), err
 		return

@@ -12,6 +12,7 @@ import (
 
 	"instep/evidence"
 	"instep/harvest"
+	"instep/internal/packages"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -113,7 +114,7 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 		case dump.Partial != nil || st.Unsure:
 			err = cmp.Or(dump.Partial, errDoubtful)
 			dump.discard()
-		case cost(dump.Bytes, dump.Requests) >= pl.gets():
+		case packages.Cost(dump.Bytes, dump.Requests) >= pl.gets():
 			dump.discard()
 		default:
 			pl.discard()
@@ -134,7 +135,7 @@ func whole(st *harvest.Snapshot) int64 {
 	if !known {
 		return math.MaxInt64
 	}
-	return cost(bytes, int64(2*len(st.Packages)))
+	return packages.Cost(bytes, int64(2*len(st.Packages)))
 }
 
 // by plans a comparison with one snapshot and the changes after it.

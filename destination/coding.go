@@ -11,6 +11,7 @@ import (
 
 	"instep/fetch"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // decoder undoes a content coding (RFC 9110 §8.4.1). What comes out is bounded by the
@@ -19,10 +20,10 @@ func decoder(coding string, body io.Reader) (io.Reader, error) {
 	switch strings.ToLower(coding) {
 	case "gzip", "x-gzip":
 		z, err := gzip.NewReader(body)
-		return &atMost{z, maxResource}, err
+		return &atMost{z, transfer.MaxResource}, err
 	case "deflate":
 		z, err := zlib.NewReader(body)
-		return &atMost{z, maxResource}, err
+		return &atMost{z, transfer.MaxResource}, err
 	}
 	return nil, fmt.Errorf("content coding %q: expected gzip or deflate", coding)
 }
@@ -36,7 +37,7 @@ type atMost struct {
 func (a *atMost) Read(p []byte) (int, error) {
 	n, err := a.r.Read(p)
 	if a.n -= int64(n); a.n < 0 {
-		return 0, fmt.Errorf("the decoded body is larger than the %d bytes allowed", int64(maxResource))
+		return 0, fmt.Errorf("the decoded body is larger than the %d bytes allowed", int64(transfer.MaxResource))
 	}
 	return n, err
 }

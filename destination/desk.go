@@ -10,6 +10,7 @@ import (
 	"instep/discover"
 	"instep/evidence"
 	"instep/harvest"
+	"instep/internal/packages"
 )
 
 // desk is where one set is planned or audited: what is known of it, and what was read of
@@ -160,7 +161,7 @@ func (k *desk) increment(ctx context.Context, tr harvest.Track, why string) (*pl
 	if err != nil || !k.carries(tr, pl.gets()) {
 		return pl, err
 	}
-	found, why2, err := k.offer.Carry(ctx, ch, (pl.gets()+cost(0, 2)-1)/cost(0, 2))
+	found, why2, err := k.offer.Carry(ctx, ch, (pl.gets()+packages.Cost(0, 2)-1)/packages.Cost(0, 2))
 	if err != nil || found == 0 {
 		pl.reason("requests for each: %s", why2)
 		return pl, err

@@ -138,7 +138,7 @@ func (d *Destination) client() *fetch.Client {
 // reader reads documents of the Source, as far as origins may speak for it.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
 	return &harvest.Reader{
-		Client: d.client(), Spool: d.Spool, Strict: d.Strict, MaxChanges: d.maxChanges(), Origins: sc.origins, Packages: packageManifests{d}, Tell: d.quirk,
+		Client: d.client(), Spool: d.Spool, Strict: d.Strict, MaxChanges: d.maxChanges(), Origins: sc.origins, Packages: d.transport(), Tell: d.quirk,
 	}
 }
 

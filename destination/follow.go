@@ -12,6 +12,7 @@ import (
 	"instep/discover"
 	"instep/harvest"
 	"instep/resourcesync"
+	"instep/transfer"
 )
 
 // Change is what a Source says has become of a resource.
@@ -70,11 +71,11 @@ func (d *Destination) Changes(ctx context.Context, source string, since time.Tim
 // Open returns the bytes of a resource, verified by all that is known of them: reading
 // fails before io.EOF if they are not those described. Close it.
 func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadCloser, error) {
-	resp, err := d.Client.Get(ctx, request(&w))
+	resp, err := d.Client.Get(ctx, transfer.Request(&w))
 	if err != nil {
 		return nil, err
 	}
-	if err := plausible(&w, resp); err != nil {
+	if err := transfer.Plausible(&w, resp); err != nil {
 		return nil, errors.Join(err, resp.Body.Close())
 	}
 	return &verified{resourcesync.NewVerifyReader(resp.Body, w.Length.Int64(), w.Digests), resp.Body}, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"instep/harvest"
+	"instep/internal/packages"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -67,9 +68,9 @@ type Package struct {
 	Wanted  int64 // members that Actions take
 	Bytes   int64 // to be transferred of it, as far as is known
 
-	proved  bool     // a strong digest proves each member that is wanted
-	members int64    // bitstreams that the manifest names by which it was planned
-	copied  checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
+	proved  bool              // a strong digest proves each member that is wanted
+	members int64             // bitstreams that the manifest names by which it was planned
+	copied  packages.Checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
 }
 
 // Counts are the totals of a plan or a run, in resources.
@@ -136,7 +137,7 @@ type SetPlan struct {
 	late      *spool.Log[Action] // likewise: requests for what could not be brought before: what fails for good is in nobody's way
 	first     int64              // of late: which of them comes first
 	deletes   *spool.Log[Action]
-	opened    map[int]*openedPackage // of Packages, counted from 1: those that had to be opened to plan
+	opened    map[int]*packages.Opened // of Packages, counted from 1: those that had to be opened to plan
 }
 
 // packageDecision is how the members of a package come. It is made when all that is wanted
@@ -237,7 +238,7 @@ func (s *SetPlan) close() {
 	s.late.Close()
 	s.deletes.Close()
 	for _, p := range s.opened {
-		_ = p.leave() // of no consequence
+		_ = p.Leave() // of no consequence
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"instep/evidence"
 	"instep/harvest"
+	"instep/internal/packages"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -65,7 +66,7 @@ func (pl *planner) discard() {
 }
 
 // gets is what the requests for single resources cost.
-func (pl *planner) gets() int64 { return cost(pl.asked, pl.Requests) }
+func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 
 // SkipStale is that of a resource which may have been deleted since the only list that
 // names it: the mirror has followed the Source further than that.

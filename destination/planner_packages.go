@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"instep/harvest"
+	"instep/internal/packages"
 	"instep/internal/spool"
 )
 
 // Estimates for the plan, which does not read the directory of a package, in bytes.
 const (
-	memberName   = 100      // a member in the directory of a package
-	minDirectory = tailSize // the least that is read of a directory
+	memberName   = 100               // a member in the directory of a package
+	minDirectory = packages.TailSize // the least that is read of a directory
 )
 
 // packageSelection collects the members that a plan wants of one package.
@@ -36,7 +37,7 @@ func (s *packageSelection) add(a *Action, c harvest.Location) {
 	if !a.Want.Length.Known() {
 		s.unsized++
 	}
-	if s.runs > 0 && c.Offset >= s.end && c.Offset-s.end <= gapSize {
+	if s.runs > 0 && c.Offset >= s.end && c.Offset-s.end <= packages.GapSize {
 		s.span += c.Offset - s.end
 	} else {
 		s.runs++
@@ -55,9 +56,9 @@ func (s *packageSelection) close() {
 
 // bulk is the input of the choice of the way.
 func (s *packageSelection) bulk(prefer Prefer) *bulk {
-	p, opened := s.parcel, transferOf(s.parcel).opened
+	p, opened := s.parcel, packages.BroughtOf(s.parcel).Opened
 	b := &bulk{
-		length: p.Length(), here: opened != nil && opened.remote == nil, wanted: s.wanted, gets: s.bytes,
+		length: p.Length(), here: opened != nil && opened.Here(), wanted: s.wanted, gets: s.bytes,
 		runs: s.runs, span: s.span, prefer: prefer,
 	}
 	if opened == nil {
@@ -104,21 +105,21 @@ func (pl *planner) dispatch() error {
 	defer s.close()
 	via, bytes, requests, why := s.bulk(pl.d.Prefer).carriage()
 	pl.reason("%s: %s: %s", s.parcel.Ref.URI, via.phrase(), why)
-	number, kept := 0, transferOf(s.parcel)
+	number, kept := 0, packages.BroughtOf(s.parcel)
 	if via == ViaGet {
 		pl.Unsized += s.unsized
 		bytes -= s.unsized * harvest.UnknownLength
 	} else {
 		pl.Packages = append(pl.Packages, Package{
 			URI: s.parcel.Ref.URI, Length: s.parcel.Ref.Length, Digests: s.parcel.Ref.Digests,
-			Via: via, Wanted: s.wanted, Bytes: bytes, proved: !s.unproved, members: s.parcel.Members, copied: kept.copied,
+			Via: via, Wanted: s.wanted, Bytes: bytes, proved: !s.unproved, members: s.parcel.Members, copied: kept.Copied,
 		})
 		number = len(pl.Packages)
-		if kept.opened != nil {
+		if kept.Opened != nil {
 			if pl.opened == nil {
-				pl.opened = map[int]*openedPackage{}
+				pl.opened = map[int]*packages.Opened{}
 			}
-			pl.opened[number], kept.opened = kept.opened, nil
+			pl.opened[number], kept.Opened = kept.Opened, nil
 		}
 	}
 	pl.Bytes += bytes

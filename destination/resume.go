@@ -27,7 +27,7 @@ func (r *runner) part(ctx context.Context, w *harvest.Resource, length int64) tr
 
 // getPart is get into a part. first is the answer, if it was asked for already.
 func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at string, p transfer.Part, first *fetch.Response) (n int64, coding string, err error) {
-	req := request(&w)
+	req := transfer.Request(&w)
 	req.URL = at
 	dl := &transfer.Download{
 		Client: r.d.Client, Part: p, Request: req, Length: w.Length, Digests: w.Digests,
@@ -41,7 +41,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at st
 			if resp.Offset == 0 {
 				r.arrive(&w, resp)
 			}
-			return plausible(&w, resp)
+			return transfer.Plausible(&w, resp)
 		},
 	}
 	if err := dl.Run(ctx, first); err != nil {
@@ -71,15 +71,6 @@ func (r *runner) putPart(ctx context.Context, b Batch, w harvest.Resource, dl *t
 		err = errors.Join(err, dl.Part.Close())
 	}
 	return n, err
-}
-
-// request is what is asked for to get w.
-func request(w *harvest.Resource) fetch.Request {
-	req := fetch.Request{URL: w.URI, MaxBytes: maxResource, Resume: transfer.Proof(w.Digests)}
-	if w.Length.Known() {
-		req.MaxBytes = w.Length.Int64() + slack
-	}
-	return req
 }
 
 // persist is get, tried again as often as any request if a body broke off that could

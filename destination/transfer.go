@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"mime"
-	"strconv"
 	"strings"
 
 	"instep/fetch"
@@ -13,12 +11,6 @@ import (
 	"instep/resourcesync"
 	"instep/transfer"
 )
-
-// maxResource bounds a resource of unknown length, in bytes (FAULTS §5).
-const maxResource = 10 << 30
-
-// slack is how many bytes beyond the listed length are read to tell what came.
-const slack = 64 << 10
 
 // transfer brings the bytes of one resource into a batch, verified. An action that
 // could not copy becomes a fetch.
@@ -77,7 +69,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 			return r.getPart(ctx, b, w, at, p, nil)
 		}
 	}
-	req := request(&w)
+	req := transfer.Request(&w)
 	req.URL = at
 	resp, err := r.d.Client.Get(ctx, req)
 	if err != nil {
@@ -97,7 +89,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 		}
 		resp.ContentLength = -1 // that of the body as sent
 	}
-	if err := plausible(&w, resp); err != nil {
+	if err := transfer.Plausible(&w, resp); err != nil {
 		return 0, coding, &harvest.SourceError{Err: err}
 	}
 	r.arrive(&w, resp)
@@ -139,23 +131,6 @@ func (r *runner) came(w *harvest.Resource, resp *fetch.Response, decoded bool) {
 func surprising(w *harvest.Resource, resp *fetch.Response) bool {
 	coding := transfer.CodingOf(resp)
 	return coding != "" && !w.Provable() && !strings.EqualFold(coding, w.Encoding)
-}
-
-// plausible refuses what cannot be the resource before its body is read.
-func plausible(w *harvest.Resource, resp *fetch.Response) error {
-	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
-		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
-			&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(w.Length.Int64(), 10), Got: strconv.FormatInt(n, 10)})
-	}
-	if len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type) {
-		return fmt.Errorf("%s: a page of type %q answered where a resource of type %q was listed", w.URI, resp.ContentType, w.Type)
-	}
-	return nil
-}
-
-func isPage(mediaType string) bool {
-	t, _, err := mime.ParseMediaType(mediaType)
-	return err == nil && (t == "text/html" || strings.HasPrefix(t, "application/xhtml"))
 }
 
 // hashedReader is a reader of which the digests are computed already.

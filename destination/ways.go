@@ -6,17 +6,12 @@ import (
 	"strings"
 
 	"instep/harvest"
+	"instep/internal/packages"
 )
 
 // This file chooses: functions of what the Source offers, what is held and what was
 // asked for. They read nothing; the planner gathers the facts, asks, and does what
 // it is told.
-
-// requestCost is what a request counts beside the bytes that it brings, in bytes.
-const requestCost = 64 << 10
-
-// cost is what ways are compared by.
-func cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
 // facts are what is known when a way is chosen.
 type facts struct {
@@ -105,13 +100,13 @@ func (f *facts) lacks(s harvest.SnapshotKind) string {
 // weighs reports whether a plan by Resource List, whose requests cost so much, is to
 // be compared with one by Resource Dump.
 func (f *facts) weighs(gets int64) bool {
-	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > cost(0, worthLooking)
+	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
 // pays reports whether a dump may cost less than the requests for single resources:
 // all of its packages, or after a look at their manifests parts of them.
-func pays(gets, whole, packages, members int64) bool {
-	return whole < gets || cost(members*manifestEntry, packages*(1+directoryRequests+1)) < gets/2
+func pays(gets, whole, count, members int64) bool {
+	return whole < gets || packages.Cost(members*manifestEntry, count*(1+directoryRequests+1)) < gets/2
 }
 
 // manifestEntry is about what a manifest takes for each bitstream, in bytes.
@@ -153,16 +148,18 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	switch {
 	case b.here:
 		whole = way{ViaDump, 0, 0}
-	case b.length >= largePackageSize:
+	case b.length >= packages.LargeSize:
 		whole.bytes, whole.requests = whole.bytes+b.names, 1+b.opening
 	}
 	ways = append(ways, whole)
 	// The whole package has a digest of its own, so parts have to cost much less.
 	if parts := (way{ViaRange, b.span + b.names, b.runs + b.opening}); b.span >= 0 && !b.here &&
-		cost(parts.bytes, parts.requests) < cost(whole.bytes, whole.requests)/10*9 {
+		packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 		ways = append(ways, parts)
 	}
-	best := slices.MinFunc(ways, func(x, y way) int { return int(max(-1, min(1, cost(x.bytes, x.requests)-cost(y.bytes, y.requests)))) })
+	best := slices.MinFunc(ways, func(x, y way) int {
+		return int(max(-1, min(1, packages.Cost(x.bytes, x.requests)-packages.Cost(y.bytes, y.requests))))
+	})
 	return best.via, best.bytes, best.requests, fmt.Sprintf("%d members wanted: %d bytes in %d requests one by one, %d in %d by the whole package%s",
 		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests, b.ranged())
 }
@@ -178,5 +175,5 @@ func (b *bulk) ranged() string {
 // carries reports whether what Change Lists name, whose requests cost so much, is
 // worth looking for in the packages of Change Dumps.
 func (f *facts) carries(tr harvest.Track, gets int64) bool {
-	return f.prefer != PreferList && f.Tells[harvest.ChangeDumps] && tr != harvest.ChangeDumps && tr != harvest.ChangeDumpArchive && gets > cost(0, worthLooking)
+	return f.prefer != PreferList && f.Tells[harvest.ChangeDumps] && tr != harvest.ChangeDumps && tr != harvest.ChangeDumpArchive && gets > packages.Cost(0, worthLooking)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"instep/harvest"
+	"instep/internal/packages"
 )
 
 func TestMode(t *testing.T) {
@@ -110,7 +111,7 @@ func TestCarriage(t *testing.T) {
 
 func TestWhatSavesNothingIsNotLookedFor(t *testing.T) {
 	f := facts{Offered: &harvest.Offered{Shows: [harvest.SnapshotKinds]bool{harvest.ResourceList: true, harvest.ResourceDump: true}, Tells: [harvest.Tracks]bool{harvest.ChangeLists: true, harvest.ChangeDumps: true}}}
-	few, many := cost(100, worthLooking-1), cost(100, worthLooking+1)
+	few, many := packages.Cost(100, worthLooking-1), packages.Cost(100, worthLooking+1)
 	for name, got := range map[string]bool{
 		"a dump for a few requests":              f.weighs(few),
 		"Change Dumps for a few requests":        f.carries(harvest.ChangeLists, few),

@@ -29,9 +29,9 @@ const (
 // copyBytes is how much is written at a time: whole pages of a file cost the least.
 const copyBytes = 256 << 10
 
-// Proof is what a transfer that broke off goes on by. A digest tells in the end whether
+// proof is what a transfer that broke off goes on by. A digest tells in the end whether
 // bytes of two versions were joined; without one only a strong ETag does.
-func Proof(ds resourcesync.Digests) fetch.Resume {
+func proof(ds resourcesync.Digests) fetch.Resume {
 	if len(ds) > 0 {
 		return fetch.ResumeVerified
 	}

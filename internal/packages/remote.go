@@ -1,4 +1,4 @@
-package destination
+package packages
 
 import (
 	"bytes"
@@ -15,9 +15,12 @@ import (
 	"instep/pack"
 )
 
+// Sizes of requests for parts of packages.
 const (
-	tailSize = 64 << 10 // bytes at the end of a package that are asked for first: they hold most directories
-	gapSize  = 64 << 10 // unwanted bytes between members that cost less than another request
+	// TailSize is how many bytes at the end of a package are asked for first: they hold most directories.
+	TailSize = 64 << 10
+	// GapSize is how many unwanted bytes between members cost less than another request.
+	GapSize = 64 << 10
 )
 
 // errNoParts means that a server answers range requests with whole packages.
@@ -69,8 +72,8 @@ type remotePackage struct {
 
 // openRemote reads the directory of a package. The error is errNoParts if the server
 // gives only whole packages.
-func (p *packages) openRemote(ctx context.Context, ref *harvest.PackageRef) (*openedPackage, error) {
-	r := &remotePackage{client: p.client, uri: ref.URI}
+func (p *Transport) openRemote(ctx context.Context, ref *harvest.PackageRef) (*Opened, error) {
+	r := &remotePackage{client: p.Client, uri: ref.URI}
 	if err := r.readTail(ctx, ref); err != nil {
 		return nil, err
 	}
@@ -81,16 +84,16 @@ func (p *packages) openRemote(ctx context.Context, ref *harvest.PackageRef) (*op
 		}
 		return nil, badPackage(ref.URI, err)
 	}
-	return &openedPackage{ref: *ref, zip: z, remote: r, dir: p.dir}, nil
+	return &Opened{ref: *ref, zip: z, remote: r, dir: p.Spool}, nil
 }
 
 // readTail asks for the end of the package, which also tells its length and version.
 func (r *remotePackage) readTail(ctx context.Context, ref *harvest.PackageRef) error {
-	part := &fetch.Part{From: -1, Length: tailSize}
+	part := &fetch.Part{From: -1, Length: TailSize}
 	if ref.Length.Known() {
-		part.From = max(ref.Length.Int64()-tailSize, 0)
+		part.From = max(ref.Length.Int64()-TailSize, 0)
 	}
-	resp, err := r.client.Get(ctx, fetch.Request{URL: r.uri, Part: part, MaxBytes: tailSize})
+	resp, err := r.client.Get(ctx, fetch.Request{URL: r.uri, Part: part, MaxBytes: TailSize})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
 			return errNoParts // the transfer of the whole will say what is wrong

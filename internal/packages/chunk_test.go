@@ -1,4 +1,4 @@
-package destination
+package packages
 
 import (
 	"archive/zip"
@@ -22,7 +22,6 @@ import (
 
 	"instep/fetch"
 	"instep/harvest"
-	"instep/internal/spool"
 	"instep/pack"
 )
 
@@ -37,7 +36,7 @@ func TestChunksOf(t *testing.T) {
 		{"neighbours", []span{{0, 100}, {100, 200}, {200, 300}}, "0-300:3"},
 		{"neighbours in another order", []span{{100, 200}, {0, 100}, {200, 300}}, "0-300:3"},
 		{"a short gap", []span{{0, 100}, {200, 300}}, "0-300:2"},
-		{"a long gap", []span{{0, 100}, {100 + gapSize + 1, m}}, "0-100,65637-1048576:2"},
+		{"a long gap", []span{{0, 100}, {100 + GapSize + 1, m}}, "0-100,65637-1048576:2"},
 		{"as many as fit", []span{{0, 3 * m}, {3 * m, 4 * m}, {4 * m, 5 * m}}, "0-4194304:2 4194304-5242880:1"},
 		{"a member larger than a chunk", []span{{0, 10}, {10, 9 * m}, {9 * m, 10 * m}}, "0-10:1 10-9437184:1 9437184-10485760:1"},
 		{"a member that is wanted twice", []span{{0, 10}, {10, 20}, {0, 10}}, "0-20:3"},
@@ -64,7 +63,7 @@ func TestChunksOf(t *testing.T) {
 func TestGapsOfAChunkAreBounded(t *testing.T) {
 	var members []span
 	for i := range int64(1000) {
-		members = append(members, span{i * gapSize, i*gapSize + 10})
+		members = append(members, span{i * GapSize, i*GapSize + 10})
 	}
 	for _, c := range chunksOf(members) {
 		if n := totalSize(c.ranges); n > 2*chunkLength {
@@ -75,9 +74,9 @@ func TestGapsOfAChunkAreBounded(t *testing.T) {
 
 // aRemote is a remote package of which members are taken.
 type aRemote struct {
-	*unpacker
+	*Unpacker
 	p       *plannedPackage
-	pkg     *openedPackage
+	pkg     *Opened
 	members []pack.Bitstream // in the order of the package
 	bodies  [][]byte         // theirs
 	asked   atomic.Int64     // requests for chunks
@@ -109,8 +108,8 @@ func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseW
 	if err := client.TrustSource(t.Context(), srv.URL); err != nil {
 		t.Fatal(err)
 	}
-	d := &Destination{Client: client, Spool: t.TempDir()}
-	if a.pkg, err = d.packages().openRemote(t.Context(), &harvest.PackageRef{URI: srv.URL + "/1.zip"}); err != nil {
+	from := &Transport{Client: client, Spool: t.TempDir()}
+	if a.pkg, err = from.openRemote(t.Context(), &harvest.PackageRef{URI: srv.URL + "/1.zip"}); err != nil {
 		t.Fatal(err)
 	}
 	a.pkg.remote.tail = nil // or small packages would need no request
@@ -122,8 +121,8 @@ func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseW
 		}
 		a.members = append(a.members, b)
 	}
-	nothing := spool.NewLog[Action]("")
-	a.unpacker = d.unpack(t.Context(), &SetPlan{actions: nothing, late: nothing, deletes: nothing}, nil)
+	nothing := func() (Members, func()) { return nil, func() {} }
+	a.Unpacker = from.Unpack(t.Context(), nil, "", nil, nothing, nil)
 	return a
 }
 
@@ -222,7 +221,7 @@ func TestChunksBringEverything(t *testing.T) {
 			}
 			next.ServeHTTP(w, r)
 		})
-		defer a.close()
+		defer a.Close()
 		a.begin(t.Context(), order)
 		if err := a.takeAll(t.Context(), workers, order); err != nil {
 			rt.Error(err)
@@ -252,7 +251,7 @@ func TestChunksFailTogether(t *testing.T) {
 	a := newARemote(t, slices.Repeat([]int{1 << 20}, 60), func(_ int64, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		w.WriteHeader(http.StatusNotFound)
 	})
-	defer a.close()
+	defer a.Close()
 	all := make([]int, 60)
 	for i := range all {
 		all[i] = i
@@ -274,7 +273,7 @@ func TestChunksWaitForRoom(t *testing.T) {
 	a := newARemote(t, slices.Repeat([]int{chunkLength - 1000}, 10), func(_ int64, w http.ResponseWriter, r *http.Request, next http.Handler) {
 		next.ServeHTTP(w, r)
 	})
-	defer a.close()
+	defer a.Close()
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	a.begin(t.Context(), all)
 	for i := range chunksAtOnce {
@@ -305,14 +304,14 @@ func TestChunksEndWithTheContext(t *testing.T) {
 		if err := a.take(ctx, 0); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want canceled", err)
 		}
-		a.close()
+		a.Close()
 	})
 }
 
 // A member that is too large is given back.
 func TestChunkOfTooLargeMember(t *testing.T) {
 	a := newARemote(t, []int{1000, 1000}, nil)
-	defer a.close()
+	defer a.Close()
 	a.begin(t.Context(), []int{0, 1})
 	if _, err := a.openMember(t.Context(), a.p, a.members[0], 999); !errors.Is(err, pack.ErrLimit) {
 		t.Errorf("got %v, want %v", err, pack.ErrLimit)

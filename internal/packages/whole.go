@@ -1,4 +1,4 @@
-package destination
+package packages
 
 import (
 	"bytes"
@@ -14,11 +14,11 @@ import (
 
 // openWhole transfers a package and opens it. A body that broke off and could not go on is
 // asked for again as often as any request.
-func (p *packages) openWhole(ctx context.Context, ref *harvest.PackageRef) (*openedPackage, error) {
+func (p *Transport) openWhole(ctx context.Context, ref *harvest.PackageRef) (*Opened, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
 		var fe *fetch.Error
-		if !errors.As(err, &fe) || !fe.Restart || !p.client.BackOff(ctx, failed) {
+		if !errors.As(err, &fe) || !fe.Restart || !p.Client.BackOff(ctx, failed) {
 			return opened, err
 		}
 	}
@@ -26,7 +26,7 @@ func (p *packages) openWhole(ctx context.Context, ref *harvest.PackageRef) (*ope
 
 // transfer fetches a package, verifies it by what the dump says of it, and opens it. What came
 // of a large one is kept if the run ends before everything was taken out of it.
-func (p *packages) transfer(ctx context.Context, ref *harvest.PackageRef) (*openedPackage, error) {
+func (p *Transport) transfer(ctx context.Context, ref *harvest.PackageRef) (*Opened, error) {
 	part := p.part(ctx, ref)
 	first, err := p.firstAnswer(ctx, ref, part)
 	if err != nil {
@@ -34,13 +34,13 @@ func (p *packages) transfer(ctx context.Context, ref *harvest.PackageRef) (*open
 	}
 	w := wanted(ref)
 	dl := &transfer.Download{
-		Client: p.client, Part: part, Request: request(w), Length: ref.Length, Digests: ref.Digests,
-		Accept: func(resp *fetch.Response) error { return plausible(w, resp) },
+		Client: p.Client, Part: part, Request: transfer.Request(w), Length: ref.Length, Digests: ref.Digests,
+		Accept: func(resp *fetch.Response) error { return transfer.Plausible(w, resp) },
 	}
 	if err := dl.Run(ctx, first); err != nil {
 		return nil, errors.Join(err, dl.Leave(ctx, err))
 	}
-	opened := &openedPackage{ref: *ref, dir: p.dir, bytes: part}
+	opened := &Opened{ref: *ref, dir: p.Spool, bytes: part}
 	if opened.zip, err = pack.Open(part, part.Size(), pack.Limits{}); err != nil {
 		return nil, errors.Join(badPackage(ref.URI, err), part.Discard())
 	}
@@ -52,32 +52,32 @@ func wanted(ref *harvest.PackageRef) *harvest.Resource {
 	return &harvest.Resource{URI: ref.URI, Length: ref.Length, Digests: ref.Digests}
 }
 
-// largePackageSize is the size in bytes from which on what came of a package is kept. To
+// LargeSize is the size in bytes from which on what came of a package is kept. To
 // make smaller ones durable costs more than to transfer them again.
-const largePackageSize = 32 << 20
+const LargeSize = 32 << 20
 
 func isLarge(ref *harvest.PackageRef) bool {
-	return ref.Length.Known() && ref.Length.Int64() >= largePackageSize
+	return ref.Length.Known() && ref.Length.Int64() >= LargeSize
 }
 
 // part is where a package comes: a file that is kept for a later run if it is large or of
 // unknown length and the mirror keeps such files, else a temporary one.
-func (p *packages) part(ctx context.Context, ref *harvest.PackageRef) transfer.Part {
-	if p.parts != nil && (isLarge(ref) || !ref.Length.Known()) {
-		if part, err := p.parts.Part(ctx, ref.URI); err == nil { // not so for a mirror that is only read
+func (p *Transport) part(ctx context.Context, ref *harvest.PackageRef) transfer.Part {
+	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {
+		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // not so for a mirror that is only read
 			return part
 		}
 	}
-	return transfer.Temporary(p.dir)
+	return transfer.Temporary(p.Spool)
 }
 
 // firstAnswer asks for a package of which nothing is here yet, and looks at its first bytes:
 // another format is not transferred.
-func (p *packages) firstAnswer(ctx context.Context, ref *harvest.PackageRef, part transfer.Part) (*fetch.Response, error) {
+func (p *Transport) firstAnswer(ctx context.Context, ref *harvest.PackageRef, part transfer.Part) (*fetch.Response, error) {
 	if part.Size() > 0 {
 		return nil, nil
 	}
-	resp, err := p.client.Get(ctx, request(wanted(ref)))
+	resp, err := p.Client.Get(ctx, transfer.Request(wanted(ref)))
 	if err != nil {
 		return nil, &harvest.SourceError{Err: err}
 	}

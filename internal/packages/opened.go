@@ -1,4 +1,4 @@
-package destination
+package packages
 
 import (
 	"context"
@@ -9,24 +9,26 @@ import (
 	"instep/fetch"
 	"instep/harvest"
 	"instep/pack"
+	"instep/resourcesync"
 	"instep/transfer"
 )
 
-// packages transfers and opens packages. It knows nothing of sets, plans and manifests.
-type packages struct {
-	client *fetch.Client
-	dir    string         // of temporary files
-	parts  transfer.Parts // keeps large packages for a later run; may be nil
+// Transport transfers and opens packages, whole or by parts. It knows nothing of plans, and of what is held.
+type Transport struct {
+	Client *fetch.Client
+	Spool  string         // directory of temporary files; "": the system's
+	Parts  transfer.Parts // keeps large packages for a later run; may be nil
+	Tell   func(q resourcesync.Quirk, set, text string)
 }
 
-func (d *Destination) packages() *packages {
-	p := &packages{client: d.Client, dir: d.Spool}
-	p.parts, _ = optional[transfer.Parts](d.Mirror)
-	return p
-}
+// requestCost is what a request counts beside the bytes that it brings, in bytes.
+const requestCost = 64 << 10
 
-// openedPackage is a package of which the directory was read.
-type openedPackage struct {
+// Cost is what ways to bring bytes are compared by.
+func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
+
+// Opened is a package of which the directory was read.
+type Opened struct {
 	ref    harvest.PackageRef
 	zip    *pack.Package
 	dir    string         // of temporary files
@@ -37,7 +39,7 @@ type openedPackage struct {
 
 // open opens a package: the whole of it, which is transferred and verified before anything
 // is read from it, or its directory alone. If a server gives no parts, the package is whole.
-func (p *packages) open(ctx context.Context, ref *harvest.PackageRef, whole bool) (*openedPackage, error) {
+func (p *Transport) open(ctx context.Context, ref *harvest.PackageRef, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
 	}
@@ -62,7 +64,7 @@ func badPackage(uri string, err error) error {
 }
 
 // manifest hands the manifest in the package to take; name is that of the member.
-func (p *openedPackage) manifest(ctx context.Context, take func(name string, body io.Reader) error) error {
+func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Reader) error) error {
 	b, err := p.zip.FindManifest()
 	if err != nil {
 		return badPackage(p.ref.URI, err)
@@ -87,24 +89,24 @@ func (p *openedPackage) manifest(ctx context.Context, take func(name string, bod
 	return badPackage(p.ref.URI, take(b.Name(), r))
 }
 
-// checksum identifies a manifest, as the directory of a package has it; the zero checksum is
+// Checksum identifies a manifest, as the directory of a package has it; the zero Checksum is
 // none.
-type checksum struct {
+type Checksum struct {
 	length int64
 	crc    uint32
 }
 
-func (p *openedPackage) manifestChecksum() (checksum, error) {
+func (p *Opened) manifestChecksum() (Checksum, error) {
 	b, err := p.zip.FindManifest()
 	if err != nil {
-		return checksum{}, badPackage(p.ref.URI, err)
+		return Checksum{}, badPackage(p.ref.URI, err)
 	}
-	return checksum{b.Size(), b.Checksum()}, nil
+	return Checksum{b.Size(), b.Checksum()}, nil
 }
 
 // find finds a bitstream by its path. If a digest will prove the bytes, the path may be
 // relative to another directory than the root of the package (quirk 53).
-func (p *openedPackage) find(path string, proved bool) (pack.Bitstream, bool) {
+func (p *Opened) find(path string, proved bool) (pack.Bitstream, bool) {
 	b, ok := p.zip.Find(path)
 	if !ok && proved {
 		b, ok = p.zip.FindBelow(path)
@@ -115,7 +117,7 @@ func (p *openedPackage) find(path string, proved bool) (pack.Bitstream, bool) {
 // fits returns an error if a member has more than most bytes, or is transferred by more than
 // twice as many: headers and poor compression may double a small member, but one of a few bytes
 // may also take gigabytes of the package.
-func (p *openedPackage) fits(b pack.Bitstream, most int64) error {
+func (p *Opened) fits(b pack.Bitstream, most int64) error {
 	n := b.Size()
 	if p.remote != nil {
 		n = max(n, spanOf(b).size()/2)
@@ -126,19 +128,22 @@ func (p *openedPackage) fits(b pack.Bitstream, most int64) error {
 	return badPackage(p.ref.URI, fmt.Errorf("open %q: %w: expected at most %d bytes, got %d", b.Name(), pack.ErrLimit, most, n))
 }
 
-// close removes what is here of the package.
-func (p *openedPackage) close() error {
+// Here reports whether the whole of the package was transferred.
+func (p *Opened) Here() bool { return p.remote == nil }
+
+// Close removes what is here of the package.
+func (p *Opened) Close() error {
 	if p.bytes == nil {
 		return nil
 	}
 	return p.bytes.Discard()
 }
 
-// leave is close, but keeps the bytes of a large package for a later run unless they are
+// Leave is Close, but keeps the bytes of a large package for a later run unless they are
 // spent.
-func (p *openedPackage) leave() error {
+func (p *Opened) Leave() error {
 	if p.spent || p.bytes == nil {
-		return p.close()
+		return p.Close()
 	}
 	return p.bytes.Close()
 }

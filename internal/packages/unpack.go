@@ -1,4 +1,4 @@
-package destination
+package packages
 
 import (
 	"context"
@@ -15,12 +15,14 @@ import (
 	"instep/transfer"
 )
 
-// unpacker brings the members of packages that a plan wants, in the order of the plan. A
+// Unpacker brings the members of packages that a plan wants, in the order of the plan. A
 // goroutine transfers packages and chunks ahead of the workers that take the members; two
 // semaphores bound how far ahead.
-type unpacker struct {
-	d        *Destination
-	plan     *SetPlan
+type Unpacker struct {
+	t        *Transport
+	set      string
+	reader   *harvest.Reader
+	members  func() (of Members, stop func())
 	doubt    func(resourcesync.Quirk, error) // told that the plan was made by something wrong
 	cancel   context.CancelFunc
 	transfer sync.WaitGroup    // the goroutine, and one for each chunk that is transferred
@@ -33,18 +35,42 @@ type unpacker struct {
 	mu sync.Mutex // guards the counts and claims of packages and chunks
 }
 
-// plannedPackage is a package of the plan.
+// Planned is a package that members are taken out of.
+type Planned struct {
+	URI     string
+	Length  resourcesync.Length
+	Digests resourcesync.Digests
+	Whole   bool     // it is transferred whole, and not by parts
+	Wanted  int64    // members that are taken
+	Bytes   int64    // to be transferred of it, as far as is known
+	Proved  bool     // a strong digest proves each member that is wanted
+	Named   int64    // bitstreams that the manifest names by which it was planned
+	Copied  Checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
+	Opened  *Opened  // since the plan, which closes it; nil if it is not open
+}
+
+// Member is a member of a package, and what is said of the resource that it holds.
+type Member struct {
+	Want harvest.Resource
+	Path string // rs:md/@path
+}
+
+// Members yields the members to be taken out of a package, which is counted from 1, in the order
+// in which they are taken.
+type Members func(number int) iter.Seq2[Member, error]
+
+// plannedPackage is a package while members are taken out of it.
 type plannedPackage struct {
-	*Package
+	*Planned
 	ready  chan struct{} // closed when the fields up to chunks are set
-	pkg    *openedPackage
+	pkg    *Opened
 	kept   bool                              // the plan closes pkg
 	err    error                             // why the package cannot be used
 	found  map[resourcesync.Key]manifestInfo // of the wanted resources, in the manifest of the package; nil if it was not read
 	chunks []*chunk                          // of a remote package
 
 	first   int   // of chunks: those before it have no unclaimed members
-	left    int64 // actions that have not taken their member
+	left    int64 // members that have not taken their member
 	lost    int64 // members that could not be taken
 	lostURI string
 	lostErr error // of the first
@@ -61,24 +87,26 @@ type manifestInfo struct {
 // packagesAtOnce are open: one is unpacked while the next one is transferred.
 const packagesAtOnce = 2
 
-// unpack starts to bring the packages of a plan. Close what it returns.
-func (d *Destination) unpack(ctx context.Context, plan *SetPlan, doubt func(resourcesync.Quirk, error)) *unpacker {
+// Unpack starts to bring packages of a set, whose members are yielded once, in the order of the
+// packages. doubt is told that what was planned was planned by something wrong. Close what it
+// returns.
+func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members func() (of Members, stop func()), doubt func(resourcesync.Quirk, error)) *Unpacker {
 	ctx, cancel := context.WithCancel(ctx)
-	u := &unpacker{
-		d: d, plan: plan, doubt: doubt, cancel: cancel,
+	u := &Unpacker{
+		t: t, reader: r, set: set, members: members, doubt: doubt, cancel: cancel,
 		open: make(chan struct{}, packagesAtOnce), chunks: make(chan struct{}, chunksAtOnce),
 		readers: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), // this is CPU-bound: more at once take longer
 	}
-	for i := range plan.Packages {
-		p := &plan.Packages[i]
-		u.packages = append(u.packages, &plannedPackage{Package: p, ready: make(chan struct{}), left: p.Wanted})
+	for i := range planned {
+		p := &planned[i]
+		u.packages = append(u.packages, &plannedPackage{Planned: p, ready: make(chan struct{}), left: p.Wanted})
 	}
 	u.transfer.Go(func() { u.run(ctx) })
 	return u
 }
 
-// close ends all transfers and closes all packages. No worker may use the unpacker any more.
-func (u *unpacker) close() {
+// Close ends all transfers and closes all packages. No worker may use the Unpacker any more.
+func (u *Unpacker) Close() {
 	u.cancel()
 	u.transfer.Wait()
 	for _, p := range u.packages {
@@ -90,14 +118,14 @@ func (u *unpacker) close() {
 }
 
 // run opens the packages and loads their chunks.
-func (u *unpacker) run(ctx context.Context) {
-	members, stop := u.plan.members()
+func (u *Unpacker) run(ctx context.Context) {
+	members, stop := u.members()
 	defer stop()
 	for i, p := range u.packages {
 		if !acquire(ctx, u.open) {
 			return
 		}
-		u.prepare(ctx, p, i+1, members(i+1))
+		u.prepare(ctx, p, members(i+1))
 		opened := p.pkg // the workers may be done with p at once
 		close(p.ready)
 		u.load(ctx, opened, p.chunks)
@@ -116,7 +144,7 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 
 // load starts to load the chunks of a package, as far as there is room. After one that
 // failed the others fail without a request.
-func (u *unpacker) load(ctx context.Context, from *openedPackage, chunks []*chunk) {
+func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	var once sync.Once
 	var failed error
 	broken := make(chan struct{})
@@ -139,33 +167,8 @@ func (u *unpacker) load(ctx context.Context, from *openedPackage, chunks []*chun
 	}
 }
 
-// members reads the actions of a plan that take members of packages, once, in the order of
-// the packages: of yields those of one package.
-func (s *SetPlan) members() (of func(number int) iter.Seq2[Action, error], stop func()) {
-	next, stop := iter.Pull2(func(yield func(Action, error) bool) {
-		for a, err := range s.Actions() {
-			if (err != nil || a.packaged()) && !yield(a, err) {
-				return
-			}
-		}
-	})
-	a, err, more := next()
-	return func(number int) iter.Seq2[Action, error] {
-		return func(yield func(Action, error) bool) {
-			for ; more && (err != nil || a.Package <= number); a, err, more = next() {
-				if (err != nil || a.Package == number) && !yield(a, err) {
-					return
-				}
-			}
-		}
-	}, stop
-}
-
-// packaged reports whether the bytes of an action come out of a package.
-func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
-
 // done counts an action that has taken its member. The last one closes the package.
-func (u *unpacker) done(p *plannedPackage) {
+func (u *Unpacker) done(p *plannedPackage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if p.left--; p.left > 0 {
@@ -181,38 +184,38 @@ func (u *unpacker) done(p *plannedPackage) {
 
 func (p *plannedPackage) close() {
 	if p.pkg != nil && !p.kept {
-		_ = p.pkg.leave() // everything was read that is needed
+		_ = p.pkg.Leave() // everything was read that is needed
 	}
 	p.pkg, p.found = nil, nil
 }
 
-// prepare opens a package and finds the members that the actions want. One that cannot be
+// prepare opens a package and finds the members that the members want. One that cannot be
 // used is one note for all of them.
-func (u *unpacker) prepare(ctx context.Context, p *plannedPackage, number int, actions iter.Seq2[Action, error]) {
-	byParts, err := u.openPlanned(ctx, p, number)
+func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
+	byParts, err := u.openPlanned(ctx, p)
 	if err == nil {
-		err = u.find(ctx, p, byParts, actions)
+		err = u.find(ctx, p, byParts, members)
 	}
 	if p.err = err; harvest.OfSource(err) && ctx.Err() == nil {
-		u.d.quirk(harvest.QuirkOf(err), u.plan.Set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, p.left, err))
+		u.t.Tell(harvest.QuirkOf(err), u.set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, p.left, err))
 	}
 }
 
 // openPlanned opens a package, unless it is open since the plan. If a strong digest proves
 // each member, any version of a package will do, and a large one comes by parts: its first
 // members are in the mirror before the last ones come.
-func (u *unpacker) openPlanned(ctx context.Context, p *plannedPackage, number int) (byParts bool, err error) {
+func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts bool, err error) {
 	ref := &harvest.PackageRef{URI: p.URI, Length: p.Length, Digests: p.Digests}
-	p.pkg = u.plan.opened[number]
+	p.pkg = p.Opened
 	p.kept = p.pkg != nil
 	isRemote := p.kept && p.pkg.remote != nil
-	if byParts = p.proved && p.Bytes >= largePackageSize; p.Via == ViaDump {
-		byParts = p.proved && (isLarge(ref) || isRemote)
+	if byParts = p.Proved && p.Bytes >= LargeSize; p.Whole {
+		byParts = p.Proved && (isLarge(ref) || isRemote)
 	}
-	whole := p.Via == ViaDump && !byParts
+	whole := p.Whole && !byParts
 	if !p.kept || isRemote && whole {
 		p.kept = false
-		if p.pkg, err = u.d.packages().open(ctx, ref, whole); err != nil {
+		if p.pkg, err = u.t.open(ctx, ref, whole); err != nil {
 			return false, err
 		}
 	}
@@ -224,10 +227,10 @@ func (u *unpacker) openPlanned(ctx context.Context, p *plannedPackage, number in
 
 // find finds the members in the package. It reads the manifest in it, unless the plan was
 // made by that one or an equal copy, or digests prove all members of parts of a package.
-func (u *unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, actions iter.Seq2[Action, error]) error {
-	if !u.madeBy(p) && !p.kept && (p.pkg.remote == nil || byParts || !p.proved) {
+func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, members iter.Seq2[Member, error]) error {
+	if !u.madeBy(p) && !p.kept && (p.pkg.remote == nil || byParts || !p.Proved) {
 		var err error
-		if actions, err = u.readManifest(ctx, p, actions); err != nil {
+		if members, err = u.readManifest(ctx, p, members); err != nil {
 			return err
 		}
 	}
@@ -235,7 +238,7 @@ func (u *unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, ac
 		return nil
 	}
 	var spans []span
-	for a, err := range actions {
+	for a, err := range members {
 		if err != nil {
 			return err
 		}
@@ -244,7 +247,7 @@ func (u *unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, ac
 			spans = append(spans, spanOf(b))
 		}
 	}
-	if p.chunks = chunksOf(spans); costOf(p.chunks) > cost(p.pkg.remote.total, 1)/4*5 {
+	if p.chunks = chunksOf(spans); costOf(p.chunks) > Cost(p.pkg.remote.total, 1)/4*5 {
 		return u.openWhole(ctx, p)
 	}
 	return nil
@@ -252,12 +255,12 @@ func (u *unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, ac
 
 // openWhole replaces a remote package by the whole of it: its members are in such an order
 // that parts cost more.
-func (u *unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
+func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	before, err := p.pkg.manifestChecksum()
 	if err != nil {
 		return err
 	}
-	whole, err := u.d.packages().openWhole(ctx, &p.pkg.ref)
+	whole, err := u.t.openWhole(ctx, &p.pkg.ref)
 	if err != nil {
 		return err
 	}
@@ -269,40 +272,40 @@ func (u *unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 }
 
 // madeBy reports whether the plan was made by a copy of the manifest in the package.
-func (u *unpacker) madeBy(p *plannedPackage) bool {
-	if p.copied == (checksum{}) {
+func (u *Unpacker) madeBy(p *plannedPackage) bool {
+	if p.Copied == (Checksum{}) {
 		return false
 	}
-	if sum, err := p.pkg.manifestChecksum(); err != nil || sum != p.copied {
+	if sum, err := p.pkg.manifestChecksum(); err != nil || sum != p.Copied {
 		return false // reading the manifest will say what is wrong
 	}
-	u.noteUnnamed(p, p.members)
+	u.noteUnnamed(p, p.Named)
 	return true
 }
 
 // noteUnnamed tells of members that the manifest, which names so many, does not name.
-func (u *unpacker) noteUnnamed(p *plannedPackage, named int64) {
+func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 	if extra := int64(p.pkg.zip.Len()) - 1 - named; extra > 0 {
-		u.d.quirk(resourcesync.QuirkManifest, u.plan.Set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", p.pkg.ref.URI, extra))
+		u.t.Tell(resourcesync.QuirkManifest, u.set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", p.pkg.ref.URI, extra))
 	}
 }
 
 // readManifest reads the manifest in the package. It counts, not the copy that the plan may
-// have been made by. It returns the actions, which can be read once.
-func (u *unpacker) readManifest(ctx context.Context, p *plannedPackage, actions iter.Seq2[Action, error]) (iter.Seq2[Action, error], error) {
-	doc, err := manifestIn(ctx, u.d.reader(&scope{}), p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
+// have been made by. It returns the members, which can be read once.
+func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) (iter.Seq2[Member, error], error) {
+	doc, err := manifestIn(ctx, u.reader, p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
 	if err != nil {
 		return nil, err
 	}
 	defer doc.Close()
-	var all []*Action
-	wanted := map[resourcesync.Key]*Action{}
-	for a, err := range actions {
+	var all []*Member
+	wanted := map[resourcesync.Key]*Member{}
+	for m, err := range members {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &a)
-		wanted[resourcesync.KeyOf(a.Want.URI)] = &a
+		all = append(all, &m)
+		wanted[resourcesync.KeyOf(m.Want.URI)] = &m
 	}
 	p.found = make(map[resourcesync.Key]manifestInfo, len(all))
 	named := int64(0)
@@ -314,18 +317,18 @@ func (u *unpacker) readManifest(ctx context.Context, p *plannedPackage, actions 
 			continue
 		}
 		named++
-		if a := wanted[resourcesync.KeyOf(e.Loc)]; a != nil {
-			p.record(&e, a, doc.Header.Capability)
+		if m := wanted[resourcesync.KeyOf(e.Loc)]; m != nil {
+			p.record(&e, m, doc.Header.Capability)
 		}
 	}
-	if doc.Header.Capability == resourcesync.CapabilityResourceDumpManifest && p.members > 0 && named != p.members {
+	if doc.Header.Capability == resourcesync.CapabilityResourceDumpManifest && p.Named > 0 && named != p.Named {
 		u.doubt(resourcesync.QuirkManifestCopy, &harvest.DocumentError{URI: doc.URI, Reason: fmt.Sprintf(
-			"names %d bitstreams and its copy %d: nothing is deleted on the word of the copy, and the next run begins anew", named, p.members)})
+			"names %d bitstreams and its copy %d: nothing is deleted on the word of the copy, and the next run begins anew", named, p.Named)})
 	}
 	u.noteUnnamed(p, named)
-	return func(yield func(Action, error) bool) {
-		for _, a := range all {
-			if !yield(*a, nil) {
+	return func(yield func(Member, error) bool) {
+		for _, m := range all {
+			if !yield(*m, nil) {
 				return
 			}
 		}
@@ -334,13 +337,13 @@ func (u *unpacker) readManifest(ctx context.Context, p *plannedPackage, actions 
 
 // record records an entry of the manifest. That of a Resource Dump overrides its copy; that
 // of a Change Dump does not override a Change List.
-func (p *plannedPackage) record(e *resourcesync.Entry, a *Action, manifest resourcesync.Capability) {
+func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
 	key := resourcesync.KeyOf(e.Loc)
-	differs := !agrees(e, &a.Want)
+	differs := !agrees(e, &m.Want)
 	if differs && manifest != resourcesync.CapabilityResourceDumpManifest {
 		return
 	}
-	if f, known := p.found[key]; !known || !differs && (f.differs || e.Path == a.Member) {
+	if f, known := p.found[key]; !known || !differs && (f.differs || e.Path == m.Path) {
 		p.found[key] = manifestInfo{e.Path, e.Length, e.Digests, differs}
 	}
 }
@@ -359,8 +362,8 @@ func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
 }
 
 // known is what the plan and the manifest in the package say of a resource, together.
-func (p *plannedPackage) known(a *Action) harvest.Resource {
-	w := a.Want
+func (p *plannedPackage) known(m *Member) harvest.Resource {
+	w := m.Want
 	f, ok := p.found[resourcesync.KeyOf(w.URI)]
 	switch {
 	case !ok:
@@ -381,95 +384,80 @@ func (p *plannedPackage) known(a *Action) harvest.Resource {
 
 // member finds the member that an action wants, of which this is known, if it may be taken. One
 // that is too large is refused before it is transferred.
-func (p *plannedPackage) member(a *Action, known *harvest.Resource) (pack.Bitstream, error) {
-	path, why := a.Member, ""
-	f, ok := p.found[resourcesync.KeyOf(a.Want.URI)]
+func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
+	path, why := m.Path, ""
+	f, ok := p.found[resourcesync.KeyOf(m.Want.URI)]
 	if ok {
 		path = f.path
 	}
-	b, has := p.pkg.find(path, a.Want.Digests.Strong())
+	b, has := p.pkg.find(path, m.Want.Digests.Strong())
 	switch {
 	case p.found != nil && (!ok || !has):
-		why = fmt.Sprintf("has no member for %s as it should be, by its manifest", a.Want.URI)
+		why = fmt.Sprintf("has no member for %s as it should be, by its manifest", m.Want.URI)
 	case !has:
-		why = fmt.Sprintf("has no member %q", a.Member)
+		why = fmt.Sprintf("has no member %q", m.Path)
 	case !p.pkg.remote.safe(known):
-		why = fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", a.Member)
+		why = fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", m.Path)
 	default:
-		return b, p.pkg.fits(b, most(known))
+		return b, p.pkg.fits(b, transfer.Most(known))
 	}
 	return b, &harvest.DocumentError{URI: p.pkg.ref.URI, Reason: why}
 }
 
 // most returns how many bytes are taken of the member for a resource of which this is known.
-func most(known *harvest.Resource) int64 {
-	if known.Length.Known() {
-		return known.Length.Int64() + slack
-	}
-	return maxResource
-}
+// Put stores the bytes of a member as those of want. They are verified while they are read, and
+// digested; proved tells whether they are proved by a length or a digest.
+type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
-// fromPackage brings the bytes of an action out of its package into a batch, verified. If
-// that fails for a reason of the Source, the action becomes a request for the resource, and
-// the error says why.
-func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, error) {
-	u := r.unpacker
-	p := u.packages[a.Package-1]
+// Take hands a member of a package, which is counted from 1, to put, verified by all that is
+// known of it, and returns by what its bytes were proved. whole tells whether the package
+// was here by then. Each member is taken once.
+func (u *Unpacker) Take(ctx context.Context, number int, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
+	p := u.packages[number-1]
 	select {
 	case <-p.ready:
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return m.Want, 0, false, ctx.Err()
 	}
 	defer u.done(p)
-	if timed(&a.Want) {
-		a.Want.Came = r.d.Client.Now() // the times are those of the entry, whenever the bytes were packed
+	want, n, err = u.put(ctx, p, m, put)
+	whole = p.err == nil && p.pkg.Here()
+	if err != nil && ctx.Err() == nil && harvest.OfSource(err) {
+		u.lose(p, m.Want.URI, err)
 	}
-	n, err := u.put(ctx, b, p, a)
-	if p.err == nil && p.pkg.remote == nil {
-		a.Via = ViaDump // also where parts were planned
-	}
-	if err == nil || ctx.Err() != nil || !harvest.OfSource(err) {
-		return n, err
-	}
-	u.lose(p, a.Want.URI, err)
-	a.Via, a.Package, a.Member = ViaGet, 0, ""
-	return 0, err
+	return want, n, whole, err
 }
 
-// put puts a member into a batch, verified by all that is known of it.
-func (u *unpacker) put(ctx context.Context, b Batch, p *plannedPackage, a *Action) (int64, error) {
+func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Put) (harvest.Resource, int64, error) {
 	if p.err != nil {
-		return 0, p.err
+		return m.Want, 0, p.err
 	}
-	want, known := a.Want, p.known(a)
+	want, known := m.Want, p.known(m)
 	if p.found[resourcesync.KeyOf(want.URI)].differs {
 		want = known
 	}
-	m, err := p.member(a, &known)
+	b, err := p.member(m, &known)
 	if err != nil {
-		return 0, err
+		return want, 0, err
 	}
 	uri := p.pkg.ref.URI
-	from, err := u.openMember(ctx, p, m, most(&known))
+	from, err := u.openMember(ctx, p, b, transfer.Most(&known))
 	if err != nil {
-		return 0, badPackage(uri, err)
+		return want, 0, badPackage(uri, err)
 	}
 	defer from.Close()
 	if !acquire(ctx, u.readers) {
-		return 0, ctx.Err()
+		return want, 0, ctx.Err()
 	}
 	defer func() { <-u.readers }()
 	verified := resourcesync.NewVerifyReader(from, known.Length.Int64(), known.Digests, resourcesync.SHA256)
-	n, err := b.Put(ctx, u.plan.Set, want, hashedReader{memberReader{uri, verified}, verified}, known.Provable())
-	if err == nil {
-		a.Want = want
-		a.Want.Length, a.Want.Digests = known.Length, known.Digests // by which the bytes were proved
-	}
-	return n, err
+	n, err := put(&want, memberReader{uri, verified}, verified, known.Provable())
+	want.Length, want.Digests = known.Length, known.Digests // by which the bytes were proved
+	return want, n, err
 }
 
 // openMember opens a member, once its chunk is loaded if the package is remote.
-func (u *unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
+func (u *Unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bitstream, most int64) (io.ReadCloser, error) {
 	c := u.claim(p, b)
 	if c == nil {
 		return b.Open(most)
@@ -492,7 +480,7 @@ func (u *unpacker) openMember(ctx context.Context, p *plannedPackage, b pack.Bit
 }
 
 // claim claims a member from the first chunk that has it; nil if none has.
-func (u *unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
+func (u *Unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for p.first < len(p.chunks) && p.chunks[p.first].unclaimed == 0 {
@@ -507,7 +495,7 @@ func (u *unpacker) claim(p *plannedPackage, b pack.Bitstream) *chunk {
 }
 
 // release gives a claimed member back. With the last one its chunk makes room for another.
-func (u *unpacker) release(c *chunk) {
+func (u *Unpacker) release(c *chunk) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c.unread--; c.unread == 0 {
@@ -547,7 +535,7 @@ func (r memberReader) Read(b []byte) (int, error) {
 }
 
 // lose counts a member that could not be taken, unless the whole package was noted.
-func (u *unpacker) lose(p *plannedPackage, uri string, err error) {
+func (u *Unpacker) lose(p *plannedPackage, uri string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if p.err != nil {
@@ -559,7 +547,7 @@ func (u *unpacker) lose(p *plannedPackage, uri string, err error) {
 }
 
 // reportLost notes the members that could not be taken, once for a package.
-func (u *unpacker) reportLost(p *plannedPackage) {
+func (u *Unpacker) reportLost(p *plannedPackage) {
 	if p.lost == 0 {
 		return
 	}
@@ -567,5 +555,5 @@ func (u *unpacker) reportLost(p *plannedPackage) {
 	if q == 0 && !harvest.IsSourceError(p.lostErr) {
 		q = resourcesync.QuirkManifest
 	}
-	u.d.quirk(q, u.plan.Set, fmt.Sprintf("%d members could not be taken out of a package, such as %s, and were requested one by one: %v", p.lost, p.lostURI, p.lostErr))
+	u.t.Tell(q, u.set, fmt.Sprintf("%d members could not be taken out of a package, such as %s, and were requested one by one: %v", p.lost, p.lostURI, p.lostErr))
 }

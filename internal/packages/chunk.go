@@ -1,4 +1,4 @@
-package destination
+package packages
 
 import (
 	"bytes"
@@ -89,7 +89,7 @@ func (c *chunk) rangesOf() []span {
 	for i, m := range c.members {
 		all[i] = m.span
 	}
-	joined := union(slices.Clone(all), gapSize)
+	joined := union(slices.Clone(all), GapSize)
 	if len(all) > 1 && totalSize(joined) > 2*chunkLength {
 		return union(all, 0)
 	}
@@ -106,7 +106,7 @@ func totalSize(all []span) (n int64) {
 // costOf is what the transfer of chunks costs.
 func costOf(chunks []*chunk) (n int64) {
 	for _, c := range chunks {
-		n += cost(totalSize(c.ranges), int64(len(c.ranges)))
+		n += Cost(totalSize(c.ranges), int64(len(c.ranges)))
 	}
 	return n
 }

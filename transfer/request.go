@@ -1,0 +1,48 @@
+package transfer
+
+import (
+	"fmt"
+	"mime"
+	"strconv"
+	"strings"
+
+	"instep/fetch"
+	"instep/harvest"
+	"instep/resourcesync"
+)
+
+// MaxResource bounds a resource of unknown length, in bytes (FAULTS §5).
+const MaxResource = 10 << 30
+
+// Slack is how many bytes beyond the listed length are read to tell what came.
+const Slack = 64 << 10
+
+// Most is how many bytes may come for w.
+func Most(w *harvest.Resource) int64 {
+	if w.Length.Known() {
+		return w.Length.Int64() + Slack
+	}
+	return MaxResource
+}
+
+// Request is what is asked for to get w.
+func Request(w *harvest.Resource) fetch.Request {
+	return fetch.Request{URL: w.URI, MaxBytes: Most(w), Resume: proof(w.Digests)}
+}
+
+// Plausible refuses what cannot be the resource before its body is read.
+func Plausible(w *harvest.Resource, resp *fetch.Response) error {
+	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
+		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
+			&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(w.Length.Int64(), 10), Got: strconv.FormatInt(n, 10)})
+	}
+	if len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type) {
+		return fmt.Errorf("%s: a page of type %q answered where a resource of type %q was listed", w.URI, resp.ContentType, w.Type)
+	}
+	return nil
+}
+
+func isPage(mediaType string) bool {
+	t, _, err := mime.ParseMediaType(mediaType)
+	return err == nil && (t == "text/html" || strings.HasPrefix(t, "application/xhtml"))
+}
