@@ -15,7 +15,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign histories arrows rules switches lint-mutants evidence-mutants fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign histories arrows rooms rules switches lint-mutants evidence-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,7 +123,7 @@ bench-pairs: ## the rows of the Destination beside those of the commit BASE, in 
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...
 
-docs: faults quirks foreign arrows rules switches ## write anew everything that is generated
+docs: faults quirks foreign arrows rooms rules switches ## write anew everything that is generated
 	go test ./cmd/instep -count=1 -run '^(TestManPages|TestLintOfABrokenSource)$$' -update
 
 faults: ## write docs/faults.md anew from the tests
@@ -134,6 +134,9 @@ quirks: ## write docs/quirks.md anew from the tests
 
 arrows: ## write the depguard rules anew from internal/repo/arrows.txt
 	go test ./internal/repo -count=1 -run '^TestArrowsAndLinterAgree$$' -update
+
+rooms: ## write docs/rooms.md anew: each package, its lines, why it exists, what it imports
+	go test ./internal/repo -count=1 -run '^TestRoomsTable$$' -update
 
 rules: ## write docs/rules.md anew from the rules and their tests
 	go test ./lint -count=1 -run '^TestRulesTable$$' -update
