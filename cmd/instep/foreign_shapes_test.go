@@ -3,13 +3,12 @@
 package main
 
 import (
-	"archive/zip"
-	"bytes"
 	"crypto/md5"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -49,70 +48,155 @@ func join(all []foreignResource, part func(foreignResource) string) string {
 // changed reports whether anything has changed yet.
 func (s *foreignSite) changed() bool { return len(s.changes) > 0 }
 
-var foreignShapes = []shape{podShape, dspaceShape, wekoShape, hyraxShape, coreShape, pinakesShape}
+var foreignShapes = []shape{
+	podShape, dspaceShape, wekoShape, hyraxShape, coreShape, pinakesShape,
+	resyncShape, simulatorShape, rspubShape, pyResourcesyncShape,
+}
+
+// rsMD, rsLN and entryXML write elements as most programs do.
+func rsMD(attributes string) string { return "<rs:md " + attributes + "/>" }
+func rsLN(rel, href string) string  { return `<rs:ln rel="` + rel + `" href="` + href + `"/>` }
+func entryXML(loc string, parts ...string) string {
+	return "<url><loc>" + loc + "</loc>" + strings.Join(parts, "") + "</url>"
+}
+func lastmodXML(when string) string { return "<lastmod>" + when + "</lastmod>" }
 
 var podShape = shape{
-	name: "POD", start: "/.well-known/resourcesync/capabilitylist", token: "pod-token",
-	says:     "a token for everything, a Capability List below the well-known path, `resourceList` in camel case, an index that is a urlset, rs:md before loc, no Change List",
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
+	name: "POD", start: "/", token: "pod-token",
+	from:     "pod4lib/aggregator@e1ee07d1 app/views/{resourcesync,organizations,streams}/*.xml.builder",
+	says:     "a token, three Capability Lists below the well-known path, an index whose `at` is now and which tells `at` of each part, rs:md before loc, `at=\"\"` where nothing was dumped, one where the index tells the moment of the newest delta, no Change List",
+	path:     func(n int) string { return fmt.Sprintf("/file/%d/marc.xml", n) },
+	baseline: "baseline: +0 ~0 −0, exit 1", incremental: "baseline: +0 ~0 −0, exit 1", audit: "not-in-sync: =0 +0 −0 *0 ?0, exit 3",
+	files: "0 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
+		wellKnown := s.URL + "/.well-known/resourcesync"
+		up := rsLN("up", wellKnown)
+		set := func(list string) string {
+			return foreignDoc("urlset", up, rsMD(`capability="capabilitylist"`), entryXML(s.URL+list, rsMD(`capability="resourcelist"`)))
+		}
+		index := func(capabilityList string, parts ...string) string {
+			return foreignDoc("sitemapindex", rsLN("up", capabilityList), rsMD(`capability="resourcelist" at="`+w3c(s.at.Add(10*time.Hour))+`"`), strings.Join(parts, ""))
+		}
+		part := func(at time.Time, loc string) string {
+			return "<sitemap>" + rsMD(`at="`+w3c(at)+`"`) + "<loc>" + s.URL + loc + "</loc></sitemap>"
+		}
+		stream := func(index, at string, some ...foreignResource) string {
+			return foreignDoc("urlset", rsLN("up", s.URL+index), rsMD(`capability="resourcelist" at="`+at+`"`), join(some, func(r foreignResource) string {
+				return "<url>" + rsMD(fmt.Sprintf(`hash="md5:%s" type="application/marcxml+xml" length="%d"`, md5Of(r.body), len(r.body))) + "<loc>" + s.URL + r.path + "</loc>" + lastmodXML(w3c(r.when)) + "</url>"
+			}))
+		}
+		one, two := s.at.Add(-2*time.Hour), s.at.Add(-time.Hour)
+		raw, marcXML, marc21 := "/organizations/resourcelist", "/organizations/normalized_resourcelist/marcxml", "/organizations/normalized_resourcelist/marc21"
 		switch r.URL.Path {
+		case "/.well-known/resourcesync":
+			return send(out, "application/xml; charset=utf-8", foreignDoc("urlset", rsMD(`capability="description"`),
+				entryXML(wellKnown+"/capabilitylist", rsMD(`capability="capabilitylist"`)),
+				entryXML(wellKnown+"/normalized-capabilitylist/marcxml", rsMD(`capability="capabilitylist"`)),
+				entryXML(wellKnown+"/normalized-capabilitylist/marc21", rsMD(`capability="capabilitylist"`))))
 		case "/.well-known/resourcesync/capabilitylist":
-			return send(out, "application/xml; charset=utf-8", foreignDoc("urlset", `<rs:md capability="capabilitylist"/>`,
-				`<url><rs:md capability="resourceList"/><loc>`+s.URL+`/organizations/one/resourcelist</loc></url>`))
-		case "/organizations/one/resourcelist":
-			return send(out, "text/xml", foreignDoc("urlset", `<rs:md capability="resourcelist" at="`+w3c(s.at)+`"/>`,
-				`<url><rs:md capability="resourcelist"/><loc>`+s.URL+`/organizations/one/streams/1</loc></url>`))
-		case "/organizations/one/streams/1":
-			return send(out, "text/xml", foreignDoc("urlset", `<?xml-stylesheet type="text/xsl" href="/style.xsl"?>`,
-				`<rs:ln rel="up" href="`+s.URL+`/.well-known/resourcesync/capabilitylist"/>`,
-				`<rs:md capability="resourcelist" at="`+w3c(s.at)+`"/>`,
-				join(s.resources, func(r foreignResource) string {
-					return fmt.Sprintf(`<url><rs:md hash="md5:%s" length="%d" type="application/marcxml+xml"/><loc>%s</loc><lastmod>%s</lastmod></url>`,
-						md5Of(r.body), len(r.body), s.URL+r.path, w3c(r.when))
-				})))
+			return send(out, "application/xml; charset=utf-8", set(raw))
+		case "/.well-known/resourcesync/normalized-capabilitylist/marcxml":
+			return send(out, "application/xml; charset=utf-8", set(marcXML))
+		case "/.well-known/resourcesync/normalized-capabilitylist/marc21":
+			return send(out, "application/xml; charset=utf-8", set(marc21))
+		case raw:
+			return send(out, "application/xml; charset=utf-8", index(wellKnown+"/capabilitylist", part(one, "/organizations/one/streams/1/resourcelist"), part(two, "/organizations/two/streams/2/resourcelist")))
+		case marcXML: // the newest delta is newer than the full dump, and the part tells only of that
+			return send(out, "application/xml; charset=utf-8", index(wellKnown+"/normalized-capabilitylist/marcxml", part(two, "/organizations/two/streams/2/normalized_resourcelist/marcxml")))
+		case marc21:
+			return send(out, "application/xml; charset=utf-8", index(wellKnown+"/normalized-capabilitylist/marc21", part(one, "/organizations/one/streams/1/normalized_resourcelist/marc21")))
+		case "/organizations/one/streams/1/resourcelist":
+			return send(out, "application/xml; charset=utf-8", stream(raw, w3c(one), s.numbered(1, 2, 7)...))
+		case "/organizations/two/streams/2/resourcelist":
+			return send(out, "application/xml; charset=utf-8", stream(raw, w3c(two), s.numbered(4, 5)...))
+		case "/organizations/two/streams/2/normalized_resourcelist/marcxml":
+			return send(out, "application/xml; charset=utf-8", stream(marcXML, w3c(foreignStart.Add(-80*time.Hour)), s.numbered(3, 6)...))
+		case "/organizations/one/streams/1/normalized_resourcelist/marc21":
+			return send(out, "application/xml; charset=utf-8", stream(marc21, ""))
 		}
 		return false
 	},
 }
 
-var dspaceShape = shape{
-	name: "DSpace", start: "/resync/sourcedescription.xml",
-	says:     "a prefix for the Sitemap namespace, its own name of the Source Description, `changelistindex`, a package where a Resource Dump belongs, `from` on lists, changes by lastmod, deletions first, local time called Z",
-	baseline: "baseline: +6 ~0 −0 by dump", incremental: "incremental: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
-	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
-		doc := func(parts ...string) string {
-			return foreignHead + `<sm:urlset xmlns:sm="` + smNamespace + `" xmlns:rs="` + rsNamespace + `">` + strings.Join(parts, "\n") + "</sm:urlset>"
+// numbered are the resources with these numbers that exist.
+func (s *foreignSite) numbered(numbers ...int) []foreignResource {
+	var some []foreignResource
+	for _, n := range numbers {
+		for _, r := range s.resources {
+			if r.path == s.shape.pathOf(n) {
+				some = append(some, r)
+			}
 		}
-		up := `<rs:ln href="` + s.URL + `/resync/capabilitylist.xml" rel="up"/>`
+	}
+	return some
+}
+
+// The records of DSpace are of items: those of odd numbers are files, with length and
+// digest, the others metadata, without. Only of files is a deletion told of the URI by which
+// they were listed (DSpaceChangeList.java:103); here one is deleted.
+var dspaceShape = shape{
+	name: "DSpace", start: "/dspace-resourcesync/sourcedescription.xml",
+	from: "DSpace/DSpaceResourceSync@bb841db9 DSpaceResourceList.java, DSpaceChangeList.java, ResourceSyncGenerator.java by DSpace/ResourceSyncJava@40012cfc ResourceSyncDocument.java",
+	says: "a prefix for the Sitemap namespace, `from` and no `at` on its Resource List, metadata without length and digest, a Resource Dump whose package is refused with its own settings, a Change List of another name at each update, deletions first and without any time, local time called Z",
+	path: func(n int) string {
+		if n%2 == 1 {
+			return fmt.Sprintf("/dspace-resourcesync/bitstreams/%d", n)
+		}
+		return fmt.Sprintf("/dspace-resourcesync/resource/123456789/%d/qdc", n)
+	},
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −0 by get", audit: "in-sync: =3 +0 −0 *0 ?4",
+	files: "6 of 6, 1 more",
+	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
+		base := s.URL + "/dspace-resourcesync/"
+		doc := func(parts ...string) string {
+			return foreignHead + `<sm:urlset xmlns:sm="` + smNamespace + `" xmlns:rs="` + rsNamespace + `">` + "\n" + strings.Join(parts, "\n") + "\n</sm:urlset>\n"
+		}
 		named := func(name, capability string) string {
-			return `<sm:url><sm:loc>` + s.URL + "/resync/" + name + `</sm:loc><rs:md capability="` + capability + `"/></sm:url>`
+			return "<sm:url><sm:loc>" + base + name + "</sm:loc>" + rsMD(`capability="`+capability+`"`) + "</sm:url>"
+		}
+		up := rsLN("up", base+"capabilitylist.xml")
+		listed := func(r foreignResource) string {
+			change := ""
+			if r.change != "" {
+				change = `change="` + r.change + `" `
+			}
+			said := rsMD(fmt.Sprintf(`%shash="md5:%s" length="%d" type="application/pdf"`, change, md5Of(r.body), len(r.body)))
+			if strings.HasSuffix(r.path, "/qdc") {
+				said = rsMD(change+`type="application/xml"`) + rsLN("profile", "http://purl.org/dc/terms/")
+			}
+			return "<sm:url><sm:loc>" + s.URL + r.path + "</sm:loc><sm:lastmod>" + w3c(r.when) + "</sm:lastmod>" + said + rsLN("collection", "http://www.example.org/handle/123456789/99") + "</sm:url>"
 		}
 		switch r.URL.Path {
-		case "/resync/sourcedescription.xml":
-			return send(out, "application/xml", doc(`<rs:md capability="description"/>`, named("capabilitylist.xml", "capabilitylist")))
-		case "/resync/capabilitylist.xml":
-			return send(out, "application/xml", doc(`<rs:ln href="`+s.URL+`/resync/sourcedescription.xml" rel="up"/>`, `<rs:md capability="capabilitylist"/>`,
-				named("resourcelist.xml", "resourcelist"), named("resourcedump.zip", "resourcedump"), named("changelist.xml", "changelist"), named("changelistindex.xml", "changelistindex")))
-		case "/resync/resourcelist.xml":
-			return send(out, "application/xml", doc(up, `<rs:md at="`+w3c(foreignStart)+`" from="`+w3c(foreignStart)+`" capability="resourcelist"/>`,
-				join(s.atFirst(), func(r foreignResource) string {
-					return fmt.Sprintf(`<sm:url><sm:loc>%s</sm:loc><sm:lastmod>%s</sm:lastmod><rs:md hash="md5:%s" length="%d" type="text/xml"/></sm:url>`, s.URL+r.path, w3c(r.when), md5Of(r.body), len(r.body))
-				})))
-		case "/resync/changelist.xml":
-			changes := slices.Clone(s.changes)
-			slices.SortStableFunc(changes, func(a, b foreignResource) int { // deletions first
-				return strings.Compare(fmt.Sprint(a.change != "deleted"), fmt.Sprint(b.change != "deleted"))
-			})
-			return send(out, "application/xml", doc(up, `<rs:md from="`+w3c(foreignStart)+`" capability="changelist"/>`,
-				join(changes, func(r foreignResource) string {
-					if r.change == "deleted" {
-						return fmt.Sprintf(`<sm:url><sm:loc>%s</sm:loc><sm:lastmod>%s</sm:lastmod><rs:md change="deleted"/></sm:url>`, s.URL+r.path, w3c(r.when))
-					}
-					return fmt.Sprintf(`<sm:url><sm:loc>%s</sm:loc><sm:lastmod>%s</sm:lastmod><rs:md change="%s" hash="md5:%s" length="%d"/></sm:url>`, s.URL+r.path, w3c(r.when), r.change, md5Of(r.body), len(r.body))
-				})))
-		case "/resync/resourcedump.zip":
-			return send(out, "application/zip", s.dspacePackage())
+		case "/dspace-resourcesync/sourcedescription.xml":
+			return send(out, "application/xml", doc(rsMD(`capability="description"`), named("capabilitylist.xml", "capabilitylist")))
+		case "/dspace-resourcesync/capabilitylist.xml":
+			parts := []string{rsMD(`capability="capabilitylist"`), rsLN("describedby", base+"about.txt"), rsLN("up", base+"sourcedescription.xml"),
+				named("resourcelist.xml", "resourcelist"), named("resourcedump.xml", "resourcedump")}
+			if s.changed() { // the first, empty one is linked by nothing
+				parts = append(parts, named("changelist_2026-03-02-120000.xml", "changelist"))
+			}
+			return send(out, "application/xml", doc(parts...))
+		case "/dspace-resourcesync/resourcelist.xml":
+			return send(out, "application/xml", doc(rsMD(`capability="resourcelist" from="`+w3c(foreignStart)+`"`), up, join(s.atFirst(), listed)))
+		case "/dspace-resourcesync/resourcedump.xml":
+			return send(out, "application/xml", doc(rsMD(`capability="resourcedump" from="`+w3c(foreignStart)+`"`), up,
+				"<sm:url><sm:loc>"+base+"resourcedump.zip</sm:loc><sm:lastmod>"+w3c(foreignStart)+"</sm:lastmod>"+rsMD(`length="1234" type="application/zip"`)+"</sm:url>"))
+		case "/dspace-resourcesync/resourcedump.zip": // made on the fly, for a path with a handle in it, which this is not
+			http.Error(out, "", http.StatusBadRequest)
+			return true
+		case "/dspace-resourcesync/changelist_2026-03-02-120000.xml":
+			parts := []string{rsMD(`capability="changelist" from="` + w3c(foreignStart.Add(time.Minute)) + `" until="` + w3c(s.at) + `"`), up}
+			for _, c := range s.changes {
+				if c.change == "deleted" {
+					parts = append(parts, "<sm:url><sm:loc>"+s.URL+c.path+"</sm:loc>"+rsMD(`change="deleted"`)+"</sm:url>")
+				}
+			}
+			for _, c := range s.changes {
+				if c.change != "deleted" {
+					parts = append(parts, listed(c))
+				}
+			}
+			return send(out, "application/xml", doc(parts...))
 		}
 		return false
 	},
@@ -123,119 +207,140 @@ func (s *foreignSite) atFirst() []foreignResource {
 	if !s.changed() {
 		return s.resources
 	}
-	var all []foreignResource
-	for i := range 6 {
-		all = append(all, foreignResource{
-			path: fmt.Sprintf("/records/%d.xml", i+1), body: strings.Repeat(fmt.Sprintf("<record>%d</record>\n", i+1), i+1),
-			when: foreignStart.Add(-time.Duration(100-i) * time.Hour),
-		})
-	}
-	return all
-}
-
-// dspacePackage is a package whose members begin with a slash and whose manifest comes last.
-func (s *foreignSite) dspacePackage() string {
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	add := func(name, body string) {
-		w, err := z.Create(name)
-		if err == nil {
-			_, err = w.Write([]byte(body))
-		}
-		if err != nil {
-			panic(fmt.Errorf("writing a package into memory: %w", err))
-		}
-	}
-	manifest := `<rs:md capability="resourcedump-manifest" at="` + w3c(foreignStart) + `"/>`
-	for _, r := range s.atFirst() {
-		add("/resources"+r.path, r.body)
-		manifest += fmt.Sprintf(`<url><loc>%s</loc><lastmod>%s</lastmod><rs:md hash="md5:%s" length="%d" path="/resources%s"/></url>`, s.URL+r.path, w3c(r.when), md5Of(r.body), len(r.body), r.path)
-	}
-	add("manifest.xml", foreignDoc("urlset", manifest))
-	if err := z.Close(); err != nil {
-		panic(fmt.Errorf("writing a package into memory: %w", err))
-	}
-	return b.String()
+	return s.shape.first()
 }
 
 var wekoShape = shape{
-	name: "WEKO", start: "/resync/source.xml",
-	says:     "an index that is a urlset, a capability nobody knows, several Resource Lists, no `at`, changes with `at`, lastmod of the moment, the newest changes only, query strings",
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −0 by get", audit: "in-sync: =4 +0 −0 *0 ?3",
+	name: "WEKO", start: "/",
+	from:     "RCOSDP/weko@bb556204 modules/invenio-resourcesyncserver/invenio_resourcesyncserver/{utils,api}.py",
+	says:     "a Source Description whose Capability List is called `capability`, no `at`, no length and no digest, a package for each record whose members are other resources, an index of Change Lists that is a urlset and ends now, Change Lists without `from`, changes with `at`, a deletion told only beside another change of the record, created told of a URI that is not listed",
+	path:     func(n int) string { return fmt.Sprintf("/resync/%d/records/%d", 1+n%2, n) },
+	baseline: ": +0 ~0 −0, exit 1", incremental: ": +0 ~0 −0, exit 1", audit: "refused: =0 +0 −0 *0 ?0, exit 6",
+	files: "0 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
-		if body, ok := s.wekoRecord(r); ok {
-			return send(out, "application/xml", body)
+		micro := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.123456Z") }
+		up := rsLN("up", s.URL+"/resync/capability.xml")
+		var index int
+		var rest string
+		if n, _ := fmt.Sscanf(r.URL.Path, "/resync/%d/%s", &index, &rest); n != 2 {
+			rest = r.URL.Path
 		}
-		up := func(name string) string { return `<rs:ln rel="up" href="` + s.URL + "/resync/" + name + `"/>` }
-		url := func(name, capability string) string {
-			return `<url><loc>` + s.URL + "/resync/" + name + `</loc><rs:md capability="` + capability + `"/></url>`
-		}
-		switch r.URL.Path {
-		case "/resync/source.xml":
-			return send(out, "application/xml", foreignDoc("urlset", `<rs:md capability="description"/>`, url("capability.xml", "capabilitylist")))
+		base := fmt.Sprintf("%s/resync/%d/", s.URL, index)
+		own := func(r foreignResource) bool { return strings.HasPrefix(s.URL+r.path, base) }
+		id := func(r foreignResource) string { return r.path[strings.LastIndexByte(r.path, '/')+1:] }
+		switch rest {
+		case "/.well-known/resourcesync", "/resync/source.xml":
+			return send(out, "application/xml", foreignDoc("urlset", rsLN("describedby", s.URL+"/"), rsMD(`capability="description"`),
+				entryXML(s.URL+"/resync/capability.xml", rsMD(`capability="capability"`))))
 		case "/resync/capability.xml":
-			return send(out, "application/xml", foreignDoc("urlset", up("source.xml"), `<rs:md capability="capabilitylist"/>`,
-				url("1/resourcelist.xml", "resourcelist"), url("2/resourcelist.xml", "resourcelist"), url("1/changelist.xml", "changelist"), url("odd.xml", "capability")))
-		case "/resync/1/resourcelist.xml", "/resync/2/resourcelist.xml":
-			half := s.resources[:3]
-			if strings.Contains(r.URL.Path, "/2/") {
-				half = s.resources[3:]
+			parts := []string{rsLN("up", s.URL+"/resync/source.xml"), rsMD(`capability="capabilitylist"`)}
+			for _, c := range []string{"resourcelist", "resourcedump"} {
+				parts = append(parts, entryXML(s.URL+"/resync/1/"+c+".xml", rsMD(`capability="`+c+`"`)), entryXML(s.URL+"/resync/2/"+c+".xml", rsMD(`capability="`+c+`"`)))
 			}
-			return send(out, "application/xml", foreignDoc("urlset", up("capability.xml"), `<rs:md capability="resourcelist"/>`,
-				join(half, func(r foreignResource) string {
-					return fmt.Sprintf(`<url><loc>%s</loc><lastmod>%s</lastmod><rs:md hash="sha-256:%s" length="%d"/></url>`, s.weko(r), w3c(s.at), sha256Of(r.body), len(r.body))
-				})))
-		case "/resync/1/changelist.xml":
-			return send(out, "application/xml", foreignDoc("urlset", up("capability.xml"), `<rs:md capability="changelist" from="`+w3c(foreignStart)+`"/>`,
-				join(s.changes, func(r foreignResource) string {
-					return fmt.Sprintf(`<url><loc>%s</loc><lastmod>%s</lastmod><rs:md change="%s" at="%s"/></url>`, s.weko(r), w3c(s.at), r.change, w3c(r.when))
-				})))
+			for _, c := range []string{"changelist", "changedump"} {
+				parts = append(parts, entryXML(s.URL+"/resync/1/"+c+".xml", rsMD(`capability="`+c+`"`)), entryXML(s.URL+"/resync/2/"+c+".xml", rsMD(`capability="`+c+`"`)))
+			}
+			return send(out, "application/xml", foreignDoc("urlset", parts...))
+		case "resourcelist.xml":
+			return send(out, "application/xml", foreignDoc("urlset", up, rsMD(`capability="resourcelist"`), join(s.resources, func(r foreignResource) string {
+				if !own(r) {
+					return ""
+				}
+				return entryXML(s.URL+r.path, lastmodXML(micro(r.when)))
+			})))
+		case "resourcedump.xml":
+			return send(out, "application/xml", foreignDoc("urlset", up, rsMD(`capability="resourcedump"`), join(s.resources, func(r foreignResource) string {
+				if !own(r) {
+					return ""
+				}
+				return entryXML(base+id(r)+"/file_content.zip", lastmodXML(micro(r.when)), `<rs:ln href="`+base+id(r)+`/resourcedump_manifest.xml" rel="contents" type="application/xml"/>`)
+			})))
+		case "changelist.xml", "changedump.xml": // one period, which began at midnight ten days before
+			kind := strings.TrimSuffix(rest, ".xml")
+			return send(out, "application/xml", foreignDoc("urlset", up, rsMD(`capability="`+kind+`"`),
+				entryXML(base+"20260220/"+rest, rsMD(`capability="`+kind+`" from="2026-02-20T00:00:00+00:00" until="`+micro(s.at)+`"`))))
+		case "20260220/changelist.xml":
+			parts := []string{up, rsLN("index", base+"changelist.xml"), rsMD(`capability="changelist"`)}
+			for _, c := range s.wekoChanges() {
+				if own(c) {
+					parts = append(parts, entryXML(s.URL+c.path, lastmodXML(micro(c.when)), rsMD(fmt.Sprintf(`at="%s" change="%s"`, micro(c.when), c.change))))
+				}
+			}
+			return send(out, "application/xml", foreignDoc("urlset", parts...))
+		case "20260220/changedump.xml":
+			parts := []string{up, rsLN("index", base+"changedump.xml"), rsMD(`capability="changedump"`)}
+			for _, c := range s.wekoChanges() {
+				if own(c) && c.change != "deleted" {
+					parts = append(parts, entryXML(base+id(c)+"/change_dump_content.zip", lastmodXML(micro(c.when)), rsMD(fmt.Sprintf(`from="%s" type="application/zip" until="%s"`, micro(c.when), micro(s.at)))))
+				}
+			}
+			return send(out, "application/xml", foreignDoc("urlset", parts...))
 		}
 		return false
 	},
 }
 
-// weko is the URI of a record: all that tells it from another is the query.
-func (s *foreignSite) weko(r foreignResource) string {
-	id := strings.TrimSuffix(r.path[strings.LastIndexByte(r.path, '/')+1:], ".xml")
-	return s.URL + "/oai?verb=GetRecord&amp;metadataPrefix=jpcoar&amp;identifier=" + id
-}
-
-func (s *foreignSite) wekoRecord(r *http.Request) (string, bool) {
-	for _, res := range s.resources {
-		if r.URL.Path == "/oai" && strings.HasSuffix(s.weko(res), "identifier="+r.URL.Query().Get("identifier")) {
-			return res.body, true
+// wekoChanges are all versions of all records: of one that has a later version, the first
+// is told of a URI of its own (api.py:761). A deletion is told if the record has another
+// change in the period (utils.py:118), so the record is updated before it is deleted.
+func (s *foreignSite) wekoChanges() []foreignResource {
+	var all []foreignResource
+	for _, r := range s.shape.first() {
+		r.change = "created"
+		for _, c := range s.changes {
+			if c.path == r.path && c.change == "updated" {
+				r.path += ".1"
+			}
 		}
+		all = append(all, r)
 	}
-	return "", false
+	for _, c := range s.changes {
+		if c.change == "deleted" {
+			before := c
+			before.when, before.change = c.when.Add(-time.Minute), "updated"
+			all = append(all, before)
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 var hyraxShape = shape{
-	name: "Hyrax", start: "/",
-	says:     "found at the well-known URI, a circle of `up` between description and Capability List, lastmod only, newest change first, deletions never listed",
+	name: "Hyrax", start: "/", media: "text/html; charset=utf-8",
+	from:     "samvera/hyrax@3be706ec lib/hyrax/resource_sync/*_writer.rb",
+	says:     "a circle of `up` between description and Capability List, pages for people as resources, other bytes at each request, lastmod only, every record in the Change List, newest first, deletions never listed, documents a week old",
+	path:     func(n int) string { return fmt.Sprintf("/concern/generic_works/%d", n) },
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "incremental: +1 ~1 −0 by get", audit: "not-in-sync: =0 +0 −1 *0 ?6, exit 3",
+	files: "6 of 6, 1 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
-		ln := func(rel, name string) string { return `<rs:ln rel="` + rel + `" href="` + s.URL + name + `"/>` }
-		url := func(name, capability string) string {
-			return `<url><loc>` + s.URL + name + `</loc><rs:md capability="` + capability + `"/></url>`
+		named := func(name, capability string) string {
+			return entryXML(s.URL+name, rsMD(`capability="`+capability+`"`))
 		}
+		up := rsLN("up", s.URL+"/capabilitylist")
 		switch r.URL.Path {
-		case "/.well-known/resourcesync", "/resourcesync":
-			return send(out, "application/xml", foreignDoc("urlset", ln("up", "/capabilitylist"), `<rs:md capability="description"/>`, url("/capabilitylist", "capabilitylist")))
+		case "/.well-known/resourcesync":
+			return send(out, "application/xml; charset=utf-8", foreignDoc("urlset", up, rsMD(`capability="description"`), named("/capabilitylist", "capabilitylist")))
 		case "/capabilitylist":
-			return send(out, "application/xml", foreignDoc("urlset", ln("up", "/.well-known/resourcesync"), `<rs:md capability="capabilitylist"/>`, url("/resourcelist", "resourcelist"), url("/changelist", "changelist")))
+			return send(out, "application/xml; charset=utf-8", foreignDoc("urlset", rsLN("up", s.URL+"/.well-known/resourcesync"), rsMD(`capability="capabilitylist"`), named("/resourcelist", "resourcelist"), named("/changelist", "changelist")))
 		case "/resourcelist":
-			return send(out, "application/xml", foreignDoc("urlset", ln("up", "/capabilitylist"), `<rs:md capability="resourcelist" at="`+w3c(s.at)+`"/>`,
-				join(s.resources, func(r foreignResource) string {
-					return fmt.Sprintf(`<url><loc>%s</loc><lastmod>%s</lastmod></url>`, s.URL+r.path, w3c(r.when))
-				})))
+			return send(out, "application/xml; charset=utf-8", foreignDoc("urlset", up, rsMD(`capability="resourcelist" at="`+w3c(s.at)+`"`),
+				join(s.resources, func(r foreignResource) string { return entryXML(s.URL+r.path, lastmodXML(w3c(r.when))) })))
 		case "/changelist":
-			changes := slices.DeleteFunc(slices.Clone(s.changes), func(r foreignResource) bool { return r.change == "deleted" })
-			slices.Reverse(changes)
-			return send(out, "application/xml", foreignDoc("urlset", ln("up", "/capabilitylist"), `<rs:md capability="changelist" from="`+w3c(foreignStart.AddDate(0, 0, -30))+`"/>`,
-				join(changes, func(r foreignResource) string {
-					return fmt.Sprintf(`<url><loc>%s</loc><lastmod>%s</lastmod><rs:md change="%s"/></url>`, s.URL+r.path, w3c(r.when), r.change)
-				})))
+			all := slices.Clone(s.resources)
+			slices.SortStableFunc(all, func(a, b foreignResource) int { return b.when.Compare(a.when) })
+			return send(out, "application/xml; charset=utf-8", foreignDoc("urlset", up, rsMD(`capability="changelist" from="`+w3c(all[len(all)-1].when)+`"`), join(all, func(r foreignResource) string {
+				change := "created"
+				if r.change == "updated" {
+					change = "updated"
+				}
+				return entryXML(s.URL+r.path, lastmodXML(w3c(r.when)), rsMD(`change="`+change+`"`))
+			})))
+		}
+		for _, res := range s.resources {
+			if r.URL.Path == res.path { // a token in each form
+				s.asked++
+				return send(out, s.shape.media, fmt.Sprintf("<!DOCTYPE html>\n<html><head><title>Work</title><meta name=\"csrf-token\" content=\"%d\"></head><body>%s</body></html>\n", s.asked, res.body))
+			}
 		}
 		return false
 	},
@@ -243,8 +348,10 @@ var hyraxShape = shape{
 
 var coreShape = shape{
 	name: "CORE", start: "/.well-known/resourcesync",
+	from:     "no code of it is public; nathj07/go-resourcesync@90e0f278 resourcesync/resourcesync_test.go reads such documents",
 	says:     "`describedBy`, line breaks around loc, times without zone and with a blank, base64 digests, a Change List of tar.xz packages without a kind of change",
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
+	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		blank := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 		switch r.URL.Path {
@@ -268,34 +375,63 @@ var coreShape = shape{
 	},
 }
 
+// pinakesPage is how many records a page has here; in Pinakes 500.
+const pinakesPage = 3
+
 var pinakesShape = shape{
-	name: "Pinakes", start: "/resourcesync/capabilitylist.xml",
-	says:     "lists in pages with `next` and `prev`, `at` where it does not belong, offsets for UTC, further relations, changes by lastmod of the last 90 days, query strings",
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "incremental: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
+	name: "Pinakes", start: "/", media: "application/ld+json",
+	from:     "fabiodalez-dev/Pinakes@71613716 storage/plugins/resource-sync/ResourceSyncPlugin.php",
+	says:     "lists in pages with `next` and `prev` of which each has the moment of its rendering, and an empty one at the end, `at` where it does not belong, offsets for UTC, further relations, no length and no digest, a Change List without `from` that has all records, newest first, and the deletions of 30 days",
+	path:     func(n int) string { return fmt.Sprintf("/api/bibframe/book/%d", n) },
+	baseline: "baseline: +6 ~0 −0 by get, exit 4", incremental: "baseline: +1 ~1 −0 by get, exit 4", audit: "in-sync: =0 +0 −0 *0 ?7",
+	files: "6 of 6, 1 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		zone := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05+00:00") }
-		up := `<rs:ln rel="up" href="` + s.URL + `/resourcesync/capabilitylist.xml"/><rs:ln rel="resourcesync" href="` + s.URL + `/resourcesync/capabilitylist.xml"/>`
-		switch r.URL.Path {
-		case "/resourcesync/capabilitylist.xml":
-			return send(out, "text/html", foreignDoc("urlset", `<rs:md capability="capabilitylist" at="`+zone(s.at)+`"/>`,
-				`<url><loc>`+s.URL+`/resourcesync/resourcelist.xml?page=1</loc><rs:md capability="resourcelist"/></url>`,
-				`<url><loc>`+s.URL+`/resourcesync/changelist.xml</loc><rs:md capability="changelist"/></url>`))
-		case "/resourcesync/resourcelist.xml":
-			page := s.resources[:3]
-			links := `<rs:ln rel="next" href="` + s.URL + `/resourcesync/resourcelist.xml?page=2"/>`
-			if r.URL.Query().Get("page") == "2" {
-				page = s.resources[3:]
-				links = `<rs:ln rel="prev" href="` + s.URL + `/resourcesync/resourcelist.xml?page=1"/>`
+		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+		at := zone(s.at.Add(time.Duration(page) * time.Second))
+		list := func(name, capability string, all []foreignResource, part func(foreignResource) string) bool {
+			uri := s.URL + "/resync/" + name
+			self := uri
+			if page > 0 {
+				self = fmt.Sprintf("%s?page=%d", uri, page)
 			}
-			return send(out, "application/xml", foreignDoc("urlset", up, links, `<rs:md capability="resourcelist" at="`+zone(s.at)+`"/>`,
-				join(page, func(r foreignResource) string {
-					return fmt.Sprintf(`<url><loc>%s</loc><lastmod>%s</lastmod><rs:md hash="sha-256:%s" length="%d"/><rs:ln rel="self" href="%s"/></url>`, s.URL+r.path, zone(r.when), sha256Of(r.body), len(r.body), s.URL+r.path)
-				})))
-		case "/resourcesync/changelist.xml":
-			return send(out, "application/xml", foreignDoc("urlset", up, `<rs:md capability="changelist" at="`+zone(s.at)+`" from="`+zone(s.at.AddDate(0, 0, -90))+`"/>`,
-				join(s.changes, func(r foreignResource) string {
-					return fmt.Sprintf(`<url><loc>%s</loc><lastmod>%s</lastmod><rs:md change="%s"/></url>`, s.URL+r.path, zone(r.when), r.change)
-				})))
+			links := rsLN("self", self) + rsLN("up", s.URL+"/resync/capabilitylist.xml")
+			if page > 0 {
+				links += rsLN("prev", fmt.Sprintf("%s?page=%d", uri, page-1))
+			}
+			some := all[min(page*pinakesPage, len(all)):min((page+1)*pinakesPage, len(all))]
+			if len(some) == pinakesPage {
+				links += rsLN("next", fmt.Sprintf("%s?page=%d", uri, page+1))
+			}
+			return send(out, "application/xml; charset=UTF-8", foreignDoc("urlset", rsMD(`capability="`+capability+`" at="`+at+`"`), links, join(some, part)))
+		}
+		switch r.URL.Path {
+		case "/.well-known/resourcesync":
+			return send(out, "application/xml; charset=UTF-8", foreignDoc("urlset", rsMD(`capability="description" at="`+at+`"`), rsLN("self", s.URL+r.URL.Path),
+				entryXML(s.URL+"/resync/capabilitylist.xml", rsMD(`capability="capabilitylist"`))))
+		case "/resync/capabilitylist.xml":
+			again := rsLN("resourcesync", s.URL+r.URL.Path)
+			return send(out, "application/xml; charset=UTF-8", foreignDoc("urlset", rsMD(`capability="capabilitylist" at="`+at+`"`), rsLN("self", s.URL+r.URL.Path), rsLN("up", s.URL+"/.well-known/resourcesync"),
+				entryXML(s.URL+"/resync/resourcelist.xml", rsMD(`capability="resourcelist"`), again), entryXML(s.URL+"/resync/changelist.xml", rsMD(`capability="changelist"`), again)))
+		case "/resync/resourcelist.xml":
+			return list("resourcelist.xml", "resourcelist", s.resources, func(r foreignResource) string {
+				return entryXML(s.URL+r.path, lastmodXML(zone(r.when)), rsMD(`type="application/ld+json"`))
+			})
+		case "/resync/changelist.xml":
+			all := slices.Clone(s.resources)
+			for _, c := range s.changes {
+				if c.change == "deleted" {
+					all = append(all, c)
+				}
+			}
+			slices.SortStableFunc(all, func(a, b foreignResource) int { return b.when.Compare(a.when) })
+			return list("changelist.xml", "changelist", all, func(r foreignResource) string {
+				change := "updated"
+				if r.change == "deleted" {
+					change = r.change
+				}
+				return entryXML(s.URL+r.path, lastmodXML(zone(r.when)), rsMD(`change="`+change+`" type="application/ld+json"`))
+			})
 		}
 		return false
 	},

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,12 +22,15 @@ import (
 // A shape is how a Source that is not ours writes its documents.
 type shape struct {
 	name  string
-	says  string // what is peculiar about it
-	start string // what sync is given, below the base URL
-	token string // a Bearer token that it wants to see, "" for none
+	from  string             // which code writes such documents
+	says  string             // what is peculiar about it
+	start string             // what sync is given, below the base URL
+	token string             // a Bearer token that it wants to see, "" for none
+	media string             // of the resources, "" for application/xml
+	path  func(n int) string // of the nth resource; nil: /records/n.xml
 	serve func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool
 	// what the steps have to show
-	baseline, incremental, audit string
+	baseline, incremental, audit, files string
 }
 
 // foreignSite is a Source with six resources, as some program publishes them.
@@ -37,12 +42,14 @@ type foreignSite struct {
 	at        time.Time
 	resources []foreignResource
 	changes   []foreignResource
+	asked     int // requests for resources that change at each
 }
 
 type foreignResource struct {
 	path, body string
 	when       time.Time
 	change     string
+	was        time.Time // of one that is deleted: when it had been changed before
 }
 
 // foreignStart is when the first lists were made.
@@ -50,16 +57,29 @@ var foreignStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newForeignSite(t *testing.T, sh *shape) *foreignSite {
 	t.Helper()
-	s := &foreignSite{shape: sh, at: foreignStart}
-	for i := range 6 {
-		s.resources = append(s.resources, foreignResource{
-			path: fmt.Sprintf("/records/%d.xml", i+1), body: strings.Repeat(fmt.Sprintf("<record>%d</record>\n", i+1), i+1),
-			when: foreignStart.Add(-time.Duration(100-i) * time.Hour),
-		})
-	}
+	s := &foreignSite{shape: sh, at: foreignStart, resources: sh.first()}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// first are the resources of the first lists.
+func (sh *shape) first() []foreignResource {
+	var all []foreignResource
+	for i := range 6 {
+		all = append(all, foreignResource{
+			path: sh.pathOf(i + 1), body: strings.Repeat(fmt.Sprintf("<record>%d</record>\n", i+1), i+1),
+			when: foreignStart.Add(-time.Duration(100-i) * time.Hour),
+		})
+	}
+	return all
+}
+
+func (sh *shape) pathOf(n int) string {
+	if sh.path == nil {
+		return fmt.Sprintf("/records/%d.xml", n)
+	}
+	return sh.path(n)
 }
 
 func (s *foreignSite) ServeHTTP(out http.ResponseWriter, r *http.Request) {
@@ -74,7 +94,7 @@ func (s *foreignSite) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 	for _, res := range s.resources {
 		if r.URL.RequestURI() == res.path {
-			out.Header().Set("Content-Type", "application/xml")
+			out.Header().Set("Content-Type", cmp.Or(s.shape.media, "application/xml"))
 			_, _ = fmt.Fprint(out, res.body)
 			return
 		}
@@ -86,10 +106,10 @@ func (s *foreignSite) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 func (s *foreignSite) change() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	created := foreignResource{"/records/7.xml", "<record>7</record>\n", s.at.Add(time.Hour), "created"}
-	updated := foreignResource{"/records/2.xml", "<record>2, better</record>\n", s.at.Add(2 * time.Hour), "updated"}
+	created := foreignResource{path: s.shape.pathOf(7), body: "<record>7</record>\n", when: s.at.Add(time.Hour), change: "created"}
+	updated := foreignResource{path: s.shape.pathOf(2), body: "<record>2, better</record>\n", when: s.at.Add(2 * time.Hour), change: "updated"}
 	deleted := s.resources[4]
-	deleted.when, deleted.change = s.at.Add(3*time.Hour), "deleted"
+	deleted.was, deleted.when, deleted.change = deleted.when, s.at.Add(3*time.Hour), "deleted"
 	s.resources[1] = updated
 	s.resources = append(slices.Delete(s.resources, 4, 5), created)
 	s.changes = []foreignResource{created, updated, deleted}
@@ -97,7 +117,7 @@ func (s *foreignSite) change() {
 }
 
 // foreignRow is what a shape came to.
-type foreignRow struct{ source, baseline, incremental, audit, tolerated string }
+type foreignRow struct{ source, baseline, incremental, audit, files, tolerated string }
 
 // Sources as they are in public: each is mirrored, changes, is followed and audited.
 // The table is docs/foreign.md.
@@ -134,6 +154,7 @@ func (s *foreignSite) row(t *testing.T) foreignRow {
 	tolerated := map[int]bool{}
 	step := func(args ...string) outcome {
 		o := instep(t, args...)
+		t.Logf("%s\n%s", args[0], o.stderr)
 		for _, r := range o.records {
 			if r.Quirk > 0 {
 				tolerated[r.Quirk] = true
@@ -146,20 +167,53 @@ func (s *foreignSite) row(t *testing.T) foreignRow {
 	s.change()
 	row.incremental = stepCell(step("sync", source, dir))
 	row.audit = auditCell(step("audit", source, dir))
+	row.files = s.files(t, dir)
 	for n := range tolerated {
 		row.tolerated += fmt.Sprintf(" %02d", n)
 	}
 	numbers := strings.Fields(row.tolerated)
 	slices.Sort(numbers)
 	row.tolerated = strings.Join(numbers, ", ")
-	for what, cells := range map[string][2]string{
-		"baseline": {row.baseline, s.shape.baseline}, "incremental": {row.incremental, s.shape.incremental}, "audit": {row.audit, s.shape.audit},
-	} {
-		if cells[0] != cells[1] {
-			t.Errorf("%s: got %q, want %q", what, cells[0], cells[1])
-		}
+	want := foreignRow{s.shape.name, s.shape.baseline, s.shape.incremental, s.shape.audit, s.shape.files, row.tolerated}
+	if row != want {
+		t.Errorf("got  %q\nwant %q", row, want)
 	}
 	return row
+}
+
+// files says how many of the resources that exist the mirror holds as they are, and how many
+// files it holds beside them.
+func (s *foreignSite) files(t *testing.T, dir string) string {
+	t.Helper()
+	held := map[string]string{}
+	if err := os.MkdirAll(dir, 0o755); err != nil { // where nothing could be mirrored
+		t.Fatal(err)
+	}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".instep":
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		body, err := os.ReadFile(filepath.Join(dir, name))
+		held["/"+name] = string(body)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := 0
+	for _, r := range s.resources {
+		body, here := held[r.path]
+		if here && strings.Contains(body, r.body) {
+			right++
+		}
+		delete(held, r.path)
+	}
+	return fmt.Sprintf("%d of %d, %d more", right, len(s.resources), len(held))
 }
 
 // stepCell is what a synchronisation did.
@@ -207,19 +261,19 @@ func foreignTable(rows []foreignRow) string {
 	var b strings.Builder
 	b.WriteString(`# Sources that others wrote
 
-Each Source has six records, is mirrored, creates, updates and deletes one, is followed and audited: with documents in the shape in which
-these programs publish them, from descriptions of what they do, and for the reference implementation with its own. Written by
+Each Source has six records, is mirrored, creates, updates and deletes one, is followed and audited: with documents as the code of these
+programs writes them, at the commits that are named below. None of the programs is run for this table. Written by
 ` + "`make foreign`" + ` from a test; not to be edited. Tolerated are the habits of [quirks.md](quirks.md) by number.
 
-| Source | baseline | after the change | audit | tolerated |
-|---|---|---|---|---|
+| Source | baseline | after the change | audit | files | tolerated |
+|---|---|---|---|---|---|
 `)
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.source, r.baseline, r.incremental, r.audit, r.tolerated)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.source, r.baseline, r.incremental, r.audit, r.files, r.tolerated)
 	}
-	b.WriteString("\nIn the audit: = the same, + missing here, − not at the Source, * other bytes, ? nothing to compare with.\n\n")
+	b.WriteString("\nIn the audit: = the same, + missing here, − not at the Source, * other bytes, ? nothing to compare with.\nFiles: how many of the six that exist at the end the mirror holds as they are, and how many it holds that do not exist any more.\n\n")
 	for _, sh := range foreignShapes {
-		fmt.Fprintf(&b, "- **%s**: %s.\n", sh.name, sh.says)
+		fmt.Fprintf(&b, "- **%s**: %s. Written by %s.\n", sh.name, sh.says, sh.from)
 	}
 	return b.String()
 }
