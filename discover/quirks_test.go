@@ -157,6 +157,31 @@ func TestQuirk_18(t *testing.T) {
 	})
 }
 
+// What a Source Description calls by a name that nobody knows is read to see what it is:
+// WEKO calls its Capability List "capability".
+func TestQuirk_18_description(t *testing.T) {
+	s := site{
+		wellKnown:              doc("description", "capability> http://example.org/a/caps.xml", "feed> http://example.org/feed", "news> http://example.org/news.xml", "changelist> http://example.org/never-asked"),
+		"example.org/feed":     "<feed/>",
+		"example.org/news.xml": doc("changelist"),
+	}
+	s.addSet("a")
+	got := quirky(t, s, "http://example.org/", resourcesync.QuirkCapabilityNew)
+	wantSets(t, got, aSet("a"))
+	if got.Requests != 4 {
+		t.Errorf("requests: got %d, want those for the description and for the three that may be Capability Lists", got.Requests)
+	}
+}
+
+// A Source Description that leads to nothing but what nobody knows is broken, as ever.
+func TestQuirk_18_nothing(t *testing.T) {
+	s := site{wellKnown: doc("description", "feed> http://example.org/feed"), "example.org/feed": "<feed/>"}
+	_, err := serve(t, s).find(t, "http://example.org/")
+	if err == nil || !strings.Contains(err.Error(), `capability "feed" is unknown`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestQuirk_19(t *testing.T) {
 	s := site{"example.org/caps.xml": doc("capabilitylist", "resourcelist> http://example.org/1", "changelist> http://example.org/2",
 		"resourcelist> http://example.org/3", "changelist> http://example.org/4")}

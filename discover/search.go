@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"instep/fetch"
+	"instep/resourcesync"
 )
 
 const (
@@ -25,13 +26,14 @@ const (
 type search struct {
 	f       Finder
 	most    int
-	left    atomic.Int64    // documents that may still be read
-	room    atomic.Int64    // bytes of what entries say that may still be kept
-	told    atomic.Int64    // notices
-	allowed map[string]bool // origins that may be read beside the Source's own
-	asked   map[string]bool // URIs that a way, or a link followed on one, began with
-	way     Way             // that is being tried
-	page    *page           // what answers at the URI given; nil if nothing did
+	left    atomic.Int64                       // documents that may still be read
+	room    atomic.Int64                       // bytes of what entries say that may still be kept
+	told    atomic.Int64                       // notices
+	allowed map[string]bool                    // origins that may be read beside the Source's own
+	asked   map[string]bool                    // URIs that a way, or a link followed on one, began with
+	way     Way                                // that is being tried
+	page    *page                              // what answers at the URI given; nil if nothing did
+	called  map[string]resourcesync.Capability // by which Source Descriptions name what they lead to; changed before that is read
 	src     *Source
 }
 
@@ -81,6 +83,7 @@ func newSearch(f Finder, given string) *search {
 		most:    cmp.Or(max(f.MaxDocuments, 0), maxDocuments),
 		allowed: map[string]bool{},
 		asked:   map[string]bool{},
+		called:  map[string]resourcesync.Capability{},
 		src:     &Source{Given: given},
 	}
 	s.left.Store(int64(s.most))

@@ -14,6 +14,7 @@ type reading struct {
 	set   Set
 	own   bool  // the list is one itself, not only an index of others
 	named []Set // sets of the Capability Lists it names; of each the URI is known, and what describes it
+	none  error // why it is no Capability List, if it was named by a capability that nobody knows
 }
 
 // set reads a set out of its Capability List (1.1 §9).

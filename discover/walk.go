@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -240,8 +241,11 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 	return parts, nil
 }
 
+// inDescription is where an entry is that has no place there.
+const inDescription = "a Source Description"
+
 // capabilityLists lists the sets that a Source Description names. An entry without
-// a capability can only be one.
+// a capability can only be one, and one with a capability that nobody knows may be.
 func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {
@@ -249,14 +253,17 @@ func (s *search) capabilityLists(t *trip, d *doc) []Set {
 		switch {
 		case d.names(e):
 			continue // another Source Description
-		case e.capability != "" && e.capability != resourcesync.CapabilityCapabilityList:
-			t.leaveOut(d.base.String(), e.line, &noPlaceError{e.capability, "a Source Description"})
+		case e.capability != resourcesync.CapabilityCapabilityList && e.capability.Known():
+			t.leaveOut(d.base.String(), e.line, &noPlaceError{e.capability, inDescription})
 			continue
 		}
 		uri, err := s.link(t, d, e.loc, e.line)
 		if err != nil {
 			t.leaveOut(d.base.String(), e.line, err)
 			continue
+		}
+		if s.called[uri] == "" || e.capability == resourcesync.CapabilityCapabilityList {
+			s.called[uri] = e.capability
 		}
 		sets = append(sets, Set{URI: uri, Description: e.describedBy})
 	}
@@ -289,6 +296,7 @@ func whyNoSets(t *trip) error {
 func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, error) {
 	var sets []Set
 	var errs []error
+	var none error // why something was no Capability List
 	seen := map[string]bool{d.base.String(): true}
 	for len(level) > 0 {
 		var stubs []Set
@@ -299,6 +307,7 @@ func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, 
 			if r.set.Err != nil {
 				errs = append(errs, r.set.Err)
 			}
+			none = cmp.Or(none, r.none)
 			for _, stub := range r.named {
 				if !seen[stub.URI] {
 					seen[stub.URI] = true
@@ -312,6 +321,8 @@ func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, 
 		}
 	}
 	switch {
+	case len(sets) == 0 && none != nil:
+		return nil, &brokenError{s.src.Description, fmt.Errorf("it names no Capability List that can be read: %w", none)}
 	case len(sets) == 0:
 		return nil, &brokenError{s.src.Description, errors.New("it names no Capability List but those that name each other")}
 	case len(errs) == len(sets):
@@ -342,6 +353,9 @@ func (s *search) readLevel(ctx context.Context, stubs []Set) []reading {
 // readSet completes a set by its Capability List.
 func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	d, err := t.loadNamed(ctx, stub.URI)
+	if none := t.noCapabilityList(stub.URI, d, err); none != nil {
+		return reading{none: none}
+	}
 	if err == nil {
 		var r reading
 		if r, err = t.set(ctx, d); err == nil {
@@ -352,4 +366,20 @@ func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	}
 	stub.Err = err
 	return reading{set: stub, own: true}
+}
+
+// noCapabilityList says why what a Source Description calls by a capability that nobody
+// knows is no Capability List; nil if it is one, can't be had now, or was called so.
+func (t *trip) noCapabilityList(uri string, d *doc, err error) error {
+	c := t.s.called[uri]
+	switch {
+	case c == "" || c.Known() || errors.Is(err, fetch.Temporary):
+		return nil
+	case err == nil && d.header.Capability == resourcesync.CapabilityCapabilityList:
+		t.note(Notice{URI: uri, Quirk: resourcesync.QuirkCapabilityNew, Msg: fmt.Sprintf("capability %q is unknown, the document says %q", string(c), string(d.header.Capability))})
+		return nil
+	}
+	none := &noPlaceError{c, inDescription}
+	t.leaveOut(uri, 0, none)
+	return none
 }
