@@ -72,6 +72,68 @@ func TestCat_NAV_07(t *testing.T) {
 	})
 }
 
+// An index that tells the moment of each of its parts is as of the oldest of them (1.1
+// §10.2): POD makes its index anew for each answer and the parts when something changes.
+// Absence counts from then on, and changes are read from then on.
+func TestCat_NAV_07_own_moments(t *testing.T) {
+	s := newSource(t)
+	s.offer("/index.xml", "")
+	p := s.fill(12)
+	index := func(n, first, second int) {
+		h := head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.Root, h.At = resourcesync.SitemapIndex, at(n) })
+		parts := []resourcesync.Entry{{Loc: s.uri("/1.xml")}, {Loc: s.uri("/2.xml")}}
+		parts[0].At, parts[1].At = at(first), at(second)
+		s.doc("/index.xml", h, parts...)
+	}
+	index(10, 2, 5)
+	s.listOf("/1.xml", 2, s.entries(p[:6]...)...)
+	s.listOf("/2.xml", 5, s.entries(p[6:]...)...)
+	m := newMirror(t, s)
+	anyNumberOfDeletions(t, m)
+	m.mustSync(destination.Baseline, 0, 12, 0, 0)
+
+	index(20, 2, 15)
+	s.listOf("/2.xml", 15, s.entries(p[7:]...)...)
+	m.mustSync(destination.Baseline, 12, 0, 0, 0) // it may have gone to the first part, which is older
+	index(30, 25, 26)
+	s.listOf("/1.xml", 25, s.entries(p[:6]...)...)
+	s.listOf("/2.xml", 26, s.entries(p[7:]...)...)
+	m.mustSync(destination.Baseline, 11, 0, 0, 1)
+	m.wantFiles(append(slices.Clone(p[:6]), p[7:]...)...)
+
+	// A part of another moment than is told of it may be a copy from before: what it names
+	// comes, nothing is taken away, and the set is not in step.
+	index(40, 35, 36)
+	s.listOf("/1.xml", 35, s.entries(p[1:6]...)...)
+	rep, err := m.sync()
+	if err != nil || rep.Partial == nil || rep.Deleted > 0 || rep.Same != 10 {
+		t.Errorf("a part that is older than told: got %+v, %v; want it partial and nothing deleted", rep, err)
+	}
+	m.wantFiles(append(slices.Clone(p[:6]), p[7:]...)...)
+}
+
+// What a part names counts as of its own moment: a change that came between it and that of
+// the index is applied, and one that is not told of is a gap.
+func TestCat_NAV_07_own_moments_changes(t *testing.T) {
+	for from, gap := range map[int]bool{2: false, 4: true} {
+		s := newSource(t)
+		s.offer("/index.xml", "/changes.xml")
+		p := s.fill(6)
+		parts := []resourcesync.Entry{{Loc: s.uri("/1.xml")}, {Loc: s.uri("/2.xml")}}
+		parts[0].At, parts[1].At = at(2), at(9)
+		s.doc("/index.xml", head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.Root, h.At = resourcesync.SitemapIndex, at(10) }), parts...)
+		s.listOf("/1.xml", 2, s.entries(p[:3]...)...)
+		s.listOf("/2.xml", 9, s.entries(p[3:]...)...)
+		s.changes(from, s.change(6, resourcesync.Deleted, p[0]))
+		m := newMirror(t, s)
+		rep, err := m.sync()
+		if err != nil || (rep.Gap != "") != gap {
+			t.Errorf("changes from %d on: got gap %q, %v; want one: %v", from, rep.Gap, err, gap)
+		}
+		m.wantFiles(p[1:]...)
+	}
+}
+
 // Three sets share resources: what one deletes, or deletes though it never had it,
 // stays here as long as another has it.
 func TestCat_DEL_05(t *testing.T) {

@@ -329,6 +329,9 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	if err == nil {
 		if err = partOf(doc, index); err == nil {
 			r.sameGeneration(doc, e.At, &index.Header)
+			if err := behind(doc, index.Header.At); err != nil && !ofOwnMoment(doc, e) {
+				r.fail(err) // it may be a copy from before; what it names counts as of its moment
+			}
 			return r.pages(doc, level)
 		}
 		doc.Close()
@@ -357,7 +360,13 @@ func partOf(doc, index *Document) error {
 	if doc.Header.Root == resourcesync.SitemapIndex && index.Header.Root == resourcesync.SitemapIndex {
 		return indexInIndex(doc.URI)
 	}
-	return behind(doc, index.Header.At)
+	return nil
+}
+
+// ofOwnMoment reports whether a part is of the moment that its index tells of it. The index may
+// be of a later one (1.1 §10.2): together they are as of the oldest of the parts.
+func ofOwnMoment(part *Document, e *resourcesync.Entry) bool {
+	return !e.At.IsZero() && e.At.Time().Equal(part.Header.At.Time())
 }
 
 // behind reports a document that is of an earlier moment than what names it.

@@ -87,7 +87,10 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 			continue
 		}
 		st.opened[uri] = doc
-		t := doc.Header.At.Time()
+		t, failed := doc.oldest()
+		if failed != nil {
+			return time.Time{}, failed
+		}
 		unknown = unknown || t.IsZero()
 		if at.IsZero() || t.Before(at) {
 			at = t
@@ -100,6 +103,23 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 		at = time.Time{}
 	}
 	return at, err
+}
+
+// oldest is the moment of a list, or of an index the oldest that it tells of its parts.
+func (doc *Document) oldest() (time.Time, error) {
+	at := doc.Header.At.Time()
+	if doc.Header.Root != resourcesync.SitemapIndex || at.IsZero() {
+		return at, nil
+	}
+	for e, err := range doc.Entries() {
+		if err != nil {
+			return time.Time{}, err
+		}
+		if t := e.At.Time(); !t.IsZero() && t.Before(at) {
+			at = t
+		}
+	}
+	return at, nil
 }
 
 // open reads a document that was not opened before.

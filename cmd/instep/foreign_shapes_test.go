@@ -66,8 +66,8 @@ var podShape = shape{
 	from:     "pod4lib/aggregator@e1ee07d1 app/views/{resourcesync,organizations,streams}/*.xml.builder",
 	says:     "a token, three Capability Lists below the well-known path, an index whose `at` is now and which tells `at` of each part, rs:md before loc, `at=\"\"` where nothing was dumped, one where the index tells the moment of the newest delta, no Change List",
 	path:     func(n int) string { return fmt.Sprintf("/file/%d/marc.xml", n) },
-	baseline: "baseline: +0 ~0 −0, exit 1", incremental: "baseline: +0 ~0 −0, exit 1", audit: "not-in-sync: =0 +0 −0 *0 ?0, exit 3",
-	files: "0 of 6, 0 more",
+	baseline: "baseline: +6 ~0 −0 by get, exit 1", incremental: "baseline: +1 ~1 −1 by get, exit 1", audit: "not-in-sync: =6 +0 −0 *0 ?0, exit 3",
+	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		wellKnown := s.URL + "/.well-known/resourcesync"
 		up := rsLN("up", wellKnown)
