@@ -257,17 +257,17 @@ func (au *auditor) lookup(ctx context.Context, wants []harvest.Resource) ([]Held
 }
 
 // findExtra judges the members that the Source does not list. What came later than
-// the documents read is no extra, nor is anything while the moment of these is unknown;
-// its bytes are read.
+// the documents read is no extra, nor is what no change tells of while the moment of these
+// is unknown; its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	var subjects []subject
 	for h, err := range au.d.lookedUp(ctx, au.Set, unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted())) {
 		if err != nil {
 			return err
 		}
-		said, w := st.absent(&h, au.cursor, au.known)
+		said, w, told := st.absent(&h, au.cursor, au.known)
 		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.known, st.Served))
-		extra := !st.Unsure && (counts(d) || d == evidence.Withhold)
+		extra := (told || !st.Unsure) && (counts(d) || d == evidence.Withhold)
 		subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
 		if len(subjects) == lookupBatch {
 			if err := au.check(ctx, subjects); err != nil {

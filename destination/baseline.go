@@ -100,6 +100,10 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 	if err == nil {
 		defer st.Close()
 		st.Weighed = true
+		if st.Unsure { // each manifest would be read for nothing
+			pl.reason("requests for each resource: the Resource Dump cannot be used: %v", errDoubtful)
+			return pl, nil
+		}
 		if !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members) {
 			pl.reason("to look into the Resource Dump saves nothing")
 			return pl, nil
@@ -145,6 +149,9 @@ func (k *desk) by(ctx context.Context, s harvest.SnapshotKind, why, reason strin
 		return nil, err
 	}
 	defer st.Close()
+	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) { // before each manifest is read
+		return nil, &harvest.SourceError{Err: errDoubtful}
+	}
 	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the increment tells more
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
@@ -200,13 +207,16 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 			st.By, st.At.UTC().Format(time.RFC3339Nano), pl.cursor.At.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.Gap = pl.lacks(st, old)
-	if pl.Partial = st.Partial; pl.Partial != nil || st.Unsure {
+	if pl.Partial = st.Partial; pl.Partial != nil {
 		return nil
 	}
 	if !pl.empty {
 		if err := pl.removeUnseen(ctx, st, seen); err != nil {
 			return err
 		}
+	}
+	if st.Unsure {
+		return nil
 	}
 	pl.named = seen.Len()
 	next := baselineCursor(pl.cursor, st)
@@ -276,13 +286,17 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 	return false
 }
 
-// removeUnseen plans the deletion of the members that a complete baseline no longer lists.
+// removeUnseen plans the deletion of the members that a complete baseline no longer lists,
+// or of which a change says so where the lists are of no known moment.
 func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys) error {
 	for h, err := range pl.d.lookedUp(ctx, pl.Set, unseen(pl.d.Mirror.Members(ctx, pl.Set), seen.Sorted())) {
 		if err != nil {
 			return err
 		}
-		said, w := st.absent(&h, pl.cursor, pl.known)
+		said, w, told := st.absent(&h, pl.cursor, pl.known)
+		if st.Unsure && !told {
+			continue
+		}
 		if err := pl.judge(ctx, said, w, harvest.Location{}, &h); err != nil {
 			return err
 		}

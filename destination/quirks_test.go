@@ -279,6 +279,153 @@ func TestQuirk_28(t *testing.T) {
 	m.wantFiles(p[2:]...)
 }
 
+// Where the moment of the Resource List is unknown, what a Change List says was deleted goes,
+// and nothing else does: DSpace, whose deletions have no time either, and WEKO.
+func TestQuirk_28_deletions(t *testing.T) {
+	for name, list := range map[string]struct{ md, change string }{
+		"DSpace": {`capability="changelist" from="` + at(1).String() + `" until="` + at(20).String() + `"`, `change="deleted"`},
+		"WEKO":   {`capability="changelist"`, `at="` + at(10).String() + `" change="deleted"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			m := newMirror(t, s)
+			s.raw("/list.xml", `capability="resourcelist" from="`+at(0).String()+`"`, "", s.rawEntries(p...)...)
+			s.raw("/changes.xml", list.md, "")
+			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			s.remove(p[3])
+			s.raw("/changes.xml", list.md, "", s.rawEntry(p[3], list.change, ""))
+			m.mustSync(destination.Baseline, 19, 0, 0, 1) // the list is the one from before
+			left := append(slices.Clone(p[:3]), p[4:]...)
+			m.wantFiles(left...)
+			s.raw("/list.xml", `capability="resourcelist" from="`+at(30).String()+`"`, "", s.rawEntries(left[1:]...)...)
+			m.mustSync(destination.Baseline, 18, 0, 0, 0) // one is absent, which no change tells
+			m.wantFiles(left...)
+			if got := m.audit(); got[destination.VerdictExtra] != 0 {
+				t.Errorf("audit: got %v, want nothing extra, as absence is no evidence", got)
+			}
+			s.raw("/changes.xml", list.md, "", s.rawEntry(p[3], list.change, ""), s.rawEntry(p[5], list.change, ""))
+			if got := m.audit(); got[destination.VerdictExtra] != 1 {
+				t.Errorf("audit: got %v, want what was deleted extra", got)
+			}
+			m.mustSync(destination.Baseline, 17, 0, 0, 1)
+		})
+	}
+}
+
+// A deletion that is told counts beside lists of no known moment only if it is later than
+// what is held.
+func TestQuirk_28_earlier_deletion(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	m := newMirror(t, s)
+	s.raw("/list.xml", `capability="resourcelist"`, "", s.rawEntries(p...)...)
+	s.changes(0, s.change(5, resourcesync.Deleted, p[3]), s.change(6, resourcesync.Created, p[3]))
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.raw("/list.xml", `capability="resourcelist"`, "", s.rawEntries(append(slices.Clone(p[:3]), p[4:]...)...)...)
+	s.changes(0, s.change(5, resourcesync.Deleted, p[3])) // a copy from before
+	m.mustSync(destination.Baseline, 19, 0, 0, 0)
+	m.wantFiles(p...)
+}
+
+// A Change List that cannot be had, now or at all, does not keep the resources from coming,
+// and never goes unsaid: the simulator of resync fails until something has changed.
+func TestChangeListThatFailsBesideABaseline(t *testing.T) {
+	for name, answer := range map[string]int{"it fails": http.StatusInternalServerError, "it is busy": http.StatusServiceUnavailable, "it is not there": http.StatusNotFound} {
+		for moment, md := range map[string]string{"known": ` at="` + at(0).String() + `"`, "unknown": ""} {
+			t.Run(name+", the moment is "+moment, func(t *testing.T) {
+				s := newSource(t)
+				p := s.fill(20)
+				m := newMirror(t, s)
+				s.raw("/list.xml", `capability="resourcelist"`+md, "", s.rawEntries(p...)...)
+				s.answer("/changes.xml", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(answer) })
+				if rep := m.mustSync(destination.Baseline, 0, 20, 0, 0); !strings.Contains(rep.Gap, "changes since are unknown: ") || !strings.Contains(rep.Gap, "/changes.xml") {
+					t.Errorf("gap: got %q, want the Change List named", rep.Gap)
+				}
+				m.wantFiles(p...)
+				s.answer("/changes.xml", nil)
+				s.changes(0, s.change(6, resourcesync.Deleted, p[0]))
+				if rep := m.mustSucceed(); rep.Gap != "" || rep.Deleted != 1 {
+					t.Errorf("when it is back: got %+v", rep)
+				}
+			})
+		}
+	}
+}
+
+// A Source without moments that has a package for each record, as WEKO has: none of them can
+// be of use, so neither they nor their manifests are asked for, and an idle run costs no more than the
+// documents.
+func TestQuirk_28_packages(t *testing.T) {
+	const records, documents = 100, 8
+	s := newSource(t)
+	s.offers("resourcelist", "/list.xml", "resourcedump", "/dump.xml", "changelist", "/changes.xml", "changedump", "/changedump.xml")
+	var list, dump, changes, changeDump []string
+	for i, path := range s.fill(records) {
+		about := "<lastmod>" + at(i).String() + "</lastmod>"
+		list = append(list, "<url><loc>"+s.uri(path)+"</loc>"+about+"</url>")
+		dump = append(dump, "<url><loc>"+s.uri(path+".zip")+"</loc>"+about+`<rs:ln rel="contents" href="`+s.uri(path+".manifest")+`" type="application/xml"/></url>`)
+		changes = append(changes, "<url><loc>"+s.uri(path)+"</loc>"+about+`<rs:md at="`+at(i).String()+`" change="created"/></url>`)
+		changeDump = append(changeDump, "<url><loc>"+s.uri(path+".change.zip")+"</loc>"+about+`<rs:md from="`+at(i).String()+`" type="application/zip"/></url>`)
+	}
+	part := func(path, capability string) string {
+		return "<url><loc>" + s.uri(path) + `</loc><rs:md capability="` + capability + `" from="` + at(-10).String() + `" until="` + at(records).String() + `"/></url>`
+	}
+	s.raw("/list.xml", `capability="resourcelist"`, "", list...)
+	s.raw("/dump.xml", `capability="resourcedump"`, "", dump...)
+	s.raw("/changes.xml", `capability="changelist"`, "", part("/changes/1.xml", "changelist"))
+	s.raw("/changes/1.xml", `capability="changelist"`, "", changes...)
+	s.raw("/changedump.xml", `capability="changedump"`, "", part("/changedump/1.xml", "changedump"))
+	s.raw("/changedump/1.xml", `capability="changedump"`, "", changeDump...)
+	m := newMirror(t, s)
+	for run, most := range []int{records + documents + 2, documents, documents} {
+		if rep := m.mustSucceed(); rep.Gap != "" {
+			t.Errorf("run %d: gap %q", run, rep.Gap)
+		}
+		if n := s.asked("/"); n > most {
+			t.Errorf("run %d: got %d requests, want at most %d", run, n, most)
+		}
+	}
+}
+
+// A Change Dump that names resources and no packages is the Change List that it is:
+// py-resourcesync writes such ones, without a moment of its own and without times of
+// deletions.
+func TestChangeDumpThatIsAChangeList(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.list(0, p...)
+	s.offers("resourcelist", "/list.xml", "changedump", "/changedump.xml")
+	s.raw("/changedump.xml", `capability="changedump" completed="`+at(2).String()+`"`, "")
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.put(p[1], []byte("another"))
+	s.put("/r/new", []byte("new"))
+	s.remove(p[2])
+	s.raw("/changedump.xml", `capability="changedump" completed="`+at(9).String()+`"`, "",
+		s.rawEntry("/r/new", `change="created"`, "<lastmod>"+at(5).String()+"</lastmod>"),
+		s.rawEntry(p[1], `change="updated"`, "<lastmod>"+at(6).String()+"</lastmod>"),
+		s.rawEntry(p[2], `change="deleted"`, ""))
+	if rep := m.mustSync(destination.Baseline, 18, 1, 1, 1); rep.Gap != "" {
+		t.Errorf("gap: got %q", rep.Gap)
+	}
+	m.wantFiles(append([]string{p[0], p[1], "/r/new"}, p[3:]...)...)
+}
+
+// A Resource List that tells changes is maybe not one of everything: what it calls deleted is
+// no resource, and nothing is deleted for not being in it.
+func TestResourceListThatTellsChanges(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	s.raw("/list.xml", `capability="resourcelist" at="`+at(0).String()+`"`, "", append(s.rawEntries(p...), s.rawEntry("/r/gone", `change="deleted"`, ""))...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	s.raw("/list.xml", `capability="resourcelist" at="`+at(5).String()+`"`, "", s.rawEntry(p[0], `change="updated"`, ""))
+	m.mustSucceed()
+	m.wantFiles(p...)
+}
+
 // The time of a change is its datetime, or else at or lastmod, or else that of what
 // stands before it; the lastmod of what is gone is not.
 func TestQuirk_29(t *testing.T) {

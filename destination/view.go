@@ -129,21 +129,21 @@ func (v *view) said(w *harvest.Item, a evidence.Applied) evidence.Statement {
 }
 
 // absent is what the documents say of a member that they do not name, and when: a change,
-// or else the lists.
-func (v *view) absent(h *Held, cur Cursor, k known) (evidence.Statement, *harvest.Resource) {
+// which is told, or else the lists.
+func (v *view) absent(h *Held, cur Cursor, k known) (_ evidence.Statement, _ *harvest.Resource, told bool) {
 	a := v.applied(cur)
 	if c := v.Changes.Of(resourcesync.KeyOf(h.URI)); c != nil && c.Change == resourcesync.Deleted {
 		said, w := c.Against(h.LastMod)
 		said.Old = v.Changes.Span().Old(a)
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
 		if d, _ := evidence.Decide(said, v.d.evidenceOf(h, k, v.Served)); d == evidence.Remove || d == evidence.Ask {
-			return said, w
+			return said, w, true
 		}
 	}
 	at := evidence.Later(v.At, v.lift)
 	said := listed(evidence.Absent, at)
 	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && (at.Equal(k.Listed) || at.Equal(k.Sure))
-	return said, &harvest.Resource{URI: h.URI, Changed: at}
+	return said, &harvest.Resource{URI: h.URI, Changed: at}, false
 }
 
 // wentBack says that the Resource List is older than one that was read before. "" if

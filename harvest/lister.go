@@ -220,6 +220,12 @@ func (r *lister) twice(doc *Document) {
 
 // resource takes an entry of a Resource List.
 func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
+	if e.Change != "" {
+		r.doubt(0, doc.URI+": tells changes as a Change List does, so it may not be a list of everything: nothing is deleted for not being in it")
+		if e.Change == resourcesync.Deleted {
+			return true
+		}
+	}
 	if doc.superseded(e.Loc, n) {
 		return true
 	}

@@ -168,16 +168,14 @@ func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap st
 		if !o.Tells[tr] {
 			continue
 		}
-		c, err := o.chain(ctx, tr, at)
-		if err != nil {
+		ch, lacks, err := o.along(ctx, tr, at)
+		switch {
+		case err == nil:
+		case OfSource(err) && ctx.Err() == nil: // what cannot be had now keeps nobody from the snapshot
+			gap = cmp.Or(gap, unknownSince(at, err.Error()))
+			continue
+		default:
 			return nil, "", err
-		}
-		ch, err := c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now())) // or all of them would be older than what was applied
-		if ch != nil {
-			o.Heard = ch
-		}
-		if err != nil {
-			return ch, "", err
 		}
 		if ch.Span().Since(at) {
 			if gap := ch.join(first, Position{}); gap != "" {
@@ -188,9 +186,28 @@ func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap st
 		if first == nil {
 			first = ch
 		}
-		gap = cmp.Or(gap, c.gapAfter(ch, at))
+		gap = cmp.Or(gap, lacks)
+		if ch != nil && at.IsZero() { // no track is known to reach back, and packages are not asked for in vain
+			break
+		}
 	}
 	return first, gap, nil
+}
+
+// along reads what one track tells after a moment; lacks says what it does not tell.
+func (o *Offer) along(ctx context.Context, tr Track, at time.Time) (ch *Changes, lacks string, err error) {
+	c, err := o.chain(ctx, tr, at)
+	if err != nil {
+		return nil, "", err
+	}
+	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now())) // or all of them would be older than what was applied
+	if ch != nil {
+		o.Heard = ch
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return ch, c.gapAfter(ch, at), nil
 }
 
 // gapAfter says which changes after a moment a chain does not tell, although there are
@@ -198,9 +215,9 @@ func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap st
 func (c *Sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {
-	case at.IsZero():
 	case c.broken:
 		lacks = c.Why
+	case at.IsZero():
 	case c.jumbled && !ch.Span().Since(at):
 		lacks = "the Change Lists are not in the order of their times"
 	case ch != nil && ch.Since.Time().After(at) && !evidence.Misdated(ch.Since.Time(), ch.Served, c.reader.Now()):
@@ -214,6 +231,9 @@ func (c *Sequence) gapAfter(ch *Changes, at time.Time) string {
 
 // unknownSince says that changes after a moment are unknown, and why.
 func unknownSince(at time.Time, why string) string {
+	if at.IsZero() {
+		return "as of a moment that is unknown; changes since are unknown: " + why
+	}
 	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
 }
 

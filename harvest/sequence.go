@@ -49,6 +49,7 @@ type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
 	parcel      *Package              // of a package
+	dump        bool                  // it is a Change Dump that names changes where packages belong
 	told        resourcesync.Datetime // of the last package of a Change Dump: until when that tells everything; zero if it does not say
 	place       int                   // in the index
 	next        resourcesync.Datetime // of one that is open: where the list after it begins; zero if there is none
@@ -301,7 +302,11 @@ func (c *Sequence) read(ctx context.Context, w window) (*Document, error) {
 		w.parcel.keep(&c.opened)
 		return doc, err
 	}
-	doc, err := c.reader.Read(ctx, w.uri, resourcesync.CapabilityChangeList)
+	want := resourcesync.CapabilityChangeList
+	if w.dump {
+		want = resourcesync.CapabilityChangeDump
+	}
+	doc, err := c.reader.Read(ctx, w.uri, want)
 	if err == nil && (doc.Header.Root == resourcesync.SitemapIndex || doc.lists) {
 		doc.Close()
 		err = indexInIndex(w.uri)
@@ -344,7 +349,7 @@ func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.
 // after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
 // asks for until in the index only).
 func (c *Sequence) leftOpen(doc *Document, w window) bool {
-	return w.parcel == nil && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
+	return w.parcel == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
 // again reads a list past the caches; where that fails, doc is what there is.

@@ -41,9 +41,12 @@ func (c *Sequence) dump(ctx context.Context, uri string, since time.Time, level 
 		if err != nil {
 			return err
 		}
-		if index || e.Capability == doc.Header.Capability {
+		switch {
+		case index || e.Capability == doc.Header.Capability:
 			err = c.dumpPart(ctx, &e, doc, since, level+1)
-		} else {
+		case e.Change != "" && len(c.windows) == first:
+			return c.undumped(doc)
+		default:
 			err = c.dumped(&e, doc)
 		}
 		if err != nil {
@@ -53,6 +56,16 @@ func (c *Sequence) dump(ctx context.Context, uri string, since time.Time, level 
 	if !index {
 		c.join(first, &doc.Header)
 	}
+	return doc.flaw()
+}
+
+// undumped adds a Change Dump that names resources and what became of them, as a Change List
+// does: no package has a change.
+func (c *Sequence) undumped(doc *Document) error {
+	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as the Change List that it is")
+	w := doc.window()
+	w.dump = true
+	c.add(w)
 	return doc.flaw()
 }
 

@@ -62,7 +62,7 @@ var simulatorShape = shape{
 	from:     "resync/resync-simulator@d8051a95 simulator/http.py, simulator/source.py",
 	says:     "lists made at each request, a Change List that fails while nothing has changed, and that begins with its first change and ends now",
 	path:     func(n int) string { return fmt.Sprintf("/resources/%d", n) },
-	baseline: ": +0 ~0 −0, exit 5", incremental: "baseline: +6 ~0 −0 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
+	baseline: "baseline: +6 ~0 −0 by get, exit 4", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		describedBy := rsLN("describedby", s.URL)
@@ -146,8 +146,8 @@ var pyResourcesyncShape = shape{
 	name: "py-resourcesync", start: "/metadata/.well-known/resourcesync",
 	from:     "resourcesync/py-resourcesync@97f45df3 resourcesync/executor/{resourcelist,changedump}.py",
 	says:     "a Change Dump whose entries are resources and not packages, with `completed` and without `from`, changes by lastmod, deletions without a time and with length and digest of the version that vanished",
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +0 ~0 −0, exit 4", audit: "in-sync: =6 +0 −0 *0 ?0",
-	files: "4 of 6, 1 more",
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
+	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		base := s.URL + "/metadata/"
 		up := rsLN("up", base+"capabilitylist.xml")

@@ -144,8 +144,8 @@ var dspaceShape = shape{
 		}
 		return fmt.Sprintf("/dspace-resourcesync/resource/123456789/%d/qdc", n)
 	},
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −0 by get", audit: "in-sync: =3 +0 −0 *0 ?4",
-	files: "6 of 6, 1 more",
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =3 +0 −0 *0 ?3",
+	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		base := s.URL + "/dspace-resourcesync/"
 		doc := func(parts ...string) string {
@@ -215,10 +215,10 @@ var wekoShape = shape{
 	from:     "RCOSDP/weko@bb556204 modules/invenio-resourcesyncserver/invenio_resourcesyncserver/{utils,api}.py",
 	says:     "a Source Description whose Capability List is called `capability`, no `at`, no length and no digest, a package for each record whose members are other resources, an index of Change Lists that is a urlset and ends now, Change Lists without `from`, changes with `at`, a deletion told only beside another change of the record, created told of a URI that is not listed",
 	path:     func(n int) string { return fmt.Sprintf("/resync/%d/records/%d", 1+n%2, n) },
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~5 −0 by get, exit 4", audit: "not-in-sync: =0 +1 −0 *0 ?7, exit 3",
-	files: "6 of 6, 1 more",
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "not-in-sync: =0 +1 −0 *0 ?6, exit 3",
+	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
-		micro := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.123456Z") }
+		micro := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 		up := rsLN("up", s.URL+"/resync/capability.xml")
 		var index int
 		var rest string
@@ -348,7 +348,7 @@ var hyraxShape = shape{
 
 var coreShape = shape{
 	name: "CORE", start: "/.well-known/resourcesync",
-	from:     "no code of it is public; nathj07/go-resourcesync@90e0f278 resourcesync/resourcesync_test.go reads such documents",
+	from:     "none is public; nathj07/go-resourcesync@90e0f278 resourcesync/resourcesync_test.go reads such documents",
 	says:     "`describedBy`, line breaks around loc, times without zone and with a blank, base64 digests, a Change List of tar.xz packages without a kind of change",
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
 	files: "6 of 6, 0 more",

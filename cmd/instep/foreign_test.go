@@ -273,7 +273,7 @@ programs writes them, at the commits that are named below. None of the programs 
 	}
 	b.WriteString("\nIn the audit: = the same, + missing here, − not at the Source, * other bytes, ? nothing to compare with.\nFiles: how many of the six that exist at the end the mirror holds as they are, and how many it holds that do not exist any more.\n\n")
 	for _, sh := range foreignShapes {
-		fmt.Fprintf(&b, "- **%s**: %s. Written by %s.\n", sh.name, sh.says, sh.from)
+		fmt.Fprintf(&b, "- **%s**: %s. Code: %s.\n", sh.name, sh.says, sh.from)
 	}
 	return b.String()
 }
