@@ -2,6 +2,7 @@ package destination_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"instep/destination"
 	"instep/guard"
+	"instep/internal/mirror"
 	"instep/resourcesync"
 )
 
@@ -343,6 +345,13 @@ func TestChangeListThatFailsBesideABaseline(t *testing.T) {
 					t.Errorf("gap: got %q, want the Change List named", rep.Gap)
 				}
 				m.wantFiles(p...)
+				err := m.with(func(ctx context.Context, d *destination.Destination, _ *mirror.Mirror) error {
+					_, err := d.Audit(ctx)
+					return err
+				})
+				if (err != nil) != (answer != http.StatusNotFound) {
+					t.Errorf("audit: got %v, want it to fail while the changes cannot be had", err)
+				}
 				s.answer("/changes.xml", nil)
 				s.changes(0, s.change(6, resourcesync.Deleted, p[0]))
 				if rep := m.mustSucceed(); rep.Gap != "" || rep.Deleted != 1 {

@@ -31,6 +31,7 @@ type Offer struct {
 	current *Sequence         // with only the list of the Position: it has no earlier history
 	Changes [Tracks]*Changes  // after the Position, of the tracks that were followed
 	Heard   *Changes          // the last that were read: they tell how often the set changes
+	unread  error             // why changes after the last snapshot can't be had now; nil: they can
 }
 
 // NewOffer is what the documents of a set offer, of which none was read yet.
@@ -164,6 +165,7 @@ func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
 // it; if none does, along the current one, and gap says what is unknown for it. What is
 // known of the Change Lists already is not asked for again.
 func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap string, err error) {
+	o.unread = nil
 	for _, tr := range TrackOrder(o.DumpsFirst) {
 		if !o.Tells[tr] {
 			continue
@@ -172,7 +174,7 @@ func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap st
 		switch {
 		case err == nil:
 		case OfSource(err) && ctx.Err() == nil: // what cannot be had now keeps nobody from the snapshot
-			gap = cmp.Or(gap, unknownSince(at, err.Error()))
+			gap, o.unread = cmp.Or(gap, unknownSince(at, err.Error())), cmp.Or(o.unread, err)
 			continue
 		default:
 			return nil, "", err
@@ -344,7 +346,7 @@ func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
 }
 
 // Present is the state for those who need no bytes of it: that of the Resource List if
-// it can be used.
+// it can be used. Changes that can't be had now are an error: this is to be the present.
 func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	var failed error
 	for {
@@ -353,6 +355,10 @@ func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 			return nil, cmp.Or(failed, ErrNothingOffered)
 		}
 		st, err := o.Snapshot(ctx, s)
+		if err == nil && o.unread != nil && st.Gap != "" {
+			st.Close()
+			err = o.unread
+		}
 		if err == nil || !OfSource(err) || ctx.Err() != nil {
 			return st, err
 		}
