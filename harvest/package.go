@@ -19,9 +19,9 @@ type Package struct {
 
 // Transfer is what Manifests keeps of a package that was opened to read its manifest.
 type Transfer interface {
-	Open() bool // the package is open
-	Leave()     // gives it back; it may be opened again
-	Close()     // closes it for good
+	Open() int // members in the directory of the package, which is held in memory; 0: the package is not open
+	Leave()    // gives it back; it may be opened again
+	Close()    // closes it for good
 }
 
 // Location is the place of a resource's bytes in a package; the zero Location is none.
@@ -95,16 +95,23 @@ func (r *Reader) parcelOf(dump *Document, e *resourcesync.Entry) (*Package, erro
 	return &Package{Ref: ref}, ref.OtherFormat()
 }
 
-// maxKept bounds the packages that stay open from the plan to the run; others are opened
-// again.
-const maxKept = 64
+// maxKept bounds the packages that stay open from the plan to the run, in members; others are
+// opened again. A package counts as leastKept at least, so that no more than 64 stay open.
+const (
+	maxKept   = 1 << 18
+	leastKept = maxKept / 64
+)
 
-// keep keeps the package open unless too many are; opened counts them.
+// keep keeps the package open unless too much is; opened counts that.
 func (p *Package) keep(opened *int) {
-	if p.Transfer == nil || !p.Transfer.Open() {
+	if p.Transfer == nil {
 		return
 	}
-	if *opened++; *opened > maxKept {
+	n := p.Transfer.Open()
+	if n == 0 {
+		return
+	}
+	if *opened += max(n, leastKept); *opened > maxKept {
 		p.leave()
 	}
 }

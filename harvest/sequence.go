@@ -30,7 +30,7 @@ type Sequence struct {
 	windows []window
 	named   map[string]bool // their URIs
 	lone    *Document       // the only list, if it was read to find that
-	opened  int             // packages that were opened to read their manifests
+	opened  int             // of packages, as keep counts them
 	broken  bool            // some list that is offered cannot be used
 	jumbled bool            // the index does not name them in the order of their times (1.1 §12.2): some were dated by a clock that was wrong
 	via     string          // URI of the index, if it is all that the Capability List names

@@ -122,7 +122,12 @@ func BroughtOf(p *harvest.Package) *Brought {
 }
 
 // Open implements [harvest.Transfer].
-func (b *Brought) Open() bool { return b.Opened != nil }
+func (b *Brought) Open() int {
+	if b.Opened == nil {
+		return 0
+	}
+	return max(b.Opened.zip.Len(), 1)
+}
 
 // Leave implements [harvest.Transfer].
 func (b *Brought) Leave() {
