@@ -38,7 +38,7 @@ type chunk struct {
 	segments []segment // in the order of the package
 }
 
-// chunkMember is a member for one action; if several want it the chunk has it several times.
+// chunkMember is a member that is taken once; the chunk has one that several resources want several times.
 type chunkMember struct {
 	span
 	claimed bool

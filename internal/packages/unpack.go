@@ -15,7 +15,7 @@ import (
 	"instep/transfer"
 )
 
-// Unpacker brings the members of packages that a plan wants, in the order of the plan. A
+// Unpacker brings the members of packages that are wanted, in the order in which they are. A
 // goroutine transfers packages and chunks ahead of the workers that take the members; two
 // semaphores bound how far ahead.
 type Unpacker struct {
@@ -167,7 +167,7 @@ func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	}
 }
 
-// done counts an action that has taken its member. The last one closes the package.
+// done counts a member that was taken. The last one closes the package.
 func (u *Unpacker) done(p *plannedPackage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -382,7 +382,7 @@ func (p *plannedPackage) known(m *Member) harvest.Resource {
 	return w
 }
 
-// member finds the member that an action wants, of which this is known, if it may be taken. One
+// member finds a member that is wanted, of which this is known, if it may be taken. One
 // that is too large is refused before it is transferred.
 func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := m.Path, ""
