@@ -25,7 +25,7 @@ type lister struct {
 	read    map[string]bool // documents that were read, or could not be
 	indexes map[string]bool // those of them that are indexes
 	full    bool            // there are more documents than a run reads
-	opened  int             // packages that had to be opened
+	opened  int             // of packages, as keep counts them
 	before  []page          // pages that others come before
 }
 
@@ -252,8 +252,7 @@ func (r *lister) parcel(doc *Document, e *resourcesync.Entry, _ int) bool {
 // manifests yields the resources of the packages of a Resource Dump.
 func (r *lister) manifests() bool {
 	for _, p := range r.st.Packages {
-		p.Ref.Harmless, p.Ref.Alone = r.st.fresh, !r.st.fresh && !r.st.Weighed
-		doc, err := r.st.Reader.Packages.Manifest(r.ctx, r.st.Reader, p, resourcesync.CapabilityResourceDumpManifest)
+		doc, err := r.st.manifest(r.ctx, p)
 		if err == nil {
 			if err = behind(doc, p.Ref.at); err != nil {
 				doc.Close()

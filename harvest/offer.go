@@ -310,6 +310,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 			return nil, err
 		}
 		at = st.At
+		st.readFirst(ctx)
 	} else if at, err = st.moment(ctx); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ type Snapshot struct {
 	opened   map[string]*Document // of lists: read to know their moment
 	broken   map[string]error     // why others could not be opened
 
+	first func() (*Document, error) // the manifest of the first package, once it is here; nil: it is not being read
+
 	fresh    bool      // nothing of the set is held
 	Weighed  bool      // against a Resource List, which says as well what exists
 	At       time.Time // of the oldest list read; known when Resources has ended
@@ -134,9 +136,47 @@ func (st *Snapshot) open(ctx context.Context, uri string) (*Document, error) {
 	return st.Reader.Read(ctx, uri, st.capability())
 }
 
+// readFirst begins to read the manifest of the first package while the Change Lists are read, if
+// nothing of the set is held: then it is needed whatever they say.
+func (st *Snapshot) readFirst(ctx context.Context) {
+	if !st.fresh || st.Unsure || len(st.Packages) == 0 {
+		return
+	}
+	var doc *Document
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		doc, err = st.ask(ctx, st.Packages[0])
+	}()
+	st.first = func() (*Document, error) {
+		<-read
+		st.first = nil
+		return doc, err
+	}
+}
+
+// manifest reads the manifest of a package.
+func (st *Snapshot) manifest(ctx context.Context, p *Package) (*Document, error) {
+	if st.first != nil && p == st.Packages[0] {
+		return st.first()
+	}
+	return st.ask(ctx, p)
+}
+
+func (st *Snapshot) ask(ctx context.Context, p *Package) (*Document, error) {
+	p.Ref.Harmless, p.Ref.Alone = st.fresh, !st.fresh && !st.Weighed
+	return st.Reader.Packages.Manifest(ctx, st.Reader, p, resourcesync.CapabilityResourceDumpManifest)
+}
+
 // Close gives back the lists that were opened and not read, and the packages that no
 // plan has taken.
 func (st *Snapshot) Close() {
+	if st.first != nil {
+		if doc, err := st.first(); err == nil {
+			doc.Close()
+		}
+	}
 	for _, p := range st.Packages {
 		p.Close()
 	}

@@ -70,7 +70,7 @@ type plannedPackage struct {
 	chunks []*chunk                          // of a remote package
 
 	first   int   // of chunks: those before it have no unclaimed members
-	left    int64 // members that have not taken their member
+	left    int64 // members that were not taken yet
 	lost    int64 // members that could not be taken
 	lostURI string
 	lostErr error // of the first
