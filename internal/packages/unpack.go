@@ -35,55 +35,6 @@ type Unpacker struct {
 	mu sync.Mutex // guards the counts and claims of packages and chunks
 }
 
-// Planned is a package that members are taken out of.
-type Planned struct {
-	URI     string
-	Length  resourcesync.Length
-	Digests resourcesync.Digests
-	Whole   bool     // it is transferred whole, and not by parts
-	Wanted  int64    // members that are taken
-	Bytes   int64    // to be transferred of it, as far as is known
-	Proved  bool     // a strong digest proves each member that is wanted
-	Named   int64    // bitstreams that the manifest names by which it was planned
-	Copied  Checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
-	Opened  *Opened  // since the plan, which closes it; nil if it is not open
-}
-
-// Member is a member of a package, and what is said of the resource that it holds.
-type Member struct {
-	Want harvest.Resource
-	Path string // rs:md/@path
-}
-
-// Members yields the members to be taken out of a package, which is counted from 1, in the order
-// in which they are taken.
-type Members func(number int) iter.Seq2[Member, error]
-
-// plannedPackage is a package while members are taken out of it.
-type plannedPackage struct {
-	*Planned
-	ready  chan struct{} // closed when the fields up to chunks are set
-	pkg    *Opened
-	kept   bool                              // the plan closes pkg
-	err    error                             // why the package cannot be used
-	found  map[resourcesync.Key]manifestInfo // of the wanted resources, in the manifest of the package; nil if it was not read
-	chunks []*chunk                          // of a remote package
-
-	first   int   // of chunks: those before it have no unclaimed members
-	left    int64 // members that were not taken yet
-	lost    int64 // members that could not be taken
-	lostURI string
-	lostErr error // of the first
-}
-
-// manifestInfo is an entry of the manifest in a package.
-type manifestInfo struct {
-	path    string
-	length  resourcesync.Length
-	digests resourcesync.Digests
-	differs bool // from the copy of the manifest that made the plan
-}
-
 // packagesAtOnce are open: one is unpacked while the next one is transferred.
 const packagesAtOnce = 2
 
@@ -335,76 +286,6 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}, nil
 }
 
-// record records an entry of the manifest. That of a Resource Dump overrides its copy; that
-// of a Change Dump does not override a Change List.
-func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
-	key := resourcesync.KeyOf(e.Loc)
-	differs := !agrees(e, &m.Want)
-	if differs && manifest != resourcesync.CapabilityResourceDumpManifest {
-		return
-	}
-	if f, known := p.found[key]; !known || !differs && (f.differs || e.Path == m.Path) {
-		p.found[key] = manifestInfo{e.Path, e.Length, e.Digests, differs}
-	}
-}
-
-// agrees reports whether an entry of a manifest does not contradict what is wanted.
-func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
-	if e.Length.Known() && w.Length.Known() && e.Length != w.Length {
-		return false
-	}
-	for _, d := range e.Digests {
-		if want := w.Digests.Get(d.Algorithm()); !want.IsZero() && want != d {
-			return false
-		}
-	}
-	return true
-}
-
-// known is what the plan and the manifest in the package say of a resource, together.
-func (p *plannedPackage) known(m *Member) harvest.Resource {
-	w := m.Want
-	f, ok := p.found[resourcesync.KeyOf(w.URI)]
-	switch {
-	case !ok:
-		return w
-	case f.differs:
-		w.Length, w.Digests = f.length, f.digests
-		return w
-	case !w.Length.Known():
-		w.Length = f.length
-	}
-	for _, d := range f.digests {
-		if w.Digests.Get(d.Algorithm()).IsZero() {
-			w.Digests = append(w.Digests[:len(w.Digests):len(w.Digests)], d)
-		}
-	}
-	return w
-}
-
-// member finds a member that is wanted, of which this is known, if it may be taken. One
-// that is too large is refused before it is transferred.
-func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
-	path, why := m.Path, ""
-	f, ok := p.found[resourcesync.KeyOf(m.Want.URI)]
-	if ok {
-		path = f.path
-	}
-	b, has := p.pkg.find(path, m.Want.Digests.Strong())
-	switch {
-	case p.found != nil && (!ok || !has):
-		why = fmt.Sprintf("has no member for %s as it should be, by its manifest", m.Want.URI)
-	case !has:
-		why = fmt.Sprintf("has no member %q", m.Path)
-	case !p.pkg.remote.safe(known):
-		why = fmt.Sprintf("may be of several versions, and no sha-256 proves the member %q", m.Path)
-	default:
-		return b, p.pkg.fits(b, transfer.Most(known))
-	}
-	return b, &harvest.DocumentError{URI: p.pkg.ref.URI, Reason: why}
-}
-
-// most returns how many bytes are taken of the member for a resource of which this is known.
 // Put stores the bytes of a member as those of want. They are verified while they are read, and
 // digested; proved tells whether they are proved by a length or a digest.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
