@@ -183,33 +183,21 @@ func (ch *Changes) put(c Change, cur Position) {
 }
 
 // read takes the entries of a document that come after what was read before,
-// or all of them if it does not begin with that.
+// or all of them if it does not begin with that. What is most likely to be what was read
+// before is not kept in memory, and read again if it is not.
 func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
-	sum := sha256.New()
-	for e, err := range doc.Entries() {
-		if err != nil {
-			return err
-		}
-		l.resume(cur, sum)
-		c, ok := l.entry(&e)
-		if !ok {
-			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
-		}
-		c.Location = in.carries(&e)
-		// An entry without a usable change still counts: positions are those of the document.
-		writeEntry(sum, &e)
-		l.beat.add(c.Changed)
-		if c.Timed() {
-			l.end = evidence.Later(l.end, c.Changed)
-		}
-		if err := r.Lighten(&c.Resource); err != nil {
-			return err
-		}
-		l.entries = append(l.entries, c)
-		l.total++
+	begun, known := *l, 0
+	if in == nil && l.holds(cur) {
+		known = cur.Applied
 	}
-	l.resume(cur, sum)
-	l.prefix = hexSum(sum)
+	err := l.readFrom(known, r, doc, in, cur, tell)
+	if err == nil && known > 0 && !l.resumed {
+		*l = begun
+		err = l.readFrom(0, r, doc, in, cur, tell)
+	}
+	if err != nil {
+		return err
+	}
 	if n := l.strange.other; n > 0 {
 		tell(resourcesync.QuirkChangeTime, fmt.Sprintf("%d changes have no datetime; taken from lastmod, or else from what stands before them", n))
 	}
@@ -225,11 +213,51 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 	return nil
 }
 
+// readFrom reads a document, of which it keeps no entries before the one with number first. It
+// ends there if those are not what was read before.
+func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
+	sum := sha256.New()
+	for e, err := range doc.Entries() {
+		if err != nil {
+			return err
+		}
+		if l.resume(cur, sum); l.total == first && first > 0 && !l.resumed {
+			return nil
+		}
+		c, ok := l.entry(&e)
+		if !ok && l.total >= first {
+			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
+		}
+		c.Location = in.carries(&e)
+		// An entry without a usable change still counts: positions are those of the document.
+		writeEntry(sum, &e)
+		l.beat.add(c.Changed)
+		if c.Timed() {
+			l.end = evidence.Later(l.end, c.Changed)
+		}
+		if l.total++; l.total <= first {
+			continue
+		}
+		if err := r.Lighten(&c.Resource); err != nil {
+			return err
+		}
+		l.entries = append(l.entries, c)
+	}
+	l.resume(cur, sum)
+	l.prefix = hexSum(sum)
+	return nil
+}
+
+// holds reports whether a position is in this list, as it was then.
+func (l *changeList) holds(cur Position) bool {
+	return cur.List == l.URI && cur.From == l.from.String()
+}
+
 // resume forgets the entries read so far if they are those that the position has
 // applied. What follows happened after them, whatever its time says: a clock can be
 // wrong, a position can't.
 func (l *changeList) resume(cur Position, sum hash.Hash) {
-	if l.total != cur.Applied || cur.List != l.URI || cur.From != l.from.String() || cur.Prefix != hexSum(sum) {
+	if l.total != cur.Applied || !l.holds(cur) || cur.Prefix != hexSum(sum) {
 		return
 	}
 	l.resumed, l.entries, l.strange.other, l.known = true, nil, 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
@@ -251,7 +279,7 @@ func writeEntry(h hash.Hash, e *resourcesync.Entry) {
 // has applied, as one that keeps only the newest changes does, although its from has
 // not moved: changes between the two may have come and gone.
 func (l *changeList) lost(cur Position) bool {
-	if l.resumed || cur.Applied == 0 || cur.List != l.URI || cur.From != l.from.String() {
+	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
 		return false
 	}
 	return len(l.entries) == 0 || l.entries[0].Changed.After(cur.At)
