@@ -232,9 +232,11 @@ func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, 
 		// An entry without a usable change still counts: positions are those of the document.
 		writeEntry(sum, &e)
 		l.beat.add(c.Changed)
+		end := c.from // of one without a time: it did not happen before that
 		if c.Timed() {
-			l.end = evidence.Later(l.end, c.Changed)
+			end = c.Changed
 		}
+		l.end = evidence.Later(l.end, end)
 		if l.total++; l.total <= first {
 			continue
 		}

@@ -88,6 +88,18 @@ func TestAnyHistoryKeepsThePromise(t *testing.T) {
 	all.report(t, n)
 }
 
+// Histories in which a promise was broken once, and no longer is.
+func TestHistoriesThatBrokeThePromise(t *testing.T) {
+	all := &promises{counts: map[string]int{}, broken: map[string][]string{}}
+	for _, of := range []story{
+		{seed: 7003760}, {seed: 8006886, plain: true}, {seed: 8007888, plain: true}, {seed: 8018640}, {seed: 9004431, plain: true},
+		{seed: 9008674, plain: true}, {seed: 14013306},
+	} {
+		tryOne(t, all, of)
+	}
+	all.report(t, len(all.broken))
+}
+
 // report tells which promises were broken, and fails if one of them is not known to be.
 func (p *promises) report(t *testing.T, n int) {
 	for _, what := range slices.Sorted(maps.Keys(p.broken)) {
