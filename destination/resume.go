@@ -78,11 +78,10 @@ func (r *runner) putPart(ctx context.Context, b Batch, w harvest.Resource, dl *t
 func (r *runner) persist(ctx context.Context, b Batch, w harvest.Resource, at string) (n int64, coding string, err error) {
 	for failed := 1; ; failed++ {
 		n, coding, err = r.get(ctx, b, w, at, false)
-		var fe *fetch.Error
 		if err == nil {
 			r.budget.came(&w, n)
 		}
-		if !errors.As(err, &fe) || !fe.Restart || !r.d.Client.BackOff(ctx, failed) {
+		if !r.d.Client.Again(ctx, failed, err) {
 			return n, coding, err
 		}
 	}

@@ -61,11 +61,12 @@ func (o *Options) backOff(n int) time.Duration {
 	return back/2 + time.Duration(float64(back/2)*o.Rand())
 }
 
-// BackOff waits as the Options say before something that has failed so many times is
-// tried again. It reports whether it should be: not after MaxRetries, and not when ctx
-// has ended.
-func (c *Client) BackOff(ctx context.Context, failed int) bool {
-	return failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
+// Again reports whether what has failed so many times, at last with err, is to be asked for once
+// more from its beginning, and waits before that as the Options say. It is if a body broke off
+// and could not go on, but not after MaxRetries, and not when ctx has ended.
+func (c *Client) Again(ctx context.Context, failed int, err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Restart && failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
 }
 
 // later marks e as worth another try and says how long to wait before it: what

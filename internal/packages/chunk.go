@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
-	"instep/fetch"
 	"instep/internal/spool"
 	"instep/pack"
 )
@@ -116,12 +114,10 @@ func costOf(chunks []*chunk) (n int64) {
 func (c *chunk) load(ctx context.Context, from *remotePackage, dir string) error {
 	for failed := 1; ; failed++ {
 		err := c.transfer(ctx, from, dir)
-		if err == nil {
-			return nil
+		if err != nil {
+			c.free()
 		}
-		c.free()
-		var fe *fetch.Error
-		if !errors.As(err, &fe) || !fe.Restart || !from.client.BackOff(ctx, failed) {
+		if !from.client.Again(ctx, failed, err) {
 			return err
 		}
 	}

@@ -17,8 +17,7 @@ import (
 func (p *Transport) openWhole(ctx context.Context, ref *harvest.PackageRef) (*Opened, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
-		var fe *fetch.Error
-		if !errors.As(err, &fe) || !fe.Restart || !p.Client.BackOff(ctx, failed) {
+		if !p.Client.Again(ctx, failed, err) {
 			return opened, err
 		}
 	}
