@@ -110,7 +110,7 @@ func (r *runner) arrive(w *harvest.Resource, resp *fetch.Response) {
 	if !timed(w) {
 		return
 	}
-	if w.Came = harvest.DateOf(resp); w.Came.IsZero() {
+	if w.Came = resp.Date(); w.Came.IsZero() {
 		w.Came = r.sp.asOf
 	}
 }

@@ -75,7 +75,7 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 			return nil, &Error{URI: uri, Err: err, Headless: true}
 		}
 	}
-	d.Served, _ = http.ParseTime(resp.Header.Get("Date"))
+	d.Served = resp.Date()
 	d.Modified, _ = http.ParseTime(resp.Header.Get("Last-Modified"))
 	in := &intake{from: resp.Body, most: cmp.Or(r.Head, r.limit()), keep: max(r.Head, fetch.PageHead)}
 	in.left = in.most

@@ -117,6 +117,12 @@ type Response struct {
 	Body io.ReadCloser
 }
 
+// Date is when the answer was made, by the clock of who made it; zero if it does not say.
+func (r *Response) Date() time.Time {
+	t, _ := http.ParseTime(r.Header.Get("Date"))
+	return t
+}
+
 // Client gets resources. It is safe for concurrent use.
 type Client struct {
 	opt    Options

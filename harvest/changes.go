@@ -54,7 +54,7 @@ type changeList struct {
 	entries []Change                  // in the order in which they happened; those after what was read before, if it can go on
 	resumed bool                      // the document begins with exactly what was read before
 	total   int                       // entries of the document
-	end     time.Time                 // the latest of them
+	end     time.Time                 // the latest of them; of one without a time the earliest that it can have
 	packed  bool                      // it is the manifest of a package
 	ended   time.Time                 // until when the document says that it tells everything; zero if it does not
 	prefix  string                    // digest over all of them

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -126,12 +125,6 @@ func (r *Reader) entries(doc *Document, want resourcesync.Capability) func(*docu
 		n++
 		return nil
 	}
-}
-
-// DateOf is the time by the clock of who answered; zero if he does not say.
-func DateOf(resp *fetch.Response) time.Time {
-	t, _ := http.ParseTime(resp.Header.Get("Date"))
-	return t
 }
 
 // repeated notes that entry n is about the resource key.

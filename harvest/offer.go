@@ -147,8 +147,8 @@ func reach(cur Position, c *Sequence, ch *Changes) Outcome {
 	return Outcome{Known: true, Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined is the outcome for changes that reach back to the position beside those of the tracks
-// looked at before, which are laid over them.
+// joined lays the changes of tracks that were read before, and do not reach back to the position,
+// over ch, which does. found is the outcome of ch alone; there is a gap if they do not join.
 func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
