@@ -1,0 +1,141 @@
+package mirrortest
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"instep/destination"
+	"instep/harvest"
+	"instep/resourcesync"
+)
+
+// tester is a mirror whose errors end a test.
+type tester struct {
+	t *testing.T
+	destination.Mirror
+}
+
+func uri(name string) string { return Origin + "/" + name }
+
+// wanted describes body as a Source would, at some seconds after epoch.
+func wanted(name, body string, seconds int) harvest.Resource {
+	sum := sha256.Sum256([]byte(body))
+	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
+	if err != nil {
+		panic(err) // a sha-256 has the length of a sha-256
+	}
+	changed := epoch.Add(time.Duration(seconds) * time.Second)
+	return harvest.Resource{
+		URI: uri(name), LastMod: resourcesync.DatetimeOf(changed), Length: resourcesync.Bytes(int64(len(body))),
+		Digests: resourcesync.Digests{d}, Type: "text/plain", Changed: changed,
+	}
+}
+
+// batch fills a batch and commits it.
+func (m *tester) batch(move *destination.CursorMove, fill func(b destination.Batch)) {
+	m.t.Helper()
+	b := m.begin()
+	fill(b)
+	m.ok(b.Commit(m.t.Context(), move))
+	m.ok(b.Discard())
+}
+
+func (m *tester) begin() destination.Batch {
+	m.t.Helper()
+	b, err := m.Begin(m.t.Context())
+	m.ok(err)
+	m.t.Cleanup(func() { _ = b.Discard() })
+	return b
+}
+
+func (m *tester) ok(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *tester) put(b destination.Batch, set, name, body string, seconds int) {
+	m.t.Helper()
+	n, err := b.Put(m.t.Context(), set, wanted(name, body, seconds), strings.NewReader(body), true)
+	m.ok(err)
+	if n != int64(len(body)) {
+		m.t.Fatalf("put %s: got %d bytes, want %d", name, n, len(body))
+	}
+}
+
+func (m *tester) lookup(set, name string) destination.Held {
+	m.t.Helper()
+	held, err := m.Lookup(m.t.Context(), set, []string{uri(name)})
+	m.ok(err)
+	if len(held) != 1 {
+		m.t.Fatalf("looked up 1 URI, got %d", len(held))
+	}
+	return held[0]
+}
+
+func (m *tester) wantBytes(name, want string) {
+	m.t.Helper()
+	r, err := m.Open(m.t.Context(), uri(name))
+	m.ok(err)
+	got, err := io.ReadAll(r)
+	m.ok(errors.Join(err, r.Close()))
+	if string(got) != want {
+		m.t.Fatalf("bytes of %s: got %q, want %q", name, got, want)
+	}
+}
+
+func (m *tester) wantNoBytes(name string) {
+	m.t.Helper()
+	if r, err := m.Open(m.t.Context(), uri(name)); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			_ = r.Close()
+		}
+		m.t.Fatalf("open %s: got %v, want fs.ErrNotExist", name, err)
+	}
+}
+
+func (m *tester) wantHeld(got, want destination.Held) {
+	m.t.Helper()
+	got.Path, got.Proof, got.Stamp = "", "", "" // are the implementation's
+	opt := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
+	if diff := cmp.Diff(want, got, opt, cmp.Comparer(equal[resourcesync.Datetime]),
+		cmp.Comparer(equal[resourcesync.Digest]), cmp.Comparer(equal[resourcesync.Length])); diff != "" {
+		m.t.Fatalf("held (-want +got):\n%s", diff)
+	}
+}
+
+func equal[T comparable](a, b T) bool { return a == b }
+
+// heldAs is what is held after a verified Put of w.
+func heldAs(w harvest.Resource) destination.Held {
+	return destination.Held{
+		URI: w.URI, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type, Verified: true,
+		Member: true, LastMod: w.LastMod, Changed: w.Changed, Remainder: w.Remainder,
+	}
+}
+
+func (m *tester) count(set string, want int64) {
+	m.t.Helper()
+	n, err := m.Count(m.t.Context(), set)
+	m.ok(err)
+	if n != want {
+		m.t.Fatalf("members of %s: got %d, want %d", set, n, want)
+	}
+}
+
+func (m *tester) dueNames() (names []string) {
+	m.t.Helper()
+	for h, err := range m.Due(m.t.Context(), set) {
+		m.ok(err)
+		names = append(names, strings.TrimPrefix(h.URI, Origin+"/"))
+	}
+	return names
+}
