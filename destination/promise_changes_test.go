@@ -439,3 +439,18 @@ func TestPromise08EntryOfTheYear9999(t *testing.T) {
 		}
 	}
 }
+
+// Deletions without a time are followed also in a Change List written anew, that begins
+// before the latest change that is here.
+func TestPromise06DeletionsWithoutATimeInAListWrittenAnew(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(20)
+	s.list(10, paths...)
+	s.put("/r/2", []byte("changed"))
+	s.rawChanges(10, s.oldChange(15, resourcesync.Updated, "/r/2"))
+	m := newMirror(t, s)
+	m.mustSucceed()
+	s.remove("/r/1")
+	s.rawChanges(12, s.rawEntry("/r/1", `change="deleted"`, ""))
+	m.recovers(without(paths, "/r/1")...)
+}

@@ -40,6 +40,7 @@ type Applied struct {
 type Span struct {
 	From   time.Time // zero: unknown
 	Latest time.Time // the latest change told
+	Until  time.Time // until when the changes may have happened whose time is unknown; zero: all are known
 	Goes   bool      // they begin with exactly what was applied, and go on from there
 }
 
@@ -49,7 +50,7 @@ func (s Span) Since(t time.Time) bool { return !s.From.IsZero() && !s.From.After
 // Old reports whether the changes end before others that were applied, as those of a copy
 // from a cache do.
 func (s Span) Old(a Applied) bool {
-	return !s.Goes && s.Latest.Before(a.Changed) && s.From.Before(a.Changed)
+	return !s.Goes && s.Latest.Before(a.Changed) && s.Until.Before(a.Changed) && s.From.Before(a.Changed)
 }
 
 // Snapshot is a list of everything at one moment, and the changes that go on from there.

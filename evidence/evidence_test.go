@@ -379,6 +379,8 @@ func TestDocuments(t *testing.T) {
 		{"an empty Change List that begins later", false, Span{From: at(8)}.Old(a)},
 		{"an empty one that begins earlier", true, Span{From: at(6)}.Old(a)},
 		{"one that goes on", false, Span{From: at(1), Latest: at(6), Goes: true}.Old(a)},
+		{"changes that end earlier, one of them at a time unknown", false, Span{From: at(1), Latest: at(6), Until: at(7)}.Old(a)},
+		{"and one that can only be earlier", true, Span{From: at(1), Latest: at(6), Until: at(6)}.Old(a)},
 	} {
 		if c.got != c.old {
 			t.Errorf("%s: old %t", c.what, c.got)

@@ -29,6 +29,7 @@ type Changes struct {
 	Flaw    error                    // some entry cannot be used: any resource may have changed since
 	Rest    error                    // there are more lists than one run reads
 	End     time.Time                // of the last change
+	undated time.Time                // until when those without a time may have happened
 	known   found                    // where the position is
 	First   string                   // URI of the oldest list read
 	Jumbled bool                     // the lists are in the order of their index, not in that of their times
@@ -58,6 +59,7 @@ type changeList struct {
 	packed  bool                      // it is the manifest of a package
 	ended   time.Time                 // until when the document says that it tells everything; zero if it does not
 	prefix  string                    // digest over all of them
+	undated time.Time                 // until when entries without a time may have happened, if they can be news
 	known   found                     // where the position is
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
 	flaw    error                     // some entry cannot be used
@@ -128,6 +130,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 	for i := range l.entries {
 		if c := &l.entries[i]; !c.Timed() {
 			c.Until = cmp.Or(c.To, l.served, r.Now())
+			l.undated = evidence.Later(l.undated, c.Until)
 		}
 	}
 	return l, nil
@@ -155,7 +158,7 @@ func (ch *Changes) add(l *changeList, cur Position) {
 	if ch.Flaw == nil {
 		ch.Flaw = l.flaw
 	}
-	ch.End = evidence.Later(ch.End, l.end)
+	ch.End, ch.undated = evidence.Later(ch.End, l.end), evidence.Later(ch.undated, l.undated)
 	for i := range l.entries {
 		ch.put(l.entries[i], cur)
 	}
@@ -313,6 +316,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string) {
 	}
 	ch.End, ch.Served, ch.Early = evidence.Later(ch.End, other.End), evidence.Later(ch.Served, other.Served), ch.Early || other.Early
 	ch.Jumbled, ch.clear = ch.Jumbled || other.Jumbled, evidence.Later(ch.clear, other.clear)
+	ch.undated = evidence.Later(ch.undated, other.undated)
 	ch.Flaw, ch.Rest, ch.stand = other.Flaw, other.Rest, other.stand
 	ch.newest, ch.index, ch.asked = other.newest, other.index, other.asked
 	return ""
@@ -323,7 +327,7 @@ func (ch *Changes) Span() evidence.Span {
 	if ch == nil {
 		return evidence.Span{}
 	}
-	s := evidence.Span{From: ch.Since.Time(), Latest: ch.End, Goes: ch.resumed}
+	s := evidence.Span{From: ch.Since.Time(), Latest: ch.End, Until: ch.undated, Goes: ch.resumed}
 	if ch.Jumbled && !s.From.IsZero() {
 		s.From = evidence.Later(s.From, ch.clear)
 	}
