@@ -201,10 +201,10 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if err := pl.dispatch(); err != nil {
 		return err
 	}
-	old := st.Old(st.At, st.applied(pl.cursor))
-	if old && !st.Unsure {
+	old := st.Old(st.Newest(), st.applied(pl.cursor))
+	if old && !st.Shifting {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s is of %s, older than what is here (%s): it takes nothing back",
-			st.By, st.At.UTC().Format(time.RFC3339Nano), pl.cursor.At.UTC().Format(time.RFC3339Nano)))
+			st.By, st.Newest().UTC().Format(time.RFC3339Nano), pl.cursor.At.UTC().Format(time.RFC3339Nano)))
 	}
 	pl.Gap = pl.lacks(st, old)
 	if pl.Partial = st.Partial; pl.Partial != nil {
@@ -215,11 +215,11 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 			return err
 		}
 	}
-	if st.Unsure {
+	if st.Shifting {
 		return nil
 	}
 	pl.named = seen.Len()
-	next := baselineCursor(pl.cursor, st)
+	next := baselineCursor(pl.cursor, st, pl.Gap == "")
 	unsettled := pl.cursor.Scope != "" && (old || pl.Skipped[SkipStale] > 0) // what was left out may have changed since the list
 	switch {
 	case pl.left && unsettled && !pl.cursor.covers(pl.d.choice()):
@@ -249,7 +249,7 @@ func (pl *planner) lacks(st *view, old bool) string {
 	case pl.d.AcceptGap:
 		return ""
 	case old && pl.cursor.Scope != "" && !pl.cursor.covers(pl.d.choice()):
-		return fmt.Sprintf("as of %s, of what is asked for now; what earlier runs left out is not known as of later", st.At.UTC().Format(time.RFC3339Nano))
+		return fmt.Sprintf("as of %s, of what is asked for now; what earlier runs left out is not known as of later", st.Newest().UTC().Format(time.RFC3339Nano))
 	}
 	return st.Gap
 }
@@ -367,10 +367,14 @@ func (d *Destination) lookedUp(ctx context.Context, set string, members iter.Seq
 }
 
 // baselineCursor is where a set stands after a baseline: at the moment of the list,
-// and at the position of the Change List that was read with it.
-func baselineCursor(old Cursor, st *view) Cursor {
+// and at the position of the Change List that was read with it. whole tells that no change
+// since the last reading is unknown.
+func baselineCursor(old Cursor, st *view, whole bool) Cursor {
 	now := st.d.Client.Now()
-	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift)}, Baseline: evidence.Later(st.At, st.Served), Listed: evidence.Later(st.At, old.newest(st.Served, now))}
+	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift)}, Baseline: evidence.Later(st.Newest(), st.Served), Listed: old.newest(st.Served, now)}
+	if !st.Unsure {
+		c.Listed = evidence.Later(st.At, c.Listed)
+	}
 	if !st.lift.IsZero() {
 		c.Listed = st.At
 	}
@@ -381,16 +385,19 @@ func baselineCursor(old Cursor, st *view) Cursor {
 	if !st.lift.IsZero() {
 		c.Changed = time.Time{}
 	}
-	leads := st.Changes.Span().Since(c.At)
+	leads := st.Changes.Span().Since(c.At) || st.At.IsZero() && st.Changes != nil && whole
 	switch {
 	case !leads && !c.At.Equal(old.At):
-	case !leads, st.lift.IsZero() && st.At.Before(old.At) && st.Changes.Span().Old(st.applied(old)):
+	case !leads, st.lift.IsZero() && st.Newest().Before(old.At) && st.Changes.Span().Old(st.applied(old)):
 		// No changes, or an older state than was seen: where the cursor stood in a Change
 		// List is not forgotten for it. When the list is back it shows what it has lost.
 		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last
-		c.Index, c.Asked, c.Left = old.Index, old.Asked, old.Left
+		c.Index, c.Asked, c.Ended, c.Left = old.Index, old.Asked, old.Ended, old.Left
 	default:
 		c.Position = st.Changes.Mark(c.Position, now)
+	}
+	if c.List == "" || c.At.IsZero() {
+		c.At = evidence.Later(c.At, st.Latest)
 	}
 	return c
 }

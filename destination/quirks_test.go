@@ -259,8 +259,8 @@ func TestQuirk_23(t *testing.T) {
 	}
 }
 
-// Without its moment a list is no reason to delete or to go on from, and a Change List
-// none to skip the Resource List.
+// Without its moment a list is no reason to delete. Where there is a Change List the set is followed
+// by that from then on, if it says where it begins.
 func TestQuirk_28(t *testing.T) {
 	s := newSource(t)
 	p := s.fill(20)
@@ -271,7 +271,11 @@ func TestQuirk_28(t *testing.T) {
 	m.mustSync(destination.Baseline, 0, 20, 0, 0)
 	wantQuirk(t, met, resourcesync.QuirkMoment)
 	s.raw("/list.xml", `capability="resourcelist"`, "", s.rawEntries(p[1:]...)...)
-	m.mustSync(destination.Baseline, 19, 0, 0, 0)
+	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	s.changes(1)
+	if rep := m.mustSync(destination.Baseline, 19, 0, 0, 0); rep.Gap == "" {
+		t.Error("the changes between two Change Lists are unknown: got no gap")
+	}
 	s.list(5, p[1:]...)
 	m.mustSync(destination.Baseline, 19, 0, 0, 1)
 	s.raw("/changes.xml", `capability="changelist" at="`+at(0).String()+`"`, "", s.rawEntry(p[1], `change="deleted" datetime="`+at(6).String()+`"`, ""))
@@ -297,11 +301,11 @@ func TestQuirk_28_deletions(t *testing.T) {
 			m.mustSync(destination.Baseline, 0, 20, 0, 0)
 			s.remove(p[3])
 			s.raw("/changes.xml", list.md, "", s.rawEntry(p[3], list.change, ""))
-			m.mustSync(destination.Baseline, 19, 0, 0, 1) // the list is the one from before
+			m.mustSync(destination.Incremental, 0, 0, 0, 1)
 			left := append(slices.Clone(p[:3]), p[4:]...)
 			m.wantFiles(left...)
 			s.raw("/list.xml", `capability="resourcelist" from="`+at(30).String()+`"`, "", s.rawEntries(left[1:]...)...)
-			m.mustSync(destination.Baseline, 18, 0, 0, 0) // one is absent, which no change tells
+			m.mustSync(destination.Incremental, 0, 0, 0, 0) // one is absent, which no change tells
 			m.wantFiles(left...)
 			if got := m.audit(); got[destination.VerdictExtra] != 0 {
 				t.Errorf("audit: got %v, want nothing extra, as absence is no evidence", got)
@@ -310,8 +314,45 @@ func TestQuirk_28_deletions(t *testing.T) {
 			if got := m.audit(); got[destination.VerdictExtra] != 1 {
 				t.Errorf("audit: got %v, want what was deleted extra", got)
 			}
-			m.mustSync(destination.Baseline, 17, 0, 0, 1)
+			m.mustSync(destination.Incremental, 0, 0, 0, 1)
 		})
+	}
+}
+
+// Where the moment of the Resource List is unknown and only the newest Change List is offered, each
+// begins where the one before ended. If one was missed, what it deleted is unknown: DSpace.
+func TestQuirk_28_each_list_apart(t *testing.T) {
+	s := newSource(t)
+	p := s.fill(20)
+	m := newMirror(t, s)
+	lists := func(n int, deleted ...string) {
+		var said []string
+		for _, path := range deleted {
+			s.remove(path)
+			said = append(said, s.rawEntry(path, `change="deleted"`, ""))
+		}
+		path := fmt.Sprintf("/changes-%d.xml", n)
+		s.raw(path, fmt.Sprintf(`capability="changelist" from=%q until=%q`, at(n-10), at(n)), "", said...)
+		s.offer("/list.xml", path)
+	}
+	s.raw("/list.xml", `capability="resourcelist" from="`+at(0).String()+`"`, "", s.rawEntries(p...)...)
+	lists(10)
+	m.mustSync(destination.Baseline, 0, 20, 0, 0)
+	for n, path := range p[:3] {
+		lists(20+10*n, path)
+		s.put(p[10], []byte(path))
+		s.raw("/list.xml", fmt.Sprintf(`capability="resourcelist" from=%q`, at(20+10*n)), "", s.rawEntries(p[n+1:]...)...)
+		if rep := m.mustSync(destination.Baseline, int64(19-n-1), 0, 1, 1); rep.Gap != "" {
+			t.Errorf("gap: got %q, want none", rep.Gap)
+		}
+	}
+	lists(60, p[4]) // and another one told of p[3]
+	s.raw("/list.xml", fmt.Sprintf(`capability="resourcelist" from=%q`, at(60)), "", s.rawEntries(p[5:]...)...)
+	for _, deleted := range []int64{1, 0} {
+		if rep := m.mustSync(destination.Baseline, 15, 0, 0, deleted); !strings.Contains(rep.Gap, "begins at "+at(50).String()) {
+			t.Errorf("gap: got %q, want one before the Change List", rep.Gap)
+		}
+		m.wantFiles(append([]string{p[3]}, p[5:]...)...)
 	}
 }
 
@@ -326,7 +367,7 @@ func TestQuirk_28_earlier_deletion(t *testing.T) {
 	m.mustSync(destination.Baseline, 0, 20, 0, 0)
 	s.raw("/list.xml", `capability="resourcelist"`, "", s.rawEntries(append(slices.Clone(p[:3]), p[4:]...)...)...)
 	s.changes(0, s.change(5, resourcesync.Deleted, p[3])) // a copy from before
-	m.mustSync(destination.Baseline, 19, 0, 0, 0)
+	m.mustSync(destination.Incremental, 1, 0, 0, 0)
 	m.wantFiles(p...)
 }
 

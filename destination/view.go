@@ -119,7 +119,10 @@ func (v *view) applied(cur Cursor) evidence.Applied {
 func (v *view) said(w *harvest.Item, a evidence.Applied) evidence.Statement {
 	if w.By == nil {
 		s := listed(evidence.Listed, w.Changed)
-		s.Old = v.Old(w.Changed, a)
+		if s.To.IsZero() {
+			s.To = v.Latest
+		}
+		s.Old = v.Old(s.To, a)
 		return s
 	}
 	s, _ := w.By.Word()

@@ -51,7 +51,7 @@ type Statement struct {
 	Kind   Kind
 	Old    bool      // the document is older than what was applied: see Snapshot and Span
 	Again  bool      // of a list: one of the same moment was applied before
-	From   time.Time // it is not of an earlier moment; a list without one is earlier than everything
+	From   time.Time // it is not of an earlier moment; zero: unknown
 	To     time.Time // nor of a later one; zero: unknown. A statement with a time has it in both
 	Last   bool      // by its position it comes after all that was applied of its Change List
 	Torn   bool      // its document contradicts itself: neither times nor positions tell what came last
@@ -133,10 +133,12 @@ const (
 
 // order tells whether a statement is later than what is held.
 func (s Statement) order(h Held) place {
-	ends := !s.To.IsZero() || !s.Kind.change()
+	ends := !s.To.IsZero()
 	switch {
 	case s.Last && ends && s.To.Before(h.At): // its time is wrong, or the document is a copy from before
 		return unknown
+	case s.Kind == Listed && h.At.IsZero() && !h.Change: // nothing tells of when that is what is held
+		return later
 	case s.Last || s.From.After(Later(h.At, h.Until)), s.From.Equal(h.At) && s.Kind.change() && !h.Change: // a list tells what was before its moment
 		return later
 	case ends && s.To.Before(h.At):

@@ -32,7 +32,7 @@ updated 9 old             | due     | retry     | what is due is due
 # nothing is held: any statement counts
 listed 4                  | nothing | fetch     |
 listed 4 same             | nothing | confirm   | another set holds the bytes
-listed 0                  | nothing | fetch     | a list without a moment
+listed 0..9               | nothing | fetch     | a list without a moment
 deleted 4                 | nothing | remember  | or the order of arrival would matter
 absent 4                  | nothing | keep      |
 
@@ -55,7 +55,7 @@ listed 6                  | gone    | fetch     |
 # the earlier does not
 listed 4 differs          | listed  | keep      |
 listed 4 differs          | due     | retry     |
-listed 0 differs          | changed | keep      | a list without a moment is earlier than everything
+listed 0..9 differs       | changed | ask       | a list without a moment
 absent 4                  | listed  | keep      |
 updated 4 differs         | changed | keep      |
 listed 4                  | gone    | keep      | a deletion that was applied stays applied
@@ -176,11 +176,11 @@ func heldOf(t *testing.T, text string) Held {
 // The whole product of statements and of what is held. Three moments are enough for all
 // the orders of two, and the bounds around them.
 func statements(yield func(Statement) bool) {
-	times := [][2]int{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {1, 2}, {1, 3}, {2, 3}, {1, 0}, {2, 0}, {3, 0}}
+	times := [][2]int{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {1, 2}, {1, 3}, {2, 3}, {1, 0}, {2, 0}, {3, 0}, {0, 2}, {0, 3}}
 	for k := range Kinds {
 		for _, t := range times {
-			if !k.change() && t[0] != t[1] {
-				continue // a list has one moment
+			if k == Absent && t[0] != t[1] || k == Listed && t[0] > 0 && t[0] != t[1] {
+				continue // a list has one moment, or it is unknown but for the latest that it can be
 			}
 			for m := range Matches {
 				for flags := range 16 {

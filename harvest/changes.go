@@ -354,6 +354,7 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
 	c.At = evidence.Later(c.At, end)
+	c.Ended = at.ended
 	c.List, c.From, c.Applied, c.Prefix = at.URI, at.from.String(), at.total, at.prefix
 	c.Index, c.Asked = ch.index, ch.asked
 	if !at.end.Equal(c.Last) {

@@ -3,6 +3,7 @@ package harvest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"instep/evidence"
 	"instep/resourcesync"
@@ -148,13 +149,20 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 // moments a resource may have gone from one page to another, unseen.
 func (r *lister) samePageTime(first, doc *Document) {
 	if first.Header.At != doc.Header.At {
-		r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
+		r.st.Shifting = r.st.Shifting || !first.rendered() || !doc.rendered()
+		r.unsure(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
 			doc.URI, doc.Header.At, first.Header.At))
 	}
 }
 
-// doubt makes absence from the lists no evidence, and says why, once.
+// doubt makes absence from the lists no evidence, which another reading may change.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
+	r.st.Shifting = true
+	r.unsure(q, text)
+}
+
+// unsure makes absence from the lists no evidence, and says why, once.
+func (r *lister) unsure(q resourcesync.Quirk, text string) {
 	if !r.st.Unsure {
 		r.st.Unsure = true
 		r.st.Reader.Tell(q, r.st.set, text)
@@ -179,7 +187,10 @@ func (r *lister) document(doc *Document, level int) bool {
 		r.fail(err)
 	}
 	if doc.Header.At.IsZero() {
-		r.doubt(resourcesync.QuirkMoment, doc.URI+": has no at, so its moment is unknown: nothing is deleted for not being in it")
+		at, by := doc.latest(r.st.Reader.Now())
+		r.st.Latest = evidence.Later(r.st.Latest, at)
+		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no at, so its moment is unknown: it is of %s at the latest (%s), and nothing is deleted for not being in it",
+			doc.URI, at.UTC().Format(time.RFC3339), by))
 	}
 	r.setAt(doc.Header.At)
 	r.st.Served = evidence.Later(r.st.Served, doc.clock())

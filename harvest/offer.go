@@ -209,6 +209,9 @@ func (o *Offer) along(ctx context.Context, tr Track, at time.Time) (ch *Changes,
 	if err != nil {
 		return nil, "", err
 	}
+	if at.IsZero() && o.Position.List != "" { // a list of no known moment says nothing of what is gone: changes do, from where they were read
+		at = evidence.Later(o.Position.At, o.Position.Ended)
+	}
 	return ch, c.gapAfter(ch, at), nil
 }
 

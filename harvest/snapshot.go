@@ -30,7 +30,9 @@ type Snapshot struct {
 	Served   time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
 	Gap      string    // which changes after the lists are unknown; "" if none are, or the Source offers none
 	Unproved bool      // some of what the documents name comes without a sha-256 or better
-	Unsure   bool      // the lists are not of one known moment: absence from them is no evidence, and no cursor starts from them
+	Latest   time.Time // of the lists that do not tell their moment: the latest that it can be; zero: all do
+	Unsure   bool      // the lists are not of one known moment: absence from them is no evidence
+	Shifting bool      // and another reading may find that they are: no cursor starts from them
 	Partial  error     // some document could not be used: what is not listed may exist all the same
 }
 
@@ -238,6 +240,14 @@ func (st *Snapshot) AsOf() time.Time {
 		at = evidence.Later(at, ch.newest.served)
 	}
 	return at
+}
+
+// Newest is the latest moment that the state can be of.
+func (st *Snapshot) Newest() time.Time {
+	if st.At.IsZero() {
+		return st.Latest
+	}
+	return st.At
 }
 
 // Old reports whether a list of a moment is older than what was applied.

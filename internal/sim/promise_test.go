@@ -334,9 +334,13 @@ func (h *trial) open() error {
 	if h.shape = shapes[h.rng.IntN(len(shapes))]; h.of.plain {
 		h.shape = nil
 	}
+	silent := h.of.seed%16 == 3 // its Resource Lists do not tell their moment, so what they lack may exist
+	if silent {
+		h.shape = append(slices.Clone(h.shape), "28")
+	}
 	h.kind(strings.Join(h.shape, "+"))
 	h.steps = h.upTo(6)
-	h.honest = !vague(h.shape)
+	h.honest = !vague(h.shape) && !silent
 	h.round(0)
 	h.settle()
 	return h.openMirror()
@@ -633,6 +637,7 @@ func (h *trial) cursors() map[string]time.Time {
 func (h *trial) rest() {
 	h.c.d.Include = nil
 	h.s.Override(nil)
+	h.shape = slices.DeleteFunc(slices.Clone(h.shape), func(quirk string) bool { return quirk == "28" }) // lists tell what is gone again
 	h.fault()
 	h.round(time.Second)
 	h.s.o.Model.cfg.Rate = 0
