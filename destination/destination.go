@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"instep/discover"
@@ -138,7 +139,12 @@ func (d *Destination) client() *fetch.Client {
 // reader reads documents of the Source, as far as origins may speak for it.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
 	return &harvest.Reader{
-		Client: d.client(), Spool: d.Spool, Strict: d.Strict, MaxChanges: d.maxChanges(), Origins: sc.origins, Packages: d.transport(), Tell: d.quirk,
+		Client: d.client(), Spool: d.Spool, Strict: d.Strict, MaxChanges: d.maxChanges(), Origins: sc.origins, Packages: d.transport(),
+		Tell: func(q resourcesync.Quirk, set, text string) {
+			if sc.told.once(set, text) {
+				d.quirk(q, set, text)
+			}
+		},
 	}
 }
 
@@ -156,7 +162,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict}
+	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict, told: newTold()}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
 		sc.origins[o] = true
 	}
@@ -238,6 +244,32 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	strict  bool
+	told    *told
+}
+
+// told remembers which notes were told: a document may be read several times in a run.
+type told struct {
+	mu    sync.Mutex
+	notes map[string]bool
+}
+
+func newTold() *told { return &told{notes: map[string]bool{}} }
+
+// maxTold is how many notes are remembered; others may be told again.
+const maxTold = 10_000
+
+// once reports whether a note is told for the first time.
+func (t *told) once(set, text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := set + "\n" + text
+	if t.notes[key] {
+		return false
+	}
+	if len(t.notes) < maxTold {
+		t.notes[key] = true
+	}
+	return true
 }
 
 // Skip says why a resource that a list names is left alone.

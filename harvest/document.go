@@ -142,7 +142,7 @@ func (doc *Document) repeated(positions map[resourcesync.Key]int, key resourcesy
 // worth a line.
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
-		if n.Legal {
+		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" { // lister tells what follows from that
 			continue
 		}
 		text := fmt.Sprintf("%s line %d: %s", uri, n.Line, n.Msg)

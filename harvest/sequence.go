@@ -347,8 +347,12 @@ func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.
 
 // leftOpen reports whether a list is open of which its index says that it was closed, or
 // after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
-// asks for until in the index only).
+// asks for until in the index only). One that says nothing of its time at all, as WEKO's, is
+// whole if it was sent after that; Date is in whole seconds.
 func (c *Sequence) leftOpen(doc *Document, w window) bool {
+	if doc.Header.From.IsZero() && doc.Served.Add(time.Second).After(w.ends()) {
+		return false
+	}
 	return w.parcel == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 

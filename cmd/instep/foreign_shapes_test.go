@@ -285,7 +285,7 @@ var wekoShape = shape{
 // change in the period (utils.py:118), so the record is updated before it is deleted.
 func (s *foreignSite) wekoChanges() []foreignResource {
 	var all []foreignResource
-	for _, r := range s.shape.first() {
+	for _, r := range s.atFirst() {
 		r.change = "created"
 		for _, c := range s.changes {
 			if c.path == r.path && c.change == "updated" {

@@ -6,20 +6,9 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"instep/destination"
 )
-
-// The Source of the tests. The mirror that Run is given has to take its URIs.
-const (
-	Origin = "https://museum.example.org"
-	set    = Origin + "/resourcesync/capabilitylist.xml"
-	set2   = Origin + "/resourcesync/sets/prints/capabilitylist.xml"
-)
-
-// epoch is when the first change of a test happens.
-var epoch = time.Date(2026, 5, 1, 12, 0, 0, 123456000, time.UTC)
 
 // Run tests the mirrors that open returns: each new, empty and bound to Origin.
 func Run(t *testing.T, open func(t *testing.T) destination.Mirror) {

@@ -16,6 +16,16 @@ import (
 	"instep/resourcesync"
 )
 
+// The Source of the tests. The mirror that Run is given has to take its URIs.
+const (
+	Origin = "https://museum.example.org"
+	set    = Origin + "/resourcesync/capabilitylist.xml"
+	set2   = Origin + "/resourcesync/sets/prints/capabilitylist.xml"
+)
+
+// epoch is when the first change of a test happens.
+var epoch = time.Date(2026, 5, 1, 12, 0, 0, 123456000, time.UTC)
+
 // tester is a mirror whose errors end a test.
 type tester struct {
 	t *testing.T
