@@ -260,10 +260,14 @@ func (a *applier) keepWalk(p *Plan) error {
 
 func (h *hashed) resource() catalog.Resource {
 	return catalog.Resource{URI: h.uri, Path: h.path, Length: resourcesync.Bytes(h.length), Digests: h.digests, Stat: h.stat,
-		LastMod: lastMod(h.modified), Type: h.label.Type, Encoding: h.label.Encoding, ChangeFreq: h.label.ChangeFreq}
+		LastMod: fileTime(h.modified), Type: h.label.Type, Encoding: h.label.Encoding, ChangeFreq: h.label.ChangeFreq}
 }
 
-// lastMod is the modification time of a file, if a W3C Datetime can say it.
+// fileTime is the modification time of a file in whole seconds, as Last-Modified is:
+// many readers know no fraction of a second.
+func fileTime(t time.Time) resourcesync.Datetime { return lastMod(t.Truncate(time.Second)) }
+
+// lastMod is a modification time, if a W3C Datetime can say it.
 func lastMod(t time.Time) resourcesync.Datetime {
 	if y := t.UTC().Year(); y < 1 || y > 9999 {
 		return resourcesync.Datetime{}

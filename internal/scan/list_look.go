@@ -69,7 +69,7 @@ func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer 
 	}
 	x.length, x.digests, x.all, x.stat = resourcesync.Bytes(h.length), h.digests, h.known(), h.stat
 	if x.lastMod.IsZero() {
-		x.lastMod = lastMod(h.modified)
+		x.lastMod = fileTime(h.modified)
 	}
 	if x.mimeType == "" {
 		x.mimeType = h.label.Type
