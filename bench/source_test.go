@@ -294,7 +294,7 @@ func pushed(ctx context.Context, j sourceJob) (r sourceResult, err error) {
 		return r, err
 	}
 	var refused, unpublished error // told by two goroutines
-	into := record.Recorder{Session: s, BaseURL: host, Every: time.Second, Now: time.Now, Published: func(_ publish.Report, err error) {
+	into := record.Recorder{Session: s, Every: time.Second, Now: time.Now, Published: func(_ publish.Report, err error) {
 		r.Publications++
 		unpublished = errors.Join(unpublished, err)
 	}}

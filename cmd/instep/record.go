@@ -97,17 +97,17 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return a.recordInto(ctx, s, f, site.BaseURL)
+	return a.recordInto(ctx, s, f)
 }
 
 // recordInto records into an open session until the input, or ctx, ends.
-func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags, base string) error {
+func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
 	if _, err := s.Publish(ctx, what); err != nil { // what an earlier run recorded last
 		return err
 	}
-	r := &rec.Recorder{Session: s, Set: f.set, BaseURL: base, Every: f.every, Now: a.now}
+	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
 	r.Published = func(rep publish.Report, err error) {
 		for _, text := range rep.Notes {
 			a.out.warn(record{Message: text})

@@ -63,7 +63,7 @@ func makeEarlier(t *testing.T, db *sql.DB) {
 	t.Helper()
 	for _, query := range []string{
 		"ALTER TABLE member DROP COLUMN remainder", "ALTER TABLE version DROP COLUMN remainder", "ALTER TABLE change DROP COLUMN remainder",
-		"ALTER TABLE member DROP COLUMN born", "DROP TABLE loss", "DROP TABLE extent", "DROP TABLE arrival", "DROP TABLE evidence",
+		"ALTER TABLE member DROP COLUMN born", "DROP TABLE loss", "DROP TABLE extent", "DROP TABLE arrival", "DROP TABLE evidence", "DROP TABLE spelling",
 		"DELETE FROM goose_db_version WHERE version_id >= 7",
 	} {
 		if _, err := db.Exec(query); err != nil {

@@ -38,6 +38,9 @@ func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]st
 		if err := fill(a); err != nil {
 			return err
 		}
+		if err := a.settleSpellings(); err != nil {
+			return err
+		}
 		for name, value := range settings {
 			if err := setSetting(ctx, tx, name, value); err != nil {
 				return err

@@ -17,6 +17,7 @@ import (
 
 	"instep/internal/catalog"
 	"instep/internal/mediatype"
+	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
 )
@@ -233,13 +234,25 @@ func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
 			if len(ch.Digests) == 0 && !a.prove(&ch.Resource) {
 				set.weak++
 			}
-			return c.Hold(set.id, ch)
+			return a.holdOne(c, set, ch)
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// holdOne makes the state of a resource that of the set. Its URI stays as it is spelled,
+// for mirrors know the resource by it.
+func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Change) error {
+	own := scan.URI(a.base, ch.Path)
+	if ch.Change != resourcesync.Deleted && ch.Path != ch.URI && own != ch.URI {
+		if err := c.Spell(own, ch.URI); err != nil {
+			return err
+		}
+	}
+	return c.Hold(set.id, ch)
 }
 
 // resource is what an entry says of a resource.
@@ -297,7 +310,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 		for _, ch := range list {
 			last = ch.Datetime
 			if !ch.Datetime.Before(set.at()) {
-				if err := c.Hold(set.id, ch); err != nil {
+				if err := a.holdOne(c, set, ch); err != nil {
 					return err
 				}
 			}

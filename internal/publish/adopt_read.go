@@ -161,9 +161,9 @@ func (r *reader) key(loc string, by *doc) (string, error) {
 }
 
 // path is that of the file of a resource: the URI, which no file has for a path, if it
-// is not as a scan would make it of one.
+// can be that of none.
 func (r *reader) path(uri string) string {
-	if name, err := url.PathUnescape(strings.TrimPrefix(uri, r.base)); err == nil && scan.URI(r.base, name) == uri {
+	if name, ok := scan.FileOf(r.base, uri); ok {
 		return name
 	}
 	return uri

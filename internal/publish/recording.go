@@ -95,17 +95,35 @@ func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource)
 	if one.Input != nil {
 		return s.acceptListed(ctx, one, told)
 	}
-	path, ok := scan.PathOf(s.site.BaseURL, told.URI)
 	if s.root() == nil {
+		path, ok := scan.PathOf(s.site.BaseURL, told.URI)
 		if told.Path = path; !ok {
 			told.Path = told.URI
 		}
 		return told, nil, nil
 	}
+	path, ok := scan.FileOf(s.site.BaseURL, told.URI)
+	if ok {
+		uri, err := s.URIOf(ctx, path)
+		if err != nil {
+			return r, nil, err
+		}
+		ok = uri == told.URI
+	}
 	if !ok {
 		return r, nil, fmt.Errorf("expected the uri of a file, below %s: the set is made of the files of a directory, and the next scan would delete this again", s.site.BaseURL)
 	}
 	return s.acceptFile(ctx, one, path, told)
+}
+
+// URIOf is the URI of the file at a path of the site's directory.
+func (s *Session) URIOf(ctx context.Context, path string) (string, error) {
+	deps := scan.Deps{Catalog: s.catalog, BaseURL: s.site.BaseURL}
+	spelled, err := deps.Spelled(ctx, []string{path})
+	if uri, ok := spelled[path]; ok {
+		return uri, nil
+	}
+	return scan.URI(s.site.BaseURL, path), err
 }
 
 func (s *Session) acceptFile(ctx context.Context, one *setState, path string, told catalog.Resource) (r catalog.Resource, release func(), err error) {

@@ -142,7 +142,11 @@ func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), e
 
 // file is a change of a file below the directory.
 func (r *Recorder) file(ctx context.Context, l *line) (catalog.Change, func(), error) {
-	gone := catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: scan.URI(r.BaseURL, l.Path), Path: l.Path}}
+	uri, err := r.Session.URIOf(ctx, l.Path)
+	if err != nil {
+		return catalog.Change{}, nil, err
+	}
+	gone := catalog.Change{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: uri, Path: l.Path}}
 	if len(l.Hash) > 0 || l.Length != nil || l.Type != "" || !l.LastMod.IsZero() {
 		return gone, nil, errors.New("expected nothing but path and change: the file says the rest")
 	}

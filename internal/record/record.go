@@ -32,6 +32,7 @@ type Session interface {
 	Known(ctx context.Context, set string, keys []resourcesync.Key) ([]catalog.Resource, error)
 	Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error)
 	Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error)
+	URIOf(ctx context.Context, path string) (string, error)
 	Record(ctx context.Context, set string, changes []catalog.Change) error
 	Publish(ctx context.Context, what publish.What) (publish.Report, error)
 }
@@ -40,7 +41,6 @@ type Session interface {
 type Recorder struct {
 	Session Session
 	Set     string
-	BaseURL string        // ends in "/"
 	Every   time.Duration // between two publications
 	Now     func() time.Time
 	// Published is told of each publication, also of one that failed, after which

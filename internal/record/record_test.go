@@ -67,7 +67,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.session = s
-	w.Recorder = &Recorder{Session: s, BaseURL: base, Every: 10 * time.Millisecond, Now: time.Now, Published: func(_ publish.Report, err error) {
+	w.Recorder = &Recorder{Session: s, Every: 10 * time.Millisecond, Now: time.Now, Published: func(_ publish.Report, err error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.published = append(w.published, err)

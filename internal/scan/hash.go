@@ -60,7 +60,7 @@ func (r *reader) close() error {
 
 func (r *reader) begin(it item) hashed {
 	name := string(it.Path)
-	return hashed{path: name, uri: URI(r.d.BaseURL, name), piece: it.Piece, label: RuleFor(r.d.Rules, name)}
+	return hashed{path: name, uri: r.d.uri(name, it.URI), piece: it.Piece, label: RuleFor(r.d.Rules, name)}
 }
 
 // hash reads the file until it holds still.

@@ -22,11 +22,15 @@ func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.R
 	if err := checkPath(path); err != nil {
 		return catalog.Resource{}, err
 	}
+	spelled, err := d.Spelled(ctx, []string{path})
+	if err != nil {
+		return catalog.Resource{}, err
+	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	r := reader{d: d, buffer: *buffer}
-	h := r.hash(ctx, item{Path: []byte(path)}, keep)
-	err := errors.Join(h.err, r.close())
+	h := r.hash(ctx, item{Path: []byte(path), URI: spelled[path]}, keep)
+	err = errors.Join(h.err, r.close())
 	if err == nil && h.gone {
 		err = fs.ErrNotExist
 	}

@@ -77,9 +77,13 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
 	dirs = map[string]bool{}
 	for batch := range slices.Chunk(roots, batchSize) {
+		spelled, err := d.Spelled(ctx, batch)
+		if err != nil {
+			return nil, nil, err
+		}
 		asked := make([]resourcesync.Key, len(batch))
 		for i, p := range batch {
-			asked[i] = resourcesync.KeyOf(URI(d.BaseURL, p))
+			asked[i] = resourcesync.KeyOf(d.uri(p, spelled[p]))
 		}
 		known, err := d.Catalog.Lookup(ctx, d.Set, asked)
 		if err != nil {

@@ -59,6 +59,7 @@ type item struct {
 	Label bool   // the bytes are as recorded: look only at what it is called
 	Print stamp  // zero if that is not known
 	Piece int64  // the number of its piece in the plan; 0 is none
+	URI   string // as an adopted publication spells it; "" is as URI does
 	Also  string // one more algorithm, the recorded digest of which tells whether the bytes changed; "" if none is needed
 }
 
@@ -88,7 +89,7 @@ func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 			if it.Label {
 				continue
 			}
-			a := Action{Change: resourcesync.Updated, URI: URI(d.BaseURL, string(it.Path)), Path: string(it.Path)}
+			a := Action{Change: resourcesync.Updated, URI: d.uri(string(it.Path), it.URI), Path: string(it.Path)}
 			if it.New {
 				a.Change = resourcesync.Created
 			}
@@ -152,7 +153,9 @@ func (d *Dir) Plan(ctx context.Context) (*Plan, error) {
 	p := &Plan{At: at, Excluded: map[Reason]int64{}, work: spool.NewLog[item](d.Spool),
 		vanished: spool.NewLog[resourcesync.Key](d.Spool), pieces: spool.NewLog[catalog.Piece](d.Spool), relabel: relabel}
 	b := planner{ctx: ctx, d: d, p: p, seen: spool.NewKeys(d.Spool, keysMemory)}
-	err = b.run()
+	if b.spells, err = d.Catalog.Spells(ctx); err == nil {
+		err = b.run()
+	}
 	if err = errors.Join(err, b.seen.Close()); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -188,10 +191,13 @@ type planner struct {
 	ctx   context.Context
 	d     *Dir
 	p     *Plan
-	seen  *spool.Keys // of every file that is there, or may be
-	keys  []resourcesync.Key
+	seen  *spool.Keys        // of every file that is there, or may be
+	keys  []resourcesync.Key // of files, from flush on
 	files []sight
 	other bool // something is not as the catalog has it
+
+	spells  bool              // an adopted publication spells URIs in another way than URI
+	spelled map[string]string // of the files
 }
 
 func (b *planner) run() error {
@@ -227,26 +233,41 @@ func (b *planner) see(s sight) error {
 	case s.err != nil:
 		b.other = true
 		b.failed(s.name, s.err)
-		return b.seen.Add(b.key(s.name))
+		return b.name([]sight{s})
 	case s.reason != "":
 		b.p.Excluded[s.reason]++
 		return nil
 	}
-	key := b.key(s.name)
-	if err := b.seen.Add(key); err != nil {
-		return err
-	}
 	b.p.Files++
 	b.p.Bytes += s.info.Size()
-	b.keys, b.files = append(b.keys, key), append(b.files, s)
+	b.files = append(b.files, s)
 	if len(b.files) == planSize {
 		return b.flush()
 	}
 	return nil
 }
 
-func (b *planner) key(name string) resourcesync.Key {
-	return resourcesync.KeyOf(URI(b.d.BaseURL, name))
+// name finds the keys of files that are there.
+func (b *planner) name(files []sight) (err error) {
+	b.spelled = nil
+	if b.spells {
+		paths := make([]string, len(files))
+		for i := range files {
+			paths[i] = files[i].name
+		}
+		if b.spelled, err = b.d.Spelled(b.ctx, paths); err != nil {
+			return err
+		}
+	}
+	b.keys = b.keys[:0]
+	for i := range files {
+		key := resourcesync.KeyOf(b.d.uri(files[i].name, b.spelled[files[i].name]))
+		if err := b.seen.Add(key); err != nil {
+			return err
+		}
+		b.keys = append(b.keys, key)
+	}
+	return nil
 }
 
 func (b *planner) failed(name string, err error) {
@@ -267,6 +288,9 @@ func (b *planner) failedDir(name string, err error) error {
 // flush compares the files seen with what is recorded: first whole pieces, then
 // the files of those that are not the same.
 func (b *planner) flush() error {
+	if err := b.name(b.files); err != nil {
+		return err
+	}
 	if err := b.ask(); err != nil {
 		return err
 	}
@@ -278,7 +302,7 @@ func (b *planner) flush() error {
 		}
 		keys, files = append(keys, b.keys[i]), append(files, f)
 	}
-	b.keys, b.files = b.keys[:0], b.files[:0]
+	b.files = b.files[:0]
 	if len(files) == 0 {
 		return nil
 	}
@@ -332,7 +356,7 @@ func (b *planner) ask() error {
 
 // take plans what is to be done about a file.
 func (b *planner) take(known catalog.Resource, f *sight) error {
-	it := item{Path: []byte(f.name), New: !known.Member, Print: stampOf(f.info)}
+	it := item{Path: []byte(f.name), URI: b.spelled[f.name], New: !known.Member, Print: stampOf(f.info)}
 	if f.piece != nil {
 		it.Piece = f.piece.number
 	}

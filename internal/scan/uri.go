@@ -25,6 +25,25 @@ func URI(base, path string) string {
 	return b.String()
 }
 
+// FileOf is the path of the file that a web server answers uri with, however the uri
+// spells it; false if it can be none below base.
+func FileOf(base, uri string) (path string, ok bool) {
+	rest, below := strings.CutPrefix(uri, base)
+	if !below || strings.ContainsAny(rest, "?#") || strings.Contains(strings.ToLower(rest), "%2f") {
+		return "", false
+	}
+	path, err := url.PathUnescape(rest)
+	if err != nil || strings.ContainsRune(path, 0) {
+		return "", false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return "", false
+		}
+	}
+	return path, true
+}
+
 // PathOf is the reverse of URI; false if uri is not that of a file below base.
 func PathOf(base, uri string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, base)

@@ -1,0 +1,35 @@
+package scan
+
+import (
+	"context"
+
+	"instep/resourcesync"
+)
+
+// Spelled returns the URIs of those paths that an adopted publication spells in another
+// way than URI does: they stay as they are, since mirrors know the resources by them.
+func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, error) {
+	keys := make([]resourcesync.Key, len(paths))
+	for i, p := range paths {
+		keys[i] = resourcesync.KeyOf(URI(d.BaseURL, p))
+	}
+	found, err := d.Catalog.Spellings(ctx, keys)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	uris := make(map[string]string, len(found))
+	for i, p := range paths {
+		if uri, ok := found[keys[i]]; ok {
+			uris[p] = uri
+		}
+	}
+	return uris, nil
+}
+
+// uri is that of a file: spelled, unless it is "".
+func (d *Deps) uri(path, spelled string) string {
+	if spelled != "" {
+		return spelled
+	}
+	return URI(d.BaseURL, path)
+}
