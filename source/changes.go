@@ -113,10 +113,23 @@ func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[
 // told is an entry as its readers expect it. Those of 1.0 read the time of a change
 // from lastmod and know no datetime (1.0 §12.1).
 func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
-	if m.policy.Profile10 && en.Change != "" {
+	switch {
+	case en.Change == "":
+	case m.policy.Profile10:
 		en.LastMod, en.Datetime = en.Datetime, resourcesync.Datetime{}
+	case m.policy.ProfileBoth:
+		en.LastMod = RoundedUp(en.Datetime)
 	}
 	return en
+}
+
+// RoundedUp is the datetime of a change as lastmod says it under Policy.ProfileBoth.
+func RoundedUp(d resourcesync.Datetime) resourcesync.Datetime {
+	second := d.Time().Truncate(time.Second)
+	if second.Before(d.Time()) {
+		second = second.Add(time.Second)
+	}
+	return resourcesync.DatetimeOf(second)
 }
 
 // endsDumps reports whether u goes on without the Change Dumps there were.

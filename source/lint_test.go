@@ -16,20 +16,21 @@ import (
 // there an error or a warning, from the first publication on.
 func TestPublishedDocumentsAreCleanForTheLinter(t *testing.T) {
 	for name, c := range map[string]struct {
-		tell      func(*site) []func() Update
-		profile10 bool
-		profiles  []lint.Profile
+		tell     func(*site) []func() Update
+		policy   Policy
+		profiles []lint.Profile
 	}{
-		"plain":          {story, false, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
-		"everything":     {fullStory, false, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
-		"readers of 1.0": {fullStory, true, []lint.Profile{lint.Profile11, lint.Profile10}},
+		"plain":           {story, Policy{}, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
+		"everything":      {fullStory, Policy{}, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
+		"readers of 1.0":  {fullStory, Policy{Profile10: true}, []lint.Profile{lint.Profile11, lint.Profile10}},
+		"readers of both": {fullStory, Policy{ProfileBoth: true}, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			kinds, seen := map[string]bool{}, map[string]string{}
 			for _, next := range c.tell(s) {
 				u := next()
-				u.Policy.Profile10 = c.profile10
+				u.Policy.Profile10, u.Policy.ProfileBoth = c.policy.Profile10, c.policy.ProfileBoth
 				s.publish(u)
 				for _, key := range keysOf(t, s.bucket) {
 					if text := string(bytesOf(t, s.bucket, key)); seen[key] != text {

@@ -72,6 +72,10 @@ type Policy struct {
 	// the time of the change in Change Lists and Change Dump Manifests, of deletions too,
 	// in the place of datetime, which 1.0 does not know.
 	Profile10 bool
+	// ProfileBoth writes for readers of both: datetime stays, and there lastmod is the
+	// datetime rounded up to a second, of deletions too. So a reader of 1.0 that knows no
+	// fraction never takes a change for older than it is. Profile10 goes over it.
+	ProfileBoth bool `json:",omitempty"`
 	// PackageBytes is how many bytes of resources go into one package; 0 is 1 GiB. A
 	// larger resource has a package of its own.
 	PackageBytes int64

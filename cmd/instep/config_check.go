@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -108,8 +109,8 @@ func (c *configuration) locate(err error) error {
 
 func (c *configuration) checkSet(i int) error {
 	s := &c.Sets[i]
-	if s.Profile != "" && s.Profile != "1.0" && s.Profile != "1.1" {
-		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected 1.0 or 1.1 (in a file in quotes), found %q", s.Profile))
+	if !slices.Contains([]string{"", profile11, profile10, profileBoth}, s.Profile) {
+		return c.errorAt(setKey(i, "profile"), fmt.Errorf("expected 1.0 or 1.1 (in a file in quotes) or both, found %q", s.Profile))
 	}
 	if !s.Dumps.On && s.Dumps != (dumpsConfig{}) {
 		return c.errorAt(setKey(i, "dumps.package_size"), errors.New("there are no dumps: switch them on with --dump, or dumps in the file"))

@@ -30,6 +30,13 @@ func (c *configuration) site() publish.Site {
 	return site
 }
 
+// Values of profile: whose readers the changes are written for.
+const (
+	profile11   = "1.1"
+	profile10   = "1.0"
+	profileBoth = "both"
+)
+
 // onDemandPath is where packages on demand are made, below the base URL.
 const onDemandPath = "resourcesync/on-demand"
 
@@ -39,7 +46,8 @@ func (s *setConfig) publishSet(base string) publish.Set {
 		Name: s.Name, Include: s.Include, Exclude: s.Exclude, Rules: s.rules(),
 		Policy: source.Policy{
 			About:     source.About{Title: s.Title, Description: s.Description, Contact: s.Contact, Licence: s.Licence},
-			Profile10: s.Profile == "1.0", PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
+			Profile10: s.Profile == profile10, ProfileBoth: s.Profile == profileBoth,
+			PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
 		},
 		Dumps: s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),
 		RotateEvery: time.Duration(s.RotateEvery), ChangeListMax: s.ChangeListMax, MaxEntries: s.MaxEntries, MaxDelete: s.MaxDelete,

@@ -257,9 +257,12 @@ func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Chang
 
 // resource is what an entry says of a resource.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
-	path := a.path(e.Loc)
+	path, modified := a.path(e.Loc), e.LastMod
+	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
+		modified = resourcesync.Datetime{} // the time of the change, for readers of 1.0
+	}
 	return catalog.Resource{
-		URI: e.Loc, Path: path, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests,
+		URI: e.Loc, Path: path, LastMod: modified, Length: e.Length, Digests: e.Digests,
 		Type: cmp.Or(e.Type, mediatype.ByName(path)), Encoding: e.Encoding, ChangeFreq: e.ChangeFreq,
 	}
 }
