@@ -23,10 +23,7 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
 		return err
 	}
-	keys := append([]string{descriptionKey, aboutKey}, m.l.aliases.Descriptions...)
-	if m.l.atRoot() {
-		keys = append(keys, wellKnownKey)
-	}
+	keys := append([]string{descriptionKey, aboutKey, wellKnownKey}, m.l.aliases.Descriptions...)
 	gone, err := m.absent(ctx, keys...)
 	if err != nil || !gone && m.last.ID != 0 && m.pub.SourceSum == m.last.SourceSum {
 		return err
@@ -50,7 +47,8 @@ func (m *maker) sourceSum() (Sum, error) {
 }
 
 // describe makes the document that names the Capability List of each set (1.1 §8); a
-// copy lies where readers look first (1.1 §6.3), if the base URL has a say there.
+// copy lies where readers look first (1.1 §6.3), if the base URL has a say there, and
+// at the same name below it if not, where many look too.
 func (m *maker) describe(ctx context.Context, sets []string) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelDescribedBy, Href: m.l.uri(aboutKey)}}}
 	h.Capability = resourcesync.CapabilityDescription
@@ -65,8 +63,8 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 	if err != nil {
 		return err
 	}
-	if m.l.atRoot() {
-		m.st.copy(descriptionKey, Document{Key: wellKnownKey, Rank: rankDescription})
+	if err := m.wellKnown(ctx); err != nil {
+		return err
 	}
 	for n := len(keys); ; n++ { // parts of a Source that had more sets
 		_, ours, err := m.p.Journal.Document(ctx, descriptionPart(n))
@@ -75,6 +73,23 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 		}
 		m.retire(descriptionPart(n))
 	}
+}
+
+// wellKnown makes the copy at the well-known name. Below a path it is a help and no rule,
+// so there a file that somebody else has put in its place stays.
+func (m *maker) wellKnown(ctx context.Context) error {
+	if !m.l.atRoot() {
+		foreign, err := m.foreign(ctx, wellKnownKey)
+		if err != nil {
+			return err
+		}
+		if foreign {
+			m.pub.Notes = append(m.pub.Notes, fmt.Sprintf("%q was not written by us and stays as it is: readers find the Source Description at %s", wellKnownKey, m.l.descriptionURI()))
+			return nil
+		}
+	}
+	m.st.copy(descriptionKey, Document{Key: wellKnownKey, Rank: rankDescription})
+	return nil
 }
 
 func (m *maker) capabilityLists(sets []string) iter.Seq2[resourcesync.Entry, error] {

@@ -19,7 +19,7 @@
 //
 // Below the base URL lie, those of a set other than the default one in sets/NAME/:
 //
-//	.well-known/resourcesync                         copy of the description, if the base URL's path is /
+//	.well-known/resourcesync                         copy of the description
 //	resourcesync/publication.json                    whose publication this is
 //	resourcesync/about.html, set.html                for people: the Source, a set
 //	resourcesync/description.xml                     Source Description (1.1 §8); parts beside it

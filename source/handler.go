@@ -75,8 +75,11 @@ const maxRanges = 16
 // such file (1.1 §6.3.4). Everything that is not there to be read
 // (directories without index.html, names that begin with a dot other than
 // /.well-known/resourcesync, Hidden, special files, paths that try to climb) is
-// 404. It needs no more memory for a large file than for a small one.
-func NewHandler(o HandlerOptions) http.Handler {
+// 404. Below a Prefix the Source Description answers at /.well-known/resourcesync of the
+// host too, as that is where readers look first (1.1 §6.3.2): the caller routes it here. It needs no more memory for a large file than for a small one.
+func NewHandler(o HandlerOptions) http.Handler { return newHandler(o) }
+
+func newHandler(o HandlerOptions) *handler {
 	if o.Prefix == "" {
 		o.Prefix = "/"
 	}
@@ -109,6 +112,11 @@ func (h *handler) published() Published {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.answer(w, r, func(*response) bool { return false })
+}
+
+// answer answers a request, unless first has done so.
+func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*response) bool) {
 	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.o.Now}
 	out.extend()
 	defer func() {
@@ -124,16 +132,18 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(out, "only GET and HEAD are answered here", http.StatusMethodNotAllowed)
 		return
 	}
+	if first(out) {
+		return
+	}
 	name, ok := h.name(r.URL)
-	if r.URL.Path == "/"+robotsName && !(ok && exists(h.o.Dirs, name)) {
-		h.robots(out, r)
-		return
-	}
-	if !ok {
+	switch {
+	case r.URL.Path == "/"+robotsName && !(ok && exists(h.o.Dirs, name)):
+		robots(out, r, h.published().Sitemaps())
+	case !ok:
 		notFound(out)
-		return
+	default:
+		h.serve(out, r, name)
 	}
-	h.serve(out, r, name)
 }
 
 func notFound(w http.ResponseWriter) { http.Error(w, "nothing is published here", http.StatusNotFound) }
@@ -151,8 +161,12 @@ func (h *handler) panicked(w *response, r *http.Request, cause any) {
 }
 
 // name returns the path that a URL asks for, below the prefix and without
-// anything that could lead elsewhere.
+// anything that could lead elsewhere. At the well-known name of the host the Source
+// Description answers, also if the prefix is another.
 func (h *handler) name(u *url.URL) (string, bool) {
+	if u.Path == "/"+wellKnownKey && h.o.Prefix != "/" {
+		return descriptionKey, true
+	}
 	escaped := strings.ToLower(u.EscapedPath())
 	if strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%00") {
 		return "", false
@@ -360,8 +374,7 @@ const robotsName = "robots.txt"
 
 // robots answers for a robots.txt that nobody wrote. It is for search engines: those
 // who look for lists of ResourceSync follow the Link of any resource.
-func (h *handler) robots(w http.ResponseWriter, r *http.Request) {
-	lines := h.published().Sitemaps()
+func robots(w http.ResponseWriter, r *http.Request, lines string) {
 	if lines == "" {
 		notFound(w)
 		return

@@ -121,7 +121,7 @@ func (m *maker) resourceList(s *Snapshot) *series {
 // sitemap makes the plain sitemap: URLs and lastmod alone, as search engines reject
 // elements that they do not know.
 func (m *maker) sitemap(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) error {
-	foreign, err := m.foreignSitemap(ctx)
+	foreign, err := m.foreign(ctx, m.l.sitemap(false))
 	if err != nil {
 		return err
 	}
@@ -159,9 +159,8 @@ func plainEntries(all iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesy
 	}
 }
 
-// foreignSitemap reports whether a sitemap that we did not write is in our way.
-func (m *maker) foreignSitemap(ctx context.Context) (bool, error) {
-	key := m.l.sitemap(false)
+// foreign reports whether a file that we did not write is in our way.
+func (m *maker) foreign(ctx context.Context, key string) (bool, error) {
 	last, ours, err := m.p.Journal.Document(ctx, key)
 	if err != nil {
 		return false, fmt.Errorf("looking up %q: %w", key, err)

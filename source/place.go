@@ -73,7 +73,11 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 		keys = append(keys, l.changeList(pub.ChangesNumber), l.changeIndex())
 	}
 	keys = append(keys, p.Aliases.Keys(pub.Set)...)
-	if l.atRoot() {
+	_, copied, err := p.Journal.Document(ctx, wellKnownKey)
+	if err != nil {
+		return nil, fmt.Errorf("looking up %q: %w", wellKnownKey, err)
+	}
+	if copied || l.atRoot() { // below a path earlier versions wrote none
 		keys = append(keys, wellKnownKey)
 	}
 	for _, o := range pub.Offers {

@@ -127,6 +127,31 @@ func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
 	return names, nil
 }
 
+// readDescription reads the Source Description of a site: one document of ours, which has
+// 50,000 entries at most.
+func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesync.Entry, err error) {
+	for _, dir := range dirs {
+		f, _, err := openRegular(dir, descriptionKey)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return h, nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
+		}
+		defer f.Close()
+		d := resourcesync.NewDecoder(f)
+		for en, err := range d.Entries() {
+			if err != nil {
+				return h, nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
+			}
+			entries = append(entries, en)
+		}
+		h, err = d.Header()
+		return h, entries, err
+	}
+	return h, nil, fmt.Errorf("reading %q: %w", descriptionKey, fs.ErrNotExist)
+}
+
 // setOf returns the name of the set whose Capability List lies at key.
 func setOf(key string) (name string, ok bool) {
 	dir, ok := strings.CutSuffix(key, "capabilitylist.xml")

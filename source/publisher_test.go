@@ -62,16 +62,6 @@ func TestUnchangedDocumentsAreNotRewritten(t *testing.T) {
 	}
 }
 
-func TestSubPathHasNoWellKnownDocument(t *testing.T) {
-	s := newSite(t)
-	s.fill(1)
-	s.p.BaseURL = testBase + "sub/path/"
-	s.publish(s.first())
-	if _, err := s.bucket.Stat(t.Context(), ".well-known/resourcesync"); !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("Stat of the well-known document: got %v, want ErrNotExist", err)
-	}
-}
-
 func TestNamedSetsShareOneDescription(t *testing.T) {
 	s := newSite(t)
 	s.fill(1)

@@ -18,7 +18,10 @@ Capability List, and a policy that keeps served pages from acting for this host.
 
 Several directories are laid over each other: the first that has a path answers, for
 content here and documents in the --out of publish. A site published for a base URL
-with a path is served below that path. Dotfiles are never served.
+with a path is served below that path, and its Source Description at the well-known
+address of the host too. Publications of one host may be served together: each below its
+path, and listed together at that address; a directory without a publication goes with
+the next one that has one. Dotfiles are never served.
 
 A robots.txt that names the sitemaps is answered if there is no such file. With -c FILE
 the directories are those of a configuration file of publish, and its rules are kept:
@@ -39,15 +42,16 @@ func (a *app) serveCommand() *cobra.Command {
 		Long:  serveHelp,
 		Example: `  instep serve ./collection
   instep serve ./collection ./documents --addr 127.0.0.1:8080
+  instep serve ./museum ./museum-documents ./archive ./archive-documents
   instep serve -c site.yaml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			site, err := f.site(cmd, args, a.now)
+			sites, err := f.sites(cmd, args, a.now)
 			if err != nil {
 				return err
 			}
-			defer site.close()
-			return a.serve(cmd.Context(), site, f.addr)
+			defer closeAll(sites)
+			return a.serve(cmd.Context(), sites, f.addr)
 		},
 	}
 	cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
@@ -56,15 +60,15 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// site opens what the command line names.
-func (f *serveFlags) site(cmd *cobra.Command, args []string, now func() time.Time) (*site, error) {
+// sites opens what the command line names: publications of one host.
+func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Time) ([]*site, error) {
 	switch {
 	case f.config == "" && f.onDemand:
 		return nil, usagef("--on-demand goes with -c FILE, which says where the state is")
 	case f.config == "" && len(args) == 0:
 		return nil, usagef("DIR is missing (see %s --help)", cmd.CommandPath())
 	case f.config == "":
-		return openSite(args)
+		return openHost(args)
 	case len(args) > 0:
 		return nil, usagef("unexpected argument %q: -c FILE says what is served", args[0])
 	}
@@ -78,18 +82,25 @@ func (f *serveFlags) site(cmd *cobra.Command, args []string, now func() time.Tim
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return openConfigured(cmd.Context(), c, f.onDemand, now)
+	s, err := openConfigured(cmd.Context(), c, f.onDemand, now)
+	if err != nil {
+		return nil, err
+	}
+	return []*site{s}, nil
 }
 
-func (a *app) serve(ctx context.Context, site *site, addr string) error {
+func (a *app) serve(ctx context.Context, sites []*site, addr string) error {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
-	url := "http://" + ln.Addr().String() + site.prefix
+	url := "http://" + ln.Addr().String() + "/"
+	if len(sites) == 1 {
+		url = "http://" + ln.Addr().String() + sites[0].prefix
+	}
 	a.out.record(record{Type: "status", Addr: ln.Addr().String(), URI: url})
 	a.out.line("Serving %s (end with Ctrl-C)", url)
-	err = a.serveUntil(ctx, ln, site)
+	err = a.serveUntil(ctx, ln, sites...)
 	if err == nil {
 		a.out.end(summary{Status: "clean"}, "Stopped.")
 	}
@@ -99,9 +110,9 @@ func (a *app) serve(ctx context.Context, site *site, addr string) error {
 // stopTime is how long answers under way may take once the server is told to stop.
 const stopTime = 4 * time.Second
 
-// serveUntil serves a site until ctx ends.
-func (a *app) serveUntil(ctx context.Context, ln net.Listener, site *site) error {
-	return serveHandler(ctx, ln, site.handler(a.now, func(err error) { a.out.warn(record{Message: err.Error()}) }))
+// serveUntil serves sites of one host until ctx ends.
+func (a *app) serveUntil(ctx context.Context, ln net.Listener, sites ...*site) error {
+	return serveHandler(ctx, ln, handlerOf(sites, a.now, func(err error) { a.out.warn(record{Message: err.Error()}) }))
 }
 
 // serveHandler serves until ctx ends. A server that was told to stop did not fail.

@@ -89,6 +89,87 @@ func openSite(dirs []string) (*site, error) {
 	return s, nil
 }
 
+// openHost opens directories as the publications of one host. A directory without a
+// publication goes with the next one that has one, else with the last.
+func openHost(names []string) ([]*site, error) {
+	groups, err := byPublication(names)
+	if err != nil {
+		return nil, err
+	}
+	var sites []*site
+	for _, dirs := range groups {
+		s, err := openSite(dirs)
+		if err == nil {
+			sites = append(sites, s)
+			err = oneHost(sites[0], s, dirs)
+		}
+		if err != nil {
+			closeAll(sites)
+			return nil, err
+		}
+	}
+	return sites, nil
+}
+
+// byPublication groups directories by the base URL that they are published for.
+func byPublication(names []string) (groups [][]string, err error) {
+	var waiting []string // directories without a publication
+	at := map[string]int{}
+	for _, name := range names {
+		waiting = append(waiting, name)
+		base, err := publishedFor(name)
+		if err != nil {
+			return nil, err
+		}
+		if base == "" {
+			continue
+		}
+		i, known := at[base]
+		if !known {
+			i = len(groups)
+			at[base], groups = i, append(groups, nil)
+		}
+		groups[i], waiting = append(groups[i], waiting...), nil
+	}
+	if len(groups) == 0 {
+		return [][]string{waiting}, nil
+	}
+	last := &groups[len(groups)-1]
+	*last = append(*last, waiting...)
+	return groups, nil
+}
+
+// publishedFor is the base URL of the publication in a directory; "" if there is none.
+func publishedFor(name string) (string, error) {
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	info, err := source.ReadPublicationInfo(rootFS{root})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return info.BaseURL, err
+}
+
+// oneHost refuses sites of different hosts: one address can't be both.
+func oneHost(first, s *site, dirs []string) error {
+	host := func(base string) string {
+		return strings.TrimSuffix(base, source.PublicationInfo{BaseURL: base}.Prefix())
+	}
+	if host(first.base) == host(s.base) {
+		return nil
+	}
+	return usagef("%q is published for %s, a directory before it for %s: serve them apart", dirs[len(dirs)-1], s.base, first.base)
+}
+
+func closeAll(sites []*site) {
+	for _, s := range sites {
+		s.close()
+	}
+}
+
 // openConfigured opens what a configuration publishes.
 func openConfigured(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) (*site, error) {
 	s, err := openSite(c.publishedDirs())
@@ -156,11 +237,25 @@ func (c *configuration) label(path string) source.Label {
 	return source.Label{Type: told.Type, Encoding: told.Encoding}
 }
 
+func (s *site) options(now func() time.Time, report func(error)) source.HandlerOptions {
+	return source.HandlerOptions{Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Now: now, Report: report}
+}
+
+// handlerOf serves the sites of one host.
+func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Handler {
+	if len(sites) == 1 {
+		return sites[0].handler(now, report)
+	}
+	var all []source.HandlerOptions
+	for _, s := range sites {
+		all = append(all, s.options(now, report))
+	}
+	return source.NewHostHandler(all)
+}
+
 // handler serves the site.
 func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
-	files := source.NewHandler(source.HandlerOptions{
-		Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Now: now, Report: report,
-	})
+	files := source.NewHandler(s.options(now, report))
 	if s.view == nil {
 		return files
 	}

@@ -150,14 +150,16 @@ func TestWebmasterServesBelowAPathByNginx(t *testing.T) {
 	if left := leftovers(t, filepath.Join(objects, "resourcesync")); len(left) > 0 {
 		t.Errorf("the folder was written into: %q", left)
 	}
-	for path, want := range map[string]int{"/museum/one.txt": 200, "/museum/sitemap.xml": 200, "/museum/.htaccess": 404} {
+	for path, want := range map[string]int{"/museum/one.txt": 200, "/museum/sitemap.xml": 200, "/museum/.well-known/resourcesync": 200, "/museum/.htaccess": 404} {
 		if status, h := head(t, base+path); status != want {
 			t.Errorf("%s: got %d, %v", path, status, h)
 		}
 	}
 	source := base + "/museum/resourcesync/description.xml"
 	mustDo(t, "lint", source) // no error; a warning tells that nothing is at the root of the host
+	mustDo(t, "lint", base+"/museum/.well-known/resourcesync")
 	mustDo(t, "sync", source, filepath.Join(dir, "mirror"))
+	mustDo(t, "sync", base+"/museum/", filepath.Join(dir, "mirror"))
 	mustDo(t, "audit", base+"/museum/one.txt", filepath.Join(dir, "mirror"))
 }
 

@@ -56,6 +56,9 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 	}
+	if err := a.takeCopy(); err != nil {
+		return err
+	}
 	for _, key := range a.kept.Aliases.AllKeys() {
 		if err := a.alias(key); err != nil {
 			return err
@@ -66,6 +69,20 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 		a.describeOurs(set)
 	}
 	return nil
+}
+
+// takeCopy makes the copy of the Source Description at the well-known name ours. Below a
+// path any other file there is somebody else's.
+func (a *adopter) takeCopy() error {
+	there, err := a.exists(wellKnownKey)
+	if err != nil || !there {
+		return err
+	}
+	sum, err := a.sum(wellKnownKey)
+	if of := a.own["resourcesync/description.xml"]; err == nil && sum == of.SHA256 {
+		a.own[wellKnownKey] = catalog.Document{Key: wellKnownKey, Length: of.Length, SHA256: sum}
+	}
+	return err
 }
 
 // describedByUs makes sure that the sets of the publication are those of the site.

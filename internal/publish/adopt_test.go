@@ -91,3 +91,43 @@ func TestAdoptRefusesOtherSets(t *testing.T) {
 		t.Errorf("what is published (-got +want):\n%s", diff)
 	}
 }
+
+// The copy of the Source Description below a path is ours when it is one; what somebody
+// else has there stays.
+func TestAdoptBelowAPath(t *testing.T) {
+	for _, theirs := range []string{"", "theirs"} {
+		w := newWorld(t)
+		w.fill(3)
+		w.o.BaseURL = base + "sub/"
+		copied := filepath.Join(w.o.Out, ".well-known", "resourcesync")
+		w.run()
+		if theirs != "" {
+			if err := os.WriteFile(copied, []byte(theirs), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.lose()
+		w.o.Adopt = true
+		if rep := w.run(); rep.Created+rep.Updated+rep.Deleted > 0 || rep.Unchanged != 3 {
+			t.Errorf("got %+v, want all as it was", rep.SetReport)
+		}
+		w.set.MaxEntries, w.o.About = 1, source.About{Title: "Another title"} // another description
+		w.write("new.txt", "new")
+		rep := w.run()
+		text, err := os.ReadFile(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		description, err := os.ReadFile(filepath.Join(w.o.Out, "resourcesync", "description.xml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := theirs
+		if want == "" {
+			want = string(description)
+		}
+		if string(text) != want || (theirs != "") != (len(rep.Notes) > 0) {
+			t.Errorf("%q: got %q, notes %q", theirs, text, rep.Notes)
+		}
+	}
+}

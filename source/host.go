@@ -1,0 +1,149 @@
+package source
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// NewHostHandler serves several publications of one host, each as NewHandler does below
+// its Prefix; where one lies below another the longer Prefix answers. At the root of the
+// host, where readers look first (1.1 §6.3.2), it answers with a Source Description that
+// names the sets of all of them, and robots.txt names the plain sitemaps of all. Of the
+// Now and Report of the sites those of the first are used for that.
+func NewHostHandler(sites []HandlerOptions) http.Handler {
+	h := &hostHandler{}
+	for _, o := range sites {
+		h.sites = append(h.sites, newHandler(o))
+	}
+	slices.SortStableFunc(h.sites, func(a, b *handler) int { return len(b.o.Prefix) - len(a.o.Prefix) })
+	return h
+}
+
+type hostHandler struct {
+	sites []*handler // the longest prefix first
+
+	mu          sync.Mutex // guards the rest
+	stamps      [][2]stamp // of the sites when the description was made
+	description []byte
+}
+
+func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Whatever has no prefix of its own goes to the shortest, which says that it is not there.
+	site := h.sites[len(h.sites)-1]
+	if i := slices.IndexFunc(h.sites, func(s *handler) bool { return strings.HasPrefix(r.URL.Path, s.o.Prefix) }); i >= 0 {
+		site = h.sites[i]
+	}
+	site.answer(w, r, func(out *response) bool {
+		switch r.URL.Path {
+		case "/" + wellKnownKey:
+			h.wellKnown(out, r)
+			return true
+		case "/" + robotsName:
+			if exists(site.o.Dirs, robotsName) && site.o.Prefix == "/" {
+				return false
+			}
+			var lines string
+			for _, s := range h.sites {
+				lines += s.published().Sitemaps()
+			}
+			robots(out, r, lines)
+			return true
+		}
+		return false
+	})
+}
+
+// wellKnown answers with the description of the host.
+func (h *hostHandler) wellKnown(w http.ResponseWriter, r *http.Request) {
+	text, err := h.describe()
+	if err != nil {
+		h.sites[0].o.Report(fmt.Errorf("serving %q: %w", wellKnownKey, err))
+		http.Error(w, "a Source Description can't be read", http.StatusInternalServerError)
+		return
+	}
+	sum := sha256.Sum256(text)
+	w.Header().Set("Content-Type", "application/xml")
+	w.Header().Set("Cache-Control", cacheNever)
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	http.ServeContent(w, limitRanges(r), "", time.Time{}, bytes.NewReader(text))
+}
+
+// describe returns the description, made anew when one of those that it is made of is.
+// One that is missing would make its sets seem gone, so then there is none.
+func (h *hostHandler) describe() ([]byte, error) {
+	now := make([][2]stamp, len(h.sites))
+	for i, s := range h.sites {
+		now[i] = stamps(s.o.Dirs)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.description != nil && slices.Equal(now, h.stamps) {
+		return h.description, nil
+	}
+	var all hostDescription
+	for _, s := range h.sites {
+		if err := all.add(s.o.Dirs); err != nil {
+			return nil, err
+		}
+	}
+	text, err := all.encode()
+	if err == nil {
+		h.stamps, h.description = now, text
+	}
+	return text, err
+}
+
+// hostDescription is what the Source Descriptions of a host say.
+type hostDescription struct {
+	about []resourcesync.Link  // the pages about the Sources
+	sets  []resourcesync.Entry // Capability Lists
+	parts []resourcesync.Entry // the descriptions themselves, and those that an index names
+	many  bool                 // there are more sets than that, or an index
+}
+
+// add adds the Source Description of a site.
+func (d *hostDescription) add(dirs []fs.FS) error {
+	info, err := overlaidInfo(dirs)
+	if err != nil {
+		return err
+	}
+	head, entries, err := readDescription(dirs)
+	if err != nil {
+		return err
+	}
+	if about := head.Link(resourcesync.RelDescribedBy); about != "" {
+		d.about = append(d.about, resourcesync.Link{Rel: resourcesync.RelDescribedBy, Href: about})
+	}
+	if head.Root == resourcesync.SitemapIndex {
+		d.parts, d.many = append(d.parts, entries...), true
+		return nil
+	}
+	uri := layout{base: info.BaseURL, aliases: info.aliases()}.descriptionURI()
+	d.parts = append(d.parts, resourcesync.Entry{Loc: uri, Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityDescription}})
+	d.sets = append(d.sets, entries...)
+	d.many = d.many || len(d.sets) > resourcesync.MaxEntries
+	return nil
+}
+
+// encode writes the sets, or an index of the descriptions if they are too many (1.1 §8).
+func (d *hostDescription) encode() ([]byte, error) {
+	h := resourcesync.Header{Links: d.about}
+	h.Capability = resourcesync.CapabilityDescription
+	entries := d.sets
+	if d.many {
+		h.Root, entries = resourcesync.SitemapIndex, d.parts
+	}
+	var text bytes.Buffer
+	_, err := encode(&text, h, listed(entries))
+	return text.Bytes(), err
+}
