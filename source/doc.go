@@ -27,6 +27,7 @@
 //	resourcesync/lists/ID/resourcelist.xml           Resource List (1.1 §10) or its index; parts beside it
 //	resourcesync/resourcelist.xml                    byte copy of the current one
 //	resourcesync/changes/NUMBER.xml                  Change List (1.1 §12.1), named by the number of its first change
+//	resourcesync/changelist.xml                      if wanted: the newest Change Lists in one whose name never changes
 //	resourcesync/changelist-index.xml                index of the current ones (1.1 §12.2)
 //	resourcesync/dumps/ID/resourcedump.xml           Resource Dump (1.1 §11) or its index; parts, packages 00001.zip and
 //	                                                 copies of their manifests 00001-manifest.xml beside it

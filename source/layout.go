@@ -16,6 +16,8 @@ const (
 	descriptionKey = root + "description.xml"
 	wellKnownKey   = ".well-known/resourcesync"
 	sitemapName    = "sitemap.xml"
+
+	fixedChangesName = "changelist.xml" // beside resourcelist.xml, the Resource List at a fixed name
 )
 
 // Document.Rank, in the order of appearance.
@@ -33,7 +35,8 @@ const (
 	rankPages               // for people
 	rankCapability          // the Capability List
 	rankDescriptionParts
-	rankDescription // what a reader begins with
+	rankDescription  // what a reader begins with
+	rankFixedChanges // what a reader polls who never began there: nothing links it
 )
 
 // nameForm is what names of sets look like: they become part of
@@ -177,6 +180,9 @@ func (l layout) page() string { return l.dir() + "set.html" }
 // fixedResourceList never changes its name: robots.txt needs one.
 func (l layout) fixedResourceList() string { return l.dir() + "resourcelist.xml" }
 
+// fixedChangeList never changes its name: some clients poll one URI.
+func (l layout) fixedChangeList() string { return l.dir() + fixedChangesName }
+
 // sitemap is where search engines look; another place if a foreign file is there.
 func (l layout) sitemap(foreign bool) string {
 	if l.set == "" && !foreign {
@@ -219,6 +225,13 @@ func DescriptionURI(base string) string { return base + descriptionKey }
 func CapabilityListURI(base, set string) string {
 	l := layout{base: base, set: set}
 	return l.uri(l.capabilityList())
+}
+
+// FixedChangeListURI is where the Change List of a set lies whose URI never changes; see
+// Policy.FixedChanges.
+func FixedChangeListURI(base, set string) string {
+	l := layout{base: base, set: set}
+	return l.uri(l.fixedChangeList())
 }
 
 // MayBeDocument reports whether a key is one that a publication could write.

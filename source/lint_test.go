@@ -23,6 +23,7 @@ func TestPublishedDocumentsAreCleanForTheLinter(t *testing.T) {
 		"plain":           {story, Policy{}, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
 		"everything":      {fullStory, Policy{}, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
 		"readers of 1.0":  {fullStory, Policy{Profile10: true}, []lint.Profile{lint.Profile11, lint.Profile10}},
+		"readers of one":  {withFixed(fullStory), Policy{}, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
 		"readers of both": {fullStory, Policy{ProfileBoth: true}, []lint.Profile{lint.Profile11, lint.ProfileAuto}},
 	} {
 		t.Run(name, func(t *testing.T) {

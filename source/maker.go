@@ -40,7 +40,7 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
 	m.pub.Offers = slices.Clone(last.Offers)
 	steps := []func(context.Context, Update) error{
-		m.info, m.history, m.changes, m.snapshot, m.dump, m.retention, m.capabilityList, m.page, m.description,
+		m.info, m.history, m.changes, m.snapshot, m.dump, m.retention, m.capabilityList, m.page, m.description, m.fixedChanges,
 	}
 	for _, step := range steps {
 		if err := step(ctx, u); err != nil {

@@ -72,6 +72,9 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if pub.ChangesNumber != 0 {
 		keys = append(keys, l.changeList(pub.ChangesNumber), l.changeIndex())
 	}
+	if pub.FixedChanges != 0 {
+		keys = append(keys, l.fixedChangeList())
+	}
 	keys = append(keys, p.Aliases.Keys(pub.Set)...)
 	_, copied, err := p.Journal.Document(ctx, wellKnownKey)
 	if err != nil {

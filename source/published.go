@@ -6,6 +6,7 @@ import (
 	"html"
 	"io"
 	"io/fs"
+	"iter"
 	"strings"
 	"time"
 
@@ -125,6 +126,11 @@ func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// entriesOf yields the entries of a document of ours.
+func entriesOf(r io.Reader) iter.Seq2[resourcesync.Entry, error] {
+	return resourcesync.NewDecoder(r).Entries()
 }
 
 // readDescription reads the Source Description of a site: one document of ours, which has

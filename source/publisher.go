@@ -33,6 +33,8 @@ type Publisher struct {
 	// one; 0 is 2, the lower bound.
 	KeepGenerations int
 	Now             func() time.Time
+
+	fixedMax int64 // changes in the Change List at a fixed name; 0 is the bound of the standard
 }
 
 const (

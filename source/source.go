@@ -76,6 +76,11 @@ type Policy struct {
 	// datetime rounded up to a second, of deletions too. So a reader of 1.0 that knows no
 	// fraction never takes a change for older than it is. Profile10 goes over it.
 	ProfileBoth bool `json:",omitempty"`
+	// FixedChanges adds a Change List at FixedChangeListURI, for clients that poll one URI:
+	// the changes of the newest current Change Lists, closed ones and the open one, up to
+	// 50,000. It reaches back to the at of the Resource List, and further, unless more has
+	// changed since. No Capability List names it. Each publication writes all of it.
+	FixedChanges bool `json:",omitempty"`
 	// PackageBytes is how many bytes of resources go into one package; 0 is 1 GiB. A
 	// larger resource has a package of its own.
 	PackageBytes int64
@@ -225,6 +230,7 @@ type Publication struct {
 	ChangesThrough int64     // Window.Through
 	Changes        int64     // entries of the last Change List
 	DumpsSince     time.Time // since when Change Dumps hold every change; zero if there are none
+	FixedChanges   int64     // Window.Number of the first Change List in the one at a fixed name; 0: there is none
 	ArchiveEntries int       // of a part of an archive, at most; 0 is not known
 	SourceSum      Sum       // of what the Source Description and the page about the Source were made of
 }

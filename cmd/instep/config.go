@@ -53,6 +53,7 @@ type setConfig struct {
 	MaxDelete     string        `yaml:"max_delete"`
 	KeepChanges   duration      `yaml:"keep_changes"`
 	Profile       string        `yaml:"profile"`
+	FixedChanges  bool          `yaml:"fixed_changes"`
 	Dumps         dumpsConfig   `yaml:"dumps"`
 	Archive       archiveConfig `yaml:"archive"`
 	From          fromConfig    `yaml:"from"`

@@ -46,7 +46,7 @@ func (s *setConfig) publishSet(base string) publish.Set {
 		Name: s.Name, Include: s.Include, Exclude: s.Exclude, Rules: s.rules(),
 		Policy: source.Policy{
 			About:     source.About{Title: s.Title, Description: s.Description, Contact: s.Contact, Licence: s.Licence},
-			Profile10: s.Profile == profile10, ProfileBoth: s.Profile == profileBoth,
+			Profile10: s.Profile == profile10, ProfileBoth: s.Profile == profileBoth, FixedChanges: s.FixedChanges,
 			PackageBytes: int64(s.Dumps.PackageSize), KeepChanges: time.Duration(s.KeepChanges),
 		},
 		Dumps: s.Dumps.On, DumpEvery: time.Duration(s.Dumps.Every), RebaseEvery: time.Duration(s.RebaseEvery),

@@ -117,6 +117,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 	for _, o := range []struct{ what, uri string }{
 		{"Capability List", rep.CapabilityList}, {"Resource List", rep.ResourceList}, {"Change List", rep.ChangeList},
+		{"Fixed Change List", rep.FixedChangeList},
 		{"Resource Dump", rep.ResourceDump}, {"Change Dump", rep.ChangeDump},
 	} {
 		if o.uri != "" {

@@ -109,6 +109,10 @@ func (a *adopter) describeOurs(set *adoptedSet) {
 	if len(set.named) > 0 {
 		p.Offers = append(p.Offers, source.Offer{Capability: resourcesync.CapabilityChangeList, URI: a.base + set.named[0].key})
 	}
+	fixed := strings.TrimPrefix(source.FixedChangeListURI(a.base, set.name), a.base)
+	if _, ours := a.own[fixed]; ours && len(set.changes) > 0 {
+		p.FixedChanges = set.changes[0].number()
+	}
 	list := source.Item{Kind: source.ItemResourceList, Key: set.list.key, At: set.at(), Entries: set.resources, Current: true, Since: a.now}
 	for _, d := range slices.Concat(set.parts, []*doc{set.list}) {
 		if !slices.Contains(list.Keys, d.key) {

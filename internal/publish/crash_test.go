@@ -113,6 +113,7 @@ func archived(t *testing.T) *world {
 	w.set.MaxEntries, w.set.ChangeListMax = 4, 2
 	w.set.Policy.Archive = &source.Archive{Count: 1}
 	w.set.Policy.KeepChanges = time.Hour
+	w.set.Policy.FixedChanges = true
 	w.fill(6)
 	w.run()
 	for i := range 3 {
@@ -170,14 +171,14 @@ func (w *world) failOnce(at place, op blobtest.Op, n, steps int) bool {
 	if err != nil && !errors.Is(err, blobtest.ErrInjected) || err == nil && at != content {
 		t.Fatalf("%s: got %v", where, err)
 	}
-	for _, got := range []map[string]string{w.replay(), w.replayDumps()} {
+	for _, got := range []map[string]string{w.replay(), w.replayDumps(), w.replayFixed()} {
 		if !between(before, got, w.truth()) {
 			t.Errorf("%s: a reader gets neither old nor new:\n%s", where, cmp.Diff(w.truth(), got))
 		}
 	}
 	w.walk(base + "resourcesync/description.xml")
 	w.run()
-	for _, got := range []map[string]string{w.replay(), w.replayDumps()} {
+	for _, got := range []map[string]string{w.replay(), w.replayDumps(), w.replayFixed()} {
 		if diff := cmp.Diff(w.truth(), got); diff != "" {
 			t.Errorf("%s, next run (-directory +documents):\n%s", where, diff)
 		}
@@ -224,6 +225,7 @@ func TestAnyHistoryCanBeReplayed(t *testing.T) {
 		w.set.MaxDelete = "100%"
 		w.set.MaxEntries = rapid.IntRange(1, 8).Draw(rt, "max entries")
 		w.set.ChangeListMax = rapid.IntRange(1, 6).Draw(rt, "change list max")
+		w.set.Policy.FixedChanges = rapid.Bool().Draw(rt, "fixed changes")
 		w.o.RebaseMin = time.Duration(rapid.IntRange(0, 60).Draw(rt, "rest")) * time.Minute
 		names := rapid.SampledFrom([]string{"a", "b.txt", "d/e", "d/f g", "d/ü", "h/%41", "h/i/j&k"})
 		for range rapid.IntRange(1, 3).Draw(rt, "publications") {
@@ -241,6 +243,11 @@ func TestAnyHistoryCanBeReplayed(t *testing.T) {
 			w.run()
 			if diff := cmp.Diff(w.truth(), w.replay()); diff != "" {
 				rt.Fatalf("lists (-directory +documents):\n%s", diff)
+			}
+			if w.set.Policy.FixedChanges {
+				if diff := cmp.Diff(w.truth(), w.replayFixed()); diff != "" {
+					rt.Fatalf("Change List at a fixed name (-directory +documents):\n%s", diff)
+				}
 			}
 			if !w.set.Dumps {
 				continue

@@ -97,7 +97,7 @@ type SetReport struct {
 	Retired   []string // keys that nothing links any more; they are removed later
 	Notes     []string
 	// URIs for people; "" for what is not offered.
-	CapabilityList, ResourceList, ChangeList, ResourceDump, ChangeDump string
+	CapabilityList, ResourceList, ChangeList, FixedChangeList, ResourceDump, ChangeDump string
 }
 
 // Report is what a run did: of all sets together, and of each. Of several sets

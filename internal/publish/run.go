@@ -464,6 +464,9 @@ func (r *run) describe(pub source.Publication) {
 	rep.CapabilityList = source.CapabilityListURI(r.site.BaseURL, r.Name)
 	rep.ResourceList = pub.Offer(resourcesync.CapabilityResourceList)
 	rep.ChangeList = pub.Offer(resourcesync.CapabilityChangeList)
+	if rep.FixedChangeList = ""; pub.FixedChanges != 0 {
+		rep.FixedChangeList = source.FixedChangeListURI(r.site.BaseURL, r.Name)
+	}
 	rep.ResourceDump = pub.Offer(resourcesync.CapabilityResourceDump)
 	rep.ChangeDump = pub.Offer(resourcesync.CapabilityChangeDump)
 }

@@ -15,6 +15,7 @@ import (
 
 	"instep/internal/scan"
 	"instep/resourcesync"
+	"instep/source"
 )
 
 const base = "https://museum.example.org/"
@@ -202,7 +203,19 @@ func (w *world) changes() []reading {
 // replay is what a reader makes of the documents: URI to hash and length.
 func (w *world) replay() map[string]string {
 	w.t.Helper()
-	list, changes := w.linked("resourcelist"), w.changes()
+	return w.replayed(w.changes())
+}
+
+// replayFixed is what a reader makes of the Resource List and the Change List at a fixed
+// name.
+func (w *world) replayFixed() map[string]string {
+	w.t.Helper()
+	return w.replayed([]reading{w.document(source.FixedChangeListURI(base, ""))})
+}
+
+func (w *world) replayed(changes []reading) map[string]string {
+	w.t.Helper()
+	list := w.linked("resourcelist")
 	state := map[string]string{}
 	parts := []reading{list}
 	for _, en := range list.Parts {

@@ -1,0 +1,168 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"instep/resourcesync"
+)
+
+// maxFixedBytes is how large the Change List at a fixed name becomes, as far as that is
+// known before it is written: with another Policy.Profile10 an entry may be longer.
+const maxFixedBytes = 45_000_000
+
+// fixedChanges makes the Change List at a fixed name, of the newest current Change Lists,
+// as many as one document holds. It is replaced after all else, so that whoever is
+// led up by it finds at least what it tells.
+func (m *maker) fixedChanges(ctx context.Context, u Update) error {
+	key := m.l.fixedChangeList()
+	var lists []Item
+	if m.policy.FixedChanges {
+		var err error
+		if lists, err = m.newestLists(ctx, u); err != nil {
+			return err
+		}
+	}
+	if m.pub.FixedChanges = 0; len(lists) == 0 {
+		if m.last.FixedChanges != 0 {
+			m.retire(key)
+		}
+		return nil
+	}
+	h := resourcesync.Header{Links: m.links(resourcesync.CapabilityChangeList)}
+	h.Capability, h.From = resourcesync.CapabilityChangeList, resourcesync.DatetimeOf(lists[0].From)
+	m.pub.FixedChanges = lists[0].Number
+	_, err := m.st.write(ctx, Document{Key: key, Rank: rankFixedChanges}, h, m.changesOf(ctx, lists, u))
+	return err
+}
+
+// newestLists are the Change Lists that go into the one at a fixed name, oldest first:
+// the last one, and those before it as far as there is room and they are as we wrote
+// them.
+func (m *maker) newestLists(ctx context.Context, u Update) ([]Item, error) {
+	current, err := m.currentLists(ctx)
+	if err != nil || len(current) == 0 {
+		return nil, err
+	}
+	first := len(current) - 1
+	entries, bytes := current[first].Entries, current[first].Bytes
+	for ; first > 0; first-- {
+		it := &current[first-1]
+		entries, bytes = entries+it.Entries, bytes+it.Bytes
+		if entries > m.p.maxFixed() || bytes > maxFixedBytes {
+			break
+		}
+		there, err := m.stands(ctx, it, u)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			break
+		}
+	}
+	return current[first:], nil
+}
+
+func (p *Publisher) maxFixed() int64 {
+	if p.fixedMax > 0 {
+		return p.fixedMax
+	}
+	return resourcesync.MaxEntries
+}
+
+// currentLists are the Change Lists that the index names, without those that were too
+// many for the fixed one before.
+func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
+	lists := slices.Clone(m.shelf.items[ItemChangeList])
+	if !m.shelf.all {
+		lists = nil
+		for it, err := range m.p.Journal.Items(ctx, m.l.set, ItemChangeList, m.last.FixedChanges) {
+			if err != nil {
+				return nil, fmt.Errorf("reading the Change Lists: %w", err)
+			}
+			if now, ok := m.shelf.touched[it.id()]; ok {
+				it = now
+			}
+			lists = append(lists, it)
+		}
+	}
+	return slices.DeleteFunc(lists, func(it Item) bool { return !it.Current }), nil
+}
+
+// stands reports whether the changes of a list can be read: from u, or from the document
+// that we wrote.
+func (m *maker) stands(ctx context.Context, it *Item, u Update) (bool, error) {
+	if windowOf(u, it) != nil {
+		return true, nil
+	}
+	last, ours, err := m.p.Journal.Document(ctx, it.Key)
+	if err != nil || !ours {
+		return false, err
+	}
+	same, err := m.p.standing(ctx, last)
+	if errors.As(err, new(*NotOursError)) {
+		return false, nil
+	}
+	return same, err
+}
+
+func windowOf(u Update, it *Item) *Window {
+	for i := range u.Changes {
+		if u.Changes[i].Number == it.Number {
+			return &u.Changes[i]
+		}
+	}
+	return nil
+}
+
+// changesOf yields the changes of lists, as documents of the present Policy tell them.
+func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		for i := range lists {
+			changes := m.published(ctx, lists[i].Key)
+			if w := windowOf(u, &lists[i]); w != nil {
+				changes = w.Changes
+			}
+			for en, err := range m.toldAll(changes) {
+				if !yield(en, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// published yields the changes of a Change List of ours, as they were before they were
+// told by the Policy of then.
+func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		r, _, err := m.p.Bucket.Get(ctx, key, 0, -1)
+		if err != nil {
+			yield(resourcesync.Entry{}, fmt.Errorf("reading %q: %w", key, err))
+			return
+		}
+		defer r.Close()
+		for en, err := range entriesOf(r) {
+			if err != nil {
+				err = fmt.Errorf("reading %q: %w", key, err)
+			}
+			if !yield(untold(en), err) {
+				return
+			}
+		}
+	}
+}
+
+// untold takes back what told did to an entry, as far as that can be known.
+func untold(en resourcesync.Entry) resourcesync.Entry {
+	switch {
+	case en.Datetime.IsZero():
+		en.LastMod, en.Datetime = resourcesync.Datetime{}, en.LastMod
+	case en.LastMod == RoundedUp(en.Datetime):
+		en.LastMod = resourcesync.Datetime{}
+	}
+	return en
+}
