@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -250,7 +251,7 @@ func TestKillPublish(t *testing.T) {
 	base := "http://museum.example.org/"
 	args := func(round int) []string {
 		out := filepath.Join(dir, fmt.Sprint("docs", round))
-		return []string{"publish", site, "--base-url", base, "--out", out, "--state", filepath.Join(dir, fmt.Sprint("state", round))}
+		return []string{"publish", site, "--base-url", base, "--out", out, "--state", filepath.Join(dir, fmt.Sprint("state", round)), "--fixed-changes"}
 	}
 	begin := time.Now()
 	mustDo(t, args(0)...)
@@ -268,8 +269,10 @@ func TestKillPublish(t *testing.T) {
 		if killed(t, after, a...) {
 			kills++
 		}
+		checkFixedChanges(t, docs, false)
 		mustDo(t, a...)
 		checkPublication(t, site, docs, base)
+		checkFixedChanges(t, docs, true)
 		if found := leftovers(t, filepath.Join(docs, "resourcesync", ".tmp"), filepath.Join(state, "staging")); len(found) > 0 {
 			t.Errorf("killed after %s: left over: %v", after, found)
 		}
@@ -277,6 +280,30 @@ func TestKillPublish(t *testing.T) {
 	}
 	checkChangeList(t, filepath.Join(dir, "docs0"), base, changed)
 	t.Logf("%d runs were killed before their end", kills)
+}
+
+// checkFixedChanges holds the Change List at a fixed name against the one that is open: it
+// comes last, so it may lack what is new there, until a run has ended.
+func checkFixedChanges(t *testing.T, docs string, ended bool) {
+	t.Helper()
+	key := filepath.Join("resourcesync", "changelist.xml")
+	if _, err := os.Stat(filepath.Join(docs, key)); errors.Is(err, fs.ErrNotExist) && !ended {
+		return
+	}
+	lists, err := filepath.Glob(filepath.Join(docs, "resourcesync", "changes", "*.xml"))
+	if err != nil || len(lists) != 1 {
+		t.Fatalf("Change Lists: got %v, %v; want one", lists, err)
+	}
+	_, open := readDocument(t, docs, filepath.Join("resourcesync", "changes", filepath.Base(lists[0])))
+	_, fixed := readDocument(t, docs, key)
+	if len(fixed) > len(open) || ended && len(fixed) < len(open) {
+		t.Fatalf("the Change List at a fixed name has %d changes, the open one %d; ended: %v", len(fixed), len(open), ended)
+	}
+	for i, e := range fixed {
+		if o := open[i]; e.Loc != o.Loc || e.Datetime != o.Datetime {
+			t.Fatalf("change %d at a fixed name: %s at %s, in the open list %s at %s", i, e.Loc, e.Datetime, o.Loc, o.Datetime)
+		}
+	}
 }
 
 // touch changes 20 files that were not changed before.
