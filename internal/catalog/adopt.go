@@ -21,6 +21,7 @@ type Adoption struct {
 // of them from elsewhere, else it is ErrState. The change log goes on after the number
 // after, and at a moment later than any that fill gives. Settings are kept with it.
 func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
+	defer c.spellings.Store(spellingsUnknown)
 	return c.update(ctx, "adopt a publication in", func(tx *sql.Tx) error {
 		var used bool
 		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM publication WHERE state <> $1) OR EXISTS (SELECT 1 FROM member) OR EXISTS (SELECT 1 FROM change)", begun).Scan(&used)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,6 +70,8 @@ type Catalog struct {
 	behind   sync.WaitGroup // the tables, while they follow beside something else
 	sieve    *sieve         // of a catalog that was empty when it was opened Alone; else nil
 	dirs     directories
+
+	spellings atomic.Int32 // one of spellingsUnknown and so on
 
 	unsettled []arrived // when a catalog that is only read was opened
 }

@@ -8,13 +8,28 @@ import (
 	"instep/resourcesync"
 )
 
+// What is known of the table of spellings: it is asked once, as hardly any catalog has one.
+const (
+	spellingsUnknown int32 = iota
+	spellingsNone
+	spellingsSome
+)
+
 // Spells reports whether an adopted publication spells a URI in another way than we do.
-func (c *Catalog) Spells(ctx context.Context) (any bool, err error) {
-	err = c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM spelling)").Scan(&any)
-	if err != nil {
+func (c *Catalog) Spells(ctx context.Context) (bool, error) {
+	if known := c.spellings.Load(); known != spellingsUnknown {
+		return known == spellingsSome, nil
+	}
+	var some bool
+	if err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM spelling)").Scan(&some); err != nil {
 		return false, c.fail("look for adopted URIs in", err)
 	}
-	return any, nil
+	known := spellingsNone
+	if some {
+		known = spellingsSome
+	}
+	c.spellings.Store(known)
+	return some, nil
 }
 
 // Spellings returns the URIs by which an adopted publication knows resources, by the key

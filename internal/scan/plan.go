@@ -153,9 +153,7 @@ func (d *Dir) Plan(ctx context.Context) (*Plan, error) {
 	p := &Plan{At: at, Excluded: map[Reason]int64{}, work: spool.NewLog[item](d.Spool),
 		vanished: spool.NewLog[resourcesync.Key](d.Spool), pieces: spool.NewLog[catalog.Piece](d.Spool), relabel: relabel}
 	b := planner{ctx: ctx, d: d, p: p, seen: spool.NewKeys(d.Spool, keysMemory)}
-	if b.spells, err = d.Catalog.Spells(ctx); err == nil {
-		err = b.run()
-	}
+	err = b.run()
 	if err = errors.Join(err, b.seen.Close()); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -196,8 +194,7 @@ type planner struct {
 	files []sight
 	other bool // something is not as the catalog has it
 
-	spells  bool              // an adopted publication spells URIs in another way than URI
-	spelled map[string]string // of the files
+	spelled map[string]string // of the files: see Deps.Spelled
 }
 
 func (b *planner) run() error {
@@ -248,16 +245,17 @@ func (b *planner) see(s sight) error {
 }
 
 // name finds the keys of files that are there.
-func (b *planner) name(files []sight) (err error) {
-	b.spelled = nil
-	if b.spells {
+func (b *planner) name(files []sight) error {
+	some, err := b.d.Catalog.Spells(b.ctx)
+	if err == nil && some {
 		paths := make([]string, len(files))
 		for i := range files {
 			paths[i] = files[i].name
 		}
-		if b.spelled, err = b.d.Spelled(b.ctx, paths); err != nil {
-			return err
-		}
+		b.spelled, err = b.d.Spelled(b.ctx, paths)
+	}
+	if err != nil {
+		return err
 	}
 	b.keys = b.keys[:0]
 	for i := range files {

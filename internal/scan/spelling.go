@@ -9,6 +9,9 @@ import (
 // Spelled returns the URIs of those paths that an adopted publication spells in another
 // way than URI does: they stay as they are, since mirrors know the resources by them.
 func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, error) {
+	if some, err := d.Catalog.Spells(ctx); err != nil || !some {
+		return nil, err
+	}
 	keys := make([]resourcesync.Key, len(paths))
 	for i, p := range paths {
 		keys[i] = resourcesync.KeyOf(URI(d.BaseURL, p))
