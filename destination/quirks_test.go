@@ -188,9 +188,26 @@ func TestQuirk_06(t *testing.T) {
 	t.Run("pages of a Change List", func(t *testing.T) {
 		m.t = t
 		s.offer("/list.xml", "/changes.xml")
-		s.raw("/changes.xml", `capability="changelist" from="`+at(0).String()+`"`, s.next("/changes2.xml"), s.rawEntry("/r/1", `change="deleted"`, ""))
-		m.mustSync(destination.Baseline, 30, 0, 0, 0)
+		deleted := func(n int, path string) string {
+			s.remove(path)
+			return s.rawEntry(path, `change="deleted" datetime="`+at(n).String()+`"`, "")
+		}
+		md := `capability="changelist" from="` + at(0).String() + `"`
+		s.raw("/changes.xml", md, s.next("/changes2.xml"), deleted(7, "/r/1"))
+		s.raw("/changes2.xml", md, s.prev("/changes.xml")+s.next("/changes3.xml"), deleted(8, "/r/2"))
+		s.raw("/changes3.xml", md, s.prev("/changes2.xml"))
+		m.mustSync(destination.Incremental, 0, 0, 0, 2)
 		wantQuirk(t, met, resourcesync.QuirkPages)
+		s.raw("/changes3.xml", md, s.prev("/changes2.xml"), deleted(9, "/r/3"))
+		m.mustSync(destination.Incremental, 0, 0, 0, 1)
+		s.raw("/changes3.xml", md, s.prev("/changes2.xml")+s.next("/changes2.xml"), deleted(10, "/r/4"))
+		if rep := m.mustSync(destination.Baseline, 27, 0, 0, 0); !strings.Contains(rep.Gap, "no end") {
+			t.Errorf("pages in a circle: got gap %q", rep.Gap)
+		}
+		s.offer("/list.xml", "/changes2.xml")
+		if rep := m.mustSync(destination.Baseline, 27, 0, 0, 0); !strings.Contains(rep.Gap, "begins elsewhere") {
+			t.Errorf("a page that is not the first: got gap %q", rep.Gap)
+		}
 	})
 }
 

@@ -24,6 +24,16 @@ type Document struct {
 	lists  bool                     // some entries are documents of its own capability, as in an index
 	last   map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
 	maxAge time.Duration            // how long its server says that it does not change
+	count  int                      // entries, usable or not
+	after  []*Document              // of a Change List: the pages after it, which belong to it
+}
+
+// Close removes the temporary files of the document and of its pages.
+func (doc *Document) Close() {
+	doc.Document.Close()
+	for _, page := range doc.after {
+		page.Close()
+	}
 }
 
 // MaxDocument bounds a document on the wire, in bytes (FAULTS §5).
@@ -112,7 +122,7 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 // anything acts on them.
 func (r *Reader) entries(doc *Document, want resourcesync.Capability) func(*document.Document, *resourcesync.Entry, error) error {
 	once := want == resourcesync.CapabilityResourceList || want == resourcesync.CapabilityResourceDumpManifest // a Change List may well name a resource again
-	n, positions := 0, map[resourcesync.Key]int{}
+	positions := map[resourcesync.Key]int{}
 	return func(d *document.Document, e *resourcesync.Entry, err error) error {
 		if err != nil {
 			r.Note("", d.URI+": "+err.Error())
@@ -120,9 +130,9 @@ func (r *Reader) entries(doc *Document, want resourcesync.Capability) func(*docu
 		}
 		doc.lists = doc.lists || e.Capability == want
 		if once {
-			doc.repeated(positions, resourcesync.KeyOf(d.Absolute(e.Loc)), n)
+			doc.repeated(positions, resourcesync.KeyOf(d.Absolute(e.Loc)), doc.count)
 		}
-		n++
+		doc.count++
 		return nil
 	}
 }
@@ -155,16 +165,28 @@ func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 
 // flaw says that entries cannot be used; nil if all can.
 func (doc *Document) flaw() error {
-	if doc.Bad == 0 {
+	bad := doc.Bad
+	for _, page := range doc.after {
+		bad += page.Bad
+	}
+	if bad == 0 {
 		return nil
 	}
-	return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has %d entries that cannot be used", doc.Bad)}
+	return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has %d entries that cannot be used", bad)}
 }
 
-// Entries yields the usable entries of the document, any number of times, with
+// Entries yields the usable entries of the document and its pages, any number of times, with
 // absolute URIs. They are decoded beside what is done with them.
 func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
-	return beside(doc.Document.Entries(), sizeOf)
+	return beside(func(yield func(resourcesync.Entry, error) bool) {
+		for _, page := range append([]*Document{doc}, doc.after...) {
+			for e, err := range page.Document.Entries() {
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}, sizeOf)
 }
 
 // sizeOf is about how many bytes of memory an entry refers to: the Source decides how many

@@ -99,12 +99,6 @@ func (r *lister) follows(doc *Document) {
 	r.before = append(r.before, page{doc.URI, uri})
 }
 
-// The link relations between the pages of a list.
-const (
-	relNext = "next"
-	relPrev = "prev"
-)
-
 // pages yields what a document and the pages after it lead to, and closes them. The
 // pages are one list: it is known as a whole only if the last one was seen.
 func (r *lister) pages(doc *Document, level int) bool {

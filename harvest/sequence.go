@@ -3,7 +3,6 @@ package harvest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,12 +65,12 @@ func (r *Reader) OpenSequence(ctx context.Context, set discover.Set, since time.
 	}()
 	several := len(set.ChangeLists) > 1
 	for _, uri := range set.ChangeLists {
-		doc, err := r.Read(ctx, uri, resourcesync.CapabilityChangeList)
+		doc, err := r.changeList(ctx, uri, r.Read)
 		if err == nil {
 			err = c.offered(ctx, doc, since, several)
 		}
 		switch {
-		case errors.Is(err, errPages) || lost(ctx, err):
+		case lost(ctx, err):
 			c.drop(c.unusable(uri, err))
 			return c, nil
 		case err != nil:
@@ -118,9 +117,6 @@ func (c *Sequence) drop(why error) {
 	c.reader.Note(c.set, c.Why)
 }
 
-// errPages is a Change List that goes on in pages, which tell nothing of their moments.
-var errPages = errors.New("is one page of a Change List; following them is not supported")
-
 // offered adds what a document that the Capability List names is, or leads to.
 func (c *Sequence) offered(ctx context.Context, doc *Document, since time.Time, several bool) error {
 	defer func() {
@@ -135,9 +131,6 @@ func (c *Sequence) offered(ctx context.Context, doc *Document, since time.Time, 
 			c.via, c.asked = doc.URI, c.reader.Now().UTC().Truncate(time.Second)
 		}
 		return c.index(doc)
-	case h.Link(relNext) != "" || h.Link(relPrev) != "":
-		c.reader.Tell(resourcesync.QuirkPages, c.set, doc.URI+": is one page of a Change List")
-		return fmt.Errorf("%s %w", doc.URI, errPages)
 	}
 	c.add(doc.window())
 	ref := h.Link(relIndex)
@@ -156,7 +149,7 @@ func (c *Sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
-		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil {
+		if index, err = c.reader.Read(ctx, uri, resourcesync.CapabilityChangeList); err == nil { // an index has no pages
 			defer index.Close()
 			return c.index(index)
 		}
@@ -302,11 +295,13 @@ func (c *Sequence) read(ctx context.Context, w window) (*Document, error) {
 		w.parcel.keep(&c.opened)
 		return doc, err
 	}
-	want := resourcesync.CapabilityChangeList
+	var doc *Document
+	var err error
 	if w.dump {
-		want = resourcesync.CapabilityChangeDump
+		doc, err = c.reader.Read(ctx, w.uri, resourcesync.CapabilityChangeDump)
+	} else {
+		doc, err = c.reader.changeList(ctx, w.uri, c.reader.Read)
 	}
-	doc, err := c.reader.Read(ctx, w.uri, want)
 	if err == nil && (doc.Header.Root == resourcesync.SitemapIndex || doc.lists) {
 		doc.Close()
 		err = indexInIndex(w.uri)
@@ -358,7 +353,7 @@ func (c *Sequence) leftOpen(doc *Document, w window) bool {
 
 // again reads a list past the caches; where that fails, doc is what there is.
 func (c *Sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
-	fresh, err := c.reader.readFresh(ctx, w.uri, resourcesync.CapabilityChangeList)
+	fresh, err := c.reader.changeList(ctx, w.uri, c.reader.readFresh)
 	switch {
 	case err == nil:
 		if doc == c.lone {

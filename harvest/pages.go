@@ -1,0 +1,60 @@
+package harvest
+
+import (
+	"context"
+	"fmt"
+
+	"instep/resourcesync"
+)
+
+// The link relations between the pages of a list.
+const (
+	relNext = "next"
+	relPrev = "prev"
+)
+
+// Bounds on the pages of one Change List, whose changes are held in memory.
+const (
+	maxPages       = 1_000
+	maxPageEntries = 2 * DefaultMaxChanges
+)
+
+// changeList reads a Change List, with the pages that it goes on in: they are one document,
+// which begins with the first and ends with the last.
+func (r *Reader) changeList(ctx context.Context, uri string, read func(context.Context, string, resourcesync.Capability) (*Document, error)) (_ *Document, err error) {
+	doc, err := read(ctx, uri, resourcesync.CapabilityChangeList)
+	if err != nil || doc.Header.Link(relNext) == "" && doc.Header.Link(relPrev) == "" {
+		return doc, err
+	}
+	defer func() {
+		if err != nil {
+			doc.Close()
+		}
+	}()
+	if prev := doc.Header.Link(relPrev); prev != "" {
+		return nil, &DocumentError{URI: doc.URI, Reason: "is a page of a Change List that begins elsewhere, before " + prev}
+	}
+	chain, last, entries := map[string]bool{uri: true}, doc, doc.count
+	for {
+		ref := last.Header.Link(relNext)
+		if ref == "" {
+			r.Tell(resourcesync.QuirkPages, "", fmt.Sprintf("%s: goes on in %d pages; they are read as one Change List", uri, len(doc.after)))
+			return doc, nil
+		}
+		next, err := r.named(ref, last.Base)
+		switch {
+		case err != nil:
+			return nil, err
+		case chain[next]:
+			return nil, &DocumentError{URI: last.URI, Reason: fmt.Sprintf("leads back to %s, so the pages have no end", next)}
+		case len(chain) == maxPages || entries > maxPageEntries:
+			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("goes on for more than %d pages or %d entries", maxPages, maxPageEntries)}
+		}
+		chain[next] = true
+		if last, err = read(ctx, next, resourcesync.CapabilityChangeList); err != nil {
+			return nil, err
+		}
+		doc.after = append(doc.after, last)
+		entries += last.count
+	}
+}
