@@ -10,12 +10,13 @@ TARGET  ?= FuzzDecoder
 MINUTES ?= 30
 QUIET   ?= 5
 HISTORIES ?= 20000
+FUZZRUNS ?= 20000
 CACHE   ?= bin/fuzz/cache
 BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign histories arrows rooms rules switches lint-mutants evidence-mutants fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,6 +147,9 @@ switches: ## write the table in docs/simulate.md anew from the switches
 
 foreign: ## write docs/foreign.md anew: Sources in the shapes of other programs, mirrored, changed, followed, audited
 	go test ./cmd/instep -count=1 -run '^TestForeignSources$$' -update
+
+foreign-fuzz: ## FUZZRUNS Sources that others wrote, each with one thing done to one document, held against what the documents name (a quarter of an hour)
+	INSTEP_FOREIGN_FUZZ=$(FUZZRUNS) go test ./cmd/instep -count=1 -v -timeout 120m -run '^TestForeignFuzz$$'
 
 histories: ## HISTORIES random histories of a Source and its mirror held against what the Source had and said, and a fifth as many with faults of the network (an hour)
 	INSTEP_HISTORIES=$(HISTORIES) go test ./internal/sim -count=1 -v -timeout 240m -run '^TestAnyHistoryKeepsThePromise$$'
