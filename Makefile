@@ -16,7 +16,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign foreign-real foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,6 +147,9 @@ switches: ## write the table in docs/simulate.md anew from the switches
 
 foreign: ## write docs/foreign.md anew: Sources in the shapes of other programs, mirrored, changed, followed, audited
 	go test ./cmd/instep -count=1 -run '^TestForeignSources$$' -update
+
+foreign-real: ## the programs of others that run here, against ours and both ways (FOREIGN=DIR has their checkouts)
+	@tools/foreign.sh
 
 foreign-fuzz: ## FUZZRUNS Sources that others wrote, each with one thing done to one document, held against what the documents name (a quarter of an hour)
 	INSTEP_FOREIGN_FUZZ=$(FUZZRUNS) go test ./cmd/instep -count=1 -v -timeout 120m -run '^TestForeignFuzz$$'
