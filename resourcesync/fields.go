@@ -69,15 +69,22 @@ func (in *entryReader) child() error {
 	return d.foreignChild()
 }
 
-// metadata reads the attributes of an rs:md, or what a draft has in its place. Of
-// those of a second one nothing is kept.
+// metadata reads the attributes of an rs:md, or what a draft has in its place. A second one
+// may add to them, and say nothing again.
 func (in *entryReader) metadata() {
-	if in.hasMD {
-		in.fault("entry-md-not-repeatable", "two rs:md; expected one")
+	if !in.hasMD {
+		in.hasMD = true
+		in.d.metadata(&in.e.Metadata)
 		return
 	}
-	in.hasMD = true
-	in.d.metadata(&in.e.Metadata)
+	const rule = "entry-md-not-repeatable"
+	var more Metadata
+	in.d.metadata(&more)
+	if name := in.e.merge(&more); name != "" {
+		in.fault(rule, "two rs:md with "+name+"; expected one")
+		return
+	}
+	in.d.tolerate(Note{Quirk: QuirkTwoMetadata, Rule: rule, Msg: "two rs:md; read as one"})
 }
 
 // fault keeps the first reason why the entry can't be used.

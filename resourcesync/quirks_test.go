@@ -475,7 +475,7 @@ func TestErrorsNameTheirRule(t *testing.T) {
 		{entry("<loc/>"), BadEntry, "entry-loc-required"},
 		{strings.Replace(entry(`<rs:md length="1"/>`), nsRS, nsDLib, 1), BadEntry, "dlib-loc-required"},
 		{entry(loc1 + loc1), BadEntry, "entry-loc-single"},
-		{entry(loc1 + "<rs:md/><rs:md/>"), BadEntry, "entry-md-not-repeatable"},
+		{entry(loc1 + `<rs:md length="1"/><rs:md length="1"/>`), BadEntry, "entry-md-not-repeatable"},
 		{entry("<loc><b>https://example.org/</b></loc>"), BadEntry, "loc-absolute-uri"},
 		{entry("<loc>https://example.org/&#10;x</loc>"), BadEntry, "loc-absolute-uri"},
 	} {
@@ -531,5 +531,20 @@ func TestRefusalsNameTheirPlace(t *testing.T) {
 		if e, ok := errors.AsType[*DecodeError](err); !ok || e.Kind != Refused || e.Line != line || e.Column != 1 {
 			t.Errorf("%s: got %v, want line %d", doc, err, line)
 		}
+	}
+}
+
+func TestQuirk_61(t *testing.T) {
+	entry := func(body string) string {
+		return list1 + "<url><loc>https://example.org/a</loc>" + body + "</url>" + end1
+	}
+	checkQuirk(t, QuirkTwoMetadata,
+		quirk{"digest and type apart", entry(`<rs:md length="4"/><rs:md type="text/plain"/>`), "entry-md-not-repeatable", false, "1.1 resourcelist"},
+		quirk{"nothing in the second", entry(`<rs:md length="4"/><rs:md/>`), "entry-md-not-repeatable", false, "1.1 resourcelist"},
+	)
+	_, entries, _, err := decode(entry(`<rs:md change="created" length="4"/><rs:md type="text/plain" datetime="2026-01-01T00:00:00Z"/><rs:md xmlns:x="urn:x" x:a="1"/>`))
+	if err != nil || len(entries) != 1 || entries[0].Change != Created || entries[0].Length != Bytes(4) || entries[0].Type != "text/plain" ||
+		entries[0].Datetime.IsZero() || len(entries[0].Attrs) != 1 {
+		t.Errorf("got %+v, %v, want what all three say", entries, err)
 	}
 }
