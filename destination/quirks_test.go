@@ -388,6 +388,29 @@ func TestQuirk_28_earlier_deletion(t *testing.T) {
 	m.wantFiles(p...)
 }
 
+// A change dated by its day may have happened after a list of that day.
+func TestQuirk_30_changes(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		t.Run(fmt.Sprintf("a first run %t", first), func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			s.list(10, p...)
+			s.rawChanges(0)
+			m := newMirror(t, s)
+			day := at(0).String()[:len("2026-03-01")]
+			var said []string
+			if !first {
+				m.mustSucceed()
+				s.put(p[2], []byte("changed"))
+				said = append(said, s.rawEntry(p[2], `change="updated" datetime="`+day+`"`, ""))
+			}
+			s.remove(p[3])
+			s.rawChanges(0, append(said, s.rawEntry(p[3], `change="deleted" datetime="`+day+`"`, ""))...)
+			m.recovers(without(p, p[3])...)
+		})
+	}
+}
+
 // A Change List that cannot be had, now or at all, does not keep the resources from coming,
 // and never goes unsaid: the simulator of resync fails until something has changed.
 func TestChangeListThatFailsBesideABaseline(t *testing.T) {

@@ -14,13 +14,14 @@ import (
 // lastmod of a deletion counts if it lies in the time that the list covers: it may also be
 // that of the version that is gone.
 func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
-	when, byLastMod := e.Datetime.Time(), false
-	if when.IsZero() {
+	told, byLastMod := e.Datetime, false
+	if told.IsZero() {
 		l.strange.other++
-		if when = e.At.Time(); when.IsZero() {
-			when, byLastMod = e.LastMod.Time(), e.Change == resourcesync.Deleted
+		if told = e.At; told.IsZero() {
+			told, byLastMod = e.LastMod, e.Change == resourcesync.Deleted
 		}
 	}
+	when := told.Time()
 	unplaced := false // if the lastmod is its time it was before what is known otherwise
 	from, until := l.placed(l.from.Time()), l.placed(l.until.Time())
 	if until.Before(from) { // a clock went back between the two
@@ -36,9 +37,12 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	}
 	c := Change{Resource: wanted(e, when), Change: e.Change, byLastMod: byLastMod}
 	c.Told, c.from, c.To, c.least, c.most = true, when, when, from, until
-	if when.IsZero() {
+	switch {
+	case when.IsZero():
 		c.from, c.To = c.least, c.most
 		c.Changed = c.from
+	case !told.Complete(): // a day, a month: it happened then, nobody knows when
+		c.byLastMod, c.To = false, earliest(told.End(), until, l.served)
 	}
 	if c.Change == "" && e.Path != "" { // there are bytes, so it exists
 		l.strange.made++
@@ -54,6 +58,16 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	}
 	c.Change = ""
 	return c, false
+}
+
+// earliest is the first of a moment and of those others that are known.
+func earliest(t time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if !o.IsZero() && o.Before(t) {
+			t = o
+		}
+	}
+	return t
 }
 
 // follow records that a change comes after what was read before. One that is dated
@@ -211,7 +225,7 @@ func (l *changeList) bound() {
 				high = c.To
 			}
 		case !high.IsZero() && !high.Before(c.from):
-			c.To = high
+			c.To = earliest(high, c.To)
 		}
 	}
 }

@@ -19,9 +19,12 @@ const (
 	maxPageEntries = 2 * DefaultMaxChanges
 )
 
+// reading is Reader.Read or Reader.readFresh.
+type reading func(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error)
+
 // changeList reads a Change List, with the pages that it goes on in: they are one document,
 // which begins with the first and ends with the last.
-func (r *Reader) changeList(ctx context.Context, uri string, read func(context.Context, string, resourcesync.Capability) (*Document, error)) (_ *Document, err error) {
+func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *Document, err error) {
 	doc, err := read(ctx, uri, resourcesync.CapabilityChangeList)
 	if err != nil || doc.Header.Link(relNext) == "" && doc.Header.Link(relPrev) == "" {
 		return doc, err

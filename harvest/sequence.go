@@ -51,6 +51,7 @@ type window struct {
 	dump        bool                  // it is a Change Dump that names changes where packages belong
 	told        resourcesync.Datetime // of the last package of a Change Dump: until when that tells everything; zero if it does not say
 	place       int                   // in the index
+	paged       bool                  // it goes on in pages
 	next        resourcesync.Datetime // of one that is open: where the list after it begins; zero if there is none
 }
 
@@ -132,7 +133,9 @@ func (c *Sequence) offered(ctx context.Context, doc *Document, since time.Time, 
 		}
 		return c.index(doc)
 	}
-	c.add(doc.window())
+	w := doc.window()
+	w.paged = len(doc.after) > 0
+	c.add(w)
 	ref := h.Link(relIndex)
 	switch {
 	case several:
@@ -295,18 +298,24 @@ func (c *Sequence) read(ctx context.Context, w window) (*Document, error) {
 		w.parcel.keep(&c.opened)
 		return doc, err
 	}
-	var doc *Document
-	var err error
-	if w.dump {
-		doc, err = c.reader.Read(ctx, w.uri, resourcesync.CapabilityChangeDump)
-	} else {
-		doc, err = c.reader.changeList(ctx, w.uri, c.reader.Read)
-	}
+	doc, err := c.request(ctx, w, c.reader.Read)
 	if err == nil && (doc.Header.Root == resourcesync.SitemapIndex || doc.lists) {
 		doc.Close()
 		err = indexInIndex(w.uri)
 	}
 	return doc, err
+}
+
+// request asks for a list in one of the ways of Reader. Lists that an index names may
+// refer to each other, and are no pages.
+func (c *Sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
+	switch {
+	case w.dump:
+		return read(ctx, w.uri, resourcesync.CapabilityChangeDump)
+	case w.paged:
+		return c.reader.changeList(ctx, w.uri, read)
+	}
+	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
 }
 
 // list reads one list, from where the position is if it can. What it says beyond that
@@ -353,7 +362,7 @@ func (c *Sequence) leftOpen(doc *Document, w window) bool {
 
 // again reads a list past the caches; where that fails, doc is what there is.
 func (c *Sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
-	fresh, err := c.reader.changeList(ctx, w.uri, c.reader.readFresh)
+	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {
 	case err == nil:
 		if doc == c.lone {

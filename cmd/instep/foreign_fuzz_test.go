@@ -529,8 +529,6 @@ func (h *fuzzHistory) knownBreak(command string) string {
 }
 
 var fuzzKnownBreaks = []struct{ quirk, fixture, path, says string }{
-	{"to the ", "", "", "a change told of by its day, month or year counts as one of its beginning"},
-	{"rs:md twice", "", "capabilitylist", "a Capability List loses an entry that cannot be used, and with it the changes"},
 	{"unknown capability", "", "capabilitylist", "a Capability List loses an entry of unknown capability, and with it the changes"},
 	{"another capability", "", "/.well-known/resourcesync", "a Source Description that calls itself a Resource List is taken for one"},
 	{"", "CORE", "changelist", "a Change List of which no entry can be used counts as read"},
