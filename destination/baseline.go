@@ -219,7 +219,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 		return nil
 	}
 	pl.named = seen.Len()
-	next := baselineCursor(pl.cursor, st, pl.Gap == "")
+	next := baselineCursor(pl.cursor, st)
 	unsettled := pl.cursor.Scope != "" && (old || pl.Skipped[SkipStale] > 0) // what was left out may have changed since the list
 	switch {
 	case pl.left && unsettled && !pl.cursor.covers(pl.d.choice()):
@@ -367,25 +367,30 @@ func (d *Destination) lookedUp(ctx context.Context, set string, members iter.Seq
 }
 
 // baselineCursor is where a set stands after a baseline: at the moment of the list,
-// and at the position of the Change List that was read with it. whole tells that no change
-// since the last reading is unknown.
-func baselineCursor(old Cursor, st *view, whole bool) Cursor {
+// and at the position of the Change List that was read with it. Beside a list of no known
+// moment there is only that, and only if no change is unknown.
+func baselineCursor(old Cursor, st *view) Cursor {
 	now := st.d.Client.Now()
 	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift)}, Baseline: evidence.Later(st.Newest(), st.Served), Listed: old.newest(st.Served, now)}
 	if !st.Unsure {
 		c.Listed = evidence.Later(st.At, c.Listed)
 	}
-	if !st.lift.IsZero() {
+	switch {
+	case st.lift.IsZero():
+	case !st.At.IsZero():
 		c.Listed = st.At
+	case st.Latest.Before(c.Listed):
+		c.Listed = st.Latest
 	}
 	if evidence.ToCome(c.Listed, now) { // whatever the Source's clock shows: it may be right the next time
 		c.Sure = old.newest(time.Time{}, now)
 	}
+	c.Silent = st.At.IsZero()
 	c.Changed = old.Changed
 	if !st.lift.IsZero() {
 		c.Changed = time.Time{}
 	}
-	leads := st.Changes.Span().Since(c.At) || st.At.IsZero() && st.Changes != nil && whole
+	leads := st.Changes.Span().Since(c.At) || st.At.IsZero() && st.Changes != nil && st.Gap == ""
 	switch {
 	case !leads && !c.At.Equal(old.At):
 	case !leads, st.lift.IsZero() && st.Newest().Before(old.At) && st.Changes.Span().Old(st.applied(old)):
@@ -396,8 +401,10 @@ func baselineCursor(old Cursor, st *view, whole bool) Cursor {
 	default:
 		c.Position = st.Changes.Mark(c.Position, now)
 	}
-	if c.List == "" || c.At.IsZero() {
-		c.At = evidence.Later(c.At, st.Latest)
+	if c.List != "" && c.At.IsZero() { // that list tells of nothing yet
+		if c.At = st.Changes.Since.Time(); c.At.IsZero() {
+			c.At = st.Latest
+		}
 	}
 	return c
 }

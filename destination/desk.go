@@ -89,6 +89,9 @@ func (k *desk) plan(ctx context.Context) (*planner, error) {
 	if k.followed && k.d.AcceptRollback {
 		return k.baseline(ctx, "what the Source says now counts, even if it is older than what is here")
 	}
+	if k.cursor.Silent {
+		return k.baseline(ctx, "the Resource List does not tell of which moment it is, so it is read in each run")
+	}
 	if err := k.follow(ctx); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"runtime"
@@ -162,7 +163,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	for _, t := range src.Tried {
 		d.observe(Event{Kind: EventTried, Text: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
-	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict, told: newTold()}
+	sc := &scope{origins: map[string]bool{}, filter: filter, strict: d.Strict}
 	for _, o := range slices.Concat(src.Origins, d.AllowOrigins) {
 		sc.origins[o] = true
 	}
@@ -244,16 +245,14 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	strict  bool
-	told    *told
+	told    told
 }
 
 // told remembers which notes were told: a document may be read several times in a run.
 type told struct {
 	mu    sync.Mutex
-	notes map[string]bool
+	notes map[[sha256.Size]byte]bool
 }
-
-func newTold() *told { return &told{notes: map[string]bool{}} }
 
 // maxTold is how many notes are remembered; others may be told again.
 const maxTold = 10_000
@@ -262,9 +261,12 @@ const maxTold = 10_000
 func (t *told) once(set, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := set + "\n" + text
+	key := sha256.Sum256([]byte(set + "\n" + text))
 	if t.notes[key] {
 		return false
+	}
+	if t.notes == nil {
+		t.notes = map[[sha256.Size]byte]bool{}
 	}
 	if len(t.notes) < maxTold {
 		t.notes[key] = true

@@ -47,6 +47,7 @@ type Cursor struct {
 	Sure     time.Time `json:",omitzero"` // while Listed is still to come by our clock: the newest one that was not
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
 	Alone    Alone     // what was left alone since the last baseline
+	Silent   bool      `json:",omitzero"` // the newest list did not tell its moment: it is read in each run
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
 }
 

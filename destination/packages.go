@@ -28,7 +28,7 @@ func (r *runner) unpack(ctx context.Context) *packages.Unpacker {
 			Proved: p.proved, Named: p.members, Copied: p.copied, Opened: r.sp.opened[i+1],
 		})
 	}
-	return r.d.transport().Unpack(ctx, r.d.reader(&scope{told: newTold()}), r.sp.Set, planned, r.sp.members, r.doubts)
+	return r.d.transport().Unpack(ctx, r.d.reader(&scope{}), r.sp.Set, planned, r.sp.members, r.doubts)
 }
 
 // members reads the actions of a plan that take members of packages, once, in the order of

@@ -276,8 +276,8 @@ func TestQuirk_23(t *testing.T) {
 	}
 }
 
-// Without its moment a list is no reason to delete. Where there is a Change List the set is followed
-// by that from then on, if it says where it begins.
+// Without its moment a list is no reason to delete, and it is read in each run: no Change List
+// is known to lead on from it.
 func TestQuirk_28(t *testing.T) {
 	s := newSource(t)
 	p := s.fill(20)
@@ -288,7 +288,7 @@ func TestQuirk_28(t *testing.T) {
 	m.mustSync(destination.Baseline, 0, 20, 0, 0)
 	wantQuirk(t, met, resourcesync.QuirkMoment)
 	s.raw("/list.xml", `capability="resourcelist"`, "", s.rawEntries(p[1:]...)...)
-	m.mustSync(destination.Incremental, 0, 0, 0, 0)
+	m.mustSync(destination.Baseline, 19, 0, 0, 0)
 	s.changes(1)
 	if rep := m.mustSync(destination.Baseline, 19, 0, 0, 0); rep.Gap == "" {
 		t.Error("the changes between two Change Lists are unknown: got no gap")
@@ -306,7 +306,7 @@ func TestQuirk_28(t *testing.T) {
 // and nothing else does: DSpace, whose deletions have no time either, and WEKO.
 func TestQuirk_28_deletions(t *testing.T) {
 	for name, list := range map[string]struct{ md, change string }{
-		"DSpace": {`capability="changelist" from="` + at(1).String() + `" until="` + at(20).String() + `"`, `change="deleted"`},
+		"DSpace": {`capability="changelist" from="` + at(0).String() + `" until="` + at(20).String() + `"`, `change="deleted"`},
 		"WEKO":   {`capability="changelist"`, `at="` + at(10).String() + `" change="deleted"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -318,20 +318,21 @@ func TestQuirk_28_deletions(t *testing.T) {
 			m.mustSync(destination.Baseline, 0, 20, 0, 0)
 			s.remove(p[3])
 			s.raw("/changes.xml", list.md, "", s.rawEntry(p[3], list.change, ""))
-			m.mustSync(destination.Incremental, 0, 0, 0, 1)
+			m.mustSync(destination.Baseline, 19, 0, 0, 1) // the list is the one from before
 			left := append(slices.Clone(p[:3]), p[4:]...)
 			m.wantFiles(left...)
 			s.raw("/list.xml", `capability="resourcelist" from="`+at(30).String()+`"`, "", s.rawEntries(left[1:]...)...)
-			m.mustSync(destination.Incremental, 0, 0, 0, 0) // one is absent, which no change tells
+			m.mustSync(destination.Baseline, 18, 0, 0, 0) // one is absent, which no change tells
 			m.wantFiles(left...)
 			if got := m.audit(); got[destination.VerdictExtra] != 0 {
 				t.Errorf("audit: got %v, want nothing extra, as absence is no evidence", got)
 			}
+			s.raw("/list.xml", `capability="resourcelist" from="`+at(30).String()+`"`, "", s.rawEntries(without(left[1:], p[5])...)...)
 			s.raw("/changes.xml", list.md, "", s.rawEntry(p[3], list.change, ""), s.rawEntry(p[5], list.change, ""))
 			if got := m.audit(); got[destination.VerdictExtra] != 1 {
 				t.Errorf("audit: got %v, want what was deleted extra", got)
 			}
-			m.mustSync(destination.Incremental, 0, 0, 0, 1)
+			m.mustSync(destination.Baseline, 17, 0, 0, 1)
 		})
 	}
 }
@@ -384,7 +385,7 @@ func TestQuirk_28_earlier_deletion(t *testing.T) {
 	m.mustSync(destination.Baseline, 0, 20, 0, 0)
 	s.raw("/list.xml", `capability="resourcelist"`, "", s.rawEntries(append(slices.Clone(p[:3]), p[4:]...)...)...)
 	s.changes(0, s.change(5, resourcesync.Deleted, p[3])) // a copy from before
-	m.mustSync(destination.Incremental, 1, 0, 0, 0)
+	m.mustSync(destination.Baseline, 19, 0, 0, 0)
 	m.wantFiles(p...)
 }
 
@@ -434,7 +435,9 @@ func TestChangeListThatFailsBesideABaseline(t *testing.T) {
 					t.Errorf("audit: got %v, want it to fail while the changes cannot be had", err)
 				}
 				s.answer("/changes.xml", nil)
-				s.changes(0, s.change(6, resourcesync.Deleted, p[0]))
+				gone := s.change(6, resourcesync.Deleted, p[0])
+				s.remove(p[0])
+				s.changes(0, gone)
 				if rep := m.mustSucceed(); rep.Gap != "" || rep.Deleted != 1 {
 					t.Errorf("when it is back: got %+v", rep)
 				}

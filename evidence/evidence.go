@@ -188,6 +188,8 @@ func (s Statement) unplaced(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
+	case s.Kind == Listed && !h.Gone && s.Bytes == Untied: // what the URI gives is no older than what is held
+		return Fetch
 	case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:
 		return Confirm
 	}

@@ -16,7 +16,7 @@ func at(n int) time.Time {
 
 // The table. What is held is as of 5: "listed" and "changed" are members by a list and by
 // a change, "due" likewise by a change, "roughly" likewise, at 5 at the earliest and at 7 at the latest, "gone"
-// was deleted then, "wrongly" is a member as of a moment that is still to come, "nothing" is
+// was deleted then, "silently" is a member by a list that does not tell its moment, "wrongly" is a member as of a moment that is still to come, "nothing" is
 // unknown.
 // A statement is a kind, its time or bounds, and what else is known of it.
 const table = `
@@ -32,7 +32,7 @@ updated 9 old             | due     | retry     | what is due is due
 # nothing is held: any statement counts
 listed 4                  | nothing | fetch     |
 listed 4 same             | nothing | confirm   | another set holds the bytes
-listed 0..9               | nothing | fetch     | a list without a moment
+listed 0..9 differs       | silently | fetch    | a list without a moment after another
 deleted 4                 | nothing | remember  | or the order of arrival would matter
 absent 4                  | nothing | keep      |
 
@@ -158,6 +158,8 @@ func heldOf(t *testing.T, text string) Held {
 		return Held{}
 	case "listed":
 		return Held{Member: true, At: at(5)}
+	case "silently":
+		return Held{Member: true}
 	case "changed":
 		return Held{Member: true, At: at(5), Change: true}
 	case "due":
@@ -330,7 +332,7 @@ func TestNoDeletionWithoutEvidence(t *testing.T) {
 func TestWhatCannotBePlacedIsAsked(t *testing.T) {
 	for s := range statements {
 		for h := range holdings {
-			inside := s.Kind.change() && s.From.Before(h.At) && (s.To.IsZero() || s.To.After(h.At)) || s.From.After(h.At) && !s.From.After(h.Until)
+			inside := (s.Kind.change() || s.Kind == Listed && !s.To.Equal(s.From)) && s.From.Before(h.At) && (s.To.IsZero() || s.To.After(h.At)) || s.From.After(h.At) && !s.From.After(h.Until)
 			if s.Old || s.Last || s.Torn || !inside || !h.Member && !h.Gone {
 				continue
 			}
@@ -338,6 +340,8 @@ func TestWhatCannotBePlacedIsAsked(t *testing.T) {
 			switch {
 			case s.Kind == Deleted && h.Gone:
 				want = Keep
+			case s.Kind == Listed && !h.Gone && s.Bytes == Untied:
+				want = Fetch
 			case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:
 				want = Confirm
 			}

@@ -24,6 +24,7 @@ type Changes struct {
 	entries []Change                 // one of each URI, unless changes of it are unusable
 	latest  map[resourcesync.Key]int // the entry of each URI
 	resumed bool                     // the first list begins with exactly what was read before
+	oldest  time.Time                // of the first entry of the oldest list read
 	slid    bool                     // the list of the position has lost entries since it was last read, and nothing reaches back to the position
 	Back    string                   // how the list of the position is an older one than it was; "" if it is not
 	Flaw    error                    // some entry cannot be used: any resource may have changed since
@@ -145,6 +146,9 @@ func newChanges() *Changes { return &Changes{latest: map[resourcesync.Key]int{}}
 func (ch *Changes) add(l *changeList, cur Position) {
 	if ch.lists++; ch.lists == 1 {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
+		if len(l.entries) > 0 {
+			ch.oldest = l.entries[0].Changed
+		}
 	}
 	ch.slid = ch.slid || l.lost(cur)
 	ch.Served = evidence.Later(ch.Served, l.served)
@@ -354,7 +358,9 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
 	c.At = evidence.Later(c.At, end)
-	c.Ended = at.ended
+	if c.Ended = at.ended; ch.stand != nil { // its end was not read
+		c.Ended = time.Time{}
+	}
 	c.List, c.From, c.Applied, c.Prefix = at.URI, at.from.String(), at.total, at.prefix
 	c.Index, c.Asked = ch.index, ch.asked
 	if !at.end.Equal(c.Last) {

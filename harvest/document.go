@@ -223,14 +223,6 @@ func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	return now, "when it was read"
 }
 
-// onRequest is how far the at of a page may be from when it was sent if it was made for that.
-const onRequest = 2 * time.Second
-
-// rendered reports whether a page was made as it was asked for, so that each page is of a moment of its own.
-func (doc *Document) rendered() bool {
-	return doc.Header.At.Time().Sub(doc.Served).Abs() <= onRequest
-}
-
 // clock is when the Source sent the document, by its own clock; zero if that is
 // unknown, or before what the document itself says it is of.
 func (doc *Document) clock() time.Time {

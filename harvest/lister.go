@@ -143,8 +143,7 @@ func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
 // moments a resource may have gone from one page to another, unseen.
 func (r *lister) samePageTime(first, doc *Document) {
 	if first.Header.At != doc.Header.At {
-		r.st.Shifting = r.st.Shifting || !first.rendered() || !doc.rendered()
-		r.unsure(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
+		r.doubt(resourcesync.QuirkPages, fmt.Sprintf("%s: a page of another moment (at %s) than the first (at %s): nothing is deleted for not being in them",
 			doc.URI, doc.Header.At, first.Header.At))
 	}
 }
@@ -182,7 +181,9 @@ func (r *lister) document(doc *Document, level int) bool {
 	}
 	if doc.Header.At.IsZero() {
 		at, by := doc.latest(r.st.Reader.Now())
-		r.st.Latest = evidence.Later(r.st.Latest, at)
+		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex { // what names it, or its parts, may tell another one
+			r.st.Shifting = true
+		}
 		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no at, so its moment is unknown: it is of %s at the latest (%s), and nothing is deleted for not being in it",
 			doc.URI, at.UTC().Format(time.RFC3339), by))
 	}
@@ -439,7 +440,11 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 	}
 	r.listed[key] = true
 	said, told := c.Against(w.LastMod)
-	switch d, _ := evidence.Decide(said, evidence.Held{Member: true, At: w.Changed}); d {
+	held := evidence.Held{Member: true, At: w.Changed}
+	if w.Changed.IsZero() && c.Change == resourcesync.Deleted { // it may be named since
+		held.Until = r.st.Latest
+	}
+	switch d, _ := evidence.Decide(said, held); d {
 	case evidence.Keep:
 		return w, true
 	case evidence.Remove:

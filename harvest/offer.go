@@ -10,6 +10,7 @@ import (
 
 	"instep/discover"
 	"instep/evidence"
+	"instep/resourcesync"
 )
 
 // ErrNothingOffered means that a set has nothing to begin with.
@@ -31,6 +32,7 @@ type Offer struct {
 	current *Sequence         // with only the list of the Position: it has no earlier history
 	Changes [Tracks]*Changes  // after the Position, of the tracks that were followed
 	Heard   *Changes          // the last that were read: they tell how often the set changes
+	dropped string            // the Change List that has lost changes which the Position has not passed: it begins with the oldest that it has; "" if none has
 	unread  error             // why changes after the last snapshot can't be had now; nil: they can
 }
 
@@ -67,6 +69,9 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 		return nil, Outcome{}, err
 	}
 	o.Changes[tr], o.Heard = ch, ch
+	if ch != nil && ch.slid && len(ch.entries) > 0 {
+		o.dropped = ch.First
+	}
 	return ch, o.joined(ch, reach(o.Position, c, ch)), nil
 }
 
@@ -163,14 +168,15 @@ func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
 
 // after reads what changed after a moment, along the first track that reaches back to
 // it; if none does, along the current one, and gap says what is unknown for it. What is
-// known of the Change Lists already is not asked for again.
-func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap string, err error) {
+// known of the Change Lists already is not asked for again. Where the moment is unknown, latest
+// bounds it if it is not zero.
+func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
 	o.unread = nil
 	for _, tr := range TrackOrder(o.DumpsFirst) {
 		if !o.Tells[tr] {
 			continue
 		}
-		ch, lacks, err := o.along(ctx, tr, at)
+		ch, lacks, err := o.along(ctx, tr, at, latest)
 		switch {
 		case err == nil:
 		case OfSource(err) && ctx.Err() == nil: // what cannot be had now keeps nobody from the snapshot
@@ -197,7 +203,7 @@ func (o *Offer) after(ctx context.Context, at time.Time) (first *Changes, gap st
 }
 
 // along reads what one track tells after a moment; lacks says what it does not tell.
-func (o *Offer) along(ctx context.Context, tr Track, at time.Time) (ch *Changes, lacks string, err error) {
+func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
 		return nil, "", err
@@ -209,8 +215,17 @@ func (o *Offer) along(ctx context.Context, tr Track, at time.Time) (ch *Changes,
 	if err != nil {
 		return nil, "", err
 	}
-	if at.IsZero() && o.Position.List != "" { // a list of no known moment says nothing of what is gone: changes do, from where they were read
+	switch {
+	case !at.IsZero():
+	case o.Position.List != "": // a list of no known moment says nothing of what is gone: changes do, from where they were read
 		at = evidence.Later(o.Position.At, o.Position.Ended)
+	case c.Why != "" && ch != nil: // whatever its moment is, there is a gap before these
+		return ch, unknownSince(at, c.Why), nil
+	default:
+		at = latest
+	}
+	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) { // of what it has lost some was later than the moment
+		ch.Since = resourcesync.DatetimeOf(ch.oldest) // whatever it says
 	}
 	return ch, c.gapAfter(ch, at), nil
 }
@@ -317,7 +332,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	} else if at, err = st.moment(ctx); err != nil {
 		return nil, err
 	}
-	if st.Changes, st.Gap, err = o.after(ctx, at); err != nil {
+	if st.Changes, st.Gap, err = o.after(ctx, at, st.Latest); err != nil {
 		return nil, err
 	}
 	if s != ResourceList && !st.Changes.Span().Since(at) {

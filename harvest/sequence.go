@@ -182,6 +182,9 @@ func (c *Sequence) add(w window) {
 	}
 }
 
+// justNow is how far what a document says of its own time may be from its Date, which is in whole seconds.
+const justNow = 2 * time.Second
+
 // index adds the lists that an index names.
 func (c *Sequence) index(index *Document) error {
 	nested := index.Header.Root != resourcesync.SitemapIndex
@@ -200,7 +203,11 @@ func (c *Sequence) index(index *Document) error {
 		if err != nil {
 			return err
 		}
-		c.add(window{uri: uri, from: e.From, until: e.Until})
+		w := window{uri: uri, from: e.From, until: e.Until}
+		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) { // it says until when it tells, and not that it ended: WEKO
+			w.until = resourcesync.Datetime{}
+		}
+		c.add(w)
 	}
 	return index.flaw()
 }
@@ -351,12 +358,8 @@ func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.
 
 // leftOpen reports whether a list is open of which its index says that it was closed, or
 // after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
-// asks for until in the index only). One that says nothing of its time at all, as WEKO's, is
-// whole if it was sent after that; Date is in whole seconds.
+// asks for until in the index only).
 func (c *Sequence) leftOpen(doc *Document, w window) bool {
-	if doc.Header.From.IsZero() && doc.Served.Add(time.Second).After(w.ends()) {
-		return false
-	}
 	return w.parcel == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 

@@ -95,7 +95,10 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 		if failed != nil {
 			return time.Time{}, failed
 		}
-		unknown = unknown || t.IsZero()
+		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex { // those of an index tell more of their moments
+			latest, _ := doc.latest(st.Reader.Now())
+			st.Latest = evidence.Later(st.Latest, latest)
+		}
 		if at.IsZero() || t.Before(at) {
 			at = t
 		}

@@ -144,7 +144,7 @@ var dspaceShape = shape{
 		}
 		return fmt.Sprintf("/dspace-resourcesync/resource/123456789/%d/qdc", n)
 	},
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =3 +0 −0 *0 ?3",
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "in-sync: =3 +0 −0 *0 ?3",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		base := s.URL + "/dspace-resourcesync/"
@@ -215,10 +215,11 @@ var wekoShape = shape{
 	from:     "RCOSDP/weko@bb556204 modules/invenio-resourcesyncserver/invenio_resourcesyncserver/{utils,api}.py",
 	says:     "a Source Description whose Capability List is called `capability`, no `at`, no length and no digest, a package for each record whose members are other resources, an index of Change Lists that is a urlset and ends now, Change Lists without `from`, changes with `at`, a deletion told only beside another change of the record, created told of a URI that is not listed",
 	path:     func(n int) string { return fmt.Sprintf("/resync/%d/records/%d", 1+n%2, n) },
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "incremental: +1 ~1 −1 by get, exit 4", audit: "not-in-sync: =0 +1 −0 *0 ?6, exit 3",
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "not-in-sync: =0 +1 −0 *0 ?6, exit 3",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		micro := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+		out.Header().Set("Date", s.at.Format(http.TimeFormat)) // an index says until now
 		up := rsLN("up", s.URL+"/resync/capability.xml")
 		var index int
 		var rest string

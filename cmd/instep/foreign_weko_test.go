@@ -12,7 +12,8 @@ import (
 )
 
 // A WEKO of a thousand records names a package for each of them, in two dumps: none is asked for, and
-// neither is said of each. Its Resource Lists have no at, and it is followed all the same.
+// neither is said of each. Nor are its Resource Lists a reason to request anything again: they have no at, and are
+// read in each run.
 func TestWEKOOfAThousandRecords(t *testing.T) {
 	const records = 1000
 	s := newForeignSite(t, &wekoShape)
@@ -29,7 +30,7 @@ func TestWEKOOfAThousandRecords(t *testing.T) {
 		s.ServeHTTP(w, r)
 	})
 	dir := filepath.Join(t.TempDir(), "mirror")
-	for run, most := range []int64{1100, 6, 6} {
+	for run, most := range []int64{1100, 8, 8} {
 		requests.Store(0)
 		cmd := command(t, "sync", s.URL+wekoShape.start, dir)
 		out, err := cmd.CombinedOutput()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -155,10 +156,15 @@ func publishedFor(name string) (string, error) {
 
 // oneHost refuses sites of different hosts: one address can't be both.
 func oneHost(first, s *site, dirs []string) error {
-	host := func(base string) string {
-		return strings.TrimSuffix(base, source.PublicationInfo{BaseURL: base}.Prefix())
+	one, err := url.Parse(first.base)
+	if err != nil {
+		return err
 	}
-	if host(first.base) == host(s.base) {
+	other, err := url.Parse(s.base)
+	if err != nil {
+		return err
+	}
+	if one.Scheme == other.Scheme && one.Host == other.Host {
 		return nil
 	}
 	return usagef("%q is published for %s, a directory before it for %s: serve them apart", dirs[len(dirs)-1], s.base, first.base)

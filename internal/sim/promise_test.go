@@ -243,7 +243,8 @@ type trial struct {
 	epoch  time.Time // what the clock on the wall said at first
 	shape  []string  // switches of the whole history: what the Source is like
 	faults []string  // switches of this step
-	honest bool      // no list ever lied, nor kept silent of an order that is not the standard's
+	honest bool      // no list ever lied, nor kept silent of its moment, or of an order that is not the standard's
+	lied   bool      // some list did
 
 	approved bool
 	log      []string
@@ -533,7 +534,7 @@ func (h *trial) shortLists() {
 	if h.rng.IntN(2) == 0 {
 		h.round(h.seconds(40))
 	}
-	h.honest = false
+	h.honest, h.lied = false, true
 	name := []string{"half-list", "lacks-part", "lacks-next", "short-manifest"}[h.rng.IntN(4)]
 	h.kind(name)
 	h.fault(name)
@@ -642,7 +643,7 @@ func (h *trial) rest() {
 	h.round(time.Second)
 	h.s.o.Model.cfg.Rate = 0
 	switch {
-	case !h.honest, !h.s.wire.clock.right(): // what was never told, or told with a wrong date, is found by the monthly baseline
+	case vague(h.shape), h.lied, !h.s.wire.clock.right(): // what was never told, or told with a wrong date, is found by the monthly baseline
 		h.round(31 * 24 * time.Hour)
 	}
 	h.note("rest")
