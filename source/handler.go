@@ -75,8 +75,11 @@ const maxRanges = 16
 // such file (1.1 §6.3.4). Everything that is not there to be read
 // (directories without index.html, names that begin with a dot other than
 // /.well-known/resourcesync, Hidden, special files, paths that try to climb) is
-// 404. Below a Prefix the Source Description answers at /.well-known/resourcesync of the
-// host too, as that is where readers look first (1.1 §6.3.2): the caller routes it here. It needs no more memory for a large file than for a small one.
+// 404. It needs no more memory for a large file than for a small one.
+//
+// With a Prefix, /.well-known/resourcesync of the host is answered with the Source
+// Description too, since readers look there first (1.1 §6.3.2). The caller has to route
+// that path to this handler.
 func NewHandler(o HandlerOptions) http.Handler { return newHandler(o) }
 
 func newHandler(o HandlerOptions) *handler {
