@@ -145,7 +145,7 @@ func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesyn
 			return
 		}
 		defer r.Close()
-		for en, err := range entriesOf(r) {
+		for en, err := range resourcesync.NewDecoder(r).Entries() {
 			if err != nil {
 				err = fmt.Errorf("reading %q: %w", key, err)
 			}

@@ -6,7 +6,6 @@ import (
 	"html"
 	"io"
 	"io/fs"
-	"iter"
 	"strings"
 	"time"
 
@@ -92,18 +91,29 @@ func exists(dirs []fs.FS, key string) bool {
 // describedSets returns the names of the sets that the Source Description names. Of
 // an index of Source Descriptions it knows none.
 func describedSets(dirs []fs.FS, info PublicationInfo) ([]string, error) {
+	f, err := openDescription(dirs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	defer f.Close()
+	return setsOf(f, info)
+}
+
+// openDescription opens the Source Description of the first directory that has one.
+func openDescription(dirs []fs.FS) (fs.File, error) {
 	for _, dir := range dirs {
 		f, _, err := openRegular(dir, descriptionKey)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			return f, nil
+		case !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
 		}
-		defer f.Close()
-		return setsOf(f, info)
 	}
-	return nil, nil
+	return nil, fmt.Errorf("reading %q: %w", descriptionKey, fs.ErrNotExist)
 }
 
 // setsOf reads the names of the sets from a Source Description.
@@ -128,34 +138,23 @@ func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
 	return names, nil
 }
 
-// entriesOf yields the entries of a document of ours.
-func entriesOf(r io.Reader) iter.Seq2[resourcesync.Entry, error] {
-	return resourcesync.NewDecoder(r).Entries()
-}
-
 // readDescription reads the Source Description of a site: one document of ours, which has
 // 50,000 entries at most.
 func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesync.Entry, err error) {
-	for _, dir := range dirs {
-		f, _, err := openRegular(dir, descriptionKey)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+	f, err := openDescription(dirs)
+	if err != nil {
+		return h, nil, err
+	}
+	defer f.Close()
+	d := resourcesync.NewDecoder(f)
+	for en, err := range d.Entries() {
 		if err != nil {
 			return h, nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
 		}
-		defer f.Close()
-		d := resourcesync.NewDecoder(f)
-		for en, err := range d.Entries() {
-			if err != nil {
-				return h, nil, fmt.Errorf("reading %q: %w", descriptionKey, err)
-			}
-			entries = append(entries, en)
-		}
-		h, err = d.Header()
-		return h, entries, err
+		entries = append(entries, en)
 	}
-	return h, nil, fmt.Errorf("reading %q: %w", descriptionKey, fs.ErrNotExist)
+	h, err = d.Header()
+	return h, entries, err
 }
 
 // setOf returns the name of the set whose Capability List lies at key.
