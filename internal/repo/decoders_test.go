@@ -22,6 +22,7 @@ var decoders = map[string]string{
 	"internal/sim/generations.go": "reads what the simulated Source has published before",
 	"lint/live.go":                "reads the document that is judged again: a cut one as well, and entries that cannot be used",
 	"lint/run.go":                 "judges a document by each of its notes: a cut one as well",
+	"source/fixed.go":             "reads the Change Lists that we have published",
 	"source/published.go":         "reads what we have published",
 }
 
