@@ -137,7 +137,7 @@ func (s Statement) order(h Held) place {
 	switch {
 	case s.Last && ends && s.To.Before(h.At): // its time is wrong, or the document is a copy from before
 		return unknown
-	case s.Kind == Listed && h.At.IsZero() && !h.Change: // nothing tells of when that is what is held
+	case s.Kind == Listed && h.At.IsZero() && !h.Change: // what is held, if anything, came by a list without a moment, too
 		return later
 	case s.Last || s.From.After(Later(h.At, h.Until)), s.From.Equal(h.At) && s.Kind.change() && !h.Change: // a list tells what was before its moment
 		return later

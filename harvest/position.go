@@ -14,6 +14,6 @@ type Position struct {
 	Asked   time.Time // when Index was read last, by our clock; zero if there is none
 	Last    time.Time // the latest of their datetimes
 	Changed time.Time // the moment of the latest change that was read; zero if none was, or an earlier version read the set last
-	Ended   time.Time `json:",omitzero"` // until when List says that it tells everything; zero if it does not
+	Ended   time.Time `json:",omitzero"` // the end of List, if it was read to that: the next list may begin there without a gap; zero while it is open
 	Left    time.Time // since when, by our clock, List stands open where its index says that it was closed; zero if it does not
 }

@@ -31,8 +31,8 @@ type Snapshot struct {
 	Gap      string    // which changes after the lists are unknown; "" if none are, or the Source offers none
 	Unproved bool      // some of what the documents name comes without a sha-256 or better
 	Latest   time.Time // of the lists that do not tell their moment: the latest that it can be; zero: all do
-	Unsure   bool      // the lists are not of one known moment: absence from them is no evidence
-	Shifting bool      // and another reading may find that they are: no cursor starts from them
+	Unsure   bool      // the lists are not of one known moment: that they lack a resource tells nothing
+	Shifting bool      // they are of several moments, so another reading may find them of one: no cursor starts from this one
 	Partial  error     // some document could not be used: what is not listed may exist all the same
 }
 
