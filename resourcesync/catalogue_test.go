@@ -359,10 +359,10 @@ func TestCat_PAR_06(t *testing.T) {
 		"<loc><b>https://example.org/c</b></loc>": "elements in it",
 		good + "<loc>https://example.org/c</loc>": "two loc",
 		good + good: "two loc",
-		good + `<rs:md length="1" type="text/plain"/><rs:md length="1"/>`:         "two rs:md with length",
+		good + `<rs:md length="1" type="text/plain"/><rs:md length="2"/>`:         "two rs:md with length",
 		good + `<rs:md change="created"/><rs:md change="deleted"/>`:               "two rs:md with change",
 		good + `<rs:md at="2026-01-01T00:00:00Z"/><rs:md at="2026-01-02"/>`:       "two rs:md with at",
-		good + `<rs:md x:a="1" xmlns:x="urn:x"/><rs:md y:a="1" xmlns:y="urn:x"/>`: "two rs:md with a",
+		good + `<rs:md x:a="1" xmlns:x="urn:x"/><rs:md y:a="2" xmlns:y="urn:x"/>`: "two rs:md with a",
 		"<loc>https://example.org/&#10;x</loc>":                                   "control character",
 		"<loc>https://example.org/&#127;</loc>":                                   "control character",
 	} {

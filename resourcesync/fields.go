@@ -70,7 +70,7 @@ func (in *entryReader) child() error {
 }
 
 // metadata reads the attributes of an rs:md, or what a draft has in its place. A second one
-// may add to them, and say nothing again.
+// may add to them, and say nothing else of what is said.
 func (in *entryReader) metadata() {
 	if !in.hasMD {
 		in.hasMD = true

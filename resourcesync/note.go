@@ -38,7 +38,7 @@ const (
 	QuirkHashSpace      Quirk = 48 // digests with other white space than blanks between them
 	QuirkEmptyValue     Quirk = 49 // attribute present but empty, read as absent
 	QuirkPath           Quirk = 53 // path without its leading slash
-	QuirkTwoMetadata    Quirk = 61 // an entry with several rs:md that do not say the same things twice
+	QuirkTwoMetadata    Quirk = 61 // an entry with several rs:md that do not contradict each other
 )
 
 // The quirks that show only to those who follow documents and fetch resources.

@@ -475,7 +475,7 @@ func TestErrorsNameTheirRule(t *testing.T) {
 		{entry("<loc/>"), BadEntry, "entry-loc-required"},
 		{strings.Replace(entry(`<rs:md length="1"/>`), nsRS, nsDLib, 1), BadEntry, "dlib-loc-required"},
 		{entry(loc1 + loc1), BadEntry, "entry-loc-single"},
-		{entry(loc1 + `<rs:md length="1"/><rs:md length="1"/>`), BadEntry, "entry-md-not-repeatable"},
+		{entry(loc1 + `<rs:md length="1"/><rs:md length="2"/>`), BadEntry, "entry-md-not-repeatable"},
 		{entry("<loc><b>https://example.org/</b></loc>"), BadEntry, "loc-absolute-uri"},
 		{entry("<loc>https://example.org/&#10;x</loc>"), BadEntry, "loc-absolute-uri"},
 	} {
@@ -540,6 +540,7 @@ func TestQuirk_61(t *testing.T) {
 	}
 	checkQuirk(t, QuirkTwoMetadata,
 		quirk{"digest and type apart", entry(`<rs:md length="4"/><rs:md type="text/plain"/>`), "entry-md-not-repeatable", false, "1.1 resourcelist"},
+		quirk{"the same once more", entry(`<rs:md hash="md5:b1946ac92492d2347c6235b4d2611184" length="4"/><rs:md hash="md5:b1946ac92492d2347c6235b4d2611184" length="4"/>`), "entry-md-not-repeatable", false, "1.1 resourcelist"},
 		quirk{"nothing in the second", entry(`<rs:md length="4"/><rs:md/>`), "entry-md-not-repeatable", false, "1.1 resourcelist"},
 	)
 	_, entries, _, err := decode(entry(`<rs:md change="created" length="4"/><rs:md type="text/plain" datetime="2026-01-01T00:00:00Z"/><rs:md xmlns:x="urn:x" x:a="1"/>`))

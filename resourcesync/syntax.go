@@ -12,38 +12,40 @@ func (m *Metadata) isZero() bool {
 		m.Type == "" && m.Encoding == "" && m.Path == "" && len(m.Attrs) == 0
 }
 
-// merge adds what other says. It returns the name of an attribute that both give, and
-// then m is of no use; "" if there is none.
+// merge adds what other says. It returns the name of an attribute to which both give a value,
+// each another one, and then m is of no use; "" if there is none.
 func (m *Metadata) merge(other *Metadata) (both string) {
-	take := func(name string, mine, others bool, add func()) {
+	take := func(name string, differ, mine, others bool, add func()) {
 		switch {
 		case mine && others:
-			both = name
+			if differ {
+				both = name
+			}
 		case others:
 			add()
 		}
 	}
 	word := func(name string, mine *string, others string) {
-		take(name, *mine != "", others != "", func() { *mine = others })
+		take(name, *mine != others, *mine != "", others != "", func() { *mine = others })
 	}
 	moment := func(name string, mine *Datetime, others Datetime) {
-		take(name, !mine.IsZero(), !others.IsZero(), func() { *mine = others })
+		take(name, *mine != others, !mine.IsZero(), !others.IsZero(), func() { *mine = others })
 	}
-	take("capability", m.Capability != "", other.Capability != "", func() { m.Capability = other.Capability })
+	take("capability", m.Capability != other.Capability, m.Capability != "", other.Capability != "", func() { m.Capability = other.Capability })
 	moment("at", &m.At, other.At)
 	moment("completed", &m.Completed, other.Completed)
 	moment("from", &m.From, other.From)
 	moment("until", &m.Until, other.Until)
-	take("change", m.Change != "", other.Change != "", func() { m.Change = other.Change })
+	take("change", m.Change != other.Change, m.Change != "", other.Change != "", func() { m.Change = other.Change })
 	moment("datetime", &m.Datetime, other.Datetime)
-	take("hash", len(m.Digests) > 0, len(other.Digests) > 0, func() { m.Digests = other.Digests })
-	take("length", m.Length.Known(), other.Length.Known(), func() { m.Length = other.Length })
+	take("hash", !slices.Equal(m.Digests, other.Digests), len(m.Digests) > 0, len(other.Digests) > 0, func() { m.Digests = other.Digests })
+	take("length", m.Length != other.Length, m.Length.Known(), other.Length.Known(), func() { m.Length = other.Length })
 	word("type", &m.Type, other.Type)
 	word("encoding", &m.Encoding, other.Encoding)
 	word("path", &m.Path, other.Path)
 	for _, a := range other.Attrs {
-		again := slices.ContainsFunc(m.Attrs, func(b Attr) bool { return b.Space == a.Space && b.Name == a.Name })
-		take(a.Name, again, true, func() { m.Attrs = append(m.Attrs, a) })
+		again := slices.IndexFunc(m.Attrs, func(b Attr) bool { return b.Space == a.Space && b.Name == a.Name })
+		take(a.Name, again >= 0 && m.Attrs[again] != a, again >= 0, true, func() { m.Attrs = append(m.Attrs, a) })
 	}
 	return both
 }
