@@ -123,18 +123,9 @@ func (r *lister) pages(doc *Document, level int) bool {
 
 // next opens the page after doc; nil if there is none or it was read in another way.
 func (r *lister) next(doc *Document, chain map[string]bool) (*Document, error) {
-	ref := doc.Header.Link(relNext)
-	if ref == "" {
-		return nil, nil
-	}
-	uri, err := r.st.Reader.named(ref, doc.Base)
-	switch {
-	case err != nil:
+	uri, err := r.st.Reader.pageAfter(doc, chain)
+	if err != nil || uri == "" || r.read[uri] || !r.room(doc) {
 		return nil, err
-	case chain[uri]:
-		return nil, &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("leads back to %s, so the pages have no end", uri)}
-	case r.read[uri] || !r.room(doc):
-		return nil, nil
 	}
 	return r.open(uri)
 }

@@ -19,6 +19,19 @@ const (
 	maxPageEntries = 2 * DefaultMaxChanges
 )
 
+// pageAfter is the URI of the page after doc, "" if there is none; chain are those that led to it.
+func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error) {
+	ref := doc.Header.Link(relNext)
+	if ref == "" {
+		return "", nil
+	}
+	uri, err := r.named(ref, doc.Base)
+	if err == nil && chain[uri] {
+		err = &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("leads back to %s, so the pages have no end", uri)}
+	}
+	return uri, err
+}
+
 // reading is Reader.Read or Reader.readFresh.
 type reading func(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error)
 
@@ -39,17 +52,13 @@ func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *D
 	}
 	chain, last, entries := map[string]bool{uri: true}, doc, doc.count
 	for {
-		ref := last.Header.Link(relNext)
-		if ref == "" {
-			r.Tell(resourcesync.QuirkPages, "", fmt.Sprintf("%s: goes on in %d pages; they are read as one Change List", uri, len(doc.after)))
-			return doc, nil
-		}
-		next, err := r.named(ref, last.Base)
+		next, err := r.pageAfter(last, chain)
 		switch {
 		case err != nil:
 			return nil, err
-		case chain[next]:
-			return nil, &DocumentError{URI: last.URI, Reason: fmt.Sprintf("leads back to %s, so the pages have no end", next)}
+		case next == "":
+			r.Tell(resourcesync.QuirkPages, "", fmt.Sprintf("%s: goes on in %d pages; they are read as one Change List", uri, len(doc.after)))
+			return doc, nil
 		case len(chain) == maxPages || entries > maxPageEntries:
 			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("goes on for more than %d pages or %d entries", maxPages, maxPageEntries)}
 		}
