@@ -14,40 +14,46 @@ func (m *Metadata) isZero() bool {
 
 // merge adds what other says. It returns the name of an attribute to which both give a value,
 // each another one, and then m is of no use; "" if there is none.
-func (m *Metadata) merge(other *Metadata) (both string) {
-	take := func(name string, differ, mine, others bool, add func()) {
+func (m *Metadata) merge(other *Metadata) (differs string) {
+	mergeValue(&differs, "capability", &m.Capability, other.Capability)
+	mergeValue(&differs, "at", &m.At, other.At)
+	mergeValue(&differs, "completed", &m.Completed, other.Completed)
+	mergeValue(&differs, "from", &m.From, other.From)
+	mergeValue(&differs, "until", &m.Until, other.Until)
+	mergeValue(&differs, "change", &m.Change, other.Change)
+	mergeValue(&differs, "datetime", &m.Datetime, other.Datetime)
+	mergeValue(&differs, "length", &m.Length, other.Length)
+	mergeValue(&differs, "type", &m.Type, other.Type)
+	mergeValue(&differs, "encoding", &m.Encoding, other.Encoding)
+	mergeValue(&differs, "path", &m.Path, other.Path)
+	switch {
+	case len(m.Digests) == 0:
+		m.Digests = other.Digests
+	case len(other.Digests) > 0 && !slices.Equal(m.Digests, other.Digests):
+		differs = "hash"
+	}
+	for _, a := range other.Attrs {
+		i := slices.IndexFunc(m.Attrs, func(b Attr) bool { return b.Space == a.Space && b.Name == a.Name })
 		switch {
-		case mine && others:
-			if differ {
-				both = name
-			}
-		case others:
-			add()
+		case i < 0:
+			m.Attrs = append(m.Attrs, a)
+		case m.Attrs[i] != a:
+			differs = a.Name
 		}
 	}
-	word := func(name string, mine *string, others string) {
-		take(name, *mine != others, *mine != "", others != "", func() { *mine = others })
+	return differs
+}
+
+// mergeValue takes the value of the attribute name, whose zero value says nothing, unless there is another one.
+func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
+	var nothing T
+	switch {
+	case other == nothing:
+	case *mine == nothing:
+		*mine = other
+	case *mine != other:
+		*differs = name
 	}
-	moment := func(name string, mine *Datetime, others Datetime) {
-		take(name, *mine != others, !mine.IsZero(), !others.IsZero(), func() { *mine = others })
-	}
-	take("capability", m.Capability != other.Capability, m.Capability != "", other.Capability != "", func() { m.Capability = other.Capability })
-	moment("at", &m.At, other.At)
-	moment("completed", &m.Completed, other.Completed)
-	moment("from", &m.From, other.From)
-	moment("until", &m.Until, other.Until)
-	take("change", m.Change != other.Change, m.Change != "", other.Change != "", func() { m.Change = other.Change })
-	moment("datetime", &m.Datetime, other.Datetime)
-	take("hash", !slices.Equal(m.Digests, other.Digests), len(m.Digests) > 0, len(other.Digests) > 0, func() { m.Digests = other.Digests })
-	take("length", m.Length != other.Length, m.Length.Known(), other.Length.Known(), func() { m.Length = other.Length })
-	word("type", &m.Type, other.Type)
-	word("encoding", &m.Encoding, other.Encoding)
-	word("path", &m.Path, other.Path)
-	for _, a := range other.Attrs {
-		again := slices.IndexFunc(m.Attrs, func(b Attr) bool { return b.Space == a.Space && b.Name == a.Name })
-		take(a.Name, again >= 0 && m.Attrs[again] != a, again >= 0, true, func() { m.Attrs = append(m.Attrs, a) })
-	}
-	return both
 }
 
 const (
