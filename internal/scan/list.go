@@ -179,8 +179,7 @@ func strong(r *fetch.Response) (etag, lastModified string) {
 		etag = r.Validators.ETag
 	}
 	modified, err := http.ParseTime(r.Validators.LastModified)
-	served, err2 := http.ParseTime(r.Header.Get("Date"))
-	if err == nil && err2 == nil && modified.Before(served.Add(-racyWindow)) {
+	if err == nil && modified.Before(r.Date().Add(-racyWindow)) {
 		lastModified = r.Validators.LastModified
 	}
 	return etag, lastModified
