@@ -632,25 +632,12 @@ var clash = regexp.MustCompile(`~[0-9a-f]{8}(\.[^./]*)?$`)
 // spelled in several ways.
 func (h *fuzzHistory) held() (map[string][]string, error) {
 	held := map[string][]string{}
-	if err := os.MkdirAll(h.dir, 0o755); err != nil { // where nothing could be mirrored
-		return nil, err
-	}
-	return held, fs.WalkDir(os.DirFS(h.dir), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case name == ".instep":
-			return fs.SkipDir
-		case d.IsDir():
-			return nil
-		}
-		body, err := os.ReadFile(filepath.Join(h.dir, name))
+	return held, heldFiles(h.dir, func(name, body string) {
 		if plain, err := url.PathUnescape(name); err == nil {
 			name = plain
 		}
 		uri := fuzzURI(&url.URL{Scheme: "http", Host: strings.TrimPrefix(h.base, "http://"), Path: clash.ReplaceAllString(name, "$1")})
-		held[uri] = append(held[uri], string(body))
-		return err
+		held[uri] = append(held[uri], body)
 	})
 }
 

@@ -165,15 +165,24 @@ func (r *sayingReader) end() {
 }
 
 func (r *sayingReader) resolve(uri string) string {
-	base, err := url.Parse(r.base)
-	if err != nil {
-		return uri
-	}
-	u, err := base.Parse(uri)
-	if err != nil {
+	u := r.against(uri)
+	if u == nil {
 		return uri
 	}
 	return fuzzURI(u)
+}
+
+// against is a URI as it is read in the document; nil if it is none.
+func (r *sayingReader) against(uri string) *url.URL {
+	base, err := url.Parse(r.base)
+	if err != nil {
+		return nil
+	}
+	u, err := base.Parse(uri)
+	if err != nil {
+		return nil
+	}
+	return u
 }
 
 // fuzzURI is one spelling for all that may be the same: without fragment, query, dots,
@@ -189,12 +198,8 @@ func fuzzURI(u *url.URL) string {
 
 // link is a URI as it is asked for.
 func (r *sayingReader) link(uri string) string {
-	base, err := url.Parse(r.base)
-	if err != nil {
-		return uri
-	}
-	u, err := base.Parse(uri)
-	if err != nil {
+	u := r.against(uri)
+	if u == nil {
 		return uri
 	}
 	u.Fragment = ""

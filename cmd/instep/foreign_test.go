@@ -186,22 +186,7 @@ func (s *foreignSite) row(t *testing.T) foreignRow {
 func (s *foreignSite) files(t *testing.T, dir string) string {
 	t.Helper()
 	held := map[string]string{}
-	if err := os.MkdirAll(dir, 0o755); err != nil { // where nothing could be mirrored
-		t.Fatal(err)
-	}
-	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case name == ".instep":
-			return fs.SkipDir
-		case d.IsDir():
-			return nil
-		}
-		body, err := os.ReadFile(filepath.Join(dir, name))
-		held["/"+name] = string(body)
-		return err
-	})
+	err := heldFiles(dir, func(name, body string) { held["/"+name] = body })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +199,28 @@ func (s *foreignSite) files(t *testing.T, dir string) string {
 		delete(held, r.path)
 	}
 	return fmt.Sprintf("%d of %d, %d more", right, len(s.resources), len(held))
+}
+
+// heldFiles hands each file of a mirror to take, if there is one.
+func heldFiles(dir string, take func(name, body string)) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil { // where nothing could be mirrored
+		return err
+	}
+	return fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".instep":
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		body, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			take(name, string(body))
+		}
+		return err
+	})
 }
 
 // stepCell is what a synchronisation did.
