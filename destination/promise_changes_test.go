@@ -454,3 +454,30 @@ func TestPromise06DeletionsWithoutATimeInAListWrittenAnew(t *testing.T) {
 	s.rawChanges(12, s.rawEntry("/r/1", `change="deleted"`, ""))
 	m.recovers(without(paths, "/r/1")...)
 }
+
+// The mirror waits in a copy of a closed list, whose end was never read, and has applied the
+// list after it. Then that first list is written anew, with more of its entries and in another
+// order: those after the cursor are news, although they are older than the latest change.
+func TestPromiseOfWhatTheCursorWaitsFor(t *testing.T) {
+	s := newRotating(t, 20)
+	s.change(resourcesync.Updated, 1)
+	s.publish()
+	m := newMirror(t, s.aSource)
+	m.mustSucceed()
+	first := s.open().path()
+	s.cache(first, false)
+	s.now++
+	s.change(resourcesync.Deleted, 4) // that copy does not have it
+	whole := s.open().entries
+	s.rotate()
+	s.change(resourcesync.Updated, 7)
+	s.publish()
+	m.mustSucceed()
+	s.fresh(first)
+	up := resourcesync.Link{Rel: "up", Href: s.uri("/caps.xml")}
+	slices.Reverse(whole)
+	s.doc(first, head(resourcesync.CapabilityChangeList, func(h *resourcesync.Header) { h.From, h.Links = at(0), []resourcesync.Link{up} }), whole...)
+	s.offer("/list.xml", first)
+	m.mustSucceed()
+	m.wantFiles(s.paths...)
+}

@@ -36,6 +36,15 @@ type Applied struct {
 	Changed time.Time // the latest change
 }
 
+// UpTo is a as far as everything was read: a later change may have been applied before others
+// that are older, which are news.
+func (a Applied) UpTo(cursor time.Time) Applied {
+	if cursor.Before(a.Changed) {
+		a.Changed = cursor
+	}
+	return a
+}
+
 // Span is what Change Lists tell together: all changes from one moment to another.
 type Span struct {
 	From   time.Time // zero: unknown
