@@ -33,9 +33,7 @@ const maxAnswer = 16 << 20
 
 // question is a URI that is asked because the documents leave it open whether it exists.
 type question struct {
-	s    evidence.Statement
-	want harvest.Resource // what the documents say of the resource if it exists; of a deletion without another word the URI and the moment
-	from harvest.Location
+	word
 	held Held
 
 	gone  bool  // the answer: it is not there
@@ -45,8 +43,10 @@ type question struct {
 
 // ask takes down a question. It is asked while the plan is made, so that the guard counts
 // the deletions that follow.
-func (pl *planner) ask(ctx context.Context, s evidence.Statement, w *harvest.Resource, from harvest.Location, h *Held) error {
-	q := question{s: s, want: *w, from: from, held: *h}
+func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
+	want := *w.want
+	w.want = &want
+	q := question{word: w, held: *h}
 	if pl.asks++; pl.asks > maxQuestions {
 		q.trust = fmt.Errorf("a plan asks no more than %d", maxQuestions)
 		return pl.answered(ctx, &q)
@@ -91,21 +91,21 @@ func (pl *planner) settle(ctx context.Context) error {
 }
 
 func (pl *planner) answered(ctx context.Context, q *question) error {
-	exists := q.s.Kind != evidence.Deleted && q.s.Kind != evidence.Absent
-	deleted := q.s.Denied || !exists || !q.held.Gone.IsZero() || pl.lacked(q) // some word says so
+	exists := q.Kind != evidence.Deleted && q.Kind != evidence.Absent
+	deleted := q.Denied || !exists || !q.held.Gone.IsZero() || pl.lacked(q) // some word says so
 	switch {
 	case q.gone && !deleted:
 	case q.gone && q.held.Member:
 		q.want.Told = true
-		return pl.remove(&q.held, &q.want, false)
+		return pl.remove(&q.held, q.want, false)
 	case q.gone:
 		return nil
 	case q.trust == nil && q.kept && exists && !q.held.Member: // another set holds them
-		return pl.do(ctx, evidence.Confirm, &q.want, q.from, &q.held)
+		return pl.do(ctx, evidence.Confirm, q.want, q.from, &q.held)
 	case q.trust == nil && q.kept && q.held.Member:
-		return pl.do(ctx, evidence.Keep, &q.want, q.from, &q.held)
+		return pl.do(ctx, evidence.Keep, q.want, q.from, &q.held)
 	case q.trust == nil && exists:
-		return pl.do(ctx, evidence.Fetch, &q.want, q.from, &q.held)
+		return pl.do(ctx, evidence.Fetch, q.want, q.from, &q.held)
 	case q.trust == nil:
 		q.trust = errors.New("it is there, with other bytes than those held")
 	}
@@ -120,14 +120,27 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 // lacked reports whether a list lacks the resource that is newer, by its time, than what is said of it.
 func (pl *planner) lacked(q *question) bool {
 	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
-	return !known.Member && !q.s.To.IsZero() && q.s.To.Before(known.At)
+	return !known.Member && !q.To.IsZero() && q.To.Before(known.At)
 }
 
 // put asks for the resource and compares what comes with what is held, and what is told. No
 // more is read than that needs.
 func (q *question) put(ctx context.Context, client *fetch.Client) {
 	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0
-	most := min(q.want.Length.Int64(), maxAnswer)
+	told := []*harvest.Resource{q.want}
+	if q.or != nil {
+		told = append(told, q.or)
+	}
+	var most int64
+	digests := slices.Clone(q.held.Digests)
+	for _, w := range told {
+		most = min(max(most, w.Length.Int64()), maxAnswer)
+		digests = append(digests, w.Digests...)
+	}
+	var algs []resourcesync.Algorithm
+	for _, d := range digests {
+		algs = append(algs, d.Algorithm())
+	}
 	if held {
 		most = max(most, q.held.Length.Int64())
 	}
@@ -137,10 +150,6 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 		return
 	}
 	defer resp.Body.Close()
-	var algs []resourcesync.Algorithm
-	for _, d := range slices.Concat(q.held.Digests, q.want.Digests) {
-		algs = append(algs, d.Algorithm())
-	}
 	slices.Sort(algs)
 	h := resourcesync.NewHasher(slices.Compact(algs)...)
 	n, err := io.Copy(h, io.LimitReader(resp.Body, most+1))
@@ -152,12 +161,17 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	are := func(ds resourcesync.Digests, l resourcesync.Length) bool {
 		return (!l.Known() || l.Int64() == n) && !slices.ContainsFunc(ds, func(d resourcesync.Digest) bool { return came.Get(d.Algorithm()) != d })
 	}
+	unbounded := func(w *harvest.Resource) bool { return !w.Length.Known() || w.Length.Int64() > most }
 	switch whole := n <= most; {
 	case held && whole && are(q.held.Digests, q.held.Length):
 		q.kept = true
-	case !whole && (!q.want.Length.Known() || q.want.Length.Int64() > most):
-		// the transfer tells whether it is what is told of
-	case !are(q.want.Digests, q.want.Length):
+		return
+	case !whole && slices.ContainsFunc(told, unbounded): // the transfer tells whether it is what is told of
+		return
+	}
+	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {
 		q.trust = errors.New("it is there, with other bytes than those held or told of")
+	} else if i > 0 {
+		q.want, q.from = told[i], harvest.Location{}
 	}
 }

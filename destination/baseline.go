@@ -297,7 +297,7 @@ func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys)
 		if st.Unsure && !told {
 			continue
 		}
-		if err := pl.judge(ctx, said, w, harvest.Location{}, &h); err != nil {
+		if err := pl.judge(ctx, word{Statement: said, want: w}, &h); err != nil {
 			return err
 		}
 	}

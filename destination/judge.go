@@ -6,7 +6,6 @@ import (
 
 	"instep/evidence"
 	"instep/harvest"
-	"instep/resourcesync"
 )
 
 // This file puts the words of documents and the mirror's knowledge before
@@ -67,22 +66,10 @@ func match(h *Held, w *harvest.Resource) evidence.Match {
 	switch {
 	case !h.Stored:
 		return evidence.Untied
-	case w.Length.Known() && w.Length != h.Length:
-		return evidence.Differs
-	case len(w.Digests) == 0:
-		return matchTimes(h, w)
+	case len(w.Digests) > 0 || w.Length.Known() && w.Length != h.Length:
+		return w.Beside(h.Length, h.Digests)
 	}
-	proved := evidence.Untied
-	for _, want := range w.Digests {
-		switch h.Digests.Get(want.Algorithm()) {
-		case resourcesync.Digest{}:
-		case want:
-			proved = evidence.Same
-		default:
-			return evidence.Differs
-		}
-	}
-	return proved
+	return matchTimes(h, w)
 }
 
 func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
@@ -103,18 +90,25 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 // Source tells.
 func sameBytes(h *Held, w *harvest.Resource) bool { return match(h, w) == evidence.Same }
 
-// judge does what a statement about one URI, held as h, means: w and from are what it says
-// of the resource, if it says that there is one.
-func (pl *planner) judge(ctx context.Context, s evidence.Statement, w *harvest.Resource, from harvest.Location, h *Held) error {
-	if s.Kind != evidence.Absent && s.Kind != evidence.Deleted {
-		pl.weaker.look(h, w)
-		s.Bytes = match(h, w)
+// word is what the documents say of one URI.
+type word struct {
+	evidence.Statement
+	want *harvest.Resource // what they say of the resource, if it exists; of a deletion without another word the URI and the moment
+	or   *harvest.Resource // likewise, by a document of which nobody knows whether it is the later one; nil: none
+	from harvest.Location
+}
+
+// judge does what w means for what is held of its URI.
+func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
+	if w.Kind != evidence.Absent && w.Kind != evidence.Deleted {
+		pl.weaker.look(h, w.want)
+		w.Bytes = match(h, w.want)
 	}
-	d, _ := evidence.Decide(s, pl.d.evidenceOf(h, pl.known, pl.sent()))
+	d, _ := evidence.Decide(w.Statement, pl.d.evidenceOf(h, pl.known, pl.sent()))
 	if d == evidence.Ask {
-		return pl.ask(ctx, s, w, from, h)
+		return pl.ask(ctx, w, h)
 	}
-	return pl.do(ctx, d, w, from, h)
+	return pl.do(ctx, d, w.want, w.from, h)
 }
 
 // do adds to the plan what was decided.

@@ -481,3 +481,27 @@ func TestPromiseOfWhatTheCursorWaitsFor(t *testing.T) {
 	m.mustSucceed()
 	m.wantFiles(s.paths...)
 }
+
+// A resource was created and deleted before the first run, in two lists. The index does not tell
+// that the first one ended, so it is read again beside the position in the second: what it tells
+// of the resource is over.
+func TestPromiseOfWhatWasCreatedAndDeletedBefore(t *testing.T) {
+	s := newRotating(t, 20)
+	s.change(resourcesync.Created, 1)
+	gone := s.paths[len(s.paths)-1]
+	s.rotate()
+	s.remove(gone)
+	s.paths = s.paths[:len(s.paths)-1]
+	s.open().entries = append(s.open().entries, s.aSource.change(s.now, resourcesync.Deleted, gone))
+	s.publish()
+	var parts []resourcesync.Entry
+	for _, l := range s.lists {
+		parts = append(parts, resourcesync.Entry{Loc: s.uri(l.path()), Metadata: resourcesync.Metadata{From: at(l.from)}})
+	}
+	s.doc("/changes/index.xml", head(resourcesync.CapabilityChangeList, func(h *resourcesync.Header) { h.Root, h.From = resourcesync.SitemapIndex, at(0) }), parts...)
+	m := newMirror(t, s.aSource)
+	for range 2 {
+		m.mustSucceed()
+		m.wantFiles(s.paths...)
+	}
+}

@@ -88,6 +88,27 @@ func TestSilentListThatNamesWhatWasDeleted(t *testing.T) {
 	m.wantFiles(paths...)
 }
 
+// A cache still has the Change List of before, and the list without at names what it does not tell of
+// yet. The list is no older for that.
+func TestSilentListBesideACopyOfTheChangesBefore(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(20)
+	list := func(from int) {
+		s.raw("/list.xml", fmt.Sprintf(`capability="resourcelist" from=%q`, at(from)), "", s.rawEntries(paths...)...)
+	}
+	list(0)
+	s.put("/r/1", []byte("second"))
+	s.changes(0, s.change(5, resourcesync.Updated, "/r/1"))
+	m := newMirror(t, s)
+	m.mustSucceed()
+	s.put("/r/1", []byte("third"))
+	list(30)
+	m.mustSucceed()
+	if got := m.files()["/r/1"]; got != "third" {
+		t.Errorf("got %q, want what the list names", got)
+	}
+}
+
 // Pages that are made as they are asked for: a resource that went from the second page to the first
 // between the two is in neither, and no change ever tells of it.
 func TestPagesMadeAsTheyAreAskedFor(t *testing.T) {

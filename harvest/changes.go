@@ -60,6 +60,7 @@ type changeList struct {
 	packed  bool                      // it is the manifest of a package
 	ended   time.Time                 // until when the document says that it tells everything; zero if it does not
 	prefix  string                    // digest over all of them
+	over    map[resourcesync.Key]bool // if the position is in it: the resources of which it told up to there
 	undated time.Time                 // until when entries without a time may have happened, if they can be news
 	known   found                     // where the position is
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
@@ -163,12 +164,26 @@ func (ch *Changes) add(l *changeList, cur Position) {
 		ch.Flaw = l.flaw
 	}
 	ch.End, ch.undated = evidence.Later(ch.End, l.end), evidence.Later(ch.undated, l.undated)
+	if l.resumed && !ch.Jumbled {
+		ch.forget(l.over)
+	}
+	l.over = nil
 	for i := range l.entries {
 		ch.put(l.entries[i], cur)
 	}
 	l.entries, ch.newest = nil, l
 	if l.open && ch.stand == nil {
 		ch.stand = l
+	}
+}
+
+// forget drops the changes of resources of which the part of a later list tells that was read before:
+// they are over.
+func (ch *Changes) forget(over map[resourcesync.Key]bool) {
+	ch.entries = slices.DeleteFunc(ch.entries, func(c Change) bool { return over[resourcesync.KeyOf(c.URI)] })
+	clear(ch.latest)
+	for i := range ch.entries {
+		ch.latest[resourcesync.KeyOf(ch.entries[i].URI)] = i
 	}
 }
 
@@ -224,6 +239,7 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 // ends there if those are not what was read before.
 func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
+	l.over = map[resourcesync.Key]bool{}
 	for e, err := range doc.Entries() {
 		if err != nil {
 			return err
@@ -232,6 +248,9 @@ func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, 
 			return nil
 		}
 		c, ok := l.entry(&e)
+		if !l.resumed && l.holds(cur) {
+			l.over[resourcesync.KeyOf(c.URI)] = true
+		}
 		if !ok && l.total >= first {
 			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
 		}
@@ -384,20 +403,13 @@ func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) bool {
 // or where none of one algorithm is given by both, by length and the moment of the
 // change.
 func sameState(w *Resource, e *resourcesync.Entry) bool {
-	if w.Length.Known() && e.Length.Known() && w.Length != e.Length {
+	switch w.Beside(e.Length, e.Digests) {
+	case evidence.Same:
+		return true
+	case evidence.Differs:
 		return false
 	}
-	proved := false
-	for _, d := range e.Digests {
-		switch w.Digests.Get(d.Algorithm()) {
-		case d:
-			proved = true
-		case resourcesync.Digest{}:
-		default:
-			return false
-		}
-	}
-	return proved || w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
+	return w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
 }
 
 // Of returns the last entry of a URI, or nil.

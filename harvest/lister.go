@@ -432,8 +432,14 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 	r.listed[key] = true
 	said, told := c.Against(w.LastMod)
 	held := evidence.Held{Member: true, At: w.Changed}
-	if w.Changed.IsZero() && c.Change == resourcesync.Deleted { // it may be named since
+	switch tied := w.Beside(told.Length, told.Digests); {
+	case !w.Changed.IsZero():
+	case said.Kind == evidence.Deleted: // it may be named since
 		held.Until = r.st.Latest
+	case tied == evidence.Untied:
+		held.At = w.LastMod.Time()
+	default: // another version, which is of its lastmod at the earliest
+		held.At, held.Until, said.Bytes = w.LastMod.Time(), r.st.Latest, tied
 	}
 	switch d, _ := evidence.Decide(said, held); d {
 	case evidence.Keep:
@@ -441,10 +447,15 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 	case evidence.Remove:
 		return w, false
 	case evidence.Ask:
-		if c.rival == nil || c.rival.Changed.Before(w.Changed) { // it is as listed, if it exists
-			told = &w.Resource
+		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.denied || c.Change == resourcesync.Deleted), At: w.Changed}
+		if said.Kind != evidence.Deleted { // it is as listed, if it exists, or as the change says
+			item.Or = told
 		}
-		return Item{Resource: *told, Location: w.Location, By: c.disputed(c.denied || c.Change == resourcesync.Deleted), At: w.Changed}, true
+		if c.rival != nil && !c.rival.Changed.Before(w.Changed) {
+			listed := w.Resource
+			item.Resource, item.Or = *told, &listed
+		}
+		return item, true
 	}
 	return Item{Resource: *told, Location: c.Location, By: c}, true
 }

@@ -42,7 +42,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 		c.from, c.To = c.least, c.most
 		c.Changed = c.from
 	case !told.Complete(): // a day, a month: it happened then, nobody knows when
-		c.byLastMod, c.To = false, earliest(told.End(), until, l.served)
+		c.To = earliest(told.End(), until, l.served)
 	}
 	if c.Change == "" && e.Path != "" { // there are bytes, so it exists
 		l.strange.made++
@@ -250,10 +250,11 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Against is word beside the lastmod of what is held: if that of a deletion is the same, it is not its time, but that of the version that is gone.
+// Against is word beside the lastmod of what is held: if that of a deletion says the same, be it
+// less exactly, it is not its time, but that of the version that is gone.
 func (c *Change) Against(held resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
-	if c.byLastMod && !held.IsZero() && c.LastMod == held {
+	if t := held.Time(); c.byLastMod && !held.IsZero() && !t.Before(c.LastMod.Time()) && t.Before(c.LastMod.End()) {
 		s.From, s.To = c.least, c.most
 	}
 	return s, w

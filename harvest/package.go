@@ -37,6 +37,7 @@ type Item struct {
 	Location
 	By *Change   // that says so; nil: a list does
 	At time.Time // of a dispute: the moment of the list that names it, or does not
+	Or *Resource // of a dispute: another version that it may be; nil: none
 }
 
 // compare orders by package, and by offset in it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"instep/evidence"
 	"instep/fetch"
 	"instep/resourcesync"
 )
@@ -37,6 +38,24 @@ type Resource struct {
 // told from others. Without one they are unverified, however they came: a
 // Content-Length says how much was sent, and not that it is the resource.
 func (w *Resource) Provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
+
+// Beside compares what is told of the bytes of w with what is known of others.
+func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Digests) evidence.Match {
+	if w.Length.Known() && length.Known() && w.Length != length {
+		return evidence.Differs
+	}
+	proved := evidence.Untied
+	for _, d := range digests {
+		switch w.Digests.Get(d.Algorithm()) {
+		case resourcesync.Digest{}:
+		case d:
+			proved = evidence.Same
+		default:
+			return evidence.Differs
+		}
+	}
+	return proved
+}
 
 // wanted is what an entry says of a resource.
 func wanted(e *resourcesync.Entry, changed time.Time) Resource {
