@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"instep/discover"
@@ -32,8 +33,9 @@ var Verdicts = [...]Verdict{VerdictSame, VerdictMissing, VerdictExtra, VerdictDi
 
 // Audit is the outcome of comparing a mirror with its Source at one moment.
 type Audit struct {
-	Source string
-	Sets   []*SetAudit
+	Source  string
+	Sets    []*SetAudit
+	Orphans []Orphan // sets that the Source does not offer any more: nothing of them was compared
 }
 
 // SetAudit is the part of an Audit that concerns one set.
@@ -43,23 +45,27 @@ type SetAudit struct {
 	Followed  time.Time         // the mirror's cursor: what the Source recorded up to here was applied; zero if nothing was
 	Verdicts  map[Verdict]int64 // of Repair: those after it
 	Skipped   map[Skip]int64
-	Bytes     int64 // read
-	Unread    int64 // resources of which no byte was read (Destination.Quick)
-	Weak      int64 // resources that are the same by md5, sha-1 or sha-224 only
-	Repaired  int64 // resources that were missing, different or unreadable and are not any more
-	Partial   error // part of the Source's documents could not be used: resources may be missing unnoticed
+	Bytes     int64  // read
+	Unread    int64  // resources of which no byte was read (Destination.Quick)
+	Weak      int64  // resources that are the same by md5, sha-1 or sha-224 only
+	Repaired  int64  // resources that were missing, different or unreadable and are not any more
+	Partial   error  // part of the Source's documents could not be used: resources may be missing unnoticed
+	Gap       string // which changes after the list are unknown, also to the mirror; "" if none are, or Destination.AcceptGap is set
 }
 
-// InSync reports whether coverage and accuracy are perfect: nothing is missing,
-// extra, different or unreadable.
-func (a *Audit) InSync() bool {
-	for _, s := range a.Sets {
+// Differs reports whether something is missing, extra, different or unreadable, or may be
+// because a document could not be used.
+func (a *Audit) Differs() bool {
+	return slices.ContainsFunc(a.Sets, func(s *SetAudit) bool {
 		v := s.Verdicts
-		if s.Partial != nil || v[VerdictMissing]+v[VerdictExtra]+v[VerdictDifferent]+v[VerdictError] > 0 {
-			return false
-		}
-	}
-	return true
+		return s.Partial != nil || v[VerdictMissing]+v[VerdictExtra]+v[VerdictDifferent]+v[VerdictError] > 0
+	})
+}
+
+// InSync reports whether coverage and accuracy are perfect: nothing differs, all that the
+// Source names was compared, and no change is unknown.
+func (a *Audit) InSync() bool {
+	return !a.Differs() && len(a.Orphans) == 0 && !slices.ContainsFunc(a.Sets, func(s *SetAudit) bool { return s.Gap != "" || Missed(s.Skipped) > 0 })
 }
 
 // Audit compares what the mirror holds with what the Source says at one moment (1.1
@@ -108,7 +114,9 @@ func (d *Destination) audit(ctx context.Context, rep *Report) (*Audit, *Report, 
 		}
 		a.Sets = append(a.Sets, sa)
 	}
-	return a, rep, nil
+	orphans, err := d.orphans(ctx, src)
+	a.Orphans = slices.DeleteFunc(orphans, func(o Orphan) bool { return o.Forget })
+	return a, rep, err
 }
 
 func setURIs(sets []discover.Set) []string {
@@ -178,6 +186,9 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	}
 	if st.Partial != nil {
 		return nil
+	}
+	if !au.d.AcceptGap && !st.Changes.Span().Since(au.cursor.At) { // else the mirror has followed them
+		au.Gap = st.Gap
 	}
 	return au.findExtra(ctx, st, seen)
 }

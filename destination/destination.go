@@ -285,6 +285,14 @@ const (
 	SkipWeak        Skip = "not proved by sha-256 or better"
 )
 
+// Missed is how many resources were left alone that nobody has asked to leave alone.
+func Missed(skipped map[Skip]int64) (n int64) {
+	for _, s := range [...]Skip{SkipOrigin, SkipUnsupported, SkipWeak, SkipStale, SkipDisputed} {
+		n += skipped[s]
+	}
+	return n
+}
+
 // admit says whether w is followed; origin is what would have to be allowed for a SkipOrigin.
 func (s *scope) admit(w *harvest.Resource) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)

@@ -29,7 +29,9 @@ with it, unless a flag says something else.
 
 What is missing or damaged is marked, and the next sync brings it. With --repair audit
 brings it itself and then tells what is left; what is here and not at the Source stays,
-only sync deletes. Exit code 3 if there is any difference.
+only sync deletes. Exit code 3 if there is any difference, 4 if there is none in what could
+be compared and something could not: changes that no document tells (--accept-gap is content
+with that), resources of a foreign origin, a set that the Source no longer offers.
 
 With --quick a file is read only if by its size and time of modification somebody has
 touched it since it was stored; of the others what the catalog knows is compared. Damage
@@ -45,6 +47,7 @@ A mirror that can only be read is audited all the same; then nothing is marked.`
 type auditFlags struct {
 	sourceFlags
 	quick, repair bool
+	acceptGap     bool
 	report        string
 }
 
@@ -67,6 +70,7 @@ func (a *app) auditCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.quick, "quick", false, "read only files whose size or time of modification says that they were touched")
 	fs.BoolVar(&f.repair, "repair", false, "fetch what is missing or different, and judge it again")
+	registerAcceptGap(cmd, &f.acceptGap)
 	fs.StringVar(&f.report, "report", "", "write the outcome to `FILE`: .html, .csv or .json")
 	return cmd
 }
@@ -104,7 +108,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 		}
 	}
 	d := f.destination(uri, m, client)
-	d.Quick, d.ReadOnly = f.quick, readOnly
+	d.Quick, d.ReadOnly, d.AcceptGap = f.quick, readOnly, f.acceptGap
 	var s summary
 	var line string
 	run := func(report *auditReport) (err error) {
@@ -239,9 +243,16 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 			a.out.warn(record{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
 			log.partial(s.Set, s.Partial)
 		}
+		if s.Gap != "" {
+			a.out.warn(record{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source ends that, and --accept-gap is content with what is known"})
+			log.gap(s.Set, s.Gap)
+		}
 		if !s.At.IsZero() {
 			a.out.say("%s: compared with the list of %s and the changes since", s.Set, s.At.UTC().Format(time.RFC3339))
 		}
+	}
+	for _, o := range audit.Orphans {
+		a.out.warn(record{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; its %d resources were not compared", o.Members)})
 	}
 	t := totalsOf(audit)
 	for skip, count := range sorted(t.skipped) {
@@ -260,8 +271,11 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	status := "in-sync"
-	if !audit.InSync() {
+	switch {
+	case audit.Differs():
 		status, a.code = "not-in-sync", exitDifferences
+	case !audit.InSync(): // nothing differs of what could be compared
+		status, a.code = "partial", exitPartial
 	}
 	n := t.verdicts
 	s := summary{

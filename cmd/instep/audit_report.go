@@ -75,6 +75,7 @@ type reportSet struct {
 	At       *time.Time `json:"at,omitempty"`       // of the Source's documents
 	Followed *time.Time `json:"followed,omitempty"` // by the mirror
 	Partial  string     `json:"partial,omitempty"`
+	Gap      string     `json:"gap,omitempty"`
 }
 
 // reportTotal is a number with its name.
@@ -152,7 +153,7 @@ func (r *auditReport) close() error {
 func tailOf(audit *destination.Audit, s *summary, now time.Time) reportTail {
 	t := reportTail{Status: s.Status, Ended: now.UTC().Truncate(time.Second), ByName: s.counts(), ExitCode: s.ExitCode}
 	for _, set := range audit.Sets {
-		told := reportSet{Set: set.Set, At: known(set.At), Followed: known(set.Followed)}
+		told := reportSet{Set: set.Set, At: known(set.At), Followed: known(set.Followed), Gap: set.Gap}
 		if set.Partial != nil {
 			told.Partial = set.Partial.Error()
 		}

@@ -101,7 +101,7 @@ var auditPage = template.Must(template.Must(template.New("audit").Funcs(pageFunc
 <caption>Sets</caption>
 <thead><tr><th scope="col">Set</th><th scope="col">Compared with the list of this moment and the changes since</th><th scope="col">Mirror followed it to</th></tr></thead>
 <tbody>
-{{range .Sets}}<tr><th scope="row">{{.Set}}{{with .Partial}}<br>Documents of the Source could not be used: {{.}}{{end}}</th><td>{{with .At}}{{template "time" .}}{{else}}unknown{{end}}</td><td>{{with .Followed}}{{template "time" .}}{{else}}never{{end}}</td></tr>
+{{range .Sets}}<tr><th scope="row">{{.Set}}{{with .Partial}}<br>Documents of the Source could not be used: {{.}}{{end}}{{with .Gap}}<br>{{.}}{{end}}</th><td>{{with .At}}{{template "time" .}}{{else}}unknown{{end}}</td><td>{{with .Followed}}{{template "time" .}}{{else}}never{{end}}</td></tr>
 {{end}}</tbody>
 </table>
 <table>

@@ -98,7 +98,7 @@ var rspubShape = shape{
 	name: "rspub-core", start: "/metadata/.well-known/resourcesync",
 	from:     "EHRI/rspub-core@1f6b0c84 rspub/core/{executors,exe_resourcelist,exe_changelist}.py",
 	says:     "a new Change List at each run that begins with the run, so that its changes have times before it, grouped by kind, deletions without a time and with length and digest of the version that vanished, an index as soon as there are two",
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "in-sync: =6 +0 −0 *0 ?0",
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "partial: =6 +0 −0 *0 ?0, exit 4",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		base := s.URL + "/metadata/"

@@ -144,7 +144,7 @@ var dspaceShape = shape{
 		}
 		return fmt.Sprintf("/dspace-resourcesync/resource/123456789/%d/qdc", n)
 	},
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "in-sync: =3 +0 −0 *0 ?3",
+	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "partial: =3 +0 −0 *0 ?3, exit 4",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		base := s.URL + "/dspace-resourcesync/"

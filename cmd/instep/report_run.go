@@ -123,11 +123,16 @@ func (l *runLog) totals(t *totals) {
 		l.add(runs.Row{Kind: runs.Note, Set: w.set, Message: fmt.Sprintf("the guard withheld %d deletions", w.n), Hint: w.hash})
 	}
 	for _, n := range t.gaps {
-		l.add(runs.Row{Kind: runs.Note, Set: n.set, Message: n.text, Hint: "--accept-gap"})
+		l.gap(n.set, n.text)
 	}
 	for _, err := range t.partial {
 		l.partial("", err)
 	}
+}
+
+// gap records which changes of a set are unknown.
+func (l *runLog) gap(set, text string) {
+	l.add(runs.Row{Kind: runs.Note, Set: set, Message: text, Hint: "--accept-gap"})
 }
 
 // partial records that documents of a set could not be used.

@@ -21,8 +21,12 @@ type trustFlags struct {
 func (f *trustFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.acceptRollback, "accept-rollback", false, "take the Source's word for an older state than it showed before")
-	fs.BoolVar(&f.acceptGap, "accept-gap", false, "be content with the Resource List as of its moment where the changes since then are unknown")
+	registerAcceptGap(cmd, &f.acceptGap)
 	fs.DurationVar(&f.maxAge, "max-age", 0, "warn if the Source tells of nothing newer than this `DURATION`, such as 48h (exit code 4)")
+}
+
+func registerAcceptGap(cmd *cobra.Command, to *bool) {
+	cmd.Flags().BoolVar(to, "accept-gap", false, "be content with the Resource List as of its moment where the changes since then are unknown")
 }
 
 func (f *trustFlags) check(sync *syncFlags) error {

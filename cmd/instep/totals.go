@@ -133,20 +133,10 @@ func (t *totals) exitCode() int {
 		return exitTemporary // documents that cannot be had now
 	case len(t.partial) > 0:
 		return exitFailed // a document that cannot be used
-	case len(t.frozen)+len(t.gaps) > 0, t.failed+t.missed() > 0:
+	case len(t.frozen)+len(t.gaps) > 0, t.failed+destination.Missed(t.Skipped) > 0:
 		return exitPartial
 	}
 	return exitOK
-}
-
-// missed is how many resources were left alone that nobody has asked to leave alone.
-func (t *totals) missed() (n int64) {
-	for _, skip := range []destination.Skip{
-		destination.SkipOrigin, destination.SkipUnsupported, destination.SkipWeak, destination.SkipStale, destination.SkipDisputed,
-	} {
-		n += t.Skipped[skip]
-	}
-	return n
 }
 
 // status is that of a run that came to its end.
