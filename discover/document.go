@@ -17,6 +17,7 @@ type doc struct {
 	base    *url.URL // where it came from
 	header  resourcesync.Header
 	entries []entry // of a Source Description or a Capability List, nil for others
+	leads   bool    // some entry is called a Capability List
 }
 
 // entry is an entry of a Source Description or a Capability List.
@@ -109,6 +110,7 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 			t.leaveOut(uri, e.Line, err)
 			return nil
 		}
+		d.leads = d.leads || e.Capability == resourcesync.CapabilityCapabilityList
 		if total++; keep && total <= t.s.most {
 			return d.keep(t, e)
 		}

@@ -157,6 +157,28 @@ func TestQuirk_18(t *testing.T) {
 	})
 }
 
+// So it is in a Capability List: its Change List is not lost by the name that it is given.
+func TestQuirk_18_capabilityList(t *testing.T) {
+	s := site{
+		"example.org/caps.xml": doc("capabilitylist", "changes> http://example.org/1", "feed> http://example.org/2", "resourcelist> http://example.org/3"),
+		"example.org/1":        doc("changelist"),
+		"example.org/2":        "<feed/>",
+	}
+	wantSets(t, quirky(t, s, "http://example.org/caps.xml", resourcesync.QuirkCapabilityNew), discover.Set{
+		URI: "http://example.org/caps.xml", ResourceLists: []string{"http://example.org/3"}, ChangeLists: []string{"http://example.org/1"},
+	})
+}
+
+// A Source Description that calls itself a Resource List is not mirrored as one.
+func TestDescriptionThatSaysItIsAList(t *testing.T) {
+	s := site{wellKnown: doc("resourcelist", "capabilitylist> http://example.org/a/caps.xml")}
+	s.addSet("a")
+	_, err := serve(t, s).find(t, "http://example.org/")
+	if err == nil || !strings.Contains(err.Error(), "names Capability Lists as a Source Description does") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // What a Source Description calls by a name that nobody knows is read to see what it is:
 // WEKO calls its Capability List "capability".
 func TestQuirk_18_description(t *testing.T) {

@@ -55,8 +55,8 @@ func (t *trip) entries(ctx context.Context, d *doc, r *reading) {
 // place adds the document of an entry to a set.
 func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string) {
 	c := e.capability
-	if c == "" {
-		c = t.learn(ctx, uri)
+	if !c.Known() {
+		c = t.learn(ctx, uri, c)
 	}
 	if !isListing(c) {
 		t.leaveOut(d.base.String(), e.line, &noPlaceError{c, "a Capability List"})
@@ -68,14 +68,20 @@ func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string
 	}
 }
 
-// learn finds out what the document of an entry without capability is.
-func (t *trip) learn(ctx context.Context, uri string) resourcesync.Capability {
+// learn finds out what the document of an entry is that has no capability, or one that nobody knows.
+func (t *trip) learn(ctx context.Context, uri string, called resourcesync.Capability) resourcesync.Capability {
+	n := Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: "no capability is given"}
+	if called != "" {
+		n.Quirk, n.Msg = resourcesync.QuirkCapabilityNew, fmt.Sprintf("capability %q is unknown", string(called))
+	}
 	d, err := t.load(ctx, uri)
 	if err != nil {
-		t.note(Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: fmt.Sprintf("no capability is given and the document can't tell: %v", err)})
-		return ""
+		n.Msg += fmt.Sprintf(" and the document can't tell: %v", err)
+		t.note(n)
+		return called
 	}
-	t.note(Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: fmt.Sprintf("no capability is given, the document says %q", string(d.header.Capability))})
+	n.Msg += fmt.Sprintf(", the document says %q", string(d.header.Capability))
+	t.note(n)
 	return d.header.Capability
 }
 
