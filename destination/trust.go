@@ -56,10 +56,6 @@ func forgotten(set string) string { return "forgotten " + set }
 
 // orphan looks at a set that is not offered; nil if nobody needs to know.
 func (d *Destination) orphan(ctx context.Context, set string) (*Orphan, error) {
-	_, followed, err := d.Mirror.Cursor(ctx, set)
-	if err != nil || !followed {
-		return nil, err // never followed to the end, or not of a Source at all
-	}
 	n, err := d.Mirror.Count(ctx, set)
 	if err != nil || n == 0 {
 		return nil, err

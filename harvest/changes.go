@@ -56,6 +56,7 @@ type changeList struct {
 	entries []Change                  // in the order in which they happened; those after what was read before, if it can go on
 	resumed bool                      // the document begins with exactly what was read before
 	total   int                       // entries of the document
+	told    int                       // those with a usable change
 	end     time.Time                 // the latest of them; of one without a time the earliest that it can have
 	packed  bool                      // it is the manifest of a package
 	ended   time.Time                 // until when the document says that it tells everything; zero if it does not
@@ -127,6 +128,9 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 	}
 	if err := l.read(r, doc, w.parcel, cur, tell); err != nil {
 		return nil, err
+	}
+	if l.total > 0 && l.told == 0 {
+		return nil, &DocumentError{URI: l.URI, Reason: fmt.Sprintf("none of its %d entries has a usable change", l.total)}
 	}
 	l.order(tell)
 	for i := range l.entries {
@@ -251,7 +255,9 @@ func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, 
 		if !l.resumed && l.holds(cur) {
 			l.over[resourcesync.KeyOf(c.URI)] = true
 		}
-		if !ok && l.total >= first {
+		if ok {
+			l.told++
+		} else if l.total >= first {
 			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
 		}
 		c.Location = in.carries(&e)

@@ -327,6 +327,9 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		if err := st.readDumps(ctx); err != nil {
 			return nil, err
 		}
+		if len(st.Packages) == 0 && o.Usable(ResourceList) { // whether nothing exists, that tells
+			return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
+		}
 		at = st.At
 		st.readFirst(ctx)
 	} else if at, err = st.moment(ctx); err != nil {

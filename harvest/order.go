@@ -103,7 +103,7 @@ func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
 	earlier := func(i, j int) int { return l.entries[i].from.Compare(l.entries[j].from) }
 	switch {
 	case slices.IsSortedFunc(timed, earlier):
-	case slices.IsSortedFunc(timed, func(i, j int) int { return earlier(j, i) }):
+	case (len(timed) > 2 || len(timed) == len(l.entries)) && slices.IsSortedFunc(timed, func(i, j int) int { return earlier(j, i) }): // of two one may be wrong
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 		l.tear(timed, true)
 		slices.Reverse(l.entries)
@@ -250,11 +250,11 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Against is word beside the lastmod of what is held: if that of a deletion says the same, be it
-// less exactly, it is not its time, but that of the version that is gone.
+// Against is word beside the lastmod of what is held: if that of a deletion says the same, be one of
+// them less exact, it is not its time, but that of the version that is gone.
 func (c *Change) Against(held resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
-	if t := held.Time(); c.byLastMod && !held.IsZero() && !t.Before(c.LastMod.Time()) && t.Before(c.LastMod.End()) {
+	if c.byLastMod && held.Time().Before(c.LastMod.End()) && c.LastMod.Time().Before(held.End()) {
 		s.From, s.To = c.least, c.most
 	}
 	return s, w

@@ -26,6 +26,7 @@ type saying struct {
 	capability string
 	at, from   time.Time // zero: not told, or not to the second
 	doubt      bool      // it contradicts itself, or what led to it
+	shifts     bool      // it is a page of another moment than the one before
 	all        []statement
 	next       []string          // URIs of further pages
 	slots      map[string]string // what documents it names, and the capability it names them by
@@ -397,7 +398,7 @@ func (j *judge) contained(s *statement) bool {
 func (j *judge) newer() bool {
 	at := j.now.at()
 	for _, l := range j.now.lists { // one that tells changes is no Resource List (QUIRKS 28)
-		if slices.ContainsFunc(l.all, func(s statement) bool { return s.change != "" }) {
+		if l.shifts || slices.ContainsFunc(l.all, func(s statement) bool { return s.change != "" }) { // nor are pages of two moments one list (QUIRKS 6)
 			return false
 		}
 	}

@@ -351,7 +351,7 @@ var coreShape = shape{
 	name: "CORE", start: "/.well-known/resourcesync",
 	from:     "none is public; nathj07/go-resourcesync@90e0f278 resourcesync/resourcesync_test.go reads such documents",
 	says:     "`describedBy`, line breaks around loc, times without zone and with a blank, base64 digests, a Change List of tar.xz packages without a kind of change",
-	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
+	baseline: "baseline: +6 ~0 −0 by get, exit 4", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "partial: =6 +0 −0 *0 ?0, exit 4",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
 		blank := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
