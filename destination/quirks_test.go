@@ -562,6 +562,42 @@ func TestQuirk_29(t *testing.T) {
 	})
 }
 
+// A file that is moved or copied keeps its time, and Change Lists that tell a change by the lastmod
+// of the file tell it as older than the Resource List: it is no old change. From resync-build (resync
+// 2.0.1), which tells no from, and from py-resourcesync, which does.
+func TestQuirk_29_old_bytes(t *testing.T) {
+	for name, list := range map[string]struct {
+		md   string
+		mode destination.Mode
+		same int64
+		told destination.Verdict // of the file while it is not held
+	}{
+		"resync-build":    {`capability="changelist"`, destination.Baseline, 20, destination.VerdictUnverifiable},
+		"py-resourcesync": {`capability="changelist" from="` + at(0).String() + `"`, destination.Incremental, 0, destination.VerdictMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			s.list(0, p...)
+			s.raw("/changes.xml", list.md, "")
+			m := newMirror(t, s)
+			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			s.put("/moved", []byte("years old"))
+			moved := s.rawEntry("/moved", `change="created"`, "<lastmod>"+at(-100000).String()+"</lastmod>")
+			s.raw("/changes.xml", list.md, "", moved)
+			if got := m.audit(); got[list.told] != 1 {
+				t.Errorf("audit: got %v, want one %s", got, list.told)
+			}
+			m.mustSync(list.mode, list.same, 1, 0, 0)
+			m.wantFiles(append(slices.Clone(p), "/moved")...)
+			s.remove("/moved")
+			s.raw("/changes.xml", list.md, "", moved, s.rawEntry("/moved", `change="deleted"`, ""))
+			m.mustSync(list.mode, list.same, 0, 0, 1)
+			m.wantFiles(p...)
+		})
+	}
+}
+
 // Clocks that say local time is UTC, that are wrong or go back lose no change: what follows in a list what was applied is later.
 func TestQuirk_32(t *testing.T) {
 	for name, offset := range map[string]int{"ahead": 14 * 60, "behind": -12 * 60} {

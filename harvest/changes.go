@@ -90,6 +90,7 @@ type Change struct {
 	most      time.Time // likewise
 	when      time.Time // from, or what was read before if that is later: the order in which changes count
 	byLastMod bool      // a deletion, timed by its lastmod: that may be of the version that is gone
+	ofBytes   bool      // no deletion, timed by its lastmod: that may be older than the change
 	last      bool      // it comes after all that was read before
 	torn      bool      // whether the resource exists after all is told by time one way, by position the other
 	rival     *Resource // of a torn deletion: the resource, if it exists

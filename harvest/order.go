@@ -10,15 +10,17 @@ import (
 
 // This file finds out when the changes of a list happened, and in which order.
 
-// entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. The
-// lastmod of a deletion counts if it lies in the time that the list covers: it may also be
-// that of the version that is gone.
+// entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. A lastmod
+// counts if it lies in the time that the list covers, one before that is the time of the bytes:
+// a file that is moved or copied often keeps its own, and that of a deletion may be the one of
+// the version that is gone.
 func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
-	told, byLastMod := e.Datetime, false
+	told, byLastMod, ofBytes := e.Datetime, false, false
 	if told.IsZero() {
 		l.strange.other++
 		if told = e.At; told.IsZero() {
 			told, byLastMod = e.LastMod, e.Change == resourcesync.Deleted
+			ofBytes = !byLastMod
 		}
 	}
 	when := told.Time()
@@ -31,11 +33,13 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	case byLastMod && (when.Before(from) || when.Before(l.known.at) || !until.IsZero() && !when.Before(until)):
 		unplaced = !when.Before(evidence.Later(l.known.last, from)) && when.Before(l.known.at)
 		when, byLastMod = time.Time{}, false
+	case ofBytes && when.Before(from):
+		when = time.Time{}
 	case l.placed(when) != when, !until.IsZero() && when.After(until):
 		l.strange.late++
 		when = time.Time{}
 	}
-	c := Change{Resource: wanted(e, when), Change: e.Change, byLastMod: byLastMod}
+	c := Change{Resource: wanted(e, when), Change: e.Change, byLastMod: byLastMod, ofBytes: ofBytes}
 	c.Told, c.from, c.To, c.least, c.most = true, when, when, from, until
 	switch {
 	case when.IsZero():

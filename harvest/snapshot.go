@@ -219,9 +219,13 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 }
 
 // unlisted is what a change says of a resource that the lists do not name; ok is false if it
-// does not exist.
+// does not exist. One that is told with a lastmod from before the lists, and nothing else, may
+// have come after them with bytes as old as that.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
+	if c.ofBytes {
+		said.To = c.most
+	}
 	switch d, _ := evidence.Decide(said, evidence.Held{Gone: true, At: st.At}); d {
 	case evidence.Fetch:
 		return Item{Resource: *told, Location: c.Location, By: c}, true

@@ -38,6 +38,7 @@ type statement struct {
 	uri, spelled string    // as fuzzURI has it, and as it is written
 	change       string    // "" where the entry has none
 	when         time.Time // zero: not told, or not to the second
+	byMod        bool      // when is its lastmod
 	length       int64     // -1: not told
 	digests      []string  // md5:hex, sha-256:hex
 	doubt        bool      // it contradicts itself
@@ -215,6 +216,7 @@ func (r *sayingReader) finish() {
 	for _, other := range []string{r.md.get("at"), r.mod} {
 		if e.when.IsZero() {
 			e.when = told(other)
+			e.byMod = other == r.mod
 		}
 	}
 	if n, err := strconv.ParseInt(r.md.get("length"), 10, 64); err == nil {
@@ -300,6 +302,9 @@ func (j *judge) read(uri string) reading {
 		}
 	}
 	change := func(w *saying, s statement) {
+		if s.byMod && s.change != "deleted" && s.when.Before(w.from) { // it is that of the bytes
+			s.when = time.Time{}
+		}
 		switch {
 		case s.change != "created" && s.change != "updated" && s.change != "deleted":
 			r.doubt = true
