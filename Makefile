@@ -16,7 +16,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign foreign-real foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,7 +124,7 @@ bench-pairs: ## the rows of the Destination beside those of the commit BASE, in 
 vuln: ## known vulnerabilities in what the binary links (needs the network)
 	$(TOOL) govulncheck ./...
 
-docs: faults quirks foreign arrows rooms rules switches ## write anew everything that is generated
+docs: faults quirks foreign-page arrows rooms rules switches ## write anew everything that is generated
 	go test ./cmd/instep -count=1 -run '^(TestManPages|TestLintOfABrokenSource)$$' -update
 
 faults: ## write docs/faults.md anew from the tests
@@ -145,11 +145,11 @@ rules: ## write docs/rules.md anew from the rules and their tests
 switches: ## write the table in docs/simulate.md anew from the switches
 	go test ./internal/sim -count=1 -run '^TestSwitchesTable$$' -update
 
-foreign: ## write docs/foreign.md anew: Sources in the shapes of other programs, mirrored, changed, followed, audited
-	go test ./cmd/instep -count=1 -run '^TestForeignSources$$' -update
-
-foreign-real: ## the programs of others that run here, against ours and both ways (FOREIGN=DIR has their checkouts)
+foreign: ## run the programs of others that run here against ours, both ways, and write the tables of docs/foreign.md (FOREIGN=DIR has their checkouts, else they are cloned; two minutes)
 	@tools/foreign.sh
+
+foreign-page: ## write docs/foreign.md anew without running a program of others: Sources in their shapes, and the rows of the last real run
+	go test ./cmd/instep -count=1 -run '^TestForeignSources$$' -update
 
 foreign-fuzz: ## FUZZRUNS Sources that others wrote, each with one thing done to one document, held against what the documents name (a quarter of an hour)
 	INSTEP_FOREIGN_FUZZ=$(FUZZRUNS) go test ./cmd/instep -count=1 -v -timeout 120m -run '^TestForeignFuzz$$'

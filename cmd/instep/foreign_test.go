@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -120,7 +121,7 @@ func (s *foreignSite) change() {
 type foreignRow struct{ source, baseline, incremental, audit, files, tolerated string }
 
 // Sources as they are in public: each is mirrored, changes, is followed and audited.
-// The table is docs/foreign.md.
+// With the rows of programs that were run for real they are docs/foreign.md.
 func TestForeignSources(t *testing.T) {
 	var rows []foreignRow
 	for _, sh := range foreignShapes {
@@ -132,14 +133,14 @@ func TestForeignSources(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	name, text := filepath.Join("..", "..", "docs", "foreign.md"), foreignTable(rows)
+	name, text := filepath.Join("..", "..", "docs", "foreign.md"), foreignPage(rows, readRealRows(t))
 	if *update {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if kept, err := os.ReadFile(name); err != nil || string(kept) != text {
-		t.Errorf("docs/foreign.md is not what the Sources show (make foreign writes it anew): %v\n%s", err, text)
+		t.Errorf("docs/foreign.md is not what the Sources show (make foreign-page writes it anew): %v\n%s", err, text)
 	}
 }
 
@@ -150,34 +151,35 @@ func (s *foreignSite) row(t *testing.T) foreignRow {
 	if s.shape.token != "" {
 		t.Setenv("INSTEP_BEARER", s.shape.token)
 	}
-	source := s.URL + s.shape.start
-	tolerated := map[int]bool{}
-	step := func(args ...string) outcome {
-		o := instep(t, args...)
-		t.Logf("%s\n%s", args[0], o.stderr)
-		for _, r := range o.records {
-			if r.Quirk > 0 {
-				tolerated[r.Quirk] = true
-			}
-		}
-		return o
-	}
-	row := foreignRow{source: s.shape.name}
-	row.baseline = stepCell(step("sync", source, dir))
-	s.change()
-	row.incremental = stepCell(step("sync", source, dir))
-	row.audit = auditCell(step("audit", source, dir))
-	row.files = s.files(t, dir)
-	for n := range tolerated {
-		row.tolerated += fmt.Sprintf(" %02d", n)
-	}
-	numbers := strings.Fields(row.tolerated)
-	slices.Sort(numbers)
-	row.tolerated = strings.Join(numbers, ", ")
+	row := mirrored(t, s.URL+s.shape.start, dir, s.change)
+	row.source, row.files = s.shape.name, s.files(t, dir)
 	want := foreignRow{s.shape.name, s.shape.baseline, s.shape.incremental, s.shape.audit, s.shape.files, row.tolerated}
 	if row != want {
 		t.Errorf("got  %q\nwant %q", row, want)
 	}
+	return row
+}
+
+// mirrored mirrors a Source into a directory, follows it after a change and audits it.
+func mirrored(t *testing.T, source, dir string, change func(), options ...string) foreignRow {
+	t.Helper()
+	tolerated := map[string]bool{}
+	step := func(name string) outcome {
+		o := instep(t, append([]string{name, source, dir}, options...)...)
+		t.Logf("%s\n%s", name, o.stderr)
+		for _, r := range o.records {
+			if r.Quirk > 0 {
+				tolerated[fmt.Sprintf("%02d", r.Quirk)] = true
+			}
+		}
+		return o
+	}
+	var row foreignRow
+	row.baseline = stepCell(step("sync"))
+	change()
+	row.incremental = stepCell(step("sync"))
+	row.audit = auditCell(step("audit"))
+	row.tolerated = strings.Join(slices.Sorted(maps.Keys(tolerated)), ", ")
 	return row
 }
 
@@ -262,27 +264,6 @@ func count(n *int64) int64 {
 		return 0
 	}
 	return *n
-}
-
-func foreignTable(rows []foreignRow) string {
-	var b strings.Builder
-	b.WriteString(`# Sources that others wrote
-
-Each Source has six records, is mirrored, creates, updates and deletes one, is followed and audited: with documents as the code of these
-programs writes them, at the commits that are named below. None of the programs is run for this table. Written by
-` + "`make foreign`" + ` from a test; not to be edited. Tolerated are the habits of [quirks.md](quirks.md) by number.
-
-| Source | baseline | after the change | audit | files | tolerated |
-|---|---|---|---|---|---|
-`)
-	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.source, r.baseline, r.incremental, r.audit, r.files, r.tolerated)
-	}
-	b.WriteString("\nIn the audit: = the same, + missing here, − not at the Source, * other bytes, ? nothing to compare with.\nFiles: how many of the six that exist at the end the mirror holds as they are, and how many it holds that do not exist any more.\n\n")
-	for _, sh := range foreignShapes {
-		fmt.Fprintf(&b, "- **%s**: %s. Code: %s.\n", sh.name, sh.says, sh.from)
-	}
-	return b.String()
 }
 
 // The Python reference implementation writes the documents, where it is found on PATH.
