@@ -239,7 +239,7 @@ func (au *auditor) compare(ctx context.Context, st *view, batch []named, doubtfu
 	for i := range batch {
 		h := &held[i]
 		w := batch[i].choose(h)
-		said := st.said(w, applied)
+		said := st.said(w, applied, h)
 		said.Bytes = match(h, &w.Resource)
 		switch {
 		case said.Bytes == evidence.Same && doubtful == nil: // it was told when the document was read that says so

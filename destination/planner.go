@@ -88,7 +88,7 @@ func (pl *planner) compare(ctx context.Context, batch []named) error {
 	applied := pl.truth.applied(pl.cursor)
 	for i := range batch {
 		w := batch[i].choose(&held[i])
-		if err := pl.judge(ctx, word{pl.truth.said(w, applied), &w.Resource, w.Or, w.Location}, &held[i]); err != nil {
+		if err := pl.judge(ctx, word{pl.truth.said(w, applied, &held[i]), &w.Resource, w.Or, w.Location}, &held[i]); err != nil {
 			return err
 		}
 	}

@@ -570,10 +570,11 @@ func TestQuirk_29_old_bytes(t *testing.T) {
 		md   string
 		mode destination.Mode
 		same int64
+		idle int64               // the same in a run without changes
 		told destination.Verdict // of the file while it is not held
 	}{
-		"resync-build":    {`capability="changelist"`, destination.Baseline, 20, destination.VerdictUnverifiable},
-		"py-resourcesync": {`capability="changelist" from="` + at(0).String() + `"`, destination.Incremental, 0, destination.VerdictMissing},
+		"resync-build":    {`capability="changelist"`, destination.Baseline, 20, 21, destination.VerdictUnverifiable},
+		"py-resourcesync": {`capability="changelist" from="` + at(0).String() + `"`, destination.Incremental, 0, 0, destination.VerdictMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource(t)
@@ -590,6 +591,14 @@ func TestQuirk_29_old_bytes(t *testing.T) {
 			}
 			m.mustSync(list.mode, list.same, 1, 0, 0)
 			m.wantFiles(append(slices.Clone(p), "/moved")...)
+			s.asked("/moved")
+			m.mustSync(list.mode, list.idle, 0, 0, 0)
+			if n := s.asked("/moved"); n != 0 {
+				t.Errorf("a run without changes asks %d times for the file", n)
+			}
+			if got := m.audit(); got[destination.VerdictSame] != 21 || len(got) != 1 {
+				t.Errorf("audit: got %v, want all the same", got)
+			}
 			s.remove("/moved")
 			s.raw("/changes.xml", list.md, "", moved, s.rawEntry("/moved", `change="deleted"`, ""))
 			m.mustSync(list.mode, list.same, 0, 0, 1)

@@ -115,8 +115,8 @@ func (v *view) applied(cur Cursor) evidence.Applied {
 	return v.d.applied(cur, v.Served)
 }
 
-// said is what is said of a resource that was yielded.
-func (v *view) said(w *harvest.Item, a evidence.Applied) evidence.Statement {
+// said is what is said of a resource that was yielded, beside what is held of it.
+func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.Statement {
 	if w.By == nil {
 		s := listed(evidence.Listed, w.Changed)
 		if s.To.IsZero() {
@@ -126,6 +126,9 @@ func (v *view) said(w *harvest.Item, a evidence.Applied) evidence.Statement {
 		return s
 	}
 	s, _ := w.By.Word()
+	if h.Member && !w.At.After(a.Listed) { // no newer list lacks it
+		s, _ = w.By.Against(h.LastMod)
+	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
 	s.From = evidence.Later(s.From, v.lift)
 	return s

@@ -91,6 +91,7 @@ type Change struct {
 	when      time.Time // from, or what was read before if that is later: the order in which changes count
 	byLastMod bool      // a deletion, timed by its lastmod: that may be of the version that is gone
 	ofBytes   bool      // no deletion, timed by its lastmod: that may be older than the change
+	aged      bool      // ofBytes, and torn for no other reason than that newer lists do not name the resource
 	last      bool      // it comes after all that was read before
 	torn      bool      // whether the resource exists after all is told by time one way, by position the other
 	rival     *Resource // of a torn deletion: the resource, if it exists

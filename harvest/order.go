@@ -254,11 +254,15 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Against is word beside the lastmod of what is held: if that of a deletion says the same, be one of
-// them less exact, it is not its time, but that of the version that is gone.
+// Against is word beside the lastmod of what is held, which is the same if one of the two is only less
+// exact. If that of a deletion is the same, it is not its time, but that of the version that is gone.
+// If that of an aged one is the same, the resource came by it: nothing says that it is gone since.
 func (c *Change) Against(held resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
-	if c.byLastMod && held.Time().Before(c.LastMod.End()) && c.LastMod.Time().Before(held.End()) {
+	switch same := held.Time().Before(c.LastMod.End()) && c.LastMod.Time().Before(held.End()); {
+	case same && c.aged:
+		s.Torn, s.Denied, s.To = false, false, c.most
+	case same && c.byLastMod:
 		s.From, s.To = c.least, c.most
 	}
 	return s, w

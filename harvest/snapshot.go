@@ -230,7 +230,9 @@ func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	case evidence.Fetch:
 		return Item{Resource: *told, Location: c.Location, By: c}, true
 	case evidence.Ask:
-		return Item{Resource: *told, Location: c.Location, By: c.disputed(true), At: st.At}, true
+		open := c.disputed(true)
+		open.aged = c.ofBytes && !c.torn
+		return Item{Resource: *told, Location: c.Location, By: open, At: st.At}, true
 	}
 	return Item{}, false
 }
