@@ -2,6 +2,7 @@ package destination_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"instep/resourcesync"
@@ -64,5 +65,21 @@ func TestCat_NAV_08_shifting(t *testing.T) {
 	rep := m.mustSyncSets()
 	if len(rep.Orphans) != 1 || rep.Orphans[0].Members != 20 {
 		t.Errorf("orphans: got %+v, want the set of before", rep.Orphans)
+	}
+}
+
+// resync-build: a file of an old time came by a change, which an old Change List still tells of when a
+// newer Resource List lacks it.
+func TestListNewerThanAChangeOfOldBytes(t *testing.T) {
+	s, paths, m := inStep(t, 20)
+	s.put("/moved", []byte("years old"))
+	s.raw("/changes.xml", `capability="changelist"`, "", s.rawEntry("/moved", `change="created"`, "<lastmod>"+at(-100000).String()+"</lastmod>"))
+	m.mustSucceed()
+	m.wantFiles(append(slices.Clone(paths), "/moved")...)
+	s.remove("/moved")
+	s.list(10, paths...)
+	for range 2 {
+		m.mustSucceed()
+		m.wantFiles(paths...)
 	}
 }
