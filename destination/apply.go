@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (r *runner) run(ctx context.Context) error {
 		if err != nil {
 			r.stop(err)
 		}
-		if r.stopped() != nil || work.Err() != nil {
+		if stopped, _ := r.troubles(); stopped != nil || work.Err() != nil {
 			break
 		}
 		if err := q.add(work, a); err != nil {
@@ -150,11 +151,10 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	q.finish()
 	r.odd.tell(r.d, r.sp.Set)
-	if r.rep.Partial == nil {
-		r.rep.Partial = r.doubted()
-	}
-	if err := r.stopped(); err != nil {
-		return err
+	stopped, doubt := r.troubles()
+	r.rep.Partial = cmp.Or(r.rep.Partial, doubt)
+	if stopped != nil {
+		return stopped
 	}
 	return r.withhold(save)
 }
@@ -170,20 +170,26 @@ func (r *runner) withhold(ctx context.Context) error {
 
 // stop ends the run for the first reason given.
 func (r *runner) stop(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = err
+	if r.exhaust(err) {
 		r.cancel()
 	}
+}
+
+// exhaust is stop, but what is under way is finished. It returns false if the run has ended before.
+func (r *runner) exhaust(err error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return false
+	}
+	r.err = err
+	return true
 }
 
 // move is how the cursor moves at the end: not at all unless the whole plan was done,
 // and what it was made by was right.
 func (r *runner) move() *CursorMove {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err != nil || r.doubt != nil {
+	if stopped, doubt := r.troubles(); stopped != nil || doubt != nil {
 		return nil
 	}
 	return r.sp.move
@@ -199,14 +205,9 @@ func (r *runner) doubts(q resourcesync.Quirk, err error) {
 	}
 }
 
-func (r *runner) doubted() error {
+// troubles are why the run ends early, and what shows that its plan was made by something wrong.
+func (r *runner) troubles() (stopped, doubt error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.doubt
-}
-
-func (r *runner) stopped() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
+	return r.err, r.doubt
 }

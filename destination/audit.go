@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -97,34 +96,22 @@ func (d *Destination) audit(ctx context.Context, rep *Report) (*Audit, *Report, 
 		return nil, rep, err
 	}
 	a := &Audit{Source: sourceURI(src)}
-	if err := d.Mirror.Bind(ctx, a.Source, src.Origin, setURIs(sets)...); err != nil {
+	if err := d.Mirror.Bind(ctx, a.Source, src.Origin, urisOf(sets, func(s *discover.Set) string { return s.URI })...); err != nil {
 		return nil, rep, err
 	}
-	unusable := 0
-	for _, set := range sets {
+	err = eachSet(ctx, sets, func(set discover.Set) error {
 		sa, err := d.auditSet(ctx, sc, set, rep)
-		if harvest.OfSource(err) && ctx.Err() == nil {
-			if unusable++; unusable < len(sets) {
-				set.Err = err
-				sa, err = d.auditSet(ctx, sc, set, rep)
-			}
+		if err == nil {
+			a.Sets = append(a.Sets, sa)
 		}
-		if err != nil {
-			return nil, rep, fmt.Errorf("set %s: %w", set.URI, err)
-		}
-		a.Sets = append(a.Sets, sa)
+		return err
+	})
+	if err != nil {
+		return nil, rep, err
 	}
 	orphans, err := d.orphans(ctx, src)
 	a.Orphans = slices.DeleteFunc(orphans, func(o Orphan) bool { return o.Forget })
 	return a, rep, err
-}
-
-func setURIs(sets []discover.Set) []string {
-	uris := make([]string, len(sets))
-	for i, s := range sets {
-		uris[i] = s.URI
-	}
-	return uris
 }
 
 func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set, rep *Report) (_ *SetAudit, err error) {
@@ -226,11 +213,7 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 // compare judges a batch of resources and marks what has to be fetched. What seems to differ
 // is only added to doubtful; where that is nil, all of the batch was in it.
 func (au *auditor) compare(ctx context.Context, st *view, batch []named, doubtful map[spool.Key]bool) error {
-	wants := make([]harvest.Resource, len(batch))
-	for i := range batch {
-		wants[i] = batch[i].Resource
-	}
-	held, err := au.lookup(ctx, wants)
+	held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(batch, func(w *named) string { return w.URI }))
 	if err != nil {
 		return err
 	}
@@ -259,33 +242,18 @@ func counts(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-func (au *auditor) lookup(ctx context.Context, wants []harvest.Resource) ([]Held, error) {
-	uris := make([]string, len(wants))
-	for i := range wants {
-		uris[i] = wants[i].URI
-	}
-	return au.d.Mirror.Lookup(ctx, au.Set, uris)
-}
-
 // findExtra judges the members that the Source does not list. What came later than
 // the documents read is no extra, nor is what no change tells of while the moment of these
 // is unknown; its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
-	var subjects []subject
-	for h, err := range au.d.lookedUp(ctx, au.Set, unseen(au.d.Mirror.Members(ctx, au.Set), seen.Sorted())) {
-		if err != nil {
-			return err
+	return au.d.eachUnseen(ctx, au.Set, seen, func(held []Held) error {
+		subjects := make([]subject, 0, len(held))
+		for _, h := range held {
+			said, w, told := st.absent(&h, au.cursor, au.known)
+			d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.known, st.Served))
+			extra := (told || !st.Unsure) && (counts(d) || d == evidence.Withhold)
+			subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
 		}
-		said, w, told := st.absent(&h, au.cursor, au.known)
-		d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.known, st.Served))
-		extra := (told || !st.Unsure) && (counts(d) || d == evidence.Withhold)
-		subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
-		if len(subjects) == lookupBatch {
-			if err := au.check(ctx, subjects); err != nil {
-				return err
-			}
-			subjects = subjects[:0]
-		}
-	}
-	return au.check(ctx, subjects)
+		return au.check(ctx, subjects)
+	})
 }

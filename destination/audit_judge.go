@@ -164,16 +164,15 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 // the meantime: what was judged is no more.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
-	var wants []harvest.Resource
 	for i := range findings {
 		if f := &findings[i]; f.verdict != VerdictSame && f.verdict != VerdictUnverifiable {
-			against, wants = append(against, f), append(wants, f.want)
+			against = append(against, f)
 		}
 	}
 	if len(against) == 0 {
 		return nil
 	}
-	held, err := au.lookup(ctx, wants)
+	held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(against, func(f **finding) string { return (*f).want.URI }))
 	if err != nil {
 		return err
 	}

@@ -56,30 +56,13 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 
 // faultBatches hands on what is wrong and what is held of it now.
 func (au *auditor) faultBatches(ctx context.Context, each func([]fault, []Held) error) error {
-	var faults []fault
-	flush := func() error {
-		wants := make([]harvest.Resource, len(faults))
-		for i := range faults {
-			wants[i] = faults[i].Want
-		}
-		held, err := au.lookup(ctx, wants)
+	return batched(au.faults.All(), func(faults []fault) error {
+		held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(faults, func(f *fault) string { return f.Want.URI }))
 		if err != nil {
 			return err
 		}
 		return each(faults, held)
-	}
-	for f, err := range au.faults.All() {
-		if err != nil {
-			return err
-		}
-		if faults = append(faults, f); len(faults) == lookupBatch {
-			if err := flush(); err != nil {
-				return err
-			}
-			faults = faults[:0]
-		}
-	}
-	return flush()
+	})
 }
 
 // rejudge replaces the verdicts on faults by those after the repair.

@@ -289,17 +289,20 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 // removeUnseen plans the deletion of the members that a complete baseline no longer lists,
 // or of which a change says so where the lists are of no known moment.
 func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys) error {
-	for h, err := range pl.d.lookedUp(ctx, pl.Set, unseen(pl.d.Mirror.Members(ctx, pl.Set), seen.Sorted())) {
-		if err != nil {
-			return err
+	err := pl.d.eachUnseen(ctx, pl.Set, seen, func(held []Held) error {
+		for i := range held {
+			said, w, told := st.absent(&held[i], pl.cursor, pl.known)
+			if st.Unsure && !told {
+				continue
+			}
+			if err := pl.judge(ctx, word{Statement: said, want: w}, &held[i]); err != nil {
+				return err
+			}
 		}
-		said, w, told := st.absent(&h, pl.cursor, pl.known)
-		if st.Unsure && !told {
-			continue
-		}
-		if err := pl.judge(ctx, word{Statement: said, want: w}, &h); err != nil {
-			return err
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return pl.settle(ctx)
 }
@@ -329,39 +332,6 @@ func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, err
 			if !yield(h, nil) {
 				return
 			}
-		}
-	}
-}
-
-// lookedUp yields members with what changes have said of them, which Members leaves out.
-func (d *Destination) lookedUp(ctx context.Context, set string, members iter.Seq2[Held, error]) iter.Seq2[Held, error] {
-	return func(yield func(Held, error) bool) {
-		var uris []string
-		flush := func() bool {
-			held, err := d.Mirror.Lookup(ctx, set, uris)
-			uris = uris[:0]
-			if err != nil {
-				yield(Held{}, err)
-				return false
-			}
-			for i := range held {
-				if !yield(held[i], nil) {
-					return false
-				}
-			}
-			return true
-		}
-		for h, err := range members {
-			if err != nil {
-				yield(Held{}, err)
-				return
-			}
-			if uris = append(uris, h.URI); len(uris) == lookupBatch && !flush() {
-				return
-			}
-		}
-		if len(uris) > 0 {
-			flush()
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 
 	"instep/fetch"
 	"instep/resourcesync"
@@ -45,34 +44,16 @@ func (a *atMost) Read(p []byte) (int, error) {
 // oddities counts the resources whose answers were not what a careful server sends: in
 // a content coding that nobody asked for or announced, or with nothing that tells
 // whether the bytes are the whole resource.
-type oddities struct {
-	mu                               sync.Mutex
-	asSent, decoded, ranged, unended odd
-}
-
-// odd counts resources; first is the URI of the first of them.
-type odd struct {
-	n     int
-	first string
-}
-
-func (o *oddities) note(which *odd, uri string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if which.n == 0 {
-		which.first = uri
-	}
-	which.n++
-}
+type oddities struct{ asSent, decoded, ranged, unended sample }
 
 // look notes what leaves in doubt whether an answer holds the whole of a resource that
 // the Source gives no length and no digest of.
 func (o *oddities) look(resp *fetch.Response, uri string) {
 	switch {
 	case resp.Status == http.StatusOK && resp.Header.Get("Content-Range") != "":
-		o.note(&o.ranged, uri)
+		o.ranged.add(uri)
 	case resp.Endless:
-		o.note(&o.unended, uri)
+		o.unended.add(uri)
 	}
 }
 
@@ -80,14 +61,14 @@ func (o *oddities) look(resp *fetch.Response, uri string) {
 func (o *oddities) tell(d *Destination, set string) {
 	const coded = "in a content coding nobody asked for"
 	for _, k := range []struct {
-		odd
+		*sample
 		quirk     resourcesync.Quirk
 		came, now string
 	}{
-		{o.asSent, resourcesync.QuirkContentCoding, coded, "kept as they were sent, which is what the list describes"},
-		{o.decoded, resourcesync.QuirkContentCoding, coded, "kept without it"},
-		{o.ranged, 0, "with status 200 and a Content-Range", "nothing proves that they are whole"},
-		{o.unended, 0, "without a length, ended by the end of the connection", "nothing proves that they are whole"},
+		{&o.asSent, resourcesync.QuirkContentCoding, coded, "kept as they were sent, which is what the list describes"},
+		{&o.decoded, resourcesync.QuirkContentCoding, coded, "kept without it"},
+		{&o.ranged, 0, "with status 200 and a Content-Range", "nothing proves that they are whole"},
+		{&o.unended, 0, "without a length, ended by the end of the connection", "nothing proves that they are whole"},
 	} {
 		if k.n > 0 {
 			d.quirk(k.quirk, set, fmt.Sprintf("%d resources came %s, such as %s: %s", k.n, k.came, k.first, k.now))

@@ -68,7 +68,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	}
 	pl.asOf = pl.sent()
 	pl.weaker.tell(d, set.URI)
-	pl.leftOut.tell(d, set.URI)
+	pl.tellDropped()
 	pl.Pulse.Freq = set.ChangeFreq
 	pl.Pulse.Gap, pl.Pulse.MaxAge = k.offer.Heard.Rhythm()
 	pl.Latest = k.cursor.At

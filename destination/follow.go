@@ -153,7 +153,7 @@ func (f *follower) gap(c *harvest.Sequence, ch *harvest.Changes, since time.Time
 
 // changes tells those that happened since a moment.
 func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
-	all := slices.Collect(ch.All())
+	all := ch.All()
 	slices.SortStableFunc(all, func(a, b *harvest.Change) int { return a.Changed.Compare(b.Changed) })
 	for _, c := range all {
 		if !c.To.IsZero() && c.To.Before(since) {

@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"instep/evidence"
@@ -19,17 +20,10 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Chan
 	if err := pl.due(ctx, ch); err != nil {
 		return err
 	}
-	batch := make([]*harvest.Change, 0, lookupBatch)
-	for c := range ch.All() {
-		if batch = append(batch, c); len(batch) == lookupBatch {
-			if err := pl.changed(ctx, batch, old); err != nil {
-				return err
-			}
-			batch = batch[:0]
+	for batch := range slices.Chunk(ch.All(), lookupBatch) {
+		if err := pl.changed(ctx, batch, old); err != nil {
+			return err
 		}
-	}
-	if err := pl.changed(ctx, batch, old); err != nil {
-		return err
 	}
 	if err := pl.settle(ctx); err != nil {
 		return err
@@ -41,7 +35,9 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Chan
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s ends at %s, before what is here (%s): it changes nothing",
 			ch.Last(), ch.End.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
 	}
-	pl.tellUnknown()
+	if pl.unknown.n > 0 {
+		pl.d.quirk(resourcesync.QuirkUnknownDelete, pl.Set, fmt.Sprintf("%d deletions are of resources that were never listed, such as %s", pl.unknown.n, pl.unknown.first))
+	}
 	alone := cur.Alone
 	if !old {
 		alone = alone.and(pl.Skipped)
@@ -97,11 +93,7 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 // changed plans a batch of changes; old says that their documents are older than what was
 // applied.
 func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old bool) error {
-	uris := make([]string, len(batch))
-	for i, c := range batch {
-		uris[i] = c.URI
-	}
-	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, uris)
+	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(c **harvest.Change) string { return (*c).URI }))
 	if err != nil {
 		return err
 	}
@@ -135,25 +127,9 @@ func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 		return false
 	}
 	if c.News && h.Gone.IsZero() {
-		pl.unknownDelete(c)
+		pl.unknown.add(c.URI)
 	}
 	return pl.Partial == nil
-}
-
-// unknownDelete counts the deletion of a resource that the set does not have here. A
-// Source whose deletions name other URIs than its lists never gets rid of anything.
-func (pl *planner) unknownDelete(c *harvest.Change) {
-	if pl.unknown == 0 {
-		pl.unknownURI = c.URI
-	}
-	pl.unknown++
-}
-
-// tellUnknown reports the deletions that had nothing to delete.
-func (pl *planner) tellUnknown() {
-	if pl.unknown > 0 {
-		pl.d.quirk(resourcesync.QuirkUnknownDelete, pl.Set, fmt.Sprintf("%d deletions are of resources that were never listed, such as %s", pl.unknown, pl.unknownURI))
-	}
 }
 
 // lookEvery is how often the cursor moves where nothing changes: by that the mirror knows

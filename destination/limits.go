@@ -55,12 +55,3 @@ func (b *budget) came(w *harvest.Resource, n int64) {
 		b.begun.Add(n)
 	}
 }
-
-// exhaust ends the run for err, but not what is under way.
-func (r *runner) exhaust(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = err
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"instep/discover"
 	"instep/harvest"
 	"instep/internal/packages"
 	"instep/internal/spool"
@@ -166,11 +167,7 @@ func (s *SetPlan) decided(log *spool.Log[Action]) iter.Seq2[Action, error] {
 
 // URIs are those of the plan's sets.
 func (p *Plan) URIs() []string {
-	uris := make([]string, len(p.Sets))
-	for i, s := range p.Sets {
-		uris[i] = s.Set
-	}
-	return uris
+	return urisOf(p.Sets, func(s **SetPlan) string { return (*s).Set })
 }
 
 // Withheld reports how many deletions the guard holds.
@@ -205,19 +202,15 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 // retries yields late, from its first on and round to it.
 func (s *SetPlan) retries() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		before := s.first
-		for a, err := range s.decided(s.late) {
-			if before--; err == nil && before >= 0 {
-				continue
-			}
-			if !yield(a, err) || err != nil {
-				return
-			}
-		}
-		before = s.first
-		for a, err := range s.decided(s.late) {
-			if before--; before < 0 || !yield(a, err) || err != nil {
-				return
+		for _, again := range []bool{false, true} {
+			n := int64(0)
+			for a, err := range s.decided(s.late) {
+				if n++; err == nil && n <= s.first != again {
+					continue
+				}
+				if !yield(a, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
@@ -252,25 +245,39 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{Source: sourceURI(src), Origin: src.Origin}
-	unusable := 0
-	for _, set := range sets {
+	err = eachSet(ctx, sets, func(set discover.Set) error {
 		sp, err := d.planSet(ctx, sc, set, 0)
-		if harvest.OfSource(err) && ctx.Err() == nil {
-			if unusable++; unusable < len(sets) {
-				set.Err = err
-				sp, err = d.planSet(ctx, sc, set, 0)
-			}
+		if err == nil {
+			p.Sets = append(p.Sets, sp)
+			d.observe(Event{Kind: EventPlanned, Set: set.URI, Plan: sp})
 		}
-		if err != nil {
-			p.Close()
-			return nil, fmt.Errorf("set %s: %w", set.URI, err)
-		}
-		p.Sets = append(p.Sets, sp)
-		d.observe(Event{Kind: EventPlanned, Set: set.URI, Plan: sp})
+		return err
+	})
+	if err == nil {
+		p.Orphans, err = d.orphans(ctx, src)
 	}
-	if p.Orphans, err = d.orphans(ctx, src); err != nil {
+	if err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// eachSet does something with each set: once more, with its Err, where its documents cannot be used,
+// as long as there is another set.
+func eachSet(ctx context.Context, sets []discover.Set, do func(discover.Set) error) error {
+	unusable := 0
+	for _, set := range sets {
+		err := do(set)
+		if harvest.OfSource(err) && ctx.Err() == nil {
+			if unusable++; unusable < len(sets) {
+				set.Err = err
+				err = do(set)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("set %s: %w", set.URI, err)
+		}
+	}
+	return nil
 }

@@ -36,11 +36,9 @@ type planner struct {
 	questions []question         // URIs that are to be asked
 	asks      int                // how many were asked, or are to be
 
-	unknown    int    // deletions of what was never listed
-	unknownURI string // of the first of them
-
+	unknown sample // deletions of what was never listed: a Source that deletes by other URIs than it lists never gets rid of anything
 	weaker  downgrades
-	leftOut leftOut
+	leftOut sample // resources whose remainder was dropped
 }
 
 func (k *desk) newPlanner(mode Mode, why string) *planner {
@@ -72,16 +70,9 @@ func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 // names it: the mirror has followed the Source further than that.
 const SkipStale Skip = "only in a list older than what is here"
 
-// lookupBatch is how many URIs a planner asks the mirror for at a time.
-const lookupBatch = 500
-
 // compare looks resources up and adds what each needs.
 func (pl *planner) compare(ctx context.Context, batch []named) error {
-	uris := make([]string, len(batch))
-	for i := range batch {
-		uris[i] = batch[i].URI
-	}
-	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, uris)
+	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(w *named) string { return w.URI }))
 	if err != nil {
 		return err
 	}
@@ -128,7 +119,7 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	if h.Member && !proves && said == before && dated && (pl.Mode == Baseline && !pl.outlasts(w, h) || !w.Changed.After(h.Changed)) {
 		return nil
 	}
-	pl.leftOut.look(w)
+	pl.lookWhole(w)
 	state := *pl.notBefore(w, h)
 	state.Came = h.Came
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
@@ -154,7 +145,7 @@ func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 // bring adds the action by which the bytes of w come; h is what is held of it.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
-	pl.leftOut.look(w)
+	pl.lookWhole(w)
 	a := Action{Kind: Fetch, Via: ViaGet, Change: resourcesync.Created, Want: *w, Repair: h.Due != "" && h.Stored, Again: h.Due != "" && sameWant(w, &h.Wanted)}
 	if h.Stored {
 		a.Change = resourcesync.Updated

@@ -168,11 +168,7 @@ func (l *load) expect(ctx context.Context, actions []Action) error {
 	if len(actions) == 0 {
 		return nil
 	}
-	uris := make([]string, len(actions))
-	for i := range actions {
-		uris[i] = actions[i].Want.URI
-	}
-	return l.b.Expect(ctx, l.r.sp.Set, uris)
+	return l.b.Expect(ctx, l.r.sp.Set, urisOf(actions, func(a *Action) string { return a.Want.URI }))
 }
 
 // rotate waits for the commit before and starts that of the open batch.
@@ -331,7 +327,7 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 	if l.r.sp.consent {
 		l.b.Consent()
 	}
-	if l.r.doubted() != nil {
+	if _, doubt := l.r.troubles(); doubt != nil {
 		l.marks = slices.DeleteFunc(l.marks, func(a Action) bool { return a.Kind == Delete })
 	}
 	if err := l.expect(ctx, l.marks); err != nil {

@@ -46,7 +46,7 @@ func (r *runner) fromWeb(ctx context.Context, b Batch, w harvest.Resource, at st
 	// the one without it.
 	if err == nil {
 		if !strings.EqualFold(coding, w.Encoding) {
-			r.odd.note(&r.odd.asSent, w.URI)
+			r.odd.asSent.add(w.URI)
 		}
 		return n, nil
 	}
@@ -118,7 +118,7 @@ func (r *runner) arrive(w *harvest.Resource, resp *fetch.Response) {
 // came notes what was odd about an answer whose body is kept.
 func (r *runner) came(w *harvest.Resource, resp *fetch.Response, decoded bool) {
 	if decoded {
-		r.odd.note(&r.odd.decoded, w.URI)
+		r.odd.decoded.add(w.URI)
 	}
 	if !w.Provable() {
 		r.odd.look(resp, w.URI)

@@ -8,17 +8,28 @@ import (
 	"instep/resourcesync"
 )
 
+// sample counts resources of which something is told once.
+type sample struct {
+	mu    sync.Mutex // guards the rest
+	n     int64
+	first string // URI of the first of them
+}
+
+func (s *sample) add(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n++; s.n == 1 {
+		s.first = uri
+	}
+}
+
 // weak reports whether bytes are proved, if at all, by nothing better than md5, sha-1
 // or sha-224: against somebody who wants to deceive these prove nothing.
 func weak(ds resourcesync.Digests) bool { return len(ds) > 0 && !ds.Strong() }
 
 // downgrades counts resources of which the Source has taken back a sha-256 or better
 // that it once gave. Somebody who put other bytes in their place would have to do that.
-type downgrades struct {
-	mu    sync.Mutex // guards the rest
-	n     int64
-	first string // URI of the first of them
-}
+type downgrades struct{ sample }
 
 // look compares what the Source says with the proof by which the bytes held were taken.
 func (g *downgrades) look(h *Held, w *harvest.Resource) {
@@ -26,11 +37,7 @@ func (g *downgrades) look(h *Held, w *harvest.Resource) {
 	if !h.Member || older || w.Digests.Strong() || !provesWell(h.Proof) {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.n++; g.n == 1 {
-		g.first = w.URI
-	}
+	g.add(w.URI)
 }
 
 func (g *downgrades) tell(d *Destination, set string) {
@@ -43,26 +50,17 @@ func provesWell(a resourcesync.Algorithm) bool {
 	return a == resourcesync.SHA256 || a == resourcesync.SHA384 || a == resourcesync.SHA512
 }
 
-// leftOut counts the resources of a plan whose remainder was dropped.
-type leftOut struct {
-	n   int64
-	uri string // of the first of them
+// lookWhole counts w if its remainder was dropped.
+func (pl *planner) lookWhole(w *harvest.Resource) {
+	if w.Remainder.Dropped() {
+		pl.leftOut.add(w.URI)
+	}
 }
 
-func (l *leftOut) look(w *harvest.Resource) {
-	if !w.Remainder.Dropped() {
-		return
-	}
-	if l.n == 0 {
-		l.uri = w.URI
-	}
-	l.n++
-}
-
-// tell notes their number, once for a plan.
-func (l *leftOut) tell(d *Destination, set string) {
-	if l.n > 0 {
-		d.note(set, fmt.Sprintf("links and other attributes of %d resources are left out, such as those of %s: they take more than %d KiB each",
-			l.n, l.uri, resourcesync.MaxRemainder>>10))
+// tellDropped notes the number of remainders that were dropped, once for a plan.
+func (pl *planner) tellDropped() {
+	if pl.leftOut.n > 0 {
+		pl.d.note(pl.Set, fmt.Sprintf("links and other attributes of %d resources are left out, such as those of %s: they take more than %d KiB each",
+			pl.leftOut.n, pl.leftOut.first, resourcesync.MaxRemainder>>10))
 	}
 }

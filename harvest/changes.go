@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -432,15 +431,15 @@ func (ch *Changes) Of(key resourcesync.Key) *Change {
 	return &ch.entries[i]
 }
 
-// All yields the last state of each URI: first those that are in no package, then
+// All is the last state of each URI: first those that are in no package, then
 // those of each package together.
-func (ch *Changes) All() iter.Seq[*Change] {
+func (ch *Changes) All() []*Change {
 	order := make([]*Change, len(ch.entries))
 	for i := range order {
 		order[i] = &ch.entries[i]
 	}
 	slices.SortStableFunc(order, func(a, b *Change) int { return a.Location.compare(b.Location) })
-	return slices.Values(order)
+	return order
 }
 
 // wentBack says how a Change List is one that the Source has gone back to: it has lost

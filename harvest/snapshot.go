@@ -210,7 +210,7 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 		if err := st.Changes.Flaw; err != nil {
 			r.fail(err)
 		}
-		for c := range st.Changes.All() {
+		for _, c := range st.Changes.All() {
 			if w, ok := st.unlisted(c); ok && !r.listed[resourcesync.KeyOf(w.URI)] && !yield(w, nil) {
 				return
 			}
