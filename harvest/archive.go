@@ -21,24 +21,13 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*Se
 		c.Why = now.Why
 		return c, nil
 	}
-	begin := now.windows[0].from.Time()
-	for _, uri := range o.set.Documents(trackDocuments[tr]) {
-		entries, err := o.archived(ctx, uri, trackDocuments[tr])
-		if err == nil {
-			err = c.archived(ctx, tr, entries, since, begin)
-		}
+	return c, c.gather(ctx, "archive", o.set.Documents(trackDocuments[tr]), now.windows, func(uri string) error {
+		entries, err := o.archived(ctx, uri, trackDocuments[tr], 0)
 		if err != nil {
-			if lost(ctx, err) {
-				c.drop(fmt.Errorf("the archive %s cannot be used: %w", uri, err))
-				return c, nil
-			}
-			return nil, err
+			return err
 		}
-	}
-	for _, w := range now.windows {
-		c.add(w)
-	}
-	return c, c.settle(ctx)
+		return c.archived(ctx, tr, entries, since, now.windows[0].from.Time())
+	})
 }
 
 // archived adds the documents of an archive that tell of the time from since to begin.
@@ -61,46 +50,19 @@ func (c *Sequence) archived(ctx context.Context, tr Track, entries []resourcesyn
 
 // archived reads an archive, or an index and its parts (Archives §3.1). The entries name
 // documents that may be read.
-func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capability) ([]resourcesync.Entry, error) {
+func (o *Offer) archived(ctx context.Context, uri string, want resourcesync.Capability, level int) (all []resourcesync.Entry, err error) {
 	doc, err := o.reader.Read(ctx, uri, want)
 	if err != nil {
 		return nil, err
 	}
-	if doc.Header.Root != resourcesync.SitemapIndex {
-		defer doc.Close()
-		return o.archivedIn(doc)
+	defer doc.Close()
+	index, named := doc.Header.Root == resourcesync.SitemapIndex, 0
+	if index && level > 0 {
+		return nil, indexInIndex(doc.URI)
 	}
-	parts, err := o.archivedIn(doc)
-	doc.Close()
-	if err != nil {
+	if err := doc.flaw(); err != nil {
 		return nil, err
 	}
-	var all []resourcesync.Entry
-	for i := range parts {
-		part, err := o.reader.Read(ctx, parts[i].Loc, want)
-		if err != nil {
-			return nil, err
-		}
-		var entries []resourcesync.Entry
-		if part.Header.Root == resourcesync.SitemapIndex {
-			err = indexInIndex(part.URI)
-		} else {
-			entries, err = o.archivedIn(part)
-		}
-		part.Close()
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, entries...); len(all) > maxDocuments {
-			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("has more than %d documents", maxDocuments)}
-		}
-	}
-	return all, nil
-}
-
-// archivedIn returns the entries of one document, with URIs that may be read.
-func (o *Offer) archivedIn(doc *Document) ([]resourcesync.Entry, error) {
-	var entries []resourcesync.Entry
 	for e, err := range doc.Entries() {
 		if err != nil {
 			return nil, err
@@ -108,11 +70,17 @@ func (o *Offer) archivedIn(doc *Document) ([]resourcesync.Entry, error) {
 		if e.Loc, err = o.reader.named(e.Loc, doc.Base); err != nil {
 			return nil, err
 		}
-		if entries = append(entries, e); len(entries) > maxDocuments {
-			return nil, &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has more than %d entries", maxDocuments)}
+		some := []resourcesync.Entry{e}
+		if named++; index && named <= maxDocuments {
+			if some, err = o.archived(ctx, e.Loc, want, level+1); err != nil {
+				return nil, err
+			}
+		}
+		if all = append(all, some...); max(named, len(all)) > maxDocuments {
+			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("has more than %d documents", maxDocuments)}
 		}
 	}
-	return entries, doc.flaw()
+	return all, nil
 }
 
 // newest returns the URI of the newest snapshot of the archives; "" if none says of
@@ -120,7 +88,7 @@ func (o *Offer) archivedIn(doc *Document) ([]resourcesync.Entry, error) {
 func (o *Offer) newest(ctx context.Context, s SnapshotKind) (string, error) {
 	var all []resourcesync.Entry
 	for _, uri := range o.set.Documents(snapshotDocuments[s]) {
-		entries, err := o.archived(ctx, uri, snapshotDocuments[s])
+		entries, err := o.archived(ctx, uri, snapshotDocuments[s], 0)
 		if err != nil {
 			return "", err
 		}

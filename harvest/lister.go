@@ -188,22 +188,26 @@ func (r *lister) document(doc *Document, level int) bool {
 	if !index {
 		r.twice(doc)
 	}
-	n := -1
+	return r.entries(doc, func(e *resourcesync.Entry, n int) bool {
+		if index || e.Capability == doc.Header.Capability {
+			return r.part(e, doc, level+1)
+		}
+		return r.leaf(doc, e, n)
+	})
+}
+
+// entries hands on the entries of a document, and which ones they are.
+func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) bool) bool {
+	n := 0
 	for e, err := range doc.Entries() {
 		if err != nil {
 			r.yield(Item{}, err)
 			return false
 		}
-		n++
-		var more bool
-		if index || e.Capability == doc.Header.Capability {
-			more = r.part(&e, doc, level+1)
-		} else {
-			more = r.leaf(doc, &e, n)
-		}
-		if !more {
+		if !take(&e, n) {
 			return false
 		}
+		n++
 	}
 	return true
 }
@@ -223,11 +227,17 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 			return true
 		}
 	}
+	return r.take(doc, e, n, doc.Header.At, Location{})
+}
+
+// take yields what the nth entry of a document says of a resource as of a moment, unless a later
+// one is about the same resource.
+func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if doc.superseded(e.Loc, n) {
 		return true
 	}
 	r.st.Unproved = r.st.Unproved || !e.Digests.Strong()
-	w, ok := r.overlay(Item{Resource: wanted(e, doc.Header.At.Time())})
+	w, ok := r.overlay(Item{Resource: wanted(e, at.Time()), Location: from})
 	return !ok || r.yield(w, nil)
 }
 
@@ -283,23 +293,7 @@ func (r *lister) packaged(p *Package, doc *Document) bool {
 	r.sameGeneration(doc, p.Ref.at, &resourcesync.Header{})
 	r.setAt(at)
 	r.twice(doc)
-	n := -1
-	for e, err := range doc.Entries() {
-		if err != nil {
-			r.yield(Item{}, err)
-			return false
-		}
-		n++
-		from := p.carries(&e)
-		if doc.superseded(e.Loc, n) {
-			continue
-		}
-		r.st.Unproved = r.st.Unproved || !e.Digests.Strong()
-		if w, ok := r.overlay(Item{Resource: wanted(&e, at.Time()), Location: from}); ok && !r.yield(w, nil) {
-			return false
-		}
-	}
-	return true
+	return r.entries(doc, func(e *resourcesync.Entry, n int) bool { return r.take(doc, e, n, at, p.carries(e)) })
 }
 
 // superseded reports whether a later entry than n is about the same resource.

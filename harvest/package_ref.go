@@ -23,21 +23,12 @@ type PackageRef struct {
 	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
 }
 
-// packageError is an error of a package that comes from a known habit of Sources.
-type packageError struct {
-	Quirk resourcesync.Quirk
-	Err   error
-}
-
-func (e *packageError) Error() string { return e.Err.Error() }
-func (e *packageError) Unwrap() error { return e.Err }
-
 // QuirkOf returns the habit of Sources that an error of a package comes from; 0 if none.
 func QuirkOf(err error) resourcesync.Quirk {
-	var pe *packageError
+	var de *DocumentError
 	switch {
-	case errors.As(err, &pe):
-		return pe.Quirk
+	case errors.As(err, &de) && de.Quirk != 0:
+		return de.Quirk
 	case errors.Is(err, pack.ErrNoManifest):
 		return resourcesync.QuirkManifest
 	}
@@ -46,9 +37,7 @@ func QuirkOf(err error) resourcesync.Quirk {
 
 // OtherFormat returns the error of a package that is no ZIP file.
 func OtherFormat(uri, kind string) error {
-	return &packageError{resourcesync.QuirkPackageFormat, &DocumentError{
-		URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)",
-	}}
+	return &DocumentError{URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)", Quirk: resourcesync.QuirkPackageFormat}
 }
 
 // otherFormats are media types of packages that are no ZIP file.
@@ -74,8 +63,8 @@ const relContents = "contents"
 func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*PackageRef, error) {
 	uri, err := r.named(e.Loc, dump.Base)
 	if err != nil {
-		if isLocal(e.Loc) {
-			err = &packageError{resourcesync.QuirkLocalPackage, err}
+		if de := (*DocumentError)(nil); isLocal(e.Loc) && errors.As(err, &de) {
+			de.Quirk = resourcesync.QuirkLocalPackage
 		}
 		return nil, err
 	}

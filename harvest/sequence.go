@@ -56,29 +56,41 @@ type window struct {
 }
 
 // OpenSequence finds the Change Lists of a set. An index of them is looked for if the only
-// one is closed or does not reach back to since. The caller closes the Sequence.
-func (r *Reader) OpenSequence(ctx context.Context, set discover.Set, since time.Time) (_ *Sequence, err error) {
+// one is closed or does not reach back to since. The caller closes the Sequence, unless there is an
+// error.
+func (r *Reader) OpenSequence(ctx context.Context, set discover.Set, since time.Time) (*Sequence, error) {
 	c := r.newChain(set.URI, "Change List")
+	return c, c.gather(ctx, c.name, set.ChangeLists, nil, func(uri string) error {
+		doc, err := r.changeList(ctx, uri, r.Read)
+		if err != nil {
+			return err
+		}
+		return c.offered(ctx, doc, since, len(set.ChangeLists) > 1)
+	})
+}
+
+// gather adds what some documents name, then more lists, and puts all in order. A document that is
+// lost leaves a Sequence without lists; what is the name of such documents, for people.
+func (c *Sequence) gather(ctx context.Context, what string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
 			c.Close()
 		}
 	}()
-	several := len(set.ChangeLists) > 1
-	for _, uri := range set.ChangeLists {
-		doc, err := r.changeList(ctx, uri, r.Read)
-		if err == nil {
-			err = c.offered(ctx, doc, since, several)
-		}
+	for _, uri := range uris {
+		err := add(uri)
 		switch {
 		case lost(ctx, err):
-			c.drop(c.unusable(uri, err))
-			return c, nil
+			c.drop(notUsable(what, uri, err))
+			return nil
 		case err != nil:
-			return nil, err
+			return err
 		}
 	}
-	return c, c.settle(ctx)
+	for _, w := range more {
+		c.add(w)
+	}
+	return c.settle(ctx)
 }
 
 func (r *Reader) newChain(set, name string) *Sequence {
@@ -126,8 +138,7 @@ func (c *Sequence) offered(ctx context.Context, doc *Document, since time.Time, 
 		}
 	}()
 	h := &doc.Header
-	switch {
-	case h.Root == resourcesync.SitemapIndex || doc.lists:
+	if h.Root == resourcesync.SitemapIndex || doc.lists {
 		if !several {
 			c.via, c.asked = doc.URI, c.reader.Now().UTC().Truncate(time.Second)
 		}
@@ -234,14 +245,14 @@ func (c *Sequence) place(ctx context.Context) error {
 		case !lost(ctx, err):
 			return err
 		}
-		c.drop(c.unusable(w.uri, err))
+		c.drop(notUsable(c.name, w.uri, err))
 		return nil
 	}
 	return nil
 }
 
-func (c *Sequence) unusable(uri string, err error) error {
-	return fmt.Errorf("the %s %s cannot be used: %w", c.name, uri, err)
+func notUsable(what, uri string, err error) error {
+	return fmt.Errorf("the %s %s cannot be used: %w", what, uri, err)
 }
 
 // arrange puts the lists in the order of time and leaves those after the last gap.
@@ -482,7 +493,7 @@ func (c *Sequence) load(ctx context.Context, windows []window, cur Position, rea
 		switch {
 		case err == nil:
 		case lost(ctx, err):
-			c.Why, c.broken = "gap: "+c.unusable(w.uri, err).Error(), true
+			c.Why, c.broken = "gap: "+notUsable(c.name, w.uri, err).Error(), true
 			c.reader.Note(c.set, c.Why)
 			ch, before = newChanges(), window{}
 			continue

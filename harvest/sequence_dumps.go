@@ -12,16 +12,7 @@ import (
 // tell the changes.
 func (o *Offer) openDumps(ctx context.Context, since time.Time) (*Sequence, error) {
 	c := o.reader.newChain(o.set.URI, "Change Dump package")
-	for _, uri := range o.set.Documents(resourcesync.CapabilityChangeDump) {
-		if err := c.dump(ctx, uri, since, 0); err != nil {
-			if lost(ctx, err) {
-				c.drop(fmt.Errorf("the Change Dump %s cannot be used: %w", uri, err))
-				return c, nil
-			}
-			return nil, err
-		}
-	}
-	return c, c.settle(ctx)
+	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.dump(ctx, uri, since, 0) })
 }
 
 // dump adds the packages of a Change Dump, or of those that an index names and that

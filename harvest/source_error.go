@@ -7,14 +7,16 @@ import (
 	"io"
 
 	"instep/fetch"
+	"instep/resourcesync"
 )
 
 // DocumentError says that a document of the Source cannot be used, and why. Nothing
 // was done on its word.
 type DocumentError struct {
 	URI    string
-	Reason string // continues "URI …"
-	Err    error  // from the decoder; may be nil
+	Reason string             // continues "URI …"
+	Err    error              // from the decoder; may be nil
+	Quirk  resourcesync.Quirk // the habit of Sources that it comes from; 0: none
 }
 
 func (e *DocumentError) Error() string {
