@@ -19,18 +19,6 @@ func (d *Destination) transport() *packages.Transport {
 	return t
 }
 
-// unpack starts to bring the packages of the plan.
-func (r *runner) unpack(ctx context.Context) *packages.Unpacker {
-	var planned []packages.Planned
-	for i, p := range r.sp.Packages {
-		planned = append(planned, packages.Planned{
-			URI: p.URI, Length: p.Length, Digests: p.Digests, Whole: p.Via == ViaDump, Wanted: p.Wanted, Bytes: p.Bytes,
-			Proved: p.proved, Named: p.members, Copied: p.copied, Opened: r.sp.opened[i+1],
-		})
-	}
-	return r.d.transport().Unpack(ctx, r.d.reader(&scope{}), r.sp.Set, planned, r.sp.members, r.doubts)
-}
-
 // members reads the actions of a plan that take members of packages, once, in the order of
 // the packages: of yields those of one package.
 func (s *SetPlan) members() (of packages.Members, stop func()) {

@@ -68,10 +68,6 @@ type Package struct {
 	Via     Via   // ViaDump or ViaRange
 	Wanted  int64 // members that Actions take
 	Bytes   int64 // to be transferred of it, as far as is known
-
-	proved  bool              // a strong digest proves each member that is wanted
-	members int64             // bitstreams that the manifest names by which it was planned
-	copied  packages.Checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
 }
 
 // Counts are the totals of a plan or a run, in resources.
@@ -138,7 +134,7 @@ type SetPlan struct {
 	late      *spool.Log[Action] // likewise: requests for what could not be brought before: what fails for good is in nobody's way
 	first     int64              // of late: which of them comes first
 	deletes   *spool.Log[Action]
-	opened    map[int]*packages.Opened // of Packages, counted from 1: those that had to be opened to plan
+	planned   []packages.Planned // Packages, as they are brought
 }
 
 // packageDecision is how the members of a package come. It is made when all that is wanted
@@ -230,8 +226,10 @@ func (s *SetPlan) close() {
 	s.actions.Close()
 	s.late.Close()
 	s.deletes.Close()
-	for _, p := range s.opened {
-		_ = p.Leave() // of no consequence
+	for _, p := range s.planned {
+		if p.Opened != nil {
+			_ = p.Opened.Leave() // of no consequence
+		}
 	}
 }
 

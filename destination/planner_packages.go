@@ -110,17 +110,13 @@ func (pl *planner) dispatch() error {
 		pl.Unsized += s.unsized
 		bytes -= s.unsized * harvest.UnknownLength
 	} else {
-		pl.Packages = append(pl.Packages, Package{
-			URI: s.parcel.Ref.URI, Length: s.parcel.Ref.Length, Digests: s.parcel.Ref.Digests,
-			Via: via, Wanted: s.wanted, Bytes: bytes, proved: !s.unproved, members: s.parcel.Members, copied: kept.Copied,
+		ref := s.parcel.Ref
+		pl.Packages = append(pl.Packages, Package{ref.URI, ref.Length, ref.Digests, via, s.wanted, bytes})
+		pl.planned = append(pl.planned, packages.Planned{
+			Ref: ref, Whole: via == ViaDump, Wanted: s.wanted, Bytes: bytes,
+			Proved: !s.unproved, Named: s.parcel.Members, Copied: kept.Copied, Opened: kept.Opened,
 		})
-		number = len(pl.Packages)
-		if kept.Opened != nil {
-			if pl.opened == nil {
-				pl.opened = map[int]*packages.Opened{}
-			}
-			pl.opened[number], kept.Opened = kept.Opened, nil
-		}
+		number, kept.Opened = len(pl.Packages), nil
 	}
 	pl.Bytes += bytes
 	pl.Requests += requests

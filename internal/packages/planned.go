@@ -12,16 +12,14 @@ import (
 
 // Planned is a package that members are taken out of.
 type Planned struct {
-	URI     string
-	Length  resourcesync.Length
-	Digests resourcesync.Digests
-	Whole   bool     // it is transferred whole, and not by parts
-	Wanted  int64    // members that are taken
-	Bytes   int64    // to be transferred of it, as far as is known
-	Proved  bool     // a strong digest proves each member that is wanted
-	Named   int64    // bitstreams that the manifest names by which it was planned
-	Copied  Checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
-	Opened  *Opened  // since the plan, which closes it; nil if it is not open
+	Ref    *harvest.PackageRef
+	Whole  bool     // it is transferred whole, and not by parts
+	Wanted int64    // members that are taken
+	Bytes  int64    // to be transferred of it, as far as is known
+	Proved bool     // a strong digest proves each member that is wanted
+	Named  int64    // bitstreams that the manifest names by which it was planned
+	Copied Checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
+	Opened *Opened  // since the plan, which closes it; nil if it is not open
 }
 
 // Member is a member of a package, and what is said of the resource that it holds.
@@ -127,5 +125,3 @@ func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstr
 	}
 	return b, &harvest.DocumentError{URI: p.pkg.ref.URI, Reason: why}
 }
-
-// most returns how many bytes are taken of the member for a resource of which this is known.

@@ -148,7 +148,7 @@ func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.
 		err = u.find(ctx, p, byParts, members)
 	}
 	if p.err = err; harvest.OfSource(err) && ctx.Err() == nil {
-		u.t.Tell(harvest.QuirkOf(err), u.set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.URI, p.left, err))
+		u.t.Tell(harvest.QuirkOf(err), u.set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.Ref.URI, p.left, err))
 	}
 }
 
@@ -156,17 +156,16 @@ func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.
 // each member, any version of a package will do, and a large one comes by parts: its first
 // members are in the mirror before the last ones come.
 func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts bool, err error) {
-	ref := &harvest.PackageRef{URI: p.URI, Length: p.Length, Digests: p.Digests}
 	p.pkg = p.Opened
 	p.kept = p.pkg != nil
 	isRemote := p.kept && p.pkg.remote != nil
 	if byParts = p.Proved && p.Bytes >= LargeSize; p.Whole {
-		byParts = p.Proved && (isLarge(ref) || isRemote)
+		byParts = p.Proved && (isLarge(p.Ref) || isRemote)
 	}
 	whole := p.Whole && !byParts
 	if !p.kept || isRemote && whole {
 		p.kept = false
-		if p.pkg, err = u.t.open(ctx, ref, whole); err != nil {
+		if p.pkg, err = u.t.open(ctx, p.Ref, whole); err != nil {
 			return false, err
 		}
 	}
