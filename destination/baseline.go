@@ -215,6 +215,9 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 			return err
 		}
 	}
+	if st.Changes != nil {
+		pl.Partial = st.Changes.Rest
+	}
 	if st.Shifting {
 		return nil
 	}
@@ -235,9 +238,6 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	}
 	if !pl.stays {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
-	}
-	if st.Changes != nil {
-		pl.Partial = st.Changes.Rest
 	}
 	pl.refuse(st.wentBack(pl.cursor))
 	return nil

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"instep/destination"
+	"instep/fetch"
 	"instep/harvest"
 	"instep/internal/mirror"
 )
@@ -426,7 +427,7 @@ func TestLargerMemberIsNotTransferred(t *testing.T) {
 func TestLargerManifestIsNotTransferred(t *testing.T) {
 	s, paths, m := fewOfMany(t)
 	all := s.members("/d/1.zip")
-	all[0].body = append(all[0].body, bytes.Repeat([]byte(" "), harvest.MaxDocument)...)
+	all[0].body = append(all[0].body, bytes.Repeat([]byte(" "), fetch.MaxDocument)...)
 	s.repackAt(1, zipOf(t, all))
 	s.remove("/d/1.xml")
 	served := s.servePackage(`"1"`)

@@ -99,7 +99,7 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	d, uri := &doc{base: base}, base.String()
 	var tally resourcesync.NoteTally
 	keep, total := false, 0
-	in := document.Reader{Once: true, Head: maxHead, Limits: t.s.f.Limits, Strict: t.s.f.Strict, Notes: &tally}
+	in := document.Reader{Once: true, Head: maxHead, Limit: t.s.f.Client.MaxDocument(), Limits: t.s.f.Limits, Strict: t.s.f.Strict, Notes: &tally}
 	in.Enough = func(whole *document.Document, _ bool) bool {
 		c := whole.Header.Capability
 		keep = holdsDocuments(c) || c == ""

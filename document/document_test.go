@@ -238,3 +238,22 @@ func TestAbsolute(t *testing.T) {
 		}
 	}
 }
+
+// EThOS has 654,832 entries in one document of 88 MB: there is room for that, and for more if
+// somebody asks for it.
+func TestBoundsOfADocument(t *testing.T) {
+	text := list(strings.Repeat("http://example.org/a</loc></url><url><loc>", 120_000))
+	d, err := (&document.Reader{From: answer(strings.NewReader(text)), Once: true}).Read(t.Context(), "u")
+	if err != nil || d.Bad != 1 {
+		t.Errorf("120,000 entries: got %+v, %v", d, err)
+	}
+	r := document.Reader{From: answer(strings.NewReader(text)), Once: true, Limits: resourcesync.Limits{Entries: 100_000}}
+	if _, err := r.Read(t.Context(), "u"); !errors.Is(err, resourcesync.LimitReached) || !strings.Contains(err.Error(), "--max-document") {
+		t.Errorf("beyond the bound: got %v, want the flag that raises it", err)
+	}
+	for bytes, want := range map[int64]int{1: 1_000_000, document.MaxBytes: 1_000_000, 5 * document.MaxBytes: 5_000_000} {
+		if got := document.EntriesWithin(bytes); got != want {
+			t.Errorf("%d bytes: got %d entries, want %d", bytes, got, want)
+		}
+	}
+}

@@ -13,10 +13,15 @@ import (
 )
 
 const (
-	maxHeader   = 64 << 10  // bytes of an answer's header
-	maxResource = 10 << 30  // bytes of a body nobody bounded
-	maxDocument = 100 << 20 // bytes of a ResourceSync document on the wire
+	maxHeader   = 64 << 10 // bytes of an answer's header
+	maxResource = 10 << 30 // bytes of a body nobody bounded
 )
+
+// MaxDocument is the default of Options.MaxDocument (FAULTS §5).
+const MaxDocument = 200 << 20
+
+// LargerDocuments says how a larger document is read than MaxDocument allows.
+const LargerDocuments = "--max-document raises the bound, in a configuration from.max_document"
 
 // New makes a Client. It fails if an option is not what it should be.
 func New(o Options) (*Client, error) {
@@ -66,6 +71,7 @@ func withDefaults(o Options) Options {
 	o.RateWindow = cmp.Or(o.RateWindow, 60*time.Second)
 	o.MaxRedirects = cmp.Or(o.MaxRedirects, 5)
 	o.MaxBytes = cmp.Or(o.MaxBytes, maxResource)
+	o.MaxDocument = cmp.Or(o.MaxDocument, MaxDocument)
 	realWorld(&o)
 	return o
 }
@@ -94,29 +100,41 @@ func (c *Client) Close() {
 }
 
 // Document gets a ResourceSync document: Get with the media types of one and, if
-// limit is 0, the bound of 100 MiB on what is transferred. Without validators it is
+// limit is 0, the bound of Options.MaxDocument on what is transferred. Without validators it is
 // asked for on condition of what the cache has, if there is one ([Client.WithCache]).
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
-	r := document(uri, limit)
+	r := c.document(uri, limit)
 	r.Validators = v
 	if c.cache == nil || v != (Validators{}) {
-		return c.Get(ctx, r)
+		return bounded(c.Get(ctx, r))
 	}
-	return c.throughCache(ctx, r)
+	return bounded(c.throughCache(ctx, r))
+}
+
+// bounded tells with the error of a document that is too large how to have it.
+func bounded(resp *Response, err error) (*Response, error) {
+	var fe *Error
+	if errors.As(err, &fe) && fe.Kind == TooLarge {
+		fe.Hint = LargerDocuments
+	}
+	return resp, err
 }
 
 // FreshDocument is Document past every cache that honours it: those on the way, and that of
 // the Client, which keeps what comes.
 func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*Response, error) {
-	r := document(uri, limit)
+	r := c.document(uri, limit)
 	if r.Fresh = true; c.cache == nil {
-		return c.Get(ctx, r)
+		return bounded(c.Get(ctx, r))
 	}
-	return c.keep(ctx, r)
+	return bounded(c.keep(ctx, r))
 }
 
-func document(uri string, limit int64) Request {
-	return Request{URL: uri, Accept: "application/xml, text/xml;q=0.9, */*;q=0.1", MaxBytes: cmp.Or(limit, maxDocument)}
+// MaxDocument is how many bytes a document may have.
+func (c *Client) MaxDocument() int64 { return c.opt.MaxDocument }
+
+func (c *Client) document(uri string, limit int64) Request {
+	return Request{URL: uri, Accept: "application/xml, text/xml;q=0.9, */*;q=0.1", MaxBytes: cmp.Or(limit, c.opt.MaxDocument)}
 }
 
 // Get asks for a resource and returns when the header of the answer is there. It

@@ -36,6 +36,7 @@ type Options struct {
 	RateWindow     time.Duration // 60 s
 	MaxRedirects   int           // 5, negative is none
 	MaxBytes       int64         // of a body, if the request names no bound; 10 GiB
+	MaxDocument    int64         // of a ResourceSync document; 200 MiB. Those who read documents take it as their bound too
 
 	AllowOrigins []string       // origins to which a request for another origin may be redirected
 	AllowPrivate []string       // host:port that may be dialled though its address isn't public

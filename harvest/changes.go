@@ -46,8 +46,11 @@ type Changes struct {
 // ErrLeft marks the error of a plan that takes up a part of the changes, and ends its sentence.
 var ErrLeft = errors.New("are left for the next run")
 
-// changeList is one Change List, read whole. It is held in memory: the document
-// limits bound it.
+// maxHeld is how many changes of a list are held in memory: about 200 MB.
+const maxHeld = 100_000
+
+// changeList is one Change List, read whole. It is held in memory from the position on, if that is
+// in it.
 type changeList struct {
 	URI     string
 	from    resourcesync.Datetime
@@ -272,6 +275,9 @@ func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, 
 		l.end = evidence.Later(l.end, end)
 		if l.total++; l.total <= first {
 			continue
+		}
+		if len(l.entries) == maxHeld {
+			return &DocumentError{URI: l.URI, Reason: fmt.Sprintf("tells of more than %d changes that were not read before, and they are held in memory", maxHeld)}
 		}
 		if err := r.Lighten(&c.Resource); err != nil {
 			return err

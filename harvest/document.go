@@ -2,6 +2,7 @@ package harvest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"instep/document"
 	"instep/evidence"
 	"instep/fetch"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -24,7 +26,7 @@ type Document struct {
 	lists  bool                     // some entries are documents of its own capability, as in an index
 	last   map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
 	maxAge time.Duration            // how long its server says that it does not change
-	count  int                      // entries, usable or not
+	count  int                      // usable entries
 	after  []*Document              // of a Change List: the pages after it, which belong to it
 }
 
@@ -36,12 +38,9 @@ func (doc *Document) Close() {
 	}
 }
 
-// MaxDocument bounds a document on the wire, in bytes (FAULTS §5).
-const MaxDocument = document.MaxBytes
-
 // Read fetches the document at uri, which must have the capability that was promised.
 func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
-	resp, err := r.Client.Document(ctx, uri, MaxDocument, fetch.Validators{})
+	resp, err := r.Client.Document(ctx, uri, 0, fetch.Validators{})
 	if err != nil {
 		return r.largePackage(ctx, uri, want, &SourceError{err})
 	}
@@ -50,7 +49,7 @@ func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capabil
 
 // readFresh is read past every cache that honours it.
 func (r *Reader) readFresh(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
-	resp, err := r.Client.FreshDocument(ctx, uri, MaxDocument)
+	resp, err := r.Client.FreshDocument(ctx, uri, 0)
 	if err != nil {
 		return nil, &SourceError{err}
 	}
@@ -106,46 +105,71 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Capability) (_ *Document, err error) {
 	var tally resourcesync.NoteTally
 	doc := &Document{maxAge: maxAge(resp.Header)}
-	in := document.Reader{Spool: r.Spool, Strict: r.Strict, Notes: &tally, Entry: r.entries(doc, want[0])}
+	named := spool.NewKeys(r.Spool, namedBudget)
+	defer named.Close()
+	var failed error // of named, not of the document
+	in := document.Reader{Spool: r.Spool, Limit: r.Client.MaxDocument(), Strict: r.Strict, Notes: &tally}
+	in.Entry = func(d *document.Document, e *resourcesync.Entry, err error) error {
+		failed = r.entry(doc, named, want[0], d, e, err)
+		return failed
+	}
 	if doc.Document, err = in.Take(uri, resp); err != nil {
-		return nil, err
+		return nil, cmp.Or(failed, err)
 	}
 	r.tolerated(uri, &tally)
 	if got := doc.Header.Capability; !slices.Contains(want, got) {
+		err = &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want[0])}
+	} else {
+		err = doc.repeated(named)
+	}
+	if err != nil {
 		doc.Close()
-		return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("is a document of capability %q where %q was promised", got, want[0])}
+		return nil, err
 	}
 	return doc, nil
 }
 
-// entries returns a function that records what has to be known of the entries of a document before
-// anything acts on them.
-func (r *Reader) entries(doc *Document, want resourcesync.Capability) func(*document.Document, *resourcesync.Entry, error) error {
-	once := want == resourcesync.CapabilityResourceList || want == resourcesync.CapabilityResourceDumpManifest // a Change List may well name a resource again
-	positions := map[resourcesync.Key]int{}
-	return func(d *document.Document, e *resourcesync.Entry, err error) error {
-		if err != nil {
-			r.Note("", d.URI+": "+err.Error())
-			return nil
-		}
-		doc.lists = doc.lists || e.Capability == want
-		if once {
-			doc.repeated(positions, resourcesync.KeyOf(d.Absolute(e.Loc)), doc.count)
-		}
-		doc.count++
+// namedBudget is how many keys of the resources that a document names stay in memory: a list
+// of a million takes no more than one of the 50,000 that the standard allows.
+const namedBudget = 1 << 16
+
+// entry records what has to be known of the entries of a document before anything acts on
+// them. It adds the resources that the document should name once to named.
+func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
+	if err != nil {
+		r.Note("", d.URI+": "+err.Error())
 		return nil
 	}
+	doc.lists = doc.lists || e.Capability == want
+	doc.count++
+	switch want {
+	case resourcesync.CapabilityResourceList, resourcesync.CapabilityResourceDumpManifest: // a Change List may well name a resource again
+		return named.Add(resourcesync.KeyOf(d.Absolute(e.Loc)))
+	}
+	return nil
 }
 
-// repeated notes that entry n is about the resource key.
-func (doc *Document) repeated(positions map[resourcesync.Key]int, key resourcesync.Key, n int) {
-	if _, again := positions[key]; again {
-		if doc.last == nil {
-			doc.last = map[resourcesync.Key]int{}
-		}
-		doc.last[key] = n
+// repeated finds the last entry of each resource that the document names more than once.
+func (doc *Document) repeated(named *spool.Keys) error {
+	twice, err := named.Repeated()
+	switch {
+	case err != nil || len(twice) == 0:
+		return err
+	case len(twice) == spool.MaxRepeated:
+		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names %d resources more than once, or even more", len(twice))}
 	}
-	positions[key] = n
+	doc.last = make(map[resourcesync.Key]int, len(twice))
+	n := 0
+	for e, err := range doc.Document.Entries() {
+		if err != nil {
+			return err
+		}
+		if key := resourcesync.KeyOf(e.Loc); twice[key] {
+			doc.last[key] = n
+		}
+		n++
+	}
+	return nil
 }
 
 // tolerated reports what was tolerated in a document. What the standard allows is not

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"instep/document"
 	"instep/resourcesync"
 )
 
@@ -109,6 +110,11 @@ type Checker struct {
 
 	// Disabled names rules that are not checked.
 	Disabled map[string]bool
+}
+
+// LimitsFor are the Limits of a Checker that reads documents of up to so many bytes.
+func LimitsFor(bytes int64) resourcesync.Limits {
+	return resourcesync.Limits{Bytes: bytes, Entries: document.EntriesWithin(bytes)}
 }
 
 // KindSitemap is the kind of a plain Sitemap or of an index of some.

@@ -37,7 +37,7 @@ type Limits struct {
 	Directory int64 // bytes of the list of its members; default 16 MiB
 	Members   int   // default 100,000
 	Total     int64 // bytes of all members, decompressed, as the directory says; default 64 GiB
-	Manifest  int64 // bytes of the manifest, decompressed; default 100 MiB
+	Manifest  int64 // bytes of the manifest, decompressed; default 200 MiB
 
 	// Tolerant opens what is ambiguous all the same, for who only looks at it:
 	// [Package.Flaws] says what is wrong. Where readers differ, the directory at the
@@ -50,7 +50,7 @@ func (l Limits) withDefaults() Limits {
 		Directory: cmp.Or(max(l.Directory, 0), 16<<20),
 		Members:   cmp.Or(max(l.Members, 0), 100_000),
 		Total:     cmp.Or(max(l.Total, 0), 64<<30),
-		Manifest:  cmp.Or(max(l.Manifest, 0), 100<<20),
+		Manifest:  cmp.Or(max(l.Manifest, 0), 200<<20),
 		Tolerant:  l.Tolerant,
 	}
 }

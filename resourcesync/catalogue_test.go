@@ -124,7 +124,7 @@ func TestCat_PAR_02(t *testing.T) {
 			var peak, before runtime.MemStats
 			runtime.ReadMemStats(&before)
 			var err error
-			for _, err = range NewDecoder(endless(c.before, c.repeat), WithLimits(Limits{Bytes: 32 << 20})).Entries() {
+			for _, err = range NewDecoder(endless(c.before, c.repeat), WithLimits(Limits{Bytes: 32 << 20, Entries: 100_000})).Entries() {
 			}
 			runtime.ReadMemStats(&peak)
 			e, ok := errors.AsType[*DecodeError](err)

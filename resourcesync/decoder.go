@@ -395,7 +395,9 @@ func (d *Decoder) countEntry(root Root) error {
 		d.tolerate(Note{Rule: "entry-element-matches-root", Msg: "an entry of the other kind of root element"})
 	}
 	if d.entries++; d.entries > d.s.lim.Entries {
-		return d.fail(LimitReached, "the document has more than %d entries", d.s.lim.Entries)
+		err := d.fail(LimitReached, "the document has more than %d entries", d.s.lim.Entries)
+		err.Size = true
+		return err
 	}
 	if d.entries == MaxEntries+1 {
 		d.tolerate(Note{Rule: d.ruleHere("limit-50000-items", "dlib-limit-50000"), Msg: fmt.Sprintf("more than %d entries", MaxEntries)})

@@ -48,6 +48,7 @@ type DecodeError struct {
 	Quirk  Quirk  // the habit of Sources that it is; 0 if it is none
 	Msg    string
 	Err    error // the cause, if there is one beyond Msg
+	Size   bool  // of LimitReached: the document is larger, or has more entries, than Limits say
 }
 
 func (e *DecodeError) Error() string {

@@ -1,10 +1,12 @@
 package resourcesync
 
 // Limits bound what a Decoder reads. A field that is 0 takes its default, which
-// is roomy for every document the standard allows.
+// is roomy for every document the standard allows. Bytes and Entries are no matter of
+// memory: the Decoder keeps one entry at a time, so they are large enough for
+// Sources that divide nothing.
 type Limits struct {
-	Bytes      int64 // size of the document, decompressed, as UTF-8; default 100 MiB
-	Entries    int   // default 100,000: twice what the standard allows
+	Bytes      int64 // size of the document, decompressed, as UTF-8; default 200 MiB
+	Entries    int   // default 1,000,000: twenty times what the standard allows
 	Depth      int   // nested elements; default 32
 	Attributes int   // of one element; default 64
 	Token      int   // bytes of one tag, text, comment or processing instruction; default 64 KiB
@@ -19,8 +21,8 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	def(&l.Bytes, 100<<20)
-	def(&l.Entries, 100_000)
+	def(&l.Bytes, 200<<20)
+	def(&l.Entries, 1_000_000)
 	def(&l.Depth, 32)
 	def(&l.Attributes, 64)
 	def(&l.Token, 64<<10)

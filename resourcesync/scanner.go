@@ -398,7 +398,9 @@ func (s *scanner) ended() error {
 	at := s.end
 	switch s.err {
 	case errTooLarge:
-		return s.fail(LimitReached, at, "the document is larger than %d bytes", s.limit)
+		err := s.fail(LimitReached, at, "the document is larger than %d bytes", s.limit)
+		err.Size = true
+		return err
 	case errEndless:
 		return s.fail(LimitReached, at, "the document goes on for more than twice the %d bytes that it may have, with little in it", s.limit)
 	case errNotText:

@@ -65,6 +65,7 @@ var options = []option{
 	{key: "from.sql.query", set: func(s *setConfig) any { return &s.From.SQL.Query }},
 	{key: "from.allow_origins", set: func(s *setConfig) any { return &s.From.AllowOrigins }},
 	{key: "from.allow_private", set: func(s *setConfig) any { return &s.From.AllowPrivate }},
+	{key: "from.max_document", fallback: "200MiB", set: func(s *setConfig) any { return &s.From.MaxDocument }},
 }
 
 // addOptions gives a command the flags of the options.

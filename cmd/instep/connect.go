@@ -23,6 +23,7 @@ type sourceFlags struct {
 	workers                         int
 	rate                            string
 	bandwidth                       string
+	maxDocument                     string
 	strict                          bool
 	state                           string
 	ca, proxy                       string
@@ -40,12 +41,15 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
 	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
 	fs.StringVar(&f.bandwidth, "bwlimit", "", "at most this many bytes a second in all, as `SIZE` such as 10M")
+	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
 	f.secretFlags.register(cmd)
 }
+
+const maxDocumentUsage = "read documents of up to so many bytes, as `SIZE` such as 1GB, and of 5,000 entries for each MB (default 200MiB; 1,000,000 entries in any case)"
 
 // limitFlags bound what a run does.
 type limitFlags struct {
@@ -127,6 +131,9 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 		return o, err
 	}
 	if o.Bandwidth, err = parseSize("--bwlimit", f.bandwidth); err != nil {
+		return o, err
+	}
+	if o.MaxDocument, err = parseSize("--max-document", f.maxDocument); err != nil {
 		return o, err
 	}
 	if o.RootCAs, err = readAuthorities(f.ca); err != nil {

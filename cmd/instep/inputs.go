@@ -25,6 +25,7 @@ type fromConfig struct {
 
 	AllowOrigins []string `yaml:"allow_origins"`
 	AllowPrivate []string `yaml:"allow_private"`
+	MaxDocument  size     `yaml:"max_document"` // bytes of a list
 }
 
 // sqlConfig is a query that lists resources.
@@ -61,7 +62,7 @@ func (f *fromConfig) check() (key string, err error) {
 	switch {
 	case len(given) > 1:
 		return given[1], fmt.Errorf("expected one place where the resources are listed, found %s", strings.Join(given, " and "))
-	case len(given) == 0 && (f.Set != "" || len(f.AllowOrigins) > 0 || len(f.AllowPrivate) > 0):
+	case len(given) == 0 && (f.Set != "" || len(f.AllowOrigins) > 0 || len(f.AllowPrivate) > 0 || f.MaxDocument > 0):
 		return "", errors.New("expected sitemap, urls, source or sql")
 	case f.Set != "" && f.Source == "":
 		return "set", errors.New("expected a source that the set is of")
@@ -103,7 +104,7 @@ func (f *fromConfig) origins() []string {
 }
 
 func (f *fromConfig) options() fetch.Options {
-	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: f.AllowPrivate,
+	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: f.AllowPrivate, MaxDocument: int64(f.MaxDocument),
 		PrivateHint: "allow it in the configuration, in from.allow_private:", AllowOrigins: f.origins()}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"instep/fetch"
 	"instep/lint"
+	"instep/resourcesync"
 )
 
 const lintHelp = `Lint holds ResourceSync documents against the standard and says what is wrong with
@@ -42,7 +43,7 @@ type lintFlags struct {
 	sample                  int
 	ignore, allowPrivate    []string
 	rules                   bool
-	explain                 string
+	explain, maxDocument    string
 }
 
 func (a *app) lintCommand() *cobra.Command {
@@ -70,6 +71,7 @@ func (a *app) lintCommand() *cobra.Command {
 	fs.BoolVar(&f.all, "all", false, "request every entry of a document at a URL")
 	fs.BoolVar(&f.static, "static", false, "of a URL check only the document itself")
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	fs.BoolVar(&f.rules, "rules", false, "list the rules, those of --profile if it is given")
 	fs.StringVar(&f.explain, "explain", "", "say what a `RULE` demands and how to follow it")
 	return cmd
@@ -98,7 +100,8 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 		return err
 	}
 	l := &linter{a: a, begin: a.now(), failOn: set.failOn, private: f.allowPrivate, sample: set.sample}
-	l.checker = lint.Checker{Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.report}
+	l.maxDocument = f.maxDocument
+	l.checker = lint.Checker{Limits: set.limits, Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.report}
 	l.out = a.lintReport(f.format)
 	defer l.close()
 	for _, arg := range args {
@@ -115,6 +118,7 @@ type lintSettings struct {
 	failOn   lint.Level
 	disabled map[string]bool
 	sample   int // of lint.Live; 0: no request but for the document
+	limits   resourcesync.Limits
 }
 
 func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
@@ -133,6 +137,13 @@ func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
 		s.sample = -1
 	case !f.static:
 		s.sample = f.sample
+	}
+	most, err := parseSize("--max-document", f.maxDocument)
+	if err != nil {
+		return s, err
+	}
+	if most > 0 {
+		s.limits = lint.LimitsFor(most)
 	}
 	s.disabled = map[string]bool{}
 	for _, id := range f.ignore {
@@ -157,15 +168,16 @@ func (a *app) lintSettings(f *lintFlags) (s lintSettings, err error) {
 
 // linter is one run of lint.
 type linter struct {
-	a       *app
-	begin   time.Time
-	failOn  lint.Level
-	checker lint.Checker
-	out     lintReporter
-	client  *fetch.Client // nil until the first URL
-	sample  int           // of lint.Live; 0: no live checks
-	private []string
-	net     traffic
+	a           *app
+	begin       time.Time
+	failOn      lint.Level
+	checker     lint.Checker
+	out         lintReporter
+	client      *fetch.Client // nil until the first URL
+	sample      int           // of lint.Live; 0: no live checks
+	private     []string
+	maxDocument string // as it was given
+	net         traffic
 
 	counts    [lint.Error + 1]int64 // findings by level
 	checked   int64                 // documents

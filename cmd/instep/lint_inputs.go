@@ -266,7 +266,7 @@ func (l *linter) links(ctx context.Context, uri string, a lint.Answer) error {
 // connect makes the client, the same for all URLs.
 func (l *linter) connect(ctx context.Context, uri string) (*fetch.Client, error) {
 	if l.client == nil {
-		c, err := l.a.connect(ctx, uri, &sourceFlags{workers: 1, allowPrivate: l.private}, &l.net)
+		c, err := l.a.connect(ctx, uri, &sourceFlags{workers: 1, allowPrivate: l.private, maxDocument: l.maxDocument}, &l.net)
 		if err != nil {
 			return nil, err
 		}

@@ -196,7 +196,7 @@ func (s *summary) counts() map[string]int64 {
 // read in the same way again. The address of a proxy may hold a password and is not
 // among them.
 var rememberedFlags = []string{
-	"set", "allow-origin", "allow-private", "include", "exclude", "type", "workers", "rate", "bwlimit", "strict", "state",
+	"set", "allow-origin", "allow-private", "include", "exclude", "type", "workers", "rate", "bwlimit", "max-document", "strict", "state",
 	"netrc", "bearer-file", "header-file", "ca", "cert", "key",
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "prefer", "adopt", "layout", "at", "quick", "repair",
 }

@@ -50,8 +50,8 @@ an older state than before, or no longer offers a set.
 
 The run that makes a mirror keeps with it how long earlier bytes are kept, which resources
 are chosen (--set, --include, --exclude, --type), --strict, --prefer, --max-age,
---accept-gap, --baseline-every, --workers, --rate, --bwlimit and the names of files with secrets: later
-runs, and audit, need no flag. A flag given later holds for that run only, unless
+--accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document and the names of files with
+secrets: later runs, and audit, need no flag. A flag given later holds for that run only, unless
 --remember is given as well; an empty one (--include '') chooses all. "instep report" shows
 what is kept.
 

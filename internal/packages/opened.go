@@ -32,6 +32,7 @@ type Opened struct {
 	ref    harvest.PackageRef
 	zip    *pack.Package
 	dir    string         // of temporary files
+	most   int64          // bytes of its manifest
 	bytes  transfer.Part  // of a package that is here, else nil
 	remote *remotePackage // of one that is not, else nil
 	spent  bool           // everything was taken out of it that is wanted
@@ -70,7 +71,7 @@ func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Re
 		return badPackage(p.ref.URI, err)
 	}
 	open := b.Open
-	if err := p.fits(b, harvest.MaxDocument); err != nil {
+	if err := p.fits(b, p.most); err != nil {
 		return err
 	}
 	if p.remote != nil {
@@ -81,7 +82,7 @@ func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Re
 		}
 		open = func(most int64) (io.ReadCloser, error) { return b.OpenSpan(s, most) }
 	}
-	r, err := open(harvest.MaxDocument)
+	r, err := open(p.most)
 	if err != nil {
 		return badPackage(p.ref.URI, err)
 	}

@@ -84,7 +84,7 @@ func (p *Transport) openRemote(ctx context.Context, ref *harvest.PackageRef) (*O
 		}
 		return nil, badPackage(ref.URI, err)
 	}
-	return &Opened{ref: *ref, zip: z, remote: r, dir: p.Spool}, nil
+	return &Opened{ref: *ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
 }
 
 // readTail asks for the end of the package, which also tells its length and version.

@@ -39,7 +39,7 @@ func (p *Transport) transfer(ctx context.Context, ref *harvest.PackageRef) (*Ope
 	if err := dl.Run(ctx, first); err != nil {
 		return nil, errors.Join(err, dl.Leave(ctx, err))
 	}
-	opened := &Opened{ref: *ref, dir: p.Spool, bytes: part}
+	opened := &Opened{ref: *ref, dir: p.Spool, bytes: part, most: p.Client.MaxDocument()}
 	if opened.zip, err = pack.Open(part, part.Size(), pack.Limits{}); err != nil {
 		return nil, errors.Join(badPackage(ref.URI, err), part.Discard())
 	}

@@ -92,7 +92,7 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 	if !isURL(at) {
 		from = document.Opener(func(_ context.Context, name string) (io.ReadCloser, error) { return r.open(name) })
 	}
-	doc, err := (&document.Reader{From: from, Spool: r.spool}).Read(r.ctx, at)
+	doc, err := (&document.Reader{From: from, Limit: r.most(), Spool: r.spool}).Read(r.ctx, at)
 	if err != nil {
 		return "", r.lost(err)
 	}
@@ -114,6 +114,14 @@ func (r *listReader) one(at string, level int) (next string, more bool) {
 		}
 	}
 	return next, true
+}
+
+// most is how many bytes a document may have.
+func (r *listReader) most() int64 {
+	if r.client == nil {
+		return 0
+	}
+	return r.client.MaxDocument()
 }
 
 // judge says why a document is not to be believed.

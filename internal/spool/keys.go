@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 
 	"instep/resourcesync"
@@ -31,7 +32,7 @@ type Keys struct {
 	budget  int
 	added   int64
 	recent  []Key
-	twice   []Key // that were added again while they were in memory, some more than once
+	twice   map[Key]bool // that were added again while they were in memory
 	runs    []run
 	closed  bool
 }
@@ -86,33 +87,34 @@ func (s *Keys) Close() error {
 func (s *Keys) sort() {
 	slices.SortFunc(s.recent, compareKeys)
 	for i := 1; i < len(s.recent); i++ {
-		if s.recent[i] == s.recent[i-1] && len(s.twice) < maxTwice {
-			s.twice = append(s.twice, s.recent[i])
+		if s.recent[i] == s.recent[i-1] && len(s.twice) < MaxRepeated {
+			if s.twice == nil {
+				s.twice = map[Key]bool{}
+			}
+			s.twice[s.recent[i]] = true
 		}
 	}
 	s.recent = slices.Compact(s.recent)
 }
 
-// maxTwice bounds what Repeated returns.
-const maxTwice = 1 << 12
+// MaxRepeated bounds what Repeated returns.
+const MaxRepeated = 1 << 16
 
-// Repeated returns the keys that were added more than once: all of them, or maxTwice if
-// there are more.
+// Repeated returns the keys that were added more than once: all of them, or MaxRepeated if
+// there are as many or more.
 func (s *Keys) Repeated() (map[Key]bool, error) {
 	if s.closed {
 		return nil, errClosed
 	}
 	s.sort()
 	twice := map[Key]bool{}
-	for _, k := range s.twice {
-		twice[k] = true
-	}
+	maps.Copy(twice, s.twice)
 	if len(s.runs) == 0 {
 		return twice, nil
 	}
 	m, err := s.merge()
 	var last Key
-	for first := true; err == nil && len(m) > 0 && len(twice) < maxTwice; first = false {
+	for first := true; err == nil && len(m) > 0 && len(twice) < MaxRepeated; first = false {
 		k := m[0].key
 		if !first && k == last {
 			twice[k] = true
