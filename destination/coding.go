@@ -42,9 +42,9 @@ func (a *atMost) Read(p []byte) (int, error) {
 }
 
 // oddities counts the resources whose answers were not what a careful server sends: in
-// a content coding that nobody asked for or announced, or with nothing that tells
-// whether the bytes are the whole resource.
-type oddities struct{ asSent, decoded, ranged, unended sample }
+// a content coding that nobody asked for or announced, XML that is called a page, or with nothing
+// that tells whether the bytes are the whole resource.
+type oddities struct{ asSent, decoded, ranged, unended, pages sample }
 
 // look notes what leaves in doubt whether an answer holds the whole of a resource that
 // the Source gives no length and no digest of.
@@ -68,6 +68,7 @@ func (o *oddities) tell(d *Destination, set string) {
 		{&o.asSent, resourcesync.QuirkContentCoding, coded, "kept as they were sent, which is what the list describes"},
 		{&o.decoded, resourcesync.QuirkContentCoding, coded, "kept without it"},
 		{&o.ranged, 0, "with status 200 and a Content-Range", "nothing proves that they are whole"},
+		{&o.pages, 0, "as text/html and are listed as XML", "kept, as they have the length listed and are well-formed XML that is no page"},
 		{&o.unended, 0, "without a length, ended by the end of the connection", "nothing proves that they are whole"},
 	} {
 		if k.n > 0 {

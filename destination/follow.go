@@ -75,6 +75,13 @@ func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadClos
 	if err != nil {
 		return nil, err
 	}
+	if transfer.PageOfXML(&w, resp) {
+		file, err := transfer.ReadXML(&w, resp.Body, d.Spool)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return nil, err
+		}
+		return &verified{resourcesync.NewVerifyReader(file.Reader(), w.Length.Int64(), w.Digests), file}, nil
+	}
 	if err := transfer.Plausible(&w, resp); err != nil {
 		return nil, errors.Join(err, resp.Body.Close())
 	}

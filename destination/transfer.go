@@ -89,7 +89,15 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 		}
 		resp.ContentLength = -1 // that of the body as sent
 	}
-	if err := transfer.Plausible(&w, resp); err != nil {
+	called := transfer.PageOfXML(&w, resp)
+	if called {
+		file, err := transfer.ReadXML(&w, body, r.d.Spool)
+		if err != nil {
+			return 0, coding, &harvest.SourceError{Err: err}
+		}
+		defer file.Close()
+		body = file.Reader()
+	} else if err := transfer.Plausible(&w, resp); err != nil {
 		return 0, coding, &harvest.SourceError{Err: err}
 	}
 	r.arrive(&w, resp)
@@ -100,6 +108,9 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 	}
 	if err == nil {
 		r.came(&w, resp, decode)
+	}
+	if err == nil && called {
+		r.odd.pages.add(w.URI)
 	}
 	return n, coding, err
 }

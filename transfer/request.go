@@ -36,10 +36,16 @@ func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
 			&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(w.Length.Int64(), 10), Got: strconv.FormatInt(n, 10)})
 	}
-	if len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type) {
+	if isInstead(w, resp) {
 		return fmt.Errorf("%s: a page of type %q answered where a resource of type %q was listed", w.URI, resp.ContentType, w.Type)
 	}
 	return nil
+}
+
+// isInstead reports whether a page answers where something else was listed, and no digest would
+// tell whether it is that.
+func isInstead(w *harvest.Resource, resp *fetch.Response) bool {
+	return len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type)
 }
 
 func isPage(mediaType string) bool {
