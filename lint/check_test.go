@@ -193,8 +193,13 @@ func TestAutoFollowsTheDocument(t *testing.T) {
 		{"the same change twice", `<urlset>` + upFrom + change("1", may, "") + change("1", may, "") + `</urlset>`, Profile11, []string{"change-uri-datetime-unique"}},
 		{"proposal of 2013", `<urlset` + nsDLib + `><rs:md capability="changelist" modified="2024-05-01T00:00:00Z"/><url><loc>https://museum.example.org/vase</loc></url></urlset>`, ProfileDLib,
 			[]string{"dlib-changelist-change-required", "dlib-changelist-lastmod-required", "dlib-top-link"}},
-		{"draft of 2013", `<urlset><rs:ln rel="resourcesync" href="https://museum.example.org/caps.xml"/><rs:md capability="resourcelist" modified="2024-05-01T00:00:00Z"/></urlset>`, ProfileDLib,
-			[]string{"dlib-namespace"}},
+		{"draft of 2013", `<urlset><rs:ln rel="resourcesync" href="https://museum.example.org/caps.xml"/><rs:md capability="resourcelist" modified="2024-05-01T00:00:00Z"/></urlset>`, ProfileMid2013,
+			[]string{}},
+		// The tutorial pages of 2013 and resync 0.5 wrote Change Lists so.
+		{"draft of 2013, Change List", `<urlset><rs:ln rel="resourcesync" href="https://museum.example.org/caps.xml"/><rs:md capability="changelist" modified="2013-05-01T00:00:00Z"/>` +
+			`<url><loc>https://museum.example.org/vase</loc><lastmod>2013-04-30T00:00:00Z</lastmod><rs:md change="updated"/></url></urlset>`, ProfileMid2013, []string{}},
+		{"draft of 2013, broken", `<urlset><rs:ln rel="resourcesync" href="https://museum.example.org/caps.xml"/><rs:md capability="changelist" modified="2013-05-01T00:00:00Z"/>` +
+			`<url><loc>https://museum.example.org/vase</loc><rs:md change="painted"/></url></urlset>`, ProfileMid2013, []string{"change-values", "changelist-lastmod-required"}},
 		{"snapshot", `<urlset>` + upAt + aVase + `</urlset>`, Profile11, []string{}},
 	}
 	for _, test := range tests {

@@ -55,7 +55,7 @@ var notedFamilies = []string{
 	"hash-algorithm-unknown", "length-integer", "type-media-type-syntax", "pri-range", "path-leading-slash",
 	"path-no-traversal", "change-values", "w3cdtf", "utc-recommended", "ln-attr-required",
 	"ln-href-absolute-uri", "dlib-loc-required", "dlib-limit-50000",
-	"sitemap-priority",
+	"sitemap-priority", "text-between-elements",
 }
 
 // permittedFamilies are those that allow something.

@@ -69,13 +69,18 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 // noteQuirk reports a habit. That of the profile itself is none, and what only a
 // response shows is not judged by the document.
 func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
-	if r.profile == ProfileDLib && isDialect(q) {
+	if r.profile == ProfileDLib && isDialect(q) || r.isDraft(q) {
 		return
 	}
 	rule := quirkRule(q)
 	if rule != nil && rule.Checkable == "static" && rule.concerns(r.readKind) && r.wants(rule) {
 		r.report(rule, f)
 	}
+}
+
+// isDraft reports whether a habit is the way of the drafts that the document is held against.
+func (r *run) isDraft(q resourcesync.Quirk) bool {
+	return r.profile == ProfileMid2013 && q == resourcesync.QuirkMid2013
 }
 
 func isDialect(q resourcesync.Quirk) bool {
@@ -88,7 +93,7 @@ func isDialect(q resourcesync.Quirk) bool {
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
-	if rule == nil || !checks[rule.Family].noted && !draft || legal && rule.Level == Error {
+	if rule == nil || r.isDraft(n.Quirk) || !checks[rule.Family].noted && !draft || legal && rule.Level == Error {
 		return
 	}
 	r.report(rule, f)
@@ -99,7 +104,7 @@ func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 var aboutSitemap = map[string]bool{
 	"xml-well-formed": true, "namespace-sitemap": true, "namespace-rs-terms": true,
 	"entry-element-matches-root": true, "limit-50000-items": true, "limit-50mb": true,
-	"entry-loc-required": true, "entry-loc-single": true, "loc-absolute-uri": true, "entry-no-attributes": true,
+	"entry-loc-required": true, "entry-loc-single": true, "loc-absolute-uri": true, "entry-no-attributes": true, "text-between-elements": true,
 	"lastmod-w3cdtf": true, "lastmod-utc-recommended": true, "changefreq-values": true,
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"instep/resourcesync"
@@ -44,6 +45,8 @@ func (r *Rule) In(p Profile) bool {
 		return r.Version == "1.1" || r.Version == "both" || r.Version == "archives-0.9.1"
 	case Profile10, ProfileArchives:
 		return r.Version == "1.0" || r.Version == "both" || r.Version == "archives-0.9.1"
+	case ProfileMid2013: // modified stands for at and from
+		return (r.Version == "1.0" || r.Version == "both") && !strings.HasSuffix(r.ID, "-at-required") && !strings.HasSuffix(r.ID, "-from-required")
 	}
 	return r.Version == string(p)
 }

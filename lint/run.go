@@ -204,7 +204,10 @@ func inDLibNamespace(d resourcesync.Dialect) bool {
 }
 
 func profileOf(d resourcesync.Dialect) Profile {
-	if d == resourcesync.DialectMid2013 || inDLibNamespace(d) {
+	switch {
+	case d == resourcesync.DialectMid2013:
+		return ProfileMid2013
+	case inDLibNamespace(d):
 		return ProfileDLib
 	}
 	return Profile11

@@ -321,7 +321,7 @@ func (d *Decoder) remark(n Note) {
 func (d *Decoder) toEntry() error {
 	d.state = inRoot
 	for {
-		tok, err := d.s.next()
+		tok, err := d.nextChild()
 		switch {
 		case err != nil:
 			return err
@@ -342,6 +342,17 @@ func (d *Decoder) toEntry() error {
 			return nil
 		}
 	}
+}
+
+// nextChild returns the next tag among the children of an element of ours, and notes text between
+// them: what it says is said to nobody.
+func (d *Decoder) nextChild() (token, error) {
+	d.s.loose = loose{}
+	tok, err := d.s.next()
+	if l := d.s.loose; l.line > 0 && d.form == formSitemap {
+		d.tolerate(Note{Rule: "text-between-elements", Line: l.line, Column: l.column, Msg: fmt.Sprintf("text %q between elements; ignored", l.text)})
+	}
+	return tok, err
 }
 
 // rootChild takes the start tag of a child of the root, and the whole child

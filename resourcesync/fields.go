@@ -22,7 +22,7 @@ func (in *entryReader) read() error {
 		d.tolerate(Note{Rule: "entry-no-attributes", Msg: "attributes of an entry are ignored"})
 	}
 	for depth := len(d.s.opens); ; {
-		tok, err := d.s.next()
+		tok, err := d.nextChild()
 		if err != nil {
 			return err
 		}

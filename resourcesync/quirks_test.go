@@ -435,6 +435,12 @@ func TestNotesOfMistakes(t *testing.T) {
 		{one(`<rs:ln rel="duplicate" href="https://example.org/b" pri="0"/>`), "pri-range"},
 		{list1 + `<sitemap>` + loc1 + `</sitemap>` + end1, "entry-element-matches-root"},
 		{list1 + `<url a="b">` + loc1 + `</url>` + end1, "entry-no-attributes"},
+		// Pages that PHP or a template renders, as Pinakes and Heratio do, have its warnings in them.
+		{list1 + "Notice: Undefined index" + url1 + end1, "text-between-elements"},
+		{list1 + url1 + "&amp;" + end1, "text-between-elements"},
+		{list1 + url1 + "<![CDATA[ x ]]>" + end1, "text-between-elements"},
+		{one("text"), "text-between-elements"},
+		{one("<changefreq>daily</changefreq>,"), "text-between-elements"},
 	} {
 		_, _, notes, err := decode(c.doc)
 		if err != nil || len(notes) != 1 || notes[0].Rule != c.rule || notes[0].Legal || notes[0].Line != 1 {

@@ -54,6 +54,7 @@ var parsingRules = []struct {
 	{id: "entry-loc-required"},
 	{id: "entry-loc-single"},
 	{id: "entry-no-attributes"},
+	{id: "text-between-elements"},
 	{id: "entry-md-not-repeatable"},
 	{id: "rs-attr-no-prefix"},
 	{id: "ext-attr-namespace"},

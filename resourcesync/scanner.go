@@ -38,6 +38,13 @@ type scanner struct {
 	declared   string // encoding in the XML declaration
 	leading    bool   // white space came before the XML declaration
 	styled     bool   // there is a style sheet for browsers
+	loose      loose  // the first text, since it was forgotten, that is not kept
+}
+
+// loose is text where only elements belong.
+type loose struct {
+	line, column int // line 0: there is none
+	text         string
 }
 
 // openElement is an open element: where its name begins and how many bindings were
@@ -208,11 +215,30 @@ func (s *scanner) charData() error {
 	if bytes.IndexByte(run, ']') >= 0 && bytes.Contains(run, []byte("]]>")) {
 		return s.fail(NotWellFormed, s.pos, "]]> in text")
 	}
+	s.noteLoose(s.pos, run)
 	if err := s.addText(run); err != nil {
 		return err
 	}
 	s.pos += i
 	return nil
+}
+
+// noteLoose takes down text at a place in the buffer that is not kept, unless it is white space.
+func (s *scanner) noteLoose(at int, run []byte) {
+	if s.collect || s.loose.line > 0 {
+		return
+	}
+	if bytes.IndexByte(run, '&') >= 0 {
+		if text, _, why := appendUnescaped(nil, run, false); why == "" {
+			run = text
+		}
+	}
+	if len(trimSpace(run)) == 0 {
+		return
+	}
+	s.locate() // the element before it
+	s.count(at)
+	s.loose = loose{s.line, int(s.base+int64(at)-s.lineStart) + 1, clip(string(trimSpace(run)))}
 }
 
 // addText keeps text, if it is wanted, with its references replaced.
@@ -336,6 +362,7 @@ func (s *scanner) cdata() error {
 		return err
 	}
 	run := s.buf[s.pos+len(open) : s.pos+i]
+	s.noteLoose(s.pos, run)
 	if s.collect {
 		s.text = appendLines(s.text, run)
 	}

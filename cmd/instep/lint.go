@@ -62,7 +62,7 @@ func (a *app) lintCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.profile, "profile", string(lint.Profile11), "the `EDITION` of the standard: 1.1, 1.0, archives-0.9.1, dlib-2013 or auto")
+	fs.StringVar(&f.profile, "profile", string(lint.Profile11), "the `EDITION` of the standard: 1.1, 1.0, archives-0.9.1, mid-2013, dlib-2013 or auto")
 	fs.BoolVar(&f.derived, "derived", false, "also tell recommendations (warning, info) that the standard only implies; errors it implies are always told")
 	fs.StringArrayVar(&f.ignore, "ignore", nil, "do not check this `RULE` (repeatable)")
 	fs.StringVar(&f.failOn, "fail-on", "error", "the lowest `LEVEL` that makes the exit code 3: error, warning or info")
