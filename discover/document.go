@@ -17,7 +17,7 @@ type doc struct {
 	base    *url.URL // where it came from
 	header  resourcesync.Header
 	entries []entry // of a Source Description or a Capability List, nil for others
-	leads   bool    // some entry is called a Capability List
+	leads   bool    // some entry is called what only a Source Description names
 }
 
 // entry is an entry of a Source Description or a Capability List.
@@ -110,7 +110,7 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 			t.leaveOut(uri, e.Line, err)
 			return nil
 		}
-		d.leads = d.leads || e.Capability == resourcesync.CapabilityCapabilityList
+		d.leads = d.leads || e.Capability != "" && !isListing(e.Capability)
 		if total++; keep && total <= t.s.most {
 			return d.keep(t, e)
 		}

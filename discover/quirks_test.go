@@ -169,13 +169,16 @@ func TestQuirk_18_capabilityList(t *testing.T) {
 	})
 }
 
-// A Source Description that calls itself a Resource List is not mirrored as one.
+// A Source Description that calls itself a Resource List is not mirrored as one, whatever it calls
+// its Capability Lists (WEKO: "capability").
 func TestDescriptionThatSaysItIsAList(t *testing.T) {
-	s := site{wellKnown: doc("resourcelist", "capabilitylist> http://example.org/a/caps.xml")}
-	s.addSet("a")
-	_, err := serve(t, s).find(t, "http://example.org/")
-	if err == nil || !strings.Contains(err.Error(), "names Capability Lists as a Source Description does") {
-		t.Errorf("got %v", err)
+	for _, called := range []string{"capabilitylist", "capability"} {
+		s := site{wellKnown: doc("resourcelist", called+"> http://example.org/a/caps.xml")}
+		s.addSet("a")
+		_, err := serve(t, s).find(t, "http://example.org/")
+		if err == nil || !strings.Contains(err.Error(), "names documents as a Source Description does") {
+			t.Errorf("%s: got %v", called, err)
+		}
 	}
 }
 

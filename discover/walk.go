@@ -38,7 +38,7 @@ func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 	case !isListing(h.Capability):
 		return &notDocumentError{uri: uri, what: kindOf(h.Root, h.Capability)}
 	case d.leads: // followed as what it says, its documents would be mirrored as resources
-		return &brokenError{uri, fmt.Errorf("it says that it is %s, and names Capability Lists as a Source Description does", kindOf(h.Root, h.Capability))}
+		return &brokenError{uri, fmt.Errorf("it says that it is %s, and names documents as a Source Description does", kindOf(h.Root, h.Capability))}
 	}
 	return s.fromList(ctx, t, d)
 }

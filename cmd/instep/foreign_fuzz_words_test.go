@@ -310,6 +310,8 @@ func (j *judge) read(uri string) reading {
 			r.doubt = true
 		case r.last != nil && !r.last.when.IsZero() && !s.when.IsZero() && s.when.Before(r.last.when):
 			r.doubt = true // order and time disagree
+		case r.last != nil && s.when.Equal(r.last.when) && !slices.Equal(s.digests, r.last.digests):
+			r.doubt = true // two versions of one time
 		}
 		r.last, r.from = &s, w.from
 	}
@@ -324,6 +326,13 @@ func (j *judge) read(uri string) reading {
 	take(j.now.changes, change)
 	for _, l := range j.now.lists { // of a Resource List and a dump, both have to name it
 		r.doubt = r.doubt || len(r.kinds) > 0 && !r.kinds[l.capability]
+	}
+	for _, b := range j.before { // another spelling of before may stay beside this one
+		for _, list := range b.changes {
+			for _, s := range list.all {
+				r.doubt = r.doubt || s.uri == uri && len(spelled) > 0 && !spelled[s.spelled]
+			}
+		}
 	}
 	for i := len(j.before) - 1; i >= 0 && r.last == nil; i-- { // what a newer list repeats counts as it says it
 		r.past = true
@@ -346,11 +355,15 @@ func (w word) at() time.Time {
 	return oldest
 }
 
-// older reports whether the lists are from before lists that were read.
+// older reports whether the lists, or pages of them, are from before some that were read.
 func (j *judge) older() bool {
 	at := j.now.at()
 	for _, b := range j.before {
-		if was := b.at(); at.IsZero() != was.IsZero() || at.Before(was) {
+		was := b.at()
+		if slices.ContainsFunc(b.lists, func(l *saying) bool { return l.shifts }) {
+			was = slices.MaxFunc(b.lists, func(k, l *saying) int { return k.at.Compare(l.at) }).at
+		}
+		if at.IsZero() != was.IsZero() || at.Before(was) {
 			return true
 		}
 	}
