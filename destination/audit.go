@@ -159,6 +159,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	}
 	defer now.Close()
 	st := &view{Snapshot: now, d: au.d}
+	au.known = au.known.beside(now.Latest)
 	doubtful := map[spool.Key]bool{}
 	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
 		return err

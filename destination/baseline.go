@@ -165,6 +165,7 @@ func (k *desk) compare(ctx context.Context, st *harvest.Snapshot, why, reason st
 		pl := k.newPlanner(Baseline, why)
 		pl.reason("by %s: %s", st.By, reason)
 		pl.truth, pl.empty, pl.twice = &view{Snapshot: st, d: k.d}, k.members == 0, twice
+		pl.known = pl.known.beside(st.Latest)
 		err := pl.baseline(ctx, pl.truth)
 		var again *repeatedError
 		switch {
@@ -219,6 +220,10 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 		pl.Partial = st.Changes.Rest
 	}
 	if st.Shifting {
+		if next := pl.cursor; next != (Cursor{}) && st.Latest.After(next.Latest) {
+			next.Latest = st.Latest
+			pl.move = &CursorMove{Set: pl.Set, Cursor: next}
+		}
 		return nil
 	}
 	pl.named = seen.Len()
@@ -355,7 +360,9 @@ func baselineCursor(old Cursor, st *view) Cursor {
 	if evidence.ToCome(c.Listed, now) { // whatever the Source's clock shows: it may be right the next time
 		c.Sure = old.newest(time.Time{}, now)
 	}
-	c.Silent = st.At.IsZero()
+	if c.Silent, c.Latest = st.At.IsZero(), evidence.Later(old.Latest, st.Latest); !c.Latest.After(c.Listed) {
+		c.Latest = time.Time{}
+	}
 	c.Changed = old.Changed
 	if !st.lift.IsZero() {
 		c.Changed = time.Time{}

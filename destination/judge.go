@@ -35,12 +35,24 @@ type known struct {
 
 func (d *Destination) known(c Cursor) known { return known{c, c.covers(d.choice())} }
 
+// beside is k where a list is read that is of latest at the latest: one that is no older than those
+// before says itself what they do.
+func (k known) beside(latest time.Time) known {
+	if !latest.Before(k.Latest) {
+		k.Latest = time.Time{}
+	}
+	return k
+}
+
 // evidenceOf is the evidence held of a URI.
 func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
 	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until}
 	now := d.Client.Now()
 	if at := k.newest(served, now); (h.Member || k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at
+	}
+	if h.Member { // a list of before may have named it as late as that
+		e.Until = evidence.Later(e.Until, k.Latest)
 	}
 	if !h.Gone.IsZero() {
 		e.Gone, e.Change, e.At = true, true, h.Gone

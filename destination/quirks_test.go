@@ -293,9 +293,11 @@ func TestQuirk_28(t *testing.T) {
 	if rep := m.mustSync(destination.Baseline, 19, 0, 0, 0); rep.Gap == "" {
 		t.Error("the changes between two Change Lists are unknown: got no gap")
 	}
+	s.remove(p[0])
 	s.list(5, p[1:]...)
 	m.mustSync(destination.Baseline, 19, 0, 0, 1)
 	s.raw("/changes.xml", `capability="changelist" at="`+at(0).String()+`"`, "", s.rawEntry(p[1], `change="deleted" datetime="`+at(6).String()+`"`, ""))
+	s.remove(p[1])
 	if rep := m.mustSync(destination.Baseline, 18, 0, 0, 1); !strings.Contains(rep.Why, "no from") {
 		t.Errorf("why: got %q", rep.Why)
 	}

@@ -109,6 +109,26 @@ func TestSilentListBesideACopyOfTheChangesBefore(t *testing.T) {
 	}
 }
 
+// Caches have a list without at and the changes of before, when a resource was deleted that is there
+// again. Nothing tells of which moment the list is that named it: its URI is asked.
+func TestSilentListBesideOlderCopies(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(20)
+	list := func(from int, paths ...string) {
+		s.raw("/list.xml", fmt.Sprintf(`capability="resourcelist" from=%q`, at(from)), "", s.rawEntries(paths...)...)
+	}
+	list(30, paths...)
+	s.changes(0)
+	m := newMirror(t, s)
+	m.mustSucceed()
+	list(7, without(paths, "/r/1")...)
+	s.changes(0, s.change(5, resourcesync.Deleted, "/r/1"))
+	if _, err := m.sync(); err != nil {
+		t.Fatal(err)
+	}
+	m.wantFiles(paths...)
+}
+
 // Pages that are made as they are asked for: a resource that went from the second page to the first
 // between the two is in neither, and no change ever tells of it.
 func TestPagesMadeAsTheyAreAskedFor(t *testing.T) {

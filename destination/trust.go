@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"instep/discover"
+	"instep/fetch"
 )
 
 // ErrWithdrawn means that a set which was followed still has a Capability List, and that
@@ -38,6 +39,9 @@ func (d *Destination) orphans(ctx context.Context, src *discover.Source) ([]Orph
 	var all []Orphan
 	for _, set := range known {
 		if slices.ContainsFunc(src.Sets, func(s discover.Set) bool { return s.URI == set }) {
+			continue
+		}
+		if _, err := fetch.Parse(set); err != nil { // one of the mirror's own, of no Source
 			continue
 		}
 		o, err := d.orphan(ctx, set)
