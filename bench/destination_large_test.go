@@ -98,13 +98,12 @@ func (j hugeJob) hold(ctx context.Context, c *catalog.Catalog) error {
 		done := catalog.Outcome{}
 		for i := first; i < min(first+some, j.Members); i++ {
 			e := j.entry(i)
-			key := resourcesync.KeyOf(e.Loc)
-			intents = append(intents, catalog.Intent{Key: key, URI: e.Loc, Length: e.Length, SHA256: e.Digests.Get(resourcesync.SHA256)})
-			done.Stored = append(done.Stored, catalog.Resource{Key: key, URI: e.Loc, Length: e.Length, Digests: e.Digests, Type: e.Type, Verified: true})
-			done.Members = append(done.Members, catalog.Membership{Set: set, Key: key, Changed: taken, LastMod: e.LastMod})
+			intents = append(intents, catalog.Intent{URI: e.Loc, Length: e.Length, SHA256: e.Digests.Get(resourcesync.SHA256)})
+			done.Stored = append(done.Stored, catalog.Resource{URI: e.Loc, Length: e.Length, Digests: e.Digests, Type: e.Type, Verified: true})
+			done.Members = append(done.Members, catalog.Membership{Set: set, URI: e.Loc, Changed: taken, LastMod: e.LastMod})
 		}
 		err := c.Intend(ctx, intents, &done, func(uri string, _ catalog.Names) (catalog.Place, error) {
-			return catalog.Place{Path: uri, Fold: resourcesync.KeyOf(uri)}, nil
+			return catalog.Place{Path: uri}, nil
 		})
 		if err == nil {
 			err = c.Settle(ctx, done, nil)

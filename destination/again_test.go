@@ -1,7 +1,7 @@
 package destination_test
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -61,8 +61,7 @@ func TestNobodyWaitsForeverBehindRequestsInVain(t *testing.T) {
 		t.Fatalf("got %+v, %v; want all to fail", rep, err)
 	}
 	slices.SortFunc(paths, func(p, q string) int {
-		a, b := resourcesync.KeyOf(s.uri(p)), resourcesync.KeyOf(s.uri(q))
-		return bytes.Compare(a[:], b[:])
+		return cmp.Compare(resourcesync.KeyOf(s.uri(p)), resourcesync.KeyOf(s.uri(q)))
 	})
 	s.busy(paths[:30]...)
 	for _, p := range paths[30:] {

@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -17,8 +16,8 @@ import (
 	"instep/resourcesync"
 )
 
-// keyBudget is how many keys of listed resources stay in memory: 16 bytes each.
-const keyBudget = 1 << 19
+// keyBudget is how many bytes of the keys of listed resources stay in memory.
+const keyBudget = 8 << 20
 
 // baseline makes the plan of a baseline by the cheapest snapshot that can be used.
 func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
@@ -324,7 +323,7 @@ func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, err
 				return
 			}
 			k := resourcesync.KeyOf(h.URI)
-			for more && err == nil && bytes.Compare(key[:], k[:]) < 0 {
+			for more && err == nil && key < k {
 				key, err, more = next()
 			}
 			if more && err != nil {

@@ -73,7 +73,7 @@ func (pl *planner) watch(ctx context.Context) error {
 	if !pl.d.MaxDelete.Exceeded(w.Lost+pl.Deleted, min(w.Members, pl.Members+w.Lost)) {
 		return nil
 	}
-	l := weighing{pl: pl, contents: map[spool.Key]*toll{}}
+	l := weighing{pl: pl, contents: map[contentKey]*toll{}}
 	if err := l.weigh(ctx, &w); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (pl *planner) watch(ctx context.Context) error {
 }
 
 // maxMoved is how many contents are looked for in other places: those beyond count as lost.
-const maxMoved = keyBudget
+const maxMoved = 1 << 19
 
 // toll is what goes of one content: members that were there when the window began, and
 // others.
@@ -103,8 +103,8 @@ func (t *toll) count(old, planned bool) {
 // weighing tells what is lost from what is somewhere else by now.
 type weighing struct {
 	pl       *planner
-	all, old loss                // old: of the members that were there when the window began
-	contents map[spool.Key]*toll // what may be somewhere else, by its sha-256
+	all, old loss                 // old: of the members that were there when the window began
+	contents map[contentKey]*toll // what may be somewhere else
 }
 
 // sum adds what is lost of one content. What joined with the bytes of an older member has
@@ -169,7 +169,7 @@ func (l *weighing) touch(touched, deleted *spool.Keys) error {
 
 // add counts a deletion.
 func (l *weighing) add(sum resourcesync.Digest, old, planned bool) {
-	key, ok := contentKey(sum)
+	key, ok := contentKeyOf(sum)
 	if ok && l.contents[key] == nil && len(l.contents) < maxMoved {
 		l.contents[key] = &toll{}
 	}
@@ -183,11 +183,13 @@ func (l *weighing) add(sum resourcesync.Digest, old, planned bool) {
 }
 
 // contentKey is what a content is known by: half of its sha-256.
-func contentKey(sum resourcesync.Digest) (key spool.Key, ok bool) {
+type contentKey [16]byte
+
+func contentKeyOf(sum resourcesync.Digest) (key contentKey, ok bool) {
 	if sum.IsZero() {
 		return key, false
 	}
-	return spool.Key(sum.Sum()[:len(key)]), true
+	return contentKey(sum.Sum()[:len(key)]), true
 }
 
 // planned counts the deletions of the plan. Those of members beyond maxMoved that joined
@@ -217,7 +219,7 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 // plan copies from what is held.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 	forget := func(ds resourcesync.Digests) {
-		if key, ok := contentKey(ds.Get(resourcesync.SHA256)); ok {
+		if key, ok := contentKeyOf(ds.Get(resourcesync.SHA256)); ok {
 			delete(l.contents, key)
 		}
 	}

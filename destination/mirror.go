@@ -101,7 +101,7 @@ type Mirror interface {
 	// FindContent finds a resource, of any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
 	FindContent(ctx context.Context, d resourcesync.Digest, length int64) (Held, bool, error)
-	// Members yields all members of a set in ascending order of resourcesync.KeyOf(URI). It
+	// Members yields all members of a set in ascending order of [resourcesync.KeyOf] their URIs. It
 	// may leave out Told, Until and Came, as Due may.
 	Members(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Count returns how many members a set has.

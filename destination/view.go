@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -63,7 +62,7 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 			return err
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(several), func(a, b spool.Key) int { return bytes.Compare(a[:], b[:]) }) {
+	for _, key := range slices.Sorted(maps.Keys(several)) {
 		if err := add(*several[key]); err != nil {
 			return err
 		}

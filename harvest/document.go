@@ -129,9 +129,9 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 	return doc, nil
 }
 
-// namedBudget is how many keys of the resources that a document names stay in memory: a list
+// namedBudget is how many bytes of keys of the resources that a document names stay in memory: a list
 // of a million takes no more than one of the 50,000 that the standard allows.
-const namedBudget = 1 << 16
+const namedBudget = 8 << 20
 
 // entry records what has to be known of the entries of a document before anything acts on
 // them. It adds the resources that the document should name once to named.

@@ -1,7 +1,6 @@
 package resourcesync
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"strings"
@@ -289,13 +288,26 @@ func firstHref(links []Link, rel string) string {
 	return ""
 }
 
-// Key is a short name for a URI wherever many are kept or sorted: the first 16
-// bytes of the SHA-256 of the URI as written.
-type Key [16]byte
+// Key is a URI in the form that is sorted wherever many are: in ascending order of their
+// bytes keys come by directory, which is the URI up to its last slash, then by the rest. So
+// resources of one directory are neighbours, and all of a directory come before those of
+// the directories below it.
+type Key string
 
-// KeyOf returns the key of uri.
+// KeyOf returns the key of uri, which has no NUL.
 func KeyOf(uri string) Key {
-	var short [256]byte // room for most, outside of the heap
-	sum := sha256.Sum256(append(short[:0], uri...))
-	return Key(sum[:16])
+	i := strings.LastIndexByte(uri, '/') + 1
+	return Key(uri[:i] + "\x00" + uri[i:])
+}
+
+// Split returns the directory, which ends with a slash or is empty, and what follows it.
+func (k Key) Split() (dir, rest string) {
+	dir, rest, _ = strings.Cut(string(k), "\x00")
+	return dir, rest
+}
+
+// URI returns the URI whose key this is.
+func (k Key) URI() string {
+	dir, rest := k.Split()
+	return dir + rest
 }

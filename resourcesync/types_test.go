@@ -1,6 +1,8 @@
 package resourcesync
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,5 +31,26 @@ func TestParsePriority(t *testing.T) {
 func TestMessagesAreCutBetweenCharacters(t *testing.T) {
 	if got, want := clip("a"+strings.Repeat("é", 60)), "a"+strings.Repeat("é", 39)+"…"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Keys come by directory, then by name, and are URIs again.
+func TestKeysAscendByDirectory(t *testing.T) {
+	uris := []string{
+		"", "a", "urn:isbn:1", "http://example.org/", "http://example.org/a", "http://example.org/a b", "http://example.org/b?c=d",
+		"http://example.org/a/", "http://example.org/a/b", "http://example.org/a/c", "http://example.org/a-b/a", "http://example.org/a?u=http://x/y",
+	}
+	slices.SortFunc(uris, func(a, b string) int {
+		dirA, dirB := a[:strings.LastIndex(a, "/")+1], b[:strings.LastIndex(b, "/")+1]
+		return cmp.Or(strings.Compare(dirA, dirB), strings.Compare(a, b))
+	})
+	for i, uri := range uris {
+		key := KeyOf(uri)
+		if key.URI() != uri {
+			t.Errorf("the key of %q is that of %q", uri, key.URI())
+		}
+		if i > 0 && KeyOf(uris[i-1]) >= key {
+			t.Errorf("%q comes after %q", uris[i-1], uri)
+		}
 	}
 }

@@ -94,14 +94,14 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	if f.deletedSince != "" {
 		return a.revert(ctx, m, dir, m.DeletedSince(ctx, since), "restore", f.keep, f.dryRun)
 	}
-	key, err := m.Find(ctx, name[0])
+	uri, err := m.Find(ctx, name[0])
 	if err != nil {
 		return err
 	}
 	if f.release {
-		return a.release(ctx, m, key, name[0])
+		return a.release(ctx, m, uri, name[0])
 	}
-	states, err := m.At(ctx, key, at)
+	states, err := m.At(ctx, uri, at)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name[0], err)
 	}
@@ -130,10 +130,10 @@ func ended(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
 	}
 }
 
-func (a *app) release(ctx context.Context, m *mirror.Mirror, key resourcesync.Key, name string) error {
+func (a *app) release(ctx context.Context, m *mirror.Mirror, uri, name string) error {
 	err := m.BeginRun(ctx, "restore")
 	if err == nil {
-		err = m.Release(ctx, key)
+		err = m.Release(ctx, uri)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

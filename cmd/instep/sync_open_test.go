@@ -5,8 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/pressly/goose/v3"
 
 	"instep/internal/mirror"
 )
@@ -36,8 +39,7 @@ func TestSyncLeavesTheStateOfAnotherMirrorAlone(t *testing.T) {
 	root := t.TempDir()
 	_, theirs := oneMirror(t, filepath.Join(root, "theirs"))
 	o, _ := oneMirror(t, filepath.Join(root, "ours"))
-	if _, err := theirs.Exec(`INSERT INTO arrival (body, settled) VALUES ('{"whole":true,"new":[{"uri":"https://example.org/x","path":"x",
-		"fold":"AAAAAAAAAAAAAAAAAAAAAA==","length":1}]}', TRUE)`); err != nil {
+	if _, err := theirs.Exec("INSERT INTO intent (uri, path, kept, taken) VALUES ('https://example.org/x', 'x', '', '')"); err != nil {
 		t.Fatal(err)
 	}
 	o.State = filepath.Join(root, "theirs", ".instep")
@@ -49,26 +51,49 @@ func TestSyncLeavesTheStateOfAnotherMirrorAlone(t *testing.T) {
 	if err == nil {
 		m.Close()
 	}
-	var waits, resources int
-	if err := theirs.QueryRow("SELECT (SELECT COUNT(*) FROM arrival), (SELECT COUNT(*) FROM resource)").Scan(&waits, &resources); err != nil {
-		t.Fatal(err)
-	}
-	if waits != 1 || resources != 0 {
-		t.Errorf("%d arrivals and %d resources are in the catalog of the other mirror, want 1 and 0", waits, resources)
+	var intents int
+	if err := theirs.QueryRow("SELECT COUNT(*) FROM intent").Scan(&intents); err != nil || intents != 1 {
+		t.Errorf("%d intents are in the catalog of the other mirror (%v), want 1", intents, err)
 	}
 }
 
-// makeEarlier takes from a catalog what its latest schema has brought.
+// makeEarlier makes a catalog without resources one of schema 6.
 func makeEarlier(t *testing.T, db *sql.DB) {
 	t.Helper()
-	for _, query := range []string{
-		"ALTER TABLE member DROP COLUMN remainder", "ALTER TABLE version DROP COLUMN remainder", "ALTER TABLE change DROP COLUMN remainder",
-		"ALTER TABLE member DROP COLUMN born", "DROP TABLE loss", "DROP TABLE extent", "DROP TABLE arrival", "DROP TABLE evidence", "DROP TABLE spelling",
-		"DELETE FROM goose_db_version WHERE version_id >= 7",
-	} {
-		if _, err := db.Exec(query); err != nil {
+	db.SetMaxOpenConns(1)
+	exec := func(query string, args ...any) {
+		t.Helper()
+		if _, err := db.Exec(query, args...); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	names := func(query string) []string {
+		t.Helper()
+		var text string
+		if err := db.QueryRow("SELECT COALESCE(group_concat(name, ' '), '') FROM (" + query + ")").Scan(&text); err != nil {
 			t.Fatal(err)
 		}
+		return strings.Fields(text)
+	}
+	var id string
+	if err := db.QueryRow("SELECT value FROM setting WHERE name = 'uuid'").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	sets := names("SELECT name FROM sets ORDER BY id")
+	exec("PRAGMA foreign_keys = OFF")
+	for _, table := range names("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'") {
+		exec("DROP TABLE " + table)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("../../internal/catalog/migrations"))
+	if err == nil {
+		_, err = p.UpTo(t.Context(), 6)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec("INSERT INTO setting VALUES ('uuid', $1)", id)
+	for _, name := range sets {
+		exec("INSERT INTO sets (name) VALUES ($1)", name)
 	}
 }
 

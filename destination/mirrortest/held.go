@@ -1,11 +1,11 @@
 package mirrortest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,8 +124,7 @@ func testMembers(t *testing.T, m *tester) {
 		m.put(b, set2, "other", "other", 0)
 	})
 	slices.SortFunc(want, func(a, b string) int {
-		x, y := resourcesync.KeyOf(a), resourcesync.KeyOf(b)
-		return bytes.Compare(x[:], y[:])
+		return strings.Compare(string(resourcesync.KeyOf(a)), string(resourcesync.KeyOf(b)))
 	})
 	var got []string
 	for h, err := range m.Members(t.Context(), set) {

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strconv"
 	"time"
@@ -22,7 +21,8 @@ type Adoption struct {
 // after, and at a moment later than any that fill gives. Settings are kept with it.
 func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
 	defer c.spellings.Store(spellingsUnknown)
-	return c.update(ctx, "adopt a publication in", func(tx *sql.Tx) error {
+	return c.transact(ctx, "adopt a publication in", func(r *recorder) error {
+		tx := r.tx
 		var used bool
 		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM publication WHERE state <> $1) OR EXISTS (SELECT 1 FROM member) OR EXISTS (SELECT 1 FROM change)", begun).Scan(&used)
 		if err == nil && used {
@@ -31,8 +31,7 @@ func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]st
 		if err != nil {
 			return err
 		}
-		a := &Adoption{rec: c.newRecorder(ctx, tx)}
-		defer a.rec.close()
+		a := &Adoption{rec: r}
 		if err := a.skip(after); err != nil {
 			return err
 		}
@@ -66,8 +65,11 @@ func (a *Adoption) skip(n int64) error {
 // Hold makes the state of a resource at ch.Datetime, as ch tells it, that of the set,
 // without a change in the log. A deletion of what is no member is none.
 func (a *Adoption) Hold(set SetID, ch Change) error {
-	key := resourcesync.KeyOf(ch.URI)
-	row, err := a.rec.row("SELECT EXISTS (SELECT 1 FROM member WHERE set_id = $1 AND key = $2)", set, key[:])
+	id, err := a.rec.number(ch.URI)
+	if err != nil {
+		return err
+	}
+	row, err := a.rec.row("SELECT EXISTS (SELECT 1 FROM member WHERE set_id = $1 AND resource = $2)", set, id)
 	var member bool
 	if err == nil {
 		err = row.Scan(&member)

@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"encoding/binary"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"slices"
@@ -139,10 +139,9 @@ func arrive(b *testing.B, c *Catalog, s SetID, first, n int) {
 	var intents []Intent
 	for i := range n {
 		r := nth(first+i, 0)
-		r.Key = resourcesync.KeyOf(r.URI)
-		intents = append(intents, Intent{Key: r.Key, URI: r.URI, Length: r.Length, SHA256: r.Digests.Get(resourcesync.SHA256)})
+		intents = append(intents, Intent{URI: r.URI, Length: r.Length, SHA256: r.Digests.Get(resourcesync.SHA256)})
 		o.Stored = append(o.Stored, r)
-		o.Members = append(o.Members, Membership{Set: s, Key: r.Key, Changed: epoch, LastMod: r.LastMod})
+		o.Members = append(o.Members, Membership{Set: s, URI: r.URI, Changed: epoch, LastMod: r.LastMod})
 	}
 	err := c.Intend(b.Context(), intents, &o, flat)
 	if err == nil {
@@ -180,9 +179,7 @@ func read(b *testing.B, c *Catalog, s SetID, after int64, want int) {
 // nth is a resource of a large set as it is on some day.
 func nth(i, day int) Resource {
 	path := fmt.Sprintf("pdf/%04d/%07d.pdf", i/1000, i)
-	var sum [32]byte
-	binary.BigEndian.PutUint64(sum[:], uint64(i))
-	binary.BigEndian.PutUint64(sum[8:], uint64(day))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", i, day))
 	digest, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
 	if err != nil {
 		panic(err) // it has the right length

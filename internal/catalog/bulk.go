@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,17 +16,8 @@ const bulkRows = 50
 // errNotNew: among many creations there is one of a member, or of a resource of another set.
 var errNotNew = errors.New("not all are new")
 
-var (
-	bulkMembers = `INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted, remainder)
-		SELECT ?, column1, ?, column2, column3, '', '', column4 FROM (` + bulkValues("(?,?,?,?)") + `) WHERE TRUE
-		ON CONFLICT (set_id, key) DO NOTHING`
-	// OR IGNORE: so that SQLite keeps no copies of pages in case it has to undo the
-	// statement alone.
-	bulkResources = `INSERT OR IGNORE INTO resource (key, uri, path, stored, length, sha256, digests, verified, type, encoding, stat) ` +
-		bulkValues("(?,?,?,TRUE,?,?,?,FALSE,?,?,?)")
-	bulkChanges = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder)
-		SELECT ?, ?, ?, column1, column2, column3, column4, column5, column6, column7, column8 FROM (` + bulkValues("(?,?,?,?,?,?,?,?)") + ")"
-)
+var bulkChanges = `INSERT INTO change (set_id, datetime, change, uri, lastmod, length, digests, type, encoding, changefreq, remainder)
+	SELECT ?, ?, ?, column1, column2, column3, column4, column5, column6, column7, column8 FROM (` + bulkValues("(?,?,?,?,?,?,?,?)") + ")"
 
 func bulkValues(row string) string { return valuesOf(row, bulkRows) }
 
@@ -49,21 +39,6 @@ func (r *recorder) eachRow(head, row, tail string, args []any) (n int64, err err
 	return n, nil
 }
 
-// many returns the creations that are recorded many at a time.
-func many(changes []Change) (created []newMember) {
-	for i := 0; i < len(changes); {
-		if creations(changes[i:]) < bulkRows {
-			i++
-			continue
-		}
-		for range bulkRows {
-			created = append(created, newMember{resourcesync.KeyOf(changes[i].URI), &changes[i]})
-			i++
-		}
-	}
-	return created
-}
-
 // creations is how many changes at the beginning of the list are creations, as far
 // as that matters.
 func creations(changes []Change) (n int) {
@@ -73,59 +48,64 @@ func creations(changes []Change) (n int) {
 	return n
 }
 
-// newMember is a creation and the key of its resource.
-type newMember struct {
-	key    resourcesync.Key
-	change *Change
+// enterResources records resources that are new, at most bulkRows, with IDs in a row, and
+// returns the last of these. If one is not new it is errNotNew.
+func (r *recorder) enterResources(changes []Change) (last int64, err error) {
+	bases, dirs := make([]string, len(changes)), make([]string, len(changes))
+	for i := range changes {
+		bases[i], _ = split(changes[i].URI)
+		dirs[i], _ = split(changes[i].Path)
+	}
+	if err := errors.Join(r.enterBases(bases), r.enterDirectories(dirs, unfolded)); err != nil {
+		return 0, err
+	}
+	args := make([]any, 0, 13*len(changes))
+	for i := range changes {
+		ch := &changes[i]
+		if last, err = r.nextID(); err != nil {
+			return 0, err
+		}
+		_, rest := split(ch.URI)
+		_, name := split(ch.Path)
+		args = append(args, last, r.bases[bases[i]], rest, crcOf(ch.URI), r.dirs[dirs[i]], nameBeside(name, rest), writeLength(ch.Length), writeSHA256(ch.Digests),
+			writeDigests(ch.Digests), ch.Type, ch.Encoding, ch.Stat)
+	}
+	// OR IGNORE: so that SQLite keeps no copies of pages in case it has to undo the
+	// statement alone.
+	n, err := r.eachRow("INSERT OR IGNORE INTO resource (id, base, rest, crc, dir, name, stored, length, sha256, digests, verified, type, encoding, stat) ",
+		"(?,?,?,?,?,?,TRUE,?,?,?,FALSE,?,?,?)", "", args)
+	if err == nil && n != int64(len(changes)) {
+		err = errNotNew
+	}
+	return last, err
 }
 
-// enter makes the resources of creations members, a multiple of bulkRows, in the order
-// of their keys: so one page of the tables takes many of them in a row.
-func (r *recorder) enter(created []newMember) error {
-	created = slices.Clone(created)
-	slices.SortFunc(created, func(a, b newMember) int { return bytes.Compare(a.key[:], b.key[:]) })
-	for some := range slices.Chunk(created, bulkRows) {
-		args := append(make([]any, 0, 2+4*bulkRows), r.set, r.at)
-		for i := range some {
-			m := &some[i]
-			args = append(args, m.key[:], writeDatetime(m.change.LastMod), string(m.change.ChangeFreq), writeText(m.change.Remainder))
-		}
-		if err := r.allNew(bulkMembers, args); err != nil {
+// unfolded is for paths at a Source, which has files by their exact names.
+func unfolded(path string) string { return path }
+
+// createMany records bulkRows creations, or returns errNotNew.
+func (r *recorder) createMany(changes []Change, seqs []int64) error {
+	for i := range changes {
+		if err := errors.Join(changes[i].check(), r.touch(changes[i].Path)); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// createMany records bulkRows creations of members that were entered, or returns errNotNew.
-func (r *recorder) createMany(created []newMember, changes []Change, seqs []int64) error {
-	resources := make([]any, 0, 9*bulkRows)
-	for i := range created {
-		key, ch := &created[i].key, created[i].change
-		if err := ch.check(); err != nil {
-			return err
-		}
-		if err := r.touch(ch.Path); err != nil {
-			return err
-		}
-		r.sieve.add(*key)
-		resources = append(resources, key[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests),
-			writeDigests(ch.Digests), ch.Type, ch.Encoding, ch.Stat)
+	last, err := r.enterResources(changes)
+	if err != nil {
+		return err
+	}
+	args := make([]any, 0, 6*len(changes))
+	for i := range changes {
+		ch := &changes[i]
+		args = append(args, r.set, last-int64(len(changes)-1-i), r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
 		r.members++
 		r.bytes += ch.Length.Int64()
 	}
-	if err := r.allNew(bulkResources, resources); err != nil || !r.logs {
+	_, err = r.eachRow("INSERT INTO member (set_id, resource, changed, lastmod, changefreq, due, wanted, remainder) ", "(?,?,?,?,?,'','',?)", "", args)
+	if err != nil || !r.logs {
 		return err
 	}
 	return r.logMany(changes, seqs)
-}
-
-func (r *recorder) allNew(query string, args []any) error {
-	n, err := r.exec(query, args...)
-	if err == nil && n != bulkRows {
-		err = errNotNew
-	}
-	return err
 }
 
 // logMany enters creations in the change log, where rows of one statement have

@@ -74,30 +74,20 @@ func (c *Catalog) record(ctx context.Context, changes []Change, begin func(*reco
 func (c *Catalog) recordOnce(ctx context.Context, changes []Change, begin func(*recorder) error, bulk bool) error {
 	var at time.Time
 	seqs := make([]int64, len(changes))
-	err := c.update(ctx, "record changes in", func(tx *sql.Tx) error {
+	err := c.transact(ctx, "record changes in", func(r *recorder) error {
 		var err error
-		if at, err = c.next(ctx, tx); err != nil {
+		if at, err = c.next(ctx, r.tx); err != nil {
 			return err
 		}
-		r := c.newRecorder(ctx, tx)
 		r.at = at.UnixMicro()
-		defer r.close()
 		if err := begin(r); err != nil {
-			return err
-		}
-		var created []newMember
-		if bulk {
-			created = many(changes)
-		}
-		if err := r.enter(created); err != nil {
 			return err
 		}
 		for i := 0; i < len(changes); {
 			n := 1
-			if len(created) > 0 && created[0].change == &changes[i] {
+			if bulk && creations(changes[i:]) == bulkRows {
 				n = bulkRows
-				err = r.createMany(created[:n], changes[i:i+n], seqs[i:i+n])
-				created = created[n:]
+				err = r.createMany(changes[i:i+n], seqs[i:i+n])
 			} else {
 				seqs[i], err = r.record(&changes[i])
 			}
@@ -195,15 +185,15 @@ type recorder struct {
 	logs     bool  // changes go to the change log
 	at       int64 // microseconds
 	prepared map[string]*sql.Stmt
-	again    *statements // of the catalog; nil: all are prepared for this transaction alone
-	sieve    *sieve      // of the catalog
 
-	members, bytes int64           // that the set has got
-	touched        map[string]bool // directories whose pieces are forgotten
+	members, bytes int64            // that the set has got
+	touched        map[string]bool  // directories whose pieces are forgotten
+	bases, dirs    map[string]int64 // rows that are known: see enterBases and enterDirectories
+	last           int64            // the greatest ID of a resource; 0: unknown
 }
 
 func (c *Catalog) newRecorder(ctx context.Context, tx *sql.Tx) *recorder {
-	return &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, sieve: c.sieve}
+	return &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
 }
 
 func (r *recorder) close() {
@@ -215,12 +205,6 @@ func (r *recorder) close() {
 func (r *recorder) stmt(query string) (*sql.Stmt, error) {
 	if s := r.prepared[query]; s != nil {
 		return s, nil
-	}
-	if r.again != nil {
-		if s := r.again.of(r.ctx, r.tx, query); s != nil {
-			r.prepared[query] = s
-			return s, nil
-		}
 	}
 	s, err := r.tx.PrepareContext(r.ctx, query)
 	if err == nil {
@@ -250,14 +234,17 @@ func (r *recorder) record(ch *Change) (seq int64, err error) {
 	if err := ch.check(); err != nil {
 		return 0, err
 	}
-	key := resourcesync.KeyOf(ch.URI)
+	id, err := r.number(ch.URI)
+	if err != nil {
+		return 0, err
+	}
 	switch ch.Change {
 	case resourcesync.Created:
-		err = r.create(key, ch)
+		err = r.create(id, ch)
 	case resourcesync.Updated:
-		err = r.update(key, ch)
+		err = r.update(id, ch)
 	default:
-		err = r.remove(key, ch)
+		err = r.remove(id, ch)
 	}
 	if err == nil && ch.Path != "" {
 		err = r.touch(ch.Path)
@@ -288,10 +275,16 @@ func (r *recorder) published() (yes bool, err error) {
 	return yes, err
 }
 
-func (r *recorder) create(key resourcesync.Key, ch *Change) error {
-	r.sieve.add(key)
-	n, err := r.exec(`INSERT INTO member (set_id, key, changed, lastmod, changefreq, due, wanted, remainder) VALUES ($1, $2, $3, $4, $5, '', '', $6)
-		ON CONFLICT (set_id, key) DO NOTHING`, r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
+// create makes a resource a member; id is 0 unless it is one of another set, or of this one.
+func (r *recorder) create(id int64, ch *Change) (err error) {
+	known := id != 0
+	if !known {
+		if id, err = r.enterResources([]Change{{Resource: ch.Resource}}); err != nil {
+			return err
+		}
+	}
+	n, err := r.exec(`INSERT INTO member (set_id, resource, changed, lastmod, changefreq, due, wanted, remainder) VALUES ($1, $2, $3, $4, $5, '', '', $6)
+		ON CONFLICT (set_id, resource) DO NOTHING`, r.set, id, r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
 	if err != nil {
 		return err
 	}
@@ -300,26 +293,22 @@ func (r *recorder) create(key resourcesync.Key, ch *Change) error {
 	}
 	r.members++
 	r.bytes += ch.Length.Int64()
-	n, err = r.exec(`INSERT INTO resource (key, uri, path, stored, length, sha256, digests, verified, type, encoding, stat)
-		VALUES ($1, $2, $3, TRUE, $4, $5, $6, FALSE, $7, $8, $9) ON CONFLICT (key) DO NOTHING`,
-		key[:], ch.URI, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests), ch.Type, ch.Encoding, ch.Stat)
-	if err != nil || n == 1 {
-		return err
+	if known {
+		_, err = r.rewrite(id, ch) // a member of another set
 	}
-	_, err = r.rewrite(key, ch) // a member of another set
 	return err
 }
 
-func (r *recorder) update(key resourcesync.Key, ch *Change) error {
-	n, err := r.exec("UPDATE member SET changed = $3, lastmod = $4, changefreq = $5, due = '', wanted = '', remainder = $6 WHERE set_id = $1 AND key = $2",
-		r.set, key[:], r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
+func (r *recorder) update(id int64, ch *Change) error {
+	n, err := r.exec("UPDATE member SET changed = $3, lastmod = $4, changefreq = $5, due = '', wanted = '', remainder = $6 WHERE set_id = $1 AND resource = $2",
+		r.set, id, r.at, writeDatetime(ch.LastMod), string(ch.ChangeFreq), writeText(ch.Remainder))
 	if err != nil {
 		return err
 	}
 	if n == 0 {
 		return fmt.Errorf("%w: update of %q, which is no member", ErrState, ch.URI)
 	}
-	old, err := r.rewrite(key, ch)
+	old, err := r.rewrite(id, ch)
 	r.bytes += ch.Length.Int64() - old.length.Int64
 	return err
 }
@@ -333,8 +322,8 @@ type held struct {
 }
 
 // rewrite replaces what is known of the bytes of a resource, which it returns.
-func (r *recorder) rewrite(key resourcesync.Key, ch *Change) (held, error) {
-	old, err := r.held(key)
+func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
+	old, err := r.held(id)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: %q is a member without a resource; %s", ErrDamaged, ch.URI, hint)
 	}
@@ -343,21 +332,26 @@ func (r *recorder) rewrite(key resourcesync.Key, ch *Change) (held, error) {
 	}
 	now := held{ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests)}
 	if !old.same(now) {
-		if err := r.tellOthers(key, now.length.Int64-old.length.Int64, old.path); err != nil {
+		if err := r.tellOthers(id, now.length.Int64-old.length.Int64, old.path); err != nil {
 			return old, err
 		}
 	}
 	if err := r.touch(old.path); err != nil {
 		return old, err
 	}
-	_, err = r.exec(`UPDATE resource SET path = $2, stored = TRUE, length = $3, sha256 = $4, digests = $5,
-		verified = FALSE, type = $6, encoding = $7, stat = $8 WHERE key = $1`,
-		key[:], ch.Path, now.length, now.sha256, now.digests, ch.Type, ch.Encoding, ch.Stat)
+	dir, name := split(ch.Path)
+	_, rest := split(ch.URI)
+	if err := r.enterDirectories([]string{dir}, unfolded); err != nil {
+		return old, err
+	}
+	_, err = r.exec(`UPDATE resource SET dir = $2, name = $3, stored = TRUE, length = $4, sha256 = $5, digests = $6,
+		verified = FALSE, type = $7, encoding = $8, stat = $9 WHERE id = $1`,
+		id, r.dirs[dir], nameBeside(name, rest), now.length, now.sha256, now.digests, ch.Type, ch.Encoding, ch.Stat)
 	return old, err
 }
 
-func (r *recorder) held(key resourcesync.Key) (h held, err error) {
-	row, err := r.row("SELECT path, length, sha256, digests FROM resource WHERE key = $1", key[:])
+func (r *recorder) held(id int64) (h held, err error) {
+	row, err := r.row("SELECT d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests FROM resource r JOIN directory d ON d.id = r.dir WHERE r.id = $1", id)
 	if err == nil {
 		err = row.Scan(&h.path, &h.length, &h.sha256, &h.digests)
 	}
@@ -375,29 +369,29 @@ func (h held) same(o held) bool {
 // tellOthers marks the memberships in other sets of a resource whose bytes are not
 // the recorded ones: those sets have this change yet to record. They would not find
 // it by comparing, as what is known of the bytes is known to all sets.
-func (r *recorder) tellOthers(key resourcesync.Key, longer int64, path string) error {
-	n, err := r.exec("UPDATE member SET due = $3 WHERE key = $1 AND set_id <> $2", key[:], r.set, dueChanged)
+func (r *recorder) tellOthers(id int64, longer int64, path string) error {
+	n, err := r.exec("UPDATE member SET due = $3 WHERE resource = $1 AND set_id <> $2", id, r.set, dueChanged)
 	if err != nil || n == 0 {
 		return err
 	}
-	const others = "(SELECT set_id FROM member WHERE key = $1 AND set_id <> $2)"
-	if err := r.addBytes(others, longer, key[:], r.set); err != nil {
+	const others = "(SELECT set_id FROM member WHERE resource = $1 AND set_id <> $2)"
+	if err := r.addBytes(others, longer, id, r.set); err != nil {
 		return err
 	}
-	dir := resourcesync.KeyOf(DirOf(path))
-	_, err = r.exec("DELETE FROM piece WHERE dir = $3 AND set_id IN "+others, key[:], r.set, dir[:])
+	dir := SumOf(DirOf(path))
+	_, err = r.exec("DELETE FROM piece WHERE dir = $3 AND set_id IN "+others, id, r.set, dir[:])
 	return err
 }
 
-func (r *recorder) remove(key resourcesync.Key, ch *Change) error {
-	n, err := r.exec("DELETE FROM member WHERE set_id = $1 AND key = $2", r.set, key[:])
+func (r *recorder) remove(id int64, ch *Change) error {
+	n, err := r.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", r.set, id)
 	if err != nil {
 		return err
 	}
 	if n == 0 {
 		return fmt.Errorf("%w: deletion of %q, which is no member", ErrState, ch.URI)
 	}
-	old, err := r.held(key)
+	old, err := r.held(id)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -406,7 +400,7 @@ func (r *recorder) remove(key resourcesync.Key, ch *Change) error {
 	if err := r.touch(old.path); err != nil {
 		return err
 	}
-	return r.drop(key)
+	return r.dropUnheld(id)
 }
 
 func (r *recorder) log(ch *Change) (seq int64, err error) {
@@ -428,21 +422,22 @@ func (r *recorder) log(ch *Change) (seq int64, err error) {
 // recorded ones, all or none. That is no change. A resource that is unknown is
 // passed over.
 func (c *Catalog) Restat(ctx context.Context, resources []Resource) error {
-	return c.update(ctx, "keep file times in", func(tx *sql.Tx) error {
-		s, err := tx.PrepareContext(ctx, "UPDATE resource SET stat = $2, sha256 = $3, digests = $4 WHERE key = $1")
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		for i := range resources {
+	return c.transact(ctx, "keep file times in", func(rec *recorder) error {
+		ids, err := rec.numbers(urisOf(resources))
+		for i := 0; i < len(resources) && err == nil; i++ {
 			r := &resources[i]
-			key := resourcesync.KeyOf(r.URI)
-			if _, err := s.ExecContext(ctx, key[:], r.Stat, writeSHA256(r.Digests), writeDigests(r.Digests)); err != nil {
-				return err
-			}
+			_, err = rec.exec("UPDATE resource SET stat = $2, sha256 = $3, digests = $4 WHERE id = $1", ids[r.URI], r.Stat, writeSHA256(r.Digests), writeDigests(r.Digests))
 		}
-		return nil
+		return err
 	})
+}
+
+func urisOf(resources []Resource) []string {
+	uris := make([]string, len(resources))
+	for i := range resources {
+		uris[i] = resources[i].URI
+	}
+	return uris
 }
 
 // relabelSetting and the number of a set: how often Relabel called something else.
@@ -451,25 +446,26 @@ const relabelSetting = "relabelled "
 // Relabel keeps Type, Encoding and ChangeFreq of members, all or none. That is no
 // change, but Relabelled counts it. A resource that is no member is passed over.
 func (c *Catalog) Relabel(ctx context.Context, set SetID, resources []Resource) error {
-	return c.update(ctx, "keep what resources are called in", func(tx *sql.Tx) error {
-		r := c.newRecorder(ctx, tx)
-		defer r.close()
+	return c.transact(ctx, "keep what resources are called in", func(r *recorder) error {
+		ids, err := r.numbers(urisOf(resources))
+		if err != nil {
+			return err
+		}
 		for i := range resources {
 			m := &resources[i]
-			key := resourcesync.KeyOf(m.URI)
-			n, err := r.exec("UPDATE member SET changefreq = $3 WHERE set_id = $1 AND key = $2", set, key[:], string(m.ChangeFreq))
+			n, err := r.exec("UPDATE member SET changefreq = $3 WHERE set_id = $1 AND resource = $2", set, ids[m.URI], string(m.ChangeFreq))
 			if err == nil && n == 1 {
-				_, err = r.exec("UPDATE resource SET type = $2, encoding = $3 WHERE key = $1", key[:], m.Type, m.Encoding)
+				_, err = r.exec("UPDATE resource SET type = $2, encoding = $3 WHERE id = $1", ids[m.URI], m.Type, m.Encoding)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		times, err := relabelled(ctx, tx, set)
+		times, err := relabelled(ctx, r.tx, set)
 		if err != nil {
 			return err
 		}
-		return setSetting(ctx, tx, fmt.Sprint(relabelSetting, set), strconv.FormatInt(times+1, 10))
+		return setSetting(ctx, r.tx, fmt.Sprint(relabelSetting, set), strconv.FormatInt(times+1, 10))
 	})
 }
 
@@ -514,7 +510,7 @@ func scanChange(rows *sql.Rows, ch *Change) error {
 		return err
 	}
 	ch.Remainder = remainder.String
-	ch.Key, ch.Datetime, ch.Length = resourcesync.KeyOf(ch.URI), readTime(datetime), readLength(length)
+	ch.Datetime, ch.Length = readTime(datetime), readLength(length)
 	var err error
 	if ch.Digests, err = readDigests(ch.URI, digests, nil); err != nil {
 		return err

@@ -24,7 +24,7 @@ func (c *Catalog) Contents(ctx context.Context, paths []string) (map[string]reso
 	for some := range slices.Chunk(paths, lookupSize) {
 		args := make([]any, len(some))
 		for i, p := range some {
-			key := resourcesync.KeyOf(p)
+			key := SumOf(p)
 			args[i] = key[:]
 		}
 		names, err := rows(ctx, c, "look up names of bytes in", scanContentName,
@@ -58,11 +58,9 @@ func readSum(sum []byte) (resourcesync.Digest, error) {
 
 // NameContents gives and takes names, all or none.
 func (c *Catalog) NameContents(ctx context.Context, names []ContentName) error {
-	return c.update(ctx, "record names of bytes in", func(tx *sql.Tx) error {
-		r := c.newRecorder(ctx, tx)
-		defer r.close()
+	return c.transact(ctx, "record names of bytes in", func(r *recorder) error {
 		for _, n := range names {
-			key := resourcesync.KeyOf(n.Path)
+			key := SumOf(n.Path)
 			var err error
 			if n.SHA256.IsZero() {
 				_, err = r.exec("DELETE FROM content_name WHERE key = $1", key[:])
@@ -90,9 +88,7 @@ func (c *Catalog) Fasten(ctx context.Context, sums []resourcesync.Digest) error 
 }
 
 func (c *Catalog) eachSum(ctx context.Context, op, statement string, sums []resourcesync.Digest) error {
-	return c.update(ctx, op, func(tx *sql.Tx) error {
-		r := c.newRecorder(ctx, tx)
-		defer r.close()
+	return c.transact(ctx, op, func(r *recorder) error {
 		for _, d := range sums {
 			if _, err := r.exec(statement, d.Sum()); err != nil {
 				return err

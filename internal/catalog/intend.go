@@ -1,30 +1,19 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-
-	"instep/resourcesync"
+	"strings"
 )
 
 // Intend records the intents of o, all or none, before files are touched. An intent
 // without a path gets one from place, is New, and one of o.Fresh; nobody else may have
-// that path until the intents are settled. A Run without an ID gets it here. Unless o is
-// Now, place must not ask the catalog for anything but names.
+// that path until the intents are settled. A Run without an ID gets it here.
 func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
-	if o.Now {
-		if err := c.follow(ctx); err != nil {
-			return err
-		}
-	}
-	_, before := c.ledger.all()
 	var run int64
-	var n names
 	err := c.transact(ctx, "record intents in", func(r *recorder) (err error) {
 		if o.Run != nil && o.Run.ID == 0 {
 			if run, err = r.enterRun(&Run{Begun: o.Run.Begun, What: o.Run.What}); err != nil {
@@ -32,26 +21,20 @@ func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, plac
 			}
 			o.Run.ID = run
 		}
-		n = c.newNames(r.row)
-		if err := r.place(intents, o, place, n); err != nil {
-			return err
-		}
-		if err := r.arrive(o, before); err != nil {
+		if err := r.place(intents, o, place); err != nil {
 			return err
 		}
 		return r.intend(intents)
 	})
-	switch {
-	case err == nil:
-		c.dirs.learn(n.dirs)
-	case run != 0:
+	if err != nil && run != 0 {
 		o.Run.ID = 0
 	}
 	return err
 }
 
 // place finds paths for the intents that have none.
-func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error), n names) error {
+func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) error {
+	n := newNames(r.row)
 	if err := n.expect(r, intents); err != nil {
 		return err
 	}
@@ -64,39 +47,39 @@ func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names)
 		if err != nil {
 			return err
 		}
-		if err := n.take(in.Key, &p); err != nil {
+		if err := n.take(&p); err != nil {
 			return err
 		}
-		if err := r.directories(p.Directories); err != nil {
+		if err := r.enterDirectories(p.Directories, Fold); err != nil {
 			return err
 		}
-		in.New, in.Path, in.Fold, in.Kept = true, p.Path, p.Fold, p.Kept
+		in.New, in.Path, in.Kept = true, p.Path, p.Kept
 		o.Fresh = append(o.Fresh, *in)
 	}
 	return nil
 }
 
-func (r *recorder) directories(all []Directory) error {
-	for _, d := range all {
-		r.sieve.add(d.Fold)
-		if _, err := r.exec("INSERT INTO directory (fold, path) VALUES ($1, $2)", d.Fold[:], d.Path); err != nil {
-			return err
+func (r *recorder) intend(intents []Intent) error {
+	var known []string
+	for i := range intents {
+		if !intents[i].New {
+			known = append(known, intents[i].URI)
 		}
 	}
-	return nil
-}
-
-// intend records the intents of what has a path.
-func (r *recorder) intend(intents []Intent) error {
-	args := make([]any, 0, 6*len(intents))
+	rows, err := r.numbers(known)
+	if err != nil {
+		return err
+	}
+	args := make([]any, 0, 7*len(intents))
 	for i := range intents {
 		in := &intents[i]
-		if in.New {
-			continue
+		row := sql.NullInt64{Int64: rows[in.URI], Valid: !in.New}
+		if row.Valid && row.Int64 == 0 {
+			return fmt.Errorf("%w: a file of %q, which has no path", ErrState, in.URI)
 		}
-		args = append(args, in.Key[:], in.Path, in.Kept, writeLength(in.Length), writeSum(in.SHA256), in.Taken)
+		args = append(args, in.URI, row, in.Path, in.Kept, writeLength(in.Length), writeSum(in.SHA256), in.Taken)
 	}
-	_, err := r.eachRow("INSERT OR FAIL INTO intent (key, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?)", "", args)
+	_, err = r.eachRow("INSERT OR FAIL INTO intent (uri, resource, path, kept, length, sha256, taken) ", "(?,?,?,?,?,?,?)", "", args)
 	return err
 }
 
@@ -120,40 +103,44 @@ func (r *recorder) row(query string, args ...any) (*sql.Row, error) {
 // names implements Names over a way to ask for a row.
 type names struct {
 	row   func(query string, args ...any) (*sql.Row, error)
-	c     *Catalog
-	files map[resourcesync.Key]bool   // whether it is the path of a resource, as far as is known
-	dirs  map[resourcesync.Key]string // seen already; "": there is none
+	files map[string]bool   // whether it is the path of a resource, as far as is known
+	dirs  map[string]string // seen already; "": there is none
 }
 
-func (c *Catalog) newNames(row func(query string, args ...any) (*sql.Row, error)) names {
-	return names{row, c, map[resourcesync.Key]bool{}, map[resourcesync.Key]string{}}
+func newNames(row func(query string, args ...any) (*sql.Row, error)) names {
+	return names{row, map[string]bool{}, map[string]string{}}
 }
 
 // expect looks up together what will be asked of new URIs.
 func (n names) expect(r *recorder, intents []Intent) error {
-	var guesses []any
-	own := map[resourcesync.Key]resourcesync.Key{} // of whom the guess is
+	var guessed []*Intent
 	for i := range intents {
-		g := intents[i].Guess
-		if g == (resourcesync.Key{}) || intents[i].Path != "" {
+		in := &intents[i]
+		if in.Guess == "" || in.Path != "" {
 			continue
 		}
-		n.files[g], n.dirs[g] = n.c.ledger.names(g), ""
-		if !n.c.sieve.lacks(g) {
-			guesses, own[g] = append(guesses, intents[i].Guess[:]), intents[i].Key
-		}
+		n.files[in.Guess], n.dirs[in.Guess] = false, ""
+		guessed = append(guessed, in)
 	}
-	for some := range slices.Chunk(guesses, lookupSize) {
-		in := " WHERE fold IN (" + placeholders(len(some)) + ")"
+	for some := range slices.Chunk(guessed, lookupSize) {
+		files, dirs := make([]any, 0, 3*len(some)), make([]any, 0, len(some))
+		for i, in := range some {
+			dir, name := split(in.Guess)
+			files, dirs = append(files, i, dir, name), append(dirs, in.Guess+"/")
+		}
 		var known error
-		err := r.eachFold("SELECT fold, key FROM resource"+in, some, func(fold resourcesync.Key, key string) {
-			n.files[fold] = true
-			if of := own[fold]; key == string(of[:]) {
-				known = fmt.Errorf("%w: the resource with the key %x has a path already", ErrState, of)
+		err := r.eachPair("SELECT v.column1, b.uri || r.rest FROM ("+valuesOf("(?,?,?)", len(some))+`) v CROSS JOIN directory d ON d.fold = v.column2
+			CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3 CROSS JOIN base b ON b.id = r.base`, files, func(i int64, uri string) {
+			n.files[some[i].Guess] = true
+			if uri == some[i].URI {
+				known = fmt.Errorf("%w: %q has a path already", ErrState, uri)
 			}
 		})
 		if err = errors.Join(err, known); err == nil {
-			err = r.eachFold("SELECT fold, path FROM directory"+in, some, func(fold resourcesync.Key, path string) { n.dirs[fold] = path })
+			err = r.eachPair("SELECT id, path FROM directory WHERE fold IN ("+placeholders(len(dirs))+")", dirs, func(_ int64, path string) {
+				path = strings.TrimSuffix(path, "/")
+				n.dirs[Fold(path)] = path
+			})
 		}
 		if err != nil {
 			return err
@@ -162,90 +149,53 @@ func (n names) expect(r *recorder, intents []Intent) error {
 	return nil
 }
 
-func (r *recorder) eachFold(query string, args []any, take func(fold resourcesync.Key, path string)) error {
+// eachPair hands on the rows of a query of a number and a text.
+func (r *recorder) eachPair(query string, args []any, take func(n int64, text string)) error {
 	rows, err := r.query(query, args...)
 	if err != nil {
 		return err
 	}
 	for err == nil && rows.Next() {
-		var fold []byte
-		var path string
-		if err = rows.Scan(&fold, &path); err == nil {
-			take(resourcesync.Key(fold), path)
+		var n int64
+		var text string
+		if err = rows.Scan(&n, &text); err == nil {
+			take(n, text)
 		}
 	}
 	return errors.Join(err, rows.Err(), rows.Close())
 }
 
 // take keeps a place that is not recorded yet from being given once more.
-func (n names) take(key resourcesync.Key, p *Place) error {
-	if n.c.ledger.has(key) {
-		return fmt.Errorf("%w: the resource for the path %q is here already", ErrState, p.Path)
-	}
-	if n.files[p.Fold] || n.c.ledger.names(p.Fold) {
+func (n names) take(p *Place) error {
+	fold := Fold(p.Path)
+	if n.files[fold] {
 		return fmt.Errorf("%w: the path %q has a file already", ErrState, p.Path)
 	}
-	n.files[p.Fold] = true
+	n.files[fold] = true
 	for _, d := range p.Directories {
-		n.dirs[d.Fold] = d.Path
+		n.dirs[Fold(d)] = d
 	}
 	return nil
 }
 
-func (n names) File(fold resourcesync.Key) (bool, error) {
-	if taken, known := n.files[fold]; known || n.c.ledger.names(fold) {
-		return taken || !known, nil
-	}
-	if n.c.sieve.lacks(fold) {
-		return false, nil
+func (n names) File(fold string) (bool, error) {
+	if taken, known := n.files[fold]; known {
+		return taken, nil
 	}
 	var one int
-	return n.find(&one, "SELECT 1 FROM resource WHERE fold = $1", bytes.Clone(fold[:]))
+	dir, name := split(fold)
+	return n.find(&one, "SELECT 1 FROM resource r JOIN directory d ON d.id = r.dir WHERE d.fold = $1 AND r.fold = $2", dir, name)
 }
 
-func (n names) Directory(fold resourcesync.Key) (path string, ok bool, err error) {
+func (n names) Directory(fold string) (path string, ok bool, err error) {
 	if path, known := n.dirs[fold]; known {
 		return path, path != "", nil
 	}
-	if path, ok := n.c.dirs.find(fold); ok {
-		return path, true, nil
-	}
-	if n.c.sieve.lacks(fold) {
-		return "", false, nil
-	}
-	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", bytes.Clone(fold[:])); ok { // fold itself stays out of the heap
+	if ok, err = n.find(&path, "SELECT path FROM directory WHERE fold = $1", fold+"/"); ok {
+		path = strings.TrimSuffix(path, "/")
 		n.dirs[fold] = path
 	}
 	return path, ok, err
-}
-
-// directories remembers directories that are recorded: they stay so.
-type directories struct {
-	mu    sync.Mutex
-	paths map[resourcesync.Key]string // by folded path
-}
-
-// maxDirectories bounds them; what was forgotten is looked up again.
-const maxDirectories = 8192
-
-func (d *directories) find(fold resourcesync.Key) (path string, ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	path, ok = d.paths[fold]
-	return path, ok
-}
-
-func (d *directories) learn(paths map[resourcesync.Key]string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.paths == nil || len(d.paths)+len(paths) > maxDirectories {
-		d.paths = map[resourcesync.Key]string{}
-	}
-	for fold, path := range paths {
-		if path != "" && len(d.paths) < maxDirectories {
-			d.paths[fold] = path
-		}
-	}
 }
 
 func (n names) find(dest any, query string, args ...any) (bool, error) {
@@ -261,7 +211,7 @@ func (n names) find(dest any, query string, args ...any) (bool, error) {
 
 // Names returns what holds paths at present. It is for one goroutine and one moment.
 func (c *Catalog) Names(ctx context.Context) Names {
-	return c.newNames(func(query string, args ...any) (*sql.Row, error) {
+	return newNames(func(query string, args ...any) (*sql.Row, error) {
 		return c.read.QueryRowContext(ctx, query, args...), nil
 	})
 }

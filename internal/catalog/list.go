@@ -22,12 +22,29 @@ const prefetch = pageSize / 4
 // the listing runs may or may not be seen; all else is seen once.
 func listing[T any](ctx context.Context, c *Catalog, op, query string, start any,
 	scan func(*sql.Rows, *T) (cursor any, err error), args ...any) iter.Seq2[T, error] {
+	return pages(ctx, start, func(ctx context.Context, into []T, after any) ([]T, any, error) {
+		next := after
+		into, err := appendRows(ctx, c, into, op, func(r *sql.Rows) (v T, err error) {
+			next, err = scan(r, &v)
+			return v, err
+		}, query, append([]any{after, pageSize}, args...)...)
+		return into, next, err
+	})
+}
+
+// pages yields what fetch appends page by page: at most pageSize values after a cursor,
+// and that of the last of them.
+func pages[T, C any](ctx context.Context, start C, fetch func(ctx context.Context, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		l := lister[T]{c: c, op: op, query: query, args: args, scan: scan, pages: make(chan page[T], 1)}
-		this := l.fetch(ctx, page[T]{cursor: start})
-		spare := page[T]{}
+		next := func(p page[T, C]) page[T, C] {
+			clear(p.rows)
+			p.rows, p.cursor, p.err = fetch(ctx, p.rows[:0], p.cursor)
+			return p
+		}
+		ahead := make(chan page[T, C], 1)
+		this, spare := next(page[T, C]{cursor: start}), page[T, C]{}
 		for {
 			if this.err != nil {
 				var none T
@@ -38,12 +55,12 @@ func listing[T any](ctx context.Context, c *Catalog, op, query string, start any
 			for i := range this.rows {
 				if more && i == prefetch {
 					spare.cursor = this.cursor
-					go func(p page[T]) { l.pages <- l.fetch(ctx, p) }(spare)
+					go func(p page[T, C]) { ahead <- next(p) }(spare)
 				}
 				if !yield(this.rows[i], nil) {
 					if more && i >= prefetch {
 						stop()
-						<-l.pages
+						<-ahead
 					}
 					return
 				}
@@ -51,34 +68,16 @@ func listing[T any](ctx context.Context, c *Catalog, op, query string, start any
 			if !more {
 				return
 			}
-			this, spare = <-l.pages, this
+			this, spare = <-ahead, this
 		}
 	}
 }
 
 // page is some rows of a listing and the cursor of the last of them.
-type page[T any] struct {
+type page[T, C any] struct {
 	rows   []T
-	cursor any
+	cursor C
 	err    error
-}
-
-type lister[T any] struct {
-	c         *Catalog
-	op, query string
-	args      []any
-	scan      func(*sql.Rows, *T) (cursor any, err error)
-	pages     chan page[T]
-}
-
-// fetch reads the rows after the cursor of p into the space of p.
-func (l *lister[T]) fetch(ctx context.Context, p page[T]) page[T] {
-	clear(p.rows)
-	p.rows, p.err = appendRows(ctx, l.c, p.rows[:0], l.op, func(r *sql.Rows) (v T, err error) {
-		p.cursor, err = l.scan(r, &v)
-		return v, err
-	}, l.query, append([]any{p.cursor, pageSize}, l.args...)...)
-	return p
 }
 
 // spansAhead is how many spans are read beside the one that is consumed.
@@ -94,11 +93,7 @@ func spans[T any](ctx context.Context, c *Catalog, op, query string,
 		s := spanner[T]{fetch: fetch}
 		defer s.wait()
 		defer stop()
-		err := c.current(ctx)
-		if err == nil {
-			err = c.read.QueryRowContext(ctx, query).Scan(&s.last)
-		}
-		if err != nil {
+		if err := c.read.QueryRowContext(ctx, query).Scan(&s.last); err != nil {
 			var none T
 			yield(none, c.fail(op, err))
 			return
@@ -113,14 +108,19 @@ func spans[T any](ctx context.Context, c *Catalog, op, query string,
 type spanner[T any] struct {
 	fetch       func(ctx context.Context, into []T, after, through int64) ([]T, error)
 	begun, last int64
-	ahead       []chan page[T] // in order
-	spare       [][]T          // rows that were consumed, for their space
+	ahead       []chan spanned[T] // in order
+	spare       [][]T             // rows that were consumed, for their space
+}
+
+type spanned[T any] struct {
+	rows []T
+	err  error
 }
 
 // begin reads ahead.
 func (s *spanner[T]) begin(ctx context.Context, spans int) {
 	for len(s.ahead) < spans && s.begun < s.last {
-		after, out := s.begun, make(chan page[T], 1)
+		after, out := s.begun, make(chan spanned[T], 1)
 		s.begun += pageSize
 		s.ahead = append(s.ahead, out)
 		var into []T
@@ -128,7 +128,7 @@ func (s *spanner[T]) begin(ctx context.Context, spans int) {
 			into, s.spare = s.spare[n-1][:0], s.spare[:n-1]
 		}
 		go func() {
-			var p page[T]
+			var p spanned[T]
 			p.rows, p.err = s.fetch(ctx, into, after, after+pageSize)
 			out <- p
 		}()
@@ -170,15 +170,7 @@ func rows[T any](ctx context.Context, c *Catalog, op string, scan func(*sql.Rows
 }
 
 func appendRows[T any](ctx context.Context, c *Catalog, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	if err := c.current(ctx); err != nil {
-		return nil, err
-	}
-	return look(ctx, c, all, op, scan, query, args...)
-}
-
-// look is appendRows for what does not mind that the tables are behind.
-func look[T any](ctx context.Context, c *Catalog, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	r, err := c.looks.query(ctx, c.read, query, args...)
+	r, err := c.read.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, c.fail(op, err)
 	}

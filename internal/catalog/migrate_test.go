@@ -2,9 +2,12 @@ package catalog
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pressly/goose/v3"
@@ -26,11 +29,12 @@ func TestCatalogOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 	exec("INSERT INTO sets (name) VALUES (''), ('other'), ('empty')")
 	for set, names := range map[int][]string{1: {"a", "b"}, 2: {"a"}} {
 		for _, name := range names {
-			ch, fold := change(t, resourcesync.Created, name, name), resourcesync.KeyOf(name)
+			ch, fold := change(t, resourcesync.Created, name, name), SumOf(name)
+			key := SumOf(ch.URI)
 			exec(`INSERT INTO resource (key, uri, path, fold, stored, length, sha256, digests, verified, type, stat)
 				VALUES ($1, $2, $3, $4, TRUE, 1, $5, $6, FALSE, 'text/plain', 'at rest') ON CONFLICT DO NOTHING`,
-				ch.Key[:], ch.URI, name, fold[:], writeSHA256(ch.Digests), ch.Digests.String())
-			exec("INSERT INTO member VALUES ($1, $2, 5, '', '', '')", set, ch.Key[:])
+				key[:], ch.URI, name, fold[:], writeSHA256(ch.Digests), ch.Digests.String())
+			exec("INSERT INTO member VALUES ($1, $2, 5, '', '', '')", set, key[:])
 		}
 	}
 	if err := db.Close(); err != nil {
@@ -50,33 +54,12 @@ func TestCatalogOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 			}
 		}
 	}
-	if ok, err := c.Names(t.Context()).File(resourcesync.KeyOf("b")); !ok || err != nil {
+	if ok, err := c.Names(t.Context()).File("b"); !ok || err != nil {
 		t.Errorf("path b is taken: got %v, %v; want true", ok, err)
 	}
 	changes := record(t, c, 1, change(t, resourcesync.Updated, "a", "new"), change(t, resourcesync.Deleted, "b", ""))
 	if got, want := changes[0].Datetime, readTime(4e15); got != want {
 		t.Errorf("the next change has %s, want the moment that was reserved, %s", got, want)
-	}
-	counted(t, c)
-}
-
-func TestSchemaGoesBackAndForth(t *testing.T) {
-	c := open(t)
-	s := set(t, c, "")
-	record(t, c, s, change(t, resourcesync.Created, "a", "1"), change(t, resourcesync.Created, "b", "2"))
-	want := collect(t, c.Members(t.Context(), s))
-	p := provider(t, c.write)
-	if _, err := p.DownTo(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for i := range want { // the schema before had no place for them
-		want[i].Encoding, want[i].ChangeFreq, want[i].Remainder = "", "", ""
-	}
-	if d := diff(collect(t, c.Members(t.Context(), s)), want); d != "" {
-		t.Errorf("Members (-got +want):\n%s", d)
 	}
 	counted(t, c)
 }
@@ -87,7 +70,7 @@ func provider(t *testing.T, db *sql.DB) *goose.Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithGoMigrations(enterArrivals))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,4 +91,147 @@ func earlier(t *testing.T, path string, version int64) *sql.DB {
 		t.Fatal(err)
 	}
 	return db
+}
+
+// A mirror's catalog of the schema before keeps what it knew, whatever its paths are: names
+// that fold, what had arrived and was in no table yet, files that a crash left half done,
+// earlier states and losses.
+func TestMirrorOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	db := earlier(t, path, 12)
+	exec := func(query string, args ...any) {
+		t.Helper()
+		if _, err := db.Exec(query, args...); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	foldSum := func(path string) []byte {
+		sum := SumOf(Fold(path))
+		return sum[:]
+	}
+	exec("INSERT INTO setting VALUES ('uuid', 'f3c0')")
+	exec("INSERT INTO sets (name, members, bytes) VALUES ('one', 3, 3), ('two', 1, 1)")
+	exec("INSERT INTO run (begun, what, created, updated, deleted) VALUES (1, 'sync', 3, 0, 1)")
+	for _, dir := range []string{"Grüße", "a"} {
+		exec("INSERT INTO directory (fold, path) VALUES ($1, $2)", foldSum(dir), dir)
+	}
+	const host = "https://example.org/"
+	resource := func(uri, path string, sets ...int) {
+		t.Helper()
+		key := SumOf(uri)
+		exec(`INSERT INTO resource (key, uri, path, fold, stored, length, sha256, digests, verified, type, encoding, stat)
+			VALUES ($1, $2, $3, $4, TRUE, 1, $5, '', TRUE, 'text/plain', '', 'at rest')`, key[:], uri, path, foldSum(path), writeSHA256(sum(t, path)))
+		for _, set := range sets {
+			exec("INSERT INTO member (set_id, key, changed, lastmod, due, wanted, since, run, born, remainder) VALUES ($1, $2, 5, '', '', '', 6, 1, 1, '{}')", set, key[:])
+		}
+	}
+	resource(host+"Gr%C3%BC%C3%9Fe/x", "Grüße/x", 1, 2)
+	resource(host+"a/b", "a/b", 1)
+	resource("https://other.example/a/b?c=d/e", "a/b~12345678", 1)
+	key, gone := SumOf(host+"a/b"), SumOf(host+"gone")
+	exec("INSERT INTO intent (key, path, kept, length, sha256, taken) VALUES ($1, 'a/b', 'kept/b', 2, $2, '')", key[:], writeSHA256(sum(t, "new")))
+	exec(`INSERT INTO version (set_id, key, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, why, began, ended)
+		VALUES (1, $1, $2, 'gone', 'kept/gone', 1, $3, '', TRUE, '', 1, '', 1, 2, 'deleted', 0, 1)`, gone[:], host+"gone", writeSHA256(sum(t, "gone")))
+	exec("INSERT INTO extent (set_id, at, run, members) VALUES (1, 1, 0, 4)")
+	exec("INSERT INTO loss (set_id, key, extent, born) VALUES (1, $1, 1, 0), (1, x'00112233445566778899aabbccddeeff', 1, 0)", gone[:])
+	exec("INSERT INTO evidence (set_id, key, told, gone, moment, came) VALUES (1, $1, TRUE, TRUE, 7, 0)", gone[:])
+	arrived := func(uri, path string, settled bool) {
+		t.Helper()
+		body, err := json.Marshal(map[string]any{"whole": true, "at": 8, "run": 1, "new": []any{map[string]any{
+			"uri": uri, "path": path, "fold": foldSum(path), "length": 1, "sha256": writeSHA256(sum(t, path)), "type": "text/css",
+			"members": []any{map[string]any{"set": 2, "changed": 9, "told": true}},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec("INSERT INTO arrival (body, settled) VALUES ($1, $2)", string(body), settled)
+	}
+	arrived(host+"a/came", "a/came", true)
+	arrived(host+"a/coming", "a/coming", false)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	c := reopen(t, path, false)
+	if _, err := os.Stat(path + ".schema12"); err != nil {
+		t.Errorf("the catalog as it was: %v", err)
+	}
+	counted(t, c)
+	if got := paths(collect(t, c.Members(t.Context(), 1))); got != "Grüße/x a/b a/b~12345678" {
+		t.Errorf("members of one: %q", got)
+	}
+	two := collect(t, c.Members(t.Context(), 2))
+	if got := paths(two); got != "Grüße/x a/came" || two[1].Type != "text/css" || two[1].URI != host+"a/came" {
+		t.Errorf("members of two: %q: %+v", got, two)
+	}
+	names := c.Names(t.Context())
+	for _, file := range []string{"GRÜSSE/X", "A/B", "a/B~12345678", "a/came"} {
+		if ok, err := names.File(Fold(file)); !ok || err != nil {
+			t.Errorf("the path %q is taken: got %v, %v; want true", file, ok, err)
+		}
+	}
+	if dir, ok, err := names.Directory(Fold("grüße")); dir != "Grüße" || !ok || err != nil {
+		t.Errorf("directory: got %q, %v, %v", dir, ok, err)
+	}
+	intents, err := c.Intents(t.Context())
+	if err != nil || len(intents) != 2 || intents[0].URI != host+"a/b" || intents[0].New || intents[0].Kept != "kept/b" ||
+		intents[1].URI != host+"a/coming" || !intents[1].New || intents[1].Path != "a/coming" {
+		t.Errorf("intents: %+v, %v", intents, err)
+	}
+	if ended := collect(t, c.VersionsOf(t.Context(), host+"gone")); len(ended) != 1 || ended[0].Kept != "kept/gone" {
+		t.Errorf("earlier states: %+v", ended)
+	}
+	if l, ok, err := c.Losses(t.Context(), 1); l.Lost != 2 || !ok || err != nil {
+		t.Errorf("losses: %+v, %v, %v; want 2", l, ok, err)
+	}
+	if said, err := c.Evidence(t.Context(), 1, []string{host + "gone"}); err != nil || !said[host+"gone"].Gone {
+		t.Errorf("evidence: %+v, %v", said, err)
+	}
+	if runs := collect(t, c.Runs(t.Context())); len(runs) != 1 || runs[0].Created != 4 {
+		t.Errorf("runs: %+v, want 4 created", runs)
+	}
+}
+
+// A migration that finds no room at any page that it needs leaves the catalog as it was, and
+// goes through when there is room.
+func TestMigrationIsAllOrNothing(t *testing.T) {
+	for room := 0; ; room++ {
+		path := filepath.Join(t.TempDir(), "catalog.db")
+		db := earlier(t, path, 12)
+		key := SumOf("https://example.org/a")
+		for _, query := range []string{
+			"INSERT INTO setting VALUES ('uuid', 'f3c0')", "INSERT INTO sets (name, members, bytes) VALUES ('one', 1, 1)",
+			"INSERT INTO resource (key, uri, path, fold, stored, length, digests, verified, type, encoding, stat) VALUES ($1, 'https://example.org/a', 'a', $1, TRUE, 1, '', TRUE, '', '', '')",
+			"INSERT INTO member (set_id, key, changed, lastmod, due, wanted) VALUES (1, $1, 5, '', '', '')",
+		} {
+			if _, err := db.Exec(query, key[:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var pages int
+		if err := db.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages+room)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := provider(t, db).Up(t.Context())
+		if err != nil && !strings.Contains(err.Error(), "full") {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c := reopen(t, path, false)
+		counted(t, c)
+		if got := paths(collect(t, c.Members(t.Context(), 1))); got != "a" {
+			t.Fatalf("with room for %d pages (%v): members %q", room, err, got)
+		}
+		if err == nil {
+			if room < 3 {
+				t.Errorf("there was room at once, after %d pages", room)
+			}
+			return
+		}
+	}
 }

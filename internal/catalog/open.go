@@ -52,7 +52,6 @@ type Options struct {
 	Path   string           // of the database file
 	Create bool             // make the file if it does not exist; its directory must exist
 	UUID   string           // the one that it has to have; "": any
-	Alone  bool             // nobody else records resources while it is open
 	Now    func() time.Time // the clock of recorded changes; nil is time.Now
 }
 
@@ -62,18 +61,10 @@ type Catalog struct {
 	now   func() time.Time
 	write *sql.DB // one connection: transactions queue here, not in SQLite
 	read  *sql.DB
-	again statements // of the writer
-	looks statements // of the readers
-
-	readOnly bool
-	ledger   ledger
-	behind   sync.WaitGroup // the tables, while they follow beside something else
-	sieve    *sieve         // of a catalog that was empty when it was opened Alone; else nil
-	dirs     directories
 
 	spellings atomic.Int32 // one of spellingsUnknown and so on
-
-	unsettled []arrived // when a catalog that is only read was opened
+	contents  atomic.Bool  // the index on contents is there
+	readOnly  bool
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing
@@ -98,31 +89,12 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err := c.connect(ctx, o.UUID); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if o.Alone {
-		if err := c.sift(ctx); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-	}
 	return c, nil
-}
-
-// sift begins the sieve of a catalog that has nothing to put into it yet.
-func (c *Catalog) sift(ctx context.Context) error {
-	var used bool
-	err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM resource) OR EXISTS (SELECT 1 FROM directory)").Scan(&used)
-	if err != nil {
-		return c.fail("open", err)
-	}
-	if !used {
-		c.sieve = newSieve()
-	}
-	return nil
 }
 
 // Close ends all use of the catalog.
 func (c *Catalog) Close() error {
-	c.behind.Wait()
-	errs := []error{c.current(context.Background()), c.again.close(), c.looks.close()}
+	var errs []error
 	for _, db := range []*sql.DB{c.read, c.write} { // the writer last: it tidies the write-ahead log
 		if db != nil {
 			errs = append(errs, db.Close())
@@ -145,10 +117,10 @@ func (c *Catalog) connect(ctx context.Context, want string) error {
 	if err := c.is(ctx, want); err != nil {
 		return err
 	}
-	if err := migrate(ctx, c.write); err != nil {
+	if err := migrate(ctx, c.write, c.path); err != nil {
 		return c.fail("open", err)
 	}
-	return c.resume(ctx)
+	return nil
 }
 
 // is fails unless the catalog has the UUID that is wanted ("": any). It is asked before
@@ -263,7 +235,7 @@ var blank = sync.OnceValues(func() (file []byte, err error) {
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, db); err != nil {
+	if err := migrate(ctx, db, ""); err != nil {
 		return nil, err
 	}
 	conn, err := db.Conn(ctx)
@@ -393,12 +365,14 @@ func recognise(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
+// migrate brings the schema up to date. What is in the file at path is kept beside it before
+// it is rewritten; "" is a new one, of which nothing has to be kept.
+func migrate(ctx context.Context, db *sql.DB, path string) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithGoMigrations(enterArrivals))
 	if err != nil {
 		return err
 	}
@@ -412,23 +386,55 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if have == want {
 		return nil
 	}
+	if path != "" && have < rewritten {
+		if err := keepBefore(ctx, db, path, have); err != nil {
+			return err
+		}
+	}
 	_, err = p.Up(ctx)
 	return err
 }
 
-// update runs do in one transaction that is durable when update returns nil and
-// has left nothing otherwise. The tables have what was settled before.
-func (c *Catalog) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
-	if err := c.follow(ctx); err != nil {
+// rewritten is the schema that writes all rows anew.
+const rewritten = 14
+
+// keepBefore copies a catalog of an earlier schema to a file beside it, whole or not at all.
+func keepBefore(ctx context.Context, db *sql.DB, path string, schema int64) (err error) {
+	to := fmt.Sprintf("%s.schema%d", path, schema)
+	if _, err := os.Lstat(to); err == nil {
+		return nil // by a run before this one, which was interrupted then
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("copy it to %q before it is brought up to date: %w", to, err)
+		}
+	}()
+	temp := path + "." + uuid.NewString() + tempSuffix
+	defer removeDatabase(temp)
+	if _, err := db.ExecContext(ctx, "VACUUM INTO $1", temp); err != nil {
 		return err
 	}
-	return c.inTransaction(ctx, op, do)
+	if err := syncPath(temp); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, to); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
 }
 
-func (c *Catalog) inTransaction(ctx context.Context, op string, do func(*sql.Tx) error) error {
-	if err := c.again.prepare(ctx, c.write); err != nil {
-		return c.fail(op, err)
-	}
+// transact is update with a recorder.
+func (c *Catalog) transact(ctx context.Context, op string, do func(r *recorder) error) error {
+	return c.update(ctx, op, func(tx *sql.Tx) error {
+		r := c.newRecorder(ctx, tx)
+		defer r.close()
+		return do(r)
+	})
+}
+
+// update runs do in one transaction that is durable when update returns nil and
+// has left nothing otherwise.
+func (c *Catalog) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
 		return c.fail(op, err)

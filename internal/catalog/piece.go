@@ -5,16 +5,14 @@ import (
 	"database/sql"
 	"slices"
 	"strings"
-
-	"instep/resourcesync"
 )
 
 // Piece is a part of a directory and what was seen there when all its files were
 // recorded. It is kept until something is recorded of a file in that directory.
 type Piece struct {
-	Dir    resourcesync.Key // of the path of the directory; see DirOf
+	Dir    Sum // of the path of the directory; see DirOf
 	Part   int64
-	Digest resourcesync.Key
+	Digest Sum
 }
 
 // DirOf is the directory of a slash-separated path: "." for a name alone.
@@ -79,7 +77,7 @@ func (r *recorder) touch(path string) error {
 		return nil
 	}
 	r.touched[dir] = true
-	key := resourcesync.KeyOf(dir)
+	key := SumOf(dir)
 	_, err := r.exec("DELETE FROM piece WHERE set_id = $1 AND dir = $2", r.set, key[:])
 	return err
 }

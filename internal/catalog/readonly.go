@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
-	"modernc.org/sqlite"
 )
 
 // ErrOlderSchema: an earlier version of this program wrote the catalog, and it was
@@ -46,10 +44,11 @@ func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) 
 	if c.write, err = sql.Open("sqlite", source); err != nil { // SQLite refuses what it is asked
 		return c.fail("open", err)
 	}
-	c.read = sql.OpenDB(looker(source))
+	if c.read, err = sql.Open("sqlite", source); err != nil {
+		return c.fail("open", err)
+	}
 	c.read.SetMaxOpenConns(readers)
 	c.read.SetMaxIdleConns(readers)
-	c.read.SetConnMaxLifetime(maxLook)
 	// The connection stays: a run that ends meanwhile leaves the log, without which this
 	// source cannot be opened.
 	if err := recognise(ctx, c.write); err != nil {
@@ -61,7 +60,7 @@ func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) 
 	if err := sameSchema(ctx, c.read); err != nil {
 		return c.fail("open", err)
 	}
-	return c.resume(ctx)
+	return nil
 }
 
 // walHeader is the length of a write-ahead log, in bytes, that nothing was written to but
@@ -90,28 +89,6 @@ func readOnlySource(path string) (string, error) {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
 	return u.String(), nil
 }
-
-// maxLook is how long a connection that only reads looks at one moment. Meanwhile the log
-// of a run that works is not taken over into the database.
-const maxLook = 10 * time.Second
-
-// looker makes connections to a source that look at one moment each. In the log of a run
-// that was killed SQLite goes through what was not committed, which can be a hundred
-// megabytes, whenever a look begins: for each query, if each were a look of its own.
-type looker string
-
-func (l looker) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := l.Driver().Open(string(l))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, "BEGIN DEFERRED", nil); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
-}
-
-func (looker) Driver() driver.Driver { return &sqlite.Driver{} }
 
 // sameSchema refuses a schema that is not ours to the letter: it cannot be changed here.
 func sameSchema(ctx context.Context, db *sql.DB) error {

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,62 +14,40 @@ import (
 // lookupSize is the number of keys one statement asks for.
 const lookupSize = 500
 
+// A resource and where it is, with resourceColumns, r being the row that a query begins with.
 const (
-	resourceColumns = "r.key, r.uri, r.path, r.stored, r.length, r.sha256, r.digests, r.verified, r.type, r.encoding, r.stat"
+	resourceColumns = "r.id, b.uri || r.rest, r.crc, d.path || COALESCE(r.name, r.rest), r.stored, r.length, r.sha256, r.digests, r.verified, r.type, r.encoding, r.stat"
+	placed          = " CROSS JOIN base b ON b.id = r.base CROSS JOIN directory d ON d.id = r.dir "
 	memberColumns   = "m.changed, m.lastmod, m.changefreq, m.due, m.wanted, m.remainder"
 )
 
-// Lookup returns the resource of each key as seen from set, in the order asked;
-// the zero Resource for a key that is unknown.
-func (c *Catalog) Lookup(ctx context.Context, set SetID, keys []resourcesync.Key) ([]Resource, error) {
-	rest := make([]resourcesync.Key, 0, len(keys))
-	waiting := map[resourcesync.Key]Resource{}
-	for _, key := range keys {
-		if w, ok := c.ledger.find(set, key); ok {
-			waiting[key] = w
-		} else {
-			rest = append(rest, key)
+// Lookup returns the resource of each URI as seen from set, in the order asked;
+// the zero Resource for one that is unknown.
+func (c *Catalog) Lookup(ctx context.Context, set SetID, uris []string) ([]Resource, error) {
+	all := make([]Resource, len(uris))
+	for from := 0; from < len(uris); from += lookupSize {
+		args, n := []any{}, 0
+		for i := from; i < min(from+lookupSize, len(uris)); i++ {
+			base, rest := split(uris[i])
+			args, n = append(args, i, base, rest), n+1
 		}
-	}
-	found, err := c.tables(ctx, set, rest)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(found, waiting)
-	all := make([]Resource, len(keys))
-	for i, k := range keys {
-		all[i] = found[k]
-	}
-	return all, nil
-}
-
-// tables is Lookup in the tables alone.
-func (c *Catalog) tables(ctx context.Context, set SetID, keys []resourcesync.Key) (map[resourcesync.Key]Resource, error) {
-	keys = slices.DeleteFunc(slices.Clone(keys), c.sieve.lacks)
-	found := make(map[resourcesync.Key]Resource, len(keys))
-	for some := range slices.Chunk(keys, lookupSize) {
-		if err := c.lookup(ctx, set, some, found); err != nil {
+		type found struct {
+			i int
+			Resource
+		}
+		rows, err := rows(ctx, c, "look up resources in", func(r *sql.Rows) (v found, err error) {
+			return v, scanResource(r, &v.Resource, &v.i)
+		}, "SELECT "+resourceColumns+", "+memberColumns+", v.column1 FROM ("+valuesOf("(?,?,?)", n)+`) v
+			CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3
+			CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = ? AND m.resource = r.id`, append(args, set)...)
+		if err != nil {
 			return nil, err
 		}
+		for i := range rows {
+			all[rows[i].i] = rows[i].Resource
+		}
 	}
-	return found, nil
-}
-
-func (c *Catalog) lookup(ctx context.Context, set SetID, keys []resourcesync.Key, found map[resourcesync.Key]Resource) error {
-	args := make([]any, 0, 1+len(keys))
-	args = append(args, set)
-	for i := range keys {
-		args = append(args, keys[i][:])
-	}
-	resources, err := look(ctx, c, nil, "look up resources in", func(r *sql.Rows) (v Resource, err error) {
-		return v, scanResource(r, &v)
-	}, "SELECT "+resourceColumns+", "+memberColumns+` FROM resource r
-		LEFT JOIN member m ON m.set_id = ? AND m.key = r.key
-		WHERE r.key IN (`+placeholders(len(keys))+")", args...)
-	for _, r := range resources {
-		found[r.Key] = r
-	}
-	return err
+	return all, nil
 }
 
 // placeholders returns n of them, without numbers: see bulkRows.
@@ -83,18 +59,19 @@ func placeholders(n int) string {
 // resource that is no member, and then extra.
 func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 	var (
-		key, sha256     []byte
+		crc             uint32
+		sha256          []byte
 		length, changed sql.NullInt64
 		digests         string
 		member          struct{ lastmod, changefreq, due, wanted, remainder sql.NullString }
 	)
-	dest := append(make([]any, 0, 20), &key, &r.URI, &r.Path, &r.Stored, &length, &sha256, &digests, &r.Verified, &r.Type, &r.Encoding, &r.Stat,
+	dest := append(make([]any, 0, 20), &r.ID, &r.URI, &crc, &r.Path, &r.Stored, &length, &sha256, &digests, &r.Verified, &r.Type, &r.Encoding, &r.Stat,
 		&changed, &member.lastmod, &member.changefreq, &member.due, &member.wanted, &member.remainder)
 	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
 	}
-	if r.Key = resourcesync.KeyOf(r.URI); string(key) != string(r.Key[:]) {
-		return fmt.Errorf("%w: the row with key %x holds %q, whose key is %x; %s", ErrDamaged, key, r.URI, r.Key, hint)
+	if crc != crcOf(r.URI) {
+		return fmt.Errorf("%w: row %d holds %q, which is not the URI that was recorded; %s", ErrDamaged, r.ID, r.URI, hint)
 	}
 	var err error
 	if r.Digests, err = readDigests(r.URI, digests, sha256); err != nil {
@@ -194,12 +171,17 @@ func writeDatetime(d resourcesync.Datetime) string {
 // CROSS JOIN keeps SQLite to this order of the tables, in which no row has to be sorted.
 const (
 	membersQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
-		FROM resource r CROSS JOIN member m
-		WHERE r.id > $1 AND r.id <= $2 AND m.set_id = $3 AND m.key = r.key ORDER BY r.id`
-	membersByKeyQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
-		FROM member m CROSS JOIN resource r
-		WHERE m.set_id = $3 AND m.key > $1 AND r.key = m.key ORDER BY m.key LIMIT $2`
-	memberKeysQuery = "SELECT m.key FROM member m WHERE m.set_id = $3 AND m.key > $1 ORDER BY m.key LIMIT $2"
+		FROM member m CROSS JOIN resource r ON r.id = m.resource` + placed + `
+		WHERE m.set_id = $3 AND m.resource > $1 AND m.resource <= $2 ORDER BY m.resource`
+	membersFromQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
+		FROM member m CROSS JOIN resource r ON r.id = m.resource` + placed + `
+		WHERE m.set_id = $1 AND m.resource >= $2 ORDER BY m.resource LIMIT $3`
+
+	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
+	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
+	// What follows a key in its directory, and in the directories after that.
+	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
+	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
 
 // Members yields the members of a set in the order in which they were first recorded.
@@ -212,39 +194,56 @@ func (c *Catalog) Members(ctx context.Context, set SetID) iter.Seq2[Resource, er
 	})
 }
 
-// MembersByKey yields the members of a set in ascending order of their keys.
-func (c *Catalog) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	listed := listing(ctx, c, "list members of a set in", membersByKeyQuery, []byte{}, func(rows *sql.Rows, r *Resource) (any, error) {
-		err := scanResource(rows, r)
-		return r.Key[:], err
-	}, set)
-	waiting := func() []Resource { return c.ledger.members(set) }
-	return withWaiting(ctx, c, waiting, listed, func(r *Resource) resourcesync.Key { return r.Key })
+// MembersFrom returns at most n members of a set, in the order in which they were first
+// recorded, from an ID on.
+func (c *Catalog) MembersFrom(ctx context.Context, set SetID, id int64, n int) ([]Resource, error) {
+	return rows(ctx, c, "list members of a set in", func(rows *sql.Rows) (r Resource, err error) {
+		return r, scanResource(rows, &r)
+	}, membersFromQuery, set, id, n)
 }
 
-// MembersAfter returns at most n members of a set with keys after one, in ascending order.
-// Those that wait for the tables are left out.
-func (c *Catalog) MembersAfter(ctx context.Context, set SetID, after resourcesync.Key, n int) ([]Resource, error) {
-	return look(ctx, c, nil, "list members of a set in", func(rows *sql.Rows) (r Resource, err error) {
-		return r, scanResource(rows, &r)
-	}, membersByKeyQuery, after[:], n, set)
+// LastID returns the greatest ID of a resource; 0 if there is none.
+func (c *Catalog) LastID(ctx context.Context) (id int64, err error) {
+	if err = c.read.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM resource").Scan(&id); err != nil {
+		err = c.fail("list members of a set in", err)
+	}
+	return id, err
+}
+
+// MembersByKey yields the members of a set in ascending order of their keys.
+func (c *Catalog) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
+	return listByKey(ctx, c, "SELECT "+resourceColumns+", "+memberColumns+byKey+withPaths, "", func(rows *sql.Rows) (r Resource, key resourcesync.Key, err error) {
+		err = scanResource(rows, &r)
+		return r, resourcesync.KeyOf(r.URI), err
+	}, set)
 }
 
 // MemberKeys yields the keys of the members of a set in ascending order.
 func (c *Catalog) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesync.Key, error] {
-	listed := listing(ctx, c, "list members of a set in", memberKeysQuery, []byte{}, func(rows *sql.Rows, k *resourcesync.Key) (_ any, err error) {
-		var key []byte
-		if err := rows.Scan(&key); err != nil {
-			return nil, err
+	return listByKey(ctx, c, "SELECT b.uri || r.rest"+byKey, "", scanKey, set)
+}
+
+func scanKey(rows *sql.Rows) (key, same resourcesync.Key, err error) {
+	var uri string
+	err = rows.Scan(&uri)
+	key = resourcesync.KeyOf(uri)
+	return key, key, err
+}
+
+// listByKey yields members of a set, which is $1, in ascending order of their keys: those
+// of a query that is byKey for which a condition holds. Its arguments are $5 and so on.
+func listByKey[T any](ctx context.Context, c *Catalog, query, only string, scan func(*sql.Rows) (T, resourcesync.Key, error), set SetID, args ...any) iter.Seq2[T, error] {
+	return pages(ctx, resourcesync.Key(""), func(ctx context.Context, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
+		base, rest := after.Split()
+		one := func(r *sql.Rows) (v T, err error) {
+			v, after, err = scan(r)
+			return v, err
 		}
-		*k, err = readKey(key)
-		return key, err
-	}, set)
-	waiting := func() (keys []resourcesync.Key) {
-		for _, r := range c.ledger.members(set) {
-			keys = append(keys, r.Key)
+		const op = "list members of a set in"
+		into, err := appendRows(ctx, c, into, op, one, query+sameBase+only+"ORDER BY r.rest LIMIT $4", append([]any{set, base, rest, pageSize}, args...)...)
+		if n := pageSize - len(into); err == nil && n > 0 {
+			into, err = appendRows(ctx, c, into, op, one, query+laterBase+only+"ORDER BY b.uri, r.rest LIMIT $4", append([]any{set, base, "", n}, args...)...)
 		}
-		return keys
-	}
-	return withWaiting(ctx, c, waiting, listed, func(k *resourcesync.Key) resourcesync.Key { return *k })
+		return into, after, err
+	})
 }

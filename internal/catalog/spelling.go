@@ -4,8 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-
-	"instep/resourcesync"
+	"strings"
 )
 
 // What is known of the table of spellings: it is asked once, as hardly any catalog has one.
@@ -32,18 +31,20 @@ func (c *Catalog) Spells(ctx context.Context) (bool, error) {
 	return some, nil
 }
 
-// Spellings returns the URIs by which an adopted publication knows resources, by the key
-// of the URI that we would give them. Those that it spells as we do are left out.
-func (c *Catalog) Spellings(ctx context.Context, keys []resourcesync.Key) (map[resourcesync.Key]string, error) {
-	type row struct {
-		key []byte
-		uri string
-	}
-	uris := map[resourcesync.Key]string{}
-	for some := range slices.Chunk(keys, lookupSize) {
+// Spellings returns the URIs by which an adopted publication knows resources, by the URI
+// that we would give them. Those that it spells as we do are left out.
+func (c *Catalog) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
+	spelled := map[string]string{}
+	for some := range slices.Chunk(uris, lookupSize) {
+		of := make(map[Sum]string, len(some))
 		args := make([]any, len(some))
-		for i := range some {
-			args[i] = some[i][:]
+		for i, uri := range some {
+			key := SumOf(uri)
+			of[key], args[i] = uri, key[:]
+		}
+		type row struct {
+			key []byte
+			uri string
 		}
 		found, err := rows(ctx, c, "look up adopted URIs in", func(r *sql.Rows) (v row, err error) { return v, r.Scan(&v.key, &v.uri) },
 			"SELECT key, uri FROM spelling WHERE key IN ("+placeholders(len(some))+")", args...)
@@ -51,38 +52,69 @@ func (c *Catalog) Spellings(ctx context.Context, keys []resourcesync.Key) (map[r
 			return nil, err
 		}
 		for _, v := range found {
-			uris[resourcesync.Key(v.key)] = v.uri
+			spelled[of[Sum(v.key)]] = v.uri
 		}
 	}
-	return uris, nil
+	return spelled, nil
 }
 
 // Spell keeps the URI of a resource as the publication spells it. We would give it the
 // URI own. Of several spellings the last one counts, and none if own is a member itself.
 // A resource by one of the others has no file: that is the other's.
 func (a *Adoption) Spell(own, uri string) error {
-	key := resourcesync.KeyOf(own)
+	key := SumOf(own)
 	row, err := a.rec.row("SELECT COALESCE((SELECT uri FROM spelling WHERE key = $1), '')", key[:])
 	var before string
 	if err == nil {
 		err = row.Scan(&before)
 	}
 	if err == nil && before != "" && before != uri {
-		other := resourcesync.KeyOf(before)
-		_, err = a.rec.exec("UPDATE resource SET path = uri WHERE key = $1", other[:])
+		err = a.withoutFile([]string{before})
 	}
 	if err == nil {
-		_, err = a.rec.exec("INSERT INTO spelling (key, uri) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET uri = excluded.uri", key[:], uri)
+		_, err = a.rec.exec("INSERT INTO spelling (key, uri, own) VALUES ($1, $2, $3) ON CONFLICT (key) DO UPDATE SET uri = excluded.uri", key[:], uri, own)
 	}
 	return err
 }
 
+// withoutFile gives resources a path that no file has: their URIs.
+func (a *Adoption) withoutFile(uris []string) error {
+	rows, err := a.rec.numbers(uris)
+	if err != nil {
+		return err
+	}
+	for uri, id := range rows {
+		dir, name := split(uri)
+		if err := a.rec.enterDirectories([]string{dir}, unfolded); err != nil {
+			return err
+		}
+		if _, err := a.rec.exec("UPDATE resource SET dir = $2, name = $3 WHERE id = $1", id, a.rec.dirs[dir], name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settleSpellings drops those of files that are members by the URI that we give them.
 func (a *Adoption) settleSpellings() error {
-	const ownMember = "spelling WHERE key IN (SELECT key FROM member)"
-	_, err := a.rec.exec("UPDATE resource SET path = uri WHERE uri IN (SELECT uri FROM " + ownMember + ")")
-	if err == nil {
-		_, err = a.rec.exec("DELETE FROM " + ownMember)
+	for {
+		var uris []string
+		var keys []any
+		err := a.rec.eachPair(`SELECT 0, s.own || char(10) || s.uri FROM spelling s WHERE EXISTS (SELECT 1 FROM base b CROSS JOIN resource r ON r.base = b.id
+			AND r.rest = substr(s.own, length(b.uri) + 1) CROSS JOIN member m ON m.resource = r.id WHERE b.uri = rtrim(s.own, replace(s.own, '/', ''))) LIMIT $1`,
+			[]any{lookupSize}, func(_ int64, pair string) {
+				own, uri, _ := strings.Cut(pair, "\n")
+				key := SumOf(own)
+				uris, keys = append(uris, uri), append(keys, key[:])
+			})
+		if err != nil || len(uris) == 0 {
+			return err
+		}
+		if err := a.withoutFile(uris); err != nil {
+			return err
+		}
+		if _, err := a.rec.exec("DELETE FROM spelling WHERE key IN ("+placeholders(len(keys))+")", keys...); err != nil {
+			return err
+		}
 	}
-	return err
 }

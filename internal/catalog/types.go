@@ -2,9 +2,11 @@
 // are and what their bytes are, every change recorded, what was published, and
 // how far a mirror has followed its Source. It knows no roles.
 //
-// Keys are resourcesync.Key values (16 bytes), there is no index on text, and
-// every listing streams. A transaction that acknowledges work is durable when its
-// method returns (SQLite in WAL mode with synchronous=FULL).
+// Resources are found by the directory of their URI and by that of their path, so that
+// what stands together in a list stands together here: a batch of neighbours costs a few
+// pages, whatever the size of the set. Every listing streams. A transaction that
+// acknowledges work is durable when its method returns (SQLite in WAL mode with
+// synchronous=FULL).
 package catalog
 
 import (
@@ -18,7 +20,7 @@ type SetID int64
 
 // Resource is one URI and the bytes that stand at its path.
 type Resource struct {
-	Key      resourcesync.Key
+	ID       int64 // in the order of recording; 0: unknown
 	URI      string
 	Path     string // below the root, slash-separated
 	Stored   bool   // false: the path is reserved, the bytes are not acknowledged yet

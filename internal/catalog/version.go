@@ -4,13 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"strconv"
+	"strings"
 	"time"
-
-	"instep/resourcesync"
 )
 
 // Run is what one command did to a mirror.
@@ -44,8 +42,8 @@ type Version struct {
 }
 
 const (
-	versionColumns = "v.key, v.uri, v.path, v.length, v.sha256, v.digests, v.verified, v.type, v.changed, v.lastmod, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended, v.remainder"
-	presentColumns = "r.key, r.uri, r.path, r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, 0, m.set_id, '', m.since, 0, '', m.run, 0, m.remainder"
+	versionColumns = "v.uri, v.path, v.length, v.sha256, v.digests, v.verified, v.type, v.changed, v.lastmod, v.id, v.set_id, v.kept, v.since, v.until, v.why, v.began, v.ended, v.remainder"
+	presentColumns = "b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, 0, m.set_id, '', m.since, 0, '', m.run, 0, m.remainder"
 )
 
 // enterRun adds to the counts of a run, and returns its ID.
@@ -63,63 +61,74 @@ func (r *recorder) enterRun(run *Run) (id int64, err error) {
 	return id, err
 }
 
+// memberOf is the membership m, and its resource r, in the set of a row that has set_id and
+// uri: what follows FROM, up to a condition.
+func memberOf(row string) string {
+	return strings.ReplaceAll(`base b CROSS JOIN resource r ON r.base = b.id AND r.rest = substr(row.uri, length(b.uri) + 1)
+		CROSS JOIN member m ON m.set_id = row.set_id AND m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
+}
+
 // The statements that keep states which end. The intents tell where bytes went; CROSS
 // JOIN begins with them, since they are few.
 const (
-	insertVersion = `INSERT INTO version (set_id, key, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
-		SELECT m.set_id, r.key, r.uri, r.path, COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type, m.changed, m.lastmod, m.remainder, m.since, $1, m.run, $2, $3 `
-	keepOne = insertVersion + `FROM member m JOIN resource r ON r.key = m.key LEFT JOIN intent i ON i.key = m.key
-		WHERE m.set_id = $4 AND m.key = $5 AND r.stored`
-	keepReplaced = insertVersion + `FROM intent i CROSS JOIN resource r ON r.key = i.key CROSS JOIN member m ON m.key = i.key
+	insertVersion = `INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
+		SELECT m.set_id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type,
+		m.changed, m.lastmod, m.remainder, m.since, $1, m.run, $2, $3 `
+	keepOne = insertVersion + `FROM member m CROSS JOIN resource r ON r.id = m.resource` + placed + `LEFT JOIN intent i ON i.uri = $6
+		WHERE m.set_id = $4 AND m.resource = $5 AND r.stored`
+	keepReplaced = insertVersion + `FROM intent i CROSS JOIN resource r ON r.id = i.resource` + placed + `CROSS JOIN member m ON m.resource = r.id
 		WHERE i.kept <> '' AND i.sha256 <> r.sha256 AND r.stored`
-	beginNew = `UPDATE member SET since = $1, run = $2 WHERE key IN (SELECT i.key FROM intent i CROSS JOIN resource r ON r.key = i.key
+	beginNew = `UPDATE member SET since = $1, run = $2 WHERE resource IN (SELECT r.id FROM intent i CROSS JOIN resource r ON r.id = i.resource
 		WHERE i.sha256 IS NOT NULL AND NOT (r.stored AND i.sha256 = r.sha256))`
 )
 
-// endStates ends memberships, and keeps every state that an outcome ends. It comes
-// before all that changes them.
-func (r *recorder) endStates(o *Outcome, run int64) error {
-	for _, m := range o.Ended {
-		if err := r.lose(&m, o.Meant); err != nil {
+// end ends memberships, and keeps every state that an outcome ends. It comes before all
+// that changes them.
+func (s *settling) end() error {
+	for i := range s.Ended {
+		m := &s.Ended[i]
+		row := s.rows[m.URI]
+		if err := s.lose(m, row, s.Meant); err != nil {
 			return err
 		}
-		if err := r.keepState(&m, WhyDeleted, run); err != nil {
+		if err := s.keepState(m, WhyDeleted); err != nil {
 			return err
 		}
-		if _, err := r.exec("DELETE FROM member WHERE set_id = $1 AND key = $2", m.Set, m.Key[:]); err != nil {
+		if _, err := s.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", m.Set, row); err != nil {
 			return err
 		}
 	}
-	if run == 0 {
-		return nil
+	if s.run == 0 {
+		return s.endFound()
 	}
-	if _, err := r.exec(keepReplaced, r.at, WhyUpdated, run); err != nil {
+	if _, err := s.exec(keepReplaced, s.at, WhyUpdated, s.run); err != nil {
 		return err
 	}
-	if _, err := r.exec(beginNew, r.at, run); err != nil {
+	if _, err := s.exec(beginNew, s.at, s.run); err != nil {
 		return err
 	}
-	for _, m := range o.Members {
+	for i := range s.Members {
+		m := &s.Members[i]
 		if !m.Relabel {
 			continue
 		}
-		if err := r.keepState(&m, WhyUpdated, run); err != nil {
+		if err := s.keepState(m, WhyUpdated); err != nil {
 			return err
 		}
-		if _, err := r.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND key = $2", m.Set, m.Key[:], r.at, run); err != nil {
+		if _, err := s.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND resource = $2", m.Set, s.rows[m.URI], s.at, s.run); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.endFound()
 }
 
 // endFound keeps the states of files that made room for resources.
-func (r *recorder) endFound(all []Found, run int64) error {
-	for i := range all {
-		f, key := &all[i], resourcesync.KeyOf(all[i].URI)
-		_, err := r.exec(`INSERT INTO version (set_id, key, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
-			VALUES ($1, $2, $3, $4, $5, $6, NULL, '', FALSE, '', 0, '', 0, $7, 0, $8, $9)`,
-			f.Set, key[:], f.URI, f.Path, f.Kept, writeLength(f.Length), r.at, WhyUpdated, run)
+func (s *settling) endFound() error {
+	for i := range s.Found {
+		f := &s.Found[i]
+		_, err := s.exec(`INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
+			VALUES ($1, $2, $3, $4, $5, NULL, '', FALSE, '', 0, '', 0, $6, 0, $7, $8)`,
+			f.Set, f.URI, f.Path, f.Kept, writeLength(f.Length), s.at, WhyUpdated, s.run)
 		if err != nil {
 			return err
 		}
@@ -127,30 +136,27 @@ func (r *recorder) endFound(all []Found, run int64) error {
 	return nil
 }
 
-func (r *recorder) keepState(m *Membership, why Why, run int64) error {
-	if run == 0 {
+func (s *settling) keepState(m *Membership, why Why) error {
+	if s.run == 0 {
 		return nil
 	}
-	_, err := r.exec(keepOne, r.at, why, run, m.Set, m.Key[:])
+	_, err := s.exec(keepOne, s.at, why, s.run, m.Set, s.rows[m.URI], m.URI)
 	return err
 }
 
 // scanVersion reads versionColumns or presentColumns, and then extra.
 func scanVersion(rows *sql.Rows, v *Version, extra ...any) error {
 	var (
-		key, sha256           []byte
+		sha256                []byte
 		length                sql.NullInt64
 		digests, lastmod      string
 		changed, since, until int64
 		remainder             sql.NullString
 	)
-	dest := append(make([]any, 0, 20), &key, &v.URI, &v.Path, &length, &sha256, &digests, &v.Verified, &v.Type, &changed, &lastmod,
+	dest := append(make([]any, 0, 20), &v.URI, &v.Path, &length, &sha256, &digests, &v.Verified, &v.Type, &changed, &lastmod,
 		&v.ID, &v.Set, &v.Kept, &since, &until, &v.Why, &v.Began, &v.Ended, &remainder)
 	if err := rows.Scan(append(dest, extra...)...); err != nil {
 		return err
-	}
-	if v.Key = resourcesync.KeyOf(v.URI); string(key) != string(v.Key[:]) {
-		return fmt.Errorf("%w: the row with key %x holds %q, whose key is %x; %s", ErrDamaged, key, v.URI, v.Key, hint)
 	}
 	var err error
 	if v.Digests, err = readDigests(v.URI, digests, sha256); err != nil {
@@ -180,19 +186,18 @@ func (c *Catalog) versions(ctx context.Context, query string, start any, args ..
 }
 
 // Present returns the states in which sets hold a resource now, in the order of the sets.
-func (c *Catalog) Present(ctx context.Context, key resourcesync.Key) ([]Version, error) {
-	if waits := c.ledger.versions(func(w *row, _ *state) bool { return w.resource.Key == key }); len(waits) > 0 {
-		return waits, nil
-	}
+func (c *Catalog) Present(ctx context.Context, uri string) ([]Version, error) {
+	base, rest := split(uri)
 	return rows(ctx, c, "look up states in", func(r *sql.Rows) (v Version, err error) {
 		return v, scanVersion(r, &v)
-	}, "SELECT "+presentColumns+" FROM member m JOIN resource r ON r.key = m.key WHERE m.key = $1 AND r.stored ORDER BY m.set_id", key[:])
+	}, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN directory d ON d.id = r.dir
+		CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
 }
 
 // VersionsOf yields the states of a resource that have ended, the last first.
-func (c *Catalog) VersionsOf(ctx context.Context, key resourcesync.Key) iter.Seq2[Version, error] {
-	return c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.key = $3 AND v.id < $1 ORDER BY v.id DESC LIMIT $2",
-		int64(math.MaxInt64), key[:])
+func (c *Catalog) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, error] {
+	return c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.uri = $3 AND v.id < $1 ORDER BY v.id DESC LIMIT $2",
+		int64(math.MaxInt64), uri)
 }
 
 // Versions yields the states that ended at a moment or after it, the last first. The +
@@ -205,21 +210,11 @@ func (c *Catalog) Versions(ctx context.Context, since time.Time) iter.Seq2[Versi
 // DeletedSince yields the last states of the memberships that were ended at a moment
 // or after it and did not begin again, in the order in which they ended.
 func (c *Catalog) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
-	deleted := c.versions(ctx, "SELECT "+versionColumns+` FROM version v
+	return c.versions(ctx, "SELECT "+versionColumns+` FROM version v
 		WHERE v.id > $1 AND v.why = $4 AND +v.until >= $3
-		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.key = v.key AND l.id > v.id AND l.set_id = v.set_id)
-		AND NOT EXISTS (SELECT 1 FROM member m WHERE m.set_id = v.set_id AND m.key = v.key) ORDER BY v.id LIMIT $2`,
+		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.id > v.id AND l.set_id = v.set_id)
+		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+`) ORDER BY v.id LIMIT $2`,
 		int64(0), since.UnixMicro(), WhyDeleted)
-	return func(yield func(Version, error) bool) {
-		for v, err := range deleted {
-			if r, _ := c.ledger.find(v.Set, v.Key); err == nil && r.Member {
-				continue // it has come again
-			}
-			if !yield(v, err) {
-				return
-			}
-		}
-	}
 }
 
 // RunVersions yields what a run changed or ended, as it was before that run, in the
@@ -227,10 +222,10 @@ func (c *Catalog) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[V
 // again as it was is left out.
 func (c *Catalog) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
 	return listing(ctx, c, "list earlier states in", "SELECT "+versionColumns+`,
-		EXISTS (SELECT 1 FROM version l WHERE l.key = v.key AND l.set_id = v.set_id AND l.ended > v.ended)
-		OR EXISTS (SELECT 1 FROM member m WHERE m.set_id = v.set_id AND m.key = v.key AND m.run > v.ended)
+		EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
+		OR EXISTS (SELECT 1 FROM `+memberOf("v")+`AND m.run > v.ended)
 		FROM version v WHERE v.id > $1 AND v.ended = $3 AND v.began <> $3
-		AND NOT EXISTS (SELECT 1 FROM member m JOIN resource r ON r.key = m.key WHERE m.set_id = v.set_id AND m.key = v.key
+		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+`
 			AND r.stored AND r.sha256 = v.sha256 AND r.type = v.type AND m.lastmod = v.lastmod AND m.remainder IS v.remainder)
 		ORDER BY v.id LIMIT $2`, int64(0), func(rows *sql.Rows, v *Version) (any, error) {
 		err := scanVersion(rows, v, &v.Overtaken)
@@ -238,74 +233,68 @@ func (c *Catalog) RunVersions(ctx context.Context, run int64) iter.Seq2[Version,
 	}, run)
 }
 
+const presentFrom = " FROM member m CROSS JOIN resource r ON r.id = m.resource" + placed
+
 // RunCreated yields the members of a set that a run made and that are still as it
-// made them, in ascending order of their keys.
+// made them, in the order in which they were first recorded.
 func (c *Catalog) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
-	waiting := func() []Version {
-		return c.ledger.versions(func(_ *row, s *state) bool { return s.Set == set && s.run == run })
-	}
-	return withWaiting(ctx, c, waiting, c.versionsByKey(ctx, "SELECT "+presentColumns+` FROM member m CROSS JOIN resource r
-		WHERE m.set_id = $3 AND m.key > $1 AND m.run = $4 AND r.key = m.key AND r.stored
-		AND NOT EXISTS (SELECT 1 FROM version v WHERE v.key = m.key AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)
-		ORDER BY m.key LIMIT $2`, set, run), func(v *Version) resourcesync.Key { return v.Key })
+	return c.present(ctx, ` AND m.run = $4 AND NOT EXISTS (SELECT 1 FROM version v WHERE v.uri = b.uri || r.rest
+		AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)`, set, run)
 }
 
-// RunOvertaken yields the first states of the members of a set that a run made and a
-// later one changed, in ascending order of their keys. Those are Overtaken.
-func (c *Catalog) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
-	return listing(ctx, c, "list states in", "SELECT "+versionColumns+` FROM version v
-		WHERE v.key > $1 AND v.set_id = $3 AND v.began = $4 AND v.ended <> $4
-		AND EXISTS (SELECT 1 FROM member m WHERE m.set_id = v.set_id AND m.key = v.key)
-		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.key = v.key AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)
-		ORDER BY v.key LIMIT $2`, []byte{}, func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v)
-		v.Overtaken = true
-		return v.Key[:], err
-	}, set, run)
-}
-
-// AsOf yields the states in which a set held its resources at a moment, in ascending
-// order of their keys. They are all from the moment that Known returns.
-func (c *Catalog) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
-	waiting := func() []Version {
-		return c.ledger.versions(func(_ *row, s *state) bool { return s.Set == set && s.at <= at.UnixMicro() })
-	}
-	return withWaiting(ctx, c, waiting, c.versionsByKey(ctx, `SELECT * FROM (SELECT `+presentColumns+` FROM member m CROSS JOIN resource r
-			WHERE m.set_id = $3 AND m.key > $1 AND m.since <= $4 AND r.key = m.key AND r.stored ORDER BY m.key LIMIT $2)
-		UNION ALL SELECT * FROM (SELECT `+versionColumns+` FROM version v
-			WHERE v.key > $1 AND v.set_id = $3 AND v.since <= $4 AND v.until > $4 ORDER BY v.key LIMIT $2)
-		ORDER BY 1 LIMIT $2`, set, at.UnixMicro()), func(v *Version) resourcesync.Key { return v.Key })
-}
-
-func (c *Catalog) versionsByKey(ctx context.Context, query string, args ...any) iter.Seq2[Version, error] {
-	return listing(ctx, c, "list states in", query, []byte{}, func(rows *sql.Rows, v *Version) (any, error) {
-		err := scanVersion(rows, v)
-		return v.Key[:], err
+// present yields the states in which a set holds its resources, which is $3, in the order in
+// which these were first recorded, as far as a condition holds.
+func (c *Catalog) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
+	return listing(ctx, c, "list states in", "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
+		" ORDER BY m.resource LIMIT $2", 0, func(rows *sql.Rows, v *Version) (any, error) {
+		err := scanVersion(rows, v, &v.Resource.ID)
+		return v.Resource.ID, err
 	}, args...)
 }
 
-// KeyAt returns the key of the resource that has a path, by its folded form, or had
+// RunOvertaken yields the first states of the members of a set that a run made and a
+// later one changed, in the order in which they ended. Those are Overtaken.
+func (c *Catalog) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
+	return listing(ctx, c, "list states in", "SELECT "+versionColumns+` FROM version v
+		WHERE v.id > $1 AND v.set_id = $3 AND v.began = $4 AND v.ended <> $4
+		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
+		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.uri = v.uri AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)
+		ORDER BY v.id LIMIT $2`, int64(0), func(rows *sql.Rows, v *Version) (any, error) {
+		err := scanVersion(rows, v)
+		v.Overtaken = true
+		return v.ID, err
+	}, set, run)
+}
+
+// AsOf yields the states in which a set held its resources at a moment: first those of today,
+// in the order in which the resources were first recorded, then those that have ended since,
+// in the order in which they did. They are all from the moment that Known returns.
+func (c *Catalog) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		for v, err := range c.present(ctx, " AND m.since <= $4", set, at.UnixMicro()) {
+			if !yield(v, err) {
+				return
+			}
+		}
+		c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.id > $1 AND v.set_id = $3 AND v.since <= $4 AND v.until > $4 ORDER BY v.id LIMIT $2",
+			int64(0), set, at.UnixMicro())(yield)
+	}
+}
+
+// URIAt returns the URI of the resource that has a path, compared as Fold makes it, or had
 // it last; false if there is none.
-func (c *Catalog) KeyAt(ctx context.Context, path string, fold resourcesync.Key) (key resourcesync.Key, ok bool, err error) {
-	if err := c.current(ctx); err != nil {
-		return key, false, err
-	}
-	if waits := c.ledger.versions(func(w *row, _ *state) bool { return w.fold == fold }); len(waits) > 0 {
-		return waits[0].Key, true, nil
-	}
-	var found []byte
-	err = c.read.QueryRowContext(ctx, `SELECT key FROM resource WHERE fold = $1
-		UNION ALL SELECT key FROM (SELECT key FROM version WHERE path = $2 ORDER BY id DESC LIMIT 1) LIMIT 1`, fold[:], path).Scan(&found)
+func (c *Catalog) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
+	dir, name := split(Fold(path))
+	err = c.read.QueryRowContext(ctx, `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
+		CROSS JOIN base b ON b.id = r.base WHERE d.fold = $1
+		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path).Scan(&uri)
 	if errors.Is(err, sql.ErrNoRows) {
-		return key, false, nil
-	}
-	if err == nil {
-		key, err = readKey(found)
+		return "", false, nil
 	}
 	if err != nil {
-		return key, false, c.fail("look up a path in", err)
+		return "", false, c.fail("look up a path in", err)
 	}
-	return key, true, nil
+	return uri, true, nil
 }
 
 // purgedSetting holds up to which moment states that had ended were removed, in
@@ -387,27 +376,8 @@ func (c *Catalog) forgetSomeVersions(ctx context.Context, from, before, known in
 // Runs yields the runs that changed a mirror, the last first. One that was interrupted
 // before it did is left out.
 func (c *Catalog) Runs(ctx context.Context) iter.Seq2[Run, error] {
-	return func(yield func(Run, error) bool) {
-		if err := c.current(ctx); err != nil {
-			yield(Run{}, err)
-			return
-		}
-		waiting := c.ledger.runs()
-		for r, err := range c.allRuns(ctx) {
-			w := waiting[r.ID]
-			r.Created, r.Updated, r.Deleted = r.Created+w.Created, r.Updated+w.Updated, r.Deleted+w.Deleted
-			if err == nil && r.Created+r.Updated+r.Deleted == 0 {
-				continue
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
-}
-
-func (c *Catalog) allRuns(ctx context.Context) iter.Seq2[Run, error] {
-	return listing(ctx, c, "list the runs of", "SELECT id, begun, what, created, updated, deleted FROM run WHERE id < $1 ORDER BY id DESC LIMIT $2",
+	return listing(ctx, c, "list the runs of", `SELECT id, begun, what, created, updated, deleted FROM run
+		WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2`,
 		int64(math.MaxInt64), func(rows *sql.Rows, r *Run) (any, error) {
 			var begun int64
 			err := rows.Scan(&r.ID, &begun, &r.What, &r.Created, &r.Updated, &r.Deleted)

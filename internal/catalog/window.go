@@ -128,39 +128,35 @@ func (r *recorder) extents(set SetID) (all []extent, err error) {
 
 // insertLoss records a loss. If the membership has ended before within the window, born and
 // sha256 stay those of the first time.
-const insertLoss = `INSERT INTO loss (set_id, key, extent, born, sha256)
-	SELECT m.set_id, m.key, e.id, m.born, CASE WHEN r.stored THEN r.sha256 END
-	FROM member m JOIN resource r ON r.key = m.key JOIN extent e ON e.id = (SELECT MAX(id) FROM extent WHERE set_id = $1)
-	WHERE m.set_id = $1 AND m.key = $2
-	ON CONFLICT (set_id, key) DO UPDATE SET extent = excluded.extent`
+const insertLoss = `INSERT INTO loss (set_id, uri, extent, born, sha256)
+	SELECT m.set_id, $3, e.id, m.born, CASE WHEN r.stored THEN r.sha256 END
+	FROM member m JOIN resource r ON r.id = m.resource JOIN extent e ON e.id = (SELECT MAX(id) FROM extent WHERE set_id = $1)
+	WHERE m.set_id = $1 AND m.resource = $2
+	ON CONFLICT (set_id, uri) DO UPDATE SET extent = excluded.extent`
 
 // lose records that a membership ends. It comes before it does.
-func (r *recorder) lose(m *Membership, meant bool) (err error) {
+func (r *recorder) lose(m *Membership, row int64, meant bool) (err error) {
 	if meant {
-		_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND key = $2", m.Set, m.Key[:])
+		_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND uri = $2", m.Set, m.URI)
 	} else {
-		_, err = r.exec(insertLoss, m.Set, m.Key[:])
+		_, err = r.exec(insertLoss, m.Set, row, m.URI)
 	}
 	return err
 }
 
-// lost takes the page size as $2: see listing.
-const lost = ` FROM loss l WHERE l.key > $1 AND l.set_id = $3 AND l.extent >= $4
-	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.set_id = l.set_id AND m.key = l.key)`
+// lost takes the page size as $2: see listing. $1 is a URI.
+var lost = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
 // Losses returns what a set has lost in the window that ends now; false if it was never
 // in step.
 func (c *Catalog) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
-	if err := c.current(ctx); err != nil {
-		return l, false, err
-	}
 	all, err := rows(ctx, c, "read extents of", scanExtent, extentsQuery, set)
 	if err != nil || len(all) == 0 {
 		return l, false, err
 	}
 	l.set, l.start = set, windowStart(all, c.instant().UnixMicro())
 	l.Members = l.start.members
-	if err := c.read.QueryRowContext(ctx, "SELECT COUNT(*)"+lost+" LIMIT $2", []byte{}, 1, set, l.start.id).Scan(&l.Lost); err != nil {
+	if err := c.read.QueryRowContext(ctx, "SELECT COUNT(*)"+lost+" LIMIT $2", "", 1, set, l.start.id).Scan(&l.Lost); err != nil {
 		return l, false, c.fail("count the losses in", err)
 	}
 	return l, true, nil
@@ -168,30 +164,23 @@ func (c *Catalog) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err
 
 // EachLoss yields what l counts as lost.
 func (c *Catalog) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
-	return listing(ctx, c, "list the losses in", "SELECT l.key, l.sha256, l.born"+lost+" ORDER BY l.key LIMIT $2",
-		[]byte{}, func(rows *sql.Rows, v *Loss) (any, error) {
-			var key, sum []byte
+	return listing(ctx, c, "list the losses in", "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
+		"", func(rows *sql.Rows, v *Loss) (any, error) {
+			var uri string
+			var sum []byte
 			var born int64
-			err := rows.Scan(&key, &sum, &born)
+			err := rows.Scan(&uri, &sum, &born)
 			if err == nil {
 				v.SHA256, err = readSHA256(sum)
 			}
 			v.Old = born <= l.start.run
-			return key, err
+			return uri, err
 		}, l.set, l.start.id)
 }
 
 // Newcomers yields the keys of the members that l's set has got since the window began and
 // did not have before, in ascending order.
 func (c *Catalog) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
-	return listing(ctx, c, "list new members in", `SELECT m.key FROM member m WHERE m.key > $1 AND m.set_id = $3 AND m.born > $4
-		AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = m.set_id AND l.key = m.key AND l.extent >= $5 AND l.born <= $4) ORDER BY m.key LIMIT $2`,
-		[]byte{}, func(rows *sql.Rows, key *resourcesync.Key) (any, error) {
-			var b []byte
-			err := rows.Scan(&b)
-			if err == nil {
-				*key, err = readKey(b)
-			}
-			return b, err
-		}, l.set, l.start.run, l.start.id)
+	const only = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
+	return listByKey(ctx, c, "SELECT b.uri || r.rest"+byKey, only, scanKey, l.set, l.start.run, l.start.id)
 }

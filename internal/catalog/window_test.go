@@ -65,19 +65,18 @@ func newWindowed(t *testing.T) *windowed {
 // commit makes resources of these names, ends the memberships of others, and moves the cursor.
 func (w *windowed) commit(ready func() error, made, ended []string) error {
 	w.t.Helper()
-	o := Outcome{At: w.now, Run: &Run{Begun: w.now, What: "sync"}, Cursor: &Cursor{Set: w.set, Body: "{}"}, Now: true}
+	o := Outcome{At: w.now, Run: &Run{Begun: w.now, What: "sync"}, Cursor: &Cursor{Set: w.set, Body: "{}"}}
 	var intents []Intent
 	for _, name := range made {
-		key := resourcesync.KeyOf(name)
-		intents = append(intents, Intent{Key: key, URI: name, SHA256: sum(w.t, name).Get(resourcesync.SHA256)})
-		o.Stored = append(o.Stored, Resource{Key: key, URI: name, Stored: true, Length: resourcesync.Bytes(1), Digests: sum(w.t, name)})
-		o.Members = append(o.Members, Membership{Set: w.set, Key: key, Changed: w.now})
+		intents = append(intents, Intent{URI: name, SHA256: sum(w.t, name).Get(resourcesync.SHA256)})
+		o.Stored = append(o.Stored, Resource{URI: name, Stored: true, Length: resourcesync.Bytes(1), Digests: sum(w.t, name)})
+		o.Members = append(o.Members, Membership{Set: w.set, URI: name, Changed: w.now})
 	}
 	for _, name := range ended {
-		o.Ended = append(o.Ended, Membership{Set: w.set, Key: resourcesync.KeyOf(name)})
+		o.Ended = append(o.Ended, Membership{Set: w.set, URI: name})
 	}
 	err := w.Intend(w.t.Context(), intents, &o, func(uri string, _ Names) (Place, error) {
-		return Place{Path: uri, Fold: resourcesync.KeyOf(uri)}, nil
+		return Place{Path: uri}, nil
 	})
 	if err != nil {
 		return err

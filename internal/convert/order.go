@@ -33,8 +33,8 @@ func compare(a, b resourcesync.Datetime) int {
 type piece struct {
 	start, size int64
 	when        resourcesync.Datetime // that it is ordered by; may be absent
-	path        resourcesync.Key      // of its path in a package, or zero
-	bitstream   resourcesync.Key      // of its digests and length, zero unless both are stated
+	path        resourcesync.Key      // of its path in a package, or ""
+	bitstream   resourcesync.Key      // of its digests and length, "" unless both are stated
 	line        int
 	part        string
 }
@@ -100,11 +100,11 @@ func clashes(pieces []piece) []int {
 	holders := map[resourcesync.Key][]int{}
 	for i := range pieces {
 		p := &pieces[i]
-		if p.path == (resourcesync.Key{}) {
+		if p.path == "" {
 			continue
 		}
 		before := holders[p.path]
-		if len(before) > 0 && (p.bitstream == (resourcesync.Key{}) || p.bitstream != pieces[before[0]].bitstream) {
+		if len(before) > 0 && (p.bitstream == "" || p.bitstream != pieces[before[0]].bitstream) {
 			out = append(out, before...)
 			before = nil
 		}

@@ -378,7 +378,7 @@ func TestWhatWasGivenBackIsAdopted(t *testing.T) {
 	m := openMirror(t, adopting(dir))
 	write(t, dir, "d/a", "body")
 	w := wantedOfBody(home+"/d/a", "body", noon)
-	in := catalog.Intent{Key: resourcesync.KeyOf(w.URI), URI: w.URI, Length: w.Length, SHA256: w.Digests[0], Taken: "museum.example.org/d/a"}
+	in := catalog.Intent{URI: w.URI, Length: w.Length, SHA256: w.Digests[0], Taken: "museum.example.org/d/a"}
 	err := m.cat.Intend(t.Context(), []catalog.Intent{in}, &catalog.Outcome{}, placeOf(m))
 	if err := errors.Join(err, m.Close()); err != nil {
 		t.Fatal(err)

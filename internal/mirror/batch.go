@@ -23,8 +23,8 @@ type batch struct {
 	blobs  blob.Batch
 	number uint64 // batches commit in the order of their numbers
 
-	mu      sync.Mutex // guards the rest
-	entries map[resourcesync.Key]*entry
+	mu      sync.Mutex                   // guards the rest
+	entries map[string]*entry            // by URI
 	known   map[rowKey]*catalog.Resource // looked up before they are needed
 	spent   bool
 	meant   bool // somebody has consented to what is deleted
@@ -78,7 +78,7 @@ func (m *Mirror) Begin(ctx context.Context) (destination.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &batch{m: m, blobs: blobs, number: m.claims.next(), entries: map[resourcesync.Key]*entry{}}, nil
+	return &batch{m: m, blobs: blobs, number: m.claims.next(), entries: map[string]*entry{}}, nil
 }
 
 // Discard implements destination.Batch.
@@ -117,14 +117,14 @@ func (b *batch) Put(ctx context.Context, set string, w harvest.Resource, r io.Re
 func claimOf(id catalog.SetID, w *harvest.Resource) (*claim, error) {
 	remainder, err := w.Remainder.Text()
 	return &claim{state: catalog.Membership{
-		Set: id, Key: resourcesync.KeyOf(w.URI), Changed: w.Changed, LastMod: w.LastMod, Told: w.Told, Until: w.Until, Came: w.Came, Remainder: remainder,
+		Set: id, URI: w.URI, Changed: w.Changed, LastMod: w.LastMod, Told: w.Told, Until: w.Until, Came: w.Came, Remainder: remainder,
 	}}, err
 }
 
 // rowKey says which row, as seen from which set.
 type rowKey struct {
 	set catalog.SetID
-	key resourcesync.Key
+	uri string
 }
 
 // Expect implements destination.Batch.
@@ -133,28 +133,24 @@ func (b *batch) Expect(ctx context.Context, set string, uris []string) error {
 	if err != nil {
 		return err
 	}
-	keys := make([]resourcesync.Key, len(uris))
-	for i, uri := range uris {
-		keys[i] = resourcesync.KeyOf(uri)
-	}
-	rows, err := b.m.cat.Lookup(ctx, id, keys)
+	rows, err := b.m.cat.Lookup(ctx, id, uris)
 	if err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.known == nil {
-		b.known = make(map[rowKey]*catalog.Resource, len(keys))
+		b.known = make(map[rowKey]*catalog.Resource, len(uris))
 	}
-	for i, key := range keys {
-		b.known[rowKey{id, key}] = &rows[i]
+	for i, uri := range uris {
+		b.known[rowKey{id, uri}] = &rows[i]
 	}
 	return nil
 }
 
 func (b *batch) row(ctx context.Context, id catalog.SetID, uri string) (catalog.Resource, error) {
 	b.mu.Lock()
-	row, ok := b.known[rowKey{id, resourcesync.KeyOf(uri)}]
+	row, ok := b.known[rowKey{id, uri}]
 	b.mu.Unlock()
 	if ok {
 		return *row, nil
@@ -263,7 +259,7 @@ func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error)
 
 // named reports whether a path is that of a resource or directory of ours.
 func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
-	names, fold := m.cat.Names(ctx), Fold(path)
+	names, fold := m.cat.Names(ctx), catalog.Fold(path)
 	if ok, err := names.File(fold); ok || err != nil {
 		return ok, err
 	}
@@ -327,11 +323,10 @@ func (b *batch) add(uri string, c *content, cl *claim) error {
 	if b.spent {
 		return errSpent
 	}
-	key := resourcesync.KeyOf(uri)
-	e := b.entries[key]
+	e := b.entries[uri]
 	if e == nil {
 		e = &entry{uri: uri, claims: map[catalog.SetID]*claim{}}
-		b.entries[key] = e
+		b.entries[uri] = e
 	}
 	e.claims[cl.state.Set] = cl
 	switch {
@@ -437,7 +432,7 @@ func (b *batch) Delete(ctx context.Context, set, uri string, when time.Time) err
 	if err != nil {
 		return err
 	}
-	return b.add(uri, nil, &claim{gone: true, state: catalog.Membership{Set: id, Key: resourcesync.KeyOf(uri), Changed: when}})
+	return b.add(uri, nil, &claim{gone: true, state: catalog.Membership{Set: id, URI: uri, Changed: when}})
 }
 
 // Consent implements destination.Batch.

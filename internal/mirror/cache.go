@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"instep/fetch"
-	"instep/resourcesync"
+	"instep/internal/catalog"
 )
 
 const (
@@ -75,7 +75,7 @@ func (m *Mirror) openDocuments(o *Options) error {
 func documentPath(name string) string { return documentsName + "/" + name }
 
 func documentName(uri string) string {
-	key := resourcesync.KeyOf(uri)
+	key := catalog.SumOf(uri)
 	return hex.EncodeToString(key[:])
 }
 
@@ -152,7 +152,7 @@ func (d *documents) list() error {
 	d.files = map[string]keptFile{}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || len(e.Name()) != hex.EncodedLen(len(resourcesync.Key{})) {
+		if err != nil || !info.Mode().IsRegular() || len(e.Name()) != hex.EncodedLen(len(catalog.Sum{})) {
 			_ = d.root.Remove(documentPath(e.Name()))
 			continue
 		}

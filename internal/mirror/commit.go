@@ -141,38 +141,38 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(x, y *entry) int { return strings.Compare(x.uri, y.uri) })
-	keys := make([]resourcesync.Key, len(entries))
+	uris := make([]string, len(entries))
 	for i, e := range entries {
-		keys[i] = resourcesync.KeyOf(e.uri)
+		uris[i] = e.uri
 	}
-	rows, err := b.rows(ctx, keys)
+	rows, err := b.rows(ctx, uris)
 	if err != nil {
 		return nil, err
 	}
-	w := &work{steps: make([]step, 0, len(keys))}
-	w.outcome.Stored, w.outcome.Members = make([]catalog.Resource, 0, len(keys)), make([]catalog.Membership, 0, len(keys))
-	known := make([]resourcesync.Key, 0, len(keys))
-	for i, key := range keys {
+	w := &work{steps: make([]step, 0, len(uris))}
+	w.outcome.Stored, w.outcome.Members = make([]catalog.Resource, 0, len(uris)), make([]catalog.Membership, 0, len(uris))
+	known := make([]string, 0, len(uris))
+	for i, uri := range uris {
 		if rows[i].URI != "" {
-			known = append(known, key)
+			known = append(known, uri)
 		}
 	}
 	members, err := b.m.cat.Holders(ctx, known)
 	if err != nil {
 		return nil, err
 	}
-	held := map[resourcesync.Key][]catalog.Membership{}
+	held := map[string][]catalog.Membership{}
 	for _, member := range members {
-		held[member.Key] = append(held[member.Key], member)
+		held[member.URI] = append(held[member.URI], member)
 	}
 	w.outcome.Meant = b.meant
-	w.outcome.At, w.outcome.Now = micros(b.m.now()), b.m.flat != nil || b.m.adopts
+	w.outcome.At = micros(b.m.now())
 	w.listed = map[catalog.SetID]time.Time{}
 	for i, e := range entries {
-		if err := b.noteListed(ctx, e, held[keys[i]], w.listed); err != nil {
+		if err := b.noteListed(ctx, e, held[e.uri], w.listed); err != nil {
 			return nil, err
 		}
-		w.add(e, keys[i], rows[i], held[keys[i]], b.m.placed)
+		w.add(e, rows[i], held[e.uri], b.m.placed)
 	}
 	if err := b.m.noteFound(ctx, w); err != nil {
 		return nil, err
@@ -204,27 +204,27 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 
 // rows are what the catalog has of resources: of those that were expected it was asked
 // before, and nobody has changed them since.
-func (b *batch) rows(ctx context.Context, keys []resourcesync.Key) ([]*catalog.Resource, error) {
-	expected := make(map[resourcesync.Key]*catalog.Resource, len(b.known))
+func (b *batch) rows(ctx context.Context, uris []string) ([]*catalog.Resource, error) {
+	expected := make(map[string]*catalog.Resource, len(b.known))
 	for of, row := range b.known {
-		expected[of.key] = row
+		expected[of.uri] = row
 	}
-	var others []resourcesync.Key
-	for _, key := range keys {
-		if _, ok := expected[key]; !ok {
-			others = append(others, key)
+	var others []string
+	for _, uri := range uris {
+		if _, ok := expected[uri]; !ok {
+			others = append(others, uri)
 		}
 	}
 	found, err := b.m.cat.Lookup(ctx, 0, others)
 	if err != nil {
 		return nil, err
 	}
-	for i, key := range others {
-		expected[key] = &found[i]
+	for i, uri := range others {
+		expected[uri] = &found[i]
 	}
-	rows := make([]*catalog.Resource, len(keys))
-	for i, key := range keys {
-		rows[i] = expected[key]
+	rows := make([]*catalog.Resource, len(uris))
+	for i, uri := range uris {
+		rows[i] = expected[uri]
 	}
 	return rows, nil
 }
@@ -237,7 +237,7 @@ func (s *step) turn() int {
 }
 
 // add decides about one URI: row and held are what the catalog has of it.
-func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held []catalog.Membership, placed func(time.Time) time.Time) {
+func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, placed func(time.Time) time.Time) {
 	alive, content := false, e.content
 	for _, m := range held {
 		c := e.claims[m.Set]
@@ -254,7 +254,7 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 	for _, c := range e.claims {
 		if c.gone {
 			if !c.state.Changed.IsZero() {
-				w.outcome.Gone = append(w.outcome.Gone, catalog.Evidence{Set: c.state.Set, Key: key, Told: true, Gone: true, Moment: micros(c.state.Changed)})
+				w.outcome.Gone = append(w.outcome.Gone, catalog.Evidence{Set: c.state.Set, URI: e.uri, Told: true, Gone: true, Moment: micros(c.state.Changed)})
 			}
 			continue
 		}
@@ -262,10 +262,10 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 		w.count(c, content, row, held)
 		w.outcome.Members = append(w.outcome.Members, c.state)
 		if c.noted && content == nil {
-			w.outcome.Noted = append(w.outcome.Noted, catalog.Resource{Key: key, Type: c.typ, Verified: c.verified})
+			w.outcome.Noted = append(w.outcome.Noted, catalog.Resource{URI: e.uri, Type: c.typ, Verified: c.verified})
 		}
 	}
-	s := step{Intent: catalog.Intent{Key: key, URI: e.uri, Path: row.Path}}
+	s := step{Intent: catalog.Intent{URI: e.uri, Path: row.Path}}
 	switch {
 	case !alive && row.Stored:
 		s.Kept = row.Path
@@ -278,7 +278,7 @@ func (w *work) add(e *entry, key resourcesync.Key, row *catalog.Resource, held [
 			s.Kept = row.Path
 		}
 		w.outcome.Stored = append(w.outcome.Stored, catalog.Resource{
-			Key: key, URI: e.uri, Length: s.Length, Digests: content.digests, Verified: content.verified, Type: content.typ,
+			URI: e.uri, Length: s.Length, Digests: content.digests, Verified: content.verified, Type: content.typ,
 			Stat: content.proof,
 		})
 	case row.URI != "":
@@ -322,6 +322,12 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	}
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
+	}
+	if b.m.flat != nil || b.m.adopts { // where writing records names in the catalog itself
+		if err := b.write(ctx, w); err != nil {
+			return err
+		}
+		return b.m.cat.Settle(ctx, w.outcome, nil)
 	}
 	written := meanwhile(func() error { return b.write(ctx, w) })
 	err := b.m.cat.Settle(ctx, w.outcome, written)
@@ -369,7 +375,7 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 		if s.segments, err = b.m.segments(s.URI); err != nil {
 			return err
 		}
-		intents[i].Guess = Fold(natural(s.segments))
+		intents[i].Guess = catalog.Fold(natural(s.segments))
 	}
 	err = b.m.cat.Intend(ctx, intents, &w.outcome, func(uri string, names catalog.Names) (catalog.Place, error) {
 		s := steps[uri]

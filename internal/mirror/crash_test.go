@@ -18,7 +18,6 @@ import (
 	"instep/destination"
 	"instep/harvest"
 	"instep/internal/catalog"
-	"instep/resourcesync"
 )
 
 // The batch that is interrupted in these tests does everything a batch can do.
@@ -115,9 +114,9 @@ func faults() []fault {
 			fault{name: "write", plan: at(blobtest.OpWrite, 1, dead), dead: dead},
 			fault{name: "close", plan: at(blobtest.OpClose, 0, dead), dead: dead},
 			fault{name: "intents", sql: "CREATE TRIGGER fault BEFORE INSERT ON intent BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
-			fault{name: "arrivals", sql: "CREATE TRIGGER fault BEFORE INSERT ON arrival BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
+			fault{name: "resources", sql: "CREATE TRIGGER fault BEFORE INSERT ON resource BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
 			fault{name: "outcome", sql: "CREATE TRIGGER fault BEFORE DELETE ON intent BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
-			fault{name: "outcome of arrivals", sql: "CREATE TRIGGER fault BEFORE DELETE ON arrival BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
+			fault{name: "members", sql: "CREATE TRIGGER fault BEFORE INSERT ON member BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
 			fault{name: "cursor", sql: "CREATE TRIGGER fault BEFORE INSERT ON cursor BEGIN SELECT RAISE(ABORT, 'injected'); END", dead: dead},
 		)
 	}
@@ -253,7 +252,7 @@ func TestUndoingRemovesNobodyElsesFile(t *testing.T) {
 
 // intend leaves an intent behind, as a crash right after it would.
 func intend(m *Mirror, w harvest.Resource) error {
-	in := catalog.Intent{Key: resourcesync.KeyOf(w.URI), URI: w.URI, Length: w.Length, SHA256: w.Digests[0]}
+	in := catalog.Intent{URI: w.URI, Length: w.Length, SHA256: w.Digests[0]}
 	return m.cat.Intend(context.Background(), []catalog.Intent{in}, &catalog.Outcome{}, placeOf(m))
 }
 
@@ -282,7 +281,7 @@ func TestBytesLostInACrashAreDue(t *testing.T) {
 	m := openMirror(t, options(dir))
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "one", noon) })
 	h := lookup(t, m, set, "a")
-	in := catalog.Intent{Key: resourcesync.KeyOf(h.URI), Path: h.Path, Kept: trashKey + "/2026-05-01/1/a", Length: h.Length, SHA256: h.Digests[0]}
+	in := catalog.Intent{URI: h.URI, Path: h.Path, Kept: trashKey + "/2026-05-01/1/a", Length: h.Length, SHA256: h.Digests[0]}
 	if err := m.cat.Intend(t.Context(), []catalog.Intent{in}, &catalog.Outcome{}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -289,7 +289,7 @@ func (d *disk) orState(name string, k kind, err error) (kind, error) {
 		return k, err
 	case d.state == "." && !strings.Contains(name, "/") && catalog.IsStateName(name):
 		return stateDir, nil
-	case d.state != "" && Fold(name) == Fold(d.state):
+	case d.state != "" && catalog.Fold(name) == catalog.Fold(d.state):
 		return stateDir, nil
 	case k != directory:
 		return k, nil

@@ -2,10 +2,10 @@ package mirror
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"slices"
 
 	"instep/blob"
@@ -42,39 +42,42 @@ func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	return lost, nil
 }
 
-// glanceSet goes through the members of a set in the order of their keys, from somewhere
+// glanceSet goes through the members of a set in the order of their rows, from somewhere
 // on and around.
 func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, err error) {
-	text := binary.BigEndian.AppendUint64(nil, uint64(m.now().UnixNano()))
-	begin := resourcesync.KeyOf(string(text))
-	key, around := begin, false
+	last, err := m.cat.LastID(ctx)
+	if err != nil || last == 0 {
+		return 0, err
+	}
+	begin := 1 + rand.New(rand.NewPCG(uint64(m.now().UnixNano()), uint64(set))).Int64N(last)
+	from, around := begin, false
 	for {
-		some, err := m.cat.MembersAfter(ctx, set, key, glanceFiles)
+		some, err := m.cat.MembersFrom(ctx, set, from, glanceFiles)
 		if err != nil {
 			return lost, err
 		}
+		ended := len(some) < glanceFiles
 		if around {
-			past := slices.IndexFunc(some, func(r catalog.Resource) bool { return slices.Compare(r.Key[:], begin[:]) > 0 })
-			if past >= 0 {
-				some = some[:past]
+			if past := slices.IndexFunc(some, func(r catalog.Resource) bool { return r.ID >= begin }); past >= 0 {
+				some, ended = some[:past], true
 			}
 		}
 		n, err := m.glanceAt(ctx, some)
 		lost += n
 		switch {
-		case err != nil, len(some) == glanceFiles && n == 0, around && len(some) < glanceFiles:
+		case err != nil, !ended && n == 0, ended && around:
 			return lost, err
-		case len(some) < glanceFiles:
-			key, around = resourcesync.Key{}, true
+		case ended:
+			from, around = 1, true
 		default:
-			key = some[len(some)-1].Key
+			from = some[len(some)-1].ID + 1
 		}
 	}
 }
 
 // glanceAt looks at the files of some resources, and makes due what is not as it was stored.
 func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, error) {
-	var lost []resourcesync.Key
+	var lost []string
 	reads := glanceReads
 	for i := range rows {
 		r := &rows[i]
@@ -86,7 +89,7 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 			return 0, err
 		}
 		if !as {
-			lost = append(lost, r.Key)
+			lost = append(lost, r.URI)
 		}
 	}
 	if len(lost) == 0 {
@@ -100,7 +103,7 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	return int64(len(lost)), m.cat.Settle(ctx, catalog.Outcome{Members: members, Now: true}, nil)
+	return int64(len(lost)), m.cat.Settle(ctx, catalog.Outcome{Members: members}, nil)
 }
 
 // asStored reports whether a file is as it was stored: it is read if somebody has touched

@@ -86,32 +86,32 @@ func (m *Mirror) labelled(ctx context.Context, states func(*catalog.Catalog) ite
 	}
 }
 
-// Find returns the key of the resource that a URI or a path in the mirror names, at
+// Find returns the URI of the resource that a URI or a path in the mirror names, at
 // present or in an earlier state. If there is none: ErrNoVersion.
-func (m *Mirror) Find(ctx context.Context, name string) (resourcesync.Key, error) {
+func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) {
 	if m.cat == nil {
-		return resourcesync.Key{}, fmt.Errorf("%w: of %q", ErrNoVersion, name)
+		return "", fmt.Errorf("%w: of %q", ErrNoVersion, name)
 	}
 	if strings.Contains(name, "://") {
-		return resourcesync.KeyOf(name), nil
+		return name, nil
 	}
 	if below, err := filepath.Rel(m.dir, name); err == nil && filepath.IsLocal(below) {
 		name = below // as a shell completes it
 	}
 	name = path.Clean(filepath.ToSlash(name))
-	key, ok, err := m.cat.KeyAt(ctx, name, Fold(name))
+	uri, ok, err := m.cat.URIAt(ctx, name)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: %q is no path of a resource", ErrNoVersion, name)
 	}
-	return key, err
+	return uri, err
 }
 
 // History yields the states of a resource: the present one of each set, if there is
 // one, and then those that ended, the last first.
-func (m *Mirror) History(ctx context.Context, key resourcesync.Key) iter.Seq2[Version, error] {
+func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, error] {
 	return m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] {
 		return func(yield func(catalog.Version, error) bool) {
-			present, err := c.Present(ctx, key)
+			present, err := c.Present(ctx, uri)
 			if err != nil {
 				yield(catalog.Version{}, err)
 				return
@@ -121,7 +121,7 @@ func (m *Mirror) History(ctx context.Context, key resourcesync.Key) iter.Seq2[Ve
 					return
 				}
 			}
-			for v, err := range c.VersionsOf(ctx, key) {
+			for v, err := range c.VersionsOf(ctx, uri) {
 				if !yield(v, err) {
 					return
 				}
@@ -170,10 +170,10 @@ func (m *Mirror) Runs(ctx context.Context) iter.Seq2[catalog.Run, error] {
 // At returns the states in which sets held a resource at a moment. For the zero time
 // these are the last ones with other bytes than the present. If there are none:
 // ErrNoVersion.
-func (m *Mirror) At(ctx context.Context, key resourcesync.Key, at time.Time) ([]Version, error) {
+func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, error) {
 	var found []Version
 	var present *Version
-	for v, err := range m.History(ctx, key) {
+	for v, err := range m.History(ctx, uri) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -230,7 +230,7 @@ func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error
 		if v.Kept != "" && !yield(v.Kept, nil) {
 			return
 		}
-		for other, err := range m.History(ctx, v.Key) {
+		for other, err := range m.History(ctx, v.URI) {
 			if err != nil {
 				yield("", err)
 				return

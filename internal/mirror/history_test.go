@@ -121,7 +121,7 @@ func wantSame(t testing.TB, what string, want, got any) {
 func (p *pastMirror) states(name string) []string {
 	p.t.Helper()
 	var got []string
-	for v, err := range p.History(context.Background(), resourcesync.KeyOf(home+"/"+name)) {
+	for v, err := range p.History(context.Background(), home+"/"+name) {
 		p.ok(err)
 		got = append(got, fmt.Sprint(p.body(&v), " ", v.LastMod, " ", v.Since.Sub(noon), " ", v.Until.Sub(noon), " ", v.Why))
 	}
@@ -147,12 +147,12 @@ func TestEveryStateThatEndedIsKept(t *testing.T) {
 		"one 2026-01-01 1h0m0s 2h0m0s updated",
 	}, p.states("d/a"))
 	for _, name := range []string{home + "/d/a", "d/a", "./d//a", filepath.Join(p.dir, "d", "a")} {
-		if key, err := p.Find(t.Context(), name); key != resourcesync.KeyOf(home+"/d/a") || err != nil {
+		if key, err := p.Find(t.Context(), name); key != home+"/d/a" || err != nil {
 			t.Errorf("Find(%q): got %x, %v", name, key, err)
 		}
 	}
 	p.do(gone("d/a"))
-	if key, err := p.Find(t.Context(), "d/a"); key != resourcesync.KeyOf(home+"/d/a") || err != nil {
+	if key, err := p.Find(t.Context(), "d/a"); key != home+"/d/a" || err != nil {
 		t.Errorf("Find of a path that was: got %x, %v", key, err)
 	}
 	if _, err := p.Find(t.Context(), "d"); !errors.Is(err, ErrNoVersion) {
@@ -362,7 +362,7 @@ func TestARestoredStateIsDueUnlessItIsKept(t *testing.T) {
 		p := openPast(t)
 		p.do(stated("a", "one", "2026-01-01", noon))
 		p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
-		states, err := p.At(t.Context(), resourcesync.KeyOf(home+"/a"), time.Time{})
+		states, err := p.At(t.Context(), home+"/a", time.Time{})
 		p.ok(err)
 		if done, failed := p.revert(steps(states), keep); len(done) != 1 || len(failed) > 0 {
 			t.Fatalf("restored %q, failed: %v", done, failed)
@@ -378,7 +378,7 @@ func TestARestoredStateIsDueUnlessItIsKept(t *testing.T) {
 		p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
 		want := map[bool]string{false: "two", true: "one"}[keep]
 		wantFiles(t, p.dir, map[string]string{"a": want})
-		err = p.Release(t.Context(), resourcesync.KeyOf(home+"/a"))
+		err = p.Release(t.Context(), home+"/a")
 		if released := err == nil; released != keep || !released && !errors.Is(err, ErrNoVersion) {
 			t.Errorf("release: got %v", err)
 		}
@@ -399,7 +399,7 @@ func TestADeletedResourceThatIsKeptBelongsToNoSetOfTheSource(t *testing.T) {
 	}
 	p.do(gone("a"))
 	wantFiles(t, p.dir, map[string]string{"a": "one", "b": "b"})
-	p.ok(p.Release(t.Context(), resourcesync.KeyOf(home+"/a")))
+	p.ok(p.Release(t.Context(), home+"/a"))
 	wantFiles(t, p.dir, map[string]string{"b": "b"})
 }
 

@@ -228,15 +228,11 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 	if err != nil || m.cat == nil {
 		return all, err
 	}
-	keys := make([]resourcesync.Key, len(uris))
-	for i, uri := range uris {
-		keys[i] = resourcesync.KeyOf(uri)
-	}
-	found, err := m.cat.Lookup(ctx, id, keys)
+	found, err := m.cat.Lookup(ctx, id, uris)
 	if err != nil {
 		return nil, err
 	}
-	told, err := m.cat.Evidence(ctx, id, keys)
+	told, err := m.cat.Evidence(ctx, id, uris)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +240,7 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 		if all[i], err = heldOf(&found[i]); err != nil {
 			return nil, err
 		}
-		switch e, ok := told[keys[i]]; {
+		switch e, ok := told[uris[i]]; {
 		case !ok:
 		case e.Gone && !all[i].Member:
 			all[i].Gone = e.Moment
@@ -260,7 +256,7 @@ func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalo
 	if m.cat == nil {
 		return catalog.Resource{}, nil
 	}
-	return m.finder.Find(ctx, set, resourcesync.KeyOf(uri))
+	return m.finder.Find(ctx, set, uri)
 }
 
 // Open implements destination.Mirror. Only a regular file is opened, and reading it

@@ -142,7 +142,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 		m.cat = nil
 		return m, nil
 	}
-	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o), m.assume(ctx)); err != nil {
+	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o)); err != nil {
 		return nil, err
 	}
 	return m, m.load(ctx)
@@ -353,7 +353,7 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 
 // openOld opens the catalog of a mirror that was made before.
 func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err error) {
-	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), UUID: mark.UUID, Alone: true, Now: o.Now})
+	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), UUID: mark.UUID, Now: o.Now})
 	if err != nil {
 		return err
 	}
@@ -371,7 +371,7 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 
 // openNew makes a catalog and the marker that names it.
 func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err error) {
-	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: true, Alone: true, Now: o.Now})
+	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: true, Now: o.Now})
 	if err != nil {
 		return err
 	}
@@ -423,21 +423,12 @@ func (m *Mirror) writeMarker(ctx context.Context, mark marker) error {
 	return err
 }
 
-// assume counts what a run that was interrupted, or that works just now, has brought.
-func (m *Mirror) assume(ctx context.Context) error {
-	came, whole, err := m.arrived(ctx)
-	if err == nil && whole {
-		err = m.cat.Complete(ctx, came.has)
-	}
-	return err
-}
-
 // recover removes what an interrupted run left.
 func (m *Mirror) recover(ctx context.Context) error {
 	if err := m.clean(ctx); err != nil {
 		return err
 	}
-	if err := m.finish(ctx); err != nil {
+	if err := m.undo(ctx); err != nil {
 		return err
 	}
 	if m.flat != nil {

@@ -12,12 +12,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
 	"instep/destination"
 	"instep/internal/catalog"
-	"instep/resourcesync"
 )
 
 // The bounds of what the encoder takes and makes, in bytes or segments.
@@ -339,21 +337,3 @@ func unsafeRune(r rune, size int) bool {
 // joins reports whether s begins with a rune that could merge with the one before
 // it, here with the last digit of an escape.
 func joins(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }
-
-// Fold returns the key under which a path is unique on every file system: of its
-// canonical caseless form (Unicode D145).
-func Fold(path string) resourcesync.Key {
-	if isASCII(path) {
-		return resourcesync.KeyOf(strings.ToLower(path))
-	}
-	return resourcesync.KeyOf(norm.NFD.String(cases.Fold().String(norm.NFD.String(path))))
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}

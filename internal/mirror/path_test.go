@@ -14,7 +14,6 @@ import (
 
 	"instep/blob"
 	"instep/internal/catalog"
-	"instep/resourcesync"
 )
 
 var museum = origin{"https", "museum.example.org", "443"}
@@ -185,20 +184,20 @@ func FuzzPath(f *testing.F) {
 
 // world is the names of a mirror in memory.
 type world struct {
-	files map[resourcesync.Key]string
-	dirs  map[resourcesync.Key]string
+	files map[string]string
+	dirs  map[string]string
 }
 
 func newWorld() *world {
-	return &world{map[resourcesync.Key]string{}, map[resourcesync.Key]string{}}
+	return &world{map[string]string{}, map[string]string{}}
 }
 
-func (w *world) File(fold resourcesync.Key) (bool, error) {
+func (w *world) File(fold string) (bool, error) {
 	_, ok := w.files[fold]
 	return ok, nil
 }
 
-func (w *world) Directory(fold resourcesync.Key) (string, bool, error) {
+func (w *world) Directory(fold string) (string, bool, error) {
 	path, ok := w.dirs[fold]
 	return path, ok, nil
 }
@@ -221,24 +220,24 @@ func (w *world) add(t testing.TB, uri string) string {
 func (w *world) take(t testing.TB, uri string, p catalog.Place) {
 	t.Helper()
 	for _, d := range p.Directories {
-		if by, ok := w.files[d.Fold]; ok {
-			t.Fatalf("%q: directory %q is the file of %q", uri, d.Path, by)
+		if by, ok := w.files[catalog.Fold(d)]; ok {
+			t.Fatalf("%q: directory %q is the file of %q", uri, d, by)
 		}
-		w.dirs[d.Fold] = d.Path
+		w.dirs[catalog.Fold(d)] = d
 	}
-	if by, ok := w.files[p.Fold]; ok {
+	if by, ok := w.files[catalog.Fold(p.Path)]; ok {
 		t.Fatalf("%q and %q are both at %q", uri, by, p.Path)
 	}
-	if _, ok := w.dirs[p.Fold]; ok {
+	if _, ok := w.dirs[catalog.Fold(p.Path)]; ok {
 		t.Fatalf("%q: file %q is a directory", uri, p.Path)
 	}
 	for dir := p.Path; strings.Contains(dir, "/"); {
 		dir = dir[:strings.LastIndexByte(dir, '/')]
-		if got := w.dirs[Fold(dir)]; got != dir {
+		if got := w.dirs[catalog.Fold(dir)]; got != dir {
 			t.Fatalf("%q: directory of %q is known as %q", uri, p.Path, got)
 		}
 	}
-	w.files[p.Fold] = uri
+	w.files[catalog.Fold(p.Path)] = uri
 }
 
 func TestClashesGetASuffix(t *testing.T) {

@@ -66,13 +66,13 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 	s := segments[last]
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)
-		fold := Fold(path)
+		fold := catalog.Fold(path)
 		free, err := p.freeForFile(path, fold)
 		if err != nil {
 			return catalog.Place{}, err
 		}
 		if free {
-			p.place.Path, p.place.Fold = path, fold
+			p.place.Path = path
 			return p.place, checkLength(path)
 		}
 	}
@@ -115,7 +115,7 @@ func checkLength(path string) error {
 	return nil
 }
 
-func (p *placer) freeForFile(path string, fold [16]byte) (bool, error) {
+func (p *placer) freeForFile(path string, fold string) (bool, error) {
 	taken, err := p.names.File(fold)
 	if err == nil && !taken {
 		_, taken, err = p.names.Directory(fold)
@@ -131,7 +131,7 @@ func (p *placer) freeForFile(path string, fold [16]byte) (bool, error) {
 func (p *placer) directory(dir string, s segment) (string, error) {
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)
-		fold := Fold(path)
+		fold := catalog.Fold(path)
 		first, ok, err := p.names.Directory(fold)
 		if err != nil {
 			return "", err
@@ -153,7 +153,7 @@ func (p *placer) directory(dir string, s segment) (string, error) {
 			return "", err
 		}
 		if !taken {
-			p.place.Directories = append(p.place.Directories, catalog.Directory{Path: path, Fold: fold})
+			p.place.Directories = append(p.place.Directories, path)
 			return path + "/", nil
 		}
 	}

@@ -33,7 +33,7 @@ func TestReleasedResourcesWereNotDeleted(t *testing.T) {
 	p := openPast(t)
 	p.do(stated("a", "one", "2026-01-01", noon))
 	p.do(stated("a", "two", "2026-01-02", noon.Add(time.Hour)))
-	key := resourcesync.KeyOf(home + "/a")
+	key := home + "/a"
 	states, err := p.At(t.Context(), key, time.Time{})
 	p.ok(err)
 	p.revert(steps(states), true)
@@ -73,7 +73,7 @@ func TestWhatIsDueAfterARestorationIsWhatTheSourceSaid(t *testing.T) {
 	}
 	p.do(bare("one", noon))
 	p.do(bare("two!", noon.Add(time.Hour)))
-	states, err := p.At(t.Context(), resourcesync.KeyOf(home+"/a"), time.Time{})
+	states, err := p.At(t.Context(), home+"/a", time.Time{})
 	p.ok(err)
 	p.revert(steps(states), false)
 	h := lookup(t, p.Mirror, set, "a")
@@ -114,7 +114,7 @@ func TestAReleasedResourceIsDue(t *testing.T) {
 	}
 	p.do(bare("one", "2026-01-01", noon))
 	p.do(bare("two!", "2026-01-02", noon.Add(time.Hour)))
-	key := resourcesync.KeyOf(home + "/a")
+	key := home + "/a"
 	states, err := p.At(t.Context(), key, time.Time{})
 	p.ok(err)
 	p.revert(steps(states), true)

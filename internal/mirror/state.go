@@ -118,10 +118,10 @@ func (m *Mirror) leave(ctx context.Context, set catalog.SetID, rows []catalog.Re
 		return err
 	}
 	defer files.Discard()
-	o := catalog.Outcome{Now: true}
+	var o catalog.Outcome
 	for i := range rows {
 		r := &rows[i]
-		o.Ended = append(o.Ended, catalog.Membership{Set: set, Key: r.Key})
+		o.Ended = append(o.Ended, catalog.Membership{Set: set, URI: r.URI})
 		stored, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256))
 		if err != nil {
 			return err

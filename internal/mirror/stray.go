@@ -316,7 +316,7 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 			case m.flat != nil:
 				known, err = m.flat.has(ctx, info.Key)
 			default:
-				known, err = names.File(Fold(info.Key))
+				known, err = names.File(catalog.Fold(info.Key))
 			}
 			if known && err == nil {
 				continue

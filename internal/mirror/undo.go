@@ -22,79 +22,10 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	return err
 }
 
-// finish ends what an interrupted run has begun. Of a batch of nothing but new resources
-// those whose files have come count; any other is undone.
-func (m *Mirror) finish(ctx context.Context) error {
-	came, whole, err := m.arrived(ctx)
-	if err != nil {
-		return fmt.Errorf("complete an interrupted batch: %w", err)
-	}
-	if !whole {
-		return m.undo(ctx)
-	}
-	// Nobody knows whether the run had come so far as to make their names durable.
-	if err := m.syncAll(ctx, came); err != nil {
-		return fmt.Errorf("complete an interrupted batch: %w", err)
-	}
-	return m.cat.Complete(ctx, came.has)
-}
-
-// arrivals are files that came to new paths, by resource. Of one that cannot be read
-// nobody knows whether it did: it counts, and its path is "".
-type arrivals map[resourcesync.Key]string
-
-func (a arrivals) has(key resourcesync.Key) bool {
-	_, ok := a[key]
-	return ok
-}
-
-// arrived returns the files that have come of a batch of nothing but new resources that
-// was not settled; false if there is none, or it is another one.
-func (m *Mirror) arrived(ctx context.Context) (came arrivals, whole bool, err error) {
-	intents, whole, err := m.cat.Intents(ctx)
-	if err != nil || !whole {
-		return nil, false, err
-	}
-	came = arrivals{}
-	for i := range intents {
-		in := &intents[i]
-		there, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
-		switch {
-		case ctx.Err() != nil:
-			return nil, false, context.Cause(ctx)
-		case err != nil:
-			came[in.Key] = ""
-		case there:
-			came[in.Key] = in.Path
-		}
-	}
-	return came, true, nil
-}
-
-// syncAll makes files durable where they are.
-func (m *Mirror) syncAll(ctx context.Context, came arrivals) error {
-	files, err := m.bucket.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer files.Discard()
-	for _, path := range came {
-		if path == "" {
-			continue
-		}
-		o, err := files.Take(ctx, path)
-		if err != nil {
-			return err
-		}
-		files.Put(o, blob.Put{Key: path})
-	}
-	return files.Commit(ctx)
-}
-
 // undo puts back, for every intent that was not settled, the file that the catalog
 // speaks of. It may be interrupted and begun again.
 func (m *Mirror) undo(ctx context.Context) error {
-	intents, _, err := m.cat.Intents(ctx)
+	intents, err := m.cat.Intents(ctx)
 	if err != nil || len(intents) == 0 {
 		return err
 	}
@@ -106,16 +37,16 @@ func (m *Mirror) undo(ctx context.Context) error {
 }
 
 func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
-	keys := make([]resourcesync.Key, len(intents))
+	uris := make([]string, len(intents))
 	for i := range intents {
-		keys[i] = intents[i].Key
+		uris[i] = intents[i].URI
 	}
-	rows, err := m.cat.Lookup(ctx, 0, keys)
+	rows, err := m.cat.Lookup(ctx, 0, uris)
 	if err != nil {
 		return err
 	}
 	var outcome catalog.Outcome
-	var lost []resourcesync.Key
+	var lost []string
 	// In the reverse order of a commit: what was taken from where it was goes back when
 	// its place is free again.
 	for _, taken := range []bool{false, true} {
@@ -127,7 +58,7 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	}
 	for i := range rows {
 		if rows[i].URI != "" && !rows[i].Stored {
-			outcome.Dropped = append(outcome.Dropped, rows[i].Key)
+			outcome.Dropped = append(outcome.Dropped, rows[i].URI)
 		}
 	}
 	if outcome.Members, err = m.markLost(ctx, lost, rows, "its bytes were lost in an interrupted run"); err != nil {
@@ -138,7 +69,7 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 
 // undoFiles undoes the intents that take bytes from elsewhere, or all others. It
 // returns the resources whose bytes are nowhere.
-func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []resourcesync.Key, err error) {
+func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows []catalog.Resource, taken bool) (lost []string, err error) {
 	files, err := m.bucket.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -154,7 +85,7 @@ func (m *Mirror) undoFiles(ctx context.Context, intents []catalog.Intent, rows [
 				return nil, err
 			}
 			if !ok {
-				lost = append(lost, row.Key)
+				lost = append(lost, row.URI)
 			}
 		case in.New || row.URI != "":
 			if err := m.retract(ctx, files, in); err != nil {
@@ -276,21 +207,21 @@ func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Leng
 }
 
 // markLost makes resources due whose bytes are not where they belong.
-func (m *Mirror) markLost(ctx context.Context, lost []resourcesync.Key, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
+func (m *Mirror) markLost(ctx context.Context, lost []string, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
 	members, err := m.cat.Holders(ctx, lost)
 	if err != nil {
 		return nil, err
 	}
-	known := map[resourcesync.Key]*catalog.Resource{}
+	known := map[string]*catalog.Resource{}
 	for i := range rows {
-		known[rows[i].Key] = &rows[i]
+		known[rows[i].URI] = &rows[i]
 	}
 	due := members[:0]
 	for _, member := range members {
 		if member.Due != "" {
 			continue
 		}
-		row := *known[member.Key]
+		row := *known[member.URI]
 		row.LastMod, row.Changed, row.Remainder = member.LastMod, member.Changed, member.Remainder
 		member.Due = reason
 		if member.Wanted, err = wantedOf(&row); err != nil {

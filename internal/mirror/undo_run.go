@@ -218,7 +218,7 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 		if err := r.recompare(ctx, step.Set); err != nil {
 			return 0, err
 		}
-		return 0, r.batch.add(step.URI, nil, &claim{gone: true, state: catalog.Membership{Set: step.Set, Key: step.Key}})
+		return 0, r.batch.add(step.URI, nil, &claim{gone: true, state: catalog.Membership{Set: step.Set, URI: step.URI}})
 	}
 	row, err := r.m.row(ctx, step.Set, step.URI)
 	if err != nil {
@@ -256,12 +256,12 @@ func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.R
 	if err != nil {
 		return err
 	}
-	members, err := r.m.cat.Holders(ctx, []resourcesync.Key{step.Key})
+	members, err := r.m.cat.Holders(ctx, []string{step.URI})
 	if err != nil {
 		return err
 	}
 	for _, other := range members {
-		if other.Set == kept || other.Due != "" || r.batch.claims(step.Key, other.Set) {
+		if other.Set == kept || other.Due != "" || r.batch.claims(step.URI, other.Set) {
 			continue
 		}
 		theirs := *row
@@ -277,10 +277,10 @@ func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.R
 	return nil
 }
 
-func (b *batch) claims(key resourcesync.Key, set catalog.SetID) bool {
+func (b *batch) claims(uri string, set catalog.SetID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.entries[key]
+	e := b.entries[uri]
 	return e != nil && e.claims[set] != nil
 }
 
@@ -310,7 +310,7 @@ const restoredReason = "an earlier state was restored"
 // claims are the memberships that a state comes back with. replaces is whether its
 // bytes take the place of others, or of none.
 func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
-	state := catalog.Membership{Set: step.Set, Key: step.Key, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.Remainder}
+	state := catalog.Membership{Set: step.Set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.Remainder}
 	if row.Member {
 		state.Changed = row.Changed // never back
 	}
@@ -319,7 +319,7 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 		if err != nil {
 			return nil, err
 		}
-		claims := []*claim{{state: catalog.Membership{Set: kept, Key: step.Key, Changed: always, LastMod: step.LastMod, Remainder: step.Remainder}}}
+		claims := []*claim{{state: catalog.Membership{Set: kept, URI: step.URI, Changed: always, LastMod: step.LastMod, Remainder: step.Remainder}}}
 		if row.Member {
 			claims = append(claims, &claim{state: state})
 		}
@@ -374,7 +374,7 @@ func (m *Mirror) recompare(ctx context.Context, set string) error {
 
 // Release ends that a resource is held in an earlier state: the next run brings the
 // Source's. If it was not held so: ErrNoVersion.
-func (m *Mirror) Release(ctx context.Context, key resourcesync.Key) error {
+func (m *Mirror) Release(ctx context.Context, uri string) error {
 	if m.readOnly {
 		return ErrReadOnly
 	}
@@ -382,7 +382,7 @@ func (m *Mirror) Release(ctx context.Context, key resourcesync.Key) error {
 	if err != nil {
 		return err
 	}
-	present, err := m.cat.Present(ctx, key)
+	present, err := m.cat.Present(ctx, uri)
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 		}
 	}
 	if m.Path == "" { // a change does not say where the resource is
-		found, err := c.catalog.Lookup(ctx, c.id, []resourcesync.Key{m.Key})
+		found, err := c.catalog.Lookup(ctx, c.id, []string{m.URI})
 		if err != nil {
 			return nil, err
 		}

@@ -18,14 +18,14 @@ import (
 // hold them.
 var ErrNoBytes = errors.New("its bytes are nowhere, and the dumps of the set need them")
 
-// Known returns what is recorded of each key in a set, in the order asked; the zero
+// Known returns what is recorded of each URI in a set, in the order asked; the zero
 // Resource for what is unknown.
-func (s *Session) Known(ctx context.Context, set string, keys []resourcesync.Key) ([]catalog.Resource, error) {
+func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error) {
 	one, err := s.set(set)
 	if err != nil {
 		return nil, err
 	}
-	return s.catalog.Lookup(ctx, one.id, keys)
+	return s.catalog.Lookup(ctx, one.id, uris)
 }
 
 // Look reads the file at a path of the site's directory as a scan of the set would, to
@@ -175,7 +175,7 @@ func differs(told, found *catalog.Resource) error {
 // acceptListed leaves a resource where its listing has it. Whether it is listed can't be
 // asked of a listing: the next scan says.
 func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
-	known, err := s.catalog.Lookup(ctx, one.id, []resourcesync.Key{resourcesync.KeyOf(told.URI)})
+	known, err := s.catalog.Lookup(ctx, one.id, []string{told.URI})
 	if err != nil {
 		return r, nil, err
 	}

@@ -342,19 +342,19 @@ func (s *Session) decideChanges(ctx context.Context, set catalog.SetID, changes 
 	if !slices.ContainsFunc(changes, func(ch catalog.Change) bool { return ch.Change == "" }) {
 		return nil
 	}
-	keys := make([]resourcesync.Key, len(changes))
+	uris := make([]string, len(changes))
 	for i := range changes {
-		keys[i] = resourcesync.KeyOf(changes[i].URI)
+		uris[i] = changes[i].URI
 	}
-	known, err := s.catalog.Lookup(ctx, set, keys)
+	known, err := s.catalog.Lookup(ctx, set, uris)
 	if err != nil {
 		return err
 	}
-	member := make(map[resourcesync.Key]bool, len(known))
-	for i, k := range keys {
+	member := make(map[string]bool, len(known))
+	for i, k := range uris {
 		member[k] = known[i].Member
 	}
-	for i, k := range keys {
+	for i, k := range uris {
 		ch := &changes[i]
 		if ch.Change == "" {
 			ch.Change = resourcesync.Created

@@ -94,11 +94,7 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 			return
 		}
 		for batch := range slices.Chunk(uris, catalog.MaxChanges) {
-			keys := make([]resourcesync.Key, len(batch))
-			for i, uri := range batch {
-				keys[i] = resourcesync.KeyOf(uri)
-			}
-			found, err := v.catalog.Lookup(ctx, c.id, keys)
+			found, err := v.catalog.Lookup(ctx, c.id, batch)
 			if err != nil {
 				yield(source.Bitstream{}, err)
 				return
@@ -218,11 +214,11 @@ func (c *contents) next(ctx context.Context, after, through int64) (catalog.Chan
 // lasting yields those changes that made a resource what it is now. It returns
 // false when there is no more to yield.
 func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield func(source.Bitstream, error) bool) bool {
-	keys := make([]resourcesync.Key, len(changes))
+	uris := make([]string, len(changes))
 	for i := range changes {
-		keys[i] = changes[i].Key
+		uris[i] = changes[i].URI
 	}
-	now, err := c.catalog.Lookup(ctx, c.id, keys)
+	now, err := c.catalog.Lookup(ctx, c.id, uris)
 	if err != nil {
 		yield(source.Bitstream{}, err)
 		return false

@@ -29,7 +29,7 @@ const (
 
 // Session is the part of a publish.Session that is needed.
 type Session interface {
-	Known(ctx context.Context, set string, keys []resourcesync.Key) ([]catalog.Resource, error)
+	Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error)
 	Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error)
 	Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error)
 	URIOf(ctx context.Context, path string) (string, error)
@@ -259,11 +259,11 @@ const unchanged = "unchanged"
 
 // tryBatch records a batch; kinds are what became of each.
 func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []string, err error) {
-	keys := make([]resourcesync.Key, len(batch))
+	uris := make([]string, len(batch))
 	for i := range batch {
-		keys[i] = resourcesync.KeyOf(batch[i].change.URI)
+		uris[i] = batch[i].change.URI
 	}
-	known, err := r.Session.Known(ctx, r.Set, keys)
+	known, err := r.Session.Known(ctx, r.Set, uris)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 
 	"instep/internal/catalog"
 	"instep/internal/publish"
-	"instep/resourcesync"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -310,7 +309,7 @@ func TestWhatIsNotRecordedIsNotAcknowledged(t *testing.T) {
 		t.Errorf("Run = %v, want %v", err, errDisk)
 	}
 	for _, uri := range good {
-		known, err := w.session.Known(t.Context(), "", []resourcesync.Key{resourcesync.KeyOf(uri)})
+		known, err := w.session.Known(t.Context(), "", []string{uri})
 		if err != nil || !known[0].Member {
 			t.Errorf("%s was acknowledged and is not recorded: %+v, %v", uri, known, err)
 		}

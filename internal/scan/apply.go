@@ -135,23 +135,23 @@ func (a *applier) end(r *round) error {
 // compare compares the round with what is recorded. That is read again: a directory
 // that changes while it is read may list a name twice.
 func (a *applier) compare() (o outcome, err error) {
-	keys := make([]resourcesync.Key, len(a.batch))
+	uris := make([]string, len(a.batch))
 	for i := range a.batch {
-		keys[i] = resourcesync.KeyOf(a.batch[i].uri)
+		uris[i] = a.batch[i].uri
 	}
 	var known []catalog.Resource
 	if !a.empty {
-		if known, err = a.d.Catalog.Lookup(a.ctx, a.d.Set, keys); err != nil {
+		if known, err = a.d.Catalog.Lookup(a.ctx, a.d.Set, uris); err != nil {
 			return o, err
 		}
 	}
 	o.changes = a.changes[:0]
-	taken := make(map[resourcesync.Key]bool, len(keys))
+	taken := make(map[string]bool, len(uris))
 	for i := range a.batch {
-		if taken[keys[i]] {
+		if taken[uris[i]] {
 			continue
 		}
-		taken[keys[i]] = true
+		taken[uris[i]] = true
 		var as catalog.Resource
 		if known != nil {
 			as = known[i]

@@ -138,16 +138,16 @@ func (a *listApplier) lookAtAll(works []listWork, keep blob.Batch) ([]look, erro
 
 // flush records what became of the resources of a round.
 func (a *listApplier) flush(looks []look, keep blob.Batch) error {
-	keys := make([]resourcesync.Key, len(looks))
+	uris := make([]string, len(looks))
 	for i := range looks {
-		keys[i] = resourcesync.KeyOf(looks[i].URI)
+		uris[i] = looks[i].URI
 	}
-	known, err := a.l.Catalog.Lookup(a.ctx, a.l.Set, keys)
+	known, err := a.l.Catalog.Lookup(a.ctx, a.l.Set, uris)
 	if err != nil {
 		return err
 	}
 	var o outcome
-	taken := map[resourcesync.Key]bool{}
+	taken := map[string]bool{}
 	for i := range looks {
 		x := &looks[i]
 		a.r.Hashed += x.read
@@ -155,10 +155,10 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 			a.failed(x.URI, x.place(), x.err)
 			continue
 		}
-		if taken[keys[i]] {
+		if taken[uris[i]] {
 			continue
 		}
-		taken[keys[i]] = true
+		taken[uris[i]] = true
 		kind, err := o.listed(&known[i], x)
 		if err != nil {
 			a.failed(x.URI, x.place(), err)

@@ -44,7 +44,7 @@ type listPlanner struct {
 	l     *List
 	p     *Plan
 	seen  *spool.Keys
-	keys  []resourcesync.Key
+	uris  []string
 	batch []Listed
 	lost  error // the first part that could not be read
 }
@@ -110,11 +110,10 @@ func (b *listPlanner) take(e *Listed) error {
 	rule := RuleFor(b.l.Rules, name)
 	e.Type, e.Encoding = cmp.Or(rule.Type, e.Type), cmp.Or(rule.Encoding, e.Encoding)
 	e.ChangeFreq = cmp.Or(rule.ChangeFreq, e.ChangeFreq)
-	key := resourcesync.KeyOf(e.URI)
-	if err := b.seen.Add(key); err != nil {
+	if err := b.seen.Add(resourcesync.KeyOf(e.URI)); err != nil {
 		return err
 	}
-	b.keys, b.batch = append(b.keys, key), append(b.batch, *e)
+	b.uris, b.batch = append(b.uris, e.URI), append(b.batch, *e)
 	if len(b.batch) == batchSize {
 		return b.flush()
 	}
@@ -123,7 +122,7 @@ func (b *listPlanner) take(e *Listed) error {
 
 // flush compares the current batch with what is recorded.
 func (b *listPlanner) flush() error {
-	known, err := b.l.Catalog.Lookup(b.ctx, b.l.Set, b.keys)
+	known, err := b.l.Catalog.Lookup(b.ctx, b.l.Set, b.uris)
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (b *listPlanner) flush() error {
 			return err
 		}
 	}
-	b.keys, b.batch = b.keys[:0], b.batch[:0]
+	b.uris, b.batch = b.uris[:0], b.batch[:0]
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	return func(yield func(resourcesync.Key, error) bool) {
 		keys, dirs, err := d.single(ctx, roots)
 		if err != nil {
-			yield(resourcesync.Key{}, err)
+			yield("", err)
 			return
 		}
 		if len(dirs) == 0 {
@@ -63,8 +63,9 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 			return
 		}
 		for m, err := range d.Catalog.MembersByKey(ctx, d.Set) {
-			_, asked := slices.BinarySearchFunc(keys, m.Key, compareKeys)
-			if (err != nil || asked || below(dirs, m.Path)) && !yield(m.Key, err) {
+			key := resourcesync.KeyOf(m.URI)
+			_, asked := slices.BinarySearch(keys, key)
+			if (err != nil || asked || below(dirs, m.Path)) && !yield(key, err) {
 				return
 			}
 		}
@@ -81,9 +82,9 @@ func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.K
 		if err != nil {
 			return nil, nil, err
 		}
-		asked := make([]resourcesync.Key, len(batch))
+		asked := make([]string, len(batch))
 		for i, p := range batch {
-			asked[i] = resourcesync.KeyOf(d.uri(p, spelled[p]))
+			asked[i] = d.uri(p, spelled[p])
 		}
 		known, err := d.Catalog.Lookup(ctx, d.Set, asked)
 		if err != nil {
@@ -93,14 +94,12 @@ func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.K
 			info, err := d.Tree.Lstat(batch[i])
 			switch {
 			case r.Member:
-				keys = append(keys, asked[i])
+				keys = append(keys, resourcesync.KeyOf(asked[i]))
 			case err != nil || info.IsDir():
 				dirs[batch[i]] = true
 			}
 		}
 	}
-	slices.SortFunc(keys, compareKeys)
+	slices.Sort(keys)
 	return keys, dirs, nil
 }
-
-func compareKeys(a, b resourcesync.Key) int { return slices.Compare(a[:], b[:]) }

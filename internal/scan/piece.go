@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 
 	"instep/internal/catalog"
-	"instep/resourcesync"
 )
 
 // piece is a part of a directory that was read at one time, without its
@@ -43,7 +42,7 @@ func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 		h.Write(b) // never fails
 		b = b[:0]
 	}
-	p.Dir, p.Part, p.Digest = resourcesync.KeyOf(dir), int64(part), resourcesync.Key(h.Sum(nil))
+	p.Dir, p.Part, p.Digest = catalog.SumOf(dir), int64(part), catalog.Sum(h.Sum(nil))
 }
 
 // options identifies what is to be known of a file.

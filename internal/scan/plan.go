@@ -20,7 +20,7 @@ import (
 const (
 	batchSize  = catalog.MaxChanges // resources looked up or recorded at a time
 	planSize   = 2000               // files that are compared at a time
-	keysMemory = 1 << 18            // keys held in memory: 4 MiB
+	keysMemory = 8 << 20            // bytes of keys held in memory
 )
 
 // Plan is what a walk found, compared with what is recorded. Close gives its
@@ -114,10 +114,10 @@ func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 // gone yields the members that vanished, in batches.
 func (d *Dir) gone(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, error] {
 	return func(yield func([]catalog.Resource, error) bool) {
-		var keys []resourcesync.Key
+		var uris []string
 		flush := func() bool {
-			resources, err := d.Catalog.Lookup(ctx, d.Set, keys)
-			keys = keys[:0]
+			resources, err := d.Catalog.Lookup(ctx, d.Set, uris)
+			uris = uris[:0]
 			return yield(resources, err) && err == nil
 		}
 		for key, err := range p.vanished.All() {
@@ -125,11 +125,11 @@ func (d *Dir) gone(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, e
 				yield(nil, err)
 				return
 			}
-			if keys = append(keys, key); len(keys) == batchSize && !flush() {
+			if uris = append(uris, key.URI()); len(uris) == batchSize && !flush() {
 				return
 			}
 		}
-		if len(keys) > 0 {
+		if len(uris) > 0 {
 			flush()
 		}
 	}
@@ -189,8 +189,8 @@ type planner struct {
 	ctx   context.Context
 	d     *Dir
 	p     *Plan
-	seen  *spool.Keys        // of every file that is there, or may be
-	keys  []resourcesync.Key // of files, from flush on
+	seen  *spool.Keys // of every file that is there, or may be
+	uris  []string    // of files, from flush on
 	files []sight
 	other bool // something is not as the catalog has it
 
@@ -244,7 +244,7 @@ func (b *planner) see(s sight) error {
 	return nil
 }
 
-// name finds the keys of files that are there.
+// name finds the URIs of files that are there.
 func (b *planner) name(files []sight) error {
 	some, err := b.d.Catalog.Spells(b.ctx)
 	if err == nil && some {
@@ -257,13 +257,13 @@ func (b *planner) name(files []sight) error {
 	if err != nil {
 		return err
 	}
-	b.keys = b.keys[:0]
+	b.uris = b.uris[:0]
 	for i := range files {
-		key := resourcesync.KeyOf(b.d.uri(files[i].name, b.spelled[files[i].name]))
-		if err := b.seen.Add(key); err != nil {
+		uri := b.d.uri(files[i].name, b.spelled[files[i].name])
+		if err := b.seen.Add(resourcesync.KeyOf(uri)); err != nil {
 			return err
 		}
-		b.keys = append(b.keys, key)
+		b.uris = append(b.uris, uri)
 	}
 	return nil
 }
@@ -292,23 +292,23 @@ func (b *planner) flush() error {
 	if err := b.ask(); err != nil {
 		return err
 	}
-	keys, files := b.keys[:0], b.files[:0]
+	uris, files := b.uris[:0], b.files[:0]
 	for i, f := range b.files {
 		if f.piece != nil && f.piece.same {
 			b.p.Unchanged++
 			continue
 		}
-		keys, files = append(keys, b.keys[i]), append(files, f)
+		uris, files = append(uris, b.uris[i]), append(files, f)
 	}
 	b.files = b.files[:0]
 	if len(files) == 0 {
 		return nil
 	}
 	b.other = true
-	known := make([]catalog.Resource, len(keys))
+	known := make([]catalog.Resource, len(uris))
 	if b.p.Set > 0 {
 		var err error
-		if known, err = b.d.Catalog.Lookup(b.ctx, b.d.Set, keys); err != nil {
+		if known, err = b.d.Catalog.Lookup(b.ctx, b.d.Set, uris); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,6 @@
 package scan
 
-import (
-	"context"
-
-	"instep/resourcesync"
-)
+import "context"
 
 // Spelled returns the URIs of those paths that an adopted publication spells in another
 // way than URI does: they stay as they are, since mirrors know the resources by them.
@@ -12,17 +8,17 @@ func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, 
 	if some, err := d.Catalog.Spells(ctx); err != nil || !some {
 		return nil, err
 	}
-	keys := make([]resourcesync.Key, len(paths))
+	ours := make([]string, len(paths))
 	for i, p := range paths {
-		keys[i] = resourcesync.KeyOf(URI(d.BaseURL, p))
+		ours[i] = URI(d.BaseURL, p)
 	}
-	found, err := d.Catalog.Spellings(ctx, keys)
+	found, err := d.Catalog.Spellings(ctx, ours)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
 	uris := make(map[string]string, len(found))
 	for i, p := range paths {
-		if uri, ok := found[keys[i]]; ok {
+		if uri, ok := found[ours[i]]; ok {
 			uris[p] = uri
 		}
 	}

@@ -60,7 +60,7 @@ type spool struct {
 }
 
 func spools(dir string, failWrite, failRead func() bool) map[string]spool {
-	keys := NewKeys(dir, 10)
+	keys := NewKeys(dir, 600)
 	keys.scratch = faultyScratch(dir, failWrite, failRead)
 	log := NewLog[[]byte](dir)
 	log.scratch = faultyScratch(dir, failWrite, failRead)
@@ -181,7 +181,7 @@ func TestSmallSpoolsMakeNoFileAndLargeOnesLeaveNone(t *testing.T) {
 		files++
 		return createTemp(dir)
 	}
-	keys, log, body := NewKeys(dir, 10), NewLog[int](dir), NewFile(dir, 0)
+	keys, log, body := NewKeys(dir, 600), NewLog[int](dir), NewFile(dir, 0)
 	keys.scratch.create, log.scratch.create, body.scratch.create = count, count, count
 	add := func(n int) {
 		for i := range n {

@@ -2,9 +2,10 @@ package spool
 
 import (
 	"bufio"
-	"bytes"
 	"container/heap"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -17,8 +18,9 @@ import (
 type Key = resourcesync.Key
 
 const (
-	keySize       = len(Key{})
-	defaultBudget = 1 << 20
+	defaultBudget = 16 << 20
+	// keyOverhead is what a key takes in memory beside its bytes.
+	keyOverhead = 32
 	// Reading all runs at once may take this many bytes for buffers.
 	mergeBuffers   = 4 << 20
 	minMergeBuffer = 4 << 10
@@ -29,7 +31,8 @@ const (
 // sorted runs in a temporary file. It is not safe for concurrent use.
 type Keys struct {
 	scratch scratch
-	budget  int
+	budget  int // of bytes in memory
+	held    int // bytes in memory
 	added   int64
 	recent  []Key
 	twice   map[Key]bool // that were added again while they were in memory
@@ -40,8 +43,8 @@ type Keys struct {
 // run is a part of the file with keys that ascend.
 type run struct{ off, n int64 }
 
-// NewKeys returns an empty set that holds budget keys in memory (default
-// 1<<20, which are 16 MiB) and the others in dir (default os.TempDir).
+// NewKeys returns an empty set that holds keys of budget bytes in memory (default 16 MiB)
+// and the others in dir (default os.TempDir).
 func NewKeys(dir string, budget int) *Keys {
 	if budget <= 0 {
 		budget = defaultBudget
@@ -54,24 +57,16 @@ func (s *Keys) Add(k Key) error {
 	if s.closed {
 		return errClosed
 	}
-	if len(s.recent) >= s.budget {
+	size := len(k) + keyOverhead
+	if len(s.recent) > 0 && s.held+size > s.budget {
 		if err := s.flush(); err != nil {
 			return err
 		}
 	}
-	if len(s.recent) == cap(s.recent) {
-		s.grow()
-	}
 	s.recent = append(s.recent, k)
+	s.held += size
 	s.added++
 	return nil
-}
-
-// grow makes room in few steps, so that little is garbage when the budget is reached.
-func (s *Keys) grow() {
-	room := make([]Key, len(s.recent), min(s.budget, max(256, 8*cap(s.recent))))
-	copy(room, s.recent)
-	s.recent = room
 }
 
 // Len is the number of calls of Add that succeeded.
@@ -80,12 +75,14 @@ func (s *Keys) Len() int64 { return s.added }
 // Close gives memory and file back.
 func (s *Keys) Close() error {
 	s.closed = true
-	s.recent, s.runs = nil, nil
+	s.recent, s.runs, s.held = nil, nil, 0
 	return s.scratch.close()
 }
 
 func (s *Keys) sort() {
-	slices.SortFunc(s.recent, compareKeys)
+	if !slices.IsSorted(s.recent) { // most lists are
+		slices.Sort(s.recent)
+	}
 	for i := 1; i < len(s.recent); i++ {
 		if s.recent[i] == s.recent[i-1] && len(s.twice) < MaxRepeated {
 			if s.twice == nil {
@@ -125,16 +122,20 @@ func (s *Keys) Repeated() (map[Key]bool, error) {
 	return twice, err
 }
 
-func compareKeys(a, b Key) int { return bytes.Compare(a[:], b[:]) }
-
-// flush writes the keys in memory as a run.
+// flush writes the keys in memory as a run: of each how many bytes it shares with the one
+// before it, how many follow, and these.
 func (s *Keys) flush() error {
 	s.sort()
-	r := run{off: s.scratch.size, n: int64(len(s.recent) * keySize)}
+	r := run{off: s.scratch.size}
+	var last Key
 	chunk := make([]byte, 0, maxMergeBuffer)
 	for i, k := range s.recent {
-		chunk = append(chunk, k[:]...)
-		if len(chunk)+keySize > cap(chunk) || i == len(s.recent)-1 {
+		n := shared(last, k)
+		chunk = binary.AppendUvarint(chunk, uint64(n))
+		chunk = binary.AppendUvarint(chunk, uint64(len(k)-n))
+		chunk = append(chunk, k[n:]...)
+		last = k
+		if len(chunk) >= maxMergeBuffer/2 || i == len(s.recent)-1 {
 			if err := s.scratch.write(chunk); err != nil {
 				s.scratch.size = r.off
 				return err
@@ -142,9 +143,22 @@ func (s *Keys) flush() error {
 			chunk = chunk[:0]
 		}
 	}
+	r.n = s.scratch.size - r.off
 	s.runs = append(s.runs, r)
-	s.recent = s.recent[:0]
+	clear(s.recent)
+	s.recent, s.held = s.recent[:0], 0
 	return nil
+}
+
+// shared is how many bytes two keys have in common at their beginning.
+func shared(a, b Key) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
 }
 
 // Sorted yields the keys in ascending order, each once. It can be ranged over
@@ -152,13 +166,13 @@ func (s *Keys) flush() error {
 func (s *Keys) Sorted() iter.Seq2[Key, error] {
 	return func(yield func(Key, error) bool) {
 		if s.closed {
-			yield(Key{}, errClosed)
+			yield("", errClosed)
 			return
 		}
 		s.sort()
 		m, err := s.merge()
 		if err != nil {
-			yield(Key{}, err)
+			yield("", err)
 			return
 		}
 		var last Key
@@ -169,7 +183,7 @@ func (s *Keys) Sorted() iter.Seq2[Key, error] {
 			}
 			first, last = false, k
 			if err := m.advance(); err != nil {
-				yield(Key{}, err)
+				yield("", err)
 				return
 			}
 		}
@@ -214,18 +228,42 @@ func (c *cursor) next() (bool, error) {
 		c.key, c.keys = c.keys[0], c.keys[1:]
 		return true, nil
 	}
-	_, err := io.ReadFull(c.r, c.key[:])
+	n, err := binary.ReadUvarint(c.r)
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	}
-	return err == nil, err
+	var more uint64
+	if err == nil {
+		more, err = binary.ReadUvarint(c.r)
+	}
+	if err == nil && n > uint64(len(c.key)) {
+		err = fmt.Errorf("expected one that shares at most %d bytes with the one before it, found %d", len(c.key), n)
+	}
+	if err != nil {
+		return false, errBroken(err)
+	}
+	key := make([]byte, int(n)+int(more))
+	copy(key, c.key[:n])
+	if _, err := io.ReadFull(c.r, key[n:]); err != nil {
+		return false, errBroken(err)
+	}
+	c.key = Key(key)
+	return true, nil
+}
+
+// errBroken is an error of a file that ends or reads otherwise than it was written.
+func errBroken(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("read back a key: %w", err)
 }
 
 // merger is a heap of cursors, the one with the least key first.
 type merger []*cursor
 
 func (m merger) Len() int           { return len(m) }
-func (m merger) Less(i, j int) bool { return compareKeys(m[i].key, m[j].key) < 0 }
+func (m merger) Less(i, j int) bool { return m[i].key < m[j].key }
 func (m merger) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
 func (m *merger) Push(x any)        { *m = append(*m, x.(*cursor)) }
 func (m *merger) Pop() any {

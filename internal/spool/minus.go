@@ -23,11 +23,11 @@ func Minus(a, b iter.Seq2[Key, error]) iter.Seq2[Key, error] {
 			if !ok {
 				return
 			}
-			for errA == nil && err == nil && more && compareKeys(kb, ka) < 0 {
+			for errA == nil && err == nil && more && kb < ka {
 				kb, err, more = nextB()
 			}
 			if err := errors.Join(errA, err); err != nil {
-				yield(Key{}, err)
+				yield("", err)
 				return
 			}
 			if more && ka == kb {
@@ -47,11 +47,11 @@ func ascending(side string, s iter.Seq2[Key, error]) iter.Seq2[Key, error] {
 		first := true
 		for k, err := range s {
 			if err != nil {
-				yield(Key{}, err)
+				yield("", err)
 				return
 			}
-			if !first && compareKeys(k, last) < 0 {
-				yield(Key{}, fmt.Errorf("%s side: %w: %x after %x", side, ErrOrder, k, last))
+			if !first && k < last {
+				yield("", fmt.Errorf("%s side: %w: %q after %q", side, ErrOrder, k, last))
 				return
 			}
 			if (first || k != last) && !yield(k, nil) {
