@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"instep/resourcesync"
 )
@@ -104,52 +105,123 @@ func BenchmarkDayOfALargeSet(b *testing.B) {
 	b.ReportMetric(peak(b), "MB-peak")
 }
 
-// BenchmarkBaselineOfALargeSet brings a mirror 200,000 resources, or with INSTEP_LONG
-// 2,600,000, in batches of 500. It reports the bytes that it gives to the disk for each of
-// them, some of which the disk gets more than once, and the peak of its memory.
+// shapes are what the URIs of a large set look like, in the order in which they arrive.
+var shapes = []struct {
+	name string
+	path func(i, n int) string
+}{
+	{"1000-to-a-directory", func(i, _ int) string { return fmt.Sprintf("pdf/%04d/%07d.pdf", i/1000, i) }},
+	{"one-directory", func(i, _ int) string { return fmt.Sprintf("pdf/%07d.pdf", i) }},
+	{"one-directory-of-random-names", func(i, _ int) string { return fmt.Sprintf("pdf/%016x.pdf", scatter(i)) }},
+	{"a-directory-for-each", func(i, _ int) string { return fmt.Sprintf("bitstream/%016x/full.pdf", scatter(i)) }},
+	{"a-url-in-the-query", func(i, _ int) string { return fmt.Sprintf("get?url=http://%07d.example.org/", i) }},
+	{"at-random", func(i, n int) string { i = i * 2654435761 % n; return fmt.Sprintf("pdf/%04d/%07d.pdf", i/1000, i) }},
+}
+
+// scatter is a number that looks like a hash of i, and another one for each i.
+func scatter(i int) uint64 { return uint64(i) * 0x9E3779B97F4A7C15 }
+
+// BenchmarkBaselineOfALargeSet brings a mirror 200,000 resources, or as many as
+// INSTEP_RESOURCES says, in batches of 500, and then the index of contents. It reports the
+// bytes that it gives to the disk for each of them, some of which the disk gets more than
+// once, the size of the file for each, how fast members are listed by key, and the peak of
+// the memory of the process.
 func BenchmarkBaselineOfALargeSet(b *testing.B) {
 	const batch = 500
 	resources := 200_000
-	if os.Getenv("INSTEP_LONG") != "" {
-		resources = 2_600_000
+	if n, err := strconv.Atoi(os.Getenv("INSTEP_RESOURCES")); err == nil {
+		resources = n
 	}
-	all := int64(0)
-	for b.Loop() {
-		c := open(b)
-		s := set(b, c, "")
-		before := ofProcess(b, "io", "wchar:")
-		for i := 0; i < resources; i += batch {
-			arrive(b, c, s, i, batch)
-		}
-		if err := c.Close(); err != nil {
-			b.Fatal(err)
-		}
-		all += ofProcess(b, "io", "wchar:") - before
+	for _, shape := range shapes {
+		b.Run(shape.name, func(b *testing.B) {
+			var written, size int64
+			var read time.Duration
+			for b.Loop() {
+				c := open(b)
+				s := set(b, c, "")
+				before := ofProcess(b, "io", "wchar:")
+				for i := 0; i < resources; i += batch {
+					arrive(b, c, s, i, batch, func(i int) string { return shape.path(i, resources) })
+				}
+				if err := c.indexContents(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				begun, n := time.Now(), 0
+				for _, err := range c.MembersByKey(b.Context(), s) {
+					if n++; err != nil {
+						b.Fatal(err)
+					}
+				}
+				if read += time.Since(begun); n == 0 {
+					b.Fatal("no members")
+				}
+				path := c.path
+				if err := c.Close(); err != nil {
+					b.Fatal(err)
+				}
+				written += ofProcess(b, "io", "wchar:") - before
+				info, err := os.Stat(path)
+				if err != nil {
+					b.Fatal(err)
+				}
+				size += info.Size()
+				b.StartTimer()
+			}
+			n := float64(b.N) * float64(resources)
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/n, "µs/resource")
+			b.ReportMetric(float64(written)/1000/n, "kB-written/resource")
+			b.ReportMetric(float64(size)/n, "B/resource")
+			b.ReportMetric(float64(read.Microseconds())/n, "µs-read/resource")
+			b.ReportMetric(peak(b), "MB-peak")
+		})
 	}
-	n := float64(b.N) * float64(resources)
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/n, "µs/resource")
-	b.ReportMetric(float64(all)/1000/n, "kB-written/resource")
-	b.ReportMetric(peak(b), "MB-peak")
 }
 
-// arrive brings n resources of a large set, beginning with number first.
-func arrive(b *testing.B, c *Catalog, s SetID, first, n int) {
+// arrive brings n resources of a large set, beginning with number first, as a mirror does.
+func arrive(b *testing.B, c *Catalog, s SetID, first, n int, path func(i int) string) {
 	b.Helper()
 	o := Outcome{At: epoch}
 	var intents []Intent
 	for i := range n {
 		r := nth(first+i, 0)
-		intents = append(intents, Intent{URI: r.URI, Length: r.Length, SHA256: r.Digests.Get(resourcesync.SHA256)})
+		r.URI = "https://example.org/" + path(first+i)
+		intents = append(intents, Intent{URI: r.URI, Guess: Fold(placeLike(r.URI)), Length: r.Length, SHA256: r.Digests.Get(resourcesync.SHA256)})
 		o.Stored = append(o.Stored, r)
 		o.Members = append(o.Members, Membership{Set: s, URI: r.URI, Changed: epoch, LastMod: r.LastMod})
 	}
-	err := c.Intend(b.Context(), intents, &o, flat)
+	err := c.Intend(b.Context(), intents, &o, askLike)
 	if err == nil {
 		err = c.Settle(b.Context(), o, func() error { return nil })
 	}
 	if err != nil {
 		b.Fatal(err)
 	}
+}
+
+// placeLike is the path of a URI of a large set.
+func placeLike(uri string) string {
+	path, query, _ := strings.Cut(strings.TrimPrefix(uri, "https://example.org/"), "?")
+	return path + strings.ReplaceAll(query, "/", "~")
+}
+
+// askLike places a URI, and asks what a mirror asks.
+func askLike(uri string, names Names) (p Place, err error) {
+	p.Path = placeLike(uri)
+	for i := range len(p.Path) {
+		if p.Path[i] != '/' {
+			continue
+		}
+		if _, ok, err := names.Directory(p.Path[:i]); err != nil {
+			return p, err
+		} else if !ok {
+			p.Directories = append(p.Directories, p.Path[:i])
+		}
+	}
+	if taken, err := names.File(p.Path); err != nil || taken {
+		return p, fmt.Errorf("%q is taken: %v, %w", p.Path, taken, err)
+	}
+	return p, nil
 }
 
 // read reads what a publication of the changes after a number needs.

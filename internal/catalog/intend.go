@@ -38,6 +38,7 @@ func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names)
 	if err := n.expect(r, intents); err != nil {
 		return err
 	}
+	var dirs []string
 	for i := range intents {
 		in := &intents[i]
 		if in.Path != "" {
@@ -50,13 +51,11 @@ func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names)
 		if err := n.take(&p); err != nil {
 			return err
 		}
-		if err := r.enterDirectories(p.Directories, Fold); err != nil {
-			return err
-		}
+		dirs = append(dirs, p.Directories...)
 		in.New, in.Path, in.Kept = true, p.Path, p.Kept
 		o.Fresh = append(o.Fresh, *in)
 	}
-	return nil
+	return r.enterDirectories(dirs, Fold)
 }
 
 func (r *recorder) intend(intents []Intent) error {
@@ -111,22 +110,44 @@ func newNames(row func(query string, args ...any) (*sql.Row, error)) names {
 	return names{row, map[string]bool{}, map[string]string{}}
 }
 
-// expect looks up together what will be asked of new URIs.
+// expect looks up together what will be asked of new URIs: their paths, and the directories
+// above these.
 func (n names) expect(r *recorder, intents []Intent) error {
 	var guessed []*Intent
+	var dirs []any
+	directory := func(fold string) {
+		if _, known := n.dirs[fold]; !known {
+			n.dirs[fold], dirs = "", append(dirs, fold+"/")
+		}
+	}
 	for i := range intents {
 		in := &intents[i]
 		if in.Guess == "" || in.Path != "" {
 			continue
 		}
-		n.files[in.Guess], n.dirs[in.Guess] = false, ""
+		n.files[in.Guess] = false
+		directory(in.Guess)
+		for i := range len(in.Guess) {
+			if in.Guess[i] == '/' {
+				directory(in.Guess[:i])
+			}
+		}
 		guessed = append(guessed, in)
 	}
+	for some := range slices.Chunk(dirs, lookupSize) {
+		err := r.eachPair("SELECT 0, fold || char(10) || path FROM directory WHERE fold IN ("+placeholders(len(some))+")", some, func(_ int64, pair string) {
+			fold, path, _ := strings.Cut(pair, "/\n")
+			n.dirs[fold] = strings.TrimSuffix(path, "/")
+		})
+		if err != nil {
+			return err
+		}
+	}
 	for some := range slices.Chunk(guessed, lookupSize) {
-		files, dirs := make([]any, 0, 3*len(some)), make([]any, 0, len(some))
+		files := make([]any, 0, 3*len(some))
 		for i, in := range some {
 			dir, name := split(in.Guess)
-			files, dirs = append(files, i, dir, name), append(dirs, in.Guess+"/")
+			files = append(files, i, dir, name)
 		}
 		var known error
 		err := r.eachPair("SELECT v.column1, b.uri || r.rest FROM ("+valuesOf("(?,?,?)", len(some))+`) v CROSS JOIN directory d ON d.fold = v.column2
@@ -136,13 +157,7 @@ func (n names) expect(r *recorder, intents []Intent) error {
 				known = fmt.Errorf("%w: %q has a path already", ErrState, uri)
 			}
 		})
-		if err = errors.Join(err, known); err == nil {
-			err = r.eachPair("SELECT id, path FROM directory WHERE fold IN ("+placeholders(len(dirs))+")", dirs, func(_ int64, path string) {
-				path = strings.TrimSuffix(path, "/")
-				n.dirs[Fold(path)] = path
-			})
-		}
-		if err != nil {
+		if err := errors.Join(err, known); err != nil {
 			return err
 		}
 	}
