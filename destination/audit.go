@@ -161,7 +161,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	st := &view{Snapshot: now, d: au.d}
 	au.known = au.known.beside(now.Latest)
 	doubtful := map[spool.Key]bool{}
-	if err := st.compare(ctx, seen, nil, au.admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
+	if err := st.compare(ctx, au.cursor, seen, nil, au.admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
 		return err
 	}
 	partial, err := au.compareAgain(ctx, k, doubtful)
@@ -196,7 +196,7 @@ func (au *auditor) compareAgain(ctx context.Context, k *desk, doubtful map[spool
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
 	admit := func(w *harvest.Resource) bool { return doubtful[resourcesync.KeyOf(w.URI)] }
-	err = st.compare(ctx, seen, doubtful, admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, nil) })
+	err = st.compare(ctx, au.cursor, seen, doubtful, admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, nil) })
 	return st.Partial, err
 }
 

@@ -187,7 +187,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if pl.d.AcceptRollback && !pl.cursor.At.IsZero() {
 		st.lift = pl.cursor.At.Add(tick)
 	}
-	if err := st.compare(ctx, seen, pl.twice, pl.admit, pl.compare); err != nil {
+	if err := st.compare(ctx, pl.cursor, seen, pl.twice, pl.admit, pl.compare); err != nil {
 		return err
 	}
 	if pl.twice == nil && st.Partial == nil && !st.Unsure {

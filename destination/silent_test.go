@@ -129,6 +129,42 @@ func TestSilentListBesideOlderCopies(t *testing.T) {
 	m.wantFiles(paths...)
 }
 
+// The Change List is a copy from before what was applied, and the list without at is not: what it names
+// counts, whatever that copy says of the same resource.
+func TestSilentListBesideAnOldChangeList(t *testing.T) {
+	for _, old := range []resourcesync.Change{resourcesync.Deleted, resourcesync.Updated} {
+		for _, digests := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s digests %t", old, digests), func(t *testing.T) {
+				s := newSource(t)
+				paths := s.fill(20)
+				list := func(from int) {
+					entries := s.rawEntries(paths...)
+					if !digests {
+						entries[1] = fmt.Sprintf("<url><loc>%s</loc><lastmod>%s</lastmod></url>", s.uri("/r/1"), at(from-1))
+					}
+					s.raw("/list.xml", fmt.Sprintf(`capability="resourcelist" from=%q`, at(from)), "", entries...)
+				}
+				change := s.change
+				if !digests {
+					change = s.plain
+				}
+				list(0)
+				first := change(5, old, "/r/1")
+				s.put("/r/1", []byte("second"))
+				s.changes(0, first, change(10, resourcesync.Updated, "/r/1"))
+				m := newMirror(t, s)
+				m.mustSucceed()
+				m.wantFiles(paths...)
+				s.put("/r/1", []byte("third"))
+				list(30)
+				s.changes(0, first)
+				m.mustSucceed()
+				m.wantFiles(paths...)
+			})
+		}
+	}
+}
+
 // Pages that are made as they are asked for: a resource that went from the second page to the first
 // between the two is in neither, and no change ever tells of it.
 func TestPagesMadeAsTheyAreAskedFor(t *testing.T) {

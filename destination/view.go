@@ -29,8 +29,8 @@ type named struct {
 
 // compare hands every resource that admit lets through to each, in batches, and remembers
 // in seen every resource that the Source names. What twice names comes last, with all that
-// counts.
-func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(context.Context, []named) error) error {
+// counts. Changes that are older than what was applied up to cur count for nothing beside a list.
+func (v *view) compare(ctx context.Context, cur Cursor, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(context.Context, []named) error) error {
 	batch := make([]named, 0, lookupBatch)
 	add := func(w named) (err error) {
 		w.Changed = evidence.Later(w.Changed, v.lift)
@@ -46,6 +46,9 @@ func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Ke
 	for w, err := range v.Snapshot.Resources(ctx) {
 		if err != nil {
 			return err
+		}
+		if w.Listed != nil && v.Changes.Span().Old(v.applied(cur)) {
+			w = *w.Listed
 		}
 		key := resourcesync.KeyOf(w.URI)
 		if err := seen.Add(key); err != nil {

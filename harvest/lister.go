@@ -435,23 +435,25 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 	default: // another version, which is of its lastmod at the earliest
 		held.At, held.Until, said.Bytes = w.LastMod.Time(), r.st.Latest, tied
 	}
-	switch d, _ := evidence.Decide(said, held); d {
+	d, _ := evidence.Decide(said, held)
+	switch d {
 	case evidence.Keep:
 		return w, true
 	case evidence.Remove:
 		return w, false
-	case evidence.Ask:
-		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.denied || c.Change == resourcesync.Deleted), At: w.Changed}
+	}
+	listed := w
+	if d == evidence.Ask {
+		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
 		if said.Kind != evidence.Deleted { // it is as listed, if it exists, or as the change says
 			item.Or = told
 		}
 		if c.rival != nil && !c.rival.Changed.Before(w.Changed) {
-			listed := w.Resource
-			item.Resource, item.Or = *told, &listed
+			item.Resource, item.Or = *told, &listed.Resource
 		}
 		return item, true
 	}
-	return Item{Resource: *told, Location: c.Location, By: c}, true
+	return Item{Resource: *told, Location: c.Location, By: c, Listed: &listed}, true
 }
 
 // disputed is c where it is open which version of the resource exists, or, if some document

@@ -35,9 +35,10 @@ type Location struct {
 type Item struct {
 	Resource
 	Location
-	By *Change   // that says so; nil: a list does
-	At time.Time // of a dispute: the moment of the list that names it, or does not
-	Or *Resource // of a dispute: another version that it may be; nil: none
+	By     *Change   // that says so; nil: a list does
+	Listed *Item     // what the list says that names it too, if a change does: it counts where that is too old; nil: none names it
+	At     time.Time // of a dispute: the moment of the list that names it, or does not
+	Or     *Resource // of a dispute: another version that it may be; nil: none
 }
 
 // compare orders by package, and by offset in it.
