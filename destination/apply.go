@@ -129,6 +129,9 @@ func (r *runner) run(ctx context.Context) error {
 		defer r.unpacker.Close()
 	}
 
+	if err := r.d.keepSilent(save, r.sp); err != nil {
+		return err
+	}
 	q := &queue{r: r, save: save}
 	for a, err := range r.sp.Actions() {
 		if err != nil {

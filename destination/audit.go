@@ -129,7 +129,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	if au.cursor, _, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
 		return nil, err
 	}
-	au.Followed, au.known = au.cursor.At, d.known(au.cursor)
+	au.Followed = au.cursor.At
 	if rep != nil {
 		au.faults = spool.NewLog[fault](d.Spool)
 		defer func() { err = errors.Join(err, au.faults.Close()) }()
@@ -159,7 +159,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	}
 	defer now.Close()
 	st := &view{Snapshot: now, d: au.d}
-	au.known = au.known.beside(now.Latest)
+	au.known = k.known.beside(now.Latest)
 	doubtful := map[spool.Key]bool{}
 	if err := st.compare(ctx, au.cursor, seen, nil, au.admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
 		return err

@@ -190,6 +190,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if err := st.compare(ctx, pl.cursor, seen, pl.twice, pl.admit, pl.compare); err != nil {
 		return err
 	}
+	pl.silent = st.Latest
 	if pl.twice == nil && st.Partial == nil && !st.Unsure {
 		if twice, err := seen.Repeated(); err != nil || len(twice) > 0 {
 			return cmp.Or(err, error(&repeatedError{twice}))
@@ -219,10 +220,6 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 		pl.Partial = st.Changes.Rest
 	}
 	if st.Shifting {
-		if next := pl.cursor; next != (Cursor{}) && st.Latest.After(next.Latest) {
-			next.Latest = st.Latest
-			pl.move = &CursorMove{Set: pl.Set, Cursor: next}
-		}
 		return nil
 	}
 	pl.named = seen.Len()
@@ -359,9 +356,7 @@ func baselineCursor(old Cursor, st *view) Cursor {
 	if evidence.ToCome(c.Listed, now) { // whatever the Source's clock shows: it may be right the next time
 		c.Sure = old.newest(time.Time{}, now)
 	}
-	if c.Silent, c.Latest = st.At.IsZero(), evidence.Later(old.Latest, st.Latest); !c.Latest.After(c.Listed) {
-		c.Latest = time.Time{}
-	}
+	c.Silent = st.At.IsZero()
 	c.Changed = old.Changed
 	if !st.lift.IsZero() {
 		c.Changed = time.Time{}

@@ -22,6 +22,7 @@ type desk struct {
 	d      *Destination
 	scope  *scope
 	cursor Cursor
+	known  known
 }
 
 // newDesk is a desk for what does not depend on a mirror.
@@ -37,7 +38,10 @@ func (d *Destination) openDesk(ctx context.Context, sc *scope, set discover.Set)
 		return nil, err
 	}
 	k.offer.Position = k.cursor.Position
-	k.covered = k.cursor.covers(d.choice())
+	if k.known, err = d.known(ctx, set.URI, k.cursor); err != nil {
+		return nil, err
+	}
+	k.covered = k.known.whole
 	k.members, err = d.Mirror.Count(ctx, set.URI)
 	k.offer.Empty = k.members == 0
 	return k, err

@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"instep/evidence"
@@ -30,18 +31,49 @@ func (c Cursor) newest(served, now time.Time) time.Time {
 // those which are held exist, and that others do not.
 type known struct {
 	Cursor
-	whole bool // it named no others, which were left out by another choice
+	whole bool      // it named no others, which were left out by another choice
+	until time.Time // the latest moment that a list can be of which was read and did not tell its own; zero: there was none
 }
 
-func (d *Destination) known(c Cursor) known { return known{c, c.covers(d.choice())} }
+func (d *Destination) known(ctx context.Context, set string, c Cursor) (k known, err error) {
+	k.Cursor, k.whole = c, c.covers(d.choice())
+	k.until, err = d.silentUntil(ctx, set)
+	return k, err
+}
 
 // beside is k where a list is read that is of latest at the latest: one that is no older than those
 // before says itself what they do.
 func (k known) beside(latest time.Time) known {
-	if !latest.Before(k.Latest) {
-		k.Latest = time.Time{}
+	if !latest.Before(k.until) {
+		k.until = time.Time{}
 	}
 	return k
+}
+
+// silent is the name under which a mirror remembers of when the lists of a set can be that did not
+// tell their moment. It is no part of the cursor: their word is applied in runs too that move none.
+func silent(set string) string { return "silent lists " + set }
+
+// silentUntil is the latest moment that one of those lists can be of; zero if there was none.
+func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, error) {
+	text, ok, err := d.Mirror.Recall(ctx, silent(set))
+	if err != nil || !ok {
+		return time.Time{}, err
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", silent(set), err)
+	}
+	return at, nil
+}
+
+// keepSilent remembers of when such a list can be before anything of it is applied.
+func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
+	before, err := d.silentUntil(ctx, sp.Set)
+	if err != nil || !sp.silent.After(before) {
+		return err
+	}
+	return d.Mirror.Remember(ctx, silent(sp.Set), sp.silent.UTC().Format(time.RFC3339Nano))
 }
 
 // evidenceOf is the evidence held of a URI.
@@ -52,7 +84,7 @@ func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.He
 		e.Change, e.At = false, at
 	}
 	if h.Member { // a list of before may have named it as late as that
-		e.Until = evidence.Later(e.Until, k.Latest)
+		e.Until = evidence.Later(e.Until, k.until)
 	}
 	if !h.Gone.IsZero() {
 		e.Gone, e.Change, e.At = true, true, h.Gone

@@ -48,7 +48,6 @@ type Cursor struct {
 	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
 	Alone    Alone     // what was left alone since the last baseline
 	Silent   bool      `json:",omitzero"` // the newest list did not tell its moment: it is read in each run
-	Latest   time.Time `json:",omitzero"` // the latest moment that one of those lists can be of; zero if a newer one has told its own
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
 }
 

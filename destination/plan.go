@@ -126,6 +126,7 @@ type SetPlan struct {
 	Gap string
 
 	asOf      time.Time                                                  // when the Source sent the documents read, by its own clock; zero if that is unknown
+	silent    time.Time                                                  // of when a list is at the latest that does not tell its moment; zero: there is none
 	consent   bool                                                       // somebody has consented to the deletions
 	again     func(ctx context.Context, deleted int64) (*SetPlan, error) // plans the set once more, when this plan was applied and the run has deleted so many
 	move      *CursorMove                                                // nil: the cursor stays

@@ -48,7 +48,7 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 			Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why,
 			actions: spool.NewLog[Action](d.Spool), late: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
-		d: d, scope: k.scope, cursor: k.cursor, known: k.d.known(k.cursor), sum: sha256.New(),
+		d: d, scope: k.scope, cursor: k.cursor, known: k.known, sum: sha256.New(),
 	}
 	fmt.Fprintf(pl.sum, "%s\n", pl.Set)
 	pl.reason("%s: %s", mode, why)

@@ -38,7 +38,8 @@ func (vast) FindContent(context.Context, resourcesync.Digest, int64) (destinatio
 func (vast) Open(context.Context, string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("not asked for")
 }
-func (vast) Count(context.Context, string) (int64, error) { return 2_600_000, nil }
+func (vast) Recall(context.Context, string) (string, bool, error) { return "", false, nil }
+func (vast) Count(context.Context, string) (int64, error)         { return 2_600_000, nil }
 func (vast) Losses(context.Context, string) (destination.Losses, error) {
 	return destination.Losses{Members: 2_600_000}, nil
 }

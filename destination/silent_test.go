@@ -165,6 +165,60 @@ func TestSilentListBesideAnOldChangeList(t *testing.T) {
 	}
 }
 
+// Caches have the lists without at and the Change List of before, when a resource was deleted that is
+// there again. The runs that read what named it since moved no cursor: the list was in parts, or one
+// of these was not there.
+func TestSilentPartsBesideOlderCopies(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		missing bool // the last part, when the resource is named
+		first   bool // that is the first run
+	}{{"a mirror that follows", false, false}, {"a first run", false, true}, {"a part is missing", true, false}, {"a part is missing in the first run", true, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSource(t)
+			paths := s.fill(20)
+			list := func(n int) {
+				parts := ""
+				for i, some := range [][]string{paths[:10], paths[10:]} {
+					path := fmt.Sprintf("/part-%d.xml", i)
+					s.raw(path, fmt.Sprintf(`capability="resourcelist" from=%q`, at(n)), "", s.rawEntries(some...)...)
+					parts += "<sitemap><loc>" + s.uri(path) + "</loc></sitemap>"
+				}
+				s.put("/list.xml", []byte(`<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/"><rs:md capability="resourcelist" from="`+at(n).String()+`"/><rs:ln rel="up" href="`+s.uri("/caps.xml")+`"/>`+parts+`</sitemapindex>`))
+			}
+			s.offer("/list.xml", "/changes.xml")
+			s.changes(0)
+			m := newMirror(t, s)
+			if !tt.first {
+				list(0)
+				m.mustSucceed()
+			}
+			list(30)
+			if tt.missing {
+				s.answer("/part-1.xml", http.NotFound)
+			}
+			if _, err := m.sync(); err != nil {
+				t.Fatal(err)
+			}
+			s.fresh("/part-1.xml")
+			before := m.files()
+			list(0)
+			s.changes(0, s.change(5, resourcesync.Deleted, "/r/1"))
+			if _, err := m.sync(); err != nil {
+				t.Fatal(err)
+			}
+			for path := range before {
+				if m.files()[path] == "" {
+					t.Errorf("%s is gone: a list of 30 named it, and a change of 5 tells that it was deleted", path)
+				}
+			}
+			s.changes(0, s.change(5, resourcesync.Deleted, "/r/1"), s.change(10, resourcesync.Created, "/r/1"))
+			list(40)
+			m.recovers(paths...)
+		})
+	}
+}
+
 // Pages that are made as they are asked for: a resource that went from the second page to the first
 // between the two is in neither, and no change ever tells of it.
 func TestPagesMadeAsTheyAreAskedFor(t *testing.T) {
