@@ -342,7 +342,7 @@ func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, err
 // moment there is only that, and only if no change is unknown.
 func baselineCursor(old Cursor, st *view) Cursor {
 	now := st.d.Client.Now()
-	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift)}, Baseline: evidence.Later(st.Newest(), st.Served), Listed: old.newest(st.Served, now)}
+	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift), Undated: old.Undated}, Baseline: evidence.Later(st.Newest(), st.Served), Listed: old.newest(st.Served, now)}
 	if !st.Unsure {
 		c.Listed = evidence.Later(st.At, c.Listed)
 	}

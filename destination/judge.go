@@ -78,7 +78,7 @@ func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 
 // evidenceOf is the evidence held of a URI.
 func (d *Destination) evidenceOf(h *Held, k known, served time.Time) evidence.Held {
-	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until}
+	e := evidence.Held{Member: h.Member, Due: h.Due != "", Change: h.Told, At: h.Changed, Until: h.Until, Ahead: k.ahead(h)}
 	now := d.Client.Now()
 	if at := k.newest(served, now); (h.Member || k.whole) && at.After(e.At) {
 		e.Change, e.At = false, at

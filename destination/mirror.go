@@ -51,6 +51,12 @@ type Cursor struct {
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
 }
 
+// ahead reports whether the cursor does not cover what was applied of a resource: a run has applied it
+// that left the cursor where it was.
+func (c Cursor) ahead(h *Held) bool {
+	return h.Changed.After(c.At) || h.Gone.After(c.At) || h.Until.After(c.Undated)
+}
+
 // Alone counts resources that were left alone though nobody asked for that: the mirror lacks
 // them, or has older bytes, until something else is asked for or another baseline is made.
 type Alone struct{ Origin, Unsupported, Weak int64 }

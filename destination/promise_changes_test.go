@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"instep/destination"
+	"instep/guard"
 	"instep/resourcesync"
 )
 
@@ -503,5 +504,57 @@ func TestPromiseOfWhatWasCreatedAndDeletedBefore(t *testing.T) {
 	for range 2 {
 		m.mustSucceed()
 		m.wantFiles(s.paths...)
+	}
+}
+
+// A run applies that a resource was deleted and created again, and its cursor stays, as a guard holds other
+// deletions. Then a cache has a copy that ends with that deletion, which has no time: it stands after the
+// position, and is older than what is held all the same.
+func TestPromiseDeletionAfterAPositionThatStayed(t *testing.T) {
+	gone := []string{"/r/10", "/r/11", "/r/12", "/r/13", "/r/14"}
+	for name, created := range map[string]func(*aSource) string{
+		"by datetime": func(s *aSource) string {
+			return s.rawEntry("/r/1", fmt.Sprintf(`change="created" datetime=%q`, at(12)), "")
+		},
+		"by lastmod":     func(s *aSource) string { return s.oldChange(12, resourcesync.Created, "/r/1") },
+		"without a time": func(s *aSource) string { return s.rawEntry("/r/1", `change="created"`, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			paths := s.fill(20)
+			s.list(0, paths...)
+			s.put("/r/2", []byte("changed"))
+			all := []string{s.oldChange(5, resourcesync.Updated, "/r/2")}
+			s.setClock(6)
+			s.rawChanges(0, all...)
+			m := newMirror(t, s)
+			m.mustSucceed()
+			s.put("/r/1", []byte("created again"))
+			all = append(all, s.rawEntry("/r/1", `change="deleted"`, ""))
+			copied := slices.Clone(all)
+			all = append(all, created(s))
+			for i, path := range gone {
+				s.remove(path)
+				all = append(all, s.oldChange(13+i, resourcesync.Deleted, path))
+			}
+			s.setClock(20)
+			s.rawChanges(0, all...)
+			m.set = func(d *destination.Destination) { d.MaxDelete, _ = guard.ParseLimit("1") }
+			if rep := m.mustTell(); rep.Withheld != int64(len(gone)) {
+				t.Fatalf("got %+v, want %d withheld", rep, len(gone))
+			}
+			s.setClock(10)
+			s.rawChanges(0, copied...)
+			if rep, err := m.sync(); err != nil || rep.Deleted > 0 {
+				t.Errorf("got %+v, %v; want nothing deleted", rep, err)
+			}
+			if got := m.files()["/r/1"]; got != "created again" {
+				t.Errorf("got %q, want what was created later", got)
+			}
+			s.setClock(20)
+			s.rawChanges(0, all...)
+			m.set = func(d *destination.Destination) { d.MaxDelete, _ = guard.ParseLimit("100%") }
+			m.recovers(without(paths, gone...)...)
+		})
 	}
 }

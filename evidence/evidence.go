@@ -53,7 +53,7 @@ type Statement struct {
 	Again  bool      // of a list: one of the same moment was applied before
 	From   time.Time // it is not of an earlier moment; zero: unknown
 	To     time.Time // nor of a later one; zero: unknown. A statement with a time has it in both
-	Last   bool      // by its position it comes after all that was applied of its Change List
+	Last   bool      // by its position it comes after all that was applied of its Change List up to the cursor
 	Torn   bool      // its document contradicts itself: neither times nor positions tell what came last
 	Denied bool      // of a torn one: some of it is that the URI does not exist, which an answer can confirm
 	Bytes  Match
@@ -66,6 +66,7 @@ type Held struct {
 	At       time.Time // the moment of the last statement that was applied
 	Until    time.Time // its time is unknown: at the latest then, and at At at the earliest; zero: At is its time
 	Change   bool      // that was a change
+	Ahead    bool      // a run has applied that and left the cursor behind it: position tells nothing of it
 	Misdated bool      // of a moment that is still to come: a clock was wrong, and At is zero
 	Gone     bool      // that was a deletion, and no newer list was read since: not with Member
 }
@@ -94,6 +95,7 @@ func (d Decision) String() string {
 // Decide says what a statement means for what is held, and why in a few words.
 func Decide(s Statement, h Held) (Decision, string) {
 	known := h.Member || h.Gone
+	s.Last = s.Last && !h.Ahead
 	switch {
 	case s.Old && !known && s.Kind != Absent && s.Kind != Deleted:
 		return PassOver, "it may have been deleted since"

@@ -16,8 +16,8 @@ func at(n int) time.Time {
 
 // The table. What is held is as of 5: "listed" and "changed" are members by a list and by
 // a change, "due" likewise by a change, "roughly" likewise, at 5 at the earliest and at 7 at the latest, "gone"
-// was deleted then, "silently" is a member by a list that does not tell its moment, "wrongly" is a member as of a moment that is still to come, "nothing" is
-// unknown.
+// was deleted then, "ahead" is a member by a change whose run left the cursor before it, "silently" is a member by a list that does not tell its moment,
+// "wrongly" is a member as of a moment that is still to come, "nothing" is unknown.
 // A statement is a kind, its time or bounds, and what else is known of it.
 const table = `
 # a document older than what was applied changes nothing
@@ -75,12 +75,12 @@ deleted 5                 | changed | ask       |
 created 5                 | gone    | ask       |
 
 # position counts where time does not say otherwise
-updated 5 last            | changed | fetch     | two updates within one second
 deleted 6 last            | changed | remove    |
 deleted 1.. last          | listed  | remove    | 1.0: a deletion without a time
 deleted 4 last            | changed | ask       | a clock that was wrong, or a copy from before
 updated 4 last differs    | changed | ask       |
 created 4 last            | gone    | ask       |
+deleted 1.. last          | ahead   | ask       | the position is not that of what is held
 
 # neither time nor position is known
 deleted 1..9              | listed  | ask       |
@@ -162,6 +162,8 @@ func heldOf(t *testing.T, text string) Held {
 		return Held{Member: true}
 	case "changed":
 		return Held{Member: true, At: at(5), Change: true}
+	case "ahead":
+		return Held{Member: true, At: at(5), Change: true, Ahead: true}
 	case "due":
 		return Held{Member: true, At: at(5), Change: true, Due: true}
 	case "roughly":
@@ -200,7 +202,7 @@ func statements(yield func(Statement) bool) {
 }
 
 func holdings(yield func(Held) bool) {
-	for _, h := range []Held{{}, {Member: true}, {Member: true, Due: true}, {Member: true, Change: true}, {Member: true, Change: true, Due: true}, {Member: true, Change: true, Until: at(3)}, {Gone: true, Change: true}} {
+	for _, h := range []Held{{}, {Member: true}, {Member: true, Due: true}, {Member: true, Change: true}, {Member: true, Change: true, Due: true}, {Member: true, Change: true, Ahead: true}, {Member: true, Change: true, Until: at(3)}, {Gone: true, Change: true}} {
 		for n := range 4 {
 			if h.At = at(n); n > 0 != (h.Member || h.Gone) && n > 0 {
 				continue
@@ -235,7 +237,7 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	for s := range statements {
 		for h := range holdings {
 			d, _ := Decide(s, h)
-			older := s.Old || !s.Last && !s.Torn && !s.To.IsZero() && s.To.Before(h.At)
+			older := s.Old || (!s.Last || h.Ahead) && !s.Torn && !s.To.IsZero() && s.To.Before(h.At)
 			if changes := d != Keep && d != Retry && d != PassOver; older && changes && (h.Member || h.Gone || s.Old) {
 				t.Errorf("%+v of %+v: %s", s, h, d)
 			}
@@ -321,7 +323,7 @@ func TestNoDeletionWithoutEvidence(t *testing.T) {
 				continue
 			}
 			says := s.Kind == Absent && !s.Again || s.Kind == Deleted
-			newer := !h.Member && !h.Gone || s.From.After(Later(h.At, h.Until)) || s.Kind == Deleted && (s.Last && !(!s.To.IsZero() && s.To.Before(h.At)) || s.From.Equal(h.At) && !h.Change)
+			newer := !h.Member && !h.Gone || s.From.After(Later(h.At, h.Until)) || s.Kind == Deleted && (s.Last && !h.Ahead && !(!s.To.IsZero() && s.To.Before(h.At)) || s.From.Equal(h.At) && !h.Change)
 			if !says || s.Old || s.Torn || !newer {
 				t.Errorf("%+v of %+v: %s", s, h, d)
 			}
@@ -333,7 +335,7 @@ func TestWhatCannotBePlacedIsAsked(t *testing.T) {
 	for s := range statements {
 		for h := range holdings {
 			inside := (s.Kind.change() || s.Kind == Listed && !s.To.Equal(s.From)) && s.From.Before(h.At) && (s.To.IsZero() || s.To.After(h.At)) || s.From.After(h.At) && !s.From.After(h.Until)
-			if s.Old || s.Last || s.Torn || !inside || !h.Member && !h.Gone {
+			if s.Old || s.Last && !h.Ahead || s.Torn || !inside || !h.Member && !h.Gone {
 				continue
 			}
 			want := Ask

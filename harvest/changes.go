@@ -389,6 +389,9 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	case !same: // the list before was believed: this one was read as often
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
+	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) { // else some of them come after the position
+		c.Undated = evidence.Later(c.Undated, ch.undated)
+	}
 	c.At = evidence.Later(c.At, end)
 	if c.Ended = at.ended; ch.stand != nil { // its end was not read
 		c.Ended = time.Time{}

@@ -15,5 +15,6 @@ type Position struct {
 	Last    time.Time // the latest of their datetimes
 	Changed time.Time // the moment of the latest change that was read; zero if none was, or an earlier version read the set last
 	Ended   time.Time `json:",omitzero"` // the end of List, if it was read to that: the next list may begin there without a gap; zero while it is open
+	Undated time.Time `json:",omitzero"` // until when the changes may have happened that were read and do not tell their time; zero: all do
 	Left    time.Time // since when, by our clock, List stands open where its index says that it was closed; zero if it does not
 }
