@@ -32,9 +32,9 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 		case err == nil && k.doubtful(s, pl):
 			err = cmp.Or(pl.Partial, errDoubtful)
 			pl.discard()
-		case err == nil && s != harvest.ResourceList && (pl.truth.Unproved || pl.Deleted > 0) && k.Usable(harvest.ResourceList):
+		case err == nil && s != harvest.ResourceList && (pl.truth.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
 			return k.besideList(ctx, pl, why)
-		case err == nil && s == harvest.ResourceList && k.weighs(pl.gets()):
+		case err == nil && s == harvest.ResourceList && pl.RolledBack == "" && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
 		case err == nil || !harvest.OfSource(err) || ctx.Err() != nil:
 			return pl, err
@@ -44,8 +44,8 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 	}
 }
 
-// besideList is pl, by a dump that does not prove all that it names or lacks what is here,
-// unless the Resource List says more.
+// besideList is pl, by a dump that does not prove all that it names, lacks what is here or is older
+// than that, unless the Resource List says more.
 func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
 	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump says less")
 	switch {
@@ -65,8 +65,11 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 
 // saysLess reports whether a plan by dump is made of less than one by Resource List.
 func (pl *planner) saysLess(list *planner) bool {
-	return pl.truth.Unproved && !list.truth.Unproved || pl.named < list.named || pl.Deleted > list.Deleted
+	return pl.truth.Unproved && !list.truth.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
+
+// behind reports whether a plan is made of a state of before what was applied, from which no changes lead beyond that.
+func (pl *planner) behind() bool { return pl.truth.Old(pl.truth.At, pl.truth.applied(pl.cursor)) }
 
 // nothing is the plan of a set that shows no state of itself.
 func (k *desk) nothing(why string, failed error) (*planner, error) {

@@ -515,6 +515,38 @@ func TestPromiseOlderDumpThatCostsLess(t *testing.T) {
 	m.wantFiles(without(paths, "/r/39")...)
 }
 
+// A Resource Dump is older than the newest Resource List, and the Change Lists lead on from it to the
+// present: to take it is no roll-back.
+func TestPromiseOlderDumpWithTheChangesSince(t *testing.T) {
+	for name, include := range map[string]string{"it costs less": "/r/1", "nothing is here yet": "/nothing"} {
+		for _, dated := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, a Date %t", name, dated), func(t *testing.T) {
+				s, paths := dumped(t, 40)
+				s.put("/r/1", []byte("changed"))
+				s.changes(0, s.change(5, resourcesync.Updated, "/r/1"))
+				s.list(10, paths...)
+				s.offer("/list.xml", "/changes.xml")
+				s.setClock(11)
+				if !dated {
+					for _, path := range []string{"/list.xml", "/changes.xml", "/dump.xml"} {
+						s.answer(path, func(w http.ResponseWriter, _ *http.Request) {
+							w.Header()["Date"] = nil
+							_, _ = w.Write(s.served(path))
+						})
+					}
+				}
+				m := newMirror(t, s)
+				m.set = func(d *destination.Destination) { d.Include = []string{"*" + include} }
+				m.mustSucceed()
+				m.set = nil
+				s.offers("resourcelist", "/list.xml", "resourcedump", "/dump.xml", "changelist", "/changes.xml")
+				m.mustSucceed()
+				m.recovers(paths...)
+			})
+		}
+	}
+}
+
 // A Change List of 1.0 is a copy from before the Resource List, and the next copy has one
 // deletion more: that is from before the list too, and the resource was made again.
 func TestPromiseDeletionInALaterCopyFromBeforeTheList(t *testing.T) {

@@ -155,10 +155,11 @@ func (v *view) absent(h *Held, cur Cursor, k known) (_ evidence.Statement, _ *ha
 }
 
 // wentBack says that the Resource List is older than one that was read before. "" if
-// it is not, or if the clock was wrong by which that one was dated.
+// it is not, or if the clock was wrong by which that one was dated. Dumps and archives may be
+// older, if the changes since lead beyond what was applied.
 func (v *view) wentBack(cur Cursor) string {
 	newest := cur.newest(v.Served, v.Reader.Now())
-	if v.At.IsZero() || !v.At.Before(newest) {
+	if v.At.IsZero() || !v.At.Before(newest) || v.By != harvest.ResourceList && !v.Old(v.At, v.applied(cur)) {
 		return ""
 	}
 	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", v.At.UTC().Format(time.RFC3339Nano), newest.UTC().Format(time.RFC3339Nano))
