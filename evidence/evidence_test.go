@@ -392,6 +392,9 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%s: old %t", c.what, c.got)
 		}
 	}
+	if a.UpTo(at(6)).Changed != at(6) || a.UpTo(at(8)) != a {
+		t.Error("UpTo")
+	}
 	if (Span{From: at(6)}).Since(at(5)) || !(Span{From: at(5)}).Since(at(5)) || (Span{}).Since(at(5)) {
 		t.Error("Since")
 	}
