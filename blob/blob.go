@@ -89,6 +89,8 @@ type Put struct {
 	IfAbsent bool   // fail with ErrExist if something stands at Key
 	Keep     string // if not empty, what was at Key is kept under this key; Key never disappears in between.
 	// What stands at Keep already stays: an earlier, interrupted run kept it. So each replacement needs a Keep of its own.
+	ModTime time.Time // which Info has from then on; zero: when the object was written, or what it was if it was taken.
+	// A bucket that has equal bytes once may have another.
 }
 
 // Object is an object being written. Close ends writing and must come before Commit;

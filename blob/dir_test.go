@@ -50,11 +50,13 @@ func TestDirIsABucket(t *testing.T) {
 	} {
 		for _, kind := range kinds {
 			t.Run(name+", "+kind.name, func(t *testing.T) {
-				blobtest.Run(t, func(t *testing.T) blob.Bucket {
+				open := func(t *testing.T) blob.Bucket {
 					d := openDir(t, t.TempDir())
 					d.SetDisk(kind.of(change(d.Disk())))
 					return d
-				})
+				}
+				blobtest.Run(t, open)
+				blobtest.RunTimes(t, open(t))
 			})
 		}
 	}
@@ -75,6 +77,7 @@ var kinds = []struct {
 
 func TestMemIsABucket(t *testing.T) {
 	blobtest.Run(t, func(*testing.T) blob.Bucket { return blob.NewMem() })
+	blobtest.RunTimes(t, blob.NewMem())
 }
 
 // write stores data at key in a batch of its own.

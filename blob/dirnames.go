@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"time"
 
 	"instep/internal/durable"
 )
@@ -78,6 +79,11 @@ func (n *naming) put(o *dirObject, s step) error {
 		if err := n.untouched(o); err != nil {
 			return fmt.Errorf("what was taken from %q: %w", o.temp, err)
 		}
+	}
+	if err := n.setModTime(o, s.modTime); err != nil {
+		return fmt.Errorf("set its time of modification: %w", err)
+	}
+	if o.taken != nil {
 		if o.temp == s.to {
 			n.touch(path.Dir(s.to))
 			return nil
@@ -98,6 +104,24 @@ func (n *naming) put(o *dirObject, s step) error {
 	}
 	o.temp = ""
 	return nil
+}
+
+// setModTime comes before the object has its name, so that nobody sees it with another
+// time. Like the name it is durable once the directory is synced, on a file system with a
+// journal; a power cut in between leaves the time at which the object was written. What
+// was taken from somebody else, who alone may set its time, keeps it.
+func (n *naming) setModTime(o *dirObject, t time.Time) error {
+	switch {
+	case t.IsZero():
+		return nil
+	case o.nameless != nil:
+		return durable.SetModTime(o.nameless, t)
+	}
+	err := n.d.root.Chtimes(o.temp, time.Time{}, t)
+	if o.taken != nil && errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 // name gives the object its key. A file without a name can't replace another one: it

@@ -267,6 +267,9 @@ func (m *Mem) put(s step) error {
 			return fmt.Errorf("what was taken from %q: %w", o.taken, errTouched)
 		}
 		if o.taken == s.to {
+			if !s.modTime.IsZero() {
+				m.objects[s.to] = memEntry{o.data, s.modTime}
+			}
 			return nil
 		}
 	}
@@ -280,7 +283,12 @@ func (m *Mem) put(s step) error {
 		}
 	}
 	e := memEntry{data: o.data}
-	if m.Now != nil {
+	switch {
+	case !s.modTime.IsZero():
+		e.modTime = s.modTime
+	case o.taken != "":
+		e.modTime = m.objects[o.taken].modTime
+	case m.Now != nil:
 		e.modTime = m.Now()
 	}
 	if err := m.set(s.to, e); err != nil {

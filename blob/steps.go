@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 var (
@@ -33,10 +34,11 @@ type step struct {
 	from, to string
 	ifAbsent bool
 	keep     string
+	modTime  time.Time
 }
 
 func (s *steps) put(o Object, p Put) {
-	s.add(step{kind: stepPut, object: o, to: p.Key, ifAbsent: p.IfAbsent, keep: p.Keep})
+	s.add(step{kind: stepPut, object: o, to: p.Key, ifAbsent: p.IfAbsent, keep: p.Keep, modTime: p.ModTime})
 }
 
 func (s *steps) move(from, to string) {

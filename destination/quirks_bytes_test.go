@@ -284,7 +284,7 @@ func TestStrayPercentIsFetched(t *testing.T) {
 	})
 	m := newMirror(t, s)
 	m.mustSync(destination.Baseline, 0, 1, 0, 0)
-	if got := m.files(); len(got) != 1 || got["/d/100%25.txt"] != "all of it" {
+	if got := m.files(); len(got) != 1 || got["/d/100%.txt"] != "all of it" {
 		t.Errorf("held: %q", got)
 	}
 	if !m.verified("/d/100%.txt") {

@@ -41,6 +41,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at st
 			if resp.Offset == 0 {
 				r.arrive(&w, resp)
 			}
+			w.Modified = resp.Modified()
 			return transfer.Plausible(&w, resp)
 		},
 	}

@@ -101,6 +101,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 		return 0, coding, &harvest.SourceError{Err: err}
 	}
 	r.arrive(&w, resp)
+	w.Modified = resp.Modified()
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
 	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{harvest.SourceReader{URI: at, Body: verified}, verified}, w.Provable())
 	if decode {

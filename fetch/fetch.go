@@ -124,6 +124,13 @@ func (r *Response) Date() time.Time {
 	return t
 }
 
+// Modified is the Last-Modified of the answer; zero if it does not say, or not in a way
+// that can be read.
+func (r *Response) Modified() time.Time {
+	t, _ := http.ParseTime(r.Validators.LastModified)
+	return t
+}
+
 // Client gets resources. It is safe for concurrent use.
 type Client struct {
 	opt    Options

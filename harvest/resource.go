@@ -29,6 +29,10 @@ type Resource struct {
 	Until      time.Time // of a change whose time is unknown: at the latest then, and at Changed at the earliest; else zero
 	Came       time.Time // once the bytes are here: when they came, by the clock of their server; zero if that is unknown
 
+	// Modified is when the bytes were last changed, as the answer that brought them says;
+	// zero: none did, or it said nothing.
+	Modified time.Time `json:",omitzero"`
+
 	// Remainder holds its links and other attributes. The Mirror stores it with the state;
 	// it replaces that of an earlier state even if it is zero.
 	Remainder Remainder `json:",omitzero"`

@@ -27,5 +27,6 @@ need() {
 need xmllint libxml2-utils "the check of our documents by xmllint"
 need python3 python3 "the comparison of our Decoder with expat"
 need strace strace "what is left when a synchronisation is killed at each system call"
+need lowntfs-3g ntfs-3g "a mirror on a file system that folds names"
 need nginx nginx-light "the configurations of docs/webmaster.md"
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need initdb postgresql "queries of PostgreSQL as an input of a scan"

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"instep/blob"
 )
@@ -17,6 +18,43 @@ func testVisibility(t *testing.T, b blob.Bucket) {
 		t.Fatal(err)
 	}
 	want(t, b, map[string]string{"dir/a": "bytes"})
+}
+
+// RunTimes tests that an empty bucket gives each object the time that it is put with. Each
+// kind of Put comes to it in a way of its own: what is new, replaces something, was taken,
+// and stays where it was taken.
+func RunTimes(t *testing.T, b blob.Bucket) {
+	fill(t, b, "replaced", "kept", "taken", "stays", "moved")
+	at := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
+	batch := begin(t, b)
+	for i, p := range []blob.Put{{Key: "new"}, {Key: "replaced"}, {Key: "kept", Keep: "old"}, {Key: "to"}, {Key: "stays"}} {
+		p.ModTime = at.AddDate(0, 0, i)
+		o := create(t, batch, "bytes")
+		if from := map[string]string{"to": "taken", "stays": "stays"}[p.Key]; from != "" {
+			var err error
+			if o, err = batch.Take(t.Context(), from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		batch.Put(o, p)
+	}
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range []string{"new", "replaced", "kept", "to", "stays"} {
+		info, err := b.Stat(t.Context(), key)
+		if want := at.AddDate(0, 0, i); err != nil || !info.ModTime.Equal(want) {
+			t.Errorf("%s: got %v, %v; want %v", key, info.ModTime, err, want)
+		}
+	}
+	batch = begin(t, b)
+	batch.Move("new", "away")
+	if err := batch.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := b.Stat(t.Context(), "away"); err != nil || !info.ModTime.Equal(at) {
+		t.Errorf("moved: got %v, %v; want %v", info.ModTime, err, at)
+	}
 }
 
 func testDiscard(t *testing.T, b blob.Bucket) {

@@ -186,6 +186,7 @@ type recorder struct {
 	at       int64 // microseconds
 	prepared map[string]*sql.Stmt
 
+	fold           func(path string) string
 	members, bytes int64            // that the set has got
 	touched        map[string]bool  // directories whose pieces are forgotten
 	bases, dirs    map[string]int64 // rows that are known: see enterBases and enterDirectories
@@ -193,7 +194,7 @@ type recorder struct {
 }
 
 func (c *Catalog) newRecorder(ctx context.Context, tx *sql.Tx) *recorder {
-	return &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}}
+	return &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, fold: c.folding()}
 }
 
 func (r *recorder) close() {

@@ -46,6 +46,17 @@ func init() {
 	text("instep_crc", func(s string) driver.Value { return int64(crcOf(s)) })
 }
 
+// FoldBy says what is the same for all paths that are one file, and differs otherwise: of a
+// path what it makes of the directory and of the name. Without it that is Fold.
+func (c *Catalog) FoldBy(fold func(path string) string) { c.fold.Store(&fold) }
+
+func (c *Catalog) folding() func(string) string {
+	if f := c.fold.Load(); f != nil {
+		return *f
+	}
+	return Fold
+}
+
 // split divides a URI or path after its last slash.
 func split(s string) (dir, rest string) {
 	i := strings.LastIndexByte(s, '/') + 1

@@ -34,7 +34,7 @@ func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, plac
 
 // place finds paths for the intents that have none.
 func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names) (Place, error)) error {
-	n := newNames(r.row)
+	n := newNames(r.row, r.fold)
 	if err := n.expect(r, intents); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (r *recorder) place(intents []Intent, o *Outcome, place func(string, Names)
 		in.New, in.Path, in.Kept = true, p.Path, p.Kept
 		o.Fresh = append(o.Fresh, *in)
 	}
-	return r.enterDirectories(dirs, Fold)
+	return r.enterDirectories(dirs, r.fold)
 }
 
 func (r *recorder) intend(intents []Intent) error {
@@ -102,12 +102,13 @@ func (r *recorder) row(query string, args ...any) (*sql.Row, error) {
 // names implements Names over a way to ask for a row.
 type names struct {
 	row   func(query string, args ...any) (*sql.Row, error)
+	fold  func(path string) string
 	files map[string]bool   // whether it is the path of a resource, as far as is known
 	dirs  map[string]string // seen already; "": there is none
 }
 
-func newNames(row func(query string, args ...any) (*sql.Row, error)) names {
-	return names{row, map[string]bool{}, map[string]string{}}
+func newNames(row func(query string, args ...any) (*sql.Row, error), fold func(string) string) names {
+	return names{row, fold, map[string]bool{}, map[string]string{}}
 }
 
 // expect looks up together what will be asked of new URIs: their paths, and the directories
@@ -182,13 +183,13 @@ func (r *recorder) eachPair(query string, args []any, take func(n int64, text st
 
 // take keeps a place that is not recorded yet from being given once more.
 func (n names) take(p *Place) error {
-	fold := Fold(p.Path)
+	fold := n.fold(p.Path)
 	if n.files[fold] {
 		return fmt.Errorf("%w: the path %q has a file already", ErrState, p.Path)
 	}
 	n.files[fold] = true
 	for _, d := range p.Directories {
-		n.dirs[Fold(d)] = d
+		n.dirs[n.fold(d)] = d
 	}
 	return nil
 }
@@ -228,5 +229,5 @@ func (n names) find(dest any, query string, args ...any) (bool, error) {
 func (c *Catalog) Names(ctx context.Context) Names {
 	return newNames(func(query string, args ...any) (*sql.Row, error) {
 		return c.read.QueryRowContext(ctx, query, args...), nil
-	})
+	}, c.folding())
 }

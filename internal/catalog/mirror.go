@@ -28,7 +28,7 @@ type Intent struct {
 	SHA256 resourcesync.Digest // of the bytes to come; zero: none come
 }
 
-// Names tells what holds a path, which is given as Fold returns it.
+// Names tells what holds a path, which is given as FoldBy says.
 type Names interface {
 	// File reports whether it is the path of a resource.
 	File(fold string) (bool, error)
@@ -316,7 +316,7 @@ func (s *settling) newcomers() error {
 		bases[i], _ = split(s.Fresh[i].URI)
 		dirs[i], _ = split(s.Fresh[i].Path)
 	}
-	if err := errors.Join(s.enterBases(bases), s.enterDirectories(dirs, Fold)); err != nil {
+	if err := errors.Join(s.enterBases(bases), s.enterDirectories(dirs, s.fold)); err != nil {
 		return err
 	}
 	args := make([]any, 0, 14*len(s.Fresh))
@@ -334,7 +334,7 @@ func (s *settling) newcomers() error {
 		}
 		_, rest := split(in.URI)
 		_, name := split(in.Path)
-		args = append(args, id, s.bases[bases[i]], rest, crcOf(in.URI), s.dirs[Fold(dirs[i])], nameBeside(name, rest), Fold(name), stored, writeLength(one.Length),
+		args = append(args, id, s.bases[bases[i]], rest, crcOf(in.URI), s.dirs[s.fold(dirs[i])], nameBeside(name, rest), s.fold(name), stored, writeLength(one.Length),
 			writeSHA256(one.Digests), writeDigests(one.Digests), one.Verified, one.Type, one.Stat)
 	}
 	_, err := s.eachRow("INSERT OR FAIL INTO resource (id, base, rest, crc, dir, name, fold, stored, length, sha256, digests, verified, type, encoding, stat) ",

@@ -65,6 +65,7 @@ type Catalog struct {
 	spellings atomic.Int32 // one of spellingsUnknown and so on
 	contents  atomic.Bool  // the index on contents is there
 	readOnly  bool
+	fold      atomic.Pointer[func(path string) string] // see FoldBy
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing

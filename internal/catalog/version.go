@@ -281,10 +281,10 @@ func (c *Catalog) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[V
 	}
 }
 
-// URIAt returns the URI of the resource that has a path, compared as Fold makes it, or had
+// URIAt returns the URI of the resource that has a path, compared as FoldBy says, or had
 // it last; false if there is none.
 func (c *Catalog) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
-	dir, name := split(Fold(path))
+	dir, name := split(c.folding()(path))
 	err = c.read.QueryRowContext(ctx, `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
 		CROSS JOIN base b ON b.id = r.base WHERE d.fold = $1
 		UNION ALL SELECT uri FROM (SELECT uri FROM version WHERE path = $3 ORDER BY id DESC LIMIT 1) LIMIT 1`, dir, name, path).Scan(&uri)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +23,24 @@ func openNameless(dir *os.File, mode fs.FileMode) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open a file without a name in", Path: dir.Name(), Err: err}
 	}
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), "(no name)")), nil
+}
+
+// SetModTime sets the time of modification of an open file, which needs no name.
+func SetModTime(f *os.File, t time.Time) error {
+	modified, err := unix.TimeToTimespec(t)
+	if err != nil {
+		return err
+	}
+	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, modified}
+	fd := int(f.Fd())
+	err = again(func() error { return unix.UtimesNanoAt(fd, "", times, unix.AT_EMPTY_PATH) })
+	if errors.Is(err, unix.EINVAL) { // before Linux 5.8
+		err = again(func() error { return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), times, 0) })
+	}
+	if err != nil {
+		return &fs.PathError{Op: "set the time of", Path: f.Name(), Err: err}
+	}
+	return nil
 }
 
 // linkNameless takes the way that needs /proc where the other one is not open: before

@@ -152,7 +152,7 @@ func (b *batch) takeOver(ctx context.Context, w *harvest.Resource, key string, r
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %q: %w", key, err), o.Discard())
 	}
-	c, err := contentOf(w, o, n, h.Digests())
+	c, err := b.contentOf(w, o, n, h.Digests())
 	if err == nil {
 		c.taken = key
 	}
@@ -351,7 +351,7 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 // adopts, any other goes to the trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
-	p := placer{names: names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {
+	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {
 		k, at, err := b.m.disk.look(path)
 		if err != nil || k != file || at != path || dir {
 			return k != absent && !(dir && k == directory), err

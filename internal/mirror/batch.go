@@ -46,6 +46,7 @@ type content struct {
 	proof    string // algorithm of the strongest digest that the Source gave of them
 	typ      string
 	changed  time.Time
+	modTime  time.Time // zero: that of the writing
 
 	taken string // where the object was taken from; "" if it was made
 	note  string // of the part that it was
@@ -259,7 +260,7 @@ func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error)
 
 // named reports whether a path is that of a resource or directory of ours.
 func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
-	names, fold := m.cat.Names(ctx), catalog.Fold(path)
+	names, fold := m.cat.Names(ctx), m.names.key(path)
 	if ok, err := names.File(fold); ok || err != nil {
 		return ok, err
 	}
@@ -286,17 +287,21 @@ func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (
 	if err != nil {
 		return nil, n, errors.Join(err, o.Discard())
 	}
-	c, err := contentOf(w, o, n, digests())
+	c, err := b.contentOf(w, o, n, digests())
 	return c, n, err
 }
 
 // contentOf drops an object that is not what w describes.
-func contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
+func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
 		return nil, errors.Join(fmt.Errorf("%w: those of %q: %s", errDiffers, w.URI, how), o.Discard())
 	}
-	return &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}, nil
+	c := &content{object: o, length: n, digests: digests, verified: proof, proof: proofOf(w.Digests), typ: w.Type, changed: micros(w.Changed)}
+	if b.m.flat == nil { // there a file is of all resources with the same bytes
+		c.modTime = modTime(w, b.m.now())
+	}
+	return c, nil
 }
 
 // contextReader ends reading when its context ends.

@@ -142,7 +142,7 @@ func (d *documents) list() error {
 	if d.files != nil {
 		return nil
 	}
-	if err := d.root.Mkdir(documentsName, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := d.root.Mkdir(documentsName, oursMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	entries, err := fs.ReadDir(d.root.FS(), documentsName)

@@ -279,7 +279,7 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 		}
 		w.outcome.Stored = append(w.outcome.Stored, catalog.Resource{
 			URI: e.uri, Length: s.Length, Digests: content.digests, Verified: content.verified, Type: content.typ,
-			Stat: content.proof,
+			Stat: content.stamp(),
 		})
 	case row.URI != "":
 		return // only memberships change
@@ -375,7 +375,7 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 		if s.segments, err = b.m.segments(s.URI); err != nil {
 			return err
 		}
-		intents[i].Guess = catalog.Fold(natural(s.segments))
+		intents[i].Guess = b.m.names.key(natural(s.segments))
 	}
 	err = b.m.cat.Intend(ctx, intents, &w.outcome, func(uri string, names catalog.Names) (catalog.Place, error) {
 		s := steps[uri]
@@ -395,7 +395,7 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 
 // place finds a path for a new URI.
 func (m *Mirror) place(segments []segment, names catalog.Names, blocked func(string, bool) (bool, error)) (catalog.Place, error) {
-	p := placer{names: names, blocked: blocked, closed: m.closed}
+	p := placer{names: names, rules: m.names, blocked: blocked, closed: m.closed}
 	return p.put(segments)
 }
 
@@ -426,7 +426,7 @@ func (b *batch) write(ctx context.Context, w *work) error {
 	for _, s := range w.steps {
 		switch {
 		case s.content != nil:
-			b.blobs.Put(s.content.object, blob.Put{Key: s.Path, IfAbsent: s.Kept == "", Keep: s.Kept})
+			b.blobs.Put(s.content.object, blob.Put{Key: s.Path, IfAbsent: s.Kept == "", Keep: s.Kept, ModTime: s.content.modTime})
 		case s.Kept != "":
 			b.blobs.Move(s.Path, s.Kept)
 		}

@@ -23,7 +23,7 @@ import (
 // The batch that is interrupted in these tests does everything a batch can do.
 var (
 	before = map[string]string{"same": "same", "replaced": "old", "d/deleted": "deleted", "d/kept": "kept", "due": "damaged"}
-	after  = map[string]string{"same": "same", "replaced": "new", "d/kept": "kept", "due": "repaired", "N/new": "n", "N/other": "N", "came": "came"}
+	after  = map[string]string{"same": "same", "replaced": "new", "d/kept": "kept", "due": "repaired", "n/new": "n", "N/other": "N", "came": "came"}
 )
 
 func fillBefore(b destination.Batch) error {
@@ -263,7 +263,7 @@ func placeOf(m *Mirror) func(uri string, names catalog.Names) (catalog.Place, er
 		if err != nil {
 			return catalog.Place{}, err
 		}
-		return (&placer{names: names, blocked: vacant}).put(segments)
+		return (&placer{names: names, rules: m.names, blocked: vacant}).put(segments)
 	}
 }
 

@@ -19,7 +19,13 @@ import (
 	"instep/internal/durable"
 )
 
-const dirMode = 0o750
+// The modes of what is new, before the umask: a mirror is as open as its owner has other
+// programs make files, and what is ours is nobody else's.
+const (
+	fileMode = 0o666
+	dirMode  = 0o777
+	oursMode = 0o700
+)
 
 // disk looks at what stands in the directory of a mirror, following no links.
 type disk struct {
@@ -159,8 +165,8 @@ func anyOf(path string) bool {
 	})
 }
 
-// makeDir makes a directory and those above it, and their names durable.
-func makeDir(dir string) error {
+// makeDir makes a directory of some mode and those above it, and their names durable.
+func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		return fmt.Errorf("expected %q to be a directory, found %s", dir, info.Mode().Type())
@@ -169,10 +175,10 @@ func makeDir(dir string) error {
 		return err
 	}
 	parent := filepath.Dir(filepath.Clean(dir))
-	if err := makeDir(parent); err != nil {
+	if err := makeDir(parent, dirMode); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may be faster
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // another run may be faster
 		return err
 	}
 	return syncDir(parent)

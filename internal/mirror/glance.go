@@ -118,7 +118,7 @@ func (m *Mirror) asStored(ctx context.Context, r *catalog.Resource, reads *int) 
 	case info.Size != r.Length.Int64():
 		return false, nil
 	}
-	if stored, _, ok := readStamp(r.Stat); ok && untouched(info, r.Length, stored) {
+	if untouched(info, r.Length, r.Stat) {
 		if *reads == 0 || info.Size > glanceBytes {
 			return true, nil
 		}

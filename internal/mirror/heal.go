@@ -35,7 +35,7 @@ func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found
 		mark.Layout = Flat // only there bytes have names
 		break
 	}
-	mark.Format = mark.Layout.format()
+	mark.Format = mark.format()
 	return mark, true, nil
 }
 

@@ -19,7 +19,8 @@ func heldOf(r *catalog.Resource) (destination.Held, error) {
 		Member: r.Member, LastMod: r.LastMod, Changed: r.Changed, Due: r.Due,
 		Stamp: r.Stat, Remainder: harvest.NewRemainder(r.Remainder),
 	}
-	_, h.Proof, _ = readStamp(r.Stat)
+	s, _ := readStamp(r.Stat)
+	h.Proof = s.proof
 	if r.Due == "" {
 		return h, nil
 	}
@@ -64,8 +65,8 @@ func wantedOf(r *catalog.Resource) (string, error) {
 	if r.Verified {
 		w.Length, w.Digests = r.Length, r.Digests
 	}
-	if _, proof, ok := readStamp(r.Stat); ok {
-		w.Digests = slices.DeleteFunc(slices.Clone(w.Digests), func(d resourcesync.Digest) bool { return d.Algorithm() != proof })
+	if s, ok := readStamp(r.Stat); ok {
+		w.Digests = slices.DeleteFunc(slices.Clone(w.Digests), func(d resourcesync.Digest) bool { return d.Algorithm() != s.proof })
 	}
 	said, err := w.Remainder.Parse()
 	if err != nil {

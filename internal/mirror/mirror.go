@@ -76,6 +76,9 @@ type Mirror struct {
 	inside   string // path of the state below dir, "." if it is dir; "" if it is elsewhere
 	readOnly bool
 	space    func(*os.Root) (durable.Space, error)
+	probe    func(*os.Root) (*fileNames, error)
+	names    *fileNames // that files get
+	marker   marker     // as it is, or was lost; zero if the mirror was opened for reading
 	disk     *disk
 	cat      *catalog.Catalog            // nil: a mirror opened for reading that does not exist
 	finder   *catalog.Finder             // nil if cat is
@@ -189,7 +192,7 @@ func (m *Mirror) segments(uri string) ([]segment, error) {
 	if home == (origin{}) {
 		return nil, ErrUnbound
 	}
-	return segmentsOf(home, uri)
+	return m.names.segments(home, uri)
 }
 
 // set finds a set; 0 if the mirror does not know it.

@@ -30,6 +30,7 @@ type Options struct {
 
 	bucket func(blob.Bucket) blob.Bucket         // tests put faults between the mirror and its files
 	space  func(*os.Root) (durable.Space, error) // tests say how much room there is
+	probe  func(*os.Root) (*fileNames, error)    // tests say what the file system takes
 }
 
 // The names of what is ours, below the directory.
@@ -45,6 +46,7 @@ const (
 const (
 	markerFormat = 1
 	flatFormat   = 2 // which programs that know no layouts refuse
+	namesFormat  = 3 // which programs that don't know fileNames refuse
 	maxMarker    = 4096
 )
 
@@ -54,6 +56,8 @@ type marker struct {
 	UUID    string    `json:"uuid"`             // of the catalog
 	Layout  Layout    `json:"layout,omitempty"` // "" is Tree
 	Created time.Time `json:"created"`
+	// Names are the rules that the names of files follow; nil: see fileNames.
+	Names *fileNames `json:"names,omitempty"`
 
 	lost bool // there is none; this is what the catalog says
 }
@@ -142,6 +146,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 		m.cat = nil
 		return m, nil
 	}
+	m.useNames(mark.Names)
 	if err := errors.Join(m.arrange(mark.Layout, &o), m.openDocuments(&o)); err != nil {
 		return nil, err
 	}
@@ -156,6 +161,9 @@ func newMirror(o *Options) *Mirror {
 	m := &Mirror{now: o.Now, dir: o.Dir, state: o.State, space: o.space, adopts: o.Adopt, found: o.Found, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
 	if m.space == nil {
 		m.space = durable.SpaceOf
+	}
+	if m.probe = o.probe; m.probe == nil {
+		m.probe = probeNames
 	}
 	return m
 }
@@ -177,7 +185,7 @@ func (m *Mirror) findDir(ctx context.Context, o *Options) error {
 		if err := unused(ctx, o); err != nil {
 			return err
 		}
-		if err := makeDir(o.Dir); err != nil {
+		if err := makeDir(o.Dir, dirMode); err != nil {
 			return err
 		}
 		err = m.openDir(o)
@@ -199,7 +207,7 @@ func (m *Mirror) openDir(o *Options) (err error) {
 	if m.inside != ours {
 		m.disk.state = m.inside
 	}
-	dir, err := blob.OpenDir(o.Dir, blob.DirOptions{Temp: tempKey})
+	dir, err := blob.OpenDir(o.Dir, blob.DirOptions{Temp: tempKey, FileMode: fileMode, DirMode: dirMode})
 	if err != nil {
 		return err
 	}
@@ -226,8 +234,8 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	if err := json.Unmarshal(text, &mark); err != nil || mark.UUID == "" {
 		return mark, false, fmt.Errorf("%w: the marker %q holds %.80q", ErrWrongStore, markerKey, text)
 	}
-	if mark.Format != mark.Layout.format() {
-		return mark, false, fmt.Errorf("%w: its marker has format %d, this program knows those up to %d: use a newer version", ErrWrongStore, mark.Format, flatFormat)
+	if mark.Format != mark.format() {
+		return mark, false, fmt.Errorf("%w: its marker has format %d, this program knows those up to %d: use a newer version", ErrWrongStore, mark.Format, namesFormat)
 	}
 	return mark, true, nil
 }
@@ -282,10 +290,10 @@ func (m *Mirror) prepare(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	if err := makeDir(filepath.Join(o.Dir, ours)); err != nil {
+	if err := makeDir(filepath.Join(o.Dir, ours), oursMode); err != nil {
 		return err
 	}
-	return makeDir(o.state())
+	return makeDir(o.state(), oursMode)
 }
 
 // acquire locks the mirror and its state: nobody else may use either, for another
@@ -309,7 +317,7 @@ func (m *Mirror) acquire(o *Options) error {
 		return nil
 	case "":
 		if o.Create && o.Adopt { // it may be that of a new catalog
-			if err := makeDir(o.state()); err != nil {
+			if err := makeDir(o.state(), oursMode); err != nil {
 				return err
 			}
 		}
@@ -361,7 +369,9 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 		return errors.Join(err, m.cat.Close())
 	}
 	m.close = append(m.close, m.cat.Close)
-	if mark.lost {
+	m.useNames(mark.Names)
+	m.marker = mark
+	if mark.lost && mark.Layout == Flat { // that of a tree is written when its names are known
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}
@@ -376,6 +386,13 @@ func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err er
 		return err
 	}
 	m.close = append(m.close, m.cat.Close)
+	if layout != Flat {
+		found, err := m.probe(m.disk.root)
+		if err != nil {
+			return fmt.Errorf("find out which names the file system takes: %w", err)
+		}
+		m.useNames(found)
+	}
 	if err := m.mark(ctx, layout); err != nil {
 		return err
 	}
@@ -411,7 +428,18 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	if err != nil {
 		return err
 	}
-	return m.writeMarker(ctx, marker{Format: layout.format(), UUID: id, Layout: layout, Created: m.now().UTC()})
+	mark := marker{UUID: id, Layout: layout, Created: m.now().UTC(), Names: m.names}
+	mark.Format = mark.format()
+	m.marker = mark
+	return m.writeMarker(ctx, mark)
+}
+
+// format is that of a marker with these contents; 0 if there is no such layout.
+func (k *marker) format() int {
+	if k.Names != nil && k.Layout == "" {
+		return namesFormat
+	}
+	return k.Layout.format()
 }
 
 func (m *Mirror) writeMarker(ctx context.Context, mark marker) error {
@@ -430,6 +458,9 @@ func (m *Mirror) recover(ctx context.Context) error {
 	}
 	if err := m.undo(ctx); err != nil {
 		return err
+	}
+	if err := m.placeAnew(ctx); err != nil {
+		return fmt.Errorf("fit the names to the file system: %w", err)
 	}
 	if m.flat != nil {
 		if err := m.flat.tidy(ctx); err != nil {

@@ -27,7 +27,6 @@ const (
 	noteSuffix = ".note"
 	maxNote    = 1 << 20 // bytes of a note as it is kept
 	partAge    = 7 * 24 * time.Hour
-	partMode   = 0o640
 )
 
 // part implements transfer.Part.
@@ -99,7 +98,7 @@ func (m *Mirror) openPart(key string) (*os.File, error) {
 		}
 		f, err := durable.OpenToWrite(m.disk.root, key)
 		if errors.Is(err, fs.ErrNotExist) {
-			f, err = m.disk.root.OpenFile(key, os.O_RDWR|os.O_CREATE|os.O_EXCL, partMode)
+			f, err = m.disk.root.OpenFile(key, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
@@ -113,7 +112,7 @@ func (m *Mirror) makePartsDir() error {
 	case err != nil:
 		return err
 	case k == absent:
-		if err := m.disk.root.Mkdir(partsKey, dirMode); !errors.Is(err, fs.ErrExist) {
+		if err := m.disk.root.Mkdir(partsKey, oursMode); !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	case k != directory:

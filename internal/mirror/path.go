@@ -110,8 +110,8 @@ func parseOrigin(uri string) (origin, error) {
 }
 
 // directory is the first segment of what lies on an origin that is not the mirror's own.
-func (o origin) directory() string {
-	name := "@" + escapeSegment(o.host, ".", "+")
+func (o origin) directory(n *fileNames) string {
+	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
 		name += "+" + o.port
 	}
@@ -123,20 +123,23 @@ type segment struct {
 	base  string // escaped
 	text  string // the part of the URI that the hash is taken of
 	level int    // of the shortest name: 0 is the base alone
+	most  int    // bytes of a name with a hash
+	end   int    // bytes of the extension, which stays at the end
 }
 
 // maxLevel is the level with the whole hash in the name.
 const maxLevel = 4
 
 // name is the base at level 0; above, the base, cut to fit, and 8, 16, 32 or 64
-// hex digits of the hash.
+// hex digits of the hash before the extension.
 func (s segment) name(level int) string {
 	if level == 0 {
 		return s.base
 	}
 	sum := sha256.Sum256([]byte(s.text))
 	digits := hex.EncodeToString(sum[:])[:8<<(level-1)]
-	return cut(s.base, min(maxBase, maxName-1-len(digits))) + "~" + digits
+	stem, ext := s.base[:len(s.base)-s.end], s.base[len(s.base)-s.end:]
+	return cut(stem, min(maxBase, s.most-1-len(digits)-len(ext))) + "~" + digits + ext
 }
 
 // cut shortens an escaped name to at most n bytes, splitting neither a rune nor an escape.
@@ -153,9 +156,9 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// segmentsOf returns the segments of the place of a URI in the mirror of home: the
+// segments returns the segments of the place of a URI in the mirror of home: the
 // path of the URI if it has that origin, else a directory for its origin first.
-func segmentsOf(home origin, uri string) ([]segment, error) {
+func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	p, ok := home.split(uri)
 	if !ok {
 		var err error
@@ -165,7 +168,7 @@ func segmentsOf(home origin, uri string) ([]segment, error) {
 	}
 	segments := make([]segment, 0, 1+strings.Count(p.path, "/"))
 	if p.origin != home {
-		segments = append(segments, newSegment(p.directory(), uri[:p.before]+"/"))
+		segments = append(segments, n.segment(p.directory(n), uri[:p.before]+"/"))
 	}
 	end := p.before + 1 // of what the segments so far are made of
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
@@ -174,19 +177,25 @@ func segmentsOf(home origin, uri string) ([]segment, error) {
 		if len(segments) == 0 {
 			lead = ".@"
 		}
-		segments = append(segments, newSegment(escapeSegment(unescape(part), lead, ""), uri[:end]))
+		segments = append(segments, n.segment(n.escape(unescape(part), lead, ""), uri[:end]))
 	}
 	last := &segments[len(segments)-1]
 	last.text = uri
+	if n != nil {
+		last.end = len(extension(last.base))
+	}
 	if p.more {
 		last.level = 1
 	}
 	return shorten(segments), nil
 }
 
-func newSegment(base, text string) segment {
-	s := segment{base: base, text: text}
-	if len(base) > maxBase {
+func (n *fileNames) segment(base, text string) segment {
+	s := segment{base: base, text: text, most: maxName}
+	if n != nil {
+		s.most = n.Longest
+	}
+	if len(base) > n.longest() {
 		s.level = 1
 	}
 	return s
@@ -244,14 +253,17 @@ func unescape(part string) string {
 const unsafeASCII = `\/:*?"<>|%`
 
 var (
-	suffixed = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`)
-	device   = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
+	suffixed     = regexp.MustCompile(`~[0-9a-fA-F]{8,}$`) // of mirrors without a record of their file system
+	suffixedStem = regexp.MustCompile(`~([0-9a-fA-F]{8}|[0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{64})$`)
+	device       = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\.|$)`)
 )
 
 // isReserved reports whether a name means something else to a system, or to us: whoever
 // finds a catalog takes its directory for a state.
-func isReserved(s string) bool {
-	return isDevice(s) || len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
+func isReserved(s string) bool { return isDevice(s) || isCatalog(s) }
+
+func isCatalog(s string) bool {
+	return len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
 }
 
 // isDevice reports whether Windows takes a name for that of a device. Few names get as
@@ -260,8 +272,8 @@ func isDevice(s string) bool {
 	return len(s) >= 3 && strings.IndexByte("CcPpAaNnLl", s[0]) >= 0 && device.MatchString(s)
 }
 
-// escapeSegment makes a portable file name of the bytes of one segment: in
-// Unicode's NFC, and with everything escaped that a file system refuses, drops or
+// escapeSegment makes a file name of the bytes of one segment that every common file
+// system takes: in Unicode's NFC, and with everything escaped that a file system refuses, drops or
 // reads otherwise, that hides a file, or that the mirror itself gives a meaning:
 // the bytes of lead at the start, those of also anywhere.
 func escapeSegment(s, lead, also string) string {
@@ -284,7 +296,13 @@ func escapeSegment(s, lead, also string) string {
 			at = append(at, m[0])
 		}
 	}
-	return escape(s, also, at)
+	escaped := false // the last rune was
+	i := 0
+	return escape(s, at, func(r rune, size int) bool {
+		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(also, r) || unsafeRune(r, size) || escaped && joins(s[i:])
+		i += size
+		return escaped
+	})
 }
 
 // isPlain reports whether nothing in a name can need an escape, unless it is that of a device.
@@ -300,17 +318,15 @@ func isPlain(s string) bool {
 	return true
 }
 
-// escape replaces by %XX the runes at the given places, those of also, and all
-// that are never left as they are.
-func escape(s, also string, at []int) string {
+// escape replaces by %XX the runes at the given places, and those that are unsafe, of which
+// it asks in their order.
+func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
-	escaped := false // the last rune was
 	for i, size := 0, 0; i < len(s); i += size {
 		var r rune
 		r, size = utf8.DecodeRuneInString(s[i:])
-		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(also, r) ||
-			unsafeRune(r, size) || escaped && joins(s[i:])
+		escaped := unsafe(r, size) || slices.Contains(at, i)
 		for _, c := range []byte(s[i : i+size]) {
 			if escaped {
 				b.Write([]byte{'%', digits[c>>4], digits[c&15]})

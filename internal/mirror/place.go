@@ -45,6 +45,7 @@ func mayBeAt(segments []segment, path string) bool {
 // placer finds a place for a new URI among those that are taken.
 type placer struct {
 	names   catalog.Names
+	rules   *fileNames
 	blocked func(path string, dir bool) (bool, error) // by what is not the mirror's
 	closed  func(dir string) (bool, error)            // to resources, even if some are there; nil: none is
 	prefer  string                                    // a path that is taken if it is one of those possible
@@ -66,7 +67,7 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 	s := segments[last]
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)
-		fold := catalog.Fold(path)
+		fold := p.rules.key(path)
 		free, err := p.freeForFile(path, fold)
 		if err != nil {
 			return catalog.Place{}, err
@@ -131,7 +132,7 @@ func (p *placer) freeForFile(path string, fold string) (bool, error) {
 func (p *placer) directory(dir string, s segment) (string, error) {
 	for level := range p.levels(dir, s) {
 		path := dir + s.name(level)
-		fold := catalog.Fold(path)
+		fold := p.rules.key(path)
 		first, ok, err := p.names.Directory(fold)
 		if err != nil {
 			return "", err

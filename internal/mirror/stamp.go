@@ -9,14 +9,52 @@ import (
 
 	"instep/blob"
 	"instep/destination"
+	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
 
-// The stamp of a resource, in the catalog's column stat, is the moment at which its
-// bytes were stored, in microseconds since 1970, and after a space the algorithm of the
-// strongest digest that the Source had given of them, if any. A file that somebody has
-// written to since then has a later time of modification.
+// A stamp, in the catalog's column stat, is what is known of the file of a resource: words
+// with spaces between them. The first is the moment at which its bytes were stored, in
+// microseconds since 1970, and the others may lack: the algorithm of the strongest digest
+// that the Source had given of them, and after an @ the time of modification that the file
+// was given, in seconds since 1970. A file that somebody has written to since then has
+// another time; one that was given none has a later one than that at which it was stored.
+type fileStamp struct {
+	stored  time.Time
+	proof   resourcesync.Algorithm
+	modTime time.Time // zero: none
+}
+
+// timeSlack is what a file system may take off a time of modification: FAT counts in twos.
+const timeSlack = 2 * time.Second
+
+// modTime is the time of modification that the file of w gets: that of the Source, so that a
+// web server over the mirror gives its Last-Modified, in whole seconds as that is. A time
+// still to come becomes now. One from before 1970, which not every file system has, counts
+// as none.
+func modTime(w *harvest.Resource, now time.Time) time.Time {
+	t := w.Modified
+	if t.IsZero() && !w.LastMod.IsZero() {
+		t = w.LastMod.Time()
+	}
+	switch {
+	case t.Unix() < 0:
+		return time.Time{}
+	case t.After(now):
+		t = now
+	}
+	return t.Truncate(time.Second)
+}
+
+// stamp is what is known of the file that c is going to be, but for the moment. The time of
+// a file that was found is not: that of another user's file cannot be set.
+func (c *content) stamp() string {
+	if c.modTime.IsZero() || c.found {
+		return c.proof
+	}
+	return strings.TrimSpace(c.proof + " @" + strconv.FormatInt(c.modTime.Unix(), 10))
+}
 
 // stamp completes the stamps of resources that are about to be stored.
 func stamp(stored []catalog.Resource, now time.Time) {
@@ -26,13 +64,31 @@ func stamp(stored []catalog.Resource, now time.Time) {
 }
 
 // readStamp returns what a stamp says; false if there is none that can be read.
-func readStamp(s string) (stored time.Time, proof resourcesync.Algorithm, ok bool) {
-	micros, algorithm, _ := strings.Cut(s, " ")
+func readStamp(text string) (s fileStamp, ok bool) {
+	micros, rest, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseInt(micros, 10, 64)
 	if err != nil {
-		return time.Time{}, "", false
+		return s, false
 	}
-	return time.UnixMicro(n), resourcesync.Algorithm(algorithm), true
+	s.stored = time.UnixMicro(n)
+	for word := range strings.FieldsSeq(rest) {
+		seconds, isTime := strings.CutPrefix(word, "@")
+		if !isTime {
+			s.proof = resourcesync.Algorithm(word)
+		} else if n, err := strconv.ParseInt(seconds, 10, 64); err == nil {
+			s.modTime = time.Unix(n, 0)
+		}
+	}
+	return s, true
+}
+
+// fits reports whether a file of that time of modification is the one that was stored.
+func (s *fileStamp) fits(modTime time.Time) bool {
+	if s.modTime.IsZero() {
+		return modTime.UnixMicro() <= s.stored.UnixMicro()
+	}
+	off := s.modTime.Sub(modTime)
+	return 0 <= off && off < timeSlack
 }
 
 // proofOf is the strongest algorithm of the digests that a Source gives; "" if there
@@ -44,17 +100,17 @@ func proofOf(ds resourcesync.Digests) string {
 	return ""
 }
 
-// Untouched implements destination.Mirror. A file whose time of modification was set
-// back by hand is taken for untouched.
+// Untouched implements destination.Mirror. A file that was written to and whose time of
+// modification was put back by hand is taken for untouched.
 func (m *Mirror) Untouched(ctx context.Context, h *destination.Held) (bool, error) {
-	stored, _, ok := readStamp(h.Stamp)
 	info, err := m.bucket.Stat(ctx, h.Path)
 	if err != nil {
 		return false, fmt.Errorf("bytes of %q: %w", h.URI, err)
 	}
-	return ok && untouched(info, h.Length, stored), nil
+	return untouched(info, h.Length, h.Stamp), nil
 }
 
-func untouched(info blob.Info, length resourcesync.Length, stored time.Time) bool {
-	return length.Known() && info.Size == length.Int64() && info.ModTime.UnixMicro() <= stored.UnixMicro()
+func untouched(info blob.Info, length resourcesync.Length, stamp string) bool {
+	s, ok := readStamp(stamp)
+	return ok && length.Known() && info.Size == length.Int64() && s.fits(info.ModTime)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"slices"
 	"strings"
 
 	"instep/blob"
@@ -63,7 +64,7 @@ func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2
 		case row.URI != "":
 			yield(row.Path, nil)
 		default:
-			segments, err := m.ownSegments(w.URI)
+			segments, err := m.ownSegments(m.names, w.URI)
 			path := ""
 			if err == nil {
 				path, err = m.ownName("", segments)
@@ -78,8 +79,8 @@ func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2
 // touched reports whether the file of a stored resource was written to since.
 func (m *Mirror) touched(row *catalog.Resource) bool {
 	info, err := m.strayInfo(row.Path)
-	stored, _, ok := readStamp(row.Stat)
-	return err == nil && info != nil && (!ok || info.ModTime().UnixMicro() > stored.UnixMicro())
+	s, ok := readStamp(row.Stat)
+	return err == nil && info != nil && !(ok && s.fits(info.ModTime()))
 }
 
 // hasBytes reports whether a digest of w proves the bytes of the file at path.
@@ -155,13 +156,17 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 			yield("", err)
 			return
 		}
-		segments, err := m.ownSegments(w.URI)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		if path, err := m.ownName("", segments); err != nil || path != "" {
-			if !yield(path, err) || err != nil {
+		for _, n := range slices.Compact([]*fileNames{m.names, nil}) {
+			segments, err := m.ownSegments(n, w.URI)
+			path := ""
+			if err == nil {
+				path, err = m.ownName("", segments)
+			}
+			if err != nil {
+				yield("", err)
+				return
+			}
+			if path != "" && !yield(path, nil) {
 				return
 			}
 		}
@@ -176,9 +181,9 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 	}
 }
 
-// ownSegments are the segments of a URI, which is taken for one of the Source's own
-// before the mirror is bound.
-func (m *Mirror) ownSegments(uri string) ([]segment, error) {
+// ownSegments are the segments of a URI by the rules n, which is taken for one of the
+// Source's own before the mirror is bound.
+func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {
 		return nil, err
@@ -186,7 +191,7 @@ func (m *Mirror) ownSegments(uri string) ([]segment, error) {
 	m.mu.Lock()
 	home := cmp.Or(m.home, p.origin)
 	m.mu.Unlock()
-	return segmentsOf(home, uri)
+	return n.segments(home, uri)
 }
 
 // ownName finds the file that a mirror of ours would have made for segments, in dir: a
@@ -316,7 +321,7 @@ func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 			case m.flat != nil:
 				known, err = m.flat.has(ctx, info.Key)
 			default:
-				known, err = names.File(catalog.Fold(info.Key))
+				known, err = names.File(m.names.key(info.Key))
 			}
 			if known && err == nil {
 				continue

@@ -286,7 +286,10 @@ func (b *batch) claims(uri string, set catalog.SetID) bool {
 
 // bytesOf brings the bytes of a state into the batch, verified.
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
-	w := harvest.Resource{URI: step.URI, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
+	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
+	if info, err := r.m.bucket.Stat(ctx, step.Kept); step.Kept != "" && err == nil {
+		w.Modified = info.ModTime // it was the Source's
+	}
 	if err := r.batch.unoccupied(ctx, &w, row); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,206 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Refolding says how the paths of a mirror get their folds anew, because its file system
+// takes names for one that were two before, or refuses names that it had.
+type Refolding struct {
+	Fold  func(path string) string // see FoldBy
+	Takes func(path string) bool   // whether the file system does
+	// Place finds another path for a resource whose path is refused, or is that of holder now,
+	// which is zero if there is no such resource. The memberships that it returns become those
+	// of their resources.
+	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
+}
+
+// refoldPage is how many rows are read at a time.
+const refoldPage = 500
+
+// Refold does all of it in one transaction, and goes on with f.Fold. Done again it changes
+// nothing.
+func (c *Catalog) Refold(ctx context.Context, f Refolding) error {
+	before := c.folding()
+	c.FoldBy(f.Fold)
+	err := c.transact(ctx, "fold the paths of", func(r *recorder) error {
+		if err := r.refoldDirectories(f.Fold); err != nil {
+			return err
+		}
+		lost, err := r.refoldFiles(f)
+		if err != nil {
+			return err
+		}
+		n := newNames(r.row, r.fold)
+		for i := range lost {
+			if err := c.placeAnew(ctx, r, f, &lost[i], n); err != nil {
+				return err
+			}
+		}
+		return r.dropTwins(f.Fold)
+	})
+	if err != nil {
+		c.FoldBy(before)
+	}
+	return err
+}
+
+// eachDirectory hands on all directories, some at a time: the next statement may change them.
+func (r *recorder) eachDirectory(do func(id int64, fold, path string) error) error {
+	type directory struct {
+		id         int64
+		fold, path string
+	}
+	scan := func(rows *sql.Rows) (d directory, err error) { return d, rows.Scan(&d.id, &d.fold, &d.path) }
+	for after := int64(0); ; {
+		page, err := pageOf(r, scan, "SELECT id, fold, path FROM directory WHERE id > $1 ORDER BY id LIMIT $2", after, refoldPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, d := range page {
+			if after = d.id; err == nil {
+				err = do(d.id, d.fold, d.path)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// refoldDirectories folds directories anew. Of several that are one by now the first keeps
+// the name; the others stay as they are until their files have left them.
+func (r *recorder) refoldDirectories(fold func(string) string) error {
+	return r.eachDirectory(func(id int64, was, path string) error {
+		now := fold(path)
+		if now == was {
+			return nil
+		}
+		_, err := r.exec("UPDATE OR IGNORE directory SET fold = $2 WHERE id = $1", id, now)
+		return err
+	})
+}
+
+// dropTwins removes the directories that are another one by now.
+func (r *recorder) dropTwins(fold func(string) string) error {
+	return r.eachDirectory(func(id int64, was, path string) error {
+		if fold(path) == was {
+			return nil
+		}
+		_, err := r.exec("DELETE FROM directory WHERE id = $1", id)
+		return err
+	})
+}
+
+// pathOf is a resource and where it is.
+type pathOf struct {
+	id              int64
+	uri, path, fold string
+	dir             int64
+	holder          string // URI of the resource that has the path by now
+}
+
+// refoldFiles returns the resources that lose their paths: until they have others, they
+// stand in nobody's way.
+func (r *recorder) refoldFiles(f Refolding) (lost []pathOf, err error) {
+	scan := func(rows *sql.Rows) (v pathOf, err error) {
+		return v, rows.Scan(&v.id, &v.uri, &v.path, &v.fold, &v.dir)
+	}
+	for after := int64(0); ; {
+		page, err := pageOf(r, scan, "SELECT r.id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), r.fold, r.dir FROM resource r"+placed+
+			"WHERE r.id > $1 AND r.fold IS NOT NULL ORDER BY r.id LIMIT $2", after, refoldPage)
+		if err != nil || len(page) == 0 {
+			return lost, err
+		}
+		for i := range page {
+			v := &page[i]
+			after = v.id
+			keeps, err := r.refoldFile(f, v)
+			if err != nil {
+				return nil, err
+			}
+			if !keeps {
+				lost = append(lost, *v)
+			}
+		}
+	}
+}
+
+func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
+	now := f.Fold(v.path)
+	dir, name := split(now)
+	if err := r.missingDirectory(v.path, dir); err != nil {
+		return false, err
+	}
+	names := newNames(r.row, r.fold)
+	if _, taken, err := names.Directory(now); err != nil {
+		return false, err
+	} else if !taken && f.Takes(v.path) {
+		if r.dirs[dir] == v.dir && name == v.fold {
+			return true, nil
+		}
+		n, err := r.exec("UPDATE OR IGNORE resource SET dir = $2, fold = $3 WHERE id = $1", v.id, r.dirs[dir], name)
+		if err != nil || n > 0 {
+			return true, err
+		}
+	}
+	if _, err := names.find(&v.holder, "SELECT b.uri || r.rest FROM resource r JOIN base b ON b.id = r.base WHERE r.dir = $1 AND r.fold = $2 AND r.id <> $3",
+		r.dirs[dir], name, v.id); err != nil {
+		return false, err
+	}
+	_, err = r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // that of no name
+	return false, err
+}
+
+// missingDirectory sees to it that r.dirs has the directory of a path.
+func (r *recorder) missingDirectory(path, fold string) error {
+	if r.dirs[fold] != 0 {
+		return nil
+	}
+	dir, _ := split(path)
+	return r.enterDirectories([]string{dir}, r.fold)
+}
+
+func (c *Catalog) placeAnew(ctx context.Context, r *recorder, f Refolding, l *pathOf, n names) error {
+	found, err := c.Lookup(ctx, 0, []string{l.uri, l.holder}) // as they were before the transaction
+	if err != nil {
+		return err
+	}
+	p, members, err := f.Place(found[0], found[1], n)
+	if err == nil {
+		err = n.take(&p)
+	}
+	dir, name := split(p.Path)
+	if err == nil {
+		err = r.enterDirectories(append(p.Directories, dir), r.fold)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := r.exec("UPDATE resource SET dir = $2, name = $3, fold = $4 WHERE id = $1", l.id, r.dirs[r.fold(dir)], name, r.fold(name)); err != nil {
+		return err
+	}
+	s := settling{recorder: r, Outcome: &Outcome{Members: members}}
+	if err := s.find(); err != nil {
+		return err
+	}
+	return s.begin()
+}
+
+// pageOf returns all rows of a query, so that the next statement may change them.
+func pageOf[T any](r *recorder, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := r.query(query, args...)
+	for err == nil && rows.Next() {
+		var v T
+		if v, err = scan(rows); err == nil {
+			all = append(all, v)
+		}
+	}
+	if rows != nil {
+		err = errors.Join(err, rows.Err(), rows.Close())
+	}
+	return all, err
+}

@@ -1,0 +1,150 @@
+package mirror
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"instep/internal/catalog"
+)
+
+// fileNames says which names the file system of a mirror takes, and which it takes for
+// one. It is found out when a mirror is made and kept in the marker, so that the names of
+// a mirror follow the same rules for good.
+//
+// A file has the name that the URL has wherever these rules allow it, so that a web server
+// over the mirror answers the URLs of the Source. A nil *fileNames is that of a mirror
+// that was made before there was a record, or of the flat layout: its names are such that
+// every common file system takes them and tells them apart.
+type fileNames struct {
+	Refused string `json:"refused"`           // printable ASCII characters that no name can have
+	Ends    string `json:"ends"`              // those that a name cannot end with
+	Longest int    `json:"longest"`           // name, in bytes
+	Case    bool   `json:"case,omitempty"`    // names that differ in upper and lower case are one
+	Form    bool   `json:"form,omitempty"`    // names that differ in their Unicode form, or in what is invisible, are one
+	Devices bool   `json:"devices,omitempty"` // the names that are those of devices on Windows are refused, or mean these
+}
+
+// and returns the rules of what two file systems both take and tell apart.
+func (n *fileNames) and(other *fileNames) *fileNames {
+	both := *n
+	both.Refused, both.Ends = union(n.Refused, other.Refused), union(n.Ends, other.Ends)
+	both.Longest = min(n.Longest, other.Longest)
+	both.Case, both.Form, both.Devices = n.Case || other.Case, n.Form || other.Form, n.Devices || other.Devices
+	return &both
+}
+
+func union(a, b string) string {
+	all := []byte(a + b)
+	slices.Sort(all)
+	return string(slices.Compact(all))
+}
+
+// folds reports whether two names that differ can be one to the file system.
+func (n *fileNames) folds() bool { return n == nil || n.Case || n.Form }
+
+// key returns what is the same for all paths that are one to the file system, and differs
+// otherwise. Where case is folded, so is the Unicode form: whether both are can depend on
+// the characters.
+func (n *fileNames) key(path string) string {
+	switch {
+	case n == nil || n.Case:
+		return catalog.Fold(path)
+	case n.Form:
+		return norm.NFD.String(path)
+	}
+	return path
+}
+
+// longest is how long a name may be that has no suffix.
+func (n *fileNames) longest() int {
+	if n == nil {
+		return maxBase
+	}
+	return n.Longest
+}
+
+// takes reports whether a path is one that these rules give: it is not if another file
+// system was kinder. What it means to the mirror is no matter here.
+func (n *fileNames) takes(path string) bool {
+	if n == nil {
+		return true
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if len(name) > n.Longest || strings.ContainsAny(name, n.Refused) || strings.IndexByte(n.Ends, name[len(name)-1]) >= 0 || n.Devices && isDevice(name) {
+			return false
+		}
+		for _, r := range name {
+			if n.refuses(r, utf8.RuneLen(r)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// escape makes a file name of the bytes of one segment. Escaped is what the file system
+// refuses or drops, what hides a file, and what the mirror gives a meaning: the bytes of
+// lead at the start, those of also anywhere. A % stays what it is: should another URI have
+// the name already, that is a clash like any other.
+func (n *fileNames) escape(s, lead, also string) string {
+	switch {
+	case n == nil:
+		return escapeSegment(s, lead, also)
+	case s == "":
+		return emptyName
+	case isPlain(s) && !n.reserved(s):
+		return s
+	}
+	var at []int // of bytes that have to be escaped because of where they stand
+	if strings.IndexByte(lead, s[0]) >= 0 || n.reserved(s) {
+		at = append(at, 0)
+	}
+	if last := len(s) - 1; strings.IndexByte(n.Ends, s[last]) >= 0 {
+		at = append(at, last)
+	}
+	if strings.IndexByte(s, '~') >= 0 {
+		if m := suffixedStem.FindStringIndex(s[:len(s)-len(extension(s))]); m != nil {
+			at = append(at, m[0])
+		}
+	}
+	return escape(s, at, func(r rune, size int) bool {
+		return n.refuses(r, size) || r < utf8.RuneSelf && strings.ContainsRune(also, r)
+	})
+}
+
+// reserved reports whether a name means something else to the system, or to us.
+func (n *fileNames) reserved(s string) bool { return isCatalog(s) || n.Devices && isDevice(s) }
+
+// refuses reports whether a rune is never part of a name: control characters are not,
+// whatever the file system takes, and where it folds names, nothing that it may ignore.
+func (n *fileNames) refuses(r rune, size int) bool {
+	switch {
+	case r == utf8.RuneError && size == 1, r == '/', unicode.IsControl(r):
+		return true
+	case r < utf8.RuneSelf:
+		return strings.ContainsRune(n.Refused, r)
+	}
+	return n.folds() && unsafeRune(r, size)
+}
+
+// maxExtension bounds what counts as an extension, with its dot.
+const maxExtension = 12
+
+// extension is the end of a name by which programs tell its type: from the last dot on,
+// if letters and digits follow; "" if there is none.
+func extension(s string) string {
+	i := strings.LastIndexByte(s, '.')
+	if i <= 0 || i == len(s)-1 || len(s)-i > maxExtension {
+		return ""
+	}
+	for _, c := range []byte(s[i+1:]) {
+		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z') {
+			return ""
+		}
+	}
+	return s[i:]
+}

@@ -1,0 +1,191 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"instep/blob"
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// placeAnew finds out whether the file system still takes the names that it took, and tells
+// apart those that it did: a mirror may have been copied to another one. Resources whose
+// paths it takes for one, or refuses, get others before anything else is written. The
+// rules of a mirror only ever get stricter, so that its names stay when it is copied back.
+//
+// Of two files that became one when they were copied, one is lost: its resource is due.
+func (m *Mirror) placeAnew(ctx context.Context) error {
+	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
+		return nil
+	}
+	found, err := m.probe(m.disk.root)
+	if err != nil {
+		return err
+	}
+	if m.marker.Names != nil {
+		if found = found.and(m.marker.Names); *found == *m.marker.Names {
+			return nil
+		}
+	}
+	m.useNames(found)
+	err = m.cat.Refold(ctx, catalog.Refolding{
+		Fold: m.names.key, Takes: m.names.takes,
+		Place: func(lost, holder catalog.Resource, names catalog.Names) (catalog.Place, []catalog.Membership, error) {
+			return m.placeLost(ctx, &lost, &holder, names)
+		},
+	})
+	if err == nil {
+		err = m.markMissing(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	mark := m.marker
+	mark.Names = m.names
+	mark.Format = mark.format()
+	if err := m.writeMarker(ctx, mark); err != nil {
+		return err
+	}
+	m.marker = mark
+	return m.disk.forget()
+}
+
+// useNames makes these the rules of the mirror and of its catalog.
+func (m *Mirror) useNames(n *fileNames) {
+	m.names = n
+	if m.cat != nil {
+		m.cat.FoldBy(n.key)
+	}
+}
+
+// maxMissing is how many resources are made due at a time.
+const maxMissing = 500
+
+// markMissing makes the resources due whose files did not come along: a directory is not
+// copied where a file has its name.
+func (m *Mirror) markMissing(ctx context.Context) error {
+	sets, err := m.cat.Sets(ctx)
+	if err != nil {
+		return err
+	}
+	var missing []catalog.Resource
+	for _, s := range sets {
+		for r, err := range m.cat.MembersByKey(ctx, s.ID) {
+			if err != nil {
+				return err
+			}
+			if k, err := m.disk.lstat(r.Path); err != nil {
+				return err
+			} else if r.Stored && k == absent {
+				missing = append(missing, r)
+			}
+			if len(missing) < maxMissing {
+				continue
+			}
+			if err := m.settleLost(ctx, missing); err != nil {
+				return err
+			}
+			missing = missing[:0]
+		}
+	}
+	return m.settleLost(ctx, missing)
+}
+
+func (m *Mirror) settleLost(ctx context.Context, rows []catalog.Resource) error {
+	uris := make([]string, len(rows))
+	for i := range rows {
+		uris[i] = rows[i].URI
+	}
+	due, err := m.markLost(ctx, uris, rows, missingReason)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	return m.cat.Settle(ctx, catalog.Outcome{Members: due}, nil)
+}
+
+const (
+	missingReason = "its file is not where the mirror was copied to"
+	lostReason    = "its name is that of another file on this file system, and its bytes are gone"
+	foreignBytes  = "another file took its place when the mirror was copied"
+)
+
+// placeLost places a resource whose path is that of holder by now, or that of a directory,
+// and brings its bytes if they are what is there. Whichever of the two has no bytes is due.
+func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
+	segments, err := m.segments(lost.URI)
+	if err != nil {
+		return p, nil, err
+	}
+	sum := lost.Digests.Get(resourcesync.SHA256)
+	here := false
+	p, err = m.place(segments, names, func(path string, dir bool) (bool, error) {
+		k, at, err := m.disk.look(path)
+		if err != nil || k == absent || at != path || dir && k == directory {
+			return false, err // what is above it is another one's to move
+		}
+		if k == file && !dir { // it came by a run that was interrupted
+			here, err = m.holds(ctx, path, lost.Length, sum)
+		}
+		return !here, err
+	})
+	if err != nil {
+		return p, nil, err
+	}
+	if lost.Stored && !here && m.names.takes(lost.Path) {
+		if here, err = m.bringFile(ctx, lost, holder, p.Path); err != nil {
+			return p, nil, err
+		}
+	}
+	if lost.Stored && !here {
+		if due, err = m.markLost(ctx, []string{lost.URI}, []catalog.Resource{*lost}, lostReason); err != nil {
+			return p, nil, err
+		}
+	}
+	if !holder.Stored {
+		return p, due, nil
+	}
+	there, err := m.holds(ctx, holder.Path, holder.Length, holder.Digests.Get(resourcesync.SHA256))
+	if err != nil || there {
+		return p, due, err
+	}
+	more, err := m.markLost(ctx, []string{holder.URI}, []catalog.Resource{*holder}, foreignBytes)
+	return p, append(due, more...), err
+}
+
+// bringFile moves the file of r, if it has the bytes of r, or copies it where its path stays
+// that of another resource.
+func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, to string) (done bool, err error) {
+	if ok, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256)); err != nil || !ok {
+		return false, err
+	}
+	b, err := m.files.Begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, b.Discard(), m.disk.forget()) }()
+	if holder.URI == "" {
+		b.Move(r.Path, to)
+	} else if err := m.copyFile(ctx, b, r.Path, to); err != nil {
+		return false, err
+	}
+	return true, b.Commit(ctx)
+}
+
+func (m *Mirror) copyFile(ctx context.Context, b blob.Batch, path, to string) (err error) {
+	from, info, err := m.files.Get(ctx, path, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	o, err := b.Create(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(o, &contextReader{ctx, from}); err != nil {
+		return errors.Join(err, o.Discard())
+	}
+	b.Put(o, blob.Put{Key: to, IfAbsent: true, ModTime: info.ModTime})
+	return o.Close()
+}
