@@ -197,6 +197,36 @@ func TestEntryEndsTheReading(t *testing.T) {
 	}
 }
 
+// An entry costs what its texts take, whether or not somebody looks at it.
+func TestEntryCostsNoMemoryOfItsOwn(t *testing.T) {
+	const entries = 1000
+	text := list(slices.Repeat([]string{"http://example.org/a"}, entries)...)
+	take := func(look func(*document.Document, *resourcesync.Entry, error) error) float64 {
+		return testing.AllocsPerRun(5, func() {
+			r := document.Reader{From: answer(strings.NewReader(text)), Once: true, Entry: look}
+			if _, err := r.Read(t.Context(), "u"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	decoded := testing.AllocsPerRun(5, func() {
+		for _, err := range resourcesync.NewDecoder(strings.NewReader(text)).Entries() {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	n := 0
+	for name, look := range map[string]func(*document.Document, *resourcesync.Entry, error) error{
+		"unseen": nil,
+		"seen":   func(_ *document.Document, e *resourcesync.Entry, err error) error { n += len(e.Loc); return err },
+	} {
+		if got := take(look); got > decoded+entries/10 {
+			t.Errorf("%s: got %v allocations for %d entries, want no more than the decoder makes, %v", name, got, entries, decoded)
+		}
+	}
+}
+
 func TestNotesOfADocumentThatCannotBeUsed(t *testing.T) {
 	var notes resourcesync.NoteTally
 	r := document.Reader{From: answer(strings.NewReader(" " + list("a")[:220])), Notes: &notes, Once: true}

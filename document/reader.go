@@ -51,8 +51,8 @@ type Reader struct {
 	Enough func(d *Document, md bool) bool
 
 	// Entry takes each entry as it comes, as it is written, or the error of one that cannot be
-	// used, of which only the line is known. The end of the document was not seen yet, so
-	// nothing may act on it. An error ends the reading. May be nil.
+	// used, of which only the line is known. The entry is valid until Entry returns. The end of
+	// the document was not seen yet, so nothing may act on it. An error ends the reading. May be nil.
 	Entry func(d *Document, e *resourcesync.Entry, err error) error
 }
 
@@ -81,6 +81,7 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	in := &intake{from: resp.Body, most: cmp.Or(r.Head, r.limit()), keep: max(r.Head, fetch.PageHead)}
 	in.left = in.most
 	if !r.Once {
+		d.file.Grow(resp.ContentLength)
 		in.from = io.TeeReader(resp.Body, d.file)
 	}
 	headless, err := r.decode(d, in)
@@ -124,6 +125,7 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
 		return false, nil
 	}
+	var entry resourcesync.Entry // one on the heap for all of them
 	for e, err := range dec.Entries() {
 		bad := errors.Is(err, resourcesync.BadEntry)
 		if err != nil && !bad {
@@ -133,7 +135,8 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 			d.Bad++
 		}
 		if r.Entry != nil {
-			if err := r.Entry(d, &e, err); err != nil {
+			entry = e
+			if err := r.Entry(d, &entry, err); err != nil {
 				return false, err
 			}
 		}

@@ -86,8 +86,12 @@ func (d *documents) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 		return nil, nil
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, fetch.MaxCached+maxFields))
+	info, err := f.Stat()
 	if err != nil {
+		return nil, nil
+	}
+	text := make([]byte, min(info.Size(), fetch.MaxCached+maxFields))
+	if _, err := io.ReadFull(f, text); err != nil {
 		return nil, nil
 	}
 	sum, rest, _ := bytes.Cut(text, []byte("\n"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // fileMemory is how much of a File stays in memory; with more, all is in a file.
@@ -26,6 +27,14 @@ type File struct {
 // limit. Beyond 1 MiB the bytes are in dir (default os.TempDir).
 func NewFile(dir string, limit int64) *File {
 	return &File{scratch: newScratch(dir), limit: limit}
+}
+
+// Grow makes room in memory for n more bytes, if so many stay there. It is a hint: without it, or
+// with a wrong n, the room is made as the bytes come.
+func (f *File) Grow(n int64) {
+	if room := int64(fileMemory - len(f.recent)); n > 0 && n <= room && f.scratch.f == nil {
+		f.recent = slices.Grow(f.recent, int(n))
+	}
 }
 
 // Write appends p. Over the limit nothing is written and the error is an ErrLimit.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -41,6 +42,38 @@ func TestFileGivesBackWhatWasWritten(t *testing.T) {
 		if _, err := f.Write([]byte{1}); err == nil {
 			t.Error("Write after Close: no error")
 		}
+	}
+}
+
+// Whatever was said of the length, what was written comes back; a right word spares the copies
+// that appending makes.
+func TestFileGrow(t *testing.T) {
+	want := bytes.Repeat([]byte("0123456789abcdef"), fileMemory/32)
+	for _, hint := range []int64{-1, 0, 1, int64(len(want)), fileMemory, fileMemory + 1, 1 << 62} {
+		f := NewFile(t.TempDir(), 0)
+		for range 3 { // the third goes to the file
+			f.Grow(hint)
+			if _, err := f.Write(want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := io.ReadAll(f.Reader()); !bytes.Equal(got, bytes.Repeat(want, 3)) || err != nil {
+			t.Errorf("hint %d: got %d bytes, %v", hint, len(got), err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	allocs := testing.AllocsPerRun(10, func() {
+		f := NewFile("", 0)
+		f.Grow(int64(len(want)))
+		for part := range slices.Chunk(want, 4<<10) {
+			_, _ = f.Write(part)
+		}
+		_ = f.Close()
+	})
+	if allocs > 2 {
+		t.Errorf("allocations with a right hint: got %v, want those of the File and of its bytes", allocs)
 	}
 }
 
