@@ -247,6 +247,7 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 // ends there if those are not what was read before.
 func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
+	var text []byte
 	l.over = map[resourcesync.Key]bool{}
 	for e, err := range doc.Entries() {
 		if err != nil {
@@ -266,7 +267,8 @@ func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, 
 		}
 		c.Location = in.carries(&e)
 		// An entry without a usable change still counts: positions are those of the document.
-		writeEntry(sum, &e)
+		text = appendEntry(text[:0], &e)
+		_, _ = sum.Write(text) // it never fails
 		l.beat.add(c.Changed)
 		end := c.from // of one without a time: it did not happen before that
 		if c.Timed() {
@@ -306,14 +308,12 @@ func (l *changeList) resume(cur Position, sum hash.Hash) {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// writeEntry adds what an entry says to a running digest.
-func writeEntry(h hash.Hash, e *resourcesync.Entry) {
-	b := make([]byte, 0, 512)
+// appendEntry appends what an entry says, as the digest over the entries of a list has it.
+func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	for _, s := range [...]string{e.Loc, e.LastMod.String(), string(e.Change), e.Datetime.String(), e.Digests.String()} {
 		b = append(strconv.AppendQuote(b, s), ' ')
 	}
-	b = append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
-	_, _ = h.Write(b) // it never fails
+	return append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
 }
 
 // lost reports whether a list that was followed before has dropped what the position

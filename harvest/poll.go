@@ -75,6 +75,7 @@ func (doc *Document) begins(cur Position) bool {
 		return false
 	}
 	sum, n := sha256.New(), 0
+	var text []byte
 	for e, err := range doc.Entries() {
 		if err != nil {
 			return false
@@ -82,7 +83,8 @@ func (doc *Document) begins(cur Position) bool {
 		if n == cur.Applied {
 			break
 		}
-		writeEntry(sum, &e)
+		text = appendEntry(text[:0], &e)
+		_, _ = sum.Write(text) // it never fails
 		n++
 	}
 	return n == cur.Applied && hexSum(sum) == cur.Prefix
