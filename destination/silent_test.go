@@ -249,6 +249,30 @@ func TestPagesMadeAsTheyAreAskedFor(t *testing.T) {
 	m.recovers(left...)
 }
 
+// The page that named a resource was dated hours ahead, so that the deletion seems to come before it.
+// No page names the resource any more, and none is of a moment that is known: the URI tells.
+func TestPagesDatedAheadOfADeletion(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(20)
+	page := func(path string, at resourcesync.Datetime, links string, paths ...string) {
+		s.raw(path, `capability="resourcelist" at="`+at.String()+`"`, links, s.rawEntries(paths...)...)
+	}
+	page("/list.xml", at(0), s.next("/list2.xml"), paths[:10]...)
+	page("/list2.xml", at(500), "", paths[10:]...)
+	changes := func(entries ...string) {
+		s.raw("/changes.xml", fmt.Sprintf(`capability="changelist" from=%q`, at(0)), "", entries...)
+	}
+	changes()
+	m := newMirror(t, s)
+	m.mustSucceed()
+	s.remove("/r/12")
+	left := append(append([]string{}, paths[:12]...), paths[13:]...)
+	page("/list.xml", at(400), s.next("/list2.xml"), left[:10]...)
+	page("/list2.xml", at(900), "", left[10:]...)
+	changes(s.rawEntry("/r/12", fmt.Sprintf(`change="deleted" datetime=%q`, at(300)), ""))
+	m.recovers(left...)
+}
+
 // A Change List that says nothing of its time, in an index that tells it, before which a cache stands
 // that dates its answers anew (as nginx does): its end was not read.
 func TestCopyOfAListWithoutTimes(t *testing.T) {

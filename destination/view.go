@@ -144,7 +144,14 @@ func (v *view) absent(h *Held, cur Cursor, k known) (_ evidence.Statement, _ *ha
 		said, w := c.Against(h.LastMod)
 		said.Old = v.Changes.Span().Old(a)
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
-		if d, _ := evidence.Decide(said, v.d.evidenceOf(h, k, v.Served)); d == evidence.Remove || d == evidence.Ask {
+		held := v.d.evidenceOf(h, k, v.Served)
+		d, _ := evidence.Decide(said, held)
+		if v.Unsure && !h.Told && !said.Old && d == evidence.Keep {
+			// A list named it later; but where lists are of several moments, that is the time of none.
+			said.Torn, said.Denied = true, true
+			d, _ = evidence.Decide(said, held)
+		}
+		if d == evidence.Remove || d == evidence.Ask {
 			return said, w, true
 		}
 	}
