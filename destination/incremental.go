@@ -99,7 +99,7 @@ func (pl *planner) changed(ctx context.Context, batch []*harvest.Change, old boo
 	}
 	for i, c := range batch {
 		h := &held[i]
-		said, w := c.Against(h.LastMod)
+		said, w := c.Against(h.LastMod, h.Wanted.LastMod)
 		said.Old = old
 		switch gone := said.Kind == evidence.Deleted; {
 		case !gone && !pl.admit(w):

@@ -159,6 +159,29 @@ func TestPromise02LastmodOfTheVersionThatIsGone(t *testing.T) {
 	}
 }
 
+// A list names a version that is gone before its bytes come, and the lastmod of the deletion is that of
+// this version: it is not of before the list.
+func TestPromise02LastmodOfAVersionThatNeverCame(t *testing.T) {
+	s := newSource(t)
+	paths := s.fill(20)
+	s.list(2, paths...)
+	s.rawChanges(0)
+	m := newMirror(t, s)
+	m.mustSucceed()
+	s.put("/r/1", []byte("another version"))
+	e := s.entry("/r/1")
+	e.LastMod = at(8)
+	s.doc("/list.xml", head(resourcesync.CapabilityResourceList, func(h *resourcesync.Header) { h.At = at(10) }), append(s.entries(without(paths, "/r/1")...), e)...)
+	s.remove("/changes.xml") // so the mirror has no position in it
+	s.remove("/r/1")
+	if rep, err := m.sync(); err != nil || rep.Failed != 1 {
+		t.Fatalf("%+v, %v, want one resource that failed", rep, err)
+	}
+	s.rawChanges(6, s.oldChange(8, resourcesync.Deleted, "/r/1"))
+	m.mustSucceed()
+	m.recovers(without(paths, "/r/1")...)
+}
+
 // plain is a change that gives neither a digest nor a length.
 func (s *aSource) plain(n int, c resourcesync.Change, path string) resourcesync.Entry {
 	return resourcesync.Entry{Loc: s.uri(path), LastMod: at(n), Metadata: resourcesync.Metadata{Change: c, Datetime: at(n)}}

@@ -129,7 +129,7 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 	}
 	s, _ := w.By.Word()
 	if h.Member && !w.At.After(a.Listed) { // no newer list lacks it
-		s, _ = w.By.Against(h.LastMod)
+		s, _ = w.By.Against(h.LastMod, h.Wanted.LastMod)
 	}
 	s.Old = v.Changes.Span().Old(a) && (w.At.IsZero() || v.Old(w.At, a))
 	s.From = evidence.Later(s.From, v.lift)
@@ -141,7 +141,7 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 func (v *view) absent(h *Held, cur Cursor, k known) (_ evidence.Statement, _ *harvest.Resource, told bool) {
 	a := v.applied(cur)
 	if c := v.Changes.Of(resourcesync.KeyOf(h.URI)); c != nil && c.Change == resourcesync.Deleted {
-		said, w := c.Against(h.LastMod)
+		said, w := c.Against(h.LastMod, h.Wanted.LastMod)
 		said.Old = v.Changes.Span().Old(a)
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
 		held := v.d.evidenceOf(h, k, v.Served)

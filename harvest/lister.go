@@ -424,7 +424,7 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 		return w, true
 	}
 	r.listed[key] = true
-	said, told := c.Against(w.LastMod)
+	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}
 	switch tied := w.Beside(told.Length, told.Digests); {
 	case !w.Changed.IsZero():

@@ -254,16 +254,21 @@ func (c *Change) Word() (evidence.Statement, *Resource) {
 	return s, &c.Resource
 }
 
-// Against is word beside the lastmod of what is held, which is the same if one of the two is only less
-// exact. If that of a deletion is the same, it is not its time, but that of the version that is gone.
-// If that of an aged one is the same, the resource came by it: nothing says that it is gone since.
-func (c *Change) Against(held resourcesync.Datetime) (evidence.Statement, *Resource) {
+// Against is Word beside the lastmod of the version held and of the one that is due. If that of a
+// deletion is one of these, it is not its time, but that of the version that is gone. If that of an
+// aged change is the one held, the resource came by it: nothing says that it is gone since.
+func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *Resource) {
 	s, w := c.Word()
-	switch same := held.Time().Before(c.LastMod.End()) && c.LastMod.Time().Before(held.End()); {
-	case same && c.aged:
+	switch {
+	case c.aged && overlap(c.LastMod, held):
 		s.Torn, s.Denied, s.To = false, false, c.most
-	case same && c.byLastMod:
+	case c.byLastMod && (overlap(c.LastMod, held) || overlap(c.LastMod, due)):
 		s.From, s.To = c.least, c.most
 	}
 	return s, w
+}
+
+// overlap reports whether two times are the same if one of them is only less exact.
+func overlap(a, b resourcesync.Datetime) bool {
+	return a.Time().Before(b.End()) && b.Time().Before(a.End())
 }
