@@ -4,9 +4,10 @@
 //
 // Data comes as iterators ([Snapshot], [Window]) and two small contracts: a
 // [blob.Bucket] that the documents are published in, and a [Journal] that
-// remembers what was published. A [Publisher] turns an [Update] into documents:
-// it stages them all, commits the publication as one row of the Journal, writes
-// the documents out by rank and removes what no reader can need any more.
+// remembers what was published; [NewJournal] keeps one in a directory or in
+// memory. A [Publisher] turns an [Update] into documents: it stages them all,
+// commits the publication as one row of the Journal, writes the documents out by
+// rank and removes what no reader can need any more.
 // [Publisher.Recover] finishes a publication that was interrupted after its
 // commit, with the same code, and undoes one that was not committed.
 //

@@ -17,7 +17,7 @@ import (
 func ExamplePublisher_Publish() {
 	at := time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)
 	p := Publisher{
-		Bucket: blob.NewMem(), Staging: blob.NewMem(), Journal: newMemJournal(),
+		Bucket: blob.NewMem(), Staging: blob.NewMem(), Journal: NewJournal(blob.NewMem()),
 		BaseURL: "https://museum.example.org/", UUID: "6f6d0b8a-7a58-4b0c-9a35-1d3f6f1b2c11",
 		Now: func() time.Time { return at },
 	}

@@ -1,139 +1,83 @@
-package source
+package source_test
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
-	"iter"
-	"maps"
+	"errors"
 	"slices"
-	"strings"
+	"testing"
 	"time"
+
+	"instep/blob"
+	"instep/blob/blobtest"
+	"instep/source"
+	"instep/source/sourcetest"
 )
 
-// memJournal is a Journal in memory. It keeps publications as JSON, as a real one does.
-type memJournal struct {
-	begun int64
-	pubs  []journalRow
-	docs  map[string]journalDoc
-	items map[string][]Item // by set, in the order of kinds and numbers
-}
-
-type journalRow struct {
-	set  string
-	id   int64
-	body []byte
-	done bool
-}
-
-type journalDoc struct {
-	doc         Document
-	publication int64
-	retired     time.Time
-}
-
-func newMemJournal() *memJournal {
-	return &memJournal{docs: map[string]journalDoc{}, items: map[string][]Item{}}
-}
-
-func (j *memJournal) clone() *memJournal {
-	c := &memJournal{begun: j.begun, pubs: slices.Clone(j.pubs), docs: maps.Clone(j.docs), items: map[string][]Item{}}
-	for set, items := range j.items {
-		c.items[set] = slices.Clone(items)
-	}
-	return c
-}
-
-func (j *memJournal) Begin(ctx context.Context, set string) (int64, error) {
-	j.begun++
-	return j.begun, nil
-}
-
-func (j *memJournal) Commit(ctx context.Context, p Publication) error {
-	body, err := json.Marshal(p)
-	j.pubs = append(j.pubs, journalRow{set: p.Set, id: p.ID, body: body})
-	return err
-}
-
-func (j *memJournal) Done(ctx context.Context, p Publication) error {
-	for i := range j.pubs {
-		if j.pubs[i].id == p.ID {
-			j.pubs[i].done = true
-		}
-	}
-	for _, key := range p.Retired {
-		if d, ok := j.docs[key]; ok && d.retired.IsZero() {
-			d.retired = p.Made
-			j.docs[key] = d
-		}
-	}
-	for _, d := range p.Documents {
-		j.docs[d.Key] = journalDoc{doc: d, publication: p.ID}
-	}
-	for _, id := range p.Dropped {
-		j.items[p.Set] = slices.DeleteFunc(j.items[p.Set], func(i Item) bool { return i.Kind == id.Kind && i.Number == id.Number })
-	}
-	for _, it := range p.Items {
-		at, found := slices.BinarySearchFunc(j.items[p.Set], it, compareItems)
-		if found {
-			j.items[p.Set][at] = it
-		} else {
-			j.items[p.Set] = slices.Insert(j.items[p.Set], at, it)
-		}
-	}
-	return nil
-}
-
-func compareItems(a, b Item) int {
-	return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), cmp.Compare(a.Number, b.Number))
-}
-
-func (j *memJournal) Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		for _, it := range slices.Clone(j.items[set]) {
-			if it.Kind == kind && it.Number >= from && !yield(it, nil) {
-				return
+func TestBucketJournal(t *testing.T) {
+	t.Run("in memory", func(t *testing.T) {
+		sourcetest.RunJournal(t, func(*testing.T) func() source.Journal {
+			b := blob.NewMem()
+			return func() source.Journal { return source.NewJournal(b) }
+		})
+	})
+	t.Run("in a directory", func(t *testing.T) {
+		sourcetest.RunJournal(t, func(t *testing.T) func() source.Journal {
+			dir := t.TempDir()
+			var last *blob.Dir
+			return func() source.Journal {
+				if last != nil {
+					if err := last.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				d, err := blob.OpenDir(dir, blob.DirOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = d
+				return source.NewJournal(d)
 			}
+		})
+	})
+}
+
+// Done is interrupted after each of its writes, and done again by the next process.
+func TestBucketJournalFinishesWhatWasInterrupted(t *testing.T) {
+	for step := range 9 {
+		mem := blob.NewMem()
+		ctx := t.Context()
+		p := source.Publication{ID: 1, Documents: []source.Document{{Key: "a.xml", Length: 1}}, Items: []source.Item{{Kind: source.ItemChangeList, Number: 1}}}
+		j := source.NewJournal(mem)
+		if err := errors.Join(j.Commit(ctx, p), j.Done(ctx, p)); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-func (j *memJournal) Sets(ctx context.Context) ([]string, error) {
-	sets := map[string]bool{}
-	for _, row := range j.pubs {
-		if row.done {
-			sets[row.set] = true
+		p = source.Publication{
+			ID: 2, Made: time.Unix(5, 0), Retired: []string{"a.xml"}, Documents: []source.Document{{Key: "b.xml", Length: 2}},
+			Items: []source.Item{{Kind: source.ItemChangeList, Number: 2}}, Dropped: []source.ItemID{{Kind: source.ItemChangeList, Number: 1}},
 		}
-	}
-	return slices.Sorted(maps.Keys(sets)), nil
-}
-
-func (j *memJournal) Last(ctx context.Context, set string) (p Publication, done bool, err error) {
-	for _, row := range slices.Backward(j.pubs) {
-		if row.set == set {
-			return p, row.done, json.Unmarshal(row.body, &p)
+		if err := j.Commit(ctx, p); err != nil {
+			t.Fatal(err)
 		}
-	}
-	return p, false, nil
-}
-
-func (j *memJournal) Document(ctx context.Context, key string) (Document, bool, error) {
-	d, ok := j.docs[key]
-	return d.doc, ok, nil
-}
-
-func (j *memJournal) Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for _, key := range slices.Sorted(maps.Keys(j.docs)) {
-			d := j.docs[key]
-			if !d.retired.IsZero() && d.retired.Before(before) && d.publication < p && !yield(key, nil) {
-				return
+		faulty := source.NewJournal(blobtest.Faulty(mem, blobtest.At(blobtest.OpCommit, 1, blobtest.Fault{Steps: step})))
+		if err := faulty.Done(ctx, p); !errors.Is(err, blobtest.ErrInjected) {
+			t.Fatalf("after %d writes: got %v", step, err)
+		}
+		j = source.NewJournal(mem)
+		last, done, err := j.Last(ctx, "")
+		if err != nil || last.ID != 2 || done != (step == 8) { // the last of its eight writes says that it is done
+			t.Fatalf("after %d writes: last is %d, done %t, %v", step, last.ID, done, err)
+		}
+		if err := j.Done(ctx, last); err != nil {
+			t.Fatal(err)
+		}
+		var expired []string
+		for key, err := range j.Expired(ctx, time.Unix(6, 0), 2) {
+			if err != nil {
+				t.Fatal(err)
 			}
+			expired = append(expired, key)
+		}
+		if !slices.Equal(expired, []string{"a.xml"}) {
+			t.Errorf("after %d writes and another Done: retired %q", step, expired)
 		}
 	}
-}
-
-func (j *memJournal) Forget(ctx context.Context, key string) error {
-	delete(j.docs, key)
-	return nil
 }

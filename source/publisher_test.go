@@ -483,7 +483,7 @@ func TestPreviewWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(keysOf(t, s.bucket)) != 0 || len(keysOf(t, s.staging)) != 0 || len(s.log.pubs) != 0 {
+	if len(keysOf(t, s.bucket)) != 0 || len(keysOf(t, s.staging)) != 0 || len(keysOf(t, s.records)) != 0 {
 		t.Error("Preview left something behind")
 	}
 	real := s.publish(s.first())

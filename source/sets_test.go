@@ -31,7 +31,7 @@ func TestManySetsHaveAnIndexOfSourceDescriptions(t *testing.T) {
 			t.Fatalf("with %d sets: got %q", i+1, got)
 		}
 	}
-	if _, ours := s.log.docs["resourcesync/description-00003.xml"]; !ours {
+	if _, ours, _ := s.log.Document(t.Context(), "resourcesync/description-00003.xml"); !ours {
 		t.Error("seven sets, three in a document: there is no third part")
 	}
 	s.p.Sets = []string{"set-1", "set-3"}

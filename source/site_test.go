@@ -26,7 +26,8 @@ type site struct {
 	bucket  blob.Bucket
 	staging blob.Bucket
 	journal Journal
-	log     *memJournal
+	records blob.Bucket // of the journal
+	log     *BucketJournal
 	p       *Publisher
 	now     time.Time
 
@@ -40,7 +41,8 @@ type site struct {
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{t: t, bucket: blob.NewMem(), staging: blob.NewMem(), log: newMemJournal(), now: testStart, truth: map[string]string{}}
+	s := &site{t: t, bucket: blob.NewMem(), staging: blob.NewMem(), records: blob.NewMem(), now: testStart, truth: map[string]string{}}
+	s.log = NewJournal(s.records)
 	s.journal = s.log
 	s.states = []map[string]string{{}}
 	s.reopen()
@@ -70,16 +72,26 @@ func (s *site) reopen() {
 // clone is a site like this one, with documents and a memory of its own.
 func (s *site) clone() *site {
 	c := newSite(s.t)
-	for _, b := range [][2]blob.Bucket{{s.bucket, c.bucket}, {s.staging, c.staging}} {
+	for _, b := range [][2]blob.Bucket{{s.bucket, c.bucket}, {s.staging, c.staging}, {s.records, c.records}} {
 		for _, key := range keysOf(s.t, b[0]) {
 			put(s.t, b[1], key, string(bytesOf(s.t, b[0], key)))
 		}
 	}
-	c.log = s.log.clone()
 	c.now, c.truth, c.changes, c.contents, c.states = s.now, maps.Clone(s.truth), slices.Clone(s.changes), slices.Clone(s.contents), slices.Clone(s.states)
 	c.policy, c.dumps, c.journal = s.policy, s.dumps, c.log
 	c.reopen()
 	return c
+}
+
+// known are the keys of the documents that are ours by the journal.
+func (s *site) known() []string {
+	var keys []string
+	for _, key := range keysOf(s.t, s.records) {
+		if key, ok := strings.CutPrefix(key, documentsAs); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // set records that a resource has new content; "" deletes it.

@@ -280,9 +280,13 @@ func (c *call) published() (*answer, error) {
 	mediaType := mediaTypeOf(c.path)
 	a := newAnswer(mediaType, &object{ctx: ctx, bucket: c.s.o.Bucket, key: c.path, size: info.Size}, info.Size)
 	a.document = mediaType == xmlType
-	if d, ours := c.s.journal.document(c.path); ours {
+	d, ours, err := c.s.journal.Document(ctx, c.path)
+	if err != nil {
+		return nil, err
+	}
+	if ours {
 		a.header.Set("ETag", fmt.Sprintf(`"%x"`, d.SHA256[:12]))
-		a.header.Set("Last-Modified", c.clock.said(d.made).Format(http.TimeFormat))
+		a.header.Set("Last-Modified", c.clock.said(c.s.journal.writtenAt(c.path)).Format(http.TimeFormat))
 		a.generation = c.s.past.find(c.path, d.SHA256)
 	}
 	a.header.Set("Cache-Control", "no-cache")

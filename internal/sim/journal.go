@@ -1,57 +1,38 @@
 package sim
 
 import (
-	"cmp"
 	"context"
-	"iter"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"instep/blob"
 	"instep/source"
 )
 
-// journal is a source.Journal in memory, for publications that nobody goes on with
-// once the process has ended. It keeps the last publication of each set, and of
-// documents those that are still there.
+// journal is a journal in memory that also counts publications and notes when each
+// document was written.
 type journal struct {
+	*source.BucketJournal
 	mu    sync.Mutex // guards the rest
 	begun int64
-	last  map[string]lastPublication // by set
-	docs  map[string]ourDocument     // by key
-	due   map[string]bool            // keys of docs that are retired
-	items map[string][]source.Item   // by set, ordered by kind and number
-	fresh []string                   // keys of what was published since written was called
+	made  map[string]time.Time // when each document that is there was written, by key
+	fresh []string             // keys of what was published since written was called
 }
-
-type lastPublication struct {
-	source.Publication
-	done bool
-}
-
-type ourDocument struct {
-	source.Document
-	publication int64
-	made        time.Time
-	retired     time.Time
-}
-
-var _ source.Journal = (*journal)(nil)
 
 func newJournal() *journal {
-	return &journal{
-		last: map[string]lastPublication{}, docs: map[string]ourDocument{}, due: map[string]bool{},
-		items: map[string][]source.Item{},
-	}
+	return &journal{BucketJournal: source.NewJournal(blob.NewMem()), made: map[string]time.Time{}}
 }
 
-func (j *journal) Begin(context.Context, string) (int64, error) {
+// Begin counts the publication as well.
+func (j *journal) Begin(ctx context.Context, set string) (int64, error) {
+	id, err := j.BucketJournal.Begin(ctx, set)
+	if err != nil {
+		return 0, err
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.begun++
-	return j.begun, nil
+	j.begun = id
+	return id, nil
 }
 
 // count returns how many publications were begun.
@@ -70,117 +51,31 @@ func (j *journal) written() []string {
 	return keys
 }
 
-func (j *journal) Commit(_ context.Context, p source.Publication) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.last[p.Set] = lastPublication{p, false}
-	return nil
-}
-
-func (j *journal) Done(_ context.Context, p source.Publication) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.last[p.Set] = lastPublication{p, true}
-	for _, key := range p.Retired {
-		if d, ok := j.docs[key]; ok && d.retired.IsZero() {
-			d.retired = p.Made
-			j.docs[key], j.due[key] = d, true
-		}
+// Done notes when the documents were written as well.
+func (j *journal) Done(ctx context.Context, p source.Publication) error {
+	if err := j.BucketJournal.Done(ctx, p); err != nil {
+		return err
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for _, d := range p.Documents {
-		j.docs[d.Key] = ourDocument{Document: d, publication: p.ID, made: p.Made}
+		j.made[d.Key] = p.Made
 		j.fresh = append(j.fresh, d.Key)
-		delete(j.due, d.Key)
 	}
-	items := j.items[p.Set]
-	for _, id := range p.Dropped {
-		if i, found := slices.BinarySearchFunc(items, id, compareItem); found {
-			items = slices.Delete(items, i, i+1)
-		}
-	}
-	for _, it := range p.Items {
-		i, found := slices.BinarySearchFunc(items, source.ItemID{Kind: it.Kind, Number: it.Number}, compareItem)
-		if !found {
-			items = slices.Insert(items, i, it)
-		}
-		items[i] = it
-	}
-	j.items[p.Set] = items
 	return nil
 }
 
-func compareItem(it source.Item, id source.ItemID) int {
-	return cmp.Or(strings.Compare(string(it.Kind), string(id.Kind)), cmp.Compare(it.Number, id.Number))
+// Forget forgets when the document was written as well.
+func (j *journal) Forget(ctx context.Context, key string) error {
+	j.mu.Lock()
+	delete(j.made, key)
+	j.mu.Unlock()
+	return j.BucketJournal.Forget(ctx, key)
 }
 
-func (j *journal) Last(_ context.Context, set string) (source.Publication, bool, error) {
+// writtenAt returns when the document at key was written; zero if it is not there.
+func (j *journal) writtenAt(key string) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := j.last[set]
-	return l.Publication, l.done, nil
-}
-
-func (j *journal) Document(_ context.Context, key string) (source.Document, bool, error) {
-	d, ok := j.document(key)
-	return d.Document, ok, nil
-}
-
-// document returns what is known of the document at key.
-func (j *journal) document(key string) (ourDocument, bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	d, ok := j.docs[key]
-	return d, ok
-}
-
-func (j *journal) Items(_ context.Context, set string, kind source.ItemKind, from int64) iter.Seq2[source.Item, error] {
-	return func(yield func(source.Item, error) bool) {
-		j.mu.Lock()
-		items := slices.Clone(j.items[set])
-		j.mu.Unlock()
-		i, _ := slices.BinarySearchFunc(items, source.ItemID{Kind: kind, Number: from}, compareItem)
-		for ; i < len(items) && items[i].Kind == kind; i++ {
-			if !yield(items[i], nil) {
-				return
-			}
-		}
-	}
-}
-
-func (j *journal) Sets(context.Context) ([]string, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var names []string
-	for name, l := range j.last {
-		if l.done {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-func (j *journal) Expired(_ context.Context, before time.Time, p int64) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		j.mu.Lock()
-		keys := slices.Sorted(maps.Keys(j.due))
-		keys = slices.DeleteFunc(keys, func(key string) bool {
-			d := j.docs[key]
-			return !d.retired.Before(before) || d.publication >= p
-		})
-		j.mu.Unlock()
-		for _, key := range keys {
-			if !yield(key, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (j *journal) Forget(_ context.Context, key string) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.docs, key)
-	delete(j.due, key)
-	return nil
+	return j.made[key]
 }

@@ -350,8 +350,8 @@ func TestWhatIsReplacedGoes(t *testing.T) {
 	if late > early+2 {
 		t.Errorf("objects: at most %d in 30 rounds, then %d: they pile up (%v)", early, late, counts)
 	}
-	if len(s.journal.docs) > late {
-		t.Errorf("the journal remembers %d documents, of which %d are there", len(s.journal.docs), late)
+	if len(s.journal.made) > late {
+		t.Errorf("the journal remembers %d documents, of which %d are there", len(s.journal.made), late)
 	}
 }
 

@@ -1,0 +1,288 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"instep/blob"
+)
+
+// BucketJournal is a Journal in a bucket that holds nothing else: a directory
+// (blob.OpenDir) for a Source that goes on after its process has ended, memory
+// (blob.NewMem) for one that does not. Each record is one object of JSON. A
+// publication costs as many objects as it has documents and items. It is not safe
+// for concurrent use.
+//
+//	begun                    the id of the last publication that was begun
+//	last/SET                 the last committed publication, and whether it is done
+//	published/SET            exists once a publication of the set was done
+//	items/SET/KIND/NUMBER    an Item
+//	documents/KEY            what was written last at KEY, and when it was retired
+//	retired/KEY              exists while the document at KEY is retired, so that these are found
+//
+// SET is "set" for the set without a name, else "sets/" and the name.
+type BucketJournal struct{ bucket blob.Bucket }
+
+var _ Journal = (*BucketJournal)(nil)
+
+// NewJournal returns the journal in a bucket. An empty bucket is one of nothing published.
+func NewJournal(b blob.Bucket) *BucketJournal { return &BucketJournal{bucket: b} }
+
+// lastRecord is the last committed publication of a set.
+type lastRecord struct {
+	Publication Publication
+	Done        bool
+}
+
+// documentRecord is a document that is ours.
+type documentRecord struct {
+	Document    Document
+	Publication int64     // that wrote it last
+	Retired     time.Time `json:",omitzero"`
+}
+
+const (
+	begunKey      = "begun"
+	lastPrefix    = "last/"
+	publishedAs   = "published/"
+	itemPrefix    = "items/"
+	documentsAs   = "documents/"
+	retiredPrefix = "retired/"
+	setsPrefix    = "sets/"
+)
+
+// setKey is the part of a key that names a set.
+func setKey(set string) string {
+	if set == "" {
+		return "set"
+	}
+	return setsPrefix + set
+}
+
+func itemKey(set string, id ItemID) string {
+	return fmt.Sprintf("%s%s/%s/%020d", itemPrefix, setKey(set), id.Kind, id.Number)
+}
+
+// Begin implements Journal.
+func (j *BucketJournal) Begin(ctx context.Context, _ string) (int64, error) {
+	begun, _, err := record[int64](ctx, j.bucket, begunKey)
+	if err != nil {
+		return 0, err
+	}
+	begun++
+	return begun, j.write(ctx, func(w *recordWriter) { w.put(begunKey, begun) })
+}
+
+// Commit implements Journal.
+func (j *BucketJournal) Commit(ctx context.Context, p Publication) error {
+	return j.write(ctx, func(w *recordWriter) { w.put(lastPrefix+setKey(p.Set), lastRecord{Publication: p}) })
+}
+
+// Done implements Journal. The record that says done is written last, so that an
+// interrupted Done is done again by Recover.
+func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
+	retired, err := j.retire(ctx, p)
+	if err != nil {
+		return err
+	}
+	return j.write(ctx, func(w *recordWriter) {
+		for _, d := range retired {
+			w.put(retiredPrefix+d.Document.Key, struct{}{}) // alone it says nothing
+			w.put(documentsAs+d.Document.Key, d)
+		}
+		for _, d := range p.Documents {
+			w.put(documentsAs+d.Key, documentRecord{Document: d, Publication: p.ID})
+			w.batch.Delete(retiredPrefix + d.Key)
+		}
+		for _, id := range p.Dropped {
+			w.batch.Delete(itemKey(p.Set, id))
+		}
+		for _, it := range p.Items {
+			w.put(itemKey(p.Set, ItemID{Kind: it.Kind, Number: it.Number}), it)
+		}
+		w.put(publishedAs+setKey(p.Set), struct{}{})
+		w.put(lastPrefix+setKey(p.Set), lastRecord{Publication: p, Done: true})
+	})
+}
+
+// retire returns the records of the documents that p retires and that were not
+// retired before. A document that p writes as well is not one of them.
+func (j *BucketJournal) retire(ctx context.Context, p Publication) ([]documentRecord, error) {
+	written := map[string]bool{}
+	for _, d := range p.Documents {
+		written[d.Key] = true
+	}
+	var retired []documentRecord
+	for _, key := range p.Retired {
+		d, ok, err := record[documentRecord](ctx, j.bucket, documentsAs+key)
+		if err != nil {
+			return nil, err
+		}
+		if ok && d.Retired.IsZero() && !written[key] {
+			d.Retired = p.Made
+			retired = append(retired, d)
+		}
+	}
+	return retired, nil
+}
+
+// Last implements Journal.
+func (j *BucketJournal) Last(ctx context.Context, set string) (p Publication, done bool, err error) {
+	last, _, err := record[lastRecord](ctx, j.bucket, lastPrefix+setKey(set))
+	return last.Publication, last.Done, err
+}
+
+// Document implements Journal.
+func (j *BucketJournal) Document(ctx context.Context, key string) (Document, bool, error) {
+	d, ok, err := record[documentRecord](ctx, j.bucket, documentsAs+key)
+	return d.Document, ok, err
+}
+
+// Items implements Journal.
+func (j *BucketJournal) Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		first := itemKey(set, ItemID{Kind: kind, Number: from})
+		keys, err := j.keys(ctx, first[:strings.LastIndex(first, "/")+1])
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		at, _ := slices.BinarySearch(keys, first)
+		for _, key := range keys[at:] {
+			it, ok, err := record[Item](ctx, j.bucket, key)
+			if err == nil && !ok { // dropped since the keys were listed
+				continue
+			}
+			if !yield(it, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Sets implements Journal.
+func (j *BucketJournal) Sets(ctx context.Context) ([]string, error) {
+	keys, err := j.keys(ctx, publishedAs)
+	for i, key := range keys {
+		keys[i] = "" // the set without a name, whose key has no slash
+		if name, named := strings.CutPrefix(key, publishedAs+setsPrefix); named {
+			keys[i] = name
+		}
+	}
+	return keys, err
+}
+
+// Expired implements Journal.
+func (j *BucketJournal) Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		keys, err := j.keys(ctx, retiredPrefix)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, key := range keys {
+			key = strings.TrimPrefix(key, retiredPrefix)
+			d, ok, err := record[documentRecord](ctx, j.bucket, documentsAs+key)
+			if err == nil && (!ok || d.Retired.IsZero() || !d.Retired.Before(before) || d.Publication >= p) {
+				continue
+			}
+			if !yield(key, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Forget implements Journal.
+func (j *BucketJournal) Forget(ctx context.Context, key string) error {
+	return j.write(ctx, func(w *recordWriter) {
+		w.batch.Delete(retiredPrefix + key)
+		w.batch.Delete(documentsAs + key)
+	})
+}
+
+// keys returns the keys that start with prefix, ascending.
+func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, error) {
+	var keys []string
+	for info, err := range j.bucket.List(ctx, prefix) {
+		if err != nil {
+			return nil, fmt.Errorf("listing the journal: %w", err)
+		}
+		keys = append(keys, info.Key)
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// maxRecord is the longest record that is read, in bytes: a publication names each of its documents.
+const maxRecord = 1 << 30
+
+// record reads a record; false if there is none.
+func record[T any](ctx context.Context, b blob.Bucket, key string) (v T, ok bool, err error) {
+	r, _, err := b.Get(ctx, key, 0, maxRecord)
+	if errors.Is(err, blob.ErrNotExist) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, fmt.Errorf("reading the journal: %w", err)
+	}
+	body, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close()); err == nil {
+		err = json.Unmarshal(body, &v)
+	}
+	if err != nil {
+		return v, false, fmt.Errorf("reading %q of the journal: %w", key, err)
+	}
+	return v, true, nil
+}
+
+// recordWriter collects records that are written in one batch.
+type recordWriter struct {
+	ctx   context.Context
+	batch blob.Batch
+	err   error // the first one
+}
+
+// write makes durable what fill puts and deletes, in that order.
+func (j *BucketJournal) write(ctx context.Context, fill func(*recordWriter)) error {
+	batch, err := j.bucket.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	w := &recordWriter{ctx: ctx, batch: batch}
+	if fill(w); w.err == nil {
+		w.err = batch.Commit(ctx)
+	}
+	if err := errors.Join(w.err, batch.Discard()); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return nil
+}
+
+func (w *recordWriter) put(key string, v any) {
+	if w.err != nil {
+		return
+	}
+	body, err := json.Marshal(v)
+	if err != nil {
+		w.err = err
+		return
+	}
+	o, err := w.batch.Create(w.ctx)
+	if err != nil {
+		w.err = err
+		return
+	}
+	_, err = io.Copy(o, bytes.NewReader(body))
+	if w.err = errors.Join(err, o.Close()); w.err == nil {
+		w.batch.Put(o, blob.Put{Key: key})
+	}
+}
