@@ -20,8 +20,9 @@ import (
 type fuzzAnswer struct {
 	status int
 	body   []byte
-	media  string // "": as it was
-	was    []byte // the document as it was at first; nil: it was not
+	media  string    // "": as it was
+	was    []byte    // the document as it was at first; nil: it was not
+	now    time.Time // by the clock of the Source
 	rng    *rand.Rand
 	base   string
 }
@@ -120,7 +121,7 @@ var fuzzHeaders = []fuzzQuirk{
 	}),
 	swap("no from", ` from="[^"]*"`, "", nil),
 	swap("no until", ` until="[^"]*"`, "", nil),
-	swap("until now (35)", ` from="[^"]*"`, "", func(a *fuzzAnswer, m []string) string { return m[0] + ` until="` + w3c(time.Now()) + `"` }),
+	swap("until now (35)", ` from="[^"]*"`, "", func(a *fuzzAnswer, m []string) string { return m[0] + ` until="` + w3c(a.now) + `"` }),
 	swap("from slides on (35)", ` from="(`+anyTime+`)"`, "", func(a *fuzzAnswer, m []string) string { return ` from="` + shifted(m[1], 90*time.Minute) + `"` }),
 	swap("at is later", ` at="(`+anyTime+`)"`, "", func(a *fuzzAnswer, m []string) string { return ` at="` + shifted(m[1], 48*time.Hour) + `"` }),
 	swap("at is earlier", ` at="(`+anyTime+`)"`, "", func(a *fuzzAnswer, m []string) string { return ` at="` + shifted(m[1], -30*time.Minute) + `"` }),
@@ -136,7 +137,9 @@ var fuzzTimes = []fuzzQuirk{
 	swap("+00:00 (31)", `(:\d\d(?:\.\d+)?)Z`, "$1+00:00", nil),
 	swap("microseconds without a zone (31)", `(:\d\d)Z`, "$1.000000", nil),
 	swap("no time at all", anyTime, "unknown", nil),
-	swap("lastmod is now (33)", `(<(?:sm:)?lastmod>)[^<]*`, "", func(_ *fuzzAnswer, m []string) string { return m[1] + w3c(time.Now()) }),
+	swap("lastmod is now (33)", `(<(?:sm:)?lastmod>)[^<]*`, "", func(a *fuzzAnswer, m []string) string { return m[1] + w3c(a.now) }),
+	swap("lastmod by a clock that is ahead", `(<(?:sm:)?lastmod>)[^<]*`, "", func(a *fuzzAnswer, m []string) string { return m[1] + w3c(a.ahead()) }),
+	swap("datetime by a clock that is ahead", ` datetime="[^"]*"`, "", func(a *fuzzAnswer, _ []string) string { return ` datetime="` + w3c(a.ahead()) + `"` }),
 	swap("no lastmod", `<((?:sm:)?lastmod)>[^<]*</(?:sm:)?lastmod>`, "", nil),
 	swap("a lastmod of 1970", `(<(?:sm:)?lastmod>)[^<]*`, "${1}1970-01-01T00:00:00Z", nil),
 	{"all without a zone (31)", func(a *fuzzAnswer) bool { return a.all(`(\d\d:\d\d(?:\.\d+)?)(?:Z|\+00:00)`, "$1") }},
@@ -150,7 +153,8 @@ var fuzzTimes = []fuzzQuirk{
 		return a.times(func(t time.Time) string { return w3c(t.Add(9 * time.Hour)) })
 	}},
 	{"no lastmod in all", func(a *fuzzAnswer) bool { return a.all(`<(?:sm:)?lastmod>[^<]*</(?:sm:)?lastmod>`, "") }},
-	{"lastmod is now in all (33)", func(a *fuzzAnswer) bool { return a.all(`(<(?:sm:)?lastmod>)[^<]*`, "${1}"+w3c(time.Now())) }},
+	{"lastmod is now in all (33)", func(a *fuzzAnswer) bool { return a.all(`(<(?:sm:)?lastmod>)[^<]*`, "${1}"+w3c(a.now)) }},
+	{"lastmod by a clock that is ahead in all", func(a *fuzzAnswer) bool { return a.all(`(<(?:sm:)?lastmod>)[^<]*`, "${1}"+w3c(a.ahead())) }},
 	{"no datetime in all (29)", func(a *fuzzAnswer) bool { return a.all(` datetime="[^"]*"`, "") }},
 }
 
@@ -248,6 +252,12 @@ func swap(name, pattern, to string, with func(a *fuzzAnswer, m []string) string)
 		a.body = bytes.Join([][]byte{a.body[:at[0]], by, a.body[at[1]:]}, nil)
 		return true
 	}}
+}
+
+// ahead is a time by a clock that is a little or far ahead of that of the Source, and maybe
+// right by ours.
+func (a *fuzzAnswer) ahead() time.Time {
+	return []time.Time{a.now.Add(30 * time.Minute), a.now.Add(48 * time.Hour), a.now.Add(100 * 24 * time.Hour), time.Now()}[a.rng.IntN(4)]
 }
 
 func (a *fuzzAnswer) all(pattern, to string) bool {

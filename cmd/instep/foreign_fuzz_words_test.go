@@ -258,6 +258,7 @@ func told(text string) time.Time {
 type word struct {
 	lists   []*saying // Resource Lists
 	changes []*saying // Change Lists
+	clock   time.Time // what the Source's clock showed then
 	partly  bool      // they lead to documents of other hosts, which are not read here
 }
 
@@ -455,6 +456,29 @@ func (j *judge) ruling(uri string) ruling {
 		return ruling{mustNot: true, why: "a newer list lacks it"}
 	}
 	return ruling{why: "it was listed, and no evidence says that it is gone"}
+}
+
+// misdated reports whether a document has dated a URI later than the clock of its Source was
+// then, and what is told of it now is not later than that. Which of two statements about one
+// resource came last cannot be told while one of them has a wrong date (docs/promise.md,
+// "Clocks and order"), so the mirror may go by either, until a list is newer than that date.
+// No other resource is open for it.
+func (j *judge) misdated(uri string) bool {
+	var wrong, now time.Time
+	latest := func(w word, of *time.Time, counts func(time.Time) bool) {
+		for _, l := range slices.Concat(w.lists, w.changes) {
+			for _, s := range l.all {
+				if s.uri == uri && counts(s.when) && s.when.After(*of) {
+					*of = s.when
+				}
+			}
+		}
+	}
+	for _, b := range append(slices.Clone(j.before), j.now) {
+		latest(b, &wrong, func(t time.Time) bool { return t.After(b.clock) })
+	}
+	latest(j.now, &now, func(t time.Time) bool { return !t.After(j.now.clock) })
+	return wrong.After(now) && !j.now.at().After(wrong)
 }
 
 func (j *judge) deleted(uri string, r reading) ruling {

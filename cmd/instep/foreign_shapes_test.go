@@ -235,11 +235,12 @@ var wekoShape = shape{
 				entryXML(s.URL+"/resync/capability.xml", rsMD(`capability="capability"`))))
 		case "/resync/capability.xml":
 			parts := []string{rsLN("up", s.URL+"/resync/source.xml"), rsMD(`capability="capabilitylist"`)}
-			for _, c := range []string{"resourcelist", "resourcedump"} {
-				parts = append(parts, entryXML(s.URL+"/resync/1/"+c+".xml", rsMD(`capability="`+c+`"`)), entryXML(s.URL+"/resync/2/"+c+".xml", rsMD(`capability="`+c+`"`)))
-			}
-			for _, c := range []string{"changelist", "changedump"} {
-				parts = append(parts, entryXML(s.URL+"/resync/1/"+c+".xml", rsMD(`capability="`+c+`"`)), entryXML(s.URL+"/resync/2/"+c+".xml", rsMD(`capability="`+c+`"`)))
+			for _, kinds := range [][]string{{"resourcelist", "resourcedump"}, {"changelist", "changedump"}} {
+				for _, index := range s.wekoIndexes() {
+					for _, c := range kinds {
+						parts = append(parts, entryXML(s.URL+index+c+".xml", rsMD(`capability="`+c+`"`)))
+					}
+				}
 			}
 			return send(out, "application/xml", foreignDoc("urlset", parts...))
 		case "resourcelist.xml":
@@ -279,6 +280,18 @@ var wekoShape = shape{
 		}
 		return false
 	},
+}
+
+// wekoIndexes are the indexes that have records: an administrator chooses those of which there
+// are lists (models.py:37, 74), of each four documents; the root index has all records.
+func (s *foreignSite) wekoIndexes() []string {
+	var all []string
+	for _, r := range s.resources {
+		index, _, _ := strings.Cut(r.path, "records/")
+		all = append(all, index)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // wekoChanges are all versions of all records: of one that has a later version, the first

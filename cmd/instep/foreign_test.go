@@ -59,7 +59,8 @@ var foreignStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func newForeignSite(t *testing.T, sh *shape) *foreignSite {
 	t.Helper()
 	s := &foreignSite{shape: sh, at: foreignStart, resources: sh.first()}
-	s.Server = httptest.NewServer(s)
+	s.Server = httptest.NewUnstartedServer(s) // which it reads its URL from
+	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }
