@@ -18,23 +18,37 @@ import (
 
 // sourceFlags are the flags of commands that read a Source.
 type sourceFlags struct {
-	sets, allowOrigin, allowPrivate []string
-	include, exclude, types         []string
-	workers                         int
-	rate                            string
-	bandwidth                       string
-	maxDocument                     string
-	strict                          bool
-	state                           string
-	ca, proxy                       string
+	accessFlags
+	sets, include, exclude, types []string
+	workers                       int
+	rate                          string
+	bandwidth                     string
+	maxDocument                   string
+	strict                        bool
+	state                         string
+}
+
+// accessFlags say which hosts a command connects to, by which way, and what it shows to
+// them.
+type accessFlags struct {
+	allowOrigin, allowPrivate []string
+	ca, proxy                 string
 	secretFlags
+}
+
+func (f *accessFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
+	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
+	f.secretFlags.register(cmd)
 }
 
 func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
-	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
-	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	f.accessFlags.register(cmd)
 	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
@@ -44,9 +58,6 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")
-	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
-	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
-	f.secretFlags.register(cmd)
 }
 
 const maxDocumentUsage = "read documents of up to so many bytes, as `SIZE` such as 1GB, and of 5,000 entries for each MB (default 200MiB; 1,000,000 entries in any case)"
