@@ -90,7 +90,24 @@ func (f *limitFlags) left(taken time.Duration) time.Duration {
 }
 
 // traffic counts what goes over the network.
-type traffic struct{ requests atomic.Int64 }
+type traffic struct {
+	requests, bytes atomic.Int64
+	url             atomic.Pointer[string] // of the last answer
+}
+
+// observe counts a request.
+func (t *traffic) observe(e fetch.Event) {
+	t.requests.Add(1)
+	t.url.Store(&e.URL)
+}
+
+// at names what came last; "" if nothing did.
+func (t *traffic) at() string {
+	if uri := t.url.Load(); uri != nil {
+		return nameInWork(*uri)
+	}
+	return ""
+}
 
 // connect makes the client for a Source.
 func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
@@ -107,7 +124,8 @@ func (a *app) newClient(source string, f *sourceFlags, t *traffic) (*fetch.Clien
 	if err != nil {
 		return nil, err
 	}
-	o.Observe = func(fetch.Event) { t.requests.Add(1) }
+	o.Observe = t.observe
+	o.Received = func(n int) { t.bytes.Add(int64(n)) }
 	c, err := fetch.New(o)
 	if err != nil {
 		return nil, usagef("%v", err)

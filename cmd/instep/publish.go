@@ -141,7 +141,7 @@ func (c *configuration) needsDir(cmd *cobra.Command) error {
 
 func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlags) (err error) {
 	begin := a.now()
-	progress := a.newProgress("publish")
+	progress := a.newProgress("publish", nil)
 	defer progress.stop()
 	site.Observe = func(e publish.Event) { a.publishEvent(e, &site, progress) }
 	s, err := publish.Open(ctx, site)
@@ -230,10 +230,11 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 	}
 	if e.Err != nil {
 		inConfiguration(e.Err)
-		p.failed(e.Err)
+		p.failed(e.Err.Error())
 		a.out.warn(record{Set: set, Path: e.Path, URI: e.URI, Message: e.Err.Error()})
 		return
 	}
+	p.did(e.Path)
 	p.done(max(e.Bytes, 0))
 	a.out.change(&changeRecord{Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
 	if a.out.verbose || site.DryRun {
