@@ -68,12 +68,12 @@ const (
 type Event struct {
 	Kind    EventKind
 	Set     string
-	Action  Action // of EventDone and EventFailed
+	Action  Action // of EventBegun, EventTransferred, EventDone and EventFailed
 	Path    string
 	Bytes   int64
 	Verdict Verdict            // of EventVerdict
 	Again   bool               // of EventVerdict: once more, after a repair
-	Err     error              // of EventFailed, and of EventVerdict: what is wrong, or why it cannot be told
+	Err     error              // of EventTransferred and EventFailed, and of EventVerdict: what is wrong, or why it cannot be told
 	Text    string             // of EventNote: one sentence
 	Quirk   resourcesync.Quirk // of EventNote: the habit of Sources it is about; 0 if none
 	Plan    *SetPlan
@@ -84,12 +84,14 @@ type EventKind string
 
 // The kinds of event.
 const (
-	EventPlanned EventKind = "planned" // Plan: what one set needs is known
-	EventDone    EventKind = "done"    // an action's bytes are verified and wait for, or survived, the commit of their batch
-	EventFailed  EventKind = "failed"  // an action failed; the rest goes on
-	EventNote    EventKind = "note"    // something was tolerated, skipped or guessed
-	EventTried   EventKind = "tried"   // Plan, Audit: one way to find the Source was tried; Text says which, and what came of it
-	EventVerdict EventKind = "verdict" // Audit: one resource
+	EventPlanned     EventKind = "planned"     // Plan: what one set needs is known
+	EventBegun       EventKind = "begun"       // the transfer of an action begins
+	EventTransferred EventKind = "transferred" // the transfer of an action ended, well or with Err; EventDone or EventFailed comes when its batch is committed
+	EventDone        EventKind = "done"        // an action's bytes are verified and wait for, or survived, the commit of their batch
+	EventFailed      EventKind = "failed"      // an action failed; the rest goes on
+	EventNote        EventKind = "note"        // something was tolerated, skipped or guessed
+	EventTried       EventKind = "tried"       // Plan, Audit: one way to find the Source was tried; Text says which, and what came of it
+	EventVerdict     EventKind = "verdict"     // Audit: one resource
 )
 
 const defaultWorkers = 4

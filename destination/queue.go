@@ -250,6 +250,7 @@ func (l *load) discard() error {
 
 // bring transfers one resource into the batch.
 func (l *load) bring(ctx context.Context, a *Action) {
+	l.r.d.observe(Event{Kind: EventBegun, Set: l.r.rep.Set, Action: *a})
 	planned := room(a)
 	n, err := l.r.transfer(ctx, l.b, a)
 	l.more.Add(int64(room(a) - planned))
@@ -258,6 +259,7 @@ func (l *load) bring(ctx context.Context, a *Action) {
 		l.mu.Lock()
 		l.done = append(l.done, result{*a, n})
 		l.mu.Unlock()
+		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Bytes: n})
 		l.r.answered(a, true)
 	case ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
 		l.r.stop(context.Cause(ctx))
@@ -267,6 +269,7 @@ func (l *load) bring(ctx context.Context, a *Action) {
 		l.mu.Lock()
 		l.failed = append(l.failed, failed{*a, err})
 		l.mu.Unlock()
+		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Err: err})
 		l.r.answered(a, !isSilence(err))
 	default:
 		l.r.stop(err)

@@ -39,6 +39,15 @@ type brokenError struct {
 func (e *brokenError) Error() string { return fmt.Sprintf("read %q: %v", e.uri, e.err) }
 func (e *brokenError) Unwrap() error { return e.err }
 
+// Broken returns the URI of the document that ended the search because it cannot be used;
+// "" if none did.
+func (e *Error) Broken() string {
+	if broken, ok := errors.AsType[*brokenError](e.Tried[len(e.Tried)-1].Err); ok {
+		return broken.uri
+	}
+	return ""
+}
+
 // notDocumentError is an answer that is no ResourceSync document at all.
 type notDocumentError struct {
 	uri, what string

@@ -64,6 +64,9 @@ func (b *body) Read(p []byte) (int, error) {
 	b.startWatch()
 	n, err := b.ex.resp.Body.Read(p)
 	b.watch.Stop()
+	if b.opt.Received != nil {
+		b.opt.Received(n)
+	}
 	if int64(n) > rest {
 		b.n += rest
 		return int(rest), b.end(b.tooMuch())

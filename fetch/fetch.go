@@ -49,6 +49,10 @@ type Options struct {
 	// must be safe for concurrent use.
 	Observe func(Event)
 
+	// Received is told of the bytes of bodies as they come. It must be safe for
+	// concurrent use; nil is none.
+	Received func(n int)
+
 	// What a simulation replaces; nil is the real thing. Timers always run, so Now
 	// has to move with them (as it does in a synctest bubble).
 	Now     func() time.Time

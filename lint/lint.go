@@ -96,6 +96,7 @@ type Document struct {
 
 	Profile  Profile // that it was held against: never ProfileAuto
 	Complete bool    // read to its end
+	Head     bool    // only its beginning was checked, as WithHead says
 }
 
 // Checker holds documents against the rules. It may be used by several goroutines
@@ -129,6 +130,10 @@ type Option func(*run)
 // any will do. An index is of the kind of its parts. KindSitemap is what is offered to
 // search engines: it needs no rs:md, and better has none.
 func WithKind(kinds ...string) Option { return func(r *run) { r.expected = kinds } }
+
+// WithHead says that r ends before the document does: its root element and the entries
+// up to there are checked. That the document is cut off is no finding.
+func WithHead() Option { return func(r *run) { r.doc.Head = true } }
 
 // Document checks the document of r, which came from uri. It is read as a stream. If
 // its rs:md stands after its entries, as it may, r is read twice; where r is no

@@ -151,6 +151,12 @@ func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	return r.elsewhere(ctx, d)
 }
 
+// NoSource reports that no Source is offered at uri (1.1 §6.3); message says where one
+// was looked for.
+func (l *Live) NoSource(uri, message string) {
+	l.run(uri, "", "description").habit("source-description-published", "%s", message)
+}
+
 // offered checks that the robots.txt of the host does not offer the document, with its
 // elements of ResourceSync, to search engines. A host needs no robots.txt.
 func (l *Live) offered(ctx context.Context, a Answer, d Document) error {

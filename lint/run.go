@@ -76,10 +76,15 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	if in.err != nil {
 		return r.finish(), fmt.Errorf("read %q: %w", r.uri, in.err)
 	}
-	if err != nil {
+	switch {
+	case err != nil && r.doc.Head && r.parsed && in.ended:
+		if r.seen.Metadata { // or it may stand after the entries
+			r.end()
+		}
+	case err != nil:
 		r.broken(err, in)
-	} else if !r.stopped {
-		r.doc.Complete = true
+	case !r.stopped:
+		r.doc.Complete, r.doc.Head = true, false
 		r.end()
 	}
 	return r.finish(), nil
@@ -313,6 +318,8 @@ type input struct {
 	err  error // the trouble of the reader itself
 	head []byte
 
+	ended bool // r was read to its end
+
 	start int64 // where the document begins in a reader that can seek, -1 in any other
 }
 
@@ -337,6 +344,7 @@ func (in *input) Read(p []byte) (int, error) {
 	if room := headSize - len(in.head); room > 0 {
 		in.head = append(in.head, p[:min(n, room)]...)
 	}
+	in.ended = in.ended || err == io.EOF
 	if err != nil && err != io.EOF {
 		in.err = err
 	}

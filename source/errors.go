@@ -33,5 +33,5 @@ type WrongStateError struct {
 }
 
 func (e *WrongStateError) Error() string {
-	return fmt.Sprintf("%q names state %s (published for %s), expected %s (give the state it was published from with --state)", infoKey, e.Found, e.BaseURL, e.Want)
+	return fmt.Sprintf("this was published for %s from another state: %q names state %s, expected %s", e.BaseURL, infoKey, e.Found, e.Want)
 }

@@ -254,26 +254,38 @@ func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	if len(keys) == 0 {
 		return nil
 	}
+	_, err = p.Withdraw(ctx, keys)
+	return err
+}
+
+// Withdraw removes the documents at keys, as far as they are what was written there last,
+// and returns how many it removed. What a person has put in their place stays.
+func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, err error) {
 	batch, err := p.Bucket.Begin(ctx)
 	if err != nil {
-		return fmt.Errorf("removing expired documents: %w", err)
+		return 0, fmt.Errorf("removing documents: %w", err)
 	}
 	defer batch.Discard()
-	slices.SortFunc(keys, inRemoval)
+	keys = slices.SortedFunc(slices.Values(keys), inRemoval)
 	for _, key := range keys {
-		if err := p.expire(ctx, batch, key); err != nil {
-			return fmt.Errorf("removing the expired %q: %w", key, err)
+		ours, err := p.Wrote(ctx, key)
+		if err != nil {
+			return 0, fmt.Errorf("removing %q: %w", key, err)
+		}
+		if ours {
+			batch.Delete(key)
+			removed++
 		}
 	}
 	if err := batch.Commit(ctx); err != nil {
-		return fmt.Errorf("removing expired documents: %w", err)
+		return 0, fmt.Errorf("removing documents: %w", err)
 	}
 	for _, key := range keys {
 		if err := p.Journal.Forget(ctx, key); err != nil {
-			return fmt.Errorf("forgetting the removed %q: %w", key, err)
+			return removed, fmt.Errorf("forgetting the removed %q: %w", key, err)
 		}
 	}
-	return nil
+	return removed, nil
 }
 
 // inRemoval orders keys so that removal reverses publication: what names packages goes
@@ -292,19 +304,15 @@ func inRemoval(a, b string) int {
 	return cmp.Or(cmp.Compare(last(a), last(b)), strings.Compare(b, a))
 }
 
-// expire removes what stands at key unless it is not what we wrote last.
-func (p *Publisher) expire(ctx context.Context, batch blob.Batch, key string) error {
+// Wrote reports whether the file at key is what was written there last.
+func (p *Publisher) Wrote(ctx context.Context, key string) (bool, error) {
 	last, ours, err := p.Journal.Document(ctx, key)
 	if err != nil || !ours {
-		return err
+		return false, err
 	}
-	_, err = p.standing(ctx, last)
-	var foreign *NotOursError
-	if errors.As(err, &foreign) {
-		return nil
+	there, err := p.standing(ctx, last)
+	if errors.As(err, new(*NotOursError)) {
+		return false, nil
 	}
-	if err == nil {
-		batch.Delete(key)
-	}
-	return err
+	return there, err
 }

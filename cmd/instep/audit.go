@@ -131,7 +131,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 // runAudit audits and tells what it finds.
 func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (summary, string, error) {
 	begin := a.now()
-	progress := a.newProgress("audit")
+	progress := a.newProgress("audit", nil)
 	defer progress.stop()
 	d.Observe = func(e destination.Event) {
 		log.event(e)
@@ -189,9 +189,10 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	case destination.EventNote:
 		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventFailed:
-		p.failed(e.Err)
+		p.failed(e.Err.Error())
 		a.out.failed(e.Action.Want.URI, e.Err, "")
 	case destination.EventVerdict:
+		p.did(e.Path)
 		p.done(e.Bytes)
 		r := record{Type: "verdict", Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
 		if e.Err != nil {

@@ -18,23 +18,37 @@ import (
 
 // sourceFlags are the flags of commands that read a Source.
 type sourceFlags struct {
-	sets, allowOrigin, allowPrivate []string
-	include, exclude, types         []string
-	workers                         int
-	rate                            string
-	bandwidth                       string
-	maxDocument                     string
-	strict                          bool
-	state                           string
-	ca, proxy                       string
+	accessFlags
+	sets, include, exclude, types []string
+	workers                       int
+	rate                          string
+	bandwidth                     string
+	maxDocument                   string
+	strict                        bool
+	state                         string
+}
+
+// accessFlags say which hosts a command connects to, by which way, and what it shows to
+// them.
+type accessFlags struct {
+	allowOrigin, allowPrivate []string
+	ca, proxy                 string
 	secretFlags
+}
+
+func (f *accessFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
+	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
+	f.secretFlags.register(cmd)
 }
 
 func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
-	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
-	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	f.accessFlags.register(cmd)
 	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
@@ -44,9 +58,6 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")
-	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
-	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
-	f.secretFlags.register(cmd)
 }
 
 const maxDocumentUsage = "read documents of up to so many bytes, as `SIZE` such as 1GB, and of 5,000 entries for each MB (default 200MiB; 1,000,000 entries in any case)"
@@ -79,7 +90,24 @@ func (f *limitFlags) left(taken time.Duration) time.Duration {
 }
 
 // traffic counts what goes over the network.
-type traffic struct{ requests atomic.Int64 }
+type traffic struct {
+	requests, bytes atomic.Int64
+	url             atomic.Pointer[string] // of the last answer
+}
+
+// observe counts a request.
+func (t *traffic) observe(e fetch.Event) {
+	t.requests.Add(1)
+	t.url.Store(&e.URL)
+}
+
+// at names what came last; "" if nothing did.
+func (t *traffic) at() string {
+	if uri := t.url.Load(); uri != nil {
+		return nameInWork(*uri)
+	}
+	return ""
+}
 
 // connect makes the client for a Source.
 func (a *app) connect(ctx context.Context, source string, f *sourceFlags, t *traffic) (*fetch.Client, error) {
@@ -96,7 +124,8 @@ func (a *app) newClient(source string, f *sourceFlags, t *traffic) (*fetch.Clien
 	if err != nil {
 		return nil, err
 	}
-	o.Observe = func(fetch.Event) { t.requests.Add(1) }
+	o.Observe = t.observe
+	o.Received = func(n int) { t.bytes.Add(int64(n)) }
 	c, err := fetch.New(o)
 	if err != nil {
 		return nil, usagef("%v", err)

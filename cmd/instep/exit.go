@@ -55,6 +55,22 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 	return code, hint
 }
 
+// wrongPlace recognises a state of publish that belongs to something else, with the way
+// out for each.
+func wrongPlace(err error) (hint string, ok bool) {
+	var se *publish.StateError
+	if !errors.As(err, &se) {
+		return "", false
+	}
+	switch se.What {
+	case publish.WhatBaseURL:
+		return "to move it there, once: --move-to " + shellWord(se.Given), true
+	case publish.WhatOut:
+		return "give --out " + shellWord(se.Recorded) + ", or move the documents there to the new place first", true
+	}
+	return "name another state with --state DIR", true
+}
+
 type cause struct {
 	code int
 	is   func(error) (hint string, ok bool)
@@ -81,12 +97,12 @@ var causes = []cause{
 	{exitUsage, as[*destination.GlobError]("* matches within a segment, ** across segments")},
 	{exitUsage, as[*mirror.StateError]("leave --state out, for .instep in the mirror, or name a directory that is in no mirror")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
-	{exitGuard, as[*publish.StateError]("one state goes with one directory, one base URL and one place for the documents; --state names another")},
+	{exitGuard, wrongPlace},
 	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete, for example --max-delete 100%")},
 	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},
 	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
 	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; what is no part of the publication has to be moved away first")},
-	{exitGuard, as[*source.WrongStateError]("to begin anew remove resourcesync/, .well-known/resourcesync and sitemap.xml there, and mirrors read everything once more; if only its state is lost, --adopt takes it over")},
+	{exitGuard, as[*source.WrongStateError]("if its state is elsewhere, name it with --state DIR; if it is lost, --adopt takes over what is published, after which --move-to URL moves it")},
 	{exitGuard, is(mirror.ErrNotEmpty, "mirror into an empty or a new directory, or let --adopt take over the files that are there")},
 	{exitGuard, is(mirror.ErrLayout, "leave --layout out, or mirror into a new directory")},
 	{exitGuard, is(mirror.ErrLostCatalog, "is --state the right one? If the catalog is lost, sync with --adopt: what is there and verified is not fetched again")},

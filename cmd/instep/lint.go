@@ -24,11 +24,14 @@ pages and robots.txt, for the links that lead to a Source. In a directory it che
 what is, or by its name claims to be, a ResourceSync document, a sitemap or one of
 these.
 
-Of a URL it also checks how the document is served, whether its Source can be found
-from the host, where a page or a Link header leads, what a robots.txt offers to search
-engines, and whether what is served at the URIs that a document lists is what it
-describes: a sample of --sample entries, or --all. --static sends no more than the one
-request. Other links are not followed.
+Of the URL of a site or a page it finds the Source, as sync does, and checks its Source
+Description, its Capability Lists and the head of every list. A site without a Source is
+an error (exit code 3); one that keeps programs out cannot be checked (5).
+
+Of the URL of a document it also checks how the document is served, whether its Source
+can be found from the host, what a robots.txt offers to search engines, and whether the
+resources that it lists are served as it describes them: a sample of --sample entries, or
+--all. Other documents are not checked. --static sends no more than one request.
 
 Without --profile the rules are those of 1.1. With --profile auto each document is
 held against the edition that it shows itself to be of.
@@ -38,10 +41,11 @@ could be reached, 1 if nothing could be checked, 4 if some of it could not.`
 
 // lintFlags are the flags of lint.
 type lintFlags struct {
+	accessFlags
 	profile, failOn, format string
 	derived, static, all    bool
 	sample                  int
-	ignore, allowPrivate    []string
+	ignore                  []string
 	rules                   bool
 	explain, maxDocument    string
 }
@@ -53,6 +57,7 @@ func (a *app) lintCommand() *cobra.Command {
 		Short: "check ResourceSync documents",
 		Long:  lintHelp,
 		Example: `  instep lint ./site
+  instep lint https://museum.example.org/
   instep lint https://museum.example.org/.well-known/resourcesync
   instep lint --all https://museum.example.org/resourcesync/resourcelist.xml
   instep lint --format sarif ./site > findings.sarif
@@ -70,7 +75,7 @@ func (a *app) lintCommand() *cobra.Command {
 	fs.IntVar(&f.sample, "sample", lint.DefaultSample, "request `N` of the entries of a document at a URL")
 	fs.BoolVar(&f.all, "all", false, "request every entry of a document at a URL")
 	fs.BoolVar(&f.static, "static", false, "of a URL check only the document itself")
-	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	f.accessFlags.register(cmd)
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	fs.BoolVar(&f.rules, "rules", false, "list the rules, those of --profile if it is given")
 	fs.StringVar(&f.explain, "explain", "", "say what a `RULE` demands and how to follow it")
@@ -99,7 +104,7 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 	if err := checkSchemes(args); err != nil {
 		return err
 	}
-	l := &linter{a: a, begin: a.now(), failOn: set.failOn, private: f.allowPrivate, sample: set.sample}
+	l := &linter{a: a, begin: a.now(), failOn: set.failOn, access: &f.accessFlags, clients: map[string]*fetch.Client{}, sample: set.sample}
 	l.maxDocument = f.maxDocument
 	l.checker = lint.Checker{Limits: set.limits, Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.report}
 	l.out = a.lintReport(f.format)
@@ -173,9 +178,10 @@ type linter struct {
 	failOn      lint.Level
 	checker     lint.Checker
 	out         lintReporter
-	client      *fetch.Client // nil until the first URL
-	sample      int           // of lint.Live; 0: no live checks
-	private     []string
+	clients     map[string]*fetch.Client // by origin of the URLs given
+	client      *fetch.Client            // for the URL being checked; nil until the first
+	sample      int                      // of lint.Live; 0: no live checks
+	access      *accessFlags
 	maxDocument string // as it was given
 	net         traffic
 
@@ -183,6 +189,9 @@ type linter struct {
 	checked   int64                 // documents
 	failed    int64                 // what could not be checked
 	unreached bool                  // for a reason that may pass
+
+	sourceless bool // a site has no Source
+	blocked    bool // a site cannot be checked now
 }
 
 // report takes one finding of the Checker.
@@ -219,20 +228,22 @@ func (e *fatalError) Error() string { return e.err.Error() }
 
 func (l *linter) close() {
 	l.out.close()
-	if l.client != nil {
-		l.client.Close()
+	for _, c := range l.clients {
+		c.Close()
 	}
 }
 
 // exitCode is the code of a run that came to its end (design: the first that applies).
 func (l *linter) exitCode() int {
 	switch {
-	case l.checked == 0 && l.unreached:
+	case l.blocked, l.checked == 0 && l.unreached:
 		return exitTemporary
 	case l.checked == 0:
 		return exitFailed
 	case l.failed > 0:
 		return exitPartial
+	case l.sourceless:
+		return exitDifferences
 	}
 	for level := l.failOn; level <= lint.Error; level++ {
 		if l.counts[level] > 0 {
@@ -251,7 +262,7 @@ func (l *linter) end() error {
 		Errors: num(l.counts[lint.Error]), Warnings: num(l.counts[lint.Warning]), Infos: num(l.counts[lint.Info]),
 		Seconds: seconds(l.a.now().Sub(l.begin)), ExitCode: code,
 	}
-	if l.client != nil {
+	if len(l.clients) > 0 {
 		s.Requests = num(l.net.requests.Load())
 	}
 	line := fmt.Sprintf("Status: %s (documents=%s, errors=%s, warnings=%s, infos=%s, failed=%s)", words[s.Status],
@@ -262,7 +273,7 @@ func (l *linter) end() error {
 // status is clean if there is nothing that anybody has to do.
 func (l *linter) status(code int) string {
 	switch {
-	case l.checked == 0:
+	case l.checked == 0, l.blocked:
 		return "failed"
 	case l.counts[lint.Error]+l.counts[lint.Warning] > 0 || code == exitDifferences:
 		return "findings"

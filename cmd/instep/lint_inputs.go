@@ -223,7 +223,10 @@ func (l *linter) url(ctx context.Context, uri string) error {
 		return l.fail(ctx, uri, err)
 	}
 	f, a, err := download(ctx, client, uri)
-	if err != nil {
+	switch {
+	case err != nil && l.sample != 0 && isSite(uri, err):
+		return l.site(ctx, uri, nil)
+	case err != nil:
 		return l.fail(ctx, uri, err)
 	}
 	defer f.Close()
@@ -233,7 +236,11 @@ func (l *linter) url(ctx context.Context, uri string) error {
 	if err := l.links(ctx, uri, a); err != nil {
 		return err
 	}
-	return l.answer(ctx, uri, content{f, f.Len()}, &a)
+	c := content{f, f.Len()}
+	if head, err := c.head(); err == nil && lint.Recognise(uri, head) == lint.FormHTML {
+		return l.page(ctx, uri, c, &a)
+	}
+	return l.answer(ctx, uri, c, &a)
 }
 
 // download takes all of what a URL answers with, and how it was served.
@@ -263,17 +270,23 @@ func (l *linter) links(ctx context.Context, uri string, a lint.Answer) error {
 	})
 }
 
-// connect makes the client, the same for all URLs.
+// connect returns the client for a URL, the same for all of one origin: secrets are for
+// the origin of the URL given.
 func (l *linter) connect(ctx context.Context, uri string) (*fetch.Client, error) {
-	if l.client == nil {
-		c, err := l.a.connect(ctx, uri, &sourceFlags{workers: 1, allowPrivate: l.private, maxDocument: l.maxDocument}, &l.net)
-		if err != nil {
-			return nil, err
-		}
-		l.client = c
-		return c, nil
+	u, err := fetch.Parse(uri)
+	if err != nil {
+		return nil, err
 	}
-	return l.client, l.client.TrustSource(ctx, uri)
+	origin := fetch.Origin(u)
+	if l.client = l.clients[origin]; l.client != nil {
+		return l.client, nil
+	}
+	f := sourceFlags{workers: 1, accessFlags: *l.access, maxDocument: l.maxDocument}
+	if l.client, err = l.a.connect(ctx, uri, &f, &l.net); err != nil {
+		return nil, err
+	}
+	l.clients[origin] = l.client
+	return l.client, nil
 }
 
 // live makes the checks that send requests.

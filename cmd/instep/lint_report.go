@@ -78,7 +78,7 @@ func documentRecord(d lint.Document) record {
 // isPlain reports whether a kind is none of documents with entries.
 func isPlain(kind string) bool { return plainKinds[kind] != "" }
 
-var plainKinds = map[string]string{"html": "HTML page", "robots": "robots.txt", "http": "Link header"}
+var plainKinds = map[string]string{"html": "HTML page", "robots": "robots.txt", "http": "Link header", "site": "site"}
 
 func (r *jsonReport) failed(uri string, err error, hint string) {
 	r.out.failed(uri, err, hint)

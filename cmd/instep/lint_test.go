@@ -164,7 +164,7 @@ func TestLintReadsTheManifestOfAPackage(t *testing.T) {
 	}{
 		{"other/followed.zip", exitOK, "followed.zip: a careful Destination refuses this package: "},
 		{"other/damaged.zip", exitFailed, "checksum"},
-		{"good.zip", exitOK, "good.zip!manifest.xml: resourcedump-manifest, 1 entry: nothing found\n"},
+		{"good.zip", exitOK, "good.zip!manifest.xml: resourcedump-manifest, 1 entry: OK\n"},
 		{"bad.zip", exitDifferences, "error resourcedump-manifest-capability-value"},
 		{"none.zip", exitFailed, "none of the 1 members is called manifest.xml"},
 		{".", exitPartial, "(documents=3, errors="}, // a ZIP file without manifest is none of ours there
@@ -211,7 +211,7 @@ func TestLintChecksWhatAServerAnswers(t *testing.T) {
 		want []string
 	}{
 		{"/page", exitDifferences, []string{"/page: Link header\n\n  error http-link-rel-resourcesync", "/page: HTML page\n\n  error html-link-in-head", "documents=2"}},
-		{"/packed", exitOK, []string{"/packed: resourcelist, 0 entries: nothing found"}},
+		{"/packed", exitOK, []string{"/packed: resourcelist, 0 entries: OK"}},
 		{"/moved.xml", exitOK, []string{"/moved.xml: answered by http", "/moved.xml: resourcelist"}},
 		{"/wall.xml", exitDifferences, []string{"error root-element-urlset-or-sitemapindex", "an HTML page that keeps programs out"}},
 		{"/cut.xml", exitTemporary, []string{"cut off: expected 1000 bytes"}},

@@ -54,7 +54,7 @@ func (r *textReport) document(d lint.Document) error {
 	}
 	head := r.in.uri + ": " + describe(d)
 	if len(r.met) == 0 {
-		r.out.line("%s: nothing found", printable(head))
+		r.out.line("%s: OK", printable(head))
 		return nil
 	}
 	groups := slices.SortedFunc(maps.Values(r.met), func(a, b *ruleFindings) int {
@@ -120,7 +120,10 @@ func describe(d lint.Document) string {
 	if d.Entries != 1 {
 		text = kind + ", " + humanize.Comma(int64(d.Entries)) + " entries"
 	}
-	if !d.Complete {
+	switch {
+	case d.Head:
+		text += " at its beginning, the rest was not checked"
+	case !d.Complete:
 		text += ", not read to its end"
 	}
 	return text

@@ -19,13 +19,14 @@ type output struct {
 	stdout, stderr       io.Writer
 	json, quiet, verbose bool
 
-	mu      sync.Mutex        // guards the writers: commands report from several goroutines
-	log     func(text string) // writes a message above a progress bar; nil: none is shown
-	started bool              // a record was written
-	text    bytes.Buffer      // the record that is being written, for its space
-	pending bytes.Buffer      // records that are not written yet
-	delay   *time.Timer       // writes them; nil: there are none
-	last    summary           // what end wrote
+	mu      sync.Mutex  // guards the writers: commands report from several goroutines
+	bar     *statusLine // at the bottom of the terminal; nil: there is none
+	colour  struct{ stdout, stderr bool }
+	started bool         // a record was written
+	text    bytes.Buffer // the record that is being written, for its space
+	pending bytes.Buffer // records that are not written yet
+	delay   *time.Timer  // writes them; nil: there are none
+	last    summary      // what end wrote
 }
 
 // Records are written together, as a call for each takes longer than all else that is
@@ -243,7 +244,7 @@ func (o *output) end(s summary, line string) {
 	if !o.json {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		fmt.Fprintf(o.stdout, "%s\n", escapeSteering([]byte(line)))
+		o.put(o.stdout, o.colour.stdout, escapeSteering([]byte(line+"\n")))
 		return
 	}
 	s.SchemaVersion, s.Type = o.first(), "summary"
@@ -258,7 +259,16 @@ func (o *output) line(format string, args ...any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, _ = o.stdout.Write(escapeSteering(fmt.Appendf(nil, format+"\n", args...)))
+	o.put(o.stdout, o.colour.stdout, escapeSteering(fmt.Appendf(nil, format+"\n", args...)))
+}
+
+// put writes lines for people above the status line. Those that call it hold mu.
+func (o *output) put(w io.Writer, colour bool, text []byte) {
+	o.bar.clear()
+	if colour {
+		text = []byte(coloured(string(text)))
+	}
+	_, _ = w.Write(text)
 }
 
 // say writes a message for people.
@@ -320,16 +330,5 @@ func (o *output) failed(uri string, err error, hint string) {
 func (o *output) message(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.log != nil {
-		o.log(printable(text))
-		return
-	}
-	fmt.Fprintln(o.stderr, printable(text))
-}
-
-// setLog sends messages to log instead of standard error; nil ends that.
-func (o *output) setLog(log func(string)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.log = log
+	o.put(o.stderr, o.colour.stderr, []byte(printable(text)+"\n"))
 }

@@ -3,75 +3,98 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/progress"
-	"github.com/mattn/go-isatty"
+	"github.com/mattn/go-runewidth"
+	"golang.org/x/term"
 
 	"instep/destination"
 )
 
-// progressBar shows how far a command is: a bar on a terminal with the last error below
-// it, elsewhere one line a minute.
+// progressBar shows how far a command is: one line that stays within the terminal, or
+// elsewhere one line a minute.
 type progressBar struct {
 	name string
 	out  *output
 	now  func() time.Time
+	net  *traffic // what came over the network; nil: bytes are counted by done
 
-	mu        sync.Mutex // guards the counts
-	count     int64
-	bytes     int64
-	total     int64
-	errors    int64
-	begin     time.Time
-	lastError string
+	mu       sync.Mutex // guards the rest
+	begin    time.Time
+	files    int64 // done
+	total    int64 // files to do; 0: unknown
+	bytes    int64 // read, if there is no network
+	size     int64 // bytes to do, as far as they are known; 0: unknown
+	offset   int64 // what came over the network before the size was known
+	errors   int64
+	current  []string // what is being done, the oldest first
+	failure  string   // the last one
+	failedAt time.Time
+	rate     rateMeter
 
-	pw      progress.Writer // nil off a terminal
-	tracker *progress.Tracker
-	end     chan struct{} // closed by stop
-	idle    sync.WaitGroup
-	once    sync.Once
+	end  chan struct{} // closed by stop; nil: nothing is shown
+	idle sync.WaitGroup
+	once sync.Once
 }
 
-// aMinute is how often a line is written off a terminal.
-const aMinute = time.Minute
+const (
+	aMinute    = time.Minute            // how often a line is written off a terminal
+	frameTime  = 200 * time.Millisecond // how often the line of a terminal is drawn
+	failureFor = 5 * time.Second        // how long the last failure is shown
+	rateWindow = 15 * time.Second       // of which the rate is the average
+)
 
-// newProgress starts showing progress until stop.
-func (a *app) newProgress(name string) *progressBar {
-	p := &progressBar{name: name, out: a.out, now: a.now, begin: a.now(), end: make(chan struct{})}
+// newProgress starts showing progress until stop. net counts what comes over the network;
+// nil if the command reads files.
+func (a *app) newProgress(name string, net *traffic) *progressBar {
+	p := &progressBar{name: name, out: a.out, now: a.now, net: net}
 	if a.out.quiet || a.out.json {
 		return p
 	}
-	if !a.out.verbose && isTerminal(a.stderr) {
-		p.bar(a.stderr)
+	p.rate.add(p.now(), 0)
+	p.end = make(chan struct{})
+	if f, ok := terminal(a.stderr); ok && !a.out.verbose {
+		p.idle.Go(func() { p.draw(&statusLine{w: f, width: func() int { return widthOf(f) }}) })
 		return p
 	}
 	p.idle.Go(p.everyMinute)
 	return p
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
+// terminal is the file that w writes to, if that is a terminal.
+func terminal(w io.Writer) (f *os.File, ok bool) {
+	f, ok = w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// bar draws a bar until stop. Messages go above it while it is there.
-func (p *progressBar) bar(w io.Writer) {
-	p.tracker = &progress.Tracker{Message: p.name, Units: progress.Units{Formatter: humanize.Comma}}
-	p.pw = progress.NewWriter()
-	p.pw.SetOutputWriter(w)
-	style := progress.StyleDefault // without colours: nothing for NO_COLOR to turn off
-	style.Options.PercentIndeterminate = ""
-	style.Options.TimeInProgressPrecision = time.Second
-	p.pw.SetStyle(style)
-	p.pw.Style().Visibility.ETA = true
-	p.pw.SetUpdateFrequency(200 * time.Millisecond)
-	p.pw.AppendTracker(p.tracker)
-	p.out.setLog(func(text string) { p.pw.Log("%s", text) })
-	p.idle.Go(p.pw.Render)
+// widthOf is the number of columns of a terminal.
+func widthOf(f *os.File) int {
+	if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+		return columns
+	}
+	return 80
+}
+
+// draw redraws the line until stop.
+func (p *progressBar) draw(line *statusLine) {
+	p.out.setStatus(line)
+	t := time.NewTicker(frameTime)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			p.out.status(func(columns int) string { s := p.state(); return s.line(columns) })
+		case <-p.end:
+			p.out.setStatus(nil)
+			return
+		}
+	}
 }
 
 func (p *progressBar) everyMinute() {
@@ -80,25 +103,39 @@ func (p *progressBar) everyMinute() {
 	for {
 		select {
 		case <-t.C:
-			p.out.say("%s", p.line())
+			s := p.state()
+			p.out.say("%s %s", p.now().UTC().Format(time.RFC3339), s.text())
 		case <-p.end:
 			return
 		}
 	}
 }
 
-// line is the progress in one line.
-func (p *progressBar) line() string {
+// state is what there is to show now.
+func (p *progressBar) state() progressState {
+	var net int64
+	var at string
+	if p.net != nil {
+		net, at = p.net.bytes.Load(), p.net.at()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := fmt.Sprintf("%s %s %d", p.now().UTC().Format(time.RFC3339), p.name, p.count)
-	if p.total > 0 {
-		s += fmt.Sprintf("/%d %d%%", p.total, p.count*100/p.total)
+	now := p.now()
+	s := progressState{name: p.name, files: p.files, total: p.total, bytes: p.bytes, size: p.size, errors: p.errors}
+	if len(p.current) > 0 {
+		s.current = p.current[0]
 	}
-	if took := p.now().Sub(p.begin).Seconds(); took > 0 {
-		s += fmt.Sprintf(" %.0f/s %s/s", float64(p.count)/took, humanize.Bytes(uint64(float64(p.bytes)/took)))
+	if p.net != nil {
+		s.bytes = net - p.offset
+		if s.current == "" {
+			s.current = at
+		}
 	}
-	return s + fmt.Sprintf(" errors=%d", p.errors)
+	if p.failure != "" && now.Sub(p.failedAt) < failureFor {
+		s.current = p.failure
+	}
+	s.rate = p.rate.add(now, s.bytes)
+	return s
 }
 
 // start says how much there is to do.
@@ -107,45 +144,238 @@ func (p *progressBar) start(plan *destination.Plan) {
 	defer p.mu.Unlock()
 	for _, s := range plan.Sets {
 		p.total += s.Created + s.Updated
+		p.size += s.Bytes
 		if !s.Withheld {
 			p.total += s.Deleted
 		}
 	}
-	if p.tracker != nil {
-		p.tracker.UpdateTotal(p.total)
+	if p.net != nil {
+		p.offset = p.net.bytes.Load()
+	}
+	p.rate = rateMeter{}
+	p.rate.add(p.now(), 0)
+}
+
+// doing names something that is being done, until ended.
+func (p *progressBar) doing(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = append(p.current, name)
+}
+
+// ended forgets what was being done.
+func (p *progressBar) ended(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.current, name); i >= 0 {
+		p.current = slices.Delete(p.current, i, i+1)
 	}
 }
 
-// done counts one resource of n bytes.
+// did names the last thing that was done, of those that are done one after the other.
+func (p *progressBar) did(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = append(p.current[:0], name)
+}
+
+// done counts one file of n bytes.
 func (p *progressBar) done(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count++
+	p.files++
 	p.bytes += n
-	if p.tracker != nil {
-		p.tracker.SetValue(p.count)
-	}
 }
 
-// failed counts one failure and shows it.
-func (p *progressBar) failed(err error) {
+// failed counts one failure and shows it for a while.
+func (p *progressBar) failed(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.errors++
-	p.lastError = printable(err.Error())
-	if p.pw != nil {
-		p.pw.SetPinnedMessages(fmt.Sprintf("%d errors, last: %s", p.errors, p.lastError))
-	}
+	p.failure, p.failedAt = text, p.now()
 }
 
 // stop ends the showing; further calls do nothing.
 func (p *progressBar) stop() {
 	p.once.Do(func() {
-		close(p.end)
-		if p.pw != nil {
-			p.pw.Stop()
+		if p.end != nil {
+			close(p.end)
 		}
 		p.idle.Wait()
-		p.out.setLog(nil)
 	})
+}
+
+// progressState is how far a command is at a moment.
+type progressState struct {
+	name         string
+	files, total int64 // total: 0 if it is unknown
+	bytes, size  int64 // size: 0 if it is unknown
+	errors       int64
+	rate         float64 // bytes a second
+	current      string
+}
+
+// segment is a part of the line: the one with the highest rank is left out first.
+type segment struct {
+	text string
+	rank int
+}
+
+// segments are what the line says, in order.
+func (s *progressState) segments() (list []segment) {
+	add := func(rank int, format string, args ...any) {
+		list = append(list, segment{fmt.Sprintf(format, args...), rank})
+	}
+	add(0, "%s", s.name)
+	if percent, ok := s.percent(); ok {
+		add(1, "%d%%", percent)
+	}
+	switch {
+	case s.size > 0:
+		add(2, "%s of %s", humanSize(min(s.bytes, s.size)), humanSize(s.size))
+	case s.bytes > 0:
+		add(2, "%s", humanSize(s.bytes))
+	}
+	if s.rate > 0 {
+		add(6, "%s/s", humanSize(int64(s.rate)))
+	}
+	if left, ok := s.left(); ok {
+		add(3, "%s left", left)
+	}
+	switch {
+	case s.total > 0:
+		add(5, "%s/%s files", humanize.Comma(s.files), humanize.Comma(s.total))
+	case s.files > 0:
+		add(5, "%s files", humanize.Comma(s.files))
+	}
+	if s.errors > 0 {
+		add(4, "%s failed", humanize.Comma(s.errors))
+	}
+	return list
+}
+
+// percent is how much of the work is done, by bytes if their number is known.
+func (s *progressState) percent() (percent int64, ok bool) {
+	switch {
+	case s.size > 0:
+		return min(s.bytes*100/s.size, 100), true
+	case s.total > 0:
+		return min(s.files*100/s.total, 100), true
+	}
+	return 0, false
+}
+
+// left is how long the rest takes at the present rate.
+func (s *progressState) left() (text string, ok bool) {
+	rest := s.size - s.bytes
+	if rest <= 0 || s.rate < 1 {
+		return "", false
+	}
+	seconds := float64(rest) / s.rate
+	switch d := time.Duration(min(seconds, 1e8)) * time.Second; {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second), true
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute), true
+	case d < 2*24*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour), true
+	default:
+		return fmt.Sprintf("%dd", d/(24*time.Hour)), true
+	}
+}
+
+// gap is between the segments of a line.
+const gap = "  "
+
+// line is all that fits into so many columns, and one column less: a full line would wrap.
+func (s *progressState) line(columns int) string {
+	list := s.segments()
+	for room := columns - 1; ; {
+		text := joinSegments(list)
+		width := runewidth.StringWidth(text)
+		if width <= room || len(list) == 1 {
+			text = runewidth.Truncate(text, room, "")
+			if rest := room - width - len(gap); s.current != "" && rest >= leastName {
+				text += gap + shortenName(printable(s.current), rest)
+			}
+			return text
+		}
+		last := 0
+		for i := range list {
+			if list[i].rank > list[last].rank {
+				last = i
+			}
+		}
+		list = slices.Delete(list, last, last+1)
+	}
+}
+
+// leastName is how many columns a name has to have to be shown.
+const leastName = 8
+
+// text is all there is to say, for a line that may be of any length.
+func (s *progressState) text() string {
+	text := joinSegments(s.segments())
+	if s.current != "" {
+		text += gap + printable(s.current)
+	}
+	return text
+}
+
+func joinSegments(list []segment) string {
+	texts := make([]string, len(list))
+	for i, s := range list {
+		texts[i] = s.text
+	}
+	return strings.Join(texts, gap)
+}
+
+// shortenName cuts a name in its middle to so many columns.
+func shortenName(name string, columns int) string {
+	if runewidth.StringWidth(name) <= columns {
+		return name
+	}
+	tail := columns / 2
+	head := runewidth.Truncate(name, columns-tail, "…")
+	runes := []rune(name)
+	end := len(runes)
+	for width := 0; end > 0; end-- {
+		if width += runewidth.RuneWidth(runes[end-1]); width > tail {
+			break
+		}
+	}
+	return head + string(runes[end:])
+}
+
+func humanSize(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
+
+// rateMeter averages over the last rateWindow.
+type rateMeter struct{ samples []sample }
+
+type sample struct {
+	at    time.Time
+	bytes int64
+}
+
+// add takes the number of bytes at a moment and returns the bytes a second.
+func (r *rateMeter) add(now time.Time, bytes int64) float64 {
+	r.samples = append(r.samples, sample{now, bytes})
+	for len(r.samples) > 2 && now.Sub(r.samples[0].at) > rateWindow {
+		r.samples = r.samples[1:]
+	}
+	first := r.samples[0]
+	seconds := now.Sub(first.at).Seconds()
+	if seconds < frameTime.Seconds()/2 || bytes < first.bytes {
+		return 0
+	}
+	return float64(bytes-first.bytes) / seconds
+}
+
+// nameInWork is what people know a URL by: its path.
+func nameInWork(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil || u.Path == "" {
+		return uri
+	}
+	return strings.TrimPrefix(u.Path, "/")
 }

@@ -28,6 +28,7 @@ type publishFlags struct {
 	what   publish.What
 	dryRun bool
 	adopt  bool
+	moveTo string
 	zip    string
 	show   string
 	watch  watchFlags
@@ -49,6 +50,10 @@ With -c FILE everything stands in a configuration file, which can hold several s
 flags go over the environment (INSTEP_ and the name of the flag: INSTEP_BASE_URL), that
 over the file. "instep config check FILE" shows what would be used.
 
+A folder that was published for another base URL, on this machine say, is moved to its
+real one by --move-to URL, once: the documents from before are removed, files of yours
+never, and mirrors read the new URL from the beginning. -n names what would be removed.
+
 With --watch it stays and publishes again soon after something changed, until it is
 interrupted. --show publishes nothing: it prints the lines to add to robots.txt, or to
 the head of your pages, so that others find what is published.`
@@ -62,6 +67,7 @@ func (a *app) publishCommand() *cobra.Command {
 		Example: `  instep publish ./collection --base-url https://museum.example.org/
   instep publish ./collection --base-url https://example.org/museum/ --out ./documents
   instep publish -n ./collection --base-url https://museum.example.org/
+  instep publish ./collection --move-to https://museum.example.org/
   instep publish -c site.yaml --watch
   instep publish ./collection --show robots`,
 		Args: atMostArgs("DIR"),
@@ -74,6 +80,7 @@ func (a *app) publishCommand() *cobra.Command {
 	fs.BoolVar(&f.what.Rebase, "rebase", false, "write the Resource List (and Resource Dump) anew in any case")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be published; write nothing")
 	fs.BoolVar(&f.adopt, "adopt", false, "take over what is published already, without its state or by another program")
+	fs.StringVar(&f.moveTo, "move-to", "", "publish anew at this base `URL` what was published at another, and remove the documents from before")
 	fs.StringVar(&f.zip, "zip", "", "pack the documents, not the resources, into this `FILE` for somebody else's web server")
 	fs.StringVar(&f.show, "show", "", "publish nothing, print the lines to add to `robots|html`")
 	f.watch.add(fs.BoolVar, fs.DurationVar)
@@ -104,6 +111,9 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	if f.show != "" {
 		return a.show(c, f.show)
 	}
+	if f.moveTo != "" {
+		c.BaseURL, c.origins["base_url"] = f.moveTo, fromFlag+"--move-to"
+	}
 	if c.BaseURL == "" && c.file == nil {
 		return usagef("--base-url is missing: the URL at which %s is served", c.Dir)
 	}
@@ -118,10 +128,33 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 		f.what.Sets = []string{f.set}
 	}
 	site.Adopt, site.DryRun, site.Now, site.Generator = f.adopt, f.dryRun, a.now, "instep/"+version
-	if f.watch.on {
-		return a.watch(cmd.Context(), site, f)
+	site.Move = f.moveTo != ""
+	if site.Move && f.dryRun {
+		moves, err := a.planMove(cmd.Context(), &site)
+		if err != nil || moves {
+			return err
+		}
 	}
-	return a.publishOnce(cmd.Context(), site, f)
+	if f.watch.on {
+		return placed(a.watch(cmd.Context(), site, f), cmd, args)
+	}
+	return placed(a.publishOnce(cmd.Context(), site, f), cmd, args)
+}
+
+// placed adds to an error the command that moves the publication, if that is what it takes.
+func placed(err error, cmd *cobra.Command, args []string) error {
+	se, ok := errors.AsType[*publish.StateError](err)
+	if !ok || se.What != publish.WhatBaseURL {
+		return err
+	}
+	words := append([]string{"instep", "publish"}, args...)
+	for _, name := range []string{"config", "out", "state"} {
+		if flag := cmd.Flags().Lookup(name); flag.Changed {
+			words = append(words, "--"+name, flag.Value.String())
+		}
+	}
+	command := shellLine(append(words, "--move-to", se.Given)...)
+	return &mendable{err, "to move it there, once: " + command + "; to publish it for both: --state DIR and --out DIR of its own"}
 }
 
 // needsDir refuses a configuration without a directory that has the files of a set, or
@@ -141,7 +174,7 @@ func (c *configuration) needsDir(cmd *cobra.Command) error {
 
 func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlags) (err error) {
 	begin := a.now()
-	progress := a.newProgress("publish")
+	progress := a.newProgress("publish", nil)
 	defer progress.stop()
 	site.Observe = func(e publish.Event) { a.publishEvent(e, &site, progress) }
 	s, err := publish.Open(ctx, site)
@@ -163,6 +196,21 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	}
 	a.reportPublish(&rep, &site, f, a.now().Sub(begin))
 	return nil
+}
+
+// planMove shows which documents --move-to would remove. It reports whether there is
+// anything to move.
+func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err error) {
+	before, keys, err := publish.PlanMove(ctx, *site)
+	if err != nil || before == "" {
+		return false, err
+	}
+	for _, key := range keys {
+		a.out.line("remove  %s", printable(key))
+	}
+	a.out.say("%d documents published for %s would be removed, and everything published anew for %s", len(keys), before, site.BaseURL)
+	a.out.end(summary{Status: "plan", Retired: keys}, fmt.Sprintf("Status: PLAN (documents to remove=%d)", len(keys)))
+	return true, nil
 }
 
 // tellOthers names the sets that are published though the configuration has them no more.
@@ -230,10 +278,11 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 	}
 	if e.Err != nil {
 		inConfiguration(e.Err)
-		p.failed(e.Err)
+		p.failed(e.Err.Error())
 		a.out.warn(record{Set: set, Path: e.Path, URI: e.URI, Message: e.Err.Error()})
 		return
 	}
+	p.did(e.Path)
 	p.done(max(e.Bytes, 0))
 	a.out.change(&changeRecord{Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
 	if a.out.verbose || site.DryRun {

@@ -56,6 +56,7 @@ standard output is a JSON record; the last one is the summary (docs/schema.json)
 func run(args []string, stdout, stderr io.Writer) int {
 	a := &app{args: args, stdout: stdout, stderr: stderr, now: time.Now}
 	a.out = &output{stdout: stdout, stderr: stderr}
+	a.out.colour.stdout, a.out.colour.stderr = hasColour(stdout), hasColour(stderr)
 	defer a.out.flush()
 	root := a.rootCommand()
 	root.SetArgs(args)

@@ -119,7 +119,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if f.watch.on {
 		return a.watchSource(ctx, s)
 	}
-	s.progress = a.newProgress("sync")
+	s.progress = a.newProgress("sync", &s.net)
 	defer s.progress.stop()
 	begin := a.now()
 	s.report = func(rep *destination.Report, err error, log *runLog) {
@@ -176,11 +176,20 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
 	case destination.EventNote:
 		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
-	case destination.EventDone:
+	case destination.EventBegun:
+		p.doing(nameInWork(e.Action.Want.URI))
+	case destination.EventTransferred:
+		p.ended(nameInWork(e.Action.Want.URI))
+		if e.Err != nil {
+			p.failed(nameInWork(e.Action.Want.URI) + ": " + e.Err.Error())
+		}
 		p.done(e.Bytes)
+	case destination.EventDone:
+		if e.Action.Kind == destination.Delete {
+			p.done(0)
+		}
 		a.change(e.Action, e.Bytes)
 	case destination.EventFailed:
-		p.failed(e.Err)
 		a.out.record(record{Type: "error", URI: e.Action.Want.URI, Message: e.Err.Error()})
 	}
 }

@@ -76,7 +76,7 @@ func (a *app) watchSource(ctx context.Context, s *syncer) error {
 // round makes a run. While another one holds the mirror, it waits like for a Source
 // that has nothing new.
 func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
-	f.progress = &progressBar{out: f.a.out, now: f.a.now, end: make(chan struct{})}
+	f.progress = &progressBar{out: f.a.out, now: f.a.now}
 	f.notes, f.fresh = f.fresh, map[string]bool{}
 	pulse, err := f.run(ctx)
 	var locked *flock.LockedError

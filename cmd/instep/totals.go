@@ -159,10 +159,15 @@ func (t *totals) done() string {
 	return s
 }
 
-// line is the last line of a run for people.
+// line is the last line of a run for people. Of a run that ended early it says what came,
+// be it stored or not.
 func (t *totals) line(status string, net *traffic, took time.Duration) string {
+	bytes := t.bytes
+	if status == "interrupted" || status == "failed" {
+		bytes = max(bytes, net.bytes.Load())
+	}
 	return fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests", words[status], t.done(),
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(t.bytes)), net.requests.Load())
+		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), net.requests.Load())
 }
 
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {

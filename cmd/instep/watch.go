@@ -44,7 +44,7 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 		return usagef("--every and --rescan: expected times above 0")
 	}
 	site.RebaseMin = snapshotEvery
-	progress := a.newProgress("publish")
+	progress := a.newProgress("publish", nil)
 	defer progress.stop()
 	site.Observe = func(e publish.Event) { a.publishEvent(e, &site, progress) }
 	s, err := publish.Open(ctx, site)

@@ -199,6 +199,17 @@ func (c *Catalog) Document(ctx context.Context, key string) (Document, bool, err
 	return d, true, nil
 }
 
+const documentsQuery = "SELECT key FROM document WHERE key > $1 ORDER BY key LIMIT $2"
+
+// Documents yields the keys of all documents that were written and not removed yet,
+// ascending.
+func (c *Catalog) Documents(ctx context.Context) iter.Seq2[string, error] {
+	return listing(ctx, c, "list documents in", documentsQuery, "", func(rows *sql.Rows, key *string) (any, error) {
+		err := rows.Scan(key)
+		return *key, err
+	})
+}
+
 const expiredQuery = "SELECT key FROM document WHERE key > $1 AND retired < $3 AND publication < $4 ORDER BY key LIMIT $2"
 
 // ExpiredDocuments yields the keys that were retired before a moment and last

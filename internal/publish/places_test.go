@@ -55,7 +55,7 @@ func TestOutputIsNotLeftBehind(t *testing.T) {
 	w.o.Out = elsewhere
 	_, err := w.try()
 	var wrong *StateError
-	if !errors.As(err, &wrong) || wrong.What != whatOut {
+	if !errors.As(err, &wrong) || wrong.What != WhatOut {
 		t.Fatalf("other output: got %v, want *StateError", err)
 	}
 	for _, name := range []string{"resourcesync", ".well-known", "sitemap.xml"} {

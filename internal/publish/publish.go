@@ -29,6 +29,7 @@ type Site struct {
 
 	Algorithms []resourcesync.Algorithm // nil is sha-256 alone
 	Adopt      bool                     // a new state takes over what is published at Out; does nothing once it has
+	Move       bool                     // a state that belongs to another base URL is moved to this one: its documents are removed, and the site is published anew
 	DryRun     bool                     // write nothing, not even state; report what would be done
 	Workers    int                      // files hashed at a time; 0 is one per processor
 	Generator  string                   // name and version of the program, for the pages people read
@@ -128,13 +129,20 @@ type StateError struct {
 	Recorded, Given string
 }
 
-const whatOut = "output directory"
+// What a state can belong to.
+const (
+	WhatBaseURL = "base URL"
+	WhatOut     = "output directory"
+)
 
 func (e *StateError) Error() string {
-	if e.What == whatOut {
-		return fmt.Sprintf("the documents of state %q are in %q, not in %q (move them there, or remove them)", e.State, e.Recorded, e.Given)
+	switch e.What {
+	case WhatBaseURL:
+		return fmt.Sprintf("this was published for %s, not for %s", e.Recorded, e.Given)
+	case WhatOut:
+		return fmt.Sprintf("the documents of state %q are in %q, not in %q", e.State, e.Recorded, e.Given)
 	}
-	return fmt.Sprintf("state %q belongs to %s %q, not to %q (give another one with --state)", e.State, e.What, e.Recorded, e.Given)
+	return fmt.Sprintf("state %q belongs to %s %q, not to %q", e.State, e.What, e.Recorded, e.Given)
 }
 
 // SetError says in which of several sets something went wrong.

@@ -246,7 +246,7 @@ func TestStateBelongsToOneDirectoryAndOneURL(t *testing.T) {
 		change(&o)
 		_, err := Run(t.Context(), o, What{})
 		var wrong *StateError
-		if !errors.As(err, &wrong) || wrong.What != what || !strings.Contains(err.Error(), "--state") {
+		if !errors.As(err, &wrong) || wrong.What != what || !strings.Contains(err.Error(), wrong.Recorded) {
 			t.Errorf("other %s: got %v, want *StateError", what, err)
 		}
 	}

@@ -68,7 +68,17 @@ func Open(ctx context.Context, site Site) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openSession(ctx, o, p)
+	var moved string
+	if o.Move && !o.DryRun {
+		if moved, err = p.leave(ctx, o); err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
+	s, err := openSession(ctx, o, p)
+	if err == nil && moved != "" {
+		s.news = append(s.news, moved)
+	}
+	return s, err
 }
 
 func openSession(ctx context.Context, o settled, p *places) (*Session, error) {
@@ -198,7 +208,7 @@ func (s *Session) checkSettings(ctx context.Context) error {
 	}
 	for _, c := range []struct{ name, what, given string }{
 		{dirSetting, "directory", s.dir},
-		{catalog.PublisherSetting, "base URL", s.site.BaseURL},
+		{catalog.PublisherSetting, WhatBaseURL, s.site.BaseURL},
 	} {
 		recorded, ok, err := s.catalog.Setting(ctx, c.name)
 		if err != nil {
@@ -219,7 +229,7 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	if s.tree != nil && s.outPath != s.dir {
 		info, err := source.ReadPublicationInfo(s.tree.FS())
 		if err == nil && info.State != uuid {
-			return fmt.Errorf("documents lie in the directory itself, %q: %w", s.dir, &source.WrongStateError{Found: info.State, Want: uuid, BaseURL: info.BaseURL})
+			return fmt.Errorf("the directory %q holds documents: %w", s.dir, &source.WrongStateError{Found: info.State, Want: uuid, BaseURL: info.BaseURL})
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -234,7 +244,7 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	}
 	s.bound = false
 	if ok && publishedIn(recorded, uuid) {
-		return &StateError{State: s.site.State, What: whatOut, Recorded: recorded, Given: s.outPath}
+		return &StateError{State: s.site.State, What: WhatOut, Recorded: recorded, Given: s.outPath}
 	}
 	return nil
 }

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+
+	"instep/discover"
+	"instep/fetch"
+	"instep/internal/spool"
+	"instep/lint"
+	"instep/resourcesync"
+)
+
+// listHead is how much of each list of a site is read, in bytes: its root element and
+// some thousand entries.
+const listHead = 512 << 10
+
+// isSite reports whether a URL names a site, or a page of it, rather than a document:
+// nothing is there, and its path is not that of a document.
+func isSite(uri string, err error) bool {
+	u, parseErr := url.Parse(uri)
+	return parseErr == nil && errors.Is(err, fetch.NotFound) && !lint.Candidate(u.Path)
+}
+
+// page checks the page for people at a URL, and the Source that its site offers.
+func (l *linter) page(ctx context.Context, uri string, c content, a *lint.Answer) error {
+	head, err := c.head()
+	if err != nil {
+		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
+	}
+	if fetch.IsWall(head[:min(len(head), fetch.PageHead)]) {
+		blocked := fetch.Blocked(uri, head)
+		if l.sample == 0 {
+			return l.blockedBy(ctx, uri, blocked)
+		}
+		return l.site(ctx, uri, blocked)
+	}
+	if err := l.answer(ctx, uri, c, a); err != nil || l.sample == 0 {
+		return err
+	}
+	return l.site(ctx, uri, nil)
+}
+
+// site finds the Source behind a URL, and checks its Source Description, its Capability
+// Lists and the head of every list. If there is no Source, wall is why, unless it is nil.
+func (l *linter) site(ctx context.Context, uri string, wall error) error {
+	src, err := discover.Find(ctx, discover.Finder{Client: l.client, AllowOrigins: l.access.allowOrigin, Limits: l.checker.Limits}, uri)
+	switch {
+	case err == nil:
+	case wall != nil && !errors.Is(err, fetch.Temporary):
+		return l.blockedBy(ctx, uri, wall)
+	default:
+		return l.noSource(ctx, uri, err)
+	}
+	for _, t := range src.Tried {
+		l.a.out.record(record{Type: "status", Message: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
+	}
+	if last := src.Tried[len(src.Tried)-1]; !l.a.out.json {
+		l.a.out.say("%s: its Source was found at %s", uri, last.URL)
+	}
+	for _, d := range siteDocuments(src) {
+		if err := l.siteDocument(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// siteDoc is a document of a Source.
+type siteDoc struct {
+	uri, kind string
+	whole     bool // it names others, so all of it is checked
+}
+
+// siteDocuments are the documents of a Source that lint checks, each once.
+func siteDocuments(src *discover.Source) (docs []siteDoc) {
+	add := func(uri string, c resourcesync.Capability, whole bool) {
+		if uri != "" && !slices.ContainsFunc(docs, func(d siteDoc) bool { return d.uri == uri }) {
+			docs = append(docs, siteDoc{uri, string(c), whole})
+		}
+	}
+	names := func(s *discover.Set) bool { // or the list itself stands for the set
+		return !slices.Contains(s.ResourceLists, s.URI) && !slices.Contains(s.ChangeLists, s.URI)
+	}
+	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // which stands in for the description then
+		add(src.Description, resourcesync.CapabilityDescription, true)
+	}
+	for i := range src.Sets {
+		if names(&src.Sets[i]) {
+			add(src.Sets[i].URI, resourcesync.CapabilityCapabilityList, true)
+		}
+	}
+	for i := range src.Sets {
+		s := &src.Sets[i]
+		for _, uri := range s.ResourceLists {
+			add(uri, resourcesync.CapabilityResourceList, false)
+		}
+		for _, uri := range s.ChangeLists {
+			add(uri, resourcesync.CapabilityChangeList, false)
+		}
+		for _, c := range sortedKeys(s.Other) {
+			for _, uri := range s.Other[c] {
+				add(uri, c, false)
+			}
+		}
+	}
+	return docs
+}
+
+// siteDocument checks one document of a Source.
+func (l *linter) siteDocument(ctx context.Context, d siteDoc) error {
+	most := int64(listHead)
+	if d.whole {
+		most = maxSpooled
+	}
+	f, a, cut, err := downloadHead(ctx, l.client, d.uri, most)
+	if err != nil {
+		return l.fail(ctx, d.uri, err)
+	}
+	defer f.Close()
+	c := content{f, f.Len()}
+	var opts []lint.Option
+	if d.kind != "" {
+		opts = append(opts, lint.WithKind(d.kind))
+	}
+	if cut {
+		opts = append(opts, lint.WithHead())
+	}
+	return l.document(ctx, &lintInput{uri: d.uri, open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+		doc, err := l.checker.Document(ctx, uri, r, opts...)
+		if err != nil || doc.Capability == "" {
+			return doc, err
+		}
+		return doc, l.live().Document(ctx, doc, a, c.open)
+	})
+}
+
+// downloadHead takes the first bytes of what a URL answers with; cut reports whether there
+// are more.
+func downloadHead(ctx context.Context, client *fetch.Client, uri string, most int64) (f *spool.File, a lint.Answer, cut bool, err error) {
+	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
+	if err != nil {
+		return nil, a, false, err
+	}
+	f, err = spoolAll(io.LimitReader(resp.Body, most))
+	if err == nil {
+		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error here is the end of what there is
+		cut = n > 0
+	}
+	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, cut, errors.Join(err, resp.Body.Close())
+}
+
+// noSource reports why no Source was found: the site has none, it cannot be reached, or
+// its documents cannot be used.
+func (l *linter) noSource(ctx context.Context, uri string, err error) error {
+	none, ok := errors.AsType[*discover.Error](err)
+	if !ok || ctx.Err() != nil {
+		return l.fail(ctx, uri, err)
+	}
+	if errors.Is(err, fetch.Temporary) {
+		return l.blockedBy(ctx, uri, err)
+	}
+	last := none.Tried[len(none.Tried)-1]
+	if broken := none.Broken(); broken != "" && broken != uri {
+		found := l.counts[lint.Error]
+		if err := l.siteDocument(ctx, siteDoc{uri: broken, whole: true}); err != nil || l.counts[lint.Error] > found {
+			return err
+		}
+	}
+	if _, refused := errors.AsType[*fetch.Error](last.Err); refused && !errors.Is(last.Err, fetch.NotFound) {
+		return l.fail(ctx, uri, err)
+	}
+	l.sourceless = true
+	return l.document(ctx, &lintInput{uri: uri}, func(_ context.Context, uri string, _ io.Reader) (lint.Document, error) {
+		l.live().NoSource(uri, noSourceText(none))
+		return lint.Document{URI: uri, Kind: "site", Complete: true}, nil
+	})
+}
+
+// blockedBy reports that a site cannot be checked now.
+func (l *linter) blockedBy(ctx context.Context, uri string, err error) error {
+	l.blocked = true
+	return l.fail(ctx, uri, err)
+}

@@ -1,0 +1,124 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// siteFlags leave out what the documents of a hostile Source lack.
+func siteFlags() (flags []string) {
+	for _, rule := range []string{
+		"capabilitylist-up-required", "resourcelist-up-required", "description-describedby-recommended",
+		"description-entry-describedby-recommended", "capabilitylist-describedby-recommended", "quirk-13-media-type",
+	} {
+		flags = append(flags, "--ignore", rule)
+	}
+	return flags
+}
+
+// TestLintOfASite: the URL of a site leads to the documents of its Source; a site without
+// one, and one that keeps programs out, is never clean.
+func TestLintOfASite(t *testing.T) {
+	const home = `<!doctype html><html><head><title>Harbour museum</title></head><body>Welcome</body></html>`
+	for name, c := range map[string]struct {
+		change func(h *hostile)
+		code   int
+		want   []string
+		not    string
+	}{
+		"without a home page": {func(*hostile) {}, exitOK, []string{"its Source was found at", "/caps.xml: capabilitylist", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
+		"with a home page":    {func(h *hostile) { h.replace("/", given(home)) }, exitOK, []string{"HTML page: OK", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
+		"with a broken list": {func(h *hostile) {
+			h.replace("/list.xml", given(urlset(`capability="resourcelist"`, listed(h.URL+"/x", "hello"))))
+		}, exitDifferences, []string{"/list.xml: resourcelist", "the rs:md of the root has no at", "Status: FINDINGS"}, ""},
+		"with a broken description": {func(h *hostile) {
+			h.replace("/.well-known/resourcesync", given("<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url>"))
+		},
+			exitDifferences, []string{"/.well-known/resourcesync", "error", "Status: FINDINGS"}, ""},
+		"without a Source": {func(h *hostile) {
+			h.replace("/", given(home))
+			h.replace("/.well-known/resourcesync", given(home))
+			h.replace("/robots.txt", given("User-agent: *\n"))
+		}, exitDifferences, []string{"error source-description-published", "does not offer ResourceSync", "robots.txt (names no list of ResourceSync)"}, "CLEAN"},
+		"behind a bot wall": {func(h *hostile) {
+			for _, p := range []string{"/", "/robots.txt", "/.well-known/resourcesync", "/caps.xml", "/list.xml"} {
+				h.replace(p, given(aWall))
+			}
+		}, exitTemporary, []string{"keeps programs out", "Status: FAILED"}, "CLEAN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHostile(t)
+			h.give("/x", "hello")
+			h.site(urlset(resourceList, listed(h.URL+"/x", "hello")))
+			c.change(h)
+			code, stdout, stderr := lintNow(t.Context(), append(siteFlags(), h.URL+"/")...)
+			if code != c.code || c.not != "" && strings.Contains(stdout, c.not) {
+				t.Errorf("exit code %d, want %d\n%s%s", code, c.code, stdout, stderr)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stdout+stderr, want) {
+					t.Errorf("%q is not in\n%s%s", want, stdout, stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestLintOfASiteReadsTheHeadOfALongList: of a list of a site only the beginning is read,
+// and that it is cut off there is no finding.
+func TestLintOfASiteReadsTheHeadOfALongList(t *testing.T) {
+	h := newHostile(t)
+	h.give("/x", "hello")
+	var entries strings.Builder
+	for i := range 20_000 {
+		entries.WriteString(listed(fmt.Sprintf("%s/x?%d", h.URL, i), "hello"))
+	}
+	h.site(urlset(resourceList, entries.String()))
+	code, stdout, stderr := lintNow(t.Context(), append(siteFlags(), h.URL+"/")...)
+	if code != exitOK || !strings.Contains(stdout, "entries at its beginning, the rest was not checked: OK") {
+		t.Errorf("exit code %d, want 0 and that only the beginning was checked\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestLintWithAPrivateAuthorityAndAToken: lint is let in by the flags that let sync in.
+func TestLintWithAPrivateAuthorityAndAToken(t *testing.T) {
+	var url string
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer open-sesame" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, rsRoot+`<rs:ln rel="up" href="`+url+`/caps.xml"/><rs:md capability="resourcelist" at="2026-03-01T08:00:00Z"/></urlset>`)
+	}))
+	defer srv.Close()
+	url = srv.URL
+	dir := t.TempDir()
+	ca, token := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "token")
+	for name, text := range map[string][]byte{ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), token: []byte("open-sesame\n")} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"--static"}, exitFailed},
+		{[]string{"--static", "--ca", ca}, exitFailed},
+		{[]string{"--static", "--ca", ca, "--bearer-file", token}, exitOK},
+	} {
+		code, stdout, stderr := lintNow(t.Context(), append(c.args, url+"/list.xml")...)
+		if code != c.code {
+			t.Errorf("%v: exit code %d, want %d\n%s%s", c.args, code, c.code, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// statusLine is a line at the bottom of a terminal that is drawn again and again. Other
+// lines go above it.
+type statusLine struct {
+	w     io.Writer
+	width func() int
+	shown int // columns that are written now
+}
+
+// show replaces the line. Spaces rather than an escape sequence remove what was longer:
+// they work on every terminal.
+func (s *statusLine) show(text string) {
+	columns := runewidth.StringWidth(text)
+	fmt.Fprint(s.w, "\r"+text+strings.Repeat(" ", max(s.shown-columns, 0)))
+	s.shown = columns
+}
+
+// clear removes the line.
+func (s *statusLine) clear() {
+	if s == nil || s.shown == 0 {
+		return
+	}
+	s.show("")
+	fmt.Fprint(s.w, "\r")
+}
+
+// setStatus begins to show a status line, or ends that if it is nil.
+func (o *output) setStatus(line *statusLine) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.bar.clear()
+	o.bar = line
+}
+
+// status draws the status line, as text has it for the width of the terminal.
+func (o *output) status(text func(columns int) string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bar != nil {
+		o.bar.show(text(o.bar.width()))
+	}
+}
+
+// hasColour reports whether what is written to w is shown in colour: on a terminal, unless
+// NO_COLOR is set (https://no-color.org).
+func hasColour(w io.Writer) bool {
+	_, ok := terminal(w)
+	return ok && os.Getenv("NO_COLOR") == "" && (runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != "")
+}
+
+// The colours, as SGR parameters.
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+	bold   = "1"
+)
+
+// lineColours say how the beginning of a line is shown.
+var lineColours = []struct{ begin, colour string }{
+	{"instep:", red}, {"  hint:", cyan}, {"  next:", cyan},
+	{"  error ", red}, {"  warning ", yellow}, {"    fix:", cyan},
+	{"+ ", green}, {"~ ", yellow}, {"- ", red}, {"* ", red}, {"! ", red}, {"? ", yellow},
+	{"write   ", green}, {"retire  ", red},
+}
+
+// statusColours say how the word after "Status:" is shown.
+var statusColours = map[string]string{
+	"IN SYNC": green, "PUBLISHED": green, "CLEAN": green, "CONVERTED": green, "RESTORED": green, "PLAN": bold,
+	"PARTIAL": yellow, "INTERRUPTED": yellow,
+	"NOT IN SYNC": red, "FINDINGS": red, "REFUSED": red, "FAILED": red,
+}
+
+// coloured is a text with its lines in colour. It holds no escape sequence before.
+func coloured(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = colouredLine(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func colouredLine(line string) string {
+	if rest, ok := strings.CutPrefix(line, "Status: "); ok {
+		word, counts, found := strings.Cut(rest, " (")
+		if colour := statusColours[word]; found && colour != "" {
+			return "Status: " + paint(word, colour) + " (" + counts
+		}
+		return line
+	}
+	for _, c := range lineColours {
+		if rest, ok := strings.CutPrefix(line, c.begin); ok {
+			return paint(c.begin, c.colour) + rest
+		}
+	}
+	return line
+}
+
+func paint(text, colour string) string { return "\x1b[" + colour + "m" + text + "\x1b[0m" }

@@ -1,0 +1,145 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"instep/internal/catalog"
+	"instep/source"
+)
+
+// movedSuffix is added to the name of the catalog of a publication that was moved. It is
+// kept until the next move.
+const movedSuffix = ".moved"
+
+// leave finishes what an interrupted run has begun at the base URL before, and moves away
+// from there.
+func (p *places) leave(ctx context.Context, o settled) (note string, err error) {
+	before, _, err := p.toMove(ctx, o)
+	if err != nil || before == "" {
+		return "", err
+	}
+	old := &Session{site: o, places: p}
+	old.site.BaseURL, old.site.Adopt = before, false
+	err = old.prepare(ctx)
+	for _, c := range old.closers {
+		err = errors.Join(err, c.Close())
+	}
+	if err != nil {
+		return "", fmt.Errorf("finishing the publication at %q: %w", before, err)
+	}
+	return p.move(ctx, o)
+}
+
+// move ends the publication at the base URL before, so that the site is published anew at
+// the one given: it removes the documents that this state wrote, as they were written
+// last, and puts the catalog aside. Files of others stay. Nothing is done if the state
+// belongs to the base URL already, to another directory, or to a mirror. A move that was
+// interrupted is finished by the next one.
+func (p *places) move(ctx context.Context, o settled) (note string, err error) {
+	before, keys, err := p.toMove(ctx, o)
+	if err != nil || before == "" {
+		return "", err
+	}
+	pub := &source.Publisher{Bucket: p.bucket, Journal: journal{p.catalog}, BaseURL: before, Now: o.Now}
+	removed, err := pub.Withdraw(ctx, keys)
+	if err != nil {
+		return "", err
+	}
+	if err := p.putAside(ctx, o); err != nil {
+		return "", fmt.Errorf("forgetting the publication at %q: %w", before, err)
+	}
+	return fmt.Sprintf("moved from %s: %d documents were removed there", before, removed), nil
+}
+
+// toMove returns the base URL before and the keys of the documents that a move removes;
+// "" if there is nothing to move.
+func (p *places) toMove(ctx context.Context, o settled) (before string, keys []string, err error) {
+	for name, want := range map[string]string{catalog.MirrorSetting: "", dirSetting: p.dir, outSetting: p.outPath} {
+		recorded, _, err := p.catalog.Setting(ctx, name)
+		if err != nil || recorded != want {
+			return "", nil, err // checkSettings says what is wrong
+		}
+	}
+	before, ok, err := p.catalog.Setting(ctx, catalog.PublisherSetting)
+	if err != nil || !ok || before == o.BaseURL {
+		return "", nil, err
+	}
+	uuid, err := p.catalog.UUID(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	info, err := publishedInfo(p.outPath)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // removed by hand, or by a move that was interrupted
+	case err != nil:
+		return "", nil, err
+	case info.State != uuid:
+		return "", nil, &source.WrongStateError{Found: info.State, Want: uuid, BaseURL: info.BaseURL}
+	}
+	for key, err := range p.catalog.Documents(ctx) {
+		if err != nil {
+			return "", nil, err
+		}
+		keys = append(keys, key)
+	}
+	return before, keys, nil
+}
+
+// putAside begins a new catalog. The bytes kept for Change Dumps are of the old one.
+func (p *places) putAside(ctx context.Context, o settled) error {
+	if err := p.catalog.Close(); err != nil {
+		return err
+	}
+	p.catalog = nil
+	name := filepath.Join(o.State, catalogName)
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the catalog last: without it there is nothing to move
+		err := os.Rename(name+suffix, name+movedSuffix+suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err != nil {
+			_ = os.Remove(name + movedSuffix + suffix) // of a move before
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(o.State, contentName)); err != nil {
+		return err
+	}
+	var err error
+	p.catalog, err = catalog.Open(ctx, catalog.Options{Path: name, Create: true, Now: o.Now})
+	return err
+}
+
+// PlanMove returns the base URL from which Open would move a site with Move, and the keys
+// of the documents that it would remove; "" if there is nothing to move. It writes nothing.
+func PlanMove(ctx context.Context, site Site) (before string, keys []string, err error) {
+	site.DryRun = true
+	o, err := site.settle()
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := openPlaces(ctx, o)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	before, keys, err = p.toMove(ctx, o)
+	pub := &source.Publisher{Bucket: p.bucket, Journal: journal{p.catalog}, BaseURL: before, Now: o.Now}
+	var ours []string
+	for _, key := range keys {
+		is, err := pub.Wrote(ctx, key)
+		if err != nil {
+			return "", nil, err
+		}
+		if is {
+			ours = append(ours, key)
+		}
+	}
+	slices.Sort(ours)
+	return before, ours, err
+}
