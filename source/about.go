@@ -1,144 +1,236 @@
 package source
 
 import (
+	"cmp"
 	"context"
-	"html/template"
+	_ "embed" // the pages
+	"fmt"
 	"io"
-	"strconv"
+	"iter"
+	"net/url"
+	"path"
+	"strings"
 	"time"
+	"unicode/utf8"
 
+	"instep/internal/webpage"
 	"instep/resourcesync"
 )
 
-// maxPageSets bounds the sets that the page about a Source names: those of more are in
-// the Source Description.
-const maxPageSets = 1000
+//go:embed about.html
+var pagesText string
 
-// aboutPage is the human view of a Source: no script, nothing from elsewhere.
+// pages are the pages for people. They need no script and nothing from elsewhere.
+var pages = webpage.New("pages", pagesText, nil)
+
+const (
+	// maxPageSets bounds the sets that the page about a Source names; the Source
+	// Description names the rest.
+	maxPageSets = 1000
+	// maxCountedSets is up to how many sets that page has their numbers. It is then made
+	// anew with every publication of one of them.
+	maxCountedSets = 100
+	// maxLatest is how many changes a page shows.
+	maxLatest = 10
+)
+
+// aboutPage is the page about a Source.
 type aboutPage struct {
 	About
-	BaseURL, Generator, DescriptionURI string
-	Sets                               []aboutSet
-	More                               int // sets that are not named
+	Heading, BaseURL, Generator, DescriptionURI string
+	Copy                                        copyHint
+	Only                                        *setPage  // the only set; nil if there are several
+	Sets                                        []setPage // in the order of their names
+	More                                        int       // sets that are not named
 }
 
-type aboutSet struct {
-	Name                 string // "" is the default set
-	Page, CapabilityList string
-}
+// Several reports whether the page has a table of sets.
+func (p aboutPage) Several() bool { return p.Only == nil }
 
-// setPage is the human view of a set.
+// setPage is the page about a set, and its part of the page about the Source.
 type setPage struct {
 	About
-	Name                             string
-	BaseURL, Generator, Source, Self string
-	Resources, Bytes                 string
-	At, ChangedAt                    time.Time
-	Capabilities                     []pageLink
-	Sitemap                          string
+	Heading, Name, BaseURL, Generator string
+	Page, CapabilityList              string // URIs
+	Source, SourceHeading             string // the page about the Source
+	Copy                              copyHint
+	Known                             bool // the numbers are
+	Resources, Bytes                  int64
+	At, ChangedAt                     time.Time
+	Latest                            []pageChange
+	Offers                            []pageOffer
+	Sitemap                           string
 }
 
-type pageLink struct{ Name, URI string }
+// copyHint is how to make a copy.
+type copyHint struct {
+	Title, Command string
+	Licensed       bool // a licence is stated
+}
 
-const pageHead = `{{define "head"}}<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-{{with .Generator}}<meta name="generator" content="{{.}}">
-{{end -}}
-{{end}}{{define "terms"}}{{with .Description}}<p>{{.}}</p>
-{{end}}{{if or .Contact .Licence}}<dl>
-{{with .Contact}}<dt>Contact</dt><dd>{{.}}</dd>
-{{end}}{{with .Licence}}<dt>Licence</dt><dd>{{.}}</dd>
-{{end}}</dl>
-{{end}}{{end}}{{define "time"}}<time datetime="{{.Format "2006-01-02T15:04:05Z"}}">{{.Format "2 January 2006, 15:04:05 UTC"}}</time>{{end}}`
+type pageOffer struct{ Name, Holds, URI string }
 
-var aboutTemplate = template.Must(template.Must(template.New("about").Parse(pageHead)).Parse(
-	`{{template "head" .}}<title>{{with .Title}}{{.}}{{else}}A collection that can be kept in step{{end}}</title>
-</head>
-<body>
-<main>
-<h1>{{with .Title}}{{.}}{{else}}A collection that can be kept in step{{end}}</h1>
-{{template "terms" .About}}<p>What lies below <a href="{{.BaseURL}}">{{.BaseURL}}</a> is published with the
-ResourceSync Framework (ANSI/NISO Z39.99): anybody may copy it and keep the copy up to date.</p>
-<h2>Sets</h2>
-<ul>
-{{range .Sets}}<li><a href="{{.Page}}">{{with .Name}}{{.}}{{else}}The set without a name{{end}}</a> (<a href="{{.CapabilityList}}">Capability List{{with .Name}} of {{.}}{{end}}</a>)</li>
-{{end}}</ul>
-{{with .More}}<p>{{.}} more sets are named in the Source Description.</p>
-{{end}}<h2>For programs</h2>
-<p>Begin with the <a href="{{.DescriptionURI}}">Source Description</a>. One way to make a copy and keep it up to date:</p>
-<pre><code>instep sync {{.BaseURL}} DIRECTORY</code></pre>
-</main>
-</body>
-</html>
-`))
+type pageChange struct {
+	LatestChange
+	Name string // the URI as people read it
+}
 
-var setTemplate = template.Must(template.Must(template.New("set").Parse(pageHead)).Parse(
-	`{{template "head" .}}<title>{{template "name" .}}</title>
-</head>
-<body>
-<main>
-<h1>{{template "name" .}}</h1>
-{{template "terms" .About}}<dl>
-<dt>Resources</dt><dd>{{.Resources}}, {{.Bytes}} bytes</dd>
-<dt>Listed as of</dt><dd>{{template "time" .At}}</dd>
-{{if not .ChangedAt.IsZero}}<dt>Last change</dt><dd>{{template "time" .ChangedAt}}</dd>
-{{end}}</dl>
-<h2>What is offered</h2>
-<ul>
-{{range .Capabilities}}<li><a href="{{.URI}}">{{.Name}}</a></li>
-{{end}}{{with .Sitemap}}<li><a href="{{.}}">Sitemap</a></li>
-{{end}}</ul>
-<h2>How to keep a copy</h2>
-<pre><code>instep sync {{.Self}} DIRECTORY</code></pre>
-<p>The set belongs to <a href="{{.Source}}">this Source</a>, at {{.BaseURL}}.</p>
-</main>
-</body>
-</html>
-{{define "name"}}{{if .Title}}{{.Title}}{{else if .Name}}The set {{.Name}}{{else}}A set that can be kept in step{{end}}{{end}}`))
+// LatestChange is a change that pages show.
+type LatestChange struct {
+	URI    string
+	Change resourcesync.Change
+	At     time.Time
+}
 
 // capabilityNames are what people are told of capabilities.
-var capabilityNames = map[resourcesync.Capability]string{
-	resourcesync.CapabilityResourceList:        "Resource List: what there is",
-	resourcesync.CapabilityResourceDump:        "Resource Dump: all of it in packages",
-	resourcesync.CapabilityChangeList:          "Change List: what has changed",
-	resourcesync.CapabilityChangeDump:          "Change Dump: what has changed, in packages",
-	resourcesync.CapabilityResourceListArchive: "Archive of Resource Lists",
-	resourcesync.CapabilityResourceDumpArchive: "Archive of Resource Dumps",
-	resourcesync.CapabilityChangeListArchive:   "Archive of Change Lists",
-	resourcesync.CapabilityChangeDumpArchive:   "Archive of Change Dumps",
+var capabilityNames = map[resourcesync.Capability][2]string{
+	resourcesync.CapabilityResourceList:        {"Resource List", "all resources"},
+	resourcesync.CapabilityResourceDump:        {"Resource Dump", "all resources, packed as ZIP files"},
+	resourcesync.CapabilityChangeList:          {"Change List", "what was created, updated and deleted"},
+	resourcesync.CapabilityChangeDump:          {"Change Dump", "changed resources, packed as ZIP files"},
+	resourcesync.CapabilityResourceListArchive: {"Resource List Archive", "earlier Resource Lists"},
+	resourcesync.CapabilityResourceDumpArchive: {"Resource Dump Archive", "earlier Resource Dumps"},
+	resourcesync.CapabilityChangeListArchive:   {"Change List Archive", "earlier Change Lists"},
+	resourcesync.CapabilityChangeDumpArchive:   {"Change Dump Archive", "earlier Change Dumps"},
 }
 
 // about makes the page for people that the Source Description links as describedby.
 func (m *maker) about(ctx context.Context, sets []string) error {
-	page := aboutPage{About: m.p.About, BaseURL: m.p.BaseURL, Generator: m.p.Generator, DescriptionURI: m.l.descriptionURI()}
-	for _, set := range sets[:min(len(sets), maxPageSets)] {
-		l := m.p.layout(set)
-		page.Sets = append(page.Sets, aboutSet{Name: set, Page: l.uri(l.page()), CapabilityList: l.capabilityListURI()})
+	p := aboutPage{
+		About: m.p.About, Heading: m.sourceHeading(), BaseURL: m.p.BaseURL, Generator: m.p.Generator, DescriptionURI: m.l.descriptionURI(),
+		Copy: copyHint{"Copy this collection", copyCommand(m.p.BaseURL, m.p.BaseURL, ""), m.p.About.Licence != ""},
 	}
-	page.More = len(sets) - len(page.Sets)
-	return m.st.add(ctx, Document{Key: aboutKey, Rank: rankPages}, func(w io.Writer) error {
-		return aboutTemplate.Execute(w, page)
+	for _, set := range sets[:min(len(sets), maxPageSets)] {
+		one, err := m.setOnPage(ctx, set, len(sets) <= maxCountedSets)
+		if err != nil {
+			return err
+		}
+		p.Sets = append(p.Sets, one)
+	}
+	if p.More = len(sets) - len(p.Sets); len(sets) == 1 {
+		p.Only = &p.Sets[0]
+	}
+	return m.page(ctx, aboutKey, "about", p)
+}
+
+// setOnPage is what the page about the Source says of a set: all, if counted, else the
+// names of the others.
+func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPage, error) {
+	if set == m.l.set {
+		return m.setPage(m.l, m.policy.About, &m.pub), nil
+	}
+	l := m.p.layout(set)
+	if !counted {
+		return setPage{Heading: setHeading(About{}, set), Page: l.uri(l.page())}, nil
+	}
+	pub, _, err := m.p.Journal.Last(ctx, set)
+	if err != nil {
+		return setPage{}, fmt.Errorf("reading the last publication of set %q: %w", set, err)
+	}
+	return m.setPage(l, pub.About, &pub), nil
+}
+
+// setPage is the page about a set as one of its publications leaves it.
+func (m *maker) setPage(l layout, about About, pub *Publication) setPage {
+	p := setPage{
+		About: about, Heading: setHeading(about, l.set), Name: l.set, BaseURL: m.p.BaseURL, Generator: m.p.Generator,
+		Page: l.uri(l.page()), CapabilityList: l.capabilityListURI(), Source: l.uri(aboutKey), SourceHeading: m.sourceHeading(),
+		Copy:  copyHint{"Copy this set", copyCommand(m.p.BaseURL, l.capabilityListURI(), l.set), about.Licence != ""},
+		Known: true, Resources: pub.Resources, Bytes: pub.Bytes, At: pub.ListAt, ChangedAt: pub.ChangedAt,
+	}
+	for _, c := range pub.Latest {
+		p.Latest = append(p.Latest, pageChange{c, nameBelow(m.p.BaseURL, c.URI)})
+	}
+	for _, o := range pub.Offers {
+		name := capabilityNames[o.Capability]
+		p.Offers = append(p.Offers, pageOffer{name[0], name[1], o.URI})
+	}
+	if n := len(pub.SitemapKeys); n > 0 {
+		p.Sitemap = l.uri(pub.SitemapKeys[n-1])
+	}
+	return p
+}
+
+// aboutSet makes the page for people that the Capability List links as describedby.
+func (m *maker) aboutSet(ctx context.Context, _ Update) error {
+	return m.page(ctx, m.l.page(), "set", m.setPage(m.l, m.policy.About, &m.pub))
+}
+
+func (m *maker) page(ctx context.Context, key, name string, data any) error {
+	return m.st.add(ctx, Document{Key: key, Rank: rankPages}, func(w io.Writer) error {
+		return pages.ExecuteTemplate(w, name, data)
 	})
 }
 
-// page makes the page for people that the Capability List links as describedby.
-func (m *maker) page(ctx context.Context, _ Update) error {
-	page := setPage{
-		About: m.policy.About, Name: m.l.set, BaseURL: m.p.BaseURL, Generator: m.p.Generator,
-		Source: m.l.uri(aboutKey), Self: m.l.capabilityListURI(),
-		Resources: strconv.FormatInt(m.pub.Resources, 10), Bytes: strconv.FormatInt(m.pub.Bytes, 10),
-		At: m.pub.ListAt, ChangedAt: m.pub.ChangedAt,
+// sourceHeading is the title of the Source, or else its host and path.
+func (m *maker) sourceHeading() string { return cmp.Or(m.p.About.Title, place(m.p.BaseURL)) }
+
+func setHeading(a About, set string) string {
+	switch {
+	case a.Title != "":
+		return a.Title
+	case set != "":
+		return set
 	}
-	for _, o := range m.pub.Offers {
-		page.Capabilities = append(page.Capabilities, pageLink{capabilityNames[o.Capability], o.URI})
+	return "Default set"
+}
+
+// place is the host and path of a URL, for people.
+func place(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return uri
 	}
-	if n := len(m.pub.SitemapKeys); n > 0 {
-		page.Sitemap = m.l.uri(m.pub.SitemapKeys[n-1])
+	return strings.TrimSuffix(u.Host+u.Path, "/")
+}
+
+// copyCommand is the command that copies what uri leads to into a directory that is
+// named after the Source and the set.
+func copyCommand(base, uri, set string) string {
+	dir := "mirror"
+	if u, err := url.Parse(base); err == nil {
+		dir = u.Hostname()
+		if last := path.Base(u.Path); last != "/" && last != "." {
+			dir += "-" + last
+		}
 	}
-	return m.st.add(ctx, Document{Key: m.l.page(), Rank: rankPages}, func(w io.Writer) error {
-		return setTemplate.Execute(w, page)
-	})
+	if set != "" {
+		dir += "-" + set
+	}
+	return webpage.Shell("instep", "sync", uri, "./"+strings.ReplaceAll(dir, ":", "-"))
+}
+
+// nameBelow is a URI without the base URL and without escapes.
+func nameBelow(base, uri string) string {
+	name, below := strings.CutPrefix(uri, base)
+	if plain, err := url.PathUnescape(name); below && err == nil && utf8.ValidString(plain) {
+		return plain
+	}
+	return name
+}
+
+// keepLatest yields changes and leaves the last of them in to, the newest first, when they
+// were ranged over to their end; older ones fill it up as far as they are before from.
+func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
+	return func(yield func(resourcesync.Entry, error) bool) {
+		var last []LatestChange // oldest first
+		for i := len(older) - 1; i >= 0; i-- {
+			if older[i].At.Before(from) {
+				last = append(last, older[i])
+			}
+		}
+		for en, err := range changes {
+			if err == nil {
+				last = append(last, LatestChange{en.Loc, en.Change, en.Datetime.Time()})
+				last = last[max(0, len(last)-maxLatest):]
+			}
+			if !yield(en, err) {
+				return
+			}
+		}
+		*to = nil
+		for i := len(last) - 1; i >= 0; i-- {
+			*to = append(*to, last[i])
+		}
+	}
 }

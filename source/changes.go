@@ -68,7 +68,7 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 		it.Until, it.Since = w.Until.UTC(), m.pub.Made
 		h.Until, doc.Immutable = resourcesync.DatetimeOf(w.Until), true
 	}
-	n, err := m.withCopy(ctx, &it, doc, h, m.l.changeIndex(), m.toldAll(w.Changes))
+	n, err := m.withCopy(ctx, &it, doc, h, m.l.changeIndex(), keepLatest(&m.pub.Latest, m.pub.Latest, w.From, m.toldAll(w.Changes)))
 	if errors.Is(err, resourcesync.ErrFull) {
 		err = fmt.Errorf("%w: %w", ErrChangesFull, err)
 	}

@@ -16,8 +16,9 @@ import (
 // readers pass over relations they do not know (1.1 §7).
 const RelOnDemand = "urn:x-instep:packages-on-demand"
 
-// description makes the Source Description, with the page about the Source, if what
-// they say is new: its cost is that of all sets.
+// description makes the Source Description if it says something new, since its cost is
+// that of all sets, and the page about the Source then too. As long as that page has the
+// numbers of all sets, it is made with every publication.
 func (m *maker) description(ctx context.Context, _ Update) error {
 	var err error
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
@@ -25,15 +26,21 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 	}
 	keys := append([]string{descriptionKey, aboutKey, wellKnownKey}, m.l.aliases.Descriptions...)
 	gone, err := m.absent(ctx, keys...)
-	if err != nil || !gone && m.last.ID != 0 && m.pub.SourceSum == m.last.SourceSum {
+	if err != nil {
 		return err
+	}
+	anew := gone || m.last.ID == 0 || m.pub.SourceSum != m.last.SourceSum
+	if !anew && len(m.p.Sets) > maxCountedSets {
+		return nil
 	}
 	sets, err := m.sets(ctx)
 	if err != nil {
 		return err
 	}
-	if err := m.describe(ctx, sets); err != nil {
-		return err
+	if anew {
+		if err := m.describe(ctx, sets); err != nil {
+			return err
+		}
 	}
 	return m.about(ctx, sets)
 }

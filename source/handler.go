@@ -72,7 +72,8 @@ const maxRanges = 16
 // whole, by range or conditionally. A resource links to the Capability Lists of its
 // sets (1.1 §6.3.3), a file whose Label has an encoding is sent as it lies there,
 // whatever the request accepts, and /robots.txt names the plain sitemaps if there is no
-// such file (1.1 §6.3.4). Everything that is not there to be read
+// such file (1.1 §6.3.4). The base URL and the root of the host lead to the page about the
+// Source if there is no index.html. Everything that is not there to be read
 // (directories without index.html, names that begin with a dot other than
 // /.well-known/resourcesync, Hidden, special files, paths that try to climb) is
 // 404. It needs no more memory for a large file than for a small one.
@@ -142,6 +143,9 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*res
 	switch {
 	case r.URL.Path == "/"+robotsName && !(ok && exists(h.o.Dirs, name)):
 		robots(out, r, h.published().Sitemaps())
+	case h.front(r.URL.Path) && !(ok && exists(h.o.Dirs, name)) && exists(h.o.Dirs, aboutKey):
+		out.Header().Set("Cache-Control", cacheNever)
+		http.Redirect(out, r, h.aboutPath(), http.StatusFound)
 	case !ok:
 		notFound(out)
 	default:
@@ -149,7 +153,20 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*res
 	}
 }
 
-func notFound(w http.ResponseWriter) { http.Error(w, "nothing is published here", http.StatusNotFound) }
+func notFound(w http.ResponseWriter) {
+	http.Error(w, "404: no such file in this collection", http.StatusNotFound)
+}
+
+// front reports whether a path is where people begin: the root of the host or the base URL.
+func (h *handler) front(urlPath string) bool {
+	return urlPath == "/" || strings.TrimSuffix(urlPath, "/")+"/" == h.o.Prefix
+}
+
+// aboutPath is the path of the page about the Source.
+func (h *handler) aboutPath() string {
+	u := url.URL{Path: path.Join(h.o.Prefix, aboutKey)}
+	return u.EscapedPath()
+}
 
 // panicked ends a request whose handling went wrong, without telling how.
 func (h *handler) panicked(w *response, r *http.Request, cause any) {

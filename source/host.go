@@ -18,8 +18,9 @@ import (
 // NewHostHandler serves several publications of one host, each as NewHandler does below
 // its Prefix; where one lies below another the longer Prefix answers. At the root of the
 // host, where readers look first (1.1 §6.3.2), it answers with a Source Description that
-// names the sets of all of them, and robots.txt names the plain sitemaps of all. Of the
-// Now and Report of the sites those of the first are used for that.
+// names the sets of all of them, robots.txt names the plain sitemaps of all, and "/", if
+// it belongs to no site, lists the pages about them. Of the Now and Report of the sites
+// those of the first are used for that.
 func NewHostHandler(sites []HandlerOptions) http.Handler {
 	h := &hostHandler{}
 	for _, o := range sites {
@@ -45,6 +46,12 @@ func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	site.answer(w, r, func(out *response) bool {
 		switch r.URL.Path {
+		case "/":
+			if site.o.Prefix == "/" {
+				return false
+			}
+			h.front(out)
+			return true
 		case "/" + wellKnownKey:
 			h.wellKnown(out, r)
 			return true
@@ -61,6 +68,26 @@ func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return false
 	})
+}
+
+// hostPage lists the publications of a host.
+type hostPage struct {
+	Heading, Generator string
+	Sites              []string // paths of the pages about them
+}
+
+// front answers for people with the publications of the host.
+func (h *hostHandler) front(w http.ResponseWriter) {
+	p := hostPage{Heading: "Collections on this host"}
+	for _, s := range h.sites {
+		p.Sites = append(p.Sites, s.aboutPath())
+	}
+	slices.Sort(p.Sites)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", cacheNever)
+	if err := pages.ExecuteTemplate(w, "host", p); err != nil {
+		h.sites[0].o.Report(fmt.Errorf("serving the list of collections: %w", err))
+	}
 }
 
 // wellKnown answers with the description of the host.

@@ -38,9 +38,9 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	}
 	m.pub.ID, m.pub.Set, m.pub.Made = id, u.Set, p.Now().UTC().Truncate(time.Microsecond)
 	m.pub.Retired, m.pub.Items, m.pub.Dropped, m.pub.Notes, m.pub.Written = nil, nil, nil, nil, nil
-	m.pub.Offers = slices.Clone(last.Offers)
+	m.pub.Offers, m.pub.About = slices.Clone(last.Offers), u.Policy.About
 	steps := []func(context.Context, Update) error{
-		m.info, m.history, m.changes, m.snapshot, m.dump, m.retention, m.capabilityList, m.page, m.description, m.fixedChanges,
+		m.info, m.history, m.changes, m.snapshot, m.dump, m.retention, m.capabilityList, m.aboutSet, m.description, m.fixedChanges,
 	}
 	for _, step := range steps {
 		if err := step(ctx, u); err != nil {

@@ -214,14 +214,16 @@ type Publication struct {
 	// What the Capability List names, carried from publication to publication.
 	Offers         []Offer
 	ListAt         time.Time
-	ListThrough    int64     // Snapshot.Through
-	ListKeys       []string  // of the Resource List: its parts, then the list or the index
-	SitemapKeys    []string  // of the plain sitemap: its parts, then the sitemap or its index
-	Generations    []int64   // the publications of the last Resource Lists, oldest first
-	Resources      int64     // entries of the Resource List
-	Bytes          int64     // of the resources of the Resource List, as far as known
-	ChangedAt      time.Time // of the latest change listed; zero if there was none
-	DumpNumber     int64     // Item.Number of the current Resource Dump; 0 is none
+	ListThrough    int64          // Snapshot.Through
+	ListKeys       []string       // of the Resource List: its parts, then the list or the index
+	SitemapKeys    []string       // of the plain sitemap: its parts, then the sitemap or its index
+	Generations    []int64        // the publications of the last Resource Lists, oldest first
+	Resources      int64          // entries of the Resource List
+	Bytes          int64          // of the resources of the Resource List, as far as known
+	ChangedAt      time.Time      // of the latest change listed; zero if there was none
+	Latest         []LatestChange // the last changes, the newest first: at most 10
+	About          About          // what the pages say of the set
+	DumpNumber     int64          // Item.Number of the current Resource Dump; 0 is none
 	DumpAt         time.Time
 	DumpThrough    int64 // Dump.Through
 	ChangesNumber  int64 // Window.Number of the last Change List
@@ -232,7 +234,7 @@ type Publication struct {
 	DumpsSince     time.Time // since when Change Dumps hold every change; zero if there are none
 	FixedChanges   int64     // Window.Number of the first Change List in the one at a fixed name; 0: there is none
 	ArchiveEntries int       // of a part of an archive, at most; 0 is not known
-	SourceSum      Sum       // of what the Source Description and the page about the Source were made of
+	SourceSum      Sum       // of all that the Source Description is made of
 }
 
 // Offer is what a Capability List says of one capability.

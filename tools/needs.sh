@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests use besides Go: XML parsers that are not ours, a tracer, servers. What
-# can't be had is named, here and at the end of `make test`.
+# Installs what the tests use besides Go: XML parsers that are not ours, a tracer, servers, a
+# browser. What can't be had is named, here and at the end of `make test`.
 set -eu
 tools/skipped.sh clear
 
@@ -15,7 +15,8 @@ need() {
 	else
 		echo "installing $2 for $1"
 		export DEBIAN_FRONTEND=noninteractive
-		if ! { apt-get install -qq -y "$2" || { apt-get update -qq && apt-get install -qq -y "$2"; }; } >/dev/null 2>&1; then
+		local install=(apt-get install -qq -y --no-install-recommends "$2")
+		if ! { "${install[@]}" || { apt-get update -qq && "${install[@]}"; }; } >/dev/null 2>&1; then
 			why="apt-get could not install $2"
 		fi
 	fi
@@ -30,3 +31,9 @@ need strace strace "what is left when a synchronisation is killed at each system
 need lowntfs-3g ntfs-3g "a mirror on a file system that folds names"
 need nginx nginx-light "the configurations of docs/webmaster.md"
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need initdb postgresql "queries of PostgreSQL as an input of a scan"
+need chromium chromium "the accessibility of pages and reports"
+axe=bin/axe/node_modules/axe-core/axe.min.js
+if ! [ -e "$axe" ]; then
+	npm install --prefix bin/axe --silent --no-audit --no-fund --ignore-scripts axe-core@4.14.1 >/dev/null 2>&1 ||
+		tools/skipped.sh add "the accessibility of pages and reports" "npm could not install axe-core"
+fi

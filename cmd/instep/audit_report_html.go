@@ -1,18 +1,24 @@
 package main
 
 import (
+	_ "embed" // the page
+	"fmt"
 	"html/template"
 	"io"
+	"strings"
+
+	"github.com/dustin/go-humanize"
 
 	"instep/destination"
 	"instep/internal/spool"
+	"instep/internal/webpage"
 )
 
-// htmlForm is a page for people: the totals first, then what is not the same. It needs
-// nothing from elsewhere, runs no script and prints.
+// htmlForm is a page for people: the verdict first, then the numbers, what is not the same,
+// and the proof. It needs nothing from elsewhere, runs no script and prints.
 type htmlForm struct {
 	head  reportHead
-	rows  *spool.File // of the table, which follows the totals
+	rows  *spool.File // of the table, which comes after the totals
 	count int64
 }
 
@@ -29,12 +35,15 @@ func (f *htmlForm) row(_ io.Writer, r reportRow) error {
 	return auditPage.ExecuteTemplate(escaping{f.rows}, "row", r)
 }
 
+// auditView is an audit as the page shows it.
+type auditView struct {
+	reportHead
+	reportTail
+	Rows int64
+}
+
 func (f *htmlForm) end(w io.Writer, t reportTail) error {
-	page := struct {
-		reportHead
-		reportTail
-		Rows int64
-	}{f.head, t, f.count}
+	page := auditView{f.head, t, f.count}
 	if err := auditPage.ExecuteTemplate(escaping{w}, "begin", page); err != nil {
 		return err
 	}
@@ -55,70 +64,169 @@ func (f *htmlForm) close() error {
 	return f.rows.Close()
 }
 
-// pageFuncs are for all pages.
+//go:embed audit_report.html
+var auditText string
+
+var auditPage = webpage.New("audit", auditText, pageFuncs)
+
+// pageFuncs are for the pages of reports.
 var pageFuncs = template.FuncMap{
-	"mark":  func(v destination.Verdict) string { return verdictMarks[v] },
-	"word":  func(status string) string { return words[status] },
-	"shell": func(words []string) string { return shellLine(words...) },
+	"mark":     func(v destination.Verdict) string { return verdictMarks[v] },
+	"word":     func(status string) string { return words[status] },
+	"shell":    func(words []string) string { return webpage.Shell(words...) },
+	"tone":     tone,
+	"tint":     tint,
+	"sentence": func(v auditView) string { return auditSentence(v.reportTail) },
+	"finding":  findingName,
+	"meaning":  meaning,
 }
 
-// pageStyle is that of all pages: readable on paper and in the dark, and without colour.
-const pageStyle = `{{define "style"}}<style>
-:root { color-scheme: light dark; }
-body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 75rem; padding: 1rem; }
-table { border-collapse: collapse; width: 100%; }
-caption { text-align: left; font-weight: bold; padding: .5rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid; overflow-wrap: anywhere; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; }
-dd { margin: 0; overflow-wrap: anywhere; }
-.status { font-size: 1.25rem; font-weight: bold; }
-code, pre { font-family: ui-monospace, monospace; overflow-wrap: anywhere; white-space: pre-wrap; }
-@media print { body { max-width: none; } thead { display: table-header-group; } tr { break-inside: avoid; } }
-</style>{{end}}{{define "time"}}<time datetime="{{.UTC.Format "2006-01-02T15:04:05Z"}}">{{.UTC.Format "2 January 2006, 15:04:05 UTC"}}</time>{{end}}`
+// tone is the colour of a status: good, warn or bad.
+func tone(status string) string {
+	switch status {
+	case "in-sync", "clean", "published", "plan":
+		return "good"
+	case "partial":
+		return "warn"
+	}
+	return "bad"
+}
 
-var auditPage = template.Must(template.Must(template.New("audit").Funcs(pageFuncs).Parse(pageStyle)).Parse(`{{define "begin"}}<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="{{.Program}}">
-<title>{{.Title}}: {{word .Status}}</title>
-{{template "style"}}
-</head>
-<body>
-<main>
-<h1>{{.Title}}</h1>
-<p class="status">{{word .Status}}</p>
-<dl>
-<dt>Date</dt><dd>{{template "time" .Date}} to {{template "time" .Ended}}</dd>
-<dt>Source</dt><dd>{{.Source}}</dd>
-<dt>Mirror</dt><dd>{{.Dir}}</dd>
-{{with .Flags}}<dt>Flags</dt><dd><code>{{shell .}}</code></dd>
-{{end}}<dt>Program</dt><dd>{{.Program}}, {{.Go}}, {{.System}}</dd>
-</dl>
-<table>
-<caption>Sets</caption>
-<thead><tr><th scope="col">Set</th><th scope="col">Compared with the list of this moment and the changes since</th><th scope="col">Mirror followed it to</th></tr></thead>
-<tbody>
-{{range .Sets}}<tr><th scope="row">{{.Set}}{{with .Partial}}<br>Documents of the Source could not be used: {{.}}{{end}}{{with .Gap}}<br>{{.}}{{end}}</th><td>{{with .At}}{{template "time" .}}{{else}}unknown{{end}}</td><td>{{with .Followed}}{{template "time" .}}{{else}}never{{end}}</td></tr>
-{{end}}</tbody>
-</table>
-<table>
-<caption>Totals</caption>
-<thead><tr><th scope="col">What</th><th scope="col" class="n">Number</th></tr></thead>
-<tbody>
-{{range .Totals}}<tr><th scope="row">{{.Name}}</th><td class="n">{{.N}}</td></tr>
-{{end}}</tbody>
-</table>
-{{if .Rows}}<table>
-<caption>Resources that are not the same, or were repaired ({{.Rows}})</caption>
-<thead><tr><th scope="col">Verdict</th><th scope="col">Resource</th><th scope="col">Why</th></tr></thead>
-<tbody>
-{{else}}<p>Every resource compared is the same.</p>
-{{end}}{{end}}{{define "row"}}<tr><td><span aria-hidden="true">{{mark .Verdict}} </span>{{.Verdict}}{{if .Again}}, after the repair{{end}}</td><td>{{.URI}}{{with .Path}}<br>{{.}}{{end}}</td><td>{{.Message}}</td></tr>
-{{end}}{{define "end"}}{{if .Rows}}</tbody>
-</table>
-{{end}}<p>{{.Digest}}:</p>
-{{end}}{{define "digest"}}<p><code>{{.}}</code></p></main></body></html>
-{{end}}`))
+// tint is the colour of a verdict.
+func tint(v destination.Verdict) string {
+	switch v {
+	case destination.VerdictSame:
+		return "good"
+	case destination.VerdictExtra, destination.VerdictUnverifiable:
+		return "warn"
+	}
+	return "bad"
+}
+
+// meanings are what the numbers of an audit are, for those who read a report.
+var meanings = map[string]string{
+	string(destination.VerdictSame):         "the mirror holds exactly what the Source lists",
+	string(destination.VerdictMissing):      "the Source lists it, the mirror does not hold it; the next sync fetches it",
+	string(destination.VerdictExtra):        "the mirror holds it, the Source no longer lists it; the next sync removes it",
+	string(destination.VerdictDifferent):    "the mirror holds other bytes than the Source lists; the next sync fetches it again",
+	string(destination.VerdictUnverifiable): "the Source lists neither size nor checksum to compare with, or the resource changed during the audit",
+	string(destination.VerdictError):        "the file in the mirror could not be read; the next sync fetches it again",
+	"repaired":                              "it was missing, different or unreadable, and this audit fetched it again",
+	"weak":                                  "counted as same, but proved only by MD5, SHA-1 or SHA-224: good against accidents, not against forgery",
+	"unread":                                "counted as same without reading the file: nobody has touched it since it was stored (--quick)",
+}
+
+func meaning(name string) string {
+	if text, ok := meanings[name]; ok {
+		return text
+	}
+	return "not compared: " + name
+}
+
+// findingName is a number's name; one that is not compared is named by its reason.
+func findingName(t reportTotal) string {
+	if _, ok := meanings[t.Name]; ok {
+		return t.Name
+	}
+	return "not compared"
+}
+
+// BytesRead is how many bytes of the mirror were read.
+func (t reportTail) BytesRead() int64 { return t.total("bytes read") }
+
+func (t reportTail) total(name string) int64 {
+	for _, n := range t.Totals {
+		if n.Name == name {
+			return n.N
+		}
+	}
+	return 0
+}
+
+// auditSentence is the outcome in a sentence or two, for those who read no further.
+func auditSentence(t reportTail) string {
+	var all int64 // resources of the Source that were compared
+	for _, v := range destination.Verdicts {
+		if v != destination.VerdictExtra {
+			all += t.total(string(v))
+		}
+	}
+	says := firstSentence(t, all)
+	if n := t.total(string(destination.VerdictUnverifiable)); n > 0 {
+		says += fmt.Sprintf(" %s could not be verified.", humanize.Comma(n))
+	}
+	return says
+}
+
+func firstSentence(t reportTail, all int64) string {
+	copyOf := "all " + resources(all)
+	if all == 1 {
+		copyOf = "the 1 resource"
+	}
+	switch wrong := wrongSentence(t, all); {
+	case wrong != "":
+		return "The mirror is not a true copy of the Source: " + wrong
+	case t.Status == "not-in-sync":
+		return "It could not be shown that the mirror is a true copy: documents of the Source could not be used."
+	case t.Status == "partial":
+		return fmt.Sprintf("Everything that could be compared is the same, %s, but part of the Source could not be compared.", resources(all))
+	case all == 0:
+		return "The mirror is a true copy of the Source, which lists no resources."
+	case t.total(string(destination.VerdictUnverifiable)) > 0:
+		return fmt.Sprintf("The mirror holds %s of the Source, and no difference was found.", copyOf)
+	case t.total("unread") > 0:
+		return fmt.Sprintf("The mirror is a complete copy of %s of the Source; for %s of them size and time were compared, not every byte.", copyOf, humanize.Comma(t.total("unread")))
+	}
+	return fmt.Sprintf("The mirror is a complete and exact copy of %s of the Source: every byte was read and compared.", copyOf)
+}
+
+// wrongSentence counts what is wrong, of all resources that were compared; "" if nothing is.
+func wrongSentence(t reportTail, all int64) string {
+	var parts []string
+	for _, w := range []struct {
+		verdict destination.Verdict
+		says    string
+	}{
+		{destination.VerdictMissing, "missing in the mirror"}, {destination.VerdictDifferent, "different"}, {destination.VerdictError, "unreadable"},
+	} {
+		if n := t.total(string(w.verdict)); n > 0 {
+			parts = append(parts, humanize.Comma(n)+" "+isAre(n)+" "+w.says)
+		}
+	}
+	extra := t.total(string(destination.VerdictExtra))
+	gone := isAre(extra) + " in the mirror but no longer at the Source."
+	switch {
+	case len(parts) == 0 && extra == 0:
+		return ""
+	case len(parts) == 0:
+		return resources(extra) + " " + gone
+	}
+	says := "of " + resources(all) + ", " + joined(parts) + "."
+	if extra > 0 {
+		says += " " + humanize.Comma(extra) + " more " + gone
+	}
+	return says
+}
+
+func resources(n int64) string {
+	if n == 1 {
+		return "1 resource"
+	}
+	return humanize.Comma(n) + " resources"
+}
+
+func isAre(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// joined lists parts as a sentence does.
+func joined(parts []string) string {
+	last := len(parts) - 1
+	if last == 0 {
+		return parts[0]
+	}
+	return strings.Join(parts[:last], ", ") + " and " + parts[last]
+}

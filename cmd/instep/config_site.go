@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"instep/internal/publish"
@@ -24,8 +25,12 @@ func (c *configuration) site() publish.Site {
 		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.Dir)
 		site.Sets = append(site.Sets, set)
 	}
-	if only := &site.Sets[0].Policy.About; len(site.Sets) == 1 && *only == (source.About{}) {
-		*only = site.About // one set is the whole Source
+	if c.file == nil { // a file says all there is to say, flags need not be repeated
+		for _, o := range options {
+			if field, ok := strings.CutPrefix(o.key, "source."); ok && c.origins[o.key] == "" {
+				site.Recall = append(site.Recall, field)
+			}
+		}
 	}
 	return site
 }

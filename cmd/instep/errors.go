@@ -14,6 +14,7 @@ import (
 	"instep/destination"
 	"instep/internal/mirror"
 	"instep/internal/runs"
+	"instep/internal/webpage"
 )
 
 const errorsHelp = `Errors tells what failed in a run of sync or audit on the mirror in DIR, grouped by
@@ -213,23 +214,9 @@ func again(run *runs.Run, command string, flags ...string) string {
 }
 
 // shellLine writes words so that a shell reads them as they are.
-func shellLine(words ...string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = shellWord(w)
-	}
-	return strings.Join(quoted, " ")
-}
+func shellLine(words ...string) string { return webpage.Shell(words...) }
 
-func shellWord(w string) string {
-	plain := func(r rune) bool {
-		return r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r))
-	}
-	if w != "" && !strings.ContainsFunc(w, func(r rune) bool { return !plain(r) }) {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-}
+func shellWord(w string) string { return webpage.Shell(w) }
 
 // tellRun says which run it was and how it ended.
 func (a *app) tellRun(rec *runs.Record) {

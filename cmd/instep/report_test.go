@@ -138,7 +138,9 @@ func loads(t *testing.T, page io.Reader) (active []string, text string) {
 	}
 }
 
-func TestHTMLReportsRunNothingAndLoadNothing(t *testing.T) {
+// hostileRuns is the page about a run whose record holds hostile texts.
+func hostileRuns(t *testing.T) []byte {
+	t.Helper()
 	state := filepath.Join(t.TempDir(), ".instep")
 	if err := os.Mkdir(state, 0o750); err != nil {
 		t.Fatal(err)
@@ -159,7 +161,11 @@ func TestHTMLReportsRunNothingAndLoadNothing(t *testing.T) {
 	if code := run([]string{"report", "--format", "html", filepath.Dir(state)}, &b, io.Discard); code != 0 {
 		t.Fatalf("instep report: exit code %d", code)
 	}
-	for name, page := range map[string][]byte{"audit": hostileAudit(t, "a.html"), "runs": b.Bytes()} {
+	return b.Bytes()
+}
+
+func TestHTMLReportsRunNothingAndLoadNothing(t *testing.T) {
+	for name, page := range map[string][]byte{"audit": hostileAudit(t, "a.html"), "runs": hostileRuns(t)} {
 		active, text := loads(t, bytes.NewReader(page))
 		if len(active) > 0 {
 			t.Errorf("the page of %s loads or runs %q", name, active)

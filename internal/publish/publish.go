@@ -25,7 +25,10 @@ type Site struct {
 	State   string // what is remembered between runs; belongs to one Dir, BaseURL and Out; below Dir or Out its name begins with a dot
 	BaseURL string // http or https; Dir is served there; "/" is appended if it is missing
 	About   source.About
-	Sets    []Set
+	// Recall names fields of About, such as "title", that nobody gave this time: they
+	// are what the last publication said of the Source.
+	Recall []string
+	Sets   []Set
 
 	Algorithms []resourcesync.Algorithm // nil is sha-256 alone
 	Adopt      bool                     // a new state takes over what is published at Out; does nothing once it has
@@ -50,7 +53,7 @@ type Set struct {
 	Input            func(scan.Deps) (scan.Input, error)
 	Include, Exclude []string // globs on the slash-separated path; files of Site.Dir only
 	Rules            []scan.Rule
-	Policy           source.Policy
+	Policy           source.Policy // without an About in the only set of a Site: that of the Site
 
 	Dumps       bool          // offer Resource Dumps and Change Dumps
 	DumpEvery   time.Duration // a new Resource Dump at least so often, if something changed; 0 is by number of changes alone

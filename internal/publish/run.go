@@ -363,17 +363,11 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 // labels are the settings that say how a set was published last. Other digests or
 // rules make the Resource List anew, though no resource has changed.
 func (r *run) labels() map[string]string {
-	said := fmt.Sprint(r.site.Algorithms)
+	hashes := fmt.Sprint(r.site.Algorithms)
 	if len(r.Rules) > 0 {
-		said += fmt.Sprintf(" %q", r.Rules)
+		hashes += fmt.Sprintf(" %q", r.Rules)
 	}
-	policy, err := json.Marshal(struct {
-		Policy source.Policy
-		Source source.About
-		Dumps  bool
-		// Withdrawn is here since without them the Source Description is another.
-		Withdrawn []string `json:",omitempty"`
-	}{r.Policy, r.site.About, r.Dumps, r.withdrawn})
+	policy, err := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.withdrawn})
 	if err != nil {
 		panic(err) // strings and numbers
 	}
@@ -381,7 +375,7 @@ func (r *run) labels() map[string]string {
 	if r.called > 0 {
 		called = strconv.FormatInt(r.called, 10)
 	}
-	return map[string]string{hashSetting + r.Name: said, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
+	return map[string]string{hashSetting + r.Name: hashes, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
 }
 
 // mark sets the moment of the publication: what was recorded is before it, what

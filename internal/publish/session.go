@@ -121,6 +121,9 @@ func (s *Session) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.recall(ctx); err != nil {
+		return err
+	}
 	for _, one := range s.site.sets {
 		set := &setState{settledSet: one}
 		if set.id, err = s.catalog.Set(ctx, one.Name); err != nil {

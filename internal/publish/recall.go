@@ -1,0 +1,57 @@
+package publish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"instep/source"
+)
+
+// said is what the documents of a set say of it: the value of its policySetting.
+type said struct {
+	Policy source.Policy
+	Source source.About
+	Dumps  bool
+	// Withdrawn sets are here since without them the Source Description is another.
+	Withdrawn []string `json:",omitempty"`
+}
+
+// recall fills the fields of About that nobody gave with those of the last publication,
+// and gives the only set of a Source the About of the Source if it has none.
+func (s *Session) recall(ctx context.Context) error {
+	set := &s.site.sets[0]
+	if len(s.site.Recall) > 0 {
+		text, ok, err := s.catalog.Setting(ctx, policySetting+set.Name)
+		if err != nil {
+			return err
+		}
+		var last said
+		if ok {
+			if err := json.Unmarshal([]byte(text), &last); err != nil {
+				return fmt.Errorf("reading what was published of set %q: %w", set.Name, err)
+			}
+		}
+		recallFields(&s.site.About, last.Source, s.site.Recall)
+	}
+	if len(s.site.sets) == 1 && set.Policy.About == (source.About{}) {
+		set.Policy.About = s.site.About
+	}
+	return nil
+}
+
+// recallFields copies the named fields.
+func recallFields(to *source.About, last source.About, names []string) {
+	for _, name := range names {
+		switch name {
+		case "title":
+			to.Title = last.Title
+		case "description":
+			to.Description = last.Description
+		case "contact":
+			to.Contact = last.Contact
+		case "licence":
+			to.Licence = last.Licence
+		}
+	}
+}
