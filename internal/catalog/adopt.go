@@ -41,10 +41,8 @@ func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]st
 		if err := a.settleSpellings(); err != nil {
 			return err
 		}
-		for name, value := range settings {
-			if err := setSetting(ctx, tx, name, value); err != nil {
-				return err
-			}
+		if err := setSettings(ctx, tx, settings); err != nil {
+			return err
 		}
 		return setSetting(ctx, tx, floorSetting, strconv.FormatInt(a.last+1, 10))
 	})

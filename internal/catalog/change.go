@@ -190,6 +190,7 @@ type recorder struct {
 	members, bytes int64            // that the set has got
 	touched        map[string]bool  // directories whose pieces are forgotten
 	bases, dirs    map[string]int64 // rows that are known: see enterBases and enterDirectories
+	left           map[int64]bool   // directories of paths that a file has left
 	last           int64            // the greatest ID of a resource; 0: unknown
 }
 
@@ -316,6 +317,7 @@ func (r *recorder) update(id int64, ch *Change) error {
 
 // held is what is known of the bytes of a resource.
 type held struct {
+	dir     int64
 	path    string
 	length  sql.NullInt64
 	sha256  []byte
@@ -331,7 +333,7 @@ func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
 	if err != nil {
 		return old, err
 	}
-	now := held{ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests)}
+	now := held{old.dir, ch.Path, writeLength(ch.Length), writeSHA256(ch.Digests), writeDigests(ch.Digests)}
 	if !old.same(now) {
 		if err := r.tellOthers(id, now.length.Int64-old.length.Int64, old.path); err != nil {
 			return old, err
@@ -341,6 +343,9 @@ func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
 		return old, err
 	}
 	dir, name := split(ch.Path)
+	if was, _ := split(old.path); was != dir {
+		r.leave(old.dir)
+	}
 	_, rest := split(ch.URI)
 	if err := r.enterDirectories([]string{dir}, unfolded); err != nil {
 		return old, err
@@ -352,9 +357,9 @@ func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
 }
 
 func (r *recorder) held(id int64) (h held, err error) {
-	row, err := r.row("SELECT d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests FROM resource r JOIN directory d ON d.id = r.dir WHERE r.id = $1", id)
+	row, err := r.row("SELECT r.dir, d.path || COALESCE(r.name, r.rest), r.length, r.sha256, r.digests FROM resource r JOIN directory d ON d.id = r.dir WHERE r.id = $1", id)
 	if err == nil {
-		err = row.Scan(&h.path, &h.length, &h.sha256, &h.digests)
+		err = row.Scan(&h.dir, &h.path, &h.length, &h.sha256, &h.digests)
 	}
 	return h, err
 }

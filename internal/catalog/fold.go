@@ -19,7 +19,19 @@ func Fold(path string) string {
 	if isASCII(path) {
 		return strings.ToLower(path)
 	}
-	return norm.NFD.String(cases.Fold().String(norm.NFD.String(path)))
+	return norm.NFD.String(strings.Map(capitalCherokee, cases.Fold().String(norm.NFD.String(path))))
+}
+
+// capitalCherokee returns the capital of a Cherokee letter: by Unicode these fold to capitals,
+// and cases.Fold makes each the other.
+func capitalCherokee(r rune) rune {
+	switch {
+	case 0xAB70 <= r && r <= 0xABBF:
+		return r - 0xAB70 + 0x13A0
+	case 0x13F8 <= r && r <= 0x13FD:
+		return r - 8
+	}
+	return r
 }
 
 func isASCII(s string) bool {
@@ -31,7 +43,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// The migration to schema 14 asks for these.
+// The migration to schema 14 calls these.
 func init() {
 	text := func(name string, of func(string) driver.Value) {
 		sqlite.MustRegisterDeterministicScalarFunction(name, 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
@@ -43,6 +55,7 @@ func init() {
 		})
 	}
 	text("instep_fold", func(s string) driver.Value { return Fold(s) })
+	text("instep_dir", func(s string) driver.Value { dir, _ := split(s); return dir })
 	text("instep_crc", func(s string) driver.Value { return int64(crcOf(s)) })
 }
 

@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"instep/internal/durable"
 	"instep/resourcesync"
 )
 
@@ -93,11 +96,13 @@ func earlier(t *testing.T, path string, version int64) *sql.DB {
 	return db
 }
 
-// A mirror's catalog of the schema before keeps what it knew, whatever its paths are: names
-// that fold, what had arrived and was in no table yet, files that a crash left half done,
-// earlier states and losses.
-func TestMirrorOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "catalog.db")
+// host begins the URIs of the mirror of schema 12.
+const host = "https://example.org/"
+
+// fillSchema12 makes a mirror's catalog of that schema with names that fold, what had arrived
+// and was in no table yet, files that a crash left half done, earlier states and losses.
+func fillSchema12(t *testing.T, path string) {
+	t.Helper()
 	db := earlier(t, path, 12)
 	exec := func(query string, args ...any) {
 		t.Helper()
@@ -110,12 +115,11 @@ func TestMirrorOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 		return sum[:]
 	}
 	exec("INSERT INTO setting VALUES ('uuid', 'f3c0')")
-	exec("INSERT INTO sets (name, members, bytes) VALUES ('one', 3, 3), ('two', 1, 1)")
+	exec("INSERT INTO sets (name, members, bytes) VALUES ('one', 3, 3), ('two', 1, 1), ('many', 1000, 1000)")
 	exec("INSERT INTO run (begun, what, created, updated, deleted) VALUES (1, 'sync', 3, 0, 1)")
 	for _, dir := range []string{"Grüße", "a"} {
 		exec("INSERT INTO directory (fold, path) VALUES ($1, $2)", foldSum(dir), dir)
 	}
-	const host = "https://example.org/"
 	resource := func(uri, path string, sets ...int) {
 		t.Helper()
 		key := SumOf(uri)
@@ -128,6 +132,10 @@ func TestMirrorOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 	resource(host+"Gr%C3%BC%C3%9Fe/x", "Grüße/x", 1, 2)
 	resource(host+"a/b", "a/b", 1)
 	resource("https://other.example/a/b?c=d/e", "a/b~12345678", 1)
+	for i := range 1000 {
+		name := fmt.Sprintf("many/%d/file %d", i%40, i)
+		resource(host+name, name, 3)
+	}
 	key, gone := SumOf(host+"a/b"), SumOf(host+"gone")
 	exec("INSERT INTO intent (key, path, kept, length, sha256, taken) VALUES ($1, 'a/b', 'kept/b', 2, $2, '')", key[:], writeSHA256(sum(t, "new")))
 	exec(`INSERT INTO version (set_id, key, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, why, began, ended)
@@ -151,11 +159,11 @@ func TestMirrorOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
 
-	c := reopen(t, path, false)
-	if _, err := os.Stat(path + ".schema12"); err != nil {
-		t.Errorf("the catalog as it was: %v", err)
-	}
+// wantSchema12 fails unless a catalog knows what fillSchema12 has entered.
+func wantSchema12(t *testing.T, c *Catalog) {
+	t.Helper()
 	counted(t, c)
 	if got := paths(collect(t, c.Members(t.Context(), 1))); got != "Grüße/x a/b a/b~12345678" {
 		t.Errorf("members of one: %q", got)
@@ -163,6 +171,9 @@ func TestMirrorOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 	two := collect(t, c.Members(t.Context(), 2))
 	if got := paths(two); got != "Grüße/x a/came" || two[1].Type != "text/css" || two[1].URI != host+"a/came" {
 		t.Errorf("members of two: %q: %+v", got, two)
+	}
+	if got := collect(t, c.Members(t.Context(), 3)); len(got) != 1000 || got[999].Path != "many/39/file 999" {
+		t.Errorf("members of many: %d of them", len(got))
 	}
 	names := c.Names(t.Context())
 	for _, file := range []string{"GRÜSSE/X", "A/B", "a/B~12345678", "a/came"} {
@@ -189,6 +200,67 @@ func TestMirrorOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 	}
 	if runs := collect(t, c.Runs(t.Context())); len(runs) != 1 || runs[0].Created != 4 {
 		t.Errorf("runs: %+v, want 4 created", runs)
+	}
+}
+
+// A mirror's catalog of the schema before keeps what it knew, whatever its paths are.
+func TestMirrorOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	fillSchema12(t, path)
+	c := reopen(t, path, false)
+	if _, err := os.Stat(path + ".schema12"); err != nil {
+		t.Errorf("the catalog as it was: %v", err)
+	}
+	wantSchema12(t, c)
+}
+
+// A copy of an earlier attempt, or of a catalog that was put back since, is replaced.
+func TestCat_STA_07_again(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	fillSchema12(t, path)
+	if err := os.WriteFile(path+".schema12", []byte("stale"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := reopen(t, path, false).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".schema12", path); err != nil {
+		t.Fatal(err)
+	}
+	wantSchema12(t, reopen(t, path, false))
+}
+
+// Where there is not room enough for a migration nothing is changed, and the error says how
+// much it takes.
+func TestCat_STA_07_room(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	fillSchema12(t, path)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := uint64(migrationRoom*len(before)) - 1
+	o := Options{Path: path, space: func(*os.Root) (durable.Space, error) {
+		return durable.Space{Known: true, Total: 1 << 40, Free: free}, nil
+	}}
+	if c, err := Open(t.Context(), o); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "free some space") {
+		t.Fatalf("got %v, %v; want ErrFull with a hint", c, err)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file was changed: %v", err)
+	}
+	if _, err := os.Stat(path + ".schema12"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a copy was made: %v", err)
+	}
+	free++
+	c, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSchema12(t, c)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -251,7 +251,25 @@ func (r *recorder) settle(o *Outcome, run int64) error {
 	if err := s.move(); err != nil {
 		return err
 	}
+	if err := s.forgetPlaces(); err != nil {
+		return err
+	}
 	_, err := r.exec("DELETE FROM intent")
+	return err
+}
+
+// forgetPlaces removes the directories that were recorded for what had no path before and
+// does not come.
+func (s *settling) forgetPlaces() error {
+	if len(s.Fresh) > 0 { // all of them come
+		return nil
+	}
+	paths, err := pageOf(s.recorder, func(rows *sql.Rows) (path string, err error) { return path, rows.Scan(&path) },
+		"SELECT path FROM intent WHERE resource IS NULL")
+	for i := 0; i < len(paths) && err == nil; i++ {
+		dir, _ := split(paths[i])
+		err = s.dropDirectory(s.fold(dir))
+	}
 	return err
 }
 
@@ -409,10 +427,10 @@ func (s *settling) drop() error {
 
 // dropUnheld removes a resource that no set holds, and the directory of its URI with the last.
 func (r *recorder) dropUnheld(id int64) error {
-	row, err := r.row("DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base", id)
-	var base int64
+	row, err := r.row("DELETE FROM resource WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM member WHERE resource = $1) RETURNING base, dir", id)
+	var base, dir int64
 	if err == nil {
-		err = row.Scan(&base)
+		err = row.Scan(&base, &dir)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -420,6 +438,7 @@ func (r *recorder) dropUnheld(id int64) error {
 	if err != nil {
 		return err
 	}
+	r.leave(dir)
 	n, err := r.exec("DELETE FROM base WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE base = $1)", base)
 	if n > 0 {
 		clear(r.bases)

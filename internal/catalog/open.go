@@ -20,6 +20,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"instep/internal/durable"
 )
 
 // Errors for errors.Is.
@@ -53,6 +55,8 @@ type Options struct {
 	Create bool             // make the file if it does not exist; its directory must exist
 	UUID   string           // the one that it has to have; "": any
 	Now    func() time.Time // the clock of recorded changes; nil is time.Now
+
+	space func(*os.Root) (durable.Space, error) // tests say how much room there is
 }
 
 // Catalog is an open catalog. Its methods are safe for concurrent use.
@@ -87,7 +91,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err := sweep(path); err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}
-	if err := c.connect(ctx, o.UUID); err != nil {
+	if err := c.connect(ctx, o.UUID, o.space); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -104,7 +108,7 @@ func (c *Catalog) Close() error {
 	return errors.Join(errs...)
 }
 
-func (c *Catalog) connect(ctx context.Context, want string) error {
+func (c *Catalog) connect(ctx context.Context, want string, space func(*os.Root) (durable.Space, error)) error {
 	var err error
 	if c.write, err = openFile(c.path, 1, false); err != nil {
 		return c.fail("open", err)
@@ -118,7 +122,7 @@ func (c *Catalog) connect(ctx context.Context, want string) error {
 	if err := c.is(ctx, want); err != nil {
 		return err
 	}
-	if err := migrate(ctx, c.write, c.path); err != nil {
+	if err := migrate(ctx, c.write, func(schema int64) error { return c.prepare(ctx, schema, space) }); err != nil {
 		return c.fail("open", err)
 	}
 	return nil
@@ -236,7 +240,7 @@ var blank = sync.OnceValues(func() (file []byte, err error) {
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, db, ""); err != nil {
+	if err := migrate(ctx, db, nil); err != nil {
 		return nil, err
 	}
 	conn, err := db.Conn(ctx)
@@ -366,70 +370,15 @@ func recognise(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// migrate brings the schema up to date. What is in the file at path is kept beside it before
-// it is rewritten; "" is a new one, of which nothing has to be kept.
-func migrate(ctx context.Context, db *sql.DB, path string) error {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithGoMigrations(enterArrivals))
-	if err != nil {
-		return err
-	}
-	have, want, err := p.GetVersions(ctx)
-	if err != nil {
-		return err
-	}
-	if have > want {
-		return fmt.Errorf("%w: schema %d, this one knows up to %d; use that version, or a copy of the catalog from before it ran", ErrNewerSchema, have, want)
-	}
-	if have == want {
-		return nil
-	}
-	if path != "" && have < rewritten {
-		if err := keepBefore(ctx, db, path, have); err != nil {
-			return err
-		}
-	}
-	_, err = p.Up(ctx)
-	return err
-}
-
-// rewritten is the schema that writes all rows anew.
-const rewritten = 14
-
-// keepBefore copies a catalog of an earlier schema to a file beside it, whole or not at all.
-func keepBefore(ctx context.Context, db *sql.DB, path string, schema int64) (err error) {
-	to := fmt.Sprintf("%s.schema%d", path, schema)
-	if _, err := os.Lstat(to); err == nil {
-		return nil // by a run before this one, which was interrupted then
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("copy it to %q before it is brought up to date: %w", to, err)
-		}
-	}()
-	temp := path + "." + uuid.NewString() + tempSuffix
-	defer removeDatabase(temp)
-	if _, err := db.ExecContext(ctx, "VACUUM INTO $1", temp); err != nil {
-		return err
-	}
-	if err := syncPath(temp); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, to); err != nil {
-		return err
-	}
-	return syncPath(filepath.Dir(path))
-}
-
 // transact is update with a recorder.
 func (c *Catalog) transact(ctx context.Context, op string, do func(r *recorder) error) error {
 	return c.update(ctx, op, func(tx *sql.Tx) error {
 		r := c.newRecorder(ctx, tx)
 		defer r.close()
-		return do(r)
+		if err := do(r); err != nil {
+			return err
+		}
+		return r.dropDirectories()
 	})
 }
 

@@ -16,6 +16,8 @@ type Refolding struct {
 	// which is zero if there is no such resource. The memberships that it returns become those
 	// of their resources.
 	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
+	// Settings are kept with the paths.
+	Settings map[string]string
 }
 
 // refoldPage is how many rows are read at a time.
@@ -40,7 +42,10 @@ func (c *Catalog) Refold(ctx context.Context, f Refolding) error {
 				return err
 			}
 		}
-		return r.dropTwins(f.Fold)
+		if err := r.dropTwins(f.Fold); err != nil {
+			return err
+		}
+		return setSettings(ctx, r.tx, f.Settings)
 	})
 	if err != nil {
 		c.FoldBy(before)
@@ -142,6 +147,7 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
 		if r.dirs[dir] == v.dir && name == v.fold {
 			return true, nil
 		}
+		r.leave(v.dir)
 		n, err := r.exec("UPDATE OR IGNORE resource SET dir = $2, fold = $3 WHERE id = $1", v.id, r.dirs[dir], name)
 		if err != nil || n > 0 {
 			return true, err
@@ -180,6 +186,7 @@ func (c *Catalog) placeAnew(ctx context.Context, r *recorder, f Refolding, l *pa
 	if err != nil {
 		return err
 	}
+	r.leave(l.dir)
 	if _, err := r.exec("UPDATE resource SET dir = $2, name = $3, fold = $4 WHERE id = $1", l.id, r.dirs[r.fold(dir)], name, r.fold(name)); err != nil {
 		return err
 	}

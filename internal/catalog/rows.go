@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -95,6 +96,53 @@ func (r *recorder) enterDirectories(paths []string, fold func(string) string) er
 		args = append(args, f, written[f])
 	}
 	return r.enterTexts(r.dirs, "INSERT INTO directory (fold, path) ", "(?,?)", " RETURNING id, fold", args)
+}
+
+// leave notes that a file has left a directory of paths.
+func (r *recorder) leave(dir int64) {
+	if r.left == nil {
+		r.left = map[int64]bool{}
+	}
+	r.left[dir] = true
+}
+
+// dropDirectories removes the directories that files have left, and those above them, if
+// nothing is there any more: a resource may have the name now.
+func (r *recorder) dropDirectories() error {
+	for id := range r.left {
+		row, err := r.row("SELECT fold FROM directory WHERE id = $1", id)
+		var fold string
+		if err == nil {
+			err = row.Scan(&fold)
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err == nil {
+			err = r.dropDirectory(fold)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	clear(r.left)
+	return nil
+}
+
+// dropDirectory removes a directory, given as it is compared, and those above it that are
+// empty then.
+func (r *recorder) dropDirectory(fold string) error {
+	for fold != "" {
+		above := fold[:len(fold)-1]
+		_, err := r.exec(`DELETE FROM directory WHERE fold = $1 AND NOT EXISTS (SELECT 1 FROM resource WHERE dir = directory.id)
+			AND NOT EXISTS (SELECT 1 FROM directory d WHERE d.fold > $1 AND d.fold < $2)`, fold, above+"0") // 0 comes after /
+		if err != nil {
+			return err
+		}
+		delete(r.dirs, fold)
+		fold, _ = split(above)
+	}
+	return nil
 }
 
 // missing adds to known the rows of texts, and returns those that have none.

@@ -23,13 +23,17 @@ func (c *Catalog) Setting(ctx context.Context, name string) (string, bool, error
 // SetSettings keeps all values, or none.
 func (c *Catalog) SetSettings(ctx context.Context, values map[string]string) error {
 	return c.update(ctx, "write settings of", func(tx *sql.Tx) error {
-		for name, value := range values {
-			if err := setSetting(ctx, tx, name, value); err != nil {
-				return err
-			}
-		}
-		return nil
+		return setSettings(ctx, tx, values)
 	})
+}
+
+func setSettings(ctx context.Context, tx *sql.Tx, values map[string]string) error {
+	for name, value := range values {
+		if err := setSetting(ctx, tx, name, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func setSetting(ctx context.Context, tx *sql.Tx, name, value string) error {

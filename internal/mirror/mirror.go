@@ -77,6 +77,7 @@ type Mirror struct {
 	readOnly bool
 	space    func(*os.Root) (durable.Space, error)
 	probe    func(*os.Root) (*fileNames, error)
+	where    func(*os.Root) (string, error) // see durable.Where
 	names    *fileNames // that files get
 	marker   marker     // as it is, or was lost; zero if the mirror was opened for reading
 	disk     *disk

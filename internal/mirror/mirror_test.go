@@ -520,3 +520,18 @@ func TestACancelledPutKeepsNothing(t *testing.T) {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A resource has the name that a directory had, once nothing is in that any more.
+func TestAResourceHasTheNameThatADirectoryHad(t *testing.T) {
+	dir := t.TempDir()
+	m := openMirror(t, options(dir))
+	remove := func(name string) {
+		t.Helper()
+		commit(t, m, func(b destination.Batch) error { return b.Delete(t.Context(), set, home+"/"+name, time.Time{}) })
+	}
+	for i, name := range []string{"a/b/c", "a/b", "a"} {
+		commit(t, m, func(b destination.Batch) error { return put(b, set, name, "bytes", noon.AddDate(0, 0, i)) })
+		wantFiles(t, dir, map[string]string{name: "bytes"})
+		remove(name)
+	}
+}

@@ -28,6 +28,9 @@ type fileNames struct {
 	Devices bool   `json:"devices,omitempty"` // the names that are those of devices on Windows are refused, or mean these
 }
 
+// sound reports whether these can be the rules of a file system.
+func (n *fileNames) sound() bool { return minLongest <= n.Longest && n.Longest <= maxName }
+
 // and returns the rules of what two file systems both take and tell apart.
 func (n *fileNames) and(other *fileNames) *fileNames {
 	both := *n

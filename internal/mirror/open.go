@@ -31,6 +31,7 @@ type Options struct {
 	bucket func(blob.Bucket) blob.Bucket         // tests put faults between the mirror and its files
 	space  func(*os.Root) (durable.Space, error) // tests say how much room there is
 	probe  func(*os.Root) (*fileNames, error)    // tests say what the file system takes
+	where  func(*os.Root) (string, error)        // tests say which one it is
 }
 
 // The names of what is ours, below the directory.
@@ -58,6 +59,8 @@ type marker struct {
 	Created time.Time `json:"created"`
 	// Names are the rules that the names of files follow; nil: see fileNames.
 	Names *fileNames `json:"names,omitempty"`
+	// Where they were found out, as durable.Where says.
+	Where string `json:"where,omitempty"`
 
 	lost bool // there is none; this is what the catalog says
 }
@@ -165,6 +168,9 @@ func newMirror(o *Options) *Mirror {
 	if m.probe = o.probe; m.probe == nil {
 		m.probe = probeNames
 	}
+	if m.where = o.where; m.where == nil {
+		m.where = durable.Where
+	}
 	return m
 }
 
@@ -231,7 +237,7 @@ func (m *Mirror) readMarker(ctx context.Context) (mark marker, found bool, err e
 	if err != nil {
 		return mark, false, err
 	}
-	if err := json.Unmarshal(text, &mark); err != nil || mark.UUID == "" {
+	if err := json.Unmarshal(text, &mark); err != nil || mark.UUID == "" || mark.Names != nil && !mark.Names.sound() {
 		return mark, false, fmt.Errorf("%w: the marker %q holds %.80q", ErrWrongStore, markerKey, text)
 	}
 	if mark.Format != mark.format() {
@@ -369,8 +375,12 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 		return errors.Join(err, m.cat.Close())
 	}
 	m.close = append(m.close, m.cat.Close)
-	m.useNames(mark.Names)
 	m.marker = mark
+	names, err := m.recordedNames(ctx)
+	if err != nil {
+		return err
+	}
+	m.useNames(names)
 	if mark.lost && mark.Layout == Flat { // that of a tree is written when its names are known
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
@@ -388,6 +398,9 @@ func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err er
 	m.close = append(m.close, m.cat.Close)
 	if layout != Flat {
 		found, err := m.probe(m.disk.root)
+		if err == nil {
+			m.marker.Where, err = m.where(m.disk.root)
+		}
 		if err != nil {
 			return fmt.Errorf("find out which names the file system takes: %w", err)
 		}
@@ -428,7 +441,7 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	if err != nil {
 		return err
 	}
-	mark := marker{UUID: id, Layout: layout, Created: m.now().UTC(), Names: m.names}
+	mark := marker{UUID: id, Layout: layout, Created: m.now().UTC(), Names: m.names, Where: m.marker.Where}
 	mark.Format = mark.format()
 	m.marker = mark
 	return m.writeMarker(ctx, mark)

@@ -2,7 +2,9 @@ package mirror
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"instep/blob"
@@ -20,36 +22,79 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
 		return nil
 	}
+	have, err := m.recordedNames(ctx)
+	if err != nil {
+		return err
+	}
+	where, err := m.where(m.disk.root)
+	if err != nil {
+		return err
+	}
+	same := have != nil && m.marker.Names != nil && *have == *m.marker.Names
+	if same && where != "" && where == m.marker.Where {
+		return nil // it was found out here
+	}
 	found, err := m.probe(m.disk.root)
 	if err != nil {
 		return err
 	}
-	if m.marker.Names != nil {
-		if found = found.and(m.marker.Names); *found == *m.marker.Names {
-			return nil
+	if have != nil {
+		found = found.and(have)
+	}
+	if !same || *found != *have {
+		if err := m.refold(ctx, found); err != nil {
+			return err
 		}
-	}
-	m.useNames(found)
-	err = m.cat.Refold(ctx, catalog.Refolding{
-		Fold: m.names.key, Takes: m.names.takes,
-		Place: func(lost, holder catalog.Resource, names catalog.Names) (catalog.Place, []catalog.Membership, error) {
-			return m.placeLost(ctx, &lost, &holder, names)
-		},
-	})
-	if err == nil {
-		err = m.markMissing(ctx)
-	}
-	if err != nil {
-		return err
+	} else if where == m.marker.Where {
+		return nil
 	}
 	mark := m.marker
-	mark.Names = m.names
+	mark.Names, mark.Where = found, where
 	mark.Format = mark.format()
 	if err := m.writeMarker(ctx, mark); err != nil {
 		return err
 	}
 	m.marker = mark
 	return m.disk.forget()
+}
+
+// namesSetting holds the rules that the paths in the catalog are compared by: it changes
+// together with them, the marker after them.
+const namesSetting = "names"
+
+// recordedNames returns the rules of the paths in the catalog; nil if nothing says what they are.
+func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
+	text, ok, err := m.cat.Setting(ctx, namesSetting)
+	if err != nil || !ok {
+		return m.marker.Names, err
+	}
+	n := &fileNames{}
+	if err := json.Unmarshal([]byte(text), n); err != nil || !n.sound() {
+		return nil, fmt.Errorf("%w: its setting %q is %q", catalog.ErrDamaged, namesSetting, text)
+	}
+	if m.marker.Names != nil {
+		n = n.and(m.marker.Names)
+	}
+	return n, nil
+}
+
+// refold makes the paths of the mirror follow these rules, and remembers them with the paths.
+func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
+	text, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	m.useNames(names)
+	err = m.cat.Refold(ctx, catalog.Refolding{
+		Fold: names.key, Takes: names.takes, Settings: map[string]string{namesSetting: string(text)},
+		Place: func(lost, holder catalog.Resource, names catalog.Names) (catalog.Place, []catalog.Membership, error) {
+			return m.placeLost(ctx, &lost, &holder, names)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return m.markMissing(ctx)
 }
 
 // useNames makes these the rules of the mirror and of its catalog.

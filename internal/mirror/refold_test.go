@@ -213,3 +213,67 @@ func TestAMirrorWithoutAMarkerIsToldApartAnew(t *testing.T) {
 		}
 	}
 }
+
+// What the file system takes is found out once where a mirror is, and again where it was
+// copied to.
+func TestWhatAFileSystemTakesIsFoundOutOnceForEach(t *testing.T) {
+	dir, probed := t.TempDir(), 0
+	o := options(dir)
+	o.probe = func(*os.Root) (*fileNames, error) { probed++; return linux, nil }
+	for i, step := range []struct {
+		where string
+		want  int // how often it was found out by then
+	}{{"here", 1}, {"here", 1}, {"there", 2}, {"there", 2}, {"here", 3}, {"", 4}, {"", 5}, {"here", 6}, {"here", 6}} {
+		o.where = func(*os.Root) (string, error) { return step.where, nil }
+		if err := openMirror(t, o).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if probed != step.want {
+			t.Errorf("opened %d times, now at %q: found out %d times, want %d", i+1, step.where, probed, step.want)
+		}
+	}
+}
+
+// Where a run is killed before the marker has the rules that the catalog follows by now, they
+// are followed all the same, also by a run where the file system is kinder.
+func TestTheCatalogSaysWhichRulesItsPathsFollow(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	fillKind(t, from)
+	copyFolding(t, from, to, windows)
+	marker, err := os.ReadFile(filepath.Join(to, markerKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(to)
+	o.probe = func(*os.Root) (*fileNames, error) { return windows, nil }
+	if err := openMirror(t, o).Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, to, markerKey, string(marker))
+	o.probe = func(*os.Root) (*fileNames, error) { return linux, nil }
+	m := openMirror(t, o)
+	defer m.Close()
+	if *m.names != *windows {
+		t.Errorf("rules: got %+v, want %+v", *m.names, *windows)
+	}
+	wantNoneLost(t, m)
+	if known, err := m.named(t.Context(), "REPORT.PDF"); !known || err != nil {
+		t.Errorf("the path is known: got %v, %v", known, err)
+	}
+}
+
+// A marker with rules that no file system has is none.
+func TestAMarkerWithImpossibleRulesIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	fillKind(t, dir)
+	text, err := os.ReadFile(filepath.Join(dir, markerKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, longest := range []string{`"longest":0`, `"longest":-1`, `"longest":99`, `"longest":256`} {
+		write(t, dir, markerKey, strings.Replace(string(text), `"longest":255`, longest, 1))
+		if m, err := Open(t.Context(), options(dir)); !errors.Is(err, ErrWrongStore) {
+			t.Errorf("%s: got %v, %v; want ErrWrongStore", longest, m, err)
+		}
+	}
+}

@@ -7,7 +7,7 @@ CREATE TABLE base (
   id  INTEGER NOT NULL PRIMARY KEY,
   uri TEXT    NOT NULL UNIQUE
 );
-INSERT INTO base (uri) SELECT DISTINCT rtrim(uri, replace(uri, '/', '')) FROM resource ORDER BY 1;
+INSERT INTO base (uri) SELECT DISTINCT instep_dir(uri) FROM resource ORDER BY 1;
 
 -- Directories of paths: with a slash at their end, but for the root, ''. In a mirror fold
 -- is the path after Unicode and case folding, and a file never takes the name of a
@@ -19,8 +19,8 @@ CREATE TABLE directory_new (
 );
 INSERT INTO directory_new (fold, path) SELECT instep_fold(path) || '/', path || '/' FROM directory ORDER BY 1;
 INSERT OR IGNORE INTO directory_new (fold, path)
-  SELECT DISTINCT CASE WHEN fold IS NULL THEN rtrim(path, replace(path, '/', '')) ELSE instep_fold(rtrim(path, replace(path, '/', ''))) END,
-    rtrim(path, replace(path, '/', '')) FROM resource ORDER BY 1;
+  SELECT DISTINCT CASE WHEN fold IS NULL THEN instep_dir(path) ELSE instep_fold(instep_dir(path)) END,
+    instep_dir(path) FROM resource ORDER BY 1;
 DROP TABLE directory;
 ALTER TABLE directory_new RENAME TO directory;
 
@@ -47,9 +47,9 @@ INSERT INTO resource_new
     nullif(substr(r.path, length(d.path) + 1), substr(r.uri, length(b.uri) + 1)),
     CASE WHEN r.fold IS NOT NULL THEN substr(instep_fold(r.path), length(d.fold) + 1) END,
     r.stored, r.length, r.sha256, r.digests, r.verified, r.type, r.encoding, r.stat
-  FROM resource r CROSS JOIN base b ON b.uri = rtrim(r.uri, replace(r.uri, '/', ''))
-  CROSS JOIN directory d ON d.fold = CASE WHEN r.fold IS NULL THEN rtrim(r.path, replace(r.path, '/', ''))
-    ELSE instep_fold(rtrim(r.path, replace(r.path, '/', ''))) END
+  FROM resource r CROSS JOIN base b ON b.uri = instep_dir(r.uri)
+  CROSS JOIN directory d ON d.fold = CASE WHEN r.fold IS NULL THEN instep_dir(r.path)
+    ELSE instep_fold(instep_dir(r.path)) END
   ORDER BY r.id;
 
 -- A resource in a set.

@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+	"github.com/pressly/goose/v3"
+
+	"instep/internal/durable"
+)
+
+// migrate brings the schema up to date. It calls prepare with the schema that it finds
+// before it changes anything; nil is for a new database, of which nothing has to be kept.
+func migrate(ctx context.Context, db *sql.DB, prepare func(schema int64) error) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithGoMigrations(enterArrivals))
+	if err != nil {
+		return err
+	}
+	have, want, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if have > want {
+		return fmt.Errorf("%w: schema %d, this one knows up to %d; use that version, or a copy of the catalog from before it ran", ErrNewerSchema, have, want)
+	}
+	if have == want {
+		return nil
+	}
+	if prepare != nil {
+		if err := prepare(have); err != nil {
+			return err
+		}
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// rewritten is the schema that writes all rows anew.
+const rewritten = 14
+
+// migrationRoom is how much room the migration of a catalog takes, in sizes of its file: a copy
+// beside it, the new rows in the write-ahead log, and the same rows in the database.
+const migrationRoom = 3
+
+// prepare makes sure that there is room for a migration, and copies a catalog whose rows will
+// be written anew to a file beside it.
+func (c *Catalog) prepare(ctx context.Context, schema int64, space func(*os.Root) (durable.Space, error)) error {
+	if schema >= rewritten {
+		return nil
+	}
+	if err := settle(ctx, c.write); err != nil { // its size is that of the file then
+		return err
+	}
+	if err := roomFor(c.path, space); err != nil {
+		return err
+	}
+	to := fmt.Sprintf("%s.schema%d", c.path, schema)
+	if err := copyTo(ctx, c.write, c.path, to); err != nil {
+		return fmt.Errorf("copy it to %q before it is brought up to date: %w", to, err)
+	}
+	return nil
+}
+
+func roomFor(path string, space func(*os.Root) (durable.Space, error)) (err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if space == nil {
+		space = durable.SpaceOf
+	}
+	s, err := space(root)
+	need := migrationRoom * uint64(info.Size())
+	if err == nil && s.Known && s.Free < need {
+		err = fmt.Errorf("%w: to bring it up to date and keep a copy of it takes %d MiB in %q, and %d MiB are free; nothing was changed: free some space and try again",
+			ErrFull, need>>20+1, root.Name(), s.Free>>20)
+	}
+	return err
+}
+
+// copyTo copies the catalog at path to a file beside it, whole or not at all. A copy that is
+// there is of an earlier attempt, or of a catalog that was put back since: it is replaced.
+func copyTo(ctx context.Context, db *sql.DB, path, to string) error {
+	temp := path + "." + uuid.NewString() + tempSuffix
+	defer removeDatabase(temp)
+	if _, err := db.ExecContext(ctx, "VACUUM INTO $1", temp); err != nil {
+		return err
+	}
+	if err := syncPath(temp); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, to); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
+}
