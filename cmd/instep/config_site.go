@@ -21,7 +21,7 @@ func (c *configuration) site() publish.Site {
 	}
 	for i := range c.Sets {
 		set := c.Sets[i].publishSet(c.BaseURL)
-		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.Dir)
+		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.Dir, c.Out)
 		site.Sets = append(site.Sets, set)
 	}
 	if only := &site.Sets[0].Policy.About; len(site.Sets) == 1 && *only == (source.About{}) {
