@@ -134,7 +134,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *http.Request {
 	h := a.c.header // nobody changes it: most requests need no other
 	more := a.c.creds[origin]
-	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || a.req.Fresh {
+	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || a.req.Fresh || a.req.Gzip {
 		h = h.Clone()
 	}
 	if a.req.Accept != "" {
@@ -145,6 +145,9 @@ func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *ht
 	}
 	if v := a.req.Validators.LastModified; v != "" {
 		h["If-Modified-Since"] = []string{v}
+	}
+	if a.req.Gzip {
+		h["Accept-Encoding"] = []string{"gzip"}
 	}
 	if a.req.Fresh {
 		h["Cache-Control"] = []string{"no-cache"}

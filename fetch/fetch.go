@@ -83,6 +83,7 @@ type Request struct {
 	Validators Validators
 	MaxBytes   int64 // of the body; 0 is Options.MaxBytes
 	Fresh      bool  // caches on the way are told to ask the server (Cache-Control: no-cache)
+	Gzip       bool  // the body may come compressed: Content-Encoding says so, and the caller undoes it within a bound
 
 	// Part asks for some bytes only (RFC 9110 §14). A server may answer with all of
 	// them: see Response.Offset. Any other part is an *Error of Kind Protocol, as is a

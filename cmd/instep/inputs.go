@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,14 +16,18 @@ import (
 )
 
 // fromConfig is where the resources of a set are listed, if they are not just the files
-// of a directory. One of Sitemap, URLs, Source and SQL is given.
+// of a directory. One of Sitemap, URLs, Source, OAI and SQL is given.
 type fromConfig struct {
 	Sitemap string    `yaml:"sitemap"` // URL or file
 	URLs    string    `yaml:"urls"`    // URL or file
 	Source  string    `yaml:"source"`  // any URI of it
-	Set     string    `yaml:"set"`     // of that Source
+	OAI     string    `yaml:"oai"`     // base URL of an OAI-PMH repository
+	Set     string    `yaml:"set"`     // of that Source, or the setSpec of that repository
+	Prefix  string    `yaml:"prefix"`  // metadataPrefix; "" is oai_dc
 	SQL     sqlConfig `yaml:"sql"`
 
+	Overlap      duration `yaml:"overlap"`    // of two harvests; 0 is a day
+	FullEvery    duration `yaml:"full_every"` // how often all records are listed
 	AllowOrigins []string `yaml:"allow_origins"`
 	AllowPrivate []string `yaml:"allow_private"`
 	MaxDocument  size     `yaml:"max_document"` // bytes of a list
@@ -35,10 +40,24 @@ type sqlConfig struct {
 	Query    string `yaml:"query"`
 }
 
+// set takes the URL of --from: the kind of list, a plus sign, and where it is.
+func (f *fromConfig) set(text string) error {
+	kind, place, ok := strings.Cut(text, "+")
+	to := map[string]*string{"sitemap": &f.Sitemap, "urls": &f.URLs, "source": &f.Source, "oai": &f.OAI}[kind]
+	if !ok || to == nil || place == "" {
+		return fmt.Errorf("expected oai+URL, sitemap+URL, urls+URL or source+URL, found %q", text)
+	}
+	*f = fromConfig{AllowOrigins: f.AllowOrigins, AllowPrivate: f.AllowPrivate, MaxDocument: f.MaxDocument}
+	if *to = place; kind == "oai" {
+		return f.setRequest(place)
+	}
+	return nil
+}
+
 func (f *fromConfig) given() []string {
 	var all []string
 	for _, k := range []struct{ key, value string }{
-		{"sitemap", f.Sitemap}, {"urls", f.URLs}, {"source", f.Source}, {"sql", f.SQL.Postgres + f.SQL.SQLite + f.SQL.Query},
+		{"sitemap", f.Sitemap}, {"urls", f.URLs}, {"source", f.Source}, {"oai", f.OAI}, {"sql", f.SQL.Postgres + f.SQL.SQLite + f.SQL.Query},
 	} {
 		if k.value != "" {
 			all = append(all, k.key)
@@ -63,12 +82,14 @@ func (f *fromConfig) check() (key string, err error) {
 	case len(given) > 1:
 		return given[1], fmt.Errorf("expected one place where the resources are listed, found %s", strings.Join(given, " and "))
 	case len(given) == 0 && (f.Set != "" || len(f.AllowOrigins) > 0 || len(f.AllowPrivate) > 0 || f.MaxDocument > 0):
-		return "", errors.New("expected sitemap, urls, source or sql")
-	case f.Set != "" && f.Source == "":
-		return "set", errors.New("expected a source that the set is of")
+		return "", errors.New("expected sitemap, urls, source, oai or sql")
+	case f.Set != "" && f.Source == "" && f.OAI == "":
+		return "set", errors.New("expected a source or a repository (oai) that the set is of")
+	case f.Prefix != "" && f.OAI == "":
+		return "prefix", errors.New("expected a repository (oai) that the prefix is of")
 	}
-	for key, place := range map[string]string{"sitemap": f.Sitemap, "urls": f.URLs, "source": f.Source} {
-		if strings.Contains(place, "://") || key == "source" && place != "" {
+	for key, place := range map[string]string{"sitemap": f.Sitemap, "urls": f.URLs, "source": f.Source, "oai": f.OAI} {
+		if strings.Contains(place, "://") || (key == "source" || key == "oai") && place != "" {
 			if _, err := fetch.Parse(place); err != nil {
 				return key, err
 			}
@@ -110,11 +131,12 @@ func (f *fromConfig) options() fetch.Options {
 
 // inputOf makes the input of a set, for publish.Set.Input; nil if it is the files of
 // the directory. What it opens stays open as long as the program runs.
-func inputOf(f *fromConfig, set *setConfig, dir string) func(scan.Deps) (scan.Input, error) {
+func inputOf(f *fromConfig, set *setConfig, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.given()) == 0 {
 		return nil
 	}
 	client := sync.OnceValues(func() (*fetch.Client, error) { return fetch.New(f.options()) })
+	harvest := f.recordsInput(set, cmp.Or(dir, out))
 	tree := sync.OnceValues(func() (scan.Tree, error) {
 		root, err := os.OpenRoot(dir)
 		if err != nil {
@@ -126,6 +148,9 @@ func inputOf(f *fromConfig, set *setConfig, dir string) func(scan.Deps) (scan.In
 		c, err := client()
 		if err != nil {
 			return nil, err
+		}
+		if f.OAI != "" {
+			return harvest(c, deps)
 		}
 		l := &scan.List{Deps: deps, Client: c, Include: set.Include, Exclude: set.Exclude, Rules: set.rules()}
 		l.Listing = f.listing(c, deps)

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"instep/internal/oaipmh/oaipmhtest"
 )
 
 // asInstep makes the test binary run as the program itself, for tests that need
@@ -54,9 +57,20 @@ func TestScripts(t *testing.T) {
 			"exits": exits, "freeport": freePort, "answers": answers, "get": get,
 			"records": records, "sametree": sameTree, "flip": flipByte, "xmlwellformed": wellFormed,
 			"cut": cut, "approveplan": approvePlan, "unzipped": unzipped, "post": post, "until": until,
-			"expand": expand, "has": has,
+			"expand": expand, "has": has, "oairepository": oaiRepository,
 		},
 	})
+}
+
+// oairepository VAR N: serves an OAI-PMH repository of N records, and sets VAR to its base URL.
+func oaiRepository(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	p := &oaipmhtest.Repository{}
+	p.Fill(n, time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC))
+	server := httptest.NewServer(p)
+	ts.Defer(server.Close)
+	ts.Setenv(args[0], server.URL+"/oai")
 }
 
 // expand FILE: puts the values of environment variables into a file.

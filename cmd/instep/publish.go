@@ -120,6 +120,11 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	if err := c.check(); err != nil {
 		return err
 	}
+	if !f.dryRun {
+		if err := c.makeDir(); err != nil {
+			return err
+		}
+	}
 	site, err := c.placedSite()
 	if err != nil {
 		return err

@@ -191,6 +191,9 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	if r.before, _, err = r.catalog.LastSeq(ctx, r.id); err != nil {
 		return err
 	}
+	for _, n := range plan.Notes {
+		r.note("%s", n)
+	}
 	if plan.Doubt {
 		r.note(doubtNote)
 	}
@@ -221,6 +224,7 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 	deps := scan.Deps{
 		BaseURL: r.site.BaseURL, Catalog: r.catalog, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
 		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.observe,
+		State: r.site.State, DryRun: r.site.DryRun,
 	}
 	if r.Input != nil {
 		return r.Input(deps)

@@ -39,6 +39,7 @@ type Plan struct {
 	Set       int64 // members of the set before
 	Excluded  map[Reason]int64
 
+	Notes    []string    // what an Input has to say beside; each a sentence
 	Failures Failures    // what could not be looked at; nothing of it is changed
 	Doubt    bool        // a directory could not be read: nothing is deleted
 	Guard    *GuardError // not nil: Apply refuses
@@ -74,6 +75,9 @@ func (p *Plan) Close() error {
 	}
 	return err
 }
+
+// Fail adds what could not be looked at, and concerns no resource that is known.
+func (p *Plan) Fail(e *FileError) { p.Failures.add(e) }
 
 // Action is one thing that Apply will do, as far as it is known before hashing.
 type Action struct {

@@ -45,6 +45,10 @@ type Deps struct {
 	Workers    int                      // resources hashed at a time; 0 is one per processor
 	MaxDelete  guard.Limit              // more deletions are refused
 	Spool      string                   // directory for temporary files; "" is the system's
+	// State is the directory of the state, for an Input that keeps something of its own
+	// there, in names that catalog.IsStateName knows.
+	State  string
+	DryRun bool // nothing is written
 	// Keep, if not nil, gets the bytes of every resource that is created or updated,
 	// at KeepKey of their SHA-256, before the change is recorded.
 	Keep    blob.Bucket

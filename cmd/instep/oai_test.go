@@ -1,0 +1,147 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"instep/internal/oaipmh/oaipmhtest"
+)
+
+// repositoryDay is when the records of tests begin.
+var repositoryDay = time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
+
+// harvester publishes a repository and mirrors what is published.
+type harvester struct {
+	t          *testing.T
+	repository *oaipmhtest.Repository
+	from       string // the value of --from
+	dir        string
+	base       string // URL
+}
+
+func newHarvester(t *testing.T, p *oaipmhtest.Repository) *harvester {
+	t.Helper()
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	h := &harvester{t: t, repository: p, from: "oai+" + server.URL + "/oai", dir: t.TempDir()}
+	if err := os.MkdirAll(h.path("site"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.base, _ = serveSite(t, h.path("site"))
+	return h
+}
+
+func (h *harvester) path(name string) string { return filepath.Join(h.dir, name) }
+
+func (h *harvester) args(more ...string) []string {
+	return append([]string{"publish", h.path("site"), "--from", h.from, "--base-url", h.base + "/", "--state", h.path("state")}, more...)
+}
+
+func (h *harvester) publish(more ...string) outcome { return mustDo(h.t, h.args(more...)...) }
+
+func (h *harvester) sync() { mustDo(h.t, "sync", h.base, h.path("mirror")) }
+
+// titles are the titles of the records in a directory, each with how often it is there.
+func titles(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == ".instep" { // the trash is there
+			return fs.SkipDir
+		}
+		if err != nil || d.IsDir() || !strings.Contains(path, "/records/") || filepath.Ext(path) != ".xml" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		_, title, _ := strings.Cut(string(text), "<dc:title>")
+		title, _, _ = strings.Cut(title, "</dc:title>")
+		found[title]++
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// same compares a directory with what the repository has.
+func (h *harvester) same(dir string) {
+	h.t.Helper()
+	got := titles(h.t, h.path(dir))
+	h.repository.Lock()
+	defer h.repository.Unlock()
+	n := 0
+	for _, r := range h.repository.Records {
+		if r.Deleted {
+			continue
+		}
+		if n++; got[r.Title] != 1 {
+			h.t.Errorf("%s has the record %q %d times", dir, r.Title, got[r.Title])
+		}
+	}
+	if len(got) != n {
+		h.t.Errorf("%s has %d records, want %d", dir, len(got), n)
+	}
+}
+
+func TestPublishFromOAI(t *testing.T) {
+	p := &oaipmhtest.Repository{Now: repositoryDay.Add(30 * 24 * time.Hour)}
+	p.Fill(350, repositoryDay)
+	h := newHarvester(t, p)
+	h.publish()
+	h.sync()
+	h.same("mirror")
+
+	late := repositoryDay.Add(29 * 24 * time.Hour)
+	p.Put(oaipmhtest.Record{Identifier: "oai:example.org:7", Datestamp: late, Title: "Another title"})
+	p.Put(oaipmhtest.Record{Identifier: "oai:example.org:8", Datestamp: late, Deleted: true})
+	p.Put(oaipmhtest.Record{Identifier: "oai:example.org:New/1", Datestamp: late, Title: "New"})
+	before := len(p.Requests())
+	h.publish()
+	if requests := p.Requests()[before:]; len(requests) > 6 || !strings.Contains(requests[1], "from=2024-04-30T00%3A05%3A50Z") {
+		t.Errorf("the second harvest asked %q; want those from a day before the last datestamp", requests)
+	}
+	h.sync()
+	h.same("mirror")
+	h.same("site")
+}
+
+// The harvest goes on where it was killed, and loses and repeats nothing.
+func TestKilledHarvestGoesOn(t *testing.T) {
+	rounds := 20
+	p := &oaipmhtest.Repository{Now: repositoryDay.Add(30 * 24 * time.Hour), PageSize: 25}
+	p.Fill(3000, repositoryDay)
+	h := newHarvester(t, p)
+	kills := 0
+	for i := range 10 * rounds {
+		if kills == rounds {
+			break
+		}
+		if !killed(t, time.Duration(60+i*3)*time.Millisecond, h.args()...) {
+			late := repositoryDay.Add(time.Duration(24+i) * time.Hour)
+			for n := range 150 { // it was published: more to harvest
+				p.Put(oaipmhtest.Record{Identifier: fmt.Sprintf("oai:example.org:%d", 20*n+1), Datestamp: late, Title: fmt.Sprintf("Title %d of %d", n, i)})
+			}
+			continue
+		}
+		kills++
+	}
+	if kills < rounds {
+		t.Fatalf("it was killed %d times, want %d", kills, rounds)
+	}
+	h.publish()
+	h.sync()
+	h.same("site")
+	h.same("mirror")
+	if left := leftovers(t, h.path("site/.instep/records")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,0 +1,246 @@
+package oaipmh
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// declaration finds the encoding that an XML declaration names.
+var declaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^>]*?encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._-]+)["'][^>]*\?>`)
+
+// What clean had to change.
+const (
+	dirtLead       = "there was text before the XML declaration"
+	dirtUTF8       = "bytes that are no text in the encoding of the answer were replaced by U+FFFD"
+	dirtControl    = "characters that no XML can have were replaced by U+FFFD"
+	dirtAmpersand  = "ampersands that begin no reference were read as such"
+	dirtEntity     = "named entities of HTML were replaced by their characters"
+	dirtCharset    = "the encoding named is not the one of the bytes"
+	replacement    = "\uFFFD"
+	maxEntityBytes = 12 // of the name of an entity
+)
+
+// dirt counts what had to be changed, by the sentence that says so.
+type dirt map[string]int
+
+// clean returns an answer as XML 1.0 in UTF-8 whose characters and references are all
+// legal. What is illegal in it becomes U+FFFD. The text shares no memory with raw.
+func clean(raw []byte, d dirt) ([]byte, error) {
+	text, err := toUTF8(raw, d)
+	if err != nil {
+		return nil, err
+	}
+	if trimmed := bytes.TrimLeft(text, " \t\r\n\v\f\x00"); len(trimmed) < len(text) {
+		text = trimmed
+		d[dirtLead]++
+	}
+	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // what follows is UTF-8 whatever it says
+		text = text[m[1]:]
+	}
+	c := cleaner{text: text, out: make([]byte, 0, len(text)+len(text)/64+64), dirt: d}
+	c.run()
+	return c.out, nil
+}
+
+// toUTF8 undoes the encoding of an answer.
+func toUTF8(raw []byte, d dirt) ([]byte, error) {
+	switch {
+	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
+		return raw[3:], nil
+	case bytes.HasPrefix(raw, []byte("\xff\xfe")):
+		return fromUTF16(raw[2:], binary.LittleEndian), nil
+	case bytes.HasPrefix(raw, []byte("\xfe\xff")):
+		return fromUTF16(raw[2:], binary.BigEndian), nil
+	}
+	m := declaration.FindSubmatch(bytes.TrimLeft(raw[:min(len(raw), 400)], " \t\r\n"))
+	if m == nil {
+		return raw, nil
+	}
+	switch name := strings.ToLower(string(m[1])); name {
+	case "utf-8", "utf8", "us-ascii", "ascii":
+		return raw, nil
+	case "iso-8859-1", "latin1", "windows-1252", "iso-8859-15":
+		if utf8.Valid(raw) && !isASCII(raw) { // servers that changed their encoding, and not the declaration
+			d[dirtCharset]++
+			return raw, nil
+		}
+		return fromLatin(raw), nil
+	default:
+		return nil, fmt.Errorf("the answer is in the encoding %q: expected UTF-8, UTF-16, ISO-8859-1 or windows-1252", name)
+	}
+}
+
+func isASCII(b []byte) bool {
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func fromUTF16(raw []byte, order binary.ByteOrder) []byte {
+	units := make([]uint16, len(raw)/2)
+	for i := range units {
+		units[i] = order.Uint16(raw[2*i:])
+	}
+	return []byte(string(utf16.Decode(units)))
+}
+
+// windows1252 has the characters of the bytes 0x80 to 0x9f.
+var windows1252 = []rune("€\uFFFD‚ƒ„…†‡ˆ‰Š‹Œ\uFFFDŽ\uFFFD\uFFFD‘’“”•–—˜™š›œ\uFFFDžŸ")
+
+func fromLatin(raw []byte) []byte {
+	out := make([]byte, 0, len(raw)+len(raw)/8)
+	for _, c := range raw {
+		switch {
+		case c < 0x80:
+			out = append(out, c)
+		case c < 0xa0:
+			out = utf8.AppendRune(out, windows1252[c-0x80])
+		default:
+			out = utf8.AppendRune(out, rune(c))
+		}
+	}
+	return out
+}
+
+// cleaner copies a text, and makes legal what is not.
+type cleaner struct {
+	text []byte
+	out  []byte
+	i    int    // what of text is copied
+	end  string // of the section that is open, in which & is no reference: "]]>", "-->" or "?>"; "" is none
+	dirt dirt
+}
+
+func (c *cleaner) run() {
+	for c.i < len(c.text) {
+		plain := c.i
+		for plain < len(c.text) && isPlain[c.text[plain]] {
+			plain++
+		}
+		c.out = append(c.out, c.text[c.i:plain]...)
+		if c.i = plain; c.i < len(c.text) {
+			c.special()
+		}
+	}
+}
+
+// isPlain says of each byte whether it may be copied without a look.
+var isPlain = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c >= 0x20 && c < 0x80 && c != '&' && c != '<' && c != '>' || c == '\t' || c == '\n' || c == '\r'
+	}
+	return t
+}()
+
+// special copies one character that is not plain.
+func (c *cleaner) special() {
+	switch b := c.text[c.i]; {
+	case b == '<' && c.end == "":
+		c.open()
+	case b == '>':
+		if c.end != "" && bytes.HasSuffix(c.out, []byte(c.end[:len(c.end)-1])) {
+			c.end = ""
+		}
+		c.copy(1)
+	case b == '&' && c.end == "":
+		c.reference()
+	case b == '<' || b == '&':
+		c.copy(1)
+	case b < 0x20:
+		c.replace(1, replacement, dirtControl)
+	default:
+		c.rune()
+	}
+}
+
+func (c *cleaner) copy(n int) {
+	c.out = append(c.out, c.text[c.i:c.i+n]...)
+	c.i += n
+}
+
+// replace copies text in place of the next n bytes.
+func (c *cleaner) replace(n int, text, why string) {
+	c.out = append(c.out, text...)
+	c.i += n
+	c.dirt[why]++
+}
+
+// open copies a < and notices the sections in which & is no reference.
+func (c *cleaner) open() {
+	for _, s := range []struct{ begin, end string }{{"<![CDATA[", "]]>"}, {"<!--", "-->"}, {"<?", "?>"}} {
+		if bytes.HasPrefix(c.text[c.i:], []byte(s.begin)) {
+			c.end = s.end
+			c.copy(len(s.begin))
+			return
+		}
+	}
+	c.copy(1)
+}
+
+func (c *cleaner) rune() {
+	r, n := utf8.DecodeRune(c.text[c.i:])
+	switch {
+	case r == utf8.RuneError && n == 1:
+		c.replace(1, replacement, dirtUTF8)
+	case !isChar(r):
+		c.replace(n, replacement, dirtControl)
+	default:
+		c.copy(n)
+	}
+}
+
+// isChar reports whether XML 1.0 has the character (production 2).
+func isChar(r rune) bool {
+	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd || r >= 0x10000 && r <= 0x10ffff
+}
+
+// reference copies a reference that is one, and what stands for it otherwise.
+func (c *cleaner) reference() {
+	rest := c.text[c.i+1 : min(len(c.text), c.i+2+maxEntityBytes)]
+	end := bytes.IndexByte(rest, ';')
+	name := ""
+	if end > 0 {
+		name = string(rest[:end])
+	}
+	switch name {
+	case "amp", "lt", "gt", "quot", "apos":
+		c.copy(end + 2)
+		return
+	}
+	if number, ok := strings.CutPrefix(name, "#"); ok {
+		switch r, err := parseCharacter(number); {
+		case err == nil && isChar(r):
+			c.copy(end + 2)
+			return
+		case !errors.Is(err, strconv.ErrSyntax):
+			c.replace(end+2, replacement, dirtControl)
+			return
+		}
+	}
+	if text, ok := xml.HTMLEntity[name]; ok && name != "" {
+		c.replace(end+2, text, dirtEntity)
+		return
+	}
+	c.replace(1, "&amp;", dirtAmpersand)
+}
+
+// parseCharacter reads the number of a character, decimal or hexadecimal.
+func parseCharacter(text string) (rune, error) {
+	base := 10
+	if hex, ok := strings.CutPrefix(text, "x"); ok {
+		text, base = hex, 16
+	}
+	n, err := strconv.ParseUint(text, base, 31)
+	return rune(n), err
+}

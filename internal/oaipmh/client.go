@@ -1,0 +1,279 @@
+package oaipmh
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"strings"
+
+	"instep/fetch"
+)
+
+// Client asks a repository. Fetch and BaseURL are required. It is not safe for
+// concurrent use.
+type Client struct {
+	Fetch     *fetch.Client
+	BaseURL   string // of the repository; may have a query of its own
+	MaxAnswer int64  // bytes of an answer; 0 is MaxAnswer
+	// Observe gets what is tolerated; nil is nobody.
+	Observe func(Note)
+
+	wire bytes.Buffer // the answer that is read at present
+}
+
+// Selection says which records are asked for (§2.7). Prefix is required.
+type Selection struct {
+	Prefix      string // metadataPrefix
+	Set         string // setSpec; "" is all
+	From, Until Stamp  // both inclusive; zero is no limit
+}
+
+func (s Selection) values(days bool) url.Values {
+	v := url.Values{"metadataPrefix": {s.Prefix}}
+	for name, value := range map[string]string{"set": s.Set, "from": s.From.In(days), "until": s.Until.In(days)} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return v
+}
+
+// ErrAnswer is wrapped by errors about an answer that is none of OAI-PMH, or cannot be used.
+var ErrAnswer = errors.New("not an answer of OAI-PMH that can be used")
+
+// Identify asks the repository what it is (§4.2).
+func (c *Client) Identify(ctx context.Context) (Identity, error) {
+	p, err := c.ask(ctx, VerbIdentify, nil)
+	if err != nil {
+		return Identity{}, err
+	}
+	if p.identity == nil {
+		return Identity{}, fmt.Errorf("%s: %w: it has no element Identify", p.URL, ErrAnswer)
+	}
+	p.identity.Date = p.Date
+	return *p.identity, nil
+}
+
+// Formats returns the formats of the repository, or of a record (§4.4). A record that has
+// none is NoMetadataFormats.
+func (c *Client) Formats(ctx context.Context, identifier string) ([]Format, error) {
+	v := url.Values{}
+	if identifier != "" {
+		v.Set("identifier", identifier)
+	}
+	p, err := c.ask(ctx, VerbFormats, v)
+	if err != nil {
+		return nil, err
+	}
+	return p.formats, nil
+}
+
+// Sets yields the sets of the repository (§4.6); none if it has no hierarchy of sets.
+func (c *Client) Sets(ctx context.Context) iter.Seq2[Set, error] {
+	return func(yield func(Set, error) bool) {
+		for p, err := range c.pages(ctx, VerbSets, url.Values{}, "") {
+			if errors.Is(err, NoSetHierarchy) {
+				return
+			}
+			if err != nil {
+				yield(Set{}, err)
+				return
+			}
+			for _, s := range p.sets {
+				if !yield(s, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Record asks for one record (§4.1). The error of one that is not there is IDDoesNotExist.
+func (c *Client) Record(ctx context.Context, identifier, prefix string) (Record, error) {
+	p, err := c.ask(ctx, VerbRecord, url.Values{"identifier": {identifier}, "metadataPrefix": {prefix}})
+	switch {
+	case err != nil:
+		return Record{}, err
+	case len(p.Bad) > 0:
+		return Record{}, p.Bad[0].Err
+	case len(p.Records) != 1 || p.Records[0].Identifier != identifier:
+		return Record{}, fmt.Errorf("%s: %w: expected the record %q alone", p.URL, ErrAnswer, identifier)
+	}
+	return p.Records[0], nil
+}
+
+// Records yields the records of a selection (§4.5). An error with an identifier is about
+// that record alone, any other ends the list. The memory of a record is good until the
+// next one.
+func (c *Client) Records(ctx context.Context, s Selection) iter.Seq2[Record, error] {
+	return c.list(ctx, VerbRecords, s)
+}
+
+// Headers yields the headers of the records of a selection (§4.3), like Records.
+func (c *Client) Headers(ctx context.Context, s Selection) iter.Seq2[Header, error] {
+	return func(yield func(Header, error) bool) {
+		for r, err := range c.list(ctx, VerbIdentifiers, s) {
+			if !yield(r.Header, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Client) list(ctx context.Context, verb Verb, s Selection) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for p, err := range c.pages(ctx, verb, s.values(s.From.Day || s.Until.Day), "") {
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			for _, r := range p.Records {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			for _, b := range p.Bad {
+				if !yield(Record{Header: Header{Identifier: b.Identifier}}, b.Err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pages yields the answers that make a list, from a resumption token on if there is one.
+// That no records match is an empty list. The first error ends it.
+func (c *Client) pages(ctx context.Context, verb Verb, first url.Values, token string) iter.Seq2[*Page, error] {
+	return func(yield func(*Page, error) bool) {
+		var g guard
+		args := first
+		if token != "" {
+			args = url.Values{"resumptionToken": {token}}
+		}
+		for {
+			p, err := c.ask(ctx, verb, args)
+			if p != nil && errors.Is(err, NoRecordsMatch) {
+				p.Token, err = "", nil
+			}
+			if err == nil {
+				err = g.take(p)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(p, nil) || p.Token == "" {
+				return
+			}
+			args = url.Values{"resumptionToken": {p.Token}}
+		}
+	}
+}
+
+// ask sends one request and reads its answer. The Page of an error of the protocol is
+// returned with it.
+func (c *Client) ask(ctx context.Context, verb Verb, args url.Values) (*Page, error) {
+	at, err := c.requestURL(verb, args)
+	if err != nil {
+		return nil, err
+	}
+	d := dirt{}
+	text, err := c.load(ctx, at, d)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parse(text, verb, at, d)
+	if err != nil && p == nil {
+		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+	}
+	for _, n := range p.Notes {
+		if c.Observe != nil {
+			c.Observe(n)
+		}
+	}
+	return p, err
+}
+
+// requestURL adds a request to the base URL.
+func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
+	u, err := fetch.Parse(c.BaseURL)
+	if err != nil {
+		return "", err
+	}
+	query := "verb=" + string(verb)
+	if len(args) > 0 {
+		query += "&" + args.Encode()
+	}
+	if own := strings.Trim(u.RawQuery, "&"); own != "" {
+		query = own + "&" + query
+	}
+	u.RawQuery = query
+	return u.String(), nil
+}
+
+// accept are the media types of answers.
+const accept = "text/xml, application/xml;q=0.9, */*;q=0.1"
+
+// load reads an answer as text that is legal.
+func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
+	most := c.MaxAnswer
+	if most <= 0 {
+		most = MaxAnswer
+	}
+	c.wire.Reset()
+	for failed := 1; ; failed++ {
+		err := c.transfer(ctx, at, most)
+		if err == nil {
+			break
+		}
+		if !c.Fetch.Again(ctx, failed, err) {
+			return nil, err
+		}
+	}
+	raw := c.wire.Bytes()
+	if head := raw[:min(len(raw), fetch.PageHead)]; fetch.IsWall(head) {
+		return nil, fetch.Blocked(at, head)
+	} else if fetch.IsPage(head) {
+		return nil, fmt.Errorf("%s: %w: a page for people answered", at, ErrAnswer)
+	}
+	text, err := clean(raw, d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", at, ErrAnswer, err)
+	}
+	return text, nil
+}
+
+// transfer reads the bytes of an answer into wire, decompressed.
+func (c *Client) transfer(ctx context.Context, at string, most int64) error {
+	c.wire.Reset()
+	resp, err := c.Fetch.Get(ctx, fetch.Request{URL: at, Accept: accept, MaxBytes: most, Gzip: true})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body := io.Reader(resp.Body)
+	switch coding := strings.ToLower(resp.Header.Get("Content-Encoding")); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		unpacked, err := gzip.NewReader(body)
+		if err != nil {
+			return fmt.Errorf("%s: %w: it is said to be compressed with gzip: %w", at, ErrAnswer, err)
+		}
+		body = unpacked
+	default:
+		return fmt.Errorf("%s: %w: it has the content coding %q, which was not asked for", at, ErrAnswer, coding)
+	}
+	n, err := c.wire.ReadFrom(io.LimitReader(body, most+1))
+	if _, ok := errors.AsType[*fetch.Error](err); err != nil && !ok && ctx.Err() == nil {
+		err = fmt.Errorf("%s: %w: %w", at, ErrAnswer, err)
+	}
+	if err == nil && n > most {
+		err = &fetch.Error{Op: "read", URL: at, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected an answer of at most %d bytes, got more", most), Hint: fetch.LargerDocuments}
+	}
+	return err
+}

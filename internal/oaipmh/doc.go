@@ -1,0 +1,181 @@
+// Package oaipmh speaks the Open Archives Initiative Protocol for Metadata Harvesting,
+// version 2.0, on both sides: [Client] asks a repository, [Handler] answers as one.
+//
+// A Client reads one answer at a time, whole and within bounds, before anything of it is
+// returned. What real servers do against the protocol is tolerated where the meaning is
+// clear, and each such thing is a [Note]. [Client.Harvest] reads a list to its end: it
+// can go on from any [Position] after the program was ended, notices resumption tokens
+// that lead in circles or nowhere, and then divides the list by datestamps.
+//
+// Sections are those of http://www.openarchives.org/OAI/openarchivesprotocol.html.
+package oaipmh
+
+import (
+	"fmt"
+	"time"
+)
+
+// Namespace is that of the answers of version 2.0 (§3.2).
+const Namespace = "http://www.openarchives.org/OAI/2.0/"
+
+// Verb is a kind of request (§4).
+type Verb string
+
+// The verbs.
+const (
+	VerbIdentify    Verb = "Identify"
+	VerbFormats     Verb = "ListMetadataFormats"
+	VerbSets        Verb = "ListSets"
+	VerbIdentifiers Verb = "ListIdentifiers"
+	VerbRecords     Verb = "ListRecords"
+	VerbRecord      Verb = "GetRecord"
+)
+
+// Code is the code of an error of the protocol (§3.6). It is itself an error, for
+// errors.Is(err, oaipmh.BadResumptionToken).
+type Code string
+
+// The codes.
+const (
+	BadArgument             Code = "badArgument"
+	BadResumptionToken      Code = "badResumptionToken"
+	BadVerb                 Code = "badVerb"
+	CannotDisseminateFormat Code = "cannotDisseminateFormat"
+	IDDoesNotExist          Code = "idDoesNotExist"
+	NoRecordsMatch          Code = "noRecordsMatch"
+	NoMetadataFormats       Code = "noMetadataFormats"
+	NoSetHierarchy          Code = "noSetHierarchy"
+)
+
+// Error names the code.
+func (c Code) Error() string { return string(c) }
+
+// Error is an error of the protocol: the repository understood the request and refused it.
+type Error struct {
+	URL  string // of the request; "" on the side that answers
+	Code Code
+	Msg  string // what the repository says
+}
+
+// Error tells the request, the code and what the repository says.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: the repository answered %s: %q", e.URL, e.Code, e.Msg)
+}
+
+// Is reports whether target is the Code of e.
+func (e *Error) Is(target error) bool { return target == error(e.Code) }
+
+// DeletedRecord says what a repository tells of deletions (§2.5.1).
+type DeletedRecord string
+
+// The values.
+const (
+	DeletedNo         DeletedRecord = "no"
+	DeletedTransient  DeletedRecord = "transient"
+	DeletedPersistent DeletedRecord = "persistent"
+)
+
+// Identity is what a repository says of itself (§4.2).
+type Identity struct {
+	Name        string
+	BaseURL     string
+	Earliest    Stamp // a lower limit of all datestamps; zero if it cannot be read
+	Deleted     DeletedRecord
+	Days        bool // the granularity of datestamps is a day, not a second
+	Emails      []string
+	Compression []string
+	Date        time.Time // responseDate; zero if it cannot be read
+}
+
+// Format is a metadata format (§2.4).
+type Format struct{ Prefix, Schema, Namespace string }
+
+// Set is a set of a repository (§2.6). A colon in Spec divides the levels of a hierarchy.
+type Set struct{ Spec, Name string }
+
+// Header is the header of a record (§2.5).
+type Header struct {
+	Identifier string
+	Datestamp  Stamp
+	Sets       []string // their Spec
+	Deleted    bool
+}
+
+// Record is a record in one format. A deleted one has no Metadata.
+type Record struct {
+	Header
+	// Metadata is what metadata holds: one XML element that stands alone, in UTF-8, with
+	// the namespace declarations that it had from the elements around it.
+	Metadata []byte
+}
+
+// Stamp is a UTCdatetime (§3.3): a day or a second in UTC.
+type Stamp struct {
+	Time time.Time
+	Day  bool
+}
+
+// IsZero reports whether there is no Stamp.
+func (s Stamp) IsZero() bool { return s.Time.IsZero() }
+
+// String returns the Stamp in its own granularity; "" if there is none.
+func (s Stamp) String() string { return s.In(s.Day) }
+
+// In returns the Stamp in the granularity of days or of seconds; "" if there is none.
+func (s Stamp) In(days bool) string {
+	switch {
+	case s.IsZero():
+		return ""
+	case days:
+		return s.Time.UTC().Format(time.DateOnly)
+	}
+	return s.Time.UTC().Format(secondsLayout)
+}
+
+const secondsLayout = "2006-01-02T15:04:05Z"
+
+// ParseStamp reads a UTCdatetime as the protocol has it.
+func ParseStamp(text string) (Stamp, error) {
+	if t, err := time.Parse(time.DateOnly, text); err == nil {
+		return Stamp{t, true}, nil
+	}
+	t, err := time.Parse(secondsLayout, text)
+	if err != nil {
+		return Stamp{}, fmt.Errorf("expected YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ, found %q", text)
+	}
+	return Stamp{Time: t}, nil
+}
+
+// layouts are forms of datestamps that servers write though the protocol has them not.
+var layouts = []string{
+	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04:05-0700",
+	"2006-01-02T15:04Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01", "2006",
+}
+
+// parseAnyStamp reads what can be understood of a datestamp; strict is false if the
+// protocol does not have the form.
+func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
+	if s, err = ParseStamp(text); err == nil {
+		return s, true, nil
+	}
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, text); err == nil && t.Year() > 0 && t.Year() <= 9999 {
+			return Stamp{Time: t.UTC().Truncate(time.Second), Day: len(layout) < len(time.DateOnly)}, false, nil
+		}
+	}
+	return Stamp{}, false, err
+}
+
+// Note is something that a server does against the protocol, or nearly so, and that was tolerated.
+type Note struct {
+	URL  string
+	What string // a sentence
+	N    int    // how often in this answer
+}
+
+func (n Note) String() string {
+	if n.N > 1 {
+		return fmt.Sprintf("%s: %s (%d times)", n.URL, n.What, n.N)
+	}
+	return n.URL + ": " + n.What
+}

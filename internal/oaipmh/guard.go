@@ -1,0 +1,93 @@
+package oaipmh
+
+import (
+	"fmt"
+	"hash/maphash"
+)
+
+// Bounds of a list.
+const (
+	maxPages      = 10_000_000 // answers
+	maxEmptyPages = 100        // answers in a row without a record
+)
+
+// LoopError: the resumption tokens of a list lead nowhere.
+type LoopError struct {
+	URL string // of the answer at which that was noticed
+	Msg string
+}
+
+func (e *LoopError) Error() string {
+	return fmt.Sprintf("%s: the list cannot be read to its end: %s", e.URL, e.Msg)
+}
+
+// guard notices resumption tokens that lead in a circle or nowhere. It holds two tokens
+// and one digest, whatever the length of the list: one token is kept while twice as many
+// more come as before (Brent), so that a circle is found within three rounds.
+type guard struct {
+	pages, empty int
+	kept         string
+	next         int // how many pages until another token is kept
+	last         uint64
+	repeated     int
+	seed         maphash.Seed
+}
+
+// maxRepeated is how many answers in a row may have the records of the one before.
+const maxRepeated = 3
+
+// take judges the next page of a list.
+func (g *guard) take(p *Page) error {
+	g.pages++
+	if len(p.Token) > MaxToken {
+		return &LoopError{p.URL, fmt.Sprintf("expected a resumption token of at most %d bytes, found %d", MaxToken, len(p.Token))}
+	}
+	if p.Token == "" {
+		return nil
+	}
+	switch {
+	case p.Token == g.kept:
+		return &LoopError{p.URL, fmt.Sprintf("the resumption token %q came before", cut(p.Token))}
+	case g.pages >= maxPages:
+		return &LoopError{p.URL, fmt.Sprintf("expected at most %d answers", maxPages)}
+	}
+	if g.pages >= g.next {
+		g.kept, g.next = p.Token, 2*g.pages
+	}
+	return g.content(p)
+}
+
+// content notices answers that bring nothing new.
+func (g *guard) content(p *Page) error {
+	n := len(p.Records) + len(p.Bad) + len(p.sets)
+	if g.empty++; n > 0 {
+		g.empty = 0
+	}
+	if g.empty > maxEmptyPages {
+		return &LoopError{p.URL, fmt.Sprintf("%d answers in a row had no record", g.empty)}
+	}
+	if g.pages == 1 {
+		g.seed = maphash.MakeSeed()
+	}
+	var h maphash.Hash
+	h.SetSeed(g.seed)
+	for i := range p.Records {
+		_, _ = h.WriteString(p.Records[i].Identifier) // a Hash takes everything
+		_ = h.WriteByte(0)
+	}
+	for i := range p.sets {
+		_, _ = h.WriteString(p.sets[i].Spec)
+		_ = h.WriteByte(0)
+	}
+	if some := len(p.Records)+len(p.sets) > 0; !some {
+		return nil
+	}
+	if sum := h.Sum64(); sum == g.last {
+		if g.repeated++; g.repeated == maxRepeated {
+			return &LoopError{p.URL, fmt.Sprintf("%d answers in a row had the same records", g.repeated+1)}
+		}
+	} else {
+		g.last, g.repeated = sum, 0
+	}
+	return nil
+}

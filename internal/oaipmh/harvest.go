@@ -1,0 +1,207 @@
+package oaipmh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"instep/fetch"
+)
+
+// Position is how far a list was read. Its zero value is the beginning. It is kept as
+// JSON, and holds as long as the Selection is the same.
+//
+// A list is read in windows of datestamps, of which the first is all of it. Where the
+// resumption tokens of a window fail it is read again, half as long.
+type Position struct {
+	From  Stamp         `json:"from,omitzero"`  // where the window begins; zero is the beginning of the Selection
+	Width time.Duration `json:"width,omitzero"` // of the window; 0 is to the end of the Selection
+	Token string        `json:"token,omitzero"` // of the next answer of the window; "" is the first
+
+	Days  bool  `json:"days,omitzero"`  // datestamps are sent as days
+	End   Stamp `json:"end,omitzero"`   // the moment of the first answer
+	Pages int64 `json:"pages,omitzero"` // answers read so far
+	Done  bool  `json:"done,omitzero"`  // all of the list was read
+}
+
+// Step is an answer of a list, and the Position behind it.
+type Step struct {
+	Page *Page // nil: nothing was read but the position moved
+	Next Position
+}
+
+// Harvest yields the answers that make the list of a Selection, from a Position on, until
+// Position.Done. Records may come more than once. id is what the repository says of
+// itself. The first error ends the harvest; the last Position holds. Errors wrap
+// fetch.Temporary where another time may help.
+func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Position) iter.Seq2[Step, error] {
+	return func(yield func(Step, error) bool) {
+		h := harvester{c: c, ctx: ctx, s: s, id: id, at: at, yield: yield}
+		h.at.Days = h.at.Days || id.Days
+		for !h.at.Done {
+			if err := h.window(); err != nil {
+				if !errors.Is(err, errEnough) {
+					yield(Step{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// errEnough: the consumer has had enough.
+var errEnough = errors.New("enough")
+
+type harvester struct {
+	c     *Client
+	ctx   context.Context
+	s     Selection
+	id    Identity
+	at    Position
+	yield func(Step, error) bool
+}
+
+// window reads a window to its end, and moves to the next one; or to a smaller one, if
+// its tokens fail.
+func (h *harvester) window() error {
+	for p, err := range h.c.pages(h.ctx, VerbRecords, h.selection().values(h.at.Days), h.at.Token) {
+		if err != nil {
+			return h.failed(err)
+		}
+		if h.at.End.IsZero() {
+			h.at.End = Stamp{Time: p.Date}
+		}
+		h.at.Pages++
+		if h.at.Token = p.Token; p.Token == "" {
+			h.next()
+		}
+		if !h.yield(Step{p, h.at}, nil) {
+			return errEnough
+		}
+	}
+	return nil
+}
+
+// selection is what the window selects.
+func (h *harvester) selection() Selection {
+	s := h.s
+	if !h.at.From.IsZero() {
+		s.From = h.at.From
+	}
+	if until, ok := h.until(); ok {
+		s.Until = Stamp{Time: until}
+	}
+	return s
+}
+
+// granule is the shortest time between two datestamps that can be sent.
+func (h *harvester) granule() time.Duration {
+	if h.at.Days {
+		return 24 * time.Hour
+	}
+	return time.Second
+}
+
+// until is the last datestamp of the window; false if it goes to the end of the Selection.
+func (h *harvester) until() (time.Time, bool) {
+	if h.at.Width <= 0 {
+		return time.Time{}, false
+	}
+	until := h.at.From.Time.Add(h.at.Width - h.granule())
+	return until, until.Before(h.end())
+}
+
+// end is the last datestamp of the Selection, or a moment to which the list is divided.
+func (h *harvester) end() time.Time {
+	switch {
+	case !h.s.Until.IsZero():
+		return h.s.Until.Time
+	case !h.at.End.IsZero():
+		return h.at.End.Time
+	case !h.id.Date.IsZero():
+		return h.id.Date
+	}
+	return h.c.Fetch.Now()
+}
+
+// next moves behind the window.
+func (h *harvester) next() {
+	until, some := h.until()
+	if !some {
+		h.at.Done = true
+		return
+	}
+	h.at.From = Stamp{Time: until.Add(h.granule())}
+	h.at.Width *= 2
+}
+
+// failed decides what follows from an error: nil if a smaller window is to be read.
+func (h *harvester) failed(err error) error {
+	if !h.at.Days && errors.Is(err, BadArgument) && h.at.Token == "" && (!h.selection().From.IsZero() || !h.selection().Until.IsZero()) {
+		h.at.Days = true // it says that it knows seconds, and does not take them
+		h.at.From.Time = h.at.From.Time.Truncate(h.granule())
+		h.note("a datestamp in seconds was refused though Identify says that they are taken: days are sent")
+		return h.move()
+	}
+	if h.at.Token == "" || !tokenFails(err) {
+		return err
+	}
+	return h.divide(err)
+}
+
+// tokenFails reports whether an error can come from a resumption token.
+func tokenFails(err error) bool {
+	if loop, ok := errors.AsType[*LoopError](err); ok && loop != nil {
+		return true
+	}
+	fe, ok := errors.AsType[*fetch.Error](err)
+	return errors.Is(err, BadResumptionToken) || errors.Is(err, BadArgument) ||
+		ok && (fe.Kind == fetch.NotFound || fe.Kind == fetch.Protocol || fe.Kind == fetch.TooLarge || fe.Status == 500)
+}
+
+// divide makes the window half as long.
+func (h *harvester) divide(cause error) error {
+	if h.at.From.IsZero() {
+		h.at.From = h.start()
+	}
+	begin, end := h.at.From.Time, h.end()
+	width := h.at.Width
+	if all := end.Sub(begin) + h.granule(); width <= 0 || width > all {
+		width = all
+	}
+	width = (width / 2).Truncate(h.granule())
+	if width < h.granule() {
+		return fmt.Errorf("the resumption tokens fail, and all records of %s cannot be listed in one answer: %w", h.at.From.In(h.at.Days), cause)
+	}
+	h.at.Width, h.at.Token = width, ""
+	h.note(fmt.Sprintf("resumption tokens fail (%v): the list is read by datestamps, from %s on in steps of %v", cause, h.at.From.In(h.at.Days), width))
+	return h.move()
+}
+
+// start is where the first window begins.
+func (h *harvester) start() Stamp {
+	s := h.s.From
+	if s.IsZero() {
+		s = h.id.Earliest
+	}
+	if s.IsZero() || s.Time.Year() < 1970 {
+		s = Stamp{Time: time.Unix(0, 0).UTC()}
+	}
+	return Stamp{Time: s.Time.Truncate(h.granule())}
+}
+
+// move yields a position that was reached without an answer.
+func (h *harvester) move() error {
+	if !h.yield(Step{Next: h.at}, nil) {
+		return errEnough
+	}
+	return nil
+}
+
+func (h *harvester) note(what string) {
+	if h.c.Observe != nil {
+		h.c.Observe(Note{URL: h.c.BaseURL, What: what, N: 1})
+	}
+}

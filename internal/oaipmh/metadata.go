@@ -1,0 +1,113 @@
+package oaipmh
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"regexp"
+)
+
+// recordEnd finds the end tag of a record.
+var recordEnd = regexp.MustCompile(`</([A-Za-z_][A-Za-z0-9_.-]*:)?record[ \t\r\n]*>`)
+
+// fragment is an element that was read to its end.
+type fragment struct {
+	declares map[string]bool // prefixes that its root declares; "" is the default namespace
+	plain    bool            // it, or an element within it, has no prefix
+	end      int64           // offset behind it
+}
+
+// metadata reads what metadata holds, up to the end of metadata. What may not be in
+// there is in wrong.
+func (p *parser) metadata(wrong *error) (found []byte, err error) {
+	err = p.children(func(e xml.StartElement) error {
+		at := p.startOf()
+		f, err := p.element(&e)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found != nil:
+			*wrong = fmt.Errorf("its metadata has a second element %q: expected one", cut(e.Name.Local))
+		case f.end-at > MaxRecord:
+			*wrong = fmt.Errorf("its metadata has %d bytes: expected at most %d", f.end-at, MaxRecord)
+		default:
+			found = p.standalone(e, at, f)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// startOf is the offset of the start tag that was read last.
+func (p *parser) startOf() int64 {
+	return int64(bytes.LastIndexByte(p.text[:p.offset()-1], '<'))
+}
+
+// element reads an element that has begun to its end, and checks that its tags match.
+func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
+	f.declares = map[string]bool{}
+	for _, a := range root.Attr {
+		switch {
+		case a.Name.Space == "xmlns":
+			f.declares[a.Name.Local] = true
+		case a.Name.Space == "" && a.Name.Local == "xmlns":
+			f.declares[""] = true
+		}
+	}
+	f.plain = root.Name.Space == ""
+	for open := []xml.Name{root.Name}; len(open) > 0; {
+		t, err := p.next()
+		if err != nil {
+			return f, err
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			if open = append(open, t.Name); len(open) > maxDepth {
+				return f, fmt.Errorf("%s: expected elements at most %d deep", p.page.URL, maxDepth)
+			}
+			f.plain = f.plain || t.Name.Space == ""
+		case xml.EndElement:
+			last := open[len(open)-1]
+			if open = open[:len(open)-1]; last != t.Name {
+				return f, fmt.Errorf("%s: at byte %d: the element %q ends as %q", p.page.URL, p.offset(), cut(last.Local), cut(t.Name.Local))
+			}
+		}
+	}
+	f.end = p.offset()
+	return f, nil
+}
+
+// standalone returns an element with the namespaces that it has from those around it.
+func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
+	text := p.text[at:f.end]
+	var more []byte
+	taken := map[string]bool{}
+	for i := len(p.spaces) - 1; i >= 0; i-- { // the innermost first
+		a := p.spaces[i]
+		prefix := a.Name.Local
+		if a.Name.Space == "" {
+			prefix = ""
+		}
+		if f.declares[prefix] || taken[prefix] || prefix == "" && !f.plain {
+			continue
+		}
+		taken[prefix] = true
+		more = append(more, ' ')
+		if more = append(more, "xmlns"...); prefix != "" {
+			more = append(append(more, ':'), prefix...)
+		}
+		more = append(more, `="`...)
+		var value bytes.Buffer
+		_ = xml.EscapeText(&value, []byte(a.Value)) // a Buffer takes everything
+		more = append(append(more, value.Bytes()...), '"')
+	}
+	if len(more) == 0 {
+		return text
+	}
+	name := 1 + len(e.Name.Local)
+	if e.Name.Space != "" {
+		name += len(e.Name.Space) + 1
+	}
+	return bytes.Join([][]byte{text[:name], more, text[name:]}, nil)
+}

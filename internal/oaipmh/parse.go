@@ -1,0 +1,453 @@
+package oaipmh
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of an answer.
+const (
+	// MaxAnswer is how many bytes an answer may have, on the wire and decompressed, unless
+	// Client.MaxAnswer says otherwise.
+	MaxAnswer = 64 << 20
+	// MaxRecord is how many bytes the metadata of a record may have.
+	MaxRecord = 16 << 20
+	// MaxToken is how many bytes a resumption token may have.
+	MaxToken = 2 << 10
+	// MaxIdentifier is how many bytes the identifier of a record may have.
+	MaxIdentifier = 1 << 10
+	maxDepth      = 256
+	maxText       = 64 << 10 // bytes of the text of an element of the envelope
+	maxSets       = 1000     // of one record
+)
+
+// Page is one answer, or a part of a list.
+type Page struct {
+	URL     string
+	Date    time.Time // responseDate; zero if it cannot be read
+	Records []Record  // of GetRecord, ListRecords and ListIdentifiers; their memory is that of the Page
+	Bad     []BadRecord
+	Token   string // "" if the list ends here
+	Size    int64  // completeListSize; -1 if it is not said
+	Notes   []Note
+
+	identity *Identity
+	formats  []Format
+	sets     []Set
+	err      *Error
+	listed   bool // an element named as the verb was there
+}
+
+// BadRecord is a record that cannot be used.
+type BadRecord struct {
+	Identifier string // "" if that cannot be read
+	Err        error
+}
+
+// parser reads an answer that clean has made legal. It compares local names: servers
+// write other namespaces, or none.
+type parser struct {
+	text []byte
+	d    *xml.Decoder
+	base int64 // offset in text where d began
+	page *Page
+	verb Verb
+	dirt dirt
+
+	spaces []xml.Attr // declarations of namespaces of the elements that are open, down to the root of metadata
+}
+
+// parse reads the answer to a verb.
+func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
+	p := parser{text: text, page: &Page{URL: url, Size: -1}, verb: verb, dirt: d}
+	p.begin(0)
+	if err := p.document(); err != nil {
+		return nil, err
+	}
+	for what, n := range p.dirt {
+		p.page.Notes = append(p.page.Notes, Note{url, what, n})
+	}
+	if p.page.err != nil {
+		p.page.err.URL = url
+		return p.page, p.page.err
+	}
+	if !p.page.listed {
+		return nil, fmt.Errorf("%s: it has neither the element %s nor an error", url, verb)
+	}
+	return p.page, nil
+}
+
+// begin begins to read at an offset.
+func (p *parser) begin(at int64) {
+	p.base = at
+	p.d = xml.NewDecoder(bytes.NewReader(p.text[at:]))
+}
+
+func (p *parser) offset() int64 { return p.base + p.d.InputOffset() }
+
+// next returns the next tag or text. A document type is refused: no answer has one.
+func (p *parser) next() (xml.Token, error) {
+	for {
+		t, err := p.d.RawToken()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fmt.Errorf("%s: at byte %d of %d: %w", p.page.URL, p.offset(), len(p.text), err)
+		}
+		switch t.(type) {
+		case xml.StartElement, xml.EndElement, xml.CharData:
+			return t, nil
+		case xml.Directive:
+			return nil, fmt.Errorf("%s: it has a document type: expected an answer of OAI-PMH", p.page.URL)
+		}
+	}
+}
+
+func (p *parser) document() error {
+	for {
+		t, err := p.next()
+		if err != nil {
+			return fmt.Errorf("expected an answer of OAI-PMH: %w", err)
+		}
+		start, ok := t.(xml.StartElement)
+		if text, isText := t.(xml.CharData); isText && len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		if !ok || start.Name.Local != "OAI-PMH" {
+			return fmt.Errorf("%s: expected the element OAI-PMH, found %s", p.page.URL, describe(t))
+		}
+		p.declared(start)
+		if p.spaceOf(start.Name.Space) != Namespace {
+			p.dirt["the element OAI-PMH is not in the namespace of OAI-PMH 2.0"]++
+		}
+		break
+	}
+	err := p.children(p.envelope)
+	if rest := bytes.TrimSpace(p.text[p.offset():]); err == nil && len(rest) > 0 {
+		p.dirt["there is more after the end of the answer"]++
+	}
+	return err
+}
+
+func describe(t xml.Token) string {
+	switch t := t.(type) {
+	case xml.StartElement:
+		return "the element " + strconv.Quote(cut(t.Name.Local))
+	case xml.CharData:
+		return "the text " + strconv.Quote(cut(string(bytes.TrimSpace(t))))
+	}
+	return "something else"
+}
+
+// cut shortens what is quoted in a message.
+func cut(s string) string {
+	if len(s) > 60 {
+		return strings.ToValidUTF8(s[:60], "") + "…"
+	}
+	return s
+}
+
+// declared keeps the namespaces that an element declares.
+func (p *parser) declared(e xml.StartElement) {
+	for _, a := range e.Attr {
+		if a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns" {
+			p.spaces = append(p.spaces, a)
+		}
+	}
+}
+
+// spaceOf is the namespace of a prefix; "" if it is not declared.
+func (p *parser) spaceOf(prefix string) string {
+	for i := len(p.spaces) - 1; i >= 0; i-- {
+		if a := p.spaces[i]; a.Name.Space == "xmlns" && a.Name.Local == prefix || prefix == "" && a.Name.Space == "" {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// children calls do with each element within the one that has begun, up to its end. do
+// reads the element to its end.
+func (p *parser) children(do func(xml.StartElement) error) error {
+	for {
+		t, err := p.next()
+		if err != nil {
+			return err
+		}
+		switch t := t.(type) {
+		case xml.EndElement:
+			return nil
+		case xml.StartElement:
+			before := len(p.spaces)
+			p.declared(t)
+			err := do(t)
+			p.spaces = p.spaces[:before]
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// skip reads an element that has begun to its end.
+func (p *parser) skip() error {
+	for depth := 1; depth > 0; {
+		t, err := p.next()
+		if err != nil {
+			return err
+		}
+		switch t.(type) {
+		case xml.StartElement:
+			depth++
+		case xml.EndElement:
+			depth--
+		}
+	}
+	return nil
+}
+
+// textOf reads the text of an element that has begun to its end.
+func (p *parser) textOf() (string, error) {
+	var b []byte
+	for depth := 1; ; {
+		t, err := p.next()
+		if err != nil {
+			return "", err
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			depth++
+		case xml.EndElement:
+			if depth--; depth == 0 {
+				return strings.TrimSpace(string(b)), nil
+			}
+		case xml.CharData:
+			if b = append(b, t...); len(b) > maxText {
+				return "", fmt.Errorf("%s: expected at most %d bytes in an element of the envelope, found more", p.page.URL, maxText)
+			}
+		}
+	}
+}
+
+// envelope reads a child of OAI-PMH.
+func (p *parser) envelope(e xml.StartElement) error {
+	switch e.Name.Local {
+	case "responseDate":
+		return p.into(func(s string) { p.page.Date = p.stamp(s, "responseDate").Time })
+	case "error":
+		code := attr(e, "code")
+		return p.into(func(s string) {
+			if p.page.err == nil {
+				p.page.err = &Error{Code: Code(cut(code)), Msg: cut(s)}
+			}
+		})
+	case string(VerbIdentify):
+		p.page.identity, p.page.listed = &Identity{}, p.verb == VerbIdentify
+		return p.children(p.identify)
+	case string(VerbFormats), string(VerbSets), string(VerbIdentifiers), string(VerbRecords), string(VerbRecord):
+		if e.Name.Local == string(p.verb) {
+			p.page.listed = true
+		}
+		return p.children(p.item)
+	}
+	return p.skip()
+}
+
+func (p *parser) into(to func(string)) error {
+	s, err := p.textOf()
+	if err == nil {
+		to(s)
+	}
+	return err
+}
+
+func attr(e xml.StartElement, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return strings.TrimSpace(a.Value)
+		}
+	}
+	return ""
+}
+
+// stamp reads a datestamp as far as it can be understood.
+func (p *parser) stamp(text, element string) Stamp {
+	s, strict, err := parseAnyStamp(text)
+	switch {
+	case err != nil:
+		p.dirt["a "+element+" cannot be read"]++
+	case !strict:
+		p.dirt["a "+element+" is not in one of the two forms of the protocol"]++
+	}
+	return s
+}
+
+func (p *parser) identify(e xml.StartElement) error {
+	i := p.page.identity
+	return p.into(func(s string) {
+		switch e.Name.Local {
+		case "repositoryName":
+			i.Name = s
+		case "baseURL":
+			i.BaseURL = s
+		case "adminEmail":
+			i.Emails = append(i.Emails, s)
+		case "compression":
+			i.Compression = append(i.Compression, s)
+		case "earliestDatestamp":
+			i.Earliest = p.stamp(s, "earliestDatestamp")
+		case "deletedRecord":
+			i.Deleted = DeletedRecord(strings.ToLower(s))
+		case "granularity":
+			i.Days = !strings.Contains(strings.ToLower(s), "t")
+		}
+	})
+}
+
+// item reads a child of the element of a verb.
+func (p *parser) item(e xml.StartElement) error {
+	switch e.Name.Local {
+	case "record":
+		return p.record()
+	case "header":
+		return p.bare(e)
+	case "metadataFormat":
+		return p.format()
+	case "set":
+		return p.set()
+	case "resumptionToken":
+		if n, err := strconv.ParseInt(attr(e, "completeListSize"), 10, 64); err == nil && n >= 0 {
+			p.page.Size = n
+		}
+		return p.into(func(s string) { p.page.Token = s })
+	}
+	return p.skip()
+}
+
+func (p *parser) format() error {
+	var f Format
+	err := p.children(func(e xml.StartElement) error {
+		return p.into(func(s string) {
+			switch e.Name.Local {
+			case "metadataPrefix":
+				f.Prefix = s
+			case "schema":
+				f.Schema = s
+			case "metadataNamespace":
+				f.Namespace = s
+			}
+		})
+	})
+	p.page.formats = append(p.page.formats, f)
+	return err
+}
+
+func (p *parser) set() error {
+	var s Set
+	err := p.children(func(e xml.StartElement) error {
+		return p.into(func(text string) {
+			switch e.Name.Local {
+			case "setSpec":
+				s.Spec = text
+			case "setName":
+				s.Name = text
+			}
+		})
+	})
+	p.page.sets = append(p.page.sets, s)
+	return err
+}
+
+// bare reads a header that is no part of a record.
+func (p *parser) bare(e xml.StartElement) error {
+	var r Record
+	if err := p.header(e, &r.Header); err != nil {
+		return err
+	}
+	p.keep(r, nil)
+	return nil
+}
+
+func (p *parser) header(e xml.StartElement, h *Header) error {
+	h.Deleted = attr(e, "status") == "deleted"
+	return p.children(func(e xml.StartElement) error {
+		return p.into(func(s string) {
+			switch e.Name.Local {
+			case "identifier":
+				h.Identifier = s
+			case "datestamp":
+				h.Datestamp = p.stamp(s, "datestamp")
+			case "setSpec":
+				if s != "" && len(h.Sets) < maxSets {
+					h.Sets = append(h.Sets, s)
+				}
+			}
+		})
+	})
+}
+
+// record reads a record. One that is not well-formed is given up, and reading goes on
+// behind its end tag.
+func (p *parser) record() error {
+	begin := p.offset()
+	var r Record
+	var wrong error
+	some := false
+	err := p.children(func(e xml.StartElement) error {
+		switch e.Name.Local {
+		case "header":
+			return p.header(e, &r.Header)
+		case "metadata":
+			some = true
+			var err error
+			r.Metadata, err = p.metadata(&wrong)
+			return err
+		}
+		return p.skip()
+	})
+	if err != nil {
+		end := recordEnd.FindIndex(p.text[begin:])
+		if end == nil {
+			return err
+		}
+		p.bad(r.Identifier, err)
+		p.begin(begin + int64(end[1]))
+		return nil
+	}
+	switch {
+	case r.Deleted && some:
+		p.dirt["a deleted record has metadata"]++
+		r.Metadata, wrong = nil, nil
+	case !r.Deleted && wrong == nil && r.Metadata == nil:
+		wrong = errors.New("it has no metadata")
+	}
+	p.keep(r, wrong)
+	return nil
+}
+
+// keep takes a record, if it can be used.
+func (p *parser) keep(r Record, wrong error) {
+	switch {
+	case r.Identifier == "":
+		wrong = errors.New("it has no identifier")
+	case len(r.Identifier) > MaxIdentifier:
+		wrong = fmt.Errorf("its identifier has %d bytes: expected at most %d", len(r.Identifier), MaxIdentifier)
+		r.Identifier = ""
+	}
+	if wrong != nil {
+		p.bad(r.Identifier, wrong)
+		return
+	}
+	p.page.Records = append(p.page.Records, r)
+}
+
+func (p *parser) bad(identifier string, err error) {
+	p.page.Bad = append(p.page.Bad, BadRecord{identifier, fmt.Errorf("%s: record %q: %w", p.page.URL, cut(identifier), err)})
+}

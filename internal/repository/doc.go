@@ -1,0 +1,57 @@
+// Package repository keeps the records of an OAI-PMH repository: a [Store] holds what is
+// known of each record in a database of the state, and the metadata of each in a file of
+// the directory that is published. [Harvest] brings it up to date, and can be ended at any
+// moment: each answer of the repository is durable before the next is asked for. [Input]
+// makes the records the resources of a set.
+//
+// What a Store lists is always the whole repository as far as it was harvested, so that a
+// record which the repository deletes is one that is listed no more.
+package repository
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Directory is where the files of records are, below the directory that is published.
+const Directory = "records"
+
+// maxName bounds the name of a file without its ending.
+const maxName = 150
+
+// PathOf is the path of the file with the metadata of a record: records/PREFIX/xx/NAME.xml.
+// Two identifiers have two paths, also where upper and lower case are one.
+func PathOf(prefix, identifier string) string {
+	sum := sha256.Sum256([]byte(identifier))
+	digest := hex.EncodeToString(sum[:])
+	name, folds := escape(identifier)
+	if folds || len(name) > maxName {
+		name = name[:min(len(name), maxName)] + "==" + digest[:16]
+	}
+	dir, folds := escape(prefix)
+	if folds {
+		sum := sha256.Sum256([]byte(prefix))
+		dir += "==" + hex.EncodeToString(sum[:4])
+	}
+	return Directory + "/" + dir + "/" + digest[:2] + "/" + name + ".xml"
+}
+
+// escape returns text in letters, digits, "-", "." and "_": every other byte is written
+// as "=" and its two hexadecimal digits. folds says that it has letters of upper case.
+func escape(text string) (name string, folds bool) {
+	var b strings.Builder
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0:
+			b.WriteByte(c)
+		case c >= 'A' && c <= 'Z':
+			folds = true
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "=%02x", c)
+		}
+	}
+	return b.String(), folds
+}

@@ -1,0 +1,167 @@
+package repository
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"instep/internal/oaipmh"
+)
+
+// Defaults of Harvest.
+const (
+	DefaultOverlap   = 24 * time.Hour
+	DefaultFullEvery = 30 * 24 * time.Hour
+)
+
+// Harvest brings a Store up to date. Client, Store, Prefix and Now are required.
+type Harvest struct {
+	Client *oaipmh.Client
+	Store  *Store
+	Prefix string // metadataPrefix
+	Set    string // setSpec; "" is all
+
+	// Overlap is how far before the last datestamp the next harvest begins: servers set
+	// datestamps before the records can be seen. 0 is DefaultOverlap.
+	Overlap time.Duration
+	// FullEvery is how often all records are listed, so that those are noticed which a
+	// repository deletes and tells nothing of. 0 is DefaultFullEvery, or never if it says
+	// that it tells of every deletion (deletedRecord persistent).
+	FullEvery time.Duration
+	Now       func() time.Time
+}
+
+// Summary is what a harvest did.
+type Summary struct {
+	Full             bool
+	Resumed          bool // an earlier harvest that was ended went on
+	Records, Deleted int64
+	Answers          int64
+	Bad              []oaipmh.BadRecord // without an identifier: at most 100
+}
+
+const maxBad = 100
+
+// Run lists the records that changed since the last run, or goes on with a run that was
+// ended. When it returns an error what came is kept, and the next run goes on from there.
+func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
+	if err := h.Client.Fetch.TrustSource(ctx, h.Client.BaseURL); err != nil {
+		return sum, err
+	}
+	id, err := h.Client.Identify(ctx)
+	if err != nil {
+		return sum, err
+	}
+	p, err := h.Store.progress(ctx)
+	if err != nil {
+		return sum, err
+	}
+	sum.Resumed = p.Running
+	if !p.Running {
+		h.begin(&p, &id)
+		if err := h.Store.take(ctx, nil, &p); err != nil {
+			return sum, err
+		}
+	}
+	sum.Full = p.Full
+	s := oaipmh.Selection{Prefix: h.Prefix, Set: h.Set, From: p.From}
+	for step, err := range h.Client.Harvest(ctx, s, id, p.Position) {
+		if err != nil {
+			return sum, err
+		}
+		p.Position = step.Next
+		if step.Page != nil {
+			sum.add(step.Page)
+			p.see(step.Page)
+		}
+		if err := h.Store.take(ctx, step.Page, &p); err != nil {
+			return sum, err
+		}
+	}
+	return sum, h.end(ctx, p)
+}
+
+// begin begins a harvest.
+func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
+	every := h.FullEvery
+	if every == 0 && id.Deleted != oaipmh.DeletedPersistent {
+		every = DefaultFullEvery
+	}
+	p.Round++
+	p.Full = p.LastFull.IsZero() || p.Highest.IsZero() || every > 0 && !h.Now().Before(p.LastFull.Add(every))
+	p.Running, p.Lost, p.Position, p.From = true, false, oaipmh.Position{}, oaipmh.Stamp{}
+	p.Deleted = string(id.Deleted)
+	if p.Full {
+		return
+	}
+	overlap := h.Overlap
+	if overlap == 0 {
+		overlap = DefaultOverlap
+	}
+	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
+	if !id.Earliest.IsZero() && p.From.Time.Before(id.Earliest.Time) {
+		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse what is earlier
+	}
+}
+
+// see keeps the highest datestamp. One that is later than the answer it is in would shut
+// out what comes after.
+func (p *progress) see(page *oaipmh.Page) {
+	for i := range page.Records {
+		stamp := page.Records[i].Datestamp
+		if !page.Date.IsZero() && stamp.Time.After(page.Date) {
+			stamp.Time = page.Date
+		}
+		if stamp.Time.After(p.Highest.Time) {
+			p.Highest = stamp
+		}
+	}
+	for i := range page.Bad {
+		p.Lost = p.Lost || page.Bad[i].Identifier == ""
+	}
+}
+
+func (s *Summary) add(page *oaipmh.Page) {
+	s.Answers++
+	for i := range page.Records {
+		s.Records++
+		if page.Records[i].Deleted {
+			s.Deleted++
+		}
+	}
+	for _, b := range page.Bad {
+		if b.Identifier == "" && len(s.Bad) < maxBad {
+			s.Bad = append(s.Bad, b)
+		}
+	}
+}
+
+// end ends a harvest that was read to its end.
+func (h *Harvest) end(ctx context.Context, p progress) error {
+	p.Running = false
+	return h.Store.in(ctx, func(tx *sql.Tx) error {
+		if p.Full && !p.Lost {
+			if err := h.Store.sweep(ctx, tx, p.Round); err != nil {
+				return err
+			}
+		}
+		if p.Full {
+			p.LastFull = h.Now()
+		}
+		return setProgress(ctx, tx, &p)
+	})
+}
+
+// String tells people what was done.
+func (s Summary) String() string {
+	kind := "the records that changed"
+	if s.Full {
+		kind = "all records"
+	}
+	resumed := ""
+	if s.Resumed {
+		resumed = ", from where the last run ended"
+	}
+	return fmt.Sprintf("harvested %s: %d in %d answers, %d of them deleted%s", kind, s.Records, s.Answers, s.Deleted, resumed)
+}

@@ -1,0 +1,310 @@
+package repository
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"time"
+
+	"instep/blob"
+	"instep/internal/oaipmh"
+	"instep/internal/scan"
+	"instep/resourcesync"
+)
+
+// Input makes the records of a repository the resources of a set: each is the file of its
+// metadata. Plan harvests, writes the files of what is new or changed, and lists all
+// records; Apply records what changed, and then removes the files of deleted records.
+type Input struct {
+	*scan.List          // its Listing is made here
+	Harvest    *Harvest // its Store is opened here
+	State      string   // directory
+	Key        Key
+	Files      blob.Bucket // the directory that List.Tree reads
+	DryRun     bool        // nothing is asked for or written: what was harvested is listed
+
+	notes []oaipmh.Note
+}
+
+var _ scan.Input = (*Input)(nil)
+
+// maxNotes bounds the notes of a harvest; each says something else.
+const maxNotes = 50
+
+// Observe takes a note of what is tolerated, once for each kind. It is for Client.Observe.
+func (in *Input) Observe(n oaipmh.Note) {
+	for i := range in.notes {
+		if in.notes[i].What == n.What {
+			in.notes[i].N += n.N
+			return
+		}
+	}
+	if len(in.notes) < maxNotes {
+		in.notes = append(in.notes, n)
+	}
+}
+
+// Plan implements scan.Input.
+func (in *Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
+	var sum Summary
+	close, err := in.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, close()) }()
+	if !in.DryRun {
+		if sum, err = in.Harvest.Run(ctx); err == nil {
+			err = in.settle(ctx)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", scan.ErrListing, err)
+		}
+	}
+	in.Listing = in.list
+	if p, err = in.List.Plan(ctx); err != nil {
+		return nil, err
+	}
+	in.tell(p, &sum)
+	return p, nil
+}
+
+// open opens the store; close ends its use.
+func (in *Input) open(ctx context.Context) (close func() error, err error) {
+	in.notes, in.Harvest.Store = nil, nil
+	open := Open
+	if in.DryRun {
+		open = OpenReadOnly
+	}
+	st, err := open(ctx, in.State, in.Key)
+	if in.DryRun && errors.Is(err, fs.ErrNotExist) {
+		return func() error { return nil }, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.Harvest.Store = st
+	return st.Close, nil
+}
+
+// tell says in a plan what was harvested.
+func (in *Input) tell(p *scan.Plan, sum *Summary) {
+	if in.DryRun {
+		p.Notes = append(p.Notes, "a dry run asks the repository for nothing: this is what was harvested by the last run that was none")
+		return
+	}
+	p.Notes = append(p.Notes, sum.String())
+	for _, n := range in.notes {
+		p.Notes = append(p.Notes, "tolerated: "+n.String())
+	}
+	for _, b := range sum.Bad {
+		p.Fail(&scan.FileError{Path: in.Harvest.Client.BaseURL, Err: b.Err})
+	}
+}
+
+// Apply implements scan.Input.
+func (in *Input) Apply(ctx context.Context, p *scan.Plan) (scan.Result, error) {
+	r, err := in.List.Apply(ctx, p)
+	if err != nil || in.DryRun {
+		return r, err
+	}
+	close, err := in.open(ctx)
+	if err != nil {
+		return r, err
+	}
+	return r, errors.Join(in.remove(ctx), close())
+}
+
+// list is a scan.Listing: all records that are not deleted.
+func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
+	return func(yield func(scan.Listed, error) bool) {
+		if in.Harvest.Store == nil {
+			return // a dry run before the first harvest
+		}
+		for k, err := range in.Harvest.Store.each(ctx, "NOT deleted OR wrong IS NOT NULL", false) {
+			e := scan.Listed{URI: scan.URI(in.BaseURL, k.path), Path: k.path, Type: mediaType}
+			switch {
+			case err != nil:
+				e = scan.Listed{}
+			case k.wrong != "":
+				err = errors.New(k.wrong)
+			default:
+				e.LastMod = lastMod(k.datestamp)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// mediaType is that of the metadata of every record.
+const mediaType = "application/xml"
+
+// settle writes the files of the records that are pending.
+func (in *Input) settle(ctx context.Context) error {
+	var some []known
+	for k, err := range in.Harvest.Store.each(ctx, "pending IS NOT NULL", true) {
+		if err != nil {
+			return err
+		}
+		if some = append(some, k); len(some) < batch {
+			continue
+		}
+		if err := in.write(ctx, some); err != nil {
+			return err
+		}
+		some = some[:0]
+	}
+	return in.write(ctx, some)
+}
+
+// write writes the files of some records. It is noted that they are ours before they are there.
+func (in *Input) write(ctx context.Context, some []known) (err error) {
+	if len(some) == 0 {
+		return nil
+	}
+	foreign := map[int64]bool{}
+	for i := range some {
+		if foreign[some[i].id], err = in.foreign(ctx, &some[i]); err != nil {
+			return err
+		}
+	}
+	st := in.Harvest.Store
+	err = st.in(ctx, func(tx *sql.Tx) error {
+		for i := range some {
+			if err := claim(ctx, tx, &some[i], foreign[some[i].id]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b, err := in.Files.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Discard()) }()
+	for i := range some {
+		if foreign[some[i].id] {
+			continue
+		}
+		if err := create(ctx, b, some[i].path, some[i].pending); err != nil {
+			return err
+		}
+	}
+	if err := b.Commit(ctx); err != nil {
+		return err
+	}
+	return st.in(ctx, func(tx *sql.Tx) error {
+		for i := range some {
+			if foreign[some[i].id] {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, "UPDATE record SET pending = NULL WHERE id = ?", some[i].id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func claim(ctx context.Context, tx *sql.Tx, k *known, foreign bool) error {
+	if foreign {
+		_, err := tx.ExecContext(ctx, "UPDATE record SET wrong = ? WHERE id = ?", fmt.Sprintf("file %q: it is not of this harvest: move it elsewhere", k.path), k.id)
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE record SET written = 1, wrong = NULL WHERE id = ?", k.id)
+	return err
+}
+
+// foreign reports whether a file that is not ours is where the file of a record belongs.
+func (in *Input) foreign(ctx context.Context, k *known) (bool, error) {
+	if k.written {
+		return false, nil
+	}
+	r, _, err := in.Files.Get(ctx, k.path, 0, -1)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(err, blob.ErrForeign), errors.Is(err, blob.ErrClash):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, r)
+	want := sha256.Sum256(k.pending)
+	return !bytes.Equal(h.Sum(nil), want[:]), errors.Join(err, r.Close())
+}
+
+func create(ctx context.Context, b blob.Batch, key string, text []byte) error {
+	o, err := b.Create(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := o.Write(text); err != nil {
+		return errors.Join(err, o.Close())
+	}
+	if err := o.Close(); err != nil {
+		return err
+	}
+	b.Put(o, blob.Put{Key: key})
+	return nil
+}
+
+// remove removes the files of deleted records.
+func (in *Input) remove(ctx context.Context) error {
+	var some []known
+	flush := func() error {
+		if len(some) == 0 {
+			return nil
+		}
+		b, err := in.Files.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range some {
+			b.Delete(some[i].path)
+		}
+		if err := b.Commit(ctx); err != nil {
+			return err
+		}
+		err = in.Harvest.Store.in(ctx, func(tx *sql.Tx) error {
+			for i := range some {
+				if _, err := tx.ExecContext(ctx, "UPDATE record SET written = 0 WHERE id = ?", some[i].id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		some = some[:0]
+		return err
+	}
+	for k, err := range in.Harvest.Store.each(ctx, "deleted AND written AND wrong IS NULL", false) {
+		if err != nil {
+			return err
+		}
+		if some = append(some, k); len(some) == batch {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// lastMod is the datestamp of a record as a W3C Datetime.
+func lastMod(datestamp string) (d resourcesync.Datetime) {
+	if s, err := oaipmh.ParseStamp(datestamp); err == nil {
+		d, _ = resourcesync.ParseDatetime(s.String()) // both forms are W3C Datetimes
+	}
+	return d
+}

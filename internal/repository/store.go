@@ -1,0 +1,295 @@
+package repository
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver of SQLite
+
+	"instep/internal/oaipmh"
+)
+
+// schema of the database. A record is pending while its metadata is not in its file yet.
+const schema = `
+CREATE TABLE IF NOT EXISTS record (
+	id         INTEGER PRIMARY KEY,
+	identifier TEXT NOT NULL UNIQUE,
+	datestamp  TEXT NOT NULL,    -- as the repository says
+	sets       TEXT NOT NULL,    -- a space after each
+	deleted    INTEGER NOT NULL,
+	round      INTEGER NOT NULL, -- of the last harvest that listed it
+	path       TEXT NOT NULL,    -- of its file
+	written    INTEGER NOT NULL, -- the file at path is ours
+	digest     BLOB,             -- SHA-256 of the metadata
+	length     INTEGER,          -- of the metadata, in bytes
+	pending    BLOB,             -- metadata that is to be written
+	wrong      TEXT              -- why what the repository says of it now cannot be used
+) STRICT;
+CREATE INDEX IF NOT EXISTS record_pending ON record (id) WHERE pending IS NOT NULL;
+CREATE INDEX IF NOT EXISTS record_removal ON record (id) WHERE deleted AND written;
+CREATE INDEX IF NOT EXISTS record_wrong ON record (id) WHERE wrong IS NOT NULL;
+CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+`
+
+// applicationID marks a database of this package ("inOA").
+const applicationID = 0x696e4f41
+
+// Store keeps records. Its methods are not safe for concurrent use.
+type Store struct {
+	db     *sql.DB
+	prefix string // metadataPrefix
+}
+
+// Key names what a Store is for: records of other selections are in other stores.
+type Key struct{ BaseURL, Prefix, Set string }
+
+// FileName is the name of the database of a Key in a state directory: one that begins
+// with the name of the catalog belongs to the state (catalog.IsStateName).
+func (k Key) FileName() string {
+	sum := sha256.Sum256([]byte(k.BaseURL + "\x00" + k.Prefix + "\x00" + k.Set))
+	return "catalog.db.harvest-" + hex.EncodeToString(sum[:8])
+}
+
+// Open opens the store of a Key in a state directory, and makes it if there is none.
+func Open(ctx context.Context, state string, k Key) (*Store, error) {
+	return open(ctx, filepath.Join(state, k.FileName()), k, url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "mmap_size(0)", "cache_size(-32768)", "journal_size_limit(16777216)",
+	}}, true)
+}
+
+// OpenReadOnly opens the store of a Key to read it. The error of one that is not there is fs.ErrNotExist.
+func OpenReadOnly(ctx context.Context, state string, k Key) (*Store, error) {
+	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
+	if err != nil {
+		return nil, err
+	}
+	_, err = root.Stat(k.FileName())
+	if err = errors.Join(err, root.Close()); err != nil {
+		return nil, err
+	}
+	return open(ctx, filepath.Join(state, k.FileName()), k, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(10000)", "query_only(ON)"}}, false)
+}
+
+func open(ctx context.Context, path string, k Key, q url.Values, writes bool) (*Store, error) {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(2) // one reads while the other writes
+	s := &Store{db: db, prefix: k.Prefix}
+	if err := s.prepare(ctx, writes); err != nil {
+		return nil, errors.Join(fmt.Errorf("the records harvested, %q: %w", path, err), db.Close())
+	}
+	return s, nil
+}
+
+// prepare recognises the database, and makes its tables if it writes.
+func (s *Store) prepare(ctx context.Context, writes bool) error {
+	var id, objects int64
+	if err := s.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return err
+	}
+	if err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&objects); err != nil {
+		return err
+	}
+	if id != applicationID && (id != 0 || objects > 0) {
+		return fmt.Errorf("it is a database of another program (application id %#x)", id)
+	}
+	if !writes {
+		return nil
+	}
+	_, err := s.db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d;", applicationID)+schema)
+	return err
+}
+
+// Close ends all use of the store.
+func (s *Store) Close() error { return s.db.Close() }
+
+// progress is how far the store was brought up to date.
+type progress struct {
+	Round    int64           `json:"round"`          // of the harvest that runs, or ran last
+	Full     bool            `json:"full,omitempty"` // it lists all records, so that those which it does not list are gone
+	Running  bool            `json:"running,omitempty"`
+	Lost     bool            `json:"lost,omitempty"` // it met records without an identifier
+	From     oaipmh.Stamp    `json:"from,omitzero"`  // from where on it lists
+	Position oaipmh.Position `json:"position,omitzero"`
+	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // of the datestamps seen, not later than the answer they were in
+	LastFull time.Time       `json:"last_full,omitzero"`
+	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
+}
+
+const progressName = "progress"
+
+func (s *Store) progress(ctx context.Context) (p progress, err error) {
+	var text string
+	err = s.db.QueryRowContext(ctx, "SELECT value FROM state WHERE name = ?", progressName).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, nil
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &p)
+	}
+	return p, err
+}
+
+// in runs do in one transaction, which is durable when in returns nil.
+func (s *Store) in(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+func setProgress(ctx context.Context, tx *sql.Tx, p *progress) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO state VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", progressName, string(text))
+	return err
+}
+
+// take keeps the records of an answer, and how far the harvest is with it.
+func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error {
+	return s.in(ctx, func(tx *sql.Tx) error {
+		if page != nil {
+			if err := s.put(ctx, tx, page, p.Round); err != nil {
+				return err
+			}
+		}
+		return setProgress(ctx, tx, p)
+	})
+}
+
+// upsert: metadata that is as it was is not pending.
+const upsert = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, digest, length, pending)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
+ON CONFLICT (identifier) DO UPDATE SET datestamp = ?2, sets = ?3, deleted = ?4, round = ?5, wrong = NULL,
+	pending = CASE WHEN ?4 THEN NULL WHEN digest IS ?7 AND (written OR pending IS NOT NULL) THEN pending ELSE ?9 END,
+	digest = CASE WHEN ?4 THEN NULL ELSE ?7 END, length = ?8`
+
+// mark keeps that a record cannot be used: what is known of it stays.
+const mark = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, wrong) VALUES (?1, '', '', 1, ?2, ?3, 0, ?4)
+ON CONFLICT (identifier) DO UPDATE SET round = ?2, wrong = ?4`
+
+func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round int64) (err error) {
+	insert, err := tx.PrepareContext(ctx, upsert)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, insert.Close()) }()
+	for i := range page.Records {
+		r := &page.Records[i]
+		sets := ""
+		for _, set := range r.Sets {
+			if !strings.ContainsAny(set, " \t\n") {
+				sets += set + " "
+			}
+		}
+		var digest, pending, length any
+		if !r.Deleted {
+			file := append([]byte(declaration), r.Metadata...)
+			sum := sha256.Sum256(file)
+			digest, length, pending = sum[:], len(file), file
+		}
+		if _, err := insert.ExecContext(ctx, r.Identifier, r.Datestamp.String(), sets, r.Deleted, round, PathOf(s.prefix, r.Identifier),
+			digest, length, pending); err != nil {
+			return err
+		}
+	}
+	for _, b := range page.Bad {
+		if b.Identifier == "" {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, mark, b.Identifier, round, PathOf(s.prefix, b.Identifier), b.Err.Error()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// declaration begins the file of a record.
+const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+
+// sweep marks as deleted what a full harvest did not list.
+func (s *Store) sweep(ctx context.Context, tx *sql.Tx, round int64) error {
+	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
+	return err
+}
+
+// known is a record as the store has it.
+type known struct {
+	id               int64
+	identifier, path string
+	datestamp        string
+	sets             []string
+	length           int64
+	deleted, written bool
+	wrong            string
+	pending          []byte
+}
+
+// batch is how many records are read from the database at a time.
+const batch = 500
+
+const columns = "id, identifier, path, datestamp, sets, ifnull(length, -1), deleted, written, ifnull(wrong, '')"
+
+// each yields records that a condition selects, by ID. The loop may write to the store.
+func (s *Store) each(ctx context.Context, where string, pending bool) iter.Seq2[known, error] {
+	query := "SELECT " + columns + ", NULL FROM record WHERE id > ? AND " + where + " ORDER BY id LIMIT ?"
+	if pending {
+		query = strings.Replace(query, "NULL FROM", "pending FROM", 1)
+	}
+	return func(yield func(known, error) bool) {
+		for after := int64(0); ; {
+			some, err := s.some(ctx, query, after)
+			if err != nil {
+				yield(known{}, err)
+				return
+			}
+			for _, k := range some {
+				if !yield(k, nil) {
+					return
+				}
+				after = k.id
+			}
+			if len(some) < batch {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) some(ctx context.Context, query string, after int64) (all []known, err error) {
+	rows, err := s.db.QueryContext(ctx, query, after, batch)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var k known
+		var sets string
+		if err := rows.Scan(&k.id, &k.identifier, &k.path, &k.datestamp, &sets, &k.length, &k.deleted, &k.written, &k.wrong, &k.pending); err != nil {
+			return nil, err
+		}
+		k.sets = strings.Fields(sets)
+		all = append(all, k)
+	}
+	return all, rows.Err()
+}
