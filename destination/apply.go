@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"instep/internal/packages"
 	"instep/resourcesync"
 )
@@ -99,13 +101,13 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 
 // runner applies the plan of one set.
 type runner struct {
-	d    *Destination
-	sp   *SetPlan
-	rep  *SetReport
-	crew *crew
+	d     *Destination
+	sp    *SetPlan
+	rep   *SetReport
+	slots *semaphore.Weighted // of the transfers
 
 	budget   *budget // of all sets
-	odd      oddities
+	odd      tally
 	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
 
 	mu     sync.Mutex
@@ -117,8 +119,7 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) error {
-	r.crew = newCrew(r.d.workers())
-	defer r.crew.close()
+	r.slots = semaphore.NewWeighted(int64(r.d.workers()))
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.cancel = cancel
@@ -153,7 +154,7 @@ func (r *runner) run(ctx context.Context) error {
 		r.stop(context.Cause(ctx))
 	}
 	q.finish()
-	r.odd.tell(r.d, r.sp.Set)
+	r.odd.note(r.d, r.sp.Set)
 	stopped, doubt := r.troubles()
 	r.rep.Partial = cmp.Or(r.rep.Partial, doubt)
 	if stopped != nil {

@@ -126,10 +126,6 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	if au.Partial != nil {
 		return au.SetAudit, nil
 	}
-	if au.cursor, _, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
-		return nil, err
-	}
-	au.Followed = au.cursor.At
 	if rep != nil {
 		au.faults = spool.NewLog[fault](d.Spool)
 		defer func() { err = errors.Join(err, au.faults.Close()) }()
@@ -137,7 +133,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 	if err := au.compareSet(ctx, set); err != nil {
 		return nil, err
 	}
-	au.weaker.tell(d, set.URI)
+	au.odd.note(d, set.URI)
 	if rep == nil || au.faults.Len() == 0 {
 		return au.SetAudit, nil
 	}
@@ -151,6 +147,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 		return err
 	}
 	defer k.offer.Close()
+	au.Followed = k.cursor.At
 	seen := spool.NewKeys(au.d.Spool, keyBudget)
 	defer seen.Close()
 	now, err := k.offer.Present(ctx)
@@ -158,10 +155,12 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 		return err
 	}
 	defer now.Close()
-	st := &view{Snapshot: now, d: au.d}
-	au.known = k.known.beside(now.Latest)
-	doubtful := map[spool.Key]bool{}
-	if err := st.compare(ctx, au.cursor, seen, nil, au.admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, doubtful) }); err != nil {
+	st, doubtful := k.view(now), map[spool.Key]bool{}
+	err = st.compare(ctx, seen, nil, au.admit, func(w word, h *Held) error { return au.compare(ctx, st, w, h, doubtful) })
+	if err == nil {
+		err = au.flush(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	partial, err := au.compareAgain(ctx, k, doubtful)
@@ -169,13 +168,13 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 		return err
 	}
 	au.At, au.Partial = st.At, cmp.Or(st.Partial, partial)
-	if st.Partial == nil && st.Changes != nil {
-		au.Partial = cmp.Or(partial, st.Changes.Rest)
-	}
 	if st.Partial != nil {
 		return nil
 	}
-	if !au.d.AcceptGap && !st.Changes.Span().Since(au.cursor.At) { // else the mirror has followed them
+	if st.Changes != nil {
+		au.Partial = cmp.Or(partial, st.Changes.Rest)
+	}
+	if !au.d.AcceptGap && !st.Changes.Span().Since(k.cursor.At) { // else the mirror has followed them
 		au.Gap = st.Gap
 	}
 	return au.findExtra(ctx, st, seen)
@@ -192,11 +191,12 @@ func (au *auditor) compareAgain(ctx context.Context, k *desk, doubtful map[spool
 		return nil, err
 	}
 	defer now.Close()
-	st := &view{Snapshot: now, d: au.d}
-	seen := spool.NewKeys(au.d.Spool, keyBudget)
-	defer seen.Close()
+	st := k.view(now)
 	admit := func(w *harvest.Resource) bool { return doubtful[resourcesync.KeyOf(w.URI)] }
-	err = st.compare(ctx, au.cursor, seen, doubtful, admit, func(ctx context.Context, batch []named) error { return au.compare(ctx, st, batch, nil) })
+	err = st.compare(ctx, nil, doubtful, admit, func(w word, h *Held) error { return au.compare(ctx, st, w, h, nil) })
+	if err == nil {
+		err = au.flush(ctx)
+	}
 	return st.Partial, err
 }
 
@@ -211,31 +211,18 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare judges a batch of resources and marks what has to be fetched. What seems to differ
-// is only added to doubtful; where that is nil, all of the batch was in it.
-func (au *auditor) compare(ctx context.Context, st *view, batch []named, doubtful map[spool.Key]bool) error {
-	held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(batch, func(w *named) string { return w.URI }))
-	if err != nil {
-		return err
+// compare judges a resource. What seems to differ is only added to doubtful; where that is nil, the
+// resource was in it.
+func (au *auditor) compare(ctx context.Context, st *view, w word, h *Held, doubtful map[spool.Key]bool) error {
+	w.Bytes = match(h, w.want)
+	switch {
+	case w.Bytes == evidence.Same && doubtful == nil: // it was told when the document was read that says so
+		return nil
+	case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
+		doubtful[resourcesync.KeyOf(w.want.URI)] = true
+		return nil
 	}
-	applied := st.applied(au.cursor)
-	subjects := make([]subject, 0, len(batch))
-	for i := range batch {
-		h := &held[i]
-		w := batch[i].choose(h)
-		said := st.said(w, applied, h)
-		said.Bytes = match(h, &w.Resource)
-		switch {
-		case said.Bytes == evidence.Same && doubtful == nil: // it was told when the document was read that says so
-			continue
-		case said.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
-			doubtful[resourcesync.KeyOf(w.URI)] = true
-			continue
-		}
-		d, _ := evidence.Decide(said, au.d.evidenceOf(h, au.known, st.Served))
-		subjects = append(subjects, subject{want: w.Resource, held: *h, ahead: !counts(d)})
-	}
-	return au.check(ctx, subjects)
+	return au.add(ctx, finding{want: *w.want, held: *h, ahead: !counts(st.decide(w.Statement, h))})
 }
 
 // counts reports whether what was decided says something of the present.
@@ -247,14 +234,13 @@ func counts(d evidence.Decision) bool {
 // the documents read is no extra, nor is what no change tells of while the moment of these
 // is unknown; its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
-	return au.d.eachUnseen(ctx, au.Set, seen, func(held []Held) error {
-		subjects := make([]subject, 0, len(held))
-		for _, h := range held {
-			said, w, told := st.absent(&h, au.cursor, au.known)
-			d, _ := evidence.Decide(said, au.d.evidenceOf(&h, au.known, st.Served))
-			extra := (told || !st.Unsure) && (counts(d) || d == evidence.Withhold)
-			subjects = append(subjects, subject{want: *w, held: h, extra: extra, ahead: !extra})
-		}
-		return au.check(ctx, subjects)
+	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
+		d := st.decide(w.Statement, h)
+		extra := (told || !st.Unsure) && (counts(d) || d == evidence.Withhold)
+		return au.add(ctx, finding{want: *w.want, held: *h, extra: extra, ahead: !extra})
 	})
+	if err == nil {
+		err = au.flush(ctx)
+	}
+	return err
 }

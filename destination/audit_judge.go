@@ -1,16 +1,19 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"runtime"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"instep/evidence"
 	"instep/harvest"
 	"instep/internal/spool"
 	"instep/resourcesync"
@@ -22,24 +25,19 @@ type auditor struct {
 	*SetAudit
 	d      *Destination
 	scope  *scope
-	cursor Cursor
-	known  known
-	weaker downgrades
+	found  []finding // to be judged together
+	odd    tally
 	faults *spool.Log[fault] // what is to be repaired; nil: nothing
 	again  bool              // judging what was repaired
 }
 
-// subject is a resource to be judged.
-type subject struct {
+// finding is a resource to be judged, and the judgement.
+type finding struct {
 	want  harvest.Resource
 	held  Held
 	extra bool // the Source does not list it
 	ahead bool // the documents read tell only what was: the mirror knows more
-}
 
-// finding is the judgement of a subject.
-type finding struct {
-	*subject
 	verdict Verdict
 	bytes   int64
 	unread  bool  // by size, time of modification and catalog
@@ -54,16 +52,27 @@ var (
 	errMoved            = errors.New("it changed in the mirror while it was audited")
 )
 
+// add takes a resource that is to be judged.
+func (au *auditor) add(ctx context.Context, f finding) error {
+	if au.found = append(au.found, f); len(au.found) < lookupBatch {
+		return nil
+	}
+	return au.flush(ctx)
+}
+
+// flush judges what was added.
+func (au *auditor) flush(ctx context.Context) error {
+	found := au.found
+	au.found = nil
+	return au.check(ctx, found)
+}
+
 // check judges resources and marks what has to be fetched.
-func (au *auditor) check(ctx context.Context, subjects []subject) error {
-	findings := make([]finding, len(subjects))
+func (au *auditor) check(ctx context.Context, findings []finding) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(au.d.hashers())
-	for i := range subjects {
-		g.Go(func() (err error) {
-			findings[i], err = au.judge(gctx, &subjects[i])
-			return err
-		})
+	g.SetLimit(cmp.Or(max(au.d.Hashers, 0), runtime.GOMAXPROCS(0)))
+	for i := range findings {
+		g.Go(func() error { return au.judge(gctx, &findings[i]) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -80,64 +89,56 @@ func (au *auditor) check(ctx context.Context, subjects []subject) error {
 }
 
 // judge compares one resource with what is held of it.
-func (au *auditor) judge(ctx context.Context, s *subject) (finding, error) {
-	w, h := &s.want, &s.held
-	found := finding{subject: s, verdict: VerdictMissing, due: true}
+func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
+	w, h := &f.want, &f.held
 	switch {
-	case s.extra:
-		found.verdict, found.due = VerdictExtra, false
-		return found, nil
-	case s.ahead && !h.Member:
-		found.verdict, found.due, found.err = VerdictUnverifiable, false, errAhead
-		return found, nil
+	case f.extra:
+		f.verdict = VerdictExtra
+		return nil
+	case f.ahead && !h.Member:
+		f.verdict, f.err = VerdictUnverifiable, errAhead
+		return nil
 	case !h.Stored || !h.Member:
-		found.err = au.since(w, errors.New("missing when audited"))
-		return found, nil
+		f.verdict, f.due, f.err = VerdictMissing, true, au.since(w, errors.New("missing when audited"))
+		return nil
 	}
 	length, digests := w.Length, w.Digests
 	switch {
-	case s.ahead && h.Due != "":
+	case f.ahead && h.Due != "":
 		length, digests = h.Wanted.Length, h.Wanted.Digests
-	case s.ahead:
+	case f.ahead:
 		length, digests = h.Length, h.Digests
 	}
 	if len(digests) == 0 {
 		digests = h.Digests // of the bytes as they were when stored: damage shows, being up to date does not
 	}
-	var err error
-	if found.unread, err = au.untouched(ctx, h, digests); err == nil {
-		if found.unread {
+	if f.unread, err = au.untouched(ctx, h, digests); err == nil {
+		if f.unread {
 			err = compareKnown(h, length, digests)
 		} else {
-			found.bytes, err = au.readBytes(ctx, h, length, digests)
+			f.bytes, err = au.readBytes(ctx, h, length, digests)
 		}
 	}
-	if ctx.Err() != nil {
-		return found, ctx.Err()
-	}
-	au.conclude(&found, err)
-	return found, nil
+	au.conclude(f, err)
+	return ctx.Err()
 }
 
 // conclude makes a verdict of what came of comparing bytes.
 func (au *auditor) conclude(f *finding, err error) {
+	f.due = err != nil
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.err = fmt.Errorf("missing when audited: %w", err)
+		f.verdict, f.err = VerdictMissing, fmt.Errorf("missing when audited: %w", err)
 	case transfer.IsMismatch(err):
 		f.verdict, f.err = VerdictDifferent, au.since(&f.want, fmt.Errorf("different when audited: %w", err))
 	case err != nil:
 		f.verdict, f.err = VerdictError, fmt.Errorf("could not be read when audited: %w", err)
+	case f.ahead && match(&f.held, &f.want) != evidence.Same:
+		f.verdict, f.err = VerdictUnverifiable, errAhead
+	case len(f.want.Digests) == 0:
+		f.verdict, f.err = VerdictUnverifiable, errNothingToCompare
 	default:
-		f.due = false
-		switch f.verdict = VerdictUnverifiable; {
-		case f.ahead && !sameBytes(&f.held, &f.want):
-			f.err = errAhead
-		case len(f.want.Digests) == 0:
-			f.err = errNothingToCompare
-		default:
-			f.verdict = VerdictSame
-		}
+		f.verdict = VerdictSame
 	}
 }
 
@@ -201,7 +202,7 @@ func (au *auditor) tell(f *finding) error {
 		au.Weak++
 	}
 	if !f.extra {
-		au.weaker.look(&f.held, &f.want)
+		au.odd.compareProofs(&f.held, &f.want)
 	}
 	au.d.observe(Event{
 		Kind: EventVerdict, Set: au.Set, Verdict: f.verdict, Action: Action{Want: f.want}, Path: f.held.Path, Bytes: f.bytes,

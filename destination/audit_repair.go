@@ -21,7 +21,7 @@ const Repairing Mode = "repair"
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	sp := &SetPlan{
 		Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable",
-		actions: spool.NewLog[Action](au.d.Spool), late: spool.NewLog[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
+		actions: spool.NewLog[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
 	}
 	p := &Plan{Sets: []*SetPlan{sp}}
 	defer p.Close()
@@ -71,12 +71,12 @@ func (au *auditor) rejudge(ctx context.Context, faults []fault, held []Held) err
 		return au.Verdicts[VerdictMissing] + au.Verdicts[VerdictDifferent] + au.Verdicts[VerdictError]
 	}
 	before := bad()
-	subjects := make([]subject, len(faults))
+	findings := make([]finding, len(faults))
 	for i, f := range faults {
 		au.Verdicts[f.Verdict]--
-		subjects[i] = subject{want: f.Want, held: held[i]}
+		findings[i] = finding{want: f.Want, held: held[i]}
 	}
-	if err := au.check(ctx, subjects); err != nil {
+	if err := au.check(ctx, findings); err != nil {
 		return err
 	}
 	au.Repaired += before - bad()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"time"
 
@@ -69,7 +68,7 @@ func (pl *planner) saysLess(list *planner) bool {
 }
 
 // behind reports whether a plan is made of a state of before what was applied, from which no changes lead beyond that.
-func (pl *planner) behind() bool { return pl.truth.Old(pl.truth.At, pl.truth.applied(pl.cursor)) }
+func (pl *planner) behind() bool { return pl.truth.Old(pl.truth.At, pl.truth.applied()) }
 
 // nothing is the plan of a set that shows no state of itself.
 func (k *desk) nothing(why string, failed error) (*planner, error) {
@@ -166,8 +165,8 @@ func (k *desk) compare(ctx context.Context, st *harvest.Snapshot, why, reason st
 	for {
 		pl := k.newPlanner(Baseline, why)
 		pl.reason("by %s: %s", st.By, reason)
-		pl.truth, pl.empty, pl.twice = &view{Snapshot: st, d: k.d}, k.members == 0, twice
-		pl.known = pl.known.beside(st.Latest)
+		pl.truth, pl.empty, pl.twice = k.view(st), k.members == 0, twice
+		pl.known = pl.truth.known
 		err := pl.baseline(ctx, pl.truth)
 		var again *repeatedError
 		switch {
@@ -190,7 +189,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if pl.d.AcceptRollback && !pl.cursor.At.IsZero() {
 		st.lift = pl.cursor.At.Add(tick)
 	}
-	if err := st.compare(ctx, pl.cursor, seen, pl.twice, pl.admit, pl.compare); err != nil {
+	if err := st.compare(ctx, seen, pl.twice, pl.admit, func(w word, h *Held) error { return pl.judge(ctx, w, h) }); err != nil {
 		return err
 	}
 	pl.silent = st.Latest
@@ -202,10 +201,8 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if err := pl.settle(ctx); err != nil {
 		return err
 	}
-	if err := pl.dispatch(); err != nil {
-		return err
-	}
-	old := st.Old(st.Newest(), st.applied(pl.cursor))
+	pl.dispatch()
+	old := st.Old(st.Newest(), st.applied())
 	if old && !st.Shifting {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s is of %s, older than what is here (%s): it takes nothing back",
 			st.By, st.Newest().UTC().Format(time.RFC3339Nano), pl.cursor.At.UTC().Format(time.RFC3339Nano)))
@@ -226,7 +223,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 		return nil
 	}
 	pl.named = seen.Len()
-	next := baselineCursor(pl.cursor, st)
+	next := st.cursor()
 	unsettled := pl.cursor.Scope != "" && (old || pl.Skipped[SkipStale] > 0) // what was left out may have changed since the list
 	switch {
 	case pl.left && unsettled && !pl.cursor.covers(pl.d.choice()):
@@ -243,7 +240,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	if !pl.stays {
 		pl.move = &CursorMove{Set: pl.Set, Cursor: next}
 	}
-	pl.refuse(st.wentBack(pl.cursor))
+	pl.refuse(st.wentBack())
 	return nil
 }
 
@@ -293,17 +290,11 @@ func (pl *planner) admit(w *harvest.Resource) bool {
 // removeUnseen plans the deletion of the members that a complete baseline no longer lists,
 // or of which a change says so where the lists are of no known moment.
 func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys) error {
-	err := pl.d.eachUnseen(ctx, pl.Set, seen, func(held []Held) error {
-		for i := range held {
-			said, w, told := st.absent(&held[i], pl.cursor, pl.known)
-			if st.Unsure && !told {
-				continue
-			}
-			if err := pl.judge(ctx, word{Statement: said, want: w}, &held[i]); err != nil {
-				return err
-			}
+	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {
+		if st.Unsure && !told {
+			return nil
 		}
-		return nil
+		return pl.judge(ctx, w, h)
 	})
 	if err != nil {
 		return err
@@ -311,39 +302,11 @@ func (pl *planner) removeUnseen(ctx context.Context, st *view, seen *spool.Keys)
 	return pl.settle(ctx)
 }
 
-// unseen yields the members whose key is not among keys; both ascend.
-func unseen(members iter.Seq2[Held, error], keys iter.Seq2[resourcesync.Key, error]) iter.Seq2[Held, error] {
-	return func(yield func(Held, error) bool) {
-		next, stop := iter.Pull2(keys)
-		defer stop()
-		key, err, more := next()
-		for h, herr := range members {
-			if herr != nil {
-				yield(Held{}, herr)
-				return
-			}
-			k := resourcesync.KeyOf(h.URI)
-			for more && err == nil && key < k {
-				key, err, more = next()
-			}
-			if more && err != nil {
-				yield(Held{}, err)
-				return
-			}
-			if more && key == k {
-				continue
-			}
-			if !yield(h, nil) {
-				return
-			}
-		}
-	}
-}
-
-// baselineCursor is where a set stands after a baseline: at the moment of the list,
+// cursor is where a set stands after a baseline: at the moment of the list,
 // and at the position of the Change List that was read with it. Beside a list of no known
 // moment there is only that, and only if no change is unknown.
-func baselineCursor(old Cursor, st *view) Cursor {
+func (st *view) cursor() Cursor {
+	old := st.known.Cursor
 	now := st.d.Client.Now()
 	c := Cursor{Position: harvest.Position{At: evidence.Later(evidence.Later(st.At, old.At), st.lift), Undated: old.Undated}, Baseline: evidence.Later(st.Newest(), st.Served), Listed: old.newest(st.Served, now)}
 	if !st.Unsure {
@@ -367,7 +330,7 @@ func baselineCursor(old Cursor, st *view) Cursor {
 	leads := st.Changes.Span().Since(c.At) || st.At.IsZero() && st.Changes != nil && st.Gap == ""
 	switch {
 	case !leads && !c.At.Equal(old.At):
-	case !leads, st.lift.IsZero() && st.Newest().Before(old.At) && st.Changes.Span().Old(st.applied(old)):
+	case !leads, st.lift.IsZero() && st.Newest().Before(old.At) && st.Changes.Span().Old(st.applied()):
 		// No changes, or an older state than was seen: where the cursor stood in a Change
 		// List is not forgotten for it. When the list is back it shows what it has lost.
 		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last

@@ -1,11 +1,6 @@
 package destination
 
-import (
-	"context"
-	"iter"
-
-	"instep/internal/spool"
-)
+import "iter"
 
 // lookupBatch is how many URIs the mirror is asked for at a time.
 const lookupBatch = 500
@@ -37,16 +32,4 @@ func urisOf[V any](some []V, uri func(*V) string) []string {
 		uris[i] = uri(&some[i])
 	}
 	return uris
-}
-
-// eachUnseen hands on the members of a set that no document names, in batches, with what changes
-// have said of them, which Members leaves out.
-func (d *Destination) eachUnseen(ctx context.Context, set string, seen *spool.Keys, each func([]Held) error) error {
-	return batched(unseen(d.Mirror.Members(ctx, set), seen.Sorted()), func(members []Held) error {
-		held, err := d.Mirror.Lookup(ctx, set, urisOf(members, func(h *Held) string { return h.URI }))
-		if err != nil {
-			return err
-		}
-		return each(held)
-	})
 }

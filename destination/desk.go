@@ -67,12 +67,11 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		pl.discard()
 		return nil, err
 	}
-	if n := pl.late.Len(); n > maxOutage { // or those behind so many that fail for good would never be asked for
+	if n := pl.retries; n > maxOutage { // or those behind so many that fail for good would never be asked for
 		pl.first = rand.New(rand.NewPCG(uint64(d.Client.Now().UnixNano()), 0)).Int64N(n)
 	}
 	pl.asOf = pl.sent()
-	pl.weaker.tell(d, set.URI)
-	pl.tellDropped()
+	pl.odd.note(d, set.URI)
 	pl.Pulse.Freq = set.ChangeFreq
 	pl.Pulse.Gap, pl.Pulse.MaxAge = k.offer.Heard.Rhythm()
 	pl.Latest = k.cursor.At
@@ -194,7 +193,7 @@ func (k *desk) recount(ctx context.Context) (*planner, error) {
 	if err != nil {
 		return nil, harvest.UnlessOfSource(ctx, err)
 	}
-	if pl.move == nil || pl.truth.Old(pl.truth.At, pl.applied()) {
+	if pl.move == nil || pl.behind() {
 		pl.discard()
 		return nil, nil
 	}

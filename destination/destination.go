@@ -1,11 +1,11 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -96,26 +96,7 @@ const (
 
 const defaultWorkers = 4
 
-func (d *Destination) workers() int {
-	if d.Workers > 0 {
-		return d.Workers
-	}
-	return defaultWorkers
-}
-
-func (d *Destination) hashers() int {
-	if d.Hashers > 0 {
-		return d.Hashers
-	}
-	return runtime.GOMAXPROCS(0)
-}
-
-func (d *Destination) maxChanges() int {
-	if d.MaxChanges > 0 {
-		return d.MaxChanges
-	}
-	return harvest.DefaultMaxChanges
-}
+func (d *Destination) workers() int { return cmp.Or(max(d.Workers, 0), defaultWorkers) }
 
 func (d *Destination) observe(e Event) {
 	if d.Observe != nil {
@@ -142,7 +123,8 @@ func (d *Destination) client() *fetch.Client {
 // reader reads documents of the Source, as far as origins may speak for it.
 func (d *Destination) reader(sc *scope) *harvest.Reader {
 	return &harvest.Reader{
-		Client: d.client(), Spool: d.Spool, Strict: d.Strict, MaxChanges: d.maxChanges(), Origins: sc.origins, Packages: d.transport(),
+		Client: d.client(), Spool: d.Spool, Strict: d.Strict, Origins: sc.origins, Packages: d.transport(),
+		MaxChanges: cmp.Or(max(d.MaxChanges, 0), harvest.DefaultMaxChanges),
 		Tell: func(q resourcesync.Quirk, set, text string) {
 			if sc.told.once(set, text) {
 				d.quirk(q, set, text)
@@ -181,7 +163,7 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	}
 	var sets []discover.Set
 	for _, name := range d.Sets {
-		i := indexSet(src.Sets, name)
+		i := slices.IndexFunc(src.Sets, func(s discover.Set) bool { return s.URI == name || s.Name == name })
 		if i < 0 {
 			return nil, nil, nil, &UnknownSetError{Name: name, Offered: src.Sets}
 		}
@@ -208,15 +190,6 @@ func (d *Destination) blocked(ctx context.Context, err error) error {
 		}
 	}
 	return err
-}
-
-func indexSet(sets []discover.Set, name string) int {
-	for i, s := range sets {
-		if s.URI == name || s.Name == name {
-			return i
-		}
-	}
-	return -1
 }
 
 // UnknownSetError says that a set asked for is not offered.

@@ -108,22 +108,19 @@ var errEnough = errors.New("enough")
 
 func (f *follower) follow(ctx context.Context, since time.Time) error {
 	defer f.tellSkipped()
+	o := harvest.NewOffer(f.reader, f.set)
+	defer o.Close()
 	if since.IsZero() {
-		return f.everything(ctx)
+		return f.everything(ctx, o)
 	}
-	defer f.reader.Close()
-	c, err := f.reader.OpenSequence(ctx, f.set, since)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	for {
-		ch, err := c.Since(ctx, since)
-		if err != nil {
+		o.Position.At = since
+		ch, found, err := o.Follow(ctx, harvest.ChangeLists)
+		switch {
+		case err != nil:
 			return err
-		}
-		if why := f.gap(c, ch, since); why != "" {
-			return &GapError{f.set.URI, since, why}
+		case !found.Reaches:
+			return &GapError{f.set.URI, since, found.Why}
 		}
 		if err := f.changes(ch, since); err != nil {
 			return err
@@ -145,19 +142,6 @@ func (f *follower) tellSkipped() {
 	}
 }
 
-// gap says why changes are not all there were since a moment; "" if they are.
-func (f *follower) gap(c *harvest.Sequence, ch *harvest.Changes, since time.Time) string {
-	switch {
-	case ch == nil:
-		return c.Why
-	case ch.Since.IsZero():
-		return ch.First + " does not say where it begins (no from)"
-	case ch.Since.Time().After(since):
-		return fmt.Sprintf("%s begins at %s", ch.First, ch.Since)
-	}
-	return ""
-}
-
 // changes tells those that happened since a moment.
 func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
 	all := ch.All()
@@ -174,9 +158,7 @@ func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
 }
 
 // everything tells all resources.
-func (f *follower) everything(ctx context.Context) error {
-	o := harvest.NewOffer(f.reader, f.set)
-	defer o.Close()
+func (f *follower) everything(ctx context.Context, o *harvest.Offer) error {
 	st, err := o.Present(ctx)
 	if err != nil {
 		return err

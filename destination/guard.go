@@ -147,7 +147,7 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 
 // touch takes down what the plan deletes, and all that has other bytes after it or none.
 func (l *weighing) touch(touched, deleted *spool.Keys) error {
-	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.late, l.pl.deletes} {
+	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.deletes} {
 		for a, err := range log.All() {
 			if err != nil {
 				return err
@@ -223,7 +223,7 @@ func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 			delete(l.contents, key)
 		}
 	}
-	for h, err := range unseen(l.pl.d.Mirror.Members(ctx, l.pl.Set), touched.Sorted()) {
+	for h, err := range spool.MinusOf(l.pl.d.Mirror.Members(ctx, l.pl.Set), keyOf, touched.Sorted()) {
 		if err != nil {
 			return err
 		}

@@ -28,15 +28,10 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Chan
 	if err := pl.settle(ctx); err != nil {
 		return err
 	}
-	if err := pl.dispatch(); err != nil {
-		return err
-	}
+	pl.dispatch()
 	if old {
 		pl.d.quirk(resourcesync.QuirkStale, pl.Set, fmt.Sprintf("%s ends at %s, before what is here (%s): it changes nothing",
 			ch.Last(), ch.End.UTC().Format(time.RFC3339Nano), cur.Changed.UTC().Format(time.RFC3339Nano)))
-	}
-	if pl.unknown.n > 0 {
-		pl.d.quirk(resourcesync.QuirkUnknownDelete, pl.Set, fmt.Sprintf("%d deletions are of resources that were never listed, such as %s", pl.unknown.n, pl.unknown.first))
 	}
 	alone := cur.Alone
 	if !old {
@@ -127,7 +122,7 @@ func (pl *planner) remembers(c *harvest.Change, h *Held) bool {
 		return false
 	}
 	if c.News && h.Gone.IsZero() {
-		pl.unknown.add(c.URI)
+		pl.odd.add(oddDeletion, c.URI)
 	}
 	return pl.Partial == nil
 }

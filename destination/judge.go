@@ -130,10 +130,6 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	return evidence.Untied
 }
 
-// sameBytes reports whether the bytes held are those that w describes, as far as the
-// Source tells.
-func sameBytes(h *Held, w *harvest.Resource) bool { return match(h, w) == evidence.Same }
-
 // word is what the documents say of one URI.
 type word struct {
 	evidence.Statement
@@ -145,7 +141,7 @@ type word struct {
 // judge does what w means for what is held of its URI.
 func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	if w.Kind != evidence.Absent && w.Kind != evidence.Deleted {
-		pl.weaker.look(h, w.want)
+		pl.odd.compareProofs(h, w.want)
 		w.Bytes = match(h, w.want)
 	}
 	d, _ := evidence.Decide(w.Statement, pl.d.evidenceOf(h, pl.known, pl.sent()))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,4 +113,36 @@ func (m *aMirror) followed() (ok bool) {
 		m.t.Fatal(err)
 	}
 	return ok
+}
+
+// No more resources are in transfer at a time than Workers says, and as many are.
+func TestNoMoreResourcesAreInTransferThanThereAreWorkers(t *testing.T) {
+	const workers = 2
+	s := newSource(t)
+	paths := s.fill(40)
+	s.list(0, paths...)
+	var now, most, n atomic.Int64
+	var together sync.WaitGroup // the first ones meet
+	together.Add(workers)
+	for _, p := range paths {
+		body := s.body(p)
+		s.answer(p, func(w http.ResponseWriter, _ *http.Request) {
+			at := now.Add(1)
+			for before := most.Load(); at > before && !most.CompareAndSwap(before, at); {
+				before = most.Load()
+			}
+			if n.Add(1) <= workers {
+				together.Done()
+				together.Wait()
+			}
+			now.Add(-1)
+			_, _ = w.Write(body)
+		})
+	}
+	m := newMirror(t, s)
+	m.set = func(d *destination.Destination) { d.Workers = workers }
+	m.mustSync(destination.Baseline, 0, 40, 0, 0)
+	if got := most.Load(); got != workers {
+		t.Errorf("got %d requests at a time, want %d", got, workers)
+	}
 }

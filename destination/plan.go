@@ -132,8 +132,8 @@ type SetPlan struct {
 	move      *CursorMove                                                // nil: the cursor stays
 	actions   *spool.Log[Action]                                         // Package counts decisions, from 1
 	decisions []packageDecision
-	late      *spool.Log[Action] // likewise: requests for what could not be brought before: what fails for good is in nobody's way
-	first     int64              // of late: which of them comes first
+	retries   int64 // of actions: those that are a retry
+	first     int64 // of the retries: which of them comes first
 	deletes   *spool.Log[Action]
 	planned   []packages.Planned // Packages, as they are brought
 }
@@ -145,22 +145,27 @@ type packageDecision struct {
 	number int // of Packages, from 1; 0: they are requested one by one
 }
 
-// decided yields the actions of a log with the way that was chosen for each package.
-func (s *SetPlan) decided(log *spool.Log[Action]) iter.Seq2[Action, error] {
+// decided yields the actions that are a retry, or the others, with the way that was chosen for each
+// package.
+func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		for a, err := range log.All() {
+		for a, err := range s.actions.All() {
 			if a.Package > 0 {
 				way := s.decisions[a.Package-1]
 				if a.Via, a.Package = way.via, way.number; way.number == 0 {
 					a.Member = ""
 				}
 			}
-			if !yield(a, err) {
+			if (err != nil || a.retry() == retries) && !yield(a, err) {
 				return
 			}
 		}
 	}
 }
+
+// retry reports whether an action requests what an earlier run could not bring. These come after
+// the others: what fails for good is in nobody's way.
+func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.Again }
 
 // URIs are those of the plan's sets.
 func (p *Plan) URIs() []string {
@@ -182,7 +187,7 @@ func (p *Plan) Withheld() (n int64) {
 // any number of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		all := []iter.Seq2[Action, error]{s.decided(s.actions), s.retries(), s.deletes.All()}
+		all := []iter.Seq2[Action, error]{s.decided(false), s.rotated(), s.deletes.All()}
 		if s.Withheld {
 			all = all[:2]
 		}
@@ -196,12 +201,15 @@ func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	}
 }
 
-// retries yields late, from its first on and round to it.
-func (s *SetPlan) retries() iter.Seq2[Action, error] {
+// rotated yields the retries, from the first on and round to it.
+func (s *SetPlan) rotated() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
+		if s.retries == 0 {
+			return
+		}
 		for _, again := range []bool{false, true} {
 			n := int64(0)
-			for a, err := range s.decided(s.late) {
+			for a, err := range s.decided(true) {
 				if n++; err == nil && n <= s.first != again {
 					continue
 				}
@@ -225,7 +233,6 @@ func (p *Plan) Close() {
 
 func (s *SetPlan) close() {
 	s.actions.Close()
-	s.late.Close()
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {

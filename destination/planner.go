@@ -36,9 +36,7 @@ type planner struct {
 	questions []question         // URIs that are to be asked
 	asks      int                // how many were asked, or are to be
 
-	unknown sample // deletions of what was never listed: a Source that deletes by other URIs than it lists never gets rid of anything
-	weaker  downgrades
-	leftOut sample // resources whose remainder was dropped
+	odd tally
 }
 
 func (k *desk) newPlanner(mode Mode, why string) *planner {
@@ -46,7 +44,7 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 	pl := &planner{
 		SetPlan: &SetPlan{
 			Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why,
-			actions: spool.NewLog[Action](d.Spool), late: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
+			actions: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
 		d: d, scope: k.scope, cursor: k.cursor, known: k.known, sum: sha256.New(),
 	}
@@ -58,7 +56,6 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 // discard frees what a plan that is not kept has written; a nil planner has nothing.
 func (pl *planner) discard() {
 	if pl != nil {
-		pl.selection.close()
 		pl.SetPlan.close()
 	}
 }
@@ -69,22 +66,6 @@ func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 // SkipStale is that of a resource which may have been deleted since the only list that
 // names it: the mirror has followed the Source further than that.
 const SkipStale Skip = "only in a list older than what is here"
-
-// compare looks resources up and adds what each needs.
-func (pl *planner) compare(ctx context.Context, batch []named) error {
-	held, err := pl.d.Mirror.Lookup(ctx, pl.Set, urisOf(batch, func(w *named) string { return w.URI }))
-	if err != nil {
-		return err
-	}
-	applied := pl.truth.applied(pl.cursor)
-	for i := range batch {
-		w := batch[i].choose(&held[i])
-		if err := pl.judge(ctx, word{pl.truth.said(w, applied, &held[i]), &w.Resource, w.Or, w.Location}, &held[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // applied is how far the set was followed before this plan; nothing if the Source's word
 // for an older state is taken.
@@ -142,6 +123,13 @@ func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	return &state
 }
 
+// lookWhole counts w if its remainder was dropped.
+func (pl *planner) lookWhole(w *harvest.Resource) {
+	if w.Remainder.Dropped() {
+		pl.odd.add(oddSize, w.URI)
+	}
+}
+
 // bring adds the action by which the bytes of w come; h is what is held of it.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
@@ -184,13 +172,8 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	} else {
 		pl.Unsized++
 	}
-	return pl.request(a)
-}
-
-// request adds an action that requests a resource.
-func (pl *planner) request(a Action) error {
-	if a.Again {
-		return pl.late.Append(a)
+	if a.retry() {
+		pl.retries++
 	}
 	return pl.actions.Append(a)
 }

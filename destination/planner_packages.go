@@ -5,7 +5,6 @@ import (
 
 	"instep/harvest"
 	"instep/internal/packages"
-	"instep/internal/spool"
 )
 
 // Estimates for the plan, which does not read the directory of a package, in bytes.
@@ -16,23 +15,23 @@ const (
 
 // packageSelection collects the members that a plan wants of one package.
 type packageSelection struct {
+	bulk
 	parcel   *harvest.Package
-	number   int                // of the selection
-	again    *spool.Log[Action] // actions that an earlier run could not do; nil: none
-	wanted   int64              // members
-	bytes    int64              // of the members
-	unsized  int64              // members of unknown length
-	unproved bool               // some members have no strong digest
-	runs     int64              // of members without long gaps between them
-	span     int64              // bytes of the runs
-	end      int64              // of the last run
+	number   int   // of the selection
+	again    int64 // members that an earlier run could not bring
+	unsized  int64 // members of unknown length
+	unproved bool  // some members have no strong digest
+	end      int64 // of the last run
 }
 
 // add counts the member that an action wants, and writes its place into the action.
 func (s *packageSelection) add(a *Action, c harvest.Location) {
 	size := harvest.LengthOr(a.Want.Length)
 	s.wanted++
-	s.bytes += size
+	s.gets += size
+	if a.Again {
+		s.again++
+	}
 	s.unproved = s.unproved || !a.Want.Digests.Strong()
 	if !a.Want.Length.Known() {
 		s.unsized++
@@ -47,20 +46,10 @@ func (s *packageSelection) add(a *Action, c harvest.Location) {
 	a.Member, a.Package = c.Path, s.number
 }
 
-// close frees the actions that were not written; a nil selection has none.
-func (s *packageSelection) close() {
-	if s != nil && s.again != nil {
-		s.again.Close()
-	}
-}
-
-// bulk is the input of the choice of the way.
-func (s *packageSelection) bulk(prefer Prefer) *bulk {
-	p, opened := s.parcel, packages.BroughtOf(s.parcel).Opened
-	b := &bulk{
-		length: p.Length(), here: opened != nil && opened.Here(), wanted: s.wanted, gets: s.bytes,
-		runs: s.runs, span: s.span, prefer: prefer,
-	}
+// whole completes the input of the choice of the way.
+func (s *packageSelection) whole(prefer Prefer) *bulk {
+	p, opened, b := s.parcel, packages.BroughtOf(s.parcel).Opened, &s.bulk
+	b.length, b.here, b.prefer = p.Length(), opened != nil && opened.Here(), prefer
 	if opened == nil {
 		b.names, b.opening = max(minDirectory, p.Members*memberName), directoryRequests
 	}
@@ -77,37 +66,29 @@ func (s *packageSelection) bulk(prefer Prefer) *bulk {
 // follow each other; others may be between them.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.selection != nil && pl.selection.parcel != c.Package {
-		if err := pl.dispatch(); err != nil {
-			return err
-		}
+		pl.dispatch()
 	}
 	if pl.selection == nil {
 		pl.decisions = append(pl.decisions, packageDecision{})
 		pl.selection = &packageSelection{parcel: c.Package, number: len(pl.decisions)}
 	}
-	s := pl.selection
-	if s.add(&a, c); !a.Again {
-		return pl.actions.Append(a)
-	}
-	if s.again == nil {
-		s.again = spool.NewLog[Action](pl.d.Spool)
-	}
-	return s.again.Append(a)
+	pl.selection.add(&a, c)
+	return pl.actions.Append(a)
 }
 
 // dispatch chooses the way of the members of the package that is being planned.
-func (pl *planner) dispatch() error {
+func (pl *planner) dispatch() {
 	s := pl.selection
 	if s == nil {
-		return nil
+		return
 	}
 	pl.selection = nil
-	defer s.close()
-	via, bytes, requests, why := s.bulk(pl.d.Prefer).carriage()
+	via, bytes, requests, why := s.whole(pl.d.Prefer).carriage()
 	pl.reason("%s: %s: %s", s.parcel.Ref.URI, via.phrase(), why)
 	number, kept := 0, packages.BroughtOf(s.parcel)
 	if via == ViaGet {
 		pl.Unsized += s.unsized
+		pl.retries += s.again
 		bytes -= s.unsized * harvest.UnknownLength
 	} else {
 		ref := s.parcel.Ref
@@ -120,24 +101,7 @@ func (pl *planner) dispatch() error {
 	}
 	pl.Bytes += bytes
 	pl.Requests += requests
-	way := packageDecision{via, number}
-	pl.decisions[s.number-1] = way
-	if s.again == nil {
-		return nil
-	}
-	add := pl.actions.Append
-	if via == ViaGet {
-		add = pl.late.Append
-	}
-	for a, err := range s.again.All() {
-		if err == nil {
-			err = add(a)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	pl.decisions[s.number-1] = packageDecision{via, number}
 }
 
 // phrase is the way as a part of a sentence.

@@ -146,17 +146,16 @@ func (q *queue) flush(ctx context.Context) error {
 	}
 	for i := range waiting {
 		a := &waiting[i]
-		if err := q.r.crew.take(ctx); err != nil {
+		if err := q.r.slots.Acquire(ctx, 1); err != nil {
 			return err
 		}
 		if err := q.r.budget.take(a); err != nil {
-			q.r.crew.leave()
+			q.r.slots.Release(1)
 			q.r.exhaust(err)
 			return nil
 		}
-		l.workers.Add(1)
-		q.r.crew.do(func() {
-			defer l.workers.Done()
+		l.workers.Go(func() {
+			defer q.r.slots.Release(1)
 			l.bring(ctx, a)
 		})
 	}

@@ -35,9 +35,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at st
 			if surprising(&w, resp) { // it was not, when the transfer began
 				return fmt.Errorf("%s: now in the content coding %q, which nobody asked for", w.URI, transfer.CodingOf(resp))
 			}
-			if !w.Provable() {
-				r.odd.look(resp, w.URI)
-			}
+			r.lookWhole(&w, resp)
 			if resp.Offset == 0 {
 				r.arrive(&w, resp)
 			}

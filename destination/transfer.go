@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"instep/fetch"
@@ -46,7 +47,7 @@ func (r *runner) fromWeb(ctx context.Context, b Batch, w harvest.Resource, at st
 	// the one without it.
 	if err == nil {
 		if !strings.EqualFold(coding, w.Encoding) {
-			r.odd.asSent.add(w.URI)
+			r.odd.add(oddSent, w.URI)
 		}
 		return n, nil
 	}
@@ -107,13 +108,17 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 	if decode {
 		coding = ""
 	}
-	if err == nil {
-		r.came(&w, resp, decode)
+	if err != nil {
+		return n, coding, err
 	}
-	if err == nil && called {
-		r.odd.pages.add(w.URI)
+	if decode {
+		r.odd.add(oddDecoded, w.URI)
 	}
-	return n, coding, err
+	if called {
+		r.odd.add(oddPage, w.URI)
+	}
+	r.lookWhole(&w, resp)
+	return n, coding, nil
 }
 
 // arrive notes when the bytes of w came, if anything depends on that. An answer that has no
@@ -127,13 +132,15 @@ func (r *runner) arrive(w *harvest.Resource, resp *fetch.Response) {
 	}
 }
 
-// came notes what was odd about an answer whose body is kept.
-func (r *runner) came(w *harvest.Resource, resp *fetch.Response, decoded bool) {
-	if decoded {
-		r.odd.decoded.add(w.URI)
-	}
-	if !w.Provable() {
-		r.odd.look(resp, w.URI)
+// lookWhole counts w if the Source gives no length and no digest of it, and its answer leaves in
+// doubt whether it holds the whole.
+func (r *runner) lookWhole(w *harvest.Resource, resp *fetch.Response) {
+	switch {
+	case w.Provable():
+	case resp.Status == http.StatusOK && resp.Header.Get("Content-Range") != "":
+		r.odd.add(oddRange, w.URI)
+	case resp.Endless:
+		r.odd.add(oddEnd, w.URI)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -17,8 +18,14 @@ import (
 // view is a state of a Source beside which the mirror is put.
 type view struct {
 	*harvest.Snapshot
-	d    *Destination
-	lift time.Time // what the documents say counts as said at this moment, if they are older
+	d     *Destination
+	of    string    // URI of the set
+	known known     // how far that was followed before
+	lift  time.Time // the documents count as of this moment if they are older
+}
+
+func (k *desk) view(st *harvest.Snapshot) *view {
+	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.beside(st.Latest)}
 }
 
 // named is a resource as one document names it, and as others do that count no less.
@@ -27,50 +34,88 @@ type named struct {
 	others []harvest.Item
 }
 
-// compare hands every resource that admit lets through to each, in batches, and remembers
-// in seen every resource that the Source names. What twice names comes last, with all that
-// counts. Changes that are older than what was applied up to cur count for nothing beside a list.
-func (v *view) compare(ctx context.Context, cur Cursor, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(context.Context, []named) error) error {
-	batch := make([]named, 0, lookupBatch)
-	add := func(w named) (err error) {
-		w.Changed = evidence.Later(w.Changed, v.lift)
-		if !admit(&w.Resource) {
-			return nil
-		}
-		if batch = append(batch, w); len(batch) == lookupBatch {
-			err, batch = each(ctx, batch), batch[:0]
-		}
-		return err
-	}
-	several := map[spool.Key]*named{}
-	for w, err := range v.Snapshot.Resources(ctx) {
+// compare hands every resource that admit lets through to each, with what is held of it. It adds
+// all that the Source names to seen, unless that is nil.
+func (v *view) compare(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool, each func(word, *Held) error) error {
+	return batched(v.admitted(ctx, seen, twice, admit), func(batch []named) error {
+		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(batch, func(w *named) string { return w.URI }))
 		if err != nil {
 			return err
 		}
-		if w.Listed != nil && v.Changes.Span().Old(v.applied(cur)) {
-			w = *w.Listed
-		}
-		key := resourcesync.KeyOf(w.URI)
-		if err := seen.Add(key); err != nil {
-			return err
-		}
-		if twice[key] {
-			if err := v.Reader.Lighten(&w.Resource); err != nil {
+		applied := v.applied()
+		for i := range batch {
+			w := batch[i].choose(&held[i])
+			if err := each(word{v.said(w, applied, &held[i]), &w.Resource, w.Or, w.Location}, &held[i]); err != nil {
 				return err
 			}
-			several[key] = several[key].beside(&w)
-			continue
 		}
-		if err := add(named{Item: w}); err != nil {
-			return err
+		return nil
+	})
+}
+
+// admitted yields every resource that admit lets through. Those in twice come last, with all that
+// counts. Changes that are older than what was applied count for nothing beside a list.
+func (v *view) admitted(ctx context.Context, seen *spool.Keys, twice map[spool.Key]bool, admit func(*harvest.Resource) bool) iter.Seq2[named, error] {
+	return func(yield func(named, error) bool) {
+		hand := func(w named) bool {
+			w.Changed = evidence.Later(w.Changed, v.lift)
+			return !admit(&w.Resource) || yield(w, nil)
+		}
+		several := map[spool.Key]*named{}
+		for w, err := range v.Snapshot.Resources(ctx) {
+			if w.Listed != nil && v.Changes.Span().Old(v.applied()) {
+				w = *w.Listed
+			}
+			key := resourcesync.KeyOf(w.URI)
+			if err == nil && seen != nil {
+				err = seen.Add(key)
+			}
+			if err == nil && twice[key] {
+				err = v.Reader.Lighten(&w.Resource)
+			}
+			switch {
+			case err != nil:
+				yield(named{}, err)
+				return
+			case twice[key]:
+				several[key] = several[key].beside(&w)
+			case !hand(named{Item: w}):
+				return
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(several)) {
+			if !hand(*several[key]) {
+				return
+			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(several)) {
-		if err := add(*several[key]); err != nil {
+}
+
+// unnamed hands every member that is not in seen to each, with what the documents say of it; told
+// says that a change does.
+func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, told bool, h *Held) error) error {
+	members := spool.MinusOf(v.d.Mirror.Members(ctx, v.of), keyOf, seen.Sorted())
+	return batched(members, func(members []Held) error {
+		held, err := v.d.Mirror.Lookup(ctx, v.of, urisOf(members, func(h *Held) string { return h.URI })) // Members may leave out what changes have said
+		if err != nil {
 			return err
 		}
-	}
-	return each(ctx, batch)
+		for i := range held {
+			said, w, told := v.absent(&held[i])
+			if err := each(word{Statement: said, want: w}, told, &held[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func keyOf(h *Held) resourcesync.Key { return resourcesync.KeyOf(h.URI) }
+
+// decide says what a statement means for what is held.
+func (v *view) decide(s evidence.Statement, h *Held) evidence.Decision {
+	d, _ := evidence.Decide(s, v.d.evidenceOf(h, v.known, v.Served))
+	return d
 }
 
 // maxOthers is how many documents that say different things of one resource are compared.
@@ -110,11 +155,11 @@ func (n *named) choose(h *Held) *harvest.Item {
 }
 
 // applied is how far the set was followed, in the time of the view.
-func (v *view) applied(cur Cursor) evidence.Applied {
+func (v *view) applied() evidence.Applied {
 	if !v.lift.IsZero() {
 		return evidence.Applied{}
 	}
-	return v.d.applied(cur, v.Served)
+	return v.d.applied(v.known.Cursor, v.Served)
 }
 
 // said is what is said of a resource that was yielded, beside what is held of it.
@@ -138,18 +183,17 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 
 // absent is what the documents say of a member that they do not name, and when: a change,
 // which is told, or else the lists.
-func (v *view) absent(h *Held, cur Cursor, k known) (_ evidence.Statement, _ *harvest.Resource, told bool) {
-	a := v.applied(cur)
+func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool) {
+	a := v.applied()
 	if c := v.Changes.Of(resourcesync.KeyOf(h.URI)); c != nil && c.Change == resourcesync.Deleted {
 		said, w := c.Against(h.LastMod, h.Wanted.LastMod)
 		said.Old = v.Changes.Span().Old(a)
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
-		held := v.d.evidenceOf(h, k, v.Served)
-		d, _ := evidence.Decide(said, held)
+		d := v.decide(said, h)
 		if v.Unsure && !h.Told && !said.Old && d == evidence.Keep {
 			// A list named it later; but where lists are of several moments, that is the time of none.
 			said.Torn, said.Denied = true, true
-			d, _ = evidence.Decide(said, held)
+			d = v.decide(said, h)
 		}
 		if d == evidence.Remove || d == evidence.Ask {
 			return said, w, true
@@ -157,16 +201,16 @@ func (v *view) absent(h *Held, cur Cursor, k known) (_ evidence.Statement, _ *ha
 	}
 	at := evidence.Later(v.At, v.lift)
 	said := listed(evidence.Absent, at)
-	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && (at.Equal(k.Listed) || at.Equal(k.Sure))
+	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && (at.Equal(v.known.Listed) || at.Equal(v.known.Sure))
 	return said, &harvest.Resource{URI: h.URI, Changed: at}, false
 }
 
 // wentBack says that the Resource List is older than one that was read before. "" if
 // it is not, or if the clock was wrong by which that one was dated. Dumps and archives may be
 // older, if the changes since lead beyond what was applied.
-func (v *view) wentBack(cur Cursor) string {
-	newest := cur.newest(v.Served, v.Reader.Now())
-	if v.At.IsZero() || !v.At.Before(newest) || v.By != harvest.ResourceList && !v.Old(v.At, v.applied(cur)) {
+func (v *view) wentBack() string {
+	newest := v.known.newest(v.Served, v.Reader.Now())
+	if v.At.IsZero() || !v.At.Before(newest) || v.By != harvest.ResourceList && !v.Old(v.At, v.applied()) {
 		return ""
 	}
 	return fmt.Sprintf("the Resource List is of %s, one of %s was read before", v.At.UTC().Format(time.RFC3339Nano), newest.UTC().Format(time.RFC3339Nano))

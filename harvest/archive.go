@@ -11,12 +11,12 @@ import (
 
 // openArchive puts what is archived of a track before what is current (Archives §5,
 // §6). Without anything current an archive is no way to the present.
-func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*Sequence, error) {
+func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	now, err := o.chain(ctx, tr-1, since)
 	if err != nil {
 		return nil, err
 	}
-	c := o.reader.newChain(o.set.URI, now.name)
+	c := o.reader.newSequence(o.set.URI, now.name)
 	if len(now.windows) == 0 {
 		c.Why = now.Why
 		return c, nil
@@ -31,7 +31,7 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*Se
 }
 
 // archived adds the documents of an archive that tell of the time from since to begin.
-func (c *Sequence) archived(ctx context.Context, tr Track, entries []resourcesync.Entry, since, begin time.Time) error {
+func (c *sequence) archived(ctx context.Context, tr Track, entries []resourcesync.Entry, since, begin time.Time) error {
 	for i := range entries {
 		e := &entries[i]
 		w := window{uri: e.Loc, from: e.From, until: e.Until}

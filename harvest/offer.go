@@ -26,10 +26,10 @@ type Offer struct {
 	Empty      bool     // the reader holds nothing of the set
 	DumpsFirst bool     // changes are read of the manifests of Change Dumps if they are offered
 
-	chains  [Tracks]*Sequence
+	chains  [Tracks]*sequence
 	since   [Tracks]time.Time // from when on the chains tell
 	stands  *window           // the list of the Position, if it was read and is not as it was
-	current *Sequence         // with only the list of the Position: it has no earlier history
+	current *sequence         // with only the list of the Position: it has no earlier history
 	Changes [Tracks]*Changes  // after the Position, of the tracks that were followed
 	Heard   *Changes          // the last that were read: they tell how often the set changes
 	dropped string            // the Change List that has lost changes which the Position has not passed: it begins with the oldest that it has; "" if none has
@@ -76,7 +76,7 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 }
 
 // from opens a track at the Position.
-func (o *Offer) from(ctx context.Context, tr Track) (*Sequence, error) {
+func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	if tr != ChangeLists {
 		return o.chain(ctx, tr, o.Position.At)
 	}
@@ -94,18 +94,18 @@ func (o *Offer) from(ctx context.Context, tr Track) (*Sequence, error) {
 }
 
 // chain opens a track with the changes since a moment, as far as it has them.
-func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*Sequence, error) {
+func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	if c := o.chains[tr]; c != nil {
 		if !since.Before(o.since[tr]) {
 			return c, nil
 		}
 		c.Close()
 	}
-	var c *Sequence
+	var c *sequence
 	var err error
 	switch tr {
 	case ChangeLists:
-		c, err = o.reader.OpenSequence(ctx, o.set, since)
+		c, err = o.reader.openChangeLists(ctx, o.set, since)
 	case ChangeDumps:
 		c, err = o.openDumps(ctx, since)
 	case ChangeListArchive, ChangeDumpArchive:
@@ -124,7 +124,7 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*Sequence
 }
 
 // reach says whether changes are all since a position (1.1 §12.1).
-func reach(cur Position, c *Sequence, ch *Changes) Outcome {
+func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	no := func(format string, args ...any) Outcome {
 		return Outcome{Known: true, Why: fmt.Sprintf(format, args...)}
 	}
@@ -232,7 +232,7 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 
 // gapAfter says which changes after a moment a chain does not tell, although there are
 // lists of them; "" if there is no such sign.
-func (c *Sequence) gapAfter(ch *Changes, at time.Time) string {
+func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {
 	case c.broken:
@@ -282,7 +282,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 }
 
 // match finds changes in one package. A manifest that cannot be used is passed over.
-func (o *Offer) match(ctx context.Context, c *Sequence, w window, ch *Changes) (found int, err error) {
+func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (found int, err error) {
 	doc, err := c.read(ctx, w)
 	if err != nil {
 		if lost(ctx, err) {

@@ -9,13 +9,13 @@ import (
 	"instep/discover"
 )
 
-// openCurrent is openChain where the index of the Change Lists has nothing to add: the
+// openCurrent is openChangeLists where the index of the Change Lists has nothing to add: the
 // list in which the position is was the last one, is still open and begins with
 // exactly what was applied. It returns nil if that is not so or not known, or if the index
 // was not asked for long: a Source may have left that list standing for open, and go on
 // in another. stands is the list if it is another than it was: an index that does not name it
 // is a copy from before.
-func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *Sequence, stands *window, err error) {
+func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position) (_ *sequence, stands *window, err error) {
 	if cur.Index == "" || len(set.ChangeLists) != 1 || set.ChangeLists[0] != cur.Index {
 		return nil, nil, nil
 	}
@@ -27,7 +27,7 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	} else if _, err := r.named(cur.List, base); err != nil {
 		return nil, nil, nil // not allowed any more: the index tells
 	}
-	c := r.newChain(set.URI, "Change List")
+	c := r.newSequence(set.URI, "Change List")
 	c.via, c.asked, c.closes = cur.Index, cur.Asked, true
 	doc, err := c.read(ctx, window{uri: cur.List})
 	switch {
@@ -93,7 +93,7 @@ func (doc *Document) begins(cur Position) bool {
 // current returns what leads to the list last read, if it need not be asked again while
 // that list is open: it named the list as the last of several and as open, nothing can
 // come into those before it, and the Source says in a list itself where it ends.
-func (c *Sequence) current(ctx context.Context, ch *Changes, cur Position) (string, error) {
+func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (string, error) {
 	n := len(c.windows) - 1
 	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.settled(n) {
 		return "", nil

@@ -19,10 +19,10 @@ const DefaultMaxChanges = 250_000
 // relIndex leads from a Change List to the index that names its successors (1.1 §12.1).
 const relIndex = "index"
 
-// Sequence is what a set offers as Change Lists: one, several, or an index of them
+// sequence is what a set offers as Change Lists: one, several, or an index of them
 // (1.1 §12.2), or as packages of Change Dumps, which tell the same. They are in the
 // order of time, and no gap is known between them.
-type Sequence struct {
+type sequence struct {
 	reader  *Reader
 	set     string
 	name    string // of what is in it, for people
@@ -55,11 +55,11 @@ type window struct {
 	next        resourcesync.Datetime // of one that is open: where the list after it begins; zero if there is none
 }
 
-// OpenSequence finds the Change Lists of a set. An index of them is looked for if the only
-// one is closed or does not reach back to since. The caller closes the Sequence, unless there is an
+// openChangeLists finds the Change Lists of a set. An index of them is looked for if the only
+// one is closed or does not reach back to since. The caller closes the sequence, unless there is an
 // error.
-func (r *Reader) OpenSequence(ctx context.Context, set discover.Set, since time.Time) (*Sequence, error) {
-	c := r.newChain(set.URI, "Change List")
+func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since time.Time) (*sequence, error) {
+	c := r.newSequence(set.URI, "Change List")
 	return c, c.gather(ctx, c.name, set.ChangeLists, nil, func(uri string) error {
 		doc, err := r.changeList(ctx, uri, r.Read)
 		if err != nil {
@@ -70,8 +70,8 @@ func (r *Reader) OpenSequence(ctx context.Context, set discover.Set, since time.
 }
 
 // gather adds what some documents name, then more lists, and puts all in order. A document that is
-// lost leaves a Sequence without lists; what is the name of such documents, for people.
-func (c *Sequence) gather(ctx context.Context, what string, uris []string, more []window, add func(uri string) error) (err error) {
+// lost leaves a sequence without lists; what is the name of such documents, for people.
+func (c *sequence) gather(ctx context.Context, what string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -93,12 +93,12 @@ func (c *Sequence) gather(ctx context.Context, what string, uris []string, more 
 	return c.settle(ctx)
 }
 
-func (r *Reader) newChain(set, name string) *Sequence {
-	return &Sequence{reader: r, set: set, name: name, named: map[string]bool{}}
+func (r *Reader) newSequence(set, name string) *sequence {
+	return &sequence{reader: r, set: set, name: name, named: map[string]bool{}}
 }
 
 // settle puts the lists that were found in order.
-func (c *Sequence) settle(ctx context.Context) error {
+func (c *sequence) settle(ctx context.Context) error {
 	if len(c.windows) > maxDocuments { // before any of them is read
 		c.drop(fmt.Errorf("%s: more than %d %ss are offered", c.set, maxDocuments, c.name))
 		return nil
@@ -111,7 +111,7 @@ func (c *Sequence) settle(ctx context.Context) error {
 }
 
 // Close gives back the documents and packages that are open.
-func (c *Sequence) Close() {
+func (c *sequence) Close() {
 	if c.lone != nil {
 		c.lone.Close()
 		c.lone = nil
@@ -123,15 +123,15 @@ func (c *Sequence) Close() {
 	}
 }
 
-// drop leaves a Sequence without lists.
-func (c *Sequence) drop(why error) {
+// drop leaves a sequence without lists.
+func (c *sequence) drop(why error) {
 	c.Close()
 	c.windows, c.Why, c.broken = nil, why.Error(), true
 	c.reader.Note(c.set, c.Why)
 }
 
 // offered adds what a document that the Capability List names is, or leads to.
-func (c *Sequence) offered(ctx context.Context, doc *Document, since time.Time, several bool) error {
+func (c *sequence) offered(ctx context.Context, doc *Document, since time.Time, several bool) error {
 	defer func() {
 		if doc != c.lone {
 			doc.Close()
@@ -159,7 +159,7 @@ func (c *Sequence) offered(ctx context.Context, doc *Document, since time.Time, 
 }
 
 // enclosing adds the lists of the index that a list names.
-func (c *Sequence) enclosing(ctx context.Context, doc *Document, ref string) error {
+func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) error {
 	uri, err := c.reader.named(ref, doc.Base)
 	if err == nil {
 		var index *Document
@@ -176,9 +176,9 @@ func (c *Sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	return nil
 }
 
-// add takes a list into the Sequence. One that is there already moves to the new place: an index
+// add takes a list into the sequence. One that is there already moves to the new place: an index
 // that names a list tells more of the order than who led to the index.
-func (c *Sequence) add(w window) {
+func (c *sequence) add(w window) {
 	c.places++
 	w.place = c.places
 	if !c.named[w.uri] {
@@ -197,7 +197,7 @@ func (c *Sequence) add(w window) {
 const justNow = 2 * time.Second
 
 // index adds the lists that an index names.
-func (c *Sequence) index(index *Document) error {
+func (c *sequence) index(index *Document) error {
 	nested := index.Header.Root != resourcesync.SitemapIndex
 	c.ordered = true
 	if nested {
@@ -224,7 +224,7 @@ func (c *Sequence) index(index *Document) error {
 }
 
 // place reads the lists of which an index does not tell where they begin.
-func (c *Sequence) place(ctx context.Context) error {
+func (c *sequence) place(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
 	}
@@ -256,7 +256,7 @@ func notUsable(what, uri string, err error) error {
 }
 
 // arrange puts the lists in the order of time and leaves those after the last gap.
-func (c *Sequence) arrange() {
+func (c *sequence) arrange() {
 	if len(c.windows) == 0 && c.Why == "" {
 		c.Why = "the Source offers no " + c.name
 		return
@@ -278,7 +278,7 @@ func (c *Sequence) arrange() {
 }
 
 // succeed records which open lists are not the last: they should have been closed.
-func (c *Sequence) succeed() {
+func (c *sequence) succeed() {
 	for i := range c.windows {
 		w := &c.windows[i]
 		if w.next = (resourcesync.Datetime{}); i+1 < len(c.windows) && w.until.IsZero() && !c.jumbled {
@@ -298,7 +298,7 @@ func forward(windows []window) bool {
 
 // gap reports whether something may have happened after one list and before the next,
 // and records where in Why.
-func (c *Sequence) gap(a, b window) bool {
+func (c *sequence) gap(a, b window) bool {
 	if a.until.IsZero() || !evidence.Later(a.until.Time(), a.told.Time()).Before(b.from.Time()) {
 		return false
 	}
@@ -306,8 +306,8 @@ func (c *Sequence) gap(a, b window) bool {
 	return true
 }
 
-// read fetches a list of the Sequence.
-func (c *Sequence) read(ctx context.Context, w window) (*Document, error) {
+// read fetches a list of the sequence.
+func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	switch {
 	case c.lone != nil:
 		return c.lone, nil
@@ -326,7 +326,7 @@ func (c *Sequence) read(ctx context.Context, w window) (*Document, error) {
 
 // request asks for a list in one of the ways of Reader. Lists that an index names may
 // refer to each other, and are no pages.
-func (c *Sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
+func (c *sequence) request(ctx context.Context, w window, read reading) (*Document, error) {
 	switch {
 	case w.dump:
 		return read(ctx, w.uri, resourcesync.CapabilityChangeDump)
@@ -338,7 +338,7 @@ func (c *Sequence) request(ctx context.Context, w window, read reading) (*Docume
 
 // list reads one list, from where the position is if it can. What it says beyond that
 // happened after known.
-func (c *Sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
+func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
 	if w.sealed(cur.At) { // it has nothing to tell
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
 	}
@@ -370,12 +370,12 @@ func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.
 // leftOpen reports whether a list is open of which its index says that it was closed, or
 // after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
 // asks for until in the index only).
-func (c *Sequence) leftOpen(doc *Document, w window) bool {
+func (c *sequence) leftOpen(doc *Document, w window) bool {
 	return w.parcel == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
 // again reads a list past the caches; where that fails, doc is what there is.
-func (c *Sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
+func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {
 	case err == nil:
@@ -399,7 +399,7 @@ const maxLeft = 24 * time.Hour
 
 // believed reports whether a list that was left open has its end: it was as it is now long
 // enough.
-func (c *Sequence) believed(l *changeList, w window, cur Position) bool {
+func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	ended := w.ends().Format(time.RFC3339Nano)
 	stood := l.resumed && len(l.entries) == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	if stood {
@@ -412,7 +412,7 @@ func (c *Sequence) believed(l *changeList, w window, cur Position) bool {
 
 // after reads what happened after a position: from its position if its list still begins
 // with what was applied, else from its moment.
-func (c *Sequence) after(ctx context.Context, cur Position) (*Changes, error) {
+func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
 	if own < 0 || !c.settled(own) || c.windows[own].sealed(cur.At) {
@@ -432,7 +432,7 @@ func (c *Sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 }
 
 // following are the nth list and those that came after it by their place in the index.
-func (c *Sequence) following(n int) []window {
+func (c *sequence) following(n int) []window {
 	some := []window{c.windows[n]}
 	for _, w := range c.windows {
 		if w.place > some[0].place {
@@ -444,7 +444,7 @@ func (c *Sequence) following(n int) []window {
 }
 
 // settled reports whether nothing can come any more into the lists before the nth.
-func (c *Sequence) settled(n int) bool {
+func (c *sequence) settled(n int) bool {
 	if c.jumbled {
 		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
 	}
@@ -459,7 +459,7 @@ func (w window) sealed(t time.Time) bool { return w.parcel != nil && w.closedBy(
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }
 
 // start is the first list with changes at or after t; the last if there is none.
-func (c *Sequence) start(t time.Time) int {
+func (c *sequence) start(t time.Time) int {
 	i := slices.IndexFunc(c.windows, func(w window) bool { return !w.closedBy(t) })
 	if i < 0 {
 		return max(0, len(c.windows)-1)
@@ -467,15 +467,10 @@ func (c *Sequence) start(t time.Time) int {
 	return i
 }
 
-// Since reads what happened at or after a moment.
-func (c *Sequence) Since(ctx context.Context, t time.Time) (*Changes, error) {
-	return c.load(ctx, c.windows[c.start(t):], Position{}, nil, time.Time{})
-}
-
 // load reads lists; ready, if not nil, is one of them that is read already.
 // It returns nil if they cannot be followed; c.Why says why. A list that is lost is a
 // gap: only what comes after it counts. As far as least they are all read, however many.
-func (c *Sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
+func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := newChanges()
 	var before window
 	for i, w := range windows {

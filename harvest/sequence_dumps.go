@@ -10,14 +10,14 @@ import (
 
 // openDumps finds the packages of the Change Dumps of a set (1.1 §13): their manifests
 // tell the changes.
-func (o *Offer) openDumps(ctx context.Context, since time.Time) (*Sequence, error) {
-	c := o.reader.newChain(o.set.URI, "Change Dump package")
+func (o *Offer) openDumps(ctx context.Context, since time.Time) (*sequence, error) {
+	c := o.reader.newSequence(o.set.URI, "Change Dump package")
 	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.dump(ctx, uri, since, 0) })
 }
 
 // dump adds the packages of a Change Dump, or of those that an index names and that
 // do not end before since.
-func (c *Sequence) dump(ctx context.Context, uri string, since time.Time, level int) error {
+func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level int) error {
 	doc, err := c.reader.Read(ctx, uri, resourcesync.CapabilityChangeDump)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (c *Sequence) dump(ctx context.Context, uri string, since time.Time, level 
 
 // undumped adds a Change Dump that names resources and what became of them, as a Change List
 // does: no package has a change.
-func (c *Sequence) undumped(doc *Document) error {
+func (c *sequence) undumped(doc *Document) error {
 	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as the Change List that it is")
 	w := doc.window()
 	w.dump = true
@@ -61,7 +61,7 @@ func (c *Sequence) undumped(doc *Document) error {
 }
 
 // dumpPart adds the packages of a Change Dump that an index names.
-func (c *Sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *Document, since time.Time, level int) error {
+func (c *sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *Document, since time.Time, level int) error {
 	if (window{until: e.Until}).closedBy(since) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (c *Sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *D
 }
 
 // dumped adds a package.
-func (c *Sequence) dumped(e *resourcesync.Entry, dump *Document) error {
+func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 	p, err := c.reader.parcelOf(dump, e)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *Sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 // the windows from the nth on: together they tell everything from its from to its until (1.1
 // §13.1), and the end of a package may be that of its last change. Between two Change Dumps of an
 // index nothing is closed: one of them may be a copy from before, that lacks its end.
-func (c *Sequence) join(n int, h *resourcesync.Header) {
+func (c *sequence) join(n int, h *resourcesync.Header) {
 	for i := n; i < len(c.windows); i++ {
 		w := &c.windows[i]
 		switch {

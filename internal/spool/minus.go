@@ -12,49 +12,54 @@ var ErrOrder = errors.New("keys are not in ascending order")
 // Minus yields the keys of a that are not in b. Both ascend; a key that comes
 // twice in a row counts once. The first error of either ends the sequence.
 func Minus(a, b iter.Seq2[Key, error]) iter.Seq2[Key, error] {
-	return func(yield func(Key, error) bool) {
-		next, stop := iter.Pull2(ascending("left", a))
+	return MinusOf(a, own, b)
+}
+
+func own(k *Key) Key { return *k }
+
+// MinusOf is Minus of values that have a key.
+func MinusOf[V any](a iter.Seq2[V, error], key func(*V) Key, b iter.Seq2[Key, error]) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
+		var zero V
+		next, stop := iter.Pull2(ascending("right", b, own))
 		defer stop()
-		nextB, stopB := iter.Pull2(ascending("right", b))
-		defer stopB()
-		kb, err, more := nextB()
-		for {
-			ka, errA, ok := next()
-			if !ok {
-				return
-			}
+		kb, err, more := next()
+		for v, errA := range ascending("left", a, key) {
+			ka := key(&v)
 			for errA == nil && err == nil && more && kb < ka {
-				kb, err, more = nextB()
+				kb, err, more = next()
 			}
 			if err := errors.Join(errA, err); err != nil {
-				yield("", err)
+				yield(zero, err)
 				return
 			}
 			if more && ka == kb {
 				continue
 			}
-			if !yield(ka, nil) {
+			if !yield(v, nil) {
 				return
 			}
 		}
 	}
 }
 
-// ascending yields the keys of s once each, or an error where the order breaks.
-func ascending(side string, s iter.Seq2[Key, error]) iter.Seq2[Key, error] {
-	return func(yield func(Key, error) bool) {
+// ascending yields the values of s, one of each key, or an error where the order breaks.
+func ascending[V any](side string, s iter.Seq2[V, error], key func(*V) Key) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
+		var zero V
 		var last Key
 		first := true
-		for k, err := range s {
+		for v, err := range s {
 			if err != nil {
-				yield("", err)
+				yield(zero, err)
 				return
 			}
+			k := key(&v)
 			if !first && k < last {
-				yield("", fmt.Errorf("%s side: %w: %q after %q", side, ErrOrder, k, last))
+				yield(zero, fmt.Errorf("%s side: %w: %q after %q", side, ErrOrder, k, last))
 				return
 			}
-			if (first || k != last) && !yield(k, nil) {
+			if (first || k != last) && !yield(v, nil) {
 				return
 			}
 			first, last = false, k

@@ -1,0 +1,83 @@
+package destination
+
+import (
+	"fmt"
+	"sync"
+
+	"instep/harvest"
+	"instep/resourcesync"
+)
+
+// oddity is something about resources that is noted once for a set, with their number.
+type oddity int
+
+// The oddities. Those of answers are what a careful server does not send: a content coding that
+// nobody asked for or announced, XML that is called a page, a body that may not be the whole.
+const (
+	oddSent     oddity = iota // the body is kept in its content coding
+	oddDecoded                // the body is kept without its content coding
+	oddRange                  // the whole with a Content-Range
+	oddPage                   // XML as text/html
+	oddEnd                    // a body that ends with its connection
+	oddDeletion               // of what was never listed: a Source that deletes by other URIs than it lists never gets rid of anything
+	oddProof                  // a sha-256 or better was taken back: who wants to put other bytes in their place has to do that
+	oddSize                   // a remainder that was dropped
+	oddities
+)
+
+// oddNotes are the notes: of how many resources, and the URI of the first one.
+var oddNotes = [oddities]struct {
+	quirk resourcesync.Quirk
+	text  string
+}{
+	oddSent:     {resourcesync.QuirkContentCoding, "%d resources came in a content coding nobody asked for, such as %s: kept as they were sent, which is what the list describes"},
+	oddDecoded:  {resourcesync.QuirkContentCoding, "%d resources came in a content coding nobody asked for, such as %s: kept without it"},
+	oddRange:    {0, "%d resources came with status 200 and a Content-Range, such as %s: nothing proves that they are whole"},
+	oddPage:     {0, "%d resources came as text/html and are listed as XML, such as %s: kept, as they have the length listed and are well-formed XML that is no page"},
+	oddEnd:      {0, "%d resources came without a length, ended by the end of the connection, such as %s: nothing proves that they are whole"},
+	oddDeletion: {resourcesync.QuirkUnknownDelete, "%d deletions are of resources that were never listed, such as %s"},
+	oddProof:    {0, "%d resources that the Source once proved by sha-256 or better come with a weaker digest or none now, such as %s"},
+	oddSize: {0, fmt.Sprintf("links and other attributes of %%d resources are left out, such as those of %%s: they take more than %d KiB each",
+		resourcesync.MaxRemainder>>10)},
+}
+
+// tally counts resources by their oddities.
+type tally struct {
+	mu sync.Mutex // guards the rest
+	of [oddities]struct {
+		n     int64
+		first string // URI
+	}
+}
+
+func (t *tally) add(o oddity, uri string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of[o].n++; t.of[o].n == 1 {
+		t.of[o].first = uri
+	}
+}
+
+// note notes what was counted.
+func (t *tally) note(d *Destination, set string) {
+	for o, odd := range t.of {
+		if odd.n > 0 {
+			d.quirk(oddNotes[o].quirk, set, fmt.Sprintf(oddNotes[o].text, odd.n, odd.first))
+		}
+	}
+}
+
+// compareProofs compares what the Source says with the proof by which the bytes held were taken.
+func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
+	older := h.Changed.After(w.Changed) // than what is known: it tells what was
+	switch h.Proof {
+	case resourcesync.SHA256, resourcesync.SHA384, resourcesync.SHA512:
+		if h.Member && !older && !w.Digests.Strong() {
+			t.add(oddProof, w.URI)
+		}
+	}
+}
+
+// weak reports whether bytes are proved, if at all, by nothing better than md5, sha-1
+// or sha-224: against somebody who wants to deceive these prove nothing.
+func weak(ds resourcesync.Digests) bool { return len(ds) > 0 && !ds.Strong() }
