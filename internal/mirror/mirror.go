@@ -78,8 +78,8 @@ type Mirror struct {
 	space    func(*os.Root) (durable.Space, error)
 	probe    func(*os.Root) (*fileNames, error)
 	where    func(*os.Root) (string, error) // see durable.Where
-	names    *fileNames // that files get
-	marker   marker     // as it is, or was lost; zero if the mirror was opened for reading
+	names    *fileNames                     // that files get
+	marker   marker                         // as it is, or was lost; zero if the mirror was opened for reading
 	disk     *disk
 	cat      *catalog.Catalog            // nil: a mirror opened for reading that does not exist
 	finder   *catalog.Finder             // nil if cat is
