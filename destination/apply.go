@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -37,9 +36,7 @@ type Report struct {
 
 // SetReport is what a run did for one set.
 type SetReport struct {
-	Set, Name  string
-	Mode       Mode
-	Why        string
+	SetState
 	Counts                   // what is in the mirror now, durably
 	Failed     int64         // resources that could not be brought; the next run tries again
 	Failures   []Failure     // the first of them
@@ -51,13 +48,6 @@ type SetReport struct {
 	Weak       int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
 	Unverified int64         // resources brought of which the Source gives neither a length nor a digest
 	Via        map[Via]int64 // resources that were brought, by way
-	Partial    error         // part of the Source's documents could not be used
-
-	RolledBack string    // as in SetPlan
-	Gap        string    // likewise
-	Latest     time.Time // likewise
-
-	Origins map[string]int64
 }
 
 // Failure is a resource that could not be brought, and why.
@@ -83,9 +73,7 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	budget := d.budget()
 	for _, sp := range p.Sets {
 		r := &runner{d: d, sp: sp, budget: budget, rep: &SetReport{
-			Set: sp.Set, Name: sp.Name, Mode: sp.Mode, Why: sp.Why, Partial: sp.Partial, Origins: sp.Origins,
-			RolledBack: sp.RolledBack, Gap: sp.Gap, Latest: sp.Latest,
-			Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
+			SetState: sp.SetState, Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
 		}}
 		rep.Sets = append(rep.Sets, r.rep)
 		if err := r.run(ctx); err != nil {

@@ -29,7 +29,7 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 		pl, err := k.by(ctx, s, why, reason)
 		switch {
 		case err == nil && k.doubtful(s, pl):
-			err = cmp.Or(pl.Partial, errDoubtful)
+			err = cmp.Or(pl.Partial, error(errDoubtful))
 			pl.discard()
 		case err == nil && s != harvest.ResourceList && (pl.truth.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
 			return k.besideList(ctx, pl, why)
@@ -88,50 +88,59 @@ func (k *desk) doubtful(s harvest.SnapshotKind, pl *planner) bool {
 	return s != harvest.ResourceList && (pl.Partial != nil || pl.truth.Unsure) && k.Usable(harvest.ResourceList)
 }
 
-// errDiffers is what is wrong with a dump that says less than the Resource List.
-var errDiffers = errors.New("it says less than the Resource List")
-
-// errDoubtful is what is wrong with a snapshot from which absence is no evidence.
-var errDoubtful = errors.New("its parts are not of one known moment")
+// Why a snapshot is not used, although each of its documents can be.
+var (
+	errDiffers  = &harvest.SourceError{Err: errors.New("it says less than the Resource List")}
+	errDoubtful = &harvest.SourceError{Err: errors.New("its parts are not of one known moment")} // so absence is no evidence
+)
 
 // weigh plans by Resource Dump as well if that may cost less than the requests of pl,
 // and returns the better plan.
 func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
-	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
-	if err == nil {
-		defer st.Close()
-		st.Weighed = true
-		if st.Unsure { // each manifest would be read for nothing
-			pl.reason("requests for each resource: the Resource Dump cannot be used: %v", errDoubtful)
-			return pl, nil
-		}
-		if !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members) {
-			pl.reason("to look into the Resource Dump saves nothing")
-			return pl, nil
-		}
-		var dump *planner
-		dump, err = k.compare(ctx, st, why, "its packages cost less than requests for each resource")
-		switch {
-		case err != nil:
-		case pl.Partial == nil && !pl.truth.Unsure && (dump.saysLess(pl) || st.AsOf().Before(pl.truth.AsOf())):
-			err = errDiffers
-			dump.discard()
-		case dump.Partial != nil || st.Unsure:
-			err = cmp.Or(dump.Partial, errDoubtful)
-			dump.discard()
-		case packages.Cost(dump.Bytes, dump.Requests) >= pl.gets():
-			dump.discard()
-		default:
-			pl.discard()
-			return dump, nil
-		}
-	}
-	if errors.Is(err, errDoubtful) || errors.Is(err, errDiffers) || harvest.OfSource(err) && ctx.Err() == nil {
+	dump, err := k.cheaper(ctx, pl, why)
+	switch {
+	case dump != nil:
+		pl.discard()
+		return dump, nil
+	case harvest.OfSource(err) && ctx.Err() == nil:
 		pl.reason("requests for each resource: the Resource Dump cannot be used: %v", err)
-		return pl, nil
+		err = nil
 	}
-	pl.reason("requests for each resource cost less than the Resource Dump")
 	return pl, err
+}
+
+// cheaper plans by Resource Dump; nil if that says or costs no less than pl.
+func (k *desk) cheaper(ctx context.Context, pl *planner, why string) (*planner, error) {
+	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	st.Weighed = true
+	switch {
+	case st.Unsure: // each manifest would be read for nothing
+		return nil, errDoubtful
+	case !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members):
+		pl.reason("to look into the Resource Dump saves nothing")
+		return nil, nil
+	}
+	dump, err := k.compare(ctx, st, why, "its packages cost less than requests for each resource")
+	switch {
+	case err != nil:
+		return nil, err
+	case pl.Partial == nil && !pl.truth.Unsure && (dump.saysLess(pl) || st.AsOf().Before(pl.truth.AsOf())):
+		err = errDiffers
+	case dump.Partial != nil:
+		err = &harvest.SourceError{Err: dump.Partial}
+	case st.Unsure:
+		err = errDoubtful
+	case packages.Cost(dump.Bytes, dump.Requests) < pl.gets():
+		return dump, nil
+	default:
+		pl.reason("requests for each resource cost less than the Resource Dump")
+	}
+	dump.discard()
+	return nil, err
 }
 
 // whole is what all the packages of a dump cost.
@@ -151,7 +160,7 @@ func (k *desk) by(ctx context.Context, s harvest.SnapshotKind, why, reason strin
 	}
 	defer st.Close()
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) { // before each manifest is read
-		return nil, &harvest.SourceError{Err: errDoubtful}
+		return nil, errDoubtful
 	}
 	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the increment tells more
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}

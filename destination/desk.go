@@ -95,11 +95,18 @@ func (k *desk) plan(ctx context.Context) (*planner, error) {
 	if k.cursor.Silent {
 		return k.baseline(ctx, "the Resource List does not tell of which moment it is, so it is read in each run")
 	}
-	if err := k.follow(ctx); err != nil {
+	var found harvest.Outcome
+	mode, tr, why, err := k.mode(func(tr harvest.Track) (_ harvest.Outcome, err error) {
+		var ch *harvest.Changes
+		if ch, found, err = k.offer.Follow(ctx, tr); found.Reaches {
+			k.overdue = k.age(ch.Served)
+		}
+		return found, err
+	})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	mode, tr, why := k.mode()
-	if mode == Incremental {
+	case mode == Incremental:
 		return k.increment(ctx, tr, why)
 	}
 	pl, err := k.baseline(ctx, why)
@@ -108,25 +115,7 @@ func (k *desk) plan(ctx context.Context) (*planner, error) {
 	}
 	k.d.note(k.set.URI, fmt.Sprintf("%s, but none can be made: %v", k.overdue, err))
 	k.overdue = ""
-	_, tr, why = k.mode()
-	return k.increment(ctx, tr, why)
-}
-
-// follow looks along the tracks until one tells everything since the cursor.
-func (k *desk) follow(ctx context.Context) error {
-	for {
-		tr, more := k.next()
-		if !more {
-			return nil
-		}
-		ch, o, err := k.offer.Follow(ctx, tr)
-		if err != nil {
-			return err
-		}
-		if k.tried[tr] = o; o.Reaches {
-			k.overdue = k.age(ch.Served)
-		}
-	}
+	return k.increment(ctx, tr, found.Why)
 }
 
 // DefaultBaselineEvery is how long increments are trusted alone, unless

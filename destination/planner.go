@@ -43,8 +43,8 @@ func (k *desk) newPlanner(mode Mode, why string) *planner {
 	d := k.d
 	pl := &planner{
 		SetPlan: &SetPlan{
-			Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why,
-			actions: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
+			SetState: SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why},
+			actions:  spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
 		d: d, scope: k.scope, cursor: k.cursor, known: k.known, sum: sha256.New(),
 	}
@@ -66,15 +66,6 @@ func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 // SkipStale is that of a resource which may have been deleted since the only list that
 // names it: the mirror has followed the Source further than that.
 const SkipStale Skip = "only in a list older than what is here"
-
-// applied is how far the set was followed before this plan; nothing if the Source's word
-// for an older state is taken.
-func (pl *planner) applied() evidence.Applied {
-	if pl.d.AcceptRollback {
-		return evidence.Applied{}
-	}
-	return pl.d.applied(pl.cursor, pl.sent())
-}
 
 // sent is when the Source sent the documents read, by its own clock; zero if that is unknown.
 func (pl *planner) sent() time.Time {

@@ -49,7 +49,7 @@ func (s *packageSelection) add(a *Action, c harvest.Location) {
 // whole completes the input of the choice of the way.
 func (s *packageSelection) whole(prefer Prefer) *bulk {
 	p, opened, b := s.parcel, packages.BroughtOf(s.parcel).Opened, &s.bulk
-	b.length, b.here, b.prefer = p.Length(), opened != nil && opened.Here(), prefer
+	b.length, b.here, b.prefer = p.Size(), opened != nil && opened.Here(), prefer
 	if opened == nil {
 		b.names, b.opening = max(minDirectory, p.Members*memberName), directoryRequests
 	}
@@ -84,14 +84,14 @@ func (pl *planner) dispatch() {
 	}
 	pl.selection = nil
 	via, bytes, requests, why := s.whole(pl.d.Prefer).carriage()
-	pl.reason("%s: %s: %s", s.parcel.Ref.URI, via.phrase(), why)
+	pl.reason("%s: %s: %s", s.parcel.URI, via.phrase(), why)
 	number, kept := 0, packages.BroughtOf(s.parcel)
 	if via == ViaGet {
 		pl.Unsized += s.unsized
 		pl.retries += s.again
 		bytes -= s.unsized * harvest.UnknownLength
 	} else {
-		ref := s.parcel.Ref
+		ref := s.parcel
 		pl.Packages = append(pl.Packages, Package{ref.URI, ref.Length, ref.Digests, via, s.wanted, bytes})
 		pl.planned = append(pl.planned, packages.Planned{
 			Ref: ref, Whole: via == ViaDump, Wanted: s.wanted, Bytes: bytes,

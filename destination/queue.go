@@ -41,18 +41,14 @@ type load struct {
 	ended   chan struct{} // closed when the transfers have, and what they brought is durable or syncErr; nil: nobody waits
 	syncErr error
 
-	mu     sync.Mutex
-	done   []result
-	failed []failed
+	mu   sync.Mutex // guards the rest
+	done []outcome
 }
 
-type result struct {
+// outcome is what has become of an action: so many bytes came, or it failed.
+type outcome struct {
 	Action
-	n int64
-}
-
-type failed struct {
-	Action
+	n   int64
 	err error
 }
 
@@ -254,21 +250,18 @@ func (l *load) bring(ctx context.Context, a *Action) {
 	n, err := l.r.transfer(ctx, l.b, a)
 	l.more.Add(int64(room(a) - planned))
 	switch {
-	case err == nil:
-		l.mu.Lock()
-		l.done = append(l.done, result{*a, n})
-		l.mu.Unlock()
-		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Bytes: n})
-		l.r.answered(a, true)
-	case ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
+	case err != nil && ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
 		// newer here already: neither done nor failed
-	case harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
+	case err == nil || harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
+		if err != nil {
+			n = 0
+		}
 		l.mu.Lock()
-		l.failed = append(l.failed, failed{*a, err})
+		l.done = append(l.done, outcome{*a, n, err})
 		l.mu.Unlock()
-		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Err: err})
+		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Bytes: n, Err: err})
 		l.r.answered(a, !isSilence(err))
 	default:
 		l.r.stop(err)
@@ -344,20 +337,22 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 		}
 		switch {
 		case errors.Is(err, ErrNotHeld): // another set of this run has changed it since the plan
-			l.failed = append(l.failed, failed{a, err})
+			l.done = append(l.done, outcome{a, 0, err})
 		case err != nil && !errors.Is(err, ErrStale):
 			return err
+		case a.Kind == Delete:
+			l.done = append(l.done, outcome{Action: a})
 		}
 	}
-	for _, f := range l.failed {
-		if errors.Is(f.err, ErrNoPlace) {
-			continue // nor is there a place to remember it: the list names it again
-		}
-		if f.Again && errors.Is(f.err, ErrOutage) {
-			continue // it is due already, for a reason that says more
-		}
-		if err := l.b.Due(ctx, set, f.Want, reason(f.err)); err != nil {
-			return err
+	for _, o := range l.done {
+		switch {
+		case o.err == nil:
+		case errors.Is(o.err, ErrNoPlace): // nor is there a place to remember it: the list names it again
+		case o.Again && errors.Is(o.err, ErrOutage): // it is due already, for a reason that says more
+		default:
+			if err := l.b.Due(ctx, set, o.Want, reason(o.err)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := l.b.Commit(ctx, move); err != nil {
@@ -369,38 +364,41 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 
 // report counts and tells what is durable now.
 func (l *load) report() {
-	rep := l.r.rep
-	for _, a := range l.marks {
-		if a.Kind == Delete {
-			rep.Deleted++
-			l.r.d.observe(Event{Kind: EventDone, Set: rep.Set, Action: a})
+	for _, o := range l.done {
+		e := Event{Kind: EventDone, Set: l.r.rep.Set, Action: o.Action, Bytes: o.n}
+		if o.err != nil {
+			e.Kind, e.Err = EventFailed, o.err
 		}
+		l.r.rep.count(&o)
+		l.r.d.observe(e)
 	}
-	for _, res := range l.done {
-		rep.Via[res.Via]++
-		if res.Change == resourcesync.Created {
-			rep.Created++
-		} else {
-			rep.Updated++
+}
+
+func (rep *SetReport) count(o *outcome) {
+	switch {
+	case o.err != nil:
+		if rep.Failed++; len(rep.Failures) < maxFailures {
+			rep.Failures = append(rep.Failures, Failure{o.Want.URI, o.err})
 		}
-		if weak(res.Want.Digests) {
-			rep.Weak++
-		}
-		if !res.Want.Provable() {
-			rep.Unverified++
-		}
-		if res.Via == ViaLocal {
-			rep.Copied += res.n
-		} else {
-			rep.Bytes += res.n
-		}
-		l.r.d.observe(Event{Kind: EventDone, Set: rep.Set, Action: res.Action, Bytes: res.n})
+		return
+	case o.Kind == Delete:
+		rep.Deleted++
+		return
+	case o.Change == resourcesync.Created:
+		rep.Created++
+	default:
+		rep.Updated++
 	}
-	for _, f := range l.failed {
-		rep.Failed++
-		if len(rep.Failures) < maxFailures {
-			rep.Failures = append(rep.Failures, Failure{f.Want.URI, f.err})
-		}
-		l.r.d.observe(Event{Kind: EventFailed, Set: rep.Set, Action: f.Action, Err: f.err})
+	rep.Via[o.Via]++
+	if weak(o.Want.Digests) {
+		rep.Weak++
+	}
+	if !o.Want.Provable() {
+		rep.Unverified++
+	}
+	if o.Via == ViaLocal {
+		rep.Copied += o.n
+	} else {
+		rep.Bytes += o.n
 	}
 }

@@ -2,7 +2,6 @@ package destination
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -82,25 +81,12 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 			return r.getPart(ctx, b, w, at, p, resp)
 		}
 	}
-	defer resp.Body.Close()
-	body, coding := io.Reader(resp.Body), transfer.CodingOf(resp)
-	if decode {
-		if body, err = decoder(coding, body); err != nil {
-			return 0, "", &harvest.SourceError{Err: fmt.Errorf("%s: %w", at, err)}
-		}
-		resp.ContentLength = -1 // that of the body as sent
-	}
-	called := transfer.PageOfXML(&w, resp)
-	if called {
-		file, err := transfer.ReadXML(&w, body, r.d.Spool)
-		if err != nil {
-			return 0, coding, &harvest.SourceError{Err: err}
-		}
-		defer file.Close()
-		body = file.Reader()
-	} else if err := transfer.Plausible(&w, resp); err != nil {
+	coding = transfer.CodingOf(resp)
+	body, page, err := transfer.Body(&w, resp, decode, r.d.Spool)
+	if err != nil {
 		return 0, coding, &harvest.SourceError{Err: err}
 	}
+	defer body.Close()
 	r.arrive(&w, resp)
 	w.Modified = resp.Modified()
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
@@ -114,7 +100,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 	if decode {
 		r.odd.add(oddDecoded, w.URI)
 	}
-	if called {
+	if page {
 		r.odd.add(oddPage, w.URI)
 	}
 	r.lookWhole(&w, resp)

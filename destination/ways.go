@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,49 +22,34 @@ type facts struct {
 	covered  bool   // what was left out since then is left out now too
 	overdue  string // why it is time for a baseline all the same; "" if it is not
 	members  int64  // that the mirror has
-
-	tried [harvest.Tracks]harvest.Outcome // what came of the tracks that were looked at
-}
-
-// next is the track to follow next; false if enough is known to choose a mode.
-func (f *facts) next() (harvest.Track, bool) {
-	if !f.followed || !f.covered || f.overdue != "" {
-		return 0, false
-	}
-	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
-		switch {
-		case f.tried[tr].Reaches:
-			return 0, false
-		case f.Tells[tr] && !f.tried[tr].Known:
-			return tr, true
-		}
-	}
-	return 0, false
 }
 
 // mode is how the set is brought in step, by which track if it is by one, and why
-// (1.1 §5.2): an increment needs a cursor and a track that reaches back to it.
-func (f *facts) mode() (Mode, harvest.Track, string) {
+// (1.1 §5.2): an increment needs a cursor and a track that reaches back to it. follow looks along a
+// track, and may find that it is time for a baseline.
+func (f *facts) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
 	case !f.followed:
-		return Baseline, 0, "no earlier synchronisation"
+		return Baseline, 0, "no earlier synchronisation", nil
 	case !f.covered:
-		return Baseline, 0, "what earlier runs left out may be asked for now"
-	case f.overdue != "":
-		return Baseline, 0, f.overdue
+		return Baseline, 0, "what earlier runs left out may be asked for now", nil
 	}
-	why := "the Source offers no Change List"
-	told := false
 	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
-		o := f.tried[tr]
-		switch {
+		if !f.Tells[tr] {
+			continue
+		}
+		switch o, err := follow(tr); {
+		case err != nil:
+			return "", 0, "", err
+		case o.Reaches && f.overdue != "":
+			return Baseline, tr, f.overdue, nil
 		case o.Reaches:
-			return Incremental, tr, o.Why
-		case o.Known && !told:
-			why, told = o.Why, true
+			return Incremental, tr, o.Why, nil
+		default:
+			why = cmp.Or(why, o.Why)
 		}
 	}
-	return Baseline, 0, why
+	return Baseline, 0, cmp.Or(why, "the Source offers no Change List"), nil
 }
 
 // truth is the snapshot by which a baseline is made, and why; false if there is none.

@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"errors"
 	"testing"
 
 	"instep/harvest"
@@ -8,36 +9,45 @@ import (
 )
 
 func TestMode(t *testing.T) {
-	since := harvest.Outcome{Known: true, Reaches: true, Why: "changes since then"}
-	gap := harvest.Outcome{Known: true, Why: "gap: something is missing"}
+	since := harvest.Outcome{Reaches: true, Why: "changes since then"}
+	gap := harvest.Outcome{Why: "gap: something is missing"}
+	none := [harvest.Tracks]harvest.Outcome{}
 	all := [harvest.Tracks]bool{true, true, true, true}
 	for _, tt := range []struct {
 		name  string
 		facts facts
-		next  harvest.Track // to be followed before anything is decided; -1: none
+		tried [harvest.Tracks]harvest.Outcome // what came of the tracks that were looked at
+		next  harvest.Track                   // to be followed before anything is decided; -1: none
 		want  string
 	}{
-		{"never synchronised", facts{covered: true, Offered: &harvest.Offered{Tells: all}}, -1, "baseline, no earlier synchronisation"},
-		{"more is asked for than before", facts{followed: true, Offered: &harvest.Offered{Tells: all}}, -1, "baseline, what earlier runs left out may be asked for now"},
-		{"nobody looked yet", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, harvest.ChangeLists, ""},
-		{"dumps are preferred", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, harvest.ChangeDumps, ""},
-		{"the Change List reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}}, -1, "incremental, changes since then"},
-		{"it has a gap, and there is an archive", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}}, harvest.ChangeListArchive, ""},
-		{"it has a gap, and there are dumps alone", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: [harvest.Tracks]bool{harvest.ChangeLists: true, harvest.ChangeDumps: true}}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}}, harvest.ChangeDumps, ""},
-		{"the archive reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap, harvest.ChangeListArchive: since}}, -1, "incremental, changes since then"},
-		{"only the archive of dumps reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{gap, gap, gap, since}}, -1, "incremental, changes since then"},
-		{"nothing reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{gap, gap, gap, gap}}, -1, "baseline, gap: something is missing"},
-		{"no changes are told", facts{Offered: &harvest.Offered{}, followed: true, covered: true}, -1, "baseline, the Source offers no Change List"},
-		{"it is time for a baseline", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, tried: [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, overdue: "31 days"}, -1, "baseline, 31 days"},
+		{"never synchronised", facts{covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, no earlier synchronisation"},
+		{"more is asked for than before", facts{followed: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, what earlier runs left out may be asked for now"},
+		{"nobody looked yet", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, none, harvest.ChangeLists, ""},
+		{"dumps are preferred", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, none, harvest.ChangeDumps, ""},
+		{"the Change List reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, -1, "incremental, changes since then"},
+		{"it has a gap, and there is an archive", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}, harvest.ChangeListArchive, ""},
+		{"it has a gap, and there are dumps alone", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: [harvest.Tracks]bool{harvest.ChangeLists: true, harvest.ChangeDumps: true}}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap}, harvest.ChangeDumps, ""},
+		{"the archive reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: gap, harvest.ChangeListArchive: since}, -1, "incremental, changes since then"},
+		{"only the archive of dumps reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{gap, gap, gap, since}, -1, "incremental, changes since then"},
+		{"nothing reaches back", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{gap, gap, gap, gap}, -1, "baseline, gap: something is missing"},
+		{"no changes are told", facts{Offered: &harvest.Offered{}, followed: true, covered: true}, none, -1, "baseline, the Source offers no Change List"},
+		{"it is time for a baseline", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, overdue: "31 days"}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, -1, "baseline, 31 days"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tr, more := tt.facts.next(); more != (tt.next >= 0) || more && tr != tt.next {
-				t.Errorf("next track: got %d, %t, want %d", tr, more, tt.next)
+			next := harvest.Track(-1)
+			mode, _, why, err := tt.facts.mode(func(tr harvest.Track) (harvest.Outcome, error) {
+				if tt.tried[tr].Why == "" {
+					next = tr
+					return harvest.Outcome{}, errors.New("not looked at yet")
+				}
+				return tt.tried[tr], nil
+			})
+			if next != tt.next || (err != nil) != (next >= 0) {
+				t.Errorf("next track: got %d, %v, want %d", next, err, tt.next)
 			}
 			if tt.want == "" {
 				return
 			}
-			mode, _, why := tt.facts.mode()
 			if got := string(mode) + ", " + why; got != tt.want {
 				t.Errorf("mode: got %q, want %q", got, tt.want)
 			}

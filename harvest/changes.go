@@ -72,13 +72,16 @@ type changeList struct {
 	maxAge  time.Duration             // how long its server says that it does not change
 	served  time.Time                 // when the Source says that it sent the document; zero if that is unknown or no use
 	placed  func(time.Time) time.Time // a moment, or zero if it is still to come
-	strange struct {
-		other int // entries without datetime
-		early int // entries dated before those that were applied earlier
-		late  int // entries dated after the end of the list, or still to come
-		made  int // bitstreams of a package without a change
-	}
+	odd     [len(oddities)]int        // entries by what is strange about them
 }
+
+// What can be strange about an entry.
+const (
+	oddTime  = iota // it has no datetime
+	oddLate         // it is dated after the end of the list, or still to come
+	oddKind         // it is a bitstream of a package without a change
+	oddEarly        // it is dated before those that were applied earlier
+)
 
 // Change is one entry of a Change List. Changed is its datetime; without one the
 // earliest moment at which it can have happened: that of the entry before it, or of
@@ -164,7 +167,7 @@ func (ch *Changes) add(l *changeList, cur Position) {
 	if ch.known = l.known; ch.Jumbled && ch.known.yes { // what follows came after all of this, whatever its time says
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
-	ch.Early = ch.Early || l.strange.early > 0
+	ch.Early = ch.Early || l.odd[oddEarly] > 0
 	if ch.Back == "" {
 		ch.Back = l.wentBack(cur)
 	}
@@ -212,57 +215,34 @@ func (ch *Changes) put(c Change, cur Position) {
 	}
 }
 
-// read takes the entries of a document that come after what was read before,
-// or all of them if it does not begin with that. What is most likely to be what was read
-// before is not kept in memory, and read again if it is not.
-func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
-	begun, known := *l, 0
-	if in == nil && l.holds(cur) {
-		known = cur.Applied
-	}
-	err := l.readFrom(known, r, doc, in, cur, tell)
-	if err == nil && known > 0 && !l.resumed {
-		*l = begun
-		err = l.readFrom(0, r, doc, in, cur, tell)
-	}
-	if err != nil {
-		return err
-	}
-	if n := l.strange.other; n > 0 {
-		tell(resourcesync.QuirkChangeTime, fmt.Sprintf("%d changes have no datetime; taken from lastmod, or else from what stands before them", n))
-	}
-	if n := l.strange.late; n > 0 {
-		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated after their list ended or was sent; when they happened is unknown", n))
-	}
-	if n := l.strange.made; n > 0 {
-		tell(resourcesync.QuirkNoChange, fmt.Sprintf("%d bitstreams do not say what kind of change brought them; taken as updates", n))
-	}
-	if n := l.strange.early; n > 0 {
-		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated before others that were listed earlier; taken as the later ones", n))
-	}
-	return nil
+// oddities are the notes of what is strange about the changes of a list.
+var oddities = [...]struct {
+	quirk resourcesync.Quirk
+	text  string
+}{
+	oddTime:  {resourcesync.QuirkChangeTime, "%d changes have no datetime; taken from lastmod, or else from what stands before them"},
+	oddLate:  {resourcesync.QuirkClock, "%d changes are dated after their list ended or was sent; when they happened is unknown"},
+	oddKind:  {resourcesync.QuirkNoChange, "%d bitstreams do not say what kind of change brought them; taken as updates"},
+	oddEarly: {resourcesync.QuirkClock, "%d changes are dated before others that were listed earlier; taken as the later ones"},
 }
 
-// readFrom reads a document, of which it keeps no entries before the one with number first. It
-// ends there if those are not what was read before.
-func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
+// read takes the entries of a document that come after what was read before, or all of them if it
+// does not begin with that.
+func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	var text []byte
 	l.over = map[resourcesync.Key]bool{}
+	l.resumed = l.holds(cur) && doc.begins(cur)
 	for e, err := range doc.Entries() {
 		if err != nil {
 			return err
 		}
-		if l.resume(cur, sum); l.total == first && first > 0 && !l.resumed {
-			return nil
-		}
+		l.resume(cur)
 		c, ok := l.entry(&e)
-		if !l.resumed && l.holds(cur) {
-			l.over[resourcesync.KeyOf(c.URI)] = true
-		}
+		known := l.resumed && l.total < cur.Applied
 		if ok {
 			l.told++
-		} else if l.total >= first {
+		} else if !known {
 			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
 		}
 		c.Location = in.carries(&e)
@@ -275,7 +255,8 @@ func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, 
 			end = c.Changed
 		}
 		l.end = evidence.Later(l.end, end)
-		if l.total++; l.total <= first {
+		if l.total++; known {
+			l.over[resourcesync.KeyOf(c.URI)] = true
 			continue
 		}
 		if len(l.entries) == maxHeld {
@@ -286,8 +267,13 @@ func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, 
 		}
 		l.entries = append(l.entries, c)
 	}
-	l.resume(cur, sum)
+	l.resume(cur)
 	l.prefix = hexSum(sum)
+	for odd, n := range l.odd {
+		if n > 0 {
+			tell(oddities[odd].quirk, fmt.Sprintf(oddities[odd].text, n))
+		}
+	}
 	return nil
 }
 
@@ -296,14 +282,12 @@ func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume forgets the entries read so far if they are those that the position has
-// applied. What follows happened after them, whatever its time says: a clock can be
-// wrong, a position can't.
-func (l *changeList) resume(cur Position, sum hash.Hash) {
-	if l.total != cur.Applied || !l.holds(cur) || cur.Prefix != hexSum(sum) {
-		return
+// resume notes that what follows comes after what was read before, if all of that was read again.
+// It happened later, whatever its time says: a clock can be wrong, a position can't.
+func (l *changeList) resume(cur Position) {
+	if l.resumed && l.total == cur.Applied {
+		l.odd[oddTime], l.known = 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
 	}
-	l.resumed, l.entries, l.strange.other, l.known = true, nil, 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }

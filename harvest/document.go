@@ -179,11 +179,7 @@ func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" { // lister tells what follows from that
 			continue
 		}
-		text := fmt.Sprintf("%s line %d: %s", uri, n.Line, n.Msg)
-		if times > 1 {
-			text += fmt.Sprintf(" (and %d more like it)", times-1)
-		}
-		r.Tell(n.Quirk, "", text)
+		r.Tell(n.Quirk, "", fmt.Sprintf("%s line %d: %s", uri, n.Line, n.Repeated(times)))
 	}
 }
 

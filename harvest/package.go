@@ -8,9 +8,19 @@ import (
 	"instep/resourcesync"
 )
 
-// Package is a package of a dump, while a plan is made.
+// Package is a package as a dump names it (1.1 §11.1, §13.1), and what is known of it while a plan
+// is made.
 type Package struct {
-	Ref      *PackageRef
+	URI         string
+	mediaType   string
+	Length      resourcesync.Length
+	Digests     resourcesync.Digests
+	Contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
+	Harmless    bool                  // nothing is deleted for what its manifest lacks
+	Alone       bool                  // what its manifest lacks is deleted, and no Resource List is there to say otherwise
+	at          resourcesync.Datetime // of a Resource Dump
+	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
+
 	Members  int64    // entries with a path in its manifest
 	Listed   int64    // bytes of these members, as far as the manifest gives lengths
 	Unsized  bool     // some of them have no length
@@ -50,7 +60,7 @@ func (c Location) name() string {
 	if c.Package == nil {
 		return ""
 	}
-	return c.Package.Ref.URI
+	return c.Package.URI
 }
 
 // carries counts an entry of the manifest of p and returns the place of its bytes. An entry
@@ -77,24 +87,12 @@ func LengthOr(n resourcesync.Length) int64 {
 	return UnknownLength
 }
 
-// Length is the length of the package, or that of its members if the dump gives none.
-func (p *Package) Length() int64 {
-	if n := p.Ref.Length; n.Known() {
+// Size is the length of the package, or that of its members if the dump gives none.
+func (p *Package) Size() int64 {
+	if n := p.Length; n.Known() {
 		return n.Int64()
 	}
 	return p.Listed
-}
-
-// parcelOf returns the package of an entry of a dump.
-func (r *Reader) parcelOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
-	ref, err := r.packageOf(dump, e)
-	if err != nil {
-		return nil, err
-	}
-	if ref.at.IsZero() {
-		ref.at = dump.Header.At
-	}
-	return &Package{Ref: ref}, ref.OtherFormat()
 }
 
 // maxKept bounds the packages that stay open from the plan to the run, in members; others are

@@ -10,19 +10,6 @@ import (
 	"instep/resourcesync"
 )
 
-// PackageRef is a package as a dump names it (1.1 §11.1, §13.1).
-type PackageRef struct {
-	URI         string
-	mediaType   string
-	Length      resourcesync.Length
-	Digests     resourcesync.Digests
-	Contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
-	Harmless    bool                  // nothing is deleted for what its manifest lacks
-	Alone       bool                  // what its manifest lacks is deleted, and no Resource List is there to say otherwise
-	at          resourcesync.Datetime // of a Resource Dump
-	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
-}
-
 // QuirkOf returns the habit of Sources that an error of a package comes from; 0 if none.
 func QuirkOf(err error) resourcesync.Quirk {
 	var de *DocumentError
@@ -48,10 +35,10 @@ var otherFormats = map[string]string{
 }
 
 // OtherFormat returns an error if the media type of the package is that of another format.
-func (ref *PackageRef) OtherFormat() error {
-	mediaType, _, _ := mime.ParseMediaType(ref.mediaType)
+func (p *Package) OtherFormat() error {
+	mediaType, _, _ := mime.ParseMediaType(p.mediaType)
 	if kind := otherFormats[mediaType]; kind != "" {
-		return OtherFormat(ref.URI, kind)
+		return OtherFormat(p.URI, kind)
 	}
 	return nil
 }
@@ -60,7 +47,7 @@ const relContents = "contents"
 
 // packageOf returns the package that an entry of a dump names. It ignores a copy of its
 // manifest at an origin that may not speak for the Source.
-func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*PackageRef, error) {
+func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
 	uri, err := r.named(e.Loc, dump.Base)
 	if err != nil {
 		if de := (*DocumentError)(nil); isLocal(e.Loc) && errors.As(err, &de) {
@@ -68,16 +55,19 @@ func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*PackageRef, 
 		}
 		return nil, err
 	}
-	ref := &PackageRef{
+	p := &Package{
 		URI: uri, mediaType: e.Type, Length: e.Length, Digests: e.Digests,
 		at: e.At, from: e.From, Until: e.Until,
 	}
+	if p.at.IsZero() {
+		p.at = dump.Header.At
+	}
 	if href := e.Link(relContents); href != "" {
-		if ref.Contents, err = r.named(href, dump.Base); err != nil {
+		if p.Contents, err = r.named(href, dump.Base); err != nil {
 			r.Note("", fmt.Sprintf("%s: the copy of its manifest is not read: %v", uri, err))
 		}
 	}
-	return ref, nil
+	return p, p.OtherFormat()
 }
 
 // isLocal reports whether a package is named by a path on the Source's own machine.

@@ -33,7 +33,7 @@ func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resou
 // package, a whole one. It returns the package too if that was opened. Where resources are
 // deleted on its word alone, and the dump gives a digest of the package, that proves it: it is
 // read whole.
-func (t *Transport) readManifest(ctx context.Context, r *harvest.Reader, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, *Opened, error) {
+func (t *Transport) readManifest(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, *Opened, error) {
 	if ref.Contents != "" {
 		doc, err := t.readCopy(ctx, r, ref, want)
 		if err == nil || ctx.Err() != nil || !harvest.OfSource(err) {
@@ -52,14 +52,14 @@ func (t *Transport) readManifest(ctx context.Context, r *harvest.Reader, ref *ha
 	return doc, p, nil
 }
 
-func (t *Transport) copyIsNotUsed(ref *harvest.PackageRef, why error) {
+func (t *Transport) copyIsNotUsed(ref *harvest.Package, why error) {
 	t.Tell(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.URI, why))
 }
 
 // readCopy reads the copy of a manifest. Resources that a Resource Dump lacks are deleted,
 // so its copy is compared with length and Checksum of the manifest in the directory of the
 // package, if the server gives parts of packages. Where nothing is held yet the run does that.
-func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, error) {
+func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
 		doc, err := r.Read(ctx, ref.Contents, want)
 		if err == nil {
@@ -150,12 +150,12 @@ var _ harvest.Manifests = (*Transport)(nil)
 // Manifest implements [harvest.Manifests]. If the package had to be opened for that, it
 // stays open for the run.
 func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, p *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
-	doc, opened, err := t.readManifest(ctx, r, p.Ref, want)
+	doc, opened, err := t.readManifest(ctx, r, p, want)
 	if err != nil {
 		return nil, err
 	}
 	p.Close()
-	*p = harvest.Package{Ref: p.Ref}
+	p.Members, p.Listed, p.Unsized = 0, 0, false
 	kept := &Brought{Opened: opened}
 	if opened == nil && want == resourcesync.CapabilityResourceDumpManifest {
 		if kept.Copied, err = checksumOf(doc); err != nil {

@@ -29,7 +29,7 @@ func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
 // Opened is a package of which the directory was read.
 type Opened struct {
-	ref    harvest.PackageRef
+	ref    *harvest.Package
 	zip    *pack.Package
 	dir    string         // of temporary files
 	most   int64          // bytes of its manifest
@@ -40,7 +40,7 @@ type Opened struct {
 
 // open opens a package: the whole of it, which is transferred and verified before anything
 // is read from it, or its directory alone. If a server gives no parts, the package is whole.
-func (p *Transport) open(ctx context.Context, ref *harvest.PackageRef, whole bool) (*Opened, error) {
+func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
 	}

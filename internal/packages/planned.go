@@ -12,7 +12,7 @@ import (
 
 // Planned is a package that members are taken out of.
 type Planned struct {
-	Ref    *harvest.PackageRef
+	Ref    *harvest.Package
 	Whole  bool     // it is transferred whole, and not by parts
 	Wanted int64    // members that are taken
 	Bytes  int64    // to be transferred of it, as far as is known

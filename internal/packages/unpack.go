@@ -210,7 +210,7 @@ func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	if err != nil {
 		return err
 	}
-	whole, err := u.t.openWhole(ctx, &p.pkg.ref)
+	whole, err := u.t.openWhole(ctx, p.pkg.ref)
 	if err != nil {
 		return err
 	}
