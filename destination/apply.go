@@ -114,7 +114,7 @@ func (r *runner) run(ctx context.Context) error {
 	// What was fetched is kept even when the run is interrupted.
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.planned) > 0 {
-		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members, r.doubts)
+		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members(), r.doubts)
 		defer r.unpacker.Close()
 	}
 

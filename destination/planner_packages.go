@@ -48,7 +48,8 @@ func (s *packageSelection) add(a *Action, c harvest.Location) {
 
 // whole completes the input of the choice of the way.
 func (s *packageSelection) whole(prefer Prefer) *bulk {
-	p, opened, b := s.parcel, packages.BroughtOf(s.parcel).Opened, &s.bulk
+	p, b := s.parcel, &s.bulk
+	opened, _ := p.Opened.(*packages.Opened)
 	b.length, b.here, b.prefer = p.Size(), opened != nil && opened.Here(), prefer
 	if opened == nil {
 		b.names, b.opening = max(minDirectory, p.Members*memberName), directoryRequests
@@ -85,19 +86,20 @@ func (pl *planner) dispatch() {
 	pl.selection = nil
 	via, bytes, requests, why := s.whole(pl.d.Prefer).carriage()
 	pl.reason("%s: %s: %s", s.parcel.URI, via.phrase(), why)
-	number, kept := 0, packages.BroughtOf(s.parcel)
+	number := 0
 	if via == ViaGet {
 		pl.Unsized += s.unsized
 		pl.retries += s.again
 		bytes -= s.unsized * harvest.UnknownLength
 	} else {
 		ref := s.parcel
+		opened, _ := ref.Opened.(*packages.Opened)
 		pl.Packages = append(pl.Packages, Package{ref.URI, ref.Length, ref.Digests, via, s.wanted, bytes})
 		pl.planned = append(pl.planned, packages.Planned{
 			Ref: ref, Whole: via == ViaDump, Wanted: s.wanted, Bytes: bytes,
-			Proved: !s.unproved, Named: s.parcel.Members, Copied: kept.Copied, Opened: kept.Opened,
+			Proved: !s.unproved, Named: ref.Members, Copied: ref.Copied, Opened: opened,
 		})
-		number, kept.Opened = len(pl.Packages), nil
+		number, ref.Opened = len(pl.Packages), nil
 	}
 	pl.Bytes += bytes
 	pl.Requests += requests

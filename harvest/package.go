@@ -21,17 +21,18 @@ type Package struct {
 	at          resourcesync.Datetime // of a Resource Dump
 	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
 
-	Members  int64    // entries with a path in its manifest
-	Listed   int64    // bytes of these members, as far as the manifest gives lengths
-	Unsized  bool     // some of them have no length
-	Transfer Transfer // what was transferred when its manifest was read; nil: it was not read
+	Members int64  // entries with a path in its manifest
+	Listed  int64  // bytes of these members, as far as the manifest gives lengths
+	Unsized bool   // some of them have no length
+	Opened  Opened // since its manifest was read; nil: it is not open
+	Copied  string // checksum of the copy of the manifest of a Resource Dump that was read; "": none was
 }
 
-// Transfer is what Manifests keeps of a package that was opened to read its manifest.
-type Transfer interface {
-	Open() int // members in the directory of the package, which is held in memory; 0: the package is not open
-	Leave()    // gives it back; it may be opened again
-	Close()    // closes it for good
+// Opened is a package of which the directory is in memory, with so many members.
+type Opened interface {
+	Len() int
+	Leave() error // closes it; what was transferred may be kept
+	Close() error // closes it for good
 }
 
 // Location is the place of a resource's bytes in a package; the zero Location is none.
@@ -104,29 +105,26 @@ const (
 
 // keep keeps the package open unless too much is; opened counts that.
 func (p *Package) keep(opened *int) {
-	if p.Transfer == nil {
+	if p.Opened == nil {
 		return
 	}
-	n := p.Transfer.Open()
-	if n == 0 {
-		return
-	}
-	if *opened += max(n, leastKept); *opened > maxKept {
+	if *opened += max(p.Opened.Len(), leastKept); *opened > maxKept {
 		p.leave()
 	}
 }
 
 // leave gives the package back; it may be opened again.
 func (p *Package) leave() {
-	if p.Transfer != nil {
-		p.Transfer.Leave()
+	if p.Opened != nil {
+		_ = p.Opened.Leave() // of no consequence
+		p.Opened = nil
 	}
 }
 
 // Close closes the package for good.
 func (p *Package) Close() {
-	if p.Transfer != nil {
-		p.Transfer.Close()
-		p.Transfer = nil
+	if p.Opened != nil {
+		_ = p.Opened.Close() // a temporary file
+		p.Opened = nil
 	}
 }

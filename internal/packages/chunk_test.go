@@ -121,7 +121,7 @@ func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseW
 		}
 		a.members = append(a.members, b)
 	}
-	nothing := func() (Members, func()) { return nil, func() {} }
+	nothing := func(func(Member, error) bool) {}
 	a.Unpacker = from.Unpack(t.Context(), nil, "", nil, nothing, nil)
 	return a
 }

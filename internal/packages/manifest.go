@@ -101,48 +101,10 @@ func (p *Opened) compareManifest(copied *harvest.Document) error {
 	return err
 }
 
-func checksumOf(doc *harvest.Document) (Checksum, error) {
+func checksumOf(doc *harvest.Document) (string, error) {
 	sum := crc32.NewIEEE()
 	n, err := io.Copy(sum, doc.Raw())
-	return Checksum{n, sum.Sum32()}, err
-}
-
-// Brought is what the reading of a manifest has brought of its package.
-type Brought struct {
-	Opened *Opened  // nil: it did not have to be opened
-	Copied Checksum // of the copy of the manifest of a Resource Dump that was read
-}
-
-// BroughtOf is what was brought of a package.
-func BroughtOf(p *harvest.Package) *Brought {
-	if b, ok := p.Transfer.(*Brought); ok {
-		return b
-	}
-	return &Brought{}
-}
-
-// Open implements [harvest.Transfer].
-func (b *Brought) Open() int {
-	if b.Opened == nil {
-		return 0
-	}
-	return max(b.Opened.zip.Len(), 1)
-}
-
-// Leave implements [harvest.Transfer].
-func (b *Brought) Leave() {
-	if b.Opened != nil {
-		_ = b.Opened.Leave() // of no consequence
-		b.Opened = nil
-	}
-}
-
-// Close implements [harvest.Transfer].
-func (b *Brought) Close() {
-	if b.Opened != nil {
-		_ = b.Opened.Close() // a temporary file
-		b.Opened = nil
-	}
+	return checksum(n, sum.Sum32()), err
 }
 
 var _ harvest.Manifests = (*Transport)(nil)
@@ -155,14 +117,15 @@ func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, p *harvest.
 		return nil, err
 	}
 	p.Close()
-	p.Members, p.Listed, p.Unsized = 0, 0, false
-	kept := &Brought{Opened: opened}
-	if opened == nil && want == resourcesync.CapabilityResourceDumpManifest {
-		if kept.Copied, err = checksumOf(doc); err != nil {
+	p.Members, p.Listed, p.Unsized, p.Copied = 0, 0, false, ""
+	switch {
+	case opened != nil:
+		p.Opened = opened
+	case want == resourcesync.CapabilityResourceDumpManifest:
+		if p.Copied, err = checksumOf(doc); err != nil {
 			doc.Close()
 			return nil, err
 		}
 	}
-	p.Transfer = kept
 	return doc, nil
 }
