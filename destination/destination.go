@@ -34,7 +34,6 @@ type Destination struct {
 	Exclude       []string      // globs on the path of a resource
 	Types         []string      // media types; empty: all
 	Workers       int           // resources in transfer at a time; 0: 4
-	Hashers       int           // files read at a time by Audit; 0: one a processor
 	Quick         bool          // Audit reads no bytes that by size and time of modification nobody has touched, if the Mirror is a Prober
 	ReadOnly      bool          // Audit marks nothing in the Mirror
 	MaxChanges    int           // changed resources of a set after which a run reads no further Change List, and the next goes on; 0: 250,000

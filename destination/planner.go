@@ -169,6 +169,19 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	return pl.actions.Append(a)
 }
 
+// findStray turns a fetch into the adoption of a file that may hold the bytes already.
+func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
+	m, ok := optional[Adopter](pl.d.Mirror)
+	if !ok {
+		return nil
+	}
+	path, ok, err := m.Stray(ctx, &a.Want, h)
+	if err == nil && ok {
+		a.Kind, a.Via, a.From = Adopt, ViaLocal, path
+	}
+	return err
+}
+
 // findContent turns a fetch into a copy where the mirror holds the same bytes under
 // another URI. Only sha-256 or stronger and the length together prove that.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
