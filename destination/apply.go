@@ -98,12 +98,12 @@ type runner struct {
 	odd      tally
 	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
 
-	mu     sync.Mutex
-	err    error // why the run ends early
-	doubt  error // what shows that the plan was made by something wrong
-	outage int   // failures in a row for lack of an answer
-	vain   int   // likewise of what failed before
-	cancel context.CancelFunc
+	mu            sync.Mutex
+	err           error // why the run ends early
+	doubt         error // what shows that the plan was made by something wrong
+	failuresInRow int   // failures in a row for lack of an answer
+	retryFailures int   // likewise of what failed before
+	cancel        context.CancelFunc
 }
 
 func (r *runner) run(ctx context.Context) error {

@@ -19,10 +19,10 @@ import (
 const keyBudget = 8 << 20
 
 // baseline makes the plan of a baseline by the cheapest snapshot that can be used.
-func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
+func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error) {
 	var failed error
 	for {
-		s, reason, ok := k.truth()
+		s, reason, ok := k.baselineSource()
 		if !ok {
 			return k.nothing(why, failed)
 		}
@@ -31,7 +31,7 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 		case err == nil && k.doubtful(s, pl):
 			err = cmp.Or(pl.Partial, error(errDoubtful))
 			pl.discard()
-		case err == nil && s != harvest.ResourceList && (pl.truth.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
+		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
 			return k.besideList(ctx, pl, why)
 		case err == nil && s == harvest.ResourceList && pl.RolledBack == "" && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
@@ -45,7 +45,7 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 
 // besideList is pl, by a dump that does not prove all that it names, lacks what is here or is older
 // than that, unless the Resource List says more.
-func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
+func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
 	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump says less")
 	switch {
 	case harvest.OfSource(err) && ctx.Err() == nil:
@@ -54,7 +54,7 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 	case err != nil:
 		pl.discard()
 		return nil, err
-	case list.Partial == nil && !list.truth.Unsure && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
+	case list.Partial == nil && !list.view.Unsure && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
 		pl.discard()
 		return list, nil
 	}
@@ -64,14 +64,14 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 
 // saysLess reports whether a plan by dump is made of less than one by Resource List.
 func (pl *planner) saysLess(list *planner) bool {
-	return pl.truth.Unproved && !list.truth.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
+	return pl.view.Unproved && !list.view.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
 
 // behind reports whether a plan is made of a state of before what was applied, from which no changes lead beyond that.
-func (pl *planner) behind() bool { return pl.truth.Old(pl.truth.At, pl.truth.applied()) }
+func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
 // nothing is the plan of a set that shows no state of itself.
-func (k *desk) nothing(why string, failed error) (*planner, error) {
+func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed
 	}
@@ -84,8 +84,8 @@ func (k *desk) nothing(why string, failed error) (*planner, error) {
 }
 
 // doubtful reports whether a plan by dump tells less than the Resource List would.
-func (k *desk) doubtful(s harvest.SnapshotKind, pl *planner) bool {
-	return s != harvest.ResourceList && (pl.Partial != nil || pl.truth.Unsure) && k.Usable(harvest.ResourceList)
+func (k *setPlanner) doubtful(s harvest.SnapshotKind, pl *planner) bool {
+	return s != harvest.ResourceList && (pl.Partial != nil || pl.view.Unsure) && k.Usable(harvest.ResourceList)
 }
 
 // Why a snapshot is not used, although each of its documents can be.
@@ -96,7 +96,7 @@ var (
 
 // weigh plans by Resource Dump as well if that may cost less than the requests of pl,
 // and returns the better plan.
-func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
+func (k *setPlanner) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
 	dump, err := k.cheaper(ctx, pl, why)
 	switch {
 	case dump != nil:
@@ -110,7 +110,7 @@ func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, er
 }
 
 // cheaper plans by Resource Dump; nil if that says or costs no less than pl.
-func (k *desk) cheaper(ctx context.Context, pl *planner, why string) (*planner, error) {
+func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (k *desk) cheaper(ctx context.Context, pl *planner, why string) (*planner, 
 	switch {
 	case err != nil:
 		return nil, err
-	case pl.Partial == nil && !pl.truth.Unsure && (dump.saysLess(pl) || st.AsOf().Before(pl.truth.AsOf())):
+	case pl.Partial == nil && !pl.view.Unsure && (dump.saysLess(pl) || st.AsOf().Before(pl.view.AsOf())):
 		err = errDiffers
 	case dump.Partial != nil:
 		err = &harvest.SourceError{Err: dump.Partial}
@@ -153,7 +153,7 @@ func whole(st *harvest.Snapshot) int64 {
 }
 
 // by plans a comparison with one snapshot and the changes after it.
-func (k *desk) by(ctx context.Context, s harvest.SnapshotKind, why, reason string) (*planner, error) {
+func (k *setPlanner) by(ctx context.Context, s harvest.SnapshotKind, why, reason string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, s)
 	if err != nil {
 		return nil, err
@@ -169,14 +169,14 @@ func (k *desk) by(ctx context.Context, s harvest.SnapshotKind, why, reason strin
 }
 
 // compare plans what brings the mirror to a state.
-func (k *desk) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
+func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
 	var twice map[spool.Key]bool
 	for {
 		pl := k.newPlanner(Baseline, why)
 		pl.reason("by %s: %s", st.By, reason)
-		pl.truth, pl.empty, pl.twice = k.view(st), k.members == 0, twice
-		pl.known = pl.truth.known
-		err := pl.baseline(ctx, pl.truth)
+		pl.view, pl.empty, pl.twice = k.view(st), k.members == 0, twice
+		pl.known = pl.view.known
+		err := pl.baseline(ctx, pl.view)
 		var again *repeatedError
 		switch {
 		case err == nil:

@@ -219,11 +219,11 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	strict  bool
-	told    told
+	told    toldOnce
 }
 
-// told remembers which notes were told: a document may be read several times in a run.
-type told struct {
+// toldOnce remembers which notes were told: a document may be read several times in a run.
+type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
 }
@@ -232,7 +232,7 @@ type told struct {
 const maxTold = 10_000
 
 // once reports whether a note is told for the first time.
-func (t *told) once(set, text string) bool {
+func (t *toldOnce) once(set, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := sha256.Sum256([]byte(set + "\n" + text))

@@ -130,12 +130,13 @@ type SetPlan struct {
 	Withheld bool      // the guard holds the deletions until this Hash is approved
 	Guard    Guard     // by which they are withheld
 
-	asOf      time.Time                                                  // when the Source sent the documents read, by its own clock; zero if that is unknown
-	silent    time.Time                                                  // of when a list is at the latest that does not tell its moment; zero: there is none
-	consent   bool                                                       // somebody has consented to the deletions
-	again     func(ctx context.Context, deleted int64) (*SetPlan, error) // plans the set once more, when this plan was applied and the run has deleted so many
-	move      *CursorMove                                                // nil: the cursor stays
-	actions   *spool.Log[Action]                                         // Package counts decisions, from 1
+	asOf      time.Time          // when the Source sent the documents read, by its own clock; zero if that is unknown
+	silent    time.Time          // of when a list is at the latest that does not tell its moment; zero: there is none
+	consent   bool               // somebody has consented to the deletions
+	set       discover.Set       // as it was planned
+	scope     *scope             // likewise; nil: the set is not planned again in this run
+	move      *CursorMove        // nil: the cursor stays
+	actions   *spool.Log[Action] // Package counts decisions, from 1
 	decisions []packageDecision
 	retries   int64 // of actions: those that are a retry
 	first     int64 // of the retries: which of them comes first

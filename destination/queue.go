@@ -20,13 +20,13 @@ import (
 type queue struct {
 	r      *runner
 	save   context.Context // for what must not be lost when the run is interrupted
-	open   *load
-	before *load      // that commits, or has
+	open   *openBatch
+	before *openBatch // that commits, or has
 	commit chan error // of the batch before; nil: none
 }
 
-// load is a batch being filled.
-type load struct {
+// openBatch is a batch being filled.
+type openBatch struct {
 	r       *runner
 	b       Batch
 	n       int          // resources, in parts of 1 / cheap
@@ -84,7 +84,7 @@ func room(a *Action) int {
 }
 
 // full reports whether a, whose URI has this key, has to wait for the next batch.
-func (l *load) full(a *Action, key resourcesync.Key) bool {
+func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
 
@@ -113,7 +113,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		if err != nil {
 			return err
 		}
-		q.open = &load{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
+		q.open = &openBatch{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
 	}
 	l := q.open
 	l.n += room(&a)
@@ -159,7 +159,7 @@ func (q *queue) flush(ctx context.Context) error {
 }
 
 // expect tells the batch what is coming.
-func (l *load) expect(ctx context.Context, actions []Action) error {
+func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 	if len(actions) == 0 {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (q *queue) finish() {
 		if err != nil {
 			r.stop(err)
 		} else {
-			q.open = &load{r: r, b: b}
+			q.open = &openBatch{r: r, b: b}
 		}
 	}
 	if q.open != nil {
@@ -223,7 +223,7 @@ func (q *queue) committed() error {
 
 // end waits for the transfers and makes durable what they bring, beside the commit of
 // the batch before. Nothing may be added to the batch any more.
-func (l *load) end(ctx context.Context) {
+func (l *openBatch) end(ctx context.Context) {
 	if l == nil || l.ended != nil {
 		return
 	}
@@ -235,7 +235,7 @@ func (l *load) end(ctx context.Context) {
 	}()
 }
 
-func (l *load) discard() error {
+func (l *openBatch) discard() error {
 	if l == nil {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (l *load) discard() error {
 }
 
 // bring transfers one resource into the batch.
-func (l *load) bring(ctx context.Context, a *Action) {
+func (l *openBatch) bring(ctx context.Context, a *Action) {
 	l.r.d.observe(Event{Kind: EventBegun, Set: l.r.rep.Set, Action: *a})
 	planned := room(a)
 	n, err := l.r.transfer(ctx, l.b, a)
@@ -272,25 +272,25 @@ func (l *load) bring(ctx context.Context, a *Action) {
 func (r *runner) answered(a *Action, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := &r.outage
+	n := &r.failuresInRow
 	if a.Again {
-		n = &r.vain
+		n = &r.retryFailures
 	}
 	if ok {
 		*n = 0
 		return
 	}
-	if *n++; r.outage >= maxOutage && r.err == nil {
+	if *n++; r.failuresInRow >= maxOutage && r.err == nil {
 		r.err = ErrOutage
 		r.cancel()
 	}
 }
 
-// resigned says why what failed before is not requested again in this run; nil if it is.
-func (r *runner) resigned(a *Action) error {
+// skipRetry says why what failed before is not requested again in this run; nil if it is.
+func (r *runner) skipRetry(a *Action) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !a.Again || r.vain < maxOutage {
+	if !a.Again || r.retryFailures < maxOutage {
 		return nil
 	}
 	return &harvest.SourceError{Err: fmt.Errorf("%s was not asked for, as %d others that had failed before were in vain: %w", a.Want.URI, maxOutage, ErrOutage)}
@@ -312,7 +312,7 @@ func reason(err error) string {
 }
 
 // finish waits for the transfers, adds the rest and commits.
-func (l *load) finish(ctx context.Context, move *CursorMove) error {
+func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	defer func() { _ = l.discard() }()
 	<-l.ended
 	if l.syncErr != nil {
@@ -363,7 +363,7 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 }
 
 // report counts and tells what is durable now.
-func (l *load) report() {
+func (l *openBatch) report() {
 	for _, o := range l.done {
 		e := Event{Kind: EventDone, Set: l.r.rep.Set, Action: o.Action, Bytes: o.n}
 		if o.err != nil {

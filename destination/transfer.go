@@ -28,7 +28,7 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 			return n, err
 		}
 	}
-	if err := r.resigned(a); err != nil {
+	if err := r.skipRetry(a); err != nil {
 		return 0, err
 	}
 	n, err := r.fromWeb(ctx, b, a.Want, a.Want.URI)

@@ -24,7 +24,7 @@ type view struct {
 	lift  time.Time // the documents count as of this moment if they are older
 }
 
-func (k *desk) view(st *harvest.Snapshot) *view {
+func (k *setPlanner) view(st *harvest.Snapshot) *view {
 	return &view{Snapshot: st, d: k.d, of: k.set.URI, known: k.known.beside(st.Latest)}
 }
 

@@ -68,7 +68,7 @@ type changeList struct {
 	known   found                     // where the position is
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
 	flaw    error                     // some entry cannot be used
-	beat    beat                      // how often the list grows
+	rhythm  rhythm                    // how often the list grows
 	maxAge  time.Duration             // how long its server says that it does not change
 	served  time.Time                 // when the Source says that it sent the document; zero if that is unknown or no use
 	placed  func(time.Time) time.Time // a moment, or zero if it is still to come
@@ -119,21 +119,21 @@ func (c *Change) Timed() bool { return !c.To.IsZero() && c.from.Equal(c.To) }
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
-	if l.from.IsZero() || w.parcel != nil && !w.from.IsZero() {
+	if l.from.IsZero() || w.pkg != nil && !w.from.IsZero() {
 		l.from = w.from
 	}
-	if l.until.IsZero() || w.parcel != nil && !w.until.IsZero() {
+	if l.until.IsZero() || w.pkg != nil && !w.until.IsZero() {
 		l.until = w.until
 	}
 	l.placed = func(t time.Time) time.Time { return evidence.Placed(t, l.served, r.Now()) }
-	l.packed = w.parcel != nil
+	l.packed = w.pkg != nil
 	if l.ended = doc.Header.Until.Time(); l.ended.IsZero() {
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
 		l.ended = time.Time{} // it is still to come
 	}
-	if err := l.read(r, doc, w.parcel, cur, tell); err != nil {
+	if err := l.read(r, doc, w.pkg, cur, tell); err != nil {
 		return nil, err
 	}
 	if l.total > 0 && l.told == 0 {
@@ -249,7 +249,7 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 		// An entry without a usable change still counts: positions are those of the document.
 		text = appendEntry(text[:0], &e)
 		_, _ = sum.Write(text) // it never fails
-		l.beat.add(c.Changed)
+		l.rhythm.add(c.Changed)
 		end := c.from // of one without a time: it did not happen before that
 		if c.Timed() {
 			end = c.Changed

@@ -198,7 +198,7 @@ func (doc *Document) flaw() error {
 // Entries yields the usable entries of the document and its pages, any number of times, with
 // absolute URIs. They are decoded beside what is done with them.
 func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
-	return beside(func(yield func(resourcesync.Entry, error) bool) {
+	return prefetch(func(yield func(resourcesync.Entry, error) bool) {
 		for _, page := range append([]*Document{doc}, doc.after...) {
 			for e, err := range page.Document.Entries() {
 				if !yield(e, err) {

@@ -241,9 +241,9 @@ func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesy
 	return !ok || r.yield(w, nil)
 }
 
-// parcel takes the package of an entry of a Resource Dump. What is wrong with it makes the state
+// pkg takes the package of an entry of a Resource Dump. What is wrong with it makes the state
 // partial.
-func (r *lister) parcel(doc *Document, e *resourcesync.Entry, _ int) bool {
+func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
 		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
 		return false

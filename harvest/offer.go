@@ -295,7 +295,7 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 		if err != nil {
 			return found, err
 		}
-		if from := w.parcel.carries(&e); from.Package != nil && ch.carriedBy(&e, from) {
+		if from := w.pkg.carries(&e); from.Package != nil && ch.carriedBy(&e, from) {
 			found++
 		}
 	}

@@ -84,7 +84,7 @@ func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
 	if err != nil {
 		return err
 	}
-	c.add(window{uri: p.URI, from: p.from, until: p.Until, parcel: p})
+	c.add(window{uri: p.URI, from: p.from, until: p.Until, pkg: p})
 	return nil
 }
 

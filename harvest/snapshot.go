@@ -53,7 +53,7 @@ func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 		err = failed
 		return false
 	})
-	r.leaf = r.parcel
+	r.leaf = r.pkg
 	if !r.lists(st.lists) {
 		return err
 	}
