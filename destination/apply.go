@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -37,9 +36,7 @@ type Report struct {
 
 // SetReport is what a run did for one set.
 type SetReport struct {
-	Set, Name  string
-	Mode       Mode
-	Why        string
+	SetState
 	Counts                   // what is in the mirror now, durably
 	Failed     int64         // resources that could not be brought; the next run tries again
 	Failures   []Failure     // the first of them
@@ -51,13 +48,6 @@ type SetReport struct {
 	Weak       int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
 	Unverified int64         // resources brought of which the Source gives neither a length nor a digest
 	Via        map[Via]int64 // resources that were brought, by way
-	Partial    error         // part of the Source's documents could not be used
-
-	RolledBack string    // as in SetPlan
-	Gap        string    // likewise
-	Latest     time.Time // likewise
-
-	Origins map[string]int64
 }
 
 // Failure is a resource that could not be brought, and why.
@@ -83,9 +73,7 @@ func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	budget := d.budget()
 	for _, sp := range p.Sets {
 		r := &runner{d: d, sp: sp, budget: budget, rep: &SetReport{
-			Set: sp.Set, Name: sp.Name, Mode: sp.Mode, Why: sp.Why, Partial: sp.Partial, Origins: sp.Origins,
-			RolledBack: sp.RolledBack, Gap: sp.Gap, Latest: sp.Latest,
-			Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
+			SetState: sp.SetState, Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
 		}}
 		rep.Sets = append(rep.Sets, r.rep)
 		if err := r.run(ctx); err != nil {
@@ -110,12 +98,12 @@ type runner struct {
 	odd      tally
 	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
 
-	mu     sync.Mutex
-	err    error // why the run ends early
-	doubt  error // what shows that the plan was made by something wrong
-	outage int   // failures in a row for lack of an answer
-	vain   int   // likewise of what failed before
-	cancel context.CancelFunc
+	mu            sync.Mutex
+	err           error // why the run ends early
+	doubt         error // what shows that the plan was made by something wrong
+	failuresInRow int   // failures in a row for lack of an answer
+	retryFailures int   // likewise of what failed before
+	cancel        context.CancelFunc
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -126,7 +114,7 @@ func (r *runner) run(ctx context.Context) error {
 	// What was fetched is kept even when the run is interrupted.
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.planned) > 0 {
-		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members, r.doubts)
+		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members(), r.doubts)
 		defer r.unpacker.Close()
 	}
 

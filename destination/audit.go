@@ -120,7 +120,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 		d:        d, scope: sc,
 	}
 	au.Partial = set.Err
-	if _, _, offered := d.newDesk(sc, set).truth(); set.Err == nil && !offered {
+	if _, _, offered := d.newSetPlanner(sc, set).baselineSource(); set.Err == nil && !offered {
 		au.Partial = harvest.ErrNothingOffered
 	}
 	if au.Partial != nil {
@@ -142,7 +142,7 @@ func (d *Destination) auditSet(ctx context.Context, sc *scope, set discover.Set,
 
 // compareSet judges all resources of a set and of the mirror.
 func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
-	k, err := au.d.openDesk(ctx, au.scope, set)
+	k, err := au.d.openSetPlanner(ctx, au.scope, set)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 
 // compareAgain judges what seemed to differ by all that the documents say of it: another one
 // may name the same resource with other digests. partial is what could not be used of them.
-func (au *auditor) compareAgain(ctx context.Context, k *desk, doubtful map[spool.Key]bool) (partial, err error) {
+func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map[spool.Key]bool) (partial, err error) {
 	if len(doubtful) == 0 {
 		return nil, nil
 	}

@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"io/fs"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -70,7 +70,7 @@ func (au *auditor) flush(ctx context.Context) error {
 // check judges resources and marks what has to be fetched.
 func (au *auditor) check(ctx context.Context, findings []finding) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(cmp.Or(max(au.d.Hashers, 0), runtime.GOMAXPROCS(0)))
+	g.SetLimit(runtime.GOMAXPROCS(0)) // files read at a time
 	for i := range findings {
 		g.Go(func() error { return au.judge(gctx, &findings[i]) })
 	}
@@ -232,4 +232,37 @@ func (au *auditor) mark(ctx context.Context, findings []finding) error {
 		}
 	}
 	return b.Commit(ctx, nil)
+}
+
+// untouched reports whether the bytes held need not be read: nobody has touched them
+// since they were stored, and what was known of them then can be compared with digests.
+// In doubt they are read.
+func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.Digests) (bool, error) {
+	if !au.d.Quick {
+		return false, nil
+	}
+	comparable := false
+	for _, d := range digests {
+		comparable = comparable || !h.Digests.Get(d.Algorithm()).IsZero()
+	}
+	if !comparable || h.Due != "" {
+		return false, nil
+	}
+	return au.d.Mirror.Untouched(ctx, h)
+}
+
+// compareKnown compares what was known of the bytes held, when they were stored, with
+// what they should be: as reading them would.
+func compareKnown(h *Held, length resourcesync.Length, digests resourcesync.Digests) error {
+	if length.Known() && h.Length.Known() && length != h.Length {
+		return &resourcesync.MismatchError{
+			What: "length", Want: strconv.FormatInt(length.Int64(), 10), Got: strconv.FormatInt(h.Length.Int64(), 10),
+		}
+	}
+	for _, want := range digests {
+		if got := h.Digests.Get(want.Algorithm()); !got.IsZero() && got != want {
+			return &resourcesync.MismatchError{What: string(want.Algorithm()), Want: want.String(), Got: got.String()}
+		}
+	}
+	return nil
 }

@@ -20,8 +20,8 @@ const Repairing Mode = "repair"
 // repair brings the resources that were found wrong and judges them once more.
 func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	sp := &SetPlan{
-		Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable",
-		actions: spool.NewLog[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
+		SetState: SetState{Set: au.Set, Name: au.Name, Mode: Repairing, Why: "an audit found them missing, different or unreadable"},
+		actions:  spool.NewLog[Action](au.d.Spool), deletes: spool.NewLog[Action](au.d.Spool),
 	}
 	p := &Plan{Sets: []*SetPlan{sp}}
 	defer p.Close()

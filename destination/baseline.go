@@ -19,19 +19,19 @@ import (
 const keyBudget = 8 << 20
 
 // baseline makes the plan of a baseline by the cheapest snapshot that can be used.
-func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
+func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error) {
 	var failed error
 	for {
-		s, reason, ok := k.truth()
+		s, reason, ok := k.baselineSource()
 		if !ok {
 			return k.nothing(why, failed)
 		}
 		pl, err := k.by(ctx, s, why, reason)
 		switch {
 		case err == nil && k.doubtful(s, pl):
-			err = cmp.Or(pl.Partial, errDoubtful)
+			err = cmp.Or(pl.Partial, error(errDoubtful))
 			pl.discard()
-		case err == nil && s != harvest.ResourceList && (pl.truth.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
+		case err == nil && s != harvest.ResourceList && (pl.view.Unproved || pl.Deleted > 0 || pl.behind()) && k.Usable(harvest.ResourceList):
 			return k.besideList(ctx, pl, why)
 		case err == nil && s == harvest.ResourceList && pl.RolledBack == "" && k.weighs(pl.gets()):
 			return k.weigh(ctx, pl, why)
@@ -45,7 +45,7 @@ func (k *desk) baseline(ctx context.Context, why string) (*planner, error) {
 
 // besideList is pl, by a dump that does not prove all that it names, lacks what is here or is older
 // than that, unless the Resource List says more.
-func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
+func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
 	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump says less")
 	switch {
 	case harvest.OfSource(err) && ctx.Err() == nil:
@@ -54,7 +54,7 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 	case err != nil:
 		pl.discard()
 		return nil, err
-	case list.Partial == nil && !list.truth.Unsure && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
+	case list.Partial == nil && !list.view.Unsure && (list.Gap == "" || pl.Gap != "") && pl.saysLess(list):
 		pl.discard()
 		return list, nil
 	}
@@ -64,14 +64,14 @@ func (k *desk) besideList(ctx context.Context, pl *planner, why string) (*planne
 
 // saysLess reports whether a plan by dump is made of less than one by Resource List.
 func (pl *planner) saysLess(list *planner) bool {
-	return pl.truth.Unproved && !list.truth.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
+	return pl.view.Unproved && !list.view.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
 
 // behind reports whether a plan is made of a state of before what was applied, from which no changes lead beyond that.
-func (pl *planner) behind() bool { return pl.truth.Old(pl.truth.At, pl.truth.applied()) }
+func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
 // nothing is the plan of a set that shows no state of itself.
-func (k *desk) nothing(why string, failed error) (*planner, error) {
+func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 	if failed != nil {
 		return nil, failed
 	}
@@ -84,54 +84,63 @@ func (k *desk) nothing(why string, failed error) (*planner, error) {
 }
 
 // doubtful reports whether a plan by dump tells less than the Resource List would.
-func (k *desk) doubtful(s harvest.SnapshotKind, pl *planner) bool {
-	return s != harvest.ResourceList && (pl.Partial != nil || pl.truth.Unsure) && k.Usable(harvest.ResourceList)
+func (k *setPlanner) doubtful(s harvest.SnapshotKind, pl *planner) bool {
+	return s != harvest.ResourceList && (pl.Partial != nil || pl.view.Unsure) && k.Usable(harvest.ResourceList)
 }
 
-// errDiffers is what is wrong with a dump that says less than the Resource List.
-var errDiffers = errors.New("it says less than the Resource List")
-
-// errDoubtful is what is wrong with a snapshot from which absence is no evidence.
-var errDoubtful = errors.New("its parts are not of one known moment")
+// Why a snapshot is not used, although each of its documents can be.
+var (
+	errDiffers  = &harvest.SourceError{Err: errors.New("it says less than the Resource List")}
+	errDoubtful = &harvest.SourceError{Err: errors.New("its parts are not of one known moment")} // so absence is no evidence
+)
 
 // weigh plans by Resource Dump as well if that may cost less than the requests of pl,
 // and returns the better plan.
-func (k *desk) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
-	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
-	if err == nil {
-		defer st.Close()
-		st.Weighed = true
-		if st.Unsure { // each manifest would be read for nothing
-			pl.reason("requests for each resource: the Resource Dump cannot be used: %v", errDoubtful)
-			return pl, nil
-		}
-		if !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members) {
-			pl.reason("to look into the Resource Dump saves nothing")
-			return pl, nil
-		}
-		var dump *planner
-		dump, err = k.compare(ctx, st, why, "its packages cost less than requests for each resource")
-		switch {
-		case err != nil:
-		case pl.Partial == nil && !pl.truth.Unsure && (dump.saysLess(pl) || st.AsOf().Before(pl.truth.AsOf())):
-			err = errDiffers
-			dump.discard()
-		case dump.Partial != nil || st.Unsure:
-			err = cmp.Or(dump.Partial, errDoubtful)
-			dump.discard()
-		case packages.Cost(dump.Bytes, dump.Requests) >= pl.gets():
-			dump.discard()
-		default:
-			pl.discard()
-			return dump, nil
-		}
-	}
-	if errors.Is(err, errDoubtful) || errors.Is(err, errDiffers) || harvest.OfSource(err) && ctx.Err() == nil {
+func (k *setPlanner) weigh(ctx context.Context, pl *planner, why string) (*planner, error) {
+	dump, err := k.cheaper(ctx, pl, why)
+	switch {
+	case dump != nil:
+		pl.discard()
+		return dump, nil
+	case harvest.OfSource(err) && ctx.Err() == nil:
 		pl.reason("requests for each resource: the Resource Dump cannot be used: %v", err)
-		return pl, nil
+		err = nil
 	}
-	pl.reason("requests for each resource cost less than the Resource Dump")
 	return pl, err
+}
+
+// cheaper plans by Resource Dump; nil if that says or costs no less than pl.
+func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*planner, error) {
+	st, err := k.offer.Snapshot(ctx, harvest.ResourceDump)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	st.Weighed = true
+	switch {
+	case st.Unsure: // each manifest would be read for nothing
+		return nil, errDoubtful
+	case !pays(pl.gets(), whole(st), int64(len(st.Packages)), k.members):
+		pl.reason("to look into the Resource Dump saves nothing")
+		return nil, nil
+	}
+	dump, err := k.compare(ctx, st, why, "its packages cost less than requests for each resource")
+	switch {
+	case err != nil:
+		return nil, err
+	case pl.Partial == nil && !pl.view.Unsure && (dump.saysLess(pl) || st.AsOf().Before(pl.view.AsOf())):
+		err = errDiffers
+	case dump.Partial != nil:
+		err = &harvest.SourceError{Err: dump.Partial}
+	case st.Unsure:
+		err = errDoubtful
+	case packages.Cost(dump.Bytes, dump.Requests) < pl.gets():
+		return dump, nil
+	default:
+		pl.reason("requests for each resource cost less than the Resource Dump")
+	}
+	dump.discard()
+	return nil, err
 }
 
 // whole is what all the packages of a dump cost.
@@ -144,14 +153,14 @@ func whole(st *harvest.Snapshot) int64 {
 }
 
 // by plans a comparison with one snapshot and the changes after it.
-func (k *desk) by(ctx context.Context, s harvest.SnapshotKind, why, reason string) (*planner, error) {
+func (k *setPlanner) by(ctx context.Context, s harvest.SnapshotKind, why, reason string) (*planner, error) {
 	st, err := k.offer.Snapshot(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) { // before each manifest is read
-		return nil, &harvest.SourceError{Err: errDoubtful}
+		return nil, errDoubtful
 	}
 	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the increment tells more
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
@@ -160,14 +169,14 @@ func (k *desk) by(ctx context.Context, s harvest.SnapshotKind, why, reason strin
 }
 
 // compare plans what brings the mirror to a state.
-func (k *desk) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
+func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
 	var twice map[spool.Key]bool
 	for {
 		pl := k.newPlanner(Baseline, why)
 		pl.reason("by %s: %s", st.By, reason)
-		pl.truth, pl.empty, pl.twice = k.view(st), k.members == 0, twice
-		pl.known = pl.truth.known
-		err := pl.baseline(ctx, pl.truth)
+		pl.view, pl.empty, pl.twice = k.view(st), k.members == 0, twice
+		pl.known = pl.view.known
+		err := pl.baseline(ctx, pl.view)
 		var again *repeatedError
 		switch {
 		case err == nil:

@@ -20,10 +20,10 @@ const maxRounds = 3
 // that by now. What it does not tell of is left for the next run.
 func (r *runner) catchUp(ctx context.Context) error {
 	for range maxRounds {
-		if r.sp.again == nil || r.sp.move == nil || !r.rep.unfinished() {
+		if r.sp.scope == nil || r.sp.move == nil || !r.rep.unfinished() {
 			return nil
 		}
-		sp, err := r.sp.again(ctx, r.rep.Deleted)
+		sp, err := r.d.planSet(ctx, r.sp.scope, r.sp.set, r.rep.Deleted)
 		if err != nil {
 			if ctx.Err() == nil && harvest.OfSource(err) {
 				return nil // the next run tells, if it lasts

@@ -34,7 +34,6 @@ type Destination struct {
 	Exclude       []string      // globs on the path of a resource
 	Types         []string      // media types; empty: all
 	Workers       int           // resources in transfer at a time; 0: 4
-	Hashers       int           // files read at a time by Audit; 0: one a processor
 	Quick         bool          // Audit reads no bytes that by size and time of modification nobody has touched, if the Mirror is a Prober
 	ReadOnly      bool          // Audit marks nothing in the Mirror
 	MaxChanges    int           // changed resources of a set after which a run reads no further Change List, and the next goes on; 0: 250,000
@@ -220,11 +219,11 @@ type scope struct {
 	origins map[string]bool
 	filter  *filter
 	strict  bool
-	told    told
+	told    toldOnce
 }
 
-// told remembers which notes were told: a document may be read several times in a run.
-type told struct {
+// toldOnce remembers which notes were told: a document may be read several times in a run.
+type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
 }
@@ -233,7 +232,7 @@ type told struct {
 const maxTold = 10_000
 
 // once reports whether a note is told for the first time.
-func (t *told) once(set, text string) bool {
+func (t *toldOnce) once(set, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := sha256.Sum256([]byte(set + "\n" + text))

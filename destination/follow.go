@@ -75,17 +75,11 @@ func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadClos
 	if err != nil {
 		return nil, err
 	}
-	if transfer.PageOfXML(&w, resp) {
-		file, err := transfer.ReadXML(&w, resp.Body, d.Spool)
-		if err = errors.Join(err, resp.Body.Close()); err != nil {
-			return nil, err
-		}
-		return &verified{resourcesync.NewVerifyReader(file.Reader(), w.Length.Int64(), w.Digests), file}, nil
+	body, _, err := transfer.Body(&w, resp, false, d.Spool)
+	if err != nil {
+		return nil, err
 	}
-	if err := transfer.Plausible(&w, resp); err != nil {
-		return nil, errors.Join(err, resp.Body.Close())
-	}
-	return &verified{resourcesync.NewVerifyReader(resp.Body, w.Length.Int64(), w.Digests), resp.Body}, nil
+	return &verified{resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests), body}, nil
 }
 
 type verified struct {

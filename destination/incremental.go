@@ -15,7 +15,7 @@ import (
 // from earlier runs.
 func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Changes) error {
 	pl.Partial, pl.served = ch.Flaw, ch.Served
-	old := ch.Span().Old(pl.applied().UpTo(cur.At))
+	old := ch.Span().Old(pl.d.applied(cur, ch.Served).UpTo(cur.At))
 	pl.doubted = ch.Early || ch.Jumbled
 	if err := pl.due(ctx, ch); err != nil {
 		return err

@@ -19,26 +19,19 @@ func (d *Destination) transport() *packages.Transport {
 	return t
 }
 
-// members reads the actions of a plan that take members of packages, once, in the order of
-// the packages: of yields those of one package.
-func (s *SetPlan) members() (of packages.Members, stop func()) {
-	next, stop := iter.Pull2(func(yield func(Action, error) bool) {
+// members yields the actions that take members of packages, in the order of the packages.
+func (s *SetPlan) members() iter.Seq2[packages.Member, error] {
+	return func(yield func(packages.Member, error) bool) {
 		for a, err := range s.Actions() {
-			if (err != nil || a.packaged()) && !yield(a, err) {
+			if (err != nil || a.packaged()) && !yield(a.member(), err) {
 				return
 			}
 		}
-	})
-	a, err, more := next()
-	return func(number int) iter.Seq2[packages.Member, error] {
-		return func(yield func(packages.Member, error) bool) {
-			for ; more && (err != nil || a.Package <= number); a, err, more = next() {
-				if (err != nil || a.Package == number) && !yield(packages.Member{Want: a.Want, Path: a.Member}, err) {
-					return
-				}
-			}
-		}
-	}, stop
+	}
+}
+
+func (a *Action) member() packages.Member {
+	return packages.Member{Package: a.Package, Path: a.Member, Want: a.Want}
 }
 
 // packaged reports whether the bytes of an action come out of a package.
@@ -54,7 +47,8 @@ func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, er
 	put := func(w *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error) {
 		return b.Put(ctx, r.sp.Set, *w, hashedReader{body, digested}, proved)
 	}
-	want, n, whole, err := r.unpacker.Take(ctx, a.Package, &packages.Member{Want: a.Want, Path: a.Member}, put)
+	m := a.member()
+	want, n, whole, err := r.unpacker.Take(ctx, &m, put)
 	if whole {
 		a.Via = ViaDump // also where parts were planned
 	}

@@ -97,25 +97,14 @@ type Plan struct {
 	Orphans []Orphan // sets that the mirror holds and the Source does not offer any more
 }
 
-// SetPlan is the part of a Plan that concerns one set.
-type SetPlan struct {
+// SetState is what a plan says of a set, and the report of its run repeats.
+type SetState struct {
 	Set, Name string
 	Mode      Mode
-	Why       string // one sentence: why this mode
-	Counts
-	Bytes    int64            // to be transferred, as far as the Source gives lengths
-	Requests int64            // to be sent for the resources, packages and parts of packages
-	Packages []Package        // from which Actions take members; those of one package follow each other
-	Reasons  []string         // why each choice was made, one sentence each, in the order in which they were made
-	Unsized  int64            // resources to be transferred whose length is unknown
-	Members  int64            // members of the set before the run, where deletions are planned
-	Origins  map[string]int64 // resources skipped by the origin that would have to be allowed
-	Pulse    Pulse            // how often the Source changes the set
-	Latest   time.Time        // the newest moment that the documents of the set have told of, in this run or an earlier one
-	Partial  error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
-	Hash     string           // of the deletions; "" if there are none
-	Withheld bool             // the guard holds the deletions until this Hash is approved
-	Guard    Guard            // by which they are withheld
+	Why       string           // one sentence: why this mode
+	Origins   map[string]int64 // resources skipped by the origin that would have to be allowed
+	Latest    time.Time        // the newest moment that the documents of the set have told of, in this run or an earlier one
+	Partial   error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
 
 	// RolledBack says how the Source shows an older state than it did; "" if it does not.
 	// What is here stays as it is, and the cursor where it is, unless AcceptRollback is set.
@@ -124,13 +113,30 @@ type SetPlan struct {
 	// Gap says which changes after the moment of the lists are unknown; "" if none are, or the
 	// Source offers none. What the plan brings is as of that moment.
 	Gap string
+}
 
-	asOf      time.Time                                                  // when the Source sent the documents read, by its own clock; zero if that is unknown
-	silent    time.Time                                                  // of when a list is at the latest that does not tell its moment; zero: there is none
-	consent   bool                                                       // somebody has consented to the deletions
-	again     func(ctx context.Context, deleted int64) (*SetPlan, error) // plans the set once more, when this plan was applied and the run has deleted so many
-	move      *CursorMove                                                // nil: the cursor stays
-	actions   *spool.Log[Action]                                         // Package counts decisions, from 1
+// SetPlan is the part of a Plan that concerns one set.
+type SetPlan struct {
+	SetState
+	Counts
+	Bytes    int64     // to be transferred, as far as the Source gives lengths
+	Requests int64     // to be sent for the resources, packages and parts of packages
+	Packages []Package // from which Actions take members; those of one package follow each other
+	Reasons  []string  // why each choice was made, one sentence each, in the order in which they were made
+	Unsized  int64     // resources to be transferred whose length is unknown
+	Members  int64     // members of the set before the run, where deletions are planned
+	Pulse    Pulse     // how often the Source changes the set
+	Hash     string    // of the deletions; "" if there are none
+	Withheld bool      // the guard holds the deletions until this Hash is approved
+	Guard    Guard     // by which they are withheld
+
+	asOf      time.Time          // when the Source sent the documents read, by its own clock; zero if that is unknown
+	silent    time.Time          // of when a list is at the latest that does not tell its moment; zero: there is none
+	consent   bool               // somebody has consented to the deletions
+	set       discover.Set       // as it was planned
+	scope     *scope             // likewise; nil: the set is not planned again in this run
+	move      *CursorMove        // nil: the cursor stays
+	actions   *spool.Log[Action] // Package counts decisions, from 1
 	decisions []packageDecision
 	retries   int64 // of actions: those that are a retry
 	first     int64 // of the retries: which of them comes first

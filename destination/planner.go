@@ -14,14 +14,13 @@ import (
 	"instep/resourcesync"
 )
 
-// planner makes one plan of a set. A desk may make several before it keeps one.
+// planner makes one plan of a set. A setPlanner may make several before it keeps one.
 type planner struct {
 	*SetPlan
 	d       *Destination
-	scope   *scope
 	cursor  Cursor    // the zero Cursor before the first baseline
 	known   known     // by the newest list
-	truth   *view     // of a baseline: what the Source says the set is
+	view    *view     // of a baseline: what the Source says the set is
 	served  time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
 	doubted bool      // of an increment: the times of the changes contradict each other, or what is here
 	stays   bool      // something is disputed: the cursor stays where it is
@@ -30,8 +29,8 @@ type planner struct {
 	left    bool  // something was left out that another choice of resources would not leave out
 	asked   int64 // bytes of the resources that are requested one by one, and of unknown length estimated
 
-	twice     map[spool.Key]bool // resources that several documents of truth name
-	named     int64              // resources that truth names
+	twice     map[spool.Key]bool // resources that several documents of the view name
+	named     int64              // resources that the view names
 	selection *packageSelection  // members of the package that is being planned
 	questions []question         // URIs that are to be asked
 	asks      int                // how many were asked, or are to be
@@ -39,14 +38,14 @@ type planner struct {
 	odd tally
 }
 
-func (k *desk) newPlanner(mode Mode, why string) *planner {
+func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 	d := k.d
 	pl := &planner{
 		SetPlan: &SetPlan{
-			Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why,
+			SetState: SetState{Set: k.set.URI, Name: k.set.Name, Mode: mode, Why: why}, set: k.set, scope: k.scope,
 			actions: spool.NewLog[Action](d.Spool), deletes: spool.NewLog[Action](d.Spool),
 		},
-		d: d, scope: k.scope, cursor: k.cursor, known: k.known, sum: sha256.New(),
+		d: d, cursor: k.cursor, known: k.known, sum: sha256.New(),
 	}
 	fmt.Fprintf(pl.sum, "%s\n", pl.Set)
 	pl.reason("%s: %s", mode, why)
@@ -67,19 +66,10 @@ func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 // names it: the mirror has followed the Source further than that.
 const SkipStale Skip = "only in a list older than what is here"
 
-// applied is how far the set was followed before this plan; nothing if the Source's word
-// for an older state is taken.
-func (pl *planner) applied() evidence.Applied {
-	if pl.d.AcceptRollback {
-		return evidence.Applied{}
-	}
-	return pl.d.applied(pl.cursor, pl.sent())
-}
-
 // sent is when the Source sent the documents read, by its own clock; zero if that is unknown.
 func (pl *planner) sent() time.Time {
-	if pl.truth != nil {
-		return pl.truth.Served
+	if pl.view != nil {
+		return pl.view.Served
 	}
 	return pl.served
 }
@@ -176,6 +166,19 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 		pl.retries++
 	}
 	return pl.actions.Append(a)
+}
+
+// findStray turns a fetch into the adoption of a file that may hold the bytes already.
+func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
+	m, ok := optional[Adopter](pl.d.Mirror)
+	if !ok {
+		return nil
+	}
+	path, ok, err := m.Stray(ctx, &a.Want, h)
+	if err == nil && ok {
+		a.Kind, a.Via, a.From = Adopt, ViaLocal, path
+	}
+	return err
 }
 
 // findContent turns a fetch into a copy where the mirror holds the same bytes under

@@ -16,7 +16,7 @@ const (
 // packageSelection collects the members that a plan wants of one package.
 type packageSelection struct {
 	bulk
-	parcel   *harvest.Package
+	pkg      *harvest.Package
 	number   int   // of the selection
 	again    int64 // members that an earlier run could not bring
 	unsized  int64 // members of unknown length
@@ -48,8 +48,9 @@ func (s *packageSelection) add(a *Action, c harvest.Location) {
 
 // whole completes the input of the choice of the way.
 func (s *packageSelection) whole(prefer Prefer) *bulk {
-	p, opened, b := s.parcel, packages.BroughtOf(s.parcel).Opened, &s.bulk
-	b.length, b.here, b.prefer = p.Length(), opened != nil && opened.Here(), prefer
+	p, b := s.pkg, &s.bulk
+	opened, _ := p.Opened.(*packages.Opened)
+	b.length, b.here, b.prefer = p.Size(), opened != nil && opened.Here(), prefer
 	if opened == nil {
 		b.names, b.opening = max(minDirectory, p.Members*memberName), directoryRequests
 	}
@@ -65,12 +66,12 @@ func (s *packageSelection) whole(prefer Prefer) *bulk {
 // addMember adds an action whose bytes may come out of a package. Actions of one package
 // follow each other; others may be between them.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
-	if pl.selection != nil && pl.selection.parcel != c.Package {
+	if pl.selection != nil && pl.selection.pkg != c.Package {
 		pl.dispatch()
 	}
 	if pl.selection == nil {
 		pl.decisions = append(pl.decisions, packageDecision{})
-		pl.selection = &packageSelection{parcel: c.Package, number: len(pl.decisions)}
+		pl.selection = &packageSelection{pkg: c.Package, number: len(pl.decisions)}
 	}
 	pl.selection.add(&a, c)
 	return pl.actions.Append(a)
@@ -84,20 +85,21 @@ func (pl *planner) dispatch() {
 	}
 	pl.selection = nil
 	via, bytes, requests, why := s.whole(pl.d.Prefer).carriage()
-	pl.reason("%s: %s: %s", s.parcel.Ref.URI, via.phrase(), why)
-	number, kept := 0, packages.BroughtOf(s.parcel)
+	pl.reason("%s: %s: %s", s.pkg.URI, via.phrase(), why)
+	number := 0
 	if via == ViaGet {
 		pl.Unsized += s.unsized
 		pl.retries += s.again
 		bytes -= s.unsized * harvest.UnknownLength
 	} else {
-		ref := s.parcel.Ref
+		ref := s.pkg
+		opened, _ := ref.Opened.(*packages.Opened)
 		pl.Packages = append(pl.Packages, Package{ref.URI, ref.Length, ref.Digests, via, s.wanted, bytes})
 		pl.planned = append(pl.planned, packages.Planned{
 			Ref: ref, Whole: via == ViaDump, Wanted: s.wanted, Bytes: bytes,
-			Proved: !s.unproved, Named: s.parcel.Members, Copied: kept.Copied, Opened: kept.Opened,
+			Proved: !s.unproved, Named: ref.Members, Copied: ref.Copied, Opened: opened,
 		})
-		number, kept.Opened = len(pl.Packages), nil
+		number, ref.Opened = len(pl.Packages), nil
 	}
 	pl.Bytes += bytes
 	pl.Requests += requests

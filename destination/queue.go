@@ -20,13 +20,13 @@ import (
 type queue struct {
 	r      *runner
 	save   context.Context // for what must not be lost when the run is interrupted
-	open   *load
-	before *load      // that commits, or has
+	open   *openBatch
+	before *openBatch // that commits, or has
 	commit chan error // of the batch before; nil: none
 }
 
-// load is a batch being filled.
-type load struct {
+// openBatch is a batch being filled.
+type openBatch struct {
 	r       *runner
 	b       Batch
 	n       int          // resources, in parts of 1 / cheap
@@ -41,18 +41,14 @@ type load struct {
 	ended   chan struct{} // closed when the transfers have, and what they brought is durable or syncErr; nil: nobody waits
 	syncErr error
 
-	mu     sync.Mutex
-	done   []result
-	failed []failed
+	mu   sync.Mutex // guards the rest
+	done []outcome
 }
 
-type result struct {
+// outcome is what has become of an action: so many bytes came, or it failed.
+type outcome struct {
 	Action
-	n int64
-}
-
-type failed struct {
-	Action
+	n   int64
 	err error
 }
 
@@ -88,7 +84,7 @@ func room(a *Action) int {
 }
 
 // full reports whether a, whose URI has this key, has to wait for the next batch.
-func (l *load) full(a *Action, key resourcesync.Key) bool {
+func (l *openBatch) full(a *Action, key resourcesync.Key) bool {
 	return l.n > 0 && (l.n+int(l.more.Load()) >= halfResources*cheap || l.bytes+weight(a) > halfBytes || l.uris[key])
 }
 
@@ -117,7 +113,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 		if err != nil {
 			return err
 		}
-		q.open = &load{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
+		q.open = &openBatch{r: q.r, b: b, uris: map[resourcesync.Key]bool{}}
 	}
 	l := q.open
 	l.n += room(&a)
@@ -163,7 +159,7 @@ func (q *queue) flush(ctx context.Context) error {
 }
 
 // expect tells the batch what is coming.
-func (l *load) expect(ctx context.Context, actions []Action) error {
+func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 	if len(actions) == 0 {
 		return nil
 	}
@@ -200,7 +196,7 @@ func (q *queue) finish() {
 		if err != nil {
 			r.stop(err)
 		} else {
-			q.open = &load{r: r, b: b}
+			q.open = &openBatch{r: r, b: b}
 		}
 	}
 	if q.open != nil {
@@ -227,7 +223,7 @@ func (q *queue) committed() error {
 
 // end waits for the transfers and makes durable what they bring, beside the commit of
 // the batch before. Nothing may be added to the batch any more.
-func (l *load) end(ctx context.Context) {
+func (l *openBatch) end(ctx context.Context) {
 	if l == nil || l.ended != nil {
 		return
 	}
@@ -239,7 +235,7 @@ func (l *load) end(ctx context.Context) {
 	}()
 }
 
-func (l *load) discard() error {
+func (l *openBatch) discard() error {
 	if l == nil {
 		return nil
 	}
@@ -248,27 +244,24 @@ func (l *load) discard() error {
 }
 
 // bring transfers one resource into the batch.
-func (l *load) bring(ctx context.Context, a *Action) {
+func (l *openBatch) bring(ctx context.Context, a *Action) {
 	l.r.d.observe(Event{Kind: EventBegun, Set: l.r.rep.Set, Action: *a})
 	planned := room(a)
 	n, err := l.r.transfer(ctx, l.b, a)
 	l.more.Add(int64(room(a) - planned))
 	switch {
-	case err == nil:
-		l.mu.Lock()
-		l.done = append(l.done, result{*a, n})
-		l.mu.Unlock()
-		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Bytes: n})
-		l.r.answered(a, true)
-	case ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
+	case err != nil && ctx.Err() != nil: // neither done nor failed: the cursor must not pass it
 		l.r.stop(context.Cause(ctx))
 	case errors.Is(err, ErrStale):
 		// newer here already: neither done nor failed
-	case harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
+	case err == nil || harvest.IsSourceError(err) || errors.Is(err, ErrOccupied) || errors.Is(err, ErrNoPlace):
+		if err != nil {
+			n = 0
+		}
 		l.mu.Lock()
-		l.failed = append(l.failed, failed{*a, err})
+		l.done = append(l.done, outcome{*a, n, err})
 		l.mu.Unlock()
-		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Err: err})
+		l.r.d.observe(Event{Kind: EventTransferred, Set: l.r.rep.Set, Action: *a, Bytes: n, Err: err})
 		l.r.answered(a, !isSilence(err))
 	default:
 		l.r.stop(err)
@@ -279,25 +272,25 @@ func (l *load) bring(ctx context.Context, a *Action) {
 func (r *runner) answered(a *Action, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := &r.outage
+	n := &r.failuresInRow
 	if a.Again {
-		n = &r.vain
+		n = &r.retryFailures
 	}
 	if ok {
 		*n = 0
 		return
 	}
-	if *n++; r.outage >= maxOutage && r.err == nil {
+	if *n++; r.failuresInRow >= maxOutage && r.err == nil {
 		r.err = ErrOutage
 		r.cancel()
 	}
 }
 
-// resigned says why what failed before is not requested again in this run; nil if it is.
-func (r *runner) resigned(a *Action) error {
+// skipRetry says why what failed before is not requested again in this run; nil if it is.
+func (r *runner) skipRetry(a *Action) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !a.Again || r.vain < maxOutage {
+	if !a.Again || r.retryFailures < maxOutage {
 		return nil
 	}
 	return &harvest.SourceError{Err: fmt.Errorf("%s was not asked for, as %d others that had failed before were in vain: %w", a.Want.URI, maxOutage, ErrOutage)}
@@ -319,7 +312,7 @@ func reason(err error) string {
 }
 
 // finish waits for the transfers, adds the rest and commits.
-func (l *load) finish(ctx context.Context, move *CursorMove) error {
+func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	defer func() { _ = l.discard() }()
 	<-l.ended
 	if l.syncErr != nil {
@@ -344,20 +337,22 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 		}
 		switch {
 		case errors.Is(err, ErrNotHeld): // another set of this run has changed it since the plan
-			l.failed = append(l.failed, failed{a, err})
+			l.done = append(l.done, outcome{a, 0, err})
 		case err != nil && !errors.Is(err, ErrStale):
 			return err
+		case a.Kind == Delete:
+			l.done = append(l.done, outcome{Action: a})
 		}
 	}
-	for _, f := range l.failed {
-		if errors.Is(f.err, ErrNoPlace) {
-			continue // nor is there a place to remember it: the list names it again
-		}
-		if f.Again && errors.Is(f.err, ErrOutage) {
-			continue // it is due already, for a reason that says more
-		}
-		if err := l.b.Due(ctx, set, f.Want, reason(f.err)); err != nil {
-			return err
+	for _, o := range l.done {
+		switch {
+		case o.err == nil:
+		case errors.Is(o.err, ErrNoPlace): // nor is there a place to remember it: the list names it again
+		case o.Again && errors.Is(o.err, ErrOutage): // it is due already, for a reason that says more
+		default:
+			if err := l.b.Due(ctx, set, o.Want, reason(o.err)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := l.b.Commit(ctx, move); err != nil {
@@ -368,39 +363,42 @@ func (l *load) finish(ctx context.Context, move *CursorMove) error {
 }
 
 // report counts and tells what is durable now.
-func (l *load) report() {
-	rep := l.r.rep
-	for _, a := range l.marks {
-		if a.Kind == Delete {
-			rep.Deleted++
-			l.r.d.observe(Event{Kind: EventDone, Set: rep.Set, Action: a})
+func (l *openBatch) report() {
+	for _, o := range l.done {
+		e := Event{Kind: EventDone, Set: l.r.rep.Set, Action: o.Action, Bytes: o.n}
+		if o.err != nil {
+			e.Kind, e.Err = EventFailed, o.err
 		}
+		l.r.rep.count(&o)
+		l.r.d.observe(e)
 	}
-	for _, res := range l.done {
-		rep.Via[res.Via]++
-		if res.Change == resourcesync.Created {
-			rep.Created++
-		} else {
-			rep.Updated++
+}
+
+func (rep *SetReport) count(o *outcome) {
+	switch {
+	case o.err != nil:
+		if rep.Failed++; len(rep.Failures) < maxFailures {
+			rep.Failures = append(rep.Failures, Failure{o.Want.URI, o.err})
 		}
-		if weak(res.Want.Digests) {
-			rep.Weak++
-		}
-		if !res.Want.Provable() {
-			rep.Unverified++
-		}
-		if res.Via == ViaLocal {
-			rep.Copied += res.n
-		} else {
-			rep.Bytes += res.n
-		}
-		l.r.d.observe(Event{Kind: EventDone, Set: rep.Set, Action: res.Action, Bytes: res.n})
+		return
+	case o.Kind == Delete:
+		rep.Deleted++
+		return
+	case o.Change == resourcesync.Created:
+		rep.Created++
+	default:
+		rep.Updated++
 	}
-	for _, f := range l.failed {
-		rep.Failed++
-		if len(rep.Failures) < maxFailures {
-			rep.Failures = append(rep.Failures, Failure{f.Want.URI, f.err})
-		}
-		l.r.d.observe(Event{Kind: EventFailed, Set: rep.Set, Action: f.Action, Err: f.err})
+	rep.Via[o.Via]++
+	if weak(o.Want.Digests) {
+		rep.Weak++
+	}
+	if !o.Want.Provable() {
+		rep.Unverified++
+	}
+	if o.Via == ViaLocal {
+		rep.Copied += o.n
+	} else {
+		rep.Bytes += o.n
 	}
 }

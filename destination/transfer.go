@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,7 +28,7 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 			return n, err
 		}
 	}
-	if err := r.resigned(a); err != nil {
+	if err := r.skipRetry(a); err != nil {
 		return 0, err
 	}
 	n, err := r.fromWeb(ctx, b, a.Want, a.Want.URI)
@@ -35,6 +36,26 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 		return r.fromDuplicates(ctx, b, a.Want, err)
 	}
 	return n, err
+}
+
+// fromHere takes the bytes of a Copy or an Adopt from what is here. If that is not
+// what it was taken for, the action becomes a fetch.
+func (r *runner) fromHere(ctx context.Context, b Batch, a *Action) (n int64, done bool, err error) {
+	if a.Kind == Copy {
+		n, err = b.Copy(ctx, r.sp.Set, a.Want, a.From)
+	} else {
+		n, err = b.Adopt(ctx, r.sp.Set, a.Want, a.From)
+	}
+	if err == nil || ctx.Err() != nil {
+		return n, true, err
+	}
+	text := "the same bytes could not be copied from %s, so they are fetched: %v"
+	if a.Kind == Adopt {
+		text = "the file %q could not be adopted, so the bytes are fetched: %v"
+	}
+	r.d.note(r.sp.Set, a.Want.URI+": "+fmt.Sprintf(text, a.From, err))
+	a.Kind, a.Via, a.From = Fetch, ViaGet, ""
+	return 0, false, nil
 }
 
 // fromWeb brings the bytes of w that are served at a URI.
@@ -82,25 +103,12 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 			return r.getPart(ctx, b, w, at, p, resp)
 		}
 	}
-	defer resp.Body.Close()
-	body, coding := io.Reader(resp.Body), transfer.CodingOf(resp)
-	if decode {
-		if body, err = decoder(coding, body); err != nil {
-			return 0, "", &harvest.SourceError{Err: fmt.Errorf("%s: %w", at, err)}
-		}
-		resp.ContentLength = -1 // that of the body as sent
-	}
-	called := transfer.PageOfXML(&w, resp)
-	if called {
-		file, err := transfer.ReadXML(&w, body, r.d.Spool)
-		if err != nil {
-			return 0, coding, &harvest.SourceError{Err: err}
-		}
-		defer file.Close()
-		body = file.Reader()
-	} else if err := transfer.Plausible(&w, resp); err != nil {
+	coding = transfer.CodingOf(resp)
+	body, page, err := transfer.Body(&w, resp, decode, r.d.Spool)
+	if err != nil {
 		return 0, coding, &harvest.SourceError{Err: err}
 	}
+	defer body.Close()
 	r.arrive(&w, resp)
 	w.Modified = resp.Modified()
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
@@ -114,7 +122,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 	if decode {
 		r.odd.add(oddDecoded, w.URI)
 	}
-	if called {
+	if page {
 		r.odd.add(oddPage, w.URI)
 	}
 	r.lookWhole(&w, resp)
@@ -161,3 +169,94 @@ type hashedReader struct {
 // timed reports whether it counts when the bytes came: if a change tells of them, or if
 // nothing but their lastmod ties them to what a list says.
 func timed(w *harvest.Resource) bool { return w.Told || len(w.Digests) == 0 && !w.LastMod.IsZero() }
+
+// part opens what is kept of a transfer of so many bytes (-1: unknown), or nil if
+// nothing is worth to be kept.
+func (r *runner) part(ctx context.Context, w *harvest.Resource, length int64) transfer.Part {
+	keeper, ok := optional[transfer.Parts](r.d.Mirror)
+	if !ok || length >= 0 && length <= transfer.CheckpointBytes {
+		return nil
+	}
+	p, err := keeper.Part(ctx, w.URI)
+	if err != nil {
+		r.d.note(r.sp.Set, fmt.Sprintf("%s: if its transfer breaks off, nothing of it is kept: %v", w.URI, err))
+		return nil
+	}
+	return p
+}
+
+// getPart is get into a part. first is the answer, if it was asked for already.
+func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at string, p transfer.Part, first *fetch.Response) (n int64, coding string, err error) {
+	req := transfer.Request(&w)
+	req.URL = at
+	dl := &transfer.Download{
+		Client: r.d.Client, Part: p, Request: req, Length: w.Length, Digests: w.Digests,
+		Accept: func(resp *fetch.Response) error {
+			if surprising(&w, resp) { // it was not, when the transfer began
+				return fmt.Errorf("%s: now in the content coding %q, which nobody asked for", w.URI, transfer.CodingOf(resp))
+			}
+			r.lookWhole(&w, resp)
+			if resp.Offset == 0 {
+				r.arrive(&w, resp)
+			}
+			w.Modified = resp.Modified()
+			return transfer.Plausible(&w, resp)
+		},
+	}
+	if err := dl.Run(ctx, first); err != nil {
+		return 0, dl.Coding(), errors.Join(err, dl.Leave(ctx, err))
+	}
+	n, err = r.putPart(ctx, b, w, dl)
+	return n, dl.Coding(), err
+}
+
+// putPart gives what was brought to the batch. The disk may have lost since what an
+// earlier run had verified: then all is brought once more.
+func (r *runner) putPart(ctx context.Context, b Batch, w harvest.Resource, dl *transfer.Download) (n int64, err error) {
+	put := func() (int64, error) {
+		return b.PutPart(ctx, r.sp.Set, w, dl.Part, w.Provable())
+	}
+	n, err = put()
+	if errors.Is(err, ErrNotHeld) && dl.Joined() {
+		if err := dl.Again(ctx); err != nil {
+			return 0, errors.Join(err, dl.Leave(ctx, err))
+		}
+		n, err = put()
+	}
+	switch {
+	case errors.Is(err, ErrNotHeld):
+		err = errors.Join(err, dl.Part.Discard())
+	case err != nil:
+		err = errors.Join(err, dl.Part.Close())
+	}
+	return n, err
+}
+
+// persist is get, tried again as often as any request if a body broke off that could
+// not go on.
+func (r *runner) persist(ctx context.Context, b Batch, w harvest.Resource, at string) (n int64, coding string, err error) {
+	for failed := 1; ; failed++ {
+		n, coding, err = r.get(ctx, b, w, at, false)
+		if err == nil {
+			r.budget.came(&w, n)
+		}
+		if !r.d.Client.Again(ctx, failed, err) {
+			return n, coding, err
+		}
+	}
+}
+
+// fromDuplicates brings the bytes of w from where else they are served; failed is why
+// they did not come from its own URI.
+func (r *runner) fromDuplicates(ctx context.Context, b Batch, w harvest.Resource, failed error) (int64, error) {
+	for _, uri := range w.Duplicates {
+		n, err := r.fromWeb(ctx, b, w, uri)
+		if err == nil {
+			r.d.note(r.sp.Set, fmt.Sprintf("%s: taken from its duplicate %s, as it could not be had itself: %v", w.URI, uri, failed))
+		}
+		if !harvest.IsSourceError(err) || ctx.Err() != nil {
+			return n, err
+		}
+	}
+	return 0, failed
+}

@@ -17,8 +17,7 @@ import (
 type Watch struct {
 	Run   func(context.Context) (Pulse, error) // makes one run
 	Every time.Duration                        // between two runs; 0: by the rhythm of the Source
-	Least time.Duration                        // between two runs by that rhythm; 0: 10 s
-	Most  time.Duration                        // likewise; 0: 1 h
+	Most  time.Duration                        // between two runs by that rhythm; 0: 1 h
 	Rand  func() float64                       // in [0,1), for the jitter of a tenth; required
 	Told  func(Wait)                           // told before each wait; may be nil
 }
@@ -47,7 +46,7 @@ const (
 // out, longer each time; one of the mirror ends the loop, and so does a first run that
 // finds no Source although it is answered.
 func (w *Watch) Loop(ctx context.Context) error {
-	r := rhythm{every: w.Every, least: cmp.Or(w.Least, leastWait), most: cmp.Or(w.Most, mostWait)}
+	r := rhythm{every: w.Every, most: cmp.Or(w.Most, mostWait)}
 	for first := true; ; first = false {
 		p, err := w.Run(ctx)
 		switch {
@@ -86,9 +85,9 @@ func isOutage(err error) bool {
 
 // rhythm decides when a Source is asked again.
 type rhythm struct {
-	every, least, most time.Duration
-	quiet              int // runs in a row that found nothing
-	failed             int // runs in a row that failed
+	every, most time.Duration
+	quiet       int // runs in a row that found nothing
+	failed      int // runs in a row that failed
 }
 
 // next is how long to wait after a run that showed p, or failed. While a Source is
@@ -97,7 +96,7 @@ type rhythm struct {
 func (r *rhythm) next(p Pulse, err error) time.Duration {
 	if err != nil {
 		r.failed++
-		return max(r.grown(cmp.Or(r.every, r.least), 2, r.failed), retryAfter(err))
+		return max(r.grown(cmp.Or(r.every, leastWait), 2, r.failed), retryAfter(err))
 	}
 	r.failed = 0
 	if p.News {
@@ -105,7 +104,7 @@ func (r *rhythm) next(p Pulse, err error) time.Duration {
 	}
 	wait := r.every
 	if wait == 0 {
-		wait = r.grown(max(p.base(), r.least), 1.5, r.quiet)
+		wait = r.grown(max(p.base(), leastWait), 1.5, r.quiet)
 		wait = max(wait, min(p.MaxAge, r.most))
 	}
 	r.quiet++

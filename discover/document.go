@@ -153,11 +153,7 @@ func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
 			continue
 		}
-		msg := n.Msg
-		if times > 1 {
-			msg += fmt.Sprintf(" (and %d more like it)", times-1)
-		}
-		t.note(Notice{URI: uri, Line: n.Line, Quirk: n.Quirk, Msg: msg})
+		t.note(Notice{URI: uri, Line: n.Line, Quirk: n.Quirk, Msg: n.Repeated(times)})
 	}
 }
 

@@ -19,17 +19,13 @@ import (
 	"instep/resourcesync"
 )
 
-// MaxBytes bounds a document, on the wire and decompressed, unless a Reader says otherwise
-// (FAULTS §5).
-const MaxBytes = fetch.MaxDocument
-
-// MaxEntries is how many entries a document of up to MaxBytes may have.
+// MaxEntries is how many entries a document of up to fetch.MaxDocument may have.
 const MaxEntries = 1_000_000
 
 // EntriesWithin is how many entries a document may have that may have so many bytes: it grows with
 // them, so that who has to read larger documents gives one bound.
 func EntriesWithin(bytes int64) int {
-	return int(max(MaxEntries, float64(bytes)/MaxBytes*MaxEntries))
+	return int(max(MaxEntries, float64(bytes)/fetch.MaxDocument*MaxEntries))
 }
 
 // Document is a document that was read to its end tag. Close it.

@@ -281,7 +281,7 @@ func TestBoundsOfADocument(t *testing.T) {
 	if _, err := r.Read(t.Context(), "u"); !errors.Is(err, resourcesync.LimitReached) || !strings.Contains(err.Error(), "--max-document") {
 		t.Errorf("beyond the bound: got %v, want the flag that raises it", err)
 	}
-	for bytes, want := range map[int64]int{1: 1_000_000, document.MaxBytes: 1_000_000, 5 * document.MaxBytes: 5_000_000} {
+	for bytes, want := range map[int64]int{1: 1_000_000, fetch.MaxDocument: 1_000_000, 5 * fetch.MaxDocument: 5_000_000} {
 		if got := document.EntriesWithin(bytes); got != want {
 			t.Errorf("%d bytes: got %d entries, want %d", bytes, got, want)
 		}

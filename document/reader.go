@@ -38,7 +38,7 @@ func (open Opener) Document(ctx context.Context, name string, _ int64, _ fetch.V
 type Reader struct {
 	From   Fetcher
 	Spool  string              // directory of temporary files; "": the system's
-	Limit  int64               // bytes of a document on the wire, and decompressed if that is more than MaxBytes; 0: MaxBytes
+	Limit  int64               // bytes of a document on the wire, and decompressed if that is more than fetch.MaxDocument; 0: fetch.MaxDocument
 	Head   int64               // bytes within which its header has to be found; 0: Limit
 	Limits resourcesync.Limits // of what the decoder holds; zero is good
 	Strict bool                // refuse documents with values that the standard does not allow
@@ -98,11 +98,11 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	return nil, &Error{URI: uri, Err: err, Transfer: in.failed, Headless: headless, Head: in.head}
 }
 
-func (r *Reader) limit() int64 { return cmp.Or(r.Limit, MaxBytes) }
+func (r *Reader) limit() int64 { return cmp.Or(r.Limit, fetch.MaxDocument) }
 
 func (r *Reader) options() []resourcesync.Option {
 	limits := r.Limits
-	limits.Bytes = cmp.Or(limits.Bytes, max(r.limit(), MaxBytes))
+	limits.Bytes = cmp.Or(limits.Bytes, max(r.limit(), fetch.MaxDocument))
 	limits.Entries = cmp.Or(limits.Entries, EntriesWithin(r.limit()))
 	opts := []resourcesync.Option{resourcesync.WithLimits(limits)}
 	if r.Strict {

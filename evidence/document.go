@@ -2,12 +2,12 @@ package evidence
 
 import "time"
 
-// Skew is by how much a time may be later than our clock and still be one: a later one is
+// skew is by how much a time may be later than our clock and still be one: a later one is
 // unknown, and orders nothing.
-const Skew = 24 * time.Hour
+const skew = 24 * time.Hour
 
 // ToCome reports whether t is later than any clock near the right time shows.
-func ToCome(t, now time.Time) bool { return t.After(now.Add(Skew)) }
+func ToCome(t, now time.Time) bool { return t.After(now.Add(skew)) }
 
 // Misdated reports whether t is still to come: by our clock, and by that of the Source when
 // it sent the document. Either alone may be wrong. Where sent is unknown it is the zero time,

@@ -43,7 +43,7 @@ const (
 	Untied  Match = iota // nothing ties them: there are none, or the Source gives nothing to compare
 	Differs              // they are others
 	Same                 // a digest proves them, or as much as the Source gives of them
-	Matches              // how many there are
+	matches              // how many there are
 )
 
 // Statement is what one document says of one URI.

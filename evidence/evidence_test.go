@@ -186,7 +186,7 @@ func statements(yield func(Statement) bool) {
 			if k == Absent && t[0] != t[1] || k == Listed && t[0] > 0 && t[0] != t[1] {
 				continue // a list has one moment, or it is unknown but for the latest that it can be
 			}
-			for m := range Matches {
+			for m := range matches {
 				for flags := range 16 {
 					s := Statement{
 						Kind: k, From: at(t[0]), To: at(t[1]), Bytes: m,
@@ -398,14 +398,14 @@ func TestDocuments(t *testing.T) {
 	if (Span{From: at(6)}).Since(at(5)) || !(Span{From: at(5)}).Since(at(5)) || (Span{}).Since(at(5)) {
 		t.Error("Since")
 	}
-	if now := at(100); ToCome(now.Add(Skew), now) || !ToCome(now.Add(Skew+1), now) {
+	if now := at(100); ToCome(now.Add(skew), now) || !ToCome(now.Add(skew+1), now) {
 		t.Error("ToCome")
 	}
 }
 
 func TestTimesThatAreStillToCome(t *testing.T) {
 	now := at(100)
-	soon, far := now.Add(Skew), now.Add(Skew+1)
+	soon, far := now.Add(skew), now.Add(skew+1)
 	for _, c := range []struct {
 		what     string
 		t, sent  time.Time
@@ -415,7 +415,7 @@ func TestTimesThatAreStillToCome(t *testing.T) {
 		{"near enough", soon, time.Time{}, false},
 		{"to come, and when the document was sent is unknown", far, time.Time{}, true},
 		{"to come by our clock alone", far, far, false},
-		{"to come by the clock of the Source alone", at(90), at(90).Add(-2 * Skew), false},
+		{"to come by the clock of the Source alone", at(90), at(90).Add(-2 * skew), false},
 		{"to come by both", far, now, true},
 	} {
 		if got := Misdated(c.t, c.sent, now); got != c.misdated {

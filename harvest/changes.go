@@ -68,17 +68,20 @@ type changeList struct {
 	known   found                     // where the position is
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
 	flaw    error                     // some entry cannot be used
-	beat    beat                      // how often the list grows
+	rhythm  rhythm                    // how often the list grows
 	maxAge  time.Duration             // how long its server says that it does not change
 	served  time.Time                 // when the Source says that it sent the document; zero if that is unknown or no use
 	placed  func(time.Time) time.Time // a moment, or zero if it is still to come
-	strange struct {
-		other int // entries without datetime
-		early int // entries dated before those that were applied earlier
-		late  int // entries dated after the end of the list, or still to come
-		made  int // bitstreams of a package without a change
-	}
+	odd     [len(oddities)]int        // entries by what is strange about them
 }
+
+// What can be strange about an entry.
+const (
+	oddTime  = iota // it has no datetime
+	oddLate         // it is dated after the end of the list, or still to come
+	oddKind         // it is a bitstream of a package without a change
+	oddEarly        // it is dated before those that were applied earlier
+)
 
 // Change is one entry of a Change List. Changed is its datetime; without one the
 // earliest moment at which it can have happened: that of the entry before it, or of
@@ -116,21 +119,21 @@ func (c *Change) Timed() bool { return !c.To.IsZero() && c.from.Equal(c.To) }
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}
-	if l.from.IsZero() || w.parcel != nil && !w.from.IsZero() {
+	if l.from.IsZero() || w.pkg != nil && !w.from.IsZero() {
 		l.from = w.from
 	}
-	if l.until.IsZero() || w.parcel != nil && !w.until.IsZero() {
+	if l.until.IsZero() || w.pkg != nil && !w.until.IsZero() {
 		l.until = w.until
 	}
 	l.placed = func(t time.Time) time.Time { return evidence.Placed(t, l.served, r.Now()) }
-	l.packed = w.parcel != nil
+	l.packed = w.pkg != nil
 	if l.ended = doc.Header.Until.Time(); l.ended.IsZero() {
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
 		l.ended = time.Time{} // it is still to come
 	}
-	if err := l.read(r, doc, w.parcel, cur, tell); err != nil {
+	if err := l.read(r, doc, w.pkg, cur, tell); err != nil {
 		return nil, err
 	}
 	if l.total > 0 && l.told == 0 {
@@ -164,7 +167,7 @@ func (ch *Changes) add(l *changeList, cur Position) {
 	if ch.known = l.known; ch.Jumbled && ch.known.yes { // what follows came after all of this, whatever its time says
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
-	ch.Early = ch.Early || l.strange.early > 0
+	ch.Early = ch.Early || l.odd[oddEarly] > 0
 	if ch.Back == "" {
 		ch.Back = l.wentBack(cur)
 	}
@@ -212,70 +215,48 @@ func (ch *Changes) put(c Change, cur Position) {
 	}
 }
 
-// read takes the entries of a document that come after what was read before,
-// or all of them if it does not begin with that. What is most likely to be what was read
-// before is not kept in memory, and read again if it is not.
-func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
-	begun, known := *l, 0
-	if in == nil && l.holds(cur) {
-		known = cur.Applied
-	}
-	err := l.readFrom(known, r, doc, in, cur, tell)
-	if err == nil && known > 0 && !l.resumed {
-		*l = begun
-		err = l.readFrom(0, r, doc, in, cur, tell)
-	}
-	if err != nil {
-		return err
-	}
-	if n := l.strange.other; n > 0 {
-		tell(resourcesync.QuirkChangeTime, fmt.Sprintf("%d changes have no datetime; taken from lastmod, or else from what stands before them", n))
-	}
-	if n := l.strange.late; n > 0 {
-		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated after their list ended or was sent; when they happened is unknown", n))
-	}
-	if n := l.strange.made; n > 0 {
-		tell(resourcesync.QuirkNoChange, fmt.Sprintf("%d bitstreams do not say what kind of change brought them; taken as updates", n))
-	}
-	if n := l.strange.early; n > 0 {
-		tell(resourcesync.QuirkClock, fmt.Sprintf("%d changes are dated before others that were listed earlier; taken as the later ones", n))
-	}
-	return nil
+// oddities are the notes of what is strange about the changes of a list.
+var oddities = [...]struct {
+	quirk resourcesync.Quirk
+	text  string
+}{
+	oddTime:  {resourcesync.QuirkChangeTime, "%d changes have no datetime; taken from lastmod, or else from what stands before them"},
+	oddLate:  {resourcesync.QuirkClock, "%d changes are dated after their list ended or was sent; when they happened is unknown"},
+	oddKind:  {resourcesync.QuirkNoChange, "%d bitstreams do not say what kind of change brought them; taken as updates"},
+	oddEarly: {resourcesync.QuirkClock, "%d changes are dated before others that were listed earlier; taken as the later ones"},
 }
 
-// readFrom reads a document, of which it keeps no entries before the one with number first. It
-// ends there if those are not what was read before.
-func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
+// read takes the entries of a document that come after what was read before, or all of them if it
+// does not begin with that.
+func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	var text []byte
 	l.over = map[resourcesync.Key]bool{}
+	l.resumed = l.holds(cur) && doc.begins(cur)
 	for e, err := range doc.Entries() {
 		if err != nil {
 			return err
 		}
-		if l.resume(cur, sum); l.total == first && first > 0 && !l.resumed {
-			return nil
-		}
+		l.resume(cur)
 		c, ok := l.entry(&e)
-		if !l.resumed && l.holds(cur) {
-			l.over[resourcesync.KeyOf(c.URI)] = true
-		}
+		known := l.resumed && l.total < cur.Applied
 		if ok {
 			l.told++
-		} else if l.total >= first {
+		} else if !known {
 			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
 		}
 		c.Location = in.carries(&e)
 		// An entry without a usable change still counts: positions are those of the document.
 		text = appendEntry(text[:0], &e)
 		_, _ = sum.Write(text) // it never fails
-		l.beat.add(c.Changed)
+		l.rhythm.add(c.Changed)
 		end := c.from // of one without a time: it did not happen before that
 		if c.Timed() {
 			end = c.Changed
 		}
 		l.end = evidence.Later(l.end, end)
-		if l.total++; l.total <= first {
+		if l.total++; known {
+			l.over[resourcesync.KeyOf(c.URI)] = true
 			continue
 		}
 		if len(l.entries) == maxHeld {
@@ -286,8 +267,13 @@ func (l *changeList) readFrom(first int, r *Reader, doc *Document, in *Package, 
 		}
 		l.entries = append(l.entries, c)
 	}
-	l.resume(cur, sum)
+	l.resume(cur)
 	l.prefix = hexSum(sum)
+	for odd, n := range l.odd {
+		if n > 0 {
+			tell(oddities[odd].quirk, fmt.Sprintf(oddities[odd].text, n))
+		}
+	}
 	return nil
 }
 
@@ -296,14 +282,12 @@ func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume forgets the entries read so far if they are those that the position has
-// applied. What follows happened after them, whatever its time says: a clock can be
-// wrong, a position can't.
-func (l *changeList) resume(cur Position, sum hash.Hash) {
-	if l.total != cur.Applied || !l.holds(cur) || cur.Prefix != hexSum(sum) {
-		return
+// resume notes that what follows comes after what was read before, if all of that was read again.
+// It happened later, whatever its time says: a clock can be wrong, a position can't.
+func (l *changeList) resume(cur Position) {
+	if l.resumed && l.total == cur.Applied {
+		l.odd[oddTime], l.known = 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
 	}
-	l.resumed, l.entries, l.strange.other, l.known = true, nil, 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
@@ -459,4 +443,21 @@ func (l *changeList) wentBack(cur Position) string {
 	}
 	return fmt.Sprintf("the Change List %s had %d entries up to %s and has %d up to %s", l.URI,
 		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
+}
+
+// Position is how far the changes of a set were read (1.1 §12.1): whoever reads on from it hands
+// it in again. It is kept in the transaction that keeps what was read.
+type Position struct {
+	At      time.Time // everything the Source recorded up to here was read; from the Source's documents, never our clock
+	List    string    // URI of the Change List last read; "" after a baseline
+	From    string    // its rs:md/@from as written
+	Applied int       // how many of its entries were read
+	Prefix  string    // digest over those entries, in hex
+	Index   string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
+	Asked   time.Time // when Index was read last, by our clock; zero if there is none
+	Last    time.Time // the latest of their datetimes
+	Changed time.Time // the moment of the latest change that was read; zero if none was, or an earlier version read the set last
+	Ended   time.Time `json:",omitzero"` // the end of List, if it was read to that: the next list may begin there without a gap; zero while it is open
+	Undated time.Time `json:",omitzero"` // until when the changes may have happened that were read and do not tell their time; zero: all do
+	Left    time.Time // since when, by our clock, List stands open where its index says that it was closed; zero if it does not
 }

@@ -179,11 +179,7 @@ func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" { // lister tells what follows from that
 			continue
 		}
-		text := fmt.Sprintf("%s line %d: %s", uri, n.Line, n.Msg)
-		if times > 1 {
-			text += fmt.Sprintf(" (and %d more like it)", times-1)
-		}
-		r.Tell(n.Quirk, "", text)
+		r.Tell(n.Quirk, "", fmt.Sprintf("%s line %d: %s", uri, n.Line, n.Repeated(times)))
 	}
 }
 
@@ -202,7 +198,7 @@ func (doc *Document) flaw() error {
 // Entries yields the usable entries of the document and its pages, any number of times, with
 // absolute URIs. They are decoded beside what is done with them.
 func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
-	return beside(func(yield func(resourcesync.Entry, error) bool) {
+	return prefetch(func(yield func(resourcesync.Entry, error) bool) {
 		for _, page := range append([]*Document{doc}, doc.after...) {
 			for e, err := range page.Document.Entries() {
 				if !yield(e, err) {

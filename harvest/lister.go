@@ -241,14 +241,14 @@ func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesy
 	return !ok || r.yield(w, nil)
 }
 
-// parcel takes the package of an entry of a Resource Dump. What is wrong with it makes the state
+// pkg takes the package of an entry of a Resource Dump. What is wrong with it makes the state
 // partial.
-func (r *lister) parcel(doc *Document, e *resourcesync.Entry, _ int) bool {
+func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
 		r.fail(&DocumentError{URI: doc.URI, Reason: fmt.Sprintf("names more than %d packages", maxDocuments)})
 		return false
 	}
-	p, err := r.st.Reader.parcelOf(doc, e)
+	p, err := r.st.Reader.packageOf(doc, e)
 	if err != nil {
 		return r.partFailed(QuirkOf(err), err)
 	}
@@ -261,7 +261,7 @@ func (r *lister) manifests() bool {
 	for _, p := range r.st.Packages {
 		doc, err := r.st.manifest(r.ctx, p)
 		if err == nil {
-			if err = behind(doc, p.Ref.at); err != nil {
+			if err = behind(doc, p.at); err != nil {
 				doc.Close()
 			}
 		}
@@ -286,11 +286,11 @@ func (r *lister) packaged(p *Package, doc *Document) bool {
 	if err := doc.flaw(); err != nil {
 		r.fail(err)
 	}
-	at := p.Ref.at
+	at := p.at
 	if !doc.Header.At.IsZero() {
 		at = doc.Header.At
 	}
-	r.sameGeneration(doc, p.Ref.at, &resourcesync.Header{})
+	r.sameGeneration(doc, p.at, &resourcesync.Header{})
 	r.setAt(at)
 	r.twice(doc)
 	return r.entries(doc, func(e *resourcesync.Entry, n int) bool { return r.take(doc, e, n, at, p.carries(e)) })

@@ -126,14 +126,14 @@ func (o *Offer) chain(ctx context.Context, tr Track, since time.Time) (*sequence
 // reach says whether changes are all since a position (1.1 §12.1).
 func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	no := func(format string, args ...any) Outcome {
-		return Outcome{Known: true, Why: fmt.Sprintf(format, args...)}
+		return Outcome{Why: fmt.Sprintf(format, args...)}
 	}
 	at := cur.At.UTC().Format(time.RFC3339Nano)
 	switch {
 	case ch == nil:
 		return no("%s", c.Why)
 	case ch.resumed:
-		return Outcome{Known: true, Reaches: true, Why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.First)}
+		return Outcome{Reaches: true, Why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.First)}
 	case c.jumbled && !ch.Span().Since(cur.At):
 		return no("the %ss are not in the order of their times", c.name)
 	case ch.Since.IsZero():
@@ -149,7 +149,7 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	case ch.slid:
 		return no("gap: the %s %s has dropped the changes up to %s, and maybe more", c.name, ch.First, at)
 	}
-	return Outcome{Known: true, Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
+	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
 // joined lays the changes of tracks that were read before, and do not reach back to the position,
@@ -160,7 +160,7 @@ func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
 			continue
 		}
 		if gap := ch.join(other, o.Position); gap != "" {
-			return Outcome{Known: true, Why: "gap: " + gap}
+			return Outcome{Why: "gap: " + gap}
 		}
 	}
 	return found
@@ -295,7 +295,7 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 		if err != nil {
 			return found, err
 		}
-		if from := w.parcel.carries(&e); from.Package != nil && ch.carriedBy(&e, from) {
+		if from := w.pkg.carries(&e); from.Package != nil && ch.carriedBy(&e, from) {
 			found++
 		}
 	}

@@ -78,7 +78,6 @@ func (s SnapshotKind) String() string {
 
 // Outcome is what came of following a track from a position.
 type Outcome struct {
-	Known   bool
 	Reaches bool   // it tells everything that happened after the position
 	Why     string // one sentence
 }

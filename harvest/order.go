@@ -17,7 +17,7 @@ import (
 func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	told, byLastMod, ofBytes := e.Datetime, false, false
 	if told.IsZero() {
-		l.strange.other++
+		l.odd[oddTime]++
 		if told = e.At; told.IsZero() {
 			told, byLastMod = e.LastMod, e.Change == resourcesync.Deleted
 			ofBytes = !byLastMod
@@ -36,7 +36,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	case ofBytes && when.Before(from):
 		when = time.Time{}
 	case l.placed(when) != when, !until.IsZero() && when.After(until):
-		l.strange.late++
+		l.odd[oddLate]++
 		when = time.Time{}
 	}
 	c := Change{Resource: wanted(e, when), Change: e.Change, byLastMod: byLastMod, ofBytes: ofBytes}
@@ -49,7 +49,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 		c.To = earliest(told.End(), until, l.served)
 	}
 	if c.Change == "" && e.Path != "" { // there are bytes, so it exists
-		l.strange.made++
+		l.odd[oddKind]++
 		c.Change = resourcesync.Updated
 	}
 	if !unplaced {
@@ -87,7 +87,7 @@ func (l *changeList) follow(c *Change) {
 		return
 	}
 	if early && c.Timed() {
-		l.strange.early++
+		l.odd[oddEarly]++
 	}
 	c.Changed = evidence.Later(c.Changed, k.at)
 }

@@ -2,26 +2,41 @@ package harvest
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"mime"
 	"strings"
 	"time"
 
+	"instep/pack"
 	"instep/resourcesync"
 )
 
-// Package is a package of a dump, while a plan is made.
+// Package is a package as a dump names it (1.1 §11.1, §13.1), and what is known of it while a plan
+// is made.
 type Package struct {
-	Ref      *PackageRef
-	Members  int64    // entries with a path in its manifest
-	Listed   int64    // bytes of these members, as far as the manifest gives lengths
-	Unsized  bool     // some of them have no length
-	Transfer Transfer // what was transferred when its manifest was read; nil: it was not read
+	URI         string
+	mediaType   string
+	Length      resourcesync.Length
+	Digests     resourcesync.Digests
+	Contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
+	Harmless    bool                  // nothing is deleted for what its manifest lacks
+	Alone       bool                  // what its manifest lacks is deleted, and no Resource List is there to say otherwise
+	at          resourcesync.Datetime // of a Resource Dump
+	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
+
+	Members int64  // entries with a path in its manifest
+	Listed  int64  // bytes of these members, as far as the manifest gives lengths
+	Unsized bool   // some of them have no length
+	Opened  Opened // since its manifest was read; nil: it is not open
+	Copied  string // checksum of the copy of the manifest of a Resource Dump that was read; "": none was
 }
 
-// Transfer is what Manifests keeps of a package that was opened to read its manifest.
-type Transfer interface {
-	Open() int // members in the directory of the package, which is held in memory; 0: the package is not open
-	Leave()    // gives it back; it may be opened again
-	Close()    // closes it for good
+// Opened is a package of which the directory is in memory, with so many members.
+type Opened interface {
+	Len() int
+	Leave() error // closes it; what was transferred may be kept
+	Close() error // closes it for good
 }
 
 // Location is the place of a resource's bytes in a package; the zero Location is none.
@@ -50,7 +65,7 @@ func (c Location) name() string {
 	if c.Package == nil {
 		return ""
 	}
-	return c.Package.Ref.URI
+	return c.Package.URI
 }
 
 // carries counts an entry of the manifest of p and returns the place of its bytes. An entry
@@ -77,24 +92,12 @@ func LengthOr(n resourcesync.Length) int64 {
 	return UnknownLength
 }
 
-// Length is the length of the package, or that of its members if the dump gives none.
-func (p *Package) Length() int64 {
-	if n := p.Ref.Length; n.Known() {
+// Size is the length of the package, or that of its members if the dump gives none.
+func (p *Package) Size() int64 {
+	if n := p.Length; n.Known() {
 		return n.Int64()
 	}
 	return p.Listed
-}
-
-// parcelOf returns the package of an entry of a dump.
-func (r *Reader) parcelOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
-	ref, err := r.packageOf(dump, e)
-	if err != nil {
-		return nil, err
-	}
-	if ref.at.IsZero() {
-		ref.at = dump.Header.At
-	}
-	return &Package{Ref: ref}, ref.OtherFormat()
 }
 
 // maxKept bounds the packages that stay open from the plan to the run, in members; others are
@@ -106,29 +109,92 @@ const (
 
 // keep keeps the package open unless too much is; opened counts that.
 func (p *Package) keep(opened *int) {
-	if p.Transfer == nil {
+	if p.Opened == nil {
 		return
 	}
-	n := p.Transfer.Open()
-	if n == 0 {
-		return
-	}
-	if *opened += max(n, leastKept); *opened > maxKept {
+	if *opened += max(p.Opened.Len(), leastKept); *opened > maxKept {
 		p.leave()
 	}
 }
 
 // leave gives the package back; it may be opened again.
 func (p *Package) leave() {
-	if p.Transfer != nil {
-		p.Transfer.Leave()
+	if p.Opened != nil {
+		_ = p.Opened.Leave() // of no consequence
+		p.Opened = nil
 	}
 }
 
 // Close closes the package for good.
 func (p *Package) Close() {
-	if p.Transfer != nil {
-		p.Transfer.Close()
-		p.Transfer = nil
+	if p.Opened != nil {
+		_ = p.Opened.Close() // a temporary file
+		p.Opened = nil
 	}
+}
+
+// QuirkOf returns the habit of Sources that an error of a package comes from; 0 if none.
+func QuirkOf(err error) resourcesync.Quirk {
+	var de *DocumentError
+	switch {
+	case errors.As(err, &de) && de.Quirk != 0:
+		return de.Quirk
+	case errors.Is(err, pack.ErrNoManifest):
+		return resourcesync.QuirkManifest
+	}
+	return 0
+}
+
+// OtherFormat returns the error of a package that is no ZIP file.
+func OtherFormat(uri, kind string) error {
+	return &DocumentError{URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)", Quirk: resourcesync.QuirkPackageFormat}
+}
+
+// otherFormats are media types of packages that are no ZIP file.
+var otherFormats = map[string]string{
+	"application/x-tar": pack.KindTar, "application/gzip": pack.KindGzip, "application/x-gzip": pack.KindGzip,
+	"application/x-xz": pack.KindXZ, "application/x-bzip2": pack.KindBzip2, "application/zstd": pack.KindZstd,
+	"application/x-7z-compressed": pack.Kind7z, "application/vnd.rar": pack.KindRAR, "text/html": pack.KindHTML,
+}
+
+// OtherFormat returns an error if the media type of the package is that of another format.
+func (p *Package) OtherFormat() error {
+	mediaType, _, _ := mime.ParseMediaType(p.mediaType)
+	if kind := otherFormats[mediaType]; kind != "" {
+		return OtherFormat(p.URI, kind)
+	}
+	return nil
+}
+
+const relContents = "contents"
+
+// packageOf returns the package that an entry of a dump names. It ignores a copy of its
+// manifest at an origin that may not speak for the Source.
+func (r *Reader) packageOf(dump *Document, e *resourcesync.Entry) (*Package, error) {
+	uri, err := r.named(e.Loc, dump.Base)
+	if err != nil {
+		if de := (*DocumentError)(nil); isLocal(e.Loc) && errors.As(err, &de) {
+			de.Quirk = resourcesync.QuirkLocalPackage
+		}
+		return nil, err
+	}
+	p := &Package{
+		URI: uri, mediaType: e.Type, Length: e.Length, Digests: e.Digests,
+		at: e.At, from: e.From, Until: e.Until,
+	}
+	if p.at.IsZero() {
+		p.at = dump.Header.At
+	}
+	if href := e.Link(relContents); href != "" {
+		if p.Contents, err = r.named(href, dump.Base); err != nil {
+			r.Note("", fmt.Sprintf("%s: the copy of its manifest is not read: %v", uri, err))
+		}
+	}
+	return p, p.OtherFormat()
+}
+
+// isLocal reports whether a package is named by a path on the Source's own machine.
+func isLocal(loc string) bool {
+	return strings.HasPrefix(strings.ToLower(loc), "file:") ||
+		len(loc) > 2 && loc[1] == ':' && (loc[2] == '\\' || loc[2] == '/')
 }

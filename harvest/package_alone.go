@@ -27,11 +27,10 @@ func isPackage(body *bufio.Reader) bool {
 // onePackage handles a link to a package in the place of its dump (quirk 21). It makes the
 // missing dump: with this package alone, and the moments of its manifest.
 func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.Capability, resp *fetch.Response) (*Document, error) {
-	ref := &PackageRef{URI: uri}
+	p := &Package{URI: uri}
 	if resp.ContentLength >= 0 {
-		ref.Length = resourcesync.Bytes(resp.ContentLength)
+		p.Length = resourcesync.Bytes(resp.ContentLength)
 	}
-	p := &Package{Ref: ref}
 	manifest, err := r.Packages.Manifest(ctx, r, p, manifestOf[want])
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 	enc, err := resourcesync.NewEncoder(&dump, h)
 	if err == nil {
 		err = enc.Encode(resourcesync.Entry{Loc: uri, Metadata: resourcesync.Metadata{
-			Type: "application/zip", Length: ref.Length, At: of.At, From: of.From, Until: of.Until,
+			Type: "application/zip", Length: p.Length, At: of.At, From: of.From, Until: of.Until,
 		}})
 	}
 	if err == nil {

@@ -35,7 +35,7 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 		return nil, nil, nil
 	case err != nil:
 		return nil, nil, err
-	case !doc.isOpen() || !doc.begins(cur):
+	case !doc.isOpen() || doc.Header.From.String() != cur.From || !doc.begins(cur):
 		defer doc.Close()
 		if !doc.Header.From.IsZero() {
 			w := doc.window()
@@ -71,9 +71,6 @@ func (doc *Document) isOpen() bool {
 
 // begins reports whether a Change List begins with exactly what was read before.
 func (doc *Document) begins(cur Position) bool {
-	if doc.Header.From.String() != cur.From {
-		return false
-	}
 	sum, n := sha256.New(), 0
 	var text []byte
 	for e, err := range doc.Entries() {

@@ -44,7 +44,7 @@ func (r *Reader) Lighten(w *Resource) error {
 
 // Manifests reads what a package of a dump says that it holds (1.1 §11.2, §13.2).
 type Manifests interface {
-	// Manifest reads the manifest of a package by r; what was transferred of the package is kept in p.Transfer.
+	// Manifest reads the manifest of a package by r; if it had to be opened for that, it is p.Opened.
 	Manifest(ctx context.Context, r *Reader, p *Package, want resourcesync.Capability) (*Document, error)
 }
 

@@ -47,7 +47,7 @@ type sequence struct {
 type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
-	parcel      *Package              // of a package
+	pkg         *Package              // of a package
 	dump        bool                  // it is a Change Dump that names changes where packages belong
 	told        resourcesync.Datetime // of the last package of a Change Dump: until when that tells everything; zero if it does not say
 	place       int                   // in the index
@@ -117,8 +117,8 @@ func (c *sequence) Close() {
 		c.lone = nil
 	}
 	for _, w := range c.windows {
-		if w.parcel != nil {
-			w.parcel.Close()
+		if w.pkg != nil {
+			w.pkg.Close()
 		}
 	}
 }
@@ -311,9 +311,9 @@ func (c *sequence) read(ctx context.Context, w window) (*Document, error) {
 	switch {
 	case c.lone != nil:
 		return c.lone, nil
-	case w.parcel != nil:
-		doc, err := c.reader.Packages.Manifest(ctx, c.reader, w.parcel, resourcesync.CapabilityChangeDumpManifest)
-		w.parcel.keep(&c.opened)
+	case w.pkg != nil:
+		doc, err := c.reader.Packages.Manifest(ctx, c.reader, w.pkg, resourcesync.CapabilityChangeDumpManifest)
+		w.pkg.keep(&c.opened)
 		return doc, err
 	}
 	doc, err := c.request(ctx, w, c.reader.Read)
@@ -371,7 +371,7 @@ func (w window) ends() time.Time { return evidence.Later(w.until.Time(), w.next.
 // after which another begins: it is a copy from before, or the list never says so (1.1 §12.2
 // asks for until in the index only).
 func (c *sequence) leftOpen(doc *Document, w window) bool {
-	return w.parcel == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
+	return w.pkg == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
 // again reads a list past the caches; where that fails, doc is what there is.
@@ -453,7 +453,7 @@ func (c *sequence) settled(n int) bool {
 
 // sealed reports whether w is a package to which nothing is added any more: unlike a
 // Change List it never is rewritten.
-func (w window) sealed(t time.Time) bool { return w.parcel != nil && w.closedBy(t) }
+func (w window) sealed(t time.Time) bool { return w.pkg != nil && w.closedBy(t) }
 
 // closedBy reports whether all of a list happened before t.
 func (w window) closedBy(t time.Time) bool { return !w.until.IsZero() && !w.until.Time().After(t) }

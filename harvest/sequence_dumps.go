@@ -80,11 +80,11 @@ func (c *sequence) dumpPart(ctx context.Context, e *resourcesync.Entry, index *D
 
 // dumped adds a package.
 func (c *sequence) dumped(e *resourcesync.Entry, dump *Document) error {
-	p, err := c.reader.parcelOf(dump, e)
+	p, err := c.reader.packageOf(dump, e)
 	if err != nil {
 		return err
 	}
-	c.add(window{uri: p.Ref.URI, from: p.Ref.from, until: p.Ref.Until, parcel: p})
+	c.add(window{uri: p.URI, from: p.from, until: p.Until, pkg: p})
 	return nil
 }
 

@@ -53,7 +53,7 @@ func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 		err = failed
 		return false
 	})
-	r.leaf = r.parcel
+	r.leaf = r.pkg
 	if !r.lists(st.lists) {
 		return err
 	}
@@ -63,10 +63,10 @@ func (st *Snapshot) readDumps(ctx context.Context) (err error) {
 // Weight is how many bytes all the packages of the dumps have, if all lengths are given.
 func (st *Snapshot) Weight() (bytes int64, known bool) {
 	for _, p := range st.Packages {
-		if !p.Ref.Length.Known() {
+		if !p.Length.Known() {
 			return 0, false
 		}
-		bytes += p.Ref.Length.Int64()
+		bytes += p.Length.Int64()
 	}
 	return bytes, true
 }
@@ -170,7 +170,7 @@ func (st *Snapshot) manifest(ctx context.Context, p *Package) (*Document, error)
 }
 
 func (st *Snapshot) ask(ctx context.Context, p *Package) (*Document, error) {
-	p.Ref.Harmless, p.Ref.Alone = st.fresh, !st.fresh && !st.Weighed
+	p.Harmless, p.Alone = st.fresh, !st.fresh && !st.Weighed
 	return st.Reader.Packages.Manifest(ctx, st.Reader, p, resourcesync.CapabilityResourceDumpManifest)
 }
 

@@ -1,6 +1,9 @@
 package resourcesync
 
-import "iter"
+import (
+	"fmt"
+	"iter"
+)
 
 // NoteTally gathers the notes of a Decoder by kind, so that a document that does the
 // same thing in each of its entries is told of once. Its memory does not grow with
@@ -50,4 +53,12 @@ func (t *NoteTally) All() iter.Seq2[Note, int] {
 			}
 		}
 	}
+}
+
+// Repeated returns the message of a note that was taken so many times.
+func (n Note) Repeated(times int) string {
+	if times < 2 {
+		return n.Msg
+	}
+	return fmt.Sprintf("%s (and %d more like it)", n.Msg, times-1)
 }

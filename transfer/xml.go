@@ -22,10 +22,10 @@ const maxXML = CheckpointBytes
 // maxDepth is how deep its elements may be nested.
 const maxDepth = 1_000
 
-// PageOfXML reports whether an answer is refused by Plausible for its media type alone, although it
+// pageOfXML reports whether an answer is refused by Plausible for its media type alone, although it
 // may be the resource all the same: XML that some servers call text/html. Its length has to be known,
 // and be right.
-func PageOfXML(w *harvest.Resource, resp *fetch.Response) bool {
+func pageOfXML(w *harvest.Resource, resp *fetch.Response) bool {
 	n := w.Length.Int64()
 	return isInstead(w, resp) && isXML(w.Type) && w.Length.Known() && n <= maxXML && (resp.ContentLength < 0 || resp.ContentLength == n)
 }
@@ -35,10 +35,10 @@ func isXML(mediaType string) bool {
 	return err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
 }
 
-// ReadXML reads a body that PageOfXML let pass, and returns it to be read again. It is an error if
+// readXML reads a body that pageOfXML let pass, and returns it to be read again. It is an error if
 // it is no well-formed XML or is a page: a wall against bots may have that length too. The caller
 // closes the file, which is in dir once it is long.
-func ReadXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
+func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
 	f := spool.NewFile(dir, 0)
 	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // what is longer is found out when it is verified
 	if err == nil {

@@ -109,7 +109,7 @@ func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseW
 		t.Fatal(err)
 	}
 	from := &Transport{Client: client, Spool: t.TempDir()}
-	if a.pkg, err = from.openRemote(t.Context(), &harvest.PackageRef{URI: srv.URL + "/1.zip"}); err != nil {
+	if a.pkg, err = from.openRemote(t.Context(), &harvest.Package{URI: srv.URL + "/1.zip"}); err != nil {
 		t.Fatal(err)
 	}
 	a.pkg.remote.tail = nil // or small packages would need no request
@@ -121,7 +121,7 @@ func newARemote(t *testing.T, sizes []int, answer func(n int64, w http.ResponseW
 		}
 		a.members = append(a.members, b)
 	}
-	nothing := func() (Members, func()) { return nil, func() {} }
+	nothing := func(func(Member, error) bool) {}
 	a.Unpacker = from.Unpack(t.Context(), nil, "", nil, nothing, nil)
 	return a
 }

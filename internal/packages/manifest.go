@@ -33,7 +33,7 @@ func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resou
 // package, a whole one. It returns the package too if that was opened. Where resources are
 // deleted on its word alone, and the dump gives a digest of the package, that proves it: it is
 // read whole.
-func (t *Transport) readManifest(ctx context.Context, r *harvest.Reader, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, *Opened, error) {
+func (t *Transport) readManifest(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, *Opened, error) {
 	if ref.Contents != "" {
 		doc, err := t.readCopy(ctx, r, ref, want)
 		if err == nil || ctx.Err() != nil || !harvest.OfSource(err) {
@@ -52,14 +52,14 @@ func (t *Transport) readManifest(ctx context.Context, r *harvest.Reader, ref *ha
 	return doc, p, nil
 }
 
-func (t *Transport) copyIsNotUsed(ref *harvest.PackageRef, why error) {
+func (t *Transport) copyIsNotUsed(ref *harvest.Package, why error) {
 	t.Tell(resourcesync.QuirkManifestCopy, "", fmt.Sprintf("%s: the copy of its manifest is not used, but that in the package: %v", ref.URI, why))
 }
 
 // readCopy reads the copy of a manifest. Resources that a Resource Dump lacks are deleted,
 // so its copy is compared with length and Checksum of the manifest in the directory of the
 // package, if the server gives parts of packages. Where nothing is held yet the run does that.
-func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.PackageRef, want resourcesync.Capability) (*harvest.Document, error) {
+func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
 	if want != resourcesync.CapabilityResourceDumpManifest || ref.Harmless {
 		doc, err := r.Read(ctx, ref.Contents, want)
 		if err == nil {
@@ -101,48 +101,10 @@ func (p *Opened) compareManifest(copied *harvest.Document) error {
 	return err
 }
 
-func checksumOf(doc *harvest.Document) (Checksum, error) {
+func checksumOf(doc *harvest.Document) (string, error) {
 	sum := crc32.NewIEEE()
 	n, err := io.Copy(sum, doc.Raw())
-	return Checksum{n, sum.Sum32()}, err
-}
-
-// Brought is what the reading of a manifest has brought of its package.
-type Brought struct {
-	Opened *Opened  // nil: it did not have to be opened
-	Copied Checksum // of the copy of the manifest of a Resource Dump that was read
-}
-
-// BroughtOf is what was brought of a package.
-func BroughtOf(p *harvest.Package) *Brought {
-	if b, ok := p.Transfer.(*Brought); ok {
-		return b
-	}
-	return &Brought{}
-}
-
-// Open implements [harvest.Transfer].
-func (b *Brought) Open() int {
-	if b.Opened == nil {
-		return 0
-	}
-	return max(b.Opened.zip.Len(), 1)
-}
-
-// Leave implements [harvest.Transfer].
-func (b *Brought) Leave() {
-	if b.Opened != nil {
-		_ = b.Opened.Leave() // of no consequence
-		b.Opened = nil
-	}
-}
-
-// Close implements [harvest.Transfer].
-func (b *Brought) Close() {
-	if b.Opened != nil {
-		_ = b.Opened.Close() // a temporary file
-		b.Opened = nil
-	}
+	return checksum(n, sum.Sum32()), err
 }
 
 var _ harvest.Manifests = (*Transport)(nil)
@@ -150,19 +112,20 @@ var _ harvest.Manifests = (*Transport)(nil)
 // Manifest implements [harvest.Manifests]. If the package had to be opened for that, it
 // stays open for the run.
 func (t *Transport) Manifest(ctx context.Context, r *harvest.Reader, p *harvest.Package, want resourcesync.Capability) (*harvest.Document, error) {
-	doc, opened, err := t.readManifest(ctx, r, p.Ref, want)
+	doc, opened, err := t.readManifest(ctx, r, p, want)
 	if err != nil {
 		return nil, err
 	}
 	p.Close()
-	*p = harvest.Package{Ref: p.Ref}
-	kept := &Brought{Opened: opened}
-	if opened == nil && want == resourcesync.CapabilityResourceDumpManifest {
-		if kept.Copied, err = checksumOf(doc); err != nil {
+	p.Members, p.Listed, p.Unsized, p.Copied = 0, 0, false, ""
+	switch {
+	case opened != nil:
+		p.Opened = opened
+	case want == resourcesync.CapabilityResourceDumpManifest:
+		if p.Copied, err = checksumOf(doc); err != nil {
 			doc.Close()
 			return nil, err
 		}
 	}
-	p.Transfer = kept
 	return doc, nil
 }

@@ -29,7 +29,7 @@ func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
 // Opened is a package of which the directory was read.
 type Opened struct {
-	ref    harvest.PackageRef
+	ref    *harvest.Package
 	zip    *pack.Package
 	dir    string         // of temporary files
 	most   int64          // bytes of its manifest
@@ -40,7 +40,7 @@ type Opened struct {
 
 // open opens a package: the whole of it, which is transferred and verified before anything
 // is read from it, or its directory alone. If a server gives no parts, the package is whole.
-func (p *Transport) open(ctx context.Context, ref *harvest.PackageRef, whole bool) (*Opened, error) {
+func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
 	}
@@ -90,20 +90,16 @@ func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Re
 	return badPackage(p.ref.URI, take(b.Name(), r))
 }
 
-// Checksum identifies a manifest, as the directory of a package has it; the zero Checksum is
-// none.
-type Checksum struct {
-	length int64
-	crc    uint32
-}
-
-func (p *Opened) manifestChecksum() (Checksum, error) {
+// manifestChecksum identifies the manifest, as the directory of the package has it.
+func (p *Opened) manifestChecksum() (string, error) {
 	b, err := p.zip.FindManifest()
 	if err != nil {
-		return Checksum{}, badPackage(p.ref.URI, err)
+		return "", badPackage(p.ref.URI, err)
 	}
-	return Checksum{b.Size(), b.Checksum()}, nil
+	return checksum(b.Size(), b.Checksum()), nil
 }
+
+func checksum(length int64, crc uint32) string { return fmt.Sprintf("%d bytes, CRC %08x", length, crc) }
 
 // find finds a bitstream by its path. If a digest will prove the bytes, the path may be
 // relative to another directory than the root of the package (quirk 53).
@@ -128,6 +124,11 @@ func (p *Opened) fits(b pack.Bitstream, most int64) error {
 	}
 	return badPackage(p.ref.URI, fmt.Errorf("open %q: %w: expected at most %d bytes, got %d", b.Name(), pack.ErrLimit, most, n))
 }
+
+var _ harvest.Opened = (*Opened)(nil)
+
+// Len is how many members there are.
+func (p *Opened) Len() int { return p.zip.Len() }
 
 // Here reports whether the whole of the package was transferred.
 func (p *Opened) Here() bool { return p.remote == nil }

@@ -2,7 +2,6 @@ package packages
 
 import (
 	"fmt"
-	"iter"
 
 	"instep/harvest"
 	"instep/pack"
@@ -12,25 +11,22 @@ import (
 
 // Planned is a package that members are taken out of.
 type Planned struct {
-	Ref    *harvest.PackageRef
-	Whole  bool     // it is transferred whole, and not by parts
-	Wanted int64    // members that are taken
-	Bytes  int64    // to be transferred of it, as far as is known
-	Proved bool     // a strong digest proves each member that is wanted
-	Named  int64    // bitstreams that the manifest names by which it was planned
-	Copied Checksum // of the copy of the manifest that tells all that is wanted of it; zero if there is none
-	Opened *Opened  // since the plan, which closes it; nil if it is not open
+	Ref    *harvest.Package
+	Whole  bool    // it is transferred whole, and not by parts
+	Wanted int64   // members that are taken
+	Bytes  int64   // to be transferred of it, as far as is known
+	Proved bool    // a strong digest proves each member that is wanted
+	Named  int64   // bitstreams that the manifest names by which it was planned
+	Copied string  // checksum of the copy of the manifest that tells all that is wanted of it; "" if there is none
+	Opened *Opened // since the plan, which closes it; nil if it is not open
 }
 
 // Member is a member of a package, and what is said of the resource that it holds.
 type Member struct {
-	Want harvest.Resource
-	Path string // rs:md/@path
+	Package int    // counted from 1
+	Path    string // rs:md/@path
+	Want    harvest.Resource
 }
-
-// Members yields the members to be taken out of a package, which is counted from 1, in the order
-// in which they are taken.
-type Members func(number int) iter.Seq2[Member, error]
 
 // plannedPackage is a package while members are taken out of it.
 type plannedPackage struct {

@@ -72,7 +72,7 @@ type remotePackage struct {
 
 // openRemote reads the directory of a package. The error is errNoParts if the server
 // gives only whole packages.
-func (p *Transport) openRemote(ctx context.Context, ref *harvest.PackageRef) (*Opened, error) {
+func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	r := &remotePackage{client: p.Client, uri: ref.URI}
 	if err := r.readTail(ctx, ref); err != nil {
 		return nil, err
@@ -84,11 +84,11 @@ func (p *Transport) openRemote(ctx context.Context, ref *harvest.PackageRef) (*O
 		}
 		return nil, badPackage(ref.URI, err)
 	}
-	return &Opened{ref: *ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
+	return &Opened{ref: ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
 }
 
 // readTail asks for the end of the package, which also tells its length and version.
-func (r *remotePackage) readTail(ctx context.Context, ref *harvest.PackageRef) error {
+func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) error {
 	part := &fetch.Part{From: -1, Length: TailSize}
 	if ref.Length.Known() {
 		part.From = max(ref.Length.Int64()-TailSize, 0)

@@ -22,7 +22,7 @@ type Unpacker struct {
 	t        *Transport
 	set      string
 	reader   *harvest.Reader
-	members  func() (of Members, stop func())
+	members  iter.Seq2[Member, error]
 	doubt    func(resourcesync.Quirk, error) // told that the plan was made by something wrong
 	cancel   context.CancelFunc
 	transfer sync.WaitGroup    // the goroutine, and one for each chunk that is transferred
@@ -41,7 +41,7 @@ const packagesAtOnce = 2
 // Unpack starts to bring packages of a set, whose members are yielded once, in the order of the
 // packages. doubt is told that what was planned was planned by something wrong. Close what it
 // returns.
-func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members func() (of Members, stop func()), doubt func(resourcesync.Quirk, error)) *Unpacker {
+func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members iter.Seq2[Member, error], doubt func(resourcesync.Quirk, error)) *Unpacker {
 	ctx, cancel := context.WithCancel(ctx)
 	u := &Unpacker{
 		t: t, reader: r, set: set, members: members, doubt: doubt, cancel: cancel,
@@ -70,13 +70,20 @@ func (u *Unpacker) Close() {
 
 // run opens the packages and loads their chunks.
 func (u *Unpacker) run(ctx context.Context) {
-	members, stop := u.members()
+	next, stop := iter.Pull2(u.members)
 	defer stop()
+	m, err, more := next()
 	for i, p := range u.packages {
 		if !acquire(ctx, u.open) {
 			return
 		}
-		u.prepare(ctx, p, members(i+1))
+		u.prepare(ctx, p, func(yield func(Member, error) bool) {
+			for ; more && (err != nil || m.Package <= i+1); m, err, more = next() {
+				if (err != nil || m.Package == i+1) && !yield(m, err) {
+					return
+				}
+			}
+		})
 		opened := p.pkg // the workers may be done with p at once
 		close(p.ready)
 		u.load(ctx, opened, p.chunks)
@@ -210,7 +217,7 @@ func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	if err != nil {
 		return err
 	}
-	whole, err := u.t.openWhole(ctx, &p.pkg.ref)
+	whole, err := u.t.openWhole(ctx, p.pkg.ref)
 	if err != nil {
 		return err
 	}
@@ -223,7 +230,7 @@ func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 
 // madeBy reports whether the plan was made by a copy of the manifest in the package.
 func (u *Unpacker) madeBy(p *plannedPackage) bool {
-	if p.Copied == (Checksum{}) {
+	if p.Copied == "" {
 		return false
 	}
 	if sum, err := p.pkg.manifestChecksum(); err != nil || sum != p.Copied {
@@ -289,11 +296,10 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 // digested; proved tells whether they are proved by a length or a digest.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
-// Take hands a member of a package, which is counted from 1, to put, verified by all that is
-// known of it, and returns by what its bytes were proved. whole tells whether the package
-// was here by then. Each member is taken once.
-func (u *Unpacker) Take(ctx context.Context, number int, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
-	p := u.packages[number-1]
+// Take hands a member to put, verified by all that is known of it, and returns by what its bytes
+// were proved. whole tells whether the package was here by then. Each member is taken once.
+func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
+	p := u.packages[m.Package-1]
 	select {
 	case <-p.ready:
 	case <-ctx.Done():

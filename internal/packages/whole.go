@@ -14,7 +14,7 @@ import (
 
 // openWhole transfers a package and opens it. A body that broke off and could not go on is
 // asked for again as often as any request.
-func (p *Transport) openWhole(ctx context.Context, ref *harvest.PackageRef) (*Opened, error) {
+func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
 		if !p.Client.Again(ctx, failed, err) {
@@ -25,7 +25,7 @@ func (p *Transport) openWhole(ctx context.Context, ref *harvest.PackageRef) (*Op
 
 // transfer fetches a package, verifies it by what the dump says of it, and opens it. What came
 // of a large one is kept if the run ends before everything was taken out of it.
-func (p *Transport) transfer(ctx context.Context, ref *harvest.PackageRef) (*Opened, error) {
+func (p *Transport) transfer(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	part := p.part(ctx, ref)
 	first, err := p.firstAnswer(ctx, ref, part)
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *Transport) transfer(ctx context.Context, ref *harvest.PackageRef) (*Ope
 	if err := dl.Run(ctx, first); err != nil {
 		return nil, errors.Join(err, dl.Leave(ctx, err))
 	}
-	opened := &Opened{ref: *ref, dir: p.Spool, bytes: part, most: p.Client.MaxDocument()}
+	opened := &Opened{ref: ref, dir: p.Spool, bytes: part, most: p.Client.MaxDocument()}
 	if opened.zip, err = pack.Open(part, part.Size(), pack.Limits{}); err != nil {
 		return nil, errors.Join(badPackage(ref.URI, err), part.Discard())
 	}
@@ -47,7 +47,7 @@ func (p *Transport) transfer(ctx context.Context, ref *harvest.PackageRef) (*Ope
 }
 
 // wanted is what the dump says of the bytes of a package.
-func wanted(ref *harvest.PackageRef) *harvest.Resource {
+func wanted(ref *harvest.Package) *harvest.Resource {
 	return &harvest.Resource{URI: ref.URI, Length: ref.Length, Digests: ref.Digests}
 }
 
@@ -55,13 +55,13 @@ func wanted(ref *harvest.PackageRef) *harvest.Resource {
 // make smaller ones durable costs more than to transfer them again.
 const LargeSize = 32 << 20
 
-func isLarge(ref *harvest.PackageRef) bool {
+func isLarge(ref *harvest.Package) bool {
 	return ref.Length.Known() && ref.Length.Int64() >= LargeSize
 }
 
 // part is where a package comes: a file that is kept for a later run if it is large or of
 // unknown length and the mirror keeps such files, else a temporary one.
-func (p *Transport) part(ctx context.Context, ref *harvest.PackageRef) transfer.Part {
+func (p *Transport) part(ctx context.Context, ref *harvest.Package) transfer.Part {
 	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {
 		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // not so for a mirror that is only read
 			return part
@@ -72,7 +72,7 @@ func (p *Transport) part(ctx context.Context, ref *harvest.PackageRef) transfer.
 
 // firstAnswer asks for a package of which nothing is here yet, and looks at its first bytes:
 // another format is not transferred.
-func (p *Transport) firstAnswer(ctx context.Context, ref *harvest.PackageRef, part transfer.Part) (*fetch.Response, error) {
+func (p *Transport) firstAnswer(ctx context.Context, ref *harvest.Package, part transfer.Part) (*fetch.Response, error) {
 	if part.Size() > 0 {
 		return nil, nil
 	}

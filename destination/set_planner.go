@@ -13,10 +13,10 @@ import (
 	"instep/internal/packages"
 )
 
-// desk is where one set is planned or audited: what is known of it, and what was read of
-// the Source for it. Close it.
-type desk struct {
-	facts
+// setPlanner plans or audits one set. It holds what the mirror knows of the set and what was read of
+// the Source.
+type setPlanner struct {
+	planInputs
 	offer  *harvest.Offer
 	set    discover.Set
 	d      *Destination
@@ -25,15 +25,15 @@ type desk struct {
 	known  known
 }
 
-// newDesk is a desk for what does not depend on a mirror.
-func (d *Destination) newDesk(sc *scope, set discover.Set) *desk {
+// newSetPlanner returns a setPlanner that has not asked the mirror.
+func (d *Destination) newSetPlanner(sc *scope, set discover.Set) *setPlanner {
 	o := harvest.NewOffer(d.reader(sc), set)
 	o.DumpsFirst = d.Prefer == PreferDump
-	return &desk{facts: facts{Offered: &o.Offered, prefer: d.Prefer}, offer: o, set: set, d: d, scope: sc}
+	return &setPlanner{planInputs: planInputs{Offered: &o.Offered, prefer: d.Prefer}, offer: o, set: set, d: d, scope: sc}
 }
 
-func (d *Destination) openDesk(ctx context.Context, sc *scope, set discover.Set) (k *desk, err error) {
-	k = d.newDesk(sc, set)
+func (d *Destination) openSetPlanner(ctx context.Context, sc *scope, set discover.Set) (k *setPlanner, err error) {
+	k = d.newSetPlanner(sc, set)
 	if k.cursor, k.followed, err = d.Mirror.Cursor(ctx, set.URI); err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func (d *Destination) openDesk(ctx context.Context, sc *scope, set discover.Set)
 // planSet makes the plan of one set, of which the run has deleted some resources before.
 func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, deleted int64) (*SetPlan, error) {
 	if set.Err != nil {
-		pl := d.newDesk(sc, set).newPlanner("", "")
+		pl := d.newSetPlanner(sc, set).newPlanner("", "")
 		pl.Partial = set.Err
 		return pl.SetPlan, nil
 	}
-	k, err := d.openDesk(ctx, sc, set)
+	k, err := d.openSetPlanner(ctx, sc, set)
 	if err != nil {
 		return nil, err
 	}
@@ -81,25 +81,29 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked // what we have asked is no news of the Source
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
-	pl.again = func(ctx context.Context, deleted int64) (*SetPlan, error) {
-		return d.planSet(ctx, sc, set, deleted)
-	}
 	return pl.SetPlan, nil
 }
 
 // plan follows the set from its cursor, or makes a baseline.
-func (k *desk) plan(ctx context.Context) (*planner, error) {
+func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	if k.followed && k.d.AcceptRollback {
 		return k.baseline(ctx, "what the Source says now counts, even if it is older than what is here")
 	}
 	if k.cursor.Silent {
 		return k.baseline(ctx, "the Resource List does not tell of which moment it is, so it is read in each run")
 	}
-	if err := k.follow(ctx); err != nil {
+	var found harvest.Outcome
+	mode, tr, why, err := k.mode(func(tr harvest.Track) (_ harvest.Outcome, err error) {
+		var ch *harvest.Changes
+		if ch, found, err = k.offer.Follow(ctx, tr); found.Reaches {
+			k.overdue = k.age(ch.Served)
+		}
+		return found, err
+	})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	mode, tr, why := k.mode()
-	if mode == Incremental {
+	case mode == Incremental:
 		return k.increment(ctx, tr, why)
 	}
 	pl, err := k.baseline(ctx, why)
@@ -108,25 +112,7 @@ func (k *desk) plan(ctx context.Context) (*planner, error) {
 	}
 	k.d.note(k.set.URI, fmt.Sprintf("%s, but none can be made: %v", k.overdue, err))
 	k.overdue = ""
-	_, tr, why = k.mode()
-	return k.increment(ctx, tr, why)
-}
-
-// follow looks along the tracks until one tells everything since the cursor.
-func (k *desk) follow(ctx context.Context) error {
-	for {
-		tr, more := k.next()
-		if !more {
-			return nil
-		}
-		ch, o, err := k.offer.Follow(ctx, tr)
-		if err != nil {
-			return err
-		}
-		if k.tried[tr] = o; o.Reaches {
-			k.overdue = k.age(ch.Served)
-		}
-	}
+	return k.increment(ctx, tr, found.Why)
 }
 
 // DefaultBaselineEvery is how long increments are trusted alone, unless
@@ -135,7 +121,7 @@ const DefaultBaselineEvery = 30 * 24 * time.Hour
 
 // age says why it is time for a baseline, now by the Source's own clock, or by ours if that
 // is unknown; "" if it is not.
-func (k *desk) age(now time.Time) string {
+func (k *setPlanner) age(now time.Time) string {
 	if now.IsZero() {
 		now = k.d.Client.Now()
 	}
@@ -153,7 +139,7 @@ func (k *desk) age(now time.Time) string {
 
 // increment plans the changes of a track. Where the packages of a Change Dump save
 // more than it costs to read their manifests, they bring what the Change Lists name.
-func (k *desk) increment(ctx context.Context, tr harvest.Track, why string) (*planner, error) {
+func (k *setPlanner) increment(ctx context.Context, tr harvest.Track, why string) (*planner, error) {
 	ch := k.offer.Changes[tr]
 	pl := k.newPlanner(Incremental, why)
 	err := pl.incremental(ctx, k.cursor, ch)
@@ -181,7 +167,7 @@ func (k *desk) increment(ctx context.Context, tr harvest.Track, why string) (*pl
 // recount makes a baseline because the times of the changes contradict each other, or what
 // is here: a clock was wrong by which some are dated, and a newer list tells what came of
 // it. nil if there is no newer list.
-func (k *desk) recount(ctx context.Context) (*planner, error) {
+func (k *setPlanner) recount(ctx context.Context) (*planner, error) {
 	if !k.Usable(harvest.ResourceList) {
 		return nil, nil
 	}

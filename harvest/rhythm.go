@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// beat measures how often a Change List grows, by the datetimes of its entries.
-type beat struct {
+// rhythm measures how often a Change List grows, by the datetimes of its entries.
+type rhythm struct {
 	last time.Time
 	gaps []time.Duration // the latest
 }
@@ -17,11 +17,11 @@ type beat struct {
 // together is how close changes are that were published together.
 const together = 10 * time.Second
 
-// maxGaps is how many gaps a beat is made of.
+// maxGaps is how many gaps a rhythm is made of.
 const maxGaps = 32
 
 // add takes the time of an entry. Those close to each other were published together.
-func (b *beat) add(t time.Time) {
+func (b *rhythm) add(t time.Time) {
 	gap := t.Sub(b.last).Abs()
 	if gap < together {
 		return
@@ -36,7 +36,7 @@ func (b *beat) add(t time.Time) {
 }
 
 // gap is the median; 0 if there is none.
-func (b *beat) gap() time.Duration {
+func (b *rhythm) gap() time.Duration {
 	if len(b.gaps) == 0 {
 		return 0
 	}
@@ -68,5 +68,5 @@ func (ch *Changes) Rhythm() (gap, maxAge time.Duration) {
 	if ch == nil || ch.newest == nil {
 		return 0, 0
 	}
-	return ch.newest.beat.gap(), ch.newest.maxAge
+	return ch.newest.rhythm.gap(), ch.newest.maxAge
 }

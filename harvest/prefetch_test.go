@@ -46,7 +46,7 @@ func small(*int) int { return 8 }
 func checkBeside(t *testing.T, n int, want error, take int) {
 	got, ended := 0, false
 	var failed error
-	for v, err := range beside(countTo(n, want, &ended), small) {
+	for v, err := range prefetch(countTo(n, want, &ended), small) {
 		if failed = err; err != nil {
 			break
 		}
@@ -80,7 +80,7 @@ func TestASlowSequenceEndsWithItsConsumer(t *testing.T) {
 					}
 				}
 			}
-			for range beside(slow, small) {
+			for range prefetch(slow, small) {
 				break
 			}
 			if !ended {
@@ -100,7 +100,7 @@ func TestLargeValuesAreNotMadeFarAhead(t *testing.T) {
 				for made = 1; made <= 10*chunkSize && yield(made, nil); made++ {
 				}
 			}
-			for range beside(values, func(*int) int { return c.size }) {
+			for range prefetch(values, func(*int) int { return c.size }) {
 				synctest.Wait() // until no more are made
 				if got := made - used; got > c.ahead {
 					t.Fatalf("of values of %d bytes %d were made before they were used, want at most %d", c.size, got, c.ahead)

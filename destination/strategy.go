@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,64 +11,48 @@ import (
 )
 
 // This file chooses: functions of what the Source offers, what is held and what was
-// asked for. They read nothing; the planner gathers the facts, asks, and does what
-// it is told.
+// asked for. They read nothing; the planner gathers the inputs and does what was chosen.
 
-// facts are what is known when a way is chosen.
-type facts struct {
+// planInputs are what the choice of a way depends on.
+type planInputs struct {
 	*harvest.Offered
 	prefer   Prefer
 	followed bool   // a baseline was completed earlier
 	covered  bool   // what was left out since then is left out now too
 	overdue  string // why it is time for a baseline all the same; "" if it is not
 	members  int64  // that the mirror has
-
-	tried [harvest.Tracks]harvest.Outcome // what came of the tracks that were looked at
-}
-
-// next is the track to follow next; false if enough is known to choose a mode.
-func (f *facts) next() (harvest.Track, bool) {
-	if !f.followed || !f.covered || f.overdue != "" {
-		return 0, false
-	}
-	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
-		switch {
-		case f.tried[tr].Reaches:
-			return 0, false
-		case f.Tells[tr] && !f.tried[tr].Known:
-			return tr, true
-		}
-	}
-	return 0, false
 }
 
 // mode is how the set is brought in step, by which track if it is by one, and why
-// (1.1 §5.2): an increment needs a cursor and a track that reaches back to it.
-func (f *facts) mode() (Mode, harvest.Track, string) {
+// (1.1 §5.2): an increment needs a cursor and a track that reaches back to it. follow looks along a
+// track, and may find that it is time for a baseline.
+func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
 	case !f.followed:
-		return Baseline, 0, "no earlier synchronisation"
+		return Baseline, 0, "no earlier synchronisation", nil
 	case !f.covered:
-		return Baseline, 0, "what earlier runs left out may be asked for now"
-	case f.overdue != "":
-		return Baseline, 0, f.overdue
+		return Baseline, 0, "what earlier runs left out may be asked for now", nil
 	}
-	why := "the Source offers no Change List"
-	told := false
 	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
-		o := f.tried[tr]
-		switch {
+		if !f.Tells[tr] {
+			continue
+		}
+		switch o, err := follow(tr); {
+		case err != nil:
+			return "", 0, "", err
+		case o.Reaches && f.overdue != "":
+			return Baseline, tr, f.overdue, nil
 		case o.Reaches:
-			return Incremental, tr, o.Why
-		case o.Known && !told:
-			why, told = o.Why, true
+			return Incremental, tr, o.Why, nil
+		default:
+			why = cmp.Or(why, o.Why)
 		}
 	}
-	return Baseline, 0, why
+	return Baseline, 0, cmp.Or(why, "the Source offers no Change List"), nil
 }
 
-// truth is the snapshot by which a baseline is made, and why; false if there is none.
-func (f *facts) truth() (harvest.SnapshotKind, string, bool) {
+// baselineSource is the snapshot by which a baseline is made, and why; false if there is none.
+func (f *planInputs) baselineSource() (harvest.SnapshotKind, string, bool) {
 	order, why := []harvest.SnapshotKind{harvest.ResourceList, harvest.ResourceDump}, "it tells what is missing here"
 	switch {
 	case f.prefer == PreferList:
@@ -90,7 +75,7 @@ func (f *facts) truth() (harvest.SnapshotKind, string, bool) {
 }
 
 // lacks says why a snapshot is not taken.
-func (f *facts) lacks(s harvest.SnapshotKind) string {
+func (f *planInputs) lacks(s harvest.SnapshotKind) string {
 	if f.Shows[s] {
 		return s.String() + " cannot be used"
 	}
@@ -99,7 +84,7 @@ func (f *facts) lacks(s harvest.SnapshotKind) string {
 
 // weighs reports whether a plan by Resource List, whose requests cost so much, is to
 // be compared with one by Resource Dump.
-func (f *facts) weighs(gets int64) bool {
+func (f *planInputs) weighs(gets int64) bool {
 	return f.prefer == "" && f.Usable(harvest.ResourceDump) && gets > packages.Cost(0, worthLooking)
 }
 
@@ -174,6 +159,6 @@ func (b *bulk) ranged() string {
 
 // carries reports whether what Change Lists name, whose requests cost so much, is
 // worth looking for in the packages of Change Dumps.
-func (f *facts) carries(tr harvest.Track, gets int64) bool {
+func (f *planInputs) carries(tr harvest.Track, gets int64) bool {
 	return f.prefer != PreferList && f.Tells[harvest.ChangeDumps] && tr != harvest.ChangeDumps && tr != harvest.ChangeDumpArchive && gets > packages.Cost(0, worthLooking)
 }

@@ -1,0 +1,70 @@
+package transfer
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"instep/fetch"
+	"instep/harvest"
+)
+
+// Body returns the body of an answer for w, to be verified; closing it ends the answer. decode undoes
+// its content coding. page tells that w is XML and was called a page. An answer that cannot be
+// the resource is closed, and an error. dir is of temporary files.
+func Body(w *harvest.Resource, resp *fetch.Response, decode bool, dir string) (_ io.ReadCloser, page bool, err error) {
+	body := io.Reader(resp.Body)
+	if decode {
+		if body, err = decoder(CodingOf(resp), body); err != nil {
+			return nil, false, errors.Join(fmt.Errorf("%s: %w", resp.URL, err), resp.Body.Close())
+		}
+		resp.ContentLength = -1 // that of the body as sent
+	}
+	if page = pageOfXML(w, resp); page {
+		file, err := readXML(w, body, dir)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return nil, true, err
+		}
+		return bodyOf{file.Reader(), file}, true, nil
+	}
+	if err := Plausible(w, resp); err != nil {
+		return nil, false, errors.Join(err, resp.Body.Close())
+	}
+	return bodyOf{body, resp.Body}, false, nil
+}
+
+type bodyOf struct {
+	io.Reader
+	io.Closer
+}
+
+// decoder undoes a content coding (RFC 9110 §8.4.1). What comes out is bounded by the
+// length given or, without one, by what a resource may have.
+func decoder(coding string, body io.Reader) (io.Reader, error) {
+	switch strings.ToLower(coding) {
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(body)
+		return &atMost{z, MaxResource}, err
+	case "deflate":
+		z, err := zlib.NewReader(body)
+		return &atMost{z, MaxResource}, err
+	}
+	return nil, fmt.Errorf("content coding %q: expected gzip or deflate", coding)
+}
+
+// atMost fails where more than n bytes come.
+type atMost struct {
+	r io.Reader
+	n int64
+}
+
+func (a *atMost) Read(p []byte) (int, error) {
+	n, err := a.r.Read(p)
+	if a.n -= int64(n); a.n < 0 {
+		return 0, fmt.Errorf("the decoded body is larger than the %d bytes allowed", int64(MaxResource))
+	}
+	return n, err
+}
