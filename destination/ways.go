@@ -45,6 +45,8 @@ func (f *facts) next() (harvest.Track, bool) {
 // (1.1 §5.2): an increment needs a cursor and a track that reaches back to it.
 func (f *facts) mode() (Mode, harvest.Track, string) {
 	switch {
+	case !f.followed && f.members > 0:
+		return Baseline, 0, "earlier runs found no moment to go on from"
 	case !f.followed:
 		return Baseline, 0, "no earlier synchronisation"
 	case !f.covered:

@@ -18,6 +18,7 @@ func TestMode(t *testing.T) {
 		want  string
 	}{
 		{"never synchronised", facts{covered: true, Offered: &harvest.Offered{Tells: all}}, -1, "baseline, no earlier synchronisation"},
+		{"pages of several moments", facts{members: 3, covered: true, Offered: &harvest.Offered{Tells: all}}, -1, "baseline, earlier runs found no moment to go on from"},
 		{"more is asked for than before", facts{followed: true, Offered: &harvest.Offered{Tells: all}}, -1, "baseline, what earlier runs left out may be asked for now"},
 		{"nobody looked yet", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, harvest.ChangeLists, ""},
 		{"dumps are preferred", facts{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, harvest.ChangeDumps, ""},
