@@ -12,7 +12,7 @@ import (
 )
 
 // unusable are ways in which packages cannot be used: DSpace, with its own settings, refuses its
-// only one with 400.
+// only one with 400 (ResourceSyncServlet.java:91).
 var unusable = []struct {
 	name, origin string // "": that of the Source
 	answer       http.HandlerFunc
@@ -37,7 +37,7 @@ func (s *aSource) packageEach(n int, origin string, answer http.HandlerFunc) (al
 }
 
 // A dump of known moment that names a package for each record, as WEKO does: if one of them cannot be
-// used the others are not asked for, and nothing is said of each. The next run asks for none.
+// used, as that of DSpace, the others are not asked for, and nothing is said of each. The next run asks for none.
 func TestResourceDumpWhosePackagesCannotBeUsed(t *testing.T) {
 	for _, tt := range unusable {
 		t.Run(tt.name, func(t *testing.T) {

@@ -130,6 +130,8 @@ func TestQuirk_05(t *testing.T) {
 	})
 }
 
+// Resource Lists and Change Lists in pages without an index, as Pinakes (ResourceSyncPlugin.php) and
+// Heratio write them.
 func TestQuirk_06(t *testing.T) {
 	s := newSource(t)
 	s.offer("/list.xml", "")
@@ -482,8 +484,8 @@ func TestChangeListThatFailsBesideABaseline(t *testing.T) {
 }
 
 // A Source without moments that has a package for each record, as WEKO has: none of them can
-// be of use, so neither they nor their manifests are asked for, and an idle run costs no more than the
-// documents.
+// be of use, so neither they nor their manifests are asked for, an idle run costs no more than the
+// documents, and each note is told once.
 func TestQuirk_28_packages(t *testing.T) {
 	const records, documents = 100, 8
 	s := newSource(t)
@@ -513,6 +515,11 @@ func TestQuirk_28_packages(t *testing.T) {
 		if n := s.asked("/"); n > most {
 			t.Errorf("run %d: got %d requests, want at most %d", run, n, most)
 		}
+		slices.Sort(m.notes)
+		if n := len(m.notes); n == 0 || len(slices.Compact(m.notes)) < n {
+			t.Errorf("run %d: got notes %q, want some, each once", run, m.notes)
+		}
+		m.notes = nil
 	}
 }
 
