@@ -14,7 +14,7 @@ import (
 )
 
 // An index and parts of different moments, or parts that are missing, bring resources
-// and take none away; once all is of one moment the mirror is in step.
+// and take none away: the index of LIBRIS is newer than its parts, and tells nothing of them. Once all is of one moment the mirror is in step.
 func TestCat_NAV_07(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSource(t)

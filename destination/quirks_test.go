@@ -130,6 +130,8 @@ func TestQuirk_05(t *testing.T) {
 	})
 }
 
+// Resource Lists and Change Lists in pages without an index, as Pinakes (ResourceSyncPlugin.php) and
+// Heratio write them.
 func TestQuirk_06(t *testing.T) {
 	s := newSource(t)
 	s.offer("/list.xml", "")
@@ -304,6 +306,39 @@ func TestQuirk_28(t *testing.T) {
 	m.wantFiles(p[2:]...)
 }
 
+// The latest moment that a list without at can be of is told, and where it comes from: from, as DSpace
+// writes it, else Last-Modified, else the Date, as of WEKO's lists, which are made for each answer. It names
+// the state that is here, so the second run is no first one.
+func TestQuirk_28_latest(t *testing.T) {
+	for _, tt := range []struct{ name, md, modified, want string }{
+		{"DSpace", ` from="` + at(3).String() + `"`, "", "2026-03-01T12:03:00Z at the latest (its from)"},
+		{"a file", "", "Sun, 01 Mar 2026 12:04:00 GMT", "2026-03-01T12:04:00Z at the latest (its Last-Modified)"},
+		{"WEKO", "", "", "2026-03-01T12:30:00Z at the latest (when it was sent)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSource(t)
+			p := s.fill(20)
+			s.offer("/list.xml", "/changes.xml")
+			s.raw("/list.xml", `capability="resourcelist"`+tt.md, "", s.rawEntries(p...)...)
+			body := s.served("/list.xml")
+			s.answer("/list.xml", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Date", "Sun, 01 Mar 2026 12:30:00 GMT")
+				if tt.modified != "" {
+					w.Header().Set("Last-Modified", tt.modified)
+				}
+				_, _ = w.Write(body)
+			})
+			s.changes(0)
+			m := newMirror(t, s)
+			m.mustSync(destination.Baseline, 0, 20, 0, 0)
+			m.wantNote("has no at, so its moment is unknown: it is of " + tt.want)
+			if rep := m.mustSync(destination.Baseline, 20, 0, 0, 0); !strings.Contains(rep.Why, "is read in each run") {
+				t.Errorf("second run: got %q", rep.Why)
+			}
+		})
+	}
+}
+
 // Where the moment of the Resource List is unknown, what a Change List says was deleted goes,
 // and nothing else does: DSpace, whose deletions have no time either, and WEKO.
 func TestQuirk_28_deletions(t *testing.T) {
@@ -449,8 +484,8 @@ func TestChangeListThatFailsBesideABaseline(t *testing.T) {
 }
 
 // A Source without moments that has a package for each record, as WEKO has: none of them can
-// be of use, so neither they nor their manifests are asked for, and an idle run costs no more than the
-// documents.
+// be of use, so neither they nor their manifests are asked for, an idle run costs no more than the
+// documents, and each note is told once.
 func TestQuirk_28_packages(t *testing.T) {
 	const records, documents = 100, 8
 	s := newSource(t)
@@ -480,6 +515,11 @@ func TestQuirk_28_packages(t *testing.T) {
 		if n := s.asked("/"); n > most {
 			t.Errorf("run %d: got %d requests, want at most %d", run, n, most)
 		}
+		slices.Sort(m.notes)
+		if n := len(m.notes); n == 0 || len(slices.Compact(m.notes)) < n {
+			t.Errorf("run %d: got notes %q, want some, each once", run, m.notes)
+		}
+		m.notes = nil
 	}
 }
 

@@ -219,7 +219,7 @@ func TestSilentPartsBesideOlderCopies(t *testing.T) {
 	}
 }
 
-// Pages that are made as they are asked for: a resource that went from the second page to the first
+// Pages that are made as they are asked for, as Pinakes (ResourceSyncPlugin.php) and Heratio do: a resource that went from the second page to the first
 // between the two is in neither, and no change ever tells of it.
 func TestPagesMadeAsTheyAreAskedFor(t *testing.T) {
 	s := newSource(t)

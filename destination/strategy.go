@@ -28,6 +28,8 @@ type planInputs struct {
 // track, and may find that it is time for a baseline.
 func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (_ Mode, _ harvest.Track, why string, err error) {
 	switch {
+	case !f.followed && f.members > 0:
+		return Baseline, 0, "earlier runs found no moment to go on from", nil
 	case !f.followed:
 		return Baseline, 0, "no earlier synchronisation", nil
 	case !f.covered:

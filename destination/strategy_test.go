@@ -21,6 +21,7 @@ func TestMode(t *testing.T) {
 		want   string
 	}{
 		{"never synchronised", planInputs{covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, no earlier synchronisation"},
+		{"pages of several moments", planInputs{members: 3, covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier runs found no moment to go on from"},
 		{"more is asked for than before", planInputs{followed: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, what earlier runs left out may be asked for now"},
 		{"nobody looked yet", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, none, harvest.ChangeLists, ""},
 		{"dumps are preferred", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, none, harvest.ChangeDumps, ""},

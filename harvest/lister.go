@@ -11,6 +11,7 @@ import (
 
 const (
 	maxDocuments = 10_000 // documents of one set that a run reads (FAULTS §5)
+	maxNamed     = 20     // packages that cannot be used are told of one by one
 	maxLevels    = 4      // lists that are named by lists; 1.1 §10.2 has one level
 )
 
@@ -23,11 +24,12 @@ type lister struct {
 	listed map[resourcesync.Key]bool                              // URIs of the changes that were listed
 	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // takes the nth entry of a document that is no index
 
-	read    map[string]bool // documents that were read, or could not be
-	indexes map[string]bool // those of them that are indexes
-	full    bool            // there are more documents than a run reads
-	opened  int             // of packages, as keep counts them
-	before  []page          // pages that others come before
+	read     map[string]bool // documents that were read, or could not be
+	indexes  map[string]bool // those of them that are indexes
+	full     bool            // there are more documents than a run reads
+	opened   int             // of packages, as keep counts them
+	unusable int             // packages
+	before   []page          // pages that others come before
 }
 
 func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
@@ -250,7 +252,7 @@ func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	}
 	p, err := r.st.Reader.packageOf(doc, e)
 	if err != nil {
-		return r.partFailed(QuirkOf(err), err)
+		return r.packageFailed(err)
 	}
 	r.st.Packages = append(r.st.Packages, p)
 	return true
@@ -267,7 +269,7 @@ func (r *lister) manifests() bool {
 		}
 		p.keep(&r.opened)
 		if err != nil {
-			if !r.partFailed(QuirkOf(err), err) {
+			if !r.packageFailed(err) {
 				return false
 			}
 			continue
@@ -393,6 +395,21 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	}
 	r.failAs(q, err)
 	return true
+}
+
+// packageFailed goes on without a package, unless a Resource List can be used instead: the dump
+// is given up then, whatever the other packages are.
+func (r *lister) packageFailed(err error) bool {
+	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
+		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not told of", maxNamed)}
+	}
+	if !r.partFailed(QuirkOf(err), err) {
+		return false
+	}
+	if r.st.spare {
+		r.yield(Item{}, err)
+	}
+	return !r.st.spare
 }
 
 func (r *lister) fail(err error) { r.failAs(0, err) }

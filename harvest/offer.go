@@ -257,6 +257,9 @@ func unknownSince(at time.Time, why string) string {
 	return fmt.Sprintf("as of %s; changes since are unknown: %s", at.UTC().Format(time.RFC3339Nano), why)
 }
 
+// maxUnusable is how many packages of Change Dumps are tried in vain.
+const maxUnusable = 3
+
 // Carry looks for the bytes of changes in the packages of Change Dumps, if fewer than most
 // have to be looked into. It returns how many were found, and in which words that is told.
 func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, why string, err error) {
@@ -271,12 +274,20 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 	if int64(len(windows)) >= most {
 		return 0, fmt.Sprintf("to look into %d packages of Change Dumps saves nothing", len(windows)), nil
 	}
+	unusable := 0
 	for _, w := range windows {
 		n, err := o.match(ctx, c, w, ch)
-		if err = unlessLost(ctx, err); err != nil {
+		switch {
+		case err == nil:
+			found += n
+		case !lost(ctx, err):
 			return 0, "", err
+		default:
+			unusable++
 		}
-		found += n
+		if unusable == maxUnusable {
+			break
+		}
 	}
 	return found, fmt.Sprintf("%d of the changed resources are in %d packages of Change Dumps", found, len(windows)), nil
 }
@@ -324,6 +335,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	}
 	var at time.Time
 	if st.dumped() {
+		st.spare = o.Usable(ResourceList)
 		if err := st.readDumps(ctx); err != nil {
 			return nil, err
 		}

@@ -25,6 +25,7 @@ type Snapshot struct {
 	first func() (*Document, error) // the manifest of the first package, once it is here; nil: it is not being read
 
 	fresh    bool      // nothing of the set is held
+	spare    bool      // it is a dump, and a Resource List can be used instead
 	Weighed  bool      // against a Resource List, which says as well what exists
 	At       time.Time // of the oldest list read; known when Resources has ended
 	Served   time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown

@@ -93,8 +93,9 @@ func momentIn(t *testing.T, s string) time.Time {
 	return m
 }
 
-// At every step of every publication who polls the one URI gets a state since the last
-// publication, and after it the present one; no document names that URI.
+// At every step of every publication a program that polls the one URI, as resync does
+// with --changelist-uri, gets a state since the last publication, and after it the present
+// one; no document names that URI.
 func TestWhoPollsTheFixedChangeListMissesNothing(t *testing.T) {
 	for name, tell := range map[string]func(*site) []func() Update{"plain": story, "everything": fullStory} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,8 @@ func TestSubPathOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// A plain web server over the files is found by the base URL; instep serve by the host.
+// A plain web server over the files is found by the base URL, below which resync (resync/client.py:182)
+// and resydes (des/processor.py:209) look; instep serve by the host.
 func TestSubPathIsFoundByItsBaseURL(t *testing.T) {
 	mux := http.NewServeMux()
 	srv := httptest.NewServer(mux)
@@ -121,7 +122,7 @@ func TestSubPathIsFoundByItsBaseURL(t *testing.T) {
 }
 
 // The publications of a host are served each below its path, and listed together at
-// its root: their sets, or the Source Descriptions if those are too many.
+// its root, where alone rs-aggregator looks (Expedition.java:47): their sets, or the Source Descriptions if those are too many.
 func TestHostListsItsPublications(t *testing.T) {
 	_, root := publishedAt(t, testBase, "")
 	_, museum := publishedAt(t, testBase+"museum/", "", "maps")

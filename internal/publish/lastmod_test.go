@@ -22,7 +22,8 @@ func (w *world) touch(name string, at time.Time) {
 
 var fraction = regexp.MustCompile(`\.\d+Z`)
 
-// The time of a file is told in whole seconds, as Last-Modified tells it; the datetime
+// The time of a file is told in whole seconds, as Last-Modified tells it, which is what resync
+// compares it with, within a second (resync/resource.py:457); the datetime
 // of a change keeps its fraction, also where it stands in lastmod (1.0 §12.1).
 func TestFileTimesAreInWholeSeconds(t *testing.T) {
 	for _, profile10 := range []bool{false, true} {

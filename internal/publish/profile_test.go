@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Readers of 1.0 that know no fraction of a second compare lastmod with when they came
-// last: rounded down, a change of that second would be passed over.
+// Readers of 1.0 compare lastmod with when they came last, as resync 1.0.9 does (resync/client.py:384),
+// and some know no fraction of a second: rounded down, a change of that second would be passed over.
 func TestProfileBothRoundsChangesUp(t *testing.T) {
 	for _, micros := range []int{0, 1, 500_000, 999_999} {
 		w := newWorld(t)

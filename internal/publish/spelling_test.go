@@ -10,7 +10,9 @@ import (
 	"instep/resourcesync"
 )
 
-// spelled publishes, as another program, files whose URIs it spells in its own way.
+// spelled publishes, as another program, files whose URIs it spells in its own way: rspub-core
+// (rspub/util/defaults.py:19) and py-resourcesync (resourcesync/utils/defaults.py:18) escape all that
+// they can.
 func spelled(t *testing.T) *world {
 	w := newWorld(t)
 	for _, name := range []string{"r&d.txt", "ä.txt", "plain.txt", "twice&.txt", "room/a b.txt"} {
