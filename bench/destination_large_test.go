@@ -88,7 +88,7 @@ func (j hugeJob) bind(ctx context.Context) (err error) {
 
 // hold enters the members into the catalog of the mirror.
 func (j hugeJob) hold(ctx context.Context, c *catalog.Catalog) error {
-	set, err := c.Set(ctx, j.Source)
+	set, err := c.Facts.Set(ctx, j.Source)
 	if err != nil {
 		return err
 	}
@@ -102,11 +102,11 @@ func (j hugeJob) hold(ctx context.Context, c *catalog.Catalog) error {
 			done.Stored = append(done.Stored, catalog.Resource{URI: e.Loc, Length: e.Length, Digests: e.Digests, Type: e.Type, Verified: true})
 			done.Members = append(done.Members, catalog.Membership{Set: set, URI: e.Loc, Changed: taken, LastMod: e.LastMod})
 		}
-		err := c.Intend(ctx, intents, &done, func(uri string, _ catalog.Names) (catalog.Place, error) {
+		err := c.Mirror.Intend(ctx, intents, &done, func(uri string, _ catalog.Names) (catalog.Place, error) {
 			return catalog.Place{Path: uri}, nil
 		})
 		if err == nil {
-			err = c.Settle(ctx, done, nil)
+			err = c.Mirror.Settle(ctx, done, nil)
 		}
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ type Adoption struct {
 // Adopt fills sets that were never published and have no resources with what is known
 // of them from elsewhere, else it is ErrState. The change log goes on after the number
 // after, and at a moment later than any that fill gives. Settings are kept with it.
-func (c *Catalog) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
+func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
 	defer c.spellings.Store(spellingsUnknown)
 	return c.transact(ctx, "adopt a publication in", func(r *recorder) error {
 		tx := r.tx

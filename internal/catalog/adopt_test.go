@@ -16,7 +16,7 @@ func TestAdoptTakesMembersAndChangesWithTheirOwnTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	set, err := c.Set(ctx, "")
+	set, err := c.Facts.Set(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,33 +45,33 @@ func TestAdoptTakesMembersAndChangesWithTheirOwnTimes(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if err := c.Adopt(ctx, 41, map[string]string{"x": "y"}, fill(broken)); !errors.Is(err, broken) {
+	if err := c.Publisher.Adopt(ctx, 41, map[string]string{"x": "y"}, fill(broken)); !errors.Is(err, broken) {
 		t.Fatalf("a failing adoption: got %v", err)
 	}
-	if n, _, err := c.Count(ctx, set); err != nil || n != 0 {
+	if n, _, err := c.Facts.Count(ctx, set); err != nil || n != 0 {
 		t.Fatalf("after a failing adoption: %d members, %v; want none", n, err)
 	}
-	if err := c.Adopt(ctx, 41, map[string]string{"x": "y"}, fill(nil)); err != nil {
+	if err := c.Publisher.Adopt(ctx, 41, map[string]string{"x": "y"}, fill(nil)); err != nil {
 		t.Fatal(err)
 	}
-	n, bytes, err := c.Count(ctx, set)
+	n, bytes, err := c.Facts.Count(ctx, set)
 	if err != nil || n != 1 || bytes != 92 {
 		t.Errorf("got %d members of %d bytes, %v; want a alone, of 92", n, bytes, err)
 	}
-	if id, _, finished, err := c.LastPublication(ctx, set); err != nil || id != 7 || !finished {
+	if id, _, finished, err := c.Publisher.LastPublication(ctx, set); err != nil || id != 7 || !finished {
 		t.Errorf("last publication: got %d, %t, %v; want 7, done", id, finished, err)
 	}
-	if id, err := c.BeginPublication(ctx, set); err != nil || id <= 7 {
+	if id, err := c.Publisher.BeginPublication(ctx, set); err != nil || id <= 7 {
 		t.Errorf("the next publication: got %d, %v; want more than 7", id, err)
 	}
 	next := []Change{change(resourcesync.Updated, "a", 0)}
-	if err := c.Record(ctx, set, next); err != nil {
+	if err := c.Facts.Record(ctx, set, next); err != nil {
 		t.Fatal(err)
 	}
 	if got := next[0]; got.Seq != 43 || !got.Datetime.After(now.Add(3*time.Minute)) {
 		t.Errorf("the next change: got number %d of %s, want 43, after all that was adopted", got.Seq, got.Datetime)
 	}
-	if err := c.Adopt(ctx, 0, nil, fill(nil)); !errors.Is(err, ErrState) {
+	if err := c.Publisher.Adopt(ctx, 0, nil, fill(nil)); !errors.Is(err, ErrState) {
 		t.Errorf("a second adoption: got %v, want ErrState", err)
 	}
 }

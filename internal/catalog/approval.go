@@ -26,7 +26,7 @@ type HeldPlan struct {
 
 // Withhold remembers a plan so that it can be approved. One that is withheld again
 // keeps its approval. Plans withheld 30 days ago are forgotten.
-func (c *Catalog) Withhold(ctx context.Context, set SetID, hash, summary string) error {
+func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) error {
 	return c.update(ctx, "remember a plan in", func(tx *sql.Tx) error {
 		now := c.instant()
 		if _, err := tx.ExecContext(ctx, "DELETE FROM held_plan WHERE made < $1", now.Add(-planRemembered).UnixMicro()); err != nil {
@@ -40,7 +40,7 @@ func (c *Catalog) Withhold(ctx context.Context, set SetID, hash, summary string)
 }
 
 // Approve lets the plan with exactly this hash pass for the next ApprovalHolds.
-func (c *Catalog) Approve(ctx context.Context, hash string) (HeldPlan, error) {
+func (c *Mirror) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 	until := c.instant().Add(ApprovalHolds)
 	err := c.update(ctx, "approve a plan in", func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, "UPDATE held_plan SET approved = $2 WHERE hash = $1", hash, until.UnixMicro())
@@ -58,7 +58,7 @@ func (c *Catalog) Approve(ctx context.Context, hash string) (HeldPlan, error) {
 	return c.heldPlan(ctx, hash)
 }
 
-func (c *Catalog) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) {
+func (c *db) heldPlan(ctx context.Context, hash string) (p HeldPlan, err error) {
 	var made int64
 	var approved sql.NullInt64
 	err = c.read.QueryRowContext(ctx, `SELECT p.hash, s.name, p.summary, p.made, p.approved
@@ -79,7 +79,7 @@ func (c *Catalog) heldPlan(ctx context.Context, hash string) (p HeldPlan, err er
 
 // Approved reports whether the plan with this hash was approved and the approval
 // holds. One from the future, as after the clock stepped back, does not.
-func (c *Catalog) Approved(ctx context.Context, hash string) (bool, error) {
+func (c *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	p, err := c.heldPlan(ctx, hash)
 	if errors.Is(err, ErrUnknownPlan) {
 		return false, nil

@@ -38,7 +38,7 @@ func BenchmarkEnroll(b *testing.B) {
 		c := open(b)
 		s := set(b, c, "")
 		for i := 0; i < benchRows; i += 4000 {
-			if err := c.Enroll(b.Context(), s, changes[i:i+4000]); err != nil {
+			if err := c.Facts.Enroll(b.Context(), s, changes[i:i+4000]); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -50,12 +50,12 @@ func BenchmarkEnroll(b *testing.B) {
 func BenchmarkMembers(b *testing.B) {
 	c := open(b)
 	s := set(b, c, "")
-	if err := c.Enroll(b.Context(), s, rowsOf(b, benchRows)); err != nil {
+	if err := c.Facts.Enroll(b.Context(), s, rowsOf(b, benchRows)); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
 		n := 0
-		for _, err := range c.Members(b.Context(), s) {
+		for _, err := range c.Facts.Members(b.Context(), s) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -87,18 +87,18 @@ func BenchmarkDayOfALargeSet(b *testing.B) {
 		for i := range 1600 {
 			changes = append(changes, Change{Change: resourcesync.Updated, Resource: nth((i*7919+day)%members, day)})
 		}
-		after, _, err := c.LastSeq(b.Context(), s)
+		after, _, err := c.Facts.LastSeq(b.Context(), s)
 		if err != nil {
 			b.Fatal(err)
 		}
 		for batch := range slices.Chunk(changes, MaxChanges) {
-			if err := c.Record(b.Context(), s, batch); err != nil {
+			if err := c.Facts.Record(b.Context(), s, batch); err != nil {
 				b.Fatal(err)
 			}
 		}
 		read(b, c, s, after, len(changes))
 	}
-	if n, _, err := c.Count(b.Context(), s); n != int64(members) || err != nil {
+	if n, _, err := c.Facts.Count(b.Context(), s); n != int64(members) || err != nil {
 		b.Errorf("Count = %d, %v; want %d", n, err, members)
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1600, "µs/change")
@@ -148,7 +148,7 @@ func BenchmarkBaselineOfALargeSet(b *testing.B) {
 				}
 				b.StopTimer()
 				begun, n := time.Now(), 0
-				for _, err := range c.MembersByKey(b.Context(), s) {
+				for _, err := range c.Facts.MembersByKey(b.Context(), s) {
 					if n++; err != nil {
 						b.Fatal(err)
 					}
@@ -190,9 +190,9 @@ func arrive(b *testing.B, c *Catalog, s SetID, first, n int, path func(i int) st
 		o.Stored = append(o.Stored, r)
 		o.Members = append(o.Members, Membership{Set: s, URI: r.URI, Changed: epoch, LastMod: r.LastMod})
 	}
-	err := c.Intend(b.Context(), intents, &o, askLike)
+	err := c.Mirror.Intend(b.Context(), intents, &o, askLike)
 	if err == nil {
-		err = c.Settle(b.Context(), o, func() error { return nil })
+		err = c.Mirror.Settle(b.Context(), o, func() error { return nil })
 	}
 	if err != nil {
 		b.Fatal(err)
@@ -227,18 +227,18 @@ func askLike(uri string, names Names) (p Place, err error) {
 // read reads what a publication of the changes after a number needs.
 func read(b *testing.B, c *Catalog, s SetID, after int64, want int) {
 	b.Helper()
-	last, _, err := c.LastSeq(b.Context(), s)
+	last, _, err := c.Facts.LastSeq(b.Context(), s)
 	if err != nil {
 		b.Fatal(err)
 	}
-	if n, err := c.CountChanges(b.Context(), s, after, last); n != int64(want) || err != nil {
+	if n, err := c.Facts.CountChanges(b.Context(), s, after, last); n != int64(want) || err != nil {
 		b.Fatalf("CountChanges = %d, %v; want %d", n, err, want)
 	}
-	if _, _, err := c.Count(b.Context(), s); err != nil {
+	if _, _, err := c.Facts.Count(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
 	n := 0
-	for _, err := range c.Changes(b.Context(), s, after, last) {
+	for _, err := range c.Facts.Changes(b.Context(), s, after, last) {
 		if n++; err != nil {
 			b.Fatal(err)
 		}
@@ -272,7 +272,7 @@ func large(b *testing.B, c *Catalog, s SetID, members int) {
 		if len(batch) < cap(batch) && i < members-1 {
 			continue
 		}
-		if err := c.Enroll(b.Context(), s, batch); err != nil {
+		if err := c.Facts.Enroll(b.Context(), s, batch); err != nil {
 			b.Fatal(err)
 		}
 		batch = batch[:0]

@@ -34,7 +34,7 @@ const MaxChanges = 500
 // Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq, Remainder and Stat; of a
 // deletion only the URI. Expected are creations of what is no member, updates and deletions
 // of members, else ErrState.
-func (c *Catalog) Record(ctx context.Context, set SetID, changes []Change) error {
+func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
 	if len(changes) > MaxChanges {
 		return fmt.Errorf("record changes in catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
 	}
@@ -47,7 +47,7 @@ func (c *Catalog) Record(ctx context.Context, set SetID, changes []Change) error
 // Enroll does what Record does for a set that was never published: nobody has to be
 // told of a change there, so that it enters nothing in the change log, and Seq
 // stays 0. It takes any number of changes. A set that was published is ErrState.
-func (c *Catalog) Enroll(ctx context.Context, set SetID, changes []Change) error {
+func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 	return c.record(ctx, changes, func(r *recorder) error {
 		r.set = set
 		published, err := r.published()
@@ -63,7 +63,7 @@ func (c *Catalog) Enroll(ctx context.Context, set SetID, changes []Change) error
 
 // record records changes in a transaction at a moment of its own, which begin
 // prepares. Creations go in many at a time, as long as all are of new resources.
-func (c *Catalog) record(ctx context.Context, changes []Change, begin func(*recorder) error) error {
+func (c *db) record(ctx context.Context, changes []Change, begin func(*recorder) error) error {
 	err := c.recordOnce(ctx, changes, begin, true)
 	if errors.Is(err, errNotNew) {
 		return c.recordOnce(ctx, changes, begin, false)
@@ -71,7 +71,7 @@ func (c *Catalog) record(ctx context.Context, changes []Change, begin func(*reco
 	return err
 }
 
-func (c *Catalog) recordOnce(ctx context.Context, changes []Change, begin func(*recorder) error, bulk bool) error {
+func (c *db) recordOnce(ctx context.Context, changes []Change, begin func(*recorder) error, bulk bool) error {
 	var at time.Time
 	seqs := make([]int64, len(changes))
 	err := c.transact(ctx, "record changes in", func(r *recorder) error {
@@ -110,7 +110,7 @@ func (c *Catalog) recordOnce(ctx context.Context, changes []Change, begin func(*
 // Moment returns the present moment as the change log sees it: after every change
 // recorded, not before what was reserved, else the clock's. A window of changes
 // that is closed at this moment has lost none, if the moment is then reserved.
-func (c *Catalog) Moment(ctx context.Context) (time.Time, error) {
+func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
 	at, err := c.next(ctx, c.read)
 	if err != nil {
 		return at, c.fail("read the change log of", err)
@@ -118,7 +118,7 @@ func (c *Catalog) Moment(ctx context.Context) (time.Time, error) {
 	return at, nil
 }
 
-func (c *Catalog) next(ctx context.Context, q querier) (time.Time, error) {
+func (c *db) next(ctx context.Context, q querier) (time.Time, error) {
 	last, floor, err := latest(ctx, q)
 	if !last.IsZero() {
 		last = last.Add(time.Microsecond)
@@ -128,7 +128,7 @@ func (c *Catalog) next(ctx context.Context, q querier) (time.Time, error) {
 
 // Reserve sees to it that every change recorded from now on has a Datetime of at
 // least t, even if the clock steps back.
-func (c *Catalog) Reserve(ctx context.Context, t time.Time) error {
+func (c *Facts) Reserve(ctx context.Context, t time.Time) error {
 	return c.update(ctx, "reserve a moment in", func(tx *sql.Tx) error {
 		_, floor, err := latest(ctx, tx)
 		if err != nil || !t.After(floor) {
@@ -139,7 +139,7 @@ func (c *Catalog) Reserve(ctx context.Context, t time.Time) error {
 }
 
 // instant is the clock's reading as the catalog keeps it.
-func (c *Catalog) instant() time.Time { return readTime(c.now().UnixMicro()) }
+func (c *db) instant() time.Time { return readTime(c.now().UnixMicro()) }
 
 func maxTime(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
@@ -194,7 +194,7 @@ type recorder struct {
 	last           int64            // the greatest ID of a resource; 0: unknown
 }
 
-func (c *Catalog) newRecorder(ctx context.Context, tx *sql.Tx) *recorder {
+func (c *db) newRecorder(ctx context.Context, tx *sql.Tx) *recorder {
 	return &recorder{ctx: ctx, tx: tx, prepared: map[string]*sql.Stmt{}, fold: c.folding()}
 }
 
@@ -427,7 +427,7 @@ func (r *recorder) log(ch *Change) (seq int64, err error) {
 // Restat keeps Stat and Digests of resources whose bytes turned out to be the
 // recorded ones, all or none. That is no change. A resource that is unknown is
 // passed over.
-func (c *Catalog) Restat(ctx context.Context, resources []Resource) error {
+func (c *Facts) Restat(ctx context.Context, resources []Resource) error {
 	return c.transact(ctx, "keep file times in", func(rec *recorder) error {
 		ids, err := rec.numbers(urisOf(resources))
 		for i := 0; i < len(resources) && err == nil; i++ {
@@ -451,7 +451,7 @@ const relabelSetting = "relabelled "
 
 // Relabel keeps Type, Encoding and ChangeFreq of members, all or none. That is no
 // change, but Relabelled counts it. A resource that is no member is passed over.
-func (c *Catalog) Relabel(ctx context.Context, set SetID, resources []Resource) error {
+func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) error {
 	return c.transact(ctx, "keep what resources are called in", func(r *recorder) error {
 		ids, err := r.numbers(urisOf(resources))
 		if err != nil {
@@ -477,7 +477,7 @@ func (c *Catalog) Relabel(ctx context.Context, set SetID, resources []Resource) 
 
 // Relabelled returns how often Relabel was called of a set: by another number something
 // may be called otherwise.
-func (c *Catalog) Relabelled(ctx context.Context, set SetID) (int64, error) {
+func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
 	times, err := relabelled(ctx, c.read, set)
 	if err != nil {
 		return 0, c.fail("read what resources are called in", err)
@@ -497,8 +497,8 @@ const changesQuery = `SELECT seq, datetime, change, uri, lastmod, length, digest
 	FROM change WHERE seq > $1 AND seq <= $4 AND set_id = $3 ORDER BY seq LIMIT $2`
 
 // Changes yields the changes of a set with after < Seq <= through, in their order.
-func (c *Catalog) Changes(ctx context.Context, set SetID, after, through int64) iter.Seq2[Change, error] {
-	return listing(ctx, c, "list changes in", changesQuery, after, func(rows *sql.Rows, ch *Change) (any, error) {
+func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) iter.Seq2[Change, error] {
+	return listing(ctx, c.db, "list changes in", changesQuery, after, func(rows *sql.Rows, ch *Change) (any, error) {
 		err := scanChange(rows, ch)
 		return ch.Seq, err
 	}, set, through)
@@ -526,7 +526,7 @@ func scanChange(rows *sql.Rows, ch *Change) error {
 }
 
 // LastSeq returns number and Datetime of the last change of a set; zero if it has none.
-func (c *Catalog) LastSeq(ctx context.Context, set SetID) (int64, time.Time, error) {
+func (c *Facts) LastSeq(ctx context.Context, set SetID) (int64, time.Time, error) {
 	var seq, micros int64
 	err := c.read.QueryRowContext(ctx, "SELECT seq, datetime FROM change WHERE set_id = $1 ORDER BY seq DESC LIMIT 1", set).
 		Scan(&seq, &micros)
@@ -540,7 +540,7 @@ func (c *Catalog) LastSeq(ctx context.Context, set SetID) (int64, time.Time, err
 }
 
 // CountChanges returns how many changes Changes would yield.
-func (c *Catalog) CountChanges(ctx context.Context, set SetID, after, through int64) (int64, error) {
+func (c *Facts) CountChanges(ctx context.Context, set SetID, after, through int64) (int64, error) {
 	var n int64
 	err := c.read.QueryRowContext(ctx, "SELECT COUNT(*) FROM change WHERE set_id = $1 AND seq > $2 AND seq <= $3",
 		set, after, through).Scan(&n)

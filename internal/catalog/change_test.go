@@ -44,7 +44,7 @@ func change(t testing.TB, kind resourcesync.Change, path, content string) Change
 
 func set(t testing.TB, c *Catalog, name string) SetID {
 	t.Helper()
-	id, err := c.Set(t.Context(), name)
+	id, err := c.Facts.Set(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func set(t testing.TB, c *Catalog, name string) SetID {
 
 func record(t testing.TB, c *Catalog, set SetID, changes ...Change) []Change {
 	t.Helper()
-	if err := c.Record(t.Context(), set, changes); err != nil {
+	if err := c.Facts.Record(t.Context(), set, changes); err != nil {
 		t.Fatal(err)
 	}
 	return changes
@@ -104,32 +104,32 @@ func TestRecordedChangesAreReadBack(t *testing.T) {
 		}
 		want[i].Path, want[i].Stat = "", "" // not kept in the log
 	}
-	if d := diff(collect(t, c.Changes(t.Context(), s, 0, want[3].Seq)), want); d != "" {
+	if d := diff(collect(t, c.Facts.Changes(t.Context(), s, 0, want[3].Seq)), want); d != "" {
 		t.Errorf("Changes (-got +want):\n%s", d)
 	}
-	if got := collect(t, c.Changes(t.Context(), s, want[0].Seq, want[2].Seq)); len(got) != 2 || got[0].Seq != want[1].Seq {
+	if got := collect(t, c.Facts.Changes(t.Context(), s, want[0].Seq, want[2].Seq)); len(got) != 2 || got[0].Seq != want[1].Seq {
 		t.Errorf("Changes after the first through the third = %v", got)
 	}
-	if n, err := c.CountChanges(t.Context(), s, want[0].Seq, want[2].Seq); n != 2 || err != nil {
+	if n, err := c.Facts.CountChanges(t.Context(), s, want[0].Seq, want[2].Seq); n != 2 || err != nil {
 		t.Errorf("CountChanges = %d, %v; want 2", n, err)
 	}
-	if seq, last, err := c.LastSeq(t.Context(), s); seq != want[3].Seq || last != at || err != nil {
+	if seq, last, err := c.Facts.LastSeq(t.Context(), s); seq != want[3].Seq || last != at || err != nil {
 		t.Errorf("LastSeq = %d, %s, %v; want %d, %s", seq, last, err, want[3].Seq, at)
 	}
 
 	member := updated[0].Resource
 	member.Stored, member.Member, member.Changed = true, true, at
-	if d := diff(collect(t, c.Members(t.Context(), s)), []Resource{member}); d != "" {
+	if d := diff(collect(t, c.Facts.Members(t.Context(), s)), []Resource{member}); d != "" {
 		t.Errorf("Members (-got +want):\n%s", d)
 	}
-	got, err := c.Lookup(t.Context(), s, []string{"x", member.URI, created[1].URI, member.URI})
+	got, err := c.Facts.Lookup(t.Context(), s, []string{"x", member.URI, created[1].URI, member.URI})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := diff(got, []Resource{{}, member, {}, member}); d != "" {
 		t.Errorf("Lookup (-got +want):\n%s", d)
 	}
-	if n, bytes, err := c.Count(t.Context(), s); n != 1 || bytes != 1 || err != nil {
+	if n, bytes, err := c.Facts.Count(t.Context(), s); n != 1 || bytes != 1 || err != nil {
 		t.Errorf("Count = %d, %d, %v; want 1, 1", n, bytes, err)
 	}
 }
@@ -137,20 +137,20 @@ func TestRecordedChangesAreReadBack(t *testing.T) {
 func TestEmptySet(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "")
-	if seq, at, err := c.LastSeq(t.Context(), s); seq != 0 || !at.IsZero() || err != nil {
+	if seq, at, err := c.Facts.LastSeq(t.Context(), s); seq != 0 || !at.IsZero() || err != nil {
 		t.Errorf("LastSeq = %d, %s, %v; want 0", seq, at, err)
 	}
-	if n, bytes, err := c.Count(t.Context(), s); n != 0 || bytes != 0 || err != nil {
+	if n, bytes, err := c.Facts.Count(t.Context(), s); n != 0 || bytes != 0 || err != nil {
 		t.Errorf("Count = %d, %d, %v; want 0", n, bytes, err)
 	}
-	if got, err := c.Lookup(t.Context(), s, nil); len(got) != 0 || err != nil {
+	if got, err := c.Facts.Lookup(t.Context(), s, nil); len(got) != 0 || err != nil {
 		t.Errorf("Lookup of nothing = %v, %v", got, err)
 	}
 	if again := set(t, c, ""); again != s {
 		t.Errorf("the set is %d, then %d", s, again)
 	}
 	other := set(t, c, "maps")
-	all, err := c.Sets(t.Context())
+	all, err := c.Facts.Sets(t.Context())
 	if d := diff(all, []NamedSet{{s, ""}, {other, "maps"}}); d != "" || err != nil {
 		t.Errorf("Sets: %v, (-got +want):\n%s", err, d)
 	}
@@ -176,16 +176,16 @@ func TestRecordRefusesWholeBatch(t *testing.T) {
 		{"no path", noPath, nil, "expected a URI and a path"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := collect(t, c.Members(t.Context(), s))
+			before := collect(t, c.Facts.Members(t.Context(), s))
 			batch := []Change{change(t, resourcesync.Created, "c", "1"), test.bad, change(t, resourcesync.Created, "d", "1")}
-			err := c.Record(t.Context(), s, batch)
+			err := c.Facts.Record(t.Context(), s, batch)
 			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("Record = %v; want an error that says %q", err, test.says)
 			}
-			if d := diff(collect(t, c.Members(t.Context(), s)), before); d != "" {
+			if d := diff(collect(t, c.Facts.Members(t.Context(), s)), before); d != "" {
 				t.Errorf("the failed batch left (-got +want):\n%s", d)
 			}
-			if n, err := c.CountChanges(t.Context(), s, 0, 1<<60); n != 1 || err != nil {
+			if n, err := c.Facts.CountChanges(t.Context(), s, 0, 1<<60); n != 1 || err != nil {
 				t.Errorf("the log has %d changes, %v; want 1", n, err)
 			}
 			if batch[0].Seq != 0 {
@@ -202,7 +202,7 @@ func TestRecordTakesAtMostWhatOneDatetimeMayHave(t *testing.T) {
 	for i := range MaxChanges + 1 {
 		changes = append(changes, change(t, resourcesync.Created, fmt.Sprint(i), "1"))
 	}
-	if err := c.Record(t.Context(), s, changes); err == nil || !strings.Contains(err.Error(), "at most 500") {
+	if err := c.Facts.Record(t.Context(), s, changes); err == nil || !strings.Contains(err.Error(), "at most 500") {
 		t.Errorf("Record of %d changes = %v; want an error that says how many it takes", len(changes), err)
 	}
 	record(t, c, s, changes[:MaxChanges]...)
@@ -217,25 +217,25 @@ func TestEnrolledMembersAreNoChanges(t *testing.T) {
 	first := []Change{change(t, resourcesync.Created, "a", "1"), change(t, resourcesync.Created, "b", "2")}
 	second := []Change{change(t, resourcesync.Updated, "a", "3"), change(t, resourcesync.Deleted, "b", ""), change(t, resourcesync.Created, "c", "4")}
 	for i, batch := range [][]Change{first, second} {
-		if err := c.Enroll(t.Context(), s, batch); err != nil {
+		if err := c.Facts.Enroll(t.Context(), s, batch); err != nil {
 			t.Fatal(err)
 		}
 		if want := epoch.Add(time.Duration(i) * time.Microsecond); batch[0].Datetime != want || batch[0].Seq != 0 {
 			t.Errorf("call %d gave %d, %s; want no number and %s", i, batch[0].Seq, batch[0].Datetime, want)
 		}
 	}
-	members := collect(t, c.Members(t.Context(), s))
+	members := collect(t, c.Facts.Members(t.Context(), s))
 	if got := paths(members); got != "a c" || members[0].Digests.String() != second[0].Digests.String() {
 		t.Errorf("members %q of %v; want a c", got, members)
 	}
-	if got := collect(t, c.Changes(t.Context(), s, 0, 1<<60)); len(got) != 0 {
+	if got := collect(t, c.Facts.Changes(t.Context(), s, 0, 1<<60)); len(got) != 0 {
 		t.Errorf("Changes = %v, want none", got)
 	}
 	ch := record(t, c, s, change(t, resourcesync.Updated, "c", "5"))[0]
 	if want := epoch.Add(2 * time.Microsecond); ch.Datetime != want || ch.Seq == 0 {
 		t.Errorf("the first change was given %d, %s; want a number and %s", ch.Seq, ch.Datetime, want)
 	}
-	if err := c.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "c", "1")}); !errors.Is(err, ErrState) {
+	if err := c.Facts.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "c", "1")}); !errors.Is(err, ErrState) {
 		t.Errorf("Enroll of a member = %v, want ErrState", err)
 	}
 }
@@ -243,20 +243,20 @@ func TestEnrolledMembersAreNoChanges(t *testing.T) {
 func TestPublishedSetEnrollsNobody(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "")
-	id, err := c.BeginPublication(t.Context(), s)
+	id, err := c.Publisher.BeginPublication(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "a", "1")}); err != nil {
+	if err := c.Facts.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "a", "1")}); err != nil {
 		t.Errorf("Enroll while the first publication is made = %v", err)
 	}
-	if err := c.CommitPublication(t.Context(), s, id, epoch, "{}"); err != nil {
+	if err := c.Publisher.CommitPublication(t.Context(), s, id, epoch, "{}"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "b", "1")}); !errors.Is(err, ErrState) {
+	if err := c.Facts.Enroll(t.Context(), s, []Change{change(t, resourcesync.Created, "b", "1")}); !errors.Is(err, ErrState) {
 		t.Errorf("Enroll after it = %v, want ErrState", err)
 	}
-	if got := paths(collect(t, c.Members(t.Context(), s))); got != "a" {
+	if got := paths(collect(t, c.Facts.Members(t.Context(), s))); got != "a" {
 		t.Errorf("members %q, want a", got)
 	}
 }
@@ -266,11 +266,11 @@ func TestRecordStopsWithItsContext(t *testing.T) {
 	s := set(t, c, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.Record(ctx, s, []Change{change(t, resourcesync.Created, "a", "1")}); !errors.Is(err, context.Canceled) {
+	if err := c.Facts.Record(ctx, s, []Change{change(t, resourcesync.Created, "a", "1")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Record = %v, want context.Canceled", err)
 	}
 	record(t, c, s, change(t, resourcesync.Created, "a", "1")) // the connection is free again
-	for _, err := range c.Members(ctx, s) {
+	for _, err := range c.Facts.Members(ctx, s) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Members = %v, want context.Canceled", err)
 		}
@@ -283,13 +283,13 @@ func TestOneResourceInTwoSets(t *testing.T) {
 	record(t, c, a, change(t, resourcesync.Created, "x", "1"))
 	record(t, c, b, change(t, resourcesync.Created, "x", "22"))
 	record(t, c, a, change(t, resourcesync.Deleted, "x", ""))
-	if got := collect(t, c.Members(t.Context(), a)); len(got) != 0 {
+	if got := collect(t, c.Facts.Members(t.Context(), a)); len(got) != 0 {
 		t.Errorf("Members(a) = %v, want none", got)
 	}
-	if n, bytes, err := c.Count(t.Context(), b); n != 1 || bytes != 2 || err != nil {
+	if n, bytes, err := c.Facts.Count(t.Context(), b); n != 1 || bytes != 2 || err != nil {
 		t.Errorf("Count(b) = %d, %d, %v; want 1, 2", n, bytes, err)
 	}
-	got, err := c.Lookup(t.Context(), a, []string{"https://example.org/x"})
+	got, err := c.Facts.Lookup(t.Context(), a, []string{"https://example.org/x"})
 	if err != nil || !got[0].Stored || got[0].Member {
 		t.Errorf("Lookup in a = %+v, %v; want a resource that is no member", got, err)
 	}
@@ -305,14 +305,14 @@ func TestRestatIsNoChange(t *testing.T) {
 	ch := record(t, c, s, change(t, resourcesync.Created, "a", "1"))[0]
 	ch.Stat, ch.Digests = "touched", sum(t, "1", resourcesync.MD5)
 	unknown := change(t, resourcesync.Created, "b", "1")
-	if err := c.Restat(t.Context(), []Resource{ch.Resource, unknown.Resource}); err != nil {
+	if err := c.Facts.Restat(t.Context(), []Resource{ch.Resource, unknown.Resource}); err != nil {
 		t.Fatal(err)
 	}
-	got := collect(t, c.Members(t.Context(), s))
+	got := collect(t, c.Facts.Members(t.Context(), s))
 	if len(got) != 1 || got[0].Stat != "touched" || got[0].Digests.String() != ch.Digests.String() {
 		t.Errorf("Members = %+v, want a with the new stat and digests", got)
 	}
-	if n, err := c.CountChanges(t.Context(), s, 0, 1<<60); n != 1 || err != nil {
+	if n, err := c.Facts.CountChanges(t.Context(), s, 0, 1<<60); n != 1 || err != nil {
 		t.Errorf("CountChanges = %d, %v; want 1", n, err)
 	}
 }
@@ -332,11 +332,11 @@ func TestListingsPage(t *testing.T) {
 	for _, ch := range changes {
 		want = append(want, ch.Path)
 	}
-	if got := paths(collect(t, c.Members(t.Context(), s))); got != strings.Join(want, " ") {
+	if got := paths(collect(t, c.Facts.Members(t.Context(), s))); got != strings.Join(want, " ") {
 		t.Error("Members is not in the order of recording")
 	}
-	byKey := collect(t, c.MembersByKey(t.Context(), s))
-	keys := collect(t, c.MemberKeys(t.Context(), s))
+	byKey := collect(t, c.Facts.MembersByKey(t.Context(), s))
+	keys := collect(t, c.Facts.MemberKeys(t.Context(), s))
 	if len(byKey) != n || len(keys) != n {
 		t.Fatalf("MembersByKey yields %d, MemberKeys %d; want %d", len(byKey), len(keys), n)
 	}
@@ -345,11 +345,11 @@ func TestListingsPage(t *testing.T) {
 			t.Fatalf("key %d: MembersByKey %q, MemberKeys %q: not ascending or not the same", i, byKey[i].URI, keys[i])
 		}
 	}
-	all, err := c.Lookup(t.Context(), s, urisOf(byKey))
+	all, err := c.Facts.Lookup(t.Context(), s, urisOf(byKey))
 	if d := diff(all, byKey); d != "" || err != nil {
 		t.Errorf("Lookup of all: %v (-got +want):\n%s", err, d)
 	}
-	if got := collect(t, c.Changes(t.Context(), s, 0, 1<<60)); len(got) != n {
+	if got := collect(t, c.Facts.Changes(t.Context(), s, 0, 1<<60)); len(got) != n {
 		t.Errorf("Changes yields %d, want %d", len(got), n)
 	}
 }
@@ -363,16 +363,16 @@ func TestListingsStopAnywhere(t *testing.T) {
 	for i := range 3*pageSize + 7 {
 		changes = append(changes, change(t, resourcesync.Created, fmt.Sprint(i), "1"))
 	}
-	if err := c.Enroll(t.Context(), s, changes); err != nil {
+	if err := c.Facts.Enroll(t.Context(), s, changes); err != nil {
 		t.Fatal(err)
 	}
-	all := collect(t, c.Members(t.Context(), s))
+	all := collect(t, c.Facts.Members(t.Context(), s))
 	if len(all) != len(changes) {
 		t.Fatalf("%d members, want %d", len(all), len(changes))
 	}
 	for _, n := range []int{1, prefetch, prefetch + 1, prefetch + 2, pageSize, pageSize + 1, 2*pageSize + prefetch + 1, len(all)} {
 		i := 0
-		for m, err := range c.Members(t.Context(), s) {
+		for m, err := range c.Facts.Members(t.Context(), s) {
 			if err != nil || m.URI != all[i].URI {
 				t.Fatalf("member %d: got %q and %v, want %q", i, m.URI, err, all[i].URI)
 			}
@@ -384,7 +384,7 @@ func TestListingsStopAnywhere(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := 0
-	for _, err := range c.Members(ctx, s) {
+	for _, err := range c.Facts.Members(ctx, s) {
 		if n++; n == pageSize {
 			cancel()
 		}
@@ -415,10 +415,10 @@ func TestMembersByKeyCrossDirectories(t *testing.T) {
 	}
 	record(t, c, b, change(t, resourcesync.Created, "x/other", "1"))
 	slices.Sort(want)
-	if d := cmp.Diff(collect(t, c.MemberKeys(t.Context(), a)), want); d != "" {
+	if d := cmp.Diff(collect(t, c.Facts.MemberKeys(t.Context(), a)), want); d != "" {
 		t.Errorf("MemberKeys (-got +want):\n%s", d)
 	}
-	if got := collect(t, c.MemberKeys(t.Context(), b)); len(got) != 1 {
+	if got := collect(t, c.Facts.MemberKeys(t.Context(), b)); len(got) != 1 {
 		t.Errorf("members of the other set: %q", got)
 	}
 }
@@ -431,7 +431,7 @@ func TestListingsKeepNoConnection(t *testing.T) {
 	record(t, c, s, change(t, resourcesync.Created, "a", "1"))
 	var nest func(depth int)
 	nest = func(depth int) {
-		for r, err := range c.Members(t.Context(), s) {
+		for r, err := range c.Facts.Members(t.Context(), s) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,7 +69,7 @@ func readAll(t *testing.T, path string, s SetID, want map[string]bool) error {
 		return err
 	}
 	defer c.Close()
-	for r, err := range c.Members(t.Context(), s) {
+	for r, err := range c.Facts.Members(t.Context(), s) {
 		if err != nil {
 			return err
 		}
@@ -95,11 +95,11 @@ func TestRowsThatContradictThemselvesAreDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			var err error
-			for _, e := range c.Members(t.Context(), s) {
+			for _, e := range c.Facts.Members(t.Context(), s) {
 				err = errors.Join(err, e)
 			}
 			if err == nil {
-				err = c.Record(t.Context(), s, []Change{change(t, resourcesync.Updated, "a", "2")})
+				err = c.Facts.Record(t.Context(), s, []Change{change(t, resourcesync.Updated, "a", "2")})
 			}
 			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("reading = %v, want ErrDamaged that says %q", err, test.says)

@@ -22,17 +22,17 @@ func TestCat_PUB_04(t *testing.T) {
 		t.Errorf("a change after the clock stepped back has %s, want %s", second.Datetime, want)
 	}
 
-	until, err := c.Moment(t.Context())
+	until, err := c.Facts.Moment(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := second.Datetime.Add(time.Microsecond); !until.Equal(want) {
 		t.Errorf("Moment = %s, want one tick after the last change, %s", until, want)
 	}
-	if err := c.Reserve(t.Context(), until); err != nil {
+	if err := c.Facts.Reserve(t.Context(), until); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Reserve(t.Context(), until.Add(-time.Hour)); err != nil { // never goes back
+	if err := c.Facts.Reserve(t.Context(), until.Add(-time.Hour)); err != nil { // never goes back
 		t.Fatal(err)
 	}
 	c = reopenWithClock(t, c, &now)
@@ -42,7 +42,7 @@ func TestCat_PUB_04(t *testing.T) {
 	}
 
 	now = epoch.Add(time.Hour)
-	if got, err := c.Moment(t.Context()); !got.Equal(now) || err != nil {
+	if got, err := c.Facts.Moment(t.Context()); !got.Equal(now) || err != nil {
 		t.Errorf("Moment = %s, %v; want the clock's, %s", got, err, now)
 	}
 	fourth := record(t, c, s, change(t, resourcesync.Updated, "a", "4"))[0]

@@ -19,7 +19,7 @@ type ContentName struct {
 
 // Contents returns the digests of the bytes that have these names; names that nothing
 // has are left out.
-func (c *Catalog) Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error) {
+func (c *Mirror) Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error) {
 	found := make(map[string]resourcesync.Digest, len(paths))
 	for some := range slices.Chunk(paths, lookupSize) {
 		args := make([]any, len(some))
@@ -27,7 +27,7 @@ func (c *Catalog) Contents(ctx context.Context, paths []string) (map[string]reso
 			key := SumOf(p)
 			args[i] = key[:]
 		}
-		names, err := rows(ctx, c, "look up names of bytes in", scanContentName,
+		names, err := rows(ctx, c.db, "look up names of bytes in", scanContentName,
 			"SELECT path, day, sha256 FROM content_name WHERE key IN ("+placeholders(len(some))+")", args...)
 		if err != nil {
 			return nil, err
@@ -57,7 +57,7 @@ func readSum(sum []byte) (resourcesync.Digest, error) {
 }
 
 // NameContents gives and takes names, all or none.
-func (c *Catalog) NameContents(ctx context.Context, names []ContentName) error {
+func (c *Mirror) NameContents(ctx context.Context, names []ContentName) error {
 	return c.transact(ctx, "record names of bytes in", func(r *recorder) error {
 		for _, n := range names {
 			key := SumOf(n.Path)
@@ -77,17 +77,17 @@ func (c *Catalog) NameContents(ctx context.Context, names []ContentName) error {
 }
 
 // Loosen records that bytes may have no name.
-func (c *Catalog) Loosen(ctx context.Context, sums []resourcesync.Digest) error {
+func (c *Mirror) Loosen(ctx context.Context, sums []resourcesync.Digest) error {
 	return c.eachSum(ctx, "record bytes without a name in",
 		"INSERT INTO content_loose (sha256) VALUES ($1) ON CONFLICT DO NOTHING", sums)
 }
 
 // Fasten records that bytes have a name, or are gone.
-func (c *Catalog) Fasten(ctx context.Context, sums []resourcesync.Digest) error {
+func (c *Mirror) Fasten(ctx context.Context, sums []resourcesync.Digest) error {
 	return c.eachSum(ctx, "forget bytes without a name in", "DELETE FROM content_loose WHERE sha256 = $1", sums)
 }
 
-func (c *Catalog) eachSum(ctx context.Context, op, statement string, sums []resourcesync.Digest) error {
+func (c *db) eachSum(ctx context.Context, op, statement string, sums []resourcesync.Digest) error {
 	return c.transact(ctx, op, func(r *recorder) error {
 		for _, d := range sums {
 			if _, err := r.exec(statement, d.Sum()); err != nil {
@@ -106,8 +106,8 @@ type LooseContent struct {
 
 // Loose returns the first of the bytes that may have no name, at most as many as one
 // lookup takes.
-func (c *Catalog) Loose(ctx context.Context) ([]LooseContent, error) {
-	return rows(ctx, c, "read bytes without a name of", func(r *sql.Rows) (l LooseContent, err error) {
+func (c *Mirror) Loose(ctx context.Context) ([]LooseContent, error) {
+	return rows(ctx, c.db, "read bytes without a name of", func(r *sql.Rows) (l LooseContent, err error) {
 		var sum []byte
 		if err := r.Scan(&sum, &l.Named); err != nil {
 			return l, err
@@ -119,12 +119,12 @@ func (c *Catalog) Loose(ctx context.Context) ([]LooseContent, error) {
 }
 
 // ContentNames yields all names in the trash of a day, or all names if day is "".
-func (c *Catalog) ContentNames(ctx context.Context, day string) iter.Seq2[ContentName, error] {
+func (c *Mirror) ContentNames(ctx context.Context, day string) iter.Seq2[ContentName, error] {
 	query := "SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND $3 = '' ORDER BY key LIMIT $2"
 	if day != "" {
 		query = "SELECT key, path, day, sha256 FROM content_name WHERE key > $1 AND day = $3 AND day <> '' ORDER BY key LIMIT $2"
 	}
-	return listing(ctx, c, "list names of bytes in", query, []byte{}, func(r *sql.Rows, n *ContentName) (any, error) {
+	return listing(ctx, c.db, "list names of bytes in", query, []byte{}, func(r *sql.Rows, n *ContentName) (any, error) {
 		var key, sum []byte
 		if err := r.Scan(&key, &n.Path, &n.Day, &sum); err != nil {
 			return nil, err
@@ -136,14 +136,14 @@ func (c *Catalog) ContentNames(ctx context.Context, day string) iter.Seq2[Conten
 }
 
 // TrashDays returns the days of which there are names in the trash.
-func (c *Catalog) TrashDays(ctx context.Context) ([]string, error) {
-	return rows(ctx, c, "list the trash of", func(r *sql.Rows) (day string, err error) {
+func (c *Mirror) TrashDays(ctx context.Context) ([]string, error) {
+	return rows(ctx, c.db, "list the trash of", func(r *sql.Rows) (day string, err error) {
 		return day, r.Scan(&day)
 	}, "SELECT DISTINCT day FROM content_name WHERE day <> '' ORDER BY day")
 }
 
 // HasContent reports whether bytes have a name.
-func (c *Catalog) HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error) {
+func (c *Mirror) HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error) {
 	var has bool
 	err := c.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM content_name WHERE sha256 = $1)", sum.Sum()).Scan(&has)
 	if err != nil {

@@ -18,7 +18,7 @@ func indexed(t *testing.T, c *Catalog) (yes bool) {
 func finds(t *testing.T, c *Catalog, name string) bool {
 	t.Helper()
 	in := intent(name, "content of "+name, t)
-	_, ok, err := c.FindContent(t.Context(), in.SHA256, in.Length.Int64())
+	_, ok, err := c.Mirror.FindContent(t.Context(), in.SHA256, in.Length.Int64())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,10 +30,10 @@ func finds(t *testing.T, c *Catalog, name string) bool {
 func TestContentsAreIndexedWhenTheFirstBaselineHasEnded(t *testing.T) {
 	for name, end := range map[string]func(*Catalog, SetID) error{
 		"the end of the baseline": func(c *Catalog, s SetID) error {
-			return c.Settle(t.Context(), Outcome{Cursor: &Cursor{Set: s, Body: "{}"}}, nil)
+			return c.Mirror.Settle(t.Context(), Outcome{Cursor: &Cursor{Set: s, Body: "{}"}}, nil)
 		},
 		"a look": func(c *Catalog, _ SetID) error {
-			_, _, err := c.FindContent(t.Context(), resourcesync.Digest{}, 1)
+			_, _, err := c.Mirror.FindContent(t.Context(), resourcesync.Digest{}, 1)
 			return err
 		},
 	} {

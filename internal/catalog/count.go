@@ -11,7 +11,7 @@ import (
 
 // Count returns how many members a set has and how many bytes they have together;
 // an unknown length counts as 0. It takes the same time for every set.
-func (c *Catalog) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
+func (c *Facts) Count(ctx context.Context, set SetID) (n, bytes int64, err error) {
 	err = c.read.QueryRowContext(ctx, "SELECT members, bytes FROM sets WHERE id = $1", set).Scan(&n, &bytes)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, 0, c.fail("count the members of a set in", err)

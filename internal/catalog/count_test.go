@@ -20,13 +20,13 @@ func TestCountHoldsWhateverLengthsAre(t *testing.T) {
 		change(resourcesync.Deleted, "x", 0), change(resourcesync.Deleted, "y", 0),
 	} {
 		record(t, c, a, ch)
-		if n, bytes, err := c.Count(t.Context(), a); err != nil || n < 0 || bytes < 0 {
+		if n, bytes, err := c.Facts.Count(t.Context(), a); err != nil || n < 0 || bytes < 0 {
 			t.Fatalf("after %s %s: Count = %d, %d, %v", ch.Change, ch.URI, n, bytes, err)
 		}
 		if ch.Change != resourcesync.Updated { // the same resources are those of another set
 			record(t, c, b, ch)
 		}
-		if _, bytes, err := c.Count(t.Context(), b); err != nil || bytes < 0 {
+		if _, bytes, err := c.Facts.Count(t.Context(), b); err != nil || bytes < 0 {
 			t.Fatalf("after %s %s: Count = %d, %v", ch.Change, ch.URI, bytes, err)
 		}
 	}

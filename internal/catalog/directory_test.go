@@ -11,7 +11,7 @@ import (
 // directories returns the paths of all directories that the catalog has rows of.
 func directories(t *testing.T, c *Catalog) string {
 	t.Helper()
-	rows, err := rows(t.Context(), c, "list directories in", func(r *sql.Rows) (path string, err error) { return path, r.Scan(&path) }, "SELECT path FROM directory ORDER BY fold")
+	rows, err := rows(t.Context(), c.db, "list directories in", func(r *sql.Rows) (path string, err error) { return path, r.Scan(&path) }, "SELECT path FROM directory ORDER BY fold")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,10 +54,10 @@ func TestDirectoriesGoWithTheirLastFile(t *testing.T) {
 			intents = append(intents, Intent{URI: "https://example.org/" + name, Path: name, Kept: "kept/" + name})
 			o.Ended = append(o.Ended, Membership{Set: s, URI: "https://example.org/" + name})
 		}
-		if err := c.Intend(t.Context(), intents, &o, place); err != nil {
+		if err := c.Mirror.Intend(t.Context(), intents, &o, place); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Settle(t.Context(), o, nil); err != nil {
+		if err := c.Mirror.Settle(t.Context(), o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,10 +74,10 @@ func TestDirectoriesGoWithTheirLastFile(t *testing.T) {
 		}
 	}
 	in := []Intent{{URI: "https://example.org/new/deep/x", Length: resourcesync.Bytes(1), SHA256: sum(t, "x")[0]}}
-	if err := c.Intend(t.Context(), in, &Outcome{}, place); err != nil {
+	if err := c.Mirror.Intend(t.Context(), in, &Outcome{}, place); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context(), Outcome{}, nil); err != nil {
+	if err := c.Mirror.Settle(t.Context(), Outcome{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := directories(t, c); got != " a0/" {

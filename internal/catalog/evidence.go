@@ -21,7 +21,7 @@ type Evidence struct {
 
 // Evidence returns what changes were the last to say of these URIs in a set: of a member
 // whose Changed is another moment a list has said more since.
-func (c *Catalog) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
+func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
 	for some := range slices.Chunk(uris, lookupSize) {
 		of := make(map[Sum]string, len(some))
@@ -30,7 +30,7 @@ func (c *Catalog) Evidence(ctx context.Context, set SetID, uris []string) (map[s
 			key := SumOf(uri)
 			of[key], args = uri, append(args, key[:])
 		}
-		rows, err := rows(ctx, c, "look up evidence in", func(r *sql.Rows) (e Evidence, err error) {
+		rows, err := rows(ctx, c.db, "look up evidence in", func(r *sql.Rows) (e Evidence, err error) {
 			var key []byte
 			var moment, until, came int64
 			if err := r.Scan(&e.Set, &key, &e.Told, &e.Gone, &moment, &until, &came); err != nil {

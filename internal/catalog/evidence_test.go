@@ -34,7 +34,7 @@ func wantEvidence(t *testing.T, who string, c *Catalog, set SetID, want ...Evide
 	for _, name := range []string{"a", "b", "c", "d", "e", "never"} {
 		uris = append(uris, intent(name, "", t).URI)
 	}
-	got, err := c.Evidence(t.Context(), set, uris)
+	got, err := c.Mirror.Evidence(t.Context(), set, uris)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestEvidenceIsTheLastThatAChangeSaid(t *testing.T) {
 	store(t, c, s, "a", "b")
 	settle := func(o Outcome) {
 		t.Helper()
-		if err := c.Settle(t.Context(), o, nil); err != nil {
+		if err := c.Mirror.Settle(t.Context(), o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestEvidenceIsTheLastThatAChangeSaid(t *testing.T) {
 	// It comes again.
 	in := intent("a", "content of a", t)
 	o := Outcome{Members: []Membership{{Set: s, URI: a, Changed: toldOf(10), Told: true, Came: toldOf(11)}}}
-	if err := c.Intend(t.Context(), []Intent{in}, &o, flat); err != nil {
+	if err := c.Mirror.Intend(t.Context(), []Intent{in}, &o, flat); err != nil {
 		t.Fatal(err)
 	}
 	settle(o)
@@ -87,13 +87,13 @@ func TestAListEndsEvidence(t *testing.T) {
 	c := open(t)
 	s, other := set(t, c, "s"), set(t, c, "other")
 	for _, in := range []SetID{s, other} {
-		if err := c.Settle(t.Context(), Outcome{Gone: []Evidence{goneOf(in, "a", t, 4), goneOf(in, "b", t, 5), goneOf(in, "c", t, 6)}}, nil); err != nil {
+		if err := c.Mirror.Settle(t.Context(), Outcome{Gone: []Evidence{goneOf(in, "a", t, 4), goneOf(in, "b", t, 5), goneOf(in, "c", t, 6)}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	read := func(listed time.Time) {
 		t.Helper()
-		if err := c.Settle(t.Context(), Outcome{Cursor: &Cursor{Set: s, Body: "{}", Listed: listed}}, nil); err != nil {
+		if err := c.Mirror.Settle(t.Context(), Outcome{Cursor: &Cursor{Set: s, Body: "{}", Listed: listed}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -61,9 +61,9 @@ func init() {
 
 // FoldBy says what is the same for all paths that are one file, and differs otherwise: of a
 // path what it makes of the directory and of the name. Without it that is Fold.
-func (c *Catalog) FoldBy(fold func(path string) string) { c.fold.Store(&fold) }
+func (c *Mirror) FoldBy(fold func(path string) string) { c.fold.Store(&fold) }
 
-func (c *Catalog) folding() func(string) string {
+func (c *db) folding() func(string) string {
 	if f := c.fold.Load(); f != nil {
 		return *f
 	}

@@ -18,7 +18,7 @@ const (
 // ForgetChanges removes the oldest changes of a set up to a number from the change log, but
 // for its last change, and returns how many these were. It takes some thousands at a time,
 // and no more of them once it has removed most. What it removed before an error stays removed.
-func (c *Catalog) ForgetChanges(ctx context.Context, set SetID, through, most int64) (n int64, err error) {
+func (c *Facts) ForgetChanges(ctx context.Context, set SetID, through, most int64) (n int64, err error) {
 	for n < most {
 		var some int64
 		err := c.update(ctx, "forget changes in", func(tx *sql.Tx) (err error) {
@@ -52,7 +52,7 @@ func forgetSome(ctx context.Context, tx *sql.Tx, set SetID, through int64) (int6
 
 // Forgotten returns the Datetime of the last change of a set that was forgotten: all
 // later ones are in the change log. It is zero if all are.
-func (c *Catalog) Forgotten(ctx context.Context, set SetID) (time.Time, error) {
+func (c *Facts) Forgotten(ctx context.Context, set SetID) (time.Time, error) {
 	name := fmt.Sprint(forgottenSetting, set)
 	text, ok, err := c.Setting(ctx, name)
 	if err != nil || !ok {

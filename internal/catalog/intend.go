@@ -12,7 +12,7 @@ import (
 // Intend records the intents of o, all or none, before files are touched. An intent
 // without a path gets one from place, is New, and one of o.Fresh; nobody else may have
 // that path until the intents are settled. A Run without an ID gets it here.
-func (c *Catalog) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
+func (c *Mirror) Intend(ctx context.Context, intents []Intent, o *Outcome, place func(uri string, names Names) (Place, error)) error {
 	var run int64
 	err := c.transact(ctx, "record intents in", func(r *recorder) (err error) {
 		if o.Run != nil && o.Run.ID == 0 {
@@ -226,7 +226,7 @@ func (n names) find(dest any, query string, args ...any) (bool, error) {
 }
 
 // Names returns what holds paths at present. It is for one goroutine and one moment.
-func (c *Catalog) Names(ctx context.Context) Names {
+func (c *Mirror) Names(ctx context.Context) Names {
 	return newNames(func(query string, args ...any) (*sql.Row, error) {
 		return c.read.QueryRowContext(ctx, query, args...), nil
 	}, c.folding())

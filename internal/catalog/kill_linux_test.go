@@ -117,7 +117,7 @@ func wantWhole(t *testing.T, path string) {
 	if err := c.indexContents(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, ok, err := c.FindContent(t.Context(), sum(t, "a/b")[0], 1); !ok || err != nil {
+	if _, ok, err := c.Mirror.FindContent(t.Context(), sum(t, "a/b")[0], 1); !ok || err != nil {
 		t.Errorf("content: found is %v, %v", ok, err)
 	}
 	if err := c.Close(); err != nil {

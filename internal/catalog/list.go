@@ -20,7 +20,7 @@ const prefetch = pageSize / 4
 // last row seen (at first, start), $2 the page size and args are $3 and so on; its
 // rows come in ascending order of their cursors. What is added or removed while
 // the listing runs may or may not be seen; all else is seen once.
-func listing[T any](ctx context.Context, c *Catalog, op, query string, start any,
+func listing[T any](ctx context.Context, c *db, op, query string, start any,
 	scan func(*sql.Rows, *T) (cursor any, err error), args ...any) iter.Seq2[T, error] {
 	return pages(ctx, start, func(ctx context.Context, into []T, after any) ([]T, any, error) {
 		next := after
@@ -86,7 +86,7 @@ const spansAhead = 2
 // spans yields the rows of a table by spans of its numbers, of which the greatest is
 // what query says: so that more than one can be read at a time. fetch appends the rows
 // after one number up to another. What is said of a listing is true of it, too.
-func spans[T any](ctx context.Context, c *Catalog, op, query string,
+func spans[T any](ctx context.Context, c *db, op, query string,
 	fetch func(ctx context.Context, into []T, after, through int64) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -165,11 +165,11 @@ func (s *spanner[T]) wait() {
 }
 
 // rows returns all rows of a query whose number is bounded.
-func rows[T any](ctx context.Context, c *Catalog, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+func rows[T any](ctx context.Context, c *db, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	return appendRows(ctx, c, nil, op, scan, query, args...)
 }
 
-func appendRows[T any](ctx context.Context, c *Catalog, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+func appendRows[T any](ctx context.Context, c *db, all []T, op string, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	r, err := c.read.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, c.fail(op, err)
@@ -178,7 +178,7 @@ func appendRows[T any](ctx context.Context, c *Catalog, all []T, op string, scan
 }
 
 // scanAll reads and closes r.
-func scanAll[T any](c *Catalog, op string, r *sql.Rows, all []T, scan func(*sql.Rows) (T, error)) (_ []T, err error) {
+func scanAll[T any](c *db, op string, r *sql.Rows, all []T, scan func(*sql.Rows) (T, error)) (_ []T, err error) {
 	for err == nil && r.Next() {
 		var v T
 		if v, err = scan(r); err == nil {

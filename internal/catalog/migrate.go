@@ -54,7 +54,7 @@ const migrationRoom = 3
 
 // prepare makes sure that there is room for a migration, and copies a catalog whose rows will
 // be written anew to a file beside it.
-func (c *Catalog) prepare(ctx context.Context, schema int64, space func(*os.Root) (durable.Space, error)) error {
+func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (durable.Space, error)) error {
 	if schema >= rewritten {
 		return nil
 	}

@@ -47,7 +47,7 @@ func TestCatalogOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 	c := reopen(t, path, false)
 	counted(t, c)
 	for s, want := range map[SetID]string{1: "a b", 2: "a", 3: ""} {
-		members := collect(t, c.Members(t.Context(), s))
+		members := collect(t, c.Facts.Members(t.Context(), s))
 		if got := paths(members); got != want {
 			t.Errorf("members of set %d: got %q, want %q", s, got, want)
 		}
@@ -57,7 +57,7 @@ func TestCatalogOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 			}
 		}
 	}
-	if ok, err := c.Names(t.Context()).File("b"); !ok || err != nil {
+	if ok, err := c.Mirror.Names(t.Context()).File("b"); !ok || err != nil {
 		t.Errorf("path b is taken: got %v, %v; want true", ok, err)
 	}
 	changes := record(t, c, 1, change(t, resourcesync.Updated, "a", "new"), change(t, resourcesync.Deleted, "b", ""))
@@ -165,17 +165,17 @@ func fillSchema12(t *testing.T, path string) {
 func wantSchema12(t *testing.T, c *Catalog) {
 	t.Helper()
 	counted(t, c)
-	if got := paths(collect(t, c.Members(t.Context(), 1))); got != "Grüße/x a/b a/b~12345678" {
+	if got := paths(collect(t, c.Facts.Members(t.Context(), 1))); got != "Grüße/x a/b a/b~12345678" {
 		t.Errorf("members of one: %q", got)
 	}
-	two := collect(t, c.Members(t.Context(), 2))
+	two := collect(t, c.Facts.Members(t.Context(), 2))
 	if got := paths(two); got != "Grüße/x a/came" || two[1].Type != "text/css" || two[1].URI != host+"a/came" {
 		t.Errorf("members of two: %q: %+v", got, two)
 	}
-	if got := collect(t, c.Members(t.Context(), 3)); len(got) != 1000 || got[999].Path != "many/39/file 999" {
+	if got := collect(t, c.Facts.Members(t.Context(), 3)); len(got) != 1000 || got[999].Path != "many/39/file 999" {
 		t.Errorf("members of many: %d of them", len(got))
 	}
-	names := c.Names(t.Context())
+	names := c.Mirror.Names(t.Context())
 	for _, file := range []string{"GRÜSSE/X", "A/B", "a/B~12345678", "a/came"} {
 		if ok, err := names.File(Fold(file)); !ok || err != nil {
 			t.Errorf("the path %q is taken: got %v, %v; want true", file, ok, err)
@@ -184,21 +184,21 @@ func wantSchema12(t *testing.T, c *Catalog) {
 	if dir, ok, err := names.Directory(Fold("grüße")); dir != "Grüße" || !ok || err != nil {
 		t.Errorf("directory: got %q, %v, %v", dir, ok, err)
 	}
-	intents, err := c.Intents(t.Context())
+	intents, err := c.Mirror.Intents(t.Context())
 	if err != nil || len(intents) != 2 || intents[0].URI != host+"a/b" || intents[0].New || intents[0].Kept != "kept/b" ||
 		intents[1].URI != host+"a/coming" || !intents[1].New || intents[1].Path != "a/coming" {
 		t.Errorf("intents: %+v, %v", intents, err)
 	}
-	if ended := collect(t, c.VersionsOf(t.Context(), host+"gone")); len(ended) != 1 || ended[0].Kept != "kept/gone" {
+	if ended := collect(t, c.Mirror.VersionsOf(t.Context(), host+"gone")); len(ended) != 1 || ended[0].Kept != "kept/gone" {
 		t.Errorf("earlier states: %+v", ended)
 	}
-	if l, ok, err := c.Losses(t.Context(), 1); l.Lost != 2 || !ok || err != nil {
+	if l, ok, err := c.Mirror.Losses(t.Context(), 1); l.Lost != 2 || !ok || err != nil {
 		t.Errorf("losses: %+v, %v, %v; want 2", l, ok, err)
 	}
-	if said, err := c.Evidence(t.Context(), 1, []string{host + "gone"}); err != nil || !said[host+"gone"].Gone {
+	if said, err := c.Mirror.Evidence(t.Context(), 1, []string{host + "gone"}); err != nil || !said[host+"gone"].Gone {
 		t.Errorf("evidence: %+v, %v", said, err)
 	}
-	if runs := collect(t, c.Runs(t.Context())); len(runs) != 1 || runs[0].Created != 4 {
+	if runs := collect(t, c.Mirror.Runs(t.Context())); len(runs) != 1 || runs[0].Created != 4 {
 		t.Errorf("runs: %+v, want 4 created", runs)
 	}
 }
@@ -296,7 +296,7 @@ func TestMigrationIsAllOrNothing(t *testing.T) {
 		}
 		c := reopen(t, path, false)
 		counted(t, c)
-		if got := paths(collect(t, c.Members(t.Context(), 1))); got != "a" {
+		if got := paths(collect(t, c.Facts.Members(t.Context(), 1))); got != "a" {
 			t.Fatalf("with room for %d pages (%v): members %q", room, err, got)
 		}
 		if err == nil {

@@ -44,8 +44,8 @@ type Place struct {
 }
 
 // Intents returns the intents that were recorded and not settled.
-func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
-	return rows(ctx, c, "read intents of", func(r *sql.Rows) (in Intent, err error) {
+func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
+	return rows(ctx, c.db, "read intents of", func(r *sql.Rows) (in Intent, err error) {
 		var sum []byte
 		var length sql.NullInt64
 		if err := r.Scan(&in.URI, &in.New, &in.Path, &in.Kept, &length, &sum, &in.Taken); err != nil {
@@ -57,40 +57,37 @@ func (c *Catalog) Intents(ctx context.Context) ([]Intent, error) {
 	}, "SELECT uri, resource IS NULL, path, kept, length, sha256, taken FROM intent ORDER BY uri")
 }
 
-// Finder looks up single resources, several times as fast as Lookup.
-type Finder struct {
-	c    *Catalog
-	stmt *sql.Stmt
-}
-
-// Finder returns a Finder, to be closed before the catalog.
-func (c *Catalog) Finder(ctx context.Context) (*Finder, error) {
-	s, err := c.read.PrepareContext(ctx, "SELECT "+resourceColumns+", "+memberColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
-		CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`)
-	if err != nil {
-		return nil, c.fail("look up resources in", err)
-	}
-	return &Finder{c, s}, nil
-}
-
-// Find returns the resource with this URI as seen from set; the zero Resource if it is unknown.
-func (f *Finder) Find(ctx context.Context, set SetID, uri string) (v Resource, err error) {
+// Find returns the resource with this URI as seen from set; the zero Resource if it is
+// unknown. It is several times as fast as Lookup of one.
+func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (v Resource, err error) {
 	base, rest := split(uri)
-	r, err := f.stmt.QueryContext(ctx, set, base, rest)
+	const op = "look up a resource in"
+	s, err := c.find(ctx)
 	if err != nil {
-		return v, f.c.fail("look up a resource in", err)
+		return v, c.fail(op, err)
 	}
-	if r.Next() {
-		err = scanResource(r, &v)
+	r, err := s.QueryContext(ctx, set, base, rest)
+	if err != nil {
+		return v, c.fail(op, err)
 	}
-	if err := errors.Join(err, r.Err(), r.Close()); err != nil {
-		return Resource{}, f.c.fail("look up a resource in", err)
+	found, err := scanAll(c.db, op, r, nil, func(r *sql.Rows) (v Resource, err error) { return v, scanResource(r, &v) })
+	if len(found) > 0 {
+		v = found[0]
 	}
-	return v, nil
+	return v, err
 }
 
-// Close ends all use of the Finder.
-func (f *Finder) Close() error { return f.stmt.Close() }
+// find returns the statement of Find.
+func (c *Mirror) find(ctx context.Context) (*sql.Stmt, error) {
+	c.finding.Lock()
+	defer c.finding.Unlock()
+	var err error
+	if c.finder == nil {
+		c.finder, err = c.read.PrepareContext(ctx, "SELECT "+resourceColumns+", "+memberColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
+			CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`)
+	}
+	return c.finder, err
+}
 
 // Membership is what a set says of a resource.
 type Membership struct {
@@ -147,7 +144,7 @@ type Cursor struct {
 // calls ready, which waits until they are durable. An error of that is returned as it is,
 // and nothing was recorded. While ready waits, nobody else can write. A nil ready says that
 // they are durable.
-func (c *Catalog) Settle(ctx context.Context, o Outcome, ready func() error) error {
+func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) error {
 	var run int64
 	var unready error
 	err := c.transact(ctx, "record what was done in", func(r *recorder) (err error) {
@@ -185,7 +182,7 @@ func (c *Catalog) Settle(ctx context.Context, o Outcome, ready func() error) err
 // indexContents sees to it that contents can be found. Their index is the one in which no
 // two rows are neighbours: a first baseline, which looks for none, takes twice as long with
 // it, so it is made when that has ended, or where somebody looks for a content before.
-func (c *Catalog) indexContents(ctx context.Context) error {
+func (c *db) indexContents(ctx context.Context) error {
 	if c.contents.Load() || c.readOnly {
 		return nil
 	}
@@ -203,7 +200,7 @@ const contentIndex = "resource_content"
 
 // canFind reports whether contents can be found. Who only reads can't make the index: until
 // a first baseline has ended nothing is found then.
-func (c *Catalog) canFind(ctx context.Context) (bool, error) {
+func (c *db) canFind(ctx context.Context) (bool, error) {
 	if err := c.indexContents(ctx); err != nil || c.contents.Load() {
 		return err == nil, err
 	}
@@ -459,14 +456,14 @@ func (s *settling) move() error {
 }
 
 // Holders returns all memberships of the resources with these URIs.
-func (c *Catalog) Holders(ctx context.Context, uris []string) (all []Membership, err error) {
+func (c *Mirror) Holders(ctx context.Context, uris []string) (all []Membership, err error) {
 	for some := range slices.Chunk(uris, lookupSize) {
 		args := make([]any, 0, 2*len(some))
 		for _, uri := range some {
 			base, rest := split(uri)
 			args = append(args, base, rest)
 		}
-		all, err = appendRows(ctx, c, all, "look up memberships in", scanMembership, `SELECT m.set_id, b.uri || r.rest, m.changed, m.lastmod, m.due, m.wanted, m.remainder
+		all, err = appendRows(ctx, c.db, all, "look up memberships in", scanMembership, `SELECT m.set_id, b.uri || r.rest, m.changed, m.lastmod, m.due, m.wanted, m.remainder
 			FROM (`+valuesOf("(?,?)", len(some))+`) v CROSS JOIN base b ON b.uri = v.column1 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column2
 			CROSS JOIN member m ON m.resource = r.id`, args...)
 		if err != nil {
@@ -494,8 +491,8 @@ const dueQuery = "SELECT " + resourceColumns + ", " + memberColumns + `
 	WHERE m.due <> '' AND m.resource > $1 AND +m.set_id = $3 ORDER BY m.resource LIMIT $2`
 
 // Due yields the members of a set that are due, in the order in which they were first recorded.
-func (c *Catalog) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listing(ctx, c, "list what is due in", dueQuery, 0, func(rows *sql.Rows, r *Resource) (any, error) {
+func (c *Mirror) Due(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
+	return listing(ctx, c.db, "list what is due in", dueQuery, 0, func(rows *sql.Rows, r *Resource) (any, error) {
 		err := scanResource(rows, r)
 		return r.ID, err
 	}, set)
@@ -508,11 +505,11 @@ const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NU
 
 // FindContent finds a stored resource with this SHA-256 and length that is not due
 // in any set; false if there is none.
-func (c *Catalog) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
+func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
 	if can, err := c.canFind(ctx); err != nil || !can {
 		return Resource{}, false, err
 	}
-	found, err := rows(ctx, c, "find content in", func(r *sql.Rows) (v Resource, err error) {
+	found, err := rows(ctx, c.db, "find content in", func(r *sql.Rows) (v Resource, err error) {
 		return v, scanResource(r, &v)
 	}, contentQuery, sha256.Sum(), length)
 	if err != nil || len(found) == 0 {
@@ -522,7 +519,7 @@ func (c *Catalog) FindContent(ctx context.Context, sha256 resourcesync.Digest, l
 }
 
 // Cursor returns how far a set was followed; false if it never was.
-func (c *Catalog) Cursor(ctx context.Context, set SetID) (body string, ok bool, err error) {
+func (c *Mirror) Cursor(ctx context.Context, set SetID) (body string, ok bool, err error) {
 	err = c.read.QueryRowContext(ctx, "SELECT body FROM cursor WHERE set_id = $1", set).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", false, nil

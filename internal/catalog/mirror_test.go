@@ -41,10 +41,10 @@ func store(t *testing.T, c *Catalog, s SetID, names ...string) {
 		})
 		o.Members = append(o.Members, Membership{Set: s, URI: in.URI, Changed: time.Unix(1, 0)})
 	}
-	if err := c.Intend(t.Context(), intents, &o, flat); err != nil {
+	if err := c.Mirror.Intend(t.Context(), intents, &o, flat); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context(), o, nil); err != nil {
+	if err := c.Mirror.Settle(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -61,17 +61,17 @@ func TestCountsFollowWhatIsSettled(t *testing.T) {
 		{Stored: []Resource{{URI: x.URI, Length: x.Length, Digests: resourcesync.Digests{x.SHA256}}}},
 		{Ended: []Membership{{Set: a, URI: x.URI}, {Set: a, URI: y.URI}, {Set: b, URI: y.URI}}},
 	} {
-		if err := c.Settle(t.Context(), o, nil); err != nil {
+		if err := c.Mirror.Settle(t.Context(), o, nil); err != nil {
 			t.Fatal(err)
 		}
 		counted(t, c)
 		if i == 0 {
-			if n, bytes, err := c.Count(t.Context(), b); n != 1 || bytes != int64(len("content of x")) || err != nil {
+			if n, bytes, err := c.Facts.Count(t.Context(), b); n != 1 || bytes != int64(len("content of x")) || err != nil {
 				t.Errorf("Count(b) = %d, %d, %v; want 1 and the bytes of x", n, bytes, err)
 			}
 		}
 	}
-	if n, bytes, err := c.Count(t.Context(), a); n != 0 || bytes != 0 || err != nil {
+	if n, bytes, err := c.Facts.Count(t.Context(), a); n != 0 || bytes != 0 || err != nil {
 		t.Errorf("Count(a) = %d, %d, %v; want none", n, bytes, err)
 	}
 }
@@ -82,13 +82,13 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 	store(t, c, s, "a", "x")
 	intents := []Intent{intent("b", "new", t), intent("a", "newer", t), {URI: "https://example.org/x", Path: "x", Kept: "trash/x", Taken: "part/x"}}
 	intents[1].Path, intents[1].Kept = "a", "trash/a"
-	if err := c.Intend(t.Context(), intents, &Outcome{}, flat); err != nil {
+	if err := c.Mirror.Intend(t.Context(), intents, &Outcome{}, flat); err != nil {
 		t.Fatal(err)
 	}
 	if intents[0].Path != "b" {
 		t.Errorf("the new URI was placed at %q, want b", intents[0].Path)
 	}
-	got, err := reopen(t, c.path, false).Intents(t.Context())
+	got, err := reopen(t, c.path, false).Mirror.Intents(t.Context())
 	if err != nil || len(got) != 3 {
 		t.Fatalf("got %d intents and %v, want 3", len(got), err)
 	}
@@ -100,17 +100,17 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 			}
 		}
 	}
-	found, err := c.Lookup(t.Context(), s, []string{intents[0].URI, intents[1].URI})
+	found, err := c.Facts.Lookup(t.Context(), s, []string{intents[0].URI, intents[1].URI})
 	if err != nil || found[0].URI != "" || !found[1].Stored {
 		t.Errorf("got %+v and %v, want no b yet and a as it was", found, err)
 	}
-	if err := c.Settle(t.Context(), Outcome{Dropped: []string{intents[0].URI, intents[1].URI}}, nil); err != nil {
+	if err := c.Mirror.Settle(t.Context(), Outcome{Dropped: []string{intents[0].URI, intents[1].URI}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
+	if got, err := c.Mirror.Intents(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("got %v and %v after settling, want none", got, err)
 	}
-	found, err = c.Lookup(t.Context(), s, []string{intents[0].URI, intents[1].URI})
+	found, err = c.Facts.Lookup(t.Context(), s, []string{intents[0].URI, intents[1].URI})
 	if err != nil || found[0].URI != "" || found[1].URI == "" {
 		t.Errorf("got %+v and %v, want only what no set holds dropped", found, err)
 	}
@@ -119,11 +119,11 @@ func TestIntentsAreThereUntilTheyAreSettled(t *testing.T) {
 func TestIntendIsAllOrNothing(t *testing.T) {
 	c := open(t)
 	intents := []Intent{intent("a", "a", t), intent("other/a", "a", t)} // flat gives both one path
-	if err := c.Intend(t.Context(), intents, &Outcome{}, flat); err == nil {
+	if err := c.Mirror.Intend(t.Context(), intents, &Outcome{}, flat); err == nil {
 		t.Fatal("two URIs at one path: got no error")
 	}
 	full := errors.New("no place")
-	err := c.Intend(t.Context(), []Intent{intent("a", "a", t), intent("b", "b", t)}, &Outcome{}, func(uri string, n Names) (Place, error) {
+	err := c.Mirror.Intend(t.Context(), []Intent{intent("a", "a", t), intent("b", "b", t)}, &Outcome{}, func(uri string, n Names) (Place, error) {
 		if strings.HasSuffix(uri, "b") {
 			return Place{}, full
 		}
@@ -132,10 +132,10 @@ func TestIntendIsAllOrNothing(t *testing.T) {
 	if !errors.Is(err, full) {
 		t.Errorf("got %v, want the error of place", err)
 	}
-	if got, err := c.Intents(t.Context()); err != nil || len(got) != 0 {
+	if got, err := c.Mirror.Intents(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("intents: got %v and %v, want none", got, err)
 	}
-	if ok, err := c.Names(t.Context()).File("a"); ok || err != nil {
+	if ok, err := c.Mirror.Names(t.Context()).File("a"); ok || err != nil {
 		t.Errorf("path a: got %v and %v, want free", ok, err)
 	}
 }
@@ -145,7 +145,7 @@ func TestSettleIsAllOrNothing(t *testing.T) {
 	s := set(t, c, "s")
 	store(t, c, s, "a")
 	in := intent("a", "content of a", t)
-	err := c.Settle(t.Context(), Outcome{
+	err := c.Mirror.Settle(t.Context(), Outcome{
 		Ended:   []Membership{{Set: s, URI: in.URI}},
 		Stored:  []Resource{{URI: "unknown"}},
 		Members: []Membership{{Set: 99, URI: in.URI, Changed: time.Unix(1, 0)}},
@@ -154,10 +154,10 @@ func TestSettleIsAllOrNothing(t *testing.T) {
 	if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), `"unknown"`) {
 		t.Errorf("got %v, want ErrState naming the URI", err)
 	}
-	if n, _, err := c.Count(t.Context(), s); n != 1 || err != nil {
+	if n, _, err := c.Facts.Count(t.Context(), s); n != 1 || err != nil {
 		t.Errorf("members: got %d and %v, want 1", n, err)
 	}
-	if _, ok, err := c.Cursor(t.Context(), s); ok || err != nil {
+	if _, ok, err := c.Mirror.Cursor(t.Context(), s); ok || err != nil {
 		t.Errorf("cursor: got %v and %v, want none", ok, err)
 	}
 }
@@ -177,17 +177,17 @@ func TestNamesKnowFilesAndFirstSpellingsOfDirectories(t *testing.T) {
 	}
 	intents := []Intent{intent("a", "a", t), intent("b", "b", t)}
 	var o Outcome
-	if err := c.Intend(t.Context(), intents, &o, place); err != nil {
+	if err := c.Mirror.Intend(t.Context(), intents, &o, place); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Settle(t.Context(), o, nil); err != nil {
+	if err := c.Mirror.Settle(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}
-	first, ok, err := c.Names(t.Context()).Directory(fold)
+	first, ok, err := c.Mirror.Names(t.Context()).Directory(fold)
 	if first != "Docs" || !ok || err != nil {
 		t.Errorf("got %q, %v, %v, want Docs", first, ok, err)
 	}
-	if ok, err := c.Names(t.Context()).File(Fold("Docs/https://example.org/a")); !ok || err != nil {
+	if ok, err := c.Mirror.Names(t.Context()).File(Fold("Docs/https://example.org/a")); !ok || err != nil {
 		t.Errorf("file: got %v and %v, want true", ok, err)
 	}
 }
@@ -203,10 +203,10 @@ func TestHoldersOfManyResources(t *testing.T) {
 	}
 	store(t, c, s, names...)
 	m := Membership{Set: other, URI: uris[3], Changed: time.UnixMicro(5).UTC(), Due: "gone", Wanted: "{}"}
-	if err := c.Settle(t.Context(), Outcome{Members: []Membership{m}}, nil); err != nil {
+	if err := c.Mirror.Settle(t.Context(), Outcome{Members: []Membership{m}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	held, err := c.Holders(t.Context(), uris)
+	held, err := c.Mirror.Holders(t.Context(), uris)
 	if err != nil || len(held) != len(uris)+1 {
 		t.Fatalf("got %d and %v, want %d", len(held), err, len(uris)+1)
 	}
@@ -215,34 +215,29 @@ func TestHoldersOfManyResources(t *testing.T) {
 			t.Errorf("got %+v, want %+v", h, m)
 		}
 	}
-	due := collect(t, c.Due(t.Context(), other))
+	due := collect(t, c.Mirror.Due(t.Context(), other))
 	if len(due) != 1 || due[0].URI != uris[3] || due[0].Due != "gone" || due[0].Wanted != "{}" {
 		t.Errorf("due: got %+v, want %s", due, names[3])
 	}
-	if due := collect(t, c.Due(t.Context(), s)); len(due) != 0 {
+	if due := collect(t, c.Mirror.Due(t.Context(), s)); len(due) != 0 {
 		t.Errorf("due in the other set: %+v", due)
 	}
 }
 
-func TestFinderFindsWhatLookupFinds(t *testing.T) {
+func TestFindFindsWhatLookupFinds(t *testing.T) {
 	c := open(t)
 	s := set(t, c, "s")
 	store(t, c, s, "a", "b")
-	f, err := c.Finder(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
 	for _, in := range []struct {
 		set  SetID
 		name string
 	}{{s, "a"}, {s, "b"}, {s, "none"}, {0, "a"}} {
 		uri := intent(in.name, "", t).URI
-		got, err := f.Find(t.Context(), in.set, uri)
+		got, err := c.Mirror.Find(t.Context(), in.set, uri)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := c.Lookup(t.Context(), in.set, []string{uri})
+		want, err := c.Facts.Lookup(t.Context(), in.set, []string{uri})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +255,7 @@ func TestWhatIsFewIsFoundByItsIndex(t *testing.T) {
 	}
 	c = reopen(t, c.path, false) // EXPLAIN doesn't see what another connection has changed
 	for query, index := range map[string]string{dueQuery: "member_due", contentQuery: "resource_content"} {
-		plan, err := rows(t.Context(), c, "explain", func(r *sql.Rows) (line string, err error) {
+		plan, err := rows(t.Context(), c.db, "explain", func(r *sql.Rows) (line string, err error) {
 			var id, parent, unused int
 			err = r.Scan(&id, &parent, &unused, &line)
 			return line, err
@@ -283,10 +278,10 @@ func TestReadOnlyCatalogsRefuseChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, _, err := r.Count(t.Context(), s); n != 1 || err != nil {
+		if n, _, err := r.Facts.Count(t.Context(), s); n != 1 || err != nil {
 			t.Errorf("%s: members: got %d and %v, want 1", state, n, err)
 		}
-		if err := r.SetSettings(t.Context(), map[string]string{"a": "b"}); err == nil {
+		if err := r.Facts.SetSettings(t.Context(), map[string]string{"a": "b"}); err == nil {
 			t.Errorf("%s: a change: got no error", state)
 		}
 		if err := errors.Join(r.Close(), c.Close()); err != nil {
@@ -372,7 +367,7 @@ func TestReadOnlyCatalogsReadWhatALogWithoutTransactionsLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets, err := r.Sets(t.Context())
+	sets, err := r.Facts.Sets(t.Context())
 	if err != nil || len(sets) != 1 {
 		t.Errorf("got the sets %v (%v), want one", sets, err)
 	}
@@ -394,7 +389,7 @@ func TestARunThatEndsTakesNothingFromThoseThatRead(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if sets, err := r.Sets(t.Context()); err != nil || len(sets) != 1 {
+	if sets, err := r.Facts.Sets(t.Context()); err != nil || len(sets) != 1 {
 		t.Errorf("got the sets %v (%v), want one", sets, err)
 	}
 }
@@ -407,17 +402,17 @@ func TestNothingCountsBeforeTheFilesAreReady(t *testing.T) {
 		s := set(t, c, "s")
 		in := intent("a", "content of a", t)
 		o := Outcome{Cursor: &Cursor{Set: s, Body: "{}"}, Members: []Membership{{Set: s, URI: in.URI, Changed: time.Unix(1, 0)}}}
-		if err := c.Intend(t.Context(), []Intent{in}, &o, flat); err != nil {
+		if err := c.Mirror.Intend(t.Context(), []Intent{in}, &o, flat); err != nil {
 			t.Fatal(err)
 		}
 		counted := func() int64 {
-			n, _, err := c.Count(t.Context(), s)
+			n, _, err := c.Facts.Count(t.Context(), s)
 			if err != nil {
 				t.Error(err)
 			}
 			return n
 		}
-		err := c.Settle(t.Context(), o, func() error {
+		err := c.Mirror.Settle(t.Context(), o, func() error {
 			if n := counted(); n != 0 {
 				t.Errorf("%d members before the files are ready", n)
 			}

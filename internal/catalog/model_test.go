@@ -107,7 +107,7 @@ func (m *model) record(rt *rapid.T) {
 		valid = m.apply(set, ch) && valid
 		batch = append(batch, ch)
 	}
-	err := m.catalog.Record(m.t.Context(), set, batch)
+	err := m.catalog.Facts.Record(m.t.Context(), set, batch)
 	if !valid {
 		if !errors.Is(err, ErrState) {
 			rt.Fatalf("Record of %+v = %v, want ErrState", batch, err)
@@ -154,7 +154,7 @@ func (m *model) restat(rt *rapid.T) {
 	}
 	r := m.bytes[rapid.SampledFrom(m.order).Draw(rt, "uri")]
 	r.Stat = rapid.SampledFrom([]string{"", "x"}).Draw(rt, "stat")
-	if err := m.catalog.Restat(m.t.Context(), []Resource{r}); err != nil {
+	if err := m.catalog.Facts.Restat(m.t.Context(), []Resource{r}); err != nil {
 		rt.Fatal(err)
 	}
 	m.bytes[r.URI] = r
@@ -200,16 +200,16 @@ func (m *model) check(rt *rapid.T) {
 				want = append(want, r)
 			}
 		}
-		if d := diff(collect(m.t, m.catalog.Members(m.t.Context(), s)), want); d != "" {
+		if d := diff(collect(m.t, m.catalog.Facts.Members(m.t.Context(), s)), want); d != "" {
 			rt.Fatalf("Members of set %d (-got +want):\n%s", s, d)
 		}
 		slices.SortFunc(want, func(a, b Resource) int {
 			return strings.Compare(string(resourcesync.KeyOf(a.URI)), string(resourcesync.KeyOf(b.URI)))
 		})
-		if d := diff(collect(m.t, m.catalog.MembersByKey(m.t.Context(), s)), want); d != "" {
+		if d := diff(collect(m.t, m.catalog.Facts.MembersByKey(m.t.Context(), s)), want); d != "" {
 			rt.Fatalf("MembersByKey of set %d (-got +want):\n%s", s, d)
 		}
-		if d := diff(collect(m.t, m.catalog.Changes(m.t.Context(), s, 0, 1<<60)), m.log[s]); d != "" {
+		if d := diff(collect(m.t, m.catalog.Facts.Changes(m.t.Context(), s, 0, 1<<60)), m.log[s]); d != "" {
 			rt.Fatalf("Changes of set %d (-got +want):\n%s", s, d)
 		}
 	}

@@ -59,8 +59,33 @@ type Options struct {
 	space func(*os.Root) (durable.Space, error) // tests say how much room there is
 }
 
-// Catalog is an open catalog. Its methods are safe for concurrent use.
+// Catalog is an open catalog: three stores in one database. What one call of a store records
+// is one transaction, whichever tables it is in. All methods are safe for concurrent use.
 type Catalog struct {
+	*db
+	Facts     *Facts
+	Mirror    *Mirror
+	Publisher *Publisher
+}
+
+// Facts is what both roles know: settings, sets, resources, memberships, and the change log.
+type Facts struct{ *db }
+
+// Mirror is what only a mirror knows: files that are about to change, how far sets were
+// followed and on what evidence, earlier states, plans that were withheld, and the names of
+// bytes.
+type Mirror struct {
+	*db
+	finding sync.Mutex // guards finder
+	finder  *sql.Stmt  // of Find; nil before the first call
+}
+
+// Publisher is what only a Source knows: publications and their documents, what a scan has
+// seen, and how an adopted publication spells URIs.
+type Publisher struct{ *db }
+
+// db is the database that the stores share.
+type db struct {
 	path  string
 	now   func() time.Time
 	write *sql.DB // one connection: transactions queue here, not in SQLite
@@ -72,6 +97,11 @@ type Catalog struct {
 	fold      atomic.Pointer[func(path string) string] // see FoldBy
 }
 
+func newCatalog(path string, now func() time.Time) *Catalog {
+	d := &db{path: path, now: now}
+	return &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d}, Publisher: &Publisher{d}}
+}
+
 // Open opens the catalog at o.Path and brings its schema up to date. A missing
 // file is fs.ErrNotExist unless o.Create is set; a file that is not a catalog is
 // ErrDamaged; one with another UUID is ErrOther; a schema later than ours is
@@ -81,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", o.Path, err)
 	}
-	c := &Catalog{path: path, now: o.Now}
+	c := newCatalog(path, o.Now)
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -143,7 +173,7 @@ func (c *Catalog) is(ctx context.Context, want string) error {
 // the log, and would have another catalog.
 func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 	id := uuid.NewString()
-	if err := c.SetSettings(ctx, map[string]string{UUIDSetting: id}); err != nil {
+	if err := c.Facts.SetSettings(ctx, map[string]string{UUIDSetting: id}); err != nil {
 		return "", err
 	}
 	if err := settle(ctx, c.write); err != nil {
@@ -371,7 +401,7 @@ func recognise(ctx context.Context, db *sql.DB) error {
 }
 
 // transact is update with a recorder.
-func (c *Catalog) transact(ctx context.Context, op string, do func(r *recorder) error) error {
+func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error) error {
 	return c.update(ctx, op, func(tx *sql.Tx) error {
 		r := c.newRecorder(ctx, tx)
 		defer r.close()
@@ -384,7 +414,7 @@ func (c *Catalog) transact(ctx context.Context, op string, do func(r *recorder) 
 
 // update runs do in one transaction that is durable when update returns nil and
 // has left nothing otherwise.
-func (c *Catalog) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
+func (c *db) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
 		return c.fail(op, err)
@@ -402,7 +432,7 @@ func (c *Catalog) update(ctx context.Context, op string, do func(*sql.Tx) error)
 }
 
 // fail says which catalog failed at what, and marks damage as such.
-func (c *Catalog) fail(op string, err error) error {
+func (c *db) fail(op string, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 		err = fmt.Errorf("%w: %w; %s", ErrDamaged, err, hint)

@@ -42,7 +42,7 @@ func TestOpenMakesOneFileAndKeepsItsIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SetSettings(t.Context(), map[string]string{"a": "1", "b": "2"}); err != nil {
+	if err := c.Facts.SetSettings(t.Context(), map[string]string{"a": "1", "b": "2"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {
@@ -59,10 +59,10 @@ func TestOpenMakesOneFileAndKeepsItsIdentity(t *testing.T) {
 	if got, err := again.UUID(t.Context()); got != id || err != nil {
 		t.Errorf("UUID = %q, %v; want %q", got, err, id)
 	}
-	if got, ok, err := again.Setting(t.Context(), "b"); got != "2" || !ok || err != nil {
+	if got, ok, err := again.Facts.Setting(t.Context(), "b"); got != "2" || !ok || err != nil {
 		t.Errorf("Setting(b) = %q, %v, %v; want 2", got, ok, err)
 	}
-	if got, ok, err := again.Setting(t.Context(), "c"); ok || err != nil {
+	if got, ok, err := again.Facts.Setting(t.Context(), "c"); ok || err != nil {
 		t.Errorf("Setting(c) = %q, %v, %v; want none", got, ok, err)
 	}
 }
@@ -222,7 +222,7 @@ func TestOpenLeavesAnotherCatalogAsItIs(t *testing.T) {
 	}
 	refused()
 	schema(7)
-	if found, err := reopen(t, path, false).Lookup(t.Context(), 0, []string{"https://example.org/x"}); err != nil || !found[0].Stored || found[0].Path != "x" {
+	if found, err := reopen(t, path, false).Facts.Lookup(t.Context(), 0, []string{"https://example.org/x"}); err != nil || !found[0].Stored || found[0].Path != "x" {
 		t.Errorf("what had arrived: got %+v, %v", found, err)
 	}
 
@@ -286,10 +286,10 @@ func TestSettingsAreAllOrNothing(t *testing.T) {
 	c := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.SetSettings(ctx, map[string]string{"a": "1"}); !errors.Is(err, context.Canceled) {
+	if err := c.Facts.SetSettings(ctx, map[string]string{"a": "1"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("SetSettings after cancel = %v, want context.Canceled", err)
 	}
-	if _, ok, err := c.Setting(t.Context(), "a"); ok || err != nil {
+	if _, ok, err := c.Facts.Setting(t.Context(), "a"); ok || err != nil {
 		t.Errorf("Setting(a) = %v, %v; want none", ok, err)
 	}
 }

@@ -24,7 +24,7 @@ func DirOf(path string) string {
 }
 
 // KeepPieces keeps pieces of a set, in the place of those of the same directory and part.
-func (c *Catalog) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
+func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
 	return c.update(ctx, "keep what was seen in", func(tx *sql.Tx) error {
 		for batch := range slices.Chunk(pieces, bulkRows) {
 			args := []any{set}
@@ -43,7 +43,7 @@ func (c *Catalog) KeepPieces(ctx context.Context, set SetID, pieces []Piece) err
 }
 
 // KnownPieces reports which of the pieces are kept as they are.
-func (c *Catalog) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([]bool, error) {
+func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([]bool, error) {
 	known := make([]bool, len(pieces))
 	type row struct {
 		i      int
@@ -54,7 +54,7 @@ func (c *Catalog) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([
 		for i := from; i < min(from+lookupSize, len(pieces)); i++ {
 			args = append(args, i, pieces[i].Dir[:], pieces[i].Part)
 		}
-		found, err := rows(ctx, c, "look up what was seen in", func(r *sql.Rows) (v row, err error) { return v, r.Scan(&v.i, &v.digest) },
+		found, err := rows(ctx, c.db, "look up what was seen in", func(r *sql.Rows) (v row, err error) { return v, r.Scan(&v.i, &v.digest) },
 			`SELECT v.column1, p.digest FROM (VALUES `+strings.TrimSuffix(strings.Repeat("(?,?,?),", len(args)/3), ",")+`) v
 			CROSS JOIN piece p WHERE p.set_id = ? AND p.dir = v.column2 AND p.part = v.column3`, append(args, set)...)
 		if err != nil {

@@ -25,7 +25,7 @@ const (
 )
 
 // BeginPublication returns the id of a publication to come, greater than any before.
-func (c *Catalog) BeginPublication(ctx context.Context, set SetID) (id int64, err error) {
+func (c *Publisher) BeginPublication(ctx context.Context, set SetID) (id int64, err error) {
 	err = c.update(ctx, "begin a publication in", func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM publication WHERE set_id = $1 AND state = $2", set, begun); err != nil {
 			return err
@@ -37,7 +37,7 @@ func (c *Catalog) BeginPublication(ctx context.Context, set SetID) (id int64, er
 }
 
 // CommitPublication makes body the publication of that id, still to be written out.
-func (c *Catalog) CommitPublication(ctx context.Context, set SetID, id int64, made time.Time, body string) error {
+func (c *Publisher) CommitPublication(ctx context.Context, set SetID, id int64, made time.Time, body string) error {
 	return c.update(ctx, "commit a publication in", func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, "UPDATE publication SET made = $3, state = $4, body = $5 WHERE id = $1 AND set_id = $2 AND state = $6",
 			id, set, made.UnixMicro(), committed, body, begun)
@@ -62,7 +62,7 @@ type Finished struct {
 }
 
 // FinishPublication records that the publication of that id is written out.
-func (c *Catalog) FinishPublication(ctx context.Context, id int64, f Finished) error {
+func (c *Publisher) FinishPublication(ctx context.Context, id int64, f Finished) error {
 	return c.update(ctx, "finish a publication in", func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, "UPDATE publication SET state = $2 WHERE id = $1 AND state IN ($2, $3)", id, done, committed)
 		if err := expectOne(res, err, id, "committed"); err != nil {
@@ -141,8 +141,8 @@ func keepItems(ctx context.Context, tx *sql.Tx, id int64, f Finished) error {
 const itemsQuery = "SELECT kind, number, body FROM item WHERE number > $1 AND set_id = $3 AND kind = $4 ORDER BY number LIMIT $2"
 
 // Items yields the items of a set of one kind with a number of at least from, ascending.
-func (c *Catalog) Items(ctx context.Context, set SetID, kind string, from int64) iter.Seq2[Item, error] {
-	return listing(ctx, c, "list items in", itemsQuery, from-1, func(rows *sql.Rows, it *Item) (any, error) {
+func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int64) iter.Seq2[Item, error] {
+	return listing(ctx, c.db, "list items in", itemsQuery, from-1, func(rows *sql.Rows, it *Item) (any, error) {
 		err := rows.Scan(&it.Kind, &it.Number, &it.Body)
 		return it.Number, err
 	}, set, kind)
@@ -150,8 +150,8 @@ func (c *Catalog) Items(ctx context.Context, set SetID, kind string, from int64)
 
 // PublishedSets returns the names of the sets that have a publication that is
 // written out, ascending.
-func (c *Catalog) PublishedSets(ctx context.Context) ([]string, error) {
-	return rows(ctx, c, "list the published sets of", func(r *sql.Rows) (name string, err error) {
+func (c *Publisher) PublishedSets(ctx context.Context) ([]string, error) {
+	return rows(ctx, c.db, "list the published sets of", func(r *sql.Rows) (name string, err error) {
 		return name, r.Scan(&name)
 	}, "SELECT name FROM sets s WHERE EXISTS (SELECT 1 FROM publication p WHERE p.set_id = s.id AND p.state = $1) ORDER BY name", done)
 }
@@ -167,7 +167,7 @@ func prunePublications(ctx context.Context, tx *sql.Tx, id int64) error {
 
 // LastPublication returns the last committed publication of a set and whether it
 // is written out; id 0 if there is none.
-func (c *Catalog) LastPublication(ctx context.Context, set SetID) (id int64, body string, isDone bool, err error) {
+func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, body string, isDone bool, err error) {
 	var state string
 	err = c.read.QueryRowContext(ctx, "SELECT id, body, state FROM publication WHERE set_id = $1 AND state <> $2 ORDER BY id DESC LIMIT 1",
 		set, begun).Scan(&id, &body, &state)
@@ -181,7 +181,7 @@ func (c *Catalog) LastPublication(ctx context.Context, set SetID) (id int64, bod
 }
 
 // Document returns what was last written at key; false if nothing of ours is there.
-func (c *Catalog) Document(ctx context.Context, key string) (Document, bool, error) {
+func (c *Publisher) Document(ctx context.Context, key string) (Document, bool, error) {
 	d := Document{Key: key}
 	var sum []byte
 	err := c.read.QueryRowContext(ctx, "SELECT length, sha256, immutable FROM document WHERE key = $1", key).
@@ -203,8 +203,8 @@ const documentsQuery = "SELECT key FROM document WHERE key > $1 ORDER BY key LIM
 
 // Documents yields the keys of all documents that were written and not removed yet,
 // ascending.
-func (c *Catalog) Documents(ctx context.Context) iter.Seq2[string, error] {
-	return listing(ctx, c, "list documents in", documentsQuery, "", func(rows *sql.Rows, key *string) (any, error) {
+func (c *Publisher) Documents(ctx context.Context) iter.Seq2[string, error] {
+	return listing(ctx, c.db, "list documents in", documentsQuery, "", func(rows *sql.Rows, key *string) (any, error) {
 		err := rows.Scan(key)
 		return *key, err
 	})
@@ -214,15 +214,15 @@ const expiredQuery = "SELECT key FROM document WHERE key > $1 AND retired < $3 A
 
 // ExpiredDocuments yields the keys that were retired before a moment and last
 // written by publications before the given one.
-func (c *Catalog) ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error] {
-	return listing(ctx, c, "list documents in", expiredQuery, "", func(rows *sql.Rows, key *string) (any, error) {
+func (c *Publisher) ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error] {
+	return listing(ctx, c.db, "list documents in", expiredQuery, "", func(rows *sql.Rows, key *string) (any, error) {
 		err := rows.Scan(key)
 		return *key, err
 	}, before.UnixMicro(), publication)
 }
 
 // ForgetDocument records that nothing of ours is at key any more.
-func (c *Catalog) ForgetDocument(ctx context.Context, key string) error {
+func (c *Publisher) ForgetDocument(ctx context.Context, key string) error {
 	return c.update(ctx, "forget a document in", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM document WHERE key = $1", key)
 		return err

@@ -8,7 +8,7 @@ import (
 
 func begin(t *testing.T, c *Catalog, s SetID) int64 {
 	t.Helper()
-	id, err := c.BeginPublication(t.Context(), s)
+	id, err := c.Publisher.BeginPublication(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +17,7 @@ func begin(t *testing.T, c *Catalog, s SetID) int64 {
 
 func expectLast(t *testing.T, c *Catalog, s SetID, id int64, body string, isDone bool) {
 	t.Helper()
-	gotID, gotBody, gotDone, err := c.LastPublication(t.Context(), s)
+	gotID, gotBody, gotDone, err := c.Publisher.LastPublication(t.Context(), s)
 	if gotID != id || gotBody != body || gotDone != isDone || err != nil {
 		t.Errorf("LastPublication = %d, %q, %v, %v; want %d, %q, %v", gotID, gotBody, gotDone, err, id, body, isDone)
 	}
@@ -26,10 +26,10 @@ func expectLast(t *testing.T, c *Catalog, s SetID, id int64, body string, isDone
 func publish(t *testing.T, c *Catalog, s SetID, body string, docs []Document, retired ...string) int64 {
 	t.Helper()
 	id := begin(t, c, s)
-	if err := c.CommitPublication(t.Context(), s, id, epoch, body); err != nil {
+	if err := c.Publisher.CommitPublication(t.Context(), s, id, epoch, body); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.FinishPublication(t.Context(), id, Finished{Documents: docs, Retired: retired, At: epoch}); err != nil {
+	if err := c.Publisher.FinishPublication(t.Context(), id, Finished{Documents: docs, Retired: retired, At: epoch}); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -45,20 +45,20 @@ func TestPublicationIsBegunCommittedDone(t *testing.T) {
 		t.Errorf("ids %d then %d: want a greater one", lost, id)
 	}
 	expectLast(t, c, s, 0, "", false)
-	if err := c.CommitPublication(t.Context(), s, lost, epoch, "x"); err == nil {
+	if err := c.Publisher.CommitPublication(t.Context(), s, lost, epoch, "x"); err == nil {
 		t.Error("a publication was committed that a later one replaced")
 	}
-	if err := c.FinishPublication(t.Context(), id, Finished{Documents: nil, Retired: nil, At: epoch}); err == nil {
+	if err := c.Publisher.FinishPublication(t.Context(), id, Finished{Documents: nil, Retired: nil, At: epoch}); err == nil {
 		t.Error("a publication was finished that was not committed")
 	}
-	if err := c.CommitPublication(t.Context(), s, id, epoch, "x"); err != nil {
+	if err := c.Publisher.CommitPublication(t.Context(), s, id, epoch, "x"); err != nil {
 		t.Fatal(err)
 	}
 	expectLast(t, c, s, id, "x", false)
 	begin(t, c, s)
 	expectLast(t, c, s, id, "x", false)
 	for range 2 { // a run that was interrupted after the first finishes again
-		if err := c.FinishPublication(t.Context(), id, Finished{Documents: nil, Retired: nil, At: epoch}); err != nil {
+		if err := c.Publisher.FinishPublication(t.Context(), id, Finished{Documents: nil, Retired: nil, At: epoch}); err != nil {
 			t.Fatal(err)
 		}
 		expectLast(t, c, s, id, "x", true)
@@ -87,7 +87,7 @@ func TestDocumentsAreOursUntilForgotten(t *testing.T) {
 	b := Document{Key: "b", Length: 3, SHA256: [32]byte{3}, Immutable: true}
 	first := publish(t, c, s, "1", []Document{a1, b})
 	expired := func(before time.Time, publication int64) string {
-		return strings.Join(collect(t, c.ExpiredDocuments(t.Context(), before, publication)), " ")
+		return strings.Join(collect(t, c.Publisher.ExpiredDocuments(t.Context(), before, publication)), " ")
 	}
 	late := epoch.Add(time.Hour)
 	if got := expired(late, first+9); got != "" {
@@ -106,15 +106,15 @@ func TestDocumentsAreOursUntilForgotten(t *testing.T) {
 		}
 	}
 	for _, want := range []Document{a2, b} {
-		if got, ok, err := c.Document(t.Context(), want.Key); got != want || !ok || err != nil {
+		if got, ok, err := c.Publisher.Document(t.Context(), want.Key); got != want || !ok || err != nil {
 			t.Errorf("Document(%q) = %+v, %v, %v; want %+v", want.Key, got, ok, err, want)
 		}
 	}
-	if err := c.ForgetDocument(t.Context(), "b"); err != nil {
+	if err := c.Publisher.ForgetDocument(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"b", "never ours"} {
-		if got, ok, err := c.Document(t.Context(), key); ok || err != nil {
+		if got, ok, err := c.Publisher.Document(t.Context(), key); ok || err != nil {
 			t.Errorf("Document(%q) = %+v, %v, %v; want none", key, got, ok, err)
 		}
 	}

@@ -26,7 +26,8 @@ func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*
 	if err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}
-	c := &Catalog{path: path, now: now, readOnly: true}
+	c := newCatalog(path, now)
+	c.readOnly = true
 	if err := ensure(ctx, path, false); err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", path, err)
 	}

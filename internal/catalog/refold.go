@@ -25,7 +25,7 @@ const refoldPage = 500
 
 // Refold does all of it in one transaction, and goes on with f.Fold. Done again it changes
 // nothing.
-func (c *Catalog) Refold(ctx context.Context, f Refolding) error {
+func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	before := c.folding()
 	c.FoldBy(f.Fold)
 	err := c.transact(ctx, "fold the paths of", func(r *recorder) error {
@@ -170,8 +170,8 @@ func (r *recorder) missingDirectory(path, fold string) error {
 	return r.enterDirectories([]string{dir}, r.fold)
 }
 
-func (c *Catalog) placeAnew(ctx context.Context, r *recorder, f Refolding, l *pathOf, n names) error {
-	found, err := c.Lookup(ctx, 0, []string{l.uri, l.holder}) // as they were before the transaction
+func (c *db) placeAnew(ctx context.Context, r *recorder, f Refolding, l *pathOf, n names) error {
+	found, err := (&Facts{c}).Lookup(ctx, 0, []string{l.uri, l.holder}) // as they were before the transaction
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ const (
 
 // Lookup returns the resource of each URI as seen from set, in the order asked;
 // the zero Resource for one that is unknown.
-func (c *Catalog) Lookup(ctx context.Context, set SetID, uris []string) ([]Resource, error) {
+func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resource, error) {
 	all := make([]Resource, len(uris))
 	for from := 0; from < len(uris); from += lookupSize {
 		args, n := []any{}, 0
@@ -35,7 +35,7 @@ func (c *Catalog) Lookup(ctx context.Context, set SetID, uris []string) ([]Resou
 			i int
 			Resource
 		}
-		rows, err := rows(ctx, c, "look up resources in", func(r *sql.Rows) (v found, err error) {
+		rows, err := rows(ctx, c.db, "look up resources in", func(r *sql.Rows) (v found, err error) {
 			return v, scanResource(r, &v.Resource, &v.i)
 		}, "SELECT "+resourceColumns+", "+memberColumns+", v.column1 FROM ("+valuesOf("(?,?,?)", n)+`) v
 			CROSS JOIN base b ON b.uri = v.column2 CROSS JOIN resource r ON r.base = b.id AND r.rest = v.column3
@@ -185,10 +185,10 @@ const (
 )
 
 // Members yields the members of a set in the order in which they were first recorded.
-func (c *Catalog) Members(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
+func (c *Facts) Members(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
 	const op = "list members of a set in"
-	return spans(ctx, c, op, "SELECT COALESCE(MAX(id), 0) FROM resource", func(ctx context.Context, into []Resource, after, through int64) ([]Resource, error) {
-		return appendRows(ctx, c, into, op, func(rows *sql.Rows) (r Resource, err error) {
+	return spans(ctx, c.db, op, "SELECT COALESCE(MAX(id), 0) FROM resource", func(ctx context.Context, into []Resource, after, through int64) ([]Resource, error) {
+		return appendRows(ctx, c.db, into, op, func(rows *sql.Rows) (r Resource, err error) {
 			return r, scanResource(rows, &r)
 		}, membersQuery, after, through, set)
 	})
@@ -196,14 +196,14 @@ func (c *Catalog) Members(ctx context.Context, set SetID) iter.Seq2[Resource, er
 
 // MembersFrom returns at most n members of a set, in the order in which they were first
 // recorded, from an ID on.
-func (c *Catalog) MembersFrom(ctx context.Context, set SetID, id int64, n int) ([]Resource, error) {
-	return rows(ctx, c, "list members of a set in", func(rows *sql.Rows) (r Resource, err error) {
+func (c *Facts) MembersFrom(ctx context.Context, set SetID, id int64, n int) ([]Resource, error) {
+	return rows(ctx, c.db, "list members of a set in", func(rows *sql.Rows) (r Resource, err error) {
 		return r, scanResource(rows, &r)
 	}, membersFromQuery, set, id, n)
 }
 
 // LastID returns the greatest ID of a resource; 0 if there is none.
-func (c *Catalog) LastID(ctx context.Context) (id int64, err error) {
+func (c *Facts) LastID(ctx context.Context) (id int64, err error) {
 	if err = c.read.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM resource").Scan(&id); err != nil {
 		err = c.fail("list members of a set in", err)
 	}
@@ -211,16 +211,16 @@ func (c *Catalog) LastID(ctx context.Context) (id int64, err error) {
 }
 
 // MembersByKey yields the members of a set in ascending order of their keys.
-func (c *Catalog) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
-	return listByKey(ctx, c, "SELECT "+resourceColumns+", "+memberColumns+byKey+withPaths, "", func(rows *sql.Rows) (r Resource, key resourcesync.Key, err error) {
+func (c *Facts) MembersByKey(ctx context.Context, set SetID) iter.Seq2[Resource, error] {
+	return listByKey(ctx, c.db, "SELECT "+resourceColumns+", "+memberColumns+byKey+withPaths, "", func(rows *sql.Rows) (r Resource, key resourcesync.Key, err error) {
 		err = scanResource(rows, &r)
 		return r, resourcesync.KeyOf(r.URI), err
 	}, set)
 }
 
 // MemberKeys yields the keys of the members of a set in ascending order.
-func (c *Catalog) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesync.Key, error] {
-	return listByKey(ctx, c, "SELECT b.uri || r.rest"+byKey, "", scanKey, set)
+func (c *Facts) MemberKeys(ctx context.Context, set SetID) iter.Seq2[resourcesync.Key, error] {
+	return listByKey(ctx, c.db, "SELECT b.uri || r.rest"+byKey, "", scanKey, set)
 }
 
 func scanKey(rows *sql.Rows) (key, same resourcesync.Key, err error) {
@@ -232,7 +232,7 @@ func scanKey(rows *sql.Rows) (key, same resourcesync.Key, err error) {
 
 // listByKey yields members of a set, which is $1, in ascending order of their keys: those
 // of a query that is byKey for which a condition holds. Its arguments are $5 and so on.
-func listByKey[T any](ctx context.Context, c *Catalog, query, only string, scan func(*sql.Rows) (T, resourcesync.Key, error), set SetID, args ...any) iter.Seq2[T, error] {
+func listByKey[T any](ctx context.Context, c *db, query, only string, scan func(*sql.Rows) (T, resourcesync.Key, error), set SetID, args ...any) iter.Seq2[T, error] {
 	return pages(ctx, resourcesync.Key(""), func(ctx context.Context, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()
 		one := func(r *sql.Rows) (v T, err error) {

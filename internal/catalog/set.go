@@ -13,7 +13,7 @@ type NamedSet struct {
 }
 
 // Set returns the set called name and makes it if there is none.
-func (c *Catalog) Set(ctx context.Context, name string) (SetID, error) {
+func (c *Facts) Set(ctx context.Context, name string) (SetID, error) {
 	const find = "SELECT id FROM sets WHERE name = $1"
 	var id SetID
 	err := c.read.QueryRowContext(ctx, find, name).Scan(&id)
@@ -33,8 +33,8 @@ func (c *Catalog) Set(ctx context.Context, name string) (SetID, error) {
 }
 
 // Sets returns all sets in the order in which they were made.
-func (c *Catalog) Sets(ctx context.Context) ([]NamedSet, error) {
-	return rows(ctx, c, "list the sets of", func(r *sql.Rows) (s NamedSet, err error) {
+func (c *Facts) Sets(ctx context.Context) ([]NamedSet, error) {
+	return rows(ctx, c.db, "list the sets of", func(r *sql.Rows) (s NamedSet, err error) {
 		return s, r.Scan(&s.ID, &s.Name)
 	}, "SELECT id, name FROM sets ORDER BY id")
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Setting returns the value kept under name; false if there is none.
-func (c *Catalog) Setting(ctx context.Context, name string) (string, bool, error) {
+func (c *Facts) Setting(ctx context.Context, name string) (string, bool, error) {
 	var v string
 	err := c.read.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", name).Scan(&v)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -21,7 +21,7 @@ func (c *Catalog) Setting(ctx context.Context, name string) (string, bool, error
 }
 
 // SetSettings keeps all values, or none.
-func (c *Catalog) SetSettings(ctx context.Context, values map[string]string) error {
+func (c *Facts) SetSettings(ctx context.Context, values map[string]string) error {
 	return c.update(ctx, "write settings of", func(tx *sql.Tx) error {
 		return setSettings(ctx, tx, values)
 	})
@@ -50,7 +50,7 @@ const (
 
 // UUID returns the identity of the catalog: it was given one when it was made.
 func (c *Catalog) UUID(ctx context.Context) (string, error) {
-	id, ok, err := c.Setting(ctx, UUIDSetting)
+	id, ok, err := c.Facts.Setting(ctx, UUIDSetting)
 	if err == nil && !ok {
 		err = c.fail("open", fmt.Errorf("%w: it has no UUID; %s", ErrDamaged, hint))
 	}

@@ -15,7 +15,7 @@ const (
 )
 
 // Spells reports whether an adopted publication spells a URI in another way than we do.
-func (c *Catalog) Spells(ctx context.Context) (bool, error) {
+func (c *Publisher) Spells(ctx context.Context) (bool, error) {
 	if known := c.spellings.Load(); known != spellingsUnknown {
 		return known == spellingsSome, nil
 	}
@@ -33,7 +33,7 @@ func (c *Catalog) Spells(ctx context.Context) (bool, error) {
 
 // Spellings returns the URIs by which an adopted publication knows resources, by the URI
 // that we would give them. Those that it spells as we do are left out.
-func (c *Catalog) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
+func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]string, error) {
 	spelled := map[string]string{}
 	for some := range slices.Chunk(uris, lookupSize) {
 		of := make(map[Sum]string, len(some))
@@ -46,7 +46,7 @@ func (c *Catalog) Spellings(ctx context.Context, uris []string) (map[string]stri
 			key []byte
 			uri string
 		}
-		found, err := rows(ctx, c, "look up adopted URIs in", func(r *sql.Rows) (v row, err error) { return v, r.Scan(&v.key, &v.uri) },
+		found, err := rows(ctx, c.db, "look up adopted URIs in", func(r *sql.Rows) (v row, err error) { return v, r.Scan(&v.key, &v.uri) },
 			"SELECT key, uri FROM spelling WHERE key IN ("+placeholders(len(some))+")", args...)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,10 @@
-// Package catalog keeps what is known of sets of resources: which resources there
-// are and what their bytes are, every change recorded, what was published, and
-// how far a mirror has followed its Source. It knows no roles.
+// Package catalog keeps what is known of sets of resources, in three stores of one database.
+//
+// Facts has sets, resources, members and the change log, for both roles. Mirror has files that
+// are about to change, cursors, evidence, earlier states and approvals, and Publisher has
+// publications and their documents. Users take each by an interface of their own, and
+// catalogtest holds an implementation against all of them. A call of one store may write to the
+// tables of another in its transaction: recording a change forgets what a scan has seen.
 //
 // Resources are found by the directory of their URI and by that of their path, so that
 // what stands together in a list stands together here: a batch of neighbours costs a few

@@ -178,7 +178,7 @@ func readMoment(micros int64) time.Time {
 
 // versions is a listing of versions in the order of their numbers, descending if
 // the query begins at the last.
-func (c *Catalog) versions(ctx context.Context, query string, start any, args ...any) iter.Seq2[Version, error] {
+func (c *db) versions(ctx context.Context, query string, start any, args ...any) iter.Seq2[Version, error] {
 	return listing(ctx, c, "list earlier states in", query, start, func(rows *sql.Rows, v *Version) (any, error) {
 		err := scanVersion(rows, v)
 		return v.ID, err
@@ -186,30 +186,30 @@ func (c *Catalog) versions(ctx context.Context, query string, start any, args ..
 }
 
 // Present returns the states in which sets hold a resource now, in the order of the sets.
-func (c *Catalog) Present(ctx context.Context, uri string) ([]Version, error) {
+func (c *Mirror) Present(ctx context.Context, uri string) ([]Version, error) {
 	base, rest := split(uri)
-	return rows(ctx, c, "look up states in", func(r *sql.Rows) (v Version, err error) {
+	return rows(ctx, c.db, "look up states in", func(r *sql.Rows) (v Version, err error) {
 		return v, scanVersion(r, &v)
 	}, "SELECT "+presentColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN directory d ON d.id = r.dir
 		CROSS JOIN member m ON m.resource = r.id WHERE b.uri = $1 AND r.rest = $2 AND r.stored ORDER BY m.set_id`, base, rest)
 }
 
 // VersionsOf yields the states of a resource that have ended, the last first.
-func (c *Catalog) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, error] {
+func (c *Mirror) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, error] {
 	return c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.uri = $3 AND v.id < $1 ORDER BY v.id DESC LIMIT $2",
 		int64(math.MaxInt64), uri)
 }
 
 // Versions yields the states that ended at a moment or after it, the last first. The +
 // keeps SQLite from an index by which it would have to sort.
-func (c *Catalog) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
+func (c *Mirror) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.id < $1 AND +v.until >= $3 ORDER BY v.id DESC LIMIT $2",
 		int64(math.MaxInt64), since.UnixMicro())
 }
 
 // DeletedSince yields the last states of the memberships that were ended at a moment
 // or after it and did not begin again, in the order in which they ended.
-func (c *Catalog) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
+func (c *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return c.versions(ctx, "SELECT "+versionColumns+` FROM version v
 		WHERE v.id > $1 AND v.why = $4 AND +v.until >= $3
 		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.id > v.id AND l.set_id = v.set_id)
@@ -220,8 +220,8 @@ func (c *Catalog) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[V
 // RunVersions yields what a run changed or ended, as it was before that run, in the
 // order in which it did so. Overtaken is what a later run changed once more; what is
 // again as it was is left out.
-func (c *Catalog) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
-	return listing(ctx, c, "list earlier states in", "SELECT "+versionColumns+`,
+func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
+	return listing(ctx, c.db, "list earlier states in", "SELECT "+versionColumns+`,
 		EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
 		OR EXISTS (SELECT 1 FROM `+memberOf("v")+`AND m.run > v.ended)
 		FROM version v WHERE v.id > $1 AND v.ended = $3 AND v.began <> $3
@@ -237,14 +237,14 @@ const presentFrom = " FROM member m CROSS JOIN resource r ON r.id = m.resource" 
 
 // RunCreated yields the members of a set that a run made and that are still as it
 // made them, in the order in which they were first recorded.
-func (c *Catalog) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
+func (c *Mirror) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
 	return c.present(ctx, ` AND m.run = $4 AND NOT EXISTS (SELECT 1 FROM version v WHERE v.uri = b.uri || r.rest
 		AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)`, set, run)
 }
 
 // present yields the states in which a set holds its resources, which is $3, in the order in
 // which these were first recorded, as far as a condition holds.
-func (c *Catalog) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
+func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
 	return listing(ctx, c, "list states in", "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
 		" ORDER BY m.resource LIMIT $2", 0, func(rows *sql.Rows, v *Version) (any, error) {
 		err := scanVersion(rows, v, &v.Resource.ID)
@@ -254,8 +254,8 @@ func (c *Catalog) present(ctx context.Context, only string, args ...any) iter.Se
 
 // RunOvertaken yields the first states of the members of a set that a run made and a
 // later one changed, in the order in which they ended. Those are Overtaken.
-func (c *Catalog) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
-	return listing(ctx, c, "list states in", "SELECT "+versionColumns+` FROM version v
+func (c *Mirror) RunOvertaken(ctx context.Context, run int64, set SetID) iter.Seq2[Version, error] {
+	return listing(ctx, c.db, "list states in", "SELECT "+versionColumns+` FROM version v
 		WHERE v.id > $1 AND v.set_id = $3 AND v.began = $4 AND v.ended <> $4
 		AND EXISTS (SELECT 1 FROM `+memberOf("v")+`)
 		AND NOT EXISTS (SELECT 1 FROM version b WHERE b.uri = v.uri AND b.set_id = v.set_id AND b.ended = $4 AND b.began <> $4)
@@ -269,7 +269,7 @@ func (c *Catalog) RunOvertaken(ctx context.Context, run int64, set SetID) iter.S
 // AsOf yields the states in which a set held its resources at a moment: first those of today,
 // in the order in which the resources were first recorded, then those that have ended since,
 // in the order in which they did. They are all from the moment that Known returns.
-func (c *Catalog) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
+func (c *Mirror) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		for v, err := range c.present(ctx, " AND m.since <= $4", set, at.UnixMicro()) {
 			if !yield(v, err) {
@@ -283,7 +283,7 @@ func (c *Catalog) AsOf(ctx context.Context, set SetID, at time.Time) iter.Seq2[V
 
 // URIAt returns the URI of the resource that has a path, compared as FoldBy says, or had
 // it last; false if there is none.
-func (c *Catalog) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
+func (c *Mirror) URIAt(ctx context.Context, path string) (uri string, ok bool, err error) {
 	dir, name := split(c.folding()(path))
 	err = c.read.QueryRowContext(ctx, `SELECT b.uri || r.rest FROM directory d CROSS JOIN resource r ON r.dir = d.id AND r.fold = $2
 		CROSS JOIN base b ON b.id = r.base WHERE d.fold = $1
@@ -303,7 +303,7 @@ const purgedSetting = "versions purged"
 
 // Known returns from when all states are known: before that, states that ended were
 // removed or not kept yet. false if none were ever kept.
-func (c *Catalog) Known(ctx context.Context) (time.Time, bool, error) {
+func (c *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	var micros sql.NullInt64
 	err := c.read.QueryRowContext(ctx, `SELECT MAX(at) FROM (SELECT MIN(begun) AS at FROM run
 		UNION ALL SELECT CAST(value AS BIGINT) FROM setting WHERE name = $1)`, purgedSetting).Scan(&micros)
@@ -318,7 +318,7 @@ const forgetVersions = 5000
 
 // VersionDays returns the days, in UTC, on which states ended, but for those that leave
 // holds of. Days are written as 2006-01-02.
-func (c *Catalog) VersionDays(ctx context.Context, leave func(day string) bool) (days []string, err error) {
+func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (days []string, err error) {
 	from := int64(math.MinInt64)
 	for {
 		var until sql.NullInt64
@@ -339,7 +339,7 @@ func (c *Catalog) VersionDays(ctx context.Context, leave func(day string) bool) 
 
 // ForgetVersions removes the states that ended on a day, some thousands at a time. What
 // ended before the day since is not all known from then on.
-func (c *Catalog) ForgetVersions(ctx context.Context, day, since string) error {
+func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	first, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return err
@@ -356,7 +356,7 @@ func (c *Catalog) ForgetVersions(ctx context.Context, day, since string) error {
 	}
 }
 
-func (c *Catalog) forgetSomeVersions(ctx context.Context, from, before, known int64) (n int64, err error) {
+func (c *db) forgetSomeVersions(ctx context.Context, from, before, known int64) (n int64, err error) {
 	err = c.update(ctx, "remove earlier states from", func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, "DELETE FROM version WHERE id IN (SELECT id FROM version WHERE until >= $1 AND until < $2 ORDER BY until LIMIT $3)",
 			from, before, forgetVersions)
@@ -375,8 +375,8 @@ func (c *Catalog) forgetSomeVersions(ctx context.Context, from, before, known in
 
 // Runs yields the runs that changed a mirror, the last first. One that was interrupted
 // before it did is left out.
-func (c *Catalog) Runs(ctx context.Context) iter.Seq2[Run, error] {
-	return listing(ctx, c, "list the runs of", `SELECT id, begun, what, created, updated, deleted FROM run
+func (c *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
+	return listing(ctx, c.db, "list the runs of", `SELECT id, begun, what, created, updated, deleted FROM run
 		WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2`,
 		int64(math.MaxInt64), func(rows *sql.Rows, r *Run) (any, error) {
 			var begun int64

@@ -149,8 +149,8 @@ var lost = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 A
 
 // Losses returns what a set has lost in the window that ends now; false if it was never
 // in step.
-func (c *Catalog) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
-	all, err := rows(ctx, c, "read extents of", scanExtent, extentsQuery, set)
+func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
+	all, err := rows(ctx, c.db, "read extents of", scanExtent, extentsQuery, set)
 	if err != nil || len(all) == 0 {
 		return l, false, err
 	}
@@ -163,8 +163,8 @@ func (c *Catalog) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err
 }
 
 // EachLoss yields what l counts as lost.
-func (c *Catalog) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
-	return listing(ctx, c, "list the losses in", "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
+func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
+	return listing(ctx, c.db, "list the losses in", "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
 		"", func(rows *sql.Rows, v *Loss) (any, error) {
 			var uri string
 			var sum []byte
@@ -180,7 +180,7 @@ func (c *Catalog) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error]
 
 // Newcomers yields the keys of the members that l's set has got since the window began and
 // did not have before, in ascending order.
-func (c *Catalog) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
+func (c *Mirror) Newcomers(ctx context.Context, l Losses) iter.Seq2[resourcesync.Key, error] {
 	const only = "AND m.born > $5 AND NOT EXISTS (SELECT 1 FROM loss l WHERE l.set_id = $1 AND l.uri = b.uri || r.rest AND l.extent >= $6 AND l.born <= $5) "
-	return listByKey(ctx, c, "SELECT b.uri || r.rest"+byKey, only, scanKey, l.set, l.start.run, l.start.id)
+	return listByKey(ctx, c.db, "SELECT b.uri || r.rest"+byKey, only, scanKey, l.set, l.start.run, l.start.id)
 }

@@ -75,25 +75,25 @@ func (w *windowed) commit(ready func() error, made, ended []string) error {
 	for _, name := range ended {
 		o.Ended = append(o.Ended, Membership{Set: w.set, URI: name})
 	}
-	err := w.Intend(w.t.Context(), intents, &o, func(uri string, _ Names) (Place, error) {
+	err := w.Mirror.Intend(w.t.Context(), intents, &o, func(uri string, _ Names) (Place, error) {
 		return Place{Path: uri}, nil
 	})
 	if err != nil {
 		return err
 	}
-	return w.Settle(w.t.Context(), o, ready)
+	return w.Mirror.Settle(w.t.Context(), o, ready)
 }
 
 func (w *windowed) want(members, lost int64, joined int) {
 	w.t.Helper()
-	l, ok, err := w.Losses(w.t.Context(), w.set)
+	l, ok, err := w.Mirror.Losses(w.t.Context(), w.set)
 	if err != nil || !ok || l.Members != members || l.Lost != lost {
 		w.t.Fatalf("losses: got %d of %d, %v, %v; want %d of %d", l.Lost, l.Members, ok, err, lost, members)
 	}
-	if got := len(collect(w.t, w.EachLoss(w.t.Context(), l))); got != int(lost) {
+	if got := len(collect(w.t, w.Mirror.EachLoss(w.t.Context(), l))); got != int(lost) {
 		w.t.Errorf("got %d losses one by one, want %d", got, lost)
 	}
-	if got := len(collect(w.t, w.Newcomers(w.t.Context(), l))); got != joined {
+	if got := len(collect(w.t, w.Mirror.Newcomers(w.t.Context(), l))); got != joined {
 		w.t.Errorf("got %d newcomers, want %d", got, joined)
 	}
 }
@@ -175,10 +175,10 @@ func TestWindowOfAnEarlierSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := reopen(t, path, false)
-	if l, ok, err := c.Losses(t.Context(), 1); err != nil || !ok || l.Members != 7 || l.Lost != 0 || l.start.run != 1 {
+	if l, ok, err := c.Mirror.Losses(t.Context(), 1); err != nil || !ok || l.Members != 7 || l.Lost != 0 || l.start.run != 1 {
 		t.Errorf("got %+v, %v, %v; want 7 members", l, ok, err)
 	}
-	if l, ok, err := c.Losses(t.Context(), 2); err != nil || ok {
+	if l, ok, err := c.Mirror.Losses(t.Context(), 2); err != nil || ok {
 		t.Errorf("got %+v, %v, %v; want none of a set that was never followed", l, ok, err)
 	}
 }

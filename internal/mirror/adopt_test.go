@@ -379,7 +379,7 @@ func TestWhatWasGivenBackIsAdopted(t *testing.T) {
 	write(t, dir, "d/a", "body")
 	w := wantedOfBody(home+"/d/a", "body", noon)
 	in := catalog.Intent{URI: w.URI, Length: w.Length, SHA256: w.Digests[0], Taken: "museum.example.org/d/a"}
-	err := m.cat.Intend(t.Context(), []catalog.Intent{in}, &catalog.Outcome{}, placeOf(m))
+	err := m.own.Intend(t.Context(), []catalog.Intent{in}, &catalog.Outcome{}, placeOf(m))
 	if err := errors.Join(err, m.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func arriving(t *testing.T, m *Mirror, names ...string) {
 		o.Stored = append(o.Stored, catalog.Resource{URI: w.URI, Length: w.Length, Digests: w.Digests})
 		o.Members = append(o.Members, catalog.Membership{Set: id, URI: w.URI, Changed: noon})
 	}
-	if err := m.cat.Intend(t.Context(), intents, &o, placeOf(m)); err != nil {
+	if err := m.own.Intend(t.Context(), intents, &o, placeOf(m)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -134,7 +134,7 @@ func (b *batch) Expect(ctx context.Context, set string, uris []string) error {
 	if err != nil {
 		return err
 	}
-	rows, err := b.m.cat.Lookup(ctx, id, uris)
+	rows, err := b.m.facts.Lookup(ctx, id, uris)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error)
 
 // named reports whether a path is that of a resource or directory of ours.
 func (m *Mirror) named(ctx context.Context, path string) (bool, error) {
-	names, fold := m.cat.Names(ctx), m.names.key(path)
+	names, fold := m.own.Names(ctx), m.names.key(path)
 	if ok, err := names.File(fold); ok || err != nil {
 		return ok, err
 	}

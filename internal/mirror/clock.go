@@ -107,7 +107,7 @@ func (c *trashClock) from(day string) string {
 
 // trashClock returns the clock as it is kept.
 func (m *Mirror) trashClock(ctx context.Context) (c trashClock, text string, err error) {
-	text, ok, err := m.cat.Setting(ctx, clockSetting)
+	text, ok, err := m.facts.Setting(ctx, clockSetting)
 	if err != nil || !ok {
 		return c, "", err
 	}
@@ -123,7 +123,7 @@ func (m *Mirror) keepClock(ctx context.Context, c trashClock, was string) error 
 	if err != nil || string(text) == was {
 		return err
 	}
-	return m.cat.SetSettings(ctx, map[string]string{clockSetting: string(text)})
+	return m.facts.SetSettings(ctx, map[string]string{clockSetting: string(text)})
 }
 
 // beginDay tells the trash clock that a run begins.

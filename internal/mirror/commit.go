@@ -157,7 +157,7 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 			known = append(known, uri)
 		}
 	}
-	members, err := b.m.cat.Holders(ctx, known)
+	members, err := b.m.own.Holders(ctx, known)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (b *batch) rows(ctx context.Context, uris []string) ([]*catalog.Resource, e
 			others = append(others, uri)
 		}
 	}
-	found, err := b.m.cat.Lookup(ctx, 0, others)
+	found, err := b.m.facts.Lookup(ctx, 0, others)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +315,7 @@ func (m *Mirror) keep(ctx context.Context, w *work) error {
 
 func (b *batch) apply(ctx context.Context, w *work) error {
 	if len(w.steps) == 0 {
-		return b.m.cat.Settle(ctx, w.outcome, nil)
+		return b.m.own.Settle(ctx, w.outcome, nil)
 	}
 	if err := b.intendAndSync(ctx, w); err != nil {
 		return err
@@ -327,10 +327,10 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
-		return b.m.cat.Settle(ctx, w.outcome, nil)
+		return b.m.own.Settle(ctx, w.outcome, nil)
 	}
 	written := meanwhile(func() error { return b.write(ctx, w) })
-	err := b.m.cat.Settle(ctx, w.outcome, written)
+	err := b.m.own.Settle(ctx, w.outcome, written)
 	return cmp.Or(written(), err)
 }
 
@@ -377,7 +377,7 @@ func (b *batch) intend(ctx context.Context, w *work) (err error) {
 		}
 		intents[i].Guess = b.m.names.key(natural(s.segments))
 	}
-	err = b.m.cat.Intend(ctx, intents, &w.outcome, func(uri string, names catalog.Names) (catalog.Place, error) {
+	err = b.m.own.Intend(ctx, intents, &w.outcome, func(uri string, names catalog.Names) (catalog.Place, error) {
 		s := steps[uri]
 		switch {
 		case s.content == nil:

@@ -75,7 +75,7 @@ func wantCounts(rt *rapid.T, m *Mirror) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		gotN, gotBytes, err := m.cat.Count(rt.Context(), id)
+		gotN, gotBytes, err := m.facts.Count(rt.Context(), id)
 		if err != nil || gotN != n || gotBytes != bytes {
 			rt.Fatalf("%s: got %d members of %d bytes, %v; it has %d of %d", name, gotN, gotBytes, err, n, bytes)
 		}

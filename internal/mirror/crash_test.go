@@ -253,7 +253,7 @@ func TestUndoingRemovesNobodyElsesFile(t *testing.T) {
 // intend leaves an intent behind, as a crash right after it would.
 func intend(m *Mirror, w harvest.Resource) error {
 	in := catalog.Intent{URI: w.URI, Length: w.Length, SHA256: w.Digests[0]}
-	return m.cat.Intend(context.Background(), []catalog.Intent{in}, &catalog.Outcome{}, placeOf(m))
+	return m.own.Intend(context.Background(), []catalog.Intent{in}, &catalog.Outcome{}, placeOf(m))
 }
 
 // placeOf finds places, whatever stands there.
@@ -282,7 +282,7 @@ func TestBytesLostInACrashAreDue(t *testing.T) {
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "a", "one", noon) })
 	h := lookup(t, m, set, "a")
 	in := catalog.Intent{URI: h.URI, Path: h.Path, Kept: trashKey + "/2026-05-01/1/a", Length: h.Length, SHA256: h.Digests[0]}
-	if err := m.cat.Intend(t.Context(), []catalog.Intent{in}, &catalog.Outcome{}, nil); err != nil {
+	if err := m.own.Intend(t.Context(), []catalog.Intent{in}, &catalog.Outcome{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	write(t, dir, "a", "torn by somebody")

@@ -58,7 +58,7 @@ func (m *Mirror) arrange(layout Layout, o *Options) error {
 		return fmt.Errorf("%w: this one is %s, not %s", ErrLayout, cmp.Or(layout, Tree), o.Layout)
 	}
 	if layout == Flat {
-		m.flat = newFlat(m.files, m.cat)
+		m.flat = newFlat(m.files, m.contents)
 		m.bucket = m.flat
 	}
 	return nil
@@ -69,7 +69,7 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	if m.flat == nil || !isName(path) {
 		return m.disk.look(path)
 	}
-	found, err := m.cat.Contents(ctx, []string{path})
+	found, err := m.contents.Contents(ctx, []string{path})
 	if err != nil || found[path].IsZero() {
 		return absent, path, err
 	}
@@ -100,15 +100,15 @@ const contentDir = "sha256"
 // Bytes are recorded as loose before they come and before their last name goes, so
 // that those without a name are found and removed whenever that was interrupted.
 type flat struct {
-	files  blob.Bucket
-	cat    *catalog.Catalog
-	commit chan struct{} // has room for one: who gives names
+	files    blob.Bucket
+	contents contentNames
+	commit   chan struct{} // has room for one: who gives names
 }
 
 var _ blob.Bucket = (*flat)(nil)
 
-func newFlat(files blob.Bucket, cat *catalog.Catalog) *flat {
-	return &flat{files: files, cat: cat, commit: make(chan struct{}, 1)}
+func newFlat(files blob.Bucket, contents contentNames) *flat {
+	return &flat{files: files, contents: contents, commit: make(chan struct{}, 1)}
 }
 
 // contentKey is the file of bytes.
@@ -127,7 +127,7 @@ func (f *flat) has(ctx context.Context, file string) (bool, error) {
 	if err != nil || contentKey(sum) != file {
 		return false, nil
 	}
-	return f.cat.HasContent(ctx, sum)
+	return f.contents.HasContent(ctx, sum)
 }
 
 // isName reports whether a key is a name of bytes, not of a file.
@@ -153,7 +153,7 @@ func (f *flat) sum(ctx context.Context, key string) (resourcesync.Digest, error)
 	if err := blob.ValidKey(key); err != nil {
 		return resourcesync.Digest{}, err
 	}
-	found, err := f.cat.Contents(ctx, []string{key})
+	found, err := f.contents.Contents(ctx, []string{key})
 	if err == nil && found[key].IsZero() {
 		err = blob.ErrNotExist
 	}
@@ -197,7 +197,7 @@ func (f *flat) Stat(ctx context.Context, key string) (blob.Info, error) {
 // List implements blob.Bucket. A name whose bytes are lost is left out.
 func (f *flat) List(ctx context.Context, prefix string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
-		for n, err := range f.cat.ContentNames(ctx, dayOf(prefix)) {
+		for n, err := range f.contents.ContentNames(ctx, dayOf(prefix)) {
 			if err == nil && !strings.HasPrefix(n.Path, prefix) {
 				continue
 			}
@@ -239,7 +239,7 @@ func (f *flat) Begin(ctx context.Context) (blob.Batch, error) {
 // tidy removes bytes that have no name. The caller holds f.commit, or nobody else writes.
 func (f *flat) tidy(ctx context.Context) error {
 	for {
-		loose, err := f.cat.Loose(ctx)
+		loose, err := f.contents.Loose(ctx)
 		if err != nil || len(loose) == 0 {
 			return err
 		}
@@ -257,7 +257,7 @@ func (f *flat) tidy(ctx context.Context) error {
 		if err := errors.Join(b.Commit(ctx), b.Discard()); err != nil {
 			return err
 		}
-		if err := f.cat.Fasten(ctx, sums); err != nil {
+		if err := f.contents.Fasten(ctx, sums); err != nil {
 			return err
 		}
 	}
@@ -455,7 +455,7 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	was, err := b.f.cat.Contents(ctx, b.keys)
+	was, err := b.f.contents.Contents(ctx, b.keys)
 	if err != nil {
 		return err
 	}
@@ -496,13 +496,13 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 			changes = append(changes, catalog.ContentName{Path: key})
 		}
 	}
-	if err := f.cat.Loosen(ctx, slices.Collect(maps.Keys(n.came))); err != nil {
+	if err := f.contents.Loosen(ctx, slices.Collect(maps.Keys(n.came))); err != nil {
 		return err
 	}
 	if err := files.Commit(ctx); err != nil {
 		return err
 	}
-	if err := f.cat.NameContents(ctx, changes); err != nil {
+	if err := f.contents.NameContents(ctx, changes); err != nil {
 		return err
 	}
 	return f.tidy(ctx)

@@ -34,7 +34,7 @@ func TestFlatIsABucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = cat.Close() })
-		return newFlat(files, cat)
+		return newFlat(files, cat.Mirror)
 	})
 }
 

@@ -15,7 +15,7 @@ func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	if _, err := f.files.Stat(ctx, contentKey(sum)); err != nil {
 		return false, ignoreAbsent(err)
 	}
-	named, err := f.cat.HasContent(ctx, sum)
+	named, err := f.contents.HasContent(ctx, sum)
 	return !named && err == nil, err
 }
 

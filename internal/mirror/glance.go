@@ -28,7 +28,7 @@ func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	if m.readOnly {
 		return 0, ErrReadOnly
 	}
-	sets, err := m.cat.Sets(ctx)
+	sets, err := m.facts.Sets(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -45,14 +45,14 @@ func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 // glanceSet goes through the members of a set in the order of their rows, from somewhere
 // on and around.
 func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, err error) {
-	last, err := m.cat.LastID(ctx)
+	last, err := m.facts.LastID(ctx)
 	if err != nil || last == 0 {
 		return 0, err
 	}
 	begin := 1 + rand.New(rand.NewPCG(uint64(m.now().UnixNano()), uint64(set))).Int64N(last)
 	from, around := begin, false
 	for {
-		some, err := m.cat.MembersFrom(ctx, set, from, glanceFiles)
+		some, err := m.facts.MembersFrom(ctx, set, from, glanceFiles)
 		if err != nil {
 			return lost, err
 		}
@@ -103,7 +103,7 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	return int64(len(lost)), m.cat.Settle(ctx, catalog.Outcome{Members: members}, nil)
+	return int64(len(lost)), m.own.Settle(ctx, catalog.Outcome{Members: members}, nil)
 }
 
 // asStored reports whether a file is as it was stored: it is read if somebody has touched

@@ -19,7 +19,7 @@ func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found
 		return mark, false, nil // what it means is told when a mirror is made
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	_, bound, err := c.Setting(ctx, catalog.MirrorSetting)
+	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
 	if err != nil || !bound {
 		return mark, false, err
 	}
@@ -28,7 +28,7 @@ func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found
 		return mark, false, err
 	}
 	mark = marker{UUID: id, Created: m.now().UTC(), lost: true}
-	for _, err := range c.ContentNames(ctx, "") {
+	for _, err := range c.Mirror.ContentNames(ctx, "") {
 		if err != nil {
 			return mark, false, err
 		}

@@ -43,7 +43,7 @@ func (m *Mirror) setNames(ctx context.Context) (map[catalog.SetID]string, error)
 	if m.cat == nil {
 		return nil, nil
 	}
-	all, err := m.cat.Sets(ctx)
+	all, err := m.facts.Sets(ctx)
 	names := make(map[catalog.SetID]string, len(all))
 	for _, s := range all {
 		names[s.ID] = s.Name
@@ -57,7 +57,7 @@ func (m *Mirror) Sets(ctx context.Context) ([]string, error) {
 	if m.cat == nil {
 		return nil, nil
 	}
-	all, err := m.cat.Sets(ctx)
+	all, err := m.facts.Sets(ctx)
 	names := make([]string, 0, len(all))
 	for _, s := range all {
 		if s.Name != FoundSet {
@@ -68,7 +68,7 @@ func (m *Mirror) Sets(ctx context.Context) ([]string, error) {
 }
 
 // labelled yields states of a catalog with the names of their sets.
-func (m *Mirror) labelled(ctx context.Context, states func(*catalog.Catalog) iter.Seq2[catalog.Version, error]) iter.Seq2[Version, error] {
+func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[catalog.Version, error]) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		if m.cat == nil {
 			return
@@ -78,7 +78,7 @@ func (m *Mirror) labelled(ctx context.Context, states func(*catalog.Catalog) ite
 			yield(Version{}, err)
 			return
 		}
-		for v, err := range states(m.cat) {
+		for v, err := range states(m.own) {
 			if !yield(Version{names[v.Set], v}, err) || err != nil {
 				return
 			}
@@ -99,7 +99,7 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 		name = below // as a shell completes it
 	}
 	name = path.Clean(filepath.ToSlash(name))
-	uri, ok, err := m.cat.URIAt(ctx, name)
+	uri, ok, err := m.own.URIAt(ctx, name)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: %q is no path of a resource", ErrNoVersion, name)
 	}
@@ -109,9 +109,9 @@ func (m *Mirror) Find(ctx context.Context, name string) (uri string, err error) 
 // History yields the states of a resource: the present one of each set, if there is
 // one, and then those that ended, the last first.
 func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, error] {
-	return m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] {
+	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
 		return func(yield func(catalog.Version, error) bool) {
-			present, err := c.Present(ctx, uri)
+			present, err := h.Present(ctx, uri)
 			if err != nil {
 				yield(catalog.Version{}, err)
 				return
@@ -121,7 +121,7 @@ func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, err
 					return
 				}
 			}
-			for v, err := range c.VersionsOf(ctx, uri) {
+			for v, err := range h.VersionsOf(ctx, uri) {
 				if !yield(v, err) {
 					return
 				}
@@ -132,7 +132,7 @@ func (m *Mirror) History(ctx context.Context, uri string) iter.Seq2[Version, err
 
 // Ended yields the states that ended at a moment or after it, the last first.
 func (m *Mirror) Ended(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
-	return m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.Versions(ctx, since) })
+	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.Versions(ctx, since) })
 }
 
 // AsOf yields what a set held at a moment, in ascending order of keys. Known says from
@@ -146,7 +146,7 @@ func (m *Mirror) AsOf(ctx context.Context, set string, at time.Time) iter.Seq2[V
 		if id == 0 {
 			return
 		}
-		m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.AsOf(ctx, id, at) })(yield)
+		m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.AsOf(ctx, id, at) })(yield)
 	}
 }
 
@@ -155,14 +155,14 @@ func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
 	}
-	return m.cat.Known(ctx)
+	return m.own.Known(ctx)
 }
 
 // Runs yields the runs that changed the mirror, the last first.
 func (m *Mirror) Runs(ctx context.Context) iter.Seq2[catalog.Run, error] {
 	return func(yield func(catalog.Run, error) bool) {
 		if m.cat != nil {
-			m.cat.Runs(ctx)(yield)
+			m.own.Runs(ctx)(yield)
 		}
 	}
 }

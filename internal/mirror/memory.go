@@ -16,7 +16,7 @@ func (m *Mirror) Recall(ctx context.Context, name string) (value string, ok bool
 	if m.cat == nil {
 		return "", false, nil
 	}
-	value, _, err = m.cat.Setting(ctx, memoryPrefix+name)
+	value, _, err = m.facts.Setting(ctx, memoryPrefix+name)
 	return value, value != "", err
 }
 
@@ -28,5 +28,5 @@ func (m *Mirror) Remember(ctx context.Context, name, value string) error {
 	case len(value) > maxMemory:
 		return fmt.Errorf("remember %q: expected at most %d bytes, got %d", name, maxMemory, len(value))
 	}
-	return m.cat.SetSettings(ctx, map[string]string{memoryPrefix + name: value})
+	return m.facts.SetSettings(ctx, map[string]string{memoryPrefix + name: value})
 }

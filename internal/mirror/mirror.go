@@ -81,14 +81,13 @@ type Mirror struct {
 	names    *fileNames                     // that files get
 	marker   marker                         // as it is, or was lost; zero if the mirror was opened for reading
 	disk     *disk
-	cat      *catalog.Catalog            // nil: a mirror opened for reading that does not exist
-	finder   *catalog.Finder             // nil if cat is
-	bucket   blob.Bucket                 // where bytes are by their paths
-	files    blob.Bucket                 // where they are by the names of their files: the same in a tree
-	flat     *flat                       // the bucket, if that is its layout
-	docs     *documents                  // of the Source; nil if cat is
-	clean    func(context.Context) error // removes the bucket's temporary files
-	close    []func() error              // in reverse
+	stores
+	bucket blob.Bucket                 // where bytes are by their paths
+	files  blob.Bucket                 // where they are by the names of their files: the same in a tree
+	flat   *flat                       // the bucket, if that is its layout
+	docs   *documents                  // of the Source; nil if cat is
+	clean  func(context.Context) error // removes the bucket's temporary files
+	close  []func() error              // in reverse
 
 	adopts bool        // files that are there already are taken over, or go to the trash
 	found  func(Found) // may be nil
@@ -123,7 +122,7 @@ func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) 
 		return err
 	}
 	if !bound && !m.readOnly {
-		if err := m.cat.SetSettings(ctx, map[string]string{catalog.MirrorSetting: source, originSetting: home}); err != nil {
+		if err := m.facts.SetSettings(ctx, map[string]string{catalog.MirrorSetting: source, originSetting: home}); err != nil {
 			return err
 		}
 	}
@@ -138,7 +137,7 @@ func (m *Mirror) Bound(ctx context.Context) (bool, error) {
 	if m.cat == nil {
 		return false, nil
 	}
-	_, bound, err := m.cat.Setting(ctx, catalog.MirrorSetting)
+	_, bound, err := m.facts.Setting(ctx, catalog.MirrorSetting)
 	return bound, err
 }
 
@@ -146,12 +145,12 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 	if m.cat == nil {
 		return false, nil
 	}
-	recorded, bound, err := m.cat.Setting(ctx, catalog.MirrorSetting)
+	recorded, bound, err := m.facts.Setting(ctx, catalog.MirrorSetting)
 	if err != nil || !bound {
 		return bound, err
 	}
 	if recorded != source {
-		held, err := m.cat.Sets(ctx)
+		held, err := m.facts.Sets(ctx)
 		if err != nil {
 			return true, err
 		}
@@ -160,7 +159,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 			return true, &WrongSourceError{m.dir, "Source", recorded, source}
 		}
 	}
-	recorded, _, err = m.cat.Setting(ctx, originSetting)
+	recorded, _, err = m.facts.Setting(ctx, originSetting)
 	if err != nil {
 		return true, err
 	}
@@ -172,11 +171,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 
 // load reads what was kept about the mirror; the origin only if it was bound.
 func (m *Mirror) load(ctx context.Context) (err error) {
-	if m.finder, err = m.cat.Finder(ctx); err != nil {
-		return err
-	}
-	m.close = append(m.close, m.finder.Close)
-	recorded, ok, err := m.cat.Setting(ctx, originSetting)
+	recorded, ok, err := m.facts.Setting(ctx, originSetting)
 	if err != nil || !ok {
 		return err
 	}
@@ -203,7 +198,7 @@ func (m *Mirror) set(ctx context.Context, name string) (catalog.SetID, error) {
 	if id, ok := m.sets[name]; ok || m.cat == nil {
 		return id, nil
 	}
-	all, err := m.cat.Sets(ctx)
+	all, err := m.facts.Sets(ctx)
 	for _, s := range all {
 		m.sets[s.Name] = s.ID
 	}
@@ -216,7 +211,7 @@ func (m *Mirror) makeSet(ctx context.Context, name string) (catalog.SetID, error
 	if err != nil || id != 0 {
 		return id, err
 	}
-	if id, err = m.cat.Set(ctx, name); err != nil {
+	if id, err = m.facts.Set(ctx, name); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
@@ -232,11 +227,11 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 	if err != nil || m.cat == nil {
 		return all, err
 	}
-	found, err := m.cat.Lookup(ctx, id, uris)
+	found, err := m.facts.Lookup(ctx, id, uris)
 	if err != nil {
 		return nil, err
 	}
-	told, err := m.cat.Evidence(ctx, id, uris)
+	told, err := m.own.Evidence(ctx, id, uris)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +255,7 @@ func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalo
 	if m.cat == nil {
 		return catalog.Resource{}, nil
 	}
-	return m.finder.Find(ctx, set, uri)
+	return m.own.Find(ctx, set, uri)
 }
 
 // Open implements destination.Mirror. Only a regular file is opened, and reading it
@@ -295,7 +290,7 @@ func (m *Mirror) FindContent(ctx context.Context, d resourcesync.Digest, length 
 	if m.cat == nil || d.Algorithm() != resourcesync.SHA256 {
 		return destination.Held{}, false, nil
 	}
-	r, ok, err := m.cat.FindContent(ctx, d, length)
+	r, ok, err := m.own.FindContent(ctx, d, length)
 	if err != nil || !ok {
 		return destination.Held{}, false, err
 	}
@@ -305,17 +300,15 @@ func (m *Mirror) FindContent(ctx context.Context, d resourcesync.Digest, length 
 
 // Members implements destination.Mirror.
 func (m *Mirror) Members(ctx context.Context, set string) iter.Seq2[destination.Held, error] {
-	return m.list(ctx, set, (*catalog.Catalog).MembersByKey)
+	return m.list(ctx, set, func(id catalog.SetID) iter.Seq2[catalog.Resource, error] { return m.facts.MembersByKey(ctx, id) })
 }
 
 // Due implements destination.Mirror, in ascending order of keys.
 func (m *Mirror) Due(ctx context.Context, set string) iter.Seq2[destination.Held, error] {
-	return m.list(ctx, set, (*catalog.Catalog).Due)
+	return m.list(ctx, set, func(id catalog.SetID) iter.Seq2[catalog.Resource, error] { return m.own.Due(ctx, id) })
 }
 
-type listing func(*catalog.Catalog, context.Context, catalog.SetID) iter.Seq2[catalog.Resource, error]
-
-func (m *Mirror) list(ctx context.Context, set string, rows listing) iter.Seq2[destination.Held, error] {
+func (m *Mirror) list(ctx context.Context, set string, rows func(catalog.SetID) iter.Seq2[catalog.Resource, error]) iter.Seq2[destination.Held, error] {
 	return func(yield func(destination.Held, error) bool) {
 		id, err := m.set(ctx, set)
 		if err != nil {
@@ -324,7 +317,7 @@ func (m *Mirror) list(ctx context.Context, set string, rows listing) iter.Seq2[d
 		if id == 0 {
 			return
 		}
-		for r, err := range rows(m.cat, ctx, id) {
+		for r, err := range rows(id) {
 			var h destination.Held
 			if err == nil {
 				h, err = heldOf(&r)
@@ -342,7 +335,7 @@ func (m *Mirror) Count(ctx context.Context, set string) (int64, error) {
 	if err != nil || id == 0 {
 		return 0, err
 	}
-	n, _, err := m.cat.Count(ctx, id)
+	n, _, err := m.facts.Count(ctx, id)
 	return n, err
 }
 
@@ -356,7 +349,7 @@ func (m *Mirror) Cursor(ctx context.Context, set string) (c destination.Cursor, 
 }
 
 func (m *Mirror) cursorOf(ctx context.Context, id catalog.SetID) (c destination.Cursor, ok bool, err error) {
-	body, ok, err := m.cat.Cursor(ctx, id)
+	body, ok, err := m.own.Cursor(ctx, id)
 	if err != nil || !ok {
 		return c, false, err
 	}
@@ -372,22 +365,22 @@ func (m *Mirror) Losses(ctx context.Context, set string) (destination.Losses, er
 	if err != nil || id == 0 {
 		return destination.Losses{}, err
 	}
-	l, ok, err := m.cat.Losses(ctx, id)
+	l, ok, err := m.own.Losses(ctx, id)
 	if err != nil {
 		return destination.Losses{}, err
 	}
 	if !ok { // never in step: the window begins now
-		l.Members, _, err = m.cat.Count(ctx, id)
+		l.Members, _, err = m.facts.Count(ctx, id)
 		return destination.Losses{Members: l.Members}, err
 	}
 	each := func(yield func(destination.Loss, error) bool) {
-		for one, err := range m.cat.EachLoss(ctx, l) {
+		for one, err := range m.own.EachLoss(ctx, l) {
 			if !yield(destination.Loss(one), err) {
 				return
 			}
 		}
 	}
-	return destination.Losses{Members: l.Members, Lost: l.Lost, Each: each, Joined: m.cat.Newcomers(ctx, l)}, nil
+	return destination.Losses{Members: l.Members, Lost: l.Lost, Each: each, Joined: m.own.Newcomers(ctx, l)}, nil
 }
 
 // Withhold implements destination.Mirror.
@@ -399,7 +392,7 @@ func (m *Mirror) Withhold(ctx context.Context, set, hash, summary string) error 
 	if err != nil {
 		return err
 	}
-	return m.cat.Withhold(ctx, id, hash, summary)
+	return m.own.Withhold(ctx, id, hash, summary)
 }
 
 // Approved implements destination.Mirror.
@@ -407,7 +400,7 @@ func (m *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	if m.cat == nil {
 		return false, nil
 	}
-	return m.cat.Approved(ctx, hash)
+	return m.own.Approved(ctx, hash)
 }
 
 // Approve lets exactly the withheld plan of that hash pass until the given moment,
@@ -417,6 +410,6 @@ func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, unti
 	if m.readOnly {
 		return "", time.Time{}, ErrReadOnly
 	}
-	p, err := m.cat.Approve(ctx, hash)
+	p, err := m.own.Approve(ctx, hash)
 	return p.Summary, p.Approved, err
 }

@@ -136,8 +136,9 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	if !found {
 		return m, m.mayCreate(ctx, &o)
 	}
-	m.cat, err = catalog.OpenReadOnly(ctx, o.catalog(), mark.UUID, o.Now)
+	c, err := catalog.OpenReadOnly(ctx, o.catalog(), mark.UUID, o.Now)
 	if err == nil {
+		m.stores = storesOf(c)
 		m.close = append(m.close, m.cat.Close)
 		err = m.check(ctx, &o)
 	}
@@ -146,7 +147,7 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 		if !anew || looked != nil {
 			return nil, errors.Join(looked, wrongCatalog(&o, err))
 		}
-		m.cat = nil
+		m.stores = stores{}
 		return m, nil
 	}
 	m.useNames(mark.Names)
@@ -275,14 +276,14 @@ func unused(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	source, bound, err := c.Setting(ctx, catalog.MirrorSetting)
+	source, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
 	if err != nil {
 		return err
 	}
 	if bound {
 		return fmt.Errorf("%w: it has no marker, but %w: %q, of %q", ErrWrongStore, ErrUsedCatalog, path, source)
 	}
-	base, published, err := c.Setting(ctx, catalog.PublisherSetting)
+	base, published, err := c.Facts.Setting(ctx, catalog.PublisherSetting)
 	if err == nil && published {
 		err = fmt.Errorf("%w: %w: %q, of what is published at %q", ErrWrongStore, ErrUsedCatalog, path, base)
 	}
@@ -367,10 +368,11 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 
 // openOld opens the catalog of a mirror that was made before.
 func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err error) {
-	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), UUID: mark.UUID, Now: o.Now})
+	c, err := catalog.Open(ctx, catalog.Options{Path: o.catalog(), UUID: mark.UUID, Now: o.Now})
 	if err != nil {
 		return err
 	}
+	m.stores = storesOf(c)
 	if err := m.check(ctx, o); err != nil {
 		return errors.Join(err, m.cat.Close())
 	}
@@ -391,10 +393,11 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 
 // openNew makes a catalog and the marker that names it.
 func (m *Mirror) openNew(ctx context.Context, o *Options, layout Layout) (err error) {
-	m.cat, err = catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: true, Now: o.Now})
+	c, err := catalog.Open(ctx, catalog.Options{Path: o.catalog(), Create: true, Now: o.Now})
 	if err != nil {
 		return err
 	}
+	m.stores = storesOf(c)
 	m.close = append(m.close, m.cat.Close)
 	if layout != Flat {
 		found, err := m.probe(m.disk.root)

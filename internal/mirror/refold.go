@@ -64,7 +64,7 @@ const namesSetting = "names"
 
 // recordedNames returns the rules of the paths in the catalog; nil if nothing says what they are.
 func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
-	text, ok, err := m.cat.Setting(ctx, namesSetting)
+	text, ok, err := m.facts.Setting(ctx, namesSetting)
 	if err != nil || !ok {
 		return m.marker.Names, err
 	}
@@ -85,7 +85,7 @@ func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 		return err
 	}
 	m.useNames(names)
-	err = m.cat.Refold(ctx, catalog.Refolding{
+	err = m.own.Refold(ctx, catalog.Refolding{
 		Fold: names.key, Takes: names.takes, Settings: map[string]string{namesSetting: string(text)},
 		Place: func(lost, holder catalog.Resource, names catalog.Names) (catalog.Place, []catalog.Membership, error) {
 			return m.placeLost(ctx, &lost, &holder, names)
@@ -101,7 +101,7 @@ func (m *Mirror) refold(ctx context.Context, names *fileNames) error {
 func (m *Mirror) useNames(n *fileNames) {
 	m.names = n
 	if m.cat != nil {
-		m.cat.FoldBy(n.key)
+		m.own.FoldBy(n.key)
 	}
 }
 
@@ -111,13 +111,13 @@ const maxMissing = 500
 // markMissing makes the resources due whose files did not come along: a directory is not
 // copied where a file has its name.
 func (m *Mirror) markMissing(ctx context.Context) error {
-	sets, err := m.cat.Sets(ctx)
+	sets, err := m.facts.Sets(ctx)
 	if err != nil {
 		return err
 	}
 	var missing []catalog.Resource
 	for _, s := range sets {
-		for r, err := range m.cat.MembersByKey(ctx, s.ID) {
+		for r, err := range m.facts.MembersByKey(ctx, s.ID) {
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (m *Mirror) settleLost(ctx context.Context, rows []catalog.Resource) error 
 	if err != nil || len(due) == 0 {
 		return err
 	}
-	return m.cat.Settle(ctx, catalog.Outcome{Members: due}, nil)
+	return m.own.Settle(ctx, catalog.Outcome{Members: due}, nil)
 }
 
 const (

@@ -27,7 +27,7 @@ func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) 
 	if m.cat == nil {
 		return s, false, nil
 	}
-	text, ok, err := m.cat.Setting(ctx, keptSettings)
+	text, ok, err := m.facts.Setting(ctx, keptSettings)
 	if err != nil || !ok {
 		return s, false, err
 	}
@@ -46,10 +46,10 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	if err != nil {
 		return err
 	}
-	if was, ok, err := m.cat.Setting(ctx, keptSettings); err != nil || ok && was == string(text) {
+	if was, ok, err := m.facts.Setting(ctx, keptSettings); err != nil || ok && was == string(text) {
 		return err
 	}
-	return m.cat.SetSettings(ctx, map[string]string{keptSettings: string(text)})
+	return m.facts.SetSettings(ctx, map[string]string{keptSettings: string(text)})
 }
 
 // OldestVersion returns the day in UTC on which the first of the states ended that are kept;
@@ -58,7 +58,7 @@ func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
 	}
-	days, err := m.cat.VersionDays(ctx, func(day string) bool { return day < firstDay })
+	days, err := m.own.VersionDays(ctx, func(day string) bool { return day < firstDay })
 	if err != nil || len(days) == 0 {
 		return time.Time{}, false, err
 	}

@@ -63,7 +63,7 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 	if m.disk.state == "" || m.flat != nil {
 		return nil
 	}
-	sets, err := m.cat.Sets(ctx)
+	sets, err := m.facts.Sets(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (m *Mirror) leaveState(ctx context.Context) error {
 
 // inState returns the first members of a set whose paths lead into a state.
 func (m *Mirror) inState(ctx context.Context, set catalog.SetID) (rows []catalog.Resource, err error) {
-	for r, err := range m.cat.MembersByKey(ctx, set) {
+	for r, err := range m.facts.MembersByKey(ctx, set) {
 		if err != nil {
 			return nil, err
 		}
@@ -133,5 +133,5 @@ func (m *Mirror) leave(ctx context.Context, set catalog.SetID, rows []catalog.Re
 	if err := files.Commit(ctx); err != nil {
 		return err
 	}
-	return m.cat.Settle(ctx, o, nil)
+	return m.own.Settle(ctx, o, nil)
 }

@@ -86,7 +86,7 @@ func makeStores(t *testing.T, path func(string) string, with func(dir, state str
 	must(os.Mkdir(path("published.state"), 0o750))
 	published, err := catalog.Open(t.Context(), catalog.Options{Path: filepath.Join(path("published.state"), catName), Create: true})
 	must(err)
-	must(published.SetSettings(t.Context(), map[string]string{catalog.PublisherSetting: "https://example.org/"}))
+	must(published.Facts.SetSettings(t.Context(), map[string]string{catalog.PublisherSetting: "https://example.org/"}))
 	must(published.Close())
 }
 

@@ -308,7 +308,7 @@ func wgetQuote(s, unsafe string) string {
 // Strangers yields the files in the directory that are not the mirror's, in no order.
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		names := m.cat.Names(ctx)
+		names := m.own.Names(ctx)
 		for info, err := range m.files.List(ctx, "") {
 			known := strings.HasPrefix(info.Key, ours+"/")
 			if err == nil && !known {

@@ -72,7 +72,7 @@ func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string, error) {
 	list := m.disk.trashDays
 	if m.flat != nil {
-		list = func() ([]string, error) { return m.cat.TrashDays(ctx) }
+		list = func() ([]string, error) { return m.contents.TrashDays(ctx) }
 	}
 	days, err := list()
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *Mirror) daysOutside(ctx context.Context, first, last string) ([]string,
 	}
 	inside := func(day string) bool { return first <= day && day <= last }
 	days = slices.DeleteFunc(days, inside)
-	ended, err := m.cat.VersionDays(ctx, inside)
+	ended, err := m.own.VersionDays(ctx, inside)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (d *disk) trashDays() (days []string, err error) {
 
 // purgeDay forgets the states that ended on a day, and removes its trash.
 func (m *Mirror) purgeDay(ctx context.Context, day, stays string) error {
-	if err := m.cat.ForgetVersions(ctx, day, stays); err != nil {
+	if err := m.own.ForgetVersions(ctx, day, stays); err != nil {
 		return err
 	}
 	var keys []string

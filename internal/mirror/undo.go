@@ -25,7 +25,7 @@ func (m *Mirror) undoLeftovers(ctx context.Context) error {
 // undo puts back, for every intent that was not settled, the file that the catalog
 // speaks of. It may be interrupted and begun again.
 func (m *Mirror) undo(ctx context.Context) error {
-	intents, err := m.cat.Intents(ctx)
+	intents, err := m.own.Intents(ctx)
 	if err != nil || len(intents) == 0 {
 		return err
 	}
@@ -41,7 +41,7 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	for i := range intents {
 		uris[i] = intents[i].URI
 	}
-	rows, err := m.cat.Lookup(ctx, 0, uris)
+	rows, err := m.facts.Lookup(ctx, 0, uris)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	if outcome.Members, err = m.markLost(ctx, lost, rows, "its bytes were lost in an interrupted run"); err != nil {
 		return err
 	}
-	return m.cat.Settle(ctx, outcome, nil)
+	return m.own.Settle(ctx, outcome, nil)
 }
 
 // undoFiles undoes the intents that take bytes from elsewhere, or all others. It
@@ -208,7 +208,7 @@ func (m *Mirror) holds(ctx context.Context, key string, length resourcesync.Leng
 
 // markLost makes resources due whose bytes are not where they belong.
 func (m *Mirror) markLost(ctx context.Context, lost []string, rows []catalog.Resource, reason string) ([]catalog.Membership, error) {
-	members, err := m.cat.Holders(ctx, lost)
+	members, err := m.own.Holders(ctx, lost)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // after it and are not there again.
 func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
-		deleted := m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.DeletedSince(ctx, since) })
+		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, since) })
 		for v, err := range deleted {
 			if v.SetURI == KeptSet { // it was released
 				continue
@@ -65,19 +65,19 @@ func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, err
 		if m.cat == nil {
 			return
 		}
-		sets, err := m.cat.Sets(ctx)
+		sets, err := m.facts.Sets(ctx)
 		if err != nil {
 			yield(Reversal{}, err)
 			return
 		}
 		parts := []iter.Seq2[Reversal, error]{
-			reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] { return c.RunVersions(ctx, run) }), false),
+			reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.RunVersions(ctx, run) }), false),
 		}
 		for _, s := range sets {
-			parts = append(parts, reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] {
-				return c.RunCreated(ctx, run, s.ID)
-			}), true), reversals(m.labelled(ctx, func(c *catalog.Catalog) iter.Seq2[catalog.Version, error] {
-				return c.RunOvertaken(ctx, run, s.ID)
+			parts = append(parts, reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
+				return h.RunCreated(ctx, run, s.ID)
+			}), true), reversals(m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] {
+				return h.RunOvertaken(ctx, run, s.ID)
 			}), true))
 		}
 		for _, part := range parts {
@@ -256,7 +256,7 @@ func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.R
 	if err != nil {
 		return err
 	}
-	members, err := r.m.cat.Holders(ctx, []string{step.URI})
+	members, err := r.m.own.Holders(ctx, []string{step.URI})
 	if err != nil {
 		return err
 	}
@@ -385,7 +385,7 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	if err != nil {
 		return err
 	}
-	present, err := m.cat.Present(ctx, uri)
+	present, err := m.own.Present(ctx, uri)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ type adopted struct {
 // loadAdopted reads what was adopted once.
 func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	var a adopted
-	text, ok, err := s.catalog.Setting(ctx, adoptedSetting)
+	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
 	if err != nil || !ok {
 		return a, err
 	}
@@ -101,7 +101,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	if !s.site.Adopt {
 		return nil
 	}
-	published, err := s.catalog.PublishedSets(ctx)
+	published, err := s.pubs.PublishedSets(ctx)
 	if err != nil || len(published) > 0 {
 		return err // it was adopted, or is our own
 	}
@@ -116,7 +116,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.catalog.Adopt(ctx, a.changes-1, settings, func(c *catalog.Adoption) error {
+	err = s.pubs.Adopt(ctx, a.changes-1, settings, func(c *catalog.Adoption) error {
 		for i, set := range a.sets {
 			if err := a.fill(c, set, a.id+int64(i)); err != nil {
 				return err
@@ -162,7 +162,7 @@ func (a *adopter) find() error {
 	}
 	a.id++ // that of the publication which was adopted
 	for _, set := range a.sets {
-		if set.id, err = a.s.catalog.Set(a.ctx, set.name); err != nil {
+		if set.id, err = a.s.facts.Set(a.ctx, set.name); err != nil {
 			return err
 		}
 		a.note("the Resource List %q (resources: %d), Change Lists: %d", set.list.key, set.resources, len(set.changes))

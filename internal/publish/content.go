@@ -68,7 +68,7 @@ func (r *run) forget(ctx context.Context) error {
 	if r.content == nil {
 		return nil
 	}
-	if err := r.content.prune(ctx, r.catalog.Changes(ctx, r.id, r.last.ChangesThrough, math.MaxInt64)); err != nil {
+	if err := r.content.prune(ctx, r.facts.Changes(ctx, r.id, r.last.ChangesThrough, math.MaxInt64)); err != nil {
 		return fmt.Errorf("removing the bytes of published changes: %w", err)
 	}
 	return nil
@@ -76,17 +76,17 @@ func (r *run) forget(ctx context.Context) error {
 
 // contents opens the bytes of the resources of a set.
 type contents struct {
-	catalog *catalog.Catalog
-	id      catalog.SetID
-	kept    blob.Bucket // nil if none are kept
-	since   time.Time   // of a resource that changed at this moment or later the bytes may be kept
+	facts facts
+	id    catalog.SetID
+	kept  blob.Bucket // nil if none are kept
+	since time.Time   // of a resource that changed at this moment or later the bytes may be kept
 	// Where the bytes of the present are; both are nil if they are nowhere.
 	tree  scan.Tree
 	input Opener
 }
 
 func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
-	c := &contents{catalog: r.catalog, id: r.id, kept: r.content.bucket(), since: since}
+	c := &contents{facts: r.facts, id: r.id, kept: r.content.bucket(), since: since}
 	if tree := r.root(); r.Input == nil && tree != nil {
 		c.tree = scan.RootTree(tree)
 	}
@@ -104,7 +104,7 @@ func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) 
 // state yields the set as it is recorded.
 func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
-		for m, err := range c.catalog.Members(ctx, c.id) {
+		for m, err := range c.facts.Members(ctx, c.id) {
 			b := source.Bitstream{Entry: resourceEntry(m), Open: func(ctx context.Context) (io.ReadCloser, error) {
 				if !m.Changed.Before(c.since) {
 					return c.open(ctx, m)
@@ -121,7 +121,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 // changes yields the changes after one number up to another.
 func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
-		for ch, err := range c.catalog.Changes(ctx, c.id, after, through) {
+		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
 			b := source.Bitstream{Entry: changeEntry(ch)}
 			if ch.Change != resourcesync.Deleted {
 				b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, ch.Resource) }
@@ -143,7 +143,7 @@ func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser,
 		}
 	}
 	if m.Path == "" { // a change does not say where the resource is
-		found, err := c.catalog.Lookup(ctx, c.id, []string{m.URI})
+		found, err := c.facts.Lookup(ctx, c.id, []string{m.URI})
 		if err != nil {
 			return nil, err
 		}

@@ -207,7 +207,7 @@ func (w *world) onlyWhatIsKnown(where string) {
 		w.t.Fatal(err)
 	}
 	for _, key := range files(w.t, w.o.Out) {
-		if _, ours, err := s.catalog.Document(w.t.Context(), key); err != nil || !ours {
+		if _, ours, err := s.pubs.Document(w.t.Context(), key); err != nil || !ours {
 			w.t.Errorf("%s: %q was left behind, %v", where, key, err)
 		}
 	}

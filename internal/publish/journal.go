@@ -12,16 +12,19 @@ import (
 )
 
 // journal keeps the publications of package source in the catalog.
-type journal struct{ catalog *catalog.Catalog }
+type journal struct {
+	facts facts
+	pubs  publications
+}
 
 var _ source.Journal = journal{}
 
 func (j journal) Begin(ctx context.Context, set string) (int64, error) {
-	id, err := j.catalog.Set(ctx, set)
+	id, err := j.facts.Set(ctx, set)
 	if err != nil {
 		return 0, err
 	}
-	return j.catalog.BeginPublication(ctx, id)
+	return j.pubs.BeginPublication(ctx, id)
 }
 
 func (j journal) Commit(ctx context.Context, p source.Publication) error {
@@ -29,11 +32,11 @@ func (j journal) Commit(ctx context.Context, p source.Publication) error {
 	if err != nil {
 		return fmt.Errorf("writing publication %d: %w", p.ID, err)
 	}
-	id, err := j.catalog.Set(ctx, p.Set)
+	id, err := j.facts.Set(ctx, p.Set)
 	if err != nil {
 		return err
 	}
-	return j.catalog.CommitPublication(ctx, id, p.ID, p.Made, string(body))
+	return j.pubs.CommitPublication(ctx, id, p.ID, p.Made, string(body))
 }
 
 func (j journal) Done(ctx context.Context, p source.Publication) error {
@@ -49,7 +52,7 @@ func (j journal) Done(ctx context.Context, p source.Publication) error {
 	for i, d := range p.Dropped {
 		dropped[i] = catalog.Item{Kind: string(d.Kind), Number: d.Number}
 	}
-	return j.catalog.FinishPublication(ctx, p.ID, catalog.Finished{
+	return j.pubs.FinishPublication(ctx, p.ID, catalog.Finished{
 		Documents: docs, Retired: p.Retired, Items: items, Dropped: dropped, At: p.Made,
 	})
 }
@@ -68,12 +71,12 @@ func itemRows(items []source.Item) ([]catalog.Item, error) {
 
 func (j journal) Items(ctx context.Context, set string, kind source.ItemKind, from int64) iter.Seq2[source.Item, error] {
 	return func(yield func(source.Item, error) bool) {
-		sid, err := j.catalog.Set(ctx, set)
+		sid, err := j.facts.Set(ctx, set)
 		if err != nil {
 			yield(source.Item{}, err)
 			return
 		}
-		for row, err := range j.catalog.Items(ctx, sid, string(kind), from) {
+		for row, err := range j.pubs.Items(ctx, sid, string(kind), from) {
 			var it source.Item
 			if err == nil {
 				err = json.Unmarshal([]byte(row.Body), &it)
@@ -85,14 +88,14 @@ func (j journal) Items(ctx context.Context, set string, kind source.ItemKind, fr
 	}
 }
 
-func (j journal) Sets(ctx context.Context) ([]string, error) { return j.catalog.PublishedSets(ctx) }
+func (j journal) Sets(ctx context.Context) ([]string, error) { return j.pubs.PublishedSets(ctx) }
 
 func (j journal) Last(ctx context.Context, set string) (p source.Publication, done bool, err error) {
-	sid, err := j.catalog.Set(ctx, set)
+	sid, err := j.facts.Set(ctx, set)
 	if err != nil {
 		return p, false, err
 	}
-	id, body, done, err := j.catalog.LastPublication(ctx, sid)
+	id, body, done, err := j.pubs.LastPublication(ctx, sid)
 	if err != nil || id == 0 {
 		return p, false, err
 	}
@@ -103,14 +106,14 @@ func (j journal) Last(ctx context.Context, set string) (p source.Publication, do
 }
 
 func (j journal) Document(ctx context.Context, key string) (source.Document, bool, error) {
-	d, ok, err := j.catalog.Document(ctx, key)
+	d, ok, err := j.pubs.Document(ctx, key)
 	return source.Document{Key: d.Key, Length: d.Length, SHA256: d.SHA256, Immutable: d.Immutable}, ok, err
 }
 
 func (j journal) Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error] {
-	return j.catalog.ExpiredDocuments(ctx, before, p)
+	return j.pubs.ExpiredDocuments(ctx, before, p)
 }
 
 func (j journal) Forget(ctx context.Context, key string) error {
-	return j.catalog.ForgetDocument(ctx, key)
+	return j.pubs.ForgetDocument(ctx, key)
 }

@@ -25,7 +25,7 @@ func TestJournalInTheCatalog(t *testing.T) {
 				t.Fatal(err)
 			}
 			last, o.Create = c, false
-			return journal{c}
+			return journal{c.Facts, c.Publisher}
 		}
 	})
 }

@@ -100,7 +100,7 @@ func (w *world) recordFractions() {
 		w.t.Fatal(err)
 	}
 	var changes []catalog.Change
-	for m, err := range s.catalog.Members(w.t.Context(), s.sets[0].id) {
+	for m, err := range s.facts.Members(w.t.Context(), s.sets[0].id) {
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ func (r *run) shorten(ctx context.Context, fresh int64) error {
 	if r.Dumps && !r.last.DumpAt.IsZero() {
 		through = min(through, r.last.DumpThrough)
 	}
-	c := contents{catalog: r.catalog, id: r.id}
+	c := contents{facts: r.facts, id: r.id}
 	first, err := c.next(ctx, 0, through)
 	if err != nil || first.Seq == 0 || through-first.Seq < forgetStep {
 		return err
@@ -31,7 +31,7 @@ func (r *run) shorten(ctx context.Context, fresh int64) error {
 		}
 		through = min(through, old)
 	}
-	if _, err := r.catalog.ForgetChanges(ctx, r.id, through, max(1, 2*fresh)); err != nil {
+	if _, err := r.facts.ForgetChanges(ctx, r.id, through, max(1, 2*fresh)); err != nil {
 		return fmt.Errorf("shortening the change log: %w", err)
 	}
 	return nil

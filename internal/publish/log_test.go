@@ -29,7 +29,7 @@ func (w *world) history(s *Session, n int) {
 
 func (w *world) logged(s *Session) int64 {
 	w.t.Helper()
-	n, err := s.catalog.CountChanges(w.t.Context(), s.sets[0].id, 0, math.MaxInt64)
+	n, err := s.facts.CountChanges(w.t.Context(), s.sets[0].id, 0, math.MaxInt64)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 		f.Retired = append(f.Retired, it.Keys...)
 		f.Dropped = append(f.Dropped, catalog.Item{Kind: string(it.Kind), Number: it.Number})
 	}
-	if err := r.catalog.FinishPublication(ctx, r.last.ID, f); err != nil {
+	if err := r.pubs.FinishPublication(ctx, r.last.ID, f); err != nil {
 		return false, fmt.Errorf("forgetting what is lost: %w", err)
 	}
 	return dumps, r.removeArchives(ctx, dropped)

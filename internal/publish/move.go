@@ -46,7 +46,7 @@ func (p *places) move(ctx context.Context, o settled) (note string, err error) {
 	if err != nil || before == "" {
 		return "", err
 	}
-	pub := &source.Publisher{Bucket: p.bucket, Journal: journal{p.catalog}, BaseURL: before, Now: o.Now}
+	pub := &source.Publisher{Bucket: p.bucket, Journal: journal{p.facts, p.pubs}, BaseURL: before, Now: o.Now}
 	removed, err := pub.Withdraw(ctx, keys)
 	if err != nil {
 		return "", err
@@ -61,12 +61,12 @@ func (p *places) move(ctx context.Context, o settled) (note string, err error) {
 // "" if there is nothing to move.
 func (p *places) toMove(ctx context.Context, o settled) (before string, keys []string, err error) {
 	for name, want := range map[string]string{catalog.MirrorSetting: "", dirSetting: p.dir, outSetting: p.outPath} {
-		recorded, _, err := p.catalog.Setting(ctx, name)
+		recorded, _, err := p.facts.Setting(ctx, name)
 		if err != nil || recorded != want {
 			return "", nil, err // checkSettings says what is wrong
 		}
 	}
-	before, ok, err := p.catalog.Setting(ctx, catalog.PublisherSetting)
+	before, ok, err := p.facts.Setting(ctx, catalog.PublisherSetting)
 	if err != nil || !ok || before == o.BaseURL {
 		return "", nil, err
 	}
@@ -82,7 +82,7 @@ func (p *places) toMove(ctx context.Context, o settled) (before string, keys []s
 	case info.State != uuid:
 		return "", nil, &source.WrongStateError{Found: info.State, Want: uuid, BaseURL: info.BaseURL}
 	}
-	for key, err := range p.catalog.Documents(ctx) {
+	for key, err := range p.pubs.Documents(ctx) {
 		if err != nil {
 			return "", nil, err
 		}
@@ -96,7 +96,7 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 	if err := p.catalog.Close(); err != nil {
 		return err
 	}
-	p.catalog = nil
+	p.stores = stores{}
 	name := filepath.Join(o.State, catalogName)
 	for _, suffix := range []string{"-wal", "-shm", ""} { // the catalog last: without it there is nothing to move
 		err := os.Rename(name+suffix, name+movedSuffix+suffix)
@@ -111,7 +111,7 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 		return err
 	}
 	var err error
-	p.catalog, err = catalog.Open(ctx, catalog.Options{Path: name, Create: true, Now: o.Now})
+	p.stores, err = openStores(ctx, catalog.Options{Path: name, Create: true, Now: o.Now})
 	return err
 }
 
@@ -129,7 +129,7 @@ func PlanMove(ctx context.Context, site Site) (before string, keys []string, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	before, keys, err = p.toMove(ctx, o)
-	pub := &source.Publisher{Bucket: p.bucket, Journal: journal{p.catalog}, BaseURL: before, Now: o.Now}
+	pub := &source.Publisher{Bucket: p.bucket, Journal: journal{p.facts, p.pubs}, BaseURL: before, Now: o.Now}
 	var ours []string
 	for _, key := range keys {
 		is, err := pub.Wrote(ctx, key)

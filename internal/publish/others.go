@@ -17,11 +17,11 @@ func (s *Session) Others() []string { return s.others }
 // linkedSets are the names of the sets that the Source Description may link: all of the
 // state, but for those that are not of this site and were removed from the output.
 func (s *Session) linkedSets(ctx context.Context) ([]string, error) {
-	named, err := s.catalog.Sets(ctx)
+	named, err := s.facts.Sets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	published, err := s.catalog.PublishedSets(ctx)
+	published, err := s.pubs.PublishedSets(ctx)
 	if err != nil {
 		return nil, err
 	}

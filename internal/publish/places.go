@@ -33,14 +33,14 @@ const tempKey = ".instep-publish"
 // places are the directories of a run. A dry run works on a copy of the state and
 // only reads the others.
 type places struct {
-	dir      string // the real path of Site.Dir; "" if there is none
-	own      string // slash-separated path below dir where documents lie; "" is none
-	inside   bool   // documents lie in dir itself
-	entered  sync.RWMutex
-	tree     *os.Root // of dir, as it was entered last; nil if there is none
-	isState  bool     // dir is a state directory too, as that of a mirror may be
-	lock     *flock.Lock
-	catalog  *catalog.Catalog
+	dir     string // the real path of Site.Dir; "" if there is none
+	own     string // slash-separated path below dir where documents lie; "" is none
+	inside  bool   // documents lie in dir itself
+	entered sync.RWMutex
+	tree    *os.Root // of dir, as it was entered last; nil if there is none
+	isState bool     // dir is a state directory too, as that of a mirror may be
+	lock    *flock.Lock
+	stores
 	bucket   blob.Bucket
 	staging  blob.Bucket
 	outDir   *blob.Dir // nil if there is none
@@ -184,7 +184,7 @@ func (p *places) open(ctx context.Context, o settled) (err error) {
 	if p.lock, err = flock.Acquire(filepath.Join(o.State, lockName)); err != nil {
 		return err
 	}
-	p.catalog, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(o.State, catalogName), Create: true, Now: o.Now})
+	p.stores, err = openStores(ctx, catalog.Options{Path: filepath.Join(o.State, catalogName), Create: true, Now: o.Now})
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (p *places) peek(ctx context.Context, o settled) (err error) {
 			return fmt.Errorf("copying the state for the dry run: %w", err)
 		}
 	}
-	p.catalog, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(p.scratch, catalogName), Create: true, Now: o.Now})
+	p.stores, err = openStores(ctx, catalog.Options{Path: filepath.Join(p.scratch, catalogName), Create: true, Now: o.Now})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func TestStateOfAMirrorIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.SetSettings(t.Context(), map[string]string{catalog.MirrorSetting: "https://example.org/source"}), c.Close()); err != nil {
+	if err := errors.Join(c.Facts.SetSettings(t.Context(), map[string]string{catalog.MirrorSetting: "https://example.org/source"}), c.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, dry := range []bool{true, false} {

@@ -84,7 +84,7 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 // afterListed is the moment after the last change that is listed; zero if the open
 // Change List has none.
 func (r *run) afterListed(ctx context.Context) (time.Time, error) {
-	for ch, err := range r.catalog.Changes(ctx, r.id, max(r.last.ChangesNumber, r.last.ChangesThrough)-1, r.last.ChangesThrough) {
+	for ch, err := range r.facts.Changes(ctx, r.id, max(r.last.ChangesNumber, r.last.ChangesThrough)-1, r.last.ChangesThrough) {
 		return ch.Datetime.Add(time.Microsecond), err
 	}
 	return time.Time{}, nil
@@ -107,7 +107,7 @@ func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, err
 		return []span{{after: r.seq, through: r.seq, from: at}}, nil
 	}
 	open := span{after: r.last.ChangesNumber - 1, through: r.last.ChangesNumber - 1, from: r.last.ChangesFrom}
-	spans, err := divide(open, r.last.ChangesThrough, r.catalog.Changes(ctx, r.id, open.after, r.seq),
+	spans, err := divide(open, r.last.ChangesThrough, r.facts.Changes(ctx, r.id, open.after, r.seq),
 		limits{entries: int64(r.ChangeListMax), bytes: maxListBytes, age: r.RotateEvery})
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, err
 
 func (r *run) resources(ctx context.Context) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
-		for m, err := range r.catalog.Members(ctx, r.id) {
+		for m, err := range r.facts.Members(ctx, r.id) {
 			if !yield(resourceEntry(m), err) {
 				return
 			}
@@ -138,7 +138,7 @@ func resourceEntry(m catalog.Resource) resourcesync.Entry {
 
 func (r *run) changes(ctx context.Context, after, through int64) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
-		for ch, err := range r.catalog.Changes(ctx, r.id, after, through) {
+		for ch, err := range r.facts.Changes(ctx, r.id, after, through) {
 			if !yield(changeEntry(ch), err) {
 				return
 			}

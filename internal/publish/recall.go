@@ -22,7 +22,7 @@ type said struct {
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {
-		text, ok, err := s.catalog.Setting(ctx, policySetting+set.Name)
+		text, ok, err := s.facts.Setting(ctx, policySetting+set.Name)
 		if err != nil {
 			return err
 		}

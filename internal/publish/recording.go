@@ -25,7 +25,7 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 	if err != nil {
 		return nil, err
 	}
-	return s.catalog.Lookup(ctx, one.id, uris)
+	return s.facts.Lookup(ctx, one.id, uris)
 }
 
 // Look reads the file at a path of the site's directory as a scan of the set would, to
@@ -80,7 +80,7 @@ func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
 
 // deps are what looking at resources takes.
 func (s *Session) deps(one *setState) scan.Deps {
-	return scan.Deps{Catalog: s.catalog, Set: one.id, BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now}
+	return scan.Deps{Facts: s.facts, Seen: s.seen, Set: one.id, BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now}
 }
 
 // Accept takes a resource that is told by its URI, and returns what is to be recorded.
@@ -118,7 +118,7 @@ func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource)
 
 // URIOf is the URI of the file at a path of the site's directory.
 func (s *Session) URIOf(ctx context.Context, path string) (string, error) {
-	deps := scan.Deps{Catalog: s.catalog, BaseURL: s.site.BaseURL}
+	deps := scan.Deps{Facts: s.facts, Seen: s.seen, BaseURL: s.site.BaseURL}
 	spelled, err := deps.Spelled(ctx, []string{path})
 	if uri, ok := spelled[path]; ok {
 		return uri, nil
@@ -175,7 +175,7 @@ func differs(told, found *catalog.Resource) error {
 // acceptListed leaves a resource where its listing has it. Whether it is listed can't be
 // asked of a listing: the next scan says.
 func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.Resource) (r catalog.Resource, release func(), err error) {
-	known, err := s.catalog.Lookup(ctx, one.id, []string{told.URI})
+	known, err := s.facts.Lookup(ctx, one.id, []string{told.URI})
 	if err != nil {
 		return r, nil, err
 	}

@@ -188,7 +188,7 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 		return cause(ctx, err)
 	}
 	defer func() { err = errors.Join(err, plan.Close()) }()
-	if r.before, _, err = r.catalog.LastSeq(ctx, r.id); err != nil {
+	if r.before, _, err = r.facts.LastSeq(ctx, r.id); err != nil {
 		return err
 	}
 	for _, n := range plan.Notes {
@@ -222,7 +222,7 @@ func cause(ctx context.Context, err error) error {
 // input is what the set is compared with.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
-		BaseURL: r.site.BaseURL, Catalog: r.catalog, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
+		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
 		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.observe,
 		State: r.site.State, DryRun: r.site.DryRun,
 	}
@@ -286,20 +286,20 @@ func (r *run) situation(ctx context.Context) (s situation, err error) {
 		rest: r.site.RebaseMin, rebaseEvery: r.RebaseEvery, dumpEvery: r.DumpEvery, rotateEvery: r.RotateEvery,
 		keepChanges: r.Policy.KeepChanges,
 	}
-	if s.resources, r.report.Bytes, err = r.catalog.Count(ctx, r.id); err != nil {
+	if s.resources, r.report.Bytes, err = r.facts.Count(ctx, r.id); err != nil {
 		return s, err
 	}
 	r.report.Resources = s.resources
-	if r.called, err = r.catalog.Relabelled(ctx, r.id); err != nil {
+	if r.called, err = r.facts.Relabelled(ctx, r.id); err != nil {
 		return s, err
 	}
-	if s.now, err = r.catalog.Moment(ctx); err != nil {
+	if s.now, err = r.facts.Moment(ctx); err != nil {
 		return s, err
 	}
 	if !s.published {
 		return s, nil
 	}
-	seq, _, err := r.catalog.LastSeq(ctx, r.id)
+	seq, _, err := r.facts.LastSeq(ctx, r.id)
 	if err != nil {
 		return s, err
 	}
@@ -318,7 +318,7 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 	if t.after != after || t.through > through {
 		*t = tally{after: after, through: after}
 	}
-	n, err := r.catalog.CountChanges(ctx, r.id, t.through, through)
+	n, err := r.facts.CountChanges(ctx, r.id, t.through, through)
 	if err != nil {
 		return 0, err
 	}
@@ -330,7 +330,7 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 // changed: all of them, the Resource List, or those that speak of the set.
 func (r *run) stale(ctx context.Context, s *situation) error {
 	for name, value := range r.labels() {
-		recorded, _, err := r.catalog.Setting(ctx, name)
+		recorded, _, err := r.facts.Setting(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -387,13 +387,13 @@ func (r *run) labels() map[string]string {
 func (r *run) mark(ctx context.Context) (err error) {
 	r.recording.Lock()
 	defer r.recording.Unlock()
-	if r.now, err = r.catalog.Moment(ctx); err != nil {
+	if r.now, err = r.facts.Moment(ctx); err != nil {
 		return err
 	}
-	if err = r.catalog.Reserve(ctx, r.now.Add(time.Microsecond)); err != nil {
+	if err = r.facts.Reserve(ctx, r.now.Add(time.Microsecond)); err != nil {
 		return err
 	}
-	r.seq, _, err = r.catalog.LastSeq(ctx, r.id)
+	r.seq, _, err = r.facts.LastSeq(ctx, r.id)
 	return err
 }
 
@@ -436,7 +436,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 		delete(labels, hashSetting+r.Name)
 		delete(labels, calledSetting+r.Name)
 	}
-	if err := r.catalog.SetSettings(ctx, labels); err != nil {
+	if err := r.facts.SetSettings(ctx, labels); err != nil {
 		return err
 	}
 	if err := r.shorten(ctx, fresh); err != nil {

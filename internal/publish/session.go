@@ -126,7 +126,7 @@ func (s *Session) prepare(ctx context.Context) error {
 	}
 	for _, one := range s.site.sets {
 		set := &setState{settledSet: one}
-		if set.id, err = s.catalog.Set(ctx, one.Name); err != nil {
+		if set.id, err = s.facts.Set(ctx, one.Name); err != nil {
 			return err
 		}
 		s.sets = append(s.sets, set)
@@ -137,7 +137,7 @@ func (s *Session) prepare(ctx context.Context) error {
 	}
 	for _, set := range s.sets {
 		set.pub = &source.Publisher{
-			Bucket: s.bucket, Staging: s.staging, Journal: journal{s.catalog}, BaseURL: s.site.BaseURL, UUID: uuid,
+			Bucket: s.bucket, Staging: s.staging, Journal: journal{s.facts, s.pubs}, BaseURL: s.site.BaseURL, UUID: uuid,
 			About: s.site.About, Generator: s.site.Generator, MaxEntries: set.MaxEntries, Now: s.site.Now,
 			Aliases: kept.Aliases, Sets: names,
 		}
@@ -202,7 +202,7 @@ const (
 
 // checkSettings refuses a state that belongs to something else.
 func (s *Session) checkSettings(ctx context.Context) error {
-	mirrored, ok, err := s.catalog.Setting(ctx, catalog.MirrorSetting)
+	mirrored, ok, err := s.facts.Setting(ctx, catalog.MirrorSetting)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *Session) checkSettings(ctx context.Context) error {
 		{dirSetting, "directory", s.dir},
 		{catalog.PublisherSetting, WhatBaseURL, s.site.BaseURL},
 	} {
-		recorded, ok, err := s.catalog.Setting(ctx, c.name)
+		recorded, ok, err := s.facts.Setting(ctx, c.name)
 		if err != nil {
 			return err
 		}
@@ -238,7 +238,7 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 			return err
 		}
 	}
-	recorded, ok, err := s.catalog.Setting(ctx, outSetting)
+	recorded, ok, err := s.facts.Setting(ctx, outSetting)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (s *Session) bind(ctx context.Context) error {
 	if s.bound {
 		return nil
 	}
-	err := s.catalog.SetSettings(ctx, map[string]string{dirSetting: s.dir, catalog.PublisherSetting: s.site.BaseURL, outSetting: s.outPath})
+	err := s.facts.SetSettings(ctx, map[string]string{dirSetting: s.dir, catalog.PublisherSetting: s.site.BaseURL, outSetting: s.outPath})
 	s.bound = err == nil
 	return err
 }
@@ -344,7 +344,7 @@ func (s *Session) Record(ctx context.Context, set string, changes []catalog.Chan
 	if err := s.decideChanges(ctx, one.id, changes); err != nil {
 		return err
 	}
-	if err := s.catalog.Record(ctx, one.id, changes); err != nil {
+	if err := s.facts.Record(ctx, one.id, changes); err != nil {
 		return fmt.Errorf("recording changes: %w", err)
 	}
 	return nil
@@ -359,7 +359,7 @@ func (s *Session) decideChanges(ctx context.Context, set catalog.SetID, changes 
 	for i := range changes {
 		uris[i] = changes[i].URI
 	}
-	known, err := s.catalog.Lookup(ctx, set, uris)
+	known, err := s.facts.Lookup(ctx, set, uris)
 	if err != nil {
 		return err
 	}

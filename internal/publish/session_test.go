@@ -218,7 +218,7 @@ func TestRecordingWhilePublishing(t *testing.T) {
 		t.Errorf("%d Change Lists, want many", len(lists))
 	}
 	want := map[string]string{}
-	for m, err := range s.catalog.Members(t.Context(), s.sets[0].id) {
+	for m, err := range s.facts.Members(t.Context(), s.sets[0].id) {
 		if err != nil {
 			t.Fatal(err)
 		}

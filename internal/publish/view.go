@@ -20,9 +20,9 @@ import (
 // View is what a site has recorded, and its directory, to make packages on demand
 // from. It goes with a publisher that works at the same time.
 type View struct {
-	catalog *catalog.Catalog
-	tree    *os.Root // nil: there are no bytes
-	names   []string // of the sets that it shows
+	stores
+	tree  *os.Root // nil: there are no bytes
+	names []string // of the sets that it shows
 }
 
 var _ source.PackageData = (*View)(nil)
@@ -39,7 +39,7 @@ func OpenView(ctx context.Context, site Site) (v *View, err error) {
 			err = errors.Join(err, v.Close())
 		}
 	}()
-	v.catalog, err = catalog.Open(ctx, catalog.Options{Path: filepath.Join(site.State, catalogName), Now: site.Now})
+	v.stores, err = openStores(ctx, catalog.Options{Path: filepath.Join(site.State, catalogName), Now: site.Now})
 	if err != nil || site.Dir == "" {
 		return v, err
 	}
@@ -61,7 +61,7 @@ func (v *View) Close() error {
 
 // set returns the set of that name; source.ErrNoSet if it is not published or not shown.
 func (v *View) set(ctx context.Context, name string) (*contents, error) {
-	sets, err := v.catalog.Sets(ctx)
+	sets, err := v.facts.Sets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +69,14 @@ func (v *View) set(ctx context.Context, name string) (*contents, error) {
 		if s.Name != name || !slices.Contains(v.names, name) {
 			continue
 		}
-		id, _, _, err := v.catalog.LastPublication(ctx, s.ID)
+		id, _, _, err := v.pubs.LastPublication(ctx, s.ID)
 		if err != nil {
 			return nil, err
 		}
 		if id == 0 {
 			break
 		}
-		c := &contents{catalog: v.catalog, id: s.ID}
+		c := &contents{facts: v.facts, id: s.ID}
 		if v.tree != nil {
 			c.tree = scan.RootTree(v.tree)
 		}
@@ -94,7 +94,7 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 			return
 		}
 		for batch := range slices.Chunk(uris, catalog.MaxChanges) {
-			found, err := v.catalog.Lookup(ctx, c.id, batch)
+			found, err := v.facts.Lookup(ctx, c.id, batch)
 			if err != nil {
 				yield(source.Bitstream{}, err)
 				return
@@ -135,7 +135,7 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 			batch = batch[:0]
 			return ok
 		}
-		for ch, err := range v.catalog.Changes(ctx, c.id, after, math.MaxInt64) {
+		for ch, err := range v.facts.Changes(ctx, c.id, after, math.MaxInt64) {
 			if err != nil {
 				yield(source.Bitstream{}, err)
 				return
@@ -155,7 +155,7 @@ func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq
 
 // logged is source.ErrForgotten if the change log begins after a moment.
 func (v *View) logged(ctx context.Context, id catalog.SetID, from time.Time) error {
-	forgotten, err := v.catalog.Forgotten(ctx, id)
+	forgotten, err := v.facts.Forgotten(ctx, id)
 	if err == nil && !from.After(forgotten) {
 		err = source.ErrForgotten
 	}
@@ -168,7 +168,7 @@ func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from
 	if err := v.logged(ctx, id, from); err != nil {
 		return err
 	}
-	for it, err := range (journal{v.catalog}).Items(ctx, set, source.ItemChangeList, 0) {
+	for it, err := range (journal{v.facts, v.pubs}).Items(ctx, set, source.ItemChangeList, 0) {
 		if err == nil && from.Before(it.From) {
 			err = source.ErrForgotten
 		}
@@ -180,7 +180,7 @@ func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from
 // before returns the number of the last change before a moment, by halving: numbers
 // and moments ascend together.
 func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
-	last, _, err := c.catalog.LastSeq(ctx, c.id)
+	last, _, err := c.facts.LastSeq(ctx, c.id)
 	if err != nil {
 		return 0, err
 	}
@@ -205,7 +205,7 @@ func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 
 // next returns the first change after a number, up to another; a zero one if there is none.
 func (c *contents) next(ctx context.Context, after, through int64) (catalog.Change, error) {
-	for ch, err := range c.catalog.Changes(ctx, c.id, after, through) {
+	for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
 		return ch, err
 	}
 	return catalog.Change{}, nil
@@ -218,7 +218,7 @@ func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield 
 	for i := range changes {
 		uris[i] = changes[i].URI
 	}
-	now, err := c.catalog.Lookup(ctx, c.id, uris)
+	now, err := c.facts.Lookup(ctx, c.id, uris)
 	if err != nil {
 		yield(source.Bitstream{}, err)
 		return false

@@ -41,7 +41,7 @@ func (s *Session) documents(ctx context.Context) ([]string, error) {
 		if !source.MayBeDocument(info.Key) {
 			continue
 		}
-		_, ours, err := journal{s.catalog}.Document(ctx, info.Key)
+		_, ours, err := journal{s.facts, s.pubs}.Document(ctx, info.Key)
 		if err != nil {
 			return nil, err
 		}

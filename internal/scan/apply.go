@@ -22,7 +22,7 @@ func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if p.Guard != nil {
 		return r, p.Guard
 	}
-	if err := d.Catalog.Reserve(ctx, p.At); err != nil {
+	if err := d.Facts.Reserve(ctx, p.At); err != nil {
 		return r, err
 	}
 	a := applier{ctx: ctx, d: d, r: &r, empty: p.Set == 0 && !d.Shared, unsettled: map[int64]bool{}}
@@ -141,7 +141,7 @@ func (a *applier) compare() (o outcome, err error) {
 	}
 	var known []catalog.Resource
 	if !a.empty {
-		if known, err = a.d.Catalog.Lookup(a.ctx, a.d.Set, uris); err != nil {
+		if known, err = a.d.Facts.Lookup(a.ctx, a.d.Set, uris); err != nil {
 			return o, err
 		}
 	}
@@ -211,7 +211,7 @@ func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	}
 	if len(o.same) > 0 {
 		r.Unchanged += int64(len(o.same))
-		if err := d.Catalog.Restat(ctx, o.same); err != nil {
+		if err := d.Facts.Restat(ctx, o.same); err != nil {
 			return err
 		}
 	}
@@ -219,7 +219,7 @@ func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 		return nil
 	}
 	r.Relabelled += int64(len(o.relabelled))
-	return d.Catalog.Relabel(ctx, d.Set, o.relabelled)
+	return d.Facts.Relabel(ctx, d.Set, o.relabelled)
 }
 
 // keepWalk keeps what the next walk is compared with.
@@ -247,7 +247,7 @@ func (a *applier) keepWalk(p *Plan) error {
 		if len(batch) < enrollSize {
 			continue
 		}
-		if err := a.d.Catalog.KeepPieces(a.ctx, a.d.Set, batch); err != nil {
+		if err := a.d.Seen.KeepPieces(a.ctx, a.d.Set, batch); err != nil {
 			return err
 		}
 		batch = batch[:0]
@@ -255,7 +255,7 @@ func (a *applier) keepWalk(p *Plan) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	return a.d.Catalog.KeepPieces(a.ctx, a.d.Set, batch)
+	return a.d.Seen.KeepPieces(a.ctx, a.d.Set, batch)
 }
 
 func (h *hashed) resource() catalog.Resource {
@@ -321,9 +321,9 @@ func (d *Deps) record(ctx context.Context, r *Result, changes []catalog.Change) 
 	if len(changes) == 0 {
 		return nil
 	}
-	record := d.Catalog.Record
+	record := d.Facts.Record
 	if d.Unpublished {
-		record = d.Catalog.Enroll
+		record = d.Facts.Enroll
 	}
 	if err := record(ctx, d.Set, changes); err != nil {
 		return err

@@ -336,9 +336,9 @@ func TestApplyStopsWithItsContext(t *testing.T) {
 func TestApplyStopsWhenTheCatalogRefuses(t *testing.T) {
 	f := setUp(t, "a", "b", "c")
 	f.scan()
-	id, err := f.Catalog.BeginPublication(t.Context(), f.Set)
+	id, err := f.catalog.Publisher.BeginPublication(t.Context(), f.Set)
 	if err == nil {
-		err = f.Catalog.CommitPublication(t.Context(), f.Set, id, time.Now(), "{}")
+		err = f.catalog.Publisher.CommitPublication(t.Context(), f.Set, id, time.Now(), "{}")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestHeadersThatNoListCanSayFailTheResource(t *testing.T) {
 			if r := f.scan(); r.Created == 2 != strings.HasPrefix(name, "good") {
 				t.Errorf("got %+v", r)
 			}
-			for r, err := range f.Catalog.Members(t.Context(), f.Set) {
+			for r, err := range f.Facts.Members(t.Context(), f.Set) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -56,7 +56,7 @@ func TestChangedBytesAreKept(t *testing.T) {
 	f.Keep = bucket
 	f.Algorithms = []resourcesync.Algorithm{resourcesync.MD5} // it is the SHA-256 that names them, all the same
 	f.Observe = func(e Event) {
-		for m, err := range f.Catalog.Members(t.Context(), f.Set) {
+		for m, err := range f.Facts.Members(t.Context(), f.Set) {
 			if err != nil || len(m.Digests) != 1 {
 				t.Errorf("member %+v, %v; want md5 alone", m, err)
 			}

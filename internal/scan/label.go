@@ -54,10 +54,10 @@ func (d *Dir) rulesSetting() string { return fmt.Sprintf("scan rules %d", d.Set)
 
 // rulesChanged reports whether members may be called by other rules.
 func (d *Dir) rulesChanged(ctx context.Context) (bool, error) {
-	recorded, _, err := d.Catalog.Setting(ctx, d.rulesSetting())
+	recorded, _, err := d.Facts.Setting(ctx, d.rulesSetting())
 	return recorded != d.rulesDigest(), err
 }
 
 func (d *Dir) keepRules(ctx context.Context) error {
-	return d.Catalog.SetSettings(ctx, map[string]string{d.rulesSetting(): d.rulesDigest()})
+	return d.Facts.SetSettings(ctx, map[string]string{d.rulesSetting(): d.rulesDigest()})
 }

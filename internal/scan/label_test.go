@@ -40,7 +40,7 @@ func TestFirstRuleThatMatchesCountsForEachField(t *testing.T) {
 func changes(f *fixture, after int64) []catalog.Change {
 	f.t.Helper()
 	var all []catalog.Change
-	for ch, err := range f.Catalog.Changes(f.t.Context(), f.Set, after, 1<<60) {
+	for ch, err := range f.catalog.Facts.Changes(f.t.Context(), f.Set, after, 1<<60) {
 		if err != nil {
 			f.t.Fatal(err)
 		}

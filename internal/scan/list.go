@@ -161,7 +161,7 @@ func (l *List) dir() *Dir { return &Dir{Deps: l.Deps, Tree: l.Tree} }
 func (l *List) sinceSetting() string { return fmt.Sprintf("listed %d", l.Set) }
 
 func (l *List) since(ctx context.Context) (time.Time, error) {
-	text, ok, err := l.Catalog.Setting(ctx, l.sinceSetting())
+	text, ok, err := l.Facts.Setting(ctx, l.sinceSetting())
 	if err != nil || !ok {
 		return time.Time{}, err
 	}

@@ -27,7 +27,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	if p.Guard != nil {
 		return r, p.Guard
 	}
-	if err := l.Catalog.Reserve(ctx, p.At); err != nil {
+	if err := l.Facts.Reserve(ctx, p.At); err != nil {
 		return r, err
 	}
 	a := listApplier{ctx: ctx, l: l, r: &r, buffers: make([][]byte, l.workers())}
@@ -47,7 +47,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	}
 	if !p.moment.IsZero() && !p.Doubt {
 		moment := earliest(p.moment, l.Now()) // a clock that was ahead once must not shut out what comes after
-		if err := l.Catalog.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
+		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
 	}
@@ -142,7 +142,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	for i := range looks {
 		uris[i] = looks[i].URI
 	}
-	known, err := a.l.Catalog.Lookup(a.ctx, a.l.Set, uris)
+	known, err := a.l.Facts.Lookup(a.ctx, a.l.Set, uris)
 	if err != nil {
 		return err
 	}

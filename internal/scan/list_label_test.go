@@ -32,7 +32,7 @@ func told(listed *[]Listed) func(*fetch.Client) Listing {
 func (f *listFixture) labels() map[string][3]string {
 	f.t.Helper()
 	all := map[string][3]string{}
-	for r, err := range f.Catalog.Members(f.t.Context(), f.Set) {
+	for r, err := range f.Facts.Members(f.t.Context(), f.Set) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -128,14 +128,14 @@ func TestLabelsComeWithAResourceThatIsLookedAt(t *testing.T) {
 func (f *listFixture) forgetStats(t *testing.T) {
 	t.Helper()
 	var all []catalog.Resource
-	for r, err := range f.Catalog.Members(t.Context(), f.Set) {
+	for r, err := range f.Facts.Members(t.Context(), f.Set) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Stat = ""
 		all = append(all, r)
 	}
-	if err := f.Catalog.Restat(t.Context(), all); err != nil {
+	if err := f.Facts.Restat(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 }

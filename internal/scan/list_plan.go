@@ -24,7 +24,7 @@ func (l *List) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := l.Catalog.Moment(ctx)
+	at, err := l.Facts.Moment(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (b *listPlanner) take(e *Listed) error {
 
 // flush compares the current batch with what is recorded.
 func (b *listPlanner) flush() error {
-	known, err := b.l.Catalog.Lookup(b.ctx, b.l.Set, b.uris)
+	known, err := b.l.Facts.Lookup(b.ctx, b.l.Set, b.uris)
 	if err != nil {
 		return err
 	}

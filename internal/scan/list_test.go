@@ -84,7 +84,8 @@ func (s *site) asked() []string {
 // listFixture is a List with a catalog of its own.
 type listFixture struct {
 	*List
-	t *testing.T
+	catalog *catalog.Catalog
+	t       *testing.T
 }
 
 func newList(t *testing.T, listing func(*fetch.Client) Listing) *listFixture {
@@ -94,8 +95,8 @@ func newList(t *testing.T, listing func(*fetch.Client) Listing) *listFixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &listFixture{t: t, List: &List{Listing: listing(client), Client: client,
-		Deps: Deps{BaseURL: base, Catalog: c, Set: set, Workers: 2, Spool: t.TempDir(), Now: time.Now}}}
+	return &listFixture{t: t, catalog: c, List: &List{Listing: listing(client), Client: client,
+		Deps: Deps{BaseURL: base, Facts: c.Facts, Seen: c.Publisher, Set: set, Workers: 2, Spool: t.TempDir(), Now: time.Now}}}
 }
 
 // trust lets the site be fetched, though its address is private.
@@ -128,7 +129,7 @@ func (f *listFixture) scan() Result {
 func (f *listFixture) members() map[string]string {
 	f.t.Helper()
 	all := map[string]string{}
-	for r, err := range f.Catalog.Members(f.t.Context(), f.Set) {
+	for r, err := range f.Facts.Members(f.t.Context(), f.Set) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -341,7 +342,7 @@ func TestFetchedBytesAreKept(t *testing.T) {
 			t.Errorf("kept %q, %v; want %q", got, err, text)
 		}
 	}
-	for r, err := range f.Catalog.Members(t.Context(), f.Set) {
+	for r, err := range f.Facts.Members(t.Context(), f.Set) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func contents(t *testing.T, root string) map[string]string {
 func replay(rt *rapid.T, f *fixture, n int, state map[string]string) int {
 	count := 0
 	before := maps.Clone(state)
-	for ch, err := range f.Catalog.Changes(f.t.Context(), f.Set, int64(n), 1<<60) {
+	for ch, err := range f.catalog.Facts.Changes(f.t.Context(), f.Set, int64(n), 1<<60) {
 		if err != nil {
 			rt.Fatal(err)
 		}

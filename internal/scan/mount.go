@@ -61,7 +61,7 @@ func (d *Dir) mountsSetting() string { return fmt.Sprintf("scan mounts %d", d.Se
 // knownMounts returns the mount points that the scans before have found. They are kept
 // as bytes, which the names of files are.
 func (d *Dir) knownMounts(ctx context.Context) (mounts []string, err error) {
-	text, ok, err := d.Catalog.Setting(ctx, d.mountsSetting())
+	text, ok, err := d.Facts.Setting(ctx, d.mountsSetting())
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	if err := json.NewEncoder(&text).Encode(names); err != nil {
 		return err
 	}
-	return d.Catalog.SetSettings(ctx, map[string]string{d.mountsSetting(): text.String()})
+	return d.Facts.SetSettings(ctx, map[string]string{d.mountsSetting(): text.String()})
 }
 
 // lostMount returns a directory that was a mount point and is none any more, and below
@@ -125,7 +125,7 @@ func (d *Dir) lostMount(ctx context.Context) (mount string, n int64, err error) 
 
 // missingBelow counts the members below a directory; 0 if one of them is there.
 func (d *Dir) missingBelow(ctx context.Context, dir string) (n int64, err error) {
-	for m, err := range d.Catalog.Members(ctx, d.Set) {
+	for m, err := range d.Facts.Members(ctx, d.Set) {
 		if err != nil {
 			return 0, err
 		}

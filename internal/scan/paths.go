@@ -46,7 +46,7 @@ func below(paths map[string]bool, name string) bool {
 func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	roots := d.roots()
 	if d.Paths == nil || slices.Contains(roots, ".") {
-		return d.Catalog.MemberKeys(ctx, d.Set)
+		return d.Facts.MemberKeys(ctx, d.Set)
 	}
 	return func(yield func(resourcesync.Key, error) bool) {
 		keys, dirs, err := d.single(ctx, roots)
@@ -62,7 +62,7 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 			}
 			return
 		}
-		for m, err := range d.Catalog.MembersByKey(ctx, d.Set) {
+		for m, err := range d.Facts.MembersByKey(ctx, d.Set) {
 			key := resourcesync.KeyOf(m.URI)
 			_, asked := slices.BinarySearch(keys, key)
 			if (err != nil || asked || below(dirs, m.Path)) && !yield(key, err) {
@@ -86,7 +86,7 @@ func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.K
 		for i, p := range batch {
 			asked[i] = d.uri(p, spelled[p])
 		}
-		known, err := d.Catalog.Lookup(ctx, d.Set, asked)
+		known, err := d.Facts.Lookup(ctx, d.Set, asked)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -17,7 +17,7 @@ import (
 func looked(f *fixture) string {
 	f.t.Helper()
 	b := planner{ctx: f.t.Context(), d: f.Dir, p: f.plan()}
-	n, _, err := f.Catalog.Count(b.ctx, f.Set)
+	n, _, err := f.Facts.Count(b.ctx, f.Set)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestRecordedElsewhereIsLookedUp(t *testing.T) {
 	f := setUp(t, "a", "d/b", "d/c")
 	f.scan()
 	uri := URI(base, "d/b")
-	if err := f.Catalog.Record(t.Context(), f.Set, []catalog.Change{
+	if err := f.Facts.Record(t.Context(), f.Set, []catalog.Change{
 		{Change: resourcesync.Deleted, Resource: catalog.Resource{URI: uri}},
 	}); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestRecordedElsewhereIsLookedUp(t *testing.T) {
 // Two sets of one directory: what one records the other still finds.
 func TestEachSetFindsTheChangesOfItsFiles(t *testing.T) {
 	f := setUp(t, "a", "d/b")
-	second, err := f.Catalog.Set(t.Context(), "second")
+	second, err := f.catalog.Facts.Set(t.Context(), "second")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestEachSetFindsTheChangesOfItsFiles(t *testing.T) {
 		for _, set := range both {
 			f.Set = set
 			var before int64
-			if n, _, err := f.Catalog.LastSeq(t.Context(), set); err == nil {
+			if n, _, err := f.catalog.Facts.LastSeq(t.Context(), set); err == nil {
 				before = n
 			}
 			f.scan()

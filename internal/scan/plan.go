@@ -120,7 +120,7 @@ func (d *Dir) gone(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, e
 	return func(yield func([]catalog.Resource, error) bool) {
 		var uris []string
 		flush := func() bool {
-			resources, err := d.Catalog.Lookup(ctx, d.Set, uris)
+			resources, err := d.Facts.Lookup(ctx, d.Set, uris)
 			uris = uris[:0]
 			return yield(resources, err) && err == nil
 		}
@@ -146,7 +146,7 @@ func (d *Dir) Plan(ctx context.Context) (*Plan, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
 	}
-	at, err := d.Catalog.Moment(ctx)
+	at, err := d.Facts.Moment(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ type planner struct {
 }
 
 func (b *planner) run() error {
-	n, _, err := b.d.Catalog.Count(b.ctx, b.d.Set)
+	n, _, err := b.d.Facts.Count(b.ctx, b.d.Set)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (b *planner) see(s sight) error {
 
 // name finds the URIs of files that are there.
 func (b *planner) name(files []sight) error {
-	some, err := b.d.Catalog.Spells(b.ctx)
+	some, err := b.d.Seen.Spells(b.ctx)
 	if err == nil && some {
 		paths := make([]string, len(files))
 		for i := range files {
@@ -312,7 +312,7 @@ func (b *planner) flush() error {
 	known := make([]catalog.Resource, len(uris))
 	if b.p.Set > 0 {
 		var err error
-		if known, err = b.d.Catalog.Lookup(b.ctx, b.d.Set, uris); err != nil {
+		if known, err = b.d.Facts.Lookup(b.ctx, b.d.Set, uris); err != nil {
 			return err
 		}
 	}
@@ -340,7 +340,7 @@ func (b *planner) ask() error {
 	same := make([]bool, len(pieces))
 	if b.p.Set > 0 {
 		var err error
-		if same, err = b.d.Catalog.KnownPieces(b.ctx, b.d.Set, pieces); err != nil {
+		if same, err = b.d.Seen.KnownPieces(b.ctx, b.d.Set, pieces); err != nil {
 			return err
 		}
 	}
@@ -408,7 +408,7 @@ func (d *Dir) also(known catalog.Resource) resourcesync.Algorithm {
 
 // compare finds the members that are gone, unless that is in doubt.
 func (b *planner) compare() error {
-	n, _, err := b.d.Catalog.Count(b.ctx, b.d.Set)
+	n, _, err := b.d.Facts.Count(b.ctx, b.d.Set)
 	if err != nil {
 		return err
 	}

@@ -29,13 +29,14 @@ type Input interface {
 	Apply(ctx context.Context, p *Plan) (Result, error)
 }
 
-// Deps are what every Input needs. BaseURL, Catalog, Set and Now are required.
+// Deps are what every Input needs. BaseURL, Facts, Seen, Set and Now are required.
 type Deps struct {
-	Catalog *catalog.Catalog
+	Facts   Facts
+	Seen    Seen
 	Set     catalog.SetID
 	BaseURL string // ends in "/"
 	// Unpublished: the set has no publication yet, so that members come to it without
-	// changes in the log (Catalog.Enroll).
+	// changes in the log (Facts.Enroll).
 	Unpublished bool
 	// Shared: other sets may have some of the resources, so that Result.Clashes is wanted
 	// of the first scan too.

@@ -26,9 +26,10 @@ const base = "https://example.org/col/"
 // fixture is a directory and a Dir that scans it.
 type fixture struct {
 	*Dir
-	t      testing.TB
-	root   string
-	events []string
+	catalog *catalog.Catalog
+	t       testing.TB
+	root    string
+	events  []string
 }
 
 func setUp(t testing.TB, files ...string) *fixture {
@@ -44,7 +45,8 @@ func setUp(t testing.TB, files ...string) *fixture {
 		}
 	})
 	c, set := newCatalog(t)
-	f.Dir = &Dir{Tree: RootTree(root), Deps: Deps{BaseURL: base, Catalog: c, Set: set, Workers: 3, Spool: t.TempDir(),
+	f.catalog = c
+	f.Dir = &Dir{Tree: RootTree(root), Deps: Deps{BaseURL: base, Facts: c.Facts, Seen: c.Publisher, Set: set, Workers: 3, Spool: t.TempDir(),
 		Now: later, Observe: f.observe}}
 	for _, name := range files {
 		f.write(name, "content of "+name)
@@ -63,7 +65,7 @@ func newCatalog(t testing.TB) (*catalog.Catalog, catalog.SetID) {
 			t.Error(err)
 		}
 	})
-	set, err := c.Set(t.Context(), "")
+	set, err := c.Facts.Set(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +139,7 @@ func (f *fixture) scan() Result {
 func (f *fixture) members() []catalog.Resource {
 	f.t.Helper()
 	var all []catalog.Resource
-	for r, err := range f.Catalog.Members(f.t.Context(), f.Set) {
+	for r, err := range f.Facts.Members(f.t.Context(), f.Set) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -159,7 +161,7 @@ func (f *fixture) paths() []string {
 func (f *fixture) log(n int) []string {
 	f.t.Helper()
 	var all []string
-	for ch, err := range f.Catalog.Changes(f.t.Context(), f.Set, 0, 1<<60) {
+	for ch, err := range f.catalog.Facts.Changes(f.t.Context(), f.Set, 0, 1<<60) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -207,7 +209,7 @@ func TestFirstScanRecordsWhatIsThere(t *testing.T) {
 	if p.Files != 3 || p.New != 3 || p.Bytes != 14 || p.ToHash != 14 || p.Unchanged != 0 || p.Set != 0 {
 		t.Errorf("plan %+v", p)
 	}
-	if n, _, err := f.Catalog.Count(t.Context(), f.Set); n != 0 || err != nil {
+	if n, _, err := f.Facts.Count(t.Context(), f.Set); n != 0 || err != nil {
 		t.Errorf("the plan recorded %d resources, %v", n, err)
 	}
 	r := f.apply(p)

@@ -5,14 +5,14 @@ import "context"
 // Spelled returns the URIs of those paths that an adopted publication spells in another
 // way than URI does: they stay as they are, since mirrors know the resources by them.
 func (d *Deps) Spelled(ctx context.Context, paths []string) (map[string]string, error) {
-	if some, err := d.Catalog.Spells(ctx); err != nil || !some {
+	if some, err := d.Seen.Spells(ctx); err != nil || !some {
 		return nil, err
 	}
 	ours := make([]string, len(paths))
 	for i, p := range paths {
 		ours[i] = URI(d.BaseURL, p)
 	}
-	found, err := d.Catalog.Spellings(ctx, ours)
+	found, err := d.Seen.Spellings(ctx, ours)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func (db database) listsResources(t *testing.T) {
 	expect(t, f.scan(), n, 0, 0, 0)
 	same(t, "one digest", f.members()["https://example.org/o/o7"], digestOf("7"))
 	expect(t, f.scan(), 0, 0, 0, n)
-	for r, err := range f.Catalog.Members(t.Context(), f.Set) {
+	for r, err := range f.Facts.Members(t.Context(), f.Set) {
 		if err != nil {
 			t.Fatal(err)
 		}

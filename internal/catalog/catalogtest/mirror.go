@@ -1,0 +1,534 @@
+package catalogtest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// Mirror is what only a mirror knows.
+type Mirror interface {
+	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
+	Intents(ctx context.Context) ([]catalog.Intent, error)
+	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
+	Names(ctx context.Context) catalog.Names
+	FoldBy(fold func(path string) string)
+	Refold(ctx context.Context, r catalog.Refolding) error
+	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)
+	FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (catalog.Resource, bool, error)
+	Holders(ctx context.Context, uris []string) ([]catalog.Membership, error)
+	Due(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
+	Cursor(ctx context.Context, set catalog.SetID) (body string, ok bool, err error)
+	Evidence(ctx context.Context, set catalog.SetID, uris []string) (map[string]catalog.Evidence, error)
+	Losses(ctx context.Context, set catalog.SetID) (catalog.Losses, bool, error)
+	EachLoss(ctx context.Context, l catalog.Losses) iter.Seq2[catalog.Loss, error]
+	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
+	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
+	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
+	Approved(ctx context.Context, hash string) (bool, error)
+	Runs(ctx context.Context) iter.Seq2[catalog.Run, error]
+	Known(ctx context.Context) (time.Time, bool, error)
+	Present(ctx context.Context, uri string) ([]catalog.Version, error)
+	VersionsOf(ctx context.Context, uri string) iter.Seq2[catalog.Version, error]
+	Versions(ctx context.Context, since time.Time) iter.Seq2[catalog.Version, error]
+	VersionDays(ctx context.Context, leave func(day string) bool) ([]string, error)
+	ForgetVersions(ctx context.Context, day, since string) error
+	URIAt(ctx context.Context, path string) (uri string, ok bool, err error)
+	DeletedSince(ctx context.Context, since time.Time) iter.Seq2[catalog.Version, error]
+	AsOf(ctx context.Context, set catalog.SetID, at time.Time) iter.Seq2[catalog.Version, error]
+	RunVersions(ctx context.Context, run int64) iter.Seq2[catalog.Version, error]
+	RunCreated(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
+	RunOvertaken(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
+	NameContents(ctx context.Context, names []catalog.ContentName) error
+	Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error)
+	ContentNames(ctx context.Context, day string) iter.Seq2[catalog.ContentName, error]
+	TrashDays(ctx context.Context) ([]string, error)
+	HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error)
+	Loosen(ctx context.Context, sums []resourcesync.Digest) error
+	Fasten(ctx context.Context, sums []resourcesync.Digest) error
+	Loose(ctx context.Context) ([]catalog.LooseContent, error)
+}
+
+// batch is a commit of a mirror in the making.
+type batch struct {
+	s       Stores
+	set     catalog.SetID
+	intents []catalog.Intent
+	o       catalog.Outcome
+}
+
+func (s Stores) batch(set catalog.SetID, at time.Time, run *catalog.Run) *batch {
+	return &batch{s: s, set: set, o: catalog.Outcome{At: at, Run: run}}
+}
+
+// put brings bytes; path and kept are "" if the URI is new.
+func (b *batch) put(name, bytes, path, kept string) *batch {
+	r := resource(name, bytes)
+	b.intents = append(b.intents, catalog.Intent{URI: r.URI, Path: path, Kept: kept, Length: r.Length, SHA256: r.Digests[0]})
+	b.o.Stored = append(b.o.Stored, r)
+	return b.mark(name, "")
+}
+
+// mark begins or changes a membership.
+func (b *batch) mark(name, due string) *batch {
+	b.o.Members = append(b.o.Members, catalog.Membership{Set: b.set, URI: host + name, Changed: b.o.At, Due: due})
+	return b
+}
+
+// reserve gives a new URI a path whose bytes did not come.
+func (b *batch) reserve(name, due string) *batch {
+	b.intents = append(b.intents, catalog.Intent{URI: host + name})
+	return b.mark(name, due)
+}
+
+// remove ends a membership. The file goes to kept, if that is given.
+func (b *batch) remove(name, kept string) *batch {
+	if kept != "" {
+		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: kept})
+	}
+	b.o.Ended = append(b.o.Ended, catalog.Membership{Set: b.set, URI: host + name})
+	return b
+}
+
+func (b *batch) intend(t *testing.T) error {
+	return b.s.Mirror.Intend(t.Context(), b.intents, &b.o, place)
+}
+
+func (b *batch) commit(t *testing.T) {
+	t.Helper()
+	must(t, b.intend(t))
+	must(t, b.s.Mirror.Settle(t.Context(), b.o, nil))
+}
+
+var errTaken = errors.New("the name is taken")
+
+// place gives a URI the name that it ends with, if that is free.
+func place(uri string, n catalog.Names) (p catalog.Place, err error) {
+	p.Path = strings.TrimPrefix(uri, host)
+	for i, c := range p.Path {
+		if c != '/' {
+			continue
+		}
+		_, ok, err := n.Directory(strings.ToLower(p.Path[:i]))
+		if err != nil {
+			return p, err
+		}
+		if !ok {
+			p.Directories = append(p.Directories, p.Path[:i])
+		}
+	}
+	taken, err := n.File(strings.ToLower(p.Path))
+	if err == nil && !taken {
+		_, taken, err = n.Directory(strings.ToLower(p.Path))
+	}
+	if err == nil && taken {
+		err = errTaken
+	}
+	return p, err
+}
+
+// RunMirror is the suite of Mirror.
+func RunMirror(t *testing.T, make New) {
+	for name, test := range map[string]func(*testing.T, Stores, *clock){
+		"intents are durable until they are settled":                  intents,
+		"an outcome whose files are not ready is not recorded":        unready,
+		"a path is that of one resource, whatever its set and case":   paths,
+		"a directory is there as long as something is in it":          directories,
+		"bytes are found that are good in all sets":                   found,
+		"what sets say of a resource is told of each":                 holders,
+		"a cursor moves with the outcome, and a list ends evidence":   cursors,
+		"states that end are kept with their runs":                    states,
+		"an approval holds for its plan, and a day":                   approvals,
+		"what is lost is counted until it comes back":                 losses,
+		"names that become one are placed anew, all or none":          refolded,
+		"bytes have names, and are loose before they lose their last": contents,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := begin(t, make)
+			s.Mirror.FoldBy(strings.ToLower)
+			test(t, s, c)
+		})
+	}
+}
+
+func intents(t *testing.T, s Stores, _ *clock) {
+	id := set(t, s.Facts, "")
+	s.batch(id, Start, nil).put("old", "bytes", "", "").commit(t)
+	b := s.batch(id, Start, nil).put("old", "newer", "old", "kept/old").put("d/new", "bytes", "", "")
+	must(t, b.intend(t))
+	b.s = s.Reopen()
+	b.s.Mirror.FoldBy(strings.ToLower)
+	found, err := b.s.Mirror.Intents(t.Context())
+	must(t, err)
+	if len(found) != 2 || found[0].Path != "d/new" || !found[0].New || found[1].Kept != "kept/old" || found[1].New || found[1].SHA256 != digest("newer") {
+		t.Errorf("intents: %+v", found)
+	}
+	if r, err := b.s.Mirror.Find(t.Context(), id, host+"old"); err != nil || r.Digests[0] != digest("bytes") || !r.Member {
+		t.Errorf("before the outcome: %+v, %v", r, err)
+	}
+	must(t, b.s.Mirror.Settle(t.Context(), b.o, nil))
+	s = b.s.Reopen()
+	if found, err := s.Mirror.Intents(t.Context()); len(found) > 0 || err != nil {
+		t.Errorf("after the outcome: %+v, %v", found, err)
+	}
+	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "old d/new")
+	if r, err := s.Mirror.Find(t.Context(), 0, host+"old"); err != nil || r.Digests[0] != digest("newer") || r.Member {
+		t.Errorf("seen from no set: %+v, %v", r, err)
+	}
+}
+
+func unready(t *testing.T, s Stores, _ *clock) {
+	id := set(t, s.Facts, "")
+	b := s.batch(id, Start, &catalog.Run{Begun: Start, What: "sync", Created: 1}).put("a", "bytes", "", "")
+	b.o.Cursor = &catalog.Cursor{Set: id, Body: "moved"}
+	must(t, b.intend(t))
+	failed := errors.New("the disk is full")
+	if err := s.Mirror.Settle(t.Context(), b.o, func() error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("got %v, want the error of the files", err)
+	}
+	if _, ok, err := s.Mirror.Cursor(t.Context(), id); ok || err != nil {
+		t.Errorf("the cursor: %v, %v", ok, err)
+	}
+	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "")
+	if found, err := s.Mirror.Intents(t.Context()); len(found) != 1 || err != nil {
+		t.Errorf("intents: %+v, %v", found, err)
+	}
+	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil)) // undone
+	s.batch(id, Start, nil).put("a", "bytes", "", "").commit(t)
+	want(t, "members", namesOf(all(t, s.Facts.Members(t.Context(), id))), "a")
+}
+
+func paths(t *testing.T, s Stores, _ *clock) {
+	one, two := set(t, s.Facts, "one"), set(t, s.Facts, "two")
+	s.batch(one, Start, nil).put("d/file", "bytes", "", "").commit(t)
+	for _, name := range []string{"D/FILE", "d", "D"} {
+		b := s.batch(two, Start, nil).put("free", "bytes", "", "").put(name, "others", "", "")
+		if err := b.intend(t); !errors.Is(err, errTaken) {
+			t.Errorf("%s: got %v, want that it is taken", name, err)
+		}
+	}
+	// One that place does not notice is refused all the same.
+	b := s.batch(two, Start, nil).put("x", "others", "", "")
+	err := s.Mirror.Intend(t.Context(), b.intents, &b.o, func(string, catalog.Names) (catalog.Place, error) {
+		return catalog.Place{Path: "d/File"}, nil
+	})
+	if err == nil {
+		err = s.Mirror.Settle(t.Context(), b.o, nil)
+	}
+	if err == nil {
+		t.Error("two resources have one path")
+	}
+	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{}, nil))
+	want(t, "members of the other set", namesOf(all(t, s.Facts.Members(t.Context(), two))), "")
+	s.batch(two, Start, nil).mark("d/file", "").commit(t) // the same resource
+	want(t, "members of the other set", namesOf(all(t, s.Facts.Members(t.Context(), two))), "d/file")
+}
+
+func directories(t *testing.T, s Stores, _ *clock) {
+	id := set(t, s.Facts, "")
+	s.batch(id, Start, nil).put("A/b/x", "bytes", "", "").put("A/y", "bytes", "", "").commit(t)
+	there := func(dirs string) {
+		t.Helper()
+		var found []string
+		for _, d := range []string{"a", "a/b"} {
+			path, ok, err := s.Mirror.Names(t.Context()).Directory(d)
+			must(t, err)
+			if ok {
+				found = append(found, path)
+			}
+		}
+		want(t, "directories", strings.Join(found, " "), dirs)
+	}
+	there("A A/b")
+	s.batch(id, Start, nil).remove("A/b/x", "kept/x").commit(t)
+	there("A")
+	s.batch(id, Start, nil).remove("A/y", "kept/y").commit(t)
+	there("")
+	s.batch(id, Start, nil).put("a", "the name is free", "", "").commit(t)
+}
+
+func found(t *testing.T, s Stores, _ *clock) {
+	one, two := set(t, s.Facts, "one"), set(t, s.Facts, "two")
+	s.batch(one, Start, nil).put("a", "same", "", "").put("b", "same", "", "").reserve("none", "not found").commit(t)
+	s.batch(two, Start, nil).mark("a", "").commit(t)
+	at := func(wantURI string) {
+		t.Helper()
+		r, ok, err := s.Mirror.FindContent(t.Context(), digest("same"), 4)
+		if err != nil || ok != (wantURI != "") || strings.TrimPrefix(r.URI, host) != wantURI {
+			t.Errorf("got %q, %v, %v; want %q", r.URI, ok, err, wantURI)
+		}
+	}
+	at("a")
+	s.batch(two, Start, nil).mark("a", "damaged").commit(t)
+	at("b")
+	want(t, "due in one", namesOf(all(t, s.Mirror.Due(t.Context(), one))), "none")
+	want(t, "due in two", namesOf(all(t, s.Mirror.Due(t.Context(), two))), "a")
+	s.batch(one, Start, nil).remove("b", "kept/b").commit(t)
+	at("")
+	if _, ok, err := s.Mirror.FindContent(t.Context(), digest("same"), 5); ok || err != nil {
+		t.Errorf("of another length: %v, %v", ok, err)
+	}
+}
+
+func holders(t *testing.T, s Stores, _ *clock) {
+	one, two := set(t, s.Facts, "one"), set(t, s.Facts, "two")
+	s.batch(one, Start, nil).put("a", "bytes", "", "").put("b", "bytes of b", "", "").commit(t)
+	s.batch(two, Start.Add(time.Second), nil).mark("a", "why").commit(t)
+	held, err := s.Mirror.Holders(t.Context(), []string{host + "a", host + "unknown"})
+	must(t, err)
+	if len(held) != 2 || held[0].Set == held[1].Set {
+		t.Errorf("holders: %+v", held)
+	}
+	for _, m := range held {
+		if at := Start.Add(time.Duration(m.Set-one) * time.Second); m.URI != host+"a" || !m.Changed.Equal(at) || (m.Due == "why") != (m.Set == two) {
+			t.Errorf("holder: %+v", m)
+		}
+	}
+	s.batch(one, Start, nil).remove("a", "").commit(t)
+	if r, err := s.Mirror.Find(t.Context(), two, host+"a"); err != nil || !r.Member || !r.Stored {
+		t.Errorf("in the other set: %+v, %v", r, err)
+	}
+	for id, n := range map[catalog.SetID]int64{one: 1, two: 1} {
+		got, _, err := s.Facts.Count(t.Context(), id)
+		must(t, err)
+		want(t, "members", got, n)
+	}
+}
+
+func cursors(t *testing.T, s Stores, _ *clock) {
+	id := set(t, s.Facts, "")
+	b := s.batch(id, Start, nil).put("a", "bytes", "", "")
+	b.o.Members[0].Told = true
+	b.o.Gone = []catalog.Evidence{{Set: id, URI: host + "gone", Told: true, Gone: true, Moment: Start.Add(-time.Hour)}}
+	b.o.Cursor = &catalog.Cursor{Set: id, Body: "first"}
+	b.commit(t)
+	told := func() string {
+		t.Helper()
+		e, err := s.Mirror.Evidence(t.Context(), id, []string{host + "a", host + "gone", host + "silent"})
+		must(t, err)
+		var text string
+		for _, name := range []string{"a", "gone", "silent"} {
+			if of, ok := e[host+name]; ok {
+				text += " " + name + map[bool]string{true: " is gone"}[of.Gone]
+			}
+		}
+		return text
+	}
+	want(t, "evidence", told(), " a gone is gone")
+	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{Cursor: &catalog.Cursor{Set: id, Body: "second", Listed: Start}}, nil))
+	s = s.Reopen()
+	want(t, "evidence after a list", told(), " a")
+	if body, ok, err := s.Mirror.Cursor(t.Context(), id); body != "second" || !ok || err != nil {
+		t.Errorf("cursor: %q, %v, %v", body, ok, err)
+	}
+}
+
+func states(t *testing.T, s Stores, _ *clock) {
+	id := set(t, s.Facts, "")
+	at := func(hours int) time.Time { return Start.Add(time.Duration(hours) * time.Hour) }
+	run := func(hours int, created, updated, deleted int64) *catalog.Run {
+		return &catalog.Run{Begun: at(hours), What: "sync", Created: created, Updated: updated, Deleted: deleted}
+	}
+	s.batch(id, at(1), run(1, 2, 0, 0)).put("a", "first", "", "").put("b", "bytes", "", "").commit(t)
+	s.batch(id, at(2), run(2, 0, 1, 0)).put("a", "second", "a", "kept/a").commit(t)
+	s.batch(id, at(3), run(3, 0, 0, 1)).remove("b", "kept/b").commit(t)
+	list := func(states []catalog.Version) string {
+		var b strings.Builder
+		for _, v := range states {
+			b.WriteString(" " + strings.TrimPrefix(v.URI, host) + ":" + v.Kept)
+		}
+		return b.String()
+	}
+	runs := all(t, s.Mirror.Runs(t.Context()))
+	if len(runs) != 3 || runs[0].Deleted != 1 || runs[2].Created != 2 || !runs[2].Begun.Equal(at(1)) {
+		t.Fatalf("runs: %+v", runs)
+	}
+	want(t, "states of a", list(all(t, s.Mirror.VersionsOf(t.Context(), host+"a"))), " a:kept/a")
+	want(t, "what the second run changed", list(all(t, s.Mirror.RunVersions(t.Context(), runs[1].ID))), " a:kept/a")
+	want(t, "what the first run made and is as it was", list(all(t, s.Mirror.RunCreated(t.Context(), runs[2].ID, id))), "")
+	want(t, "what the first run made and another changed", list(all(t, s.Mirror.RunOvertaken(t.Context(), runs[2].ID, id))), " a:kept/a")
+	want(t, "ended, the last first", list(all(t, s.Mirror.Versions(t.Context(), at(2)))), " b:kept/b a:kept/a")
+	for path, name := range map[string]string{"A": "a", "b": "b", "c": ""} {
+		uri, ok, err := s.Mirror.URIAt(t.Context(), path)
+		if must(t, err); ok != (name != "") || ok && uri != host+name {
+			t.Errorf("at %s: %q, %v", path, uri, ok)
+		}
+	}
+	want(t, "deleted", list(all(t, s.Mirror.DeletedSince(t.Context(), at(2)))), " b:kept/b")
+	want(t, "deleted later", list(all(t, s.Mirror.DeletedSince(t.Context(), at(4)))), "")
+	present, err := s.Mirror.Present(t.Context(), host+"a")
+	must(t, err)
+	if len(present) != 1 || !present[0].Since.Equal(at(2)) || present[0].Began != runs[1].ID {
+		t.Errorf("present: %+v", present)
+	}
+	for hours, wanted := range map[int]string{0: "", 1: " b:kept/b a:kept/a", 2: " a: b:kept/b", 3: " a:"} {
+		got := list(all(t, s.Mirror.AsOf(t.Context(), id, at(hours))))
+		if hours == 1 { // both have ended since, in the order in which they did
+			wanted = " a:kept/a b:kept/b"
+		}
+		want(t, "held after some hours", got, wanted)
+	}
+	known := func(from time.Time, wantDays string) {
+		t.Helper()
+		since, ok, err := s.Mirror.Known(t.Context())
+		if !since.Equal(from) || !ok || err != nil {
+			t.Errorf("known from %s, %v, %v; want %s", since, ok, err, from)
+		}
+		days, err := s.Mirror.VersionDays(t.Context(), func(string) bool { return false })
+		must(t, err)
+		want(t, "days", strings.Join(days, " "), wantDays)
+	}
+	known(at(1), "2026-05-01")
+	must(t, s.Mirror.ForgetVersions(t.Context(), "2026-05-01", "2026-05-02"))
+	known(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC), "")
+	want(t, "states of a", list(all(t, s.Mirror.VersionsOf(t.Context(), host+"a"))), "")
+}
+
+func approvals(t *testing.T, s Stores, c *clock) {
+	id := set(t, s.Facts, "set")
+	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all"))
+	if _, err := s.Mirror.Approve(t.Context(), "other"); !errors.Is(err, catalog.ErrUnknownPlan) {
+		t.Errorf("another plan: %v", err)
+	}
+	holds := func(yes bool) {
+		t.Helper()
+		got, err := s.Mirror.Approved(t.Context(), "hash")
+		must(t, err)
+		want(t, "approved", got, yes)
+	}
+	holds(false)
+	p, err := s.Mirror.Approve(t.Context(), "hash")
+	must(t, err)
+	if p.Set != "set" || p.Summary != "deletes all" || !p.Approved.Equal(Start.Add(catalog.ApprovalHolds)) {
+		t.Errorf("plan: %+v", p)
+	}
+	must(t, s.Mirror.Withhold(t.Context(), id, "hash", "deletes all")) // again
+	s = s.Reopen()
+	holds(true)
+	c.at = Start.Add(catalog.ApprovalHolds)
+	holds(false)
+	c.at = Start.Add(-time.Second) // the clock stepped back
+	holds(false)
+}
+
+func losses(t *testing.T, s Stores, _ *clock) {
+	id := set(t, s.Facts, "")
+	if _, ok, err := s.Mirror.Losses(t.Context(), id); ok || err != nil {
+		t.Errorf("before it was in step: %v, %v", ok, err)
+	}
+	in := s.batch(id, Start, nil).put("a", "bytes", "", "").put("b", "bytes", "", "").put("c", "bytes", "", "")
+	in.o.Cursor = &catalog.Cursor{Set: id, Body: "in step"}
+	in.commit(t)
+	lost := func(n int64) {
+		t.Helper()
+		l, ok, err := s.Mirror.Losses(t.Context(), id)
+		if l.Members != 3 || l.Lost != n || !ok || err != nil {
+			t.Errorf("losses: %+v, %v, %v; want %d of 3", l, ok, err, n)
+		}
+	}
+	lost(0)
+	s.batch(id, Start, nil).remove("a", "kept/a").remove("b", "kept/b").commit(t)
+	lost(2)
+	s.batch(id, Start, nil).put("a", "bytes", "", "").commit(t)
+	lost(1)
+	meant := s.batch(id, Start, nil).remove("c", "kept/c")
+	meant.o.Meant = true
+	meant.commit(t)
+	lost(1)
+	s.batch(id, Start, &catalog.Run{Begun: Start, What: "sync", Created: 1}).put("new", "bytes", "", "").commit(t)
+	l, _, err := s.Mirror.Losses(t.Context(), id)
+	must(t, err)
+	each := all(t, s.Mirror.EachLoss(t.Context(), l))
+	if len(each) != 1 || each[0].SHA256 != digest("bytes") {
+		t.Errorf("losses: %+v", each)
+	}
+	want(t, "newcomers", names(all(t, s.Mirror.Newcomers(t.Context(), l)), resourcesync.Key.URI), "new")
+}
+
+func refolded(t *testing.T, s Stores, _ *clock) {
+	id := set(t, s.Facts, "")
+	s.Mirror.FoldBy(func(path string) string { return path })
+	b := s.batch(id, Start, nil)
+	for _, name := range []string{"d/x", "D/X", "D/y", "plain"} {
+		b.put(name, "bytes of "+name, "", "")
+	}
+	must(t, s.Mirror.Intend(t.Context(), b.intents, &b.o, func(uri string, _ catalog.Names) (catalog.Place, error) {
+		return catalog.Place{Path: strings.TrimPrefix(uri, host)}, nil
+	}))
+	must(t, s.Mirror.Settle(t.Context(), b.o, nil))
+	refused := errors.New("refused")
+	fold := func(end error) error {
+		return s.Mirror.Refold(t.Context(), catalog.Refolding{
+			Fold: strings.ToLower, Takes: func(string) bool { return true }, Settings: map[string]string{"folded": "yes"},
+			Place: func(lost, holder catalog.Resource, _ catalog.Names) (catalog.Place, []catalog.Membership, error) {
+				if !strings.EqualFold(lost.Path, holder.Path) || lost.Path == holder.Path {
+					t.Errorf("%q lost its path to %q", lost.Path, holder.Path)
+				}
+				due := []catalog.Membership{{Set: id, URI: lost.URI, Changed: Start, Due: "lost"}}
+				return catalog.Place{Path: lost.Path + "~1"}, due, end
+			},
+		})
+	}
+	if err := fold(refused); !errors.Is(err, refused) {
+		t.Fatalf("got %v, want the error", err)
+	}
+	if _, ok, err := s.Facts.Setting(t.Context(), "folded"); ok || err != nil {
+		t.Errorf("the setting: %v, %v", ok, err)
+	}
+	want(t, "due", namesOf(all(t, s.Mirror.Due(t.Context(), id))), "")
+	for range 2 { // the second time nothing changes
+		must(t, fold(nil))
+		if due := all(t, s.Mirror.Due(t.Context(), id)); len(due) != 1 || !strings.HasSuffix(due[0].Path, "~1") {
+			t.Errorf("due: %+v", due)
+		}
+		seen := map[string]bool{}
+		for _, r := range all(t, s.Facts.Members(t.Context(), id)) {
+			if key := strings.ToLower(r.Path); seen[key] {
+				t.Errorf("%s has the path of another: %q", r.URI, r.Path)
+			} else {
+				seen[key] = true
+			}
+		}
+	}
+	for path, taken := range map[string]bool{"d/x": true, "d/y": true, "plain": true, "other": false} {
+		got, err := s.Mirror.Names(t.Context()).File(path)
+		must(t, err)
+		want(t, path, got, taken)
+	}
+}
+
+func contents(t *testing.T, s Stores, _ *clock) {
+	must(t, s.Mirror.Loosen(t.Context(), []resourcesync.Digest{digest("x"), digest("y")}))
+	must(t, s.Mirror.NameContents(t.Context(), []catalog.ContentName{
+		{Path: "a", SHA256: digest("x")}, {Path: "t/b", Day: "2026-05-01", SHA256: digest("x")},
+	}))
+	loose, err := s.Mirror.Loose(t.Context())
+	must(t, err)
+	if len(loose) != 2 || loose[0].Named == loose[1].Named {
+		t.Errorf("loose: %+v", loose)
+	}
+	must(t, s.Mirror.Fasten(t.Context(), []resourcesync.Digest{digest("x"), digest("y")}))
+	s = s.Reopen()
+	if loose, err := s.Mirror.Loose(t.Context()); len(loose) > 0 || err != nil {
+		t.Errorf("loose: %+v, %v", loose, err)
+	}
+	of, err := s.Mirror.Contents(t.Context(), []string{"a", "none"})
+	must(t, err)
+	if len(of) != 1 || of["a"] != digest("x") {
+		t.Errorf("contents: %v", of)
+	}
+	days, err := s.Mirror.TrashDays(t.Context())
+	must(t, err)
+	want(t, "days of the trash", strings.Join(days, " "), "2026-05-01")
+	want(t, "names of that day", names(all(t, s.Mirror.ContentNames(t.Context(), "2026-05-01")), func(n catalog.ContentName) string { return n.Path }), "t/b")
+	must(t, s.Mirror.NameContents(t.Context(), []catalog.ContentName{{Path: "a"}, {Path: "t/b"}}))
+	has, err := s.Mirror.HasContent(t.Context(), digest("x"))
+	must(t, err)
+	want(t, "the bytes have a name", has, false)
+}

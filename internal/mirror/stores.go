@@ -1,0 +1,118 @@
+package mirror
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/resourcesync"
+)
+
+// facts are settings, sets, resources and memberships. What one call records is there as a
+// whole, and durable, when it returns; listings may be read beside that. internal/catalog has
+// all that follows in SQLite, and its suite catalogtest holds an implementation against what
+// is promised.
+type facts interface {
+	Setting(ctx context.Context, name string) (string, bool, error)
+	SetSettings(ctx context.Context, values map[string]string) error
+	// Set returns the set called name and makes it if there is none; Sets returns all.
+	Set(ctx context.Context, name string) (catalog.SetID, error)
+	Sets(ctx context.Context) ([]catalog.NamedSet, error)
+	// Lookup returns the resource of each URI as seen from a set, in the order asked; the
+	// zero Resource for one that is unknown.
+	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
+	// MembersByKey yields the members of a set in ascending order of their keys, and
+	// MembersFrom returns some in the order in which they were first recorded, in which the
+	// last is LastID.
+	MembersByKey(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
+	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
+	LastID(ctx context.Context) (int64, error)
+	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
+}
+
+// own is what only a mirror keeps.
+type own interface {
+	intents
+	holdings
+	plans
+	history
+}
+
+// intents are the changes of files that are about to be made. They are durable before a file
+// is touched, and go with the outcome.
+type intents interface {
+	// Intend records intents, and finds paths for those that have none by asking place.
+	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
+	Intents(ctx context.Context) ([]catalog.Intent, error)
+	// Settle records an outcome once ready returns, and removes all intents.
+	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
+	// Names returns what has paths, as compared by what FoldBy was given last. Refold
+	// compares them all in another way, and finds paths for resources that lose theirs.
+	Names(ctx context.Context) catalog.Names
+	FoldBy(fold func(path string) string)
+	Refold(ctx context.Context, r catalog.Refolding) error
+}
+
+// holdings are what sets say of resources, how far they were followed, and on what evidence.
+type holdings interface {
+	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)
+	FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (catalog.Resource, bool, error)
+	Holders(ctx context.Context, uris []string) ([]catalog.Membership, error)
+	Due(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
+	Cursor(ctx context.Context, set catalog.SetID) (body string, ok bool, err error)
+	Evidence(ctx context.Context, set catalog.SetID, uris []string) (map[string]catalog.Evidence, error)
+	Losses(ctx context.Context, set catalog.SetID) (catalog.Losses, bool, error)
+	EachLoss(ctx context.Context, l catalog.Losses) iter.Seq2[catalog.Loss, error]
+	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
+}
+
+// plans are those that a guard withheld, and the approvals of them.
+type plans interface {
+	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
+	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
+	Approved(ctx context.Context, hash string) (bool, error)
+}
+
+// history is what runs did, and the states that they ended.
+type history interface {
+	Runs(ctx context.Context) iter.Seq2[catalog.Run, error]
+	Known(ctx context.Context) (time.Time, bool, error)
+	Present(ctx context.Context, uri string) ([]catalog.Version, error)
+	VersionsOf(ctx context.Context, uri string) iter.Seq2[catalog.Version, error]
+	Versions(ctx context.Context, since time.Time) iter.Seq2[catalog.Version, error]
+	DeletedSince(ctx context.Context, since time.Time) iter.Seq2[catalog.Version, error]
+	AsOf(ctx context.Context, set catalog.SetID, at time.Time) iter.Seq2[catalog.Version, error]
+	URIAt(ctx context.Context, path string) (uri string, ok bool, err error)
+	RunVersions(ctx context.Context, run int64) iter.Seq2[catalog.Version, error]
+	RunCreated(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
+	RunOvertaken(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
+	VersionDays(ctx context.Context, leave func(day string) bool) ([]string, error)
+	ForgetVersions(ctx context.Context, day, since string) error
+}
+
+// contentNames are the names of bytes in a mirror of the flat layout.
+type contentNames interface {
+	Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error)
+	HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error)
+	NameContents(ctx context.Context, names []catalog.ContentName) error
+	ContentNames(ctx context.Context, day string) iter.Seq2[catalog.ContentName, error]
+	TrashDays(ctx context.Context) ([]string, error)
+	// Loosen records bytes that may have no name, before they lose or get one, and Fasten
+	// those that have one or are gone. Loose returns the first of them.
+	Loosen(ctx context.Context, sums []resourcesync.Digest) error
+	Fasten(ctx context.Context, sums []resourcesync.Digest) error
+	Loose(ctx context.Context) ([]catalog.LooseContent, error)
+}
+
+// stores are what a mirror knows, in one database.
+type stores struct {
+	cat      *catalog.Catalog // nil: a mirror opened for reading that does not exist
+	facts    facts
+	own      own
+	contents contentNames
+}
+
+func storesOf(c *catalog.Catalog) stores {
+	return stores{cat: c, facts: c.Facts, own: c.Mirror, contents: c.Mirror}
+}

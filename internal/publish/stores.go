@@ -1,0 +1,77 @@
+package publish
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/internal/scan"
+)
+
+// facts is where a publisher finds what is recorded, and what changed. catalogtest.Facts
+// holds an implementation against what is promised.
+type facts interface {
+	scan.Facts
+	// Set returns the set called name and makes it if there is none; Sets returns all.
+	Set(ctx context.Context, name string) (catalog.SetID, error)
+	Sets(ctx context.Context) ([]catalog.NamedSet, error)
+	// Relabelled returns another number after each Relabel of a set.
+	Relabelled(ctx context.Context, set catalog.SetID) (int64, error)
+	changeLog
+}
+
+// changeLog is every change recorded, as far as it was not forgotten.
+type changeLog interface {
+	// Changes yields the changes of a set with after < Seq <= through in their order, and
+	// CountChanges returns how many these are.
+	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
+	CountChanges(ctx context.Context, set catalog.SetID, after, through int64) (int64, error)
+	// LastSeq returns number and moment of the last change of a set; zero if it has none.
+	LastSeq(ctx context.Context, set catalog.SetID) (int64, time.Time, error)
+	// ForgetChanges removes the oldest changes up to a number, about as many as most, but for
+	// the last one, and Forgotten returns the moment of the last that was removed.
+	ForgetChanges(ctx context.Context, set catalog.SetID, through, most int64) (int64, error)
+	Forgotten(ctx context.Context, set catalog.SetID) (time.Time, error)
+}
+
+// publications is what only a publisher keeps: publications, each one row that is committed
+// before anything of it is written out, and the documents and items that stay. What one call
+// records is durable when it returns. catalogtest.Publisher holds an implementation against
+// what is promised.
+type publications interface {
+	// BeginPublication returns an id greater than any before. CommitPublication makes body
+	// the publication of that id, and FinishPublication records that it is written out.
+	BeginPublication(ctx context.Context, set catalog.SetID) (id int64, err error)
+	CommitPublication(ctx context.Context, set catalog.SetID, id int64, made time.Time, body string) error
+	FinishPublication(ctx context.Context, id int64, f catalog.Finished) error
+	// LastPublication returns the last one that was committed; id 0 if there is none.
+	LastPublication(ctx context.Context, set catalog.SetID) (id int64, body string, done bool, err error)
+	PublishedSets(ctx context.Context) ([]string, error)
+	Items(ctx context.Context, set catalog.SetID, kind string, from int64) iter.Seq2[catalog.Item, error]
+	// Document returns what was last written at key; false if nothing of ours is there.
+	// Documents yields the keys of all, ascending.
+	Document(ctx context.Context, key string) (catalog.Document, bool, error)
+	Documents(ctx context.Context) iter.Seq2[string, error]
+	ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error]
+	ForgetDocument(ctx context.Context, key string) error
+	// Adopt fills sets of which nothing is known with what another publication says, all or
+	// nothing.
+	Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*catalog.Adoption) error) error
+}
+
+// stores are what a publisher knows, in one database.
+type stores struct {
+	catalog *catalog.Catalog // nil if none is open
+	facts   facts
+	pubs    publications
+	seen    scan.Seen
+}
+
+func openStores(ctx context.Context, o catalog.Options) (stores, error) {
+	c, err := catalog.Open(ctx, o)
+	if err != nil {
+		return stores{}, err
+	}
+	return stores{catalog: c, facts: c.Facts, pubs: c.Publisher, seen: c.Publisher}, nil
+}
