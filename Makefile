@@ -16,7 +16,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-pairs vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants screenshots fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-oai bench-pairs oai-ring vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants screenshots fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,14 @@ bench-destination: ## the table of the Destination: baselines, increments and pl
 	@mkdir -p bin
 	@go test ./bench -count=1 -timeout 120m -run '^TestDestination$$' -args -destination "$(abspath bin/destination.md)" >bin/destination.log || { cat bin/destination.log; exit 1; }
 	@cat bin/destination.md
+
+bench-oai: ## the table of OAI-PMH: a million records harvested, 100,000 served, beside programs in Perl (ten minutes, 6 GB)
+	@mkdir -p bin
+	@go test ./bench -count=1 -timeout 60m -run '^TestOAI$$' -args -oai "$(abspath bin/oai.md)" >bin/oai.log || { cat bin/oai.log; exit 1; }
+	@cat bin/oai.md
+
+oai-ring: ## the long tests of OAI-PMH: 100,000 records with changes and deletions into a mirror, and 20 kills
+	@tools/long.sh '^Test(KilledHarvest|OAIRing)'
 
 bench-pairs: ## the rows of the Destination beside those of the commit BASE, in turns (half an hour, 30 GB)
 	@mkdir -p bin

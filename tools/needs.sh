@@ -25,6 +25,11 @@ need() {
 	fi
 }
 
+# needs_perl MODULE PACKAGE WHAT: PACKAGE has the module of Perl, for WHAT.
+needs_perl() {
+	perl -M"$1" -e 1 2>/dev/null || need "perl -M$1" "$2" "$3"
+}
+
 need xmllint libxml2-utils "the check of our documents by xmllint"
 need python3 python3 "the comparison of our Decoder with expat"
 need strace strace "what is left when a synchronisation is killed at each system call"
@@ -37,3 +42,5 @@ if ! [ -e "$axe" ]; then
 	npm install --prefix bin/axe --silent --no-audit --no-fund --ignore-scripts axe-core@4.14.1 >/dev/null 2>&1 ||
 		tools/skipped.sh add "the accessibility of pages and reports" "npm could not install axe-core"
 fi
+needs_perl HTTP::OAI libhttp-oai-perl "the harvest of our OAI-PMH answers by another program"
+needs_perl Dancer::Plugin::Catmandu::OAI libdancer-plugin-catmandu-oai-perl "the harvest of another OAI-PMH repository"

@@ -145,3 +145,55 @@ func TestKilledHarvestGoesOn(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// A repository goes through ResourceSync into a mirror: whole, then with changes,
+// deletions and new records, and what arrives is what the repository has, byte for byte
+// what is published.
+func TestOAIRing(t *testing.T) {
+	n := 2000
+	if os.Getenv("INSTEP_LONG") != "" {
+		n = 100_000
+	}
+	p := &oaipmhtest.Repository{Now: repositoryDay.Add(90 * 24 * time.Hour), PageSize: 500}
+	p.Fill(n, repositoryDay)
+	h := newHarvester(t, p)
+	mark := time.Now()
+	phase := func(what string) {
+		t.Logf("%s: %v", what, time.Since(mark).Round(time.Millisecond))
+		mark = time.Now()
+	}
+	o := h.publish()
+	phase(fmt.Sprintf("published the first time, at most %d MB", o.peak>>20))
+	h.sync()
+	phase("mirrored")
+	h.same("mirror")
+
+	p.Lock()
+	late := repositoryDay.Add(60 * 24 * time.Hour)
+	for i := range p.Records {
+		r := &p.Records[i]
+		switch {
+		case i%20 == 3:
+			r.Datestamp, r.Title = late, fmt.Sprintf("Another title %d", i)
+		case i%20 == 7:
+			r.Datestamp, r.Deleted = late, true
+		}
+	}
+	for i := range n / 50 {
+		p.Records = append(p.Records, oaipmhtest.Record{Identifier: fmt.Sprintf("oai:example.org:new/%d", i), Datestamp: late, Title: fmt.Sprintf("New %d", i)})
+	}
+	p.Changed()
+	p.Unlock()
+	mark = time.Now()
+	o = h.publish()
+	phase(fmt.Sprintf("published the changes, at most %d MB", o.peak>>20))
+	if want := fmt.Sprint(n/50, n/20, n/20); fmt.Sprint(*o.Created, *o.Updated, *o.Deleted) != want {
+		t.Errorf("created, updated, deleted: %d %d %d, want %s", *o.Created, *o.Updated, *o.Deleted, want)
+	}
+	h.sync()
+	phase("mirrored")
+	h.same("mirror")
+	h.same("site")
+	mustDo(t, "audit", h.base, h.path("mirror"))
+	phase("audited")
+}

@@ -27,11 +27,14 @@ A robots.txt that names the sitemaps is answered if there is no such file. With 
 the directories are those of a configuration file of publish, and its rules are kept:
 media types, Content-Encoding of files that lie there compressed, and a Link for each
 set that a file is in. --on-demand also makes packages of what is asked for, within
-bounds (docs/on-demand.md); it is off unless you ask for it.`
+bounds (docs/on-demand.md), and --oai-pmh answers OAI-PMH 2.0 for what is published, at
+resourcesync/oai-pmh below the base URL (docs/inputs.md); both are off unless you ask
+for them.`
 
 type serveFlags struct {
 	addr, config string
 	onDemand     bool
+	oai          bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -57,6 +60,7 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "serve what the configuration in this `FILE` publishes")
 	cmd.Flags().BoolVar(&f.onDemand, "on-demand", false, "with -c: make packages of what is asked for by POST")
+	cmd.Flags().BoolVar(&f.oai, "oai-pmh", false, "with -c: answer OAI-PMH for what is published")
 	return cmd
 }
 
@@ -65,6 +69,8 @@ func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Ti
 	switch {
 	case f.config == "" && f.onDemand:
 		return nil, usagef("--on-demand goes with -c FILE, which says where the state is")
+	case f.config == "" && f.oai:
+		return nil, usagef("--oai-pmh goes with -c FILE, which says where the state is")
 	case f.config == "" && len(args) == 0:
 		return nil, usagef("DIR is missing (see %s --help)", cmd.CommandPath())
 	case f.config == "":
@@ -84,6 +90,13 @@ func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Ti
 	}
 	s, err := openConfigured(cmd.Context(), c, f.onDemand, now)
 	if err != nil {
+		return nil, err
+	}
+	if f.oai {
+		s.oai, s.closeOAI, err = c.repositoryOf(cmd.Context(), now)
+	}
+	if err != nil {
+		s.close()
 		return nil, err
 	}
 	return []*site{s}, nil

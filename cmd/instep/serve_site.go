@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"instep/internal/catalog"
+	"instep/internal/oaipmh"
 	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/source"
@@ -63,6 +64,9 @@ type site struct {
 	sets  []source.ServedSet
 	label func(path string) source.Label
 	view  *publish.View // packages are made of it; nil makes none
+
+	oai      *oaipmh.Handler // nil: OAI-PMH is not answered
+	closeOAI func() error
 }
 
 func openSite(dirs []string) (*site, error) {
@@ -262,6 +266,17 @@ func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Han
 // handler serves the site.
 func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	files := source.NewHandler(s.options(now, report))
+	if s.oai != nil {
+		s.oai.Report = report
+		others := files
+		files = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == s.prefix+oaiPath {
+				s.oai.ServeHTTP(w, r)
+				return
+			}
+			others.ServeHTTP(w, r)
+		})
+	}
 	if s.view == nil {
 		return files
 	}
@@ -278,6 +293,9 @@ func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 func (s *site) close() {
 	for _, r := range s.roots {
 		_ = r.Close()
+	}
+	if s.closeOAI != nil {
+		_ = s.closeOAI() // it was read only
 	}
 	if s.view != nil {
 		_ = s.view.Close()

@@ -8,7 +8,7 @@ import (
 // Bounds of a list.
 const (
 	maxPages      = 10_000_000 // answers
-	maxEmptyPages = 100        // answers in a row without a record
+	maxEmptyPages = 50         // answers in a row without a record
 )
 
 // LoopError: the resumption tokens of a list lead nowhere.

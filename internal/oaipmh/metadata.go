@@ -7,8 +7,9 @@ import (
 	"regexp"
 )
 
-// recordEnd finds the end tag of a record.
-var recordEnd = regexp.MustCompile(`</([A-Za-z_][A-Za-z0-9_.-]*:)?record[ \t\r\n]*>`)
+// recordEnd finds the end tag of a record of the envelope: metadata may have elements of
+// that name too, as MARC does, but not before the next record or the end of the list.
+var recordEnd = regexp.MustCompile(`(</(?:[\w.-]+:)?record\s*>)\s*(?:<(?:[\w.-]+:)?(?:record|resumptionToken)[\s/>]|</(?:[\w.-]+:)?(?:ListRecords|GetRecord)\s*>)`)
 
 // fragment is an element that was read to its end.
 type fragment struct {
@@ -19,8 +20,8 @@ type fragment struct {
 
 // metadata reads what metadata holds, up to the end of metadata. What may not be in
 // there is in wrong.
-func (p *parser) metadata(wrong *error) (found []byte, err error) {
-	err = p.children(func(e xml.StartElement) error {
+func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err error) {
+	err = p.children(of, func(e xml.StartElement) error {
 		at := p.startOf()
 		f, err := p.element(&e)
 		if err != nil {
@@ -64,13 +65,13 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 		switch t := t.(type) {
 		case xml.StartElement:
 			if open = append(open, t.Name); len(open) > maxDepth {
-				return f, fmt.Errorf("%s: expected elements at most %d deep", p.page.URL, maxDepth)
+				return f, fmt.Errorf("expected elements at most %d deep", maxDepth)
 			}
 			f.plain = f.plain || t.Name.Space == ""
 		case xml.EndElement:
 			last := open[len(open)-1]
 			if open = open[:len(open)-1]; last != t.Name {
-				return f, fmt.Errorf("%s: at byte %d: the element %q ends as %q", p.page.URL, p.offset(), cut(last.Local), cut(t.Name.Local))
+				return f, fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(last.Local), cut(t.Name.Local))
 			}
 		}
 	}
@@ -78,7 +79,8 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	return f, nil
 }
 
-// standalone returns an element with the namespaces that it has from those around it.
+// standalone returns an element with the namespaces that it has from those around it: the
+// prefixes that stand anywhere in it, since values may use them too.
 func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 	text := p.text[at:f.end]
 	var more []byte
@@ -89,7 +91,7 @@ func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 		if a.Name.Space == "" {
 			prefix = ""
 		}
-		if f.declares[prefix] || taken[prefix] || prefix == "" && !f.plain {
+		if f.declares[prefix] || taken[prefix] || prefix == "" && !f.plain || !bytes.Contains(text, []byte(prefix+":")) && prefix != "" {
 			continue
 		}
 		taken[prefix] = true

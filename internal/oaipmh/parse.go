@@ -68,7 +68,7 @@ func parse(text []byte, verb Verb, url string, d dirt) (*Page, error) {
 	p := parser{text: text, page: &Page{URL: url, Size: -1}, verb: verb, dirt: d}
 	p.begin(0)
 	if err := p.document(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", url, err)
 	}
 	for what, n := range p.dirt {
 		p.page.Notes = append(p.page.Notes, Note{url, what, n})
@@ -99,37 +99,38 @@ func (p *parser) next() (xml.Token, error) {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return nil, fmt.Errorf("%s: at byte %d of %d: %w", p.page.URL, p.offset(), len(p.text), err)
+			return nil, fmt.Errorf("at byte %d of %d: %w", p.offset(), len(p.text), err)
 		}
 		switch t.(type) {
 		case xml.StartElement, xml.EndElement, xml.CharData:
 			return t, nil
 		case xml.Directive:
-			return nil, fmt.Errorf("%s: it has a document type: expected an answer of OAI-PMH", p.page.URL)
+			return nil, errors.New("it has a document type, which no answer of OAI-PMH has")
 		}
 	}
 }
 
 func (p *parser) document() error {
-	for {
+	var root xml.StartElement
+	for root.Name.Local == "" {
 		t, err := p.next()
 		if err != nil {
-			return fmt.Errorf("expected an answer of OAI-PMH: %w", err)
+			return err
 		}
 		start, ok := t.(xml.StartElement)
 		if text, isText := t.(xml.CharData); isText && len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
 		if !ok || start.Name.Local != "OAI-PMH" {
-			return fmt.Errorf("%s: expected the element OAI-PMH, found %s", p.page.URL, describe(t))
+			return fmt.Errorf("expected the element OAI-PMH, found %s", describe(t))
 		}
-		p.declared(start)
-		if p.spaceOf(start.Name.Space) != Namespace {
-			p.dirt["the element OAI-PMH is not in the namespace of OAI-PMH 2.0"]++
-		}
-		break
+		root = start
 	}
-	err := p.children(p.envelope)
+	p.declared(root)
+	if p.spaceOf(root.Name.Space) != Namespace {
+		p.dirt["the element OAI-PMH is not in the namespace of OAI-PMH 2.0"]++
+	}
+	err := p.children(root, p.envelope)
 	if rest := bytes.TrimSpace(p.text[p.offset():]); err == nil && len(rest) > 0 {
 		p.dirt["there is more after the end of the answer"]++
 	}
@@ -174,8 +175,9 @@ func (p *parser) spaceOf(prefix string) string {
 }
 
 // children calls do with each element within the one that has begun, up to its end. do
-// reads the element to its end.
-func (p *parser) children(do func(xml.StartElement) error) error {
+// reads the element to its end. An end tag of another name is an error: what comes after
+// it would look like the end of the list.
+func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) error {
 	for {
 		t, err := p.next()
 		if err != nil {
@@ -183,7 +185,7 @@ func (p *parser) children(do func(xml.StartElement) error) error {
 		}
 		switch t := t.(type) {
 		case xml.EndElement:
-			return nil
+			return p.ends(of, t)
 		case xml.StartElement:
 			before := len(p.spaces)
 			p.declared(t)
@@ -196,25 +198,35 @@ func (p *parser) children(do func(xml.StartElement) error) error {
 	}
 }
 
+// ends says whether an end tag is that of an element.
+func (p *parser) ends(e xml.StartElement, t xml.EndElement) error {
+	if e.Name != t.Name {
+		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(e.Name.Local), cut(t.Name.Local))
+	}
+	return nil
+}
+
 // skip reads an element that has begun to its end.
-func (p *parser) skip() error {
+func (p *parser) skip(e xml.StartElement) error {
 	for depth := 1; depth > 0; {
 		t, err := p.next()
 		if err != nil {
 			return err
 		}
-		switch t.(type) {
+		switch t := t.(type) {
 		case xml.StartElement:
 			depth++
 		case xml.EndElement:
-			depth--
+			if depth--; depth == 0 {
+				return p.ends(e, t)
+			}
 		}
 	}
 	return nil
 }
 
 // textOf reads the text of an element that has begun to its end.
-func (p *parser) textOf() (string, error) {
+func (p *parser) textOf(e xml.StartElement) (string, error) {
 	var b []byte
 	for depth := 1; ; {
 		t, err := p.next()
@@ -226,11 +238,11 @@ func (p *parser) textOf() (string, error) {
 			depth++
 		case xml.EndElement:
 			if depth--; depth == 0 {
-				return strings.TrimSpace(string(b)), nil
+				return strings.TrimSpace(string(b)), p.ends(e, t)
 			}
 		case xml.CharData:
 			if b = append(b, t...); len(b) > maxText {
-				return "", fmt.Errorf("%s: expected at most %d bytes in an element of the envelope, found more", p.page.URL, maxText)
+				return "", fmt.Errorf("expected at most %d bytes in an element of the envelope, found more", maxText)
 			}
 		}
 	}
@@ -240,28 +252,28 @@ func (p *parser) textOf() (string, error) {
 func (p *parser) envelope(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "responseDate":
-		return p.into(func(s string) { p.page.Date = p.stamp(s, "responseDate").Time })
+		return p.into(e, func(s string) { p.page.Date = p.stamp(s, "responseDate").Time })
 	case "error":
 		code := attr(e, "code")
-		return p.into(func(s string) {
+		return p.into(e, func(s string) {
 			if p.page.err == nil {
 				p.page.err = &Error{Code: Code(cut(code)), Msg: cut(s)}
 			}
 		})
 	case string(VerbIdentify):
 		p.page.identity, p.page.listed = &Identity{}, p.verb == VerbIdentify
-		return p.children(p.identify)
+		return p.children(e, p.identify)
 	case string(VerbFormats), string(VerbSets), string(VerbIdentifiers), string(VerbRecords), string(VerbRecord):
 		if e.Name.Local == string(p.verb) {
 			p.page.listed = true
 		}
-		return p.children(p.item)
+		return p.children(e, p.item)
 	}
-	return p.skip()
+	return p.skip(e)
 }
 
-func (p *parser) into(to func(string)) error {
-	s, err := p.textOf()
+func (p *parser) into(e xml.StartElement, to func(string)) error {
+	s, err := p.textOf(e)
 	if err == nil {
 		to(s)
 	}
@@ -291,7 +303,7 @@ func (p *parser) stamp(text, element string) Stamp {
 
 func (p *parser) identify(e xml.StartElement) error {
 	i := p.page.identity
-	return p.into(func(s string) {
+	return p.into(e, func(s string) {
 		switch e.Name.Local {
 		case "repositoryName":
 			i.Name = s
@@ -315,26 +327,26 @@ func (p *parser) identify(e xml.StartElement) error {
 func (p *parser) item(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "record":
-		return p.record()
+		return p.record(e)
 	case "header":
 		return p.bare(e)
 	case "metadataFormat":
-		return p.format()
+		return p.format(e)
 	case "set":
-		return p.set()
+		return p.set(e)
 	case "resumptionToken":
 		if n, err := strconv.ParseInt(attr(e, "completeListSize"), 10, 64); err == nil && n >= 0 {
 			p.page.Size = n
 		}
-		return p.into(func(s string) { p.page.Token = s })
+		return p.into(e, func(s string) { p.page.Token = s })
 	}
-	return p.skip()
+	return p.skip(e)
 }
 
-func (p *parser) format() error {
+func (p *parser) format(of xml.StartElement) error {
 	var f Format
-	err := p.children(func(e xml.StartElement) error {
-		return p.into(func(s string) {
+	err := p.children(of, func(e xml.StartElement) error {
+		return p.into(e, func(s string) {
 			switch e.Name.Local {
 			case "metadataPrefix":
 				f.Prefix = s
@@ -349,10 +361,10 @@ func (p *parser) format() error {
 	return err
 }
 
-func (p *parser) set() error {
+func (p *parser) set(of xml.StartElement) error {
 	var s Set
-	err := p.children(func(e xml.StartElement) error {
-		return p.into(func(text string) {
+	err := p.children(of, func(e xml.StartElement) error {
+		return p.into(e, func(text string) {
 			switch e.Name.Local {
 			case "setSpec":
 				s.Spec = text
@@ -377,8 +389,8 @@ func (p *parser) bare(e xml.StartElement) error {
 
 func (p *parser) header(e xml.StartElement, h *Header) error {
 	h.Deleted = attr(e, "status") == "deleted"
-	return p.children(func(e xml.StartElement) error {
-		return p.into(func(s string) {
+	return p.children(e, func(e xml.StartElement) error {
+		return p.into(e, func(s string) {
 			switch e.Name.Local {
 			case "identifier":
 				h.Identifier = s
@@ -395,30 +407,30 @@ func (p *parser) header(e xml.StartElement, h *Header) error {
 
 // record reads a record. One that is not well-formed is given up, and reading goes on
 // behind its end tag.
-func (p *parser) record() error {
+func (p *parser) record(of xml.StartElement) error {
 	begin := p.offset()
 	var r Record
 	var wrong error
 	some := false
-	err := p.children(func(e xml.StartElement) error {
+	err := p.children(of, func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "header":
 			return p.header(e, &r.Header)
 		case "metadata":
 			some = true
 			var err error
-			r.Metadata, err = p.metadata(&wrong)
+			r.Metadata, err = p.metadata(e, &wrong)
 			return err
 		}
-		return p.skip()
+		return p.skip(e)
 	})
 	if err != nil {
-		end := recordEnd.FindIndex(p.text[begin:])
+		end := recordEnd.FindSubmatchIndex(p.text[begin:])
 		if end == nil {
 			return err
 		}
 		p.bad(r.Identifier, err)
-		p.begin(begin + int64(end[1]))
+		p.begin(begin + int64(end[3]))
 		return nil
 	}
 	switch {

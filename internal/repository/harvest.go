@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,6 +39,7 @@ type Summary struct {
 	Resumed          bool // an earlier harvest that was ended went on
 	Records, Deleted int64
 	Answers          int64
+	Short            int64              // records that the list should have had and that did not come
 	Bad              []oaipmh.BadRecord // without an identifier: at most 100
 }
 
@@ -59,6 +61,9 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	}
 	sum.Resumed = p.Running
 	if !p.Running {
+		if p.Format, err = h.format(ctx); err != nil {
+			return sum, err
+		}
 		h.begin(&p, &id)
 		if err := h.Store.take(ctx, nil, &p); err != nil {
 			return sum, err
@@ -79,7 +84,22 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 			return sum, err
 		}
 	}
-	return sum, h.end(ctx, p)
+	sum.Short, err = h.end(ctx, p)
+	return sum, err
+}
+
+// format is what the repository says of the format. Some do not list all that they have.
+func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
+	formats, err := h.Client.Formats(ctx, "")
+	if _, refused := errors.AsType[*oaipmh.Error](err); err != nil && !refused && !errors.Is(err, oaipmh.ErrAnswer) {
+		return oaipmh.Format{}, err
+	}
+	for _, f := range formats {
+		if f.Prefix == h.Prefix {
+			return f, nil
+		}
+	}
+	return oaipmh.Format{Prefix: h.Prefix}, nil
 }
 
 // begin begins a harvest.
@@ -90,7 +110,7 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	}
 	p.Round++
 	p.Full = p.LastFull.IsZero() || p.Highest.IsZero() || every > 0 && !h.Now().Before(p.LastFull.Add(every))
-	p.Running, p.Lost, p.Position, p.From = true, false, oaipmh.Position{}, oaipmh.Stamp{}
+	p.Running, p.Lost, p.Size, p.Position, p.From = true, false, 0, oaipmh.Position{}, oaipmh.Stamp{}
 	p.Deleted = string(id.Deleted)
 	if p.Full {
 		return
@@ -117,6 +137,7 @@ func (p *progress) see(page *oaipmh.Page) {
 			p.Highest = stamp
 		}
 	}
+	p.Size = max(p.Size, page.Size)
 	for i := range page.Bad {
 		p.Lost = p.Lost || page.Bad[i].Identifier == ""
 	}
@@ -137,11 +158,19 @@ func (s *Summary) add(page *oaipmh.Page) {
 	}
 }
 
-// end ends a harvest that was read to its end.
-func (h *Harvest) end(ctx context.Context, p progress) error {
+// end ends a harvest that was read to its end. short is how many records are missing
+// though the repository says that the list has them: then nothing is deleted for not being listed.
+func (h *Harvest) end(ctx context.Context, p progress) (short int64, err error) {
 	p.Running = false
-	return h.Store.in(ctx, func(tx *sql.Tx) error {
-		if p.Full && !p.Lost {
+	err = h.Store.in(ctx, func(tx *sql.Tx) error {
+		var came int64
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came); err != nil {
+			return err
+		}
+		if p.Position.Width == 0 { // else it is the size of a part
+			short = max(0, p.Size-came)
+		}
+		if p.Full && !p.Lost && short == 0 {
 			if err := h.Store.sweep(ctx, tx, p.Round); err != nil {
 				return err
 			}
@@ -151,6 +180,7 @@ func (h *Harvest) end(ctx context.Context, p progress) error {
 		}
 		return setProgress(ctx, tx, &p)
 	})
+	return short, err
 }
 
 // String tells people what was done.
@@ -163,5 +193,9 @@ func (s Summary) String() string {
 	if s.Resumed {
 		resumed = ", from where the last run ended"
 	}
-	return fmt.Sprintf("harvested %s: %d in %d answers, %d of them deleted%s", kind, s.Records, s.Answers, s.Deleted, resumed)
+	short := ""
+	if s.Short > 0 {
+		short = fmt.Sprintf("; the repository says that there are %d more: nothing is deleted for not being listed", s.Short)
+	}
+	return fmt.Sprintf("harvested %s: %d in %d answers, %d of them deleted%s%s", kind, s.Records, s.Answers, s.Deleted, resumed, short)
 }

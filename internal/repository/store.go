@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS record (
 CREATE INDEX IF NOT EXISTS record_pending ON record (id) WHERE pending IS NOT NULL;
 CREATE INDEX IF NOT EXISTS record_removal ON record (id) WHERE deleted AND written;
 CREATE INDEX IF NOT EXISTS record_wrong ON record (id) WHERE wrong IS NOT NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS record_path ON record (path);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
@@ -128,6 +129,8 @@ type progress struct {
 	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // of the datestamps seen, not later than the answer they were in
 	LastFull time.Time       `json:"last_full,omitzero"`
 	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
+	Size     int64           `json:"size,omitempty"`    // the greatest completeListSize
+	Format   oaipmh.Format   `json:"format,omitzero"`   // of the metadata, as the repository says
 }
 
 const progressName = "progress"
@@ -292,4 +295,30 @@ func (s *Store) some(ctx context.Context, query string, after int64) (all []know
 		all = append(all, k)
 	}
 	return all, rows.Err()
+}
+
+// identifiers returns the identifiers of the records with these paths, by path.
+func (s *Store) identifiers(ctx context.Context, paths []string) (known map[string]string, err error) {
+	known = make(map[string]string, len(paths))
+	if len(paths) == 0 {
+		return known, nil
+	}
+	args := make([]any, len(paths))
+	for i := range paths {
+		args[i] = paths[i]
+	}
+	query := "SELECT path, identifier FROM record WHERE path IN (?" + strings.Repeat(",?", len(paths)-1) + ")"
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var path, identifier string
+		if err := rows.Scan(&path, &identifier); err != nil {
+			return nil, err
+		}
+		known[path] = identifier
+	}
+	return known, rows.Err()
 }

@@ -25,7 +25,8 @@ type Record struct {
 	Metadata   string // in place of a made-up oai_dc; "" is that
 }
 
-// Repository answers requests. Its fields may be changed between requests, under Lock.
+// Repository answers requests. Its fields may be changed between requests, under Lock;
+// after a change of Records by other means than Put call Changed.
 type Repository struct {
 	sync.Mutex
 	Records  []Record // in any order
@@ -41,6 +42,9 @@ type Repository struct {
 
 	requests int
 	queries  []string
+
+	chosen   string   // the selection that was made last, until a record changes
+	selected []Record // by it, in the order of datestamps
 }
 
 // Requests returns the query of each request so far.
@@ -54,6 +58,7 @@ func (p *Repository) Requests() []string {
 func (p *Repository) Put(r Record) {
 	p.Lock()
 	defer p.Unlock()
+	p.chosen = ""
 	for i := range p.Records {
 		if p.Records[i].Identifier == r.Identifier {
 			p.Records[i] = r
@@ -62,6 +67,9 @@ func (p *Repository) Put(r Record) {
 	}
 	p.Records = append(p.Records, r)
 }
+
+// Changed says that Records are others now.
+func (p *Repository) Changed() { p.chosen = "" }
 
 // Fill adds n records oai:example.org:1 and so on, a second apart from begin.
 func (p *Repository) Fill(n int, begin time.Time) {
@@ -202,7 +210,11 @@ func (p *Repository) list(verb, token, from, until, set string) string {
 	if p.Days && (len(from) > len(time.DateOnly) || len(until) > len(time.DateOnly)) {
 		return failure("badArgument")
 	}
-	found := p.selected(from, until, set)
+	key := fmt.Sprint(len(p.Records), from, "|", until, "|", set)
+	if p.chosen != key {
+		p.chosen, p.selected = key, p.choose(from, until, set)
+	}
+	found := p.selected
 	if len(found) == 0 {
 		return failure("noRecordsMatch")
 	}
@@ -224,7 +236,7 @@ func (p *Repository) list(verb, token, from, until, set string) string {
 	return b.String() + "</" + verb + "></OAI-PMH>\n"
 }
 
-func (p *Repository) selected(from, until, set string) (found []Record) {
+func (p *Repository) choose(from, until, set string) (found []Record) {
 	for _, r := range p.Records {
 		stamp := r.Datestamp.UTC().Format("2006-01-02T15:04:05Z")
 		in := set == ""

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/mail"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/internal/oaipmh"
+	"instep/internal/repository"
+)
+
+// oaiPath is where OAI-PMH is answered, below the base URL.
+const oaiPath = "resourcesync/oai-pmh"
+
+// repositoryOf opens what answers OAI-PMH for a configuration.
+func (c *configuration) repositoryOf(ctx context.Context, now func() time.Time) (h *oaipmh.Handler, closeAll func() error, err error) {
+	contact, err := mail.ParseAddress(strings.TrimPrefix(c.Source.Contact, "mailto:"))
+	if err != nil {
+		return nil, nil, c.errorAt("source.contact", errors.New("--oai-pmh: expected the e-mail address of who is responsible: every repository has one"))
+	}
+	placed, err := c.placedSite()
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &repository.Published{BaseURL: c.BaseURL, Name: c.Source.Title, Emails: []string{contact.Address}, Stores: map[repository.Key]*repository.Store{}}
+	if p.Name == "" {
+		p.Name = c.BaseURL
+	}
+	var closers []func() error
+	closeAll = func() (err error) {
+		for _, c := range closers {
+			err = errors.Join(err, c())
+		}
+		return err
+	}
+	if err = c.openRepository(ctx, p, placed.State, now, &closers); err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	return &oaipmh.Handler{Repository: p, BaseURL: c.BaseURL + oaiPath, Now: now}, closeAll, nil
+}
+
+func (c *configuration) openRepository(ctx context.Context, p *repository.Published, state string, now func() time.Time, closers *[]func() error) error {
+	db, err := catalog.Open(ctx, catalog.Options{Path: filepath.Join(state, catalog.FileName), Now: now})
+	if err != nil {
+		return fmt.Errorf("--oai-pmh: nothing is published yet: %w", err)
+	}
+	*closers = append(*closers, db.Close)
+	dir := c.Dir
+	if dir == "" {
+		dir = c.Out
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	*closers = append(*closers, root.Close)
+	p.Catalog, p.Files = db, rootFS{root}
+	sets, err := db.Sets(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range c.Sets {
+		s := repository.PublishedSet{Name: c.Sets[i].Name, Title: c.Sets[i].Title}
+		for _, known := range sets {
+			if known.Name == s.Name {
+				s.ID = known.ID
+			}
+		}
+		if c.Sets[i].From.OAI != "" {
+			key := c.Sets[i].From.recordKey()
+			st, err := repository.Open(ctx, state, key)
+			if err != nil {
+				return err
+			}
+			*closers = append(*closers, st.Close)
+			s.Harvest, p.Stores[key] = &key, st
+		}
+		p.Shown = append(p.Shown, s)
+	}
+	return nil
+}

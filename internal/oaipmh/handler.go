@@ -1,0 +1,467 @@
+package oaipmh
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Repository is what a Handler answers from. Its methods may be called concurrently.
+// Errors are a *Error for what the protocol has a code for; any other is one of the server.
+type Repository interface {
+	// Identity says what the repository is; BaseURL and Date are the Handler's.
+	Identity(ctx context.Context) (Identity, error)
+	// Formats returns the formats of all records, or of the record with an identifier.
+	Formats(ctx context.Context, identifier string) ([]Format, error)
+	// Sets returns the sets; none if there is no hierarchy of sets.
+	Sets(ctx context.Context) ([]Set, error)
+	// List yields the records of a selection that come after a place; "" is the beginning.
+	// Their order does not depend on when it is asked for: a record that did not change
+	// stays where it is. Metadata is left out unless it is wanted.
+	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
+	// Record returns one record.
+	Record(ctx context.Context, identifier, prefix string) (Record, error)
+}
+
+// Item is a record of a list, with its place there.
+type Item struct {
+	Record
+	Place string
+}
+
+// Handler answers requests of OAI-PMH 2.0. Repository, BaseURL and Now are required. A
+// resumption token holds the selection and the place of the last record, and so never
+// expires.
+type Handler struct {
+	Repository Repository
+	BaseURL    string // at which it is served
+	Now        func() time.Time
+	PageSize   int         // records of an answer; 0 is 500
+	Report     func(error) // gets what went wrong on our side; nil is nobody
+}
+
+// Bounds of the Handler.
+const (
+	defaultPage = 500
+	maxPageBody = 8 << 20  // bytes after which an answer takes no further record
+	maxForm     = 64 << 10 // bytes of a request by POST
+)
+
+// arguments are what a verb takes (§4): those that it requires, and others.
+var arguments = map[Verb]struct{ required, optional []string }{
+	VerbIdentify:    {},
+	VerbFormats:     {optional: []string{"identifier"}},
+	VerbSets:        {optional: []string{"resumptionToken"}},
+	VerbIdentifiers: {required: []string{"metadataPrefix"}, optional: []string{"from", "until", "set", "resumptionToken"}},
+	VerbRecords:     {required: []string{"metadataPrefix"}, optional: []string{"from", "until", "set", "resumptionToken"}},
+	VerbRecord:      {required: []string{"identifier", "metadataPrefix"}},
+}
+
+func refuse(code Code, format string, args ...any) error {
+	return &Error{Code: code, Msg: fmt.Sprintf(format, args...)}
+}
+
+// ServeHTTP answers a request by GET or POST (§3.1.1).
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	args, ok := query(w, r)
+	if !ok {
+		return
+	}
+	now := h.Now()
+	var body bytes.Buffer
+	verb, err := verbOf(args)
+	if err == nil {
+		err = h.answer(r.Context(), &body, verb, args)
+	}
+	var refused *Error
+	switch {
+	case errors.As(err, &refused):
+		body.Reset()
+		WriteElement(&body, "error", refused.Msg, "code", string(refused.Code))
+	case err != nil:
+		if h.Report != nil && r.Context().Err() == nil {
+			h.Report(fmt.Errorf("answer %s?%s: %w", h.BaseURL, args.Encode(), err))
+		}
+		http.Error(w, "the repository failed; its operator has to look", http.StatusInternalServerError)
+		return
+	}
+	if refused != nil && (refused.Code == BadVerb || refused.Code == BadArgument) {
+		args = nil // §3.6
+	}
+	h.send(w, r, now, args, body.Bytes())
+}
+
+// query reads the arguments of a request. If they cannot be read it is answered.
+func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
+	text := r.URL.RawQuery
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodPost:
+		b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+		if err != nil {
+			http.Error(w, "the request is too long", http.StatusRequestEntityTooLarge)
+			return nil, false
+		}
+		text = string(b)
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		http.Error(w, "expected GET or POST", http.StatusMethodNotAllowed)
+		return nil, false
+	}
+	args, err := url.ParseQuery(text)
+	if err != nil || !legal(args) {
+		args = url.Values{"verb": args["verb"], "": {""}} // refused as an argument that no verb has
+	}
+	return args, true
+}
+
+// legal reports whether arguments can be written into an answer.
+func legal(args url.Values) bool {
+	for name, values := range args {
+		for _, text := range append(values, name) {
+			if strings.ContainsFunc(text, func(r rune) bool { return !isChar(r) }) || !strings.Contains(text, "\uFFFD") && strings.ToValidUTF8(text, "") != text {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// verbOf checks the arguments of a request.
+func verbOf(args url.Values) (Verb, error) {
+	if n := len(args["verb"]); n != 1 {
+		return "", refuse(BadVerb, "expected one verb, found %d", n)
+	}
+	verb := Verb(args.Get("verb"))
+	takes, ok := arguments[verb]
+	if !ok {
+		return "", refuse(BadVerb, "expected Identify, ListMetadataFormats, ListSets, ListIdentifiers, ListRecords or GetRecord")
+	}
+	for name, values := range args {
+		switch {
+		case name == "verb":
+		case !slices.Contains(takes.required, name) && !slices.Contains(takes.optional, name):
+			return "", refuse(BadArgument, "%s has no argument %q", verb, name)
+		case len(values) != 1 || values[0] == "":
+			return "", refuse(BadArgument, "expected one value of %s", name)
+		}
+	}
+	if args.Has("resumptionToken") {
+		if len(args) != 2 {
+			return "", refuse(BadArgument, "expected no other argument beside resumptionToken")
+		}
+		return verb, nil
+	}
+	for _, name := range takes.required {
+		if !args.Has(name) {
+			return "", refuse(BadArgument, "%s requires the argument %s", verb, name)
+		}
+	}
+	return verb, nil
+}
+
+// answer writes the element of a verb.
+func (h *Handler) answer(ctx context.Context, b *bytes.Buffer, verb Verb, args url.Values) error {
+	switch verb {
+	case VerbIdentify:
+		return h.identify(ctx, b)
+	case VerbFormats:
+		return h.formats(ctx, b, args.Get("identifier"))
+	case VerbSets:
+		return h.sets(ctx, b, args)
+	case VerbRecord:
+		r, err := h.Repository.Record(ctx, args.Get("identifier"), args.Get("metadataPrefix"))
+		if err != nil {
+			return err
+		}
+		b.WriteString("<GetRecord>\n")
+		writeRecord(b, &r, true)
+		b.WriteString("</GetRecord>\n")
+		return nil
+	}
+	return h.list(ctx, b, verb, args)
+}
+
+func (h *Handler) identify(ctx context.Context, b *bytes.Buffer) error {
+	id, err := h.Repository.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	b.WriteString("<Identify>\n")
+	WriteElement(b, "repositoryName", id.Name)
+	WriteElement(b, "baseURL", h.BaseURL)
+	WriteElement(b, "protocolVersion", "2.0")
+	for _, e := range id.Emails {
+		WriteElement(b, "adminEmail", e)
+	}
+	WriteElement(b, "earliestDatestamp", id.Earliest.In(id.Days))
+	WriteElement(b, "deletedRecord", string(id.Deleted))
+	granularity := "YYYY-MM-DDThh:mm:ssZ"
+	if id.Days {
+		granularity = "YYYY-MM-DD"
+	}
+	WriteElement(b, "granularity", granularity)
+	WriteElement(b, "compression", "gzip")
+	b.WriteString("</Identify>\n")
+	return nil
+}
+
+func (h *Handler) formats(ctx context.Context, b *bytes.Buffer, identifier string) error {
+	formats, err := h.Repository.Formats(ctx, identifier)
+	if err != nil {
+		return err
+	}
+	if len(formats) == 0 {
+		return refuse(NoMetadataFormats, "the record has no format")
+	}
+	b.WriteString("<ListMetadataFormats>\n")
+	for _, f := range formats {
+		b.WriteString("<metadataFormat>")
+		WriteElement(b, "metadataPrefix", f.Prefix)
+		WriteElement(b, "schema", f.Schema)
+		WriteElement(b, "metadataNamespace", f.Namespace)
+		b.WriteString("</metadataFormat>\n")
+	}
+	b.WriteString("</ListMetadataFormats>\n")
+	return nil
+}
+
+func (h *Handler) sets(ctx context.Context, b *bytes.Buffer, args url.Values) error {
+	if args.Has("resumptionToken") {
+		return refuse(BadResumptionToken, "the list of sets is one answer")
+	}
+	sets, err := h.Repository.Sets(ctx)
+	if err != nil {
+		return err
+	}
+	if len(sets) == 0 {
+		return refuse(NoSetHierarchy, "there are no sets")
+	}
+	b.WriteString("<ListSets>\n")
+	for _, s := range sets {
+		b.WriteString("<set>")
+		WriteElement(b, "setSpec", s.Spec)
+		WriteElement(b, "setName", s.Name)
+		b.WriteString("</set>\n")
+	}
+	b.WriteString("</ListSets>\n")
+	return nil
+}
+
+// token is what a resumption token says.
+type token struct {
+	Prefix string `json:"p"`
+	Set    string `json:"s,omitempty"`
+	From   Stamp  `json:"f,omitzero"`
+	Until  Stamp  `json:"u,omitzero"`
+	After  string `json:"a"` // place of the last record
+	Cursor int    `json:"c"` // records before
+}
+
+func (t token) String() string {
+	text, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // it holds text and times
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func parseToken(text string) (t token, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(b, &t)
+	}
+	if err != nil || t.Prefix == "" || t.After == "" || t.Cursor < 0 || t.String() != text {
+		return token{}, refuse(BadResumptionToken, "it is none of this repository")
+	}
+	return t, nil
+}
+
+// selectionOf is what a request selects, and where it begins.
+func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, err error) {
+	if args.Has("resumptionToken") {
+		return parseToken(args.Get("resumptionToken"))
+	}
+	t = token{Prefix: args.Get("metadataPrefix"), Set: args.Get("set")}
+	for name, to := range map[string]*Stamp{"from": &t.From, "until": &t.Until} {
+		if text := args.Get(name); text != "" {
+			if *to, err = ParseStamp(text); err != nil {
+				return t, refuse(BadArgument, "%s: %v", name, err)
+			}
+		}
+	}
+	id, err := h.Repository.Identity(ctx)
+	switch {
+	case err != nil:
+		return t, err
+	case !t.From.IsZero() && !t.Until.IsZero() && t.From.Day != t.Until.Day:
+		return t, refuse(BadArgument, "from and until are of different granularities")
+	case !t.From.IsZero() && !t.Until.IsZero() && t.From.Time.After(t.Until.Time):
+		return t, refuse(BadArgument, "from is later than until")
+	case id.Days && (!t.From.IsZero() && !t.From.Day || !t.Until.IsZero() && !t.Until.Day):
+		return t, refuse(BadArgument, "the granularity is a day")
+	}
+	if t.Until.Day { // the whole day
+		t.Until = Stamp{Time: t.Until.Time.Add(24*time.Hour - time.Second)}
+	}
+	return t, h.known(ctx, &t)
+}
+
+// known refuses a format or a set that there is not.
+func (h *Handler) known(ctx context.Context, t *token) error {
+	formats, err := h.Repository.Formats(ctx, "")
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(formats, func(f Format) bool { return f.Prefix == t.Prefix }) {
+		return refuse(CannotDisseminateFormat, "there is no format %q", t.Prefix)
+	}
+	if t.Set == "" {
+		return nil
+	}
+	sets, err := h.Repository.Sets(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(sets) == 0:
+		return refuse(NoSetHierarchy, "there are no sets")
+	case !slices.ContainsFunc(sets, func(s Set) bool { return s.Spec == t.Set || strings.HasPrefix(s.Spec, t.Set+":") }):
+		return refuse(NoRecordsMatch, "there is no set %q", t.Set)
+	}
+	return nil
+}
+
+func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url.Values) error {
+	t, err := h.selectionOf(ctx, args)
+	if err != nil {
+		return err
+	}
+	size := h.PageSize
+	if size <= 0 {
+		size = defaultPage
+	}
+	fmt.Fprintf(b, "<%s>\n", verb)
+	n, next := 0, ""
+	s := Selection{Prefix: t.Prefix, Set: t.Set, From: t.From, Until: t.Until}
+	for it, err := range h.Repository.List(ctx, s, t.After, verb == VerbRecords) {
+		if err != nil {
+			return err
+		}
+		if n == size || b.Len() > maxPageBody {
+			next = t.After
+			break
+		}
+		if n++; verb == VerbRecords {
+			writeRecord(b, &it.Record, true)
+		} else {
+			writeHeader(b, &it.Header)
+		}
+		t.After = it.Place
+	}
+	cursor := t.Cursor
+	switch t.Cursor += n; {
+	case next != "":
+		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
+	case n == 0: // after a token: those that were left are in it no more
+		return refuse(NoRecordsMatch, "no records match")
+	case cursor > 0:
+		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))
+	}
+	fmt.Fprintf(b, "</%s>\n", verb)
+	return nil
+}
+
+func writeRecord(b *bytes.Buffer, r *Record, metadata bool) {
+	b.WriteString("<record>")
+	writeHeader(b, &r.Header)
+	if metadata && !r.Deleted {
+		b.WriteString("<metadata>")
+		b.Write(r.Metadata)
+		b.WriteString("</metadata>")
+	}
+	b.WriteString("</record>\n")
+}
+
+func writeHeader(b *bytes.Buffer, h *Header) {
+	if h.Deleted {
+		b.WriteString(`<header status="deleted">`)
+	} else {
+		b.WriteString("<header>")
+	}
+	WriteElement(b, "identifier", h.Identifier)
+	WriteElement(b, "datestamp", h.Datestamp.String())
+	for _, s := range h.Sets {
+		WriteElement(b, "setSpec", s)
+	}
+	b.WriteString("</header>\n")
+}
+
+// WriteElement writes an element with text and attributes, names and values in turn.
+func WriteElement(b *bytes.Buffer, name, text string, attributes ...string) {
+	b.WriteByte('<')
+	b.WriteString(name)
+	for i := 0; i+1 < len(attributes); i += 2 {
+		b.WriteByte(' ')
+		b.WriteString(attributes[i])
+		b.WriteString(`="`)
+		escape(b, attributes[i+1])
+		b.WriteByte('"')
+	}
+	b.WriteByte('>')
+	escape(b, text)
+	b.WriteString("</")
+	b.WriteString(name)
+	b.WriteByte('>')
+}
+
+// send writes the envelope.
+func (h *Handler) send(w http.ResponseWriter, r *http.Request, now time.Time, args url.Values, body []byte) {
+	var head bytes.Buffer
+	head.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<OAI-PMH xmlns="` + Namespace + `" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +
+		Namespace + ` http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd">` + "\n")
+	WriteElement(&head, "responseDate", Stamp{Time: now}.String())
+	var attributes []string
+	for _, name := range []string{"verb", "identifier", "metadataPrefix", "from", "until", "set", "resumptionToken"} {
+		if args.Get(name) != "" {
+			attributes = append(attributes, name, args.Get(name))
+		}
+	}
+	WriteElement(&head, "request", h.BaseURL, attributes...)
+	head.WriteByte('\n')
+	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Vary", "Accept-Encoding")
+	to, finish := io.Writer(w), func() error { return nil }
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && r.Method != http.MethodHead {
+		w.Header().Set("Content-Encoding", "gzip")
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one
+		to, finish = z, z.Close
+	}
+	for _, part := range [][]byte{head.Bytes(), body, []byte("</OAI-PMH>\n")} {
+		if _, err := to.Write(part); err != nil {
+			return // the client has gone
+		}
+	}
+	_ = finish() // as above
+}
+
+// escape writes text as that of an element or an attribute.
+func escape(b *bytes.Buffer, text string) {
+	if !strings.ContainsAny(text, "<>&\"'\t\n\r") {
+		b.WriteString(text)
+		return
+	}
+	_ = xml.EscapeText(b, []byte(text)) // a Buffer takes everything
+}

@@ -1,0 +1,499 @@
+package repository
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"instep/internal/catalog"
+	"instep/internal/oaipmh"
+	"instep/internal/scan"
+	"instep/resourcesync"
+)
+
+// Catalog is what Published needs of a catalog. *catalog.Catalog is one.
+type Catalog interface {
+	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
+	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
+	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
+}
+
+// PublishedSet is a set of what is published.
+type PublishedSet struct {
+	ID      catalog.SetID
+	Name    string // "" is the default set
+	Title   string
+	Harvest *Key // of its records; nil if it is not harvested
+}
+
+// Published answers OAI-PMH for what is published: each resource is a record whose
+// identifier is its URI and whose datestamp the moment of its last change. A harvested
+// record keeps its identifier, and its metadata is in the format in which it came;
+// everything is in oai_dc too. Deletions are told as long as the change log has them.
+type Published struct {
+	Catalog Catalog
+	Shown   []PublishedSet
+	Stores  map[Key]*Store // of the sets that are harvested
+	Files   fs.FS          // the directory that is published
+	BaseURL string         // of what is published
+	Name    string
+	Emails  []string
+}
+
+var _ oaipmh.Repository = (*Published)(nil)
+
+// Identity implements oaipmh.Repository.
+func (p *Published) Identity(context.Context) (oaipmh.Identity, error) {
+	return oaipmh.Identity{Name: p.Name, Emails: p.Emails, Deleted: oaipmh.DeletedTransient, Earliest: oaipmh.Stamp{Time: time.Unix(0, 0).UTC()}}, nil
+}
+
+// oaiDC is the format that every repository has.
+var oaiDC = oaipmh.Format{Prefix: "oai_dc", Schema: "http://www.openarchives.org/OAI/2.0/oai_dc.xsd", Namespace: "http://www.openarchives.org/OAI/2.0/oai_dc/"}
+
+// Formats implements oaipmh.Repository.
+func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Format, error) {
+	formats := []oaipmh.Format{oaiDC}
+	if identifier == "" {
+		for i := range p.Shown {
+			f, ok, err := p.format(ctx, &p.Shown[i])
+			if err != nil {
+				return nil, err
+			}
+			if ok && !slices.ContainsFunc(formats, func(g oaipmh.Format) bool { return g.Prefix == f.Prefix }) {
+				formats = append(formats, f)
+			}
+		}
+		return formats, nil
+	}
+	set, _, _, err := p.find(ctx, identifier)
+	if err != nil {
+		return nil, err
+	}
+	if f, ok, err := p.format(ctx, set); err != nil || ok && f.Prefix != oaiDC.Prefix {
+		return append(formats, f), err
+	}
+	return formats, nil
+}
+
+// format is the format in which the records of a set were harvested.
+func (p *Published) format(ctx context.Context, s *PublishedSet) (f oaipmh.Format, ok bool, err error) {
+	if s.Harvest == nil {
+		return f, false, nil
+	}
+	at, err := p.Stores[*s.Harvest].progress(ctx)
+	at.Format.Prefix = s.Harvest.Prefix
+	at.Format.Schema = cmp.Or(at.Format.Schema, "http://www.w3.org/2001/XMLSchema.xsd")
+	at.Format.Namespace = cmp.Or(at.Format.Namespace, "http://www.w3.org/XML/1998/namespace")
+	return at.Format, true, err
+}
+
+// Sets implements oaipmh.Repository.
+func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
+	for _, s := range p.Shown {
+		if s.Name != "" {
+			sets = append(sets, oaipmh.Set{Spec: s.Name, Name: cmp.Or(s.Title, s.Name)})
+		}
+	}
+	return sets, nil
+}
+
+// place is where a record is in a list: in a set, among the members by ID, or the
+// changes by number. Members come first, then the deletions of the change log; where the
+// log reaches back to from it is enough.
+type place struct {
+	set  int
+	kind placeKind
+	n    int64
+}
+
+type placeKind byte
+
+const (
+	amongMembers   placeKind = 'm'
+	amongDeletions placeKind = 'd'
+	amongChanges   placeKind = 'c'
+)
+
+func (p place) String() string { return fmt.Sprintf("%d%c%d", p.set, p.kind, p.n) }
+
+func parsePlace(text string, sets int) (p place, err error) {
+	i := strings.IndexAny(text, "mdc")
+	if i < 0 {
+		return p, &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
+	}
+	p.kind = placeKind(text[i])
+	var wrong error
+	p.set, err = strconv.Atoi(text[:i])
+	p.n, wrong = strconv.ParseInt(text[i+1:], 10, 64)
+	if err != nil || wrong != nil || p.set < 0 || p.set >= sets || p.n < 0 {
+		err = &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
+	}
+	return p, err
+}
+
+// List implements oaipmh.Repository.
+func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, metadata bool) iter.Seq2[oaipmh.Item, error] {
+	return func(yield func(oaipmh.Item, error) bool) {
+		l := lister{p: p, ctx: ctx, s: s, metadata: metadata, yield: yield}
+		at, some := place{}, after != ""
+		if some {
+			var err error
+			if at, err = parsePlace(after, len(p.Shown)); err != nil {
+				yield(oaipmh.Item{}, err)
+				return
+			}
+		}
+		for i := at.set; i < len(p.Shown); i++ {
+			if s.Set != "" && p.Shown[i].Name != s.Set {
+				continue
+			}
+			from := place{set: i}
+			if some && i == at.set {
+				from = at
+			}
+			if err := l.set(from); err != nil {
+				if !errors.Is(err, errEnough) {
+					yield(oaipmh.Item{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// errEnough: the consumer has had enough.
+var errEnough = errors.New("enough")
+
+// lister lists the records of a selection.
+type lister struct {
+	p        *Published
+	ctx      context.Context
+	s        oaipmh.Selection
+	metadata bool
+	yield    func(oaipmh.Item, error) bool
+	at       *PublishedSet
+	index    int
+}
+
+// set lists the records of one set after a place; one without a kind is the beginning.
+func (l *lister) set(from place) error {
+	l.index, l.at = from.set, &l.p.Shown[from.set]
+	if prefix := l.s.Prefix; prefix != oaiDC.Prefix && (l.at.Harvest == nil || l.at.Harvest.Prefix != prefix) {
+		return nil
+	}
+	if from.kind == 0 {
+		enough, seq, err := l.logReaches()
+		if err != nil {
+			return err
+		}
+		from.kind = amongMembers
+		if enough {
+			from.kind, from.n = amongChanges, seq
+		}
+	}
+	if from.kind == amongMembers {
+		if err := l.members(from.n); err != nil {
+			return err
+		}
+		from = place{set: from.set, kind: amongDeletions}
+	}
+	return l.changes(from)
+}
+
+// logReaches reports whether the change log has all that changed since from, and the
+// number of a change before that.
+func (l *lister) logReaches() (enough bool, seq int64, err error) {
+	if l.s.From.IsZero() {
+		return false, 0, nil
+	}
+	first, err := l.changeAfter(0)
+	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
+		return false, 0, err // what is in no log may be of that time too
+	}
+	low, high := first.Seq, first.Seq // the change after high, if any, is not before from
+	for step := int64(1); ; step *= 2 {
+		c, err := l.changeAfter(high + step)
+		if err != nil {
+			return false, 0, err
+		}
+		if high += step; c.Seq == 0 || !c.Datetime.Before(l.s.From.Time) {
+			break
+		}
+		low = c.Seq
+	}
+	for low+1 < high {
+		middle := low + (high-low)/2
+		c, err := l.changeAfter(middle)
+		switch {
+		case err != nil:
+			return false, 0, err
+		case c.Seq == 0 || !c.Datetime.Before(l.s.From.Time):
+			high = middle
+		default:
+			low = max(low, middle)
+		}
+	}
+	return true, low, nil
+}
+
+// changeAfter is the next change of the set; the zero Change if there is none.
+func (l *lister) changeAfter(seq int64) (catalog.Change, error) {
+	for c, err := range l.p.Catalog.Changes(l.ctx, l.at.ID, seq, math.MaxInt64) {
+		return c, err
+	}
+	return catalog.Change{}, nil
+}
+
+// in reports whether a moment is in the selection.
+func (l *lister) in(t time.Time) bool {
+	t = t.Truncate(time.Second)
+	return (l.s.From.IsZero() || !t.Before(l.s.From.Time)) && (l.s.Until.IsZero() || !t.After(l.s.Until.Time))
+}
+
+// members lists the members of the set with an ID after one.
+func (l *lister) members(after int64) error {
+	for {
+		some, err := l.p.Catalog.MembersFrom(l.ctx, l.at.ID, after+1, batch)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		after = some[len(some)-1].ID
+		some = slices.DeleteFunc(some, func(r catalog.Resource) bool { return !l.in(r.Changed) })
+		var found []entry
+		for _, r := range some {
+			found = append(found, entry{r, place{l.index, amongMembers, r.ID}, r.Changed, false})
+		}
+		if err := l.give(found); err != nil {
+			return err
+		}
+	}
+}
+
+// entry is a record before all is known of it.
+type entry struct {
+	catalog.Resource
+	place   place
+	changed time.Time
+	deleted bool
+}
+
+// changes lists what changes since a place are the last of their resource, or such deletions.
+func (l *lister) changes(from place) error {
+	var some []catalog.Change
+	flush := func() error {
+		err := l.lastChanges(some, from.kind)
+		some = some[:0]
+		return err
+	}
+	for c, err := range l.p.Catalog.Changes(l.ctx, l.at.ID, from.n, math.MaxInt64) {
+		if err != nil {
+			return err
+		}
+		if !l.s.Until.IsZero() && c.Datetime.Truncate(time.Second).After(l.s.Until.Time) {
+			break
+		}
+		if from.kind == amongDeletions && c.Change != resourcesync.Deleted || !l.in(c.Datetime) {
+			continue
+		}
+		if some = append(some, c); len(some) == batch {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// lastChanges lists those of some changes that no other follows.
+func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
+	if len(some) == 0 {
+		return nil
+	}
+	uris := make([]string, len(some))
+	for i := range some {
+		uris[i] = some[i].URI
+	}
+	now, err := l.p.Catalog.Lookup(l.ctx, l.at.ID, uris)
+	if err != nil {
+		return err
+	}
+	last := map[string]int64{} // one that was created and deleted again has two deletions
+	for _, c := range some {
+		last[c.URI] = c.Seq
+	}
+	var found []entry
+	for i, c := range some {
+		deleted := c.Change == resourcesync.Deleted
+		if deleted == now[i].Member || now[i].Member && !now[i].Changed.Equal(c.Datetime) || last[c.URI] != c.Seq && deleted {
+			continue
+		}
+		e := entry{now[i], place{l.index, kind, c.Seq}, c.Datetime, deleted}
+		e.URI = c.URI
+		found = append(found, e)
+	}
+	return l.give(found)
+}
+
+// give completes records and yields them.
+func (l *lister) give(some []entry) error {
+	records, err := l.p.complete(l.ctx, l.index, some, l.s)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if records[i].Identifier == "" {
+			continue
+		}
+		it := oaipmh.Item{Record: records[i], Place: some[i].place.String()}
+		if l.metadata && !it.Deleted {
+			if it.Metadata, err = l.p.metadata(l.at, &some[i], l.s.Prefix); errors.Is(err, fs.ErrNotExist) {
+				continue // removed since: the next publication says so
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if !l.yield(it, nil) {
+			return errEnough
+		}
+	}
+	return nil
+}
+
+// complete makes records of entries of a set. One that an earlier set lists has no
+// identifier.
+func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipmh.Selection) ([]oaipmh.Record, error) {
+	records := make([]oaipmh.Record, len(some))
+	uris := make([]string, len(some))
+	for i := range some {
+		uris[i] = some[i].URI
+		records[i].Header = oaipmh.Header{Identifier: uris[i], Datestamp: oaipmh.Stamp{Time: some[i].changed.Truncate(time.Second)}, Deleted: some[i].deleted}
+	}
+	for other := range p.Shown {
+		var found []catalog.Resource
+		var err error
+		if other != set {
+			if found, err = p.Catalog.Lookup(ctx, p.Shown[other].ID, uris); err != nil {
+				return nil, err
+			}
+		}
+		for i := range records {
+			in := other == set || found[i].Member && !some[i].deleted
+			if in && p.Shown[other].Name != "" {
+				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
+			}
+			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
+				records[i].Identifier = "" // it is in that set
+			}
+		}
+	}
+	return records, p.identifiers(ctx, &p.Shown[set], some, records)
+}
+
+// identifiers gives harvested records the identifiers that they have.
+func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []entry, records []oaipmh.Record) error {
+	if set.Harvest == nil {
+		return nil
+	}
+	paths := make([]string, len(some))
+	for i := range some {
+		paths[i], _ = scan.PathOf(p.BaseURL, some[i].URI)
+	}
+	known, err := p.Stores[*set.Harvest].identifiers(ctx, paths)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if id := known[paths[i]]; id != "" && records[i].Identifier != "" {
+			records[i].Identifier = id
+		}
+	}
+	return nil
+}
+
+// Record implements oaipmh.Repository.
+func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oaipmh.Record, err error) {
+	set, index, e, err := p.find(ctx, identifier)
+	if err != nil {
+		return r, err
+	}
+	if prefix != oaiDC.Prefix && (set.Harvest == nil || set.Harvest.Prefix != prefix) {
+		return r, &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
+	}
+	all, err := p.complete(ctx, index, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
+	if err != nil {
+		return r, err
+	}
+	r = all[0]
+	if !r.Deleted {
+		r.Metadata, err = p.metadata(set, &e, prefix)
+	}
+	return r, err
+}
+
+// find finds a record by its identifier.
+func (p *Published) find(ctx context.Context, identifier string) (set *PublishedSet, index int, e entry, err error) {
+	for i := range p.Shown {
+		uri := identifier
+		if k := p.Shown[i].Harvest; k != nil {
+			uri = scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))
+		}
+		found, err := p.Catalog.Lookup(ctx, p.Shown[i].ID, []string{uri})
+		if err != nil {
+			return nil, 0, e, err
+		}
+		if found[0].Member {
+			return &p.Shown[i], i, entry{found[0], place{}, found[0].Changed, false}, nil
+		}
+	}
+	return nil, 0, e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "there is no such record"}
+}
+
+// metadata is a record in a format.
+func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte, error) {
+	if set.Harvest == nil || set.Harvest.Prefix != prefix {
+		return dublinCore(e), nil
+	}
+	f, err := p.Files.Open(e.Path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, oaipmh.MaxRecord+1<<10))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if sum := e.Digests.Get(resourcesync.SHA256); !sum.IsZero() {
+		if got := sha256.Sum256(text); !bytes.Equal(got[:], sum.Sum()) {
+			return nil, fmt.Errorf("file %q: %w: it changed since it was published", e.Path, fs.ErrNotExist)
+		}
+	}
+	return bytes.TrimPrefix(text, []byte(declaration)), nil
+}
+
+// dublinCore is what is known of a resource, as oai_dc.
+func dublinCore(e *entry) []byte {
+	var b bytes.Buffer
+	b.WriteString(`<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +
+		oaiDC.Namespace + ` ` + oaiDC.Schema + `">`)
+	for _, field := range []struct{ name, text string }{
+		{"title", path.Base(e.Path)}, {"identifier", e.URI}, {"format", e.Type}, {"date", e.LastMod.String()},
+	} {
+		if field.text != "" {
+			oaipmh.WriteElement(&b, "dc:"+field.name, strings.ToValidUTF8(field.text, "\uFFFD"))
+		}
+	}
+	b.WriteString("</oai_dc:dc>")
+	return b.Bytes()
+}
