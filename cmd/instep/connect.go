@@ -33,17 +33,23 @@ type sourceFlags struct {
 func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
-	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
-	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
 	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
 	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
-	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
-	fs.StringVar(&f.bandwidth, "bwlimit", "", "at most this many bytes a second in all, as `SIZE` such as 10M")
-	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")
+	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
+	f.registerHosts(cmd)
+}
+
+// registerHosts registers what says which hosts are asked, and how.
+func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.allowOrigin, "allow-origin", nil, "also follow documents and resources of this `ORIGIN`, such as https://files.example.org (repeatable)")
+	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
+	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
+	fs.StringVar(&f.bandwidth, "bwlimit", "", "at most this many bytes a second in all, as `SIZE` such as 10M")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
 	f.secretFlags.register(cmd)
