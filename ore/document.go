@@ -289,14 +289,31 @@ func (s *scan) feedError(err error) error {
 	return nil
 }
 
+// nowhere is where a document is that has no URI: a host that never exists (RFC 6761 §6.4).
+const nowhere = "http://file.invalid/"
+
 // Inspect reads a document that is not fetched, such as a file, and returns what of it
-// alone is against the text. Its URI may be a name; served is the media type, "" if it is not
-// known. The error says why it can't be read.
+// alone is against the text. Its URI may be a name; what depends on where it is, is then
+// not looked at. served is the media type, "" if it is not known. The error says why it can't
+// be read.
 func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	s := scan{uri: uri, served: mediaType(served), goal: toListing}
+	if !isHTTP(uri) {
+		s.uri = nowhere
+	}
 	err := s.read(body)
-	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap {
+	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
 		err = nil // it is something else, of which the text says nothing
 	}
-	return s.doc.problems, err
+	if s.uri == uri {
+		return s.doc.problems, err
+	}
+	var found []Problem
+	for _, p := range s.doc.problems {
+		if p.Rule != ruleScope {
+			p.URI, p.Entry = uri, strings.TrimPrefix(p.Entry, nowhere)
+			found = append(found, p)
+		}
+	}
+	return found, err
 }

@@ -208,7 +208,7 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 		return s.found(ctx, l, t, resp, doc)
 	}
 	s.tell(doc.problems...)
-	return s.follow(ctx, l, resp, doc)
+	return s.follow(ctx, l, doc)
 }
 
 // again is a lead to what was seen before: a map that is listed here too, a chain of
@@ -340,6 +340,9 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	if m.Wrapped && l.way != WayOAIPMH && l.way != WayGiven {
 		s.tell(l.problem(ruleEnvelope, "what is linked is an OAI-PMH record; the map in it has to be taken out of its envelope first"))
 	}
+	if l.way == WaySimpleFile {
+		s.tell(l.problem(ruleSimpleFile, "the map is found only among the links of a page; the pages that it describes should link it"))
+	}
 	s.tell(l.check(m)...)
 	for _, n := range m.Notices {
 		s.note(f.URI, n)
@@ -391,7 +394,7 @@ func (s *search) push(l *lead, next lead) {
 }
 
 // follow queues the leads of a document that is no map.
-func (s *search) follow(ctx context.Context, l *lead, resp *fetch.Response, doc *answer) error {
+func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	switch {
 	case doc.kind == kindRepository && l.goal != toMap:
 		return s.repository(ctx, l)

@@ -20,37 +20,36 @@ type Problem struct {
 
 // The rules, as package lint names them.
 const (
-	ruleSuperseded      = "ore-superseded"
-	ruleBeforeUse       = "ore-discover-before-use"
-	ruleOAIIdentifier   = "ore-oaipmh-identifier-differs"
-	ruleOAIDatestamp    = "ore-oaipmh-datestamp-equals-updated"
-	ruleLocSelf         = "ore-sitemap-loc-equals-self"
-	ruleLocID           = "ore-sitemap-loc-not-feed-id"
-	ruleLastmod         = "ore-sitemap-lastmod-equals-updated"
-	ruleScope           = "ore-sitemap-path-scope"
-	ruleSeparate        = "ore-feed-separate-from-rem"
-	ruleEntryIsMap      = "ore-atom-entry-id-not-rem-uri"
-	ruleEntryIsFeed     = "ore-atom-entry-id-not-feed-id"
-	ruleEntrySelf       = "ore-atom-entry-link-equals-self"
-	ruleEntryUpdated    = "ore-atom-entry-updated-equals"
-	ruleItemID          = "ore-rss-link-not-feed-id"
-	ruleItemSelf        = "ore-rss-link-equals-self"
-	ruleItemUpdated     = "ore-rss-pubdate-equals-updated"
-	ruleEnvelope        = "ore-oaipmh-strip-envelope"
-	ruleLink            = "ore-html-link-resourcemap"
-	ruleIndirect        = "ore-html-link-indirect"
-	ruleAttribute       = "ore-html-resourcemap-attribute"
-	ruleRel             = "ore-html-rel-resourcemap-uri"
-	ruleCite            = "ore-cite-by-new-rem"
-	ruleHeader          = "ore-http-link-resourcemap"
-	ruleSimpleFile      = "ore-simple-files-not-recommended"
-	ruleOnlyMap         = "ore-uri-r-only-rem"
-	ruleNegotiated      = "ore-no-conneg-conflation"
-	ruleSeeOther        = "ore-no-303-conflation"
-	ruleEmbedding       = "ore-non-html-embedding-premature"
-	mostProblems        = 100 // of one kind that one document tells of
-	mostCitedMembers    = 1_000
-	formatOfDiscouraged = "the map %q is only in a page that lists links; pages that are described by a map should link it"
+	ruleSuperseded    = "ore-superseded"
+	ruleBeforeUse     = "ore-discover-before-use"
+	ruleOAIIdentifier = "ore-oaipmh-identifier-differs"
+	ruleOAIDatestamp  = "ore-oaipmh-datestamp-equals-updated"
+	ruleLocSelf       = "ore-sitemap-loc-equals-self"
+	ruleLocID         = "ore-sitemap-loc-not-feed-id"
+	ruleLastmod       = "ore-sitemap-lastmod-equals-updated"
+	ruleScope         = "ore-sitemap-path-scope"
+	ruleSeparate      = "ore-feed-separate-from-rem"
+	ruleEntryIsMap    = "ore-atom-entry-id-not-rem-uri"
+	ruleEntryIsFeed   = "ore-atom-entry-id-not-feed-id"
+	ruleEntrySelf     = "ore-atom-entry-link-equals-self"
+	ruleEntryUpdated  = "ore-atom-entry-updated-equals"
+	ruleItemID        = "ore-rss-link-not-feed-id"
+	ruleItemSelf      = "ore-rss-link-equals-self"
+	ruleItemUpdated   = "ore-rss-pubdate-equals-updated"
+	ruleEnvelope      = "ore-oaipmh-strip-envelope"
+	ruleLink          = "ore-html-link-resourcemap"
+	ruleIndirect      = "ore-html-link-indirect"
+	ruleAttribute     = "ore-html-resourcemap-attribute"
+	ruleRel           = "ore-html-rel-resourcemap-uri"
+	ruleCite          = "ore-cite-by-new-rem"
+	ruleHeader        = "ore-http-link-resourcemap"
+	ruleSimpleFile    = "ore-simple-files-not-recommended"
+	ruleOnlyMap       = "ore-uri-r-only-rem"
+	ruleNegotiated    = "ore-no-conneg-conflation"
+	ruleSeeOther      = "ore-no-303-conflation"
+	ruleEmbedding     = "ore-non-html-embedding-premature"
+	mostProblems      = 100 // of one kind that one document tells of
+	mostCitedMembers  = 1_000
 )
 
 // problem makes a problem of what stands at a lead.
@@ -149,9 +148,6 @@ func (l *lead) checkLink(m *Map) []Problem {
 	}
 	if l.cites != "" && len(m.Resources) <= mostCitedMembers && !m.Aggregates(l.cites) {
 		tell(ruleCite, "the map does not aggregate %q, so what it is cited for is not clear; a map of the page's own could say", l.cites)
-	}
-	if l.way == WaySimpleFile {
-		tell(ruleSimpleFile, formatOfDiscouraged, l.uri)
 	}
 	return found
 }

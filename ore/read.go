@@ -215,7 +215,7 @@ func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return notMap("line %d: %s", syntax.Line, syntax.Msg)
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // which names the line
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return notMap("it breaks off")
 	}
