@@ -176,7 +176,7 @@ func publishedOf(ctx context.Context, dir, state, url string, n int) (*repositor
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := db.Set(ctx, "maps")
+	set, err := db.Facts.Set(ctx, "maps")
 	if err != nil {
 		return nil, db.Close, err
 	}
@@ -197,7 +197,7 @@ func publishedOf(ctx context.Context, dir, state, url string, n int) (*repositor
 		some = append(some, catalog.Change{Change: resourcesync.Created, Resource: catalog.Resource{URI: base + path, Path: path,
 			Length: resourcesync.Bytes(int64(len(text))), Digests: resourcesync.Digests{digest}, Type: "application/xml", Stat: "x"}})
 		if len(some) == 5000 || i == n-1 {
-			if err := db.Enroll(ctx, set, some); err != nil {
+			if err := db.Facts.Enroll(ctx, set, some); err != nil {
 				return nil, db.Close, err
 			}
 			some = some[:0]
@@ -208,7 +208,7 @@ func publishedOf(ctx context.Context, dir, state, url string, n int) (*repositor
 	if err != nil {
 		return nil, db.Close, err
 	}
-	return &repository.Published{Catalog: db, Stores: map[repository.Key]*repository.Store{key: st}, BaseURL: base, Name: "Maps", Emails: []string{"maps@example.org"}, Files: os.DirFS(dir),
+	return &repository.Published{Catalog: db.Facts, Stores: map[repository.Key]*repository.Store{key: st}, BaseURL: base, Name: "Maps", Emails: []string{"maps@example.org"}, Files: os.DirFS(dir),
 		Shown: []repository.PublishedSet{{ID: set, Name: "maps", Harvest: &key}}}, func() error { return errors.Join(st.Close(), db.Close()) }, nil
 }
 

@@ -44,14 +44,20 @@ func (c *Client) newAttempt(r Request) (*attempt, error) {
 func (a *attempt) once(ctx context.Context) (*Response, error) {
 	a.tries++
 	u := a.start
+	var redirects []int
 	for hops := 0; ; hops++ {
 		ex, err := a.send(ctx, u)
 		if err != nil {
 			return nil, err
 		}
 		if !isRedirect(ex.resp.StatusCode) {
-			return a.answer(ex)
+			resp, err := a.answer(ex)
+			if err == nil {
+				resp.Redirects = redirects
+			}
+			return resp, err
 		}
+		redirects = append(redirects, ex.resp.StatusCode)
 		next, err := a.redirect(ex, hops)
 		ex.discard()
 		if err != nil {

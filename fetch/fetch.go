@@ -107,6 +107,7 @@ type Response struct {
 	ContentLength int64 // of Body; -1 if the answer does not say
 	Validators    Validators
 	Requests      int   // requests made for it: 1 and one for each redirect and each further try
+	Redirects     []int // statuses of the redirects that led to URL, in order; nil if there was none
 	Offset        int64 // of the first byte of Body; 0 unless Request.Part was answered with a part (status 206)
 	Total         int64 // bytes of the whole resource; -1 if the answer does not say
 

@@ -71,6 +71,7 @@ var permittedFamilies = []string{
 	"completed-until-optional-where-at-from", "ln-duplicate-may", "ln-alternate-may", "ln-canonical-may",
 	"ln-patch-may", "ln-metadata-own-entry", "ln-memento-may", "ln-memento-modified", "memento-lastmod-may",
 	"ln-timemap-attrs", "ln-collection-may", "ln-via-may", "dlib-metadata-may",
+	"ore-sitemap-may", "ore-html-multiple-rems", "ore-stylesheet-may",
 	"dlib-sitemap-xsd-not-extensible", "robots-sitemap-directive-may", "robots-one-directive-per-set-may",
 }
 

@@ -1,6 +1,7 @@
 // Package lint holds ResourceSync documents against the standard: ANSI/NISO
 // Z39.99 in its editions 1.1 and 1.0, Archives 0.9.1, and the proposal of 2013 in
-// D-Lib Magazine.
+// D-Lib Magazine. It also holds sites against the text on how Resource Maps of OAI-ORE
+// are found ([Checker.ResourceMaps]).
 //
 // A [Checker] reads a document as a stream and reports a [Finding] for each place
 // that does not follow a [Rule]. The catalogue of rules ([Rules], [Lookup]) says

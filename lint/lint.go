@@ -58,6 +58,7 @@ const (
 	ProfileArchives Profile = "archives-0.9.1" // the same rules as Profile10
 	ProfileMid2013  Profile = "mid-2013"       // the drafts of the middle of 2013: 1.0 with modified for at and from, and other words for up
 	ProfileDLib     Profile = "dlib-2013"      // the proposal in D-Lib Magazine 19(1/2)
+	ProfileORE      Profile = "ore-alpha"      // the discovery of Resource Maps, in the alpha of 2007: see Checker.ResourceMaps
 	ProfileAuto     Profile = "auto"           // what the document itself shows, 1.1 if it shows nothing
 )
 
@@ -66,10 +67,10 @@ func ParseProfile(name string) (Profile, error) {
 	switch p := Profile(name); p {
 	case "":
 		return Profile11, nil
-	case Profile11, Profile10, ProfileArchives, ProfileMid2013, ProfileDLib, ProfileAuto:
+	case Profile11, Profile10, ProfileArchives, ProfileMid2013, ProfileDLib, ProfileORE, ProfileAuto:
 		return p, nil
 	}
-	return "", fmt.Errorf("profile %q: expected 1.1, 1.0, archives-0.9.1, mid-2013, dlib-2013 or auto", name)
+	return "", fmt.Errorf("profile %q: expected 1.1, 1.0, archives-0.9.1, mid-2013, dlib-2013, ore-alpha or auto", name)
 }
 
 // Finding is one place where a document does not follow a rule.

@@ -49,9 +49,12 @@ type answer struct {
 	body   []byte
 }
 
-func readSites(t testing.TB) []*site {
+func readSites(t testing.TB) []*site { return sitesIn(t, "live") }
+
+// sitesIn reads the sites of the archives in a directory of testdata.
+func sitesIn(t testing.TB, dir string) []*site {
 	t.Helper()
-	files, err := filepath.Glob("testdata/live/*.txtar")
+	files, err := filepath.Glob("testdata/" + dir + "/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sites: %v", err)
 	}
@@ -133,14 +136,15 @@ func (s *site) serve(t testing.TB) *httptest.Server {
 	srv := httptest.NewUnstartedServer(nil)
 	srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		count[r.URL.Path]++
-		again := count[r.URL.Path] > 1
+		at := r.URL.RequestURI()
+		count[at]++
+		again := count[at] > 1
 		mu.Unlock()
-		a, ok := s.answers[r.URL.Path]
-		if v, has := s.answers[r.URL.Path+" again"]; has && again {
+		a, ok := s.answers[at]
+		if v, has := s.answers[at+" again"]; has && again {
 			a = v
 		}
-		if v, has := s.answers[r.URL.Path+" page"]; has && strings.HasPrefix(r.Header.Get("Accept"), "text/html") {
+		if v, has := s.answers[at+" page"]; has && strings.HasPrefix(r.Header.Get("Accept"), "text/html") {
 			a = v
 		}
 		if !ok {

@@ -34,7 +34,7 @@ func checkName(family string) string {
 // TestRulesTable keeps docs/rules.md: rule, check, test.
 func TestRulesTable(t *testing.T) {
 	const file = "../docs/rules.md"
-	want := rulesTable(readFixtures(t), readSites(t))
+	want := rulesTable(readFixtures(t), readSites(t), mapSites(t))
 	if *update {
 		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestRulesTable(t *testing.T) {
 	}
 }
 
-func rulesTable(fixtures []*fixture, sites []*site) []byte {
+func rulesTable(fixtures []*fixture, sites []*site, maps []*mapSite) []byte {
 	where := map[string]string{}
 	for _, f := range fixtures {
 		for _, id := range f.rules {
@@ -62,10 +62,20 @@ func rulesTable(fixtures []*fixture, sites []*site) []byte {
 			where[id] = "live/" + strings.TrimSuffix(filepath.Base(s.file), ".txtar")
 		}
 	}
+	ofMaps := map[string]string{}
+	for _, s := range maps {
+		for _, id := range s.rules {
+			ofMaps[id] = "ore/" + strings.TrimSuffix(filepath.Base(s.file), ".txtar")
+		}
+	}
 	var body bytes.Buffer
 	done, total := 0, 0
 	for _, r := range Rules() {
-		check, test := rowOf(&r, where[r.ID])
+		archive := where[r.ID]
+		if r.Version == string(ProfileORE) {
+			archive = ofMaps[r.ID]
+		}
+		check, test := rowOf(&r, archive)
 		total++
 		if !strings.HasPrefix(check, "pending") {
 			done++
@@ -77,8 +87,8 @@ func rulesTable(fixtures []*fixture, sites []*site) []byte {
 What %s holds documents against, the function of package lint that checks it and
 the test that shows what it finds. %s are rules that the Decoder decides, %s what
 no document can break, %s what other rules report. A test is the archive in
-lint/testdata/rules that has the examples, or the one in lint/testdata/live that has
-what a server answers. Written by %s from lint/rules.json and the tests; not to be
+lint/testdata/rules that has the examples, or the one in lint/testdata/live or
+lint/testdata/ore that has what a server answers. Written by %s from lint/rules.json and the tests; not to be
 edited.
 
 %d of %d rules have a check.
@@ -99,8 +109,10 @@ func editions(r *Rule) string {
 // rowOf is the check and the test of a rule, or what they wait for.
 func rowOf(r *Rule, archive string) (check, test string) {
 	switch {
-	case r.Version == "ore-alpha":
-		return "pending: ore", ""
+	case r.Version == string(ProfileORE) && permits(r):
+		return "`permitted`", "`" + archive + "`"
+	case r.Version == string(ProfileORE):
+		return "`Checker.ResourceMaps`", "`" + archive + "`"
 	case r.Checkable == "live":
 		return "`" + liveCheck(r) + "`", "`" + archive + "`"
 	case r.Checkable == "crosslink":

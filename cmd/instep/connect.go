@@ -48,16 +48,22 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
-	f.accessFlags.register(cmd)
 	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
 	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
-	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
-	fs.StringVar(&f.bandwidth, "bwlimit", "", "at most this many bytes a second in all, as `SIZE` such as 10M")
-	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")
+	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
+	f.registerHosts(cmd)
+}
+
+// registerHosts registers the flags that say which hosts are asked, and how.
+func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
+	f.accessFlags.register(cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&f.rate, "rate", "", "at most this many requests a host, as `N/s`")
+	fs.StringVar(&f.bandwidth, "bwlimit", "", "at most this many bytes a second in all, as `SIZE` such as 10M")
 }
 
 const maxDocumentUsage = "read documents of up to so many bytes, as `SIZE` such as 1GB, and of 5,000 entries for each MB (default 200MiB; 1,000,000 entries in any case)"

@@ -123,6 +123,7 @@ var causes = []cause{
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
 	{exitFailed, as[*inputError]("is FILE spelled right? - is standard input")},
 	{exitFailed, refusedDocument},
+	{exitFailed, notMap},
 	{exitFailed, is(catalog.ErrDamaged, "restore the catalog from a backup; for a mirror without one sync with --adopt: what is there and verified is not fetched again")},
 	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
 }

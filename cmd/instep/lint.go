@@ -34,7 +34,10 @@ resources that it lists are served as it describes them: a sample of --sample en
 --all. Other documents are not checked. --static sends no more than one request.
 
 Without --profile the rules are those of 1.1. With --profile auto each document is
-held against the edition that it shows itself to be of.
+held against the edition that it shows itself to be of. With --profile ore-alpha pages,
+feeds, Sitemaps and Resource Maps are held against the text on how Resource Maps of OAI-ORE
+are found; of a URL what it leads to is followed, with about two requests for each of
+--sample maps.
 
 Exit code 3 if there is a finding at or above the level of --fail-on, 5 if nothing
 could be reached, 1 if nothing could be checked, 4 if some of it could not.`
@@ -67,7 +70,7 @@ func (a *app) lintCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.profile, "profile", string(lint.Profile11), "the `EDITION` of the standard: 1.1, 1.0, archives-0.9.1, mid-2013, dlib-2013 or auto")
+	fs.StringVar(&f.profile, "profile", string(lint.Profile11), "the `EDITION` of the standard: 1.1, 1.0, archives-0.9.1, mid-2013, dlib-2013, ore-alpha or auto")
 	fs.BoolVar(&f.derived, "derived", false, "also tell recommendations (warning, info) that the standard only implies; errors it implies are always told")
 	fs.StringArrayVar(&f.ignore, "ignore", nil, "do not check this `RULE` (repeatable)")
 	fs.StringVar(&f.failOn, "fail-on", "error", "the lowest `LEVEL` that makes the exit code 3: error, warning or info")
@@ -105,7 +108,7 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 		return err
 	}
 	l := &linter{a: a, begin: a.now(), failOn: set.failOn, access: &f.accessFlags, clients: map[string]*fetch.Client{}, sample: set.sample}
-	l.maxDocument = f.maxDocument
+	l.maxDocument, l.maps = f.maxDocument, set.profile == lint.ProfileORE
 	l.checker = lint.Checker{Limits: set.limits, Profile: set.profile, Derived: f.derived, Disabled: set.disabled, Report: l.report}
 	l.out = a.lintReport(f.format)
 	defer l.close()
@@ -183,6 +186,7 @@ type linter struct {
 	sample      int                      // of lint.Live; 0: no live checks
 	access      *accessFlags
 	maxDocument string // as it was given
+	maps        bool   // it is Resource Maps that are looked for
 	net         traffic
 
 	counts    [lint.Error + 1]int64 // findings by level

@@ -218,6 +218,9 @@ func (o *ours) Write(p []byte) (int, error) {
 
 // url checks what a URL answers with.
 func (l *linter) url(ctx context.Context, uri string) error {
+	if l.maps && l.sample != 0 {
+		return l.resourceMaps(ctx, uri)
+	}
 	client, err := l.connect(ctx, uri)
 	if err != nil {
 		return l.fail(ctx, uri, err)
@@ -304,6 +307,9 @@ func (l *linter) answer(ctx context.Context, uri string, c content, a *lint.Answ
 	head, err := c.head()
 	if err != nil {
 		return l.fail(ctx, uri, fmt.Errorf("read %q: %w", uri, err))
+	}
+	if l.maps {
+		return l.mapDocument(ctx, uri, c)
 	}
 	in := &lintInput{uri: uri, open: c.open}
 	switch lint.Recognise(uri, head) {

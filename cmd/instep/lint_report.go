@@ -69,7 +69,7 @@ func documentRecord(d lint.Document) record {
 		At: moment(d.At), Completed: moment(d.Completed), From: moment(d.From), Until: moment(d.Until),
 		Up: d.Up, Index: d.Index,
 	}
-	if d.Complete && !isPlain(d.Kind) {
+	if d.Complete && !isPlain(d.Kind) && d.Profile != lint.ProfileORE {
 		r.Entries, r.Root = num(int64(d.Entries)), rootName(d.Root)
 	}
 	return r

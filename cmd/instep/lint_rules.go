@@ -38,7 +38,7 @@ func (o *output) rule(r lint.Rule) {
 // profilesOf lists the profiles that have a rule.
 func profilesOf(r lint.Rule) []string {
 	names := []string{}
-	for _, p := range []lint.Profile{lint.Profile11, lint.Profile10, lint.ProfileArchives, lint.ProfileMid2013, lint.ProfileDLib} {
+	for _, p := range []lint.Profile{lint.Profile11, lint.Profile10, lint.ProfileArchives, lint.ProfileMid2013, lint.ProfileDLib, lint.ProfileORE} {
 		if r.In(p) {
 			names = append(names, string(p))
 		}

@@ -109,6 +109,8 @@ func describe(d lint.Document) string {
 	switch {
 	case isPlain(kind):
 		return plainKinds[kind]
+	case kind == "" && d.Profile == lint.ProfileORE:
+		return "on the way to Resource Maps"
 	case kind == "" && !d.Complete:
 		return "not read to its end"
 	case kind == "" && d.Capability == "":

@@ -163,6 +163,8 @@ type summary struct {
 	Via           map[string]int64 `json:"via,omitempty"`
 	Planned       *int64           `json:"planned_requests,omitempty"`
 	Unverified    *int64           `json:"unverified,omitempty"`
+	Maps          *int64           `json:"maps,omitempty"`
+	Findings      *int64           `json:"findings,omitempty"`
 }
 
 func num(n int64) *int64 { return &n }

@@ -60,8 +60,8 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 		return err
 	}
 	*closers = append(*closers, root.Close)
-	p.Catalog, p.Files = db, rootFS{root}
-	sets, err := db.Sets(ctx)
+	p.Catalog, p.Files = db.Facts, rootFS{root}
+	sets, err := db.Facts.Sets(ctx)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@
 package weblink
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/url"
@@ -31,7 +32,12 @@ type Link struct {
 // Has reports whether rel is one of the relation types of the link.
 func (l *Link) Has(rel string) bool { return slices.Contains(l.Rels, rel) }
 
-func relations(s string) []string { return strings.Fields(strings.ToLower(s)) }
+func relations(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Fields(strings.ToLower(s))
+}
 
 // mostLinks bounds what is read of one page or one response.
 const mostLinks = 1_000
@@ -62,36 +68,85 @@ func (p *Page) Resolve(uri, href string) (string, error) {
 // HTML reads the link elements of a page. A page of any form can be read; the error
 // is that of r, or of a single tag longer than a megabyte.
 func HTML(r io.Reader) (Page, error) {
+	var p Page
+	err := Walk(r, func(t *Tag) {
+		switch {
+		case t.Name == "base" && p.Base == "":
+			p.Base = strings.TrimSpace(t.Attr("href"))
+		case t.Name == "link" && len(p.Links) < mostLinks:
+			p.Links = append(p.Links, Link{
+				Href: strings.TrimSpace(t.Attr("href")), Rels: relations(t.Attr("rel")), Type: t.Attr("type"),
+				Line: t.Line, Head: t.Head,
+			})
+		}
+	})
+	return p, err
+}
+
+// Tag is a start tag of an HTML page, or a piece of its text.
+type Tag struct {
+	Name string // of the element, in lower case; "" if it is text
+	Text string // of text that readers of the page see
+	Line int    // from 1
+	Head bool   // it stands in the head of the page
+
+	attrs [][2]string
+}
+
+// Attr returns the value of an attribute, "" if the tag has none of that name. Of
+// several the first counts, as in HTML.
+func (t *Tag) Attr(name string) string {
+	for _, a := range t.attrs {
+		if a[0] == name {
+			return a[1]
+		}
+	}
+	return ""
+}
+
+// unseen are elements whose text is not shown.
+var unseen = map[string]bool{"script": true, "style": true, "title": true, "template": true, "noscript": true}
+
+// Walk calls each with the start tags and the text of a page, in order. The Tag is
+// valid until each returns. The errors are those of HTML.
+func Walk(r io.Reader, each func(*Tag)) error {
 	const longest = 1 << 20
 	z := html.NewTokenizer(r)
 	z.SetMaxBuf(longest)
-	p := page{head: true, line: 1}
+	t := Tag{Head: true, Line: 1}
+	hidden := ""
 	for {
 		kind := z.Next()
 		if kind == html.ErrorToken {
 			if err := z.Err(); err != io.EOF {
-				return p.Page, fmt.Errorf("read the links of the page: %w", err)
+				return fmt.Errorf("read the links of the page: %w", err)
 			}
-			return p.Page, nil
+			return nil
 		}
-		lines := strings.Count(string(z.Raw()), "\n")
+		lines := bytes.Count(z.Raw(), []byte{'\n'})
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
-			p.start(z)
+			t.start(z)
+			if kind == html.StartTagToken && unseen[t.Name] {
+				hidden = t.Name
+			}
+			each(&t)
 		case html.EndTagToken:
-			if name, _ := z.TagName(); string(name) == "head" {
-				p.head = false
+			name, _ := z.TagName()
+			if string(name) == "head" {
+				t.Head = false
+			}
+			if string(name) == hidden {
+				hidden = ""
+			}
+		case html.TextToken:
+			if hidden == "" {
+				t.Name, t.attrs, t.Text = "", t.attrs[:0], string(z.Text())
+				each(&t)
 			}
 		}
-		p.line += lines
+		t.Line += lines
 	}
-}
-
-// page is a Page being read.
-type page struct {
-	Page
-	head bool
-	line int
 }
 
 // inHead are the elements that do not end the head of a page.
@@ -100,35 +155,16 @@ var inHead = map[string]bool{
 	"style": true, "script": true, "noscript": true, "template": true,
 }
 
-func (p *page) start(z *html.Tokenizer) {
+func (t *Tag) start(z *html.Tokenizer) {
 	raw, more := z.TagName()
-	name := string(raw)
-	if !inHead[name] {
-		p.head = false
+	t.Name, t.Text, t.attrs = string(raw), "", t.attrs[:0]
+	if !inHead[t.Name] {
+		t.Head = false
 	}
-	if name != "link" && name != "base" {
-		return
-	}
-	l := Link{Line: p.line, Head: p.head}
 	for more {
 		var k, v []byte
 		k, v, more = z.TagAttr()
-		switch string(k) {
-		case "href":
-			l.Href = strings.TrimSpace(string(v))
-		case "rel":
-			l.Rels = relations(string(v))
-		case "type":
-			l.Type = string(v)
-		}
-	}
-	switch {
-	case name == "base":
-		if p.Base == "" {
-			p.Base = l.Href
-		}
-	case len(p.Links) < mostLinks:
-		p.Links = append(p.Links, l)
+		t.attrs = append(t.attrs, [2]string{string(k), string(v)})
 	}
 }
 

@@ -2,6 +2,7 @@ package weblink
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -97,4 +98,21 @@ func FuzzHeader(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestWalk(t *testing.T) {
+	var got []string
+	page := "<title>no</title><p>Hello <IMG SRC=a src=b>\n<script>'no'</script><noscript>no</noscript>&amp;<a>x</a>"
+	if err := Walk(strings.NewReader(page), func(tag *Tag) {
+		got = append(got, fmt.Sprintf("%d %s %q %s", tag.Line, tag.Name, tag.Text, tag.Attr("src")))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`1 title "" `, `1 p "" `, `1  "Hello " `, `1 img "" a`, `1  "\n" `, `2 script "" `, `2 noscript "" `,
+		`2  "&" `, `2 a "" `, `2  "x" `,
+	}
+	if d := cmp.Diff(got, want); d != "" {
+		t.Errorf("(-got +want):\n%s", d)
+	}
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"instep/lint"
+	"instep/ore"
+)
+
+// mostFindings bounds the findings that wait until the search for maps has ended.
+const mostFindings = 100_000
+
+// byDocument keeps findings until they can be told document by document.
+type byDocument struct {
+	uris  []string // in the order of their first findings
+	found map[string][]lint.Finding
+	n     int
+}
+
+func (b *byDocument) add(f lint.Finding) {
+	if b.n++; b.n > mostFindings {
+		return
+	}
+	if _, ok := b.found[f.URI]; !ok {
+		b.uris = append(b.uris, f.URI)
+	}
+	b.found[f.URI] = append(b.found[f.URI], f)
+}
+
+// resourceMaps checks what a URL leads to for Resource Maps.
+func (l *linter) resourceMaps(ctx context.Context, uri string) error {
+	c, err := l.connect(ctx, uri)
+	if err != nil {
+		return l.fail(ctx, uri, err)
+	}
+	requests := 0 // as many as a search sends if nobody says more
+	if l.sample > 0 {
+		requests = 2 + 2*l.sample
+	}
+	all := &byDocument{found: map[string][]lint.Finding{}}
+	checker := l.checker
+	checker.Report = all.add
+	var stop error
+	rep, err := checker.ResourceMaps(ctx, ore.Finder{
+		Client: c, Requests: requests,
+		Failed: func(at string, err error) {
+			if err := l.fail(ctx, at, err); err != nil && stop == nil {
+				stop = err
+			}
+		},
+	}, uri)
+	switch {
+	case err != nil:
+		return l.fail(ctx, uri, err)
+	case stop != nil:
+		return stop
+	}
+	l.a.out.say("%s: %d Resource Maps", uri, rep.Maps)
+	return l.tell(ctx, uri, all)
+}
+
+// tell reports findings document by document, that of the URI given first.
+func (l *linter) tell(ctx context.Context, given string, all *byDocument) error {
+	uris := []string{given}
+	for _, uri := range all.uris {
+		if uri != given {
+			uris = append(uris, uri)
+		}
+	}
+	for _, uri := range uris {
+		err := l.document(ctx, &lintInput{uri: uri}, func(context.Context, string, io.Reader) (lint.Document, error) {
+			for _, f := range all.found[uri] {
+				l.report(f)
+			}
+			return lint.Document{URI: uri, Profile: lint.ProfileORE, Complete: true}, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mapDocument checks one document for the rules on Resource Maps.
+func (l *linter) mapDocument(ctx context.Context, uri string, c content) error {
+	return l.document(ctx, &lintInput{uri: uri, open: c.open}, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
+		return lint.Document{URI: uri, Profile: lint.ProfileORE, Complete: true}, l.checker.ResourceMapDocument(ctx, uri, r)
+	})
+}

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"instep/fetch"
+	"instep/lint"
+	"instep/ore"
+)
+
+const oreHelp = `Ore finds and reads Resource Maps of OAI-ORE: documents that name what belongs
+together, such as the files of a publication.`
+
+const oreFindHelp = `Find looks for Resource Maps from any URI and names each with the way by which it was
+found: a page or resource that links to one (link elements, the attribute resourcemap,
+Link headers, URIs shown as text), also through rel="indirectresourcemap"; an Atom or RSS
+feed or a Sitemap that lists maps; the Sitemaps in the robots.txt of a site; other maps
+that a map names. Each map is read, and what a listing says of it and it contradicts is a
+finding, as are the two ways that the text advises against: pages that merely list maps
+("simple-file"), and URIs that stand for a map and a page ("conflated-uri").
+
+Links are followed to any public host. Private addresses are refused unless URL itself is
+private, or --allow-private names them; redirects to other origins need --allow-origin.
+
+Exit code 1 if there is no map, 4 if some of what was linked could not be read, 5 if URL
+could not be reached.`
+
+const oreShowHelp = `Show reads the Resource Map at URL, in Atom, RDF/XML or JSON-LD, and prints the
+Aggregation that it describes and what that aggregates. A map that is the metadata of an
+OAI-PMH record is taken out of its envelope.`
+
+// oreFlags are the flags of the commands of ore.
+type oreFlags struct {
+	sourceFlags
+	depth       int
+	maxRequests int
+}
+
+func (a *app) oreCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ore",
+		Short: "find and read Resource Maps (OAI-ORE)",
+		Long:  oreHelp,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  knownCommand,
+	}
+	cmd.AddCommand(a.oreFindCommand(), a.oreShowCommand())
+	return cmd
+}
+
+func (a *app) oreFindCommand() *cobra.Command {
+	var f oreFlags
+	cmd := &cobra.Command{
+		Use:   "find URL",
+		Short: "list the Resource Maps that a URL leads to",
+		Long:  oreFindHelp,
+		Example: `  instep ore find https://museum.example.org/
+  instep ore find --json https://museum.example.org/all-maps.atom`,
+		Args: exactArgs("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.oreFind(cmd.Context(), args[0], &f) },
+	}
+	f.registerHosts(cmd)
+	cmd.Flags().IntVar(&f.depth, "depth", 10, "follow at most `N` links from URL to a map")
+	cmd.Flags().IntVar(&f.maxRequests, "max-requests", 20_000, "send at most `N` requests")
+	return cmd
+}
+
+func (a *app) oreShowCommand() *cobra.Command {
+	var f oreFlags
+	cmd := &cobra.Command{
+		Use:     "show URL",
+		Short:   "show what a Resource Map aggregates",
+		Long:    oreShowHelp,
+		Example: `  instep ore show https://museum.example.org/objects/vase.atom`,
+		Args:    exactArgs("URL"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.oreShow(cmd.Context(), args[0], &f) },
+	}
+	f.registerHosts(cmd)
+	return cmd
+}
+
+// mapRecord is the record of a Resource Map.
+type mapRecord struct {
+	SchemaVersion int      `json:"schema_version,omitempty"`
+	Type          string   `json:"type"`
+	URI           string   `json:"uri"`
+	Way           string   `json:"way"`
+	Discouraged   bool     `json:"discouraged,omitempty"`
+	Page          string   `json:"page,omitempty"`
+	Depth         int      `json:"depth"`
+	Record        string   `json:"record,omitempty"`
+	Format        string   `json:"format,omitempty"`
+	Aggregation   string   `json:"aggregation,omitempty"`
+	Title         string   `json:"title,omitempty"`
+	Types         []string `json:"types,omitempty"`
+	Creators      []string `json:"creators,omitempty"`
+	MapCreators   []string `json:"map_creators,omitempty"`
+	Created       string   `json:"created,omitempty"`
+	Modified      string   `json:"modified,omitempty"`
+	Rights        string   `json:"rights,omitempty"`
+	Maps          []string `json:"maps,omitempty"`
+	Aggregated    *int64   `json:"aggregated,omitempty"`
+}
+
+// aggregatedRecord is the record of a resource that a map aggregates.
+type aggregatedRecord struct {
+	SchemaVersion int      `json:"schema_version,omitempty"`
+	Type          string   `json:"type"`
+	URI           string   `json:"uri"`
+	Title         string   `json:"title,omitempty"`
+	MediaType     string   `json:"media_type,omitempty"`
+	Types         []string `json:"types,omitempty"`
+	Creators      []string `json:"creators,omitempty"`
+	Modified      string   `json:"modified,omitempty"`
+	Bytes         *int64   `json:"bytes,omitempty"`
+	Maps          []string `json:"maps,omitempty"`
+}
+
+// resourceMap writes the record of a map.
+func (o *output) resourceMap(found *ore.Found) {
+	if !o.json || o.quiet {
+		return
+	}
+	m := found.Map
+	o.write(mapRecord{
+		SchemaVersion: o.first(), Type: "resourcemap", URI: found.URI, Way: string(found.Way), Discouraged: found.Way.Discouraged(),
+		Page: found.Page, Depth: found.Depth, Record: found.Record,
+		Format: string(m.Format), Aggregation: m.Aggregation.URI, Title: m.Aggregation.Title, Types: m.Aggregation.Types,
+		Creators: m.Aggregation.Creators, MapCreators: m.Creators, Created: moment(m.Created), Modified: moment(m.Modified),
+		Rights: m.Rights, Maps: m.Aggregation.Maps, Aggregated: num(int64(len(m.Resources))),
+	})
+}
+
+func (o *output) aggregated(r *ore.Resource) {
+	if !o.json || o.quiet {
+		return
+	}
+	o.write(aggregatedRecord{
+		SchemaVersion: o.first(), Type: "aggregated", URI: r.URI, Title: r.Title, MediaType: r.MediaType, Types: r.Types,
+		Creators: r.Creators, Modified: moment(r.Modified), Bytes: positive(r.Length), Maps: r.Maps,
+	})
+}
+
+// mapFinder is one run of ore find.
+type mapFinder struct {
+	a        *app
+	findings map[string]int64 // by rule
+	n        int64
+}
+
+func (a *app) oreFind(ctx context.Context, uri string, f *oreFlags) error {
+	switch {
+	case f.depth < 1:
+		return usagef("--depth %d: expected 1 or more", f.depth)
+	case f.maxRequests < 1:
+		return usagef("--max-requests %d: expected 1 or more", f.maxRequests)
+	}
+	var net traffic
+	begin := a.now()
+	c, err := a.oreClient(ctx, uri, f, &net)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	l := &mapFinder{a: a, findings: map[string]int64{}}
+	rep, err := a.mapFinder(c, l, f).Find(ctx, uri)
+	if err != nil {
+		return err
+	}
+	l.more()
+	l.end(uri, rep, &net, begin)
+	return nil
+}
+
+// mapFinder makes the search, which reports to l.
+func (a *app) mapFinder(c *fetch.Client, l *mapFinder, f *oreFlags) ore.Finder {
+	return ore.Finder{
+		Client: c, Depth: f.depth, Requests: f.maxRequests,
+		Found:   func(m *ore.Found) error { l.found(m); return nil },
+		Problem: l.problem,
+		Note: func(uri, text string) {
+			if a.out.verbose {
+				a.out.warn(record{URI: uri, Message: text})
+			}
+		},
+		Failed: func(uri string, err error) {
+			_, hint := explain(ctxDone, err)
+			a.out.failed(uri, err, hint)
+		},
+	}
+}
+
+// ctxDone explains errors apart from the end of a run.
+var ctxDone = context.Background()
+
+// oreClient makes the client for a URL.
+func (a *app) oreClient(ctx context.Context, uri string, f *oreFlags, net *traffic) (*fetch.Client, error) {
+	if !isURL(uri) {
+		return nil, usagef("URL: %q is no http or https URI", uri)
+	}
+	f.workers = 4
+	return a.connect(ctx, uri, &f.sourceFlags, net)
+}
+
+func (l *mapFinder) found(m *ore.Found) {
+	l.a.out.resourceMap(m)
+	line := fmt.Sprintf("%-14s %s", m.Way, printable(m.URI))
+	if m.Page != "" {
+		line += "   from " + printable(m.Page)
+	}
+	l.a.out.line("%s", line)
+}
+
+// problem reports a finding: of each rule a few.
+func (l *mapFinder) problem(p ore.Problem) {
+	rule, _ := lint.Lookup(p.Rule)
+	l.n++
+	l.findings[p.Rule]++
+	if l.a.out.json {
+		l.a.out.record(record{Type: "finding", Rule: p.Rule, Level: rule.Level.String(), URI: p.URI, Line: p.Line, Entry: p.Entry, Message: p.Message})
+		return
+	}
+	if l.findings[p.Rule] > findingsTold && !l.a.out.verbose {
+		return
+	}
+	at := p.URI
+	if p.Line > 0 {
+		at += fmt.Sprintf(" line %d", p.Line)
+	}
+	l.a.out.say("%s: %s: %s (%s)", at, rule.Level, p.Message, p.Rule)
+}
+
+// more says how many findings were not told.
+func (l *mapFinder) more() {
+	if l.a.out.verbose {
+		return
+	}
+	for _, rule := range sortedKeys(l.findings) {
+		if n := l.findings[rule] - findingsTold; n > 0 {
+			l.a.out.say("and %s more of %s; -v tells all", humanize.Comma(n), rule)
+		}
+	}
+}
+
+// end writes the summary.
+func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Time) {
+	out, status := l.a.out, "found"
+	switch {
+	case rep.Maps == 0:
+		l.a.code, status = exitFailed, "failed"
+		out.failed(uri, fmt.Errorf("no Resource Map was found from %q", uri), "-v says what was looked at; is there a page, feed or Sitemap that lists them?")
+	case rep.Failed > 0 || rep.Cut:
+		l.a.code, status = exitPartial, "partial"
+	}
+	if rep.Cut {
+		out.warn(record{Message: "the search was ended at its bound; more maps may be found with a larger --max-requests"})
+	}
+	if rep.TooFar > 0 {
+		out.warn(record{Message: fmt.Sprintf("%s links are farther from URL than --depth", humanize.Comma(rep.TooFar)), Hint: "raise --depth to follow them"})
+	}
+	line := fmt.Sprintf("Status: %s (maps=%s, findings=%s, failed=%s)", strings.ToUpper(status), humanize.Comma(rep.Maps), humanize.Comma(l.n), humanize.Comma(rep.Failed))
+	out.end(summary{
+		Status: status, Maps: num(rep.Maps), Findings: num(l.n), Failed: num(rep.Failed),
+		Requests: num(net.requests.Load()), Seconds: seconds(l.a.now().Sub(begin)), ExitCode: l.a.code,
+	}, line)
+}
+
+func (a *app) oreShow(ctx context.Context, uri string, f *oreFlags) error {
+	var net traffic
+	begin := a.now()
+	c, err := a.oreClient(ctx, uri, f, &net)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	m, err := ore.Show(ctx, c, uri, ore.Limits{})
+	if err != nil {
+		return err
+	}
+	a.out.resourceMap(&ore.Found{URI: m.URI, Way: ore.WayGiven, Map: m})
+	for i := range m.Resources {
+		a.out.aggregated(&m.Resources[i])
+	}
+	a.showMap(m)
+	for _, n := range m.Notices {
+		a.out.warn(record{URI: m.URI, Message: n})
+	}
+	line := fmt.Sprintf("Status: FOUND (resources=%s)", humanize.Comma(int64(len(m.Resources))))
+	a.out.end(summary{Status: "found", Resources: num(int64(len(m.Resources))), Requests: num(net.requests.Load()), Seconds: seconds(a.now().Sub(begin)), ExitCode: a.code}, line)
+	return nil
+}
+
+// showMap prints a map for people.
+func (a *app) showMap(m *ore.Map) {
+	field := func(name string, values ...string) {
+		if text := strings.Join(values, ", "); text != "" {
+			a.out.line("%-13s %s", name, printable(text))
+		}
+	}
+	field("Resource Map", m.URI)
+	field("format", string(m.Format))
+	field("creator", m.Creators...)
+	field("created", m.Created.String())
+	field("modified", m.Modified.String())
+	field("rights", m.Rights)
+	g := &m.Aggregation
+	field("Aggregation", g.URI)
+	field("title", g.Title)
+	field("types", g.Types...)
+	field("creator", g.Creators...)
+	field("created", g.Created.String())
+	field("modified", g.Modified.String())
+	field("other maps", g.Maps...)
+	for i := range m.Resources {
+		r := &m.Resources[i]
+		a.out.line("  %s%s", printable(r.URI), printable(details(r)))
+	}
+}
+
+// details is what a map says of a resource, in brackets.
+func details(r *ore.Resource) string {
+	var parts []string
+	if r.MediaType != "" {
+		parts = append(parts, r.MediaType)
+	}
+	if r.Length > 0 {
+		parts = append(parts, humanize.Comma(r.Length)+" bytes")
+	}
+	if !r.Modified.IsZero() {
+		parts = append(parts, "modified "+r.Modified.String())
+	}
+	if r.Title != "" {
+		parts = append(parts, fmt.Sprintf("%q", r.Title))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "   (" + strings.Join(parts, ", ") + ")"
+}
+
+// notMap recognises a URL that leads to no map.
+func notMap(err error) (hint string, ok bool) {
+	return "instep ore find URL looks for the Resource Maps that a page, feed or Sitemap leads to", errors.Is(err, ore.ErrNotMap)
+}

@@ -1,0 +1,314 @@
+// Package feed reads feeds, Atom (RFC 4287) and RSS 2.0, as streams: entry by entry, with
+// a bound on each. It knows what an entry is called, where it leads and when it was
+// updated; content is passed over.
+package feed
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Kind is the format of a feed.
+type Kind string
+
+// The formats that are read.
+const (
+	Atom Kind = "atom"
+	RSS  Kind = "rss"
+)
+
+// Header is what a feed says of itself.
+type Header struct {
+	Kind    Kind
+	ID      string // atom:id; "" in RSS
+	Self    string // href of the link with rel="self", as it is written
+	Title   string
+	Updated string // as it is written: RFC 3339 in Atom, RFC 822 in RSS
+}
+
+// Entry is an entry of an Atom feed or an item of an RSS feed.
+type Entry struct {
+	ID      string // atom:id, or guid
+	Title   string
+	Updated string // as it is written: RFC 3339 in Atom, RFC 822 in RSS
+	Links   []Link
+	Line    int // of its start tag, from 1
+}
+
+// Link is a link of an entry. In RSS it has no relation.
+type Link struct {
+	Rel  string // "" and "alternate" are the same
+	Href string // as it is written
+	Type string
+}
+
+// Link returns where the first link with that relation leads, "" if there is none. Links
+// without a relation have "alternate".
+func (e *Entry) Link(rel string) string {
+	for _, l := range e.Links {
+		if l.Rel == rel || rel == "alternate" && l.Rel == "" {
+			return l.Href
+		}
+	}
+	return ""
+}
+
+const (
+	nsAtom = "http://www.w3.org/2005/Atom"
+
+	maxEntry = 1 << 20 // bytes of one entry, and of what stands between two
+	maxLinks = 100     // of one entry
+)
+
+// ErrTooLarge is wrapped by the error for an entry of more than a megabyte.
+var ErrTooLarge = errors.New("an entry of more than 1 MiB")
+
+// ErrNotFeed is wrapped by the error for a document that is no feed.
+var ErrNotFeed = errors.New("not a feed")
+
+// Read reads a feed to its end and calls each with every entry, which is valid until
+// each returns. An error of each ends the reading. The error wraps ErrNotFeed,
+// ErrTooLarge or what is wrong with the XML, or is that of src. The entries of a feed that
+// breaks off were told before it did.
+func Read(src io.Reader, each func(*Entry) error) (Header, error) {
+	m := &meter{r: src, left: maxEntry}
+	r := &reader{d: xml.NewDecoder(m), m: m, each: each}
+	err := r.read()
+	if m.err != nil {
+		err = m.err
+	}
+	if err != nil {
+		return r.h, fmt.Errorf("read the feed: %w", err)
+	}
+	return r.h, nil
+}
+
+// meter bounds how much is read since it was last wound up, and keeps the error of the
+// reader.
+type meter struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	if m.err != nil {
+		return 0, m.err
+	}
+	if m.left <= 0 {
+		m.err = ErrTooLarge
+		return 0, m.err
+	}
+	n, err := m.r.Read(p)
+	m.left -= int64(n)
+	if err != nil && err != io.EOF {
+		m.err = err
+	}
+	return n, err
+}
+
+type reader struct {
+	d    *xml.Decoder
+	m    *meter
+	h    Header
+	each func(*Entry) error
+}
+
+func (r *reader) read() error {
+	for {
+		tok, err := r.d.Token()
+		if err != nil {
+			return notFeed(err)
+		}
+		start, ok := tok.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		switch {
+		case start.Name.Space == nsAtom && start.Name.Local == "feed":
+			r.h.Kind = Atom
+			return r.children(r.atom)
+		case start.Name.Space == "" && start.Name.Local == "rss":
+			r.h.Kind = RSS
+			return r.children(r.channel)
+		}
+		return fmt.Errorf("%w: its root element is %q", ErrNotFeed, start.Name.Local)
+	}
+}
+
+func notFeed(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: no element in it", ErrNotFeed)
+	}
+	return fmt.Errorf("%w: %w", ErrNotFeed, err)
+}
+
+// children calls child with each child of an element, which it has to read to its end.
+func (r *reader) children(child func(*xml.StartElement) error) error {
+	for {
+		r.m.left = maxEntry
+		tok, err := r.d.Token()
+		if err != nil {
+			return err
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			if err := child(&tok); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			return nil
+		}
+	}
+}
+
+// atom reads a child of an Atom feed.
+func (r *reader) atom(start *xml.StartElement) error {
+	if start.Name.Space != nsAtom {
+		return r.d.Skip()
+	}
+	switch start.Name.Local {
+	case "entry":
+		return r.entry(&Entry{}, (*reader).atomField)
+	case "link":
+		l := linkOf(start)
+		if l.Rel == "self" {
+			r.h.Self = l.Href
+		}
+	case "id":
+		return r.text(&r.h.ID)
+	case "title":
+		return r.text(&r.h.Title)
+	case "updated":
+		return r.text(&r.h.Updated)
+	}
+	return r.d.Skip()
+}
+
+// channel reads a child of an RSS feed: its channel.
+func (r *reader) channel(start *xml.StartElement) error {
+	if start.Name.Space != "" || start.Name.Local != "channel" {
+		return r.d.Skip()
+	}
+	return r.children(func(start *xml.StartElement) error {
+		switch name := start.Name; {
+		case name.Space == nsAtom && name.Local == "link":
+			if l := linkOf(start); l.Rel == "self" {
+				r.h.Self = l.Href
+			}
+		case name.Space != "":
+		case name.Local == "item":
+			return r.entry(&Entry{}, (*reader).rssField)
+		case name.Local == "title":
+			return r.text(&r.h.Title)
+		case name.Local == "lastBuildDate", name.Local == "pubDate" && r.h.Updated == "":
+			return r.text(&r.h.Updated)
+		}
+		return r.d.Skip()
+	})
+}
+
+// entry reads the fields of an entry, and tells of it.
+func (r *reader) entry(e *Entry, field func(*reader, *Entry, *xml.StartElement) error) error {
+	e.Line, _ = r.d.InputPos()
+	for {
+		tok, err := r.d.Token()
+		if err != nil {
+			return err
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			if err := field(r, e, &tok); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			return r.each(e)
+		}
+	}
+}
+
+func (r *reader) atomField(e *Entry, start *xml.StartElement) error {
+	if start.Name.Space != nsAtom {
+		return r.d.Skip()
+	}
+	switch start.Name.Local {
+	case "id":
+		return r.text(&e.ID)
+	case "title":
+		return r.text(&e.Title)
+	case "updated":
+		return r.text(&e.Updated)
+	case "link":
+		if len(e.Links) < maxLinks {
+			e.Links = append(e.Links, linkOf(start))
+		}
+	}
+	return r.d.Skip()
+}
+
+func (r *reader) rssField(e *Entry, start *xml.StartElement) error {
+	if start.Name.Space != "" {
+		return r.d.Skip()
+	}
+	switch start.Name.Local {
+	case "guid":
+		return r.text(&e.ID)
+	case "title":
+		return r.text(&e.Title)
+	case "pubDate":
+		return r.text(&e.Updated)
+	case "link":
+		var l Link
+		if err := r.text(&l.Href); err != nil {
+			return err
+		}
+		if l.Href != "" && len(e.Links) < maxLinks {
+			e.Links = append(e.Links, l)
+		}
+		return nil
+	}
+	return r.d.Skip()
+}
+
+// text reads the text of an element, without that of elements in it.
+func (r *reader) text(into *string) error {
+	var b strings.Builder
+	for {
+		tok, err := r.d.Token()
+		if err != nil {
+			return err
+		}
+		switch tok := tok.(type) {
+		case xml.CharData:
+			b.Write(tok)
+		case xml.StartElement:
+			if err := r.d.Skip(); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			*into = strings.TrimSpace(b.String())
+			return nil
+		}
+	}
+}
+
+func linkOf(start *xml.StartElement) Link {
+	var l Link
+	for _, a := range start.Attr {
+		if a.Name.Space != "" {
+			continue
+		}
+		switch a.Name.Local {
+		case "rel":
+			l.Rel = a.Value
+		case "href":
+			l.Href = strings.TrimSpace(a.Value)
+		case "type":
+			l.Type = a.Value
+		}
+	}
+	return l
+}

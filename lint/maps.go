@@ -1,0 +1,67 @@
+package lint
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+
+	"instep/ore"
+)
+
+// ResourceMaps looks for Resource Maps from a URI as f says, and reports what is against
+// the text on their discovery: the rules of [ProfileORE]. What can't be read goes to
+// f.Failed, unless it is no well-formed XML, which is a finding. The error is that of f.Find.
+func (c *Checker) ResourceMaps(ctx context.Context, f ore.Finder, uri string) (ore.Report, error) {
+	r := newRun(c, uri)
+	r.profile = ProfileORE
+	failed := f.Failed
+	f.Problem = r.problem
+	f.Failed = func(uri string, err error) {
+		if !r.malformed(uri, err) && failed != nil {
+			failed(uri, err)
+		}
+	}
+	rep, err := f.Find(ctx, uri)
+	if r.malformed(uri, err) {
+		return rep, nil
+	}
+	return rep, err
+}
+
+// ResourceMapDocument reports what of a document alone is against the rules of
+// [ProfileORE]: a page, a feed, a Sitemap or a map. The error concerns the reading alone.
+func (c *Checker) ResourceMapDocument(ctx context.Context, uri string, src io.Reader) error {
+	r := newRun(c, uri)
+	r.profile = ProfileORE
+	in := newInput(ctx, src)
+	problems, err := ore.Inspect(uri, "", in)
+	for _, p := range problems {
+		r.problem(p)
+	}
+	if in.err != nil {
+		return in.err
+	}
+	if r.malformed(uri, err) {
+		return nil
+	}
+	return err
+}
+
+// problem reports a problem as a finding.
+func (r *run) problem(p ore.Problem) {
+	if rule := book().byID[p.Rule]; rule != nil && r.wants(rule) {
+		r.emit(Finding{Rule: rule.ID, Level: rule.Level, URI: p.URI, Line: p.Line, Entry: p.Entry, Message: p.Message})
+	}
+}
+
+// malformed reports a document that is no well-formed XML.
+func (r *run) malformed(uri string, err error) bool {
+	var syntax *xml.SyntaxError
+	rule := book().byID["xml-well-formed"]
+	if !errors.As(err, &syntax) || !r.wants(rule) {
+		return false
+	}
+	r.emit(Finding{Rule: rule.ID, Level: rule.Level, URI: uri, Line: syntax.Line, Message: err.Error()})
+	return true
+}

@@ -1,0 +1,319 @@
+package ore
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"instep/document"
+	"instep/fetch"
+	"instep/internal/feed"
+	"instep/internal/weblink"
+	"instep/resourcesync"
+)
+
+// kind is what a document is.
+type kind uint8
+
+const (
+	kindOther kind = iota
+	kindPage
+	kindMap
+	kindSitemap
+	kindFeed
+	kindRepository // an OAI-PMH answer that is no record
+)
+
+// answer is what the search takes from an answer.
+type answer struct {
+	kind     kind
+	m        *Map // of kindMap
+	leads    []lead
+	problems []Problem
+	notes    []string // what was passed over, for people
+}
+
+// scan is the reading of one document.
+type scan struct {
+	uri    string
+	served string // media type
+	goal   goal
+	site   string // for which a Sitemap speaks, if that is not its own directory
+	in     Reader
+	cut    bool // there are more leads than are kept
+	doc    answer
+}
+
+// read reads a document for the leads in it, or the map.
+func (s *scan) read(body io.Reader) error {
+	b := bufio.NewReaderSize(body, headSize)
+	head, err := b.Peek(headSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if s.served == "" {
+		s.served = mediaType(http.DetectContentType(head))
+	}
+	switch s.doc.kind = s.recognise(head); s.doc.kind {
+	case kindPage:
+		return s.page(b)
+	case kindMap:
+		return s.mapped(b)
+	case kindSitemap:
+		return s.sitemap(b)
+	case kindFeed:
+		return s.feed(b)
+	case kindOther:
+		if s.goal == toPage && bytes.Contains(bytes.ToLower(head), []byte(relMap)) {
+			s.tell(Problem{Rule: ruleEmbedding, URI: s.uri, Message: "something in this resource, which is no page, speaks of a resourcemap; how that is to be read was never settled"})
+		}
+	}
+	return nil
+}
+
+// headSize is how many of the first bytes tell what a document is.
+const headSize = 64 << 10
+
+// marked matches what an Atom feed says before its first entry if it is a map itself.
+var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
+
+// recognise tells what a document is by its root element, or else by what it is served as.
+func (s *scan) recognise(head []byte) kind {
+	space, root := rootName(head)
+	switch {
+	case root == "urlset" || root == "sitemapindex", s.goal == toListing && bytes.HasPrefix(head, []byte("\x1f\x8b")):
+		return kindSitemap // gzip is what Sitemaps come in
+	case root == "rss" && space == "":
+		return kindFeed
+	case space == nsOAI && root == "OAI-PMH" && bytes.Contains(head, []byte("GetRecord")) && !bytes.Contains(head, []byte("<error")):
+		return kindMap
+	case space == nsOAI && root == "OAI-PMH":
+		return kindRepository
+	case space == nsAtom && root == "entry", space == nsRDF && root == "RDF":
+		return kindMap
+	case space == nsAtom && root == "feed":
+		if s.goal == toMap || s.goal == toAggregation || marked.Match(beforeEntries(head)) {
+			return kindMap
+		}
+		return kindFeed
+	case s.served == "text/html" || s.served == "application/xhtml+xml":
+		return kindPage
+	case s.goal == toMap && strings.HasPrefix(http.DetectContentType(head), "text/html"):
+		return kindPage // whose links are not followed
+	case s.served == "application/ld+json", strings.HasSuffix(s.served, "/json") && bytes.Contains(head, []byte("@context")):
+		return kindMap
+	}
+	return kindOther
+}
+
+// rootName returns the name of the root element of XML, as far as its first bytes tell.
+func rootName(head []byte) (space, local string) {
+	if first(head) != '<' {
+		return "", ""
+	}
+	d := newDecoder(bytes.NewReader(head))
+	start, _, err := root(d)
+	if err != nil {
+		return "", ""
+	}
+	return start.Name.Space, start.Name.Local
+}
+
+// beforeEntries is what of a feed stands before its first entry.
+func beforeEntries(head []byte) []byte {
+	if i := bytes.Index(head, []byte("entry>")); i >= 0 {
+		return head[:i]
+	}
+	if i := bytes.Index(head, []byte("<entry")); i >= 0 {
+		return head[:i]
+	}
+	return head
+}
+
+// tell keeps a problem, of each rule as many as anybody reads.
+func (s *scan) tell(p Problem) {
+	n := 0
+	for i := range s.doc.problems {
+		if s.doc.problems[i].Rule == p.Rule {
+			n++
+		}
+	}
+	if n < mostProblems {
+		s.doc.problems = append(s.doc.problems, p)
+	}
+}
+
+func (s *scan) note(format string, args ...any) {
+	if len(s.doc.notes) < maxNotices {
+		s.doc.notes = append(s.doc.notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// add keeps a lead; those beyond the bound are told of once.
+func (s *scan) add(l lead) {
+	switch {
+	case len(s.doc.leads) < maxLeads:
+		s.doc.leads = append(s.doc.leads, l)
+	case !s.cut:
+		s.cut = true
+		s.note("%s: it names more than %d documents; the rest is left out", s.uri, maxLeads)
+	}
+}
+
+// mapped reads a map.
+func (s *scan) mapped(b io.Reader) error {
+	m, err := s.in.Read(s.uri, b)
+	if err != nil {
+		return err
+	}
+	s.doc.m = m
+	if m.Feed {
+		s.tell(Problem{Rule: ruleSuperseded, URI: s.uri, Message: "the map is an Atom feed, as in the alpha of 2007; since version 1.0 a map is an Atom entry"})
+	}
+	return nil
+}
+
+// page reads the leads of an HTML page.
+func (s *scan) page(b *bufio.Reader) error {
+	p := pageScan{uri: s.uri}
+	in := &io.LimitedReader{R: b, N: maxPage}
+	err := weblink.Walk(in, p.tag)
+	if in.N == 0 {
+		s.note("%s: only the first %d MiB of the page were read", s.uri, maxPage>>20)
+		err = nil
+	}
+	for _, l := range p.leads() {
+		if q, ok := l.checkCite(); ok {
+			s.tell(q)
+		}
+		s.add(l)
+	}
+	return err
+}
+
+// sitemap reads the leads of a Sitemap or an index of some.
+func (s *scan) sitemap(b io.Reader) error {
+	at := s.uri
+	if s.site != "" {
+		at = s.site
+	}
+	in := document.Reader{Once: true, Entry: func(d *document.Document, e *resourcesync.Entry, err error) error {
+		if err != nil {
+			s.note("%s: %v", s.uri, err)
+			return nil
+		}
+		s.listed(at, e, d.Header.Root)
+		return nil
+	}}
+	d, err := in.Take(s.uri, &fetch.Response{URL: s.uri, Body: io.NopCloser(b), ContentLength: -1})
+	if err != nil {
+		return err
+	}
+	d.Close()
+	return nil
+}
+
+// listed takes an entry of a Sitemap that speaks for the directory of at.
+func (s *scan) listed(at string, e *resourcesync.Entry, root resourcesync.Root) {
+	l := lead{uri: newScope(s.uri).resolve(e.Loc), way: WaySitemap, page: s.uri, line: e.Line, maybe: true}
+	if root == resourcesync.SitemapIndex {
+		l.goal = toListing
+		s.add(l)
+		return
+	}
+	if !inScope(at, l.uri) {
+		s.tell(l.problem(ruleScope, "%q is not below the directory of the Sitemap", l.uri))
+	}
+	if t := mediaType(e.Type); t != "" && !mayBeMap(t) {
+		return
+	}
+	if !e.LastMod.IsZero() {
+		l.updated = e.LastMod.String()
+	}
+	s.add(l)
+}
+
+// mayBeMap reports whether a map may be of the media type.
+func mayBeMap(t string) bool {
+	return slices.Contains(mapTypes, t) || strings.HasSuffix(t, "xml") || strings.HasSuffix(t, "json")
+}
+
+// feed reads the leads of a feed that lists maps.
+func (s *scan) feed(b io.Reader) error {
+	at := newScope(s.uri)
+	h, err := feed.Read(b, func(e *feed.Entry) error {
+		l := lead{way: WayAtom, page: s.uri, line: e.Line, id: e.ID, updated: e.Updated, maybe: true}
+		href := e.Link("alternate")
+		if e.Link(nsORE+"describes") != "" && e.Link("self") != "" {
+			// Version 1.0: the entries of a feed are maps themselves, and have ids of their own.
+			href, l.id = e.Link("self"), ""
+		}
+		if href == "" {
+			return nil
+		}
+		l.uri = at.resolve(href)
+		if l.id == l.uri {
+			s.tell(l.problem(ruleEntryIsMap, "the id of the entry is the URI of the map: %q", l.id))
+		}
+		s.add(l)
+		return nil
+	})
+	for i := range s.doc.leads {
+		l := &s.doc.leads[i]
+		if h.Kind == feed.RSS {
+			l.way, l.id = WayRSS, ""
+		}
+		if l.uri == s.uri || h.Self != "" && l.uri == at.resolve(h.Self) {
+			s.tell(l.problem(ruleSeparate, "the feed that lists maps lists itself"))
+		}
+	}
+	return s.feedError(err)
+}
+
+// feedError says what is wrong with a feed. What was read before counts.
+func (s *scan) feedError(err error) error {
+	var syntax *xml.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("read %q line %d: %w", s.uri, syntax.Line, err)
+	}
+	if err != nil {
+		return fmt.Errorf("read %q: %w", s.uri, err)
+	}
+	return nil
+}
+
+// nowhere is where a document is that has no URI: a host that never exists (RFC 6761 §6.4).
+const nowhere = "http://file.invalid/"
+
+// Inspect reads a document that is not fetched, such as a file, and returns what of it
+// alone is against the text. Its URI may be a name; what depends on where it is, is then
+// not looked at. served is the media type, "" if it is not known. The error says why it can't
+// be read.
+func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
+	s := scan{uri: uri, served: mediaType(served), goal: toListing}
+	if !isHTTP(uri) {
+		s.uri = nowhere
+	}
+	err := s.read(body)
+	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
+		err = nil // it is something else, of which the text says nothing
+	}
+	if s.uri == uri {
+		return s.doc.problems, err
+	}
+	var found []Problem
+	for _, p := range s.doc.problems {
+		if p.Rule != ruleScope {
+			p.URI, p.Entry = uri, strings.TrimPrefix(p.Entry, nowhere)
+			found = append(found, p)
+		}
+	}
+	return found, err
+}

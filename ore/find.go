@@ -1,0 +1,535 @@
+package ore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+
+	"instep/fetch"
+	"instep/internal/weblink"
+)
+
+// Finder finds Resource Maps. It sends one request after the other. Only Client has to
+// be set.
+//
+// Links are followed to any host, since maps may describe what is elsewhere; the Client
+// refuses private addresses and redirects to other origins.
+type Finder struct {
+	Client *fetch.Client
+	Limits Limits // of each map
+
+	Depth    int // links followed from the URI given: 10 if 0
+	Requests int // sent in all: 20,000 if 0
+	// Pages is how many maps are asked for as a page too, to tell URIs that stand for both:
+	// 100 if 0, none if negative.
+	Pages int
+
+	// Repository lists OAI-PMH repositories; nil passes them over.
+	Repository Repository
+
+	// Found is told of each map, once, when it was read. An error ends the search.
+	Found func(*Found) error
+	// Problem is told of what is against the text. May be nil.
+	Problem func(Problem)
+	// Note is told of what was passed over: a page that was cut, an oddity of a map. May be nil.
+	Note func(uri, text string)
+	// Failed is told of a document that a link promised and that could not be read. May be
+	// nil.
+	Failed func(uri string, err error)
+}
+
+// Found is a Resource Map that was found.
+type Found struct {
+	URI   string // where it is
+	Way   Way
+	Page  string // the document that led to it; "" if it is what was given
+	Depth int    // links followed from what was given
+
+	// Record is the URI of the OAI-PMH record that the map is taken from, if URI is that of a
+	// gateway (ORE alpha §2.4).
+	Record string
+	Map    *Map
+}
+
+// Repository is an OAI-PMH repository, as far as a search for maps needs it. Its methods
+// may be called one after the other for several base URLs.
+type Repository interface {
+	// Formats lists the metadata formats of the repository at a base URL.
+	Formats(ctx context.Context, base string) ([]MetadataFormat, error)
+	// Records lists the headers of the records that are not deleted and have metadata of
+	// that prefix. It streams, and ends with the first error.
+	Records(ctx context.Context, base, prefix string) iter.Seq2[RecordHeader, error]
+}
+
+// MetadataFormat is a metadata format of an OAI-PMH repository.
+type MetadataFormat struct{ Prefix, Namespace string }
+
+// RecordHeader is the header of an OAI-PMH record.
+type RecordHeader struct{ Identifier, Datestamp string }
+
+// Report sums a search up.
+type Report struct {
+	Maps   int64 // found
+	Failed int64 // documents that a link promised and that could not be read
+	TooFar int64 // links beyond Depth, which were not followed
+	Cut    bool  // the bound on requests was reached
+}
+
+const (
+	defaultDepth    = 10
+	defaultRequests = 20_000
+	defaultPages    = 100
+	maxQueue        = 200_000 // leads waiting
+	maxListing      = 200 << 20
+)
+
+// search is one call of Find.
+type search struct {
+	f     Finder
+	rep   Report
+	queue []lead
+	seen  map[string]*target // by URI without fragment
+	left  int                // requests
+	pages int
+}
+
+// target is what a URI was found to be.
+type target struct {
+	kind kind
+	m    *Map // nil if it is no map
+	err  error
+	told bool // of err
+}
+
+// Find looks for Resource Maps from a URI: that of a map, a page, a resource, a feed, a
+// Sitemap, an OAI-PMH repository. Nothing is kept of a document that can't be read whole.
+// The error says why the document given can't be read, that ctx ended, or is that of
+// Found.
+func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
+	u, err := fetch.Parse(uri)
+	if err != nil {
+		return Report{}, err
+	}
+	s := &search{f: f, seen: map[string]*target{}, left: cmp.Or(max(f.Requests, 0), defaultRequests), pages: cmp.Or(f.Pages, defaultPages)}
+	if err := s.visit(ctx, &lead{uri: u.String(), way: WayGiven, goal: toPage}); err != nil {
+		return s.rep, err
+	}
+	if u.Path == "" || u.Path == "/" {
+		s.robots(ctx, u)
+	}
+	for len(s.queue) > 0 && ctx.Err() == nil {
+		l := s.queue[0]
+		s.queue = s.queue[1:]
+		if s.left <= 0 {
+			s.rep.Cut = true
+			break
+		}
+		err := s.visit(ctx, &l)
+		if errors.As(err, new(*stopError)) {
+			return s.rep, errors.Unwrap(err)
+		}
+		s.failed(ctx, &l, err)
+	}
+	return s.rep, ctx.Err()
+}
+
+// stopError is the error of Found, which ends the search.
+type stopError struct{ err error }
+
+func (e *stopError) Error() string { return e.err.Error() }
+func (e *stopError) Unwrap() error { return e.err }
+
+// failed tells of a lead that led to nothing. Where it may as well lead elsewhere, only
+// trouble on the way is worth a word.
+func (s *search) failed(ctx context.Context, l *lead, err error) {
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case l.maybe && !errors.Is(err, fetch.Temporary) && !errors.Is(err, ErrTooLarge):
+		s.note(l.uri, err.Error())
+	default:
+		s.rep.Failed++
+		if s.f.Failed != nil {
+			s.f.Failed(l.uri, err)
+		}
+	}
+}
+
+func (s *search) note(uri, text string) {
+	if s.f.Note != nil {
+		s.f.Note(uri, text)
+	}
+}
+
+func (s *search) tell(found ...Problem) {
+	for _, p := range found {
+		if s.f.Problem != nil {
+			s.f.Problem(p)
+		}
+	}
+}
+
+// visit follows a lead.
+func (s *search) visit(ctx context.Context, l *lead) error {
+	l.uri = withoutFragment(l.uri)
+	if t, ok := s.seen[l.uri]; ok {
+		return s.again(l, t)
+	}
+	t := &target{}
+	s.seen[l.uri] = t
+	t.err = s.fresh(ctx, l, t)
+	t.told = t.err != nil && !l.maybe
+	return t.err
+}
+
+// fresh follows a lead to what was not seen before.
+func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
+	resp, err := s.get(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	doc, err := s.read(ctx, l, resp)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close() // before the next request: it holds a place of its host
+	for _, n := range doc.notes {
+		s.note(l.uri, n)
+	}
+	t.kind = doc.kind
+	if doc.kind == kindMap {
+		return s.found(ctx, l, t, resp, doc)
+	}
+	s.tell(doc.problems...)
+	return s.follow(ctx, l, doc)
+}
+
+// again is a lead to what was seen before: a map that is listed here too, a chain of
+// pages that goes in a circle, or something that is no map. The error is told once.
+func (s *search) again(l *lead, t *target) error {
+	switch {
+	case t.m != nil:
+		s.tell(l.check(t.m)...)
+	case l.goal == toPage && l.indirect:
+		s.tell(l.problem(ruleIndirect, "the link leads back to %q", l.uri))
+	case t.told || l.maybe:
+	case t.err != nil:
+		t.told = true
+		return t.err
+	case l.goal == toMap && t.kind == kindFeed:
+		s.tell(l.problem(ruleSeparate, "a feed that lists maps is linked as a map"))
+	case l.goal == toMap && t.kind == kindPage:
+		return s.pageAtMap(l)
+	}
+	return nil
+}
+
+// pageAtMap tells of a page where a map was promised.
+func (s *search) pageAtMap(l *lead) error {
+	s.tell(l.problem(ruleOnlyMap, "a page answers at the URI of the map"))
+	return fmt.Errorf("read %q: %w: a page answers there", l.uri, ErrNotMap)
+}
+
+const (
+	acceptMap  = "application/atom+xml, application/rdf+xml, application/ld+json, application/xml;q=0.9, text/html;q=0.5, */*;q=0.1"
+	acceptPage = "text/html, application/xhtml+xml, application/xml;q=0.8, */*;q=0.5"
+)
+
+func (s *search) get(ctx context.Context, l *lead) (*fetch.Response, error) {
+	r := fetch.Request{URL: l.uri, Accept: acceptMap, MaxBytes: maxListing}
+	if l.goal == toPage {
+		r.MaxBytes = math.MaxInt64 // a resource of any size may have a Link header
+		if l.way != WayGiven {
+			r.Accept = acceptPage
+		}
+	}
+	resp, err := s.f.Client.Get(ctx, r)
+	var fe *fetch.Error
+	switch {
+	case err == nil:
+		s.left -= resp.Requests
+	case errors.As(err, &fe):
+		s.left -= fe.Requests
+	}
+	return resp, err
+}
+
+// read reads the answer to a lead.
+func (s *search) read(ctx context.Context, l *lead, resp *fetch.Response) (*answer, error) {
+	in := scan{
+		uri: resp.URL, served: mediaType(resp.ContentType), goal: l.goal, site: l.site,
+		in: Reader{Limits: s.f.Limits, Load: func(uri string) ([]byte, error) { return s.context(ctx, uri) }},
+	}
+	err := in.read(resp.Body)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrNotMap) && l.goal == toPage && l.way == WayGiven && in.served != "":
+		in.note("%v", err)
+		in.doc.kind = kindOther
+	case errors.Is(err, ErrNotMap):
+		return nil, err
+	default:
+		if len(in.doc.leads) == 0 {
+			return nil, err
+		}
+		in.note("%v: what was read before counts", err)
+		s.rep.Failed++
+	}
+	if in.doc.kind == kindPage || l.goal != toMap {
+		in.header(resp)
+	}
+	return &in.doc, nil
+}
+
+// header reads the leads of the Link headers of an answer.
+func (s *scan) header(resp *fetch.Response) {
+	at := newScope(resp.URL)
+	var found []lead
+	for _, h := range weblink.Header(resp.Header.Values("Link")) {
+		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
+			continue // it is about something else
+		}
+		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
+			found = append(found, linked(&h, WayHeader, resp.URL)...)
+		}
+	}
+	s.doc.leads = append(found, s.doc.leads...)
+}
+
+// context loads a JSON-LD context.
+func (s *search) context(ctx context.Context, uri string) ([]byte, error) {
+	s.left--
+	return loadContext(ctx, s.f.Client, uri)
+}
+
+func loadContext(ctx context.Context, c *fetch.Client, uri string) ([]byte, error) {
+	resp, err := c.Get(ctx, fetch.Request{URL: uri, Accept: "application/ld+json, application/json", MaxBytes: maxContext})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
+}
+
+const maxContext = 1 << 20 // bytes of a JSON-LD context
+
+// found tells of a map that was read.
+func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Response, doc *answer) error {
+	m := doc.m
+	f := Found{URI: l.uri, Way: l.way, Page: l.page, Depth: l.depth, Record: getRecord(l.uri), Map: m}
+	if len(resp.Redirects) > 0 {
+		if other, ok := s.seen[withoutFragment(resp.URL)]; ok && other != t {
+			t.kind, t.m = other.kind, other.m
+			return s.again(l, other)
+		}
+		f.URI = resp.URL
+		s.seen[withoutFragment(resp.URL)] = t
+	}
+	s.tell(doc.problems...)
+	if problems := s.conflated(ctx, l, resp); len(problems) > 0 {
+		s.tell(problems...)
+		f.Way = WayConflated
+	}
+	if m.Wrapped && l.way != WayOAIPMH && l.way != WayGiven {
+		s.tell(l.problem(ruleEnvelope, "what is linked is an OAI-PMH record; the map in it has to be taken out of its envelope first"))
+	}
+	if l.way == WaySimpleFile {
+		s.tell(l.problem(ruleSimpleFile, "the map is found only among the links of a page; the pages that it describes should link it"))
+	}
+	s.tell(l.check(m)...)
+	for _, n := range m.Notices {
+		s.note(f.URI, n)
+	}
+	t.m = m
+	s.rep.Maps++
+	if s.f.Found != nil {
+		if err := s.f.Found(&f); err != nil {
+			return &stopError{err}
+		}
+	}
+	s.others(l, m)
+	if len(m.Resources) > mostCitedMembers { // what is kept of a map does not grow with it
+		m = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: m.Aggregation, Resources: make([]Resource, mostCitedMembers+1)}
+		t.m = m
+	}
+	return nil
+}
+
+// others follows the other maps that a map names: of its Aggregation, and of
+// Aggregations in it.
+func (s *search) others(l *lead, m *Map) {
+	named := slices.Clone(m.Aggregation.Maps)
+	for i := range m.Resources {
+		named = append(named, m.Resources[i].Maps...)
+	}
+	for _, uri := range named {
+		s.push(l, lead{uri: uri, way: WayMap, page: l.uri})
+	}
+}
+
+// push queues a lead that was found by following l.
+func (s *search) push(l *lead, next lead) {
+	next.uri = withoutFragment(next.uri)
+	next.depth = l.depth + 1
+	next.indirect = next.indirect || l.indirect && l.goal == toPage
+	if next.way == WayLink && l.indirect && next.goal == toMap {
+		next.way = WayIndirect
+	}
+	switch {
+	case !isHTTP(next.uri):
+	case next.depth > cmp.Or(max(s.f.Depth, 0), defaultDepth):
+		s.rep.TooFar++
+	case len(s.queue) >= maxQueue:
+		s.rep.Cut = true
+	default:
+		s.queue = append(s.queue, next)
+	}
+}
+
+// follow queues the leads of a document that is no map.
+func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
+	switch {
+	case doc.kind == kindRepository && l.goal != toMap:
+		return s.repository(ctx, l)
+	case doc.kind == kindPage && l.goal == toMap && !l.maybe:
+		return s.pageAtMap(l)
+	case l.goal == toMap:
+		return fmt.Errorf("read %q: %w", l.uri, ErrNotMap)
+	case l.goal == toListing && doc.kind == kindPage:
+		return fmt.Errorf("read %q: a page answers where a feed or Sitemap was promised", l.uri)
+	}
+	onward := 0
+	for _, next := range doc.leads {
+		if doc.kind == kindSitemap && next.goal == toListing {
+			next.site = l.site
+		}
+		if !next.maybe {
+			onward++
+		}
+		s.push(l, next)
+	}
+	s.ended(l, doc, onward)
+	return nil
+}
+
+// ended tells of a page that should lead on and does not.
+func (s *search) ended(l *lead, doc *answer, onward int) {
+	switch {
+	case l.goal == toAggregation && !l.maybe && onward == 0:
+		s.tell(l.problem(ruleBeforeUse, "the link leads to an Aggregation, and from there to no Resource Map: what it aggregates is unknown"))
+	case l.goal != toPage || l.way == WayGiven:
+	case onward == 0:
+		s.tell(l.problem(ruleIndirect, "the page %q, to which rel=%q leads, links neither a map nor a further page", l.uri, relIndirect))
+	case doc.kind == kindPage && l.mime != "text/html" && l.mime != "application/xhtml+xml":
+		s.tell(l.problem(ruleIndirect, "the link to the page has type=%q; it is \"text/html\"", l.mime))
+	}
+}
+
+// conflated tells of a URI that stands for a map and for a page (ORE alpha §5.2). An
+// Aggregation may lead to both.
+func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) []Problem {
+	if l.goal == toAggregation || l.way == WayOAIPMH || l.way == WayGiven && len(resp.Redirects) > 0 {
+		return nil
+	}
+	var found []Problem
+	if slices.Contains(resp.Redirects, 303) {
+		found = append(found, l.problem(ruleSeeOther, "the URI answers 303 and leads to the map %q; that is what should be linked", resp.URL))
+	}
+	if s.pages <= 0 || s.left <= 0 {
+		return found
+	}
+	s.pages--
+	page, err := s.f.Client.Get(ctx, fetch.Request{URL: l.uri, Accept: "text/html, application/xhtml+xml;q=0.9, */*;q=0.1", MaxBytes: math.MaxInt64})
+	s.left--
+	if err != nil {
+		return found // it is no page
+	}
+	defer page.Body.Close()
+	if t := mediaType(page.ContentType); t != "text/html" && t != "application/xhtml+xml" || mediaType(resp.ContentType) == t {
+		return found
+	}
+	if len(found) == 0 {
+		found = append(found, l.problem(ruleNegotiated, "the URI gives the map or a page, as it is asked for"))
+	}
+	return append(found, l.problem(ruleOnlyMap, "a request for text/html gets a page in place of the map"))
+}
+
+// robots follows the Sitemaps that a host offers (ORE alpha §2.2).
+func (s *search) robots(ctx context.Context, host *url.URL) {
+	origin := fetch.Origin(host)
+	from := &lead{uri: origin + "/robots.txt"}
+	resp, err := s.f.Client.Get(ctx, fetch.Request{URL: from.uri, Accept: "text/plain, */*;q=0.1", MaxBytes: maxPage})
+	s.left--
+	if err != nil {
+		return // a host needs none
+	}
+	defer resp.Body.Close()
+	lines, err := weblink.Robots(resp.Body, maxPage)
+	if err != nil {
+		s.note(from.uri, err.Error())
+		return
+	}
+	at := newScope(resp.URL)
+	for _, line := range lines {
+		s.push(from, lead{uri: at.resolve(line.URI), way: WaySitemap, goal: toListing, page: from.uri, line: line.Line, site: origin + "/"})
+	}
+}
+
+// repository queues the records of an OAI-PMH repository that are maps (ORE alpha §2.1).
+func (s *search) repository(ctx context.Context, l *lead) error {
+	if s.f.Repository == nil {
+		s.note(l.uri, "an OAI-PMH repository, which is not followed here")
+		return nil
+	}
+	base, _, _ := strings.Cut(l.uri, "?")
+	formats, err := s.f.Repository.Formats(ctx, base)
+	if err != nil {
+		return fmt.Errorf("read the repository %q: %w", base, err)
+	}
+	for _, format := range formats {
+		if !isMapFormat(format) {
+			continue
+		}
+		for r, err := range s.f.Repository.Records(ctx, base, format.Prefix) {
+			if err != nil {
+				return fmt.Errorf("read the repository %q: %w", base, err)
+			}
+			if len(s.queue) >= maxQueue {
+				s.rep.Cut = true
+				break
+			}
+			q := url.Values{"verb": {"GetRecord"}, "metadataPrefix": {format.Prefix}, "identifier": {r.Identifier}}
+			s.push(l, lead{uri: base + "?" + q.Encode(), way: WayOAIPMH, page: l.uri, id: r.Identifier, updated: r.Datestamp})
+		}
+	}
+	return nil
+}
+
+// isMapFormat reports whether records of a metadata format are Resource Maps, by its
+// namespace or by the name that repositories give it.
+func isMapFormat(f MetadataFormat) bool {
+	switch f.Namespace {
+	case nsAtom, nsORE, nsOREAtom:
+		return true
+	}
+	prefix := strings.ToLower(f.Prefix)
+	return prefix == "ore" || slices.ContainsFunc([]string{"rem", "oai_rem", "oai_ore", "ore_"}, func(p string) bool { return strings.HasPrefix(prefix, p) })
+}
+
+// Show fetches the one Resource Map at a URI and reads it.
+func Show(ctx context.Context, c *fetch.Client, uri string, l Limits) (*Map, error) {
+	resp, err := c.Get(ctx, fetch.Request{URL: uri, Accept: acceptMap, MaxBytes: l.bytes()})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	r := Reader{Limits: l, Load: func(uri string) ([]byte, error) { return loadContext(ctx, c, uri) }}
+	return r.Read(resp.URL, resp.Body)
+}

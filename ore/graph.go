@@ -1,0 +1,238 @@
+package ore
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// Namespaces of what maps are written with.
+const (
+	nsORE     = "http://www.openarchives.org/ore/terms/"
+	nsOREAtom = "http://www.openarchives.org/ore/atom/"
+	nsRDF     = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+	nsDC      = "http://purl.org/dc/elements/1.1/"
+	nsDCTerms = "http://purl.org/dc/terms/"
+	nsFOAF    = "http://xmlns.com/foaf/0.1/"
+	nsRDFS    = "http://www.w3.org/2000/01/rdf-schema#"
+	nsXML     = "http://www.w3.org/XML/1998/namespace"
+	nsAtom    = "http://www.w3.org/2005/Atom"
+	nsOAI     = "http://www.openarchives.org/OAI/2.0/"
+)
+
+// term is an object of a statement: a literal, or a node with a URI or, beginning with
+// "_:", without one.
+type term struct {
+	value   string
+	literal bool
+}
+
+type statement struct {
+	predicate string
+	object    term
+}
+
+// graph is the statements of a map by their subjects.
+type graph struct {
+	subjects []string // in the order of their first statements
+	about    map[string][]statement
+	size     int
+}
+
+func newGraph() *graph { return &graph{about: map[string][]statement{}} }
+
+func (g *graph) add(subject, predicate string, object term) error {
+	if g.size++; g.size > maxStatements {
+		return fmt.Errorf("%w: more than %d statements", ErrTooLarge, maxStatements)
+	}
+	if _, ok := g.about[subject]; !ok {
+		g.subjects = append(g.subjects, subject)
+	}
+	g.about[subject] = append(g.about[subject], statement{predicate, object})
+	return nil
+}
+
+// nodes returns the nodes that stand in a relation to the subject.
+func (g *graph) nodes(subject, predicate string) []string {
+	var found []string
+	for _, s := range g.about[subject] {
+		if s.predicate == predicate && !s.object.literal {
+			found = append(found, s.object.value)
+		}
+	}
+	return found
+}
+
+// text returns the first value that one of the predicates has, in their order.
+func (g *graph) text(subject string, predicates ...string) string {
+	for _, p := range predicates {
+		for _, s := range g.about[subject] {
+			if v := strings.TrimSpace(s.object.value); s.predicate == p && v != "" && !isBlank(v) {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+func isBlank(node string) bool { return strings.HasPrefix(node, "_:") }
+
+func isURI(node string) bool { return node != "" && !isBlank(node) }
+
+// moment returns a time, noting one that can't be read.
+func (g *graph) moment(m *Map, subject, local string) resourcesync.Datetime {
+	return m.datetime(g.text(subject, nsDCTerms+local, nsDC+local))
+}
+
+// datetime parses a time of the map; zero if there is none that can be read.
+func (m *Map) datetime(text string) resourcesync.Datetime {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return resourcesync.Datetime{}
+	}
+	d, err := resourcesync.ParseDatetime(text)
+	if err != nil {
+		m.notice("the time %q is none: %v", text, err)
+	}
+	return d
+}
+
+// types returns the types of a node that have a URI.
+func (g *graph) types(node string) []string {
+	var types []string
+	for _, t := range g.nodes(node, nsRDF+"type") {
+		if isURI(t) && !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// creators returns the names of those who made something, or their URIs.
+func (g *graph) creators(subject string) []string {
+	var names []string
+	for _, s := range g.about[subject] {
+		if s.predicate != nsDCTerms+"creator" && s.predicate != nsDC+"creator" {
+			continue
+		}
+		name := strings.TrimSpace(s.object.value)
+		if !s.object.literal {
+			if called := g.text(s.object.value, nsFOAF+"name", nsRDFS+"label"); called != "" {
+				name = called
+			}
+		}
+		if name != "" && !isBlank(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// fill takes the map at uri out of its statements.
+func (g *graph) fill(m *Map, uri string) error {
+	self, aggregation := g.described(uri)
+	if aggregation == "" {
+		return notMap("it describes no Aggregation")
+	}
+	m.Marked = true
+	m.URI, m.Self = uri, self
+	if isURI(self) {
+		m.URI = self
+	}
+	m.Creators = g.creators(self)
+	m.Created, m.Modified = g.moment(m, self, "created"), g.moment(m, self, "modified")
+	m.Rights = g.text(self, nsDCTerms+"rights", nsDC+"rights")
+	a := &m.Aggregation
+	a.URI = aggregation
+	g.describe(m, a)
+	for _, r := range g.aggregated(aggregation) {
+		m.Resources = append(m.Resources, g.resource(m, r))
+	}
+	if !isURI(a.URI) {
+		m.notice("the Aggregation has no URI; that of the map stands for it")
+		a.URI = m.URI + "#aggregation"
+	}
+	return nil
+}
+
+func (g *graph) describe(m *Map, a *Aggregation) {
+	uri := a.URI
+	a.Title = g.text(uri, nsDCTerms+"title", nsDC+"title")
+	a.Types, a.Creators = g.types(uri), g.creators(uri)
+	a.Created, a.Modified = g.moment(m, uri, "created"), g.moment(m, uri, "modified")
+	for _, other := range g.nodes(uri, nsORE+"isDescribedBy") {
+		if isURI(other) && other != m.URI && !slices.Contains(a.Maps, other) {
+			a.Maps = append(a.Maps, other)
+		}
+	}
+}
+
+func (g *graph) resource(m *Map, uri string) Resource {
+	r := Resource{
+		URI:       uri,
+		Title:     g.text(uri, nsDCTerms+"title", nsDC+"title"),
+		MediaType: g.text(uri, nsDCTerms+"format", nsDC+"format"),
+		Types:     g.types(uri), Creators: g.creators(uri),
+		Modified: g.moment(m, uri, "modified"),
+	}
+	if n, err := strconv.ParseInt(g.text(uri, nsDCTerms+"extent"), 10, 64); err == nil && n > 0 {
+		r.Length = n
+	}
+	for _, other := range g.nodes(uri, nsORE+"isDescribedBy") {
+		if isURI(other) && other != m.URI && !slices.Contains(r.Maps, other) {
+			r.Maps = append(r.Maps, other)
+		}
+	}
+	return r
+}
+
+// described returns the map and the Aggregation that the statements are about. A
+// document may speak of several maps: the one at uri is meant, else the first.
+func (g *graph) described(uri string) (self, aggregation string) {
+	for _, s := range g.subjects {
+		for _, a := range g.nodes(s, nsORE+"describes") {
+			if aggregation == "" || s == uri && self != uri {
+				self, aggregation = s, a
+			}
+		}
+	}
+	for _, a := range g.subjects {
+		maps := g.nodes(a, nsORE+"isDescribedBy")
+		if len(maps) > 0 && aggregation == "" && g.hasMembers(a) {
+			self, aggregation = maps[0], a
+			if slices.Contains(maps, uri) {
+				self = uri
+			}
+		}
+	}
+	if aggregation != "" {
+		return self, aggregation
+	}
+	for _, a := range g.subjects {
+		if g.hasMembers(a) {
+			return "", a
+		}
+	}
+	return "", ""
+}
+
+func (g *graph) hasMembers(node string) bool { return len(g.nodes(node, nsORE+"aggregates")) > 0 }
+
+// aggregated returns what the Aggregation aggregates, whichever of the two says so.
+func (g *graph) aggregated(aggregation string) []string {
+	var found []string
+	for _, r := range g.nodes(aggregation, nsORE+"aggregates") {
+		if isURI(r) {
+			found = append(found, r)
+		}
+	}
+	for _, s := range g.subjects {
+		if isURI(s) && slices.Contains(g.nodes(s, nsORE+"isAggregatedBy"), aggregation) {
+			found = append(found, s)
+		}
+	}
+	return found
+}

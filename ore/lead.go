@@ -1,0 +1,269 @@
+package ore
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"instep/internal/weblink"
+)
+
+// Way is how a Resource Map was found.
+type Way string
+
+// The ways. The last two are those that the text advises against (ORE alpha §5).
+const (
+	WayGiven       Way = "given"          // it is what the search was given
+	WaySitemap     Way = "sitemap"        // ORE alpha §2.2
+	WayAtom        Way = "atom"           // an Atom feed that lists maps, §2.3
+	WayRSS         Way = "rss"            // an RSS feed that lists maps, §2.3
+	WayOAIPMH      Way = "oai-pmh"        // a record of an OAI-PMH repository, §2.1
+	WayLink        Way = "html-link"      // link rel="resourcemap", §3.1
+	WayIndirect    Way = "html-indirect"  // the same, of a page to which rel="indirectresourcemap" leads, §3.1
+	WayAttribute   Way = "html-attribute" // the attribute resourcemap of an a or img element, §3.2
+	WayRel         Way = "html-rel"       // rel="resourcemap=URI" of an a element, §3.2
+	WayText        Way = "html-text"      // a URI that is shown as text, §3.4
+	WayHeader      Way = "link-header"    // Link: rel="resourcemap", §4.1
+	WayAggregation Way = "aggregation"    // a link to the Aggregation, which leads to its map (1.0 Discovery §1.2)
+	WayMap         Way = "resource-map"   // another map names it
+	WaySimpleFile  Way = "simple-file"    // a page that lists maps, §5.1
+	WayConflated   Way = "conflated-uri"  // a URI that stands for the map and for a page, §5.2
+)
+
+// Discouraged reports whether the text advises against the way.
+func (w Way) Discouraged() bool { return w == WaySimpleFile || w == WayConflated }
+
+// goal is what a lead should lead to.
+type goal uint8
+
+const (
+	toMap         goal = iota // a Resource Map
+	toPage                    // a page or any resource whose links are followed
+	toListing                 // a feed, a Sitemap or an OAI-PMH repository
+	toAggregation             // an Aggregation, whose URI leads to its map
+)
+
+// lead is a URI that may lead to a map.
+type lead struct {
+	uri   string
+	way   Way
+	goal  goal
+	page  string // the document that it stands in
+	line  int
+	depth int // links followed from what was given
+
+	maybe    bool   // it may as well lead elsewhere, which is no fault
+	indirect bool   // it was followed from a page to a page
+	id       string // by which a listing names the map: atom:id, an OAI-PMH identifier
+	updated  string // the time that a listing gives, as it is written
+	mime     string // the media type that the link promises
+	site     string // for which a Sitemap speaks: that of the robots.txt which offers it
+	cites    string // the URI of the resource that the element leads to, which the map should aggregate
+}
+
+const (
+	relMap      = "resourcemap"
+	relIndirect = "indirectresourcemap"
+
+	maxAnchors = 100     // links of one page that look as if they led to maps
+	maxTexts   = 50      // URIs in the text of one page that are tried
+	maxLeads   = 10_000  // of one document
+	maxPage    = 4 << 20 // bytes of a page that are read
+)
+
+// relMaps are relations to a map, relAggregations those to an Aggregation, of ORE 1.0.
+var (
+	relMaps         = []string{relMap, strings.ToLower(nsORE + "isDescribedBy")}
+	relAggregations = []string{"aggregation", strings.ToLower(nsORE + "isAggregatedBy")}
+)
+
+// mapTypes are media types that maps are served with.
+var mapTypes = []string{"application/atom+xml", "application/rdf+xml", "application/ld+json"}
+
+// linked returns the leads of a link element or a Link header. Its href is resolved.
+func linked(l *weblink.Link, way Way, page string) []lead {
+	base := lead{uri: l.Href, way: way, page: page, line: l.Line, mime: mediaType(l.Type)}
+	switch {
+	case l.Has(relIndirect):
+		base.goal, base.indirect = toPage, true
+	case hasAny(l, relMaps):
+	case hasAny(l, relAggregations):
+		base.goal, base.way = toAggregation, WayAggregation
+	case l.Has("collection"):
+		base.goal, base.way, base.maybe = toAggregation, WayAggregation, true
+	case l.Has("describedby") && slices.Contains(mapTypes, base.mime):
+		base.maybe = true
+	case way == WayLink && l.Has("alternate") && isFeedType(base.mime), way == WayLink && l.Has("sitemap"):
+		base.goal, base.maybe = toListing, true
+	default:
+		return nil
+	}
+	return []lead{base}
+}
+
+func hasAny(l *weblink.Link, rels []string) bool { return slices.ContainsFunc(rels, l.Has) }
+
+func isFeedType(mime string) bool {
+	return mime == "application/atom+xml" || mime == "application/rss+xml"
+}
+
+// mediaType returns the media type without its parameters, in lower case.
+func mediaType(s string) string {
+	s, _, _ = strings.Cut(s, ";")
+	return strings.ToLower(strings.TrimSpace(s))
+}
+
+// pageScan gathers the leads of an HTML page.
+type pageScan struct {
+	uri  string
+	page weblink.Page // for its base
+
+	links, cited, texts, anchors []lead
+
+	anchor *lead // the a element whose text is being read
+	words  strings.Builder
+}
+
+// tag takes a tag or a text of the page.
+func (p *pageScan) tag(t *weblink.Tag) {
+	switch t.Name {
+	case "base":
+		if p.page.Base == "" {
+			p.page.Base = strings.TrimSpace(t.Attr("href"))
+		}
+	case "link":
+		p.link(t)
+	case "a", "img":
+		p.element(t)
+	case "input":
+		p.text(t.Attr("value"), t.Line)
+	case "":
+		if p.anchor != nil && p.words.Len() < 200 {
+			p.words.WriteString(t.Text)
+		}
+		p.text(t.Text, t.Line)
+	}
+}
+
+// whole resolves a reference of the page; "" if it leads nowhere that can be fetched.
+func (p *pageScan) whole(ref string) string {
+	uri, err := p.page.Resolve(p.uri, ref)
+	if err != nil || ref == "" || !isHTTP(uri) {
+		return ""
+	}
+	return withoutFragment(uri)
+}
+
+func isHTTP(uri string) bool {
+	return strings.HasPrefix(uri, "http://") || strings.HasPrefix(uri, "https://")
+}
+
+func withoutFragment(uri string) string {
+	uri, _, _ = strings.Cut(uri, "#")
+	return uri
+}
+
+func (p *pageScan) link(t *weblink.Tag) {
+	l := weblink.Link{Href: p.whole(t.Attr("href")), Rels: strings.Fields(strings.ToLower(t.Attr("rel"))), Type: t.Attr("type"), Line: t.Line}
+	if l.Href != "" && len(p.links) < maxLeads {
+		p.links = append(p.links, linked(&l, WayLink, p.uri)...)
+	}
+}
+
+// element takes an a or img element: what it cites, and where it leads.
+func (p *pageScan) element(t *weblink.Tag) {
+	p.endAnchor()
+	target := p.whole(t.Attr("href"))
+	if t.Name == "img" {
+		target = p.whole(t.Attr("src"))
+	}
+	cite := func(ref string, way Way) {
+		if uri := p.whole(ref); uri != "" && len(p.cited) < maxLeads {
+			p.cited = append(p.cited, lead{uri: uri, way: way, page: p.uri, line: t.Line, cites: target})
+		}
+	}
+	cite(t.Attr("resourcemap"), WayAttribute)
+	for _, rel := range strings.Fields(t.Attr("rel")) {
+		if uri, ok := strings.CutPrefix(rel, relMap+"="); ok {
+			cite(uri, WayRel)
+		}
+	}
+	if t.Name == "a" && target != "" && len(p.anchors) < maxAnchors {
+		p.anchor = &lead{uri: target, way: WaySimpleFile, page: p.uri, line: t.Line, maybe: true, mime: mediaType(t.Attr("type"))}
+		p.words.Reset()
+	}
+}
+
+// mapName matches what a link to a map may be called.
+var mapName = regexp.MustCompile(`(?i)\bReMs?\b|resource ?maps?\b`)
+
+// mapExtensions are those of the names of maps.
+var mapExtensions = []string{".atom", ".rdf", ".jsonld", ".rem", ".ore"}
+
+// endAnchor keeps the a element that was read if it looks as if it led to a map.
+func (p *pageScan) endAnchor() {
+	if p.anchor == nil {
+		return
+	}
+	a := *p.anchor
+	p.anchor = nil
+	u, err := url.Parse(a.uri)
+	if err != nil {
+		return
+	}
+	path := strings.ToLower(u.Path)
+	named := slices.ContainsFunc(mapExtensions, func(ext string) bool { return strings.HasSuffix(path, ext) })
+	if named || slices.Contains(mapTypes, a.mime) || mapName.MatchString(p.words.String()) {
+		p.anchors = append(p.anchors, a)
+	}
+}
+
+var shownURI = regexp.MustCompile(`https?://[^\s<>"'\x60{}|\\^]+`)
+
+// text takes a text that people read, for the URIs in it.
+func (p *pageScan) text(text string, line int) {
+	if len(p.texts) >= maxTexts || !strings.Contains(text, "://") {
+		return
+	}
+	for _, uri := range shownURI.FindAllString(text, maxTexts-len(p.texts)) {
+		uri = withoutFragment(strings.TrimRight(uri, ".,;:!?)]"))
+		if uri != p.uri {
+			p.texts = append(p.texts, lead{uri: uri, way: WayText, page: p.uri, line: line, maybe: true})
+		}
+	}
+}
+
+// leads returns what was found, in the order in which it is followed: the nearer to what
+// the text recommends, the earlier.
+func (p *pageScan) leads() []lead {
+	p.endAnchor()
+	return slices.Concat(p.links, p.cited, p.texts, p.anchors)
+}
+
+// getRecord returns the OAI-PMH GetRecord URI that a URI of a gateway takes as its
+// argument, "" if there is none (ORE alpha §2.4). It stands in the query escaped, or as it
+// is up to the end.
+func getRecord(uri string) string {
+	_, query, ok := strings.Cut(uri, "?")
+	if !ok {
+		return ""
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		if whole, err := url.QueryUnescape(value); err == nil && whole != value && isRecordURI(whole) {
+			return whole
+		}
+	}
+	for _, scheme := range []string{"http://", "https://"} {
+		if i := strings.Index(query, scheme); i >= 0 && isRecordURI(query[i:]) {
+			return query[i:]
+		}
+	}
+	return ""
+}
+
+func isRecordURI(uri string) bool {
+	u, err := url.Parse(uri)
+	return err == nil && isHTTP(uri) && u.Query().Get("verb") == "GetRecord"
+}

@@ -1,0 +1,163 @@
+package ore
+
+import (
+	"errors"
+	"fmt"
+
+	"instep/resourcesync"
+)
+
+// Format is the serialisation of a Resource Map.
+type Format string
+
+// The formats that are read.
+const (
+	FormatAtom   Format = "atom"
+	FormatRDFXML Format = "rdf-xml"
+	FormatJSONLD Format = "json-ld"
+)
+
+// MediaType returns the media type that maps of the format are served with.
+func (f Format) MediaType() string {
+	switch f {
+	case FormatAtom:
+		return "application/atom+xml"
+	case FormatRDFXML:
+		return "application/rdf+xml"
+	case FormatJSONLD:
+		return "application/ld+json"
+	}
+	return ""
+}
+
+// Map is a Resource Map (ORE model §4): a document that describes one Aggregation.
+// What the document does not say is zero.
+type Map struct {
+	URI    string // URI-R: what the map calls itself, else where it came from
+	Self   string // what the map calls itself: its self link, or the subject of ore:describes; "" if it does not
+	ID     string // atom:id of the feed or entry; "" in other formats
+	Format Format
+
+	// Feed says that the map is an Atom feed, as in the alpha of 2007. Since version 1.0
+	// it is an Atom entry.
+	Feed bool
+	// Marked says that the document itself says that it is a Resource Map. An Atom feed of
+	// the alpha is like any other: that it is a map is known from what links to it.
+	Marked bool
+	// Wrapped says that the map was the metadata of an OAI-PMH record.
+	Wrapped bool
+	// Styled says that the document names a stylesheet.
+	Styled bool
+
+	Creators          []string // names, or URIs of those who have none
+	Created, Modified resourcesync.Datetime
+	Rights            string
+
+	Aggregation Aggregation
+	Resources   []Resource // that are aggregated, each URI once, in the order of the document
+
+	// Notices are oddities that were passed over, for people.
+	Notices []string
+}
+
+// Aggregation is what a map describes.
+type Aggregation struct {
+	URI               string // URI-A
+	Title             string
+	Types             []string // URIs
+	Creators          []string
+	Created, Modified resourcesync.Datetime
+	Maps              []string // other Resource Maps that describe it
+}
+
+// Resource is an aggregated resource.
+type Resource struct {
+	URI       string // URI-AR
+	Title     string
+	MediaType string
+	Types     []string // URIs
+	Creators  []string
+	Modified  resourcesync.Datetime
+	Length    int64    // bytes; 0 if the map does not say
+	Maps      []string // Resource Maps that describe it: it is an Aggregation itself
+}
+
+// Limits bound what is read of a map. Zero values stand for the defaults.
+type Limits struct {
+	Bytes     int64 // of the document: 16 MiB; JSON-LD has at most 4 MiB
+	Resources int   // that are aggregated: 100,000
+}
+
+const (
+	maxBytes      = 16 << 20
+	maxJSON       = 4 << 20
+	maxResources  = 100_000
+	maxStatements = 1_000_000 // RDF statements of one map
+	maxDepth      = 100       // elements or objects within one another
+	maxNotices    = 20
+)
+
+func (l Limits) bytes() int64 {
+	if l.Bytes > 0 {
+		return l.Bytes
+	}
+	return maxBytes
+}
+
+func (l Limits) resources() int {
+	if l.Resources > 0 {
+		return l.Resources
+	}
+	return maxResources
+}
+
+// ErrNotMap is wrapped by the error for a document that is no Resource Map.
+var ErrNotMap = errors.New("not a Resource Map")
+
+// ErrTooLarge is wrapped by the error for a map beyond the Limits.
+var ErrTooLarge = errors.New("more than is read of a Resource Map")
+
+func notMap(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrNotMap, fmt.Sprintf(format, args...))
+}
+
+func (m *Map) notice(format string, args ...any) {
+	if len(m.Notices) < maxNotices {
+		m.Notices = append(m.Notices, fmt.Sprintf(format, args...))
+	}
+}
+
+// keep checks what the map aggregates: each URI once, neither the Aggregation nor the
+// map itself, and no more than is allowed.
+func (m *Map) keep(l Limits) error {
+	seen := make(map[string]bool, len(m.Resources))
+	kept := m.Resources[:0]
+	for i := range m.Resources {
+		switch r := &m.Resources[i]; {
+		case r.URI == m.Aggregation.URI:
+			m.notice("the Aggregation %q aggregates itself", r.URI)
+		case r.URI == m.URI:
+			m.notice("the map %q aggregates itself", r.URI)
+		case !seen[r.URI]:
+			seen[r.URI] = true
+			kept = append(kept, *r)
+		}
+	}
+	if m.Resources = kept; len(kept) > l.resources() {
+		return fmt.Errorf("%w: it aggregates more than %d resources", ErrTooLarge, l.resources())
+	}
+	if m.Aggregation.URI == "" {
+		return notMap("it describes no Aggregation")
+	}
+	return nil
+}
+
+// Aggregates reports whether uri is an aggregated resource of the map.
+func (m *Map) Aggregates(uri string) bool {
+	for i := range m.Resources {
+		if m.Resources[i].URI == uri {
+			return true
+		}
+	}
+	return false
+}

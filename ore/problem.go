@@ -1,0 +1,184 @@
+package ore
+
+import (
+	"fmt"
+	"net/mail"
+	"net/url"
+	"strings"
+
+	"instep/resourcesync"
+)
+
+// Problem is something in which a document, or what is served, does not keep to the text.
+type Problem struct {
+	Rule    string // id of the rule in package lint
+	URI     string // the document
+	Line    int    // from 1; 0 if it has no line
+	Entry   string // the URI concerned, "" if it is the whole document
+	Message string // a sentence for people
+}
+
+// The rules, as package lint names them.
+const (
+	ruleSuperseded    = "ore-superseded"
+	ruleBeforeUse     = "ore-discover-before-use"
+	ruleOAIIdentifier = "ore-oaipmh-identifier-differs"
+	ruleOAIDatestamp  = "ore-oaipmh-datestamp-equals-updated"
+	ruleLocSelf       = "ore-sitemap-loc-equals-self"
+	ruleLocID         = "ore-sitemap-loc-not-feed-id"
+	ruleLastmod       = "ore-sitemap-lastmod-equals-updated"
+	ruleScope         = "ore-sitemap-path-scope"
+	ruleSeparate      = "ore-feed-separate-from-rem"
+	ruleEntryIsMap    = "ore-atom-entry-id-not-rem-uri"
+	ruleEntryIsFeed   = "ore-atom-entry-id-not-feed-id"
+	ruleEntrySelf     = "ore-atom-entry-link-equals-self"
+	ruleEntryUpdated  = "ore-atom-entry-updated-equals"
+	ruleItemID        = "ore-rss-link-not-feed-id"
+	ruleItemSelf      = "ore-rss-link-equals-self"
+	ruleItemUpdated   = "ore-rss-pubdate-equals-updated"
+	ruleEnvelope      = "ore-oaipmh-strip-envelope"
+	ruleLink          = "ore-html-link-resourcemap"
+	ruleIndirect      = "ore-html-link-indirect"
+	ruleAttribute     = "ore-html-resourcemap-attribute"
+	ruleRel           = "ore-html-rel-resourcemap-uri"
+	ruleCite          = "ore-cite-by-new-rem"
+	ruleHeader        = "ore-http-link-resourcemap"
+	ruleSimpleFile    = "ore-simple-files-not-recommended"
+	ruleOnlyMap       = "ore-uri-r-only-rem"
+	ruleNegotiated    = "ore-no-conneg-conflation"
+	ruleSeeOther      = "ore-no-303-conflation"
+	ruleEmbedding     = "ore-non-html-embedding-premature"
+	mostProblems      = 100 // of one kind that one document tells of
+	mostCitedMembers  = 1_000
+)
+
+// problem makes a problem of what stands at a lead.
+func (l *lead) problem(rule, format string, args ...any) Problem {
+	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: fmt.Sprintf(format, args...)}
+}
+
+// identification is the rules of one of the text's tables (ORE alpha §2). "" is a rule
+// that the table does not have.
+type identification struct {
+	self, notID, idNotSelf, idNotID, time string
+	what, when                            string // how messages call the URI and the time
+}
+
+var tables = map[Way]identification{
+	WaySitemap: {self: ruleLocSelf, notID: ruleLocID, time: ruleLastmod, what: "loc", when: "lastmod"},
+	WayAtom:    {self: ruleEntrySelf, idNotSelf: ruleEntryIsMap, idNotID: ruleEntryIsFeed, time: ruleEntryUpdated, what: "the link of the entry", when: "updated"},
+	WayRSS:     {self: ruleItemSelf, notID: ruleItemID, time: ruleItemUpdated, what: "the link of the item", when: "pubDate"},
+	WayOAIPMH:  {idNotSelf: ruleOAIIdentifier, idNotID: ruleOAIIdentifier, time: ruleOAIDatestamp, when: "datestamp"},
+}
+
+// check holds what a lead says of a map against the map.
+func (l *lead) check(m *Map) []Problem {
+	var found []Problem
+	tell := func(rule, format string, args ...any) {
+		if rule != "" {
+			found = append(found, l.problem(rule, format, args...))
+		}
+	}
+	t := tables[l.way]
+	isID := func(uri string) bool { return uri != "" && (uri == m.ID || uri == m.Aggregation.URI) }
+	gateway := getRecord(l.uri) != ""
+	switch {
+	case gateway: // the map knows nothing of gateways
+	case m.Self == "":
+		tell(t.self, "the map %q has no self link, and %s should be equal to it", l.uri, t.what)
+	case m.Self != l.uri:
+		tell(t.self, "%s is %q, and the self link of the map is %q", t.what, l.uri, m.Self)
+	}
+	if isID(l.uri) {
+		tell(t.notID, "%s is the id of the Aggregation or of the map's feed, not the URI of the map: %q", t.what, l.uri)
+	}
+	if l.id != "" && l.id == m.Self && (t.idNotSelf != ruleEntryIsMap || l.id != l.uri) {
+		tell(t.idNotSelf, "the id by which the map is listed is the URI of the map: %q", l.id)
+	}
+	if isID(l.id) {
+		tell(t.idNotID, "the id by which the map is listed is that of the Aggregation or of the map's feed: %q", l.id)
+	}
+	if p := l.checkTime(m, t); p != nil {
+		found = append(found, *p)
+	}
+	return append(found, l.checkLink(m)...)
+}
+
+// checkTime holds the time that a listing gives against that of the map, at the coarser
+// of their precisions.
+func (l *lead) checkTime(m *Map, t identification) *Problem {
+	if t.time == "" || l.updated == "" || m.Modified.IsZero() {
+		return nil
+	}
+	d, err := l.time()
+	if err != nil {
+		p := l.problem(t.time, "%s is %q, which is no time: %v", t.when, l.updated, err)
+		return &p
+	}
+	if d.Before(m.Modified) || d.After(m.Modified) {
+		p := l.problem(t.time, "%s is %s, and the map was updated %s", t.when, l.updated, m.Modified)
+		return &p
+	}
+	return nil
+}
+
+// time reads the time that a listing gives.
+func (l *lead) time() (resourcesync.Datetime, error) {
+	if l.way != WayRSS {
+		return resourcesync.ParseDatetime(strings.TrimSpace(l.updated))
+	}
+	t, err := mail.ParseDate(l.updated)
+	if err != nil {
+		return resourcesync.Datetime{}, err
+	}
+	return resourcesync.DatetimeOf(t), nil
+}
+
+// checkLink holds what a link says of a map against the map.
+func (l *lead) checkLink(m *Map) []Problem {
+	var found []Problem
+	tell := func(rule, format string, args ...any) { found = append(found, l.problem(rule, format, args...)) }
+	rule := map[Way]string{WayLink: ruleLink, WayIndirect: ruleLink, WayHeader: ruleHeader}[l.way]
+	switch want := m.Format.MediaType(); {
+	case rule == "":
+	case l.mime == "":
+		tell(rule, "the link to the map has no type; it is %q", want)
+	case l.mime != want:
+		tell(rule, "the link to the map has type=%q; it is %q", l.mime, want)
+	}
+	if l.cites != "" && len(m.Resources) <= mostCitedMembers && !m.Aggregates(l.cites) {
+		tell(ruleCite, "the map does not aggregate %q, so what it is cited for is not clear; a map of the page's own could say", l.cites)
+	}
+	return found
+}
+
+// checkCite tells of a way of citing that the text itself calls a makeshift.
+func (l *lead) checkCite() (Problem, bool) {
+	switch l.way {
+	case WayAttribute:
+		return l.problem(ruleAttribute, "the attribute resourcemap is not part of HTML; it is taken as a hint"), true
+	case WayRel:
+		return l.problem(ruleRel, "the URI of a map stands in rel, where few programs look for one"), true
+	}
+	return Problem{}, false
+}
+
+// inScope reports whether a Sitemap at base may list uri: the host is its own, and the
+// path is at or below its directory (ORE alpha §2.2).
+func inScope(base, uri string) bool {
+	b, err := url.Parse(base)
+	if err != nil || b.Host == "" {
+		return true
+	}
+	u, err := url.Parse(uri)
+	if err != nil || u.Host == "" {
+		return true // not a URI: no question of scope
+	}
+	dir := b.Path[:strings.LastIndexByte("/"+b.Path, '/')]
+	dir = strings.TrimSuffix(dir, "/") + "/"
+	path := u.Path
+	if path == "" {
+		path = "/"
+	}
+	return strings.EqualFold(u.Scheme, b.Scheme) && strings.EqualFold(u.Host, b.Host) && strings.HasPrefix(path, dir)
+}

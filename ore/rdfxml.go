@@ -1,0 +1,284 @@
+package ore
+
+import (
+	"encoding/xml"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// rdfReader turns RDF/XML into statements. Of the language it knows node elements,
+// property elements and attributes, rdf:about, ID, nodeID, resource and li, and the parse
+// types; xml:base counts. Reification and languages are passed over.
+type rdfReader struct {
+	d     *xml.Decoder
+	g     *graph
+	blank int
+	depth int
+}
+
+// scope is what holds within an element.
+type scope struct{ base *url.URL }
+
+func (s scope) within(start *xml.StartElement) scope {
+	for _, a := range start.Attr {
+		if a.Name.Space == nsXML && a.Name.Local == "base" && s.base != nil {
+			if b, err := s.base.Parse(a.Value); err == nil {
+				return scope{b}
+			}
+		}
+	}
+	return s
+}
+
+// resolve returns the whole URI of a reference, or the reference itself if that can't be
+// parsed.
+func (s scope) resolve(ref string) string {
+	ref = strings.TrimSpace(ref)
+	if s.base == nil {
+		return ref
+	}
+	u, err := s.base.Parse(ref)
+	if err != nil {
+		return ref
+	}
+	if ref == "" {
+		u.Fragment, u.RawFragment = "", ""
+	}
+	return u.String()
+}
+
+func newScope(uri string) scope {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return scope{}
+	}
+	return scope{u}
+}
+
+// nodes reads node elements up to the end of the element that holds them, and returns
+// the nodes.
+func (r *rdfReader) nodes(s scope) ([]string, error) {
+	var found []string
+	for {
+		tok, err := r.d.Token()
+		if err != nil {
+			return nil, err
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			node, err := r.node(s, &tok)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, node)
+		case xml.EndElement:
+			return found, nil
+		}
+	}
+}
+
+func (r *rdfReader) deeper() error {
+	if r.depth++; r.depth > maxDepth {
+		return fmt.Errorf("%w: more than %d elements within one another", ErrTooLarge, maxDepth)
+	}
+	return nil
+}
+
+// node reads a node element (RDF/XML §7.2.11).
+func (r *rdfReader) node(s scope, start *xml.StartElement) (string, error) {
+	if err := r.deeper(); err != nil {
+		return "", err
+	}
+	defer func() { r.depth-- }()
+	s = s.within(start)
+	subject := r.subject(s, start)
+	if name := start.Name.Space + start.Name.Local; name != nsRDF+"Description" {
+		if err := r.g.add(subject, nsRDF+"type", term{value: name}); err != nil {
+			return "", err
+		}
+	}
+	if err := r.attributes(s, subject, start); err != nil {
+		return "", err
+	}
+	return subject, r.properties(s, subject)
+}
+
+func (r *rdfReader) subject(s scope, start *xml.StartElement) string {
+	for _, a := range start.Attr {
+		if a.Name.Space != nsRDF && a.Name.Space != "" {
+			continue
+		}
+		switch a.Name.Local {
+		case "about":
+			return s.resolve(a.Value)
+		case "ID":
+			return s.resolve("#" + a.Value)
+		case "nodeID":
+			return "_:n" + a.Value
+		}
+	}
+	return r.anonymous()
+}
+
+func (r *rdfReader) anonymous() string {
+	r.blank++
+	return fmt.Sprintf("_:b%d", r.blank)
+}
+
+// attributes reads the property attributes of an element (RDF/XML §2.5).
+func (r *rdfReader) attributes(s scope, subject string, start *xml.StartElement) error {
+	for _, a := range start.Attr {
+		switch {
+		case a.Name.Space == nsRDF && a.Name.Local == "type":
+			if err := r.g.add(subject, nsRDF+"type", term{value: s.resolve(a.Value)}); err != nil {
+				return err
+			}
+		case a.Name.Space == "", a.Name.Space == nsRDF, a.Name.Space == nsXML, a.Name.Space == "xmlns":
+		default:
+			if err := r.g.add(subject, a.Name.Space+a.Name.Local, term{value: a.Value, literal: true}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// properties reads property elements up to the end of the element that holds them.
+func (r *rdfReader) properties(s scope, subject string) error {
+	items := 0
+	for {
+		tok, err := r.d.Token()
+		if err != nil {
+			return err
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			predicate := tok.Name.Space + tok.Name.Local
+			if predicate == nsRDF+"li" {
+				items++
+				predicate = fmt.Sprintf("%s_%d", nsRDF, items)
+			}
+			if err := r.property(s, subject, predicate, &tok); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			return nil
+		}
+	}
+}
+
+// property reads a property element (RDF/XML §7.2.14).
+func (r *rdfReader) property(s scope, subject, predicate string, start *xml.StartElement) error {
+	if err := r.deeper(); err != nil {
+		return err
+	}
+	defer func() { r.depth-- }()
+	s = s.within(start)
+	object, parse := "", ""
+	for _, a := range start.Attr {
+		switch {
+		case a.Name.Space != nsRDF && a.Name.Space != "":
+		case a.Name.Local == "resource":
+			object = s.resolve(a.Value)
+		case a.Name.Local == "nodeID":
+			object = "_:n" + a.Value
+		case a.Name.Local == "parseType":
+			parse = a.Value
+		}
+	}
+	switch {
+	case parse == "Resource":
+		object = r.anonymous()
+		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
+			return err
+		}
+		return r.properties(s, object)
+	case parse == "Collection":
+		return r.collection(s, subject, predicate)
+	case object != "":
+		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
+			return err
+		}
+		if err := r.attributes(s, object, start); err != nil {
+			return err
+		}
+		return r.d.Skip()
+	}
+	return r.content(s, subject, predicate, start, parse != "")
+}
+
+// collection takes the members of a list for so many objects: in maps their order
+// means nothing.
+func (r *rdfReader) collection(s scope, subject, predicate string) error {
+	members, err := r.nodes(s)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if err := r.g.add(subject, predicate, term{value: m}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// content reads the content of a property element: a text, or nodes. With asText all of
+// it is text (rdf:parseType="Literal").
+func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, asText bool) error {
+	var text strings.Builder
+	nodes := 0
+	for level := 0; ; {
+		tok, err := r.d.Token()
+		if err != nil {
+			return err
+		}
+		switch tok := tok.(type) {
+		case xml.CharData:
+			text.Write(tok)
+		case xml.StartElement:
+			if asText {
+				level++
+				continue
+			}
+			node, err := r.node(s, &tok)
+			if err != nil {
+				return err
+			}
+			nodes++
+			if err := r.g.add(subject, predicate, term{value: node}); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			if level > 0 {
+				level--
+				continue
+			}
+			return r.ended(s, subject, predicate, start, text.String(), nodes)
+		}
+	}
+}
+
+// ended adds what a property element without nodes in it says.
+func (r *rdfReader) ended(s scope, subject, predicate string, start *xml.StartElement, text string, nodes int) error {
+	switch {
+	case nodes > 0:
+		return nil
+	case strings.TrimSpace(text) == "" && hasProperties(start):
+		object := r.anonymous()
+		if err := r.g.add(subject, predicate, term{value: object}); err != nil {
+			return err
+		}
+		return r.attributes(s, object, start)
+	}
+	return r.g.add(subject, predicate, term{value: text, literal: true})
+}
+
+func hasProperties(start *xml.StartElement) bool {
+	for _, a := range start.Attr {
+		if a.Name.Space != "" && a.Name.Space != nsRDF && a.Name.Space != nsXML && a.Name.Space != "xmlns" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,223 @@
+package ore
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Reader reads Resource Maps. The zero value is good.
+type Reader struct {
+	Limits Limits
+	// Load loads a JSON-LD context that a map names, other than that of ORE, which is
+	// known. Nil refuses such maps.
+	Load Loader
+}
+
+// Read reads the Resource Map of src, which came from uri, to its end: in Atom, RDF/XML
+// or JSON-LD, or in one of them as the metadata of an OAI-PMH record. The error wraps
+// ErrNotMap if it is none, ErrTooLarge if it is beyond the Limits, or is that of src.
+// Nothing of a document that breaks off is returned.
+func (r *Reader) Read(uri string, src io.Reader) (*Map, error) {
+	in := &bounded{r: src, left: r.Limits.bytes()}
+	m, err := r.read(uri, in)
+	switch {
+	case in.err != nil:
+		return nil, fmt.Errorf("read %q: %w", uri, in.err)
+	case err != nil:
+		return nil, fmt.Errorf("read %q: %w", uri, err)
+	}
+	return m, nil
+}
+
+func (r *Reader) read(uri string, in *bounded) (*Map, error) {
+	m := &Map{}
+	b := bufio.NewReaderSize(in, sniffed)
+	head, err := b.Peek(sniffed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch first(head) {
+	case '{', '[':
+		in.left = min(in.left, maxJSON-int64(len(head)))
+		text, err := io.ReadAll(b)
+		if err != nil {
+			return nil, err
+		}
+		return m, readJSON(text, m, uri, r.Limits, r.Load)
+	case '<':
+		return m, r.xml(uri, b, m)
+	}
+	return nil, notMap("neither XML nor JSON")
+}
+
+// sniffed is how many bytes tell what a document is.
+const sniffed = 4 << 10
+
+// first returns the first byte that is no white space.
+func first(head []byte) byte {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
+	if len(head) == 0 {
+		return 0
+	}
+	return head[0]
+}
+
+// bounded is a reader that fails beyond a number of bytes, and keeps the error that it
+// failed with.
+type bounded struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		err = ErrTooLarge
+	}
+	if err != nil && err != io.EOF {
+		b.err = err
+	}
+	return n, err
+}
+
+// xml reads a map in XML to the end of the document.
+func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
+	d := newDecoder(src)
+	start, styled, err := root(d)
+	if err != nil {
+		return xmlError(err)
+	}
+	m.Styled = styled
+	inside := 0
+	if start.Name.Space == nsOAI && start.Name.Local == "OAI-PMH" {
+		m.Wrapped = true
+		if start, inside, err = unwrap(d); err != nil {
+			return xmlError(err)
+		}
+	}
+	switch {
+	case start.Name.Space == nsAtom && (start.Name.Local == "entry" || start.Name.Local == "feed"):
+		err = readAtom(d, &start, m, uri, r.Limits)
+	case start.Name.Space == nsRDF && start.Name.Local == "RDF":
+		err = readRDF(d, &start, m, uri, r.Limits)
+	default:
+		return notMap("its root element is %q", start.Name.Local)
+	}
+	if err != nil {
+		return xmlError(err)
+	}
+	return xmlError(ended(d, inside))
+}
+
+// newDecoder returns a strict decoder of XML in UTF-8.
+func newDecoder(src io.Reader) *xml.Decoder {
+	d := xml.NewDecoder(src)
+	d.CharsetReader = func(name string, r io.Reader) (io.Reader, error) {
+		if strings.EqualFold(name, "us-ascii") || strings.EqualFold(name, "ascii") {
+			return r, nil
+		}
+		return nil, fmt.Errorf("the encoding %q is not read, only UTF-8", name)
+	}
+	return d
+}
+
+// root returns the start tag of the root element.
+func root(d *xml.Decoder) (_ xml.StartElement, styled bool, _ error) {
+	for {
+		tok, err := d.Token()
+		if err != nil {
+			return xml.StartElement{}, styled, err
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			return tok.Copy(), styled, nil
+		case xml.ProcInst:
+			styled = styled || tok.Target == "xml-stylesheet"
+		}
+	}
+}
+
+// unwrap goes to the metadata of the first record of an OAI-PMH answer (OAI-PMH §2.5),
+// and returns its start tag and how many elements of the envelope are open.
+func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
+	open, within := 1, false
+	for {
+		tok, err := d.Token()
+		if err != nil {
+			return xml.StartElement{}, 0, err
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			if within {
+				return tok.Copy(), open, nil
+			}
+			if tok.Name.Local == "error" && tok.Name.Space == nsOAI {
+				return xml.StartElement{}, 0, notMap("an OAI-PMH answer with an error instead of a record")
+			}
+			open++
+			within = tok.Name.Space == nsOAI && tok.Name.Local == "metadata"
+		case xml.EndElement:
+			within = false
+			if open--; open == 0 {
+				return xml.StartElement{}, 0, notMap("an OAI-PMH answer without metadata")
+			}
+		}
+	}
+}
+
+// ended reads to the end of the document: that of a root of which so many elements are
+// open.
+func ended(d *xml.Decoder, open int) error {
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch tok.(type) {
+		case xml.StartElement:
+			if open == 0 {
+				return notMap("there is a second root element")
+			}
+			open++
+		case xml.EndElement:
+			open--
+		}
+	}
+}
+
+// readRDF reads a map in RDF/XML.
+func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Limits) error {
+	m.Format = FormatRDFXML
+	r := rdfReader{d: d, g: newGraph()}
+	if _, err := r.nodes(newScope(uri).within(start)); err != nil {
+		return err
+	}
+	if err := r.g.fill(m, uri); err != nil {
+		return err
+	}
+	return m.keep(l)
+}
+
+// xmlError says of a document that is no XML that it is no map.
+func xmlError(err error) error {
+	var syntax *xml.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // which names the line
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return notMap("it breaks off")
+	}
+	return err
+}
