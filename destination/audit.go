@@ -109,6 +109,9 @@ func (d *Destination) audit(ctx context.Context, rep *Report) (*Audit, *Report, 
 	if err != nil {
 		return nil, rep, err
 	}
+	if !slices.ContainsFunc(a.Sets, func(s *SetAudit) bool { return s.Partial != nil }) {
+		d.tellUnmatched(sc.filter)
+	}
 	orphans, err := d.orphans(ctx, src)
 	a.Orphans = slices.DeleteFunc(orphans, func(o Orphan) bool { return o.Forget })
 	return a, rep, err

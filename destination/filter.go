@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"instep/internal/glob"
 )
 
 // choice names what of a Source is followed, as the settings say: what was left out
@@ -20,7 +22,10 @@ func (d *Destination) choice() string {
 }
 
 // filter chooses resources by the path of their URI and by media type.
-type filter struct{ include, exclude, types []string }
+type filter struct {
+	include, exclude *glob.Set
+	types            []string
+}
 
 // GlobError is a pattern of Include or Exclude that cannot be used.
 type GlobError struct{ Glob string }
@@ -28,42 +33,35 @@ type GlobError struct{ Glob string }
 func (e *GlobError) Error() string { return fmt.Sprintf("not a valid glob: %q", e.Glob) }
 
 func newFilter(include, exclude, types []string) (*filter, error) {
-	for _, g := range append(append([]string(nil), include...), exclude...) {
-		if !doublestar.ValidatePattern(g) {
+	for _, g := range slices.Concat(include, exclude) {
+		if !glob.Valid(g) {
 			return nil, &GlobError{Glob: g}
 		}
 	}
-	return &filter{include, exclude, types}, nil
+	return &filter{glob.NewSet(include), glob.NewSet(exclude), types}, nil
 }
 
 // admits reports whether a resource passes. path is the decoded path of its URI.
 // A resource whose type is unknown passes a filter by type: leaving it out would be a guess.
 func (f *filter) admits(path, mediaType string) bool {
 	path = strings.TrimPrefix(path, "/")
-	if len(f.include) > 0 && !matchAny(f.include, path) {
-		return false
-	}
-	if matchAny(f.exclude, path) {
+	excluded := f.exclude.Match(path, false)
+	if included := f.include.Empty() || f.include.Match(path, false); !included || excluded {
 		return false
 	}
 	if len(f.types) == 0 || mediaType == "" {
 		return true
 	}
 	mediaType, _, _ = strings.Cut(mediaType, ";")
-	return matchAny(f.types, strings.ToLower(strings.TrimSpace(mediaType)))
+	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
+	return slices.ContainsFunc(f.types, func(t string) bool { return doublestar.MatchUnvalidated(t, mediaType) })
 }
 
-// matchAny reports whether name matches a glob. A glob without a slash is about the last segment.
-func matchAny(globs []string, name string) bool {
-	last := name[strings.LastIndexByte(name, '/')+1:]
-	for _, g := range globs {
-		target := name
-		if !strings.Contains(g, "/") {
-			target = last
-		}
-		if ok, _ := doublestar.Match(g, target); ok {
-			return true
+// tellUnmatched names the patterns that matched no resource, after all were looked at.
+func (d *Destination) tellUnmatched(f *filter) {
+	for name, set := range map[string]*glob.Set{"include": f.include, "exclude": f.exclude} {
+		for _, pattern := range set.Unmatched() {
+			d.note("", fmt.Sprintf("%s %q matched no resource of the Source", name, pattern))
 		}
 	}
-	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"instep/discover"
@@ -265,6 +266,9 @@ func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 		}
 		return err
 	})
+	if err == nil && !slices.ContainsFunc(p.Sets, func(s *SetPlan) bool { return s.Mode != Baseline || s.Partial != nil }) {
+		d.tellUnmatched(sc.filter)
+	}
 	if err == nil {
 		p.Orphans, err = d.orphans(ctx, src)
 	}

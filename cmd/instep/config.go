@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
@@ -45,6 +44,8 @@ type setConfig struct {
 	Licence       string        `yaml:"licence"`
 	Include       []string      `yaml:"include"`
 	Exclude       []string      `yaml:"exclude"`
+	Assume        []string      `yaml:"assume_unchanged"`
+	AllFiles      bool          `yaml:"all_files"`
 	Rules         []ruleConfig  `yaml:"rules"`
 	MaxEntries    int           `yaml:"max_entries"`
 	ChangeListMax int           `yaml:"change_list_max"`
@@ -69,6 +70,11 @@ type ruleConfig struct {
 
 func (r ruleConfig) rule() scan.Rule {
 	return scan.Rule{Match: r.Match, Type: r.Type, Encoding: r.Encoding, ChangeFreq: resourcesync.ChangeFreq(r.ChangeFreq)}
+}
+
+// choice says which files are in the set.
+func (s *setConfig) choice() scan.Choice {
+	return scan.Choice{Include: s.Include, Exclude: s.Exclude, AssumeUnchanged: s.Assume, AllFiles: s.AllFiles}
 }
 
 func (s *setConfig) rules() []scan.Rule {
@@ -129,38 +135,7 @@ func (d *duration) set(text string) error {
 	return err
 }
 
-func (d duration) String() string {
-	if t := time.Duration(d); t > 0 && t%day == 0 {
-		return fmt.Sprintf("%dd", t/day)
-	}
-	return time.Duration(d).String()
-}
-
-// parseDuration reads what time.ParseDuration does, and whole days, weeks and years of
-// 365 days.
-func parseDuration(text string) (time.Duration, error) {
-	const wanted = "expected a time such as 90s, 24h, 30d or 1y"
-	for unit, length := range map[string]time.Duration{"d": day, "w": 7 * day, "y": 365 * day} {
-		digits, ok := strings.CutSuffix(text, unit)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseUint(digits, 10, 31)
-		if err != nil || time.Duration(n) > maxDuration/length {
-			return 0, fmt.Errorf("%s, found %q", wanted, text)
-		}
-		return time.Duration(n) * length, nil
-	}
-	t, err := time.ParseDuration(text)
-	if err != nil || t < 0 {
-		return 0, fmt.Errorf("%s, found %q", wanted, text)
-	}
-	return t, nil
-}
-
-const day = 24 * time.Hour
-
-const maxDuration = time.Duration(1<<63 - 1)
+func (d duration) String() string { return formatDuration(time.Duration(d)) }
 
 // size is a number of bytes, written 500MB or 1GiB.
 type size int64
@@ -169,12 +144,9 @@ type size int64
 func (s *size) UnmarshalYAML(n ast.Node) error { return decodeText(s, n) }
 
 func (s *size) set(text string) error {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n > 1<<62 {
-		return fmt.Errorf("expected a size such as 500MB or 1GiB, found %q", text)
-	}
+	n, err := parseBytes(text)
 	*s = size(n)
-	return nil
+	return err
 }
 
 func (s size) String() string {

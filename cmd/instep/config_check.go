@@ -124,7 +124,7 @@ func (c *configuration) checkSet(i int) error {
 	for n, r := range s.Rules {
 		key := setKey(i, fmt.Sprintf("rules[%d]", n))
 		if r.Match == "" {
-			return c.errorAt(key+".match", errors.New("is missing: a glob on the path, such as **/*.gz"))
+			return c.errorAt(key+".match", errors.New("is missing: a glob on the path, such as *.gz"))
 		}
 		if _, _, err := mime.ParseMediaType(r.Type); r.Type != "" && (err != nil || !strings.Contains(r.Type, "/")) {
 			return c.errorAt(key+".type", fmt.Errorf("expected a media type such as text/csv, found %q", r.Type))

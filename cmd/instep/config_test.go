@@ -99,7 +99,7 @@ func TestConfigurationFileIsRefusedWithTheLine(t *testing.T) {
 		"no value":            {"sets:\n- dumps:\n", "site.yaml:2: sets[0].dumps: expected a value"},
 		"a list for a text":   {"dir: [a]\n", "site.yaml:1: expected text, found a list"},
 		"a text for a number": {"dir: x\nworkers: many\n", "site.yaml:2: expected a whole number, found text"},
-		"no duration":         {"sets:\n- name: x\n  rotate_every: soon\n", `site.yaml:3: expected a time such as 90s, 24h, 30d or 1y, found "soon"`},
+		"no duration":         {"sets:\n- name: x\n  rotate_every: soon\n", `site.yaml:3: expected a time with its unit, such as 10s, 90m, 24h, 30d, 2w or 1y, found "soon"`},
 		"not YAML":            {"a: b: c\n", "site.yaml:1: "},
 		"anchor":              {"sets:\n- &a {name: x}\n- *a\n", "site.yaml:2: expected no anchors"},
 		"two documents":       {"dir: x\n---\ndir: y\n", "site.yaml:3: a second YAML document"},

@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"crypto/x509"
-	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"golang.org/x/time/rate"
 
 	"instep/fetch"
 )
@@ -48,7 +46,7 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.sets, "set", nil, "only the set of this `NAME` or Capability List URI (repeatable; default: all)")
-	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB` (repeatable)")
+	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB`, as in .gitignore: *.png, /x.png, a/ (repeatable)")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
 	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
@@ -76,14 +74,11 @@ type limitFlags struct {
 
 func (f *limitFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.maxTransfer, "max-transfer", "", "begin no further transfer after so many bytes of resources, as `SIZE` such as 10G (exit code 8)")
-	cmd.Flags().DurationVar(&f.maxTime, "max-time", 0, "begin no further transfer after this `DURATION`, such as 90m (exit code 10)")
+	timeVar(cmd.Flags(), &f.maxTime, "max-time", 0, "begin no further transfer after this `TIME`, such as 90m (exit code 10)")
 }
 
 // transfer is how many bytes a run may transfer; 0 is no limit.
 func (f *limitFlags) transfer() (int64, error) {
-	if f.maxTime < 0 {
-		return 0, usagef("--max-time %v: expected a time from now", f.maxTime)
-	}
 	return parseSize("--max-transfer", f.maxTransfer)
 }
 
@@ -165,7 +160,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	if o.RatePerHost, err = parseRate(f.rate); err != nil {
 		return o, err
 	}
-	if o.Bandwidth, err = parseSize("--bwlimit", f.bandwidth); err != nil {
+	if o.Bandwidth, err = parseSize("--bwlimit", strings.TrimSuffix(f.bandwidth, "/s")); err != nil {
 		return o, err
 	}
 	if o.MaxDocument, err = parseSize("--max-document", f.maxDocument); err != nil {
@@ -179,29 +174,6 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	o.Credentials, err = a.credentials(u, f)
 	return o, err
-}
-
-func parseRate(s string) (rate.Limit, error) {
-	if s == "" {
-		return 0, nil
-	}
-	var n float64
-	if _, err := fmt.Sscanf(s, "%g/s", &n); err != nil || n <= 0 {
-		return 0, usagef("--rate %q: expected requests a second, such as 4/s", s)
-	}
-	return rate.Limit(n), nil
-}
-
-// parseSize parses the value of a flag: bytes, such as 500k, 10M or 2GiB; "" is 0.
-func parseSize(flag, s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	n, err := humanize.ParseBytes(s)
-	if err != nil || n == 0 || n > 1<<60 {
-		return 0, usagef("%s %q: expected a number of bytes, such as 500k, 10M or 2GiB", flag, s)
-	}
-	return int64(n), nil
 }
 
 // readAuthorities reads the certificates that are trusted; nil if the system's are.

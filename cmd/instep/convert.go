@@ -81,7 +81,7 @@ func dialectNames() []string {
 }
 
 // options checks the flags.
-func (f *convertFlags) options(json bool) (o convert.Options, err error) {
+func (a *app) convertOptions(f *convertFlags, json bool) (o convert.Options, err error) {
 	if json && f.out == "" && !f.dryRun {
 		return o, usagef("--json and the document can't both go to standard output: give --out FILE, or -n to see the decisions only")
 	}
@@ -92,11 +92,11 @@ func (f *convertFlags) options(json bool) (o convert.Options, err error) {
 		}
 		o.Dialect = &dialects[i]
 	}
-	if o.At, err = resourcesync.ParseDatetime(f.at); f.at != "" && err != nil {
-		return o, usagef("--at: %v", err)
+	if o.At, err = a.parseDatetime("at", f.at); err != nil {
+		return o, err
 	}
-	if o.From, err = resourcesync.ParseDatetime(f.from); f.from != "" && err != nil {
-		return o, usagef("--from: %v", err)
+	if o.From, err = a.parseDatetime("from", f.from); err != nil {
+		return o, err
 	}
 	if _, err := absoluteURL("--up", f.up); err != nil {
 		return o, err
@@ -120,7 +120,7 @@ func absoluteURL(flag, value string) (*url.URL, error) {
 
 func (a *app) convert(ctx context.Context, file string, f *convertFlags) (err error) {
 	begin := a.now()
-	o, err := f.options(a.out.json)
+	o, err := a.convertOptions(f, a.out.json)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (a *app) demoCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&f.once, "once", false, "end after one round of changes")
 	cmd.Flags().StringVar(&f.dir, "dir", "", "make everything in this new or empty `DIR` and keep it")
-	cmd.Flags().DurationVar(&f.every, "every", 3*time.Second, "time between two rounds of changes")
+	timeVar(cmd.Flags(), &f.every, "every", 3*time.Second, "`TIME` between two rounds of changes")
 	return cmd
 }
 

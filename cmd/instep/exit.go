@@ -94,7 +94,7 @@ var causes = []cause{
 	{exitUsage, as[*configError]("instep config check FILE shows what a file says; the keys are those of docs/configuration.md")},
 	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
 	{exitUsage, as[*destination.UnknownSetError]("give one of these to --set")},
-	{exitUsage, as[*destination.GlobError]("* matches within a segment, ** across segments")},
+	{exitUsage, as[*destination.GlobError]("globs are written as in .gitignore: *.png, /x.png, a/, a/**/b")},
 	{exitUsage, as[*mirror.StateError]("leave --state out, for .instep in the mirror, or name a directory that is in no mirror")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
 	{exitGuard, wrongPlace},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"instep/harvest"
 	"instep/internal/catalog"
 	"instep/internal/mirror"
-	"instep/resourcesync"
 )
 
 const historyHelp = `History shows earlier states of the mirror in DIR: what was replaced (~) or deleted (-),
@@ -73,24 +71,12 @@ func optionalArgs(needed int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// parseMoment reads the time of a flag; zero if none was given.
-func parseMoment(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	d, err := resourcesync.ParseDatetime(text)
-	if err != nil {
-		return time.Time{}, usagef("--%s: %v", flag, err)
-	}
-	return d.Time().UTC(), nil
-}
-
 func (a *app) history(ctx context.Context, dir string, name []string, f *historyFlags) (err error) {
-	at, err := parseMoment("at", f.at)
+	at, err := a.parseMoment("at", f.at)
 	if err != nil {
 		return err
 	}
-	since, err := parseMoment("since", f.since)
+	since, err := a.parseMoment("since", f.since)
 	if err != nil {
 		return err
 	}
@@ -352,9 +338,9 @@ func parseKeepVersions(text string) (keepVersions, error) {
 	if text == "forever" {
 		return keepVersions{forever: true}, nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > 36500 {
-		return keepVersions{}, usagef("--keep-versions %q: expected a number of days, or forever", text)
+	n, err := parseDays(text)
+	if err != nil {
+		return keepVersions{}, usagef("--keep-versions: %v (or forever)", err)
 	}
 	return keepVersions{days: n}, nil
 }

@@ -25,7 +25,7 @@ func (f *planFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.prefer, "prefer", "", "take resources one by one, or out of packages: `list|dump` (default: what costs less)")
 	fs.BoolVar(&f.explain, "explain", false, "say why each choice was made")
-	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays), "compare with the whole set again after so many `DAYS`, or never: not every Source tells every deletion")
+	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "make a full comparison after this `TIME`, in days: it finds deletions that a Source forgot to announce; never turns it off")
 }
 
 // set gives a Destination what the flags say.
@@ -39,9 +39,12 @@ func (f *planFlags) set(d *destination.Destination) error {
 		d.BaselineEvery = -1
 		return nil
 	}
-	days, err := strconv.Atoi(f.baselineEvery)
-	if err != nil || days < 1 || days > 36500 {
-		return usagef("--baseline-every %q: expected a number of days from 1 to 36500, or never", f.baselineEvery)
+	days, err := parseDays(f.baselineEvery)
+	if err == nil && days < 1 {
+		err = fmt.Errorf("expected a day or more, found %q", f.baselineEvery)
+	}
+	if err != nil {
+		return usagef("--baseline-every: %v (or never)", err)
 	}
 	d.BaselineEvery = time.Duration(days) * 24 * time.Hour
 	return nil

@@ -83,7 +83,7 @@ func (a *app) publishCommand() *cobra.Command {
 	fs.StringVar(&f.moveTo, "move-to", "", "publish anew at this base `URL` what was published at another, and remove the documents from before")
 	fs.StringVar(&f.zip, "zip", "", "pack the documents, not the resources, into this `FILE` for somebody else's web server")
 	fs.StringVar(&f.show, "show", "", "publish nothing, print the lines to add to `robots|html`")
-	f.watch.add(fs.BoolVar, fs.DurationVar)
+	f.watch.register(fs)
 	return cmd
 }
 

@@ -17,6 +17,8 @@ var leftOut = map[scan.Reason]string{
 	scan.Symlink: "links that lead nowhere, to a directory, or out of what is published",
 	scan.Special: "devices, sockets and the like",
 	scan.Pattern: "by include and exclude",
+	scan.Litter:  "that systems and editors leave behind, such as Thumbs.db (--all-files publishes them)",
+	scan.Assumed: "assumed to be unchanged: they stay published as they are",
 }
 
 // reportPublish ends the command with what a run did, or would do.

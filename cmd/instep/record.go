@@ -58,7 +58,7 @@ func (a *app) recordCommand() *cobra.Command {
 	fs.StringVarP(&f.config, "config", "c", "", "read the configuration from this `FILE` (YAML)")
 	fs.StringVar(&f.set, "set", "", "the `NAME` of the set")
 	fs.StringVar(&f.socket, "socket", "", "listen on a Unix socket at this `PATH` in place of reading standard input")
-	fs.DurationVar(&f.every, "every", time.Second, "the least `TIME` between two publications")
+	timeVar(fs, &f.every, "every", time.Second, "the least `TIME` between two publications")
 	return cmd
 }
 

@@ -78,11 +78,11 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	if err := f.check(name); err != nil {
 		return err
 	}
-	at, err := parseMoment("at", f.at)
+	at, err := a.parseMoment("at", f.at)
 	if err != nil {
 		return err
 	}
-	since, err := parseMoment("deleted-since", f.deletedSince)
+	since, err := a.parseMoment("deleted-since", f.deletedSince)
 	if err != nil {
 		return err
 	}

@@ -231,8 +231,8 @@ func (s *setConfig) covers(path string) bool {
 	if len(s.From.given()) > 0 {
 		return false
 	}
-	dir := scan.Dir{Include: s.Include, Exclude: s.Exclude}
-	return dir.Covers(path)
+	choice := s.choice()
+	return choice.Covers(path)
 }
 
 // label is what the rules of the sets that have a path tell of it.

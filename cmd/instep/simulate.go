@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"instep/blob"
@@ -73,13 +72,13 @@ func (a *app) simulateCommand() *cobra.Command {
 	fs.Float64Var(&f.hot, "hot", 0.5, "share of the updates, 0 to 1, that goes to one resource in a hundred")
 	fs.Float64Var(&f.speed, "speed", 1, "how many times as fast as the clock simulated time goes")
 	fs.Uint64Var(&f.seed, "seed", 1, "the same `NUMBER` makes the same resources and changes")
-	fs.DurationVar(&f.every, "every", 5*time.Second, "time between two publications")
+	timeVar(fs, &f.every, "every", 5*time.Second, "`TIME` between two publications")
 	fs.IntVar(&f.sets, "sets", 1, "deal the resources out to this `NUMBER` of sets")
 	fs.IntVar(&f.listMax, "change-list-max", 5000, "changes of a Change List")
 	fs.IntVar(&f.maxEntries, "max-entries", 0, "resources of a Resource List; more make an index (default 50000)")
 	fs.BoolVar(&f.dump, "dump", false, "offer Resource Dumps and Change Dumps")
 	fs.BoolVar(&f.archive, "archive", false, "offer archives of the last twenty documents of a kind")
-	fs.DurationVar(&f.duration, "duration", 0, "end after this time (default: when interrupted)")
+	timeVar(fs, &f.duration, "duration", 0, "end after this `TIME` (default: when interrupted)")
 	fs.StringVar(&f.truth, "truth", "", "write what the resources are at the end to `FILE`")
 	fs.StringVar(&f.quirks, "quirk", "", "comma-separated `NUMBERS` of quirks to show")
 	fs.StringVar(&f.faults, "fault", "", "comma-separated `NAMES` of faults to show, with =N% for a share of your own")
@@ -144,14 +143,6 @@ func parseSpread(s string) (sim.Size, error) {
 	}
 	to, err := parseBytes(high)
 	return sim.Size{Kind: sim.Uniform, Low: from, High: to}, err
-}
-
-func parseBytes(s string) (int64, error) {
-	n, err := humanize.ParseBytes(s)
-	if err != nil || n > math.MaxInt64 {
-		return 0, fmt.Errorf("expected a size such as 4KiB, found %q", s)
-	}
-	return int64(n), nil
 }
 
 func parseMix(s string) (sim.Mix, error) {

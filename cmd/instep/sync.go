@@ -72,7 +72,7 @@ func (a *app) syncCommand() *cobra.Command {
 		Example: `  instep sync https://museum.example.org/ ./mirror
   instep sync -n https://museum.example.org/ ./mirror
   instep sync --watch https://museum.example.org/ ./mirror
-  instep sync --include '**/*.pdf' https://museum.example.org/ ./mirror`,
+  instep sync --include '*.pdf' https://museum.example.org/ ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.given = givenFlags(cmd)
@@ -86,7 +86,7 @@ func (a *app) syncCommand() *cobra.Command {
 	f.planFlags.register(cmd)
 	fs.StringVar(&f.maxDelete, "max-delete", "", "delete at most `N or N%` resources of a set without approval")
 	fs.BoolVar(&f.keepDeleted, "keep-deleted", false, "delete nothing")
-	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays), "keep replaced and deleted bytes for so many `DAYS`, or forever")
+	fs.StringVar(&f.keep, "keep-versions", strconv.Itoa(defaultKeepDays)+"d", "keep replaced and deleted bytes for this `TIME`, in days such as 30d, or forever")
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would be done; write nothing")
 	fs.Bool("remember", false, "keep the settings of this run for the next ones")
 	f.trust.register(cmd)

@@ -22,7 +22,7 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.acceptRollback, "accept-rollback", false, "take the Source's word for an older state than it showed before")
 	registerAcceptGap(cmd, &f.acceptGap)
-	fs.DurationVar(&f.maxAge, "max-age", 0, "warn if the Source tells of nothing newer than this `DURATION`, such as 48h (exit code 4)")
+	timeVar(fs, &f.maxAge, "max-age", 0, "warn if the newest change of the Source is older than this `TIME`, such as 2d (exit code 4)")
 }
 
 func registerAcceptGap(cmd *cobra.Command, to *bool) {
@@ -31,8 +31,6 @@ func registerAcceptGap(cmd *cobra.Command, to *bool) {
 
 func (f *trustFlags) check(sync *syncFlags) error {
 	switch {
-	case f.maxAge < 0:
-		return usagef("--max-age %v: expected a time from now", f.maxAge)
 	case f.acceptRollback && sync.watch.on:
 		return usagef("--accept-rollback does not go with --watch: it is consent to what the Source says now")
 	}

@@ -24,7 +24,7 @@ type pollFlags struct {
 func (f *pollFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.on, "watch", false, "stay, and follow the Source until told to stop")
-	fs.DurationVar(&f.every, "every", 0, "with --watch: ask the Source each `TIME` (default: in the rhythm in which it changes, 10s to 1h)")
+	timeVar(fs, &f.every, "every", 0, "with --watch: ask the Source each `TIME` (default: in the rhythm in which it changes, 10s to 1h)")
 }
 
 func (f *pollFlags) check(sync *syncFlags) error {
@@ -33,7 +33,7 @@ func (f *pollFlags) check(sync *syncFlags) error {
 		return usagef("--watch does not go with --dry-run")
 	case f.every != 0 && !f.on:
 		return usagef("--every goes with --watch")
-	case f.every < 0 || f.every > 0 && f.every < time.Second:
+	case f.every > 0 && f.every < time.Second:
 		return usagef("--every %v: expected a second or more", f.every)
 	}
 	return nil

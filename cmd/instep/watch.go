@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"instep/internal/publish"
 )
 
@@ -14,13 +16,10 @@ type watchFlags struct {
 	every, rescan time.Duration
 }
 
-func (f *watchFlags) add(
-	boolVar func(p *bool, name string, value bool, usage string),
-	durationVar func(p *time.Duration, name string, value time.Duration, usage string),
-) {
-	boolVar(&f.on, "watch", false, "stay, and publish again soon after something changed")
-	durationVar(&f.every, "every", 5*time.Second, "with --watch: the least `TIME` between two publications")
-	durationVar(&f.rescan, "rescan", time.Hour, "with --watch: look at everything again after this `TIME`")
+func (f *watchFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.on, "watch", false, "keep running, and publish again soon after something changed")
+	timeVar(fs, &f.every, "every", 5*time.Second, "with --watch: the least `TIME` between two publications")
+	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: look at everything again after this `TIME`")
 }
 
 const (
@@ -40,8 +39,8 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 	switch {
 	case f.dryRun || f.zip != "":
 		return usagef("--watch goes with neither --dry-run nor --zip")
-	case f.watch.every < 0 || f.watch.rescan <= 0:
-		return usagef("--every and --rescan: expected times above 0")
+	case f.watch.rescan <= 0:
+		return usagef("--rescan: expected a time above 0")
 	}
 	site.RebaseMin = snapshotEvery
 	progress := a.newProgress("publish", nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"instep/internal/scan"
 	"instep/source"
 )
 
@@ -27,7 +28,7 @@ func TestAdoptSeveralSetsInParts(t *testing.T) {
 	w.fill(9)
 	sets := []Set{
 		{MaxEntries: 4, ChangeListMax: 2},
-		{Name: "few", Include: []string{"room 1/**", "room 2/**"}, ChangeListMax: 2, Dumps: true},
+		{Name: "few", Choice: scan.Choice{Include: []string{"room 1/**", "room 2/**"}}, ChangeListMax: 2, Dumps: true},
 	}
 	publish := func() Report {
 		t.Helper()
@@ -75,7 +76,7 @@ func TestAdoptSeveralSetsInParts(t *testing.T) {
 func TestAdoptRefusesOtherSets(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)
-	w.o.Sets = []Set{{}, {Name: "few", Include: []string{"room 1/**"}}}
+	w.o.Sets = []Set{{}, {Name: "few", Choice: scan.Choice{Include: []string{"room 1/**"}}}}
 	if _, err := Run(t.Context(), w.o, What{}); err != nil {
 		t.Fatal(err)
 	}

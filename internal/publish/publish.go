@@ -50,10 +50,10 @@ type Set struct {
 	Name string // "" is the default set
 	// Input makes what the set is compared with; nil is the files of Site.Dir, or
 	// nothing if there is none: the set is what Session.Record records.
-	Input            func(scan.Deps) (scan.Input, error)
-	Include, Exclude []string // globs on the slash-separated path; files of Site.Dir only
-	Rules            []scan.Rule
-	Policy           source.Policy // without an About in the only set of a Site: that of the Site
+	Input       func(scan.Deps) (scan.Input, error)
+	scan.Choice // of the files of Site.Dir; of an Input its Include and Exclude
+	Rules       []scan.Rule
+	Policy      source.Policy // without an About in the only set of a Site: that of the Site
 
 	Dumps       bool          // offer Resource Dumps and Change Dumps
 	DumpEvery   time.Duration // a new Resource Dump at least so often, if something changed; 0 is by number of changes alone

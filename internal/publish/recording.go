@@ -62,7 +62,7 @@ type setFiles struct {
 func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
 	f := &setFiles{}
 	f.dir = scan.Dir{
-		Deps: s.deps(one), Tree: scan.RootTree(s.root()), Include: one.Include, Exclude: one.Exclude, Rules: one.Rules,
+		Deps: s.deps(one), Tree: scan.RootTree(s.root()), Choice: one.Choice, Rules: one.Rules,
 		Ours: func(path string) bool {
 			if s.ownTree(path) {
 				return true

@@ -197,6 +197,7 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	if plan.Doubt {
 		r.note(doubtNote)
 	}
+	r.notePlan(plan)
 	if plan.Guard == nil {
 		if err := r.bind(ctx); err != nil {
 			return err
@@ -209,6 +210,16 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	}
 	r.full = err == nil && r.what.Paths == nil
 	return cause(ctx, err)
+}
+
+// notePlan names patterns that matched nothing, and files that people cannot tell apart.
+func (r *run) notePlan(p *scan.Plan) {
+	for _, u := range p.Unmatched {
+		r.note("%s %q matched no file", u.Option, u.Pattern)
+	}
+	for _, twins := range p.Twins {
+		r.note("two files have names that look the same and differ in their Unicode form, so that some systems keep one of them only: %q and %q", twins[0], twins[1])
+	}
 }
 
 // cause names what made ours stop the scan, if that is what happened.
@@ -230,7 +241,7 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 		return r.Input(deps)
 	}
 	return &scan.Dir{
-		Deps: deps, Tree: scan.RootTree(r.root()), Include: r.Include, Exclude: r.Exclude, Rules: r.Rules,
+		Deps: deps, Tree: scan.RootTree(r.root()), Choice: r.Choice, Rules: r.Rules,
 		Above: above(r.root()),
 		Ours:  func(path string) bool { return r.ours(ctx, stop, path) }, Paths: r.what.Paths,
 	}, nil

@@ -235,7 +235,7 @@ func twoSets(t *testing.T) (*world, Site) {
 	w.fill(4)
 	w.write("garden/tree.txt", "tree")
 	site := w.site()
-	site.Sets = []Set{{}, {Name: "rooms", Include: []string{"room*/**"}, MaxEntries: 2, Rules: []scan.Rule{{Match: "**", Type: "text/x-item"}}}}
+	site.Sets = []Set{{}, {Name: "rooms", Choice: scan.Choice{Include: []string{"room*/**"}}, MaxEntries: 2, Rules: []scan.Rule{{Match: "**", Type: "text/x-item"}}}}
 	return w, site
 }
 
@@ -386,9 +386,9 @@ func TestSetsOfTheSameFilesCallThemAlike(t *testing.T) {
 		want string
 	}{
 		"another type":       {Set{Rules: rules("*.gz", "text/x-a", "")}, Set{Rules: rules("*.gz", "text/x-b", "")}, `set "a" says type "text/x-a", set "b" says "text/x-b"`},
-		"another encoding":   {Set{Rules: rules("*.gz", "", "gzip")}, Set{Include: []string{"maps/**"}, Rules: rules("*.gz", "", "br")}, `encoding "gzip"`},
+		"another encoding":   {Set{Rules: rules("*.gz", "", "gzip")}, Set{Choice: scan.Choice{Include: []string{"maps/**"}}, Rules: rules("*.gz", "", "br")}, `encoding "gzip"`},
 		"the same":           {Set{Rules: rules("*.gz", "text/x-a", "gzip")}, Set{Rules: rules("*.gz", "text/x-a", "gzip")}, ""},
-		"other files":        {Set{Include: []string{"a/**"}, Rules: rules("**", "text/x-a", "")}, Set{Include: []string{"b/**"}, Rules: rules("**", "text/x-b", "")}, ""},
+		"other files":        {Set{Choice: scan.Choice{Include: []string{"a/**"}}, Rules: rules("**", "text/x-a", "")}, Set{Choice: scan.Choice{Include: []string{"b/**"}}, Rules: rules("**", "text/x-b", "")}, ""},
 		"another changefreq": {Set{Rules: []scan.Rule{{Match: "**", ChangeFreq: "daily"}}}, Set{Rules: []scan.Rule{{Match: "**", ChangeFreq: "never"}}}, ""},
 	} {
 		w := newWorld(t)

@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"instep/guard"
+	"instep/internal/glob"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
@@ -146,14 +145,14 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 }
 
 func checkGlobs(set Set) error {
-	globs := map[string][]string{"include": set.Include, "exclude": set.Exclude}
+	globs := map[string][]string{"include": set.Include, "exclude": set.Exclude, "assume-unchanged": set.AssumeUnchanged}
 	for _, r := range set.Rules {
 		globs["rules"] = append(globs["rules"], r.Match)
 	}
 	for option, patterns := range globs {
 		for _, g := range patterns {
-			if !doublestar.ValidatePattern(g) {
-				return &OptionError{option, g, doublestar.ErrBadPattern}
+			if !glob.Valid(g) {
+				return &OptionError{option, g, errors.New("this is no pattern")}
 			}
 		}
 	}

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"instep/internal/catalog"
+	"instep/internal/glob"
 )
 
 // maxLinks bounds the links from one to the next until there is a file.
@@ -24,7 +22,7 @@ type found struct {
 // find says what stands at a path whose directories are known to be entered, and
 // which lstat looks at. A reason means that it is not published.
 func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reason, error) {
-	if r := d.hidden(name); r != "" {
+	if r := d.hidden(name, false); r != "" {
 		return found{}, r, nil
 	}
 	if !d.included(name) {
@@ -57,7 +55,7 @@ func (d *Dir) entered(name string) (Reason, error) {
 		if c != '/' {
 			continue
 		}
-		if r := d.hidden(name[:i]); r != "" {
+		if r := d.hidden(name[:i], true); r != "" {
 			return r, nil
 		}
 		info, err := d.Tree.Lstat(name[:i])
@@ -98,7 +96,7 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 		}
 		r, err := d.entered(next)
 		if r == "" && err == nil {
-			r = d.hidden(next)
+			r = d.hidden(next, false)
 		}
 		if errors.Is(err, fs.ErrNotExist) || r != "" {
 			return found{}, Symlink, nil
@@ -135,23 +133,29 @@ func resolve(name, to string) (string, bool) {
 
 // hidden says why the file or directory of that name is not published, whatever
 // it is; "" if nothing speaks against it.
-func (d *Dir) hidden(name string) Reason {
-	switch {
-	case strings.HasPrefix(path.Base(name), "."):
-		return Dotfile
+func (d *Dir) hidden(name string, dir bool) Reason {
+	switch r := d.refuses(name, dir); {
+	case r != "":
+		return r
 	case d.Ours != nil && d.Ours(name):
 		return Ours
-	case matchesAny(d.Exclude, name):
+	case d.excluded(name, dir):
 		return Pattern
 	}
 	return ""
 }
 
-func (d *Dir) included(name string) bool {
-	return len(d.Include) == 0 || matchesAny(d.Include, name)
+func (d *Dir) excluded(name string, dir bool) bool {
+	if d.globs != nil {
+		return d.globs.exclude.Match(name, dir)
+	}
+	return glob.MatchAny(d.Exclude, name, dir)
 }
 
-// matchesAny takes patterns that are known to be valid.
-func matchesAny(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return doublestar.MatchUnvalidated(p, name) })
+// included reports whether a file is chosen.
+func (d *Dir) included(name string) bool {
+	if d.globs != nil {
+		return d.globs.include.Empty() || d.globs.include.Match(name, false)
+	}
+	return len(d.Include) == 0 || glob.MatchAny(d.Include, name, false)
 }

@@ -7,16 +7,17 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"instep/internal/catalog"
+	"instep/internal/glob"
 	"instep/internal/mediatype"
 )
 
+var errGlob = errors.New("this is no pattern")
+
 // validate says what is wrong with a rule.
 func (r *Rule) validate() error {
-	if !doublestar.ValidatePattern(r.Match) {
-		return fmt.Errorf("glob %q: %w", r.Match, doublestar.ErrBadPattern)
+	if !glob.Valid(r.Match) {
+		return fmt.Errorf("glob %q: %w", r.Match, errGlob)
 	}
 	if r.ChangeFreq != "" && !r.ChangeFreq.Known() {
 		return fmt.Errorf("rule for %q: expected a changefreq as always, hourly, daily, weekly, monthly, yearly or never, found %q", r.Match, r.ChangeFreq)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"instep/internal/catalog"
+	"instep/internal/glob"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -16,7 +17,7 @@ import (
 // Plan reads the listing and compares it with the catalog. It records nothing. If
 // nothing at all could be read the error is ErrListing.
 func (l *List) Plan(ctx context.Context) (*Plan, error) {
-	d := Dir{Deps: l.Deps, Include: l.Include, Exclude: l.Exclude}
+	d := Dir{Deps: l.Deps, Choice: Choice{Include: l.Include, Exclude: l.Exclude}}
 	if err := d.validate(); err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (b *listPlanner) take(e *Listed) error {
 		return b.failed(e, err)
 	}
 	name := b.l.name(e)
-	if len(b.l.Include) > 0 && !matchesAny(b.l.Include, name) || matchesAny(b.l.Exclude, name) {
+	if len(b.l.Include) > 0 && !glob.MatchAny(b.l.Include, name, false) || glob.MatchAny(b.l.Exclude, name, false) {
 		b.p.Excluded[Pattern]++
 		return nil
 	}

@@ -59,7 +59,7 @@ func (d *Dir) rulesDigest() string {
 	if len(d.Rules) == 0 {
 		return ""
 	}
-	var b []byte
+	b := []byte("gitignore") // how they match; earlier versions matched from the root only
 	for _, r := range d.Rules {
 		for _, s := range []string{r.Match, r.Type, r.Encoding, string(r.ChangeFreq)} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"instep/internal/catalog"
+	"instep/internal/glob"
 	"instep/internal/spool"
 	"instep/resourcesync"
 )
@@ -38,6 +37,9 @@ type Plan struct {
 	Vanished  int64 // members of the set that are gone; 0 if that is in doubt
 	Set       int64 // members of the set before
 	Excluded  map[Reason]int64
+	Assumed   int64       // members that are assumed to be unchanged
+	Unmatched []Unmatched // of a Dir of which everything was looked at
+	Twins     [][2]string // files whose names differ only in their Unicode form, at most 20
 
 	Notes    []string    // what an Input has to say beside; each a sentence
 	Failures Failures    // what could not be looked at; nothing of it is changed
@@ -165,10 +167,10 @@ func (d *Dir) Plan(ctx context.Context) (*Plan, error) {
 }
 
 func (d *Dir) validate() error {
-	for _, patterns := range [][]string{d.Include, d.Exclude} {
+	for _, patterns := range [][]string{d.Include, d.Exclude, d.AssumeUnchanged} {
 		for _, p := range patterns {
-			if !doublestar.ValidatePattern(p) {
-				return fmt.Errorf("glob %q: %w", p, doublestar.ErrBadPattern)
+			if !glob.Valid(p) {
+				return fmt.Errorf("glob %q: %w", p, errGlob)
 			}
 		}
 	}
@@ -207,10 +209,18 @@ func (b *planner) run() error {
 		return err
 	}
 	b.p.Set = n
+	b.d.globs = b.d.newGlobs()
+	defer func() { b.d.globs = nil }()
 	if err := b.d.walk(b.ctx, b.see); err != nil {
 		return err
 	}
+	if b.d.Paths == nil {
+		b.p.Unmatched = b.d.globs.unmatched()
+	}
 	if err := b.flush(); err != nil {
+		return err
+	}
+	if err := b.keepAssumed(); err != nil {
 		return err
 	}
 	if !b.other && b.d.Paths == nil && b.p.Files == n && !b.p.Doubt {
@@ -221,6 +231,9 @@ func (b *planner) run() error {
 
 // see takes what the walk saw.
 func (b *planner) see(s sight) error {
+	if s.twin != "" && len(b.p.Twins) < maxTwins {
+		b.p.Twins = append(b.p.Twins, [2]string{s.twin, s.name})
+	}
 	switch {
 	case s.mount:
 		if len(b.p.mounts) < maxMounts {
@@ -241,6 +254,7 @@ func (b *planner) see(s sight) error {
 	}
 	b.p.Files++
 	b.p.Bytes += s.info.Size()
+	b.d.globs.rules.Match(s.name, false)
 	b.files = append(b.files, s)
 	if len(b.files) == planSize {
 		return b.flush()
@@ -455,7 +469,7 @@ type Result struct {
 }
 
 func newResult(p *Plan) Result {
-	r := Result{At: p.At, Unchanged: p.Unchanged, Failures: p.Failures, Excluded: maps.Clone(p.Excluded)}
+	r := Result{At: p.At, Unchanged: p.Unchanged + p.Assumed, Failures: p.Failures, Excluded: maps.Clone(p.Excluded)}
 	r.Failures.First = r.Failures.First[:len(r.Failures.First):len(r.Failures.First)]
 	return r
 }

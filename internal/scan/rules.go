@@ -2,9 +2,8 @@ package scan
 
 import (
 	"cmp"
-	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
+	"instep/internal/glob"
 )
 
 // RuleFor returns what rules tell of a path: for each field the first one that
@@ -12,7 +11,7 @@ import (
 func RuleFor(rules []Rule, path string) Rule {
 	var told Rule
 	for _, r := range rules {
-		if !doublestar.MatchUnvalidated(r.Match, path) {
+		if !glob.Match(r.Match, path, false) {
 			continue
 		}
 		told.Type = cmp.Or(told.Type, r.Type)
@@ -20,19 +19,4 @@ func RuleFor(rules []Rule, path string) Rule {
 		told.ChangeFreq = cmp.Or(told.ChangeFreq, r.ChangeFreq)
 	}
 	return told
-}
-
-// Covers reports whether a regular file at path would be published by its names, as
-// far as patterns tell: it asks no Tree and no Ours.
-func (d *Dir) Covers(path string) bool {
-	for end, r := range path + "/" {
-		if r != '/' {
-			continue
-		}
-		name := path[:end]
-		if strings.HasPrefix(name[strings.LastIndexByte(name, '/')+1:], ".") || matchesAny(d.Exclude, name) {
-			return false
-		}
-	}
-	return d.included(path)
 }

@@ -66,7 +66,7 @@ func KeepKey(sha256 resourcesync.Digest) string {
 // Rule says what is told of the resources whose path below the directory matches.
 // For each field the first rule that matches and does not leave it empty counts.
 type Rule struct {
-	Match      string // a glob as doublestar has them
+	Match      string // a glob as internal/glob has them
 	Type       string // media type, in place of what name and bytes say
 	Encoding   string // content coding that the file is in, as "gzip"
 	ChangeFreq resourcesync.ChangeFreq
@@ -77,11 +77,8 @@ type Dir struct {
 	Deps
 	Tree Tree // see RootTree
 
-	// Globs as doublestar has them, on the slash-separated path below the directory.
-	// A file is published if one of Include matches (or there is none) and none of
-	// Exclude; a directory that Exclude matches is not entered.
-	Include, Exclude []string
-	Rules            []Rule
+	Choice
+	Rules []Rule
 	// Ours reports whether a file or directory belongs to us: it is not published
 	// and not entered. nil is none. State directories below the root never are.
 	Ours func(path string) bool
@@ -93,6 +90,8 @@ type Dir struct {
 	// Device returns the device that a directory is on, by which mount points are known;
 	// false if it has none. nil asks the system.
 	Device func(name string, info fs.FileInfo) (device uint64, ok bool)
+
+	globs *globs // of the scan; nil: there is none
 }
 
 // Event is a change that was recorded, or a file or directory that could not be read.
@@ -114,6 +113,8 @@ const (
 	Symlink Reason = "symlink" // of a directory, of nothing, out of the tree, or of a file not published itself
 	Special Reason = "special" // neither file nor directory: a FIFO, a device, a socket
 	Pattern Reason = "pattern" // by Include or Exclude
+	Litter  Reason = "litter"  // operating systems and editors leave it behind
+	Assumed Reason = "assumed" // by AssumeUnchanged: it is as recorded
 	Ours    Reason = "ours"
 )
 

@@ -409,7 +409,9 @@ func TestIncludeAndExclude(t *testing.T) {
 	}{
 		{nil, nil, "a.txt b.tmp d/c.txt d/e/f.txt g/h.txt g/i.html", 0},
 		{[]string{"**/*.txt"}, nil, "a.txt d/c.txt d/e/f.txt g/h.txt", 2},
-		{[]string{"*.txt", "g/**"}, nil, "a.txt g/h.txt g/i.html", 3},
+		{[]string{"/*.txt", "g/"}, nil, "a.txt g/h.txt g/i.html", 3},
+		{[]string{"*.txt"}, nil, "a.txt d/c.txt d/e/f.txt g/h.txt", 2},
+		{nil, []string{"e/", "*.tmp"}, "a.txt d/c.txt g/h.txt g/i.html", 2},
 		{nil, []string{"**/*.{tmp,html}"}, "a.txt d/c.txt d/e/f.txt g/h.txt", 2},
 		{nil, []string{"d/**"}, "a.txt b.tmp g/h.txt g/i.html", 1},
 		{[]string{"d/**"}, []string{"d/e"}, "d/c.txt", 5},

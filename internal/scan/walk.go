@@ -39,6 +39,7 @@ type sight struct {
 	dir    bool
 	mount  bool   // it is a directory that is entered, and something is mounted on it
 	piece  *piece // nil if it was looked at alone
+	twin   string // a file before it whose name differs only in its Unicode form
 }
 
 // walk goes through what stands at the roots of d, and passes on what it sees while it
@@ -106,10 +107,11 @@ func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, dept
 			return err
 		}
 	}
+	var twins twinFinder
 	for number := 0; ; number++ {
 		entries, err := f.ReadDir(chunkSize)
 		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-		if err := w.chunk(ctx, name, info, number, entries, depth); err != nil {
+		if err := w.chunk(ctx, name, info, number, entries, depth, &twins); err != nil {
 			return err
 		}
 		if errors.Is(err, io.EOF) {
@@ -122,7 +124,7 @@ func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, dept
 }
 
 // chunk looks at all files of a chunk first: only then it is known which piece they are.
-func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number int, entries []fs.DirEntry, depth int) error {
+func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number int, entries []fs.DirEntry, depth int, twins *twinFinder) error {
 	sights := make([]sight, 0, len(entries))
 	p := &piece{}
 	for _, e := range entries {
@@ -131,6 +133,9 @@ func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number
 		}
 		s := sight{name: join(dir, e.Name()), piece: p}
 		s.found, s.reason, s.err = w.d.find(s.name, e.Info)
+		if twin := twins.see(e.Name()); twin != "" && s.reason == "" && s.err == nil {
+			s.twin = join(dir, twin)
+		}
 		sights = append(sights, s)
 	}
 	p.identify(w.options, dir, number, sights)
@@ -142,8 +147,8 @@ func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number
 		switch name := join(dir, e.Name()); {
 		case !e.IsDir():
 			err, sights = w.saw(ctx, sights[0]), sights[1:]
-		case w.d.hidden(name) != "":
-			err = w.saw(ctx, sight{name: name, reason: w.d.hidden(name)})
+		case w.d.hidden(name, true) != "":
+			err = w.saw(ctx, sight{name: name, reason: w.d.hidden(name, true)})
 		default:
 			err = w.enter(ctx, name, info, depth+1)
 		}
@@ -171,8 +176,8 @@ func (w *walker) at(ctx context.Context, name string) error {
 			s.found, s.reason, s.err = w.d.find(name, func() (fs.FileInfo, error) { return info, nil })
 		}
 		return w.saw(ctx, s)
-	case w.d.hidden(name) != "":
-		return w.saw(ctx, sight{name: name, reason: w.d.hidden(name)})
+	case w.d.hidden(name, true) != "":
+		return w.saw(ctx, sight{name: name, reason: w.d.hidden(name, true)})
 	}
 	above, err := w.d.Tree.Lstat(catalog.DirOf(name))
 	if err != nil {

@@ -1,0 +1,102 @@
+// Package glob matches slash-separated paths against patterns, which mean the same as in
+// a .gitignore file: "*.png" matches at any level, "/x.png" and "a/x.png" from the root,
+// "a/" only a directory, and a pattern that matches a directory matches everything below
+// it. "*" and "?" match within a segment, "**" matches any number of segments, and [a-z]
+// and {a,b} match alternatives. A backslash takes the meaning from the character after it.
+//
+// Unlike there "!" has no meaning of its own: commands have patterns to include and
+// patterns to exclude.
+package glob
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Valid reports whether pattern can be used.
+func Valid(pattern string) bool {
+	body, _, _ := parse(pattern)
+	return body != "" && doublestar.ValidatePattern(body)
+}
+
+// parse takes the slashes at the ends from a pattern: anchored means that it matches from
+// the root, dir that it matches directories only.
+func parse(pattern string) (body string, anchored, dir bool) {
+	body, dir = strings.CutSuffix(pattern, "/")
+	body, anchored = strings.CutPrefix(body, "/")
+	return body, anchored || strings.Contains(body, "/"), dir
+}
+
+// Match reports whether a valid pattern matches the path of a file, or of a directory if
+// dir is set: the path itself, or a directory above it. A slash at the end of the path
+// means a directory, too.
+func Match(pattern, path string, dir bool) bool {
+	body, anchored, dirOnly := parse(pattern)
+	path, slash := strings.CutSuffix(path, "/")
+	dir = dir || slash
+	for begin, end := 0, 0; end < len(path); begin = end + 1 {
+		end = len(path)
+		if i := strings.IndexByte(path[begin:], '/'); i >= 0 {
+			end = begin + i
+		}
+		name := path[begin:end]
+		if anchored {
+			name = path[:end]
+		}
+		if (!dirOnly || dir || end < len(path)) && doublestar.MatchUnvalidated(body, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// MatchAny reports whether one of the patterns matches.
+func MatchAny(patterns []string, path string, dir bool) bool {
+	for _, p := range patterns {
+		if Match(p, path, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// Set is patterns that remember whether they have matched. It may be used by several
+// goroutines.
+type Set struct {
+	patterns []string
+	hit      []atomic.Bool
+}
+
+// NewSet makes a Set of valid patterns.
+func NewSet(patterns []string) *Set {
+	return &Set{patterns: patterns, hit: make([]atomic.Bool, len(patterns))}
+}
+
+// Match reports whether one of the patterns matches.
+func (s *Set) Match(path string, dir bool) (found bool) {
+	for i, p := range s.patterns {
+		if found && s.hit[i].Load() {
+			continue
+		}
+		if Match(p, path, dir) {
+			s.hit[i].Store(true)
+			found = true
+		}
+	}
+	return found
+}
+
+// Empty reports whether there are no patterns.
+func (s *Set) Empty() bool { return len(s.patterns) == 0 }
+
+// Unmatched returns the patterns that have matched nothing yet.
+func (s *Set) Unmatched() (patterns []string) {
+	for i := range s.hit {
+		if !s.hit[i].Load() {
+			patterns = append(patterns, s.patterns[i])
+		}
+	}
+	return patterns
+}

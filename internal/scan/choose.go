@@ -1,0 +1,143 @@
+package scan
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+
+	"instep/internal/glob"
+	"instep/resourcesync"
+)
+
+// Choice says which files of a directory are resources.
+type Choice struct {
+	// Globs as internal/glob has them, on the slash-separated path below the directory.
+	// A file is published if one of Include matches (or there is none) and none of
+	// Exclude; a directory that Exclude matches is not entered.
+	Include, Exclude []string
+	// AssumeUnchanged are globs of files and directories that are not looked at: what is
+	// recorded of them stays as it is.
+	AssumeUnchanged []string
+	// AllFiles publishes litter, too.
+	AllFiles bool
+}
+
+// litter are the names of files and directories that operating systems and editors leave
+// behind, in lower case. Those that begin with a dot are left out anyway.
+var litter = []string{
+	"thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "lost+found", "__macosx",
+}
+
+// isLitter reports whether a name is that of something which operating systems and
+// editors leave behind: also lock files of Office (~$x) and back-ups of editors (x~, #x#).
+func isLitter(name string) bool {
+	return strings.HasPrefix(name, "~$") || strings.HasSuffix(name, "~") && name != "~" ||
+		len(name) > 2 && name[0] == '#' && name[len(name)-1] == '#' || slices.Contains(litter, strings.ToLower(name))
+}
+
+// refuses says why the choice leaves out the file or directory at a path, by its name and
+// the patterns that exclude; "" if it does not.
+func (c *Choice) refuses(name string, dir bool) Reason {
+	switch {
+	case strings.HasPrefix(path.Base(name), "."):
+		return Dotfile
+	case !c.AllFiles && isLitter(path.Base(name)):
+		return Litter
+	case glob.MatchAny(c.AssumeUnchanged, name, dir):
+		return Assumed
+	}
+	return ""
+}
+
+// Covers reports whether a regular file at path would be published by its names, as
+// far as patterns tell.
+func (c *Choice) Covers(name string) bool {
+	for end, r := range name + "/" {
+		if r != '/' {
+			continue
+		}
+		if reason := c.refuses(name[:end], end < len(name)); reason != "" && reason != Assumed {
+			return false
+		}
+	}
+	return !glob.MatchAny(c.Exclude, name, false) && (len(c.Include) == 0 || glob.MatchAny(c.Include, name, false))
+}
+
+// globs are the patterns of a Dir, which remember in a scan whether they have matched.
+type globs struct{ include, exclude, rules *glob.Set }
+
+// newGlobs makes the globs of a scan.
+func (d *Dir) newGlobs() *globs {
+	rules := make([]string, len(d.Rules))
+	for i := range d.Rules {
+		rules[i] = d.Rules[i].Match
+	}
+	return &globs{include: glob.NewSet(d.Include), exclude: glob.NewSet(d.Exclude), rules: glob.NewSet(rules)}
+}
+
+// unmatched are the patterns that have matched nothing, as flags and keys name them.
+func (g *globs) unmatched() (list []Unmatched) {
+	for _, one := range []struct {
+		option string
+		set    *glob.Set
+	}{{"include", g.include}, {"exclude", g.exclude}, {"rules", g.rules}} {
+		for _, p := range one.set.Unmatched() {
+			list = append(list, Unmatched{one.option, p})
+		}
+	}
+	return list
+}
+
+// Unmatched is a pattern that matched nothing in a scan of everything.
+type Unmatched struct{ Option, Pattern string }
+
+// maxTwins bounds the twins that are named, and maxTwinNames the names of a directory
+// among which they are looked for.
+const (
+	maxTwins     = 20
+	maxTwinNames = 100_000
+)
+
+// twinFinder finds names of one directory that differ only in their Unicode form: people
+// cannot tell them apart, and some systems take them for one file.
+type twinFinder struct{ names map[string]string }
+
+// see takes a name of the directory and returns an earlier one that is its twin; "" if
+// there is none.
+func (t *twinFinder) see(name string) string {
+	if !slices.ContainsFunc([]byte(name), func(c byte) bool { return c >= 0x80 }) || len(t.names) >= maxTwinNames {
+		return ""
+	}
+	form := norm.NFC.String(name)
+	if twin, ok := t.names[form]; ok && twin != name {
+		return twin
+	}
+	if t.names == nil {
+		t.names = map[string]string{}
+	}
+	t.names[form] = name
+	return ""
+}
+
+// keepAssumed takes the members that are assumed to be unchanged for seen.
+func (b *planner) keepAssumed() error {
+	if len(b.d.AssumeUnchanged) == 0 {
+		return nil
+	}
+	for m, err := range b.d.Facts.MembersByKey(b.ctx, b.d.Set) {
+		if err != nil {
+			return err
+		}
+		if !glob.MatchAny(b.d.AssumeUnchanged, m.Path, false) {
+			continue
+		}
+		b.other = true
+		b.p.Assumed++
+		if err := b.seen.Add(resourcesync.KeyOf(m.URI)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
