@@ -170,13 +170,15 @@ func setOf(key string) (name string, ok bool) {
 }
 
 // Robots are the lines that make robots.txt lead to what is published (1.1 §6.3.4): a
-// Sitemap directive for each plain sitemap, and for each Resource List, which tells
-// more and which some search engines reject.
+// Sitemap directive for each plain sitemap. That for each Resource List is a comment, since
+// search engines complain about its elements.
 func (p Published) Robots() string {
 	text := "# for search engines\n" + p.Sitemaps()
-	text += "# for programs that keep copies in step (ResourceSync); leave it out if your search engine complains\n"
+	text += "# ResourceSync is found without these lines; a program that reads robots.txt only needs them:\n"
 	for _, s := range p.Sets {
-		text += directive(s.ResourceList)
+		if line := directive(s.ResourceList); line != "" {
+			text += "# " + line
+		}
 	}
 	return text
 }
