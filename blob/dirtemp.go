@@ -55,8 +55,8 @@ func (d *Dir) createNamed(temp *os.Root) (f *os.File, key string, err error) {
 	return f, key, err
 }
 
-// nameTemp calls name with keys of temporary objects until one is free: others were
-// left by an interrupted run.
+// nameTemp calls name with keys for temporary objects until it finds a free one:
+// interrupted runs may have left others.
 func (d *Dir) nameTemp(name func(key string) error) (string, error) {
 	for {
 		key := d.tempKey()

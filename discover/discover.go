@@ -39,7 +39,7 @@ type Source struct {
 	Complete    bool     // Sets are all that the Source Description names
 	Way         Way      // the way that led to it
 	Tried       []Attempt
-	Notices     []Notice // what was tolerated or left out, in the order met: the first 1,000, and how many more
+	Notices     []Notice // deviations and omissions, in the order met: the first 1,000, and the number of the others
 	Requests    int      // requests sent
 }
 

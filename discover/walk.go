@@ -85,7 +85,7 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 	case errors.As(err, &place):
 		n.Quirk = resourcesync.QuirkCapabilityNew
 	}
-	// What the user can mend is the better reason.
+	// Prefer the reason that the user can do something about.
 	if t.leftOut == nil || fe != nil && !errors.As(t.leftOut, new(*ForeignError)) {
 		t.leftOut = err
 	}
@@ -246,8 +246,8 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 // inDescription is where an entry is that has no place there.
 const inDescription = "a Source Description"
 
-// capabilityLists lists the sets that a Source Description names. An entry without
-// a capability can only be one, and one with a capability that nobody knows may be.
+// capabilityLists lists the sets that a Source Description names. An entry without a
+// capability must be a set; one with an unknown capability may be one.
 func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {

@@ -22,8 +22,8 @@ import (
 // MaxEntries is how many entries a document of up to fetch.MaxDocument may have.
 const MaxEntries = 1_000_000
 
-// EntriesWithin is how many entries a document may have that may have so many bytes: it grows with
-// them, so that who has to read larger documents gives one bound.
+// EntriesWithin is the number of entries that a document of so many bytes may have. It
+// grows with the bytes, so that one limit suffices for those who read larger documents.
 func EntriesWithin(bytes int64) int {
 	return int(max(MaxEntries, float64(bytes)/fetch.MaxDocument*MaxEntries))
 }

@@ -86,7 +86,7 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	}
 	headless, err := r.decode(d, in)
 	if err == nil && !r.Once {
-		_, err = io.Copy(io.Discard, in) // what follows the end tag is among the raw bytes
+		_, err = io.Copy(io.Discard, in) // bytes after the end tag belong to the raw bytes
 	}
 	if err == nil {
 		return d, nil

@@ -206,7 +206,8 @@ var (
 		"3fff::/20",     // documentation
 	)
 
-	// metadataAddrs give credentials of the machine to whoever asks from inside it.
+	// metadataAddrs are addresses at which a cloud machine hands its credentials to any
+	// local program.
 	metadataAddrs = []netip.Addr{
 		netip.MustParseAddr("169.254.169.254"), // most clouds
 		netip.MustParseAddr("169.254.170.2"),   // containers on AWS

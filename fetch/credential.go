@@ -31,7 +31,7 @@ var reserved = map[string]bool{
 }
 
 // checkField refuses a header field that cannot be a credential. The error does not
-// tell the value.
+// contain the value.
 func checkField(name, value string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):

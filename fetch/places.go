@@ -48,7 +48,7 @@ func (p *places) take(ctx context.Context) error {
 	}
 }
 
-// leave takes somebody out of the queue, or gives back the place that came just then.
+// leave takes a waiter out of the queue, or gives back the slot that it got meanwhile.
 func (p *places) leave(turn chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,8 +42,8 @@ func Recognise(name string, head []byte) Form {
 	return FormDocument
 }
 
-// unzipped is as much of gzip data as its first bytes tell; other bytes it returns as
-// they are.
+// unzipped decompresses the first bytes of gzip data, as far as they reach; it returns
+// other bytes as they are.
 func unzipped(head []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {
@@ -91,7 +91,7 @@ func isHTML(text []byte) bool {
 	}
 }
 
-// isRobots tells a robots.txt by its name or its first line that says something.
+// isRobots recognises a robots.txt by its name or its first meaningful line.
 func isRobots(name string, text []byte) bool {
 	if !strings.HasPrefix(http.DetectContentType(text), "text/") {
 		return false
@@ -126,7 +126,7 @@ var documentNames = []string{
 	"capabilitylist", "capability-list", "sourcedescription", "source-description", "resourcesync",
 }
 
-// documentSigns are what stands at the begin of documents of every dialect.
+// documentSigns are the first bytes of documents of every dialect.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
 // Claims reports whether a file that was found among others is, or by its name claims

@@ -16,7 +16,7 @@ const mostListedLinks = 8
 // thing is something with a URI that a document describes: the resource of an entry, or
 // what a link of it leads to.
 type thing struct {
-	uri, what           string // what is how messages name it
+	uri, what           string // what is the name of it in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -28,7 +28,8 @@ func (t *thing) isDescribed() bool {
 	return t.hasFixity() || t.mediaType != "" || t.encoding != ""
 }
 
-// checkListed requests what an entry lists and compares.
+// checkListed requests the resources that entries list, and compares them with the
+// entries.
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
@@ -67,7 +68,7 @@ var ofContent = map[string]bool{
 	"application/gzip": true, "application/zip": true,
 }
 
-// patchType checks whether the type of a patch tells how to apply it. That the bytes
+// patchType checks whether the type of a patch reports how to apply it. That the bytes
 // make the next version takes the version before, which nobody serves any more.
 func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 	rule := r.active("ln-patch-type-unambiguous", r.kind)

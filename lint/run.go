@@ -25,7 +25,7 @@ type run struct {
 	header resourcesync.Header
 	seen   resourcesync.Seen // of the root
 
-	early    []resourcesync.Note // told since the last entry, or before the kind is known
+	early    []resourcesync.Note // found since the last entry, or before the kind is known
 	noted    map[string]bool     // rules noted of the root
 	readKind string              // with which the entries are checked
 	perEntry []func(*entry)
@@ -36,7 +36,7 @@ type run struct {
 	later    undecided
 }
 
-// entry is one entry with what the Entry itself does not tell.
+// entry is one entry, with facts that the Entry itself does not have.
 type entry struct {
 	resourcesync.Entry
 	column int      // of its start tag
@@ -162,7 +162,7 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	return header, in.err
 }
 
-// settle decides about profile and kind, with what stands before the first entry.
+// settle chooses profile and kind, from the part before the first entry.
 func (r *run) settle(h *resourcesync.Header) {
 	r.header, r.seen = *h, r.dec.SeenRoot()
 	if r.auto {
@@ -284,7 +284,7 @@ func (r *run) wants(rule *Rule) bool {
 	return rule.In(r.profile) || r.undecidedWants(rule)
 }
 
-// report tells that something breaks the rule.
+// report reports a finding.
 func (r *run) report(rule *Rule, f Finding) {
 	f.Rule, f.Level, f.URI = rule.ID, rule.Level, r.uri
 	if !rule.In(r.profile) {

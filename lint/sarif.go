@@ -124,7 +124,7 @@ func (s *SARIF) Finding(f Finding) {
 	s.results++
 }
 
-// begin writes what comes before a result or their end.
+// begin writes the start of the log, before the first result or before the end.
 func (s *SARIF) begin() {
 	if s.results == 0 {
 		s.write(sarifOpening)
@@ -133,7 +133,7 @@ func (s *SARIF) begin() {
 	s.write(",\n")
 }
 
-// Failed tells of something that could not be checked; uri may be empty.
+// Failed records something that could not be checked; uri may be empty.
 func (s *SARIF) Failed(uri, message string) {
 	if len(s.trouble) == maxTroubles {
 		s.more++

@@ -32,8 +32,8 @@ func (b Bitstream) Size() int64 { return b.member().size }
 // Checksum is the CRC-32 (IEEE) of its bytes, as the directory says it.
 func (b Bitstream) Checksum() uint32 { return b.member().crc }
 
-// Span tells which bytes of the package hold it, with the headers that are needed to
-// read it.
+// Span is the range of bytes of the package that holds the member, with the headers that
+// are needed to read it.
 func (b Bitstream) Span() (offset, length int64) {
 	m := b.member()
 	return m.offset, m.next - m.offset
@@ -314,7 +314,7 @@ func (r *memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reason tells damage from trouble with reading.
+// reason distinguishes a damaged package from a read error.
 func (r *memberReader) reason(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError
@@ -368,7 +368,7 @@ func (r *memberReader) descriptor() error {
 	return fmt.Errorf("%w: what stands after %q says other sizes than the directory", ErrAmbiguous, r.m.name)
 }
 
-// cutOff tells the end of what there is from trouble with reading.
+// cutOff distinguishes the end of the package from a read error.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damaged("it is cut off")

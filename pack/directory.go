@@ -340,8 +340,8 @@ func (p *Package) checkLayout(e end) error {
 	return p.checkGap(from, directory, slack, before, "the directory")
 }
 
-// checkGap checks that what ends at from, or up to slack later, is followed by what
-// begins at to.
+// checkGap checks that the record that ends at from is followed, at most slack bytes
+// later, by the one that begins at to.
 func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	switch {
 	case from > to:

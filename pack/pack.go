@@ -24,7 +24,7 @@ import (
 // ManifestName is the name of the manifest of a package (1.1 §11.2, §13.2).
 const ManifestName = "manifest.xml"
 
-// What is wrong with a package; errors.Is finds them.
+// The errors of packages, for errors.Is.
 var (
 	ErrNotZIP     = errors.New("not a ZIP file, or a damaged one")
 	ErrAmbiguous  = errors.New("not a ZIP file that every program understands alike")

@@ -20,7 +20,7 @@ import (
 // for it, and its bytes.
 type Member struct {
 	// Path says where it goes (see [PathOf]); empty for a deletion, which a manifest
-	// lists and a package does not hold. What Open yields is held against Length and
+	// lists and a package does not hold. What Open yields is checked against Length and
 	// Digests, as far as they are known.
 	resourcesync.Entry
 	Open func(context.Context) (io.ReadCloser, error) // may be called by several goroutines at once, for different members
@@ -93,7 +93,7 @@ func (w *Writer) readers() int {
 	return min(runtime.GOMAXPROCS(0), 4)
 }
 
-// packing is a package being written.
+// packing is the state of a package that is being written.
 type packing struct {
 	storeOnly bool
 	zip       *zip.Writer

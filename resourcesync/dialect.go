@@ -53,7 +53,7 @@ const (
 	formResync              // resync
 )
 
-// tell notes, the first time, that the document shows its dialect.
+// tell notes, once, that the document shows its dialect.
 func (d *Decoder) tell(dialect Dialect, n Note) {
 	if d.told {
 		return

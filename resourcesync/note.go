@@ -63,13 +63,13 @@ const (
 	QuirkLocalPackage  Quirk = 58 // a package named by a path on the Source's machine
 )
 
-// Note tells what a Decoder read although it is unusual, and how it read it.
+// Note is something unusual that a Decoder read, and how it read it.
 type Note struct {
 	Quirk  Quirk  // 0 if it is no habit but a plain mistake
 	Rule   string // id of the rule that is concerned, as a linter names it; may be ""
 	Line   int    // line of the element, from 1
 	Column int    // column of its start tag, from 1, in bytes of UTF-8
-	Legal  bool   // the standard allows it: it is told and nothing more
+	Legal  bool   // the standard allows it
 	Msg    string // a sentence: what was there and how it was read
 }
 

@@ -81,7 +81,7 @@ func (a *attr) local() []byte {
 	return a.name[a.colon+1:]
 }
 
-// locate finds out the line and column of the element. It is put off until
+// locate finds out the line and column of the element. It is delayed until
 // somebody asks, and done at the latest before its bytes leave the buffer.
 func (s *scanner) locate() {
 	if s.elem.line == 0 && s.elem.name != nil {
@@ -312,7 +312,7 @@ func (s *scanner) pop() {
 	s.ns = s.ns[:last.ns]
 }
 
-// declaration passes over a comment, takes a CDATA section as text, and refuses
+// declaration skips a comment, takes a CDATA section as text, and refuses
 // everything else that begins with <!.
 func (s *scanner) declaration() error {
 	for s.end-s.pos < len("<![CDATA[") && s.more() {
@@ -373,7 +373,7 @@ func (s *scanner) cdata() error {
 	return nil
 }
 
-// instruction passes over a processing instruction and reads the XML declaration.
+// instruction skips a processing instruction and reads the XML declaration.
 func (s *scanner) instruction() error {
 	i, err := s.find(2, "?>")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// space tells the namespaces apart that mean something here.
+// space is a namespace that has a meaning here.
 type space uint8
 
 const (

@@ -94,7 +94,7 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 	return Datetime{}
 }
 
-// notUTC tells of a time that is not written as is recommended (1.1 §7).
+// notUTC notes a time that is not written as recommended (1.1 §7).
 func (d *Decoder) notUTC(name string, v Datetime) {
 	if d.quiet {
 		return

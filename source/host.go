@@ -105,8 +105,8 @@ func (h *hostHandler) wellKnown(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, limitRanges(r), "", time.Time{}, bytes.NewReader(text))
 }
 
-// describe returns the description, made anew when one of those that it is made of is.
-// One that is missing would make its sets seem gone, so then there is none.
+// describe returns the description. It is made again when one of its parts changes. If a
+// part is missing there is none, since its sets would seem gone.
 func (h *hostHandler) describe() ([]byte, error) {
 	now := make([][2]stamp, len(h.sites))
 	for i, s := range h.sites {

@@ -16,7 +16,7 @@ import (
 )
 
 // BucketJournal is a Journal in a bucket that holds nothing else: a directory
-// (blob.OpenDir) for a Source that goes on after its process has ended, memory
+// (blob.OpenDir) for a Source that continues after its process has ended, memory
 // (blob.NewMem) for one that does not. Each record is one object of JSON. A
 // publication costs as many objects as it has documents and items. It is not safe
 // for concurrent use.

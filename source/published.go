@@ -71,7 +71,7 @@ func publishedSet(dirs []fs.FS, l layout) PublishedSet {
 	if uri(l.capabilityList()) != "" {
 		s.CapabilityList = l.capabilityListURI()
 	}
-	// Ours lies at its second place if somebody else's has the first.
+	// Ours has its second place if a foreign file has the first.
 	if s.Sitemap = uri(l.sitemap(true)); s.Sitemap == "" {
 		s.Sitemap = uri(l.sitemap(false))
 	}
@@ -138,8 +138,8 @@ func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
 	return names, nil
 }
 
-// readDescription reads the Source Description of a site: one document of ours, which has
-// 50,000 entries at most.
+// readDescription reads the Source Description of a site: one of our documents, with at
+// most 50,000 entries.
 func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesync.Entry, err error) {
 	f, err := openDescription(dirs)
 	if err != nil {
@@ -183,7 +183,7 @@ func (p Published) Robots() string {
 	return text
 }
 
-// Sitemaps are those lines of Robots that are for search engines.
+// Sitemaps returns the lines of Robots for search engines.
 func (p Published) Sitemaps() (text string) {
 	for _, s := range p.Sets {
 		text += directive(s.Sitemap)
@@ -210,15 +210,15 @@ func (p Published) HTML() string {
 	return b.String()
 }
 
-// siteInfo is what the handler knows of a site, looked up anew when a document that
-// says it is another than it was.
+// siteInfo is what the handler knows of a site. It is read again when a document that it
+// depends on changes.
 type siteInfo struct {
 	stamp     [2]stamp
 	published Published
 	err       error
 }
 
-// stamp tells states of a file apart.
+// stamp identifies a state of a file.
 type stamp struct {
 	time time.Time
 	size int64

@@ -56,7 +56,7 @@ func (s *shelf) changes() (items []Item, dropped []ItemID) {
 }
 
 // history loads the items of a set if u brings a document that others make room for.
-// A publication that only goes on with the open Change List costs nothing of that.
+// A publication that only continues with the open Change List costs nothing of that.
 func (m *maker) history(ctx context.Context, u Update) error {
 	goesOn := len(u.Changes) == 0 || len(u.Changes) == 1 && m.goesOn(&u.Changes[0]) && u.Changes[0].Until.IsZero()
 	if goesOn && u.Snapshot == nil && u.Dump == nil && !m.endsDumps(u) {

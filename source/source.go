@@ -22,9 +22,9 @@ type Snapshot struct {
 // Bitstream is an entry with the bytes that it describes.
 type Bitstream struct {
 	resourcesync.Entry
-	// Open opens the bytes; nil for a deletion. What it yields is held against the
-	// length and the digests of the entry. An error that is ErrGone: these bytes are
-	// nowhere any more.
+	// Open opens the bytes; nil for a deletion. The bytes are checked against the length
+	// and the digests of the entry. An error that is ErrGone means that these bytes no
+	// longer exist anywhere.
 	Open func(context.Context) (io.ReadCloser, error)
 }
 
@@ -51,8 +51,8 @@ type Window struct {
 	FreshFrom time.Time
 }
 
-// Update is what one publication of a set says anew. What is nil stays as the last
-// publication left it.
+// Update describes one publication of a set. Fields that are nil keep the state of the
+// last publication.
 type Update struct {
 	Set      string // "" is the default set
 	Policy   Policy
@@ -101,7 +101,7 @@ func (p *Policy) keepChanges() time.Duration {
 	return p.KeepChanges
 }
 
-// About is what people are told of a set or a Source; fields may be empty.
+// About describes a set or a Source for people; fields may be empty.
 type About struct {
 	Title, Description, Contact, Licence string
 }
@@ -208,7 +208,7 @@ type Publication struct {
 	Retired   []string   // keys nothing links any more since this publication
 	Items     []Item     // that are new or changed
 	Dropped   []ItemID   // items that are offered no more; their keys are in Retired
-	Notes     []string   // what a person should know about where things went
+	Notes     []string   // remarks for people on where things went
 	Written   []string   `json:"-"` // keys whose bytes were not there yet, in order
 
 	// What the Capability List names, carried from publication to publication.
@@ -222,7 +222,7 @@ type Publication struct {
 	Bytes          int64          // of the resources of the Resource List, as far as known
 	ChangedAt      time.Time      // of the latest change listed; zero if there was none
 	Latest         []LatestChange // the last changes, the newest first: at most 10
-	About          About          // what the pages say of the set
+	About          About          // for the pages about the set
 	DumpNumber     int64          // Item.Number of the current Resource Dump; 0 is none
 	DumpAt         time.Time
 	DumpThrough    int64 // Dump.Through

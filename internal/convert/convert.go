@@ -20,7 +20,7 @@ import (
 // Options are the options of Document; the zero value is good.
 type Options struct {
 	Name    string                // of the document in errors, usually its path
-	Dialect *resourcesync.Dialect // what the document must be; nil: what it shows itself to be
+	Dialect *resourcesync.Dialect // the dialect that the document must have; nil: any
 
 	BaseURL *url.URL              // absolute; resolves relative URIs. Nil: entries with such are left out
 	Up      string                // the up link, where the document has none and 1.1 asks for one
@@ -34,7 +34,7 @@ type Options struct {
 	// slashes, no leading one, never a way out. Nil: such documents are refused.
 	Open func(path string) (io.ReadCloser, error)
 
-	// Decide is told of every decision, in the order in which they are taken.
+	// Decide is called with every decision, in the order in which they are taken.
 	Decide func(Decision)
 }
 
@@ -70,7 +70,7 @@ func (d Decision) String() string {
 	return s
 }
 
-// Report tells what was written.
+// Report describes the result.
 type Report struct {
 	Dialect   resourcesync.Dialect // of the document read
 	Header    resourcesync.Header  // as written
@@ -86,7 +86,7 @@ type RefusedError struct {
 	Line, Column int // 0 if it concerns the document as a whole
 	Rule         string
 	Msg          string
-	Hint         string // what to do about it; may be ""
+	Hint         string // the next step for the user; may be ""
 	Err          error  // the cause, if there is one beyond Msg
 }
 
@@ -140,7 +140,7 @@ func (c *converter) convert(ctx context.Context, in io.Reader, out io.Writer) (e
 	return c.write(ctx, d, out)
 }
 
-// decide tells of a decision.
+// decide reports a decision.
 func (c *converter) decide(d Decision) {
 	if d.Level != Info {
 		c.report.Decisions++

@@ -113,7 +113,8 @@ func (p *Parents) both(op, from, to string, do func(fromDir int, from string, to
 	return nil
 }
 
-// Type returns what stands at name, as fs.FileMode.Type: a symbolic link is not followed.
+// Type returns the type of the file at name, as fs.FileMode.Type. It does not follow a
+// symbolic link.
 func (p *Parents) Type(name string) (fs.FileMode, error) {
 	if at == nil {
 		st, err := p.Root.Lstat(name)

@@ -73,11 +73,11 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 type adopter struct {
 	*reader
 	s       *Session
-	ours    bool   // it is one of ours
+	ours    bool   // it is a publication of Instep
 	uuid    string // of the state that was lost
 	now     time.Time
 	kept    adopted
-	own     map[string]catalog.Document // what is ours from now on
+	own     map[string]catalog.Document // documents that become ours
 	sets    []*adoptedSet
 	id      int64 // the highest that a publication had
 	changes int64 // the highest number of a Change List
@@ -176,10 +176,10 @@ func (a *adopter) find() error {
 // numbered finds the ids of publications and the numbers of Change Lists in our keys.
 var numbered = regexp.MustCompile(`(?:^|/)(?:(lists|dumps|changedumps)/(\d+)/|sitemap-(\d+)-\d+\.xml$|(changes|changedumps)/(\d+)\.xml$)`)
 
-// sitemapForm is what plain sitemaps of ours are called.
+// sitemapForm matches the names of our plain sitemaps.
 var sitemapForm = regexp.MustCompile(`^sitemap(-\d+-\d{5})?\.xml$`)
 
-// count takes down the numbers in a key of ours.
+// count records the numbers in one of our keys.
 func (a *adopter) count(key string) {
 	for _, m := range numbered.FindAllStringSubmatch(key, -1) {
 		a.id, a.changes = max(a.id, atoi(cmp.Or(m[2], m[3]))), max(a.changes, atoi(m[5]))
@@ -332,8 +332,9 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// goesOn returns number and beginning of the Change List that goes on. Of ours it is the
-// open one; what others say is divided into lists of our size, from its beginning.
+// goesOn returns number and beginning of the Change List that continues. For a
+// publication of Instep it is the open one; the changes of others are divided into lists
+// of our size, from their beginning.
 func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	n := len(set.changes)
 	switch {
@@ -393,8 +394,8 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	return list, err
 }
 
-// takeOurs makes documents below a prefix of ours known as such. What is neither is
-// refused.
+// takeOurs records documents below one of our prefixes as ours, and refuses files that
+// are none.
 func (a *adopter) takeOurs(prefix string) error {
 	for info, err := range a.bucket.List(a.ctx, prefix) {
 		if err != nil {
@@ -416,7 +417,7 @@ func (a *adopter) takeOurs(prefix string) error {
 	return nil
 }
 
-// takeAny makes sure that a file is one that a publication of ours could have written.
+// takeAny checks that a publication of Instep could have written a file.
 func (a *adopter) takeAny(key string, size int64) (catalog.Document, error) {
 	doc := catalog.Document{Key: key, Length: size, Immutable: source.Immutable(key)}
 	name := key[strings.LastIndexByte(key, '/')+1:]

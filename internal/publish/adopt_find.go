@@ -201,14 +201,14 @@ func (a *adopter) findForeign() error {
 	return nil
 }
 
-// ourNames are those of documents that each publication of ours writes anew.
+// ourNames are the documents that each publication of Instep writes again.
 var ourNames = []string{
 	"publication.json", "about.html", "set.html", "description.xml", "capabilitylist.xml", "resourcelist.xml",
 	"changelist-index.xml", "changedump-index.xml",
 }
 
-// free makes sure that nothing stands where documents of ours go, but what is known by
-// that name already and is written anew. It would stop every publication.
+// free checks that no foreign file is in the place of our documents, which would stop
+// every publication.
 func (a *adopter) free() error {
 	for info, err := range a.bucket.List(a.ctx, ourPrefix) {
 		if err != nil {

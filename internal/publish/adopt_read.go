@@ -47,7 +47,7 @@ func (d *doc) since() time.Time {
 	return d.header.From.Time().UTC()
 }
 
-// number is that of a Change List of ours.
+// number is the number of one of our Change Lists.
 func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }

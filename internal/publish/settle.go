@@ -97,7 +97,7 @@ func alike(a, b *Set) error {
 	return nil
 }
 
-// all reports whether a set has all the files there are.
+// all reports whether the set includes every file.
 func (s *Set) all() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
 // ruleOf is what the rules for exactly this glob say.

@@ -81,8 +81,8 @@ func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, err
 	return s.remove(ctx, keys, waiting)
 }
 
-// remove removes those of the keys that are free. Meanwhile nothing is released: what
-// an application records now is still held, or already among the changes.
+// remove removes those of the keys that are free. No key is released meanwhile, so what
+// an application records now is still held or is among the changes already.
 func (s *store) remove(ctx context.Context, keys []string, waiting iter.Seq2[catalog.Change, error]) error {
 	if len(keys) == 0 {
 		return nil

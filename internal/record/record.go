@@ -43,8 +43,8 @@ type Recorder struct {
 	Set     string
 	Every   time.Duration // between two publications
 	Now     func() time.Time
-	// Published is told of each publication, also of one that failed, after which
-	// another follows.
+	// Published is called after each publication, also after one that failed and will be
+	// repeated.
 	Published func(publish.Report, error)
 
 	queue chan request
@@ -73,7 +73,7 @@ type request struct {
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
-		r.fresh.Store(true) // if it was in vain, the next publication tidies up
+		r.fresh.Store(true) // if it was without success, the next publication tidies up
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	return h.settle()
 }
 
-// settle tells a file that is not there from one that can't be read.
+// settle distinguishes a file that is absent from one that cannot be read.
 func (h hashed) settle() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true

@@ -30,7 +30,7 @@ func calledAlike(a, b *catalog.Resource) bool {
 	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq
 }
 
-// relabel finds out what an unchanged file is called by the rules of now.
+// relabel finds what an unchanged file is called by the rules of now.
 func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
 	h.only = true

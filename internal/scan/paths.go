@@ -72,9 +72,8 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	}
 }
 
-// single tells paths that are members, by their keys in ascending order, from those
-// that are or were directories. Only for the latter all members have to be gone
-// through; that a new file has the place of a directory the next walk of all finds out.
+// single separates paths that are members, by their keys in ascending order, from those
+// that are or were directories. Only for the latter all members have to be read.
 func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
 	dirs = map[string]bool{}
 	for batch := range slices.Chunk(roots, batchSize) {

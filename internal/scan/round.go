@@ -37,7 +37,7 @@ type job struct {
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job  // so that reading goes on behind a large file and a transaction
+	order chan job  // so that reading continues behind a large file and a transaction
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex

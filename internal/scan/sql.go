@@ -53,7 +53,7 @@ var passwordSetting = regexp.MustCompile(`(?i)\bpassword\s*=`)
 // ErrSecret: a connection string holds a password.
 var ErrSecret = errors.New("expected a connection string without a password: put that into PGPASSWORD or ~/.pgpass")
 
-// Check finds what can be seen to be wrong without asking the database.
+// Check finds mistakes in the query that are visible without the database.
 func (q Query) Check() error {
 	switch {
 	case (q.Postgres == "") == (q.SQLite == ""):

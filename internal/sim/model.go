@@ -299,7 +299,7 @@ func (m *Model) Resources(set int) iter.Seq[Resource] {
 }
 
 // some takes resources of the set of an id, from there on, until batch is full, and
-// returns the id to go on with; -1 at the end.
+// returns the id to continue with; -1 at the end.
 func (m *Model) some(batch *[]Resource, id int) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

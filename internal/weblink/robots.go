@@ -17,7 +17,7 @@ type Sitemap struct {
 }
 
 // Robots reads the Sitemap lines of a robots.txt (1.1 §6.3.4) in its first most bytes.
-// A line that goes on beyond them is left out. The error is that of r.
+// A line that continues beyond them is left out. The error is that of r.
 func Robots(r io.Reader, most int64) ([]Sitemap, error) {
 	text, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {

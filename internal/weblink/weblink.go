@@ -169,7 +169,7 @@ func (t *Tag) start(z *html.Tokenizer) {
 }
 
 // Header reads the values of the Link headers of a response. What does not have the
-// form of a link is passed over.
+// form of a link is skipped.
 func Header(values []string) []Link {
 	var links []Link
 	for _, v := range values {
