@@ -108,8 +108,8 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless opens the temporary directory for files without a name. Whatever says
-// that they don't work there, it returns nil: there are the others.
+// openNameless opens the temporary directory for files without a name. It returns nil if
+// they do not work there for any reason: temporary names are used then.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {

@@ -49,7 +49,7 @@ type Set struct {
 	// list's own.
 	URI           string
 	Name          string   // last part of the path of the set's directory, for people; may be empty
-	Description   string   // what describes the set (rel="describedby"); may be empty
+	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes
 	ChangeLists   []string // Change Lists or their indexes
 	Other         map[resourcesync.Capability][]string

@@ -51,8 +51,8 @@ func (e *Error) Broken() string {
 // notDocumentError is an answer that is no ResourceSync document at all.
 type notDocumentError struct {
 	uri, what string
-	plain     bool         // it is a Sitemap
-	page      *fetch.Error // that it is a page for people; nil if it is none
+	plain     bool         // the answer is a Sitemap
+	page      *fetch.Error // evidence that the answer is a page for people; nil if it is none
 	err       error
 }
 

@@ -24,7 +24,7 @@ type leads struct {
 	quirk resourcesync.Quirk      // the habit of letting them lead to others
 }
 
-// ref is one of them.
+// ref is a reference to a document.
 type ref struct {
 	uri  string
 	line int   // from 1; 0 if it has none

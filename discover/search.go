@@ -31,7 +31,7 @@ type search struct {
 	told    atomic.Int64                       // notices
 	allowed map[string]bool                    // origins that may be read beside the Source's own
 	asked   map[string]bool                    // URIs that a way, or a link followed on one, began with
-	way     Way                                // that is being tried
+	way     Way                                // the way that is being tried
 	page    *page                              // the answer at the given URI; nil if there was none
 	called  map[string]resourcesync.Capability // by which Source Descriptions name what they lead to; changed before that is read
 	src     *Source
@@ -181,8 +181,8 @@ func (s *search) fail(last Attempt) error {
 	return &Error{Given: s.src.Given, Tried: append(s.src.Tried, last), Requests: s.src.Requests}
 }
 
-// ends reports whether an error ends the search: a Source that is there but can't
-// be read now, or is broken, must not be taken for another one.
+// ends reports whether an error ends the search: if a Source exists but is broken or
+// unavailable now, no other one may be taken in its place.
 func ends(err error) bool {
 	var none *notDocumentError
 	var broken *brokenError

@@ -211,7 +211,7 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, err
 	return parts, nil
 }
 
-// namedBy reads the Source Descriptions that d names, but for those seen.
+// namedBy reads the Source Descriptions that d names and that were not read before.
 func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]bool) ([]*doc, error) {
 	var parts []*doc
 	for i := range d.entries {
@@ -370,8 +370,8 @@ func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	return reading{set: stub, own: true}
 }
 
-// noCapabilityList says why what a Source Description calls by a capability that nobody
-// knows is no Capability List; nil if it is one, can't be had now, or was called so.
+// noCapabilityList returns the reason why a document named with an unknown capability is
+// no Capability List; nil if it is one or cannot be fetched now.
 func (t *trip) noCapabilityList(uri string, d *doc, err error) error {
 	c := t.s.called[uri]
 	switch {

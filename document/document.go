@@ -30,11 +30,11 @@ func EntriesWithin(bytes int64) int {
 
 // Document is a document that was read to its end tag. Close it.
 type Document struct {
-	URI      string              // as it was asked for
+	URI      string              // the URI of the request
 	Base     *url.URL            // where it came from; nil if it did not come from a URI
 	Served   time.Time           // the Date that it was sent with; zero if there was none
 	Modified time.Time           // its Last-Modified; zero if there was none
-	Header   resourcesync.Header // as known at the end of the document
+	Header   resourcesync.Header // the header as known at the end of the document
 	Bad      int                 // entries without a usable URI: what they speak of is unknown
 
 	file *spool.File // empty if the bytes were not kept

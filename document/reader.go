@@ -125,7 +125,7 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
 		return false, nil
 	}
-	var entry resourcesync.Entry // one on the heap for all of them
+	var entry resourcesync.Entry // allocated once for all of them
 	for e, err := range dec.Entries() {
 		bad := errors.Is(err, resourcesync.BadEntry)
 		if err != nil && !bad {

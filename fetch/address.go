@@ -181,7 +181,7 @@ var (
 	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
 	compatible = netip.MustParsePrefix("::/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
-	global6    = netip.MustParsePrefix("2000::/3") // nothing outside is assigned for public use
+	global6    = netip.MustParsePrefix("2000::/3") // addresses outside of it are not assigned for public use
 
 	special4 = prefixes(
 		"0.0.0.0/8",       // this network

@@ -54,7 +54,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	rest := b.most() - b.n
-	if int64(len(p)) > rest { // one byte more shows that the body is too large
+	if int64(len(p)) > rest { // reading one byte more shows that the body is too large
 		p = p[:rest+1]
 	}
 	if b.all != nil {

@@ -41,7 +41,7 @@ type Options struct {
 	AllowOrigins []string       // origins to which a request for another origin may be redirected
 	AllowPrivate []string       // host:port that may be dialled though its address isn't public
 	PrivateHint  string         // how to allow one more, before its host:port, for Error.Hint; "allow it with --allow-private"
-	Credentials  []Credential   // what to send to which origin
+	Credentials  []Credential   // credentials by origin
 	RootCAs      *x509.CertPool // trusted instead of those of the system
 	Proxy        *url.URL       // takes every request; nothing is read from the environment. It resolves the names, so only literal addresses in URIs are checked then
 
@@ -73,7 +73,7 @@ type Event struct {
 // that has nothing newer answers 304.
 type Validators struct {
 	ETag         string
-	LastModified string // as it was written
+	LastModified string // the URL as it was written
 }
 
 // Request says what to get.
@@ -90,7 +90,7 @@ type Request struct {
 	// part that the resource does not have (status 416).
 	Part *Part
 
-	// Resume says on what proof a body that breaks off continues by itself.
+	// Resume selects the proof that is needed to continue a body that breaks off.
 	Resume Resume
 }
 
@@ -124,7 +124,8 @@ type Response struct {
 	Body io.ReadCloser
 }
 
-// Date is when the answer was made, by the clock of who made it; zero if it does not say.
+// Date is the time of the answer, by the clock of its server; zero if the server does not
+// send it.
 func (r *Response) Date() time.Time {
 	t, _ := http.ParseTime(r.Header.Get("Date"))
 	return t

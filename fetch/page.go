@@ -10,7 +10,7 @@ import (
 const PageHead = 4 << 10
 
 // IsPage reports whether an answer that begins with head is an HTML page for people,
-// whatever it is served as.
+// whatever its media type.
 func IsPage(head []byte) bool {
 	head = bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head[:min(len(head), 1<<10)], []byte("\xef\xbb\xbf")), " \t\r\n"))
 	for _, begin := range []string{"<!doctype html", "<head", "<body", "<script", "<title"} {

@@ -130,7 +130,7 @@ func (r *resumed) goOn() error {
 		delay = fe.delay
 	}
 	e := *r.broke
-	e.Restart = false // it was tried often enough
+	e.Restart = false // the number of tries is used up
 	return &e
 }
 
@@ -140,7 +140,7 @@ func (r *resumed) gaveUp(err error) error {
 	switch {
 	case errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable:
 		return r.changed("the resource ends before that now")
-	case errors.Is(err, TooLarge): // who has another version sends all of it
+	case errors.Is(err, TooLarge): // a server with another version sends all of it
 		return r.changed("the server began anew, with more bytes than were left")
 	}
 	return err

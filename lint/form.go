@@ -50,7 +50,7 @@ func unzipped(head []byte) []byte {
 		return head
 	}
 	text := make([]byte, HeadSize)
-	n, _ := io.ReadFull(zr, text) // it ends where the head does
+	n, _ := io.ReadFull(zr, text) // the data ends where the head does
 	return text[:n]
 }
 
@@ -156,9 +156,9 @@ func baseName(name string) string {
 	return path.Base(strings.ToLower(strings.ReplaceAll(name, `\`, "/")))
 }
 
-// IsPlainSitemap reports whether something is a sitemap for search engines and nothing
-// more: it has that name and mentions ResourceSync nowhere among its first bytes, so
-// that nobody takes it for a list that lacks its rs:md.
+// IsPlainSitemap reports whether a file is a plain sitemap for search engines: it has the
+// name of one and does not mention ResourceSync in its first bytes, so that it is not
+// taken for a list without rs:md.
 func IsPlainSitemap(name string, head []byte) bool {
 	return strings.Contains(baseName(name), "sitemap") && !bytes.Contains(unzipped(head), []byte("openarchives.org/rs"))
 }

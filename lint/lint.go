@@ -87,7 +87,7 @@ type Finding struct {
 // Document is what a document that was checked says of itself.
 type Document struct {
 	URI        string
-	Kind       string // as Rule.Kinds names it, "" if it is not known
+	Kind       string // the kind, named as in Rule.Kinds; "" if it is not known
 	Root       resourcesync.Root
 	Capability resourcesync.Capability
 	Entries    int

@@ -60,16 +60,16 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// ofContent are media types of content. Whatever bytes they are of, the type does not
-// say how to make the next version of a resource from them and the one before.
+// ofContent are media types of content. Such a type does not say how to apply a patch.
 var ofContent = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
 	"application/gzip": true, "application/zip": true,
 }
 
-// patchType checks whether the type of a patch reports how to apply it. That the bytes
-// make the next version takes the version before, which nobody serves any more.
+// patchType checks whether the type of a patch says how to apply it. Whether its bytes
+// make the next version cannot be checked, since servers no longer have the version
+// before.
 func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 	rule := r.active("ln-patch-type-unambiguous", r.kind)
 	if rule != nil && l.Rel == resourcesync.RelPatch && ofContent[essence(l.Type)] {
@@ -254,16 +254,16 @@ func (r *liveRun) modified(e *entry, got *fetched) {
 }
 
 const (
-	// Not what */* gets from a server that chooses, whatever it prefers.
+	// A server that negotiates gives something else for */*.
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
 	mostTwice = 10 << 20 // bytes of what is requested again
 )
 
-// stable requests a resource again, asking for another media type: who describes its
-// bytes should describe the URI of one representation (1.1 §7). What differs each time
-// changes always.
+// stable requests a resource again with another media type: an entry with hash and length
+// should name the URI of one representation (1.1 §7). If the bytes differ each time the
+// resource changes always.
 func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) error {
 	always := e.ChangeFreq == resourcesync.Always
 	varies, changes := r.active("representation-attrs-only-for-representation", r.kind), r.active("changefreq-always-usage", r.kind)

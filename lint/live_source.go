@@ -162,7 +162,7 @@ func (l *Live) NoSource(uri, message string) {
 func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
 	u, err := fetch.Parse(a.URL)
 	if err != nil {
-		return nil // it answered by another way than HTTP
+		return nil // the server answered by another protocol than HTTP
 	}
 	robots := fetch.Origin(u) + "/robots.txt"
 	r := l.run(robots, d.Profile, "robots")

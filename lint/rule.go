@@ -69,7 +69,7 @@ type rulebook struct {
 var book = sync.OnceValue(func() rulebook {
 	var b rulebook
 	if err := json.Unmarshal(rulesJSON, &b.rules); err != nil {
-		panic(fmt.Sprintf("lint: rules.json: %v", err)) // it is embedded, and a test reads it
+		panic(fmt.Sprintf("lint: rules.json: %v", err)) // the file is embedded, and a test reads it
 	}
 	b.byID = make(map[string]*Rule, len(b.rules))
 	b.byQuirk = make(map[resourcesync.Quirk]*Rule)

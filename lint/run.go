@@ -16,7 +16,7 @@ type run struct {
 	c        *Checker
 	uri      string
 	expected []string // kinds that the place of the document promises
-	site     string   // what a Sitemap speaks for, if that is not its own place
+	site     string   // the place that a Sitemap speaks for, if it is not its own
 	profile  Profile
 	auto     bool
 
@@ -32,7 +32,7 @@ type run struct {
 	atEnd    []func()
 	entry    *entry // being read
 	parsed   bool   // the root element was understood
-	stopped  bool   // nothing is to be checked beyond the root element
+	stopped  bool   // only the root element is checked
 	later    undecided
 }
 
@@ -40,11 +40,11 @@ type run struct {
 type entry struct {
 	resourcesync.Entry
 	column int      // of its start tag
-	hasMD  bool     // it has an rs:md
+	hasMD  bool     // the entry has an rs:md
 	noted  []string // rules that were noted of it
 }
 
-// was reports whether one of the rules was noted of the entry.
+// was reports whether a note about one of the rules was made on the entry.
 func (e *entry) was(rules ...string) bool {
 	for _, n := range e.noted {
 		for _, r := range rules {

@@ -127,7 +127,7 @@ func (b Bitstream) Open(most int64) (io.ReadCloser, error) {
 	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), most)
 }
 
-// OpenSpan is Open for who has the bytes of Span elsewhere: r has just them.
+// OpenSpan is Open for callers that have the bytes of Span elsewhere: r has exactly them.
 func (b Bitstream) OpenSpan(r io.ReaderAt, most int64) (io.ReadCloser, error) {
 	m := b.member()
 	opening, err := b.p.openMember(m, r, most)
@@ -197,7 +197,7 @@ type memberReader struct {
 	deflate io.ReadCloser     // of flate; made when first needed
 	n       int64             // bytes that were read
 	crc     uint32
-	err     error // what every further Read returns
+	err     error // the error of every further Read
 }
 
 // open reads the local header, which has to say what the directory says.
@@ -272,7 +272,7 @@ func (h *localHeader) check(m *member, name string, fields []byte) error {
 	return nil
 }
 
-// followedBy reports whether n bytes may stand after the bytes of a member.
+// followedBy reports whether n more bytes may come after the bytes of a member.
 func (m *member) followedBy(n int64) bool {
 	if m.flags&flagDescriptor == 0 {
 		return n == 0

@@ -182,7 +182,7 @@ func (p *Package) alike(i int) (n int) {
 
 // How well a member is named as a manifest, best first.
 const (
-	asWritten      = iota // as the standard writes it
+	asWritten      = iota // the name in the standard
 	rooted                // with a slash or backslash before it
 	otherCase             // in capitals, with or without that
 	nestedManifest        // in a directory: not the manifest

@@ -101,7 +101,7 @@ type packing struct {
 	buffer    []byte        // for members that are streamed
 
 	level   int              // of what is compressed next
-	streams [2]*flate.Writer // one for each level, used again
+	streams [2]*flate.Writer // one for each level, reused
 }
 
 func (p *packing) manifest(write func(io.Writer) error) error {
@@ -151,8 +151,8 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 	return group.Wait()
 }
 
-// distribute hands each member to who reads and to who writes, which may be no
-// further apart than free has room.
+// distribute passes each member to a reader and to the writer, which may be no further
+// apart than free has room.
 func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
 	for i := range members {
 		m := &members[i]
@@ -165,7 +165,7 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 		select {
 		case h := <-free:
 			h.m = m
-			work <- h // has room for all there are
+			work <- h // has room for all of them
 			order <- h
 		case <-ctx.Done():
 			return ctx.Err()

@@ -47,8 +47,8 @@ type Decoder struct {
 	entries   int // entries so far
 	current   Entry
 	seenEntry Seen
-	inside    bool   // between its start and its end
-	badChange bool   // it has a change that can't be read
+	inside    bool   // the Decoder is inside an entry
+	badChange bool   // the entry has a change that cannot be read
 	foreign   int    // elements of other vocabularies in it, or in the root
 	inLinks   int    // bytes of its rs:ln
 	inEntry   []byte // buffer of kept for entries
@@ -344,8 +344,8 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// nextChild returns the next tag among the children of an element of ours, and notes text between
-// them: what it says is said to nobody.
+// nextChild returns the next tag among the children of one of our elements, and notes
+// text between them, which no reader uses.
 func (d *Decoder) nextChild() (token, error) {
 	d.s.loose = loose{}
 	tok, err := d.s.next()
@@ -416,8 +416,8 @@ func (d *Decoder) countEntry(root Root) error {
 	return nil
 }
 
-// spaceOfElem is the namespace of the element, with those that mean ResourceSync
-// too taken for it.
+// spaceOfElem is the namespace of the element; variants of the ResourceSync namespace
+// count as it.
 func (d *Decoder) spaceOfElem() space {
 	switch d.s.elem.space {
 	case spaceRSAlias:
@@ -470,7 +470,7 @@ func (d *Decoder) entry() error {
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
 	if rule, why := in.verdict(); why != "" {
-		d.current = Entry{Line: start.line} // nothing in it is to be trusted
+		d.current = Entry{Line: start.line} // its content cannot be trusted
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Rule: rule, Msg: why}
 	}
 	return nil

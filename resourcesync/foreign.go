@@ -88,7 +88,7 @@ func (w *foreignWriter) declare(prefix []byte, uri string) {
 
 func (w *foreignWriter) attr(name, value string) {
 	w.b = append(append(append(w.b, ' '), name...), `="`...)
-	w.b, _ = appendEscaped(w.b, value, true) // it was read, so it can be written
+	w.b, _ = appendEscaped(w.b, value, true) // a Decoder read it, so it can be written
 	w.b = append(w.b, '"')
 }
 

@@ -29,7 +29,7 @@ const (
 	isOfChanges                        // of changes: the root has from, and neither at nor completed
 	entriesHaveAt                      // entries may have at and completed
 	entriesHaveFrom                    // entries may have from and until
-	needsCapability                    // entries have a capability
+	needsCapability                    // each entry has a capability
 	listsSets                          // entries have the capability of a Capability List, if any
 	needsChange                        // entries have change; patches may be linked
 	needsPath                          // entries have path, unless deleted; links may have one

@@ -27,7 +27,7 @@ type scanner struct {
 
 	elem       element
 	attrs      []attr
-	declares   bool   // one of attrs declares a namespace
+	declares   bool   // one of the attributes declares a namespace
 	norm       []byte // attribute values that had to be rewritten
 	collect    bool   // keep the text
 	text       []byte // text kept
@@ -223,7 +223,8 @@ func (s *scanner) charData() error {
 	return nil
 }
 
-// noteLoose takes down text at a place in the buffer that is not kept, unless it is white space.
+// noteLoose notes text at a place in the buffer that is not kept, unless it is white
+// space.
 func (s *scanner) noteLoose(at int, run []byte) {
 	if s.collect || s.loose.line > 0 {
 		return

@@ -4,7 +4,7 @@ package resourcesync
 type Seen struct {
 	Line     int  // of the start tag, from 1
 	Column   int  // of the start tag, from 1, in bytes of UTF-8
-	Metadata bool // it had an rs:md, if only an empty one
+	Metadata bool // the element had an rs:md, if only an empty one
 }
 
 // SeenEntry returns the facts about the entry that was yielded last, also if it was bad.

@@ -62,7 +62,7 @@ func (a Aliases) setOf(key string) (name string, ok bool) {
 	return "", false
 }
 
-// aliases are those of the publication.
+// aliases returns the other names of the publication's documents.
 func (i PublicationInfo) aliases() Aliases {
 	if i.Aliases == nil {
 		return Aliases{}
@@ -122,7 +122,7 @@ func (m *maker) copyTo(of string, keys []string) {
 	}
 }
 
-// has reports whether a document with this key was made.
+// has reports whether this publication writes a document with this key.
 func (s *stage) has(key string) bool {
 	for _, d := range s.docs {
 		if d.Key == key {

@@ -150,7 +150,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 		}
 	}
 	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
-		return nil // it was over before there were dumps
+		return nil // the window ended before there were dumps
 	}
 	it, packages, err := m.dumpSoFar(ctx, w.Number)
 	if err != nil {

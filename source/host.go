@@ -39,7 +39,7 @@ type hostHandler struct {
 }
 
 func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Whatever has no prefix of its own goes to the shortest, which says that it is not there.
+	// A path below no prefix goes to the site with the shortest, which answers 404.
 	site := h.sites[len(h.sites)-1]
 	if i := slices.IndexFunc(h.sites, func(s *handler) bool { return strings.HasPrefix(r.URL.Path, s.o.Prefix) }); i >= 0 {
 		site = h.sites[i]

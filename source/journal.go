@@ -42,10 +42,10 @@ type lastRecord struct {
 	Done        bool
 }
 
-// documentRecord is a document that is ours.
+// documentRecord is one of our documents.
 type documentRecord struct {
 	Document    Document
-	Publication int64     // that wrote it last
+	Publication int64     // the publication that wrote it last
 	Retired     time.Time `json:",omitzero"`
 }
 

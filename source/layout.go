@@ -22,7 +22,7 @@ const (
 
 // Document.Rank, in the order of appearance.
 const (
-	rankInfo         = iota // whose publication this is: before anything of it
+	rankInfo         = iota // the owner of the publication: before its other documents
 	rankPackages            // already at their places when the publication is committed
 	rankManifests           // copies of those in the packages
 	rankChanges             // changes, before the snapshot whose at they cover

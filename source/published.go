@@ -12,7 +12,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Published is what a published site offers to those who look for it (1.1 §6.3).
+// Published is what a published site offers to readers that look for it (1.1 §6.3).
 type Published struct {
 	BaseURL string         // ends in "/"
 	Sets    []PublishedSet // in the order of the Source Description

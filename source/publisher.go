@@ -104,7 +104,7 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 		same, err := p.standing(ctx, d)
 		var foreign *NotOursError
 		if errors.As(err, &foreign) && !done {
-			err = p.pending(ctx, last, foreign) // it may have come with what Recover will finish
+			err = p.pending(ctx, last, foreign) // a publication that Recover will finish may have brought it
 		}
 		if err != nil {
 			return Publication{}, err

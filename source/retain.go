@@ -152,8 +152,8 @@ func (r *retention) shrink(o *offered) {
 	}
 }
 
-// leaving are the bytes of archived changes that only those still need who saw a
-// generation in the archive which has left it.
+// leaving are the bytes of archived changes that are kept only for readers of a
+// generation that has left the archive.
 func (r *retention) leaving(o *offered) (bytes int64) {
 	stay := r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 })
 	for _, of := range [][]Item{o.changes, o.changeDumps} {
@@ -207,8 +207,8 @@ func (r *retention) oldest(o *offered, counts func(it *Item, readable bool) bool
 	return oldest
 }
 
-// readable reports whether generation i is current, or may still be read by who was
-// led to it when it was.
+// readable reports whether generation i is current, or readers may still have links to
+// it.
 func (r *retention) readable(of []Item, i int) bool {
 	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
 }

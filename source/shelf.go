@@ -11,7 +11,7 @@ import (
 // as far as they were loaded, and what this one makes of them.
 type shelf struct {
 	all     bool                 // they are loaded
-	places  map[ItemKind][]int64 // those in the archives when they were loaded
+	places  map[ItemKind][]int64 // items that were in the archives when they were loaded
 	items   map[ItemKind][]Item
 	touched map[ItemID]Item
 	dropped []ItemID

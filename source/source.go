@@ -196,7 +196,7 @@ type Document struct {
 	Immutable bool   // its bytes never change at this key
 	Rank      int    // documents of one rank do not depend on each other, only on those of lower ranks
 	Of        string // the key of the document that this is a byte copy of; "" = of none
-	Placed    bool   // it was written to its key before the commit, rather than staged: a package
+	Placed    bool   // the document was written to its key before the commit, rather than staged: a package
 }
 
 // Publication is one committed publication: everything needed to write it out again.
@@ -206,7 +206,7 @@ type Publication struct {
 	Made      time.Time
 	Documents []Document // by rank, the order in which they appear: nothing is linked before it is there
 	Retired   []string   // keys nothing links any more since this publication
-	Items     []Item     // that are new or changed
+	Items     []Item     // items that are new or changed
 	Dropped   []ItemID   // items that are offered no more; their keys are in Retired
 	Notes     []string   // remarks for people on where things went
 	Written   []string   `json:"-"` // keys whose bytes were not there yet, in order
@@ -215,7 +215,7 @@ type Publication struct {
 	Offers         []Offer
 	ListAt         time.Time
 	ListThrough    int64          // Snapshot.Through
-	ListKeys       []string       // of the Resource List: its parts, then the list or the index
+	ListKeys       []string       // keys of the Resource List: its parts, then the list or the index
 	SitemapKeys    []string       // of the plain sitemap: its parts, then the sitemap or its index
 	Generations    []int64        // the publications of the last Resource Lists, oldest first
 	Resources      int64          // entries of the Resource List

@@ -43,9 +43,9 @@ type Level string
 
 // The levels, as a linter names them.
 const (
-	Info    Level = "info"    // nothing was decided: it is unusual, and the same in 1.1
-	Warning Level = "warning" // it was not of 1.1 and is written as 1.1 has it
-	Error   Level = "error"   // it can't be written: an entry was left out
+	Info    Level = "info"    // unusual, but the same in 1.1: nothing was decided
+	Warning Level = "warning" // another dialect, written as 1.1 requires
+	Error   Level = "error"   // an entry was left out, as 1.1 has no place for it
 )
 
 // Decision is one thing that the document left open or had otherwise than 1.1 has it.
@@ -55,7 +55,7 @@ type Decision struct {
 	Rule  string // id of the rule concerned; may be ""
 	Level Level
 	URI   string // loc of an entry that was left out, where it has one
-	Text  string // what was there; what was written
+	Text  string // the value read; the value written
 }
 
 // String is the decision as a line for people.
@@ -76,7 +76,7 @@ type Report struct {
 	Header    resourcesync.Header  // as written
 	Entries   int64                // written
 	LeftOut   int64                // entries left out, each with a Decision of level Error
-	Decisions int64                // but for those of level Info
+	Decisions int64                // without those of level Info
 	Bytes     int64                // written
 }
 

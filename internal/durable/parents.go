@@ -84,7 +84,7 @@ func (p *Parents) dir(name string) (fd int, err error) {
 
 func (p *Parents) enter(name string) (*os.File, error) {
 	if at == nil || name == "." || strings.Count(name, "/") > maxDepth {
-		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // it may have become a FIFO
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // the file may have become a FIFO
 	}
 	above, base, err := p.at(name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// LockedError says who holds a lock.
+// LockedError names the holder of a lock.
 type LockedError struct {
 	Path string
 	PID  int    // 0 if unknown

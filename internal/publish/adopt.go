@@ -103,7 +103,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	}
 	published, err := s.pubs.PublishedSets(ctx)
 	if err != nil || len(published) > 0 {
-		return err // it was adopted, or is our own
+		return err // a publication was adopted, or is our own
 	}
 	a := &adopter{
 		reader: &reader{ctx: ctx, bucket: s.bucket, base: s.site.BaseURL},
@@ -160,7 +160,7 @@ func (a *adopter) find() error {
 	if err != nil {
 		return err
 	}
-	a.id++ // that of the publication which was adopted
+	a.id++ // the UUID of the adopted publication
 	for _, set := range a.sets {
 		if set.id, err = a.s.facts.Set(a.ctx, set.name); err != nil {
 			return err
@@ -324,7 +324,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 			if err != nil {
 				return err
 			}
-			if a.ours { // those of others are divided into lists of our size
+			if a.ours { // Change Lists of others are divided into lists of our size
 				p.ChangesThrough, p.Changes = seq, p.Changes+1
 			}
 		}
@@ -368,7 +368,7 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	err := a.each(l, func(e *resourcesync.Entry) error {
 		when := e.Datetime
 		if when.IsZero() && e.Change != resourcesync.Deleted {
-			when = e.LastMod // as 1.0 has it; of what is gone it may be that of the last version
+			when = e.LastMod // 1.0 has lastmod there; for a deletion it may be that of the last version
 		}
 		t := when.Time().UTC().Truncate(time.Microsecond)
 		if when.IsZero() {

@@ -39,7 +39,7 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 		if !there {
-			continue // it comes with this publication
+			continue // this publication writes it
 		}
 		o, err := a.offer(key)
 		if err != nil {
@@ -71,8 +71,8 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 	return nil
 }
 
-// takeCopy makes the copy of the Source Description at the well-known name ours. Below a
-// path any other file there is somebody else's.
+// takeCopy records the copy of the Source Description at the well-known name as ours.
+// Below a path any other file there is foreign.
 func (a *adopter) takeCopy() error {
 	there, err := a.exists(wellKnownKey)
 	if err != nil || !there {

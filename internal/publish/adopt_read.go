@@ -32,7 +32,7 @@ type doc struct {
 	length  int64
 	sum     [sha256.Size]byte
 	entries int64
-	nested  bool // it lists documents of its own capability, as an index does
+	nested  bool // the index lists documents of its own capability
 	first   time.Time
 }
 
@@ -175,7 +175,7 @@ type offer struct {
 	list         *doc   // the Resource List, or its index
 	parts        []*doc // the Resource Lists
 	resources    int64
-	named        []*doc   // as the Capability List names them: Change Lists, or indexes of them
+	named        []*doc   // named by the Capability List: Change Lists, or indexes of them
 	changes      []*doc   // the Change Lists, oldest first, without a gap
 	left         []string // keys of what is not gone on with
 	others       []resourcesync.Capability

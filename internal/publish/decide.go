@@ -19,9 +19,9 @@ type situation struct {
 	published bool      // there is a publication to go on from
 	asked     bool      // a snapshot of everything was asked for
 	rewrite   bool      // the documents say less or other than they should
-	reword    bool      // what the documents say of the set has changed
+	reword    bool      // the description of the set in the documents has changed
 	relabel   bool      // the Resource List calls some resources what they are not called any more
-	now       time.Time // as the change log sees it
+	now       time.Time // counted from the change log
 	resources int64     // in the set
 	fresh     bool      // there are changes that no publication lists yet
 

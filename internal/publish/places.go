@@ -105,7 +105,7 @@ func (p *places) enter() error {
 	defer p.entered.Unlock()
 	p.isState = isState
 	if p.tree != nil {
-		_ = p.tree.Close() // it was read only
+		_ = p.tree.Close() // the directory was only read
 	}
 	p.tree = tree
 	return nil

@@ -86,7 +86,7 @@ type SetReport struct {
 	Publication int64 // id of the publication; 0 if none was made
 	Recovered   bool  // an interrupted publication was finished first
 	Rebased     bool  // the Resource List was written again
-	Dumped      bool  // so was the Resource Dump
+	Dumped      bool  // the Resource Dump was written again
 	At          time.Time
 
 	Resources, Bytes                             int64 // in the set now

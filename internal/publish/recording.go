@@ -56,7 +56,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 // setFiles are the files of a set, to look at some of them.
 type setFiles struct {
 	dir    scan.Dir
-	unsure error // it could not be found out whether a file is ours
+	unsure error // whether a file is ours could not be determined
 }
 
 func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {

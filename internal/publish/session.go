@@ -38,7 +38,7 @@ type setState struct {
 	settledSet
 	id   catalog.SetID
 	pub  *source.Publisher
-	last source.Publication // as far as it is read
+	last source.Publication // the part of it that was read
 	// content keeps the bytes that coming Change Dumps need; nil if there are none.
 	content *store
 	// recording keeps a scan, and the moment of a publication, apart from what an
@@ -49,7 +49,7 @@ type setState struct {
 	pending []source.Document
 
 	recovered bool  // an interrupted publication was finished, not reported yet
-	looked    bool  // it was made sure once that all documents are there
+	looked    bool  // the documents were checked once and are all there
 	sinceList tally // changes since the Resource List, the Resource Dump
 	sinceDump tally
 }

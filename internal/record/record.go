@@ -60,7 +60,7 @@ type Answer struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// request is a line that was understood as far as that goes.
+// request is a line, as far as it could be parsed.
 type request struct {
 	line    int
 	change  catalog.Change // without Change: decided by what is known
@@ -114,7 +114,7 @@ func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) 
 		err = r.publish(work)
 	}
 	if recordErr != nil {
-		intakeErr = nil // it ended for that
+		intakeErr = nil // the context ended because of that
 	}
 	return errors.Join(recordErr, intakeErr, err)
 }

@@ -120,7 +120,7 @@ func (a *applier) end(r *round) error {
 		}
 	}
 	err = a.record(o.changes)
-	if a.empty && errors.Is(err, catalog.ErrState) { // a name was listed twice, or somebody else records
+	if a.empty && errors.Is(err, catalog.ErrState) { // a name was listed twice, or another process records too
 		a.empty = false
 		if o, err = a.compare(); err == nil {
 			err = a.record(o.changes)

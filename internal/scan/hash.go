@@ -238,7 +238,7 @@ func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int6
 	return int64(n) + more, err
 }
 
-// discard gives up the copy.
+// discard removes the copy.
 func (h *hashed) discard() error {
 	if h.kept == nil {
 		return nil

@@ -31,7 +31,7 @@ func (d *Dir) roots() []string {
 	return roots
 }
 
-// below reports whether a path is one of those given or below it.
+// below reports whether a path is one of the given paths, or below one.
 func below(paths map[string]bool, name string) bool {
 	for name != "." {
 		if paths[name] {

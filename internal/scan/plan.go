@@ -62,7 +62,7 @@ type item struct {
 	Label bool   // the bytes are as recorded: look only at what it is called
 	Print stamp  // zero if that is not known
 	Piece int64  // the number of its piece in the plan; 0 is none
-	URI   string // as an adopted publication spells it; "" is as URI does
+	URI   string // the spelling of an adopted publication; "" is that of URI
 	Also  string // one more algorithm, needed to compare with a recorded digest; "" if none is
 }
 
@@ -442,7 +442,7 @@ func (b *planner) compare() error {
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
 		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.d.MaxDelete}
 	}
-	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // nothing is gone, or all may go
+	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // no resource is gone, or --max-delete allows all to go
 		return nil
 	}
 	mount, lost, err := b.d.lostMount(b.ctx)

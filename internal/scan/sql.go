@@ -125,7 +125,7 @@ func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err 
 	defer rows.Close()
 	var names []string
 	fields := rows.FieldDescriptions()
-	if len(fields) == 0 { // as when the connection is lost: then it is not the query that is wrong
+	if len(fields) == 0 { // the connection may be lost: then the query is not wrong
 		if rows.Close(); rows.Err() != nil {
 			return false, rows.Err()
 		}

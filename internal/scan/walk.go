@@ -37,7 +37,7 @@ type sight struct {
 	reason Reason
 	err    error
 	dir    bool
-	mount  bool   // it is a directory that is entered, and something is mounted on it
+	mount  bool   // the path is a directory that is entered, and a mount point
 	piece  *piece // nil if it was looked at alone
 	twin   string // a file before it whose name differs only in its Unicode form
 }

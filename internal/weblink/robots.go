@@ -10,9 +10,9 @@ import (
 
 // Sitemap is a Sitemap line of a robots.txt.
 type Sitemap struct {
-	URI   string // as it was written
+	URI   string // the line as it was written
 	Line  int    // from 1
-	Exact bool   // it is written as it should be: the name in this case, and a whole URI
+	Exact bool   // the line is written correctly: the name in this case, and an absolute URI
 	Text  string // the whole line, without its comment
 }
 
