@@ -93,8 +93,8 @@ func isFramed(resp *http.Response, length int64) bool {
 	return length >= 0 || resp.ProtoMajor > 1 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// hold waits until n more bytes may have come. What waits meanwhile waits in the
-// buffers of the network, and holds the sender back.
+// hold waits until n more bytes are allowed. Meanwhile unread bytes fill the network
+// buffers, which slows the sender down.
 func (b *body) hold(n int) error {
 	if b.all == nil || n == 0 {
 		return nil

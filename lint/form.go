@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Form is what something seems to be that was given to be checked, before it is read.
+// Form is the kind of a file or answer, as its name and first bytes show it.
 type Form uint8
 
 // The forms.

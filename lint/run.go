@@ -315,7 +315,7 @@ func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 type input struct {
 	ctx  context.Context
 	r    io.Reader
-	err  error // the trouble of the reader itself
+	err  error // read errors, which are no findings
 	head []byte
 
 	ended bool // r was read to its end

@@ -186,7 +186,7 @@ func sarifLevel(l Level) string {
 	return l.String()
 }
 
-// uriReference makes what RFC 3986 allows of a URI or a path as it was given.
+// uriReference escapes a URI or a path so that RFC 3986 allows it.
 func uriReference(given string) string {
 	if scheme, _, ok := strings.Cut(given, "://"); ok && (scheme == "http" || scheme == "https") {
 		if u, err := url.Parse(given); err == nil {

@@ -38,7 +38,7 @@ type scanner struct {
 	declared   string // encoding in the XML declaration
 	leading    bool   // white space came before the XML declaration
 	styled     bool   // there is a style sheet for browsers
-	loose      loose  // the first text, since it was forgotten, that is not kept
+	loose      loose  // the first text since the last reset that is not kept
 }
 
 // loose is text where only elements belong.

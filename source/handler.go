@@ -41,7 +41,7 @@ type HandlerOptions struct {
 	Report func(error)
 }
 
-// ServedSet is a set as far as serving its resources needs to know it.
+// ServedSet has the properties of a set that serving its resources needs.
 type ServedSet struct {
 	Name   string                 // "" is the default set
 	Covers func(path string) bool // nil: it has every resource

@@ -84,7 +84,7 @@ type adopter struct {
 	notes   []string
 }
 
-// adoptedSet is a set of it.
+// adoptedSet is a set of an adopted publication.
 type adoptedSet struct {
 	*offer
 	name  string
@@ -255,7 +255,7 @@ func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Chang
 	return c.Hold(set.id, ch)
 }
 
-// resource is what an entry says of a resource.
+// resource converts an entry.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {

@@ -21,7 +21,7 @@ type situation struct {
 	rewrite   bool      // the documents say less or other than they should
 	reword    bool      // the description of the set in the documents has changed
 	relabel   bool      // the Resource List calls some resources what they are not called any more
-	now       time.Time // counted from the change log
+	now       time.Time // by the clock of the change log
 	resources int64     // in the set
 	fresh     bool      // there are changes that no publication lists yet
 

@@ -14,8 +14,8 @@ import (
 // pruneSize is how many keys a store looks at together when it is pruned.
 const pruneSize = 10_000
 
-// store keeps the bytes of changes which no Change Dump has yet. While an application
-// has looked at a resource and not recorded it yet, its bytes are held.
+// store keeps the bytes of changes that are in no Change Dump yet. It also holds the
+// bytes of a resource between Look and Record.
 type store struct {
 	blob.Bucket
 	mu   sync.Mutex     // guards held, also while bytes are removed

@@ -104,7 +104,7 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Ans
 		defer close(in)
 		readErr = r.take(ctx, from, in, answers)
 	}()
-	var held []request // at most one, on its way to the queue
+	var held []request // at most one line, which is being put into the queue
 	open, ended, pending := true, ctx.Done(), 0
 	for open || len(held) > 0 || pending > 0 {
 		source, queue, first := in, chan<- request(nil), request{}

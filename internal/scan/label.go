@@ -49,8 +49,7 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 	return h.settle()
 }
 
-// rulesSetting is the setting that holds the rules by which all members of a set
-// are called what they are.
+// rulesSetting is the setting with the rules that were applied to all members of a set.
 func (d *Dir) rulesSetting() string { return fmt.Sprintf("scan rules %d", d.Set) }
 
 // rulesChanged reports whether members may be called by other rules.
