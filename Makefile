@@ -9,6 +9,8 @@ COUNT   ?= 1
 TARGET  ?= FuzzDecoder
 MINUTES ?= 30
 QUIET   ?= 5
+PREFIX  ?= /usr/local
+DESTDIR ?=
 HISTORIES ?= 20000
 FUZZRUNS ?= 20000
 CACHE   ?= bin/fuzz/cache
@@ -16,7 +18,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-oai bench-pairs oai-ring vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants screenshots fmt clean
+.PHONY: help build install uninstall test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-oai bench-pairs oai-ring vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants screenshots fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +26,12 @@ help: ## list the targets
 
 build: ## build the binary into bin/
 	go build -trimpath -o bin/instep ./cmd/instep
+
+install: build ## put the program, its man pages and completions below PREFIX (default /usr/local; DESTDIR goes before it)
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' tools/install.sh
+
+uninstall: ## remove what install put there
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' tools/install.sh remove
 
 test: needs ## the tests; installs what they need, lists what was skipped
 	@tools/test.sh bin/test.log -short -timeout 60m $(PKG)

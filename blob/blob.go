@@ -16,7 +16,7 @@ var (
 	ErrNotExist = fs.ErrNotExist                           // no object of that key
 	ErrExist    = fs.ErrExist                              // Put.IfAbsent, and the key is taken
 	ErrKey      = errors.New("not a valid key")            // see ValidKey
-	ErrForeign  = errors.New("neither file nor directory") // a symlink, device or the like stands at the key
+	ErrForeign  = errors.New("neither file nor directory") // a symlink, device or the like is at the key
 	ErrClash    = errors.New("file against directory")     // an object where a directory is needed, or the reverse
 )
 
@@ -53,11 +53,11 @@ type Bucket interface {
 type Batch interface {
 	// Create opens a new object that has no key yet.
 	Create(ctx context.Context) (Object, error)
-	// Take makes an object of what is at key, without copying it, for one Put. It
-	// leaves key when the batch commits; where it stands there no more as it was
-	// taken, Commit fails. Put under the very same key it stays there, and IfAbsent and
-	// Keep say nothing. Its Discard, and that of the batch, leave it where it is. A key
-	// is taken once at a time. Absent: ErrNotExist.
+	// Take moves the object at key into the batch, without copying it, for one Put. The
+	// object leaves key when the batch commits; Commit fails if it changed after Take. A
+	// Put under the same key leaves it there, whatever IfAbsent and Keep say. Discard, of
+	// the Put or of the batch, also leaves it there. Each key can be taken once at a
+	// time. The error is ErrNotExist if there is no object.
 	Take(ctx context.Context, key string) (Object, error)
 	// Put gives the object its key when the batch commits.
 	Put(o Object, p Put)
@@ -86,7 +86,7 @@ type Syncer interface {
 // Put says under which key an object appears.
 type Put struct {
 	Key      string
-	IfAbsent bool   // fail with ErrExist if something stands at Key
+	IfAbsent bool   // fail with ErrExist if something is at Key
 	Keep     string // if not empty, what was at Key is kept under this key; Key never disappears in between.
 	// What stands at Keep already stays: an earlier, interrupted run kept it. So each replacement needs a Keep of its own.
 	ModTime time.Time // which Info has from then on; zero: when the object was written, or what it was if it was taken.

@@ -108,8 +108,8 @@ func (d *Dir) check(key string) error {
 	return nil
 }
 
-// within reports whether key is at or below dir, for a file system that may not
-// tell upper from lower case.
+// within reports whether key is at or below dir. It ignores case if the file system may
+// do so.
 func within(key, dir string) bool {
 	for name := range strings.SplitSeq(dir, "/") {
 		first, rest, _ := strings.Cut(key, "/")
@@ -201,7 +201,7 @@ func (d *Dir) stat(ctx context.Context, key string) (Info, error) {
 
 // absent turns an error from opening or looking at key into ErrNotExist if there
 // is no object because of a directory at key or a file above it, and into
-// ErrForeign if something else stands there.
+// ErrForeign if something else is there.
 func (d *Dir) absent(key string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotExist
@@ -313,8 +313,8 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	return w.yield(infoOf(key, st), nil)
 }
 
-// Clean removes the objects that interrupted runs left half written. Nobody may
-// have a batch meanwhile: callers hold a lock.
+// Clean removes objects that interrupted runs left half written. Callers hold a lock:
+// there must be no open batch.
 func (d *Dir) Clean(ctx context.Context) error {
 	if err := d.clean(ctx); err != nil {
 		return fmt.Errorf("remove left-over temporary files in %q: %w", d.o.Temp, err)

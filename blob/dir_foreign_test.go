@@ -15,7 +15,7 @@ import (
 	"instep/blob"
 )
 
-// plants are what may stand in a bucket's directory and is no object; each is put
+// plants are what may be in a bucket's directory and is no object; each is put
 // at name. The outside has a file "file" and a directory "dir" with a file "x".
 func plants(outside string) map[string]func(name string) error {
 	link := func(target string) func(string) error {
@@ -179,7 +179,7 @@ func TestCat_STO_03_swap(t *testing.T) {
 				return
 			default:
 			}
-			// The directory may be gone or made anew meanwhile: errors are part of the game.
+			// The directory may be gone or made again meanwhile: errors are part of the game.
 			_ = os.Rename(dir, aside)
 			_ = os.Symlink(filepath.Join(top, "outside", "dir"), dir)
 			_ = os.Remove(dir)

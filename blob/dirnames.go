@@ -106,10 +106,10 @@ func (n *naming) put(o *dirObject, s step) error {
 	return nil
 }
 
-// setModTime comes before the object has its name, so that nobody sees it with another
-// time. Like the name it is durable once the directory is synced, on a file system with a
-// journal; a power cut in between leaves the time at which the object was written. What
-// was taken from somebody else, who alone may set its time, keeps it.
+// setModTime sets the time before the object has its name, so that no reader sees another
+// time. It is durable once the directory is synced, on a file system with a journal;
+// after a power cut before that the object has the time at which it was written. An
+// object taken from another user keeps its time, which only that user may set.
 func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -200,7 +200,7 @@ func (n *naming) delete(key string) error {
 	return nil
 }
 
-// object reports whether an object stands at key.
+// object reports whether there is an object at key.
 func (n *naming) object(key string) (bool, error) {
 	err := n.dir(path.Dir(key), false)
 	if err == nil {
@@ -221,7 +221,7 @@ func (n *naming) rename(from, to string, ifAbsent bool) error {
 		func() error { return n.d.disk.Rename(&n.parents, from, to) })
 }
 
-// place puts something at key by first, and by replace where an object stands there.
+// place puts something at key by first, and by replace where an object is there.
 func (n *naming) place(key string, ifAbsent bool, first, replace func() error) error {
 	err := n.into(key, first)
 	if !errors.Is(err, fs.ErrExist) {
@@ -236,7 +236,7 @@ func (n *naming) place(key string, ifAbsent bool, first, replace func() error) e
 	return replace()
 }
 
-// clash returns an error if what stands at key is not an object.
+// clash returns an error if what is at key is not an object.
 func (n *naming) clash(key string) error {
 	kind, err := n.parents.Type(key)
 	switch {
@@ -250,8 +250,8 @@ func (n *naming) clash(key string) error {
 	return nil
 }
 
-// into makes the directory of key and calls do, which puts something at key. If
-// somebody else removed the directory since it was last seen, it does both again.
+// into makes the directory of key and calls do, which puts something at key. If another
+// process removed the directory meanwhile, into does both again.
 func (n *naming) into(key string, do func() error) error {
 	dir := path.Dir(key)
 	try := func() error {

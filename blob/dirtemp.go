@@ -55,8 +55,8 @@ func (d *Dir) createNamed(temp *os.Root) (f *os.File, key string, err error) {
 	return f, key, err
 }
 
-// nameTemp calls name with keys of temporary objects until one is free: others were
-// left by an interrupted run.
+// nameTemp calls name with keys for temporary objects until it finds a free one:
+// interrupted runs may have left others.
 func (d *Dir) nameTemp(name func(key string) error) (string, error) {
 	for {
 		key := d.tempKey()
@@ -108,8 +108,8 @@ func (d *Dir) openedTemp() *tempDir {
 	return d.temp
 }
 
-// openNameless opens the temporary directory for files without a name. Whatever says
-// that they don't work there, it returns nil: there are the others.
+// openNameless opens the temporary directory for files without a name. It returns nil if
+// they do not work there for any reason: temporary names are used then.
 func (d *Dir) openNameless(temp *os.Root) *os.File {
 	dir, err := temp.Open(".")
 	if err != nil {

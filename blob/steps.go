@@ -14,7 +14,7 @@ var (
 	errTouched      = errors.New("another object is there by now")
 )
 
-// steps are what a batch does when it commits, in the order of the calls.
+// steps are the operations of a batch at its commit, in the order of the calls.
 type steps struct {
 	mu   sync.Mutex // guards list until the batch commits
 	list []step

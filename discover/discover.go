@@ -39,7 +39,7 @@ type Source struct {
 	Complete    bool     // Sets are all that the Source Description names
 	Way         Way      // the way that led to it
 	Tried       []Attempt
-	Notices     []Notice // what was tolerated or left out, in the order met: the first 1,000, and how many more
+	Notices     []Notice // deviations and omissions, in the order met: the first 1,000, and the number of the others
 	Requests    int      // requests sent
 }
 
@@ -49,7 +49,7 @@ type Set struct {
 	// list's own.
 	URI           string
 	Name          string   // last part of the path of the set's directory, for people; may be empty
-	Description   string   // what describes the set (rel="describedby"); may be empty
+	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes
 	ChangeLists   []string // Change Lists or their indexes
 	Other         map[resourcesync.Capability][]string

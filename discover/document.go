@@ -51,8 +51,8 @@ func (e *Error) Broken() string {
 // notDocumentError is an answer that is no ResourceSync document at all.
 type notDocumentError struct {
 	uri, what string
-	plain     bool         // it is a Sitemap
-	page      *fetch.Error // that it is a page for people; nil if it is none
+	plain     bool         // the answer is a Sitemap
+	page      *fetch.Error // evidence that the answer is a page for people; nil if it is none
 	err       error
 }
 
@@ -64,7 +64,7 @@ func (e *notDocumentError) Error() string {
 }
 func (e *notDocumentError) Unwrap() error { return e.err }
 
-// load gets a document and reads it to its end.
+// load fetches a document and reads it to its end.
 func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	resp, err := t.open(ctx, uri, 0)
 	if err != nil {
@@ -93,8 +93,8 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 	return resp, nil
 }
 
-// maxHead is how far into an answer the header of a document may reach, in bytes:
-// what goes on for longer is a page or a bomb.
+// maxHead is the number of bytes in which the header of a document must end: a longer one
+// is a page or an attack.
 const maxHead = 512 << 10
 
 // read takes from the document of an answer what the search needs. What the document is counts
@@ -146,8 +146,8 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	return d, nil, nil
 }
 
-// tell turns the notes on one document into notices. What the standard allows is
-// not worth one; relative URIs are told of where they are followed.
+// tell turns the notes on one document into notices. It skips what the standard allows,
+// and relative URIs, which are reported where they are followed.
 func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
@@ -187,9 +187,10 @@ func brief(c resourcesync.Capability) resourcesync.Capability {
 	return resourcesync.Capability(cut(string(c), most))
 }
 
-// headerError tells a broken document from an answer that is none. One whose first
-// element lies beyond the limits counts as none: it is a page or a bomb. A page that
-// keeps programs out is a temporary failure, as the document may be behind it.
+// headerError distinguishes a broken document from an answer that is no document. A
+// document whose first element lies beyond the limits is none: it is a page or an attack.
+// A page that keeps programs out is a temporary failure, since the document may be behind
+// it.
 func headerError(bad *document.Error) error {
 	if !slices.ContainsFunc([]error{document.ErrNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(bad.Err, k) }) {
 		return &brokenError{bad.URI, bad.Err}

@@ -44,7 +44,7 @@ func (e *Error) Unwrap() []error {
 // ForeignError is a document on an origin that is neither the Source's nor allowed.
 type ForeignError struct {
 	URI    string // the document
-	Origin string // what would have to be allowed
+	Origin string // the origin or address that the user would have to allow
 }
 
 // Error names the document and the switch that allows it.
@@ -59,7 +59,7 @@ type CapabilityError struct {
 	Root      resourcesync.Root
 }
 
-// Error tells what was expected and what came.
+// Error is a failed search: what was expected and what was found.
 func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }

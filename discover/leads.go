@@ -17,14 +17,14 @@ const maxLeads = 100
 // leads are references from outside of ResourceSync to what may be documents of the
 // Source.
 type leads struct {
-	at    string // the page or robots.txt they stand on
-	none  string // what is missing if there are none
+	at    string // the page or robots.txt that has the references
+	none  string // the reason if there are no references
 	refs  []ref
 	want  resourcesync.Capability // of the documents they should lead to
 	quirk resourcesync.Quirk      // the habit of letting them lead to others
 }
 
-// ref is one of them.
+// ref is a reference to a document.
 type ref struct {
 	uri  string
 	line int   // from 1; 0 if it has none
@@ -47,7 +47,7 @@ func (s *search) reference(u *url.URL, line int, err error) ref {
 
 // nowhereError is a page or a robots.txt that leads to no Source.
 type nowhereError struct {
-	none   string // what is missing, if nothing was followed
+	none   string // the reason if no reference was followed
 	refs   int
 	plain  int    // of refs: plain Sitemaps
 	first  string // of the plain Sitemaps
@@ -144,8 +144,8 @@ func merge(sets, more []Set) []Set {
 	return sets
 }
 
-// description is the one all references lead to, or else where they stand: that is
-// what names the sets then.
+// description returns the one Source Description that all references lead to, or else the
+// page or robots.txt with the references, which then names the sets.
 func (l *leads) description(sets []Set, of []string) string {
 	first := of[0]
 	if slices.ContainsFunc(of, func(d string) bool { return d != first }) || first == "" && len(sets) > 1 {

@@ -109,11 +109,12 @@ func (l *Local) links(name string) ([]*url.URL, error) {
 	if _, err := in.Take(name, &fetch.Response{Body: f}); errors.As(err, &bad) && bad.Headless {
 		return nil, fmt.Errorf("%s: %w", path.Join(l.dir, name), bad.Err)
 	}
-	return links, nil // what is wrong with the rest is told when it is read
+	return links, nil // problems with the other entries are reported when they are read
 }
 
-// place returns the URI of the directory: that by which a link of the document leads to
-// a file of it, or else the one in which the document would lie beside what it links.
+// place returns the URI of the directory. It is the one by which a link in a document
+// points to a file of the directory; without such a link it is the URI in which the
+// document would be beside its targets.
 func (l *Local) place(name string, links []*url.URL) *url.URL {
 	for _, u := range links {
 		rest := strings.TrimPrefix(u.Path, "/")

@@ -142,7 +142,7 @@ func (s *search) resolved(p *page, href string, line int) ref {
 }
 
 // byRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). Those that lead to
-// plain Sitemaps, as most do, are passed over.
+// plain Sitemaps, as most do, are skipped.
 func (s *search) byRobots(ctx context.Context, t *trip, uri string) error {
 	base, lines, err := t.robots(ctx, uri)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	maxUp        = 8        // links up from the document given
 	atATime      = 4        // Capability Lists read at a time
 	maxKept      = 64 << 20 // bytes of what the entries of all documents say
-	maxNotices   = 1_000    // notices told one by one
+	maxNotices   = 1_000    // notices that are listed; the others are only counted
 	maxMessage   = 1_000    // bytes of the text of a notice
 )
 
@@ -31,8 +31,8 @@ type search struct {
 	told    atomic.Int64                       // notices
 	allowed map[string]bool                    // origins that may be read beside the Source's own
 	asked   map[string]bool                    // URIs that a way, or a link followed on one, began with
-	way     Way                                // that is being tried
-	page    *page                              // what answers at the URI given; nil if nothing did
+	way     Way                                // the way that is being tried
+	page    *page                              // the answer at the given URI; nil if there was none
 	called  map[string]resourcesync.Capability // by which Source Descriptions name what they lead to; changed before that is read
 	src     *Source
 }
@@ -42,12 +42,12 @@ type trip struct {
 	s         *search
 	notices   []Notice
 	leftOut   error // why the first entry was left out
-	passPlain bool  // plain Sitemaps are told by their header and read no further
+	passPlain bool  // the number of plain Sitemaps, recognised by their headers and not read further
 	requests  int
 }
 
-// note tells of something. A Source must not fill the memory with what it does
-// wrong, so beyond a bound notices are only counted.
+// note records a notice. Beyond a limit notices are only counted, so that a bad Source
+// cannot fill the memory.
 func (t *trip) note(n Notice) {
 	if t.s.told.Add(1) > maxNotices {
 		return
@@ -133,8 +133,8 @@ func newAttempt(w way, err error) Attempt {
 	return a
 }
 
-// due reports whether a way is still to be tried: one that a link has led to
-// already, and the links of a page that nobody got, are not.
+// due reports whether a way is still to be tried. It is not if a link has led there
+// already, or if the page with the links could not be fetched.
 func (s *search) due(w way) bool {
 	if w.way == WayHeader || w.way == WayHTML {
 		return s.page != nil
@@ -181,8 +181,8 @@ func (s *search) fail(last Attempt) error {
 	return &Error{Given: s.src.Given, Tried: append(s.src.Tried, last), Requests: s.src.Requests}
 }
 
-// ends reports whether an error ends the search: a Source that is there but can't
-// be read now, or is broken, must not be taken for another one.
+// ends reports whether an error ends the search: if a Source exists but is broken or
+// unavailable now, no other one may be taken in its place.
 func ends(err error) bool {
 	var none *notDocumentError
 	var broken *brokenError

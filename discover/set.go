@@ -14,7 +14,7 @@ type reading struct {
 	set   Set
 	own   bool  // the list is one itself, not only an index of others
 	named []Set // sets of the Capability Lists it names; of each the URI is known, and what describes it
-	none  error // why it is no Capability List, if it was named by a capability that nobody knows
+	none  error // the reason why it is no Capability List, if it was named with an unknown capability
 }
 
 // set reads a set out of its Capability List (1.1 §9).
@@ -68,7 +68,8 @@ func (t *trip) place(ctx context.Context, set *Set, d *doc, e *entry, uri string
 	}
 }
 
-// learn finds out what the document of an entry is that has no capability, or one that nobody knows.
+// learn finds the capability of the document of an entry without capability, or with an
+// unknown one.
 func (t *trip) learn(ctx context.Context, uri string, called resourcesync.Capability) resourcesync.Capability {
 	n := Notice{URI: uri, Quirk: resourcesync.QuirkNoCapability, Msg: "no capability is given"}
 	if called != "" {

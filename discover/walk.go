@@ -85,7 +85,7 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 	case errors.As(err, &place):
 		n.Quirk = resourcesync.QuirkCapabilityNew
 	}
-	// What the user can mend is the better reason.
+	// Prefer the reason that the user can do something about.
 	if t.leftOut == nil || fe != nil && !errors.As(t.leftOut, new(*ForeignError)) {
 		t.leftOut = err
 	}
@@ -211,7 +211,7 @@ func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, err
 	return parts, nil
 }
 
-// namedBy reads the Source Descriptions that d names, but for those seen.
+// namedBy reads the Source Descriptions that d names and that were not read before.
 func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]bool) ([]*doc, error) {
 	var parts []*doc
 	for i := range d.entries {
@@ -246,8 +246,8 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 // inDescription is where an entry is that has no place there.
 const inDescription = "a Source Description"
 
-// capabilityLists lists the sets that a Source Description names. An entry without
-// a capability can only be one, and one with a capability that nobody knows may be.
+// capabilityLists lists the sets that a Source Description names. An entry without a
+// capability must be a set; one with an unknown capability may be one.
 func (s *search) capabilityLists(t *trip, d *doc) []Set {
 	var sets []Set
 	for i := range d.entries {
@@ -370,8 +370,8 @@ func (t *trip) readSet(ctx context.Context, stub Set) reading {
 	return reading{set: stub, own: true}
 }
 
-// noCapabilityList says why what a Source Description calls by a capability that nobody
-// knows is no Capability List; nil if it is one, can't be had now, or was called so.
+// noCapabilityList returns the reason why a document named with an unknown capability is
+// no Capability List; nil if it is one or cannot be fetched now.
 func (t *trip) noCapabilityList(uri string, d *doc, err error) error {
 	c := t.s.called[uri]
 	switch {

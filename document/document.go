@@ -22,19 +22,19 @@ import (
 // MaxEntries is how many entries a document of up to fetch.MaxDocument may have.
 const MaxEntries = 1_000_000
 
-// EntriesWithin is how many entries a document may have that may have so many bytes: it grows with
-// them, so that who has to read larger documents gives one bound.
+// EntriesWithin is the number of entries that a document of so many bytes may have. It
+// grows with the bytes, so that one limit suffices for those who read larger documents.
 func EntriesWithin(bytes int64) int {
 	return int(max(MaxEntries, float64(bytes)/fetch.MaxDocument*MaxEntries))
 }
 
 // Document is a document that was read to its end tag. Close it.
 type Document struct {
-	URI      string              // as it was asked for
+	URI      string              // the URI of the request
 	Base     *url.URL            // where it came from; nil if it did not come from a URI
 	Served   time.Time           // the Date that it was sent with; zero if there was none
 	Modified time.Time           // its Last-Modified; zero if there was none
-	Header   resourcesync.Header // as known at the end of the document
+	Header   resourcesync.Header // the header as known at the end of the document
 	Bad      int                 // entries without a usable URI: what they speak of is unknown
 
 	file *spool.File // empty if the bytes were not kept

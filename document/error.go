@@ -31,5 +31,5 @@ func (e *Error) Page() *fetch.Error {
 	return nil
 }
 
-// Begin is as much of Head as tells whether it is a page.
+// Begin is the part of Head that shows whether it is a page.
 func (e *Error) Begin() []byte { return e.Head[:min(len(e.Head), fetch.PageHead)] }

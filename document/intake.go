@@ -42,7 +42,7 @@ func (in *intake) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headFound says that this is a document, of which so many more bytes may come.
+// headFound records that this is a document, and how many more bytes it may have.
 func (in *intake) headFound(most int64) {
 	in.found, in.most, in.left, in.keep = true, most, most, fetch.PageHead
 }

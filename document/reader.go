@@ -86,7 +86,7 @@ func (r *Reader) Take(uri string, resp *fetch.Response) (*Document, error) {
 	}
 	headless, err := r.decode(d, in)
 	if err == nil && !r.Once {
-		_, err = io.Copy(io.Discard, in) // what follows the end tag is among the raw bytes
+		_, err = io.Copy(io.Discard, in) // bytes after the end tag belong to the raw bytes
 	}
 	if err == nil {
 		return d, nil
@@ -125,7 +125,7 @@ func (r *Reader) decode(d *Document, in *intake) (headless bool, err error) {
 	if r.Enough != nil && r.Enough(d, dec.SeenRoot().Metadata) {
 		return false, nil
 	}
-	var entry resourcesync.Entry // one on the heap for all of them
+	var entry resourcesync.Entry // allocated once for all of them
 	for e, err := range dec.Entries() {
 		bad := errors.Is(err, resourcesync.BadEntry)
 		if err != nil && !bad {

@@ -181,7 +181,7 @@ var (
 	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
 	compatible = netip.MustParsePrefix("::/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
-	global6    = netip.MustParsePrefix("2000::/3") // nothing outside is assigned for public use
+	global6    = netip.MustParsePrefix("2000::/3") // addresses outside of it are not assigned for public use
 
 	special4 = prefixes(
 		"0.0.0.0/8",       // this network
@@ -206,7 +206,8 @@ var (
 		"3fff::/20",     // documentation
 	)
 
-	// metadataAddrs give credentials of the machine to whoever asks from inside it.
+	// metadataAddrs are addresses at which a cloud machine hands its credentials to any
+	// local program.
 	metadataAddrs = []netip.Addr{
 		netip.MustParseAddr("169.254.169.254"), // most clouds
 		netip.MustParseAddr("169.254.170.2"),   // containers on AWS

@@ -138,7 +138,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 }
 
 func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *http.Request {
-	h := a.c.header // nobody changes it: most requests need no other
+	h := a.c.header // it is shared and never changed: most requests need no other
 	more := a.c.creds[origin]
 	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || a.req.Fresh || a.req.Gzip {
 		h = h.Clone()
@@ -199,7 +199,8 @@ func (a *attempt) answer(ex *exchange) (*Response, error) {
 	}, nil
 }
 
-// judge tells an answer that can be used, and the bytes it holds, from one that cannot.
+// judge distinguishes an answer that can be used, and the bytes in it, from one that
+// cannot.
 func (a *attempt) judge(ex *exchange) (served, error) {
 	resp := ex.resp
 	switch {
@@ -279,7 +280,7 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 		e.Kind, e.Msg, e.Hint = Refused, "the host's certificate is not trusted", "there is no switch to trust it blindly; add its CA"
 	case errors.As(err, &record):
 		e.Kind, e.Msg, e.Hint = Protocol, "expected TLS", "the host may only speak http"
-	case errors.As(err, &op) && op.Op == "remote error": // what crypto/tls calls an alert of the other side
+	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls reports an alert of the other side with this text
 		e.Kind, e.Msg, e.Hint = Protocol, "the host refused the TLS connection", "it may want a client certificate, or speak no TLS of version 1.2 or later"
 	default:
 		return a.later(e, nil)

@@ -33,8 +33,8 @@ type body struct {
 	max  int64         // bytes allowed
 	want int64         // bytes announced; -1: unknown
 	n    int64         // bytes that came
-	err  error         // what every further Read returns
-	idle bool          // what the watch waits for: any byte, or enough of them
+	err  error         // the error of every further Read
+	idle bool          // the event that the watch waits for: any byte, or enough of them
 	rate rateWindow
 
 	watch *time.Timer // ends the exchange; runs only during a Read
@@ -54,7 +54,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	rest := b.most() - b.n
-	if int64(len(p)) > rest { // one more tells too large from just right
+	if int64(len(p)) > rest { // reading one byte more shows that the body is too large
 		p = p[:rest+1]
 	}
 	if b.all != nil {
@@ -87,14 +87,14 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.hold(n)
 }
 
-// isFramed reports whether the end of a body of so many bytes (-1: unknown) is marked.
-// One that goes on until the connection ends looks whole wherever it is cut off.
+// isFramed reports whether the end of a body of so many bytes (-1: unknown) is marked. A
+// body that lasts until the connection ends looks complete wherever it is cut off.
 func isFramed(resp *http.Response, length int64) bool {
 	return length >= 0 || resp.ProtoMajor > 1 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// hold waits until n more bytes may have come. What waits meanwhile waits in the
-// buffers of the network, and holds the sender back.
+// hold waits until n more bytes are allowed. Meanwhile unread bytes fill the network
+// buffers, which slows the sender down.
 func (b *body) hold(n int) error {
 	if b.all == nil || n == 0 {
 		return nil
@@ -114,8 +114,8 @@ func (b *body) most() int64 {
 	return b.max
 }
 
-// tooMuch is the error for a body with more bytes than may come. net/http sees to it
-// that a Content-Length is kept to; nobody but us does so for a Content-Range.
+// tooMuch is the error for a body that exceeds its Content-Range. net/http checks a
+// Content-Length, but not a Content-Range.
 func (b *body) tooMuch() error {
 	if b.want >= 0 && b.want <= b.max {
 		return &Error{

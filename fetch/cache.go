@@ -30,7 +30,7 @@ type Cached struct {
 
 	// Final says that no server is asked whether the document has changed.
 	Final bool
-	// Body is the document. Who has got it from Load closes it; Store only reads it.
+	// Body is the document. The caller of Load closes it; Store only reads it.
 	Body io.ReadCloser
 }
 

@@ -14,7 +14,7 @@ import (
 
 const (
 	maxHeader   = 64 << 10 // bytes of an answer's header
-	maxResource = 10 << 30 // bytes of a body nobody bounded
+	maxResource = 10 << 30 // the limit of a body if the request gives none
 )
 
 // MaxDocument is the default of Options.MaxDocument (FAULTS §5).
@@ -111,7 +111,7 @@ func (c *Client) Document(ctx context.Context, uri string, limit int64, v Valida
 	return bounded(c.throughCache(ctx, r))
 }
 
-// bounded tells with the error of a document that is too large how to have it.
+// bounded adds to the error of a document that is too large how to raise the limit.
 func bounded(resp *Response, err error) (*Response, error) {
 	var fe *Error
 	if errors.As(err, &fe) && fe.Kind == TooLarge {

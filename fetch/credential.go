@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Credential is what is shown to one origin and to no other. Several for one origin
-// add up, but for Authorization, of which there is one.
+// Credential is sent to one origin and to no other. An origin may have several, but only
+// one Authorization.
 type Credential struct {
 	Origin      string           // scheme://host[:port]
 	Header      http.Header      // such as Authorization
@@ -31,7 +31,7 @@ var reserved = map[string]bool{
 }
 
 // checkField refuses a header field that cannot be a credential. The error does not
-// tell the value.
+// contain the value.
 func checkField(name, value string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):

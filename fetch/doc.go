@@ -20,6 +20,6 @@
 //     wait (429, 503) holds back every request to that host, and makes the number
 //     smaller for a while;
 //   - a part of a resource is exactly the one asked for ([Part]), and a body that
-//     broke off goes on only with bytes that are proved to follow ([Resume]);
+//     broke off continues only with bytes that are proved to follow ([Resume]);
 //   - time-outs for connecting, for the header and for silence, and a least rate.
 package fetch

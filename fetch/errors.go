@@ -28,12 +28,12 @@ func (k Kind) Error() string { return kindNames[k] }
 // Error is a request that failed. URL is the URI at which it failed, which after a
 // redirect is not the one asked for.
 type Error struct {
-	Op     string // what was tried: "get", "read", "resolve"
+	Op     string // the operation: "get", "read", "resolve"
 	URL    string
 	Kind   Kind
 	Status int    // HTTP status; 0 if there was no answer
-	Msg    string // what was expected and what came
-	Hint   string // what to do about it; may be empty
+	Msg    string // what was expected and what was received
+	Hint   string // the next step for the user; may be empty
 	Err    error  // the cause, if there is one
 
 	RetryAfter   time.Duration // how long the host asked to wait; 0 if it did not
@@ -46,7 +46,7 @@ type Error struct {
 	retry bool          // another try may help
 }
 
-// Error tells what was tried, what came and what to do.
+// Error is a failed request: the operation, the answer, and the next step.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q: %s", e.Op, e.URL, e.Msg)

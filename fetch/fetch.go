@@ -41,20 +41,20 @@ type Options struct {
 	AllowOrigins []string       // origins to which a request for another origin may be redirected
 	AllowPrivate []string       // host:port that may be dialled though its address isn't public
 	PrivateHint  string         // how to allow one more, before its host:port, for Error.Hint; "allow it with --allow-private"
-	Credentials  []Credential   // what to send to which origin
+	Credentials  []Credential   // credentials by origin
 	RootCAs      *x509.CertPool // trusted instead of those of the system
 	Proxy        *url.URL       // takes every request; nothing is read from the environment. It resolves the names, so only literal addresses in URIs are checked then
 
-	// Observe is told of every request, after its header was read or it failed. It
+	// Observe is called with every request, after its header was read or it failed. It
 	// must be safe for concurrent use.
 	Observe func(Event)
 
-	// Received is told of the bytes of bodies as they come. It must be safe for
+	// Received is called with the bytes of bodies as they come. It must be safe for
 	// concurrent use; nil is none.
 	Received func(n int)
 
-	// What a simulation replaces; nil is the real thing. Timers always run, so Now
-	// has to move with them (as it does in a synctest bubble).
+	// A simulation replaces these; nil is the real thing. Timers always run, so Now has
+	// to advance with them (as it does in a synctest bubble).
 	Now     func() time.Time
 	Rand    func() float64                                                    // in [0,1), for the jitter of the back-off
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // names only, never literal addresses
@@ -73,7 +73,7 @@ type Event struct {
 // that has nothing newer answers 304.
 type Validators struct {
 	ETag         string
-	LastModified string // as it was written
+	LastModified string // the URL as it was written
 }
 
 // Request says what to get.
@@ -82,7 +82,7 @@ type Request struct {
 	Accept     string // media types; */* if empty
 	Validators Validators
 	MaxBytes   int64 // of the body; 0 is Options.MaxBytes
-	Fresh      bool  // caches on the way are told to ask the server (Cache-Control: no-cache)
+	Fresh      bool  // ask caches to revalidate with the server (Cache-Control: no-cache)
 	Gzip       bool  // the body may come compressed: Content-Encoding says so, and the caller undoes it within a bound
 
 	// Part asks for some bytes only (RFC 9110 §14). A server may answer with all of
@@ -90,7 +90,7 @@ type Request struct {
 	// part that the resource does not have (status 416).
 	Part *Part
 
-	// Resume says on what proof a body that breaks off goes on by itself.
+	// Resume selects the proof that is needed to continue a body that breaks off.
 	Resume Resume
 }
 
@@ -124,7 +124,8 @@ type Response struct {
 	Body io.ReadCloser
 }
 
-// Date is when the answer was made, by the clock of who made it; zero if it does not say.
+// Date is the time of the answer, by the clock of its server; zero if the server does not
+// send it.
 func (r *Response) Date() time.Time {
 	t, _ := http.ParseTime(r.Header.Get("Date"))
 	return t

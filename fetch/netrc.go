@@ -22,7 +22,7 @@ type machine struct{ name, login, password string }
 const maxNetrc = 1 << 20
 
 // ReadNetrc reads a netrc file: machine, login, password, account, default and macdef,
-// as ftp(1) and curl(1) know them; a token may stand in quotation marks, and a # at the
+// as ftp(1) and curl(1) know them; a token may be in quotation marks, and a # at the
 // start of one begins a comment. An error names the line and nothing that may be secret.
 func ReadNetrc(r io.Reader) (*Netrc, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxNetrc+1))

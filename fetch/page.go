@@ -5,11 +5,12 @@ import (
 	"net/http"
 )
 
-// PageHead is how much of an answer tells whether it is a page, in bytes.
+// PageHead is the number of bytes at the start of an answer that show whether it is a
+// page.
 const PageHead = 4 << 10
 
 // IsPage reports whether an answer that begins with head is an HTML page for people,
-// whatever it is served as.
+// whatever its media type.
 func IsPage(head []byte) bool {
 	head = bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head[:min(len(head), 1<<10)], []byte("\xef\xbb\xbf")), " \t\r\n"))
 	for _, begin := range []string{"<!doctype html", "<head", "<body", "<script", "<title"} {
@@ -25,8 +26,8 @@ var wallSigns = []string{
 	"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human",
 }
 
-// IsWall reports whether a page that begins with head holds programs off: another time,
-// or another program, gets the document.
+// IsWall reports whether a page that begins with head keeps programs out, so that the
+// document may be available later or to a browser.
 func IsWall(head []byte) bool {
 	lower := bytes.ToLower(head)
 	for _, sign := range wallSigns {

@@ -15,7 +15,7 @@ type places struct {
 	mu     sync.Mutex // guards the rest
 	open   int        // how many there are now
 	taken  int
-	queue  []chan struct{} // of those who wait, in their order; closed when one has its place
+	queue  []chan struct{} // requests that wait, in their order; a channel is closed when its request has a slot
 	good   int             // answers since the last change
 	shrunk time.Time       // when there became fewer
 }
@@ -48,7 +48,7 @@ func (p *places) take(ctx context.Context) error {
 	}
 }
 
-// leave takes somebody out of the queue, or gives back the place that came just then.
+// leave takes a waiter out of the queue, or gives back the slot that it got meanwhile.
 func (p *places) leave(turn chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

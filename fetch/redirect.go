@@ -15,8 +15,8 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// redirect returns where the answer of ex points to, if we may go there. The
-// address and the credentials of the new place are looked at when it is asked.
+// redirect returns the target of the redirect in ex, if it is allowed. Address and
+// credentials of the target are checked when it is requested.
 func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	from := ex.url
 	loc := ex.resp.Header.Get("Location")

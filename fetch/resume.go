@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// Resume says on what proof a body that breaks off goes on by itself: the rest is
+// Resume says on what proof a body that breaks off continues by itself: the rest is
 // asked for, up to MaxRetries times in a row after the usual back-off. Bytes of two
 // versions are never joined knowingly.
 type Resume uint8
@@ -35,15 +35,15 @@ func (resp *Response) Resumable(how Resume) string {
 	return ""
 }
 
-// progress is how many bytes have to come for the tries to be counted anew.
+// progress is the number of bytes after which the count of tries starts again.
 const progress = 1 << 20
 
-// resumed is a body that goes on by itself when it breaks off.
+// resumed is a body that is continued by further requests when it breaks off.
 type resumed struct {
 	ctx     context.Context // of the Get
 	c       *Client
 	req     Request
-	version string // what tells the version of the bytes from others
+	version string // the validator of this version of the bytes
 	coding  string // Content-Encoding of the first answer: the bytes are those of this form
 	total   int64  // of the whole resource; -1: unknown
 	next    int64  // position of the next byte in the resource
@@ -51,8 +51,8 @@ type resumed struct {
 	left    int64  // bytes allowed yet
 
 	body  io.ReadCloser
-	broke *Error // why body ended early; told if it cannot go on
-	err   error  // what every further Read returns
+	broke *Error // the reason why body ended early; reported if it cannot continue
+	err   error  // the error of every further Read
 	came  int64  // bytes since the last break
 	tries int    // failed in a row
 }
@@ -130,7 +130,7 @@ func (r *resumed) goOn() error {
 		delay = fe.delay
 	}
 	e := *r.broke
-	e.Restart = false // it was tried often enough
+	e.Restart = false // the number of tries is used up
 	return &e
 }
 
@@ -140,13 +140,13 @@ func (r *resumed) gaveUp(err error) error {
 	switch {
 	case errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable:
 		return r.changed("the resource ends before that now")
-	case errors.Is(err, TooLarge): // who has another version sends all of it
+	case errors.Is(err, TooLarge): // a server with another version sends all of it
 		return r.changed("the server began anew, with more bytes than were left")
 	}
 	return err
 }
 
-// join goes on with the rest, if it is one.
+// join continues with an answer if it holds the rest.
 func (r *resumed) join(resp *Response) error {
 	why := ""
 	switch {

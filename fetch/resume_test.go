@@ -149,7 +149,7 @@ func TestBodyThatBreaksOffGoesOn(t *testing.T) {
 				case tt.want == "" && (!errors.Is(err, fetch.Temporary) || !strings.Contains(err.Error(), tt.says)):
 					t.Errorf("got %q, %v; want it to fail: %q", got, err, tt.says)
 				}
-				// To ask for the whole again may help unless the rest was asked for in vain.
+				// To ask for the whole again may help unless the rest was asked for without success.
 				if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.Restart != (tt.name != "several times") {
 					t.Errorf("to start anew may help: %v", fe.Restart)
 				}

@@ -36,7 +36,7 @@ func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 	last, failed := a.once(ctx)
 	if failed == nil {
-		return last, nil // as most do: they need nothing of what follows
+		return last, nil // most requests succeed at once and need nothing of what follows
 	}
 	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (_ *Response, err error) {
 		if err = failed; err != nil { // the first try is over

@@ -109,8 +109,8 @@ func withoutUser(raw string) string {
 	return scheme + "//…" + raw[at:]
 }
 
-// escapePath keeps a path as it was written, as far as a request line can hold it.
-// net/url would write one anew that holds anything else, and take %2F for a slash.
+// escapePath keeps a path as it was written, as far as a request line allows. net/url
+// would rewrite a path with other characters and treat %2F as a slash.
 func escapePath(u *url.URL) {
 	if u.RawPath != "" {
 		u.RawPath = escape(u.RawPath, func(b byte) bool {
@@ -119,7 +119,7 @@ func escapePath(u *url.URL) {
 	}
 }
 
-// escapeQuery escapes what may not stand in a request line. net/url leaves a query
+// escapeQuery escapes characters that a request line cannot have. net/url leaves a query
 // as it is.
 func escapeQuery(q string) string {
 	return escape(q, func(b byte) bool { return b > ' ' && b < 0x7f })

@@ -53,7 +53,7 @@ func benchEntry(i int) resourcesync.Entry {
 	}
 }
 
-// BenchmarkLint also tells how much longer checking takes than decoding alone.
+// BenchmarkLint also reports how much longer checking takes than decoding alone.
 func BenchmarkLint(b *testing.B) {
 	doc := benchDocument()
 	b.SetBytes(int64(len(doc)))

@@ -11,7 +11,7 @@ type steps struct {
 // check is how the rules of one family are checked.
 type check struct {
 	noted bool                    // the Decoder decides, and its notes are the findings
-	run   func(*run, *Rule) steps // what the Decoder does not see; nil if there is nothing
+	run   func(*run, *Rule) steps // reports what the Decoder does not see; nil if there is nothing
 	by    string                  // the method that checks what is no ResourceSync document
 }
 
@@ -174,7 +174,7 @@ func entryChecks() map[string]func(*run, *Rule) steps {
 	}
 }
 
-// begin gathers the steps of the rules that concern a document of this kind.
+// begin collects the steps of the rules that concern a document of this kind.
 func (r *run) begin() {
 	for i := range book().rules {
 		rule := &book().rules[i]
@@ -207,8 +207,8 @@ func (r *run) end() {
 	r.decideLater()
 }
 
-// undecided are the findings of edition 1.0 of a document that may be of either
-// edition. They are told if it turns out to be of both.
+// undecided are findings of edition 1.0 in a document that may be of either edition. They
+// are reported if it turns out to be of both.
 type undecided struct {
 	findings []Finding
 	dropped  int

@@ -15,8 +15,8 @@ func entryMetadata(r *run, rule *Rule) steps {
 	}}
 }
 
-// entryCapability: the rs:md of an entry of a Capability List tells the capability
-// of what it leads to (1.1 §9).
+// entryCapability: the rs:md of an entry of a Capability List states the capability of
+// its target (1.1 §9).
 func entryCapability(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if e.hasMD && e.Capability == "" {
@@ -81,8 +81,8 @@ func entryAttribute(r *run, rule *Rule) steps {
 	}}
 }
 
-// lacks reports whether the rs:md of the entry is without that attribute. One that
-// is invalid is not missed as well.
+// lacks reports whether the rs:md of the entry does not have that attribute. An invalid
+// one is not reported as missing too.
 func lacks(e *entry, name string) bool {
 	switch name {
 	case "type":
@@ -116,8 +116,8 @@ func typeRecommended(r *run, rule *Rule) steps {
 	}}
 }
 
-// pathRequired: a manifest tells where in the package a bitstream is, unless the
-// resource was deleted. Of the proposal of 2013 the Decoder reads patches as links.
+// pathRequired: a manifest states the path of a bitstream in the package, unless the
+// resource was deleted. For the proposal of 2013 the Decoder reads patches as links.
 func pathRequired(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		if e.hasMD && e.Change != resourcesync.Deleted && lacks(e, "path") && !hasPatch(e) {
@@ -135,8 +135,8 @@ func hasPatch(e *entry) bool {
 	return false
 }
 
-// changeRequired: an entry of a change tells its nature (1.1 §12.1, §13.2). The
-// proposal of 2013 has no rule that an entry without rs:md breaks.
+// changeRequired: an entry of a change states its kind (1.1 §12.1, §13.2). The proposal
+// of 2013 has no rule that an entry without rs:md breaks.
 func changeRequired(r *run, rule *Rule) steps {
 	always := rule.Version == string(ProfileDLib)
 	return steps{entry: func(e *entry) {
@@ -177,7 +177,7 @@ func lastmodOmit(r *run, rule *Rule) steps {
 	}}
 }
 
-// auditable: an audit compares time, length or hash (1.1 §5.2). It is told once.
+// auditable: an audit compares time, length or hash (1.1 §5.2). It is reported once.
 func auditable(r *run, rule *Rule) steps {
 	var bare, first int
 	return steps{

@@ -15,7 +15,7 @@ type sample struct{ Right, Wrong string }
 var samples = sync.OnceValue(func() map[string]sample {
 	var m map[string]sample
 	if err := json.Unmarshal(samplesJSON, &m); err != nil {
-		panic(fmt.Sprintf("lint: examples.json: %v", err)) // it is embedded, and a test reads it
+		panic(fmt.Sprintf("lint: examples.json: %v", err)) // the file is embedded, and a test reads it
 	}
 	return m
 })

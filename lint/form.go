@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Form is what something seems to be that was given to be checked, before it is read.
+// Form is the kind of a file or answer, as its name and first bytes show it.
 type Form uint8
 
 // The forms.
@@ -42,15 +42,15 @@ func Recognise(name string, head []byte) Form {
 	return FormDocument
 }
 
-// unzipped is as much of gzip data as its first bytes tell; other bytes it returns as
-// they are.
+// unzipped decompresses the first bytes of gzip data, as far as they reach; it returns
+// other bytes as they are.
 func unzipped(head []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {
 		return head
 	}
 	text := make([]byte, HeadSize)
-	n, _ := io.ReadFull(zr, text) // it ends where the head does
+	n, _ := io.ReadFull(zr, text) // the data ends where the head does
 	return text[:n]
 }
 
@@ -91,7 +91,7 @@ func isHTML(text []byte) bool {
 	}
 }
 
-// isRobots tells a robots.txt by its name or its first line that says something.
+// isRobots recognises a robots.txt by its name or its first meaningful line.
 func isRobots(name string, text []byte) bool {
 	if !strings.HasPrefix(http.DetectContentType(text), "text/") {
 		return false
@@ -126,7 +126,7 @@ var documentNames = []string{
 	"capabilitylist", "capability-list", "sourcedescription", "source-description", "resourcesync",
 }
 
-// documentSigns are what stands at the begin of documents of every dialect.
+// documentSigns are the first bytes of documents of every dialect.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
 // Claims reports whether a file that was found among others is, or by its name claims
@@ -156,9 +156,9 @@ func baseName(name string) string {
 	return path.Base(strings.ToLower(strings.ReplaceAll(name, `\`, "/")))
 }
 
-// IsPlainSitemap reports whether something is a sitemap for search engines and nothing
-// more: it has that name and mentions ResourceSync nowhere among its first bytes, so
-// that nobody takes it for a list that lacks its rs:md.
+// IsPlainSitemap reports whether a file is a plain sitemap for search engines: it has the
+// name of one and does not mention ResourceSync in its first bytes, so that it is not
+// taken for a list without rs:md.
 func IsPlainSitemap(name string, head []byte) bool {
 	return strings.Contains(baseName(name), "sitemap") && !bytes.Contains(unzipped(head), []byte("openarchives.org/rs"))
 }

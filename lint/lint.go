@@ -47,8 +47,8 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return fmt.Errorf("level %q: expected info, warning or error", text)
 }
 
-// Profile is the edition of the standard that documents are held against. The
-// zero value is Profile11.
+// Profile is the edition of the standard that documents are checked against. The zero
+// value is Profile11.
 type Profile string
 
 // The profiles.
@@ -87,7 +87,7 @@ type Finding struct {
 // Document is what a document that was checked says of itself.
 type Document struct {
 	URI        string
-	Kind       string // as Rule.Kinds names it, "" if it is not known
+	Kind       string // the kind, named as in Rule.Kinds; "" if it is not known
 	Root       resourcesync.Root
 	Capability resourcesync.Capability
 	Entries    int
@@ -95,7 +95,7 @@ type Document struct {
 	At, Completed, From, Until resourcesync.Datetime
 	Up, Index                  string // where the links of these relations lead
 
-	Profile  Profile // that it was held against: never ProfileAuto
+	Profile  Profile // the profile used: never ProfileAuto
 	Complete bool    // read to its end
 	Head     bool    // only its beginning was checked, as WithHead says
 }
@@ -115,7 +115,7 @@ type Checker struct {
 	Disabled map[string]bool
 }
 
-// LimitsFor are the Limits of a Checker that reads documents of up to so many bytes.
+// LimitsFor returns the Limits of a Checker for documents of up to n bytes.
 func LimitsFor(bytes int64) resourcesync.Limits {
 	return resourcesync.Limits{Bytes: bytes, Entries: document.EntriesWithin(bytes)}
 }

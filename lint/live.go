@@ -17,7 +17,7 @@ import (
 	"instep/resourcesync"
 )
 
-// DefaultSample is how many entries of a document are requested if nobody says more.
+// DefaultSample is the number of entries of a document that are requested by default.
 const DefaultSample = 20
 
 // Live holds a Source against the rules that only the answers of its server show. It
@@ -190,7 +190,7 @@ func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), 
 	})
 }
 
-// decoded reads the document once more, of which all is told that is wrong with it.
+// decoded reads the document a second time; all its findings have been reported.
 func (r *liveRun) decoded(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	src, err := open()
 	if err != nil {

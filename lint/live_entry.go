@@ -16,7 +16,7 @@ const mostListedLinks = 8
 // thing is something with a URI that a document describes: the resource of an entry, or
 // what a link of it leads to.
 type thing struct {
-	uri, what           string // what is how messages name it
+	uri, what           string // what is the name of it in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -28,7 +28,8 @@ func (t *thing) isDescribed() bool {
 	return t.hasFixity() || t.mediaType != "" || t.encoding != ""
 }
 
-// checkListed requests what an entry lists and compares.
+// checkListed requests the resources that entries list, and compares them with the
+// entries.
 func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	t := thing{e.Loc, fmt.Sprintf("%q", e.Loc), e.Digests, e.Length, e.Type, e.Encoding}
 	got, err := r.get(ctx, t.uri, "", t.digests, r.needsBody(e, &t))
@@ -59,16 +60,16 @@ func (r *liveRun) checkListed(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// ofContent are media types of content. Whatever bytes they are of, the type does not
-// say how to make the next version of a resource from them and the one before.
+// ofContent are media types of content. Such a type does not say how to apply a patch.
 var ofContent = map[string]bool{
 	"application/octet-stream": true, "application/json": true, "application/xml": true, "text/xml": true,
 	"text/plain": true, "text/html": true, "text/csv": true, "application/pdf": true,
 	"application/gzip": true, "application/zip": true,
 }
 
-// patchType checks whether the type of a patch tells how to apply it. That the bytes
-// make the next version takes the version before, which nobody serves any more.
+// patchType checks whether the type of a patch says how to apply it. Whether its bytes
+// make the next version cannot be checked, since servers no longer have the version
+// before.
 func (r *liveRun) patchType(e *entry, l *resourcesync.Link) {
 	rule := r.active("ln-patch-type-unambiguous", r.kind)
 	if rule != nil && l.Rel == resourcesync.RelPatch && ofContent[essence(l.Type)] {
@@ -253,16 +254,16 @@ func (r *liveRun) modified(e *entry, got *fetched) {
 }
 
 const (
-	// Not what */* gets from a server that chooses, whatever it prefers.
+	// A server that negotiates gives something else for */*.
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
 	mostTwice = 10 << 20 // bytes of what is requested again
 )
 
-// stable requests a resource again, asking for another media type: who describes its
-// bytes should describe the URI of one representation (1.1 §7). What differs each time
-// changes always.
+// stable requests a resource again with another media type: an entry with hash and length
+// should name the URI of one representation (1.1 §7). If the bytes differ each time the
+// resource changes always.
 func (r *liveRun) stable(ctx context.Context, e *entry, t *thing, got *fetched) error {
 	always := e.ChangeFreq == resourcesync.Always
 	varies, changes := r.active("representation-attrs-only-for-representation", r.kind), r.active("changefreq-always-usage", r.kind)

@@ -142,7 +142,7 @@ func (r *liveRun) closed(ctx context.Context, d *Document, open func() (io.ReadC
 	return nil
 }
 
-// sumOf is the digest of a document without its compression, which is made anew for each
+// sumOf is the digest of a document without its compression, which is made again for each
 // answer.
 func sumOf(src io.Reader) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()

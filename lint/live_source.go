@@ -23,11 +23,11 @@ func WellKnown(uri string) string {
 	return fetch.Origin(u) + "/.well-known/resourcesync"
 }
 
-// mostTargets bounds the links of one page or response that are followed.
+// mostTargets is the highest number of links of one page or response that are followed.
 const mostTargets = 20
 
 // HTML checks where the links of a page lead by which it offers a Source (1.1 §6.3.3). It
-// tells whether there is one. base is where the page came from, after redirects. The
+// reports whether there is one. base is where the page came from, after redirects. The
 // error is that of src or of ctx.
 func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool, error) {
 	page, err := weblink.HTML(newInput(ctx, src))
@@ -39,7 +39,7 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 }
 
 // LinkHeader checks where the links of a response lead by which it offers a Source (1.1
-// §6.3.3). It tells whether there is one. The error is that of ctx.
+// §6.3.3). It reports whether there is one. The error is that of ctx.
 func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
@@ -162,7 +162,7 @@ func (l *Live) NoSource(uri, message string) {
 func (l *Live) offered(ctx context.Context, a Answer, d Document) error {
 	u, err := fetch.Parse(a.URL)
 	if err != nil {
-		return nil // it answered by another way than HTTP
+		return nil // the server answered by another protocol than HTTP
 	}
 	robots := fetch.Origin(u) + "/robots.txt"
 	r := l.run(robots, d.Profile, "robots")
@@ -200,7 +200,7 @@ func (r *liveRun) elsewhere(ctx context.Context, d Document) error {
 		}
 		whole, err := new(weblink.Page).Resolve(at, up)
 		if err != nil {
-			return nil // told where the link stands
+			return nil // the place of the link, for messages
 		}
 		h, err := r.l.headerAt(ctx, whole)
 		switch {

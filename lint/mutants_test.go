@@ -47,7 +47,7 @@ type example interface {
 	want(p Profile) []string
 }
 
-// noticed reports whether the example tells that the rule is not checked.
+// noticed reports whether the example reports that the rule is not checked.
 func noticed(t *testing.T, e example, id string) bool {
 	p := e.profiles()[0]
 	return !slices.Equal(e.found(t, p, id), e.want(p))

@@ -14,7 +14,7 @@ import (
 // of an entry, to be known. Those beyond are taken as of no known kind or entry.
 const mostEarly = 10_000
 
-// note takes what the Decoder tells.
+// note takes a note of the Decoder.
 func (r *run) note(n resourcesync.Note) {
 	if len(r.early) >= mostEarly {
 		r.flushNotes(nil)
@@ -78,7 +78,8 @@ func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	}
 }
 
-// isDraft reports whether a habit is the way of the drafts that the document is held against.
+// isDraft reports whether a habit is normal in the drafts that the document is checked
+// against.
 func (r *run) isDraft(q resourcesync.Quirk) bool {
 	return r.profile == ProfileMid2013 && q == resourcesync.QuirkMid2013
 }
@@ -134,7 +135,7 @@ func (r *run) broken(err error, in *input) {
 		return
 	}
 	if !r.parsed {
-		// A file that is something else altogether tells so by how it begins.
+		// A file of another format is recognised by its first bytes.
 		r.header, r.seen = resourcesync.Header{}, resourcesync.Seen{}
 	}
 	r.flushNotes(nil)
@@ -195,7 +196,7 @@ func otherThing(head []byte) string {
 	return ""
 }
 
-// htmlPage tells a page that guards the server from any other.
+// htmlPage distinguishes a wall against programs from other pages.
 func htmlPage(lower []byte) string {
 	if fetch.IsWall(lower) {
 		return "this is an HTML page that keeps programs out, not the document"

@@ -226,7 +226,7 @@ func dlibNamespace(r *run, rule *Rule) steps {
 	}}
 }
 
-// dlibCapability: the root tells the capability, as in 1.1.
+// dlibCapability: the root states the capability, as in 1.1.
 func dlibCapability(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		switch {
@@ -239,8 +239,8 @@ func dlibCapability(r *run, rule *Rule) steps {
 	}}
 }
 
-// dlibModified: the root tells when the document was written. Of snapshots the
-// Decoder reads that as at.
+// dlibModified: the root states when the document was written. For snapshots the Decoder
+// reads that as at.
 func dlibModified(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if !r.seen.Metadata || !r.header.At.IsZero() {

@@ -18,10 +18,10 @@ type Rule struct {
 	Level   Level    `json:"level"`
 	Kinds   []string `json:"kinds"`   // of documents, such as "changelist-index"; AnyKind alone for all
 	Version string   `json:"version"` // edition that has the rule; "both" for 1.0 and 1.1
-	Section string   `json:"section"` // where the rule stands, such as "1.1 §12.1; 1.0 §12.1"
+	Section string   `json:"section"` // sections of the standard, such as "1.1 §12.1; 1.0 §12.1"
 
-	Text string `json:"text"` // what is demanded, in a sentence
-	Fix  string `json:"fix"`  // what the owner of the Source should do, in a sentence
+	Text string `json:"text"` // the demand, in a sentence
+	Fix  string `json:"fix"`  // the remedy for the owner of the Source, in a sentence
 
 	// Checkable is what it takes to see that the rule is broken: "static" one document,
 	// "live" requests, "crosslink" several documents, "behaviour" more than that.
@@ -69,7 +69,7 @@ type rulebook struct {
 var book = sync.OnceValue(func() rulebook {
 	var b rulebook
 	if err := json.Unmarshal(rulesJSON, &b.rules); err != nil {
-		panic(fmt.Sprintf("lint: rules.json: %v", err)) // it is embedded, and a test reads it
+		panic(fmt.Sprintf("lint: rules.json: %v", err)) // the file is embedded, and a test reads it
 	}
 	b.byID = make(map[string]*Rule, len(b.rules))
 	b.byQuirk = make(map[resourcesync.Quirk]*Rule)

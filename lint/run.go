@@ -16,7 +16,7 @@ type run struct {
 	c        *Checker
 	uri      string
 	expected []string // kinds that the place of the document promises
-	site     string   // what a Sitemap speaks for, if that is not its own place
+	site     string   // the place that a Sitemap speaks for, if it is not its own
 	profile  Profile
 	auto     bool
 
@@ -25,26 +25,26 @@ type run struct {
 	header resourcesync.Header
 	seen   resourcesync.Seen // of the root
 
-	early    []resourcesync.Note // told since the last entry, or before the kind is known
+	early    []resourcesync.Note // found since the last entry, or before the kind is known
 	noted    map[string]bool     // rules noted of the root
 	readKind string              // with which the entries are checked
 	perEntry []func(*entry)
 	atEnd    []func()
 	entry    *entry // being read
 	parsed   bool   // the root element was understood
-	stopped  bool   // nothing is to be checked beyond the root element
+	stopped  bool   // only the root element is checked
 	later    undecided
 }
 
-// entry is one entry with what the Entry itself does not tell.
+// entry is one entry, with facts that the Entry itself does not have.
 type entry struct {
 	resourcesync.Entry
 	column int      // of its start tag
-	hasMD  bool     // it has an rs:md
+	hasMD  bool     // the entry has an rs:md
 	noted  []string // rules that were noted of it
 }
 
-// was reports whether one of the rules was noted of the entry.
+// was reports whether a note about one of the rules was made on the entry.
 func (e *entry) was(rules ...string) bool {
 	for _, n := range e.noted {
 		for _, r := range rules {
@@ -162,7 +162,7 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	return header, in.err
 }
 
-// settle decides about profile and kind, with what stands before the first entry.
+// settle chooses profile and kind, from the part before the first entry.
 func (r *run) settle(h *resourcesync.Header) {
 	r.header, r.seen = *h, r.dec.SeenRoot()
 	if r.auto {
@@ -284,7 +284,7 @@ func (r *run) wants(rule *Rule) bool {
 	return rule.In(r.profile) || r.undecidedWants(rule)
 }
 
-// report tells that something breaks the rule.
+// report reports a finding.
 func (r *run) report(rule *Rule, f Finding) {
 	f.Rule, f.Level, f.URI = rule.ID, rule.Level, r.uri
 	if !rule.In(r.profile) {
@@ -315,7 +315,7 @@ func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 type input struct {
 	ctx  context.Context
 	r    io.Reader
-	err  error // the trouble of the reader itself
+	err  error // read errors, which are no findings
 	head []byte
 
 	ended bool // r was read to its end

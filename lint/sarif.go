@@ -124,7 +124,7 @@ func (s *SARIF) Finding(f Finding) {
 	s.results++
 }
 
-// begin writes what comes before a result or their end.
+// begin writes the start of the log, before the first result or before the end.
 func (s *SARIF) begin() {
 	if s.results == 0 {
 		s.write(sarifOpening)
@@ -133,7 +133,7 @@ func (s *SARIF) begin() {
 	s.write(",\n")
 }
 
-// Failed tells of something that could not be checked; uri may be empty.
+// Failed records something that could not be checked; uri may be empty.
 func (s *SARIF) Failed(uri, message string) {
 	if len(s.trouble) == maxTroubles {
 		s.more++
@@ -186,7 +186,7 @@ func sarifLevel(l Level) string {
 	return l.String()
 }
 
-// uriReference makes what RFC 3986 allows of a URI or a path as it was given.
+// uriReference escapes a URI or a path so that RFC 3986 allows it.
 func uriReference(given string) string {
 	if scheme, _, ok := strings.Cut(given, "://"); ok && (scheme == "http" || scheme == "https") {
 		if u, err := url.Parse(given); err == nil {

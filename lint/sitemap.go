@@ -13,7 +13,7 @@ import (
 // itself.
 func WithSite(uri string) Option { return func(r *run) { r.site = uri } }
 
-// sitemapElements: search engines get a plain Sitemap. It is told once.
+// sitemapElements: search engines get a plain Sitemap. It is reported once.
 func sitemapElements(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}
@@ -33,8 +33,8 @@ func sitemapElements(r *run, rule *Rule) steps {
 	}
 }
 
-// sitemapForeign: extensions of search engines stand in entries of a urlset; elsewhere
-// their schema has no place for other elements. It is told once.
+// sitemapForeign: extensions of search engines are in entries of a urlset; elsewhere
+// their schema has no place for other elements. It is reported once.
 func sitemapForeign(r *run, rule *Rule) steps {
 	if !r.isSitemap() {
 		return steps{}

@@ -21,8 +21,8 @@ func datetimeWithin(r *run, rule *Rule) steps {
 	}}
 }
 
-// datetimeEverywhere: a Destination goes on after the last change it has applied
-// (1.1 §12.1). It is told once.
+// datetimeEverywhere: a Destination continues after the last change it has applied
+// (1.1 §12.1). It is reported once.
 func datetimeEverywhere(r *run, rule *Rule) steps {
 	var bare, first int
 	return steps{
@@ -141,7 +141,7 @@ func entryWithinRoot(r *run, rule *Rule) steps {
 }
 
 // forwardOrder: the oldest comes first (1.1 §12.1, §12.2, §13.1, §13.2). What has no
-// time is passed over. What is compared with is the entry that began latest: one with
+// time is skipped. What is compared with is the entry that began latest: one with
 // a partial date hides none before it.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
@@ -173,8 +173,8 @@ func forwardOrder(r *run, rule *Rule) steps {
 	}}
 }
 
-// keys are short names for texts of one document: 16 bytes that nobody outside can
-// make collide.
+// keys are short hashes of texts of one document: 16 bytes, seeded so that a document
+// cannot cause collisions.
 type keys struct{ a, b maphash.Seed }
 
 type key [2]uint64

@@ -32,8 +32,8 @@ func (b Bitstream) Size() int64 { return b.member().size }
 // Checksum is the CRC-32 (IEEE) of its bytes, as the directory says it.
 func (b Bitstream) Checksum() uint32 { return b.member().crc }
 
-// Span tells which bytes of the package hold it, with the headers that are needed to
-// read it.
+// Span is the range of bytes of the package that holds the member, with the headers that
+// are needed to read it.
 func (b Bitstream) Span() (offset, length int64) {
 	m := b.member()
 	return m.offset, m.next - m.offset
@@ -127,7 +127,7 @@ func (b Bitstream) Open(most int64) (io.ReadCloser, error) {
 	return b.OpenSpan(io.NewSectionReader(b.p.r, from, n), most)
 }
 
-// OpenSpan is Open for who has the bytes of Span elsewhere: r has just them.
+// OpenSpan is Open for callers that have the bytes of Span elsewhere: r has exactly them.
 func (b Bitstream) OpenSpan(r io.ReaderAt, most int64) (io.ReadCloser, error) {
 	m := b.member()
 	opening, err := b.p.openMember(m, r, most)
@@ -197,7 +197,7 @@ type memberReader struct {
 	deflate io.ReadCloser     // of flate; made when first needed
 	n       int64             // bytes that were read
 	crc     uint32
-	err     error // what every further Read returns
+	err     error // the error of every further Read
 }
 
 // open reads the local header, which has to say what the directory says.
@@ -272,7 +272,7 @@ func (h *localHeader) check(m *member, name string, fields []byte) error {
 	return nil
 }
 
-// followedBy reports whether n bytes may stand after the bytes of a member.
+// followedBy reports whether n more bytes may come after the bytes of a member.
 func (m *member) followedBy(n int64) bool {
 	if m.flags&flagDescriptor == 0 {
 		return n == 0
@@ -314,7 +314,7 @@ func (r *memberReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reason tells damage from trouble with reading.
+// reason distinguishes a damaged package from a read error.
 func (r *memberReader) reason(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError
@@ -368,7 +368,7 @@ func (r *memberReader) descriptor() error {
 	return fmt.Errorf("%w: what stands after %q says other sizes than the directory", ErrAmbiguous, r.m.name)
 }
 
-// cutOff tells the end of what there is from trouble with reading.
+// cutOff distinguishes the end of the package from a read error.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damaged("it is cut off")

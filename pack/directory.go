@@ -45,7 +45,7 @@ const (
 	flagEncrypted  = 1 << 0
 	flagDescriptor = 1 << 3
 	flagUTF8       = 1 << 11
-	flagsKnown     = flagDescriptor | flagUTF8 | 1<<1 | 1<<2 // the others say how well it was compressed
+	flagsKnown     = flagDescriptor | flagUTF8 | 1<<1 | 1<<2 // the other bits say how well it was compressed
 
 	methodStore   = 0
 	methodDeflate = 8
@@ -340,8 +340,8 @@ func (p *Package) checkLayout(e end) error {
 	return p.checkGap(from, directory, slack, before, "the directory")
 }
 
-// checkGap checks that what ends at from, or up to slack later, is followed by what
-// begins at to.
+// checkGap checks that the record that ends at from is followed, at most slack bytes
+// later, by the one that begins at to.
 func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	switch {
 	case from > to:
@@ -352,7 +352,7 @@ func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	return nil
 }
 
-// extra is what counts of the extra fields of a header (APPNOTE.TXT §4.5).
+// extra has the values of a header's extra fields that are used (APPNOTE.TXT §4.5).
 type extra struct {
 	zip64 []byte // the values of 64 bits
 	name  string // in Unicode, if it has one

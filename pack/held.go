@@ -118,8 +118,8 @@ func (r *reader) pack(h *held) error {
 	return nil
 }
 
-// The times that a ZIP file can tell: those of MS-DOS, whose zero is no date, and
-// those of the extended timestamp, which are UTC.
+// The times that a ZIP file can hold: those of MS-DOS, whose zero is no date, and those
+// of the extended timestamp, which are UTC.
 var (
 	firstDOS   = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	afterDOS   = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)

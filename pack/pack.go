@@ -24,7 +24,7 @@ import (
 // ManifestName is the name of the manifest of a package (1.1 §11.2, §13.2).
 const ManifestName = "manifest.xml"
 
-// What is wrong with a package; errors.Is finds them.
+// The errors of packages, for errors.Is.
 var (
 	ErrNotZIP     = errors.New("not a ZIP file, or a damaged one")
 	ErrAmbiguous  = errors.New("not a ZIP file that every program understands alike")
@@ -182,7 +182,7 @@ func (p *Package) alike(i int) (n int) {
 
 // How well a member is named as a manifest, best first.
 const (
-	asWritten      = iota // as the standard writes it
+	asWritten      = iota // the name in the standard
 	rooted                // with a slash or backslash before it
 	otherCase             // in capitals, with or without that
 	nestedManifest        // in a directory: not the manifest

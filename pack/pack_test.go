@@ -171,7 +171,7 @@ func TestLargeManifestIsNotRead(t *testing.T) {
 	}
 }
 
-// A directory can say that a member is small while its data goes on for ever.
+// A directory can say that a member is small while its data continues for ever.
 func TestManifestThatIsLargerThanSaidFails(t *testing.T) {
 	b := zipOf(t, strings.Repeat(" ", 1<<20), "manifest.xml")
 	at := bytes.LastIndex(b, []byte("PK\x01\x02"))

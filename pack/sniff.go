@@ -33,7 +33,7 @@ var magic = []struct{ kind, at0 string }{
 	{KindRAR, "Rar!\x1a\x07"},
 }
 
-// Sniff tells by its first bytes what was given for a package; "" if it cannot tell.
+// Sniff returns what kind of file begins with these bytes; "" if it is unknown.
 func Sniff(head []byte) string {
 	for _, m := range magic {
 		if bytes.HasPrefix(head, []byte(m.at0)) {

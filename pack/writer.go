@@ -20,7 +20,7 @@ import (
 // for it, and its bytes.
 type Member struct {
 	// Path says where it goes (see [PathOf]); empty for a deletion, which a manifest
-	// lists and a package does not hold. What Open yields is held against Length and
+	// lists and a package does not hold. What Open yields is checked against Length and
 	// Digests, as far as they are known.
 	resourcesync.Entry
 	Open func(context.Context) (io.ReadCloser, error) // may be called by several goroutines at once, for different members
@@ -93,7 +93,7 @@ func (w *Writer) readers() int {
 	return min(runtime.GOMAXPROCS(0), 4)
 }
 
-// packing is a package being written.
+// packing is the state of a package that is being written.
 type packing struct {
 	storeOnly bool
 	zip       *zip.Writer
@@ -101,7 +101,7 @@ type packing struct {
 	buffer    []byte        // for members that are streamed
 
 	level   int              // of what is compressed next
-	streams [2]*flate.Writer // one for each level, used again
+	streams [2]*flate.Writer // one for each level, reused
 }
 
 func (p *packing) manifest(write func(io.Writer) error) error {
@@ -151,8 +151,8 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 	return group.Wait()
 }
 
-// distribute hands each member to who reads and to who writes, which may be no
-// further apart than free has room.
+// distribute passes each member to a reader and to the writer, which may be no further
+// apart than free has room.
 func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
 	for i := range members {
 		m := &members[i]
@@ -165,7 +165,7 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 		select {
 		case h := <-free:
 			h.m = m
-			work <- h // has room for all there are
+			work <- h // has room for all of them
 			order <- h
 		case <-ctx.Done():
 			return ctx.Err()

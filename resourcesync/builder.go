@@ -116,7 +116,7 @@ func (w *builder) links(indent string, links []Link) {
 	}
 }
 
-// representation appends what rs:md and rs:ln say alike of bytes.
+// representation appends the attributes of bytes that rs:md and rs:ln share.
 func (w *builder) representation(ds Digests, n Length, mediaType, encoding, path string) {
 	if len(ds) > 0 {
 		w.b = append(w.b, ` hash="`...)

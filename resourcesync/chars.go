@@ -70,8 +70,8 @@ func plainASCII(b []byte) int {
 	return i
 }
 
-// plainRun returns how many bytes at the begin of b stand for themselves: what
-// comes next is stop, a <, an &, a character below a blank, or the end of b.
+// plainRun returns the number of bytes at the start of b that need no escape: up to stop,
+// a <, an &, a control character, or the end of b.
 func plainRun(b []byte, stop byte) int {
 	stops := uint64(stop) * eachByte
 	i := 0
@@ -93,7 +93,7 @@ func plainRun(b []byte, stop byte) int {
 	return i
 }
 
-// plainURI returns how many bytes at the begin of b may stand in a URI by
+// plainURI returns how many bytes at the begin of b may be in a URI by
 // themselves, which a % may not.
 func plainURI(b []byte) int {
 	const (
@@ -133,14 +133,14 @@ func hasControl(b []byte) bool {
 	return bytes.IndexByte(b, 0x7f) >= 0
 }
 
-// isXMLChar reports whether r may stand in a document (XML 1.0 §2.2).
+// isXMLChar reports whether r may be in a document (XML 1.0 §2.2).
 func isXMLChar(r rune) bool {
 	return r >= ' ' && r < 0xD800 || r == '\t' || r == '\n' || r == '\r' ||
 		r >= 0xE000 && r <= 0xFFFD || r >= 0x10000 && r <= utf8.MaxRune
 }
 
 const (
-	nameByte  = 1 << iota // may stand in a name
+	nameByte  = 1 << iota // may be in a name
 	nameStart             // may begin one
 )
 
@@ -174,7 +174,7 @@ func scanName(b []byte) int {
 	return scanLongName(b, i)
 }
 
-// scanLongName goes on after the i bytes of ASCII that a name begins with.
+// scanLongName continues after the i bytes of ASCII that a name begins with.
 func scanLongName(b []byte, i int) int {
 	for i < len(b) {
 		if b[i] < utf8.RuneSelf && nameClass[b[i]] == 0 {

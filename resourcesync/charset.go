@@ -45,8 +45,8 @@ func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
 	case "windows-1252":
 		return newTextReader(br, &tableDecoder{high: &windows1252}), encoding, nil
 	case "", "utf-8", "utf-16":
-		// UTF-16 that can be read byte by byte was converted by somebody who left
-		// the declaration as it was.
+		// The declaration says UTF-16, but the text is readable byte by byte: somebody
+		// converted it without changing the declaration.
 		return br, "utf-8", nil
 	}
 	return nil, "", &DecodeError{Kind: NotWellFormed, Msg: fmt.Sprintf(

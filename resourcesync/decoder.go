@@ -12,7 +12,7 @@ import (
 //
 // It is strict about XML and lenient about values: a date or digest that can't be
 // read counts as absent, and what Sources are known to write differently is read
-// as they mean it. [WithNotes] tells about each case, [WithTolerance] decides which are
+// as they mean it. [WithNotes] reports each case, [WithTolerance] decides which are
 // refused.
 type Decoder struct {
 	s         scanner
@@ -22,12 +22,12 @@ type Decoder struct {
 
 	as     Dialect
 	form   form
-	quiet  bool // nobody asks for what is legal
+	quiet  bool // notes are not wanted for what the standard allows
 	header Header
 	state  state
-	err    error // what ended the document early
+	err    error // the error that ended the document early
 
-	// What was seen of the root.
+	// Facts about the root.
 	rootLine, rootColumn int
 	hasMD                bool     // its rs:md
 	unread               []string // attributes of that which can't be read
@@ -47,8 +47,8 @@ type Decoder struct {
 	entries   int // entries so far
 	current   Entry
 	seenEntry Seen
-	inside    bool   // between its start and its end
-	badChange bool   // it has a change that can't be read
+	inside    bool   // the Decoder is inside an entry
+	badChange bool   // the entry has a change that cannot be read
 	foreign   int    // elements of other vocabularies in it, or in the root
 	inLinks   int    // bytes of its rs:ln
 	inEntry   []byte // buffer of kept for entries
@@ -182,7 +182,7 @@ func (d *Decoder) start() error {
 	return d.verdict()
 }
 
-// noteBytes tells what is unusual in the bytes before the root element.
+// noteBytes notes unusual bytes before the root element.
 func (d *Decoder) noteBytes(packed bool) {
 	first := Note{Rule: ruleXML, Line: 1, Column: 1}
 	if packed {
@@ -274,7 +274,7 @@ func (d *Decoder) keepRootAttrs() {
 // ruleRoot is the rule about the root element.
 const ruleRoot = "root-element-urlset-or-sitemapindex"
 
-// reject is the error for a document that is none of ours.
+// reject is the error for a document that is not one of ours.
 func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
 	err := d.fail(NotResourceSync, format, args...)
 	err.Rule = rule
@@ -291,7 +291,7 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate tells about what is read although the standard doesn't allow it.
+// tolerate notes a deviation from the standard that is read all the same.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
@@ -310,7 +310,7 @@ func (d *Decoder) tolerate(n Note) {
 	}
 }
 
-// remark tells about what is unusual but allowed.
+// remark notes something unusual that the standard allows.
 func (d *Decoder) remark(n Note) {
 	n.Legal = true
 	d.tolerate(n)
@@ -344,8 +344,8 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// nextChild returns the next tag among the children of an element of ours, and notes text between
-// them: what it says is said to nobody.
+// nextChild returns the next tag among the children of one of our elements, and notes
+// text between them, which no reader uses.
 func (d *Decoder) nextChild() (token, error) {
 	d.s.loose = loose{}
 	tok, err := d.s.next()
@@ -416,8 +416,8 @@ func (d *Decoder) countEntry(root Root) error {
 	return nil
 }
 
-// spaceOfElem is the namespace of the element, with those that mean ResourceSync
-// too taken for it.
+// spaceOfElem is the namespace of the element; variants of the ResourceSync namespace
+// count as it.
 func (d *Decoder) spaceOfElem() space {
 	switch d.s.elem.space {
 	case spaceRSAlias:
@@ -470,13 +470,13 @@ func (d *Decoder) entry() error {
 	d.inEntry = d.kept.b
 	d.current.Foreign = string(d.inEntry)
 	if rule, why := in.verdict(); why != "" {
-		d.current = Entry{Line: start.line} // nothing in it is to be trusted
+		d.current = Entry{Line: start.line} // its content cannot be trusted
 		return &DecodeError{Kind: BadEntry, Line: start.line, Column: start.column, Offset: start.at, Rule: rule, Msg: why}
 	}
 	return nil
 }
 
-// skip passes over the content of the element whose start tag was read.
+// skip skips the content of the element whose start tag was read.
 func (d *Decoder) skip() error {
 	for depth := len(d.s.opens); len(d.s.opens) >= depth; {
 		tok, err := d.s.next()
@@ -490,7 +490,7 @@ func (d *Decoder) skip() error {
 	return nil
 }
 
-// foreignChild keeps an element of another vocabulary in d.kept, and passes over
+// foreignChild keeps an element of another vocabulary in d.kept, and skips
 // one that has no business in one of ours.
 func (d *Decoder) foreignChild() error {
 	if err := d.countForeign(); err != nil {
@@ -534,7 +534,7 @@ func (d *Decoder) text() (text []byte, ok bool, err error) {
 	return d.trimmed(d.s.text), true, nil
 }
 
-// trimmed is text without the white space around it; d.padded tells if it had any.
+// trimmed is text without the white space around it; d.padded reports if it had any.
 func (d *Decoder) trimmed(text []byte) []byte {
 	t := trimSpace(text)
 	d.padded = len(t) < len(text)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Dialect is a form in which documents have been written. Whatever the dialect,
-// a Decoder returns what it reads in the terms of 1.1.
+// Dialect is a form in which documents have been written. A Decoder returns documents of
+// every dialect in the terms of 1.1.
 type Dialect uint8
 
 // The dialects.
@@ -53,7 +53,7 @@ const (
 	formResync              // resync
 )
 
-// tell notes, the first time, that the document shows its dialect.
+// tell notes, once, that the document shows its dialect.
 func (d *Decoder) tell(dialect Dialect, n Note) {
 	if d.told {
 		return
@@ -63,8 +63,8 @@ func (d *Decoder) tell(dialect Dialect, n Note) {
 	d.usual(n)
 }
 
-// usual notes what is usual in the dialect of the document and not in 1.1. It is
-// legal for those who asked for that dialect.
+// usual notes something that is normal in the dialect of the document but not in 1.1. It
+// is legal if the caller asked for that dialect.
 func (d *Decoder) usual(n Note) {
 	n.Quirk, n.Legal = QuirkDialect, d.as == d.header.Dialect
 	if d.header.Dialect == DialectMid2013 {

@@ -4,7 +4,7 @@ package resourcesync
 // 2013. Its links have no place of their own: one before the first item is of the
 // document, one after an item is of that item.
 
-// resyncRoot takes the start tag of a resync element.
+// resyncRoot reads the start tag of a resync element.
 func (d *Decoder) resyncRoot() error {
 	d.form, d.hasMD = formResync, true
 	d.tell(DialectResync, Note{Rule: ruleRoot, Msg: "a resync document, as in D-Lib Magazine 2013"})

@@ -113,7 +113,7 @@ func (d *differential) compare(doc []byte) {
 }
 
 // same checks that a document means the same when another parser has read it and
-// it was written anew, in the plainest way.
+// it was written again, in the plainest way.
 func (d *differential) same(s *sample, parser string, events []event) {
 	plain := plainXML(events)
 	got, want := neutral(read(strings.NewReader(plain))), neutral(s.ours)
@@ -184,7 +184,7 @@ func (d *differential) sameValues(s *sample) {
 	}
 }
 
-// rewrites reports whether a note tells of a value that is read as another one.
+// rewrites reports whether a note reports a value that is read as another one.
 func rewrites(n Note) bool {
 	return n.Rule == "ln-rel-registered-or-uri" || n.Rule == "hash-algorithm-unknown"
 }

@@ -216,8 +216,8 @@ func (d Digest) Sum() []byte {
 // IsZero reports whether d is absent.
 func (d Digest) IsZero() bool { return d.alg == 0 }
 
-// Strong reports whether d is a sha-256 or better, which proves that bytes are the
-// same even where somebody wants them to differ. An md5 or sha-1 does not.
+// Strong reports whether d is a sha-256 or better, which proves that bytes are the same
+// even against forgery. An md5 or sha-1 does not.
 func (d Digest) Strong() bool { return d.alg >= firstStrong }
 
 // String returns algorithm:hexadecimal in lower case, "" if d is absent.

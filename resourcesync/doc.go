@@ -28,11 +28,11 @@
 // Two kinds of mistake are told apart. What is no well-formed XML, no
 // ResourceSync or beyond [Limits] ends the document with a [*DecodeError]. A
 // value that can't be read counts as absent, a habit of existing Sources is
-// understood, and the document goes on. A digest that can't be read is never one
+// understood, and the document continues. A digest that can't be read is never one
 // that matched.
 //
-// [WithNotes] tells of each such case as a [Note]: what was there, how it was read,
-// the rule it concerns, and the number of the habit, a [Quirk]. [NoteTally] gathers
+// [WithNotes] reports each such case as a [Note]: what was there, how it was read,
+// the rule it concerns, and the number of the habit, a [Quirk]. [NoteTally] collects
 // them by kind. A note that is Legal is of something unusual that the standard
 // allows. [WithTolerance] decides what is refused: nothing by [Lenient], all that
 // is not legal by [Strict], and anything between by [Tolerance.Except] and

@@ -281,7 +281,7 @@ func (d *Decoder) countLink(n int) error {
 	return nil
 }
 
-// empty reports whether a is an attribute of the standard, and tells that it is
+// empty reports whether a is an attribute of the standard, and reports that it is
 // empty.
 func (d *Decoder) empty(a *attr) bool {
 	rule, defined := ruleOfAttr[string(a.name)]

@@ -63,8 +63,8 @@ func (d *Decoder) cantRead(name string) {
 
 func (d *Decoder) cannot(name string) bool { return slices.Contains(d.unread, name) }
 
-// checkTimes tells which times the rs:md of the root lacks and which have no place
-// in a document of its kind (1.1 Appendix A). Drafts had other ones.
+// checkTimes notes which times the rs:md of the root lacks, and which have no place in a
+// document of its kind (1.1 Appendix A). Drafts had others.
 func (d *Decoder) checkTimes() {
 	h := &d.header
 	if h.Dialect > Dialect10 {
@@ -100,7 +100,7 @@ func (d *Decoder) checkTimes() {
 	}
 }
 
-// checkEntry tells what the entry lacks or has that belongs elsewhere. start is its
+// checkEntry notes what the entry lacks, or has though it belongs elsewhere. start is its
 // start tag.
 func (in *entryReader) checkEntry(start *element) {
 	d, e := in.d, in.e

@@ -11,7 +11,7 @@ import (
 type foreignWriter struct {
 	b        []byte
 	rendered []binding // declarations written that are in scope
-	marks    []int     // how many there were before each open element
+	marks    []int     // the number of prefixes before each open element
 	names    []string  // of the open elements
 }
 
@@ -88,7 +88,7 @@ func (w *foreignWriter) declare(prefix []byte, uri string) {
 
 func (w *foreignWriter) attr(name, value string) {
 	w.b = append(append(append(w.b, ' '), name...), `="`...)
-	w.b, _ = appendEscaped(w.b, value, true) // it was read, so it can be written
+	w.b, _ = appendEscaped(w.b, value, true) // a Decoder read it, so it can be written
 	w.b = append(w.b, '"')
 }
 
@@ -107,7 +107,7 @@ func (w *foreignWriter) end(empty bool) {
 // foreignChecker checks what is to be written into a document as it stands.
 type foreignChecker struct{ s scanner }
 
-// check says why xml can't stand in a document: it must be whole elements, each
+// check says why xml can't be in a document: it must be whole elements, each
 // in a namespace of its own vocabulary, that declare the prefixes they use.
 func (c *foreignChecker) check(xml string) error {
 	const before, after = `<x xmlns="` + nsSitemap + `">`, `</x>`

@@ -5,7 +5,7 @@ import "fmt"
 // EncodeError is the error of an Encoder for a value that can't be written.
 type EncodeError struct {
 	Field string // attribute or element, such as "loc"
-	Value string // what was given, perhaps shortened; "" if nothing was
+	Value string // the given value, perhaps shortened; "" if there was none
 	Rule  string // id of the rule that is broken, as a linter names it; may be ""
 	Msg   string // what was expected
 }
@@ -18,8 +18,7 @@ func (e *EncodeError) Error() string {
 	return s
 }
 
-// demand is something that the standard asks of a kind of document, beyond what it
-// asks of all.
+// demand is a requirement of the standard for one kind of document.
 type demand uint16
 
 const (
@@ -30,7 +29,7 @@ const (
 	isOfChanges                        // of changes: the root has from, and neither at nor completed
 	entriesHaveAt                      // entries may have at and completed
 	entriesHaveFrom                    // entries may have from and until
-	needsCapability                    // entries have a capability
+	needsCapability                    // each entry has a capability
 	listsSets                          // entries have the capability of a Capability List, if any
 	needsChange                        // entries have change; patches may be linked
 	needsPath                          // entries have path, unless deleted; links may have one

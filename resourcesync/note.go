@@ -16,10 +16,10 @@ const (
 	QuirkPages          Quirk = 6  // pages that lead to each other by rel="next", without an index
 	QuirkConcatenated   Quirk = 7  // several documents, one after the other
 	QuirkElementOrder   Quirk = 8  // rs:md or rs:ln before the loc of an entry, or after the entries
-	QuirkBrowser        Quirk = 9  // what is there for browsers and validators: a style sheet, a schema
+	QuirkBrowser        Quirk = 9  // markup for browsers and validators: a style sheet, a schema
 	QuirkEncoding       Quirk = 10 // another encoding than UTF-8
 	QuirkSpaceFirst     Quirk = 11 // white space before the XML declaration
-	QuirkGzip           Quirk = 12 // compressed, whatever else said so
+	QuirkGzip           Quirk = 12 // the document is compressed, though the server says otherwise
 	QuirkCapabilityCase Quirk = 17 // capability in camel or upper case
 	QuirkCapabilityNew  Quirk = 18 // capability that the standard does not define
 	QuirkNoChange       Quirk = 22 // a change document whose entries have no change
@@ -41,7 +41,7 @@ const (
 	QuirkTwoMetadata    Quirk = 61 // an entry with several rs:md that do not contradict each other
 )
 
-// The quirks that show only to those who follow documents and fetch resources.
+// Quirks that are visible only by following documents and fetching resources.
 const (
 	QuirkSourceLink    Quirk = 15 // a link rel="resourcesync" to another document than a Capability List
 	QuirkRobots        Quirk = 16 // Sitemap lines of robots.txt in another form, or for plain Sitemaps
@@ -58,18 +58,18 @@ const (
 	QuirkListedTwice   Quirk = 45 // a resource listed more than once
 	QuirkContentCoding Quirk = 51 // length and hash of the body with or without its content coding
 	QuirkManifestCopy  Quirk = 54 // the manifest beside a package says something else than the one in it
-	QuirkManifest      Quirk = 55 // a package without manifest, or with members that nobody described
+	QuirkManifest      Quirk = 55 // a package without manifest, or with members that the manifest does not list
 	QuirkPackageFormat Quirk = 56 // a package in another format than ZIP
 	QuirkLocalPackage  Quirk = 58 // a package named by a path on the Source's machine
 )
 
-// Note tells what a Decoder read although it is unusual, and how it read it.
+// Note is something unusual that a Decoder read, and how it read it.
 type Note struct {
 	Quirk  Quirk  // 0 if it is no habit but a plain mistake
 	Rule   string // id of the rule that is concerned, as a linter names it; may be ""
 	Line   int    // line of the element, from 1
 	Column int    // column of its start tag, from 1, in bytes of UTF-8
-	Legal  bool   // the standard allows it: it is told and nothing more
+	Legal  bool   // the standard allows it
 	Msg    string // a sentence: what was there and how it was read
 }
 
@@ -77,7 +77,7 @@ type Note struct {
 // and what it answers false to ends the document with an error of kind [Refused].
 type Tolerance func(Note) bool
 
-// Lenient reads whatever can be understood. It is the policy unless another is given.
+// Lenient reads everything that can be understood. It is the default.
 func Lenient(Note) bool { return true }
 
 // Strict reads what the standard allows and nothing else.

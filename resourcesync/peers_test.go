@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// event is what an XML parser tells of a document: a start tag, an end tag or text.
+// event is what an XML parser reports a document: a start tag, an end tag or text.
 // Comments and processing instructions are left out.
 type event struct {
 	kind     byte // '<', '>' or 't'

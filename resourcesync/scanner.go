@@ -27,7 +27,7 @@ type scanner struct {
 
 	elem       element
 	attrs      []attr
-	declares   bool   // one of attrs declares a namespace
+	declares   bool   // one of the attributes declares a namespace
 	norm       []byte // attribute values that had to be rewritten
 	collect    bool   // keep the text
 	text       []byte // text kept
@@ -38,7 +38,7 @@ type scanner struct {
 	declared   string // encoding in the XML declaration
 	leading    bool   // white space came before the XML declaration
 	styled     bool   // there is a style sheet for browsers
-	loose      loose  // the first text, since it was forgotten, that is not kept
+	loose      loose  // the first text since the last reset that is not kept
 }
 
 // loose is text where only elements belong.
@@ -81,7 +81,7 @@ func (a *attr) local() []byte {
 	return a.name[a.colon+1:]
 }
 
-// locate finds out the line and column of the element. It is put off until
+// locate finds out the line and column of the element. It is delayed until
 // somebody asks, and done at the latest before its bytes leave the buffer.
 func (s *scanner) locate() {
 	if s.elem.line == 0 && s.elem.name != nil {
@@ -223,7 +223,8 @@ func (s *scanner) charData() error {
 	return nil
 }
 
-// noteLoose takes down text at a place in the buffer that is not kept, unless it is white space.
+// noteLoose notes text at a place in the buffer that is not kept, unless it is white
+// space.
 func (s *scanner) noteLoose(at int, run []byte) {
 	if s.collect || s.loose.line > 0 {
 		return
@@ -312,7 +313,7 @@ func (s *scanner) pop() {
 	s.ns = s.ns[:last.ns]
 }
 
-// declaration passes over a comment, takes a CDATA section as text, and refuses
+// declaration skips a comment, takes a CDATA section as text, and refuses
 // everything else that begins with <!.
 func (s *scanner) declaration() error {
 	for s.end-s.pos < len("<![CDATA[") && s.more() {
@@ -373,7 +374,7 @@ func (s *scanner) cdata() error {
 	return nil
 }
 
-// instruction passes over a processing instruction and reads the XML declaration.
+// instruction skips a processing instruction and reads the XML declaration.
 func (s *scanner) instruction() error {
 	i, err := s.find(2, "?>")
 	if err != nil {

@@ -37,8 +37,8 @@ type Series struct {
 	// last ends with the until that is given here.
 	Header Header
 
-	// URI tells where a part will be read: 0 is the list itself, or its index; parts
-	// count from 1.
+	// URI returns the URI of a part: 0 is the list itself, or its index; parts count from
+	// 1.
 	URI func(part int) string
 
 	// Create begins a document. Number 0 comes first, and it comes again, last, if
@@ -172,7 +172,7 @@ type cut struct {
 	until   Datetime // of the part, and from of the next one
 }
 
-// measure finds out what will be in each part, since its header comes first.
+// measure finds what will be in each part, since its header comes first.
 func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 	// The dates in the headers of the parts are not known yet: room is left for them.
 	const room = 256
@@ -208,8 +208,8 @@ func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 	return append(cuts, cut{enc.Count(), s.Header.Until}), nil
 }
 
-// timesOf tells when the changes of an entry began and ended: a change, or those in
-// a package.
+// timesOf returns when the changes of an entry began and ended: a change, or those in a
+// package.
 func timesOf(e *Entry) (first, last Datetime) {
 	if d := e.Metadata.Datetime; !d.IsZero() {
 		return d, d

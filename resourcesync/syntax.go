@@ -57,8 +57,8 @@ func mergeValue[T comparable](differs *string, name string, mine *T, other T) {
 }
 
 const (
-	uriByte   = 1 << iota // may stand in a URI by itself (RFC 3986 §2)
-	tokenByte             // may stand in a name of RFC 6838 §4.2
+	uriByte   = 1 << iota // may be in a URI by itself (RFC 3986 §2)
+	tokenByte             // may be in a name of RFC 6838 §4.2
 )
 
 var syntaxClass = func() (t [256]byte) {

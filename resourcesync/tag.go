@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// space tells the namespaces apart that mean something here.
+// space is a namespace that has a meaning here.
 type space uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 
 const (
 	nsSitemap = "http://www.sitemaps.org/schemas/sitemap/0.9"
-	nsRSBase  = "http://www.openarchives.org/rs" // that of drafts begin with it too
+	nsRSBase  = "http://www.openarchives.org/rs" // the namespaces of drafts begin with it too
 	nsRS      = "http://www.openarchives.org/rs/terms/"
 	nsDLib    = "http://www.openarchives.org/rs/"
 	nsAtom    = "http://www.w3.org/2005/Atom"

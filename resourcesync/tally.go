@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// NoteTally gathers the notes of a Decoder by kind, so that a document that does the
+// NoteTally collects the notes of a Decoder by kind, so that a document that does the
 // same thing in each of its entries is told of once. Its memory does not grow with
 // the document. The zero value is empty.
 //

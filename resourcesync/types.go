@@ -102,7 +102,7 @@ func (p Priority) IsZero() bool { return p.text == "" }
 
 // Float64 returns the number, 0 if it is absent.
 func (p Priority) Float64() float64 {
-	f, _ := strconv.ParseFloat(p.text, 64) // what does not parse is refused when made
+	f, _ := strconv.ParseFloat(p.text, 64) // a value that does not parse is refused when the digest is made
 	return f
 }
 

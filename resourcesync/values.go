@@ -10,8 +10,8 @@ import (
 
 // This file reads values. What can't be read is absent, and noted.
 
-// uri reads a URI, or says why it can't be used. What is unusual but harmless is
-// noted and left to those who use it.
+// uri reads a URI, or returns why it cannot be used. Something unusual but harmless is
+// noted.
 func (d *Decoder) uri(b []byte, rule string) (uri, why string) {
 	if len(b) <= d.s.lim.URI {
 		uri = string(b)
@@ -94,7 +94,7 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 	return Datetime{}
 }
 
-// notUTC tells of a time that is not written as is recommended (1.1 §7).
+// notUTC notes a time that is not written as recommended (1.1 §7).
 func (d *Decoder) notUTC(name string, v Datetime) {
 	if d.quiet {
 		return

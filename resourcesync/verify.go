@@ -10,7 +10,7 @@ import (
 // MismatchError says that bytes are not the ones that a document describes.
 type MismatchError struct {
 	What string // "length", or the name of a hash algorithm
-	Want string // what the document says
+	Want string // the values of the document
 	Got  string // what came
 }
 
@@ -48,7 +48,7 @@ type VerifyReader struct {
 	want   Digests
 	hasher *Hasher
 	n      int64
-	err    error // what every further Read returns
+	err    error // the error of every further Read
 }
 
 // Digests returns the digests of the bytes read so far, by all algorithms that are

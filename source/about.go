@@ -27,8 +27,8 @@ const (
 	// maxPageSets bounds the sets that the page about a Source names; the Source
 	// Description names the rest.
 	maxPageSets = 1000
-	// maxCountedSets is up to how many sets that page has their numbers. It is then made
-	// anew with every publication of one of them.
+	// maxCountedSets is the number of sets up to which that page has their numbers. Every
+	// publication of a set then writes the page again.
 	maxCountedSets = 100
 	// maxLatest is how many changes a page shows.
 	maxLatest = 10
@@ -82,7 +82,7 @@ type LatestChange struct {
 	At     time.Time
 }
 
-// capabilityNames are what people are told of capabilities.
+// capabilityNames describe capabilities for people.
 var capabilityNames = map[resourcesync.Capability][2]string{
 	resourcesync.CapabilityResourceList:        {"Resource List", "all resources"},
 	resourcesync.CapabilityResourceDump:        {"Resource Dump", "all resources, packed as ZIP files"},

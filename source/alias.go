@@ -19,8 +19,8 @@ type Aliases struct {
 
 // SetAliases are those of one set.
 type SetAliases struct {
-	// CapabilityList is the one whose URI stands in Source Description and lists, for
-	// readers know a set by it; "" is none.
+	// CapabilityList has the URI by which readers know the set: Source Description and
+	// lists link it; "" is none.
 	CapabilityList string   `json:"capability_list,omitempty"`
 	ResourceLists  []string `json:"resource_lists,omitempty"` // of the Resource List, or its index
 	ChangeLists    []string `json:"change_lists,omitempty"`   // of the Change List, or the index of them
@@ -62,7 +62,7 @@ func (a Aliases) setOf(key string) (name string, ok bool) {
 	return "", false
 }
 
-// aliases are those of the publication.
+// aliases returns the other names of the publication's documents.
 func (i PublicationInfo) aliases() Aliases {
 	if i.Aliases == nil {
 		return Aliases{}
@@ -107,7 +107,7 @@ func (m *maker) key(c resourcesync.Capability) string {
 	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
 }
 
-// copyTo makes copies of a document, if this publication makes it.
+// copyTo makes copies of a document, if this publication writes the document.
 func (m *maker) copyTo(of string, keys []string) {
 	for _, d := range m.st.docs {
 		if d.Key != of {
@@ -122,7 +122,7 @@ func (m *maker) copyTo(of string, keys []string) {
 	}
 }
 
-// has reports whether a document with this key was made.
+// has reports whether this publication writes a document with this key.
 func (s *stage) has(key string) bool {
 	for _, d := range s.docs {
 		if d.Key == key {

@@ -47,7 +47,7 @@ func (m *maker) retention(ctx context.Context, u Update) error {
 	return m.changeIndexes(ctx)
 }
 
-// endDumps takes back what goes on no more.
+// endDumps withdraws dumps that are no longer made.
 func (m *maker) endDumps(o *offered, u Update) {
 	for i := range o.changeDumps {
 		o.changeDumps[i].Current = false
@@ -90,7 +90,7 @@ func (m *maker) settle(ctx context.Context, before, after []Item) error {
 func (m *maker) linked(it *Item) (keys []string) {
 	switch it.Kind {
 	case ItemResourceDump:
-		return it.Keys // large, and slow to read: as long as the item is kept
+		return it.Keys // large, and slow to read; kept as long as the item
 	case ItemResourceList:
 		if it.Current || it.Archive > 0 {
 			return it.Keys

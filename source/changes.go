@@ -96,7 +96,7 @@ func (m *maker) withCopy(ctx context.Context, it *Item, doc Document, h resource
 	return n, err
 }
 
-// toldAll are changes as documents tell them.
+// toldAll yields changes as documents write them.
 func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range changes {
@@ -110,8 +110,8 @@ func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[
 	}
 }
 
-// told is an entry as its readers expect it. Those of 1.0 read the time of a change
-// from lastmod and know no datetime (1.0 §12.1).
+// told returns an entry as the readers of the profile expect it. Those of 1.0 read the
+// time of a change from lastmod and know no datetime (1.0 §12.1).
 func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Change == "":
@@ -132,7 +132,7 @@ func RoundedUp(d resourcesync.Datetime) resourcesync.Datetime {
 	return resourcesync.DatetimeOf(second)
 }
 
-// endsDumps reports whether u goes on without the Change Dumps there were.
+// endsDumps reports whether u ends the Change Dumps there were.
 func (m *maker) endsDumps(u Update) bool {
 	return !m.last.DumpsSince.IsZero() && len(u.Changes) > 0 && u.Changes[len(u.Changes)-1].Fresh == nil
 }
@@ -150,7 +150,7 @@ func (m *maker) changeDump(ctx context.Context, w *Window) error {
 		}
 	}
 	if !w.Until.IsZero() && !m.pub.DumpsSince.Before(w.Until) {
-		return nil // it was over before there were dumps
+		return nil // the window ended before there were dumps
 	}
 	it, packages, err := m.dumpSoFar(ctx, w.Number)
 	if err != nil {
@@ -264,7 +264,7 @@ func (m *maker) changeIndexes(ctx context.Context) error {
 		if err := m.short(ctx, Document{Key: of.index, Rank: rankIndexes}, h, entries); err != nil {
 			return err
 		}
-		// Who knows the index goes on with it.
+		// Readers that know the index keep it.
 		if index := m.l.uri(of.index); len(entries) > 1 || m.last.Offer(of.capability) == index {
 			only = of.index
 		}

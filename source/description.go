@@ -13,7 +13,7 @@ import (
 
 // RelOnDemand is the relation of the link from a Capability List to the URI that makes
 // packages on demand. That is an extension: the standard knows no such thing, and its
-// readers pass over relations they do not know (1.1 §7).
+// readers skip relations they do not know (1.1 §7).
 const RelOnDemand = "urn:x-instep:packages-on-demand"
 
 // description makes the Source Description if it says something new, since its cost is
@@ -82,8 +82,8 @@ func (m *maker) describe(ctx context.Context, sets []string) error {
 	}
 }
 
-// wellKnown makes the copy at the well-known name. Below a path it is a help and no rule,
-// so there a file that somebody else has put in its place stays.
+// wellKnown makes the copy at the well-known name. Below a path the copy is optional, so
+// a foreign file in its place stays.
 func (m *maker) wellKnown(ctx context.Context) error {
 	if !m.l.atRoot() {
 		foreign, err := m.foreign(ctx, wellKnownKey)

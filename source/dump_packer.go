@@ -29,7 +29,7 @@ type packer struct {
 	trial   *resourcesync.Encoder
 }
 
-// pack makes packages of all bitstreams. What one of them lacks of its bytes is a
+// pack makes packages of all bitstreams. If bytes of one are missing the error is a
 // *GoneError.
 func (k *packer) pack(ctx context.Context, all iter.Seq2[Bitstream, error]) error {
 	for b, err := range all {
@@ -120,7 +120,7 @@ func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 		return gone(err)
 	}
 	k.items = append(k.items, item)
-	clear(k.members) // what they hold to open their bytes
+	clear(k.members) // resources needed to open the bytes
 	k.members, k.bytes, k.trial = k.members[:0], 0, nil
 	if next != nil && !k.header.From.IsZero() {
 		k.header.From = next.Datetime

@@ -43,7 +43,7 @@ func documentAt(t *testing.T, b blob.Bucket, key string) (resourcesync.Header, [
 	return h, entries
 }
 
-// packageAt is a package that was held against all that is said of it.
+// packageAt is a package that was checked against all that is said of it.
 type packageAt struct {
 	entry    resourcesync.Entry // of the dump
 	header   resourcesync.Header
@@ -500,7 +500,7 @@ func TestErrorOfTheBitstreamsIsTold(t *testing.T) {
 }
 
 // TestManyBitstreamsNeedLittleMemory packs 150,000 bitstreams, or a million if
-// INSTEP_LONG is set, and looks at the heap while it goes on: the entries of one
+// INSTEP_LONG is set, and looks at the heap while it continues: the entries of one
 // package, of 50,000, are held.
 func TestManyBitstreamsNeedLittleMemory(t *testing.T) {
 	n, limit := 150_000, uint64(48<<20)

@@ -17,8 +17,8 @@ var ErrIndexFull = errors.New("too many Change Lists for their index")
 // ErrGone is the error of Bitstream.Open for bytes that are nowhere any more.
 var ErrGone = errors.New("these bytes are not there any more")
 
-// NotOursError: a file that we did not write stands where a document has to go.
-// It was left as it is, and nothing was published.
+// NotOursError reports a file that we did not write in the place of a document. It was
+// left as it is, and nothing was published.
 type NotOursError struct{ Key string }
 
 func (e *NotOursError) Error() string {

@@ -14,9 +14,9 @@ import (
 // known before it is written: with another Policy.Profile10 an entry may be longer.
 const maxFixedBytes = 45_000_000
 
-// fixedChanges makes the Change List at a fixed name, of the newest current Change Lists,
-// as many as one document holds. It is replaced after all else, so that whoever is
-// led up by it finds at least what it tells.
+// fixedChanges writes the Change List at a fixed name, from the newest current Change
+// Lists, as many as one document holds. It is replaced last, so that a reader who follows
+// its up link finds at least these changes.
 func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	key := m.l.fixedChangeList()
 	var lists []Item
@@ -118,7 +118,7 @@ func windowOf(u Update, it *Item) *Window {
 	return nil
 }
 
-// changesOf yields the changes of lists, as documents of the present Policy tell them.
+// changesOf yields the changes of lists, written for the present Policy.
 func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for i := range lists {
@@ -135,8 +135,8 @@ func (m *maker) changesOf(ctx context.Context, lists []Item, u Update) iter.Seq2
 	}
 }
 
-// published yields the changes of a Change List of ours, as they were before they were
-// told by the Policy of then.
+// published yields the changes of one of our Change Lists, without the adaptations to the
+// Policy of that time.
 func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		r, _, err := m.p.Bucket.Get(ctx, key, 0, -1)
@@ -156,7 +156,7 @@ func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesyn
 	}
 }
 
-// untold takes back what told did to an entry, as far as that can be known.
+// untold undoes told, as far as possible.
 func untold(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Datetime.IsZero():

@@ -41,7 +41,7 @@ type HandlerOptions struct {
 	Report func(error)
 }
 
-// ServedSet is a set as far as serving its resources needs to know it.
+// ServedSet has the properties of a set that serving its resources needs.
 type ServedSet struct {
 	Name   string                 // "" is the default set
 	Covers func(path string) bool // nil: it has every resource
@@ -392,8 +392,8 @@ func (h *handler) sets() []ServedSet {
 // robotsName is where crawlers look, at the root of the host.
 const robotsName = "robots.txt"
 
-// robots answers for a robots.txt that nobody wrote. It is for search engines: those
-// who look for lists of ResourceSync follow the Link of any resource.
+// robots answers for a missing robots.txt. It is for search engines: programs for
+// ResourceSync follow the Link of any resource.
 func robots(w http.ResponseWriter, r *http.Request, lines string) {
 	if lines == "" {
 		notFound(w)

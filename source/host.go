@@ -39,7 +39,7 @@ type hostHandler struct {
 }
 
 func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Whatever has no prefix of its own goes to the shortest, which says that it is not there.
+	// A path below no prefix goes to the site with the shortest, which answers 404.
 	site := h.sites[len(h.sites)-1]
 	if i := slices.IndexFunc(h.sites, func(s *handler) bool { return strings.HasPrefix(r.URL.Path, s.o.Prefix) }); i >= 0 {
 		site = h.sites[i]
@@ -105,8 +105,8 @@ func (h *hostHandler) wellKnown(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, limitRanges(r), "", time.Time{}, bytes.NewReader(text))
 }
 
-// describe returns the description, made anew when one of those that it is made of is.
-// One that is missing would make its sets seem gone, so then there is none.
+// describe returns the description. It is made again when one of its parts changes. If a
+// part is missing there is none, since its sets would seem gone.
 func (h *hostHandler) describe() ([]byte, error) {
 	now := make([][2]stamp, len(h.sites))
 	for i, s := range h.sites {

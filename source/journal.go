@@ -16,7 +16,7 @@ import (
 )
 
 // BucketJournal is a Journal in a bucket that holds nothing else: a directory
-// (blob.OpenDir) for a Source that goes on after its process has ended, memory
+// (blob.OpenDir) for a Source that continues after its process has ended, memory
 // (blob.NewMem) for one that does not. Each record is one object of JSON. A
 // publication costs as many objects as it has documents and items. It is not safe
 // for concurrent use.
@@ -42,10 +42,10 @@ type lastRecord struct {
 	Done        bool
 }
 
-// documentRecord is a document that is ours.
+// documentRecord is one of our documents.
 type documentRecord struct {
 	Document    Document
-	Publication int64     // that wrote it last
+	Publication int64     // the publication that wrote it last
 	Retired     time.Time `json:",omitzero"`
 }
 

@@ -22,10 +22,10 @@ const (
 
 // Document.Rank, in the order of appearance.
 const (
-	rankInfo         = iota // whose publication this is: before anything of it
+	rankInfo         = iota // the owner of the publication: before its other documents
 	rankPackages            // already at their places when the publication is committed
 	rankManifests           // copies of those in the packages
-	rankChanges             // what happened, before the snapshot whose at it covers
+	rankChanges             // changes, before the snapshot whose at they cover
 	rankArchiveParts        // of archives
 	rankArchives            // archives, their indexes
 	rankIndexes             // of Change Lists and Change Dumps
@@ -35,8 +35,8 @@ const (
 	rankPages               // for people
 	rankCapability          // the Capability List
 	rankDescriptionParts
-	rankDescription  // what a reader begins with
-	rankFixedChanges // what a reader polls who never began there: nothing links it
+	rankDescription  // the first document that readers read
+	rankFixedChanges // polled by readers that never read the description; nothing links it
 )
 
 // nameForm is what names of sets look like: they become part of
@@ -154,7 +154,7 @@ func packageKeys(dir string, n int) (zip, manifest string) {
 	return fmt.Sprintf("%s%05d.zip", dir, n), fmt.Sprintf("%s%05d-manifest.xml", dir, n)
 }
 
-// isPackage reports whether a key of ours is that of a package.
+// isPackage reports whether one of our keys is that of a package.
 func isPackage(key string) bool { return strings.HasSuffix(key, ".zip") }
 
 // archive is the key of an archive, or its index.

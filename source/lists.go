@@ -38,9 +38,9 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	return m.sitemap(ctx, all.plain)
 }
 
-// members are the resources of a snapshot. What the plain sitemap tells of them is
-// kept as long as there are no more than a document can hold: so those of most sets
-// are read once for both lists.
+// members are the resources of a snapshot. Their entries for the plain sitemap are kept
+// in memory if one document can hold them, so that most sets are read only once for both
+// lists.
 type members struct {
 	all   iter.Seq2[resourcesync.Entry, error]
 	bytes int64 // of those that list has yielded
@@ -48,13 +48,13 @@ type members struct {
 	kept  []plainMember // of those; nil if there are more than MaxEntries
 }
 
-// plainMember is what a plain sitemap tells of a resource.
+// plainMember is the entry of a resource in a plain sitemap.
 type plainMember struct {
 	loc     string
 	lastMod resourcesync.Datetime
 }
 
-// list yields all of them, and begins anew each time it is ranged over.
+// list yields all of them, and starts again each time it is ranged over.
 func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 	s.bytes, s.n, s.kept = 0, 0, s.kept[:0]
 	for en, err := range s.all {
@@ -70,7 +70,7 @@ func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 	}
 }
 
-// plain yields what the plain sitemap tells of those that list has yielded.
+// plain yields the plain sitemap entries of the resources that list has yielded.
 func (s *members) plain(yield func(resourcesync.Entry, error) bool) {
 	if s.n > len(s.kept) {
 		plainEntries(s.all)(yield)

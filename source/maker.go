@@ -19,11 +19,11 @@ type maker struct {
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // what is made so far
+	pub    Publication // the part of the publication that is made so far
 	shelf  shelf
 
 	placer   *placer // nil in a preview
-	packages int     // of Change Dumps so far
+	packages int     // number of packages of Change Dumps so far
 }
 
 // preview reports whether nothing is kept of what is made.

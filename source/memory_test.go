@@ -11,7 +11,7 @@ import (
 )
 
 // TestManyResourcesNeedLittleMemory publishes 200,000 resources, or a million if
-// INSTEP_LONG is set, into directories and looks at the heap while it goes on.
+// INSTEP_LONG is set, into directories and looks at the heap while it continues.
 func TestManyResourcesNeedLittleMemory(t *testing.T) {
 	n, limit := 200_000, uint64(16<<20)
 	if os.Getenv("INSTEP_LONG") != "" {

@@ -32,9 +32,9 @@ var (
 	ErrForgotten = errors.New("changes that long ago are not known any more")
 )
 
-// OnDemand makes packages of what a request asks for: an extension of ours, that no
-// standard reader needs (docs/on-demand.md). Data, BaseURL and Now are required; a
-// bound that is 0 takes its default.
+// OnDemand makes packages on request: an extension of Instep that standard readers do not
+// need (docs/on-demand.md). Data, BaseURL and Now are required; a limit that is 0 takes
+// its default.
 type OnDemand struct {
 	Data    PackageData
 	BaseURL string // as ParseBaseURL returns it
@@ -104,8 +104,8 @@ func (h *onDemand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fail answers with an error. What was begun can only be cut off, so that nobody takes it
-// for whole.
+// fail answers with an error. If a part of the answer was sent it cuts the connection, so
+// that the client sees that it is incomplete.
 func (h *onDemand) fail(w *response, err error) {
 	said, refused := errors.AsType[*refusal](err)
 	if !refused {

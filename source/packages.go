@@ -64,7 +64,7 @@ func (m *maker) place(ctx context.Context, key string, write func(io.Writer) err
 	return doc, nil
 }
 
-// mark makes the mark, once, if nothing stands where packages will be.
+// mark writes the mark, once, unless the place of the packages is taken.
 func (p *placer) mark(ctx context.Context) error {
 	if p.marked {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"instep/blob"
 )
 
-// standing compares d with what stands at its key: true if the bytes are there
-// already; *NotOursError if they are neither those of d nor those we wrote last.
+// standing compares d with the bytes at its key: true if they are equal; *NotOursError if
+// they are neither those of d nor those we wrote last.
 func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	info, err := p.Bucket.Stat(ctx, d.Key)
 	switch {

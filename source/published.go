@@ -12,7 +12,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Published is what a published site offers to those who look for it (1.1 §6.3).
+// Published is what a published site offers to readers that look for it (1.1 §6.3).
 type Published struct {
 	BaseURL string         // ends in "/"
 	Sets    []PublishedSet // in the order of the Source Description
@@ -71,7 +71,7 @@ func publishedSet(dirs []fs.FS, l layout) PublishedSet {
 	if uri(l.capabilityList()) != "" {
 		s.CapabilityList = l.capabilityListURI()
 	}
-	// Ours lies at its second place if somebody else's has the first.
+	// Ours has its second place if a foreign file has the first.
 	if s.Sitemap = uri(l.sitemap(true)); s.Sitemap == "" {
 		s.Sitemap = uri(l.sitemap(false))
 	}
@@ -138,8 +138,8 @@ func setsOf(r io.Reader, info PublicationInfo) ([]string, error) {
 	return names, nil
 }
 
-// readDescription reads the Source Description of a site: one document of ours, which has
-// 50,000 entries at most.
+// readDescription reads the Source Description of a site: one of our documents, with at
+// most 50,000 entries.
 func readDescription(dirs []fs.FS) (h resourcesync.Header, entries []resourcesync.Entry, err error) {
 	f, err := openDescription(dirs)
 	if err != nil {
@@ -170,18 +170,20 @@ func setOf(key string) (name string, ok bool) {
 }
 
 // Robots are the lines that make robots.txt lead to what is published (1.1 §6.3.4): a
-// Sitemap directive for each plain sitemap, and for each Resource List, which tells
-// more and which some search engines reject.
+// Sitemap directive for each plain sitemap. That for each Resource List is a comment, since
+// search engines complain about its elements.
 func (p Published) Robots() string {
 	text := "# for search engines\n" + p.Sitemaps()
-	text += "# for programs that keep copies in step (ResourceSync); leave it out if your search engine complains\n"
+	text += "# ResourceSync is found without these lines; a program that reads robots.txt only needs them:\n"
 	for _, s := range p.Sets {
-		text += directive(s.ResourceList)
+		if line := directive(s.ResourceList); line != "" {
+			text += "# " + line
+		}
 	}
 	return text
 }
 
-// Sitemaps are those lines of Robots that are for search engines.
+// Sitemaps returns the lines of Robots for search engines.
 func (p Published) Sitemaps() (text string) {
 	for _, s := range p.Sets {
 		text += directive(s.Sitemap)
@@ -208,15 +210,15 @@ func (p Published) HTML() string {
 	return b.String()
 }
 
-// siteInfo is what the handler knows of a site, looked up anew when a document that
-// says it is another than it was.
+// siteInfo is what the handler knows of a site. It is read again when a document that it
+// depends on changes.
 type siteInfo struct {
 	stamp     [2]stamp
 	published Published
 	err       error
 }
 
-// stamp tells states of a file apart.
+// stamp identifies a state of a file.
 type stamp struct {
 	time time.Time
 	size int64

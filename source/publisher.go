@@ -15,7 +15,7 @@ import (
 // Journal and Staging must not be used by two of them: callers hold a lock.
 type Publisher struct {
 	Bucket  blob.Bucket // where readers find the documents
-	Staging blob.Bucket // where documents wait until they are committed; nobody else's
+	Staging blob.Bucket // documents wait here until they are committed; for this Publisher only
 	Journal Journal
 	BaseURL string // as ParseBaseURL returns it
 	UUID    string // names the state: a bucket that carries another one is refused
@@ -83,8 +83,8 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 	return pub, p.Sweep(ctx, u.Set)
 }
 
-// Preview makes the documents of u without keeping them, and returns the
-// publication that Publish would have made. Written tells which bytes would be new.
+// Preview makes the documents of u without keeping them, and returns the publication that
+// Publish would have made. Written has the keys whose bytes would be new.
 func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) {
 	if err := p.check(u); err != nil {
 		return Publication{}, err
@@ -104,7 +104,7 @@ func (p *Publisher) Preview(ctx context.Context, u Update) (Publication, error) 
 		same, err := p.standing(ctx, d)
 		var foreign *NotOursError
 		if errors.As(err, &foreign) && !done {
-			err = p.pending(ctx, last, foreign) // it may have come with what Recover will finish
+			err = p.pending(ctx, last, foreign) // a publication that Recover will finish may have brought it
 		}
 		if err != nil {
 			return Publication{}, err

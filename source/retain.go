@@ -15,9 +15,9 @@ type offered struct {
 	lists, dumps, changes, changeDumps []Item
 }
 
-// retention decides what stays where. Whoever holds a Resource List or Resource Dump
-// that is current, still readable or archived finds every change after its at, without
-// a gap, in the current Change Lists and those of the archive.
+// retention decides what is kept where. A reader of a Resource List or Resource Dump that
+// is current, still readable or archived finds every change after its at, without a gap,
+// in the current Change Lists and those of the archive.
 type retention struct {
 	now         time.Time
 	keep        time.Duration // a Resource List stays readable at least as long after the next came
@@ -121,8 +121,8 @@ func inArchive(of []Item) (archived []*Item) {
 	return archived
 }
 
-// shrink drops the oldest of all archives together until they are small enough, or
-// will be once what is left is needed by nobody any more.
+// shrink drops the oldest items of all archives until they are small enough, or will be
+// once readers no longer need the rest.
 func (r *retention) shrink(o *offered) {
 	queues := [][]*Item{inArchive(o.lists), inArchive(o.dumps), inArchive(o.changes), inArchive(o.changeDumps)}
 	var bytes int64
@@ -143,7 +143,7 @@ func (r *retention) shrink(o *offered) {
 			}
 		}
 		if oldest < 0 {
-			return // what is left is needed, be it for a while
+			return // the rest is needed, for a while at least
 		}
 		it := queues[oldest][0]
 		r.leave(it)
@@ -152,8 +152,8 @@ func (r *retention) shrink(o *offered) {
 	}
 }
 
-// leaving are the bytes of archived changes that only those still need who saw a
-// generation in the archive which has left it.
+// leaving are the bytes of archived changes that are kept only for readers of a
+// generation that has left the archive.
 func (r *retention) leaving(o *offered) (bytes int64) {
 	stay := r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 })
 	for _, of := range [][]Item{o.changes, o.changeDumps} {
@@ -166,8 +166,8 @@ func (r *retention) leaving(o *offered) (bytes int64) {
 	return bytes
 }
 
-// leave takes an item out of its archive. A generation is remembered for as long as
-// somebody who saw it there may look for the changes since.
+// leave takes an item out of its archive. A generation is remembered as long as a reader
+// that saw it there may ask for the changes since.
 func (r *retention) leave(it *Item) {
 	it.Archive = 0
 	if !it.At.IsZero() {
@@ -183,8 +183,8 @@ func momentOf(it *Item) time.Time {
 	return it.At
 }
 
-// needed is the moment since which changes are needed by any Resource List or Resource
-// Dump that somebody may begin with.
+// needed is the moment since which some Resource List or Resource Dump that readers may
+// begin with needs the changes.
 func (r *retention) needed(o *offered) time.Time {
 	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
 }
@@ -207,8 +207,8 @@ func (r *retention) oldest(o *offered, counts func(it *Item, readable bool) bool
 	return oldest
 }
 
-// readable reports whether generation i is current, or may still be read by who was
-// led to it when it was.
+// readable reports whether generation i is current, or readers may still have links to
+// it.
 func (r *retention) readable(of []Item, i int) bool {
 	return of[i].Current || i >= len(of)-r.generations || of[i].Archive >= 0 && r.now.Sub(of[i].Since) < r.keep
 }

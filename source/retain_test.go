@@ -154,7 +154,7 @@ func drawArchive(rt *rapid.T) *Archive {
 	}
 }
 
-// places tells where items are: c current, a archived, - still readable.
+// places reports where items are: c current, a archived, - still readable.
 func places(of []Item) string {
 	s := ""
 	for _, it := range of {

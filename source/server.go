@@ -70,7 +70,7 @@ func (l *connLimits) leave(from netip.Addr) {
 	}
 }
 
-// network is what a connection is counted by: its address, of IPv6 that of its network.
+// network is the address by which a connection is counted; for IPv6 the network.
 func network(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -69,7 +69,7 @@ func describedSetsOf(t *testing.T, s *site) (uris []string) {
 }
 
 // TestPublicationsOfOneSetDoNotPayForAll: the Source Description and its page are only
-// made anew when they say something else, or are gone.
+// made again when they say something else, or are gone.
 func TestPublicationsOfOneSetDoNotPayForAll(t *testing.T) {
 	s := newSite(t)
 	s.fill(1)

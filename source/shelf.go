@@ -11,7 +11,7 @@ import (
 // as far as they were loaded, and what this one makes of them.
 type shelf struct {
 	all     bool                 // they are loaded
-	places  map[ItemKind][]int64 // those in the archives when they were loaded
+	places  map[ItemKind][]int64 // items that were in the archives when they were loaded
 	items   map[ItemKind][]Item
 	touched map[ItemID]Item
 	dropped []ItemID
@@ -56,7 +56,7 @@ func (s *shelf) changes() (items []Item, dropped []ItemID) {
 }
 
 // history loads the items of a set if u brings a document that others make room for.
-// A publication that only goes on with the open Change List costs nothing of that.
+// A publication that only continues with the open Change List costs nothing of that.
 func (m *maker) history(ctx context.Context, u Update) error {
 	goesOn := len(u.Changes) == 0 || len(u.Changes) == 1 && m.goesOn(&u.Changes[0]) && u.Changes[0].Until.IsZero()
 	if goesOn && u.Snapshot == nil && u.Dump == nil && !m.endsDumps(u) {

@@ -223,7 +223,7 @@ func (s *site) dress(u Update) Update {
 	return u
 }
 
-// more is an Update that goes on with the Change List of the last publication.
+// more is an Update that continues with the Change List of the last publication.
 func (s *site) more(rebase bool) Update {
 	last := s.last()
 	u := Update{Changes: []Window{s.window(int(last.ChangesNumber)-1, int(last.ChangesThrough), len(s.changes), last.ChangesFrom)}}

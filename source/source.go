@@ -22,9 +22,9 @@ type Snapshot struct {
 // Bitstream is an entry with the bytes that it describes.
 type Bitstream struct {
 	resourcesync.Entry
-	// Open opens the bytes; nil for a deletion. What it yields is held against the
-	// length and the digests of the entry. An error that is ErrGone: these bytes are
-	// nowhere any more.
+	// Open opens the bytes; nil for a deletion. The bytes are checked against the length
+	// and the digests of the entry. An error that is ErrGone means that these bytes no
+	// longer exist anywhere.
 	Open func(context.Context) (io.ReadCloser, error)
 }
 
@@ -51,8 +51,8 @@ type Window struct {
 	FreshFrom time.Time
 }
 
-// Update is what one publication of a set says anew. What is nil stays as the last
-// publication left it.
+// Update describes one publication of a set. Fields that are nil keep the state of the
+// last publication.
 type Update struct {
 	Set      string // "" is the default set
 	Policy   Policy
@@ -101,7 +101,7 @@ func (p *Policy) keepChanges() time.Duration {
 	return p.KeepChanges
 }
 
-// About is what people are told of a set or a Source; fields may be empty.
+// About describes a set or a Source for people; fields may be empty.
 type About struct {
 	Title, Description, Contact, Licence string
 }
@@ -196,7 +196,7 @@ type Document struct {
 	Immutable bool   // its bytes never change at this key
 	Rank      int    // documents of one rank do not depend on each other, only on those of lower ranks
 	Of        string // the key of the document that this is a byte copy of; "" = of none
-	Placed    bool   // it was written to its key before the commit, rather than staged: a package
+	Placed    bool   // the document was written to its key before the commit, rather than staged: a package
 }
 
 // Publication is one committed publication: everything needed to write it out again.
@@ -206,23 +206,23 @@ type Publication struct {
 	Made      time.Time
 	Documents []Document // by rank, the order in which they appear: nothing is linked before it is there
 	Retired   []string   // keys nothing links any more since this publication
-	Items     []Item     // that are new or changed
+	Items     []Item     // items that are new or changed
 	Dropped   []ItemID   // items that are offered no more; their keys are in Retired
-	Notes     []string   // what a person should know about where things went
+	Notes     []string   // remarks for people on where things went
 	Written   []string   `json:"-"` // keys whose bytes were not there yet, in order
 
 	// What the Capability List names, carried from publication to publication.
 	Offers         []Offer
 	ListAt         time.Time
 	ListThrough    int64          // Snapshot.Through
-	ListKeys       []string       // of the Resource List: its parts, then the list or the index
+	ListKeys       []string       // keys of the Resource List: its parts, then the list or the index
 	SitemapKeys    []string       // of the plain sitemap: its parts, then the sitemap or its index
 	Generations    []int64        // the publications of the last Resource Lists, oldest first
 	Resources      int64          // entries of the Resource List
 	Bytes          int64          // of the resources of the Resource List, as far as known
 	ChangedAt      time.Time      // of the latest change listed; zero if there was none
 	Latest         []LatestChange // the last changes, the newest first: at most 10
-	About          About          // what the pages say of the set
+	About          About          // for the pages about the set
 	DumpNumber     int64          // Item.Number of the current Resource Dump; 0 is none
 	DumpAt         time.Time
 	DumpThrough    int64 // Dump.Through

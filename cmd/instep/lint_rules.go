@@ -55,7 +55,7 @@ func (a *app) listRules(only lint.Profile) error {
 		}
 	}
 	switch {
-	case a.out.quiet:
+	case a.out.few():
 	case a.out.json:
 		for _, r := range rules {
 			a.out.rule(r)

@@ -49,7 +49,7 @@ func (r *textReport) finding(f lint.Finding) {
 }
 
 func (r *textReport) document(d lint.Document) error {
-	if r.out.quiet {
+	if r.out.few() {
 		return nil
 	}
 	head := r.in.uri + ": " + describe(d)

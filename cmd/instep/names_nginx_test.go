@@ -72,10 +72,10 @@ func TestCat_STO_02_served(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	source := startNginx(t, plainServer, site)
+	source := webServers[0].start(t, plainServer, site)
 	mustDo(t, "publish", site, "--base-url", source+"/", "--state", filepath.Join(dir, "state"))
 	mustDo(t, "sync", source+"/.well-known/resourcesync", mirror)
-	copied := startNginx(t, plainServer, mirror)
+	copied := webServers[0].start(t, plainServer, mirror)
 
 	for _, name := range names {
 		if same, err := sameFile(filepath.Join(site, name), filepath.Join(mirror, name)); err != nil || !same {

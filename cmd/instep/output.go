@@ -16,8 +16,8 @@ const schemaVersion = 1
 
 // output writes what a command says: text for people, or records for programs.
 type output struct {
-	stdout, stderr       io.Writer
-	json, quiet, verbose bool
+	stdout, stderr               io.Writer
+	json, quiet, silent, verbose bool
 
 	mu      sync.Mutex  // guards the writers: commands report from several goroutines
 	bar     *statusLine // at the bottom of the terminal; nil: there is none
@@ -213,7 +213,7 @@ func (o *output) writePending() {
 
 // record writes a record; with --quiet only warnings, errors and the summary are written.
 func (o *output) record(r record) {
-	if !o.json || o.quiet && r.Type != "warning" && r.Type != "error" {
+	if !o.json || o.few() && r.Type != "warning" && r.Type != "error" {
 		return
 	}
 	r.SchemaVersion = o.first()
@@ -222,7 +222,7 @@ func (o *output) record(r record) {
 
 // change writes the record of a change; with --quiet none.
 func (o *output) change(r *changeRecord) {
-	if !o.json || o.quiet {
+	if !o.json || o.few() {
 		return
 	}
 	r.SchemaVersion, r.Type = o.first(), "change"
@@ -240,10 +240,17 @@ func (o *output) first() int {
 	return schemaVersion
 }
 
-// end writes the summary: the last record, or the last line for people.
+// few reports whether only the last line, warnings and errors are written, or less.
+func (o *output) few() bool { return o.quiet || o.silent }
+
+// end writes the summary: the last record, or the last line for people. --silent writes
+// that line only if something is wrong.
 func (o *output) end(s summary, line string) {
 	o.last = s
 	if !o.json {
+		if o.silent && s.ExitCode == 0 {
+			return
+		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.put(o.stdout, o.colour.stdout, escapeSteering([]byte(line+"\n")))
@@ -256,7 +263,7 @@ func (o *output) end(s summary, line string) {
 
 // line writes a line of data for people.
 func (o *output) line(format string, args ...any) {
-	if o.json || o.quiet {
+	if o.json || o.few() {
 		return
 	}
 	o.mu.Lock()
@@ -275,7 +282,7 @@ func (o *output) put(w io.Writer, colour bool, text []byte) {
 
 // say writes a message for people.
 func (o *output) say(format string, args ...any) {
-	if o.json || o.quiet {
+	if o.json || o.few() {
 		return
 	}
 	o.message(fmt.Sprintf(format, args...))

@@ -54,7 +54,7 @@ const (
 // nil if the command reads files.
 func (a *app) newProgress(name string, net *traffic) *progressBar {
 	p := &progressBar{name: name, out: a.out, now: a.now, net: net}
-	if a.out.quiet || a.out.json {
+	if a.out.few() || a.out.json {
 		return p
 	}
 	p.rate.add(p.now(), 0)

@@ -266,7 +266,7 @@ func recordOf(rec *runs.Record) reportRecord {
 
 // report writes the record of a run.
 func (o *output) report(r reportRecord) {
-	if !o.json || o.quiet {
+	if !o.json || o.few() {
 		return
 	}
 	r.SchemaVersion, r.Type = o.first(), "report"

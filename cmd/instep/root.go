@@ -89,6 +89,7 @@ func (a *app) rootCommand() *cobra.Command {
 	f := root.PersistentFlags()
 	f.BoolVar(&a.out.json, "json", false, "write one JSON record a line")
 	f.BoolVarP(&a.out.quiet, "quiet", "q", false, "write the last line, warnings and errors only")
+	f.BoolVar(&a.out.silent, "silent", false, "write warnings and errors only: for cron")
 	f.BoolVarP(&a.out.verbose, "verbose", "v", false, "name every resource")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2

@@ -29,12 +29,17 @@ media types, Content-Encoding of files that lie there compressed, and a Link for
 set that a file is in. --on-demand also makes packages of what is asked for, within
 bounds (docs/on-demand.md), and --oai-pmh answers OAI-PMH 2.0 for what is published, at
 resourcesync/oai-pmh below the base URL (docs/inputs.md); both are off unless you ask
-for them.`
+for them.
+
+"/" leads to the page about the collection if there is no index.html, and /healthz answers
+"ok" as long as the directories can be read. --access-log writes a line for each request,
+in the Common Log Format or as JSON; logrotate needs copytruncate for it.`
 
 type serveFlags struct {
-	addr, config string
-	onDemand     bool
-	oai          bool
+	addr, config         string
+	accessLog, logFormat string
+	onDemand             bool
+	oai                  bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -46,6 +51,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Example: `  instep serve ./collection
   instep serve ./collection ./documents --addr 127.0.0.1:8080
   instep serve ./museum ./museum-documents ./archive ./archive-documents
+  instep serve ./collection --access-log access.log
   instep serve -c site.yaml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,11 +60,13 @@ func (a *app) serveCommand() *cobra.Command {
 				return err
 			}
 			defer closeAll(sites)
-			return a.serve(cmd.Context(), sites, f.addr)
+			return a.serve(cmd.Context(), sites, &f)
 		},
 	}
 	cmd.Flags().StringVar(&f.addr, "addr", "127.0.0.1:8080", "listen on this `HOST:PORT`")
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "serve what the configuration in this `FILE` publishes")
+	cmd.Flags().StringVar(&f.accessLog, "access-log", "", "append a line for each request to `FILE`; - is standard output")
+	cmd.Flags().StringVar(&f.logFormat, "log-format", logCommon, "`common|json`: how the lines of --access-log are written")
 	cmd.Flags().BoolVar(&f.onDemand, "on-demand", false, "with -c: make packages of what is asked for by POST")
 	cmd.Flags().BoolVar(&f.oai, "oai-pmh", false, "with -c: answer OAI-PMH for what is published")
 	return cmd
@@ -102,8 +110,17 @@ func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Ti
 	return []*site{s}, nil
 }
 
-func (a *app) serve(ctx context.Context, sites []*site, addr string) error {
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err error) {
+	h := healthy(sites, handlerOf(sites, a.now, a.serving))
+	if f.accessLog != "" {
+		log, err := f.openLog(a)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, log.Close()) }()
+		h = log.handler(h)
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.addr)
 	if err != nil {
 		return err
 	}
@@ -113,19 +130,33 @@ func (a *app) serve(ctx context.Context, sites []*site, addr string) error {
 	}
 	a.out.record(record{Type: "status", Addr: ln.Addr().String(), URI: url})
 	a.out.line("Serving %s (end with Ctrl-C)", url)
-	err = a.serveUntil(ctx, ln, sites...)
+	err = serveHandler(ctx, ln, h)
 	if err == nil {
 		a.out.end(summary{Status: "clean"}, "Stopped.")
 	}
 	return err
 }
 
+// openLog opens the access log that the flags ask for.
+func (f *serveFlags) openLog(a *app) (*accessLog, error) {
+	switch {
+	case f.logFormat != logCommon && f.logFormat != logJSON:
+		return nil, usagef("--log-format %q: expected common or json", f.logFormat)
+	case f.accessLog == "-" && a.out.json:
+		return nil, usagef("--access-log - and --json both write to standard output: give --access-log a file")
+	}
+	return openAccessLog(f.accessLog, f.logFormat, a.stdout, a.now, a.serving)
+}
+
+// serving tells what went wrong while the server goes on.
+func (a *app) serving(err error) { a.out.warn(record{Message: err.Error()}) }
+
 // stopTime is how long answers under way may take once the server is told to stop.
 const stopTime = 4 * time.Second
 
 // serveUntil serves sites of one host until ctx ends.
 func (a *app) serveUntil(ctx context.Context, ln net.Listener, sites ...*site) error {
-	return serveHandler(ctx, ln, handlerOf(sites, a.now, func(err error) { a.out.warn(record{Message: err.Error()}) }))
+	return serveHandler(ctx, ln, handlerOf(sites, a.now, a.serving))
 }
 
 // serveHandler serves until ctx ends. A server that was told to stop did not fail.

@@ -4,9 +4,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,14 +32,59 @@ func pageBlocks(t *testing.T, language string) []string {
 	return blocks
 }
 
-// startNginx serves one server block of the page, with the museum at dir.
-func startNginx(t *testing.T, block, dir string) (base string) {
+// webServer is a web server that the page has configurations for.
+type webServer struct {
+	language, program string
+	// files writes the configuration with the block, which listens at addr, into dir and
+	// returns the arguments that run it in the foreground.
+	files func(t *testing.T, block, addr, dir string) []string
+}
+
+var webServers = []webServer{{"nginx", "nginx", nginxFiles}, {"apache", "apache2", apacheFiles}, {"caddy", "caddy", caddyFiles}}
+
+func nginxFiles(t *testing.T, block, addr, dir string) []string {
+	types := "types { text/plain txt; text/xml xml; text/html html; }" // text/xml as Debian has it
+	conf := fmt.Sprintf(`daemon off;
+pid %[1]s/pid;
+error_log stderr;
+events { }
+http {
+    access_log off;
+    client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+    %[3]s
+%[2]s}
+`, dir, strings.ReplaceAll(block, "listen 80;", "listen "+addr+";"), types)
+	if os.Geteuid() == 0 {
+		conf = "user root;\n" + conf // the workers read what lies in the test's own directory
+	}
+	writeFiles(t, dir, map[string]string{"nginx.conf": conf})
+	return []string{"-p", dir, "-c", filepath.Join(dir, "nginx.conf")}
+}
+
+func apacheFiles(t *testing.T, block, addr, dir string) []string {
+	conf := "ServerName localhost\nPidFile pid\nMutex file:" + dir + "\nErrorLog /dev/stderr\nListen " + addr + "\n"
+	for _, module := range []string{"mpm_event", "authz_core", "mime", "headers", "alias", "dir"} {
+		conf += fmt.Sprintf("LoadModule %[1]s_module /usr/lib/apache2/modules/mod_%[1]s.so\n", module)
+	}
+	conf += "TypesConfig /etc/mime.types\n" + strings.ReplaceAll(block, "*:80", addr)
+	writeFiles(t, dir, map[string]string{"apache.conf": conf})
+	return []string{"-X", "-d", dir, "-f", filepath.Join(dir, "apache.conf")}
+}
+
+func caddyFiles(t *testing.T, block, addr, dir string) []string {
+	conf := "{\n\tadmin off\n\tauto_https off\n}\n" + strings.ReplaceAll(block, "museum.example.org {", "http://"+addr+" {")
+	writeFiles(t, dir, map[string]string{"Caddyfile": conf})
+	return []string{"run", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile")}
+}
+
+// start serves one block of the page, with the museum at dir.
+func (s webServer) start(t *testing.T, block, dir string) (base string) {
 	t.Helper()
-	program, err := exec.LookPath("nginx")
+	program, err := exec.LookPath(s.program)
 	if err != nil {
-		program = "/usr/sbin/nginx" // not on everybody's PATH
+		program = "/usr/sbin/" + s.program // not on everybody's PATH
 		if _, err := os.Stat(program); err != nil {
-			t.Skip("SKIPPED: nginx is not installed")
+			t.Skipf("SKIPPED: %s is not installed", s.program)
 		}
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,27 +95,9 @@ func startNginx(t *testing.T, block, dir string) (base string) {
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
-	block = strings.ReplaceAll(block, "/srv/museum", dir)
-	block = strings.ReplaceAll(block, "listen 80;", "listen "+addr+";")
 	temp := t.TempDir()
-	conf := fmt.Sprintf(`daemon off;
-pid %[1]s/pid;
-error_log stderr;
-events { }
-http {
-    access_log off;
-    client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
-    types { text/plain txt; application/xml xml; text/html html; application/zip zip; }
-%[2]s}
-`, temp, block)
-	if os.Geteuid() == 0 {
-		conf = "user root;\n" + conf // the workers read what lies in the test's own directory
-	}
-	name := filepath.Join(temp, "nginx.conf")
-	if err := os.WriteFile(name, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "-p", temp, "-c", name)
+	cmd := exec.Command(program, s.files(t, strings.ReplaceAll(block, "/srv/museum", dir), addr, temp)...)
+	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+temp, "XDG_CONFIG_HOME="+temp)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
@@ -83,7 +113,7 @@ http {
 	return "http://" + addr
 }
 
-// head returns status and header of what nginx serves at a URL.
+// head returns status and header of what is served at a URL.
 func head(t *testing.T, url string) (int, http.Header) {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -107,13 +137,36 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-func TestWebmasterServesAFolderByNginx(t *testing.T) {
-	dir := t.TempDir()
-	collection := filepath.Join(dir, "collection")
-	writeFiles(t, collection, map[string]string{"pictures/one.txt": "one", "two words.txt": "two", ".git/config": "secret"})
-	base := startNginx(t, pageBlocks(t, "nginx")[0], dir)
-	mustDo(t, "publish", collection, "--base-url", base+"/", "--state", filepath.Join(dir, "state"))
+// TestWebServers runs each configuration of the page for a folder: what is served has the
+// headers that the page promises, our own linter finds nothing, and a mirror is made.
+func TestWebServers(t *testing.T) {
+	for _, server := range webServers {
+		t.Run(server.language, func(t *testing.T) {
+			dir := t.TempDir()
+			collection := filepath.Join(dir, "collection")
+			writeFiles(t, collection, map[string]string{"pictures/one.txt": "one", "two words.txt": "two", ".git/config": "secret"})
+			base := server.start(t, pageBlocks(t, server.language)[0], dir)
+			mustDo(t, "publish", collection, "--base-url", base+"/", "--dump", "--state", filepath.Join(dir, "state"))
+			checkHeaders(t, base)
+			robots := attempt(t, "publish", collection, "--base-url", base+"/", "--state", filepath.Join(dir, "state"), "--show", "robots").stdout
+			writeFiles(t, collection, map[string]string{"robots.txt": robots})
+			for _, uri := range []string{"/.well-known/resourcesync", "/resourcesync/lists/1/resourcelist.xml", "/sitemap.xml", "/robots.txt"} {
+				mustDo(t, "lint", base+uri, "--fail-on", "info")
+			}
+			mirror := filepath.Join(dir, "mirror")
+			mustDo(t, "sync", base+"/pictures/one.txt", mirror) // found by the Link of any file
+			for _, name := range []string{"pictures/one.txt", "two words.txt"} {
+				if same, err := sameFile(filepath.Join(collection, name), filepath.Join(mirror, name)); err != nil || !same {
+					t.Errorf("%s in the mirror: same %v, %v", name, same, err)
+				}
+			}
+		})
+	}
+}
 
+// checkHeaders looks at what a server sends.
+func checkHeaders(t *testing.T, base string) {
+	t.Helper()
 	for path, want := range map[string]struct {
 		status             int
 		mediaType, caching string
@@ -121,22 +174,21 @@ func TestWebmasterServesAFolderByNginx(t *testing.T) {
 	}{
 		"/pictures/one.txt":                      {200, "text/plain", "", true},
 		"/.well-known/resourcesync":              {200, "application/xml", "", false},
+		"/sitemap.xml":                           {200, "application/xml", "", false},
+		"/resourcesync/about.html":               {200, "text/html", "no-cache", false},
 		"/resourcesync/capabilitylist.xml":       {200, "application/xml", "no-cache", false},
 		"/resourcesync/lists/1/resourcelist.xml": {200, "application/xml", "public, max-age=31536000, immutable", false},
-		"/.git/config":                           {404, "text/html", "", false},
+		"/resourcesync/dumps/1/00001.zip":        {200, "application/zip", "public, max-age=31536000, immutable", false},
+		"/.git/config":                           {404, "", "", false},
 	} {
 		status, h := head(t, base+path)
 		linked := h.Get("Link") == `</resourcesync/capabilitylist.xml>; rel="resourcesync"`
-		if status != want.status || h.Get("Content-Type") != want.mediaType || h.Get("Cache-Control") != want.caching || linked != want.linked {
+		mediaType, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+		switch {
+		case status != want.status || want.status == 200 && mediaType != want.mediaType || h.Get("Cache-Control") != want.caching && status == 200:
 			t.Errorf("%s: got %d, %v", path, status, h)
-		}
-	}
-	mustDo(t, "lint", base+"/.well-known/resourcesync", "--fail-on", "warning")
-	mirror := filepath.Join(dir, "mirror")
-	mustDo(t, "sync", base+"/pictures/one.txt", mirror) // found by the Link of any file
-	for _, name := range []string{"pictures/one.txt", "two words.txt"} {
-		if same, err := sameFile(filepath.Join(collection, name), filepath.Join(mirror, name)); err != nil || !same {
-			t.Errorf("%s in the mirror: same %v, %v", name, same, err)
+		case want.linked && !linked:
+			t.Errorf("%s: got %v, want a Link", path, h)
 		}
 	}
 }
@@ -145,7 +197,7 @@ func TestWebmasterServesBelowAPathByNginx(t *testing.T) {
 	dir := t.TempDir()
 	objects, documents := filepath.Join(dir, "objects"), filepath.Join(dir, "documents")
 	writeFiles(t, objects, map[string]string{"one.txt": "one", ".htaccess": "secret"})
-	base := startNginx(t, pageBlocks(t, "nginx")[1], dir)
+	base := webServers[0].start(t, pageBlocks(t, "nginx")[1], dir)
 	mustDo(t, "publish", objects, "--base-url", base+"/museum/", "--out", documents, "--state", filepath.Join(dir, "state"))
 	if left := leftovers(t, filepath.Join(objects, "resourcesync")); len(left) > 0 {
 		t.Errorf("the folder was written into: %q", left)
@@ -161,6 +213,53 @@ func TestWebmasterServesBelowAPathByNginx(t *testing.T) {
 	mustDo(t, "sync", source, filepath.Join(dir, "mirror"))
 	mustDo(t, "sync", base+"/museum/", filepath.Join(dir, "mirror"))
 	mustDo(t, "audit", base+"/museum/one.txt", filepath.Join(dir, "mirror"))
+}
+
+// TestWebmasterUploadsToABucket runs the uploads of the page with a directory in the place
+// of the bucket: all that was published arrives, and what was deleted goes.
+func TestWebmasterUploadsToABucket(t *testing.T) {
+	if _, err := exec.LookPath("rclone"); err != nil {
+		t.Skip("SKIPPED: rclone is not installed")
+	}
+	var uploads []string
+	for _, block := range pageBlocks(t, "sh") {
+		for line := range strings.Lines(block) {
+			if strings.HasPrefix(line, "rclone ") {
+				uploads = append(uploads, strings.ReplaceAll(line, "museum:collection", "./bucket"))
+			}
+		}
+	}
+	dir := t.TempDir()
+	writeFiles(t, filepath.Join(dir, "objects"), map[string]string{"one.txt": "one", "two words.txt": "two", "old.txt": "old"})
+	bucket := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(dir, "bucket"))))
+	defer bucket.Close()
+	publish := func() {
+		t.Helper()
+		mustDo(t, "publish", filepath.Join(dir, "objects"), "--base-url", bucket.URL+"/", "--dump", "--out", filepath.Join(dir, "documents"), "--state", filepath.Join(dir, "state"), "--max-delete", "1")
+		for _, line := range uploads {
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "RCLONE_CONFIG="+filepath.Join(dir, "rclone.conf"))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", line, err, out)
+			}
+		}
+	}
+	if len(uploads) != 5 {
+		t.Fatalf("got %d uploads on the page, want 5", len(uploads))
+	}
+	publish()
+	mirror := filepath.Join(dir, "mirror")
+	mustDo(t, "sync", bucket.URL+"/", mirror)
+	if err := os.Remove(filepath.Join(dir, "objects", "old.txt")); err != nil {
+		t.Fatal(err)
+	}
+	publish()
+	if _, err := os.Stat(filepath.Join(dir, "bucket", "old.txt")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a deleted file is in the bucket: %v", err)
+	}
+	mustDo(t, "sync", bucket.URL+"/", mirror)
+	mustDo(t, "audit", bucket.URL+"/", mirror)
 }
 
 func TestWebmasterScriptHasTheFileOfThePage(t *testing.T) {

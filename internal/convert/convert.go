@@ -20,7 +20,7 @@ import (
 // Options are the options of Document; the zero value is good.
 type Options struct {
 	Name    string                // of the document in errors, usually its path
-	Dialect *resourcesync.Dialect // what the document must be; nil: what it shows itself to be
+	Dialect *resourcesync.Dialect // the dialect that the document must have; nil: any
 
 	BaseURL *url.URL              // absolute; resolves relative URIs. Nil: entries with such are left out
 	Up      string                // the up link, where the document has none and 1.1 asks for one
@@ -34,7 +34,7 @@ type Options struct {
 	// slashes, no leading one, never a way out. Nil: such documents are refused.
 	Open func(path string) (io.ReadCloser, error)
 
-	// Decide is told of every decision, in the order in which they are taken.
+	// Decide is called with every decision, in the order in which they are taken.
 	Decide func(Decision)
 }
 
@@ -43,9 +43,9 @@ type Level string
 
 // The levels, as a linter names them.
 const (
-	Info    Level = "info"    // nothing was decided: it is unusual, and the same in 1.1
-	Warning Level = "warning" // it was not of 1.1 and is written as 1.1 has it
-	Error   Level = "error"   // it can't be written: an entry was left out
+	Info    Level = "info"    // unusual, but the same in 1.1: nothing was decided
+	Warning Level = "warning" // another dialect, written as 1.1 requires
+	Error   Level = "error"   // an entry was left out, as 1.1 has no place for it
 )
 
 // Decision is one thing that the document left open or had otherwise than 1.1 has it.
@@ -55,7 +55,7 @@ type Decision struct {
 	Rule  string // id of the rule concerned; may be ""
 	Level Level
 	URI   string // loc of an entry that was left out, where it has one
-	Text  string // what was there; what was written
+	Text  string // the value read; the value written
 }
 
 // String is the decision as a line for people.
@@ -70,13 +70,13 @@ func (d Decision) String() string {
 	return s
 }
 
-// Report tells what was written.
+// Report describes the result.
 type Report struct {
 	Dialect   resourcesync.Dialect // of the document read
 	Header    resourcesync.Header  // as written
 	Entries   int64                // written
 	LeftOut   int64                // entries left out, each with a Decision of level Error
-	Decisions int64                // but for those of level Info
+	Decisions int64                // without those of level Info
 	Bytes     int64                // written
 }
 
@@ -86,7 +86,7 @@ type RefusedError struct {
 	Line, Column int // 0 if it concerns the document as a whole
 	Rule         string
 	Msg          string
-	Hint         string // what to do about it; may be ""
+	Hint         string // the next step for the user; may be ""
 	Err          error  // the cause, if there is one beyond Msg
 }
 
@@ -140,7 +140,7 @@ func (c *converter) convert(ctx context.Context, in io.Reader, out io.Writer) (e
 	return c.write(ctx, d, out)
 }
 
-// decide tells of a decision.
+// decide reports a decision.
 func (c *converter) decide(d Decision) {
 	if d.Level != Info {
 		c.report.Decisions++

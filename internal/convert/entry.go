@@ -9,8 +9,7 @@ import (
 	"instep/resourcesync"
 )
 
-// of tells of a decision about one entry, or about the document if it is the zero
-// item.
+// of reports a decision about one entry, or about the document if item is zero.
 func (c *converter) of(it item, rule, format string, args ...any) {
 	c.decide(Decision{Part: it.Part, Line: it.Entry.Line, Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }
@@ -65,7 +64,7 @@ func (c *converter) entryTimes(it *item) {
 	if c.oldTimes && e.Datetime.IsZero() {
 		e.Datetime = e.LastMod
 		if e.Change == resourcesync.Deleted {
-			e.LastMod = resourcesync.Datetime{} // what is gone has none
+			e.LastMod = resourcesync.Datetime{} // a deleted resource has none
 		}
 	}
 	if c.nature.changes && (e.Datetime.Before(m.From) || e.Datetime.After(m.Until)) {

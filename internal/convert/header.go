@@ -8,7 +8,7 @@ import (
 	"instep/resourcesync"
 )
 
-// about tells of a decision about the document as a whole.
+// about reports a decision about the document as a whole.
 func (c *converter) about(rule, format string, args ...any) {
 	c.decide(Decision{Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }
@@ -105,8 +105,8 @@ func indexed(r resourcesync.Root) string {
 	return ""
 }
 
-// rootAttrs drops attributes of the root that 1.1 does not have and returns what
-// modified said.
+// rootAttrs drops attributes of the root that 1.1 does not have, and returns the value of
+// modified.
 func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	h := &c.header
 	for _, a := range h.Attrs {
@@ -240,7 +240,7 @@ func (c *converter) dropTime(t *resourcesync.Datetime, rule, name, why string) {
 	}
 }
 
-// candidate is a time that may stand for one that is missing.
+// candidate is a time that may replace a missing one.
 type candidate struct {
 	time resourcesync.Datetime
 	what string

@@ -25,7 +25,7 @@ type nature struct {
 	windows   bool // entries are in order of from
 }
 
-// natureOf is the nature of documents with root and capability of h.
+// natureOf returns the nature of documents with the root and capability of h.
 func natureOf(h *resourcesync.Header) nature {
 	index := h.Root == resourcesync.SitemapIndex
 	n := nature{name: h.Kind(), up: true}

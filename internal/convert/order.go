@@ -32,7 +32,7 @@ func compare(a, b resourcesync.Datetime) int {
 // and where it is written.
 type piece struct {
 	start, size int64
-	when        resourcesync.Datetime // that it is ordered by; may be absent
+	when        resourcesync.Datetime // the key of the order; may be absent
 	path        resourcesync.Key      // of its path in a package, or ""
 	bitstream   resourcesync.Key      // of its digests and length, "" unless both are stated
 	line        int

@@ -26,7 +26,7 @@ type document struct {
 	items  *spool.Log[item]
 	bad    int // entries that could not be read
 
-	// What has to be known of all entries before the first of them is written.
+	// Facts about all entries that are needed before the first one is written.
 	withDatetime, withLastMod, withCapability int64
 	capability                                resourcesync.Capability // of an entry
 	differ                                    bool                    // entries differ in their capability
@@ -115,7 +115,7 @@ func earlier(a, b resourcesync.Datetime) resourcesync.Datetime {
 	return a
 }
 
-// note passes on what the Decoder tells, but for what is decided here.
+// note passes on the notes of the Decoder, except those decided here.
 func (c *converter) note(part string, n resourcesync.Note) {
 	if slices.Contains(decidedHere, n.Quirk) {
 		return
@@ -134,7 +134,7 @@ var decidedHere = []resourcesync.Quirk{
 	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
 }
 
-// leaveOut tells of an entry that can't be used.
+// leaveOut reports an entry that cannot be used.
 func (c *converter) leaveOut(part string, line int, rule, uri, why string) {
 	c.report.LeftOut++
 	text := "entry left out: " + why

@@ -34,7 +34,7 @@ func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err 
 	return c.deliver(ctx, result.Reader(), out)
 }
 
-// encode writes every entry that can be used, and tells where each lies.
+// encode writes every entry that can be used, and reports its line.
 func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]piece, error) {
 	head, _, err := c.frame()
 	if err != nil {

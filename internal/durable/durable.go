@@ -14,8 +14,8 @@ import (
 // Disk is the set of system calls that decide whether data is safe. A simulation
 // or a test replaces them; System returns the real ones.
 type Disk struct {
-	// Sync makes one open file durable. After it failed once nothing is known of
-	// the file's content any more: it has to be written anew.
+	// Sync makes one open file durable. After an error the content of the file is
+	// unknown: it has to be written again.
 	Sync func(f *os.File) error
 	// SyncFS makes everything written to the file system of f durable, and reports
 	// errors met since f was opened. Nil: there is no such call to be trusted.

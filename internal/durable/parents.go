@@ -84,7 +84,7 @@ func (p *Parents) dir(name string) (fd int, err error) {
 
 func (p *Parents) enter(name string) (*os.File, error) {
 	if at == nil || name == "." || strings.Count(name, "/") > maxDepth {
-		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // it may have become a FIFO
+		return p.Root.OpenFile(name, os.O_RDONLY|nonblock, 0) // the file may have become a FIFO
 	}
 	above, base, err := p.at(name)
 	if err != nil {
@@ -113,7 +113,8 @@ func (p *Parents) both(op, from, to string, do func(fromDir int, from string, to
 	return nil
 }
 
-// Type returns what stands at name, as fs.FileMode.Type: a symbolic link is not followed.
+// Type returns the type of the file at name, as fs.FileMode.Type. It does not follow a
+// symbolic link.
 func (p *Parents) Type(name string) (fs.FileMode, error) {
 	if at == nil {
 		st, err := p.Root.Lstat(name)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Space is the room on a file system, for those who are no administrators.
+// Space is the room on a file system for users without special rights.
 type Space struct {
 	Known            bool   // the system tells
 	Total, Free      uint64 // bytes

@@ -6,5 +6,5 @@ import "os"
 
 var fullErrors []error
 
-// SpaceOf tells how much room is left where root is: here nobody says.
+// SpaceOf returns how much room is left at root. It is not known on this system.
 func SpaceOf(*os.Root) (Space, error) { return Space{}, nil }

@@ -13,7 +13,7 @@ import (
 // size of a file is exhausted.
 var fullErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
 
-// SpaceOf tells how much room is left where root is.
+// SpaceOf returns how much room is left at root.
 func SpaceOf(root *os.Root) (s Space, err error) {
 	f, err := root.Open(".")
 	if err != nil {

@@ -19,7 +19,7 @@ var (
 	// Linux 5.8, reports write errors.
 	syncFSTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 	// namelessTypes are those whose fsync makes a file without a name durable. Btrfs is
-	// none of them: most versions pass over a file that has no links.
+	// none of them: most versions skip a file that has no links.
 	namelessTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 )
 

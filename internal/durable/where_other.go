@@ -4,6 +4,6 @@ package durable
 
 import "os"
 
-// Where returns a text that names the file system that root is on, and the directory in it.
-// Here it is "": nobody says.
+// Where identifies the file system of root and the directory in it. On this system it is
+// "": unknown.
 func Where(*os.Root) (string, error) { return "", nil }

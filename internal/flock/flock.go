@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// LockedError says who holds a lock.
+// LockedError names the holder of a lock.
 type LockedError struct {
 	Path string
 	PID  int    // 0 if unknown
@@ -35,8 +35,8 @@ type Lock struct {
 	shared bool
 }
 
-// What the system-specific tryLock returns: somebody else holds the lock, or the file
-// system has no locks for such a file.
+// The results of the system-specific tryLock: another process holds the lock, or the file
+// system cannot lock such a file.
 var (
 	errHeld    = errors.New("held")
 	errNoLocks = errors.New("no locks")
@@ -45,11 +45,10 @@ var (
 // maxHolder bounds the text that names the holder.
 const maxHolder = 512
 
-// Acquire locks the file at path, which it makes if it is absent; its directory
-// must exist. It never waits: a lock that is held is a *LockedError.
-//
-// Acquire locks the directory of the file, too: while a holder runs, somebody may
-// remove the file, and the file that the next Acquire makes is not locked.
+// Acquire locks the file at path and creates it if it is absent; its directory must
+// exist. It never waits: if the lock is held it returns a *LockedError. It locks the
+// directory too: otherwise, if the file is removed while a holder runs, the next Acquire
+// would lock a new file.
 func Acquire(path string) (*Lock, error) {
 	l, err := lock(path, os.O_RDWR|os.O_CREATE, false)
 	if err != nil {
@@ -61,9 +60,9 @@ func Acquire(path string) (*Lock, error) {
 	return l, nil
 }
 
-// Share keeps the holders of Acquire away while something is read, and writes
-// nothing, not even a name. Several may share. If there is no file at path the
-// error is fs.ErrNotExist: then nobody holds the lock.
+// Share keeps holders of Acquire away during a read, and writes nothing, not even a name.
+// Several may share. If there is no file at path the error is fs.ErrNotExist: there is no
+// holder then.
 func Share(path string) (*Lock, error) { return lock(path, os.O_RDONLY, true) }
 
 // Dir locks a directory and nothing in it. Acquire is to be preferred: it names the
@@ -138,7 +137,7 @@ func held(err error, path string) error {
 	return fmt.Errorf("locking %q: %w", path, err)
 }
 
-// stands reports whether the locked file is the one at path.
+// stands reports whether the locked file is still the one at path.
 func (l *Lock) stands(path string) (bool, error) {
 	have, err := l.f.Stat()
 	if err != nil {
@@ -185,7 +184,7 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// lockedBy says who holds the lock, as far as the file at path names somebody.
+// lockedBy returns the holder of the lock, if the file at path names one.
 func lockedBy(path string) *LockedError {
 	e := &LockedError{Path: path}
 	f, err := openLock(path, os.O_RDONLY)

@@ -11,7 +11,7 @@ import (
 
 const helperEnv = "FLOCK_TEST_HOLD"
 
-// TestMain lets the test binary stand in for a second process that holds a lock
+// TestMain lets the test binary are in for a second process that holds a lock
 // until its standard input ends.
 func TestMain(m *testing.M) {
 	path := os.Getenv(helperEnv)

@@ -27,8 +27,8 @@ func Of(name string, prefix []byte) string {
 	return Sniff(prefix)
 }
 
-// ByName returns the type that the extension of name stands for, without regard
-// to case; "" if it is not known.
+// ByName returns the media type for the extension of name, ignoring case; "" if it is
+// unknown.
 func ByName(name string) string {
 	ext := path.Ext(path.Base(name))
 	if len(ext) < 2 || len(ext) > longestExtension {

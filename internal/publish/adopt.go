@@ -73,18 +73,18 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 type adopter struct {
 	*reader
 	s       *Session
-	ours    bool   // it is one of ours
+	ours    bool   // it is a publication of Instep
 	uuid    string // of the state that was lost
 	now     time.Time
 	kept    adopted
-	own     map[string]catalog.Document // what is ours from now on
+	own     map[string]catalog.Document // documents that become ours
 	sets    []*adoptedSet
 	id      int64 // the highest that a publication had
 	changes int64 // the highest number of a Change List
 	notes   []string
 }
 
-// adoptedSet is a set of it.
+// adoptedSet is a set of an adopted publication.
 type adoptedSet struct {
 	*offer
 	name  string
@@ -103,7 +103,7 @@ func (s *Session) adopt(ctx context.Context) error {
 	}
 	published, err := s.pubs.PublishedSets(ctx)
 	if err != nil || len(published) > 0 {
-		return err // it was adopted, or is our own
+		return err // a publication was adopted, or is our own
 	}
 	a := &adopter{
 		reader: &reader{ctx: ctx, bucket: s.bucket, base: s.site.BaseURL},
@@ -160,7 +160,7 @@ func (a *adopter) find() error {
 	if err != nil {
 		return err
 	}
-	a.id++ // that of the publication which was adopted
+	a.id++ // the UUID of the adopted publication
 	for _, set := range a.sets {
 		if set.id, err = a.s.facts.Set(a.ctx, set.name); err != nil {
 			return err
@@ -176,10 +176,10 @@ func (a *adopter) find() error {
 // numbered finds the ids of publications and the numbers of Change Lists in our keys.
 var numbered = regexp.MustCompile(`(?:^|/)(?:(lists|dumps|changedumps)/(\d+)/|sitemap-(\d+)-\d+\.xml$|(changes|changedumps)/(\d+)\.xml$)`)
 
-// sitemapForm is what plain sitemaps of ours are called.
+// sitemapForm matches the names of our plain sitemaps.
 var sitemapForm = regexp.MustCompile(`^sitemap(-\d+-\d{5})?\.xml$`)
 
-// count takes down the numbers in a key of ours.
+// count records the numbers in one of our keys.
 func (a *adopter) count(key string) {
 	for _, m := range numbered.FindAllStringSubmatch(key, -1) {
 		a.id, a.changes = max(a.id, atoi(cmp.Or(m[2], m[3]))), max(a.changes, atoi(m[5]))
@@ -255,7 +255,7 @@ func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Chang
 	return c.Hold(set.id, ch)
 }
 
-// resource is what an entry says of a resource.
+// resource converts an entry.
 func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	path, modified := a.path(e.Loc), e.LastMod
 	if a.ours && !e.Datetime.IsZero() && modified == source.RoundedUp(e.Datetime) {
@@ -324,7 +324,7 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 			if err != nil {
 				return err
 			}
-			if a.ours { // those of others are divided into lists of our size
+			if a.ours { // Change Lists of others are divided into lists of our size
 				p.ChangesThrough, p.Changes = seq, p.Changes+1
 			}
 		}
@@ -332,8 +332,9 @@ func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// goesOn returns number and beginning of the Change List that goes on. Of ours it is the
-// open one; what others say is divided into lists of our size, from its beginning.
+// goesOn returns number and beginning of the Change List that continues. For a
+// publication of Instep it is the open one; the changes of others are divided into lists
+// of our size, from their beginning.
 func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	n := len(set.changes)
 	switch {
@@ -367,7 +368,7 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	err := a.each(l, func(e *resourcesync.Entry) error {
 		when := e.Datetime
 		if when.IsZero() && e.Change != resourcesync.Deleted {
-			when = e.LastMod // as 1.0 has it; of what is gone it may be that of the last version
+			when = e.LastMod // 1.0 has lastmod there; for a deletion it may be that of the last version
 		}
 		t := when.Time().UTC().Truncate(time.Microsecond)
 		if when.IsZero() {
@@ -393,8 +394,8 @@ func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Ch
 	return list, err
 }
 
-// takeOurs makes documents below a prefix of ours known as such. What is neither is
-// refused.
+// takeOurs records documents below one of our prefixes as ours, and refuses files that
+// are none.
 func (a *adopter) takeOurs(prefix string) error {
 	for info, err := range a.bucket.List(a.ctx, prefix) {
 		if err != nil {
@@ -416,7 +417,7 @@ func (a *adopter) takeOurs(prefix string) error {
 	return nil
 }
 
-// takeAny makes sure that a file is one that a publication of ours could have written.
+// takeAny checks that a publication of Instep could have written a file.
 func (a *adopter) takeAny(key string, size int64) (catalog.Document, error) {
 	doc := catalog.Document{Key: key, Length: size, Immutable: source.Immutable(key)}
 	name := key[strings.LastIndexByte(key, '/')+1:]

@@ -39,7 +39,7 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 		if !there {
-			continue // it comes with this publication
+			continue // this publication writes it
 		}
 		o, err := a.offer(key)
 		if err != nil {
@@ -71,8 +71,8 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 	return nil
 }
 
-// takeCopy makes the copy of the Source Description at the well-known name ours. Below a
-// path any other file there is somebody else's.
+// takeCopy records the copy of the Source Description at the well-known name as ours.
+// Below a path any other file there is foreign.
 func (a *adopter) takeCopy() error {
 	there, err := a.exists(wellKnownKey)
 	if err != nil || !there {
@@ -201,14 +201,14 @@ func (a *adopter) findForeign() error {
 	return nil
 }
 
-// ourNames are those of documents that each publication of ours writes anew.
+// ourNames are the documents that each publication of Instep writes again.
 var ourNames = []string{
 	"publication.json", "about.html", "set.html", "description.xml", "capabilitylist.xml", "resourcelist.xml",
 	"changelist-index.xml", "changedump-index.xml",
 }
 
-// free makes sure that nothing stands where documents of ours go, but what is known by
-// that name already and is written anew. It would stop every publication.
+// free checks that no foreign file is in the place of our documents, which would stop
+// every publication.
 func (a *adopter) free() error {
 	for info, err := range a.bucket.List(a.ctx, ourPrefix) {
 		if err != nil {

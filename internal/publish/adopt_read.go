@@ -32,7 +32,7 @@ type doc struct {
 	length  int64
 	sum     [sha256.Size]byte
 	entries int64
-	nested  bool // it lists documents of its own capability, as an index does
+	nested  bool // the index lists documents of its own capability
 	first   time.Time
 }
 
@@ -47,7 +47,7 @@ func (d *doc) since() time.Time {
 	return d.header.From.Time().UTC()
 }
 
-// number is that of a Change List of ours.
+// number is the number of one of our Change Lists.
 func (d *doc) number() int64 {
 	return atoi(strings.TrimSuffix(path.Base(d.key), ".xml"))
 }
@@ -175,7 +175,7 @@ type offer struct {
 	list         *doc   // the Resource List, or its index
 	parts        []*doc // the Resource Lists
 	resources    int64
-	named        []*doc   // as the Capability List names them: Change Lists, or indexes of them
+	named        []*doc   // named by the Capability List: Change Lists, or indexes of them
 	changes      []*doc   // the Change Lists, oldest first, without a gap
 	left         []string // keys of what is not gone on with
 	others       []resourcesync.Capability

@@ -133,8 +133,8 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 	}
 }
 
-// open opens the bytes that were kept, else those that are there now: they are held
-// against the digest.
+// open opens the bytes that were kept, else the present ones, and checks them against the
+// digest.
 func (c *contents) open(ctx context.Context, m catalog.Resource) (io.ReadCloser, error) {
 	if sum := m.Digests.Get(resourcesync.SHA256); c.kept != nil && !sum.IsZero() {
 		body, _, err := c.kept.Get(ctx, scan.KeepKey(sum), 0, -1)

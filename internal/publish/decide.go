@@ -6,11 +6,11 @@ import (
 	"instep/resourcesync"
 )
 
-// smallSet is the size up to which the Resource List is written anew with every
-// change: it is one document then.
+// smallSet is the size up to which every change writes a new Resource List: it is one
+// document then.
 const smallSet = resourcesync.MaxEntries
 
-// staleness: a snapshot is written anew when more than a tenth of the set changed
+// staleness: a snapshot is written again when more than a tenth of the set has changed
 // since.
 const staleness = 10
 
@@ -19,9 +19,9 @@ type situation struct {
 	published bool      // there is a publication to go on from
 	asked     bool      // a snapshot of everything was asked for
 	rewrite   bool      // the documents say less or other than they should
-	reword    bool      // what the documents say of the set has changed
+	reword    bool      // the description of the set in the documents has changed
 	relabel   bool      // the Resource List calls some resources what they are not called any more
-	now       time.Time // as the change log sees it
+	now       time.Time // by the clock of the change log
 	resources int64     // in the set
 	fresh     bool      // there are changes that no publication lists yet
 
@@ -61,15 +61,15 @@ func (s situation) decide() decision {
 	return d
 }
 
-// listDue: a reader of the Resource List has to read more changes than is good, or
-// of so long ago that Change Lists stay for its sake alone; or it has old labels, which
-// no change tells.
+// listDue reports whether a new Resource List saves readers work: there are too many
+// changes since the last one, or Change Lists are kept only for it; or its labels are
+// old, which no change can express.
 func (s situation) listDue() bool {
 	return s.due(s.listAt, s.sinceList, s.rebaseEvery) || s.rested(s.listAt) && (s.relabel || s.sinceList > 0 && s.resources <= smallSet)
 }
 
-// dumpDue is listDue for the Resource Dump, but for that a dump costs as much as the
-// bytes of the set: a small one isn't made anew with every change.
+// dumpDue is listDue for the Resource Dump. A dump costs as much as the bytes of the set,
+// so a small set does not get a new one with every change.
 func (s situation) dumpDue() bool { return s.due(s.dumpAt, s.sinceDump, s.dumpEvery) }
 
 func (s situation) due(at time.Time, since int64, every time.Duration) bool {

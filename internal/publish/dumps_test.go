@@ -468,7 +468,7 @@ func TestUnknownFilesAmongTheKeptAreRemoved(t *testing.T) {
 }
 
 // TestLostDocumentsComeBackWhole: whatever is lost of the output, a reader of what is
-// written anew finds no dangling link and the present set.
+// written again finds no dangling link and the present set.
 func TestLostDocumentsComeBackWhole(t *testing.T) {
 	for _, lost := range []string{"", "resourcesync/changes", "resourcesync/lists", "resourcesync/dumps", "resourcesync/changedumps", "resourcesync/changelist-index.xml", "resourcesync/archives"} {
 		t.Run(lost, func(t *testing.T) {

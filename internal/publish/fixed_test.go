@@ -52,7 +52,7 @@ func TestFixedChangeListMayBeginLater(t *testing.T) {
 	}
 }
 
-// An adopted publication goes on with the list, or ends it.
+// An adopted publication continues with the list, or ends it.
 func TestFixedChangeListIsAdopted(t *testing.T) {
 	for _, goesOn := range []bool{true, false} {
 		w := newWorld(t)

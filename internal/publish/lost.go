@@ -38,10 +38,10 @@ func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// dropLost forgets what was published and has been removed from the output by
-// somebody else, so that the next publication links none of it: of Change Lists and
-// Change Dumps also what is older than one that is lost, as readers expect no gap. It
-// reports whether the present Change Dumps are among it.
+// dropLost forgets published documents that somebody removed from the output, so that the
+// next publication does not link them. If a Change List or Change Dump is lost, it also
+// drops the older ones, because readers expect no gap. It reports whether present Change
+// Dumps are among them.
 func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	if !r.last.DumpsSince.IsZero() {
 		if dumps, err = r.dumpsBroken(ctx); err != nil {
@@ -72,7 +72,7 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 }
 
 // removeArchives removes the archives that name lost items, so that they are written
-// anew. Until then they are missed, as what they name is.
+// again.
 func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	if r.site.DryRun {
 		return nil
@@ -94,7 +94,7 @@ func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 }
 
 // lost returns the items of a kind that can't be offered any more. The open Change
-// List isn't among them: it is written anew.
+// List isn't among them: it is written again.
 func (r *run) lost(ctx context.Context, kind source.ItemKind) (lost []source.Item, err error) {
 	var until []source.Item // the sequence so far
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, kind, 0) {

@@ -14,8 +14,8 @@ import (
 // as they are and are linked, until their documents are removed from the output.
 func (s *Session) Others() []string { return s.others }
 
-// linkedSets are the names of the sets that the Source Description may link: all of the
-// state, but for those that are not of this site and were removed from the output.
+// linkedSets are the names of the sets that the Source Description may link: all sets of
+// the state, except those that are not of this site and were removed from the output.
 func (s *Session) linkedSets(ctx context.Context) ([]string, error) {
 	named, err := s.facts.Sets(ctx)
 	if err != nil {

@@ -90,7 +90,7 @@ func (p *places) find(o settled) (err error) {
 	return nil
 }
 
-// enter opens the directory that stands at its path now: during a session a disk may
+// enter opens the directory that is at its path now: during a session a disk may
 // have been mounted there, or the directory been replaced.
 func (p *places) enter() error {
 	tree, err := openTree(p.dir)
@@ -105,7 +105,7 @@ func (p *places) enter() error {
 	defer p.entered.Unlock()
 	p.isState = isState
 	if p.tree != nil {
-		_ = p.tree.Close() // it was read only
+		_ = p.tree.Close() // the directory was only read
 	}
 	p.tree = tree
 	return nil
@@ -196,7 +196,7 @@ func (p *places) open(ctx context.Context, o settled) (err error) {
 		return err
 	}
 	p.staging = p.stageDir
-	// What is published is for everybody to read, as a web server does.
+	// Published files are readable for all, as a web server needs.
 	if err := os.MkdirAll(p.outPath, 0o755); err != nil {
 		return fmt.Errorf("making the output directory: %w", err)
 	}
@@ -334,7 +334,7 @@ func (p *places) close() error {
 		}
 	}
 	if p.stageDir != nil && p.outDir != nil {
-		// Fails when it isn't empty, and then something in it is somebody's.
+		// This fails if the directory is not empty; then it holds somebody's file.
 		_ = os.Remove(filepath.Join(p.outPath, tempKey))
 	}
 	if p.tree != nil {

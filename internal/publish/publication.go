@@ -63,7 +63,7 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 	for i, s := range spans {
 		w := &u.Changes[i]
 		if begins && !s.until.IsZero() {
-			continue // it ends before the dumps begin
+			continue // the window ends before the dumps begin
 		}
 		w.Fresh, w.FreshFrom = c.changes(ctx, max(s.after, after), s.through), s.from
 		if from.After(s.from) {
@@ -99,9 +99,9 @@ func (r *run) moment() (at, completed time.Time) {
 	return r.now, r.now
 }
 
-// spans divides what is new into Change Lists, the first of which is the open one.
-// The list of a first publication has no changes: who begins with the Resource List
-// of that moment needs none of what came before it.
+// spans divides new changes into Change Lists, the first of which is the open one. The
+// list of a first publication has no changes: readers of its Resource List need no
+// earlier ones.
 func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, error) {
 	if r.last.ID == 0 {
 		return []span{{after: r.seq, through: r.seq, from: at}}, nil

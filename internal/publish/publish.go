@@ -25,8 +25,8 @@ type Site struct {
 	State   string // what is remembered between runs; belongs to one Dir, BaseURL and Out; below Dir or Out its name begins with a dot
 	BaseURL string // http or https; Dir is served there; "/" is appended if it is missing
 	About   source.About
-	// Recall names fields of About, such as "title", that nobody gave this time: they
-	// are what the last publication said of the Source.
+	// Recall names fields of About, such as "title", that were not given this time: they
+	// keep the values of the last publication.
 	Recall []string
 	Sets   []Set
 
@@ -65,7 +65,7 @@ type Set struct {
 	MaxDelete     string // "50" or "5%": more deletions are refused; "" is the default of the guard
 }
 
-// What says what to publish.
+// What selects what is published.
 type What struct {
 	Sets   []string // by name; nil is all
 	Rebase bool     // write Resource List, and Resource Dump, anew in any case
@@ -85,8 +85,8 @@ type SetReport struct {
 	Published   bool  // false: nothing had changed, or a dry run
 	Publication int64 // id of the publication; 0 if none was made
 	Recovered   bool  // an interrupted publication was finished first
-	Rebased     bool  // the Resource List was written anew
-	Dumped      bool  // so was the Resource Dump
+	Rebased     bool  // the Resource List was written again
+	Dumped      bool  // the Resource Dump was written again
 	At          time.Time
 
 	Resources, Bytes                             int64 // in the set now
@@ -132,7 +132,7 @@ type StateError struct {
 	Recorded, Given string
 }
 
-// What a state can belong to.
+// The kinds of things that a state belongs to.
 const (
 	WhatBaseURL = "base URL"
 	WhatOut     = "output directory"

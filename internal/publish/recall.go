@@ -17,8 +17,8 @@ type said struct {
 	Withdrawn []string `json:",omitempty"`
 }
 
-// recall fills the fields of About that nobody gave with those of the last publication,
-// and gives the only set of a Source the About of the Source if it has none.
+// recall fills the fields of About that were not given from the last publication. The
+// only set of a Source gets the About of the Source if it has none.
 func (s *Session) recall(ctx context.Context) error {
 	set := &s.site.sets[0]
 	if len(s.site.Recall) > 0 {

@@ -56,7 +56,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 // setFiles are the files of a set, to look at some of them.
 type setFiles struct {
 	dir    scan.Dir
-	unsure error // it could not be found out whether a file is ours
+	unsure error // whether a file is ours could not be determined
 }
 
 func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
@@ -159,7 +159,7 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 	return found, release, nil
 }
 
-// differs says in what the bytes found are not those told.
+// differs returns how the bytes differ from the recorded change.
 func differs(told, found *catalog.Resource) error {
 	if told.Length.Known() && told.Length != found.Length {
 		return fmt.Errorf("length: told are %d bytes, file %q has %d", told.Length.Int64(), found.Path, found.Length.Int64())
@@ -191,7 +191,7 @@ func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.
 	return r, release, err
 }
 
-// copyListed copies the bytes of a resource as they are now, if they are what is told.
+// copyListed copies the bytes of a resource if they match the recorded change.
 func (s *Session) copyListed(ctx context.Context, one *setState, told catalog.Resource, keep blob.Batch) (r catalog.Resource, err error) {
 	in, err := one.Input(s.deps(one))
 	if err != nil {

@@ -32,7 +32,7 @@ type run struct {
 
 	keepsSince time.Time // since when bytes are kept for dumps that are still to begin; zero: they are not
 
-	// What is published: the changes up to a number, which are all before a moment.
+	// The published changes: up to a number, all before a moment.
 	now time.Time
 	seq int64
 
@@ -59,7 +59,7 @@ func (r *run) do(ctx context.Context) error {
 
 // once looks at the set and publishes it. It is to be done again when bytes that a
 // dump needed were gone, with another scan if one is allowed, and when Change Dumps
-// had to end, for they begin anew with another publication.
+// had to end, for they start again with another publication.
 func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.look(ctx); err != nil {
 		return false, err
@@ -116,7 +116,7 @@ func (r *run) note(format string, args ...any) {
 	}
 }
 
-// noteEnds tells what is offered no more since this publication: a flag may have been
+// noteEnds names capabilities that end with this publication: a flag may have been
 // forgotten.
 func (r *run) noteEnds(reworded bool) {
 	if !r.Dumps && !r.last.DumpsSince.IsZero() {
@@ -286,7 +286,7 @@ func (r *run) count() {
 	}
 }
 
-// situation gathers what the publication is decided on.
+// situation collects what the publication is decided on.
 func (r *run) situation(ctx context.Context) (s situation, err error) {
 	last := &r.last
 	s = situation{
@@ -337,8 +337,8 @@ func (r *run) since(ctx context.Context, t *tally, after, through int64) (int64,
 	return t.n, nil
 }
 
-// stale finds out whether documents are to be written anew though no resource has
-// changed: all of them, the Resource List, or those that speak of the set.
+// stale reports whether documents must be written again though no resource has changed:
+// all of them, the Resource List, or those about the set.
 func (r *run) stale(ctx context.Context, s *situation) error {
 	for name, value := range r.labels() {
 		recorded, _, err := r.facts.Setting(ctx, name)
@@ -375,8 +375,8 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// labels are the settings that say how a set was published last. Other digests or
-// rules make the Resource List anew, though no resource has changed.
+// labels are the settings with which a set was published last. Other digests or rules
+// need a new Resource List, though no resource has changed.
 func (r *run) labels() map[string]string {
 	hashes := fmt.Sprint(r.site.Algorithms)
 	if len(r.Rules) > 0 {

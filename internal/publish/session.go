@@ -27,7 +27,7 @@ type Session struct {
 	closers    []io.Closer
 
 	others    []string        // published sets that are not of the site
-	withdrawn []string        // those of them that somebody removed from the output
+	withdrawn []string        // those of them that were removed from the output
 	foreign   map[string]bool // keys of documents that another program published, and their copies
 	takenOver bool            // another program's publication was adopted just now, ours was never there
 	news      []string        // notes that are not reported yet
@@ -38,19 +38,18 @@ type setState struct {
 	settledSet
 	id   catalog.SetID
 	pub  *source.Publisher
-	last source.Publication // as far as it is read
+	last source.Publication // the part of it that was read
 	// content keeps the bytes that coming Change Dumps need; nil if there are none.
 	content *store
 	// recording keeps a scan, and the moment of a publication, apart from what an
 	// application records: else a scan could find another state than it records on.
 	recording sync.Mutex
 
-	// pending are the documents of a publication that is committed and could not be
-	// written out.
+	// pending are the documents of a committed publication that were not written out.
 	pending []source.Document
 
 	recovered bool  // an interrupted publication was finished, not reported yet
-	looked    bool  // it was made sure once that all documents are there
+	looked    bool  // the documents were checked once and are all there
 	sinceList tally // changes since the Resource List, the Resource Dump
 	sinceDump tally
 }
@@ -172,8 +171,8 @@ func (s *Session) recover(ctx context.Context) error {
 	return s.recoverOthers(ctx)
 }
 
-// recoverOthers finishes what was begun of sets that this site has no more, or not this
-// time: what is half there nobody would know as ours, and another set would list it.
+// recoverOthers finishes interrupted publications of sets that are not in this site, or
+// not this time: otherwise another set would list half-written documents.
 func (s *Session) recoverOthers(ctx context.Context) error {
 	published := s.sets[0].pub
 	for _, name := range published.Sets {
@@ -193,7 +192,7 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 
 // Settings of the catalog.
 const (
-	dirSetting    = "dir"     // what the state belongs to
+	dirSetting    = "dir"     // the directory that the state belongs to
 	outSetting    = "out"     // where its documents are
 	hashSetting   = "hash "   // and the name of a set: what its Resource List says of each resource
 	calledSetting = "called " // and the name of a set: catalog.Relabelled when its Resource List was written

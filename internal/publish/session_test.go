@@ -308,7 +308,7 @@ func TestSetsHaveNamesOfTheirOwn(t *testing.T) {
 }
 
 // TestSessionSeesWhatStandsAtThePath: a disk that goes and comes back is no deletion,
-// and no reason to begin anew.
+// and no reason to start again.
 func TestSessionSeesWhatStandsAtThePath(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)

@@ -17,7 +17,7 @@ import (
 
 const (
 	defaultChangeListMax = 5000
-	defaultKeepChanges   = 30 * 24 * time.Hour // as source.Policy.KeepChanges has it
+	defaultKeepChanges   = 30 * 24 * time.Hour // the default of source.Policy.KeepChanges
 )
 
 // settled is a site that was checked, with its defaults filled in.
@@ -79,9 +79,9 @@ func (site Site) settle() (settled, error) {
 	return s, nil
 }
 
-// alike refuses sets of the same files that call some of them different things: type and
-// encoding belong to the file, whatever set it is in. It judges the rules for one glob
-// in sets that are known to share files.
+// alike refuses sets that give different types or encodings to the same files: these
+// belong to the file, whatever set it is in. It compares the rules with the same glob of
+// sets that are known to share files.
 func alike(a, b *Set) error {
 	if a.Input != nil || b.Input != nil || !(a.all() || b.all() || slices.Equal(a.Include, b.Include) && slices.Equal(a.Exclude, b.Exclude)) {
 		return nil
@@ -97,7 +97,7 @@ func alike(a, b *Set) error {
 	return nil
 }
 
-// all reports whether a set has all the files there are.
+// all reports whether the set includes every file.
 func (s *Set) all() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
 // ruleOf is what the rules for exactly this glob say.

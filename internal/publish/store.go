@@ -14,8 +14,8 @@ import (
 // pruneSize is how many keys a store looks at together when it is pruned.
 const pruneSize = 10_000
 
-// store keeps the bytes of changes which no Change Dump has yet. While an application
-// has looked at a resource and not recorded it yet, its bytes are held.
+// store keeps the bytes of changes that are in no Change Dump yet. It also holds the
+// bytes of a resource between Look and Record.
 type store struct {
 	blob.Bucket
 	mu   sync.Mutex     // guards held, also while bytes are removed
@@ -81,8 +81,8 @@ func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, err
 	return s.remove(ctx, keys, waiting)
 }
 
-// remove removes those of the keys that are free. Meanwhile nothing is released: what
-// an application records now is still held, or already among the changes.
+// remove removes those of the keys that are free. No key is released meanwhile, so what
+// an application records now is still held or is among the changes already.
 func (s *store) remove(ctx context.Context, keys []string, waiting iter.Seq2[catalog.Change, error]) error {
 	if len(keys) == 0 {
 		return nil

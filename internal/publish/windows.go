@@ -31,7 +31,7 @@ type limits struct {
 	age     time.Duration // 0 is no bound
 }
 
-// divide goes on with the open list, which lists its changes up to a number, and
+// divide continues with the open list, which lists its changes up to a number, and
 // puts the changes after them into it and as many new ones as it takes. What one
 // call recorded is of one moment and stays together; such calls are small enough
 // (catalog.Record) that a list which takes one more of them stays below the limits
@@ -100,5 +100,5 @@ func entryBytes(ch *catalog.Change) int64 {
 	return int64(around + text + 5*strings.Count(ch.URI, "&") + 5*strings.Count(ch.URI, "'"))
 }
 
-// tally counts the changes after a number, and goes on where it was.
+// tally counts the changes after a number, and continues where it was.
 type tally struct{ after, through, n int64 }

@@ -31,7 +31,7 @@ func (s *Session) WriteZIP(ctx context.Context, w io.Writer) error {
 	return z.Close()
 }
 
-// documents are the keys of ours, sorted: a few for each set and generation.
+// documents are the keys of our documents, sorted: a few for each set and generation.
 func (s *Session) documents(ctx context.Context) ([]string, error) {
 	var keys []string
 	for info, err := range s.bucket.List(ctx, "") {

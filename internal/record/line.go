@@ -34,7 +34,7 @@ type line struct {
 
 var errTooLong = fmt.Errorf("expected lines of at most %d bytes", MaxLine)
 
-// lines reads lines; one that is too long is passed over.
+// lines reads lines; one that is too long is skipped.
 type lines struct {
 	r *bufio.Reader
 	n int // of the last line
@@ -118,8 +118,8 @@ func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, r
 	return r.told(ctx, &l)
 }
 
-// told is a change of a resource that is told as a whole. A deletion may be told before
-// the file is removed, or without its ever having been seen.
+// told is a complete change of a resource. A deletion may be sent before the file is
+// removed, or for a file that was never seen.
 func (r *Recorder) told(ctx context.Context, l *line) (catalog.Change, func(), error) {
 	e := scan.Listed{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}
 	ch := catalog.Change{Change: l.Change, Resource: catalog.Resource{URI: l.URI, LastMod: l.LastMod, Digests: l.Hash, Type: l.Type}}

@@ -43,8 +43,8 @@ type Recorder struct {
 	Set     string
 	Every   time.Duration // between two publications
 	Now     func() time.Time
-	// Published is told of each publication, also of one that failed, after which
-	// another follows.
+	// Published is called after each publication, also after one that failed and will be
+	// repeated.
 	Published func(publish.Report, error)
 
 	queue chan request
@@ -60,7 +60,7 @@ type Answer struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// request is a line that was understood as far as that goes.
+// request is a line, as far as it could be parsed.
 type request struct {
 	line    int
 	change  catalog.Change // without Change: decided by what is known
@@ -73,7 +73,7 @@ type request struct {
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
-		r.fresh.Store(true) // if it was in vain, the next publication tidies up
+		r.fresh.Store(true) // if it was without success, the next publication tidies up
 	}
 }
 
@@ -114,7 +114,7 @@ func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) 
 		err = r.publish(work)
 	}
 	if recordErr != nil {
-		intakeErr = nil // it ended for that
+		intakeErr = nil // the context ended because of that
 	}
 	return errors.Join(recordErr, intakeErr, err)
 }

@@ -38,8 +38,8 @@ type Listener interface {
 	Close() error
 }
 
-// Serve takes the lines of all connections to ln until ctx ends, and answers each
-// line by one, an Answer in JSON. It is an intake for Run, and closes ln.
+// Serve reads the lines of all connections to ln until ctx ends, and answers each line
+// with an Answer in JSON. It is an intake for Run, and closes ln.
 func (r *Recorder) Serve(ctx context.Context, ln Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // which ends Accept
 	defer func() {
@@ -91,9 +91,9 @@ func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// converse takes lines and tells the answers in their order; last is told of one that
-// no other waits behind. It returns when every line taken has its answer. An error of
-// tell ends the taking, as the end of ctx does.
+// converse reads lines and sends the answers in their order. last is true if no other
+// answer is waiting. It returns when every line has its answer. An error of tell ends the
+// reading, as the end of ctx does.
 func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Answer, last bool) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -104,7 +104,7 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Ans
 		defer close(in)
 		readErr = r.take(ctx, from, in, answers)
 	}()
-	var held []request // at most one, on its way to the queue
+	var held []request // at most one line, which is being put into the queue
 	open, ended, pending := true, ctx.Done(), 0
 	for open || len(held) > 0 || pending > 0 {
 		source, queue, first := in, chan<- request(nil), request{}

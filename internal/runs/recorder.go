@@ -12,7 +12,7 @@ import (
 )
 
 // Recorder writes the record of a run while it goes on. Its methods are safe for
-// concurrent use. An error in writing ends the record, never the run: End returns it.
+// concurrent use. A write error ends the record but not the run; End returns it.
 type Recorder struct {
 	now  func() time.Time
 	root *os.Root // the directory of the records
@@ -102,8 +102,8 @@ func (r *Recorder) End(o Outcome) error {
 	return r.err
 }
 
-// replaceIdle removes the record of the run before if nothing happened in that either:
-// many idle runs must not push out those that have something to tell.
+// replaceIdle removes the record of the run before if that one was idle too: many idle
+// runs must not displace the others.
 func (r *Recorder) replaceIdle() error {
 	all, err := ids(r.root)
 	if err != nil {

@@ -46,7 +46,7 @@ type Run struct {
 	System  string    `json:"system,omitempty"`
 }
 
-// Kind tells rows apart.
+// Kind is the kind of a row.
 type Kind string
 
 // The kinds of row.
@@ -56,7 +56,7 @@ const (
 	Failure Kind = "failure" // something that failed or was found wrong
 )
 
-// Row is one thing that a run has to tell.
+// Row is one event of a run.
 type Row struct {
 	Kind    Kind   `json:"kind"`
 	Set     string `json:"set,omitempty"`
@@ -73,9 +73,9 @@ type Row struct {
 type Outcome struct {
 	Status   string           `json:"status"`
 	ExitCode int              `json:"exit_code"`
-	Error    string           `json:"error,omitempty"` // what ended it early
+	Error    string           `json:"error,omitempty"` // the error that ended it early
 	Hint     string           `json:"hint,omitempty"`
-	Idle     bool             `json:"idle,omitempty"`   // nothing happened: the record takes the place of an idle one of the same command before it
+	Idle     bool             `json:"idle,omitempty"`   // nothing happened: the record replaces that of an idle run of the same command before it
 	Counts   map[string]int64 `json:"counts,omitempty"` // resources, bytes and the like, by name
 }
 
@@ -140,7 +140,7 @@ type End struct {
 type Record struct {
 	Run
 	Rows []Row
-	End  *End // nil: the run goes on, or it was killed
+	End  *End // nil: the run has not ended, or it was killed
 	Tally
 }
 

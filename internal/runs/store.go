@@ -96,7 +96,7 @@ func List(state string) ([]Record, error) {
 	for _, id := range all {
 		rec, err := edges(root, id)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrNotRegular) {
-			continue // removed meanwhile, or none of ours
+			continue // removed meanwhile, or not one of ours
 		}
 		if err != nil {
 			return nil, fmt.Errorf("record of the run %s in %q: %w", id, state, err)
@@ -177,7 +177,7 @@ func load(state, id string) (*Record, error) {
 	return rec, lines.Err()
 }
 
-// line takes in a line of the record. What a crash left of the last one is passed over,
+// line takes in a line of the record. What a crash left of the last one is skipped,
 // and so are kinds that a later version may know.
 func (rec *Record) line(text []byte) {
 	var kind struct {

@@ -16,7 +16,7 @@ import (
 // the order of the walk, then the deletions. A file that can't be read is a
 // failure in the Result and nothing of it is changed. What the guard holds is a
 // *GuardError, and nothing is recorded. On another error the Result says how far
-// it came; what it counts is recorded, and a new plan goes on from there.
+// it came; what it counts is recorded, and a new plan continues from there.
 func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 	r := newResult(p)
 	if p.Guard != nil {
@@ -120,7 +120,7 @@ func (a *applier) end(r *round) error {
 		}
 	}
 	err = a.record(o.changes)
-	if a.empty && errors.Is(err, catalog.ErrState) { // a name was listed twice, or somebody else records
+	if a.empty && errors.Is(err, catalog.ErrState) { // a name was listed twice, or another process records too
 		a.empty = false
 		if o, err = a.compare(); err == nil {
 			err = a.record(o.changes)

@@ -405,7 +405,7 @@ func TestCat_PUB_03(t *testing.T) {
 			if string(now) != test.want || r.Failures.Count != 0 {
 				t.Fatalf("b holds %q, failures %+v", now, r.Failures)
 			}
-			// In the end what is recorded is what stands there.
+			// In the end what is recorded is what is there.
 			f.Tree = f.Tree.(faulty).Tree
 			expect(t, f.scan(), 0, 0, 0, 3)
 		})

@@ -19,8 +19,8 @@ type found struct {
 	info   fs.FileInfo
 }
 
-// find says what stands at a path whose directories are known to be entered, and
-// which lstat looks at. A reason means that it is not published.
+// find returns the type of the file at a path, with lstat; its directories have been
+// entered already. A reason means that the file is not published.
 func (d *Dir) find(name string, lstat func() (fs.FileInfo, error)) (found, Reason, error) {
 	if r := d.hidden(name, false); r != "" {
 		return found{}, r, nil
@@ -73,7 +73,7 @@ func (d *Dir) entered(name string) (Reason, error) {
 }
 
 // isState reports whether a directory below the root is the state of a mirror or a
-// publisher: nothing in it is for anybody else. If the root is one, Ours tells what of it.
+// publisher, which is never published. If the root itself is one, Ours decides.
 func (d *Dir) isState(dir string) (bool, error) {
 	if dir == "." {
 		return false, nil

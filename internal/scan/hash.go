@@ -76,7 +76,7 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 	return h.settle()
 }
 
-// settle tells a file that is not there from one that can't be read.
+// settle distinguishes a file that is absent from one that cannot be read.
 func (h hashed) settle() hashed {
 	if errors.Is(h.err, fs.ErrNotExist) {
 		h.err, h.gone = nil, true
@@ -238,7 +238,7 @@ func (r *reader) copy(to io.Writer, h *hashed, from io.Reader, size int64) (int6
 	return int64(n) + more, err
 }
 
-// discard gives up the copy.
+// discard removes the copy.
 func (h *hashed) discard() error {
 	if h.kept == nil {
 		return nil

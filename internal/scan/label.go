@@ -30,7 +30,7 @@ func calledAlike(a, b *catalog.Resource) bool {
 	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq
 }
 
-// relabel finds out what an unchanged file is called by the rules of now.
+// relabel finds what an unchanged file is called by the rules of now.
 func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
 	h.only = true
@@ -49,8 +49,7 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 	return h.settle()
 }
 
-// rulesSetting is the setting that holds the rules by which all members of a set
-// are called what they are.
+// rulesSetting is the setting with the rules that were applied to all members of a set.
 func (d *Dir) rulesSetting() string { return fmt.Sprintf("scan rules %d", d.Set) }
 
 // rulesChanged reports whether members may be called by other rules.

@@ -35,7 +35,7 @@ type Listed struct {
 
 // Listing yields all resources of a set, a resource that comes twice being one. An
 // error that comes with a URI concerns that resource alone, one without is a part
-// of the listing that could not be read; the loop may go on after either. A list
+// of the listing that could not be read; the loop may continue after either. A list
 // that says of which moment it is, and that is older than since, is such a part.
 type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
 

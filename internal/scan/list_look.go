@@ -21,7 +21,7 @@ import (
 type look struct {
 	*listWork
 	err      error
-	same     bool  // as its Source says: it has not changed since it was recorded
+	same     bool  // the Source says that it has not changed since it was recorded
 	read     int64 // bytes
 	length   resourcesync.Length
 	digests  resourcesync.Digests // by the algorithms asked for

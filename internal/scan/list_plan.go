@@ -77,8 +77,8 @@ func (b *listPlanner) run(since time.Time) error {
 	return p.compare()
 }
 
-// failed takes what the listing could not say. What is no URI names no resource: any
-// may have been meant.
+// failed records a line or entry of the listing that could not be read. If it has no
+// valid URI it could have meant any resource, so nothing is deleted.
 func (b *listPlanner) failed(e *Listed, err error) error {
 	b.failure(e, err)
 	if isURL(e.URI) {

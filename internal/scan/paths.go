@@ -31,7 +31,7 @@ func (d *Dir) roots() []string {
 	return roots
 }
 
-// below reports whether a path is one of those given or below it.
+// below reports whether a path is one of the given paths, or below one.
 func below(paths map[string]bool, name string) bool {
 	for name != "." {
 		if paths[name] {
@@ -72,9 +72,8 @@ func (d *Dir) members(ctx context.Context) iter.Seq2[resourcesync.Key, error] {
 	}
 }
 
-// single tells paths that are members, by their keys in ascending order, from those
-// that are or were directories. Only for the latter all members have to be gone
-// through; that a new file has the place of a directory the next walk of all finds out.
+// single separates paths that are members, by their keys in ascending order, from those
+// that are or were directories. Only for the latter all members have to be read.
 func (d *Dir) single(ctx context.Context, roots []string) (keys []resourcesync.Key, dirs map[string]bool, err error) {
 	dirs = map[string]bool{}
 	for batch := range slices.Chunk(roots, batchSize) {

@@ -15,7 +15,7 @@ import (
 type piece struct {
 	catalog.Piece
 	whole  bool  // all of it could be looked at, and there are files to publish
-	asked  bool  // the catalog was asked for it
+	asked  bool  // the digest was looked up in the catalog
 	same   bool  // and has it
 	number int64 // in the plan, if it is to be kept there, from 1
 }

@@ -32,7 +32,7 @@ type Plan struct {
 	Unchanged int64 // of them, as their size, times and inode say
 	New       int64 // of them, not in the set yet
 	Relabel   int64 // of the unchanged, that rules or a listing may call something else
-	Modified  int64 // of them, that may have changed: only hashing tells
+	Modified  int64 // of them, those that may have changed: only hashing shows it
 	ToHash    int64 // bytes of the new and the modified
 	Vanished  int64 // members of the set that are gone; 0 if that is in doubt
 	Set       int64 // members of the set before
@@ -41,8 +41,8 @@ type Plan struct {
 	Unmatched []Unmatched // of a Dir of which everything was looked at
 	Twins     [][2]string // files whose names differ only in their Unicode form, at most 20
 
-	Notes    []string    // what an Input has to say beside; each a sentence
-	Failures Failures    // what could not be looked at; nothing of it is changed
+	Notes    []string    // remarks of an Input; each a sentence
+	Failures Failures    // paths that could not be examined; nothing of them is changed
 	Doubt    bool        // a directory could not be read: nothing is deleted
 	Guard    *GuardError // not nil: Apply refuses
 
@@ -62,8 +62,8 @@ type item struct {
 	Label bool   // the bytes are as recorded: look only at what it is called
 	Print stamp  // zero if that is not known
 	Piece int64  // the number of its piece in the plan; 0 is none
-	URI   string // as an adopted publication spells it; "" is as URI does
-	Also  string // one more algorithm, the recorded digest of which tells whether the bytes changed; "" if none is needed
+	URI   string // the spelling of an adopted publication; "" is that of URI
+	Also  string // one more algorithm, needed to compare with a recorded digest; "" if none is
 }
 
 // Close ends the use of the plan.
@@ -442,7 +442,7 @@ func (b *planner) compare() error {
 	if b.d.MaxDelete.Exceeded(b.p.Vanished, n) {
 		b.p.Guard = &GuardError{Deletes: b.p.Vanished, Set: n, Limit: b.d.MaxDelete}
 	}
-	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // nothing is gone, or all may go
+	if b.p.Vanished == 0 || !b.d.MaxDelete.Exceeded(n, n) { // no resource is gone, or --max-delete allows all to go
 		return nil
 	}
 	mount, lost, err := b.d.lostMount(b.ctx)

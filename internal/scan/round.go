@@ -19,7 +19,7 @@ const (
 	enrollSize = 4000
 )
 
-// round is a number of files that are recorded together.
+// round is a batch of files that are recorded together.
 type round struct {
 	keep blob.Batch // nil if nothing is kept
 }
@@ -37,11 +37,11 @@ type job struct {
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job  // so that reading goes on behind a large file and a transaction
+	order chan job  // so that reading continues behind a large file and a transaction
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
-	rounds []*round // that may hold something open
+	rounds []*round // those that may have open files
 }
 
 // readAll reads the files of a plan and passes each to take, and the end of each
@@ -169,7 +169,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	select {
 	case h := <-j.out:
 		l.outs.Put(j.out)
-		if err := ctx.Err(); err != nil { // then h may have failed for that
+		if err := ctx.Err(); err != nil { // then h may have failed because of that
 			return err
 		}
 		return take(h)

@@ -6,8 +6,8 @@ import (
 	"instep/internal/glob"
 )
 
-// RuleFor returns what rules tell of a path: for each field the first one that
-// matches and does not leave it empty. Their globs are known to be valid.
+// RuleFor returns the rule for a path: each field comes from the first rule that matches
+// and sets it. The globs must be valid.
 func RuleFor(rules []Rule, path string) Rule {
 	var told Rule
 	for _, r := range rules {

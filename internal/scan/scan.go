@@ -63,8 +63,8 @@ func KeepKey(sha256 resourcesync.Digest) string {
 	return path.Join(name[:2], name)
 }
 
-// Rule says what is told of the resources whose path below the directory matches.
-// For each field the first rule that matches and does not leave it empty counts.
+// Rule labels the resources whose path below the directory matches. Each field comes from
+// the first rule that matches and sets it.
 type Rule struct {
 	Match      string // a glob as internal/glob has them
 	Type       string // media type, in place of what name and bytes say
@@ -121,7 +121,7 @@ const (
 // maxFailures bounds the list of failures; all of them are counted.
 const maxFailures = 100
 
-// Failures are what could not be read.
+// Failures are the files and directories that could not be read.
 type Failures struct {
 	Count int64
 	First []*FileError // at most 100
@@ -177,7 +177,8 @@ func (s Stat) String() string {
 	return fmt.Sprintf("%d bytes of %s", s.Size, s.ModTime.UTC().Format(time.RFC3339Nano))
 }
 
-// GuardError: so many resources vanished that it may be a mistake. Nothing was recorded.
+// GuardError reports that so many resources vanished that it may be a mistake. Nothing
+// was recorded.
 type GuardError struct {
 	Deletes, Set int64 // resources that vanished, and those of the set before
 	Limit        guard.Limit

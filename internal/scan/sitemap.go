@@ -86,7 +86,7 @@ func (r *listReader) document(at string, level int) bool {
 	return true
 }
 
-// one yields what one document lists; next is the page after it.
+// one yields the entries of one document; next is the page after it.
 func (r *listReader) one(at string, level int) (next string, more bool) {
 	from := document.Fetcher(r.client)
 	if !isURL(at) {
@@ -158,7 +158,7 @@ func (r *listReader) allowed(uri string) error {
 	return nil
 }
 
-// OriginError: a list names a document or a resource of another origin.
+// OriginError reports a list that names a document or a resource of another origin.
 type OriginError struct{ URI, Origin string }
 
 func (e *OriginError) Error() string {

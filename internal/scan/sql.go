@@ -53,7 +53,7 @@ var passwordSetting = regexp.MustCompile(`(?i)\bpassword\s*=`)
 // ErrSecret: a connection string holds a password.
 var ErrSecret = errors.New("expected a connection string without a password: put that into PGPASSWORD or ~/.pgpass")
 
-// Check finds what can be seen to be wrong without asking the database.
+// Check finds mistakes in the query that are visible without the database.
 func (q Query) Check() error {
 	switch {
 	case (q.Postgres == "") == (q.SQLite == ""):
@@ -125,7 +125,7 @@ func fetchPostgres(ctx context.Context, tx pgx.Tx, t *rowTaker) (some bool, err 
 	defer rows.Close()
 	var names []string
 	fields := rows.FieldDescriptions()
-	if len(fields) == 0 { // as when the connection is lost: then it is not the query that is wrong
+	if len(fields) == 0 { // the connection may be lost: then the query is not wrong
 		if rows.Close(); rows.Err() != nil {
 			return false, rows.Err()
 		}

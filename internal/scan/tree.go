@@ -62,7 +62,7 @@ func (t rootTree) Sub(name string) (Tree, error) {
 		err = fmt.Errorf("open %q: %w: expected a directory, found a link to one", name, fs.ErrInvalid)
 	}
 	if err != nil {
-		_ = root.Close() // it was only looked at
+		_ = root.Close() // the file was only examined
 		return nil, err
 	}
 	return rootTree{root}, nil

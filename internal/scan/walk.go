@@ -25,7 +25,7 @@ const (
 type walker struct {
 	d       *Dir
 	options []byte       // see Dir.options
-	out     chan []sight // what it saw, in order
+	out     chan []sight // the entries seen, in order
 	held    []sight      // not handed over yet
 }
 
@@ -37,13 +37,13 @@ type sight struct {
 	reason Reason
 	err    error
 	dir    bool
-	mount  bool   // it is a directory that is entered, and something is mounted on it
+	mount  bool   // the path is a directory that is entered, and a mount point
 	piece  *piece // nil if it was looked at alone
 	twin   string // a file before it whose name differs only in its Unicode form
 }
 
-// walk goes through what stands at the roots of d, and passes on what it sees while it
-// goes on. It stops with the first error of see.
+// walk visits the roots of d and passes on what it sees. It stops with the first error of
+// see.
 func (d *Dir) walk(ctx context.Context, see func(sight) error) error {
 	w := walker{d: d, options: d.options(), out: make(chan []sight, 4)}
 	g, ctx := errgroup.WithContext(ctx)
@@ -83,7 +83,7 @@ func (w *walker) failed(ctx context.Context, dir string, err error) error {
 	return w.saw(ctx, sight{name: dir, err: err, dir: true})
 }
 
-// enter goes through the directory of that name, which is in above and so many deep.
+// enter visits the directory of that name in above, at the given depth.
 func (w *walker) enter(ctx context.Context, name string, above fs.FileInfo, depth int) error {
 	if depth > maxDepth {
 		return w.failed(ctx, name, fmt.Errorf("expected directories at most %d deep", maxDepth))
@@ -159,7 +159,7 @@ func (w *walker) chunk(ctx context.Context, dir string, info fs.FileInfo, number
 	return nil
 }
 
-// at goes through what stands at a path: a file, or a directory and what is in it.
+// at visits the path: a file, or a directory with its content.
 func (w *walker) at(ctx context.Context, name string) error {
 	if name == "." {
 		return w.enter(ctx, name, w.d.Above, 0)

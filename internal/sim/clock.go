@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// clock is what the Source takes for the time. Documents are published with the right
-// times; the wrong ones are written into them as they are served, so that what happened
-// while the clock was wrong keeps its wrong time.
+// clock is the wrong clock of a Source. Documents are published with the right times; the
+// wrong ones are written into them as they are served, so that events during the fault
+// keep their wrong time.
 type clock struct {
 	mu    sync.Mutex // guards the rest
 	turns []turn     // in the order of since
@@ -86,7 +86,7 @@ func (k *clock) rewrite() *Switch {
 	packages := sw.doc
 	sw.doc = func(c *call, on Switched, d *document) {
 		packages(c, on, d)
-		if !strings.HasSuffix(d.kind, "-manifest") { // those it has done
+		if !strings.HasSuffix(d.kind, "-manifest") { // the faults that it has had
 			d.times(said)
 		}
 	}

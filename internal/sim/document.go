@@ -15,7 +15,7 @@ import (
 // document is a document of the publication as switches change it: names and values
 // as they will be on the wire, right or wrong.
 type document struct {
-	kind     string // what it was, see resourcesync.Header.Kind
+	kind     string // the kind of the document, see resourcesync.Header.Kind
 	charset  string
 	before   string // between declaration and root element
 	prefix   string // of the names of the Sitemap protocol

@@ -14,7 +14,7 @@ import (
 	"instep/resourcesync"
 )
 
-// faults are what goes wrong at Sources, or is done on purpose.
+// faults are accidents at Sources, and attacks by them.
 var faults = slices.Concat(navigationFaults, documentFaults, changeFaults, fixityFaults, fetchFaults, packageFaults, evidenceFaults, clockFaults)
 
 // someAnswers is a fault that hits one answer in twenty if nothing else is asked for.

@@ -198,7 +198,7 @@ func (a *answer) headers(out http.ResponseWriter) {
 
 // part sends the next n bytes of the body now.
 func (a *answer) part(out http.ResponseWriter, n int64) {
-	_, _ = io.CopyN(out, a.body, n) // who went away needs no more
+	_, _ = io.CopyN(out, a.body, n) // the client is gone
 	_ = http.NewResponseController(out).Flush()
 }
 
@@ -218,5 +218,5 @@ func (a *answer) raw(write func(net.Conn)) {
 func (a *answer) rawly(conn net.Conn, headers string, n int64) {
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nConnection: close\r\n%s\r\n",
 		a.status, http.StatusText(a.status), a.header.Get("Content-Type"), headers)
-	_, _ = io.CopyN(conn, a.body, n) // who went away needs no more
+	_, _ = io.CopyN(conn, a.body, n) // the client is gone
 }

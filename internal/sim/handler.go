@@ -22,9 +22,9 @@ import (
 	"instep/source"
 )
 
-// TruthPath is where a Source tells what its resources are, as CSV: at this moment, or
-// at that of the query parameter at (RFC 3339). It tells clients on this machine only,
-// whatever its switches.
+// TruthPath is where a Source lists its resources, as CSV: now, or at the time in the
+// query parameter at (RFC 3339). It answers only clients on this machine, whatever its
+// switches.
 const TruthPath = "/.sim/truth"
 
 // wire is how a Source answers.
@@ -78,7 +78,7 @@ type call struct {
 	switches []Switched
 	r        *http.Request
 	path     string     // below the base URL
-	now      time.Time  // what the simulated clock shows
+	now      time.Time  // the time of the simulated clock
 	luck     *rand.Rand // of this request alone
 }
 
@@ -93,7 +93,7 @@ type answer struct {
 	size   int64
 
 	document    bool                      // body is an XML document of the publication
-	resource    *Resource                 // whose bytes body is
+	resource    *Resource                 // the document that body has the bytes of
 	generation  *generation               // which document it is, if it is kept
 	conditional bool                      // ranges and conditions of the request count
 	send        func(http.ResponseWriter) // if not nil, sends something of its own instead
@@ -134,7 +134,7 @@ func (w *wire) begin(r *http.Request) *call {
 	return c
 }
 
-// truth answers with the resources, if who asks is on this machine.
+// truth answers with the resources if the client is on this machine.
 func (c *call) truth(out http.ResponseWriter) {
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
@@ -357,7 +357,7 @@ func (a *answer) write(out http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Length", fmt.Sprint(a.size))
 	out.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		_, _ = io.Copy(out, a.body) // who went away needs no answer
+		_, _ = io.Copy(out, a.body) // the client is gone
 	}
 }
 

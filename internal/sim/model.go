@@ -37,7 +37,7 @@ type Config struct {
 	Mix       Mix     // zero is 1:2:1
 	// Hot is the share of updates, 0 to 1, that goes to one resource in a hundred.
 	Hot   float64
-	Start time.Time // what the simulated clock begins with
+	Start time.Time // the first time of the simulated clock
 	Sets  int       // resources are dealt out to this many; 0 is 1
 	// Twins gives every second resource the bytes that the one before it has in the
 	// same version.
@@ -63,7 +63,8 @@ type Resource struct {
 	content     content
 }
 
-// Open returns the bytes of this version, whatever became of the resource since.
+// Open returns the bytes of this version, even if the resource has changed or is deleted
+// since.
 func (r *Resource) Open() *io.SectionReader { return r.content.open() }
 
 // Change is one entry of the history of a set.
@@ -299,7 +300,7 @@ func (m *Model) Resources(set int) iter.Seq[Resource] {
 }
 
 // some takes resources of the set of an id, from there on, until batch is full, and
-// returns the id to go on with; -1 at the end.
+// returns the id to continue with; -1 at the end.
 func (m *Model) some(batch *[]Resource, id int) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

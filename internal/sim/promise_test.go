@@ -52,7 +52,7 @@ func (p *promises) breaks(what, again string) {
 
 // A Source of any shape lives through clocks that jump, lists that are short, documents
 // that are withdrawn, and caches that serve any earlier generation of any of them, while a
-// mirror follows. After each run the mirror is held against the record of everything that
+// mirror follows. After each run the mirror is checked against the record of everything that
 // the Source had, published and served: the clauses of the promise in record_test.go.
 func TestAnyHistoryKeepsThePromise(t *testing.T) {
 	n := histories()
@@ -101,7 +101,7 @@ func TestHistoriesThatBrokeThePromise(t *testing.T) {
 	all.report(t, len(all.broken))
 }
 
-// report tells which promises were broken, and fails if one of them is not known to be.
+// report reports which promises were broken, and fails if one of them is not known to be.
 func (p *promises) report(t *testing.T, n int) {
 	for _, what := range slices.Sorted(maps.Keys(p.broken)) {
 		again := slices.SortedFunc(slices.Values(p.broken[what]), func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
@@ -297,7 +297,7 @@ var shapes = [][]string{
 }
 
 // vague reports whether a Source breaks the rule of forward order (1.1 §12.1) where nothing
-// but the order tells when something was deleted.
+// but the order reports when something was deleted.
 func vague(shape []string) bool {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(shape, name) })
@@ -382,7 +382,7 @@ func (h *trial) openMirror() (err error) {
 	return nil
 }
 
-// now is the mirror's clock: that of the Source when it is right, and it goes on.
+// now is the mirror's clock: that of the Source when it is right, and it continues.
 func (h *trial) now() time.Time { return h.s.o.Model.Now().Add(time.Since(h.epoch)) }
 
 func (h *trial) close() {

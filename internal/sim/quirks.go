@@ -199,7 +199,8 @@ const climbed = "this climbed\n"
 
 var climbing = []string{"../../climbed-1", "a/%2e%2e/%2e%2e/climbed-2", `a\..\..\climbed-3`, "CON"}
 
-// throughNames is a quirk of the names of resources: there on the wire, and back.
+// throughNames is a quirk of the names of resources: it renames them on the wire, and
+// back.
 func throughNames(number, says string, there func(path string) string, back func(*call) (string, bool)) *Switch {
 	return quirk(number, says, func(sw *Switch) {
 		sw.doc = func(c *call, _ Switched, d *document) {
@@ -360,7 +361,7 @@ func gzipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-// staleDocuments remembers documents as they were.
+// staleDocuments keeps earlier versions of documents.
 type staleDocuments struct {
 	mu   sync.Mutex
 	kept map[string]keptDocument

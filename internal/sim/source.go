@@ -30,7 +30,7 @@ type Options struct {
 	// hour.
 	Keep      time.Duration
 	Generator string
-	Switches  []Switched // that are on at first, in the order in which they act
+	Switches  []Switched // switches that are on at first, in the order in which they act
 }
 
 const (
@@ -50,7 +50,7 @@ type Source struct {
 	wire      wire
 }
 
-// published is how far the publications of a set have come.
+// published is the last change in the publications of a set.
 type published struct {
 	name     string
 	through  int64     // number of the last change that is published
@@ -96,8 +96,7 @@ func or[T int | time.Duration](option *T, to T) {
 	}
 }
 
-// Round lets simulated time go on by d and publishes what changed. It returns
-// how many changes there were.
+// Round advances simulated time by d and publishes the changes. It returns their number.
 func (s *Source) Round(ctx context.Context, d time.Duration) (Counts, error) {
 	n, err := s.o.Model.Step(ctx, d)
 	if err != nil {

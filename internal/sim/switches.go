@@ -13,10 +13,10 @@ import (
 // Switch is one way in which a Source misbehaves.
 type Switch struct {
 	Name  string  // a quirk has a number, a fault a name
-	Says  string  // what the Source does then
+	Says  string  // the effect of the switch
 	Rows  string  // of the catalogue of faults; "" for quirks
 	Share float64 // of what it can hit, if nothing else is asked for
-	Of    Scope   // what the share is of
+	Of    Scope   // the whole that the share is a part of
 
 	inbound func(*call)                       // changes what is asked for
 	route   func(*call) *answer               // answers what would not be there; nil: not this
@@ -53,7 +53,7 @@ func Switches() []*Switch { return slices.Concat(quirks, faults) }
 // hits decides whether an answer is hit.
 func (sw Switched) hits(c *call) bool { return sw.Of != Answers || c.luck.Float64() < sw.Share }
 
-// has reports whether the resource of a URI is hit: always the same ones are.
+// has reports whether the resource of a URI is affected: always the same resources are.
 func (sw Switched) has(uri string) bool {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, sw.Name+" "+uri) // a hash takes everything

@@ -29,8 +29,8 @@ func NewFile(dir string, limit int64) *File {
 	return &File{scratch: newScratch(dir), limit: limit}
 }
 
-// Grow makes room in memory for n more bytes, if so many stay there. It is a hint: without it, or
-// with a wrong n, the room is made as the bytes come.
+// Grow reserves memory for n more bytes, if that many stay in memory. It is a hint:
+// without it the memory grows as the bytes come.
 func (f *File) Grow(n int64) {
 	if room := int64(fileMemory - len(f.recent)); n > 0 && n <= room && f.scratch.f == nil {
 		f.recent = slices.Grow(f.recent, int(n))

@@ -35,7 +35,7 @@ type Keys struct {
 	held    int // bytes in memory
 	added   int64
 	recent  []Key
-	twice   map[Key]bool // that were added again while they were in memory
+	twice   map[Key]bool // keys that were added again while they were in memory
 	runs    []run
 	closed  bool
 }

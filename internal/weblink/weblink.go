@@ -16,7 +16,7 @@ import (
 
 // Link is one link. What it does not have is "".
 type Link struct {
-	Href string   // as it was written; see Page.Resolve
+	Href string   // the target as it was written; see Page.Resolve
 	Rels []string // relation types, in lower case
 	Type string   // media type
 
@@ -26,7 +26,7 @@ type Link struct {
 
 	// Of HTML pages:
 	Line int  // from 1
-	Head bool // it stands in the head of the page
+	Head bool // the link is in the head of the page
 }
 
 // Has reports whether rel is one of the relation types of the link.
@@ -169,7 +169,7 @@ func (t *Tag) start(z *html.Tokenizer) {
 }
 
 // Header reads the values of the Link headers of a response. What does not have the
-// form of a link is passed over.
+// form of a link is skipped.
 func Header(values []string) []Link {
 	var links []Link
 	for _, v := range values {

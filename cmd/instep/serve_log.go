@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// Formats of the access log.
+const (
+	logCommon = "common" // the Common Log Format of web servers
+	logJSON   = "json"   // one object a line
+)
+
+// accessLog writes a line for each request that was answered. Lines are written whole, one
+// after the other, so that a file may be truncated or appended to by others.
+type accessLog struct {
+	format string
+	now    func() time.Time
+	failed func(error) // called once, when a line could not be written
+
+	mu     sync.Mutex // guards the rest
+	w      io.WriteCloser
+	broken bool
+}
+
+// openAccessLog opens the log of a name: a file that is appended to, or stdout for "-".
+func openAccessLog(name, format string, stdout io.Writer, now func() time.Time, failed func(error)) (*accessLog, error) {
+	l := &accessLog{format: format, now: now, failed: failed}
+	if name == "-" {
+		l.w = unclosed{stdout}
+		return l, nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("opening the access log: %w", err)
+	}
+	l.w = f
+	return l, nil
+}
+
+// unclosed is a writer that stays open.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+func (l *accessLog) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Close()
+}
+
+// handler is h with a line for each request.
+func (l *accessLog) handler(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := l.now()
+		counted := &loggedResponse{ResponseWriter: w}
+		defer func() { l.write(r, counted, begun) }()
+		h.ServeHTTP(counted, r)
+	})
+}
+
+// accessRecord is a line of the log as JSON.
+type accessRecord struct {
+	Time      string  `json:"time"`
+	Remote    string  `json:"remote"`
+	Method    string  `json:"method"`
+	URI       string  `json:"uri"`
+	Protocol  string  `json:"protocol"`
+	Status    int     `json:"status"`
+	Bytes     int64   `json:"bytes"` // of the body
+	Seconds   float64 `json:"seconds"`
+	Range     string  `json:"range,omitempty"`
+	UserAgent string  `json:"user_agent,omitempty"`
+	Referer   string  `json:"referer,omitempty"`
+}
+
+func (l *accessLog) write(r *http.Request, w *loggedResponse, begun time.Time) {
+	remote, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		remote = r.RemoteAddr
+	}
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	var line []byte
+	if l.format == logJSON {
+		line, err = json.Marshal(accessRecord{
+			Time: begun.UTC().Format(time.RFC3339Nano), Remote: remote, Method: r.Method, URI: r.RequestURI, Protocol: r.Proto,
+			Status: w.status, Bytes: w.bytes, Seconds: l.now().Sub(begun).Seconds(),
+			Range: r.Header.Get("Range"), UserAgent: r.UserAgent(), Referer: r.Referer(),
+		})
+		line = append(escapeSteering(line), '\n')
+	} else {
+		line = fmt.Appendf(nil, "%s - - [%s] %+q %d %d\n", remote, begun.Format("02/Jan/2006:15:04:05 -0700"), r.Method+" "+r.RequestURI+" "+r.Proto, w.status, w.bytes)
+		err = nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		_, err = l.w.Write(line)
+	}
+	if err != nil && !l.broken {
+		l.broken = true
+		l.failed(fmt.Errorf("writing the access log: %w", err))
+	}
+}
+
+// loggedResponse knows what was answered.
+type loggedResponse struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+// Unwrap leads http.ResponseController to what it controls.
+func (w *loggedResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *loggedResponse) WriteHeader(status int) {
+	if w.status == 0 || w.status < 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *loggedResponse) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// healthPath is asked by whatever watches over the server.
+const healthPath = "/healthz"
+
+// healthy answers healthPath: 200 if every directory can be read, 503 if one cannot. A site
+// that has a file of that name keeps it.
+func healthy(sites []*site, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != healthPath || r.Method != http.MethodGet && r.Method != http.MethodHead || taken(sites) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		text := "ok\n"
+		if err := readableSites(sites); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			text = "a directory that is served can't be read\n"
+		}
+		_, _ = io.WriteString(w, text)
+	})
+}
+
+// taken reports whether a site has a file of its own at healthPath.
+func taken(sites []*site) bool {
+	for _, s := range sites {
+		for _, dir := range s.dirs {
+			if _, err := fs.Stat(dir, healthPath[1:]); err == nil && s.prefix == "/" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readableSites opens each directory.
+func readableSites(sites []*site) error {
+	for _, s := range sites {
+		for _, root := range s.roots {
+			d, err := root.Open(".")
+			if err != nil {
+				return err
+			}
+			_, err = d.ReadDir(1)
+			if closing := d.Close(); err == nil || err == io.EOF {
+				err = closing
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
