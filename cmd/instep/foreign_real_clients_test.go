@@ -17,6 +17,7 @@ type realClient struct {
 	name     string   // the program, and what is peculiar about this row after ", "
 	settings []string // of ours
 	command  string   // its own, as the table shows it
+	lacks    string   // what it cannot do, in a few words
 	why      string   // of what is not right in its row, with the line of its code
 	note     string   // what else there is to say
 	needs    []string // checkouts, the program's own first
@@ -37,7 +38,7 @@ type resyncClient struct {
 	settings              []string // of ours
 	changes               string   // the Change List that it is told, below resourcesync/; "": it makes baselines
 	own                   []string // further arguments of it
-	why, note             string
+	lacks, why, note      string
 }
 
 func (c resyncClient) client() realClient {
@@ -52,7 +53,7 @@ func (c resyncClient) client() realClient {
 	}
 	r := realClient{
 		name: c.version + ", " + strings.Join(append([]string{"by baselines"}, c.own...), " "), command: "`--baseline` each time",
-		settings: c.settings, why: c.why, note: c.note, needs: []string{c.need},
+		settings: c.settings, lacks: c.lacks, why: c.why, note: c.note, needs: []string{c.need},
 		first: step("--baseline"), again: step("--baseline"), audit: step("--audit", "--hash", "sha-256"),
 	}
 	if c.changes != "" {
@@ -70,28 +71,29 @@ func resyncClients() []realClient {
 	const (
 		fixed = "changelist.xml"
 		first = "changes/1.xml"
+		times = "audit what it copied by a Change List that has `lastmod`"
 		audit = "Its audit compares `lastmod` within a second, besides the digest (%s). A file that it copied by a Change List has the `lastmod` of the change, not that of the file: the audit calls it different although the bytes are right, and the next baseline copies it again"
 	)
 	two := resyncClient{version: "resync 2.0.1", script: "resync-sync", need: resync2}
 	one := resyncClient{version: "resync 1.0.9", script: "bin/resync", need: resync1}
 	var all []realClient
-	add := func(c resyncClient, changes, settings, why, note string, own ...string) {
-		c.changes, c.own, c.why, c.note = changes, own, why, note
+	add := func(c resyncClient, changes, settings, lacks, why, note string, own ...string) {
+		c.changes, c.own, c.lacks, c.why, c.note = changes, own, lacks, why, note
 		if settings != "" {
 			c.settings = []string{settings}
 		}
 		all = append(all, c.client())
 	}
-	add(two, "", "", "", "")
-	add(two, first, "", "", "")
-	add(two, fixed, "--fixed-changes", "", "")
-	add(two, fixed, "--profile both --fixed-changes", "", fmt.Sprintf(audit, "resync/resource.py:457-462"))
-	add(two, fixed, "--profile 1.0 --fixed-changes", "It reads a Change List of 1.0 only with `--spec-version 1.0`; without, it ends with an exception at the first change that has no `datetime` (resync/change_list.py:76-80)", "")
-	add(two, fixed, "--profile 1.0 --fixed-changes", "", fmt.Sprintf(audit, "resync/resource.py:457-462"), "--spec-version", "1.0")
-	add(one, "", "", "", "")
-	add(one, first, "", "It ends with an exception at the first change that has no `lastmod`; in 1.1 deletions have none (resync/client.py:384-387)", "")
-	add(one, fixed, "--profile both --fixed-changes", "", fmt.Sprintf(audit, "resync/resource.py:424-429"))
-	add(one, fixed, "--profile 1.0 --fixed-changes", "", fmt.Sprintf(audit, "resync/resource.py:424-429"))
+	add(two, "", "", "", "", "")
+	add(two, first, "", "go on to the next Change List", "", "")
+	add(two, fixed, "--fixed-changes", "", "", "")
+	add(two, fixed, "--profile both --fixed-changes", times, "", fmt.Sprintf(audit, "resync/resource.py:457-462"))
+	add(two, fixed, "--profile 1.0 --fixed-changes", "tell 1.0 from 1.1", "It reads a Change List of 1.0 only with `--spec-version 1.0`; without, it ends with an exception at the first change that has no `datetime` (resync/change_list.py:76-80)", "")
+	add(two, fixed, "--profile 1.0 --fixed-changes", times, "", fmt.Sprintf(audit, "resync/resource.py:457-462"), "--spec-version", "1.0")
+	add(one, "", "", "", "", "")
+	add(one, first, "", "read changes without `lastmod`", "It ends with an exception at the first change that has no `lastmod`; in 1.1 deletions have none (resync/client.py:384-387)", "")
+	add(one, fixed, "--profile both --fixed-changes", times, "", fmt.Sprintf(audit, "resync/resource.py:424-429"))
+	add(one, fixed, "--profile 1.0 --fixed-changes", times, "", fmt.Sprintf(audit, "resync/resource.py:424-429"))
 	return all
 }
 
@@ -106,7 +108,8 @@ var realClients = append(resyncClients(),
 	realClient{
 		name: "resydes", command: "`desrunner.py --task wellknown --once`", needs: []string{resydes, resyncEHRI},
 		first: resydesRun, again: resydesRun,
-		why: "It copies only files below the directory of the list that names them (EHRI/resydes des/sync.py:61, EHRI/resync resync/mapper.py:104-113); our lists have a directory of their own. In Change Lists it needs `lastmod` for deletions, as resync 1.0.9 does (EHRI/resync resync/client.py:283-287)",
+		lacks: "copy files that are not below its lists",
+		why:   "It copies only files below the directory of the list that names them (EHRI/resydes des/sync.py:61, EHRI/resync resync/mapper.py:104-113); our lists have a directory of their own. In Change Lists it needs `lastmod` for deletions, as resync 1.0.9 does (EHRI/resync resync/client.py:283-287)",
 	},
 )
 
@@ -161,8 +164,8 @@ func (c realClient) row(t *testing.T, p *realProgram) realRow {
 	if c.audit != nil {
 		audit = auditSaid(c.audit(p, site))
 	}
-	if right := first == allRight && again == allRight; right != (c.why == "") {
-		t.Errorf("%s, then %s, and the reason is %q: name the line of its code where something is not right", first, again, c.why)
+	if right := first == allRight && again == allRight; right != (c.why == "") || !right && c.lacks == "" {
+		t.Errorf("%s, then %s, and the reason is %q, %q: name the line of its code where something is not right", first, again, c.lacks, c.why)
 	}
 	settings := "as they are"
 	if len(c.settings) > 0 {

@@ -34,6 +34,7 @@ var resyncShape = shape{
 	name: "resync", start: "/rs/capabilitylist.xml",
 	from:     "resync/resync@3577a202 (2.0.1) and @cb92fb4f (1.0.9) resync/client.py, resync/sitemap.py",
 	says:     "nothing above the Capability List, a Change List without `from` and `until`, changes by lastmod, updates first, deletions with time, length and digest of the version that vanished",
+	lacks:    "say from when its Change List is: each run compares everything",
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?1",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
@@ -61,6 +62,8 @@ var simulatorShape = shape{
 	name: "resync-simulator", start: "/", media: "text/plain",
 	from:     "resync/resync-simulator@d8051a95 simulator/http.py, simulator/source.py",
 	says:     "lists made at each request, a Change List that fails while nothing has changed, and that begins with its first change and ends now",
+	lacks:    "serve a Change List before the first change (exit 4)",
+	why:      "It takes the first entry of an empty list (simulator/http.py:235)",
 	path:     func(n int) string { return fmt.Sprintf("/resources/%d", n) },
 	baseline: "baseline: +6 ~0 −0 by get, exit 4", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
 	files: "6 of 6, 0 more",
@@ -98,6 +101,8 @@ var rspubShape = shape{
 	name: "rspub-core", start: "/metadata/.well-known/resourcesync",
 	from:     "EHRI/rspub-core@1f6b0c84 rspub/core/{executors,exe_resourcelist,exe_changelist}.py",
 	says:     "a new Change List at each run that begins with the run, so that its changes have times before it, grouped by kind, deletions without a time and with length and digest of the version that vanished, an index as soon as there are two",
+	lacks:    "say what changed while it wrote its Resource List (exit 4)",
+	why:      "Its first Change List begins with the `completed` of the Resource List, not with its `at` (rspub/core/exe_changelist.py:79, 172), if the two are not the same second",
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "partial: =6 +0 −0 *0 ?0, exit 4",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
@@ -146,6 +151,7 @@ var pyResourcesyncShape = shape{
 	name: "py-resourcesync", start: "/metadata/.well-known/resourcesync",
 	from:     "resourcesync/py-resourcesync@97f45df3 resourcesync/executor/{resourcelist,changedump}.py",
 	says:     "a Change Dump whose entries are resources and not packages, with `completed` and without `from`, changes by lastmod, deletions without a time and with length and digest of the version that vanished",
+	lacks:    "say from when its Change Dump is: each run compares everything",
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =6 +0 −0 *0 ?0",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {

@@ -65,6 +65,8 @@ var podShape = shape{
 	name: "POD", start: "/", token: "pod-token",
 	from:     "pod4lib/aggregator@e1ee07d1 app/views/{resourcesync,organizations,streams}/*.xml.builder",
 	says:     "a token, three Capability Lists below the well-known path, an index whose `at` is now and which tells `at` of each part, rs:md before loc, `at=\"\"` where nothing was dumped, one where the index tells the moment of the newest delta, no Change List",
+	lacks:    "say of its normalised dumps of which moment they are (exit 1); list changes",
+	why:      "The index of the normalised dumps tells the moment of the newest delta (app/views/organizations/index.xml.builder:26), the part that of the full dump (app/views/streams/normalized_dump.xml.builder:11): the part may be a copy from before, so nothing of that set is deleted",
 	path:     func(n int) string { return fmt.Sprintf("/file/%d/marc.xml", n) },
 	baseline: "baseline: +6 ~0 −0 by get, exit 1", incremental: "baseline: +1 ~1 −1 by get, exit 1", audit: "not-in-sync: =6 +0 −0 *0 ?0, exit 3",
 	files: "6 of 6, 0 more",
@@ -136,8 +138,10 @@ func (s *foreignSite) numbered(numbers ...int) []foreignResource {
 // they were listed (DSpaceChangeList.java:103); here one is deleted.
 var dspaceShape = shape{
 	name: "DSpace", start: "/dspace-resourcesync/sourcedescription.xml",
-	from: "DSpace/DSpaceResourceSync@bb841db9 DSpaceResourceList.java, DSpaceChangeList.java, ResourceSyncGenerator.java by DSpace/ResourceSyncJava@40012cfc ResourceSyncDocument.java",
-	says: "a prefix for the Sitemap namespace, `from` and no `at` on its Resource List, metadata without length and digest, a Resource Dump whose package is refused with its own settings, a Change List of another name at each update, deletions first and without any time, local time called Z",
+	from:  "DSpace/DSpaceResourceSync@bb841db9 DSpaceResourceList.java, DSpaceChangeList.java, ResourceSyncGenerator.java by DSpace/ResourceSyncJava@40012cfc ResourceSyncDocument.java",
+	says:  "a prefix for the Sitemap namespace, `from` and no `at` on its Resource List, metadata without length and digest, a Resource Dump whose package is refused with its own settings, a Change List of another name at each update, deletions first and without any time, local time called Z",
+	lacks: "say what changed before the first Change List that it links (exit 4)",
+	why:   "Its first Change List is linked by nothing (ResourceSyncGenerator.java:203-206), and the next one begins where that ended: what changed between the Resource List and that is told nowhere",
 	path: func(n int) string {
 		if n%2 == 1 {
 			return fmt.Sprintf("/dspace-resourcesync/bitstreams/%d", n)
@@ -214,6 +218,8 @@ var wekoShape = shape{
 	name: "WEKO", start: "/",
 	from:     "RCOSDP/weko@bb556204 modules/invenio-resourcesyncserver/invenio_resourcesyncserver/{utils,api}.py",
 	says:     "a Source Description whose Capability List is called `capability`, no `at`, no length and no digest, a package for each record whose members are other resources, an index of Change Lists that is a urlset and ends now, Change Lists without `from`, changes with `at`, a deletion told only beside another change of the record, created told of a URI that is not listed",
+	lacks:    "serve the earlier versions that its Change List names (exit 4)",
+	why:      "Its Change List gives each version of a record but the last a URI of its own (api.py:761-769), at which there is nothing: one resource fails, and the audit calls it missing",
 	path:     func(n int) string { return fmt.Sprintf("/resync/%d/records/%d", 1+n%2, n) },
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "not-in-sync: =0 +1 −0 *0 ?6, exit 3",
 	files: "6 of 6, 0 more",
@@ -323,6 +329,8 @@ var hyraxShape = shape{
 	name: "Hyrax", start: "/", media: "text/html; charset=utf-8",
 	from:     "samvera/hyrax@3be706ec lib/hyrax/resource_sync/*_writer.rb",
 	says:     "a circle of `up` between description and Capability List, pages for people as resources, other bytes at each request, lastmod only, every record in the Change List, newest first, deletions never listed, documents a week old",
+	lacks:    "list deletions: what is gone stays until the monthly baseline",
+	why:      "Its Change List names what exists (change_list_writer.rb:56-60), and the Resource List is not asked for while that goes on",
 	path:     func(n int) string { return fmt.Sprintf("/concern/generic_works/%d", n) },
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "incremental: +1 ~1 −0 by get", audit: "not-in-sync: =0 +0 −1 *0 ?6, exit 3",
 	files: "6 of 6, 1 more",
@@ -364,6 +372,8 @@ var coreShape = shape{
 	name: "CORE", start: "/.well-known/resourcesync",
 	from:     "none is public; nathj07/go-resourcesync@90e0f278 resourcesync/resourcesync_test.go reads such documents",
 	says:     "`describedBy`, line breaks around loc, times without zone and with a blank, base64 digests, a Change List of tar.xz packages without a kind of change",
+	lacks:    "list changes that can be read (exit 4)",
+	why:      "Its Change List names archives (tar.xz) and says of none what changed (go-resourcesync: resourcesync/resourcesync_test.go:176-191)",
 	baseline: "baseline: +6 ~0 −0 by get, exit 4", incremental: "baseline: +1 ~1 −1 by get, exit 4", audit: "partial: =6 +0 −0 *0 ?0, exit 4",
 	files: "6 of 6, 0 more",
 	serve: func(s *foreignSite, out http.ResponseWriter, r *http.Request) bool {
@@ -396,6 +406,7 @@ var pinakesShape = shape{
 	name: "Pinakes", start: "/", media: "application/ld+json",
 	from:     "fabiodalez-dev/Pinakes@71613716 storage/plugins/resource-sync/ResourceSyncPlugin.php",
 	says:     "lists in pages with `next` and `prev` of which each has the moment of its rendering, and an empty one at the end, `at` where it does not belong, offsets for UTC, further relations, no length and no digest, a Change List without `from` that has all records, newest first, and the deletions of 30 days",
+	lacks:    "prove bytes (no length, no digest)",
 	path:     func(n int) string { return fmt.Sprintf("/api/bibframe/book/%d", n) },
 	baseline: "baseline: +6 ~0 −0 by get", incremental: "baseline: +1 ~1 −1 by get", audit: "in-sync: =0 +0 −0 *0 ?6",
 	files: "6 of 6, 0 more",

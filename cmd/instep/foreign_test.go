@@ -25,6 +25,8 @@ type shape struct {
 	name  string
 	from  string             // which code writes such documents
 	says  string             // what is peculiar about it
+	lacks string             // what it cannot do, in a few words
+	why   string             // of what is not right in its row, with the line of its code
 	start string             // what sync is given, below the base URL
 	token string             // a Bearer token that it wants to see, "" for none
 	media string             // of the resources, "" for application/xml
@@ -157,6 +159,10 @@ func (s *foreignSite) row(t *testing.T) foreignRow {
 	want := foreignRow{s.shape.name, s.shape.baseline, s.shape.incremental, s.shape.audit, s.shape.files, row.tolerated}
 	if row != want {
 		t.Errorf("got  %q\nwant %q", row, want)
+	}
+	right := strings.HasSuffix(row.files, " 0 more") && !strings.Contains(row.baseline+row.incremental+row.audit, "exit")
+	if !right && (s.shape.why == "" || s.shape.lacks == "") {
+		t.Errorf("%q: say why something is not right, with the line of its code", row)
 	}
 	return row
 }

@@ -26,11 +26,6 @@ import (
 	"instep/source"
 )
 
-// knownToFail names the kinds of histories in which a promise is not kept yet, and why: a
-// broken history is known if what is left of it, once it is shortened, has one of them. The
-// list has to become empty.
-var knownToFail = []struct{ kind, why string }{}
-
 // promises counts what histories were like, and what came of them.
 type promises struct {
 	mu     sync.Mutex // guards the rest
@@ -85,7 +80,7 @@ func TestAnyHistoryKeepsThePromise(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(all.counts)) {
 		t.Logf("%-44s %d", what, all.counts[what])
 	}
-	all.report(t, n)
+	all.report(t)
 }
 
 // Histories in which a promise was broken once, and no longer is.
@@ -98,45 +93,19 @@ func TestHistoriesThatBrokeThePromise(t *testing.T) {
 	} {
 		tryOne(t, all, of)
 	}
-	all.report(t, len(all.broken))
+	all.report(t)
 }
 
-// report reports which promises were broken, and fails if one of them is not known to be.
-func (p *promises) report(t *testing.T, n int) {
+// report fails the test for each promise that was broken.
+func (p *promises) report(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(p.broken)) {
 		again := slices.SortedFunc(slices.Values(p.broken[what]), func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
-		text := fmt.Sprintf("%s, in %d histories, such as %s", what, len(again), strings.Join(again[:min(3, len(again))], "; "))
-		if why := known(what); why != "" {
-			t.Logf("known to be broken: %s (%s)", text, why)
-		} else {
-			t.Errorf("broken: %s", text)
-		}
-	}
-	for _, k := range knownToFail {
-		if n >= manyHistories && !slices.ContainsFunc(slices.Collect(maps.Keys(p.broken)), func(what string) bool { return isOf(k.kind, what) }) {
-			t.Errorf("%s: %s: this no longer fails; take it out of knownToFail", k.kind, k.why)
-		}
+		t.Errorf("broken: %s, in %d histories, such as %s", what, len(again), strings.Join(again[:min(3, len(again))], "; "))
 	}
 }
 
-// manyHistories are so many that each kind that fails is among them.
+// manyHistories are so many that they are others each time.
 const manyHistories = 20_000
-
-// known says why a promise is broken where that is known, "" if it is not.
-func known(what string) string {
-	for _, k := range knownToFail {
-		if isOf(k.kind, what) {
-			return k.why
-		}
-	}
-	return ""
-}
-
-// isOf reports whether a history is of a kind, by what is told of it.
-func isOf(kind, what string) bool {
-	_, kinds, _ := strings.Cut(what, " with ")
-	return slices.Contains(strings.Split(kinds, "; "), kind)
-}
 
 // workers is how many histories are played at a time: a run waits for the network often.
 const workers = 4
