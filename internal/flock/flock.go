@@ -35,13 +35,6 @@ type Lock struct {
 	shared bool
 }
 
-// What the system-specific tryLock returns: somebody else holds the lock, or the file
-// system has no locks for such a file.
-var (
-	errHeld    = errors.New("held")
-	errNoLocks = errors.New("no locks")
-)
-
 // maxHolder bounds the text that names the holder.
 const maxHolder = 512
 
