@@ -79,27 +79,6 @@ func (p *Package) baseNames() map[string]int {
 
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// plainName is a name without what some programs write and others do not: a slash at
-// its beginning or end, backslashes, "." and empty parts.
-func plainName(name string) string {
-	if isPlain(name) {
-		return name
-	}
-	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
-	plain := parts[:0]
-	for _, s := range parts {
-		if s != "." {
-			plain = append(plain, s)
-		}
-	}
-	return strings.Join(plain, "/")
-}
-
-func isPlain(name string) bool {
-	return name != "" && name[0] != '/' && name[len(name)-1] != '/' && name != "." && !strings.HasPrefix(name, "./") && !strings.HasSuffix(name, "/.") &&
-		!strings.Contains(name, `\`) && !strings.Contains(name, "//") && !strings.Contains(name, "/./")
-}
-
 // climbs reports whether a name leads out of a directory.
 func climbs(name string) bool {
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
@@ -108,15 +87,6 @@ func climbs(name string) bool {
 		}
 	}
 	return false
-}
-
-// Errors of members that cannot be read.
-var errEncrypted = errors.New("it is encrypted; expected a member that anybody can read")
-
-type methodError struct{ method uint16 }
-
-func (e *methodError) Error() string {
-	return fmt.Sprintf("compressed by method %d; expected 0 (stored) or 8 (deflated)", e.method)
 }
 
 // Open opens the bitstream for reading. One of more than most bytes is an ErrLimit.

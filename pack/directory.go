@@ -403,3 +403,33 @@ func (ex *extra) take(values ...*int64) error {
 	}
 	return nil
 }
+
+// plainName is a name without what some programs write and others do not: a slash at
+// its beginning or end, backslashes, "." and empty parts.
+func plainName(name string) string {
+	if isPlain(name) {
+		return name
+	}
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
+	plain := parts[:0]
+	for _, s := range parts {
+		if s != "." {
+			plain = append(plain, s)
+		}
+	}
+	return strings.Join(plain, "/")
+}
+
+func isPlain(name string) bool {
+	return name != "" && name[0] != '/' && name[len(name)-1] != '/' && name != "." && !strings.HasPrefix(name, "./") && !strings.HasSuffix(name, "/.") &&
+		!strings.Contains(name, `\`) && !strings.Contains(name, "//") && !strings.Contains(name, "/./")
+}
+
+// Errors of members that cannot be read.
+var errEncrypted = errors.New("it is encrypted; expected a member that anybody can read")
+
+type methodError struct{ method uint16 }
+
+func (e *methodError) Error() string {
+	return fmt.Sprintf("compressed by method %d; expected 0 (stored) or 8 (deflated)", e.method)
+}

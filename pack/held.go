@@ -15,6 +15,9 @@ import (
 	"instep/resourcesync"
 )
 
+// heldSize is up to which size in bytes members are read ahead; others are streamed.
+const heldSize = 256 << 10
+
 // held is a member of which all bytes are in memory, unless it is streamed. It is used
 // again for a later one.
 type held struct {

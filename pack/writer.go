@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -16,26 +15,6 @@ import (
 	"instep/resourcesync"
 )
 
-// Member is a bitstream on its way into a package: the entry that the manifest has
-// for it, and its bytes.
-type Member struct {
-	// Path says where it goes (see [PathOf]); empty for a deletion, which a manifest
-	// lists and a package does not hold. What Open yields is checked against Length and
-	// Digests, as far as they are known.
-	resourcesync.Entry
-	Open func(context.Context) (io.ReadCloser, error) // may be called by several goroutines at once, for different members
-}
-
-// MemberError says which member of a package could not be had, or is not what its
-// entry says (then it wraps a [*resourcesync.MismatchError]).
-type MemberError struct {
-	URI string
-	Err error
-}
-
-func (e *MemberError) Error() string { return fmt.Sprintf("packing %q: %v", e.URI, e.Err) }
-func (e *MemberError) Unwrap() error { return e.Err }
-
 // Writer writes packages. The zero value is ready to use, for several packages at
 // once.
 type Writer struct {
@@ -45,8 +24,7 @@ type Writer struct {
 
 // Sizes that bound the memory of a package being written.
 const (
-	heldSize   = 256 << 10 // members up to this size are read ahead, others streamed
-	aheadEach  = 8         // members read ahead for each reader
+	aheadEach  = 8 // members read ahead for each reader
 	bufferSize = 256 << 10
 )
 
@@ -217,23 +195,6 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 		}
 	}
 }
-
-// open opens the bytes of a member; what is read of them is verified.
-func (m *Member) open(ctx context.Context) (io.ReadCloser, error) {
-	if m.Open == nil {
-		return nil, &MemberError{m.Loc, errors.New("it has a path and no bytes")}
-	}
-	r, err := m.Open(ctx)
-	if err != nil {
-		return nil, m.failed(err)
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{resourcesync.NewVerifyReader(r, m.Length.Int64(), m.Digests), r}, nil
-}
-
-func (m *Member) failed(err error) error { return &MemberError{m.Loc, err} }
 
 // compressor is what the zip.Writer compresses with.
 func (p *packing) compressor(w io.Writer) (io.WriteCloser, error) {

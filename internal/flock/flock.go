@@ -35,13 +35,6 @@ type Lock struct {
 	shared bool
 }
 
-// The results of the system-specific tryLock: another process holds the lock, or the file
-// system cannot lock such a file.
-var (
-	errHeld    = errors.New("held")
-	errNoLocks = errors.New("no locks")
-)
-
 // maxHolder bounds the text that names the holder.
 const maxHolder = 512
 

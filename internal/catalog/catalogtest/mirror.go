@@ -1,9 +1,7 @@
 package catalogtest
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -11,49 +9,6 @@ import (
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
-
-// Mirror is what only a mirror knows.
-type Mirror interface {
-	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
-	Intents(ctx context.Context) ([]catalog.Intent, error)
-	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
-	Names(ctx context.Context) catalog.Names
-	FoldBy(fold func(path string) string)
-	Refold(ctx context.Context, r catalog.Refolding) error
-	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)
-	FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (catalog.Resource, bool, error)
-	Holders(ctx context.Context, uris []string) ([]catalog.Membership, error)
-	Due(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
-	Cursor(ctx context.Context, set catalog.SetID) (body string, ok bool, err error)
-	Evidence(ctx context.Context, set catalog.SetID, uris []string) (map[string]catalog.Evidence, error)
-	Losses(ctx context.Context, set catalog.SetID) (catalog.Losses, bool, error)
-	EachLoss(ctx context.Context, l catalog.Losses) iter.Seq2[catalog.Loss, error]
-	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
-	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
-	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
-	Approved(ctx context.Context, hash string) (bool, error)
-	Runs(ctx context.Context) iter.Seq2[catalog.Run, error]
-	Known(ctx context.Context) (time.Time, bool, error)
-	Present(ctx context.Context, uri string) ([]catalog.Version, error)
-	VersionsOf(ctx context.Context, uri string) iter.Seq2[catalog.Version, error]
-	Versions(ctx context.Context, since time.Time) iter.Seq2[catalog.Version, error]
-	VersionDays(ctx context.Context, leave func(day string) bool) ([]string, error)
-	ForgetVersions(ctx context.Context, day, since string) error
-	URIAt(ctx context.Context, path string) (uri string, ok bool, err error)
-	DeletedSince(ctx context.Context, since time.Time) iter.Seq2[catalog.Version, error]
-	AsOf(ctx context.Context, set catalog.SetID, at time.Time) iter.Seq2[catalog.Version, error]
-	RunVersions(ctx context.Context, run int64) iter.Seq2[catalog.Version, error]
-	RunCreated(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
-	RunOvertaken(ctx context.Context, run int64, set catalog.SetID) iter.Seq2[catalog.Version, error]
-	NameContents(ctx context.Context, names []catalog.ContentName) error
-	Contents(ctx context.Context, paths []string) (map[string]resourcesync.Digest, error)
-	ContentNames(ctx context.Context, day string) iter.Seq2[catalog.ContentName, error]
-	TrashDays(ctx context.Context) ([]string, error)
-	HasContent(ctx context.Context, sum resourcesync.Digest) (bool, error)
-	Loosen(ctx context.Context, sums []resourcesync.Digest) error
-	Fasten(ctx context.Context, sums []resourcesync.Digest) error
-	Loose(ctx context.Context) ([]catalog.LooseContent, error)
-}
 
 // batch is a commit of a mirror in the making.
 type batch struct {

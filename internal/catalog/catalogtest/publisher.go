@@ -1,9 +1,7 @@
 package catalogtest
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -11,25 +9,6 @@ import (
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
-
-// Publisher is what only a Source knows.
-type Publisher interface {
-	BeginPublication(ctx context.Context, set catalog.SetID) (id int64, err error)
-	CommitPublication(ctx context.Context, set catalog.SetID, id int64, made time.Time, body string) error
-	FinishPublication(ctx context.Context, id int64, f catalog.Finished) error
-	LastPublication(ctx context.Context, set catalog.SetID) (id int64, body string, done bool, err error)
-	PublishedSets(ctx context.Context) ([]string, error)
-	Items(ctx context.Context, set catalog.SetID, kind string, from int64) iter.Seq2[catalog.Item, error]
-	Document(ctx context.Context, key string) (catalog.Document, bool, error)
-	Documents(ctx context.Context) iter.Seq2[string, error]
-	ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error]
-	ForgetDocument(ctx context.Context, key string) error
-	Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*catalog.Adoption) error) error
-	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
-	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
-	Spells(ctx context.Context) (bool, error)
-	Spellings(ctx context.Context, uris []string) (map[string]string, error)
-}
 
 // publish makes a publication of a set, and returns its id.
 func publish(t *testing.T, s Stores, set catalog.SetID, f catalog.Finished) int64 {

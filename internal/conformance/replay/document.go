@@ -1,0 +1,134 @@
+package replay
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Reader returns the bytes that a URI has.
+type Reader func(uri string) ([]byte, error)
+
+// Document is one ResourceSync document.
+type Document struct {
+	URI     string `xml:"-"`
+	XMLName xml.Name
+	MD      Metadata `xml:"http://www.openarchives.org/rs/terms/ md"`
+	Links   []Link   `xml:"http://www.openarchives.org/rs/terms/ ln"`
+	URLs    []Entry  `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 url"`
+	Parts   []Entry  `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 sitemap"`
+
+	raw []byte
+}
+
+// Entry is an entry of a document.
+type Entry struct {
+	Loc     string   `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 loc"`
+	LastMod string   `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 lastmod"`
+	MD      Metadata `xml:"http://www.openarchives.org/rs/terms/ md"`
+	Links   []Link   `xml:"http://www.openarchives.org/rs/terms/ ln"`
+}
+
+// Metadata is rs:md.
+type Metadata struct {
+	Capability string `xml:"capability,attr"`
+	At         string `xml:"at,attr"`
+	From       string `xml:"from,attr"`
+	Until      string `xml:"until,attr"`
+	Change     string `xml:"change,attr"`
+	Datetime   string `xml:"datetime,attr"`
+	Hash       string `xml:"hash,attr"`
+	Length     string `xml:"length,attr"`
+	Path       string `xml:"path,attr"`
+}
+
+// Link is rs:ln.
+type Link struct {
+	Rel  string `xml:"rel,attr"`
+	Href string `xml:"href,attr"`
+}
+
+func (d *Document) isIndex() bool { return d.XMLName.Local == "sitemapindex" }
+
+func link(links []Link, rel string) string {
+	for _, l := range links {
+		if l.Rel == rel {
+			return l.Href
+		}
+	}
+	return ""
+}
+
+// moment reads a datetime; the zero time is an attribute that is not there.
+func moment(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339Nano, s)
+}
+
+func sum(data []byte) string {
+	h := sha256.Sum256(data)
+	return hex.EncodeToString(h[:])
+}
+
+// checkBytes holds bytes against the length and the sha-256 that are given of them.
+func checkBytes(uri string, m Metadata, data []byte) error {
+	if m.Length != "" && m.Length != fmt.Sprint(len(data)) {
+		return fmt.Errorf("%s: length %s is given, it has %d bytes", uri, m.Length, len(data))
+	}
+	want := sha256Of(m)
+	if want == "" {
+		return fmt.Errorf("%s: no sha-256 is given", uri)
+	}
+	if got := sum(data); got != want {
+		return fmt.Errorf("%s: sha-256 %s is given, it has %s", uri, want, got)
+	}
+	return nil
+}
+
+func sha256Of(m Metadata) string {
+	for hash := range strings.FieldsSeq(m.Hash) {
+		if hexSum, ok := strings.CutPrefix(hash, "sha-256:"); ok {
+			return hexSum
+		}
+	}
+	return ""
+}
+
+// parse reads a document, after which there may be nothing but space.
+func parse(uri string, data []byte) (*Document, error) {
+	d := &Document{URI: uri, raw: data}
+	dec := xml.NewDecoder(strings.NewReader(string(data)))
+	if err := dec.Decode(d); err != nil {
+		return nil, fmt.Errorf("%s: %w", uri, err)
+	}
+	for {
+		switch tok, err := dec.Token(); text := tok.(type) {
+		case nil:
+			if !errors.Is(err, io.EOF) {
+				return nil, fmt.Errorf("%s: after the root element: %w", uri, err)
+			}
+			return d, nil
+		case xml.CharData:
+			if strings.TrimSpace(string(text)) == "" {
+				continue
+			}
+			return nil, fmt.Errorf("%s: %q follows the root element", uri, text)
+		default:
+			return nil, fmt.Errorf("%s: something follows the root element", uri)
+		}
+	}
+}
+
+// change is one entry of a Change List or of a Change Dump Manifest; of a Resource
+// Dump Manifest it has neither kind nor time.
+type change struct {
+	uri, kind, sum string
+	at             time.Time
+}
