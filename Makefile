@@ -18,7 +18,7 @@ BASE    ?= HEAD^
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build install uninstall test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-oai bench-pairs oai-ring vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants screenshots fmt clean
+.PHONY: help build test full check test-names forget needs format vet lint tidy-check race race-destination fuzz fuzz-long corpus documents kill powercut readers ring cover bench bench-documents bench-source bench-destination bench-catalog bench-oai bench-pairs oai-ring vuln docs faults quirks foreign foreign-page foreign-fuzz histories arrows rooms rules switches lint-mutants evidence-mutants screenshots fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,12 @@ bench-oai: ## the table of OAI-PMH: a million records harvested, 100,000 served,
 
 oai-ring: ## the long tests of OAI-PMH: 100,000 records with changes and deletions into a mirror, and 20 kills
 	@tools/long.sh '^Test(KilledHarvest|OAIRing)'
+
+RESOURCES ?= 20000 100000 1000000
+SHAPE ?= .
+bench-catalog: ## what the catalog costs for RESOURCES resources whose URIs have SHAPE, and their migration (minutes; an hour for 10000000)
+	@for n in $(RESOURCES); do echo "$$n resources"; for b in 'BaselineOfALargeSet$$/$(SHAPE)' 'Migration$$'; do \
+		INSTEP_RESOURCES=$$n go test ./internal/catalog -timeout 0 -run '^$$' -benchtime 1x -bench "^Benchmark$$b" | grep '^Benchmark'; done; done
 
 bench-pairs: ## the rows of the Destination beside those of the commit BASE, in turns (half an hour, 30 GB)
 	@mkdir -p bin

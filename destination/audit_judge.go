@@ -153,7 +153,7 @@ func (au *auditor) since(w *harvest.Resource, err error) error {
 }
 
 func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.Length, ds resourcesync.Digests) (int64, error) {
-	f, err := au.d.Mirror.Open(ctx, h.URI)
+	f, err := au.d.Mirror.Open(ctx, h)
 	if err != nil {
 		return 0, err
 	}

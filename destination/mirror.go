@@ -98,8 +98,9 @@ type Mirror interface {
 	// Lookup returns what is held for each URI, in the order asked; the zero Held
 	// for one that is unknown. Callers ask in batches of at most 1,000.
 	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
-	// Open reads the stored bytes of a URI, no longer than ctx. Absent bytes: fs.ErrNotExist.
-	Open(ctx context.Context, uri string) (io.ReadCloser, error)
+	// Open reads the stored bytes of what Lookup or Members returned, no longer than ctx.
+	// Absent bytes, or ones that left their place since: fs.ErrNotExist.
+	Open(ctx context.Context, h *Held) (io.ReadCloser, error)
 	// Untouched reports whether the bytes of a resource held are those that were stored, as far
 	// as that can be told without reading them. Absent bytes: fs.ErrNotExist.
 	Untouched(ctx context.Context, h *Held) (bool, error)

@@ -35,7 +35,7 @@ func (vast) Lookup(_ context.Context, _ string, uris []string) ([]destination.He
 func (vast) FindContent(context.Context, resourcesync.Digest, int64) (destination.Held, bool, error) {
 	return destination.Held{}, false, nil
 }
-func (vast) Open(context.Context, string) (io.ReadCloser, error) {
+func (vast) Open(context.Context, *destination.Held) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("not asked for")
 }
 func (vast) Recall(context.Context, string) (string, bool, error) { return "", false, nil }

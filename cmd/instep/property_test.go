@@ -184,7 +184,11 @@ func (w *world) check() {
 	defer m.Close()
 	for name, want := range w.model {
 		uri := scan.URI(w.base, name)
-		f, err := m.Open(ctx, uri)
+		held, err := m.Lookup(ctx, "", []string{uri})
+		if err != nil {
+			w.t.Fatalf("%s: %v", uri, err)
+		}
+		f, err := m.Open(ctx, &held[0])
 		if err != nil {
 			w.t.Fatalf("%s: %v", uri, err)
 		}

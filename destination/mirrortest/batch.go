@@ -20,7 +20,7 @@ import (
 func testOpenEnds(t *testing.T, m *tester) {
 	m.batch(nil, func(b destination.Batch) { m.put(b, set, "a", "one", 0) })
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := m.Open(ctx, uri("a"))
+	r, err := m.open(ctx, "a")
 	m.ok(err)
 	defer r.Close()
 	cancel()

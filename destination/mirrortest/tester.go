@@ -1,6 +1,7 @@
 package mirrortest
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -91,9 +92,16 @@ func (m *tester) lookup(set, name string) destination.Held {
 	return held[0]
 }
 
+// open reads what is held of a resource.
+func (m *tester) open(ctx context.Context, name string) (io.ReadCloser, error) {
+	m.t.Helper()
+	h := m.lookup(set, name)
+	return m.Open(ctx, &h)
+}
+
 func (m *tester) wantBytes(name, want string) {
 	m.t.Helper()
-	r, err := m.Open(m.t.Context(), uri(name))
+	r, err := m.open(m.t.Context(), name)
 	m.ok(err)
 	got, err := io.ReadAll(r)
 	m.ok(errors.Join(err, r.Close()))
@@ -104,7 +112,7 @@ func (m *tester) wantBytes(name, want string) {
 
 func (m *tester) wantNoBytes(name string) {
 	m.t.Helper()
-	if r, err := m.Open(m.t.Context(), uri(name)); !errors.Is(err, fs.ErrNotExist) {
+	if r, err := m.open(m.t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
 			_ = r.Close()
 		}

@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,10 +130,7 @@ func scatter(i int) uint64 { return uint64(i) * 0x9E3779B97F4A7C15 }
 // the memory of the process.
 func BenchmarkBaselineOfALargeSet(b *testing.B) {
 	const batch = 500
-	resources := 200_000
-	if n, err := strconv.Atoi(os.Getenv("INSTEP_RESOURCES")); err == nil {
-		resources = n
-	}
+	resources := resources()
 	for _, shape := range shapes {
 		b.Run(shape.name, func(b *testing.B) {
 			var written, size int64
@@ -161,11 +160,7 @@ func BenchmarkBaselineOfALargeSet(b *testing.B) {
 					b.Fatal(err)
 				}
 				written += ofProcess(b, "io", "wchar:") - before
-				info, err := os.Stat(path)
-				if err != nil {
-					b.Fatal(err)
-				}
-				size += info.Size()
+				size += sizeOf(b, path)
 				b.StartTimer()
 			}
 			n := float64(b.N) * float64(resources)
@@ -176,6 +171,68 @@ func BenchmarkBaselineOfALargeSet(b *testing.B) {
 			b.ReportMetric(peak(b), "MB-peak")
 		})
 	}
+}
+
+// resources is how many a large set has.
+func resources() int {
+	if n, err := strconv.Atoi(os.Getenv("INSTEP_RESOURCES")); err == nil {
+		return n
+	}
+	return 200_000
+}
+
+// BenchmarkMigration brings the catalog of a mirror of schema 12 up to date, in which a set has
+// 200,000 resources, or what INSTEP_RESOURCES says.
+func BenchmarkMigration(b *testing.B) {
+	n := resources()
+	var before, after int64
+	for b.Loop() {
+		b.StopTimer()
+		path := filepath.Join(b.TempDir(), "catalog.db")
+		db := earlier(b, path, 12)
+		for _, query := range []string{
+			"INSERT INTO setting VALUES ('uuid', 'f3c0')",
+			fmt.Sprintf("INSERT INTO sets (name, members, bytes) VALUES ('', %d, %d)", n, n),
+			fmt.Sprintf(`INSERT INTO resource (key, uri, path, fold, stored, length, sha256, digests, verified, type, encoding, stat)
+				WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d - 1)
+				SELECT randomblob(16), printf('https://example.org/pdf/%%04d/%%07d.pdf', i / 1000, i), printf('pdf/%%04d/%%07d.pdf', i / 1000, i),
+				randomblob(16), TRUE, 1, randomblob(32), '', TRUE, 'application/pdf', '', '1763700000123456 sha-256' FROM n`, n),
+			"INSERT INTO member (set_id, key, changed, lastmod, due, wanted) SELECT 1, key, 1763700000123456, '2026-05-01T00:00:00Z', '', '' FROM resource",
+		} {
+			if _, err := db.Exec(query); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := errors.Join(settle(b.Context(), db), db.Close()); err != nil {
+			b.Fatal(err)
+		}
+		before += sizeOf(b, path)
+		b.StartTimer()
+		c := reopen(b, path, false)
+		b.StopTimer()
+		if got, _, err := c.Facts.Count(b.Context(), 1); got != int64(n) || err != nil {
+			b.Fatalf("%d members, %v; want %d", got, err, n)
+		}
+		if err := settle(b.Context(), c.write); err != nil {
+			b.Fatal(err)
+		}
+		after += sizeOf(b, path)
+		b.StartTimer()
+	}
+	total := float64(b.N) * float64(n)
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/total, "µs/resource")
+	b.ReportMetric(float64(before)/total, "B-before/resource")
+	b.ReportMetric(float64(after)/total, "B/resource")
+	b.ReportMetric(peak(b), "MB-peak")
+}
+
+func sizeOf(b *testing.B, path string) int64 {
+	b.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return info.Size()
 }
 
 // arrive brings n resources of a large set, beginning with number first, as a mirror does.

@@ -51,33 +51,56 @@ func creations(changes []Change) (n int) {
 // enterResources records resources that are new, at most bulkRows, with IDs in a row, and
 // returns the last of these. If one is not new it is errNotNew.
 func (r *recorder) enterResources(changes []Change) (last int64, err error) {
-	bases, dirs := make([]string, len(changes)), make([]string, len(changes))
+	rows := make([]newResource, len(changes))
 	for i := range changes {
-		bases[i], _ = split(changes[i].URI)
-		dirs[i], _ = split(changes[i].Path)
-	}
-	if err := errors.Join(r.enterBases(bases), r.enterDirectories(dirs, unfolded)); err != nil {
-		return 0, err
-	}
-	args := make([]any, 0, 13*len(changes))
-	for i := range changes {
-		ch := &changes[i]
-		if last, err = r.nextID(); err != nil {
-			return 0, err
-		}
-		_, rest := split(ch.URI)
-		_, name := split(ch.Path)
-		args = append(args, last, r.bases[bases[i]], rest, crcOf(ch.URI), r.dirs[dirs[i]], nameBeside(name, rest), writeLength(ch.Length), writeSHA256(ch.Digests),
-			writeDigests(ch.Digests), ch.Type, ch.Encoding, ch.Stat)
+		row := &changes[i].Resource
+		rows[i] = newResource{row.URI, row.Path, row, nil}
 	}
 	// OR IGNORE: so that SQLite keeps no copies of pages in case it has to undo the
 	// statement alone.
-	n, err := r.eachRow("INSERT OR IGNORE INTO resource (id, base, rest, crc, dir, name, stored, length, sha256, digests, verified, type, encoding, stat) ",
-		"(?,?,?,?,?,?,TRUE,?,?,?,FALSE,?,?,?)", "", args)
+	n, err := r.insertResources("INSERT OR IGNORE", unfolded, rows)
 	if err == nil && n != int64(len(changes)) {
 		err = errNotNew
 	}
-	return last, err
+	return r.last, err
+}
+
+// newResource is a row to come: of bytes that are there, or nil. fold is NULL at a Source,
+// whose bytes nobody else can verify.
+type newResource struct {
+	uri, path string
+	bytes     *Resource
+	fold      any
+}
+
+// insertResources adds rows with IDs in a row, up to r.last, and returns how many were added.
+func (r *recorder) insertResources(insert string, fold func(string) string, all []newResource) (n int64, err error) {
+	bases, dirs := make([]string, len(all)), make([]string, len(all))
+	for i := range all {
+		bases[i], _ = split(all[i].uri)
+		dirs[i], _ = split(all[i].path)
+	}
+	if err := errors.Join(r.enterBases(bases), r.enterDirectories(dirs, fold)); err != nil {
+		return 0, err
+	}
+	args := make([]any, 0, 15*len(all))
+	for i := range all {
+		row := &all[i]
+		id, err := r.nextID()
+		if err != nil {
+			return 0, err
+		}
+		of, stored := row.bytes, row.bytes != nil
+		if !stored {
+			of = &Resource{}
+		}
+		_, rest := split(row.uri)
+		_, name := split(row.path)
+		args = append(args, id, r.bases[bases[i]], rest, crcOf(row.uri), r.dirs[fold(dirs[i])], nameBeside(name, rest), row.fold, stored, writeLength(of.Length),
+			writeSHA256(of.Digests), writeDigests(of.Digests), row.fold != nil && of.Verified, of.Type, of.Encoding, of.Stat)
+	}
+	return r.eachRow(insert+" INTO resource (id, base, rest, crc, dir, name, fold, stored, length, sha256, digests, verified, type, encoding, stat) ",
+		"(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "", args)
 }
 
 // unfolded is for paths at a Source, which has files by their exact names.

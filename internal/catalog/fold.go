@@ -3,6 +3,7 @@ package catalog
 import (
 	"crypto/sha256"
 	"database/sql/driver"
+	"encoding/base64"
 	"fmt"
 	"hash/crc32"
 	"strings"
@@ -43,20 +44,25 @@ func isASCII(s string) bool {
 	return true
 }
 
-// The migration to schema 14 calls these.
+// The migrations to schema 13 and 14 call these.
 func init() {
-	text := func(name string, of func(string) driver.Value) {
+	for name, of := range map[string]func(string) (driver.Value, error){
+		"instep_fold":  func(s string) (driver.Value, error) { return Fold(s), nil },
+		"instep_dir":   func(s string) (driver.Value, error) { dir, _ := split(s); return dir, nil },
+		"instep_crc":   func(s string) (driver.Value, error) { return int64(crcOf(s)), nil },
+		"instep_sum":   func(s string) (driver.Value, error) { sum := SumOf(s); return sum[:], nil },
+		"instep_bytes": func(s string) (driver.Value, error) { return base64.StdEncoding.DecodeString(s) },
+	} {
 		sqlite.MustRegisterDeterministicScalarFunction(name, 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
-			s, ok := args[0].(string)
-			if !ok {
-				return nil, fmt.Errorf("expected a text, found %T", args[0])
+			switch s := args[0].(type) {
+			case nil:
+				return nil, nil
+			case string:
+				return of(s)
 			}
-			return of(s), nil
+			return nil, fmt.Errorf("expected a text, found %T", args[0])
 		})
 	}
-	text("instep_fold", func(s string) driver.Value { return Fold(s) })
-	text("instep_dir", func(s string) driver.Value { dir, _ := split(s); return dir })
-	text("instep_crc", func(s string) driver.Value { return int64(crcOf(s)) })
 }
 
 // FoldBy says what is the same for all paths that are one file, and differs otherwise: of a

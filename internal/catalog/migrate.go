@@ -22,7 +22,7 @@ func migrate(ctx context.Context, db *sql.DB, prepare func(schema int64) error) 
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithGoMigrations(enterArrivals))
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
 	if err != nil {
 		return err
 	}
@@ -41,8 +41,10 @@ func migrate(ctx context.Context, db *sql.DB, prepare func(schema int64) error) 
 			return err
 		}
 	}
-	_, err = p.Up(ctx)
-	return err
+	return spilling(ctx, db, func() error {
+		_, err := p.Up(ctx)
+		return err
+	})
 }
 
 // rewritten is the schema that writes all rows anew.

@@ -67,13 +67,13 @@ func TestCatalogOfEarlierSchemaIsBroughtUpToDate(t *testing.T) {
 	counted(t, c)
 }
 
-func provider(t *testing.T, db *sql.DB) *goose.Provider {
+func provider(t testing.TB, db *sql.DB) *goose.Provider {
 	t.Helper()
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithGoMigrations(enterArrivals))
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func provider(t *testing.T, db *sql.DB) *goose.Provider {
 }
 
 // earlier makes a catalog of an earlier schema.
-func earlier(t *testing.T, path string, version int64) *sql.DB {
+func earlier(t testing.TB, path string, version int64) *sql.DB {
 	t.Helper()
 	db, err := openFile(path, 1, false)
 	if err != nil {

@@ -186,9 +186,11 @@ func (c *db) indexContents(ctx context.Context) error {
 	if c.contents.Load() || c.readOnly {
 		return nil
 	}
-	err := c.update(ctx, "index the contents of", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "CREATE INDEX IF NOT EXISTS "+contentIndex+" ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
-		return err
+	err := spilling(ctx, c.write, func() error {
+		return c.update(ctx, "index the contents of", func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "CREATE INDEX IF NOT EXISTS "+contentIndex+" ON resource (sha256) WHERE sha256 IS NOT NULL AND fold IS NOT NULL")
+			return err
+		})
 	})
 	if err == nil {
 		c.contents.Store(true)
@@ -326,34 +328,19 @@ func (s *settling) counts() map[SetID][2]int64 {
 
 // newcomers records resources that had no path.
 func (s *settling) newcomers() error {
-	bases, dirs := make([]string, len(s.Fresh)), make([]string, len(s.Fresh))
-	for i := range s.Fresh {
-		bases[i], _ = split(s.Fresh[i].URI)
-		dirs[i], _ = split(s.Fresh[i].Path)
-	}
-	if err := errors.Join(s.enterBases(bases), s.enterDirectories(dirs, s.fold)); err != nil {
-		return err
-	}
-	args := make([]any, 0, 14*len(s.Fresh))
+	rows := make([]newResource, len(s.Fresh))
 	for i := range s.Fresh {
 		in := &s.Fresh[i]
-		id, err := s.nextID()
-		if err != nil {
-			return err
-		}
-		s.rows[in.URI] = id
-		one := s.fresh[in.URI]
-		stored := one != nil
-		if !stored {
-			one = &Resource{}
-		}
-		_, rest := split(in.URI)
 		_, name := split(in.Path)
-		args = append(args, id, s.bases[bases[i]], rest, crcOf(in.URI), s.dirs[s.fold(dirs[i])], nameBeside(name, rest), s.fold(name), stored, writeLength(one.Length),
-			writeSHA256(one.Digests), writeDigests(one.Digests), one.Verified, one.Type, one.Stat)
+		rows[i] = newResource{in.URI, in.Path, s.fresh[in.URI], s.fold(name)}
 	}
-	_, err := s.eachRow("INSERT OR FAIL INTO resource (id, base, rest, crc, dir, name, fold, stored, length, sha256, digests, verified, type, encoding, stat) ",
-		"(?,?,?,?,?,?,?,?,?,?,?,?,?,'',?)", "", args)
+	n, err := s.insertResources("INSERT OR FAIL", s.fold, rows)
+	for i := range rows {
+		s.rows[rows[i].uri] = s.last - int64(len(rows)-1-i)
+	}
+	if err == nil && n != int64(len(rows)) {
+		err = fmt.Errorf("%w: %d of %d resources were new", ErrState, n, len(rows))
+	}
 	return err
 }
 

@@ -412,6 +412,17 @@ func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error
 	})
 }
 
+// spilling calls do, which sorts more than memory has room for: what is temporary goes to
+// files in the system's temporary directory meanwhile.
+func spilling(ctx context.Context, db *sql.DB, do func() error) error {
+	if _, err := db.ExecContext(ctx, "PRAGMA temp_store = FILE"); err != nil {
+		return err
+	}
+	err := do()
+	_, back := db.ExecContext(context.WithoutCancel(ctx), "PRAGMA temp_store = MEMORY")
+	return errors.Join(err, back)
+}
+
 // update runs do in one transaction that is durable when update returns nil and
 // has left nothing otherwise.
 func (c *db) update(ctx context.Context, op string, do func(*sql.Tx) error) error {

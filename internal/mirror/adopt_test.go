@@ -95,7 +95,7 @@ func TestFilesAreAdoptedWhereverOthersPutThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			m = openMirror(t, options(dir))
-			r, err := m.Open(t.Context(), h.URI)
+			r, err := m.Open(t.Context(), &h)
 			if err != nil {
 				t.Fatal(err)
 			}

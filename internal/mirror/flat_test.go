@@ -246,7 +246,7 @@ func flatState(t *testing.T, m *Mirror) map[string]string {
 			held[h.URI] = "due: " + h.Due
 			continue
 		}
-		r, err := m.Open(t.Context(), h.URI)
+		r, err := m.Open(t.Context(), &h)
 		if err != nil {
 			t.Fatal(err)
 		}

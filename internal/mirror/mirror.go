@@ -260,12 +260,8 @@ func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalo
 
 // Open implements destination.Mirror. Only a regular file is opened, and reading it
 // ends with ctx.
-func (m *Mirror) Open(ctx context.Context, uri string) (io.ReadCloser, error) {
-	row, err := m.row(ctx, 0, uri)
-	if err != nil {
-		return nil, err
-	}
-	return m.open(ctx, uri, &row)
+func (m *Mirror) Open(ctx context.Context, h *destination.Held) (io.ReadCloser, error) {
+	return m.open(ctx, h.URI, &catalog.Resource{URI: h.URI, Path: h.Path, Stored: h.Stored})
 }
 
 func (m *Mirror) open(ctx context.Context, uri string, row *catalog.Resource) (io.ReadCloser, error) {

@@ -78,7 +78,8 @@ func testPlant(t *testing.T, plant func(path, outside string) error, place strin
 // openPlanted reads a resource in whose place something else may stand.
 func openPlanted(t *testing.T, m *Mirror, name string) {
 	t.Helper()
-	r, err := m.Open(t.Context(), home+"/"+name)
+	h := lookup(t, m, set, name)
+	r, err := m.Open(t.Context(), &h)
 	if err != nil {
 		return
 	}

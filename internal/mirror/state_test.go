@@ -310,7 +310,11 @@ func TestNoResourceHasTheNameOfACatalog(t *testing.T) {
 
 func bodyOf(t *testing.T, m *Mirror, uri string) string {
 	t.Helper()
-	r, err := m.Open(t.Context(), uri)
+	held, err := m.Lookup(t.Context(), "", []string{uri})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := m.Open(t.Context(), &held[0])
 	if err != nil {
 		t.Error(err)
 		return ""

@@ -178,7 +178,7 @@ func checkReadOnly(t *testing.T, m *Mirror, count int64) {
 	if h.Stored != (count > 0) {
 		t.Errorf("held: %+v", h)
 	}
-	if r, err := m.Open(t.Context(), home+"/a"); err == nil {
+	if r, err := m.Open(t.Context(), &h); err == nil {
 		r.Close()
 	} else if count > 0 || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("open: %v", err)

@@ -122,7 +122,7 @@ func verifyPut(t *testing.T, m *Mirror, random *rand.Rand, i int, fails bool) {
 		}
 		return
 	}
-	r, err := m.Open(t.Context(), w.URI)
+	r, err := m.Open(t.Context(), &held[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ CREATE TABLE member_new (
 ) WITHOUT ROWID;
 INSERT INTO member_new
   SELECT m.set_id, r.id, m.changed, m.lastmod, m.due, m.wanted, m.changefreq, m.since, m.run, m.born, m.remainder
-  FROM resource r CROSS JOIN member m ON m.key = r.key ORDER BY m.set_id, r.id;
+  FROM resource r CROSS JOIN member m ON m.key = r.key; -- by r.id: in each set they ascend
 
 -- Losses by URI: that of a member, of an earlier state, else a name that no member has.
 CREATE TABLE loss_new (
