@@ -345,6 +345,32 @@ func details(r *ore.Resource) string {
 	return "   (" + strings.Join(parts, ", ") + ")"
 }
 
+// aggregatedSource finds the Resource Maps that a URI leads to, and presents what they
+// aggregate as a Source.
+func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client) (*fetch.Client, string, func(), error) {
+	l, err := ore.Finder{
+		Client: c, Pages: -1,
+		Found: func(m *ore.Found) error {
+			a.out.say("Resource Map %s: %s, %d resources", m.URI, m.Way, len(m.Map.Resources))
+			return nil
+		},
+		Note: func(uri, text string) {
+			if a.out.verbose {
+				a.out.warn(record{URI: uri, Message: text})
+			}
+		},
+		Failed: func(uri string, err error) { a.out.failed(uri, err, "") },
+	}.Listing(ctx, uri)
+	if err != nil {
+		c.Close()
+		return nil, "", nil, err
+	}
+	if l.Skipped > 0 {
+		a.out.warn(record{Message: fmt.Sprintf("%d aggregated resources have no http or https URI and cannot be fetched", l.Skipped)})
+	}
+	return c.WithCache(l), l.URI, c.Close, nil
+}
+
 // notMap recognises a URL that leads to no map.
 func notMap(err error) (hint string, ok bool) {
 	return "instep ore find URL looks for the Resource Maps that a page, feed or Sitemap leads to", errors.Is(err, ore.ErrNotMap)
