@@ -43,8 +43,7 @@ func listed(t *testing.T, l *Listing, uri string) (resourcesync.Header, []resour
 func TestListing(t *testing.T) {
 	s := newSite(t, "testdata/site.txtar")
 	c := s.client(t)
-	f := Finder{Client: c, Repository: &fakeRepository{s.URL + "/oai"}}
-	l, err := f.Listing(context.Background(), s.URL+"/")
+	l, err := Finder{Client: c}.Listing(context.Background(), s.URL+"/")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ together, such as the files of a publication.`
 const oreFindHelp = `Find looks for Resource Maps from any URI and names each with the way by which it was
 found: a page or resource that links to one (link elements, the attribute resourcemap,
 Link headers, URIs shown as text), also through rel="indirectresourcemap"; an Atom or RSS
-feed or a Sitemap that lists maps; the Sitemaps in the robots.txt of a site; other maps
-that a map names. Each map is read, and what a listing says of it and it contradicts is a
+feed or a Sitemap that lists maps; the Sitemaps in the robots.txt of a site; an OAI-PMH
+repository that has maps as metadata; other maps that a map names. Each map is read, and what a listing says of it and it contradicts is a
 finding, as are the two ways that the text advises against: pages that merely list maps
 ("simple-file"), and URIs that stand for a map and a page ("conflated-uri").
 
