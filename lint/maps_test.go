@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -30,19 +29,6 @@ func mapSites(t testing.TB) []*mapSite {
 
 func (s *mapSite) profiles() []Profile { return []Profile{ProfileORE} }
 
-// records is the OAI-PMH repository of the examples: one record.
-type records struct{}
-
-func (records) Formats(context.Context, string) ([]ore.MetadataFormat, error) {
-	return []ore.MetadataFormat{{Prefix: "oai_rem"}}, nil
-}
-
-func (records) Records(context.Context, string, string) iter.Seq2[ore.RecordHeader, error] {
-	return func(yield func(ore.RecordHeader, error) bool) {
-		yield(ore.RecordHeader{Identifier: "oai:1", Datestamp: "2026-01-06"}, nil)
-	}
-}
-
 // found searches the site and returns the rules that are broken.
 func (s *mapSite) found(t testing.TB, p Profile, disabled string) []string {
 	t.Helper()
@@ -55,7 +41,7 @@ func (s *mapSite) found(t testing.TB, p Profile, disabled string) []string {
 		}
 		set[f.Rule] = true
 	}}
-	f := ore.Finder{Client: newLive(t, srv, c).Client, Repository: records{}}
+	f := ore.Finder{Client: newLive(t, srv, c).Client}
 	if _, err := c.ResourceMaps(context.Background(), f, srv.URL+s.start); err != nil {
 		t.Errorf("%s: %v", s, err)
 	}

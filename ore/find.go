@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"net/url"
 	"slices"
 	"strings"
 
 	"instep/fetch"
+	"instep/internal/oaipmh"
 	"instep/internal/weblink"
 )
 
@@ -30,9 +30,6 @@ type Finder struct {
 	// Pages is how many maps are asked for as a page too, to tell URIs that stand for both:
 	// 100 if 0, none if negative.
 	Pages int
-
-	// Repository lists OAI-PMH repositories; nil passes them over.
-	Repository Repository
 
 	// Found is told of each map, once, when it was read. An error ends the search.
 	Found func(*Found) error
@@ -57,22 +54,6 @@ type Found struct {
 	Record string
 	Map    *Map
 }
-
-// Repository is an OAI-PMH repository, as far as a search for maps needs it. Its methods
-// may be called one after the other for several base URLs.
-type Repository interface {
-	// Formats lists the metadata formats of the repository at a base URL.
-	Formats(ctx context.Context, base string) ([]MetadataFormat, error)
-	// Records lists the headers of the records that are not deleted and have metadata of
-	// that prefix. It streams, and ends with the first error.
-	Records(ctx context.Context, base, prefix string) iter.Seq2[RecordHeader, error]
-}
-
-// MetadataFormat is a metadata format of an OAI-PMH repository.
-type MetadataFormat struct{ Prefix, Namespace string }
-
-// RecordHeader is the header of an OAI-PMH record.
-type RecordHeader struct{ Identifier, Datestamp string }
 
 // Report sums a search up.
 type Report struct {
@@ -484,12 +465,10 @@ func (s *search) robots(ctx context.Context, host *url.URL) {
 
 // repository queues the records of an OAI-PMH repository that are maps (ORE alpha §2.1).
 func (s *search) repository(ctx context.Context, l *lead) error {
-	if s.f.Repository == nil {
-		s.note(l.uri, "an OAI-PMH repository, which is not followed here")
-		return nil
-	}
-	base, _, _ := strings.Cut(l.uri, "?")
-	formats, err := s.f.Repository.Formats(ctx, base)
+	base := repositoryOf(l.uri)
+	c := oaipmh.Client{Fetch: s.f.Client, BaseURL: base}
+	formats, err := c.Formats(ctx, "")
+	s.left--
 	if err != nil {
 		return fmt.Errorf("read the repository %q: %w", base, err)
 	}
@@ -497,24 +476,52 @@ func (s *search) repository(ctx context.Context, l *lead) error {
 		if !isMapFormat(format) {
 			continue
 		}
-		for r, err := range s.f.Repository.Records(ctx, base, format.Prefix) {
+		for h, err := range c.Headers(ctx, oaipmh.Selection{Prefix: format.Prefix}) {
 			if err != nil {
 				return fmt.Errorf("read the repository %q: %w", base, err)
 			}
 			if len(s.queue) >= maxQueue {
 				s.rep.Cut = true
-				break
+				return nil
 			}
-			q := url.Values{"verb": {"GetRecord"}, "metadataPrefix": {format.Prefix}, "identifier": {r.Identifier}}
-			s.push(l, lead{uri: base + "?" + q.Encode(), way: WayOAIPMH, page: l.uri, id: r.Identifier, updated: r.Datestamp})
+			if !h.Deleted {
+				s.push(l, lead{uri: recordURI(base, format.Prefix, h.Identifier), way: WayOAIPMH, page: l.uri, id: h.Identifier, updated: h.Datestamp.String()})
+			}
 		}
 	}
 	return nil
 }
 
+// repositoryOf returns the base URL of the repository that answered at a URI: without the
+// arguments of OAI-PMH.
+func repositoryOf(uri string) string {
+	base, query, _ := strings.Cut(uri, "?")
+	var own []string
+	for arg := range strings.SplitSeq(query, "&") {
+		switch name, _, _ := strings.Cut(arg, "="); name {
+		case "", "verb", "identifier", "metadataPrefix", "from", "until", "set", "resumptionToken":
+		default:
+			own = append(own, arg)
+		}
+	}
+	if len(own) == 0 {
+		return base
+	}
+	return base + "?" + strings.Join(own, "&")
+}
+
+// recordURI is the URI of a record of a repository.
+func recordURI(base, prefix, identifier string) string {
+	sep := "?"
+	if strings.Contains(base, "?") {
+		sep = "&"
+	}
+	return base + sep + url.Values{"verb": {"GetRecord"}, "metadataPrefix": {prefix}, "identifier": {identifier}}.Encode()
+}
+
 // isMapFormat reports whether records of a metadata format are Resource Maps, by its
 // namespace or by the name that repositories give it.
-func isMapFormat(f MetadataFormat) bool {
+func isMapFormat(f oaipmh.Format) bool {
 	switch f.Namespace {
 	case nsAtom, nsORE, nsOREAtom:
 		return true

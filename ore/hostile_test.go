@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"instep/fetch"
+	"instep/internal/oaipmh"
 )
 
 // TestHostile: what isn't what it claims is bounded and reported, and what is good
@@ -155,6 +156,29 @@ func TestInScope(t *testing.T) {
 	} {
 		if got := inScope(test.base, test.uri); got != test.want {
 			t.Errorf("%s lists %s: got %v, want %v", test.base, test.uri, got, test.want)
+		}
+	}
+}
+
+func TestRepositoryOf(t *testing.T) {
+	for uri, want := range map[string]string{
+		"https://museum.example.org/oai":                                     "https://museum.example.org/oai",
+		"https://museum.example.org/oai?verb=Identify":                       "https://museum.example.org/oai",
+		"https://museum.example.org/oai?db=1&verb=ListRecords&from=2026&x=y": "https://museum.example.org/oai?db=1&x=y",
+	} {
+		if got := repositoryOf(uri); got != want {
+			t.Errorf("%s: got %q, want %q", uri, got, want)
+		}
+	}
+	if got, want := recordURI("https://museum.example.org/oai?db=1", "ore", "oai:1"), "https://museum.example.org/oai?db=1&identifier=oai%3A1&metadataPrefix=ore&verb=GetRecord"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for format, want := range map[oaipmh.Format]bool{
+		{Prefix: "oai_dc", Namespace: "http://www.openarchives.org/OAI/2.0/oai_dc/"}: false,
+		{Prefix: "ore"}: true, {Prefix: "x", Namespace: nsAtom}: true, {Prefix: "REM_rdf"}: true, {Prefix: "more"}: false,
+	} {
+		if got := isMapFormat(format); got != want {
+			t.Errorf("%+v: got %v, want %v", format, got, want)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -126,31 +125,11 @@ func (s *site) find(t testing.TB, f Finder, path string) outcome {
 	return o
 }
 
-// fakeRepository is an OAI-PMH repository of two records.
-type fakeRepository struct{ base string }
-
-func (r *fakeRepository) Formats(_ context.Context, base string) ([]MetadataFormat, error) {
-	if base != r.base {
-		return nil, fmt.Errorf("asked at %q, want %q", base, r.base)
-	}
-	return []MetadataFormat{{"oai_dc", "http://www.openarchives.org/OAI/2.0/oai_dc/"}, {"oai_rem", nsAtom}}, nil
-}
-
-func (r *fakeRepository) Records(_ context.Context, _, prefix string) iter.Seq2[RecordHeader, error] {
-	return func(yield func(RecordHeader, error) bool) {
-		if prefix != "oai_rem" {
-			yield(RecordHeader{}, fmt.Errorf("asked for %q", prefix))
-			return
-		}
-		yield(RecordHeader{"oai:museum.example.org:1", "2026-01-06"}, nil)
-	}
-}
-
 // TestEveryWay: a site with every way of the text and the two that it advises against.
 // Each map is listed once, with the way by which it was found.
 func TestEveryWay(t *testing.T) {
 	s := newSite(t, "testdata/site.txtar")
-	o := s.find(t, Finder{Repository: &fakeRepository{s.URL + "/oai"}}, "/")
+	o := s.find(t, Finder{}, "/")
 	want := []string{
 		"link-header /maps/header.atom depth 1 from /",
 		"html-link /maps/link.rdf depth 1 from /",

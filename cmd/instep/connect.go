@@ -23,6 +23,7 @@ type sourceFlags struct {
 	bandwidth                     string
 	maxDocument                   string
 	strict                        bool
+	ore                           bool
 	state                         string
 }
 
@@ -51,6 +52,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
 	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
+	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to some: what they aggregate are the resources")
 	fs.StringVar(&f.state, "state", "", "keep the mirror's catalog in `DIR`, which is in no mirror, instead of in .instep inside the mirror")
 	fs.StringVar(&f.maxDocument, "max-document", "", maxDocumentUsage)
 	f.registerHosts(cmd)

@@ -24,7 +24,13 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 		if c, err = a.connect(ctx, source, f, t); err != nil {
 			return nil, "", nil, err
 		}
+		if f.ore {
+			return a.aggregatedSource(ctx, source, c)
+		}
 		return c, source, c.Close, nil
+	}
+	if f.ore {
+		return nil, "", nil, usagef("--ore: SOURCE is an http or https URI that leads to Resource Maps")
 	}
 	dir, base := name, "."
 	info, err := os.Stat(name)

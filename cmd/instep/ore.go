@@ -21,8 +21,8 @@ together, such as the files of a publication.`
 const oreFindHelp = `Find looks for Resource Maps from any URI and names each with the way by which it was
 found: a page or resource that links to one (link elements, the attribute resourcemap,
 Link headers, URIs shown as text), also through rel="indirectresourcemap"; an Atom or RSS
-feed or a Sitemap that lists maps; the Sitemaps in the robots.txt of a site; other maps
-that a map names. Each map is read, and what a listing says of it and it contradicts is a
+feed or a Sitemap that lists maps; the Sitemaps in the robots.txt of a site; an OAI-PMH
+repository that has maps as metadata; other maps that a map names. Each map is read, and what a listing says of it and it contradicts is a
 finding, as are the two ways that the text advises against: pages that merely list maps
 ("simple-file"), and URIs that stand for a map and a page ("conflated-uri").
 
@@ -343,6 +343,32 @@ func details(r *ore.Resource) string {
 		return ""
 	}
 	return "   (" + strings.Join(parts, ", ") + ")"
+}
+
+// aggregatedSource finds the Resource Maps that a URI leads to, and presents what they
+// aggregate as a Source.
+func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client) (*fetch.Client, string, func(), error) {
+	l, err := ore.Finder{
+		Client: c, Pages: -1,
+		Found: func(m *ore.Found) error {
+			a.out.say("Resource Map %s: %s, %d resources", m.URI, m.Way, len(m.Map.Resources))
+			return nil
+		},
+		Note: func(uri, text string) {
+			if a.out.verbose {
+				a.out.warn(record{URI: uri, Message: text})
+			}
+		},
+		Failed: func(uri string, err error) { a.out.failed(uri, err, "") },
+	}.Listing(ctx, uri)
+	if err != nil {
+		c.Close()
+		return nil, "", nil, err
+	}
+	if l.Skipped > 0 {
+		a.out.warn(record{Message: fmt.Sprintf("%d aggregated resources have no http or https URI and cannot be fetched", l.Skipped)})
+	}
+	return c.WithCache(l), l.URI, c.Close, nil
 }
 
 // notMap recognises a URL that leads to no map.

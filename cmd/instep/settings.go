@@ -24,7 +24,7 @@ var (
 	filterFlags = []string{"set", "include", "exclude", "type"}
 	plainFlags  = []string{
 		"keep-versions", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "baseline-every", "workers", "rate", "bwlimit",
-		"max-document",
+		"max-document", "ore",
 	}
 	// fileFlags name files that decide who is trusted with what.
 	fileFlags = []string{"netrc", "bearer-file", "header-file", "cert", "key", "ca"}

@@ -50,7 +50,7 @@ an older state than before, or no longer offers a set.
 
 The run that makes a mirror keeps with it how long earlier bytes are kept, which resources
 are chosen (--set, --include, --exclude, --type), --strict, --prefer, --max-age,
---accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document and the names of files with
+--accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names of files with
 secrets: later runs, and audit, need no flag. A flag given later holds for that run only, unless
 --remember is given as well; an empty one (--include '') chooses all. "instep report" shows
 what is kept.
@@ -59,6 +59,10 @@ Exit code 0 means: the bytes are those that the Source last told of, verified by
 gives, and the set is as its documents say, as of the last one read. Where the changes after
 a Resource List are unknown the run says "as of", and ends with 4 until a newer list is there
 or --accept-gap is given. docs/promise.md says exactly what is promised, and when not.
+
+With --ore SOURCE is a Resource Map of OAI-ORE, or a page, feed or Sitemap that leads to
+some: the resources are what all these maps aggregate, as "instep ore find" lists them.
+If one of them can't be read nothing is done.
 
 With --watch it stays and follows the Source, waits out its outages, and tells only what
 is new. Ctrl-C ends it between two runs or in the middle of one; the next goes on.`
@@ -72,7 +76,8 @@ func (a *app) syncCommand() *cobra.Command {
 		Example: `  instep sync https://museum.example.org/ ./mirror
   instep sync -n https://museum.example.org/ ./mirror
   instep sync --watch https://museum.example.org/ ./mirror
-  instep sync --include '*.pdf' https://museum.example.org/ ./mirror`,
+  instep sync --include '*.pdf' https://museum.example.org/ ./mirror
+  instep sync --ore https://museum.example.org/vase.atom ./mirror`,
 		Args: exactArgs("SOURCE", "DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.given = givenFlags(cmd)

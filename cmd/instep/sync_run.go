@@ -51,6 +51,9 @@ func (s *syncer) check() (err error) {
 	if s.transfer, err = s.f.transfer(); err != nil {
 		return err
 	}
+	if s.f.ore && s.f.watch.on {
+		return usagef("--ore does not go with --watch: maps are read once, at the begin of a run")
+	}
 	if err := s.f.trust.check(s.f); err != nil {
 		return err
 	}

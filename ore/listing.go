@@ -1,0 +1,227 @@
+package ore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"instep/fetch"
+	"instep/resourcesync"
+)
+
+// Listing presents what Resource Maps aggregate as a Source of one set: a Source
+// Description at the URI from which the maps were found, a Capability List and a Resource
+// List. It is the cache of a Client ([fetch.Client.WithCache]) that asks no server for a
+// document, so that whatever reads a Source reads maps, and resources come as they do from
+// any other.
+//
+// The Resource List is the state at the moment at which the search began. It says what
+// maps say for certain: the URI, the time of modification and the media type. A length in
+// Atom is a hint (RFC 4287 §4.2.7.6) and proves nothing.
+type Listing struct {
+	URI  string // of the Source Description
+	Maps []string
+
+	// Skipped is how many aggregated resources have no http or https URI, and cannot be
+	// fetched.
+	Skipped int64
+
+	documents map[string][]byte
+}
+
+// maxListed is how many resources all maps of a Listing may aggregate: those of one
+// Resource List.
+const maxListed = resourcesync.MaxEntries
+
+// IncompleteError says that not everything could be read that leads to the maps of a
+// Listing. What is not known to be aggregated any more might be deleted, so there is none.
+type IncompleteError struct {
+	URI string // of what could not be read; "" if the search was ended at its bounds
+	Err error  // why
+}
+
+// Error names what could not be read.
+func (e *IncompleteError) Error() string {
+	if e.URI == "" {
+		return "the search for Resource Maps was ended at its bounds, so that some may be missing"
+	}
+	return fmt.Sprintf("not all Resource Maps could be read, so that nothing is done: %v", e.Err)
+}
+
+// Unwrap returns why.
+func (e *IncompleteError) Unwrap() error { return e.Err }
+
+// Listing finds the maps that a URI leads to and lists what they aggregate, each resource
+// once. An Aggregation that one of the maps describes is not listed: it is no document but what
+// its map aggregates. The error is that of Find, an *IncompleteError, or wraps ErrNotMap if
+// there is no map. Found, Problem, Note and Failed are called as by Find.
+func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
+	at := resourcesync.DatetimeOf(f.Client.Now().UTC())
+	u, err := fetch.Parse(uri)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listing{URI: withoutFragment(u.String())}
+	c := collector{entries: map[string]int{}, described: map[string]bool{}}
+	found, failed := f.Found, f.Failed
+	f.Found = func(m *Found) error {
+		if err := c.add(m.Map); err != nil {
+			return err
+		}
+		l.Maps = append(l.Maps, m.URI)
+		if found != nil {
+			return found(m)
+		}
+		return nil
+	}
+	var incomplete *IncompleteError
+	f.Failed = func(uri string, err error) {
+		if incomplete == nil {
+			incomplete = &IncompleteError{uri, err}
+		}
+		if failed != nil {
+			failed(uri, err)
+		}
+	}
+	rep, err := f.Find(ctx, l.URI)
+	switch {
+	case err != nil:
+		return nil, err
+	case incomplete != nil:
+		return nil, incomplete
+	case rep.Cut || rep.TooFar > 0:
+		return nil, &IncompleteError{}
+	case rep.Maps == 0:
+		return nil, fmt.Errorf("read %q: %w, and none was found from there", l.URI, ErrNotMap)
+	}
+	l.Skipped = c.skipped
+	return l, l.write(c.listed(), at)
+}
+
+// collector gathers what maps aggregate.
+type collector struct {
+	list      []resourcesync.Entry
+	entries   map[string]int // by URI: the index in list
+	described map[string]bool
+	skipped   int64
+}
+
+// add takes what a map aggregates. Of two times that maps give for a resource the later
+// counts.
+func (c *collector) add(m *Map) error {
+	c.described[withoutFragment(m.Aggregation.URI)] = true
+	c.described[m.Aggregation.URI] = true
+	for i := range m.Resources {
+		r := &m.Resources[i]
+		u, err := fetch.Parse(r.URI)
+		if err != nil {
+			c.skipped++
+			continue
+		}
+		uri := withoutFragment(u.String())
+		if at, ok := c.entries[uri]; ok {
+			if e := &c.list[at]; e.LastMod.IsZero() || r.Modified.After(e.LastMod) {
+				e.LastMod = r.Modified
+			}
+			continue
+		}
+		if len(c.list) >= maxListed {
+			return fmt.Errorf("%w: the maps aggregate more than %d resources", ErrTooLarge, maxListed)
+		}
+		c.entries[uri] = len(c.list)
+		e := resourcesync.Entry{Loc: uri, LastMod: r.Modified}
+		if strings.Count(r.MediaType, "/") == 1 {
+			e.Type = r.MediaType
+		}
+		c.list = append(c.list, e)
+	}
+	return nil
+}
+
+// listed returns the entries that are no Aggregations with a map of their own.
+func (c *collector) listed() []resourcesync.Entry {
+	var kept []resourcesync.Entry
+	for i := range c.list {
+		if !c.described[c.list[i].Loc] {
+			kept = append(kept, c.list[i])
+		}
+	}
+	return kept
+}
+
+// beside is the URI of a document of the Listing beside its Source Description. Nobody
+// asks a server for it.
+func (l *Listing) beside(name string) string {
+	if strings.Contains(l.URI, "?") {
+		return l.URI + "&instep=" + name
+	}
+	return l.URI + "?instep=" + name
+}
+
+// write writes the documents.
+func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) error {
+	capabilities, list := l.beside("capabilitylist"), l.beside("resourcelist")
+	up := func(uri string) []resourcesync.Link {
+		return []resourcesync.Link{{Rel: resourcesync.RelUp, Href: uri}}
+	}
+	entry := func(uri string, c resourcesync.Capability) []resourcesync.Entry {
+		return []resourcesync.Entry{{Loc: uri, Metadata: resourcesync.Metadata{Capability: c}}}
+	}
+	l.documents = map[string][]byte{}
+	for _, d := range []struct {
+		uri     string
+		header  resourcesync.Header
+		entries []resourcesync.Entry
+	}{
+		{l.URI, resourcesync.Header{Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityDescription}}, entry(capabilities, resourcesync.CapabilityCapabilityList)},
+		{capabilities, resourcesync.Header{Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList}, Links: up(l.URI)}, entry(list, resourcesync.CapabilityResourceList)},
+		{list, resourcesync.Header{Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityResourceList, At: at}, Links: up(capabilities)}, entries},
+	} {
+		text, err := encoded(d.header, d.entries)
+		if err != nil {
+			return fmt.Errorf("list what Resource Maps aggregate: %w", err)
+		}
+		l.documents[d.uri] = text
+	}
+	return nil
+}
+
+// encoded writes a document. An entry with a media type that can't be written loses that.
+func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error) {
+	var b bytes.Buffer
+	e, err := resourcesync.NewEncoder(&b, h)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		err := e.Encode(entry)
+		if errors.As(err, new(*resourcesync.EncodeError)) {
+			entry.Type = ""
+			err = e.Encode(entry)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := e.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+var _ fetch.Cache = (*Listing)(nil)
+
+// Load implements [fetch.Cache]: a document is one of the three, or it is not there.
+func (l *Listing) Load(_ context.Context, uri string) (*fetch.Cached, error) {
+	text, ok := l.documents[uri]
+	if !ok {
+		return nil, &fetch.Error{Op: "read", URL: uri, Kind: fetch.NotFound, Msg: fmt.Sprintf("%s is read as a Resource Map, and has no other documents", l.URI)}
+	}
+	return &fetch.Cached{URL: uri, Length: int64(len(text)), Final: true, Body: io.NopCloser(bytes.NewReader(text))}, nil
+}
+
+// Store implements [fetch.Cache]: nothing is kept.
+func (l *Listing) Store(context.Context, string, *fetch.Cached) {}
