@@ -46,10 +46,14 @@ func TestOAIRepositoryThatGoesWrong(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{"a page for people", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<!DOCTYPE html><html><body>Moved</body></html>") }), 1, "a page for people answered"},
+		{"a page for people", lists(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "<!DOCTYPE html><html><body>Moved</body></html>")
+		}), 1, "a page for people answered"},
 		{"another XML", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `<rss><channel/></rss>`) }), 1, `expected the element OAI-PMH, found the element "rss"`},
 		{"an answer that is cut", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, head, "<record><header>") }), 1, "unexpected EOF"},
-		{"one token for ever", lists(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, head, "<resumptionToken>x</resumptionToken></ListRecords></OAI-PMH>") }), 1, "all records of"},
+		{"one token for ever", lists(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, head, "<resumptionToken>x</resumptionToken></ListRecords></OAI-PMH>")
+		}), 1, "all records of"},
 		{"tokens without end", lists(func(w http.ResponseWriter, _ *http.Request) {
 			endless++
 			fmt.Fprint(w, head, "<resumptionToken>", endless, "</resumptionToken></ListRecords></OAI-PMH>")
@@ -123,7 +127,9 @@ func TestOAIRepositoryWithoutDeletions(t *testing.T) {
 	}
 	p.Lock()
 	p.Records = p.Records[:38]
-	p.Change = func(r *http.Request, a string) string { return strings.ReplaceAll(a, `completeListSize="38"`, `completeListSize="40"`) }
+	p.Change = func(r *http.Request, a string) string {
+		return strings.ReplaceAll(a, `completeListSize="38"`, `completeListSize="40"`)
+	}
 	p.Unlock()
 	settle()
 	if o := publish(); o.code != 0 || *o.Deleted != 0 || !strings.Contains(messages(o), "there are 2 more") {
