@@ -64,6 +64,7 @@ var options = []option{
 	{key: "from.source", set: func(s *setConfig) any { return &s.From.Source }},
 	{key: "from.oai", set: func(s *setConfig) any { return &s.From.OAI }},
 	{key: "from.prefix", fallback: "oai_dc", set: func(s *setConfig) any { return &s.From.Prefix }},
+	{key: "from.with_files", flag: "with-files", usage: "with --from oai+URL: also the files that records link to, by their identifiers or Signposting", fallback: "false", set: func(s *setConfig) any { return &s.From.WithFiles }},
 	{key: "from.overlap", fallback: "1d", set: func(s *setConfig) any { return &s.From.Overlap }},
 	{key: "from.full_every", fallback: "30d, or never if deletions are told for good", set: func(s *setConfig) any { return &s.From.FullEvery }},
 	{key: "from.set", set: func(s *setConfig) any { return &s.From.Set }},

@@ -28,6 +28,7 @@ type fromConfig struct {
 
 	Overlap      duration `yaml:"overlap"`    // of two harvests; 0 is a day
 	FullEvery    duration `yaml:"full_every"` // how often all records are listed
+	WithFiles    bool     `yaml:"with_files"` // also the files that records link to
 	AllowOrigins []string `yaml:"allow_origins"`
 	AllowPrivate []string `yaml:"allow_private"`
 	MaxDocument  size     `yaml:"max_document"` // bytes of a list
@@ -47,7 +48,7 @@ func (f *fromConfig) set(text string) error {
 	if !ok || to == nil || place == "" {
 		return fmt.Errorf("expected oai+URL, sitemap+URL, urls+URL or source+URL, found %q", text)
 	}
-	*f = fromConfig{AllowOrigins: f.AllowOrigins, AllowPrivate: f.AllowPrivate, MaxDocument: f.MaxDocument}
+	*f = fromConfig{AllowOrigins: f.AllowOrigins, AllowPrivate: f.AllowPrivate, MaxDocument: f.MaxDocument, WithFiles: f.WithFiles}
 	if *to = place; kind == "oai" {
 		return f.setRequest(place)
 	}
@@ -87,6 +88,8 @@ func (f *fromConfig) check() (key string, err error) {
 		return "set", errors.New("expected a source or a repository (oai) that the set is of")
 	case f.Prefix != "" && f.OAI == "":
 		return "prefix", errors.New("expected a repository (oai) that the prefix is of")
+	case f.WithFiles && f.OAI == "":
+		return "with_files", errors.New("expected a repository (oai) whose records link to the files")
 	}
 	for key, place := range map[string]string{"sitemap": f.Sitemap, "urls": f.URLs, "source": f.Source, "oai": f.OAI} {
 		if strings.Contains(place, "://") || (key == "source" || key == "oai") && place != "" {

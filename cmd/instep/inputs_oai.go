@@ -87,6 +87,13 @@ func (f *fromConfig) recordsInput(set *setConfig, dir string) func(*fetch.Client
 			State: deps.State, Key: f.recordKey(), DryRun: deps.DryRun,
 		}
 		client.Observe = in.Observe
+		if f.WithFiles {
+			own, err := fetch.Parse(f.OAI)
+			if err != nil {
+				return nil, err
+			}
+			in.WithFiles = &repository.Follower{Fetch: c, Origins: append(f.origins(), fetch.Origin(own))}
+		}
 		if !deps.DryRun {
 			in.Files, err = files()
 		}

@@ -5,10 +5,13 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -196,4 +199,77 @@ func TestOAIRing(t *testing.T) {
 	h.same("site")
 	mustDo(t, "audit", h.base, h.path("mirror"))
 	phase("audited")
+}
+
+// With --with-files the files that records link to are resources too: by a link to the
+// file itself, and by the items of a landing page, in its header and in its head.
+func TestPublishFromOAIWithFiles(t *testing.T) {
+	p := &oaipmhtest.Repository{Now: repositoryDay.Add(30 * 24 * time.Hour)}
+	p.Fill(5, repositoryDay)
+	var mu sync.Mutex
+	var asked []string
+	mux := http.NewServeMux()
+	mux.Handle("/oai", p)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.URL.Path)
+		mu.Unlock()
+		switch r.URL.Path {
+		case "/page/2":
+			w.Header().Add("Link", `</files/2a.pdf>; rel="item"; type="application/pdf", </>; rel="collection"`)
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, `<html><head><link rel="item" href="../files/2b.txt" type="text/plain"><link rel="item" href="https://elsewhere.example.org/x"></head></html>`)
+		case "/page/3":
+			http.NotFound(w, r)
+		default:
+			w.Header().Set("Content-Type", "application/pdf")
+			w.Header().Set("Last-Modified", "Mon, 06 May 2024 07:08:09 GMT")
+			fmt.Fprintf(w, "the bytes of %s", r.URL.Path)
+		}
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	for i, link := range []string{"/files/1.pdf", "/page/2", "/page/3"} {
+		p.Records[i].Link = server.URL + link
+	}
+	p.Records[3].Link = "https://doi.example.org/10.1/4"
+	h := newHarvester(t, p)
+	h.from = "oai+" + server.URL + "/oai"
+	list := func() (files []string) {
+		text, err := os.ReadFile(h.path("site/resourcesync/resourcelist.xml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if _, file, ok := strings.Cut(line, "<loc>"+server.URL); ok {
+				files = append(files, strings.TrimSuffix(strings.TrimSpace(file), "</loc>"))
+			}
+		}
+		slices.Sort(files)
+		return files
+	}
+	o := instep(t, h.args("--with-files")...)
+	if o.code != 4 {
+		t.Errorf("exit code %d, want 4 for a page that is not there", o.code)
+	}
+	var said strings.Builder
+	for _, r := range o.records {
+		fmt.Fprintln(&said, r.Message)
+	}
+	for _, want := range []string{"/page/3", "https://doi.example.org and were not followed", "https://elsewhere.example.org"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%q is not said:\n%s", want, said.String())
+		}
+	}
+	if got, want := fmt.Sprint(list()), "[/files/1.pdf /files/2a.pdf /files/2b.txt]"; got != want {
+		t.Errorf("files published: %s, want %s", got, want)
+	}
+
+	asked = nil
+	p.Put(oaipmhtest.Record{Identifier: "oai:example.org:2", Datestamp: repositoryDay.Add(time.Hour), Deleted: true})
+	p.Put(oaipmhtest.Record{Identifier: "oai:example.org:3", Datestamp: repositoryDay.Add(time.Hour), Title: "No link"})
+	mustDo(t, h.args("--with-files", "--max-delete", "100%")...)
+	if got := fmt.Sprint(list()); got != "[/files/1.pdf]" || len(asked) > 0 {
+		t.Errorf("files published: %s; asked for again: %q", got, asked)
+	}
 }

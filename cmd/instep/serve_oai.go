@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"instep/fetch"
 	"instep/internal/catalog"
 	"instep/internal/oaipmh"
 	"instep/internal/repository"
@@ -84,4 +85,22 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 		p.Shown = append(p.Shown, s)
 	}
 	return nil
+}
+
+// gatewayOf makes the gateway to repositories of some origins; nil if there are none.
+func gatewayOf(origins []string) (*oaipmh.Gateway, error) {
+	if len(origins) == 0 {
+		return nil, nil
+	}
+	g := &oaipmh.Gateway{}
+	for _, text := range origins {
+		u, err := fetch.Parse(text)
+		if err != nil {
+			return nil, usagef("--pmh2ore: %v", err)
+		}
+		g.Origins = append(g.Origins, fetch.Origin(u))
+	}
+	var err error
+	g.Fetch, err = fetch.New(fetch.Options{UserAgent: "instep/" + version + " (pmh2ore gateway)"})
+	return g, err
 }

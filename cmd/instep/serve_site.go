@@ -67,6 +67,7 @@ type site struct {
 
 	oai      *oaipmh.Handler // nil: OAI-PMH is not answered
 	closeOAI func() error
+	gateway  *oaipmh.Gateway // of the first site of a host; nil: there is none
 }
 
 func openSite(dirs []string) (*site, error) {
@@ -251,8 +252,22 @@ func (s *site) options(now func() time.Time, report func(error)) source.HandlerO
 	return source.HandlerOptions{Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Now: now, Report: report}
 }
 
-// handlerOf serves the sites of one host.
+// handlerOf serves the sites of one host, and its gateway.
 func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Handler {
+	files := filesOf(sites, now, report)
+	if sites[0].gateway == nil {
+		return files
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/pmh2ore" {
+			sites[0].gateway.ServeHTTP(w, r)
+			return
+		}
+		files.ServeHTTP(w, r)
+	})
+}
+
+func filesOf(sites []*site, now func() time.Time, report func(error)) http.Handler {
 	if len(sites) == 1 {
 		return sites[0].handler(now, report)
 	}

@@ -171,11 +171,14 @@ func (h *harvester) divide(cause error) error {
 	if all := end.Sub(begin) + h.granule(); width <= 0 || width > all {
 		width = all
 	}
-	width = (width / 2).Truncate(h.granule())
-	if width < h.granule() {
+	h.at.Token = "" // the next run may find that the server was mended
+	if width = (width / 2).Truncate(h.granule()); width < h.granule() {
+		if err := h.move(); err != nil {
+			return err
+		}
 		return fmt.Errorf("the resumption tokens fail, and all records of %s cannot be listed in one answer: %w", h.at.From.In(h.at.Days), cause)
 	}
-	h.at.Width, h.at.Token = width, ""
+	h.at.Width = width
 	h.note(fmt.Sprintf("resumption tokens fail (%v): the list is read by datestamps, from %s on in steps of %v", cause, h.at.From.In(h.at.Days), width))
 	return h.move()
 }

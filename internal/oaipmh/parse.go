@@ -37,11 +37,12 @@ type Page struct {
 	Size    int64  // completeListSize; -1 if it is not said
 	Notes   []Note
 
-	identity *Identity
-	formats  []Format
-	sets     []Set
-	err      *Error
-	listed   bool // an element named as the verb was there
+	date, request string // as they stand there
+	identity      *Identity
+	formats       []Format
+	sets          []Set
+	err           *Error
+	listed        bool // an element named as the verb was there
 }
 
 // BadRecord is a record that cannot be used.
@@ -252,7 +253,9 @@ func (p *parser) textOf(e xml.StartElement) (string, error) {
 func (p *parser) envelope(e xml.StartElement) error {
 	switch e.Name.Local {
 	case "responseDate":
-		return p.into(e, func(s string) { p.page.Date = p.stamp(s, "responseDate").Time })
+		return p.into(e, func(s string) { p.page.date, p.page.Date = s, p.stamp(s, "responseDate").Time })
+	case "request":
+		return p.into(e, func(s string) { p.page.request = s })
 	case "error":
 		code := attr(e, "code")
 		return p.into(e, func(s string) {

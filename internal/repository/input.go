@@ -27,6 +27,7 @@ type Input struct {
 	State      string   // directory
 	Key        Key
 	Files      blob.Bucket // the directory that List.Tree reads
+	WithFiles  *Follower   // finds the files that records link to; nil leaves them out
 	DryRun     bool        // nothing is asked for or written: what was harvested is listed
 
 	notes []oaipmh.Note
@@ -61,6 +62,9 @@ func (in *Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
 	if !in.DryRun {
 		if sum, err = in.Harvest.Run(ctx); err == nil {
 			err = in.settle(ctx)
+		}
+		if err == nil && in.WithFiles != nil {
+			err = in.WithFiles.run(ctx, in)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", scan.ErrListing, err)
@@ -102,8 +106,11 @@ func (in *Input) tell(p *scan.Plan, sum *Summary) {
 	for _, n := range in.notes {
 		p.Notes = append(p.Notes, "tolerated: "+n.String())
 	}
+	if in.WithFiles != nil {
+		in.WithFiles.tell(in, p)
+	}
 	for _, b := range sum.Bad {
-		p.Fail(&scan.FileError{Path: in.Harvest.Client.BaseURL, Err: b.Err})
+		in.Fail(p, &scan.FileError{Path: in.Harvest.Client.BaseURL, Err: b.Err})
 	}
 }
 
@@ -136,6 +143,14 @@ func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 			default:
 				e.LastMod = lastMod(k.datestamp)
 			}
+			if !yield(e, err) {
+				return
+			}
+		}
+		if in.WithFiles == nil {
+			return
+		}
+		for e, err := range in.Harvest.Store.files(ctx) {
 			if !yield(e, err) {
 				return
 			}

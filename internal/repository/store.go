@@ -34,12 +34,15 @@ CREATE TABLE IF NOT EXISTS record (
 	digest     BLOB,             -- SHA-256 of the metadata
 	length     INTEGER,          -- of the metadata, in bytes
 	pending    BLOB,             -- metadata that is to be written
+	linked     BLOB,             -- digest of the metadata whose links were followed
 	wrong      TEXT              -- why what the repository says of it now cannot be used
 ) STRICT;
 CREATE INDEX IF NOT EXISTS record_pending ON record (id) WHERE pending IS NOT NULL;
 CREATE INDEX IF NOT EXISTS record_removal ON record (id) WHERE deleted AND written;
 CREATE INDEX IF NOT EXISTS record_wrong ON record (id) WHERE wrong IS NOT NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS record_path ON record (path);
+CREATE TABLE IF NOT EXISTS file (record INTEGER NOT NULL, uri TEXT NOT NULL, type TEXT NOT NULL, PRIMARY KEY (record, uri)) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS file_uri ON file (uri);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 

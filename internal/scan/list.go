@@ -31,6 +31,9 @@ type Listed struct {
 	// at URL. If both are empty they are nowhere, and what is listed is all that is known.
 	Path, URL string
 	At        time.Time // the moment of the list that says so
+	// Version is another one when the bytes may be others, and is told nobody; "" says
+	// nothing. With it a resource without lastmod is not asked for again.
+	Version string
 }
 
 // Listing yields all resources of a set, a resource that comes twice being one. An
@@ -110,13 +113,17 @@ func (e *Listed) signature() string {
 	if e.Length.Known() {
 		length = fmt.Sprint(e.Length.Int64())
 	}
-	return fmt.Sprintf("%s %s %s %s", e.LastMod, length, e.Digests, e.URL)
+	text := fmt.Sprintf("%s %s %s %s", e.LastMod, length, e.Digests, e.URL)
+	if e.Version != "" {
+		text += " " + e.Version
+	}
+	return text
 }
 
 // telling reports whether the signature shows every change of bytes read at that
 // moment or later: a lastmod of that day, or of that second, may stay as it is.
 func (e *Listed) telling(read time.Time) bool {
-	return len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
+	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
 }
 
 // called returns a recorded resource of the same bytes as the listing calls it now. It

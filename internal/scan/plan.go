@@ -78,8 +78,12 @@ func (p *Plan) Close() error {
 	return err
 }
 
-// Fail adds what could not be looked at, and concerns no resource that is known.
-func (p *Plan) Fail(e *FileError) { p.Failures.add(e) }
+// Fail adds to a plan, and tells, what could not be looked at and concerns no resource
+// that is known.
+func (d *Deps) Fail(p *Plan, e *FileError) {
+	p.Failures.add(e)
+	d.observe(Event{Path: e.Path, Bytes: -1, Err: e})
+}
 
 // Action is one thing that Apply will do, as far as it is known before hashing.
 type Action struct {

@@ -1,0 +1,142 @@
+package oaipmh
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"instep/fetch"
+)
+
+// Gateway answers GET /pmh2ore?url=URL, URL being that of a GetRecord request: it hands
+// out the Resource Map in the record without the envelope of OAI-PMH, as what it is, and
+// keeps responseDate and request as fields of its header (ORE discovery §2.4). Fetch and
+// Origins are required.
+type Gateway struct {
+	Fetch   *fetch.Client
+	Origins []string // scheme://host[:port] of the repositories that may be asked
+}
+
+// maxMap bounds the answer that a Gateway reads, in bytes.
+const maxMap = 8 << 20
+
+// mapTypes are the media types of Resource Maps, by the namespace of their root.
+var mapTypes = map[string]string{
+	"http://www.w3.org/2005/Atom":                 "application/atom+xml",
+	"http://www.w3.org/1999/02/22-rdf-syntax-ns#": "application/rdf+xml",
+}
+
+// ServeHTTP answers a request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "expected GET", http.StatusMethodNotAllowed)
+		return
+	}
+	target, status, err := g.target(r.URL.RawQuery)
+	if err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	if err := g.Fetch.TrustSource(r.Context(), target); err != nil { // it is one of Origins
+		http.Error(w, "the repository cannot be asked: "+err.Error(), http.StatusBadGateway)
+		return
+	}
+	c := Client{Fetch: g.Fetch, BaseURL: target, MaxAnswer: maxMap}
+	d := dirt{}
+	text, err := c.load(r.Context(), target, d)
+	var page *Page
+	if err == nil {
+		page, err = parse(text, VerbRecord, target, d)
+	}
+	if err == nil && len(page.Bad) > 0 {
+		err = page.Bad[0].Err
+	}
+	switch {
+	case errors.Is(err, IDDoesNotExist):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	case len(page.Records) != 1:
+		http.Error(w, fmt.Sprintf("expected one record, found %d", len(page.Records)), http.StatusBadGateway)
+	case page.Records[0].Deleted:
+		http.Error(w, "the record is deleted", http.StatusGone)
+	default:
+		send(w, r, page)
+	}
+}
+
+// target is the URL that a request is about, if it may be asked for.
+func (g *Gateway) target(query string) (target string, status int, err error) {
+	rest, ok := strings.CutPrefix(query, "url=")
+	if !ok {
+		return "", http.StatusBadRequest, errors.New("expected url=, and the URL of a GetRecord request")
+	}
+	if !strings.Contains(rest, "://") { // else it stands there as it is, with its own & and =
+		rest, _, _ = strings.Cut(rest, "&")
+		if rest, err = url.QueryUnescape(rest); err != nil {
+			return "", http.StatusBadRequest, err
+		}
+	}
+	u, err := fetch.Parse(rest)
+	if err != nil {
+		return "", http.StatusBadRequest, err
+	}
+	if !slices.Contains(g.Origins, fetch.Origin(u)) {
+		return "", http.StatusForbidden, fmt.Errorf("%s is not one of the repositories that this gateway asks", fetch.Origin(u))
+	}
+	if u.Query().Get("verb") != string(VerbRecord) {
+		return "", http.StatusBadRequest, errors.New("expected a request with verb=GetRecord")
+	}
+	return u.String(), 0, nil
+}
+
+// send sends the Resource Map of a page.
+func send(w http.ResponseWriter, r *http.Request, page *Page) {
+	metadata := page.Records[0].Metadata
+	root, err := rootOf(metadata)
+	media := mapTypes[root.Space]
+	if err != nil || media == "" {
+		http.Error(w, fmt.Sprintf("expected a Resource Map in Atom or RDF/XML, found the element %q of the namespace %q", cut(root.Local), cut(root.Space)), http.StatusBadGateway)
+		return
+	}
+	h := w.Header()
+	h["responseDate"] = []string{plain(page.date)} //nolint:staticcheck // as the text of ORE writes it
+	h["request"] = []string{plain(page.request)}   //nolint:staticcheck // as above
+	h.Set("Content-Type", media)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-cache")
+	if r.Method == http.MethodHead {
+		return
+	}
+	_, _ = w.Write(append([]byte(xml.Header), metadata...)) // the client may have gone
+}
+
+// rootOf is the name of the root of a document.
+func rootOf(text []byte) (xml.Name, error) {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return xml.Name{}, err
+		}
+		if e, ok := t.(xml.StartElement); ok {
+			return e.Name, nil
+		}
+	}
+}
+
+// plain is text that can be the value of a header field.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r >= 0x7f {
+			return -1
+		}
+		return r
+	}, text)
+}

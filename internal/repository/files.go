@@ -1,0 +1,292 @@
+package repository
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"instep/fetch"
+	"instep/internal/scan"
+	"instep/internal/weblink"
+)
+
+// Bounds of what is followed.
+const (
+	maxLinks   = 5         // links of a record
+	maxItems   = 100       // files of a page
+	maxPage    = 512 << 10 // bytes of a page that are read
+	followAt   = 4         // pages at a time
+	followSize = 100       // records that are followed before that is kept
+)
+
+// Follower finds the files that records link to: what an identifier in the metadata
+// (dc:identifier, or url) leads to, if that is no page; else what the page names as its
+// items (Signposting, rel="item"), in its Link header or its head. Only links to
+// Origins are followed.
+type Follower struct {
+	Fetch   *fetch.Client
+	Origins []string // scheme://host[:port]
+
+	mu        sync.Mutex
+	elsewhere map[string]int // links that were not followed, by origin
+	failed    int64
+	first     error
+}
+
+// run follows the links of the records whose metadata is new.
+func (f *Follower) run(ctx context.Context, in *Input) error {
+	f.elsewhere, f.failed, f.first = map[string]int{}, 0, nil
+	st := in.Harvest.Store
+	var some []known
+	flush := func() error {
+		found, err := f.follow(ctx, in, some)
+		if err == nil {
+			err = st.setFiles(ctx, found)
+		}
+		some = some[:0]
+		return err
+	}
+	for k, err := range st.each(ctx, "NOT deleted AND wrong IS NULL AND linked IS NOT digest", false) {
+		if err != nil {
+			return err
+		}
+		if some = append(some, k); len(some) == followSize {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// linked are the files of a record.
+type linked struct {
+	record int64
+	files  []weblink.Link // Href is whole
+}
+
+// follow finds the files of some records. One that cannot be followed now is left out,
+// so that the next run tries again.
+func (f *Follower) follow(ctx context.Context, in *Input, some []known) ([]linked, error) {
+	results := make([]*linked, len(some))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(followAt)
+	for i := range some {
+		g.Go(func() error {
+			text, err := in.metadata(ctx, &some[i])
+			if err != nil {
+				return err
+			}
+			l := linked{record: some[i].id}
+			whole := true
+			for _, uri := range identifiers(text) {
+				files, err := f.one(ctx, uri)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err != nil {
+					whole = whole && !errors.Is(err, fetch.Temporary)
+					f.fail(fmt.Errorf("the files of record %q: %w", some[i].identifier, err))
+				}
+				l.files = append(l.files, files...)
+			}
+			if whole {
+				results[i] = &l
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	var found []linked
+	for _, l := range results {
+		if l != nil {
+			found = append(found, *l)
+		}
+	}
+	return found, err
+}
+
+func (f *Follower) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed++; f.first == nil {
+		f.first = err
+	}
+}
+
+// allowed reports whether a link is followed.
+func (f *Follower) allowed(uri string) bool {
+	u, err := fetch.Parse(uri)
+	if err != nil {
+		return false
+	}
+	origin := fetch.Origin(u)
+	if slices.Contains(f.Origins, origin) {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.elsewhere) < 1000 {
+		f.elsewhere[origin]++
+	}
+	return false
+}
+
+// one finds the files that a link leads to.
+func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) {
+	if !f.allowed(uri) {
+		return nil, nil
+	}
+	resp, err := f.Fetch.Get(ctx, fetch.Request{URL: uri, Accept: "text/html, */*;q=0.9"})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	items := weblink.Header(resp.Header.Values("Link"))
+	media, _, err := mime.ParseMediaType(resp.ContentType)
+	isPage := err == nil && (media == "text/html" || media == "application/xhtml+xml")
+	if !isPage && !slices.ContainsFunc(items, func(l weblink.Link) bool { return l.Has("item") }) {
+		return []weblink.Link{{Href: uri, Type: media}}, nil
+	}
+	var page weblink.Page
+	if isPage {
+		if page, err = weblink.HTML(io.LimitReader(resp.Body, maxPage)); err != nil {
+			return nil, err
+		}
+		items = append(items, page.Links...)
+	}
+	var files []weblink.Link
+	for _, l := range items {
+		if !l.Has("item") || l.Anchor != "" || len(files) == maxItems {
+			continue
+		}
+		if l.Href, err = page.Resolve(resp.URL, l.Href); err == nil && f.allowed(l.Href) {
+			files = append(files, weblink.Link{Href: l.Href, Type: l.Type})
+		}
+	}
+	return files, nil
+}
+
+// tell says in a plan what was not followed.
+func (f *Follower) tell(in *Input, p *scan.Plan) {
+	for origin, n := range f.elsewhere {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d links of records lead to %s and were not followed: allow that in from.allow_origins if its files belong to the set", n, origin))
+	}
+	slices.Sort(p.Notes[len(p.Notes)-len(f.elsewhere):])
+	if f.failed > 0 {
+		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%d links could not be followed, the first: %w", f.failed, f.first)})
+	}
+}
+
+// identifiers are the links among the identifiers in metadata, each once.
+func identifiers(text []byte) (links []string) {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	take := false
+	for len(links) < maxLinks {
+		t, err := d.RawToken()
+		if err != nil {
+			return links // it ends here
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			take = t.Name.Local == "identifier" || t.Name.Local == "url"
+		case xml.EndElement:
+			take = false
+		case xml.CharData:
+			link := strings.TrimSpace(string(t))
+			u, err := url.Parse(link)
+			if take && err == nil && (u.Scheme == "http" || u.Scheme == "https") && !slices.Contains(links, link) {
+				links = append(links, link)
+			}
+		}
+	}
+	return links
+}
+
+// metadata reads the file of a record.
+func (in *Input) metadata(ctx context.Context, k *known) ([]byte, error) {
+	r, _, err := in.Files.Get(ctx, k.path, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	_, err = b.ReadFrom(r)
+	return b.Bytes(), errors.Join(err, r.Close())
+}
+
+// setFiles keeps the files of records, in place of those that they had.
+func (s *Store) setFiles(ctx context.Context, all []linked) error {
+	if len(all) == 0 {
+		return nil
+	}
+	return s.in(ctx, func(tx *sql.Tx) error {
+		for _, l := range all {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM file WHERE record = ?", l.record); err != nil {
+				return err
+			}
+			for _, f := range l.files {
+				if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO file VALUES (?, ?, ?)", l.record, f.Href, f.Type); err != nil {
+					return err
+				}
+			}
+			if _, err := tx.ExecContext(ctx, "UPDATE record SET linked = digest WHERE id = ?", l.record); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// files yields the files of the records that are not deleted, each once. A file may have
+// changed when a record that links to it has.
+func (s *Store) files(ctx context.Context) iter.Seq2[scan.Listed, error] {
+	const query = `SELECT f.uri, max(f.type), max(r.datestamp) FROM file f JOIN record r ON r.id = f.record
+		WHERE f.uri > ? AND NOT r.deleted GROUP BY f.uri ORDER BY f.uri LIMIT ?`
+	return func(yield func(scan.Listed, error) bool) {
+		for after := ""; ; {
+			some, err := s.someFiles(ctx, query, after)
+			if err != nil {
+				yield(scan.Listed{}, err)
+				return
+			}
+			for _, e := range some {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.URI
+			}
+			if len(some) < batch {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) someFiles(ctx context.Context, query, after string) (all []scan.Listed, err error) {
+	rows, err := s.db.QueryContext(ctx, query, after, batch)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var e scan.Listed
+		if err := rows.Scan(&e.URI, &e.Type, &e.Version); err != nil {
+			return nil, err
+		}
+		e.URL = e.URI
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}
