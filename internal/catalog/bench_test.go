@@ -207,6 +207,7 @@ func BenchmarkMigration(b *testing.B) {
 			b.Fatal(err)
 		}
 		before += sizeOf(b, path)
+		_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // the peak is of what follows, where there is such a file
 		b.StartTimer()
 		c := reopen(b, path, false)
 		b.StopTimer()
