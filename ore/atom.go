@@ -2,7 +2,6 @@ package ore
 
 import (
 	"encoding/xml"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -122,10 +121,10 @@ func appendPerson(names []string, p *atomPerson) []string {
 	if name == "" {
 		name = strings.TrimSpace(p.URI)
 	}
-	if name == "" || slices.Contains(names, name) {
+	if name == "" {
 		return names
 	}
-	return append(names, name)
+	return once(names, name)
 }
 
 // text reads a child that is a text, a time or a URI.
@@ -163,7 +162,7 @@ func (r *atomReader) link(l *atomLink) error {
 		r.m.Marked = true
 		return r.aggregate(Resource{URI: href, Title: l.Title, MediaType: l.Type, Length: length(l.Length)})
 	case nsORE + "isDescribedBy":
-		r.m.Aggregation.Maps = append(r.m.Aggregation.Maps, href)
+		r.m.Aggregation.Maps = once(r.m.Aggregation.Maps, href)
 	}
 	return nil
 }
@@ -202,8 +201,8 @@ func (r *atomReader) category(c *atomCategory) {
 	if t == nsORE+"ResourceMap" || t == nsORE+"Aggregation" {
 		r.m.Marked = true
 	}
-	if t != "" && t != nsORE+"ResourceMap" && !slices.Contains(a.Types, t) {
-		a.Types = append(a.Types, t)
+	if t != "" && t != nsORE+"ResourceMap" {
+		a.Types = once(a.Types, t)
 	}
 }
 
@@ -242,12 +241,12 @@ func (r *atomReader) entry(start *xml.StartElement) error {
 		case (l.Rel == "" || l.Rel == "alternate") && x.URI == "":
 			x.URI, x.MediaType, x.Length = r.s.resolve(l.Href), l.Type, length(l.Length)
 		case l.Rel == nsORE+"isDescribedBy" || l.Rel == "resourcemap":
-			x.Maps = append(x.Maps, r.s.resolve(l.Href))
+			x.Maps = once(x.Maps, r.s.resolve(l.Href))
 		}
 	}
 	for i := range e.Categories {
 		if t := typeOf(&e.Categories[i]); t != "" {
-			x.Types = append(x.Types, t)
+			x.Types = once(x.Types, t)
 		}
 	}
 	for i := range e.Authors {
@@ -293,11 +292,13 @@ func (r *atomReader) triples() {
 	m.Aggregation.Maps = union(m.Aggregation.Maps, also.Maps)
 	m.Aggregation.Creators = union(m.Aggregation.Creators, also.Creators)
 	m.Creators = union(m.Creators, g.creators(m.URI))
+	done := map[string]bool{} // of a resource that is named twice the first counts
 	for i := range m.Resources {
 		x := &m.Resources[i]
-		if _, ok := g.about[x.URI]; !ok {
+		if _, ok := g.about[x.URI]; !ok || done[x.URI] {
 			continue
 		}
+		done[x.URI] = true
 		more := g.resource(m, x.URI)
 		x.Types, x.Maps, x.Creators = union(x.Types, more.Types), union(x.Maps, more.Maps), union(x.Creators, more.Creators)
 		if x.Title == "" {
@@ -315,9 +316,7 @@ func (r *atomReader) triples() {
 // union adds to a what of b is not in it.
 func union(a, b []string) []string {
 	for _, s := range b {
-		if !slices.Contains(a, s) {
-			a = append(a, s)
-		}
+		a = once(a, s)
 	}
 	return a
 }

@@ -156,9 +156,22 @@ func (s *scan) note(format string, args ...any) {
 	}
 }
 
-// add keeps a lead; those beyond the bound are told of once.
+// add keeps a lead; those beyond the bound are told of once. What is longer than anything
+// that could be meant is not kept.
 func (s *scan) add(l lead) {
+	const longestTime = 100
+	if len(l.id) > fetch.MaxURL {
+		l.id = ""
+	}
+	if len(l.updated) > longestTime {
+		l.updated = l.updated[:longestTime]
+	}
+	if len(l.cites) > fetch.MaxURL {
+		l.cites = ""
+	}
 	switch {
+	case len(l.uri) > fetch.MaxURL:
+		s.note("%s line %d: a URI of %d bytes", s.uri, l.line, len(l.uri))
 	case len(s.doc.leads) < maxLeads:
 		s.doc.leads = append(s.doc.leads, l)
 	case !s.cut:

@@ -67,7 +67,7 @@ const (
 	defaultDepth    = 10
 	defaultRequests = 20_000
 	defaultPages    = 100
-	maxQueue        = 200_000 // leads waiting
+	maxQueue        = 64 << 20 // bytes of leads that wait
 	maxListing      = 200 << 20
 )
 
@@ -77,16 +77,18 @@ type search struct {
 	rep   Report
 	queue []lead
 	seen  map[string]*target // by URI without fragment
+	room  int64              // bytes of leads that may still wait
 	left  int                // requests
 	pages int
 }
 
 // target is what a URI was found to be.
 type target struct {
-	kind kind
-	m    *Map // nil if it is no map
-	err  error
-	told bool // of err
+	kind  kind
+	m     *Map // a brief one; nil if it is no map
+	whole bool // m has all that the map aggregates
+	err   error
+	told  bool // of err
 }
 
 // Find looks for Resource Maps from a URI: that of a map, a page, a resource, a feed, a
@@ -98,7 +100,7 @@ func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	s := &search{f: f, seen: map[string]*target{}, left: cmp.Or(max(f.Requests, 0), defaultRequests), pages: cmp.Or(f.Pages, defaultPages)}
+	s := &search{f: f, seen: map[string]*target{}, room: maxQueue, left: cmp.Or(max(f.Requests, 0), defaultRequests), pages: cmp.Or(f.Pages, defaultPages)}
 	if err := s.visit(ctx, &lead{uri: u.String(), way: WayGiven, goal: toPage}); err != nil {
 		return s.rep, err
 	}
@@ -108,6 +110,7 @@ func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	for len(s.queue) > 0 && ctx.Err() == nil {
 		l := s.queue[0]
 		s.queue = s.queue[1:]
+		s.room += l.size()
 		if s.left <= 0 {
 			s.rep.Cut = true
 			break
@@ -197,7 +200,11 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 func (s *search) again(l *lead, t *target) error {
 	switch {
 	case t.m != nil:
-		s.tell(l.check(t.m)...)
+		known := *l
+		if !t.whole {
+			known.cites = ""
+		}
+		s.tell(known.check(t.m)...)
 	case l.goal == toPage && l.indirect:
 		s.tell(l.problem(ruleIndirect, "the link leads back to %q", l.uri))
 	case t.told || l.maybe:
@@ -307,7 +314,7 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	f := Found{URI: l.uri, Way: l.way, Page: l.page, Depth: l.depth, Record: getRecord(l.uri), Map: m}
 	if len(resp.Redirects) > 0 {
 		if other, ok := s.seen[withoutFragment(resp.URL)]; ok && other != t {
-			t.kind, t.m = other.kind, other.m
+			t.kind, t.m, t.whole = other.kind, other.m, other.whole
 			return s.again(l, other)
 		}
 		f.URI = resp.URL
@@ -328,7 +335,7 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	for _, n := range m.Notices {
 		s.note(f.URI, n)
 	}
-	t.m = m
+	t.m, t.whole = m.brief()
 	s.rep.Maps++
 	if s.f.Found != nil {
 		if err := s.f.Found(&f); err != nil {
@@ -336,10 +343,6 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 		}
 	}
 	s.others(l, m)
-	if len(m.Resources) > mostCitedMembers { // what is kept of a map does not grow with it
-		m = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: m.Aggregation, Resources: make([]Resource, mostCitedMembers+1)}
-		t.m = m
-	}
 	return nil
 }
 
@@ -367,9 +370,10 @@ func (s *search) push(l *lead, next lead) {
 	case !isHTTP(next.uri):
 	case next.depth > cmp.Or(max(s.f.Depth, 0), defaultDepth):
 		s.rep.TooFar++
-	case len(s.queue) >= maxQueue:
+	case s.room < next.size():
 		s.rep.Cut = true
 	default:
+		s.room -= next.size()
 		s.queue = append(s.queue, next)
 	}
 }
@@ -480,8 +484,7 @@ func (s *search) repository(ctx context.Context, l *lead) error {
 			if err != nil {
 				return fmt.Errorf("read the repository %q: %w", base, err)
 			}
-			if len(s.queue) >= maxQueue {
-				s.rep.Cut = true
+			if s.rep.Cut {
 				return nil
 			}
 			if !h.Deleted {

@@ -104,8 +104,8 @@ func (m *Map) datetime(text string) resourcesync.Datetime {
 func (g *graph) types(node string) []string {
 	var types []string
 	for _, t := range g.nodes(node, nsRDF+"type") {
-		if isURI(t) && !slices.Contains(types, t) {
-			types = append(types, t)
+		if isURI(t) {
+			types = once(types, t)
 		}
 	}
 	return types
@@ -124,8 +124,8 @@ func (g *graph) creators(subject string) []string {
 				name = called
 			}
 		}
-		if name != "" && !isBlank(name) && !slices.Contains(names, name) {
-			names = append(names, name)
+		if name != "" && !isBlank(name) {
+			names = once(names, name)
 		}
 	}
 	return names
@@ -164,8 +164,8 @@ func (g *graph) describe(m *Map, a *Aggregation) {
 	a.Types, a.Creators = g.types(uri), g.creators(uri)
 	a.Created, a.Modified = g.moment(m, uri, "created"), g.moment(m, uri, "modified")
 	for _, other := range g.nodes(uri, nsORE+"isDescribedBy") {
-		if isURI(other) && other != m.URI && !slices.Contains(a.Maps, other) {
-			a.Maps = append(a.Maps, other)
+		if isURI(other) && other != m.URI {
+			a.Maps = once(a.Maps, other)
 		}
 	}
 }
@@ -182,8 +182,8 @@ func (g *graph) resource(m *Map, uri string) Resource {
 		r.Length = n
 	}
 	for _, other := range g.nodes(uri, nsORE+"isDescribedBy") {
-		if isURI(other) && other != m.URI && !slices.Contains(r.Maps, other) {
-			r.Maps = append(r.Maps, other)
+		if isURI(other) && other != m.URI {
+			r.Maps = once(r.Maps, other)
 		}
 	}
 	return r
@@ -224,15 +224,31 @@ func (g *graph) hasMembers(node string) bool { return len(g.nodes(node, nsORE+"a
 // aggregated returns what the Aggregation aggregates, whichever of the two says so.
 func (g *graph) aggregated(aggregation string) []string {
 	var found []string
-	for _, r := range g.nodes(aggregation, nsORE+"aggregates") {
-		if isURI(r) {
-			found = append(found, r)
+	seen := map[string]bool{}
+	add := func(uri string) {
+		if isURI(uri) && !seen[uri] {
+			seen[uri] = true
+			found = append(found, uri)
 		}
 	}
+	for _, r := range g.nodes(aggregation, nsORE+"aggregates") {
+		add(r)
+	}
 	for _, s := range g.subjects {
-		if isURI(s) && slices.Contains(g.nodes(s, nsORE+"isAggregatedBy"), aggregation) {
-			found = append(found, s)
+		if slices.Contains(g.nodes(s, nsORE+"isAggregatedBy"), aggregation) {
+			add(s)
 		}
 	}
 	return found
+}
+
+// maxNames is how many types, creators or other maps are kept of one thing.
+const maxNames = 100
+
+// once adds s to a list that does not have it, up to maxNames.
+func once(list []string, s string) []string {
+	if len(list) >= maxNames || slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
 }

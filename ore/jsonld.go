@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,6 +32,7 @@ const (
 	maxContexts = 100     // @context in one document
 	maxTerms    = 2_000   // that its contexts define
 	maxValues   = 500_000 // objects, lists and values in one document
+	maxScoped   = 200_000 // terms times values, where contexts stand in terms: seconds of work
 	maxRemote   = 8       // other contexts that are loaded for one document
 )
 
@@ -83,9 +85,9 @@ func parseJSON(text []byte) (any, error) {
 	return doc, nil
 }
 
-// measure bounds the work that a document can ask for: contexts are processed anew for
-// each object that they hold for.
-type measure struct{ contexts, terms, values int }
+// measure bounds the work that a document can ask for: a context is processed anew for
+// each object that it holds for, and one within a term (JSON-LD 1.1 §4.1.8) may hold for all.
+type measure struct{ contexts, scoped, terms, values int }
 
 func (m *measure) of(v any, depth int, inContext bool) error {
 	if m.values++; m.values > maxValues || depth > maxDepth {
@@ -105,11 +107,17 @@ func (m *measure) of(v any, depth int, inContext bool) error {
 		for k, x := range v {
 			if k == "@context" {
 				m.contexts++
+				if inContext {
+					m.scoped++
+				}
 			}
 			if err := m.of(x, depth+1, inContext || k == "@context"); err != nil {
 				return err
 			}
 		}
+	}
+	if m.scoped > 0 && m.terms*m.values > maxScoped {
+		return fmt.Errorf("%w: contexts within terms that may hold for too many objects", ErrTooLarge)
 	}
 	if m.contexts > maxContexts || m.terms > maxTerms {
 		return fmt.Errorf("%w: more than %d contexts, or %d terms in them", ErrTooLarge, maxContexts, maxTerms)
@@ -141,7 +149,7 @@ func readJSON(text []byte, m *Map, uri string, l Limits, load Loader) error {
 	return m.keep(l)
 }
 
-// jsonGraph returns the statements of a document, of all its graphs.
+// jsonGraph returns the statements of a document.
 func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -150,24 +158,122 @@ func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	}()
 	o := ld.NewJsonLdOptions(uri)
 	o.DocumentLoader, o.Ordered = c, true
-	out, err := ld.NewJsonLdProcessor().ToRDF(doc, o)
+	// The library's own way to statements compares each value of a property with all others.
+	nodes, err := ld.NewJsonLdProcessor().Expand(doc, o)
 	if err != nil {
 		return nil, jsonError(err)
 	}
-	data, ok := out.(*ld.RDFDataset)
-	if !ok {
-		return nil, notMap("no JSON-LD that can be read")
-	}
-	g := newGraph()
-	for _, name := range sortedGraphs(data) {
-		for _, q := range data.Graphs[name] {
-			object := term{value: q.Object.GetValue(), literal: ld.IsLiteral(q.Object)}
-			if err := g.add(q.Subject.GetValue(), q.Predicate.GetValue(), object); err != nil {
+	e := expanded{g: newGraph()}
+	for _, n := range nodes {
+		if node, ok := n.(map[string]any); ok {
+			if _, err := e.node(node); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return g, nil
+	return e.g, nil
+}
+
+// expanded turns expanded JSON-LD (JSON-LD API §5.1) into statements, those of all graphs
+// together. A list counts as so many values.
+type expanded struct {
+	g     *graph
+	blank int
+}
+
+// node adds what is said of a node, and returns what it is called.
+func (e *expanded) node(node map[string]any) (string, error) {
+	id, _ := node["@id"].(string)
+	if id == "" {
+		e.blank++
+		id = fmt.Sprintf("_:j%d", e.blank)
+	}
+	for _, key := range slices.Sorted(maps.Keys(node)) {
+		values, _ := node[key].([]any)
+		var err error
+		switch key {
+		case "@id", "@index":
+		case "@type":
+			err = e.types(id, values)
+		case "@graph", "@included":
+			err = e.values(id, "", values)
+		case "@reverse":
+			err = e.reverse(id, node[key])
+		default:
+			err = e.values(id, key, values)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return id, nil
+}
+
+func (e *expanded) types(id string, types []any) error {
+	for _, t := range types {
+		if uri, ok := t.(string); ok {
+			if err := e.g.add(id, nsRDF+"type", term{value: uri}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// values adds the values of a property of a node; without a property they are only read
+// for what they say of themselves.
+func (e *expanded) values(id, property string, values []any) error {
+	for _, v := range values {
+		value, ok := v.(map[string]any)
+		if !ok {
+			continue
+		}
+		object := term{literal: true}
+		if list, ok := value["@list"].([]any); ok {
+			if err := e.values(id, property, list); err != nil {
+				return err
+			}
+			continue
+		}
+		if text, ok := value["@value"]; ok {
+			object.value = fmt.Sprint(text)
+		} else {
+			name, err := e.node(value)
+			if err != nil {
+				return err
+			}
+			object = term{value: name}
+		}
+		if property == "" {
+			continue
+		}
+		if err := e.g.add(id, property, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reverse adds properties of which the node is the value.
+func (e *expanded) reverse(id string, properties any) error {
+	all, _ := properties.(map[string]any)
+	for _, property := range slices.Sorted(maps.Keys(all)) {
+		values, _ := all[property].([]any)
+		for _, v := range values {
+			node, ok := v.(map[string]any)
+			if !ok {
+				continue
+			}
+			name, err := e.node(node)
+			if err != nil {
+				return err
+			}
+			if err := e.g.add(name, property, term{value: id}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // jsonError keeps the cause of an error that the library has wrapped in its own.
@@ -179,15 +285,4 @@ func jsonError(err error) error {
 		}
 	}
 	return notMap("%v", err)
-}
-
-func sortedGraphs(data *ld.RDFDataset) []string {
-	names := []string{"@default"}
-	for name := range data.Graphs {
-		if name != "@default" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names[1:])
-	return names
 }

@@ -81,6 +81,12 @@ var (
 // mapTypes are media types that maps are served with.
 var mapTypes = []string{"application/atom+xml", "application/rdf+xml", "application/ld+json"}
 
+// size is the memory that a lead takes, in bytes, more or less.
+func (l *lead) size() int64 {
+	const frame = 250
+	return int64(frame + len(l.uri) + len(l.id) + len(l.updated) + len(l.cites) + len(l.mime))
+}
+
 // linked returns the leads of a link element or a Link header. Its href is resolved.
 func linked(l *weblink.Link, way Way, page string) []lead {
 	base := lead{uri: l.Href, way: way, page: page, line: l.Line, mime: mediaType(l.Type)}

@@ -3,7 +3,9 @@ package ore
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"instep/fetch"
 	"instep/resourcesync"
 )
 
@@ -123,13 +125,44 @@ func notMap(format string, args ...any) error {
 
 func (m *Map) notice(format string, args ...any) {
 	if len(m.Notices) < maxNotices {
-		m.Notices = append(m.Notices, fmt.Sprintf(format, args...))
+		m.Notices = append(m.Notices, clip(fmt.Sprintf(format, args...)))
 	}
+}
+
+// clip shortens a message: what a document says may have any length.
+func clip(s string) string {
+	const most = 1_000
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// brief is as much of the map as has to be remembered to hold later leads against it. It
+// does not grow with the map; whole says whether all that is aggregated is in it.
+func (m *Map) brief() (b *Map, whole bool) {
+	const mostResources, mostBytes = 100, 16 << 10
+	b = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: Aggregation{URI: m.Aggregation.URI}}
+	n := 0
+	for i := range m.Resources {
+		uri := m.Resources[i].URI
+		if n += len(uri); i == mostResources || n > mostBytes {
+			b.Resources = nil
+			return b, false
+		}
+		b.Resources = append(b.Resources, Resource{URI: strings.Clone(uri)})
+	}
+	return b, true
 }
 
 // keep checks what the map aggregates: each URI once, neither the Aggregation nor the
 // map itself, and no more than is allowed.
 func (m *Map) keep(l Limits) error {
+	for _, uri := range []string{m.URI, m.Self, m.ID, m.Aggregation.URI} {
+		if len(uri) > fetch.MaxURL {
+			return fmt.Errorf("%w: it has a URI of %d bytes", ErrTooLarge, len(uri))
+		}
+	}
 	seen := make(map[string]bool, len(m.Resources))
 	kept := m.Resources[:0]
 	for i := range m.Resources {
@@ -138,6 +171,8 @@ func (m *Map) keep(l Limits) error {
 			m.notice("the Aggregation %q aggregates itself", r.URI)
 		case r.URI == m.URI:
 			m.notice("the map %q aggregates itself", r.URI)
+		case len(r.URI) > fetch.MaxURL:
+			m.notice("an aggregated resource has a URI of %d bytes", len(r.URI))
 		case !seen[r.URI]:
 			seen[r.URI] = true
 			kept = append(kept, *r)

@@ -49,12 +49,11 @@ const (
 	ruleSeeOther      = "ore-no-303-conflation"
 	ruleEmbedding     = "ore-non-html-embedding-premature"
 	mostProblems      = 100 // of one kind that one document tells of
-	mostCitedMembers  = 1_000
 )
 
 // problem makes a problem of what stands at a lead.
 func (l *lead) problem(rule, format string, args ...any) Problem {
-	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: fmt.Sprintf(format, args...)}
+	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: clip(fmt.Sprintf(format, args...))}
 }
 
 // identification is the rules of one of the text's tables (ORE alpha §2). "" is a rule
@@ -146,7 +145,7 @@ func (l *lead) checkLink(m *Map) []Problem {
 	case l.mime != want:
 		tell(rule, "the link to the map has type=%q; it is %q", l.mime, want)
 	}
-	if l.cites != "" && len(m.Resources) <= mostCitedMembers && !m.Aggregates(l.cites) {
+	if l.cites != "" && !m.Aggregates(l.cites) {
 		tell(ruleCite, "the map does not aggregate %q, so what it is cited for is not clear; a map of the page's own could say", l.cites)
 	}
 	return found

@@ -165,9 +165,14 @@ func TestReadIsBounded(t *testing.T) {
 		"resources": entry(11),
 		"json":      `{"@context": {}, "@id": "` + strings.Repeat("x", 5000) + `"}`,
 		"deep json": `{"@context": {}, "x": ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}",
+		"scoped":    `{"@context": {"t": {"@id": "x:t", "@context": {` + terms(100) + `}}}, "@graph": [` + strings.Repeat(`1,`, 100_000) + `1]}`,
+		"long URI":  `<entry xmlns="` + nsAtom + `"><link rel="` + nsORE + `describes" href="https://museum.example.org/` + strings.Repeat("x", 10_000) + `"/></entry>`,
 		"contexts":  `[` + strings.Repeat(`{"@context": {"x": "y:z"}},`, 101) + `{}]`,
 	} {
 		r := Reader{Limits: Limits{Bytes: 4000, Resources: 10}}
+		if name == "scoped" || name == "long URI" {
+			r.Limits.Bytes = 0
+		}
 		if m, err := r.Read("https://museum.example.org/m", strings.NewReader(text)); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: got %v, %v; want %v", name, m, err, ErrTooLarge)
 		}
@@ -176,6 +181,55 @@ func TestReadIsBounded(t *testing.T) {
 	if m, err := r.Read("https://museum.example.org/m", strings.NewReader(entry(10))); err != nil || len(m.Resources) != 10 {
 		t.Errorf("as many as allowed: got %v, %v", m, err)
 	}
+}
+
+// TestManyNames: what a map says again and again of one thing costs no more than once, and
+// a part of many names is kept.
+func TestManyNames(t *testing.T) {
+	const n = 50_000
+	var types, authors, aggregates strings.Builder
+	for i := range n {
+		fmt.Fprintf(&types, `<rdf:type rdf:resource="urn:x:%d"/>`, i)
+		fmt.Fprintf(&authors, `<author><name>%d</name></author>`, i)
+		aggregates.WriteString(`<ore:aggregates rdf:resource="https://museum.example.org/1"/>`)
+	}
+	rdf := `<rdf:RDF xmlns:rdf="` + nsRDF + `" xmlns:ore="` + nsORE + `"><rdf:Description rdf:about="https://museum.example.org/a">` + aggregates.String() +
+		`</rdf:Description><rdf:Description rdf:about="https://museum.example.org/1">` + types.String() + `</rdf:Description></rdf:RDF>`
+	m, err := new(Reader).Read("https://museum.example.org/m", strings.NewReader(rdf))
+	if err != nil || len(m.Resources) != 1 || len(m.Resources[0].Types) != maxNames {
+		t.Errorf("RDF/XML: got %d resources, %v; want one with %d types", len(m.Resources), err, maxNames)
+	}
+	atom := `<entry xmlns="` + nsAtom + `"><link rel="` + nsORE + `describes" href="https://museum.example.org/a"/>` + authors.String() + `</entry>`
+	m, err = new(Reader).Read("https://museum.example.org/m", strings.NewReader(atom))
+	if err != nil || len(m.Aggregation.Creators) != maxNames {
+		t.Errorf("Atom: got %+v, %v; want %d creators", m, err, maxNames)
+	}
+	json := `{"@context": "https://w3id.org/ore/context", "describes": {"@id": "x:a", "aggregates": [` + strings.Repeat(`"https://museum.example.org/1",`, n) + `"https://museum.example.org/1"]}}`
+	m, err = new(Reader).Read("https://museum.example.org/m", strings.NewReader(json))
+	if err != nil || len(m.Resources) != 1 {
+		t.Errorf("JSON-LD: got %+v, %v; want one resource", m, err)
+	}
+}
+
+// TestGraphsOfJSONLD: statements in named graphs, included nodes, lists and reverse properties count.
+func TestGraphsOfJSONLD(t *testing.T) {
+	const doc = `{"@context": {"ore": "` + nsORE + `", "g": {"@id": "ore:aggregates", "@container": "@list", "@type": "@id"}},
+		"@id": "https://museum.example.org/m", "@graph": [
+		{"@id": "https://museum.example.org/a", "g": ["https://museum.example.org/1", "https://museum.example.org/2"],
+		 "@reverse": {"ore:isAggregatedBy": {"@id": "https://museum.example.org/3"}, "ore:describes": {"@id": "https://museum.example.org/m"}}}]}`
+	m, err := new(Reader).Read("https://museum.example.org/m", strings.NewReader(doc))
+	if err != nil || m.Self != "https://museum.example.org/m" || len(m.Resources) != 3 {
+		t.Errorf("got %+v, %v; want three resources", m, err)
+	}
+}
+
+// terms are definitions of a JSON-LD context.
+func terms(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"t%d": "x:%d",`, i, i)
+	}
+	return b.String() + `"last": "x:last"`
 }
 
 // TestReadKeepsTheErrorOfItsReader: a map that does not arrive whole is none.
