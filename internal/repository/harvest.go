@@ -111,7 +111,7 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	p.Round++
 	p.Full = p.LastFull.IsZero() || p.Highest.IsZero() || every > 0 && !h.Now().Before(p.LastFull.Add(every))
 	p.Running, p.Lost, p.Size, p.Position, p.From = true, false, 0, oaipmh.Position{}, oaipmh.Stamp{}
-	p.Deleted = string(id.Deleted)
+	p.Deleted, p.Began = string(id.Deleted), h.Now()
 	if p.Full {
 		return
 	}
@@ -120,7 +120,7 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 		overlap = DefaultOverlap
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
-	if !id.Earliest.IsZero() && p.From.Time.Before(id.Earliest.Time) {
+	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // else it is wrong
 		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse what is earlier
 	}
 }
@@ -158,10 +158,18 @@ func (s *Summary) add(page *oaipmh.Page) {
 	}
 }
 
-// end ends a harvest that was read to its end. short is how many records are missing
+// end ends a harvest that was read to its end. The next one begins before the first
+// answer of this one: what had been listed may have changed since. short is how many records are missing
 // though the repository says that the list has them: then nothing is deleted for not being listed.
 func (h *Harvest) end(ctx context.Context, p progress) (short int64, err error) {
 	p.Running = false
+	start := p.Position.End.Time
+	if start.IsZero() {
+		start = p.Began
+	}
+	if p.Highest.Time.After(start) {
+		p.Highest = oaipmh.Stamp{Time: start}
+	}
 	err = h.Store.in(ctx, func(tx *sql.Tx) error {
 		var came int64
 		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came); err != nil {

@@ -130,6 +130,7 @@ type progress struct {
 	From     oaipmh.Stamp    `json:"from,omitzero"`  // from where on it lists
 	Position oaipmh.Position `json:"position,omitzero"`
 	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // of the datestamps seen, not later than the answer they were in
+	Began    time.Time       `json:"began,omitzero"`   // by our clock
 	LastFull time.Time       `json:"last_full,omitzero"`
 	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
 	Size     int64           `json:"size,omitempty"`    // the greatest completeListSize
