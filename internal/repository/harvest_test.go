@@ -102,3 +102,34 @@ func TestEarliestDatestampThatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// A list of all records by offset leaves one out when another is deleted while it is
+// read: that one is asked for, and stays. What is really gone is deleted.
+func TestRecordThatAListSkippedStays(t *testing.T) {
+	st, err := Open(t.Context(), t.TempDir(), Key{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	p := &oaipmhtest.Repository{PageSize: 10, Now: firstDay.Add(24 * time.Hour), Deleted: "no"}
+	p.Fill(30, firstDay)
+	if got, err := harvest(t, p, st); err != nil || len(got) != 30 {
+		t.Fatalf("%d records, %v", len(got), err)
+	}
+	p.Now = p.Now.Add(60 * 24 * time.Hour) // all is listed again
+	p.Change = func(r *http.Request, a string) string {
+		if r.URL.Query().Get("verb") == "ListRecords" && r.URL.Query().Get("resumptionToken") == "" {
+			p.Records = p.Records[1:] // behind the first answer
+		}
+		return strings.ReplaceAll(a, "completeListSize", "x")
+	}
+	got, err := harvest(t, p, st)
+	if err != nil || len(got) != 30 || got["oai:example.org:11"] == "" {
+		t.Errorf("while one is deleted: %d records, %v", len(got), err)
+	}
+	p.Now = p.Now.Add(60 * 24 * time.Hour)
+	p.Change = nil
+	if got, err = harvest(t, p, st); err != nil || len(got) != 29 || got["oai:example.org:1"] != "" {
+		t.Errorf("after one was deleted: %d records, %v", len(got), err)
+	}
+}

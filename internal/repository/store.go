@@ -234,6 +234,16 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 // declaration begins the file of a record.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
+// keep keeps a record that a list left out, as it is in the page if it is there.
+func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
+	return s.in(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
+			return err
+		}
+		return s.put(ctx, tx, page, p.Round)
+	})
+}
+
 // sweep marks as deleted what a full harvest did not list.
 func (s *Store) sweep(ctx context.Context, tx *sql.Tx, round int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
