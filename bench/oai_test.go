@@ -36,11 +36,15 @@ type oaiRow struct {
 	name    string
 	records int
 	took    time.Duration
-	memory  uint64 // most bytes of heap in use; 0 is not measured
+	cpu     time.Duration // of the processor, by this process: client and server are both in it
+	memory  uint64        // most bytes of heap in use; 0 is not measured
 	note    string
 }
 
 func (r *oaiRow) rate() float64 { return float64(r.records) / r.took.Seconds() }
+
+// cpuRate is the rate on a machine that does nothing else and has one processor.
+func (r *oaiRow) cpuRate() float64 { return float64(r.records) / r.cpu.Seconds() }
 
 // manyRecords is a repository of n records that are made as they are asked for, 500 an answer.
 func manyRecords(n int) http.Handler {
@@ -121,14 +125,14 @@ func harvestOnly(ctx context.Context, url string, n int) (row oaiRow, err error)
 	if err != nil {
 		return row, err
 	}
-	begin := time.Now()
+	begin, cpu := time.Now(), cpuTime()
 	for _, err := range c.Records(ctx, oaipmh.Selection{Prefix: "oai_dc"}) {
 		if err != nil {
 			return row, err
 		}
 		row.records++
 	}
-	row.name, row.took = "**harvest**, records listed", time.Since(begin)
+	row.name, row.took, row.cpu = "**harvest**, records listed", time.Since(begin), cpuTime()-cpu
 	return row, complete(row, n)
 }
 
@@ -149,10 +153,10 @@ func harvestToStore(ctx context.Context, url, dir string, n int) (row oaiRow, er
 	if err != nil {
 		return row, err
 	}
-	stop, begin := watchHeap(), time.Now()
+	stop, begin, cpu := watchHeap(), time.Now(), cpuTime()
 	h := repository.Harvest{Client: c, Store: st, Prefix: "oai_dc", Now: time.Now}
 	sum, err := h.Run(ctx)
-	row = oaiRow{name: "**harvest** into the state, durable", records: int(sum.Records), took: time.Since(begin), memory: stop()}
+	row = oaiRow{name: "**harvest** into the state, durable", records: int(sum.Records), took: time.Since(begin), cpu: cpuTime() - cpu, memory: stop()}
 	return row, errors.Join(err, st.Close(), complete(row, n))
 }
 
@@ -215,7 +219,7 @@ func publishedOf(ctx context.Context, dir, state, url string, n int) (*repositor
 // served reads all of a list as bytes: what the client does with it does not count.
 func served(name, url string, n int) (row oaiRow, err error) {
 	row.name = name
-	begin, next := time.Now(), url+"?verb=ListRecords&metadataPrefix=oai_dc"
+	begin, cpu, next := time.Now(), cpuTime(), url+"?verb=ListRecords&metadataPrefix=oai_dc"
 	for {
 		resp, err := http.Get(next)
 		if err != nil {
@@ -235,7 +239,7 @@ func served(name, url string, n int) (row oaiRow, err error) {
 		}
 		next = url + "?verb=ListRecords&resumptionToken=" + token
 	}
-	row.took = time.Since(begin)
+	row.took, row.cpu = time.Since(begin), cpuTime()-cpu
 	return row, complete(row, n)
 }
 
@@ -269,7 +273,9 @@ func servedByCatmandu(ctx context.Context, n int) (row oaiRow, err error) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return served(row.name, "http://"+addr+"/oai", n)
+	row, err = served(row.name, "http://"+addr+"/oai", n)
+	row.cpu = 0 // of another process
+	return row, err
 }
 
 // TestOAI measures all rows and prints them as one table.
@@ -291,8 +297,9 @@ func TestOAI(t *testing.T) {
 	if err := os.WriteFile(*oaiTable, []byte(table), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if list, store, answers, large := &rows[0], &rows[1], &rows[4], &rows[2]; list.rate() < 5000 || store.rate() < 5000 || answers.rate() < 10_000 || large.memory > 2*store.memory {
-		t.Errorf("a bound was missed: harvest %.0f and %.0f records/s (5,000), served %.0f (10,000), memory %d and %d", list.rate(), store.rate(), answers.rate(), store.memory, large.memory)
+	// The bounds are those of a processor that does nothing else: others may use this one.
+	if list, store, answers, large := &rows[0], &rows[1], &rows[4], &rows[2]; list.cpuRate() < 5000 || store.cpuRate() < 5000 || answers.cpuRate() < 10_000 || large.memory > 2*store.memory {
+		t.Errorf("a bound was missed: harvest %.0f and %.0f records/s (5,000), served %.0f (10,000), memory %d and %d", list.cpuRate(), store.cpuRate(), answers.cpuRate(), store.memory, large.memory)
 	}
 }
 
@@ -328,14 +335,17 @@ func oaiRows(t *testing.T, n, many, foreign int) (rows []oaiRow, err error) {
 // renderOAI prints the rows; those of others are what ours are compared with.
 func renderOAI(rows []oaiRow) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| OAI-PMH (%d processors) | records | records/s | heap, MB | |\n|---|---:|---:|---:|---|\n", runtime.NumCPU())
+	fmt.Fprintf(&b, "| OAI-PMH (%d processors) | records | records/s | a second of processor | heap, MB | |\n|---|---:|---:|---:|---:|---|\n", runtime.NumCPU())
 	for i := range rows {
 		r := &rows[i]
 		if r.note != "" {
-			fmt.Fprintf(&b, "| %s | | | | %s |\n", r.name, r.note)
+			fmt.Fprintf(&b, "| %s | | | | | %s |\n", r.name, r.note)
 			continue
 		}
-		memory, beside := "", ""
+		memory, beside, cpu := "", "", ""
+		if r.cpu > 0 {
+			cpu = fmt.Sprintf("%.0f", r.cpuRate())
+		}
 		if r.memory > 0 {
 			memory = fmt.Sprint(r.memory >> 20)
 		}
@@ -344,7 +354,7 @@ func renderOAI(rows []oaiRow) string {
 				beside = fmt.Sprintf("%.1f times the rate of %s", r.rate()/rows[other].rate(), rows[other].name)
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %d | %.0f | %s | %s |\n", r.name, r.records, r.rate(), memory, beside)
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %s | %s | %s |\n", r.name, r.records, r.rate(), cpu, memory, beside)
 	}
 	return b.String()
 }

@@ -106,8 +106,8 @@ func send(w http.ResponseWriter, r *http.Request, page *Page) {
 		return
 	}
 	h := w.Header()
-	h["responseDate"] = []string{plain(page.date)} //nolint:staticcheck // as the text of ORE writes it
-	h["request"] = []string{plain(page.request)}   //nolint:staticcheck // as above
+	h.Set("responseDate", plain(page.date)) // upper and lower case are one here
+	h.Set("request", plain(page.request))
 	h.Set("Content-Type", media)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache")

@@ -17,6 +17,7 @@ import (
 // resumption tokens of a window fail it is read again, half as long.
 type Position struct {
 	From  Stamp         `json:"from,omitzero"`  // where the window begins; zero is the beginning of the Selection
+	First bool          `json:"first,omitzero"` // the window has no beginning: From only says how long it is
 	Width time.Duration `json:"width,omitzero"` // of the window; 0 is to the end of the Selection
 	Token string        `json:"token,omitzero"` // of the next answer of the window; "" is the first
 
@@ -87,7 +88,7 @@ func (h *harvester) window() error {
 // selection is what the window selects.
 func (h *harvester) selection() Selection {
 	s := h.s
-	if !h.at.From.IsZero() {
+	if !h.at.From.IsZero() && !h.at.First {
 		s.From = h.at.From
 	}
 	if until, ok := h.until(); ok {
@@ -133,7 +134,7 @@ func (h *harvester) next() {
 		h.at.Done = true
 		return
 	}
-	h.at.From = Stamp{Time: until.Add(h.granule())}
+	h.at.From, h.at.First = Stamp{Time: until.Add(h.granule())}, false
 	h.at.Width *= 2
 }
 
@@ -164,7 +165,7 @@ func tokenFails(err error) bool {
 // divide makes the window half as long.
 func (h *harvester) divide(cause error) error {
 	if h.at.From.IsZero() {
-		h.at.From = h.start()
+		h.at.From, h.at.First = h.start(), h.s.From.IsZero() // earliestDatestamp is often wrong
 	}
 	begin, end := h.at.From.Time, h.end()
 	width := h.at.Width
@@ -172,7 +173,11 @@ func (h *harvester) divide(cause error) error {
 		width = all
 	}
 	h.at.Token = "" // the next run may find that the server was mended
-	if width = (width / 2).Truncate(h.granule()); width < h.granule() {
+	if width = (width / 2).Truncate(h.granule()); width < h.granule() && h.at.First && begin.After(epoch) {
+		h.at.From, h.at.Width = Stamp{Time: epoch}, 0 // there are records before earliestDatestamp
+		return h.divide(cause)
+	}
+	if width < h.granule() {
 		if err := h.move(); err != nil {
 			return err
 		}
@@ -183,6 +188,9 @@ func (h *harvester) divide(cause error) error {
 	return h.move()
 }
 
+// epoch is earlier than any record.
+var epoch = time.Unix(0, 0).UTC()
+
 // start is where the first window begins.
 func (h *harvester) start() Stamp {
 	s := h.s.From
@@ -190,7 +198,7 @@ func (h *harvester) start() Stamp {
 		s = h.id.Earliest
 	}
 	if s.IsZero() || s.Time.Year() < 1970 {
-		s = Stamp{Time: time.Unix(0, 0).UTC()}
+		s = Stamp{Time: epoch}
 	}
 	return Stamp{Time: s.Time.Truncate(h.granule())}
 }

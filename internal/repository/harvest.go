@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"instep/fetch"
 	"instep/internal/oaipmh"
 )
 
@@ -40,6 +43,7 @@ type Summary struct {
 	Records, Deleted int64
 	Answers          int64
 	Short            int64              // records that the list should have had and that did not come
+	Kept             int64              // records that a list of all left out, and that are kept
 	Bad              []oaipmh.BadRecord // without an identifier: at most 100
 }
 
@@ -84,8 +88,74 @@ func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 			return sum, err
 		}
 	}
-	sum.Short, err = h.end(ctx, p)
-	return sum, err
+	if sum.Short, err = h.short(ctx, &p); err != nil {
+		return sum, err
+	}
+	sweep := p.Full && !p.Lost && sum.Short == 0
+	if sweep {
+		if sum.Kept, err = h.verify(ctx, &p); err != nil {
+			return sum, err
+		}
+	}
+	return sum, h.end(ctx, p, sweep)
+}
+
+// maxVerified bounds the records that are asked for one by one after a harvest.
+const maxVerified = 5000
+
+// verify asks for each record that a list of all records left out: one may be missing
+// because others were deleted while the list was read. It returns how many were kept,
+// because they are there, or because nothing certain was learned.
+func (h *Harvest) verify(ctx context.Context, p *progress) (kept int64, err error) {
+	asked := 0
+	for k, err := range h.Store.each(ctx, fmt.Sprintf("NOT deleted AND round < %d", p.Round), false) {
+		if err != nil {
+			return kept, err
+		}
+		gone, page := false, &oaipmh.Page{}
+		if asked++; asked <= maxVerified {
+			if gone, page, err = h.isGone(ctx, k.identifier); err != nil {
+				return kept, err
+			}
+		}
+		if gone {
+			continue
+		}
+		kept++
+		if err := h.Store.keep(ctx, k.id, page, p); err != nil {
+			return kept, err
+		}
+	}
+	return kept, nil
+}
+
+// isGone asks for one record. If it is there it is in the page.
+func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.Page, error) {
+	page := &oaipmh.Page{}
+	r, err := h.Client.Record(ctx, identifier, h.Prefix)
+	switch {
+	case errors.Is(err, oaipmh.IDDoesNotExist), errors.Is(err, oaipmh.CannotDisseminateFormat), errors.Is(err, fetch.NotFound):
+		return true, page, nil
+	case errors.Is(err, fetch.Temporary) || ctx.Err() != nil:
+		return false, page, err
+	case err != nil:
+		return false, page, nil // it answers, and nobody knows what
+	case r.Deleted, h.Set != "" && !slices.ContainsFunc(r.Sets, func(s string) bool { return s == h.Set || strings.HasPrefix(s, h.Set+":") }):
+		return true, page, nil
+	}
+	page.Records = []oaipmh.Record{r}
+	return false, page, nil
+}
+
+// short is how many records did not come though the repository says that the list has
+// them: then nothing is deleted for not being listed.
+func (h *Harvest) short(ctx context.Context, p *progress) (int64, error) {
+	if p.Position.Width > 0 {
+		return 0, nil // what it says is the size of a part
+	}
+	var came int64
+	err := h.Store.db.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came)
+	return max(0, p.Size-came), err
 }
 
 // format is what the repository says of the format. Some do not list all that they have.
@@ -111,7 +181,7 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	p.Round++
 	p.Full = p.LastFull.IsZero() || p.Highest.IsZero() || every > 0 && !h.Now().Before(p.LastFull.Add(every))
 	p.Running, p.Lost, p.Size, p.Position, p.From = true, false, 0, oaipmh.Position{}, oaipmh.Stamp{}
-	p.Deleted = string(id.Deleted)
+	p.Deleted, p.Began = string(id.Deleted), h.Now()
 	if p.Full {
 		return
 	}
@@ -120,7 +190,7 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 		overlap = DefaultOverlap
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
-	if !id.Earliest.IsZero() && p.From.Time.Before(id.Earliest.Time) {
+	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // else it is wrong
 		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse what is earlier
 	}
 }
@@ -158,29 +228,28 @@ func (s *Summary) add(page *oaipmh.Page) {
 	}
 }
 
-// end ends a harvest that was read to its end. short is how many records are missing
-// though the repository says that the list has them: then nothing is deleted for not being listed.
-func (h *Harvest) end(ctx context.Context, p progress) (short int64, err error) {
+// end ends a harvest that was read to its end. The next one begins before the first
+// answer of this one: what had been listed may have changed since.
+func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	p.Running = false
-	err = h.Store.in(ctx, func(tx *sql.Tx) error {
-		var came int64
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came); err != nil {
-			return err
-		}
-		if p.Position.Width == 0 { // else it is the size of a part
-			short = max(0, p.Size-came)
-		}
-		if p.Full && !p.Lost && short == 0 {
+	start := p.Position.End.Time
+	if start.IsZero() {
+		start = p.Began
+	}
+	if p.Highest.Time.After(start) {
+		p.Highest = oaipmh.Stamp{Time: start}
+	}
+	if p.Full {
+		p.LastFull = h.Now()
+	}
+	return h.Store.in(ctx, func(tx *sql.Tx) error {
+		if sweep {
 			if err := h.Store.sweep(ctx, tx, p.Round); err != nil {
 				return err
 			}
 		}
-		if p.Full {
-			p.LastFull = h.Now()
-		}
 		return setProgress(ctx, tx, &p)
 	})
-	return short, err
 }
 
 // String tells people what was done.
@@ -196,6 +265,9 @@ func (s Summary) String() string {
 	short := ""
 	if s.Short > 0 {
 		short = fmt.Sprintf("; the repository says that there are %d more: nothing is deleted for not being listed", s.Short)
+	}
+	if s.Kept > 0 {
+		short += fmt.Sprintf("; %d records are kept that were not listed and may be there", s.Kept)
 	}
 	return fmt.Sprintf("harvested %s: %d in %d answers, %d of them deleted%s%s", kind, s.Records, s.Answers, s.Deleted, resumed, short)
 }

@@ -173,6 +173,9 @@ func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, 
 	}
 }
 
+// listBatch is how many records are looked up together: what an answer has no room for was in vain.
+const listBatch = 125
+
 // errEnough: the consumer has had enough.
 var errEnough = errors.New("enough")
 
@@ -265,7 +268,7 @@ func (l *lister) in(t time.Time) bool {
 // members lists the members of the set with an ID after one.
 func (l *lister) members(after int64) error {
 	for {
-		some, err := l.p.Catalog.MembersFrom(l.ctx, l.at.ID, after+1, batch)
+		some, err := l.p.Catalog.MembersFrom(l.ctx, l.at.ID, after+1, listBatch)
 		if err != nil || len(some) == 0 {
 			return err
 		}
@@ -307,7 +310,7 @@ func (l *lister) changes(from place) error {
 		if from.kind == amongDeletions && c.Change != resourcesync.Deleted || !l.in(c.Datetime) {
 			continue
 		}
-		if some = append(some, c); len(some) == batch {
+		if some = append(some, c); len(some) == listBatch {
 			if err := flush(); err != nil {
 				return err
 			}

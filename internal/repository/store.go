@@ -130,6 +130,7 @@ type progress struct {
 	From     oaipmh.Stamp    `json:"from,omitzero"`  // from where on it lists
 	Position oaipmh.Position `json:"position,omitzero"`
 	Highest  oaipmh.Stamp    `json:"highest,omitzero"` // of the datestamps seen, not later than the answer they were in
+	Began    time.Time       `json:"began,omitzero"`   // by our clock
 	LastFull time.Time       `json:"last_full,omitzero"`
 	Deleted  string          `json:"deleted,omitempty"` // deletedRecord
 	Size     int64           `json:"size,omitempty"`    // the greatest completeListSize
@@ -232,6 +233,16 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 
 // declaration begins the file of a record.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+
+// keep keeps a record that a list left out, as it is in the page if it is there.
+func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
+	return s.in(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
+			return err
+		}
+		return s.put(ctx, tx, page, p.Round)
+	})
+}
 
 // sweep marks as deleted what a full harvest did not list.
 func (s *Store) sweep(ctx context.Context, tx *sql.Tx, round int64) error {

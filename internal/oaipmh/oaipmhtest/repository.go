@@ -35,6 +35,7 @@ type Repository struct {
 	Deleted  string   // deletedRecord; "" is persistent
 	Now      time.Time
 	NoGzip   bool
+	Unsorted bool // lists are in the order of Records, not of datestamps
 	// Fault answers in place of the repository, if it returns true. n counts requests from 1.
 	Fault func(n int, w http.ResponseWriter, r *http.Request) bool
 	// Change changes each answer.
@@ -246,6 +247,9 @@ func (p *Repository) choose(from, until, set string) (found []Record) {
 		if in && (from == "" || stamp >= from) && (until == "" || stamp[:min(len(stamp), len(until))] <= until) {
 			found = append(found, r)
 		}
+	}
+	if p.Unsorted {
+		return found
 	}
 	sort.SliceStable(found, func(i, j int) bool { return found[i].Datestamp.Before(found[j].Datestamp) })
 	return found
