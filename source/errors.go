@@ -22,7 +22,7 @@ var ErrGone = errors.New("these bytes are not there any more")
 type NotOursError struct{ Key string }
 
 func (e *NotOursError) Error() string {
-	return fmt.Sprintf("%q holds something that was not published from this state: expected no file there, or the one written last (move it away, or publish elsewhere with --out)", e.Key)
+	return fmt.Sprintf("%q was not written by this publication, or was changed since, and is not replaced", e.Key)
 }
 
 // WrongStateError: the bucket holds the publication of another state. Nothing

@@ -22,7 +22,7 @@ func (c *configuration) site() publish.Site {
 	}
 	for i := range c.Sets {
 		set := c.Sets[i].publishSet(c.BaseURL)
-		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.Dir, c.Out)
+		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.BaseURL, c.Dir, c.Out)
 		site.Sets = append(site.Sets, set)
 	}
 	if c.file == nil { // a file says all there is to say, flags need not be repeated

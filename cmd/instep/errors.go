@@ -57,7 +57,7 @@ func (a *app) errors(dir string, f *errorsFlags) error {
 	if err != nil {
 		return err
 	}
-	id := f.run
+	id := recordOfRun(all, f.run)
 	if id == "" {
 		if id = pickRun(all, f.last); id == "" {
 			a.out.end(summary{Status: "clean", Failed: num(0)}, noFailures(all))
@@ -235,6 +235,9 @@ func runLine(rec *runs.Record) string {
 	status := "UNFINISHED (it goes on, or was killed)"
 	if rec.End != nil {
 		status = fmt.Sprintf("%s, exit code %d", words[rec.End.Status], rec.End.ExitCode)
+	}
+	if rec.End != nil && rec.End.Change != 0 {
+		status += fmt.Sprintf(" (run %d of the history)", rec.End.Change)
 	}
 	return printable(fmt.Sprintf("%s  %s  %s  %s", rec.ID, rec.Begun.UTC().Format(time.RFC3339), shellLine(append([]string{"instep", rec.Command}, rec.Source, rec.Dir)...), status))
 }

@@ -49,6 +49,9 @@ func explain(ctx context.Context, err error) (code int, hint string) {
 			break
 		}
 	}
+	if told := tell(err).hint; told != "" {
+		hint = told
+	}
 	if m, ok := errors.AsType[*mendable](err); ok {
 		hint = m.hint
 	}
@@ -98,7 +101,7 @@ var causes = []cause{
 	{exitUsage, as[*mirror.StateError]("leave --state out, for .instep in the mirror, or name a directory that is in no mirror")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
 	{exitGuard, wrongPlace},
-	{exitGuard, as[*scan.GuardError]("if the resources are really gone, allow it with --max-delete, for example --max-delete 100%")},
+	{exitGuard, as[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns meant? If the resources are really gone: --max-delete 100%")},
 	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},
 	{exitGuard, as[*source.NotOursError]("move that file away, or publish elsewhere with --out")},
 	{exitGuard, as[*publish.AdoptError]("-n with --adopt shows what would be adopted; what is no part of the publication has to be moved away first")},
@@ -117,6 +120,7 @@ var causes = []cause{
 	{exitTemporary, is(destination.ErrOutage, "what was fetched is kept; give the same command again later")},
 	{exitTemporary, temporary},
 	{exitTemporary, unreachable},
+	{exitFailed, as[*publish.NothingError]("the messages above say why each could not be read")},
 	{exitFailed, is(scan.ErrListing, "is what from: names in the configuration right? instep config check FILE shows it")},
 	{exitFailed, as[*watchError]("to be told at once raise what the system allows: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, is(syscall.EADDRINUSE, "something else listens there; try another port with --addr")},
@@ -134,6 +138,9 @@ func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {
 		return "", false
+	}
+	if re.Hint == "" {
+		return "give a ResourceSync document or a sitemap", true
 	}
 	return re.Hint, true
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -108,7 +110,7 @@ func (f *fromConfig) check() (key string, err error) {
 			return "allow_origins", err
 		}
 	}
-	_, err = fetch.New(f.options())
+	_, err = fetch.New(f.options(""))
 	return "allow_private", err
 }
 
@@ -127,18 +129,24 @@ func (f *fromConfig) origins() []string {
 	return all
 }
 
-func (f *fromConfig) options() fetch.Options {
-	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: f.AllowPrivate, MaxDocument: int64(f.MaxDocument),
+// options are those of the client. The host of the base URL is the user's own, and may be
+// private.
+func (f *fromConfig) options(base string) fetch.Options {
+	private := f.AllowPrivate
+	if u, err := fetch.Parse(base); err == nil {
+		private = append(slices.Clone(private), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])))
+	}
+	return fetch.Options{UserAgent: "instep/" + version + " (ResourceSync Source)", AllowPrivate: private, MaxDocument: int64(f.MaxDocument),
 		PrivateHint: "allow it in the configuration, in from.allow_private:", AllowOrigins: f.origins()}
 }
 
 // inputOf makes the input of a set, for publish.Set.Input; nil if it is the files of
 // the directory. What it opens stays open as long as the program runs.
-func inputOf(f *fromConfig, set *setConfig, dir, out string) func(scan.Deps) (scan.Input, error) {
+func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.given()) == 0 {
 		return nil
 	}
-	client := sync.OnceValues(func() (*fetch.Client, error) { return fetch.New(f.options()) })
+	client := sync.OnceValues(func() (*fetch.Client, error) { return fetch.New(f.options(base)) })
 	harvest := f.recordsInput(set, cmp.Or(dir, out))
 	tree := sync.OnceValues(func() (scan.Tree, error) {
 		root, err := os.OpenRoot(dir)

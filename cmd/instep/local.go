@@ -19,7 +19,7 @@ func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traff
 	name, isFile := localName(source)
 	if !isFile {
 		if !strings.Contains(source, "://") {
-			return nil, "", nil, usagef("SOURCE: %q is no http or https URI, and no file or directory of that name is here", source)
+			return nil, "", nil, usagef("SOURCE: %q is neither a file or directory here nor a URL; expected one such as https://%s", source, source)
 		}
 		if c, err = a.connect(ctx, source, f, t); err != nil {
 			return nil, "", nil, err

@@ -22,6 +22,7 @@ type output struct {
 	mu      sync.Mutex  // guards the writers: commands report from several goroutines
 	bar     *statusLine // at the bottom of the terminal; nil: there is none
 	colour  struct{ stdout, stderr bool }
+	warned  sentence     // the last warning or error
 	started bool         // a record was written
 	text    bytes.Buffer // the record that is being written, for its space
 	pending bytes.Buffer // records that are not written yet
@@ -50,6 +51,7 @@ type record struct {
 	Via     string `json:"via,omitempty"`
 
 	Message string `json:"message,omitempty"`
+	Detail  string `json:"detail,omitempty"`
 	Hint    string `json:"hint,omitempty"`
 	Quirk   int    `json:"quirk,omitempty"`
 	Key     string `json:"key,omitempty"`
@@ -296,7 +298,7 @@ func (o *output) warn(r record) {
 		return
 	}
 	o.message("instep: " + r.Message)
-	if r.Hint != "" {
+	if hinted := o.remember(r.Message, r.Hint).hint; r.Hint != "" && r.Hint != hinted {
 		o.message("  hint: " + r.Hint)
 	}
 }
@@ -328,12 +330,33 @@ func (o *output) complain(err error, hint string) { o.failed("", err, hint) }
 
 // failed tells of something that failed; uri names it if the command goes on.
 func (o *output) failed(uri string, err error, hint string) {
-	text := printable(err.Error())
-	o.message("instep: " + text)
-	if hint != "" {
+	told, detail := tell(err), printable(err.Error())
+	text := printable(told.text)
+	if detail == text {
+		detail = ""
+	}
+	if hint == "" {
+		hint = told.hint
+	}
+	before := o.remember(text, hint)
+	if before.text != text { // or it was told just now
+		o.message("instep: " + text)
+	}
+	if hint != "" && before.hint != hint {
 		o.message("  hint: " + hint)
 	}
-	o.record(record{Type: "error", URI: uri, Message: text, Hint: hint})
+	if o.verbose && detail != "" {
+		o.message("  details: " + detail)
+	}
+	o.record(record{Type: "error", URI: uri, Message: text, Detail: detail, Hint: hint})
+}
+
+// remember keeps what was told last, and returns what was before.
+func (o *output) remember(text, hint string) (before sentence) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before, o.warned = o.warned, sentence{text, hint}
+	return before
 }
 
 func (o *output) message(text string) {

@@ -1,14 +1,77 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
 
 	"instep/discover"
 	"instep/fetch"
+	"instep/internal/flock"
+	"instep/internal/mirror"
+	"instep/internal/scan"
 )
+
+// sentence is what people are told of an error: what happened, to what, and what to do.
+type sentence struct{ text, hint string }
+
+// sentences recognise the errors that people meet first. The first that knows an error
+// counts; the text of all others is shortened.
+var sentences = []func(error) (sentence, bool){
+	noSource, inURL, ofFetch, ofDatabase, ofDisk, ofLock, ofName,
+}
+
+// tell returns what people are told of an error.
+func tell(err error) sentence {
+	for _, s := range sentences {
+		if told, ok := s(err); ok {
+			return sentence{brief(told.text), told.hint}
+		}
+	}
+	return sentence{text: brief(err.Error())}
+}
+
+// noSource tells why no Source was found.
+func noSource(err error) (sentence, bool) {
+	de, ok := errors.AsType[*discover.Error](err)
+	if !ok || len(de.Tried) == 0 {
+		return sentence{}, false
+	}
+	culprits := []discover.Attempt{de.Tried[len(de.Tried)-1]}
+	if i := slices.IndexFunc(de.Tried, func(a discover.Attempt) bool { return a.Way == discover.WayDocument }); i >= 0 {
+		culprits = append(culprits, de.Tried[i])
+	}
+	for _, a := range culprits {
+		fe, ok := errors.AsType[*fetch.Error](a.Err)
+		if !ok || fe.Kind == fetch.NotFound || a.Way == discover.WayRobots && fe.Kind == fetch.Denied {
+			continue
+		}
+		if told, ok := ofFetch(a.Err); ok {
+			return told, true
+		}
+	}
+	for _, a := range de.Tried {
+		if foreign, ok := errors.AsType[*discover.ForeignError](a.Err); ok {
+			return sentence{fmt.Sprintf("%s leads to a Source on another origin, %s", a.URL, foreign.URI), "to follow it: --allow-origin " + foreign.Origin}, true
+		}
+	}
+	if broken := de.Broken(); broken != "" {
+		return sentence{fmt.Sprintf("%s cannot be used: %v", broken, errors.Unwrap(culprits[0].Err)), "instep lint " + shellWord(broken) + " says what is wrong with it"}, true
+	}
+	if _, parsed := fetch.Parse(de.Given); parsed != nil {
+		return inURL(parsed)
+	}
+	return sentence{noSourceText(de), "if it has a Source Description or Capability List elsewhere, give its URL"}, true
+}
 
 // noSourceText says that a site offers no Source, and where one was looked for.
 func noSourceText(err *discover.Error) string {
@@ -18,7 +81,7 @@ func noSourceText(err *discover.Error) string {
 			tried = append(tried, where)
 		}
 	}
-	return "this site does not offer ResourceSync; looked at " + strings.Join(tried, ", ")
+	return err.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
 }
 
 // triedPlace is one place where a Source was looked for, and what was there. That there
@@ -28,18 +91,18 @@ func triedPlace(a discover.Attempt) string {
 	if err != nil {
 		return ""
 	}
-	path := u.EscapedPath()
+	place := u.EscapedPath()
 	switch a.Way {
 	case discover.WayHeader:
 		return ""
 	case discover.WayHTML:
-		return "the links of the page (none leads to a Source)"
+		return "its links (none)"
 	case discover.WayRobots:
-		path = "robots.txt"
+		place = "robots.txt"
 	case discover.WayDocument:
-		path = "the page itself"
+		place = "the URL itself"
 	}
-	return fmt.Sprintf("%s (%s)", path, triedOutcome(a))
+	return fmt.Sprintf("%s (%s)", place, triedOutcome(a))
 }
 
 func triedOutcome(a discover.Attempt) string {
@@ -51,8 +114,207 @@ func triedOutcome(a discover.Attempt) string {
 		return fmt.Sprint(fe.Status)
 	case ok:
 		return fe.Msg
+	case a.Way == discover.WayRobots && strings.Contains(a.Outcome, "plain Sitemaps"):
+		return "plain sitemaps only"
 	case a.Way == discover.WayRobots:
-		return "names no list of ResourceSync"
+		return "no list of ResourceSync"
 	}
-	return "not a ResourceSync document"
+	return "no ResourceSync document"
+}
+
+// inURL refuses a password where it would be in the list of processes.
+func inURL(err error) (sentence, bool) {
+	if err == nil || !strings.Contains(err.Error(), "the URI holds a user name or password") {
+		return sentence{}, false
+	}
+	return sentence{"the URL has a user name or password in it, which everybody on this machine can read", "leave it out, and give --netrc FILE or --bearer-file FILE"}, true
+}
+
+// ofFetch tells of a request that failed.
+func ofFetch(err error) (sentence, bool) {
+	fe, ok := errors.AsType[*fetch.Error](err)
+	if !ok {
+		return sentence{}, false
+	}
+	host := fe.URL
+	if u, err := url.Parse(fe.URL); err == nil && u.Host != "" {
+		host = u.Host
+	}
+	if told, ok := ofCertificate(host, fe); ok {
+		return told, true
+	}
+	switch {
+	case fe.AllowPrivate != "" && !strings.Contains(fe.Hint, "configuration"):
+		return sentence{fmt.Sprintf("%s is at a private address, which is not asked unless you allow it", host), "to allow it: --allow-private " + fe.AllowPrivate}, true
+	case fe.AllowPrivate != "":
+		return sentence{fmt.Sprintf("%s is at a private address, which is not asked unless you allow it", host),
+			fmt.Sprintf("to allow it, add below from: in the configuration:  allow_private: [%q]", fe.AllowPrivate)}, true
+	case fe.AllowOrigin != "" && !strings.Contains(fe.Hint, "configuration"):
+		return sentence{fmt.Sprintf("%s leads to another origin, %s", fe.URL, fe.AllowOrigin), "to follow it: --allow-origin " + fe.AllowOrigin}, true
+	case fe.Kind == fetch.Denied && (fe.Status == 401 || fe.Status == 407):
+		return sentence{fmt.Sprintf("%s asks for a login (%d)", fe.URL, fe.Status), "give it with --netrc FILE, --bearer-file FILE, --header-file FILE or --cert FILE"}, true
+	case fe.Kind == fetch.Denied && fe.Status == 403:
+		return sentence{fmt.Sprintf("%s: the server refuses this (403)", fe.URL), "if it wants a login: --netrc FILE or --bearer-file FILE; or it keeps programs out, then ask its operator"}, true
+	case fe.Kind == fetch.Temporary && fe.Status == 200:
+		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the host may hold programs off; ask its operator to let this one in"}, true
+	case fe.Kind == fetch.Temporary && fe.Status != 0:
+		return sentence{fmt.Sprintf("%s: the server is busy or broken (%d)", fe.URL, fe.Status), "try again later: give the same command again"}, true
+	case fe.Status == 0 && errors.As(fe.Err, new(*net.DNSError)):
+		return sentence{"there is no host named " + host, "is the name spelled right, and this machine online?"}, true
+	case fe.Status == 0 && fe.Kind == fetch.Temporary && fe.Err != nil:
+		return sentence{fmt.Sprintf("%s does not answer: %s", host, lastCause(fe.Err)), "is the server running, and are host and port right? Give the same command again later"}, true
+	}
+	return sentence{}, false
+}
+
+// ofCertificate tells of a host whose certificate is not trusted.
+func ofCertificate(host string, fe *fetch.Error) (sentence, bool) {
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	switch {
+	case errors.As(fe.Err, &unknown):
+		what := "is from an authority that this machine does not know"
+		if c := unknown.Cert; c != nil && c.CheckSignatureFrom(c) == nil || c != nil && c.Issuer.String() == c.Subject.String() {
+			what = "is self-signed"
+		}
+		return sentence{"the certificate of " + host + " " + what, "if you trust it, save it as a PEM file and give --ca FILE"}, true
+	case errors.As(fe.Err, &name):
+		return sentence{fmt.Sprintf("the certificate of %s is for another host (%s)", host, strings.Join(firstOf(name.Certificate.DNSNames, 3), ", ")), "is the host spelled right? Use the name that the certificate is for"}, true
+	case errors.As(fe.Err, &invalid) && invalid.Reason == x509.Expired:
+		return sentence{fmt.Sprintf("the certificate of %s is not valid now (until %s)", host, invalid.Cert.NotAfter.UTC().Format(time.DateOnly)), "its operator has to renew it; is the clock of this machine right?"}, true
+	case errors.As(fe.Err, &invalid):
+		return sentence{"the certificate of " + host + " cannot be used: " + invalid.Error(), "if you trust its authority: --ca FILE"}, true
+	}
+	return sentence{}, false
+}
+
+func firstOf(list []string, n int) []string { return list[:min(len(list), n)] }
+
+// lastCause is the innermost cause of an error.
+func lastCause(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}
+
+// ofDatabase tells of a database that lists resources and can't be reached now.
+func ofDatabase(err error) (sentence, bool) {
+	dial, ok := errors.AsType[*net.OpError](err)
+	if !ok || !errors.Is(err, scan.ErrConnect) {
+		return sentence{}, false
+	}
+	place := ""
+	if dial.Addr != nil {
+		place = " at " + dial.Addr.String()
+	}
+	return sentence{
+		fmt.Sprintf("the database%s does not answer: %s", place, lastCause(dial)),
+		"is it running, and are host and port right? instep config check FILE shows them",
+	}, true
+}
+
+// ofDisk tells of a file or directory that may not be written or read, and of a full disk.
+func ofDisk(err error) (sentence, bool) {
+	var pe *fs.PathError
+	path := ""
+	if errors.As(err, &pe) {
+		path = pe.Path
+	}
+	switch {
+	case errors.Is(err, mirror.ErrFull):
+		return sentence{}, false // says itself which disk, and what was kept
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again: it goes on"}, true
+	case path == "" || errors.Is(err, scan.ErrRoot):
+		return sentence{}, false
+	case errors.Is(err, syscall.EROFS):
+		return sentence{path + " is on a disk that can only be read", "write elsewhere: publish has --out DIR and --state DIR for that"}, true
+	case errors.Is(err, fs.ErrPermission) && writes(pe.Op):
+		return sentence{path + " may not be written by you (permission denied)", "change its permissions, or write elsewhere: publish has --out DIR for that"}, true
+	case errors.Is(err, fs.ErrPermission):
+		return sentence{path + " may not be read by you (permission denied)", "change its permissions, or run this as its owner"}, true
+	}
+	return sentence{}, false
+}
+
+// writes reports whether an operation on a file or directory changes something.
+func writes(op string) bool {
+	return slices.ContainsFunc([]string{"mkdir", "create", "rename", "link", "unlink", "remove", "write", "chmod", "chtimes"}, func(w string) bool { return strings.Contains(op, w) })
+}
+
+// ofLock tells of a mirror or state that another run uses.
+func ofLock(err error) (sentence, bool) {
+	le, ok := errors.AsType[*flock.LockedError](err)
+	if !ok {
+		return sentence{}, false
+	}
+	by := "another run"
+	if le.PID != 0 {
+		by = fmt.Sprintf("another run (process %d on %s)", le.PID, le.Host)
+	}
+	return sentence{by + " is using this: " + le.Path, "wait until it has ended, and give the same command again"}, true
+}
+
+// ofName tells of a file that a command names and that is not there.
+func ofName(err error) (sentence, bool) {
+	pe, ok := err.(*fs.PathError) //nolint:errorlint // what wraps it has its own sentence
+	if !ok || !errors.Is(pe, fs.ErrNotExist) {
+		return sentence{}, false
+	}
+	return sentence{"there is no file or directory " + pe.Path, "is the name spelled right?"}, true
+}
+
+const (
+	mostText  = 240 // characters of a message, without URLs and paths
+	mostPlace = 80  // characters of a URL or path
+)
+
+// places finds URLs, and paths with at least two slashes.
+var places = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+|(?:[^\s"'<>():;,]*/){2,}[^\s"'<>():;,]*`)
+
+// brief is a message in one line, without repetitions and of bounded length: long URLs and
+// paths are cut in their middle.
+func brief(text string) string {
+	text = once(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), "; "))
+	var b strings.Builder
+	room, at := mostText, 0
+	write := func(s string) bool {
+		if n := utf8.RuneCountInString(s); n <= room {
+			b.WriteString(s)
+			room -= n
+			return true
+		}
+		b.WriteString(string([]rune(s)[:room]) + "…")
+		return false
+	}
+	for _, p := range places.FindAllStringIndex(text, -1) {
+		if !write(text[at:p[0]]) {
+			return b.String()
+		}
+		b.WriteString(shortenName(text[p[0]:p[1]], mostPlace))
+		at = p[1]
+	}
+	write(text[at:])
+	return b.String()
+}
+
+// leastRepeated is how long a part of a message is that is left out when it comes again.
+const leastRepeated = 12
+
+// once leaves out the parts of a message that it has said already.
+func once(text string) string {
+	var said, out []string
+	for _, part := range strings.Split(text, ": ") {
+		whole := strings.TrimSpace(part)
+		if len(whole) >= leastRepeated && slices.Contains(said, whole) {
+			continue
+		}
+		said, out = append(said, whole), append(out, part)
+	}
+	return strings.Join(out, ": ")
 }

@@ -115,7 +115,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 		c.BaseURL, c.origins["base_url"] = f.moveTo, fromFlag+"--move-to"
 	}
 	if c.BaseURL == "" && c.file == nil {
-		return usagef("--base-url is missing: the URL at which %s is served", c.Dir)
+		return usagef("--base-url is missing: the URL at which %s is served (see instep publish --help)", c.Dir)
 	}
 	if err := c.check(); err != nil {
 		return err
@@ -284,7 +284,8 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 	if e.Err != nil {
 		inConfiguration(e.Err)
 		p.failed(e.Err.Error())
-		a.out.warn(record{Set: set, Path: e.Path, URI: e.URI, Message: e.Err.Error()})
+		told := tell(e.Err)
+		a.out.warn(record{Set: set, Path: e.Path, URI: e.URI, Message: told.text, Hint: told.hint})
 		return
 	}
 	p.did(e.Path)

@@ -63,7 +63,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 		return err
 	}
 	state := mirror.StateDir(dir, f.state)
-	details, err := loadDetails(state, all, f.run)
+	details, err := loadDetails(state, all, recordOfRun(all, f.run))
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ type runLog struct {
 	mu      sync.Mutex     // guards the rest
 	rec     *runs.Recorder // nil before start, and where none can be kept
 	pending []runs.Row     // told before start
+	change  int64          // the number of the run in the mirror's history; 0: none
 	early   error          // what ended the run before its end, if its summary does not tell
 }
 
@@ -147,6 +148,17 @@ func (l *runLog) ended(err error) {
 	l.early = err
 }
 
+// changed notes which run of its history changed the mirror.
+func (l *runLog) changed(ctx context.Context, m *mirror.Mirror) {
+	n, err := m.Run(context.WithoutCancel(ctx))
+	if err != nil {
+		return // the record does without
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.change = n
+}
+
 // end ends the record with what the command said last, or with what ended it early.
 func (l *runLog) end(ctx context.Context, err error) {
 	l.mu.Lock()
@@ -155,13 +167,13 @@ func (l *runLog) end(ctx context.Context, err error) {
 		return
 	}
 	s := l.a.out.last
-	o := runs.Outcome{Status: s.Status, ExitCode: s.ExitCode, Counts: s.counts()}
+	o := runs.Outcome{Change: l.change, Status: s.Status, ExitCode: s.ExitCode, Counts: s.counts()}
 	if err == nil {
 		err = l.early
 	}
 	if err != nil {
 		o.ExitCode, o.Hint = explain(ctx, err)
-		o.Status, o.Error = failure(o.ExitCode), plainly(ctx, err).Error()
+		o.Status, o.Error = failure(o.ExitCode), tell(plainly(ctx, err)).text
 	}
 	o.Idle = err == nil && l.idle(&o)
 	if err := l.rec.End(o); err != nil {
@@ -242,6 +254,7 @@ type reportRecord struct {
 	Counts        map[string]int64 `json:"counts,omitempty"`
 	Causes        map[string]int64 `json:"causes,omitempty"`
 	Quirks        map[string]int64 `json:"quirks,omitempty"`
+	Run           int64            `json:"run,omitempty"` // its number in the history of the mirror
 	Version       string           `json:"version,omitempty"`
 	Go            string           `json:"go,omitempty"`
 }
@@ -259,7 +272,7 @@ func recordOf(rec *runs.Record) reportRecord {
 	}
 	if e := rec.End; e != nil {
 		r.Finished, r.Ended, r.Status, r.ExitCode = true, e.Ended.UTC().Format(time.RFC3339Nano), e.Status, &e.ExitCode
-		r.Message, r.Hint, r.Counts = e.Error, e.Hint, e.Counts
+		r.Message, r.Hint, r.Counts, r.Run = e.Error, e.Hint, e.Counts, e.Change
 	}
 	return r
 }

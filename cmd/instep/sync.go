@@ -251,7 +251,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	t := s.totals(rep)
 	a.code = t.exitCode()
 	for _, f := range t.failures {
-		a.out.warn(record{URI: f.URI, Message: "failed: " + f.Err.Error()})
+		a.out.warn(record{URI: f.URI, Message: "failed: " + brief(f.Err.Error())})
 	}
 	if more := t.failed - int64(len(t.failures)); more > 0 {
 		a.out.warn(record{Message: fmt.Sprintf("and %d more failed", more)})

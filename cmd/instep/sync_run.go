@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"instep/destination"
 	"instep/fetch"
 	"instep/guard"
 	"instep/internal/mirror"
+	"instep/resourcesync"
 )
 
 // syncer makes runs that bring a mirror in step: one, or many with --watch.
@@ -27,6 +29,8 @@ type syncer struct {
 	uri      string // of the Source
 	net      traffic
 	progress *progressBar
+	stale    map[string]int64        // resources of each set of which the last run could not bring the present state
+	mu       sync.Mutex              // guards stale while a run is at work
 	taken    int64                   // files that the last run took over
 	aside    string                  // where it put a catalog that could not be used; "" if it did not
 	event    func(destination.Event) // instead of app.syncEvent; may be nil
@@ -72,6 +76,9 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 	}
 	d.Observe = func(e destination.Event) {
 		log.event(e)
+		if e.Kind == destination.EventFailed && e.Action.Change == resourcesync.Updated {
+			s.failedUpdate(e.Set)
+		}
 		tell(e)
 		if f.explain && e.Kind == destination.EventPlanned {
 			a.explainPlan(e.Plan)
@@ -142,6 +149,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	d.MaxTime = f.left(a.now().Sub(begin))
 	rep, err := s.apply(ctx, d, m, plan)
+	log.changed(ctx, m)
 	if rep == nil {
 		return pulse, err
 	}
@@ -163,12 +171,39 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 	if err := m.BeginRun(ctx, "sync"); err != nil {
 		return nil, err
 	}
+	s.stale = map[string]int64{}
 	s.progress.start(plan)
 	rep, err := d.Apply(ctx, plan)
 	s.progress.stop()
 	s.taken, s.aside = m.Taken(), m.Aside()
+	if err := s.countSame(ctx, m, plan, rep); err != nil {
+		return rep, err
+	}
 	err = s.a.keepPast(ctx, m, rep, s.mend(err), s.dir, s.keep)
 	return rep, s.a.reportStore(ctx, m, &s.f.storeFlags, err)
+}
+
+// failedUpdate counts a resource of which an older state is still held.
+func (s *syncer) failedUpdate(set string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stale[set]++
+}
+
+// countSame counts, after a run that followed changes alone, the resources that stayed the
+// same: those held that it neither brought nor failed to bring.
+func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destination.Plan, rep *destination.Report) error {
+	for i, set := range rep.Sets {
+		if plan.Sets[i].Mode != destination.Incremental {
+			continue
+		}
+		held, err := m.Count(context.WithoutCancel(ctx), set.Set)
+		if err != nil {
+			return err
+		}
+		set.Same = max(held-set.Created-set.Updated-s.stale[set.Set], 0)
+	}
+	return nil
 }
 
 // keepSettings keeps with a mirror what the next runs are to do alike.

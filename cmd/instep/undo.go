@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -41,8 +40,8 @@ func (a *app) undoCommand() *cobra.Command {
 func (a *app) undo(ctx context.Context, dir string, number []string, state string, dryRun bool) (err error) {
 	var run int64
 	if len(number) > 0 {
-		if run, err = strconv.ParseInt(number[0], 10, 64); err != nil || run < 1 {
-			return usagef("RUN %q: expected the number of a run, as instep history %s --runs shows them", number[0], dir)
+		if run, err = numberOf(dir, state, number[0]); err != nil {
+			return err
 		}
 	}
 	m, err := a.openToRevert(ctx, dir, state, dryRun)
@@ -57,7 +56,11 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 	if err := a.tellForgotten(ctx, m, &found); err != nil {
 		return err
 	}
-	a.out.say("run %d is taken back", found.ID)
+	doing := "taking back"
+	if dryRun {
+		doing = "this would take back"
+	}
+	a.out.say("%s run %d of %s (created=%d, updated=%d, deleted=%d)", doing, found.ID, stamp(found.Begun), found.Created, found.Updated, found.Deleted)
 	return a.revert(ctx, m, dir, m.Undoing(ctx, found.ID), "undo", false, dryRun)
 }
 

@@ -76,7 +76,7 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 // warnOf tells of an error that watching goes on after.
 func (a *app) warnOf(ctx context.Context, err error) {
 	_, hint := explain(ctx, err)
-	a.out.warn(record{Message: err.Error(), Hint: hint})
+	a.out.warn(record{Message: tell(err).text, Hint: hint})
 }
 
 // reportRound tells of one publication, if it published anything.

@@ -148,6 +148,14 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("state %q belongs to %s %q, not to %q", e.State, e.What, e.Recorded, e.Given)
 }
 
+// NothingError: nothing of a set that is not published yet could be read. An empty set
+// was not published.
+type NothingError struct{ Failed int64 }
+
+func (e *NothingError) Error() string {
+	return fmt.Sprintf("none of the %d resources could be read: nothing was published", e.Failed)
+}
+
 // SetError says in which of several sets something went wrong.
 type SetError struct {
 	Set string // "" is the default set

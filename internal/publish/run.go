@@ -68,6 +68,9 @@ func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) 
 	if err != nil {
 		return false, err
 	}
+	if !s.published && s.resources == 0 && r.report.Failed > 0 {
+		return false, &NothingError{r.report.Failed}
+	}
 	d := s.decide()
 	if !d.publish {
 		r.describe(r.last)

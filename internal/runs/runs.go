@@ -75,6 +75,7 @@ type Outcome struct {
 	ExitCode int              `json:"exit_code"`
 	Error    string           `json:"error,omitempty"` // the error that ended it early
 	Hint     string           `json:"hint,omitempty"`
+	Change   int64            `json:"change,omitempty"` // the number of the run in the mirror's history; 0: it changed nothing
 	Idle     bool             `json:"idle,omitempty"`   // nothing happened: the record replaces that of an idle run of the same command before it
 	Counts   map[string]int64 `json:"counts,omitempty"` // resources, bytes and the like, by name
 }

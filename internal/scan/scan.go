@@ -187,16 +187,17 @@ type GuardError struct {
 
 func (e *GuardError) Error() string {
 	if e.Mount != "" {
-		return fmt.Sprintf("the directory %q was a mount point and is none any more, and none of the %d resources published below it is there: nothing was recorded; "+
-			"mount it again, or raise the limit of deletions to 100%% if they are really gone", e.Mount, e.Deletes)
+		return fmt.Sprintf("the directory %q was a mount point and is none now, and all %d resources published below it are gone: nothing was published", e.Mount, e.Deletes)
 	}
-	limit := "the limit " + e.Limit.String()
+	limit := "the limit of " + e.Limit.String()
 	if e.Limit == (guard.Limit{}) {
-		limit = "10 % and 5 resources, or 50 %, or all of it"
+		limit = "the guard allows (10 % and 5, half, or all)"
 	}
-	return fmt.Sprintf("%d of the %d resources of the set are gone or left out now, more than %s: nothing was recorded; "+
-		"see whether the directory is complete and the patterns are meant, or raise the limit of deletions", e.Deletes, e.Set, limit)
+	return fmt.Sprintf("%d of %d resources are gone or left out now, more than %s: nothing was published", e.Deletes, e.Set, limit)
 }
+
+// ErrConnect: a database that lists resources does not answer.
+var ErrConnect = errors.New("connect to the database")
 
 // ErrRoot: the directory itself can't be read.
 var ErrRoot = errors.New("the directory to publish cannot be read")

@@ -95,7 +95,7 @@ func (q Query) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 func (q Query) readPostgres(ctx context.Context, t *rowTaker) (err error) {
 	conn, err := pgx.Connect(ctx, q.Postgres)
 	if err != nil {
-		return fmt.Errorf("connect to the database: %w", err)
+		return fmt.Errorf("%w: %w", ErrConnect, err)
 	}
 	defer func() { err = cmp.Or(err, conn.Close(context.WithoutCancel(ctx))) }()
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
