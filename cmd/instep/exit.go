@@ -94,7 +94,7 @@ func is(target error, hint string) func(error) (string, bool) {
 
 var causes = []cause{
 	{exitUsage, as[*usageError]("")},
-	{exitUsage, as[*configError]("instep config check FILE shows what a file says; the keys are those of docs/configuration.md")},
+	{exitUsage, as[*configError]("instep config check FILE shows what a file says; instep help configuration explains its keys")},
 	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
 	{exitUsage, as[*destination.UnknownSetError]("give one of these to --set")},
 	{exitUsage, as[*destination.GlobError]("globs are written as in .gitignore: *.png, /x.png, a/, a/**/b")},

@@ -47,10 +47,15 @@ Exit codes:
     4  finished partially                130  interrupted (143: terminated), state saved
     5  temporary: unreachable, 429, 503, blocked
 
-What 0 promises of a mirror, and what the others mean for it: docs/promise.md
+What 0 promises of a mirror, and what the others mean for it: instep help promise
 
 Data goes to standard output, messages to standard error. With --json every line of
-standard output is a JSON record; the last one is the summary (docs/schema.json).`
+standard output is a JSON record; the last one is the summary (instep help schema).
+
+Completion of commands, flags and values, for this shell and for good:
+
+    source <(instep completion bash)      or zsh, fish, powershell
+    instep completion bash > /etc/bash_completion.d/instep`
 
 // run runs the program and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
@@ -88,10 +93,14 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.BoolVar(&a.out.json, "json", false, "write one JSON record a line")
-	f.BoolVarP(&a.out.quiet, "quiet", "q", false, "write the last line, warnings and errors only")
+	f.BoolVarP(&a.out.quiet, "quiet", "q", false, "write only warnings, errors and the last line")
 	f.BoolVar(&a.out.silent, "silent", false, "write warnings and errors only: for cron")
-	f.BoolVarP(&a.out.verbose, "verbose", "v", false, "name every resource")
-	root.CompletionOptions.HiddenDefaultCmd = true
+	f.BoolVarP(&a.out.verbose, "verbose", "v", false, "name every resource, and show errors in full")
+	root.Version = version
+	root.SetVersionTemplate("instep {{.Version}}\n")
+	root.SetHelpCommand(a.helpCommand())
+	root.SetHelpFunc(a.help)
+	root.SetUsageFunc(a.usage)
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
@@ -104,6 +113,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.approveCommand(), a.historyCommand(), a.restoreCommand(), a.undoCommand(), a.exportCommand(), a.errorsCommand(), a.reportCommand(),
 		a.convertCommand(), a.lintCommand(), a.oreCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand(),
 	)
+	a.completeFlags(root)
 	return root
 }
 

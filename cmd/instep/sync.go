@@ -36,36 +36,36 @@ or Change Dump), by the cheapest way that the Source offers. Give the same comma
 any number of times.
 
 SOURCE is any URI of a Source: the site, a page or resource that links to it, its
-Source Description, a Capability List or a list. Each resource is verified by the
-length and digests that the Source gives before it replaces anything; one of which it
-gives neither is counted as unverified. What the Source no longer has, and what was
-replaced, is kept for 30 days: see "instep history".
+Source Description, a Capability List or a list. Each resource is checked against the
+length and digests that the Source gives before it replaces anything; one of which the
+Source gives neither is counted as unverified. Resources that the Source deleted or
+replaced are kept for 30 days: see "instep history".
 
-When more than 10 % of a set and more than 5 resources, more than half, or all would
-be deleted in 24 hours, over all runs, the deletions are withheld (exit code 6) until
-"instep approve" releases exactly them. What was approved does not count, nor what is
-only renamed, and what a set has got meanwhile does not raise the limit. --max-delete
-sets another limit, for the run alone. Likewise nothing goes back where a Source shows
-an older state than before, or no longer offers a set.
+Deletions are withheld (exit code 6) if they would take more than 10 % of a set and more
+than 5 resources, more than half, or all of it within 24 hours; "instep approve" releases
+exactly those that were withheld. Approved deletions and renamed files do not count.
+--max-delete sets another limit for this run. In the same way nothing goes back if a
+Source shows an older state than before, or no longer offers a set.
 
-The run that makes a mirror keeps with it how long earlier bytes are kept, which resources
-are chosen (--set, --include, --exclude, --type), --strict, --prefer, --max-age,
---accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names of files with
-secrets: later runs, and audit, need no flag. A flag given later holds for that run only, unless
---remember is given as well; an empty one (--include '') chooses all. "instep report" shows
-what is kept.
+The first run stores its settings with the mirror: how long earlier bytes are kept, what
+is chosen (--set, --include, --exclude, --type), --strict, --prefer, --max-age,
+--accept-gap, --baseline-every, --workers, --rate, --bwlimit, --max-document, --ore and the names
+of files with secrets. Later runs, and audit, use them without a flag. A flag given later
+holds for that run only, unless --remember is given too; an empty one (--include '')
+chooses all. "instep report" shows the settings.
 
-Exit code 0 means: the bytes are those that the Source last told of, verified by what it
-gives, and the set is as its documents say, as of the last one read. Where the changes after
-a Resource List are unknown the run says "as of", and ends with 4 until a newer list is there
-or --accept-gap is given. docs/promise.md says exactly what is promised, and when not.
+Exit code 0 means: the bytes are those that the Source announced last, verified by what
+it gives, and the set is as its documents say, as of the last one read. If the changes
+after a Resource List are unknown, the run says "as of" and ends with 4 until a newer
+list appears or --accept-gap is given. "instep help promise" has the details.
 
 With --ore SOURCE is a Resource Map of OAI-ORE, or a page, feed or Sitemap that leads to
 some: the resources are what all these maps aggregate, as "instep ore find" lists them.
 If one of them can't be read nothing is done.
 
-With --watch it stays and follows the Source, waits out its outages, and tells only what
-is new. Ctrl-C ends it between two runs or in the middle of one; the next goes on.`
+With --watch sync keeps running: it follows the Source, sits out outages and reports only
+what is new. Ctrl-C stops it at any time (exit code 0 between two runs, 130 in the middle
+of one); the next run continues where it stopped.`
 
 func (a *app) syncCommand() *cobra.Command {
 	var f syncFlags

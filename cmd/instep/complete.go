@@ -1,0 +1,103 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"instep/internal/mirror"
+	"instep/internal/runs"
+	"instep/lint"
+)
+
+// valuesOf are the values that a flag completes to, by the name of the flag.
+func valuesOf(cmd *cobra.Command, flag string) []string {
+	switch flag {
+	case "prefer":
+		return []string{"list", "dump"}
+	case "layout":
+		return []string{string(mirror.Tree), string(mirror.Flat)}
+	case "hash":
+		return []string{"sha-256", "sha-256,md5", "sha-384", "sha-512", "md5", "sha-1", "sha-224"}
+	case "show":
+		return []string{"robots", "html"}
+	case "fail-on":
+		return []string{"error", "warning", "info"}
+	case "cause":
+		return causeNames()
+	case "dialect":
+		return append([]string{"auto"}, dialectNames()...)
+	case "keep-versions":
+		return []string{"30d", "90d", "1y", "forever"}
+	case "baseline-every":
+		return []string{"7d", "30d", "never"}
+	case "profile":
+		if cmd.Name() == "lint" {
+			return []string{string(lint.Profile11), string(lint.Profile10), string(lint.ProfileArchives), string(lint.ProfileMid2013), string(lint.ProfileDLib), string(lint.ProfileAuto)}
+		}
+		return []string{profile11, profile10, profileBoth}
+	case "format":
+		return formatsOf[cmd.Name()]
+	}
+	return nil
+}
+
+// formatsOf are the values of --format, by command.
+var formatsOf = map[string][]string{"lint": {"text", "json", "sarif"}, "report": {"text", "json", "html"}, "export": {"csv", "json"}}
+
+// completeFlags lets the flags of all commands complete their values.
+func (a *app) completeFlags(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		a.completeFlags(cmd)
+	}
+	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if complete := a.completion(root, f); complete != nil {
+			_ = root.RegisterFlagCompletionFunc(f.Name, complete) // fails only if it was registered
+		}
+	})
+}
+
+type completionFunc = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// completion completes the values of a flag: those that there are, names of rules or runs,
+// files or directories; nil if it has none that can be known.
+func (a *app) completion(cmd *cobra.Command, f *pflag.Flag) completionFunc {
+	if values := valuesOf(cmd, f.Name); len(values) > 0 {
+		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	}
+	switch kind, _ := pflag.UnquoteUsage(f); {
+	case cmd.Name() == "lint" && (f.Name == "ignore" || f.Name == "explain"):
+		return completeRules
+	case f.Name == "run":
+		return completeRuns
+	case kind == "DIR":
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+	case kind == "FILE" || kind == "PATH":
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	case f.Value.Type() != "bool":
+		return cobra.NoFileCompletions
+	}
+	return nil
+}
+
+func completeRules(_ *cobra.Command, _ []string, begin string) (ids []string, _ cobra.ShellCompDirective) {
+	for _, r := range lint.Rules() {
+		if strings.HasPrefix(r.ID, begin) {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeRuns names the runs of the mirror that the command line has already.
+func completeRuns(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		state, _ := cmd.Flags().GetString("state")
+		all, _ := runs.List(mirror.StateDir(args[0], state)) // none if it is no mirror
+		for i := range all {
+			ids = append(ids, all[i].ID+"\t"+all[i].Command)
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}

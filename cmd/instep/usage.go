@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"instep/docs"
+)
+
+// flagGroups are the headings under which the help lists flags, with the flags of each.
+// What is in no group comes first.
+var flagGroups = []struct {
+	title string
+	names []string
+}{
+	{"What is chosen", []string{"set", "include", "exclude", "type", "assume-unchanged", "all-files", "at", "since", "deleted-since", "runs", "run", "last", "cause", "limit"}},
+	{"Deletions and earlier states", []string{"max-delete", "keep-deleted", "keep-versions", "accept-rollback", "accept-gap", "max-age", "keep", "release"}},
+	{"Which way it goes", []string{"prefer", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
+	{"Documents", []string{"hash", "profile", "max-entries", "change-list-max", "rotate-every", "rebase-every", "keep-changes", "fixed-changes", "dump", "package-size", "archive", "show", "zip"}},
+	{"What people read", []string{"title", "description", "contact", "licence"}},
+	{"Limits", []string{"workers", "rate", "bwlimit", "max-transfer", "max-time", "max-document"}},
+	{"Network", []string{"allow-origin", "allow-private", "proxy", "ca", "addr"}},
+	{"Logging in", []string{"netrc", "bearer-file", "header-file", "cert", "key"}},
+	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth"}},
+}
+
+// longest is the longest line of a help text, in bytes.
+const longest = 88
+
+// help writes what a command is for and how it is used.
+func (a *app) help(cmd *cobra.Command, _ []string) {
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short
+	}
+	w := cmd.OutOrStdout()
+	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
+		for len(line) > longest {
+			end := strings.LastIndexByte(line[:longest], ' ')
+			if end <= 0 {
+				break
+			}
+			fmt.Fprintln(w, line[:end])
+			line = line[end+1:]
+		}
+		fmt.Fprint(w, line)
+	}
+	fmt.Fprintln(w)
+	_ = a.usageTo(w, cmd) // what can't be written to standard output goes nowhere else
+}
+
+// usage writes how a command is used, with its flags in groups.
+func (a *app) usage(cmd *cobra.Command) error { return a.usageTo(cmd.OutOrStderr(), cmd) }
+
+func (a *app) usageTo(w io.Writer, cmd *cobra.Command) error {
+	columns := 80
+	if f, ok := terminal(w); ok {
+		columns = min(max(widthOf(f), 60), 120)
+	}
+	fmt.Fprintf(w, "Usage:\n")
+	if cmd.Runnable() && cmd.HasParent() {
+		fmt.Fprintf(w, "  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "  %s COMMAND\n", cmd.CommandPath())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\nCommands:\n")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				fmt.Fprintf(w, "  %-*s  %s\n", cmd.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	writeFlags(w, cmd.LocalFlags(), columns)
+	if cmd.HasAvailableInheritedFlags() {
+		writeGroup(w, "Output", cmd.InheritedFlags(), columns)
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\n%s COMMAND --help shows the flags of a command,\ninstep help topics the pages of the documentation.\n", cmd.CommandPath())
+	}
+	return nil
+}
+
+// writeFlags writes flags by group; those in none come first.
+func writeFlags(w io.Writer, flags *pflag.FlagSet, columns int) {
+	groups := make([]*pflag.FlagSet, len(flagGroups)+1)
+	for i := range groups {
+		groups[i] = pflag.NewFlagSet("", pflag.ContinueOnError)
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		i := slices.IndexFunc(flagGroups, func(g struct {
+			title string
+			names []string
+		}) bool {
+			return slices.Contains(g.names, f.Name)
+		})
+		groups[i+1].AddFlag(f)
+	})
+	writeGroup(w, "Flags", groups[0], columns)
+	for i, g := range flagGroups {
+		writeGroup(w, g.title, groups[i+1], columns)
+	}
+}
+
+func writeGroup(w io.Writer, title string, flags *pflag.FlagSet, columns int) {
+	if flags.HasAvailableFlags() {
+		fmt.Fprintf(w, "\n%s:\n%s", title, flags.FlagUsagesWrapped(columns))
+	}
+}
+
+// topics are the pages that help shows: the name of a page of docs, what it is about, and
+// words by which it is found too.
+var topics = []struct{ name, about string }{
+	{"adopt", "taking over what is published or mirrored already"},
+	{"configuration", "the configuration file, globs, times and sizes"},
+	{"inputs", "publishing what a Sitemap, a list of URLs, another Source or a database lists"},
+	{"lint", "checking a Source"},
+	{"on-demand", "packages made when they are asked for"},
+	{"promise", "what exit code 0 promises of a mirror, and what the others mean"},
+	{"quirks", "habits of existing Sources that are put up with"},
+	{"rules", "the rules that lint checks"},
+	{"simulate", "a Source that misbehaves on request"},
+	{"webmaster", "serving and publishing with a web server of your own"},
+	{"schema", "the JSON records of --json, as a JSON Schema"},
+}
+
+// helpCommand is the command "help": of commands and of topics.
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND|TOPIC]",
+		Short: "show the help of a command, or a page of the documentation",
+		Long: `Help shows the help of a command, or a page of the documentation:
+
+` + topicList() + `
+Pages are Markdown; pipe a long one into a pager: instep help configuration | less`,
+		ValidArgsFunction: a.completeTopics,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Root().Help()
+			}
+			if len(args) == 1 && args[0] == "topics" {
+				fmt.Fprint(a.stdout, topicList())
+				return nil
+			}
+			if found, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 && found != cmd.Root() {
+				return found.Help()
+			}
+			return a.showTopic(strings.Join(args, "-"))
+		},
+	}
+}
+
+func topicList() string {
+	var b strings.Builder
+	for _, t := range topics {
+		fmt.Fprintf(&b, "  %-14s %s\n", t.name, t.about)
+	}
+	return b.String()
+}
+
+// showTopic prints a page of the documentation.
+func (a *app) showTopic(name string) error {
+	file := name + ".md"
+	if name == "schema" {
+		file = "schema.json"
+	}
+	text, err := fs.ReadFile(docs.FS, file)
+	if errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
+		return usagef("there is no command and no topic %q (see instep help topics)", name)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(text)
+	return err
+}
+
+func (a *app) completeTopics(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, c := range cmd.Root().Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name()+"\t"+c.Short)
+		}
+	}
+	for _, t := range topics {
+		names = append(names, t.name+"\t"+t.about)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
