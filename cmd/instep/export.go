@@ -22,7 +22,7 @@ an order that depends on their URIs alone.
 
 csv is as in RFC 4180, with a header. So that no spreadsheet takes a value for a formula, a
 text that begins with = + - @, a tab or a line end gets an apostrophe before it; one that
-begins with an apostrophe gets another. json is one record a line, as in docs/schema.json,
+begins with an apostrophe gets another. json is one record a line, as in instep help schema,
 and exact.
 
 Links to other resources, the content coding, changefreq, priority and what else the Source

@@ -47,10 +47,11 @@ Exit codes:
     4  finished partially                130  interrupted (143: terminated), state saved
     5  temporary: unreachable, 429, 503, blocked
 
-What 0 promises of a mirror, and what the others mean for it: docs/promise.md
+"instep help promise" says what 0 promises of a mirror, and what the others mean for it;
+"instep help webmaster" and "instep help mirror" are guides. The last lines list all topics.
 
 Data goes to standard output, messages to standard error. With --json every line of
-standard output is a JSON record; the last one is the summary (docs/schema.json).`
+standard output is a JSON record; the last one is the summary (instep help schema).`
 
 // run runs the program and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
@@ -104,6 +105,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.approveCommand(), a.historyCommand(), a.restoreCommand(), a.undoCommand(), a.exportCommand(), a.errorsCommand(), a.reportCommand(),
 		a.convertCommand(), a.lintCommand(), a.oreCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand(),
 	)
+	root.AddCommand(a.topicCommands()...)
 	return root
 }
 

@@ -27,8 +27,8 @@ A robots.txt that names the sitemaps is answered if there is no such file. With 
 the directories are those of a configuration file of publish, and its rules are kept:
 media types, Content-Encoding of files that lie there compressed, and a Link for each
 set that a file is in. --on-demand also makes packages of what is asked for, within
-bounds (docs/on-demand.md), and --oai-pmh answers OAI-PMH 2.0 for what is published, at
-resourcesync/oai-pmh below the base URL (docs/inputs.md). --pmh2ore ORIGIN answers
+bounds (instep help on-demand), and --oai-pmh answers OAI-PMH 2.0 for what is published, at
+resourcesync/oai-pmh below the base URL (instep help inputs). --pmh2ore ORIGIN answers
 /pmh2ore?url=URL, the URL of a GetRecord request to that repository, with the Resource Map
 in the record. All are off unless you ask for them.
 

@@ -99,7 +99,7 @@ func (a *app) listSwitches() error {
 		a.out.record(record{Type: "status", Message: flag + " " + sw.Name + ": " + sw.Says + share})
 		a.out.line("%s %-16s %s%s", flag, sw.Name, sw.Says, share)
 	}
-	a.out.end(summary{Status: "clean"}, fmt.Sprintf("%d quirks and faults (docs/simulate.md).", len(sim.Switches())))
+	a.out.end(summary{Status: "clean"}, fmt.Sprintf("%d quirks and faults (instep help simulating).", len(sim.Switches())))
 	return nil
 }
 

@@ -58,7 +58,7 @@ what is kept.
 Exit code 0 means: the bytes are those that the Source last told of, verified by what it
 gives, and the set is as its documents say, as of the last one read. Where the changes after
 a Resource List are unknown the run says "as of", and ends with 4 until a newer list is there
-or --accept-gap is given. docs/promise.md says exactly what is promised, and when not.
+or --accept-gap is given. "instep help promise" says exactly what is promised, and when not.
 
 With --ore SOURCE is a Resource Map of OAI-ORE, or a page, feed or Sitemap that leads to
 some: the resources are what all these maps aggregate, as "instep ore find" lists them.
