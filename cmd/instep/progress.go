@@ -26,7 +26,6 @@ type progressBar struct {
 	net  *traffic // what came over the network; nil: bytes are counted by done
 
 	mu       sync.Mutex // guards the rest
-	begin    time.Time
 	files    int64 // done
 	total    int64 // files to do; 0: unknown
 	bytes    int64 // read, if there is no network
