@@ -221,6 +221,9 @@ func (l layout) atRoot() bool {
 // DescriptionURI is where the Source Description of a base URL lies.
 func DescriptionURI(base string) string { return base + descriptionKey }
 
+// AboutURI is where the page for people of a base URL lies.
+func AboutURI(base string) string { return base + aboutKey }
+
 // CapabilityListURI is where the Capability List of a set lies.
 func CapabilityListURI(base, set string) string {
 	l := layout{base: base, set: set}

@@ -26,12 +26,11 @@ type progressBar struct {
 	net  *traffic // what came over the network; nil: bytes are counted by done
 
 	mu       sync.Mutex // guards the rest
-	begin    time.Time
-	files    int64 // done
-	total    int64 // files to do; 0: unknown
-	bytes    int64 // read, if there is no network
-	size     int64 // bytes to do, as far as they are known; 0: unknown
-	offset   int64 // what came over the network before the size was known
+	files    int64      // done
+	total    int64      // files to do; 0: unknown
+	bytes    int64      // read, if there is no network
+	size     int64      // bytes to do, as far as they are known; 0: unknown
+	offset   int64      // what came over the network before the size was known
 	errors   int64
 	current  []string // what is being done, the oldest first
 	failure  string   // the last one

@@ -9,6 +9,7 @@ import (
 
 	"instep/internal/publish"
 	"instep/internal/scan"
+	"instep/source"
 )
 
 // leftOut says in words what a scan leaves out; our own documents go without saying.
@@ -28,6 +29,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	}
 	if !site.DryRun {
 		a.out.say("Source Description  %s", rep.Description)
+		a.out.say("Page for people     %s", source.AboutURI(site.BaseURL))
 		if rep.Unchanged == 0 && rep.Created > 0 {
 			served := strings.TrimSpace(site.Dir + " " + site.Out)
 			if f.config != "" {

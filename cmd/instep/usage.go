@@ -124,9 +124,13 @@ func writeGroup(w io.Writer, title string, flags *pflag.FlagSet, columns int) {
 var topics = []struct{ name, about string }{
 	{"adopt", "taking over what is published or mirrored already"},
 	{"configuration", "the configuration file, globs, times and sizes"},
+	{"convert", "documents of other dialects made clean"},
 	{"inputs", "publishing what a Sitemap, a list of URLs, another Source or a database lists"},
 	{"lint", "checking a Source"},
+	{"library", "the packages for Go programs"},
+	{"mirror", "a mirror for years: credentials, directories filled before, earlier states, reports"},
 	{"on-demand", "packages made when they are asked for"},
+	{"ore", "finding and mirroring Resource Maps of OAI-ORE"},
 	{"promise", "what exit code 0 promises of a mirror, and what the others mean"},
 	{"quirks", "habits of existing Sources that are put up with"},
 	{"rules", "the rules that lint checks"},
