@@ -413,13 +413,13 @@ func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error
 }
 
 // spilling calls do, which sorts more than memory has room for: what is temporary goes to
-// files in the system's temporary directory meanwhile.
+// files in the system's temporary directory meanwhile, in runs as large as the cache is then.
 func spilling(ctx context.Context, db *sql.DB, do func() error) error {
-	if _, err := db.ExecContext(ctx, "PRAGMA temp_store = FILE"); err != nil {
+	if _, err := db.ExecContext(ctx, "PRAGMA temp_store = FILE; PRAGMA cache_size = -4096"); err != nil {
 		return err
 	}
 	err := do()
-	_, back := db.ExecContext(context.WithoutCancel(ctx), "PRAGMA temp_store = MEMORY")
+	_, back := db.ExecContext(context.WithoutCancel(ctx), "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768")
 	return errors.Join(err, back)
 }
 
