@@ -79,7 +79,6 @@ func readAtom(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Lim
 // child reads a child of the root.
 func (r *atomReader) child(start *xml.StartElement) error {
 	if start.Name.Space == nsOREAtom && start.Name.Local == "triples" {
-		r.m.Marked = true
 		rdf := rdfReader{d: r.d, g: r.g}
 		_, err := rdf.nodes(r.s.within(start))
 		return err
@@ -156,10 +155,8 @@ func (r *atomReader) link(l *atomLink) error {
 			r.m.Self = href
 		}
 	case nsORE + "describes":
-		r.m.Marked = true
 		r.m.Aggregation.URI = href
 	case nsORE + "aggregates":
-		r.m.Marked = true
 		return r.aggregate(Resource{URI: href, Title: l.Title, MediaType: l.Type, Length: length(l.Length)})
 	case nsORE + "isDescribedBy":
 		r.m.Aggregation.Maps = once(r.m.Aggregation.Maps, href)
@@ -190,18 +187,12 @@ func (r *atomReader) category(c *atomCategory) {
 	switch c.Scheme {
 	case nsOREAtom + "modified":
 		a.Modified = r.m.datetime(c.Term)
-		r.m.Marked = true
 		return
 	case nsOREAtom + "created":
 		a.Created = r.m.datetime(c.Term)
-		r.m.Marked = true
 		return
 	}
-	t := typeOf(c)
-	if t == nsORE+"ResourceMap" || t == nsORE+"Aggregation" {
-		r.m.Marked = true
-	}
-	if t != "" && t != nsORE+"ResourceMap" {
+	if t := typeOf(c); t != "" && t != nsORE+"ResourceMap" {
 		a.Types = once(a.Types, t)
 	}
 }

@@ -119,7 +119,7 @@ func rootName(head []byte) (space, local string) {
 		return "", ""
 	}
 	d := newDecoder(bytes.NewReader(head))
-	start, _, err := root(d)
+	start, err := root(d)
 	if err != nil {
 		return "", ""
 	}

@@ -137,7 +137,6 @@ func (g *graph) fill(m *Map, uri string) error {
 	if aggregation == "" {
 		return notMap("it describes no Aggregation")
 	}
-	m.Marked = true
 	m.URI, m.Self = uri, self
 	if isURI(self) {
 		m.URI = self

@@ -43,13 +43,8 @@ type Map struct {
 	// Feed says that the map is an Atom feed, as in the alpha of 2007. Since version 1.0
 	// it is an Atom entry.
 	Feed bool
-	// Marked says that the document itself says that it is a Resource Map. An Atom feed of
-	// the alpha is like any other: that it is a map is known from what links to it.
-	Marked bool
 	// Wrapped says that the map was the metadata of an OAI-PMH record.
 	Wrapped bool
-	// Styled says that the document names a stylesheet.
-	Styled bool
 
 	Creators          []string // names, or URIs of those who have none
 	Created, Modified resourcesync.Datetime

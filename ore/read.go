@@ -92,11 +92,10 @@ func (b *bounded) Read(p []byte) (int, error) {
 // xml reads a map in XML to the end of the document.
 func (r *Reader) xml(uri string, src io.Reader, m *Map) error {
 	d := newDecoder(src)
-	start, styled, err := root(d)
+	start, err := root(d)
 	if err != nil {
 		return xmlError(err)
 	}
-	m.Styled = styled
 	inside := 0
 	if start.Name.Space == nsOAI && start.Name.Local == "OAI-PMH" {
 		m.Wrapped = true
@@ -131,17 +130,14 @@ func newDecoder(src io.Reader) *xml.Decoder {
 }
 
 // root returns the start tag of the root element.
-func root(d *xml.Decoder) (_ xml.StartElement, styled bool, _ error) {
+func root(d *xml.Decoder) (xml.StartElement, error) {
 	for {
 		tok, err := d.Token()
 		if err != nil {
-			return xml.StartElement{}, styled, err
+			return xml.StartElement{}, err
 		}
-		switch tok := tok.(type) {
-		case xml.StartElement:
-			return tok.Copy(), styled, nil
-		case xml.ProcInst:
-			styled = styled || tok.Target == "xml-stylesheet"
+		if start, ok := tok.(xml.StartElement); ok {
+			return start.Copy(), nil
 		}
 	}
 }

@@ -82,7 +82,6 @@ func written(m *Map) string {
 	part(", id ", m.ID)
 	flagged("feed", m.Feed)
 	flagged("wrapped", m.Wrapped)
-	flagged("styled", m.Styled)
 	b.WriteString(")\n")
 	var about []string
 	add := func(name, value string) {

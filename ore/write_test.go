@@ -14,9 +14,9 @@ import (
 	"instep/resourcesync"
 )
 
-// comparable are the parts of a map that every format has.
+// same compares the parts of a map that every format has.
 var same = cmp.Options{
-	cmpopts.IgnoreFields(Map{}, "ID", "Format", "Feed", "Marked", "Wrapped", "Styled", "Notices", "Self"),
+	cmpopts.IgnoreFields(Map{}, "ID", "Format", "Feed", "Wrapped", "Notices", "Self"),
 	cmpopts.EquateEmpty(),
 	cmp.Comparer(func(a, b resourcesync.Datetime) bool { return a == b }),
 }

@@ -17,6 +17,7 @@ import (
 	"instep/internal/publish"
 	"instep/internal/runs"
 	"instep/internal/scan"
+	"instep/ore"
 	"instep/source"
 )
 
@@ -127,6 +128,7 @@ var causes = []cause{
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
 	{exitFailed, as[*inputError]("is FILE spelled right? - is standard input")},
 	{exitFailed, refusedDocument},
+	{exitFailed, as[*ore.IncompleteError]("instep ore find URL names each map that is linked and cannot be read")},
 	{exitFailed, notMap},
 	{exitFailed, is(catalog.ErrDamaged, "restore the catalog from a backup; for a mirror without one sync with --adopt: what is there and verified is not fetched again")},
 	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
