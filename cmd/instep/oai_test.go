@@ -109,7 +109,7 @@ func TestPublishFromOAI(t *testing.T) {
 	p.Put(oaipmhtest.Record{Identifier: "oai:example.org:New/1", Datestamp: late, Title: "New"})
 	before := len(p.Requests())
 	h.publish()
-	if requests := p.Requests()[before:]; len(requests) > 6 || !strings.Contains(requests[1], "from=2024-04-30T00%3A05%3A50Z") {
+	if requests := p.Requests()[before:]; len(requests) > 6 || !slices.ContainsFunc(requests, func(q string) bool { return strings.Contains(q, "from=2024-04-30T00%3A05%3A50Z") }) {
 		t.Errorf("the second harvest asked %q; want those from a day before the last datestamp", requests)
 	}
 	h.sync()
