@@ -108,7 +108,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 	for reason, n := range sorted(rep.Excluded) {
 		if what, ok := leftOut[scan.Reason(reason)]; ok {
-			a.out.say("left out: %d %s", n, what)
+			a.out.say("left out: %d %s%s", n, what, map[bool]string{true: "", false: " (-v names them)"}[a.out.verbose])
 		}
 	}
 	a.out.say("%s resources, %s, at %s", humanize.Comma(rep.Resources), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
