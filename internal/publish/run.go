@@ -15,7 +15,7 @@ import (
 	"instep/source"
 )
 
-const doubtNote = "a directory, or a part of the list of resources, could not be read: no deletions are published until it can"
+const doubtNote = "a folder, or a part of the list of resources, could not be read, so no deletions are published in this run; make it readable, or leave it out with assume-unchanged: what is published of it stays"
 
 // run is the publication of one set.
 type run struct {
