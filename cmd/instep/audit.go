@@ -124,6 +124,11 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	if err != nil {
 		return err
 	}
+	if !f.quick {
+		if err := a.reportStrangers(ctx, m); err != nil {
+			return err
+		}
+	}
 	a.out.end(s, line)
 	return nil
 }

@@ -20,6 +20,8 @@ func valuesOf(cmd *cobra.Command, flag string) []string {
 		return []string{string(mirror.Tree), string(mirror.Flat)}
 	case "hash":
 		return []string{"sha-256", "sha-256,md5", "sha-384", "sha-512", "md5", "sha-1", "sha-224"}
+	case "log-format":
+		return []string{"common", "json"}
 	case "show":
 		return []string{"robots", "html"}
 	case "fail-on":

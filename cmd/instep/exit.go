@@ -93,9 +93,11 @@ func is(target error, hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
 }
 
+const configHint = "instep config check FILE shows what a file says; instep help configuration explains its keys"
+
 var causes = []cause{
 	{exitUsage, as[*usageError]("")},
-	{exitUsage, as[*configError]("instep config check FILE shows what a file says; instep help configuration explains its keys")},
+	{exitUsage, as[*configError](configHint)},
 	{exitUsage, as[*publish.OptionError]("see instep publish --help")},
 	{exitUsage, as[*destination.UnknownSetError]("give one of these to --set")},
 	{exitUsage, as[*destination.GlobError]("globs are written as in .gitignore: *.png, /x.png, a/, a/**/b")},

@@ -63,8 +63,13 @@ func (a *app) listRules(only lint.Profile) error {
 	default:
 		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "RULE\tLEVEL\tNEEDS\tEDITION\tDEMANDS")
+		_, onTerminal := terminal(a.stdout)
 		for _, r := range rules {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.ID, r.Level, r.Checkable, r.Version, shorten(r.Text, 100))
+			demand := r.Text
+			if onTerminal {
+				demand = shorten(demand, 100)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.ID, r.Level, r.Checkable, r.Version, demand)
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -117,8 +122,24 @@ func explanation(r lint.Rule) string {
 	good, bad := lint.Example(r.ID)
 	for _, e := range []struct{ name, text string }{{"Right:", good}, {"Wrong:", bad}} {
 		if e.text != "" {
-			fmt.Fprintf(&b, "\n%s\n\n    %s\n", e.name, strings.ReplaceAll(strings.TrimSpace(e.text), "\n", "\n    "))
+			fmt.Fprintf(&b, "\n%s\n\n    %s\n", e.name, strings.ReplaceAll(brokenLines(strings.TrimSpace(e.text)), "\n", "\n    "))
 		}
+	}
+	return b.String()
+}
+
+// mostExample is the longest line of an example that is shown in one, in bytes.
+const mostExample = 100
+
+// brokenLines begins a new line with each tag of the lines that are too long to be read.
+func brokenLines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if len(line) > mostExample {
+			line = strings.ReplaceAll(line, "><", ">\n<")
+			line = strings.ReplaceAll(line, " xmlns", "\n    xmlns")
+		}
+		b.WriteString(line)
 	}
 	return b.String()
 }

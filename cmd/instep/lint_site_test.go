@@ -48,7 +48,7 @@ func TestLintOfASite(t *testing.T) {
 			h.replace("/", given(home))
 			h.replace("/.well-known/resourcesync", given(home))
 			h.replace("/robots.txt", given("User-agent: *\n"))
-		}, exitDifferences, []string{"error source-description-published", "does not offer ResourceSync", "robots.txt (names no list of ResourceSync)"}, "CLEAN"},
+		}, exitDifferences, []string{"error source-description-published", "does not offer ResourceSync", "robots.txt (no list of ResourceSync)"}, "CLEAN"},
 		"behind a bot wall": {func(h *hostile) {
 			for _, p := range []string{"/", "/robots.txt", "/.well-known/resourcesync", "/caps.xml", "/list.xml"} {
 				h.replace(p, given(aWall))

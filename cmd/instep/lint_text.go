@@ -159,7 +159,7 @@ func writeFinding(b *strings.Builder, f lint.Finding, e excerpt) {
 	case f.Line > 0 && f.Column > 0:
 		at = fmt.Sprintf("%d:%d ", f.Line, f.Column)
 	case f.Line > 0:
-		at = fmt.Sprintf("%d ", f.Line)
+		at = fmt.Sprintf("line %d: ", f.Line)
 	}
 	fmt.Fprintf(b, "    %s%s\n", at, printable(shorten(f.Message, messageTold)))
 	switch {

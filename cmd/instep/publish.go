@@ -182,6 +182,9 @@ func (a *app) publishOnce(ctx context.Context, site publish.Site, f *publishFlag
 	progress := a.newProgress("publish", nil)
 	defer progress.stop()
 	site.Observe = func(e publish.Event) { a.publishEvent(e, &site, progress) }
+	if a.out.verbose {
+		site.LeftOut = func(path string, why scan.Reason) { a.out.line("left out: %s   (%s)", printable(path), leftOut[why]) }
+	}
 	s, err := publish.Open(ctx, site)
 	if err != nil {
 		return err
@@ -292,6 +295,10 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 	p.done(max(e.Bytes, 0))
 	a.out.change(&changeRecord{Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
 	if a.out.verbose || site.DryRun {
-		a.out.line("%s %s%s", map[resourcesync.Change]string{resourcesync.Created: "+", resourcesync.Updated: "~", resourcesync.Deleted: "-"}[e.Change], printable(e.Path), of)
+		size := ""
+		if site.DryRun && e.Bytes >= 0 && e.Change != resourcesync.Deleted {
+			size = "   " + humanSize(e.Bytes)
+		}
+		a.out.line("%s %s%s%s", map[resourcesync.Change]string{resourcesync.Created: "+", resourcesync.Updated: "~", resourcesync.Deleted: "-"}[e.Change], printable(e.Path), size, of)
 	}
 }

@@ -42,7 +42,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(record{Message: fmt.Sprintf("%d files could not be published; what was published of them before stays", rep.Failed)})
+		a.out.warn(record{Message: fmt.Sprintf("%d files could not be read and were skipped (see above); what was published of them before stays", rep.Failed)})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
@@ -108,7 +108,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 	for reason, n := range sorted(rep.Excluded) {
 		if what, ok := leftOut[scan.Reason(reason)]; ok {
-			a.out.say("left out: %d %s", n, what)
+			a.out.say("left out: %d %s%s", n, what, map[bool]string{true: "", false: " (-v names them)"}[a.out.verbose])
 		}
 	}
 	a.out.say("%s resources, %s, at %s", humanize.Comma(rep.Resources), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)

@@ -115,6 +115,9 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		if err != nil {
 			a.warnOf(ctx, err)
 		}
+		if f.socket != "" && err == nil && rep.Published {
+			a.out.line("%s  published, %d resources", a.now().UTC().Format(time.RFC3339), rep.Resources)
+		}
 	}
 	var n recordCount
 	intake := func(ctx context.Context) error {
@@ -127,6 +130,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		}
 		a.out.record(record{Type: "status", Addr: f.socket})
 		a.out.line("Listening on %s; end with Ctrl-C", f.socket)
+		r.Answered = n.count
 		intake = func(taking context.Context) error {
 			err := r.Serve(taking, ln)
 			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
@@ -139,7 +143,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 {
+	if n.failed > 0 && f.socket == "" { // who sent a line on the socket was told
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{
@@ -153,22 +157,28 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 // recordCount counts answers.
 type recordCount struct{ created, updated, deleted, unchanged, failed int64 }
 
-// answered tells the answer to a line of standard input.
-func (a *app) answered(answer *rec.Answer, n *recordCount) {
-	if !answer.OK {
+// count counts an answer.
+func (n *recordCount) count(answer rec.Answer) {
+	switch {
+	case !answer.OK:
 		n.failed++
-		a.out.warn(record{URI: answer.URI, Line: answer.Line, Message: fmt.Sprintf("line %d: %s", answer.Line, answer.Error)})
-		return
-	}
-	switch answer.Change {
-	case "created":
+	case answer.Change == "created":
 		n.created++
-	case "updated":
+	case answer.Change == "updated":
 		n.updated++
-	case "deleted":
+	case answer.Change == "deleted":
 		n.deleted++
 	default:
 		n.unchanged++
+	}
+}
+
+// answered tells the answer to a line of standard input.
+func (a *app) answered(answer *rec.Answer, n *recordCount) {
+	n.count(*answer)
+	if !answer.OK {
+		a.out.warn(record{URI: answer.URI, Line: answer.Line, Message: fmt.Sprintf("line %d: %s", answer.Line, answer.Error)})
+		return
 	}
 	a.out.record(record{Type: "change", Action: answer.Change, URI: answer.URI, Line: answer.Line})
 	a.out.flush() // whoever has sent the line waits for it

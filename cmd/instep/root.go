@@ -77,6 +77,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// A flag that cannot be parsed ends the parsing before a later --json is seen.
 	a.out.json = a.out.json || slices.Contains(args, "--json")
 	code, hint := explain(ctx, err)
+	if len(args) > 0 && args[0] == "config" && hint == configHint {
+		hint = "instep help configuration explains the keys of a file"
+	}
 	a.out.fail(plainly(ctx, err), code, hint)
 	return code
 }

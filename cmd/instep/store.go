@@ -74,11 +74,11 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror) error {
 			return fmt.Errorf("look for files that are no resources: %w", err)
 		}
 		if n++; n <= maxNamed || a.out.json || a.out.verbose {
-			a.out.warn(record{Path: path, Message: "is no resource of the Source, and stays: " + printable(path)})
+			a.out.warn(record{Path: path, Message: printable(path) + " is not a resource of the Source; it stays"})
 		}
 	}
 	if n > maxNamed && !a.out.json && !a.out.verbose {
-		a.out.warn(record{Message: fmt.Sprintf("and %d more files that are no resources (-v names all)", n-maxNamed)})
+		a.out.warn(record{Message: fmt.Sprintf("and %d more files that are not resources of the Source (-v names all)", n-maxNamed)})
 	}
 	return nil
 }

@@ -43,6 +43,9 @@ type Site struct {
 
 	Now     func() time.Time
 	Observe func(Event) // called for each change found, never concurrently; nil is none
+	// LeftOut is called for each file or directory that is not published, never
+	// concurrently; nil is none.
+	LeftOut func(path string, why scan.Reason)
 }
 
 // Set is one set of resources of a Site.

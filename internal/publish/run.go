@@ -15,7 +15,7 @@ import (
 	"instep/source"
 )
 
-const doubtNote = "a directory, or a part of the list of resources, could not be read: no deletions are published until it can"
+const doubtNote = "a folder, or a part of the list of resources, could not be read, so no deletions are published in this run; make it readable, or leave it out with assume-unchanged: what is published of it stays"
 
 // run is the publication of one set.
 type run struct {
@@ -237,7 +237,7 @@ func cause(ctx context.Context, err error) error {
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
 		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
-		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.observe,
+		Algorithms: r.site.Algorithms, Workers: r.site.Workers, MaxDelete: r.limit, Now: r.site.Now, Observe: r.observe, LeftOut: r.site.LeftOut,
 		State: r.site.State, DryRun: r.site.DryRun,
 	}
 	if r.Input != nil {

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,9 +47,12 @@ type Recorder struct {
 	// Published is called after each publication, also after one that failed and will be
 	// repeated.
 	Published func(publish.Report, error)
+	// Answered is called with each answer, never concurrently with itself; nil is none.
+	Answered func(Answer)
 
-	queue chan request
-	fresh atomic.Bool // something was recorded since the last publication began
+	answering sync.Mutex // guards Answered
+	queue     chan request
+	fresh     atomic.Bool // something was recorded since the last publication began
 }
 
 // Answer is what became of a line.
@@ -82,6 +86,11 @@ func (r *Recorder) answer(q *request, change string, err error) {
 	a := Answer{Line: q.line, OK: err == nil, URI: q.change.URI, Change: change}
 	if err != nil {
 		a.Error = err.Error()
+	}
+	if r.Answered != nil {
+		r.answering.Lock()
+		r.Answered(a)
+		r.answering.Unlock()
 	}
 	q.answers <- a
 }

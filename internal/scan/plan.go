@@ -254,6 +254,9 @@ func (b *planner) see(s sight) error {
 		return b.name([]sight{s})
 	case s.reason != "":
 		b.p.Excluded[s.reason]++
+		if b.d.LeftOut != nil && s.reason != Ours {
+			b.d.LeftOut(s.name, s.reason)
+		}
 		return nil
 	}
 	b.p.Files++

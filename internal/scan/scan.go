@@ -55,6 +55,9 @@ type Deps struct {
 	Keep    blob.Bucket
 	Now     func() time.Time
 	Observe func(Event) // called for each change and failure, never concurrently; nil is none
+	// LeftOut is called for each file or directory that is not published but for those of
+	// ours, never concurrently; nil is none.
+	LeftOut func(path string, why Reason)
 }
 
 // KeepKey is the key in Deps.Keep of bytes with this SHA-256.
