@@ -73,7 +73,7 @@ func TestCat_STO_02_served(t *testing.T) {
 		}
 	}
 	source := webServers[0].start(t, plainServer, site)
-	mustDo(t, "publish", site, "--base-url", source+"/", "--state", filepath.Join(dir, "state"))
+	mustDo(t, "publish", "--all-files", site, "--base-url", source+"/", "--state", filepath.Join(dir, "state"))
 	mustDo(t, "sync", source+"/.well-known/resourcesync", mirror)
 	copied := webServers[0].start(t, plainServer, mirror)
 

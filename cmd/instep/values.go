@@ -23,8 +23,9 @@ const day = 24 * time.Hour
 // wantedTime says how a length of time is written.
 const wantedTime = "expected a time with its unit, such as 10s, 90m, 24h, 30d, 2w or 1y"
 
-// durationParts are the numbers with units of a length of time.
-var durationParts = regexp.MustCompile(`^(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h|d|w|y))+$`)
+// durationParts are the numbers with units of a length of time. Years, weeks and days come
+// first: the m of "1m2d" would be meant for a month.
+var durationParts = regexp.MustCompile(strings.ReplaceAll(`^(?:#y)?(?:#w)?(?:#d)?(?:#(?:ns|us|µs|ms|s|m|h))*$`, "#", `[0-9]+(?:\.[0-9]+)?`))
 
 // longUnits are those that time.ParseDuration does not know.
 var longUnits = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?)(d|w|y)`)
