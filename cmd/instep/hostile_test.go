@@ -274,7 +274,7 @@ func TestHostileSources(t *testing.T) {
 		want  string // in what is said
 		hits  int    // at most: discovery, list, resource, and once more the list; 0: any
 	}{
-		"endless spaces": {func(h *hostile) { h.mux.HandleFunc("/", endless(" ", " ", huge)) }, 1, "no header of a document", 3},
+		"endless spaces": {func(h *hostile) { h.mux.HandleFunc("/", endless(" ", " ", huge)) }, 1, "no ResourceSync document", 3},
 		"gzip bomb":      {func(h *hostile) { h.site(""); h.replace("/list.xml", zipped(endless(open, " ", 210<<20))) }, 1, "larger than", 3},
 		"endless list": {func(h *hostile) {
 			h.site("")
@@ -291,12 +291,12 @@ func TestHostileSources(t *testing.T) {
 		}, 1, `expected a document with capability "capabilitylist"`, 2},
 		"an index of itself": {func(h *hostile) { h.site(index(resourceList, h.URL+"/list.xml")) }, 1, "index inside an index", 4},
 		"a circle up":        {func(h *hostile) { h.give("/", linked("up", h.URL+"/", urlset(resourceList))) }, 1, "circle", 3},
-		"a wall":             {func(h *hostile) { h.mux.HandleFunc("/", status(http.StatusForbidden, "text/html", "")) }, 5, "may hold programs off", 3},
+		"a wall":             {func(h *hostile) { h.mux.HandleFunc("/", status(http.StatusForbidden, "text/html", "")) }, 5, "it keeps programs out", 3},
 		"come back in an age": {func(h *hostile) {
 			h.mux.HandleFunc("/", status(http.StatusServiceUnavailable, "", "99999999999999999999"))
-		}, 5, "after 24h", 1},
-		"a page for everything": {func(h *hostile) { h.give("/", "<!doctype html><html>\x1b]0;x\a\x1b[2J</html>") }, 1, "HTML page", 3},
-		"a status of its own":   {func(h *hostile) { h.mux.HandleFunc("/", raw("HTTP/1.1 999 X\x1b[2J\r\nContent-Length: 0\r\n\r\n")) }, 5, "got 999", 4},
+		}, 5, "again in 1d", 1},
+		"a page for everything": {func(h *hostile) { h.give("/", "<!doctype html><html>\x1b]0;x\a\x1b[2J</html>") }, 1, "a web page", 3},
+		"a status of its own":   {func(h *hostile) { h.mux.HandleFunc("/", raw("HTTP/1.1 999 X\x1b[2J\r\nContent-Length: 0\r\n\r\n")) }, 5, "(999)", 4},
 		"too busy for resources": {func(h *hostile) {
 			h.mux.HandleFunc("/", status(http.StatusTooManyRequests, "", "31536000"))
 			h.site(urlset(resourceList, many(200, func(i int) string { return listed(fmt.Sprintf("%s/%d", h.URL, i), body) })...))

@@ -58,7 +58,7 @@ func TestOAIRepositoryThatGoesWrong(t *testing.T) {
 			endless++
 			fmt.Fprint(w, head, "<resumptionToken>", endless, "</resumptionToken></ListRecords></OAI-PMH>")
 		}), 1, "answers in a row had no record"},
-		{"a redirect to a private address", lists(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, private.URL, http.StatusFound) }), 1, "redirect"},
+		{"a redirect to a private address", lists(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, private.URL, http.StatusFound) }), 1, "leads to another origin"},
 		{"out of order", lists(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "out of order", http.StatusBadGateway) }), 5, "502"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

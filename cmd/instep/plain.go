@@ -158,13 +158,21 @@ func ofFetch(err error) (sentence, bool) {
 	case fe.Kind == fetch.Temporary && fe.Status == 200:
 		return sentence{fmt.Sprintf("%s: %s", fe.URL, fe.Msg), "the host may hold programs off; ask its operator to let this one in"}, true
 	case fe.Kind == fetch.Temporary && fe.Status != 0:
-		return sentence{fmt.Sprintf("%s: the server is busy or broken (%d)", fe.URL, fe.Status), "try again later: give the same command again"}, true
+		return sentence{fmt.Sprintf("%s: the server is busy or broken (%d)", fe.URL, fe.Status), "give the same command again " + whenAgain(fe.RetryAfter)}, true
 	case fe.Status == 0 && errors.As(fe.Err, new(*net.DNSError)):
 		return sentence{"there is no host named " + host, "is the name spelled right, and this machine online?"}, true
 	case fe.Status == 0 && fe.Kind == fetch.Temporary && fe.Err != nil:
 		return sentence{fmt.Sprintf("%s does not answer: %s", host, lastCause(fe.Err)), "is the server running, and are host and port right? Give the same command again later"}, true
 	}
 	return sentence{}, false
+}
+
+// whenAgain says when to try again where a host asks to wait so long; 0: it did not ask.
+func whenAgain(wait time.Duration) string {
+	if wait <= 0 {
+		return "later"
+	}
+	return "in " + formatDuration(max(wait.Round(time.Second), time.Second))
 }
 
 // ofCertificate tells of a host whose certificate is not trusted.

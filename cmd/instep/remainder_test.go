@@ -156,7 +156,7 @@ func followLinks(t *testing.T, n, links int) (peaks map[string]int64) {
 		t.Fatalf("increment: %+v", o.summary)
 	}
 	s.wantLinks(t, dir, 1)
-	if o := sync("idle run"); *o.Same+*o.Created+*o.Updated+*o.Deleted != 0 {
+	if o := sync("idle run"); *o.Same != int64(n) || *o.Created+*o.Updated+*o.Deleted != 0 {
 		t.Fatalf("idle run: %+v", o.summary)
 	}
 	if f := s.fetched.Load(); f != 0 {
