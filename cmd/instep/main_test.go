@@ -19,6 +19,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,11 +113,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// lastPort gives each script ports of its own: if one looked at a port that another one was
+// about to listen on, "answers" of that one would take it for its server.
+var lastPort = func() *atomic.Uint32 {
+	n := new(atomic.Uint32)
+	n.Store(rand.Uint32N(10000)) // two runs of the tests at a time begin apart
+	return n
+}()
+
 // freeport VAR: sets VAR to a port of loopback nobody listens on.
 func freePort(ts *testscript.TestScript, _ bool, args []string) {
 	// Below the ports that outgoing connections take, so that none takes it meanwhile.
 	for range 100 {
-		port := strconv.Itoa(20000 + rand.IntN(10000))
+		port := strconv.Itoa(20000 + int(lastPort.Add(1)%10000))
 		ln, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
 			continue
