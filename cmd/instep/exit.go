@@ -13,10 +13,10 @@ import (
 	"instep/internal/catalog"
 	"instep/internal/convert"
 	"instep/internal/flock"
-	"instep/internal/mirror"
 	"instep/internal/publish"
 	"instep/internal/runs"
 	"instep/internal/scan"
+	"instep/mirror"
 	"instep/ore"
 	"instep/source"
 )

@@ -16,7 +16,7 @@ import (
 	"instep/destination"
 	"instep/harvest"
 	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 const historyHelp = `History shows earlier states of the mirror in DIR: what was replaced (~) or deleted (-),

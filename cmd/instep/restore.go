@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 const undoHelp = `Undo takes back what a run did to the mirror in DIR: what it replaced and deleted comes
