@@ -116,7 +116,7 @@ var causes = []cause{
 	{exitFailed, is(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; replaced and deleted bytes are in .instep/trash for a while")},
 	{exitFailed, is(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
 	{exitUsage, is(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
-	{exitUsage, is(catalog.ErrUnknownPlan, "give the hash that the last sync printed")},
+	{exitUsage, is(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
 	{exitTransfer, is(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to go on")},
 	{exitTime, is(destination.ErrMaxTime, "what was fetched is kept; give the same command again to go on")},
