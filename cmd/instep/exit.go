@@ -16,6 +16,7 @@ import (
 	"instep/internal/publish"
 	"instep/internal/runs"
 	"instep/internal/scan"
+	"instep/internal/watch"
 	"instep/mirror"
 	"instep/ore"
 	"instep/source"
@@ -125,7 +126,7 @@ var causes = []cause{
 	{exitTemporary, unreachable},
 	{exitFailed, as[*publish.NothingError]("the messages above say why each could not be read")},
 	{exitFailed, is(scan.ErrListing, "is what from: names in the configuration right? instep config check FILE shows it")},
-	{exitFailed, as[*watchError]("to be told at once raise what the system allows: on Linux sysctl fs.inotify.max_user_watches")},
+	{exitFailed, as[*watch.LateError]("to be told at once raise what the system allows: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, is(syscall.EADDRINUSE, "something else listens there; try another port with --addr")},
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
 	{exitFailed, as[*inputError]("is FILE spelled right? - is standard input")},
