@@ -14,7 +14,7 @@ import (
 	"instep/destination"
 	"instep/harvest"
 	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

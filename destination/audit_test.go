@@ -23,7 +23,7 @@ import (
 	"instep/fetch"
 	"instep/guard"
 	"instep/harvest"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

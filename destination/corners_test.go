@@ -15,7 +15,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/guard"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"instep/destination"
 	"instep/guard"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"instep/destination"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 // A run that has transferred as much as it may keeps what it has, and the next goes on

@@ -75,7 +75,7 @@ func (a Alone) each() map[Skip]int64 {
 // resources as well.
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
-// Mirror is a held copy of one Source. The package instep/internal/mirror keeps it
+// Mirror is a held copy of one Source. The package instep/mirror keeps it
 // in a directory; a harvester with a store of its own implements this, and may implement
 // Parts and Adopter as well. A Mirror that wraps another one has a method Unwrap() Mirror,
 // so that these are found.

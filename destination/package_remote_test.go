@@ -22,7 +22,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/harvest"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 // packages serves the package /d/1.zip by parts and counts what it sends of it.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"instep/destination"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

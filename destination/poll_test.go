@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"instep/destination"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

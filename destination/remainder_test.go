@@ -10,7 +10,7 @@ import (
 
 	"instep/destination"
 	"instep/harvest"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

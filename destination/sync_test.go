@@ -16,7 +16,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/guard"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

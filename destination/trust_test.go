@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"instep/destination"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

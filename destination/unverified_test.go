@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"instep/destination"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

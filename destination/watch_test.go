@@ -13,7 +13,7 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

@@ -21,7 +21,10 @@ if [ ! -s "$log" ]; then
 	mv "$work/log" "$log"
 fi
 
-awk -f tools/testnames.awk "$log" | cut -f 1,2 | sort -u >"$work/before"
+awk -f tools/testnames.awk "$log" | awk '
+	BEGIN { OFS = "\t" }
+	FILENAME == ARGV[1] { if ($2 == "is") { path[$1] = $3 } next }
+	{ print $1 in path ? path[$1] : $1, $2 }' tools/removed.txt FS='\t' - | sort -u >"$work/before"
 awk -f tools/testnames.awk bin/test.log | sort -u >"$work/now"
 awk -F '\t' '
 	FILENAME == ARGV[1] { now[$1 "\t" $2]; if ($3 == "full") full[$1 "\t" $2]; next }

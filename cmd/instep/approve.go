@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 const approveHelp = `Approve releases the deletions that a guard withheld in a run of "instep sync": exactly

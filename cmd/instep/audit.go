@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 const auditHelp = `Audit compares what DIR holds, reading every byte, with what SOURCE says at one

@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"instep/internal/mirror"
 	"instep/internal/runs"
 	"instep/lint"
+	"instep/mirror"
 )
 
 // valuesOf are the values that a flag completes to, by the name of the flag.

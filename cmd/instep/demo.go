@@ -14,8 +14,8 @@ import (
 
 	"instep/destination"
 	"instep/guard"
-	"instep/internal/mirror"
 	"instep/internal/publish"
+	"instep/mirror"
 )
 
 const demoHelp = `Demo shows the main job on this machine, without a network: it makes a small museum

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
-	"instep/internal/mirror"
 	"instep/internal/runs"
 	"instep/internal/webpage"
+	"instep/mirror"
 )
 
 const errorsHelp = `Errors tells what failed in a run of sync or audit on the mirror in DIR, grouped by

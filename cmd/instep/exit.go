@@ -13,10 +13,11 @@ import (
 	"instep/internal/catalog"
 	"instep/internal/convert"
 	"instep/internal/flock"
-	"instep/internal/mirror"
 	"instep/internal/publish"
 	"instep/internal/runs"
 	"instep/internal/scan"
+	"instep/internal/watch"
+	"instep/mirror"
 	"instep/ore"
 	"instep/source"
 )
@@ -116,7 +117,7 @@ var causes = []cause{
 	{exitFailed, is(mirror.ErrFull, "make room, and give the same command again: what was fetched is kept; replaced and deleted bytes are in .instep/trash for a while")},
 	{exitFailed, is(mirror.ErrNoVersion, "instep history DIR lists the states that are kept")},
 	{exitUsage, is(runs.ErrNoRun, "instep report DIR lists the runs that are kept")},
-	{exitUsage, is(catalog.ErrUnknownPlan, "give the hash that the last sync printed")},
+	{exitUsage, is(mirror.ErrUnknownPlan, "give the hash that the last sync printed")},
 	{exitGuard, as[*mirror.WrongSourceError]("mirror another Source into another directory")},
 	{exitTransfer, is(destination.ErrMaxTransfer, "what was fetched is kept; give the same command again to go on")},
 	{exitTime, is(destination.ErrMaxTime, "what was fetched is kept; give the same command again to go on")},
@@ -125,7 +126,7 @@ var causes = []cause{
 	{exitTemporary, unreachable},
 	{exitFailed, as[*publish.NothingError]("the messages above say why each could not be read")},
 	{exitFailed, is(scan.ErrListing, "is what from: names in the configuration right? instep config check FILE shows it")},
-	{exitFailed, as[*watchError]("to be told at once raise what the system allows: on Linux sysctl fs.inotify.max_user_watches")},
+	{exitFailed, as[*watch.LateError]("to be told at once raise what the system allows: on Linux sysctl fs.inotify.max_user_watches")},
 	{exitFailed, is(syscall.EADDRINUSE, "something else listens there; try another port with --addr")},
 	{exitFailed, as[*discover.Error]("give the URI of its Source Description, Capability List or a list")},
 	{exitFailed, as[*inputError]("is FILE spelled right? - is standard input")},

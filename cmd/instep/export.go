@@ -12,7 +12,7 @@ import (
 
 	"instep/destination"
 	"instep/harvest"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 

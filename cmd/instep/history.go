@@ -14,9 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
-	"instep/harvest"
-	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
+	"instep/resourcesync"
 )
 
 const historyHelp = `History shows earlier states of the mirror in DIR: what was replaced (~) or deleted (-),
@@ -170,7 +169,7 @@ func (l *lister) full() bool {
 	return false
 }
 
-func (l *lister) runs(runs iter.Seq2[catalog.Run, error], since time.Time, ids map[int64]string) error {
+func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time, ids map[int64]string) error {
 	for r, err := range runs {
 		if err != nil {
 			return err
@@ -197,7 +196,7 @@ func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, 
 			break
 		}
 		r := versionRecord(&v)
-		if r.Remainder, err = remainder(harvest.NewRemainder(v.Remainder)); err != nil {
+		if r.Remainder, err = remainder(v.Remainder); err != nil {
 			return fmt.Errorf("%s: %w", v.URI, err)
 		}
 		l.a.out.record(r)
@@ -232,7 +231,7 @@ func (l *lister) resource(ctx context.Context, m *mirror.Mirror, name string, at
 func after(states iter.Seq2[mirror.Version, error], since time.Time) iter.Seq2[mirror.Version, error] {
 	return func(yield func(mirror.Version, error) bool) {
 		for v, err := range states {
-			if err == nil && v.ID != 0 && v.Until.Before(since) {
+			if err == nil && !v.Present() && v.Until.Before(since) {
 				continue
 			}
 			if !yield(v, err) {
@@ -292,7 +291,7 @@ func stamp(t time.Time) string {
 
 func (a *app) showEnded(v *mirror.Version) {
 	mark := "~"
-	if v.Why == catalog.WhyDeleted {
+	if v.Why == resourcesync.Deleted {
 		mark = "-"
 	}
 	a.out.line("%s  %s  run %d  %s  %s%s", v.Until.Format(time.RFC3339), mark, v.Ended, volume(v), printable(v.Path), foundNote(v))

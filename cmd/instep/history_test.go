@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 // library is a Source of n books, mirrored.

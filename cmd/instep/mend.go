@@ -11,7 +11,7 @@ import (
 
 	"instep/destination"
 	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 // mendable is an error of a mirror whose state does not fit it, with the command that

@@ -17,8 +17,8 @@ import (
 	"instep/discover"
 	"instep/fetch"
 	"instep/internal/flock"
-	"instep/internal/mirror"
 	"instep/internal/scan"
+	"instep/mirror"
 )
 
 // sentence is what people are told of an error: what happened, to what, and what to do.

@@ -21,9 +21,9 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/guard"
-	"instep/internal/mirror"
 	"instep/internal/publish"
 	"instep/internal/scan"
+	"instep/mirror"
 	"instep/source"
 )
 

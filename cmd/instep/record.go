@@ -13,6 +13,7 @@ import (
 
 	"instep/internal/publish"
 	rec "instep/internal/record"
+	"instep/internal/watch"
 )
 
 // recordFlags are what record is told beside the configuration.
@@ -90,7 +91,7 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 	if c.file != nil && f.set == "" {
 		f.set = c.Sets[0].Name
 	}
-	site.RebaseMin, site.Now, site.Generator = snapshotEvery, a.now, "instep/"+version
+	site.RebaseMin, site.Now, site.Generator = watch.SnapshotEvery, a.now, "instep/"+version
 	ctx := cmd.Context()
 	s, err := publish.Open(ctx, site)
 	if err != nil {

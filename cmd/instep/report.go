@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"instep/internal/mirror"
 	"instep/internal/runs"
+	"instep/mirror"
 )
 
 const reportHelp = `Report shows the settings that are kept with the mirror in DIR, and tells of the last runs

@@ -13,8 +13,8 @@ import (
 
 	"instep/destination"
 	"instep/fetch"
-	"instep/internal/mirror"
 	"instep/internal/runs"
+	"instep/mirror"
 )
 
 // runLog keeps the record of a run on a mirror, for instep errors and instep report.

@@ -11,8 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/resourcesync"
 )
 
@@ -123,7 +122,7 @@ func (a *app) openToRevert(ctx context.Context, dir, state string, look bool) (*
 func ended(states []mirror.Version) iter.Seq2[mirror.Reversal, error] {
 	return func(yield func(mirror.Reversal, error) bool) {
 		for _, v := range states {
-			if v.ID != 0 && !yield(mirror.Reversal{Version: v}, nil) {
+			if !v.Present() && !yield(mirror.Reversal{Version: v}, nil) {
 				return
 			}
 		}
@@ -191,7 +190,7 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	case step.Remove:
 		action, mark = resourcesync.Deleted, "-"
 		r.deleted++
-	case step.Why == catalog.WhyDeleted:
+	case step.Why == resourcesync.Deleted:
 		action, mark = resourcesync.Created, "+"
 		r.created++
 	default:

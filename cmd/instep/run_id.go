@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strconv"
 
-	"instep/internal/mirror"
 	"instep/internal/runs"
+	"instep/mirror"
 )
 
 // A run of sync or audit has an id by which its record is kept (the moment at which it

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/fetch"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 // The flags whose values are kept with a mirror: from the run that makes it, and later with

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
-	"instep/internal/mirror"
 	"instep/internal/runs"
+	"instep/mirror"
 )
 
 // storeFlags say how a mirror keeps its bytes, and what becomes of files that are in

@@ -14,7 +14,7 @@ import (
 	"instep/destination"
 	"instep/fetch"
 	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 type syncFlags struct {

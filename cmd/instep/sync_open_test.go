@@ -11,7 +11,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 // oneMirror makes a mirror below dir and returns how it is opened, and its catalog.

@@ -7,8 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"instep/internal/catalog"
-	"instep/internal/mirror"
+	"instep/mirror"
 )
 
 const undoHelp = `Undo takes back what a run did to the mirror in DIR: what it replaced and deleted comes
@@ -66,7 +65,7 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 
 // tellForgotten warns of a run before whose end states were forgotten: it can't be taken
 // back as a whole.
-func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *catalog.Run) error {
+func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *mirror.Run) error {
 	known, ok, err := m.Known(ctx)
 	if err != nil || !ok || !run.Begun.Before(known) || run.Updated+run.Deleted == 0 {
 		return err
@@ -77,14 +76,14 @@ func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *catalog.
 }
 
 // findRun returns a run that there is; 0 is the last one.
-func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (catalog.Run, error) {
+func findRun(ctx context.Context, m *mirror.Mirror, run int64, dir string) (mirror.Run, error) {
 	for r, err := range m.Runs(ctx) {
 		if err != nil || run == 0 || r.ID == run {
 			return r, err
 		}
 	}
 	if run == 0 {
-		return catalog.Run{}, usagef("no run has changed %s yet", dir)
+		return mirror.Run{}, usagef("no run has changed %s yet", dir)
 	}
-	return catalog.Run{}, usagef("%s has no run %d; instep history %s --runs lists them", dir, run, dir)
+	return mirror.Run{}, usagef("%s has no run %d; instep history %s --runs lists them", dir, run, dir)
 }

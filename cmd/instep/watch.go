@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"instep/internal/publish"
+	"instep/internal/watch"
 )
 
 // watchFlags say how publish --watch goes on.
@@ -22,18 +23,6 @@ func (f *watchFlags) register(fs *pflag.FlagSet) {
 	timeVar(fs, &f.rescan, "rescan", time.Hour, "with --watch: look at everything again after this `TIME`")
 }
 
-const (
-	// snapshotEvery is the least time between two Resource Lists while watching: each
-	// costs as much as the set is large, and the Change List says the same sooner.
-	snapshotEvery = time.Minute
-	// settleTime is how long a burst of changes is waited for.
-	settleTime = 200 * time.Millisecond
-	// retryTime is how long a publication that failed waits to be tried again.
-	retryTime = time.Minute
-	// maxPaths is how many changed paths are remembered; more are a look at everything.
-	maxPaths = 10_000
-)
-
 // watch publishes, and publishes again when something changed, until ctx ends.
 func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (err error) {
 	switch {
@@ -42,7 +31,7 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 	case f.watch.rescan <= 0:
 		return usagef("--rescan: expected a time above 0")
 	}
-	site.RebaseMin = snapshotEvery
+	site.RebaseMin = watch.SnapshotEvery
 	progress := a.newProgress("publish", nil)
 	defer progress.stop()
 	site.Observe = func(e publish.Event) { a.publishEvent(e, &site, progress) }
@@ -52,18 +41,13 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	var total publish.SetReport
-	l := &watchLoop{every: f.watch.every, rescan: f.watch.rescan, publish: func(ctx context.Context, what publish.What) error {
-		rep, err := s.Publish(ctx, what)
-		a.reportRound(&rep, &total)
-		return err
-	}, failed: func(err error) { a.warnOf(ctx, err) }, what: f.what}
-	if site.Dir != "" {
-		t := watchTree(ctx, site.Dir, site.Out, func(err error) { a.warnOf(ctx, err) })
-		defer t.close()
-		l.changes = t.changes
-	}
 	a.out.line("Watching; end with Ctrl-C")
-	if err := l.run(ctx); err != nil {
+	err = watch.Run(ctx, s, watch.Options{
+		Dir: site.Dir, Out: site.Out, Every: f.watch.every, Rescan: f.watch.rescan, What: f.what, Now: a.now,
+		Report: func(rep *publish.Report) { a.reportRound(rep, &total) },
+		Warn:   func(err error) { a.warnOf(ctx, err) },
+	})
+	if err != nil {
 		return err
 	}
 	progress.stop()
@@ -101,104 +85,3 @@ func (a *app) reportRound(rep *publish.Report, total *publish.SetReport) {
 		a.out.line("%s  %screated=%d, updated=%d, deleted=%d, failed=%d", a.now().UTC().Format(time.RFC3339), name, s.Created, s.Updated, s.Deleted, s.Failed)
 	}
 }
-
-// change is what may have changed: a path below the directory, or everything.
-type change struct {
-	path       string // slash-separated
-	everything bool
-}
-
-// watchLoop gathers changes and publishes them together.
-type watchLoop struct {
-	changes       <-chan change // closed or nil: there are none to come
-	every, rescan time.Duration
-	what          publish.What // of the first publication
-	publish       func(context.Context, publish.What) error
-	failed        func(error) // a publication failed; it is tried again
-
-	paths      map[string]struct{}
-	everything bool
-	last       time.Time // when the last publication ended
-}
-
-// run publishes everything, and then what changes, until ctx ends. Only the first
-// publication's error ends it before.
-func (l *watchLoop) run(ctx context.Context) error {
-	if err := l.publish(ctx, l.what); err != nil {
-		if ctx.Err() != nil {
-			return nil // it was told to stop: the next run goes on
-		}
-		return err
-	}
-	l.paths, l.last = map[string]struct{}{}, time.Now()
-	rescan := time.NewTicker(l.rescan)
-	defer rescan.Stop()
-	due := time.NewTimer(0)
-	due.Stop()
-	defer due.Stop()
-	for waiting := false; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case c, ok := <-l.changes:
-			if !ok {
-				l.changes = nil // none to come: a nil channel is never ready
-				continue
-			}
-			l.note(c)
-		case <-rescan.C:
-			l.everything = true
-		case <-due.C:
-			waiting = false
-			if err := l.round(ctx); err != nil {
-				due.Reset(max(retryTime, l.every))
-				waiting = true
-			}
-			continue
-		}
-		if !waiting {
-			due.Reset(max(settleTime, time.Until(l.last.Add(l.every))))
-			waiting = true
-		}
-	}
-}
-
-// note remembers what changed, as far as that pays.
-func (l *watchLoop) note(c change) {
-	l.everything = l.everything || c.everything || len(l.paths) >= maxPaths
-	if l.everything {
-		clear(l.paths)
-		return
-	}
-	l.paths[c.path] = struct{}{}
-}
-
-// round publishes what changed. What could not be published is looked for again.
-func (l *watchLoop) round(ctx context.Context) error {
-	what := publish.What{Sets: l.what.Sets}
-	if !l.everything {
-		what.Paths = make([]string, 0, len(l.paths))
-		for path := range l.paths {
-			what.Paths = append(what.Paths, path)
-		}
-	}
-	l.everything = false
-	clear(l.paths)
-	err := l.publish(ctx, what)
-	l.last = time.Now()
-	if err == nil || ctx.Err() != nil {
-		return nil
-	}
-	l.everything = true
-	l.failed(err)
-	return err
-}
-
-// watchError says that changes will be seen late.
-type watchError struct{ err error }
-
-func (e *watchError) Error() string {
-	return "changes are found only when everything is looked at again (--rescan): " + e.err.Error()
-}
-
-func (e *watchError) Unwrap() error { return e.err }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"instep/resourcesync"
 )
 
 // Run is what one command did to a mirror.
@@ -19,15 +21,6 @@ type Run struct {
 	Created, Updated, Deleted int64  // memberships
 }
 
-// Why is what ended a state.
-type Why string
-
-// The ends of a state.
-const (
-	WhyUpdated Why = "updated"
-	WhyDeleted Why = "deleted"
-)
-
 // Version is a state of a resource in a set: one that has ended, or the present one.
 type Version struct {
 	ID   int64 // 0: the present state
@@ -35,10 +28,10 @@ type Version struct {
 	Kept string // where the bytes are since they left Path; "": they did not leave it then
 	Resource
 
-	Since, Until time.Time // zero: unknown; of the present state Until is zero
-	Why          Why       // it ended; "" of the present state
-	Began, Ended int64     // the runs that began and ended it; 0: unknown, or not ended
-	Overtaken    bool      // of RunVersions and RunOvertaken: a later run changed what came after it
+	Since, Until time.Time           // zero: unknown; of the present state Until is zero
+	Why          resourcesync.Change // that ended it, Updated or Deleted; "" of the present state
+	Began, Ended int64               // the runs that began and ended it; 0: unknown, or not ended
+	Overtaken    bool                // of RunVersions and RunOvertaken: a later run changed what came after it
 }
 
 const (
@@ -91,7 +84,7 @@ func (s *settling) end() error {
 		if err := s.lose(m, row, s.Meant); err != nil {
 			return err
 		}
-		if err := s.keepState(m, WhyDeleted); err != nil {
+		if err := s.keepState(m, resourcesync.Deleted); err != nil {
 			return err
 		}
 		if _, err := s.exec("DELETE FROM member WHERE set_id = $1 AND resource = $2", m.Set, row); err != nil {
@@ -101,7 +94,7 @@ func (s *settling) end() error {
 	if s.run == 0 {
 		return s.endFound()
 	}
-	if _, err := s.exec(keepReplaced, s.at, WhyUpdated, s.run); err != nil {
+	if _, err := s.exec(keepReplaced, s.at, resourcesync.Updated, s.run); err != nil {
 		return err
 	}
 	if _, err := s.exec(beginNew, s.at, s.run); err != nil {
@@ -112,7 +105,7 @@ func (s *settling) end() error {
 		if !m.Relabel {
 			continue
 		}
-		if err := s.keepState(m, WhyUpdated); err != nil {
+		if err := s.keepState(m, resourcesync.Updated); err != nil {
 			return err
 		}
 		if _, err := s.exec("UPDATE member SET since = $3, run = $4 WHERE set_id = $1 AND resource = $2", m.Set, s.rows[m.URI], s.at, s.run); err != nil {
@@ -128,7 +121,7 @@ func (s *settling) endFound() error {
 		f := &s.Found[i]
 		_, err := s.exec(`INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, since, until, began, why, ended)
 			VALUES ($1, $2, $3, $4, $5, NULL, '', FALSE, '', 0, '', 0, $6, 0, $7, $8)`,
-			f.Set, f.URI, f.Path, f.Kept, writeLength(f.Length), s.at, WhyUpdated, s.run)
+			f.Set, f.URI, f.Path, f.Kept, writeLength(f.Length), s.at, resourcesync.Updated, s.run)
 		if err != nil {
 			return err
 		}
@@ -136,7 +129,7 @@ func (s *settling) endFound() error {
 	return nil
 }
 
-func (s *settling) keepState(m *Membership, why Why) error {
+func (s *settling) keepState(m *Membership, why resourcesync.Change) error {
 	if s.run == 0 {
 		return nil
 	}
@@ -214,7 +207,7 @@ func (c *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Ve
 		WHERE v.id > $1 AND v.why = $4 AND +v.until >= $3
 		AND NOT EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.id > v.id AND l.set_id = v.set_id)
 		AND NOT EXISTS (SELECT 1 FROM `+memberOf("v")+`) ORDER BY v.id LIMIT $2`,
-		int64(0), since.UnixMicro(), WhyDeleted)
+		int64(0), since.UnixMicro(), resourcesync.Deleted)
 }
 
 // RunVersions yields what a run changed or ended, as it was before that run, in the

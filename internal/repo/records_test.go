@@ -12,11 +12,11 @@ import (
 
 // A resource as the Source says it is a harvest.Resource, and one as a mirror holds it a
 // destination.Held. A third record of the same would have to be kept in step with both:
-// internal/mirror.wanted is none, but how the catalog has a harvest.Resource written.
+// mirror.wanted is none, but how the catalog has a harvest.Resource written.
 func TestTwoRecordsOfAResource(t *testing.T) {
 	files := repository(t)
 	found := map[string]bool{}
-	for _, dir := range []string{"document", "harvest", "transfer", "internal/packages", "destination", "internal/mirror"} {
+	for _, dir := range []string{"document", "harvest", "transfer", "internal/packages", "destination", "mirror"} {
 		for name, text := range files {
 			if !isSource(name) || path.Dir(name) != dir {
 				continue
@@ -30,7 +30,7 @@ func TestTwoRecordsOfAResource(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"destination.Held", "harvest.Resource", "internal/mirror.wanted"}
+	want := []string{"destination.Held", "harvest.Resource", "mirror.wanted"}
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
 		t.Errorf("records of a resource: got %v, want %v", got, want)
 	}

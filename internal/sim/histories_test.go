@@ -21,7 +21,7 @@ import (
 
 	"instep/blob"
 	"instep/destination"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/source"
 )
 

@@ -22,7 +22,7 @@ import (
 	"instep/blob"
 	"instep/destination"
 	"instep/fetch"
-	"instep/internal/mirror"
+	"instep/mirror"
 	"instep/source"
 )
 

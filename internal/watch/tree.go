@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"context"
@@ -14,6 +14,21 @@ import (
 
 	"instep/source"
 )
+
+// change is what may have changed: a path below the directory, or everything.
+type change struct {
+	path       string // slash-separated
+	everything bool
+}
+
+// LateError says that changes will be seen late.
+type LateError struct{ Err error }
+
+func (e *LateError) Error() string {
+	return "changes are found only when everything is looked at again (--rescan): " + e.Err.Error()
+}
+
+func (e *LateError) Unwrap() error { return e.Err }
 
 // tree is a directory, with all below it, that the kernel is asked to tell changes of.
 type tree struct {
@@ -52,7 +67,7 @@ func (t *tree) giveUp(err error) {
 	if t.notify != nil {
 		_ = t.notify.Close()
 	}
-	t.warn(&watchError{err})
+	t.warn(&LateError{err})
 }
 
 func (t *tree) close() {

@@ -67,6 +67,6 @@ func (m *Mirror) beginsAnew(o *Options, err error) (bool, error) {
 	return name == "", err
 }
 
-// Aside returns where the catalog is by now that could not be used when the mirror was
-// opened; "" if it could.
+// Aside returns where Open has moved a catalog that it could not use (Options.Adopt); "" if
+// it has moved none.
 func (m *Mirror) Aside() string { return m.aside }

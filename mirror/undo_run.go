@@ -15,21 +15,24 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrOvertaken: a state is not brought back because a later run changed what came after it.
+// ErrOvertaken is the reason for which Revert leaves a resource alone that a later run has
+// changed again.
 var ErrOvertaken = errors.New("changed again by a later run")
 
-// Reversal is one step of bringing earlier states back.
+// Reversal is a step of Revert. A Version of History, At or Ended that is not the present
+// one makes a step as well.
 type Reversal struct {
-	Version      // that comes back, or with Remove goes
-	Remove  bool // there was none before
+	Version      // that comes back; with Remove it goes to the trash
+	Remove  bool // the resource did not exist before the run that is undone
 }
 
-// Refused says why Revert does not do a step; nil if it does.
+// Refused returns why Revert leaves the step undone: ErrFound or ErrOvertaken; nil if it
+// does not.
 func (r *Reversal) Refused() error {
 	switch {
 	case r.SetURI == FoundSet:
 		return ErrFound
-	case r.Overtaken:
+	case r.overtaken:
 		return ErrOvertaken
 	}
 	return nil
@@ -42,8 +45,8 @@ const restoredScope = "restored"
 // always is later than all that a Source says.
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// DeletedSince yields what brings back the resources that were deleted at a moment or
-// after it and are not there again.
+// DeletedSince yields the steps for Revert that bring back all resources which were deleted
+// at a moment or after it and do not exist again.
 func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		deleted := m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.DeletedSince(ctx, since) })
@@ -58,8 +61,8 @@ func (m *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Re
 	}
 }
 
-// Undoing yields what takes back a run: what it replaced and deleted returns, what
-// it created goes.
+// Undoing yields the steps for Revert that undo a run: what it replaced and deleted comes
+// back, what it created goes to the trash.
 func (m *Mirror) Undoing(ctx context.Context, run int64) iter.Seq2[Reversal, error] {
 	return func(yield func(Reversal, error) bool) {
 		if m.cat == nil {
@@ -106,7 +109,8 @@ type RevertOptions struct {
 	// the Source's state again: it fetches what came back in the place of something newer,
 	// and compares everything if something came back that the Source does not have.
 	Keep bool
-	// Done is told of each step when it is durable, or why it can't be done; may be nil.
+	// Done is called with each step when it is durable, or with the reason why it is left
+	// undone; may be nil.
 	Done func(Reversal, error)
 }
 
@@ -116,10 +120,11 @@ const (
 	revertBytes     = 32 << 20
 )
 
-// Revert brings earlier states back, byte for byte and with what was said of them.
-// What they replace is kept in turn. A step whose bytes are gone or damaged, or that
-// was overtaken, is told to o.Done and passed over. When Revert ends with an error,
-// the steps before it are done.
+// Revert brings earlier states back, byte for byte and with what the Source said of them.
+// What they replace is kept in turn. It skips a step that is Refused, and one whose bytes
+// are gone (fs.ErrNotExist), damaged (*resourcesync.MismatchError) or whose place is taken
+// (destination.ErrOccupied), and calls o.Done with the reason. When Revert returns an
+// error, the steps for which o.Done was called with nil are durable.
 func (m *Mirror) Revert(ctx context.Context, steps iter.Seq2[Reversal, error], o RevertOptions) error {
 	if m.readOnly {
 		return ErrReadOnly
@@ -215,12 +220,12 @@ func (r *reverter) commit(ctx context.Context) error {
 // take adds a step to the batch.
 func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 	if step.Remove {
-		if err := r.recompare(ctx, step.Set); err != nil {
+		if err := r.recompare(ctx, step.set); err != nil {
 			return 0, err
 		}
-		return 0, r.batch.add(step.URI, nil, &claim{gone: true, state: catalog.Membership{Set: step.Set, URI: step.URI}})
+		return 0, r.batch.add(step.URI, nil, &claim{gone: true, state: catalog.Membership{Set: step.set, URI: step.URI}})
 	}
-	row, err := r.m.row(ctx, step.Set, step.URI)
+	row, err := r.m.row(ctx, step.set, step.URI)
 	if err != nil {
 		return 0, err
 	}
@@ -313,7 +318,7 @@ const restoredReason = "an earlier state was restored"
 // claims are the memberships that a state comes back with. replaces is whether its
 // bytes take the place of others, or of none.
 func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
-	state := catalog.Membership{Set: step.Set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.Remainder}
+	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
 		state.Changed = row.Changed // never back
 	}
@@ -322,7 +327,7 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 		if err != nil {
 			return nil, err
 		}
-		claims := []*claim{{state: catalog.Membership{Set: kept, URI: step.URI, Changed: always, LastMod: step.LastMod, Remainder: step.Remainder}}}
+		claims := []*claim{{state: catalog.Membership{Set: kept, URI: step.URI, Changed: always, LastMod: step.LastMod, Remainder: step.remainder}}}
 		if row.Member {
 			claims = append(claims, &claim{state: state})
 		}
@@ -333,7 +338,7 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 		if err := r.recompare(ctx, state.Set); err != nil {
 			return nil, err
 		}
-	case replaces || row.LastMod != step.LastMod || row.Type != step.Type || row.Remainder != step.Remainder:
+	case replaces || row.LastMod != step.LastMod || row.Type != step.Type || row.Remainder != step.remainder:
 		state.Due, state.Wanted = restoredReason, row.Wanted
 		if row.Due == "" {
 			var err error
@@ -375,8 +380,8 @@ func (m *Mirror) recompare(ctx context.Context, set string) error {
 	return b.Commit(ctx, &destination.CursorMove{Set: set, Cursor: cur})
 }
 
-// Release ends that a resource is held in an earlier state: the next run brings the
-// Source's. If it was not held so: ErrNoVersion.
+// Release takes a resource out of KeptSet: the next run brings the Source's state. It
+// returns ErrNoVersion for one that is not in it.
 func (m *Mirror) Release(ctx context.Context, uri string) error {
 	if m.readOnly {
 		return ErrReadOnly

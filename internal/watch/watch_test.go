@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"instep/internal/publish"
 )
 
-// rounds records what a watchLoop publishes, with the time since it began.
+// rounds records what a loop publishes, with the time since it began.
 type rounds struct {
 	begin time.Time
 	list  []string
@@ -54,7 +54,7 @@ func play(t *testing.T, r *rounds, every time.Duration, steps []step) (failures 
 		r.begin = time.Now()
 		changes := make(chan change)
 		ctx, cancel := context.WithCancel(t.Context())
-		l := &watchLoop{changes: changes, every: every, rescan: time.Hour, publish: r.publish, failed: func(err error) { failures = append(failures, err) }}
+		l := &loop{now: time.Now, changes: changes, every: every, rescan: time.Hour, publish: r.publish, failed: func(err error) { failures = append(failures, err) }}
 		done := make(chan error, 1)
 		go func() { done <- l.run(ctx) }()
 		for _, s := range steps {
@@ -106,7 +106,7 @@ func TestFailedPublicationIsTriedAgainWithEverything(t *testing.T) {
 		r.begin = time.Now()
 		changes := make(chan change)
 		ctx, cancel := context.WithCancel(t.Context())
-		l := &watchLoop{changes: changes, every: time.Second, rescan: time.Hour, publish: r.publish, failed: func(err error) { failures = append(failures, err) }}
+		l := &loop{now: time.Now, changes: changes, every: time.Second, rescan: time.Hour, publish: r.publish, failed: func(err error) { failures = append(failures, err) }}
 		done := make(chan error, 1)
 		go func() { done <- l.run(ctx) }()
 		synctest.Wait()
@@ -130,7 +130,7 @@ func TestFailedPublicationIsTriedAgainWithEverything(t *testing.T) {
 
 func TestFirstPublicationThatFailsEndsWatching(t *testing.T) {
 	refused := errors.New("refused")
-	l := &watchLoop{every: time.Second, rescan: time.Hour, publish: func(context.Context, publish.What) error { return refused }}
+	l := &loop{now: time.Now, every: time.Second, rescan: time.Hour, publish: func(context.Context, publish.What) error { return refused }}
 	if err := l.run(t.Context()); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
@@ -256,7 +256,7 @@ func TestDirectoryItselfMovedAwaySaysSo(t *testing.T) {
 	if c := <-tr.changes; !c.everything {
 		t.Errorf("told of %+v", c)
 	}
-	if we := (*watchError)(nil); !errors.As(<-warned, &we) {
+	if we := (*LateError)(nil); !errors.As(<-warned, &we) {
 		t.Error("no warning that changes are seen late")
 	}
 }
@@ -268,7 +268,7 @@ func TestTreeThatCannotBeWatchedSaysSo(t *testing.T) {
 	if _, ok := <-tr.changes; ok {
 		t.Error("told of a change")
 	}
-	if we := (*watchError)(nil); !errors.As(warned, &we) {
+	if we := (*LateError)(nil); !errors.As(warned, &we) {
 		t.Errorf("warned of %v", warned)
 	}
 }

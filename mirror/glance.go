@@ -20,10 +20,10 @@ const (
 	glanceBytes = 64 << 10 // of a file that is read though nobody has touched it
 )
 
-// Glance looks at some files, others each time, and lets those be fetched again that are
-// not there or not as they were stored. It returns how many. For as long as it finds any
-// it looks at more: where files were restored or removed behind the mirror's back, that is
-// at all. It is no audit: of a mirror that is sound it costs the time of 32 look-ups.
+// Glance checks 32 files of each set, others each time, and marks those that are absent or
+// changed as due: the next run fetches them again. It returns how many. For as long as it
+// finds any it checks more, up to all files of the set. It reads files whose stamp has
+// changed, and of the others four of at most 64 KiB: it is no audit, which reads all.
 func (m *Mirror) Glance(ctx context.Context) (lost int64, err error) {
 	if m.readOnly {
 		return 0, ErrReadOnly

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Settings are kept with a mirror from the run that makes it, so that later runs do alike.
-// The mirror itself does not use them.
+// Settings are values that a program keeps with a mirror, so that later runs do as the
+// first one did. The mirror itself does not use them; `instep sync` keeps its flags here.
 type Settings struct {
 	// Values are the values of each setting by its name. Names that a program does not know
 	// are those of a newer version.
@@ -21,8 +21,7 @@ type Settings struct {
 // a Destination remembers, so no Source can name it.
 const keptSettings = "kept settings"
 
-// Settings returns what is kept with the mirror; false if nothing ever was: an earlier
-// version of this program made the mirror, or there is none.
+// Settings returns what KeepSettings has stored; false if that is nothing.
 func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) {
 	if m.cat == nil {
 		return s, false, nil
@@ -37,7 +36,7 @@ func (m *Mirror) Settings(ctx context.Context) (s Settings, ok bool, err error) 
 	return s, true, nil
 }
 
-// KeepSettings replaces what is kept with the mirror.
+// KeepSettings replaces the Settings of the mirror.
 func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	if m.readOnly {
 		return ErrReadOnly

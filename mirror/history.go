@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"instep/blob"
+	"instep/destination"
 	"instep/internal/catalog"
 	"instep/resourcesync"
 )
@@ -22,20 +23,57 @@ import (
 const KeptSet = "instep:kept"
 
 // FoundSet is the name of the set of files that were in the place of resources when the
-// mirror was made of a directory with files (Options.Adopt). They are in the trash, and
-// come back by OpenVersion only: they are no resources.
+// mirror was made of a directory with files (Options.Adopt). They are in the trash.
+// OpenVersion reads them, and Revert does not bring them back: they are no resources.
 const FoundSet = "instep:found"
 
-// ErrFound: a file that was no resource does not come back as one.
+// ErrFound is the reason for which Revert does not bring back a file of FoundSet.
 var ErrFound = errors.New("it was no resource of the mirror")
 
 // Version is a state of a resource in a set: one that has ended, or the present one.
 type Version struct {
-	SetURI string // of the Capability List, KeptSet or FoundSet
-	catalog.Version
+	// SetURI is the URI of the Capability List of the set, or KeptSet or FoundSet.
+	SetURI string
+	// Held is the resource as it was then, without Due, Wanted and the moments of evidence.
+	destination.Held
+
+	// Since and Until are when the state began and ended, by the clock of the mirror. Since
+	// is zero if it is unknown, Until if the state is the present one.
+	Since, Until time.Time
+	// Kept is the path of the bytes since they left Path; "" if they did not leave it.
+	Kept string
+	// Why is what ended the state: Updated or Deleted; "" of the present one.
+	Why resourcesync.Change
+	// Began and Ended are the numbers of the runs that began and ended it; 0 if they are
+	// unknown, or if it has not ended.
+	Began, Ended int64
+
+	past      bool // it has ended
+	overtaken bool // a later run changed what came after it
+	set       catalog.SetID
+	remainder string // as the catalog has it
 }
 
-// ErrNoVersion: there is no such state, or none any more.
+// Present reports whether the state has not ended.
+func (v *Version) Present() bool { return !v.past }
+
+func versionOf(set string, v *catalog.Version) (Version, error) {
+	held, err := heldOf(&v.Resource)
+	return Version{
+		SetURI: set, Held: held, Since: v.Since, Until: v.Until, Kept: v.Kept, Why: v.Why, Began: v.Began, Ended: v.Ended,
+		past: v.ID != 0, overtaken: v.Overtaken, set: v.Set, remainder: v.Remainder,
+	}, err
+}
+
+// Run is the work of one command on a mirror, or of one period of it (BeginRun).
+type Run struct {
+	ID                        int64     // ascending; 0 if it has changed nothing yet
+	Begun                     time.Time // by the clock of the mirror
+	What                      string    // the command
+	Created, Updated, Deleted int64     // resources, counted in each set
+}
+
+// ErrNoVersion is returned where there is no such state, or none any more.
 var ErrNoVersion = errors.New("no such state is kept")
 
 // setNames returns the names of all sets.
@@ -78,8 +116,12 @@ func (m *Mirror) labelled(ctx context.Context, states func(history) iter.Seq2[ca
 			yield(Version{}, err)
 			return
 		}
-		for v, err := range states(m.own) {
-			if !yield(Version{names[v.Set], v}, err) || err != nil {
+		for row, err := range states(m.own) {
+			var v Version
+			if err == nil {
+				v, err = versionOf(names[row.Set], &row)
+			}
+			if !yield(v, err) || err != nil {
 				return
 			}
 		}
@@ -135,8 +177,8 @@ func (m *Mirror) Ended(ctx context.Context, since time.Time) iter.Seq2[Version, 
 	return m.labelled(ctx, func(h history) iter.Seq2[catalog.Version, error] { return h.Versions(ctx, since) })
 }
 
-// AsOf yields what a set held at a moment, in ascending order of keys. Known says from
-// when that is all.
+// AsOf yields what a set held at a moment, in ascending order of [resourcesync.KeyOf] the
+// URIs. It is complete for moments since the one that Known returns.
 func (m *Mirror) AsOf(ctx context.Context, set string, at time.Time) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		id, err := m.set(ctx, set)
@@ -150,7 +192,7 @@ func (m *Mirror) AsOf(ctx context.Context, set string, at time.Time) iter.Seq2[V
 	}
 }
 
-// Known returns from when all states are known; false if none is.
+// Known returns the moment since which all states are known; false if none is.
 func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil
@@ -159,10 +201,15 @@ func (m *Mirror) Known(ctx context.Context) (time.Time, bool, error) {
 }
 
 // Runs yields the runs that changed the mirror, the last first.
-func (m *Mirror) Runs(ctx context.Context) iter.Seq2[catalog.Run, error] {
-	return func(yield func(catalog.Run, error) bool) {
-		if m.cat != nil {
-			m.own.Runs(ctx)(yield)
+func (m *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
+	return func(yield func(Run, error) bool) {
+		if m.cat == nil {
+			return
+		}
+		for r, err := range m.own.Runs(ctx) {
+			if !yield(Run(r), err) {
+				return
+			}
 		}
 	}
 }
@@ -177,7 +224,7 @@ func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, e
 		switch {
 		case err != nil:
 			return nil, err
-		case at.IsZero() && v.ID == 0:
+		case at.IsZero() && v.Present():
 			present = &v
 		case at.IsZero():
 			if len(found) > 0 && (v.Until != found[0].Until || sum(&v) != sum(&found[0])) {
@@ -186,7 +233,7 @@ func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, e
 			if present == nil || sum(&v) != sum(present) {
 				found = append(found, v)
 			}
-		case !v.Since.After(at) && (v.ID == 0 || v.Until.After(at)):
+		case !v.Since.After(at) && (v.Present() || v.Until.After(at)):
 			found = append(found, v)
 		}
 	}
@@ -236,7 +283,7 @@ func (m *Mirror) places(ctx context.Context, v *Version) iter.Seq2[string, error
 				return
 			}
 			place := other.Kept
-			if other.ID == 0 {
+			if other.Present() {
 				place = other.Path
 			}
 			if place != "" && place != v.Kept && sum(&other) == sum(v) && !yield(place, nil) {

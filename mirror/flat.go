@@ -20,16 +20,16 @@ import (
 	"instep/resourcesync"
 )
 
-// Layout says how a mirror keeps its bytes.
+// Layout says in which files a mirror keeps its bytes. It can't be changed later.
 type Layout string
 
-// The layouts.
+// The layouts of a mirror.
 const (
 	Tree Layout = "tree" // a file for each URI, whose path reads like it
 	Flat Layout = "flat" // a file for all that have the same bytes: sha256/ab/cdef…, by their sha-256
 )
 
-// ErrLayout: another layout was asked for than the mirror has.
+// ErrLayout is returned by Open if Options.Layout is another one than the mirror has.
 var ErrLayout = errors.New("the layout of a mirror is chosen when it is made")
 
 // kept is how the marker of a mirror has it.

@@ -20,13 +20,23 @@ import (
 
 // Options say which mirror to open.
 type Options struct {
-	Dir    string           // the directory
-	State  string           // directory of the catalog; "" is .instep in Dir
-	Create bool             // make a mirror if Dir is absent or empty
-	Adopt  bool             // make one of a directory with files too, and let them become resources
-	Layout Layout           // of a new mirror; "" is Tree. A mirror that has another is an ErrLayout
-	Found  func(Found)      // is told of each file that Adopt moves to the trash; may be nil
-	Now    func() time.Time // dates the trash and approvals; required
+	// Dir is the directory of the mirror.
+	Dir string
+	// State is the directory of the catalog; "" is .instep in Dir.
+	State string
+	// Create makes a mirror if Dir is absent or empty.
+	Create bool
+	// Adopt makes one of a directory with files, too: those with the bytes of a resource
+	// become the resource's, if the Source's digests prove it. Where the catalog can't be
+	// used, Adopt sets it aside and makes a new one.
+	Adopt bool
+	// Layout is that of a new mirror; "" is Tree. Open returns ErrLayout for a mirror that
+	// has another.
+	Layout Layout
+	// Found is called with each file that Adopt moves to the trash; may be nil.
+	Found func(Found)
+	// Now dates the trash and approvals; required. A daemon or a command gives time.Now.
+	Now func() time.Time
 
 	bucket func(blob.Bucket) blob.Bucket         // tests put faults between the mirror and its files
 	space  func(*os.Root) (durable.Space, error) // tests say how much room there is
@@ -74,10 +84,11 @@ func (o *Options) state() string {
 
 func (o *Options) catalog() string { return filepath.Join(o.state(), catName) }
 
-// Open opens a mirror and locks it, with its state: a *flock.LockedError tells who has
-// it open. What an interrupted run left is completed or undone. Where there is no
-// mirror, Open makes one if o.Create is set and nothing is in the way (else
-// ErrNotEmpty), or refuses (ErrWrongStore) without writing anything.
+// Open opens a mirror and locks it, with its state; it returns a *LockedError if another
+// process has it open. It completes or undoes what an interrupted run left. Where there is
+// no mirror, Open makes one if o.Create is set and the directory is empty (else it returns
+// ErrNotEmpty); without o.Create it returns ErrWrongStore and writes nothing. The caller
+// closes the Mirror.
 func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(&o)
 	defer func() {
@@ -109,9 +120,9 @@ func Open(ctx context.Context, o Options) (_ *Mirror, err error) {
 	return m, m.recover(ctx)
 }
 
-// OpenReadOnly opens a mirror to be looked at: nothing is written, locked or undone,
-// and changes are refused. A mirror that does not exist is an empty one, unless it
-// could not be made here.
+// OpenReadOnly opens a mirror for reading: it writes, locks and undoes nothing, and all
+// changes fail with ErrReadOnly. Another process may change the mirror meanwhile. Where
+// there is no mirror but Open could make one, the Mirror is empty (see Exists).
 func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 	m := newMirror(&o)
 	m.readOnly = true
@@ -175,7 +186,7 @@ func newMirror(o *Options) *Mirror {
 	return m
 }
 
-// Close ends all use of the mirror. Batches that were not committed are lost.
+// Close closes the mirror and gives up its locks. Batches that were not committed are lost.
 func (m *Mirror) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(m.close) {

@@ -333,8 +333,8 @@ func ignoreAbsent(err error) error {
 	return err
 }
 
-// PartsKept tells how many transfers that broke off are kept for a later run, and
-// the bytes they take.
+// PartsKept returns how many interrupted transfers are kept for a later run, and the bytes
+// that they take.
 func (m *Mirror) PartsKept(ctx context.Context) (n int, bytes int64, err error) {
 	for info, err := range m.bucket.List(ctx, partsKey+"/") {
 		if err != nil {

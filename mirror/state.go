@@ -8,8 +8,8 @@ import (
 	"instep/resourcesync"
 )
 
-// StateError: a new state was asked for where a Source could write: below the directory
-// of a mirror a resource may have any name that does not begin with a dot.
+// StateError is returned by Open for a new state below the directory of a mirror, where a
+// resource could have the same name: use the default, or a directory elsewhere.
 type StateError struct {
 	State, Dir string // the state, and the directory of the mirror that it is in
 }
@@ -18,8 +18,8 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("the state %q is inside the mirror %q, where the Source could write into it", e.State, e.Dir)
 }
 
-// StateDir is the directory of the state of a mirror: the one given, or that inside the
-// mirror if none is.
+// StateDir returns the directory of the state of the mirror in dir: state, or the one
+// inside dir if state is "".
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
 
 // findState finds out whether the state is inside the directory. A new one that is, but

@@ -100,12 +100,12 @@ func (c *claims) release(b *batch) {
 	}
 }
 
-// Found is a file that was no resource of a mirror that adopts files, and was in the place
-// of one: it is in the trash now.
+// Found is a file that Adopt has moved to the trash: it was in the place of a resource and
+// had other bytes.
 type Found struct {
 	URI  string // of the resource
 	Path string // where the file was
-	Kept string // where it is: both are below the mirror
+	Kept string // where it is now; both are paths below the mirror, slash-separated
 }
 
 // findDisplaced notes the files that the steps move to the trash although they are not the

@@ -21,8 +21,8 @@ import (
 var _ destination.Adopter = (*Mirror)(nil)
 
 // Stray implements destination.Adopter. A file that the mirror holds for another
-// resource is none. A mirror that adopts nothing finds only the file that stands where
-// the resource belongs and has its bytes: the catalog may be older than the files.
+// resource is none. Without Options.Adopt it finds only a file at the path of the resource
+// that has its bytes: the catalog may be older than the files.
 func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.Held) (string, bool, error) {
 	if m.disk == nil { // without a directory there is no file
 		return "", false, nil

@@ -9,8 +9,8 @@ import (
 	"instep/internal/durable"
 )
 
-// ErrFull: a file system has no room for more, or hardly any. What was committed stays,
-// and a later run goes on.
+// ErrFull is returned where a file system has no room for more, or hardly any. What was
+// committed stays, and a later run continues.
 var ErrFull = errors.New("no room left")
 
 // What a mirror leaves free for others, and for its own catalog, unless that is more than

@@ -146,8 +146,8 @@ func (m *Mirror) ClockBehind(ctx context.Context) (day string, behind bool, err 
 	return max(c.Sure, firstDay), err == nil && c.behind(dateOf(m.now())), err
 }
 
-// AcceptClock believes the clock although earlier runs had a later one. What they, or runs
-// since, have put into the trash ages from today if its date is doubtful.
+// AcceptClock takes the clock for right although earlier runs had a later one. What they,
+// or runs since, have put into the trash ages from today if its date is doubtful.
 func (m *Mirror) AcceptClock(ctx context.Context) error {
 	if m.readOnly {
 		return ErrReadOnly

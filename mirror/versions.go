@@ -7,8 +7,9 @@ import (
 	"instep/resourcesync"
 )
 
-// BeginRun says that what is committed from now on belongs to a run of its own, of
-// the command what. Without it, all that is done while the mirror is open is one run.
+// BeginRun begins a run of the command what: what is committed from now on belongs to it,
+// so that Undoing it leaves earlier runs alone. Without BeginRun, everything from Open to
+// Close is one run.
 func (m *Mirror) BeginRun(ctx context.Context, what string) error {
 	if err := m.lockCommit(ctx); err != nil {
 		return err

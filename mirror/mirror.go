@@ -1,6 +1,9 @@
-// Package mirror keeps a copy of a Source in a directory: the bytes of each
+// Package mirror keeps a copy of a Source in a directory (1.1 §5.2): the bytes of each
 // resource in a file whose path reads like its URI, what is known of them in a
-// catalog. It implements destination.Mirror.
+// catalog. Open returns a Mirror, the destination.Mirror of a destination.Destination,
+// which brings it in step with the Source. What a run replaced or deleted is kept for
+// as long as PurgeTrash is told to: History, AsOf and Ended list it, OpenVersion reads
+// it, and Revert brings it back.
 //
 // Everything of its own is in .instep below the directory: the marker that ties
 // directory and catalog together, the catalog, the lock, temporary files, and the
@@ -32,35 +35,48 @@ import (
 	"instep/destination"
 	"instep/internal/catalog"
 	"instep/internal/durable"
+	"instep/internal/flock"
 	"instep/resourcesync"
 )
 
 // Errors for errors.Is.
 var (
-	// ErrNotEmpty: a new mirror was asked for where files are already.
+	// ErrNotEmpty is returned by Open for a new mirror in a directory that has files.
 	ErrNotEmpty = errors.New("the directory is not empty and holds no mirror")
-	// ErrWrongStore: directory and catalog do not belong together, or the directory
-	// that should hold a mirror holds none: an unmounted disk looks like that.
+	// ErrWrongStore is returned by Open if directory and catalog do not belong together,
+	// or if the directory that should hold a mirror holds none: an unmounted disk looks
+	// like that.
 	ErrWrongStore = errors.New("not the directory of this mirror")
-	// ErrLostCatalog: there is a mirror, but not its catalog. It is an ErrWrongStore, too.
+	// ErrLostCatalog is an ErrWrongStore: there is a mirror, but not its catalog.
 	ErrLostCatalog = errors.New("its catalog is not there")
-	// ErrOtherCatalog: the catalog is not the one that the marker of the mirror names. It is
-	// an ErrWrongStore, too.
+	// ErrOtherCatalog is an ErrWrongStore: the catalog is not the one that the marker of
+	// the mirror names.
 	ErrOtherCatalog = errors.New("its marker names another catalog")
-	// ErrUsedCatalog: a new mirror was asked for with the catalog of something else. It is
-	// an ErrWrongStore, too.
+	// ErrUsedCatalog is an ErrWrongStore: the catalog of the new mirror is that of another
+	// mirror, or of what is published.
 	ErrUsedCatalog = errors.New("the catalog is used already")
-	// ErrUnbound: bytes before the first Bind.
+	// ErrDamaged is returned where the catalog can't be read, or is not sound. Options.Adopt
+	// makes a new one.
+	ErrDamaged = catalog.ErrDamaged
+	// ErrNewer is returned by Open if a newer version of this module wrote the catalog.
+	ErrNewer = catalog.ErrNewerSchema
+	// ErrUnknownPlan is returned by Approve for a hash that was not withheld.
+	ErrUnknownPlan = catalog.ErrUnknownPlan
+	// ErrUnbound is returned for bytes that come before the first Bind.
 	ErrUnbound = errors.New("the mirror belongs to no Source yet")
-	// ErrReadOnly: a change of a mirror that was opened for reading.
+	// ErrReadOnly is returned for a change of a mirror that was opened for reading.
 	ErrReadOnly = errors.New("the mirror is open for reading only")
 )
 
-// WrongSourceError says that a mirror belongs to another Source.
+// LockedError is returned by Open while another process has the mirror, its state or its
+// directory open: it names the holder, as far as that is known.
+type LockedError = flock.LockedError
+
+// WrongSourceError is returned by Bind for a mirror of another Source.
 type WrongSourceError struct {
-	Dir             string
-	What            string // "Source" or "origin"
-	Recorded, Given string
+	Dir             string // of the mirror
+	What            string // that differs: "Source" or "origin"
+	Recorded, Given string // the two URIs
 }
 
 func (e *WrongSourceError) Error() string {
@@ -108,10 +124,11 @@ var _ destination.Mirror = (*Mirror)(nil)
 // originSetting, beside catalog.MirrorSetting, ties a mirror to its Source.
 const originSetting = "origin"
 
-// Bind ties the mirror to a Source and its origin for good. A mirror of another one
-// is a *WrongSourceError. A Source that was found in another way, by another URI, is
-// known by any of its sets, and by its origin alone as long as the mirror has none.
-// Opened for reading only, the mirror remembers nothing.
+// Bind implements destination.Mirror. It ties the mirror to a Source and its origin for
+// good, and returns a *WrongSourceError if it is the mirror of another one. A Source that
+// was found by another URI is recognised by any of its sets, and by its origin alone as
+// long as the mirror has no sets. A mirror that is open for reading checks, and records
+// nothing.
 func (m *Mirror) Bind(ctx context.Context, source, home string, sets ...string) error {
 	o, err := parseOrigin(home)
 	if err != nil {
@@ -399,9 +416,9 @@ func (m *Mirror) Approved(ctx context.Context, hash string) (bool, error) {
 	return m.own.Approved(ctx, hash)
 }
 
-// Approve lets exactly the withheld plan of that hash pass until the given moment,
-// and returns what it is, for people. A hash that was not withheld is a
-// catalog.ErrUnknownPlan.
+// Approve lets exactly the withheld plan of that hash pass, until the moment that it
+// returns with a summary of the plan, for people. It returns ErrUnknownPlan for a hash
+// that was not withheld.
 func (m *Mirror) Approve(ctx context.Context, hash string) (summary string, until time.Time, err error) {
 	if m.readOnly {
 		return "", time.Time{}, ErrReadOnly

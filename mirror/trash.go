@@ -32,8 +32,9 @@ func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 // purgeBatch is how many files PurgeTrash removes at a time.
 const purgeBatch = 500
 
-// PurgeTrash forgets the states that ended more than so many days ago, and removes their
-// bytes; see trashClock for how old a day is. A crash in between leaves bytes without a
+// PurgeTrash forgets the states that ended more than keep days ago, and removes their
+// bytes. Days are counted by the latest date that two runs in a row have reached, so that
+// one run with a wrong clock removes nothing. A crash in between leaves bytes without a
 // state, never the reverse; the next purge removes them.
 func (m *Mirror) PurgeTrash(ctx context.Context, keep int) error {
 	if m.readOnly {
