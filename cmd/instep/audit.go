@@ -178,7 +178,7 @@ func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m
 	case !m.Exists():
 		return nil, false, errors.Join(err, m.Close())
 	}
-	a.out.warn(record{Message: "the mirror can only be read: nothing is marked, and no record of this run is kept"})
+	a.out.warn(warningRecord{Message: "the mirror can only be read: nothing is marked, and no record of this run is kept"})
 	return m, true, nil
 }
 
@@ -192,18 +192,18 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	case destination.EventTried:
 		a.tried(e)
 	case destination.EventNote:
-		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
+		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventFailed:
 		p.failed(e.Err.Error())
 		a.out.failed(e.Action.Want.URI, e.Err, "")
 	case destination.EventVerdict:
 		p.did(e.Path)
 		p.done(e.Bytes)
-		r := record{Type: "verdict", Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
+		r := verdictRecord{Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
 		if e.Err != nil {
 			r.Message = e.Err.Error()
 		}
-		a.out.record(r)
+		a.out.record(&r)
 		if e.Verdict == destination.VerdictSame && !e.Again && !a.out.verbose {
 			return
 		}
@@ -246,11 +246,11 @@ func totalsOf(audit *destination.Audit) auditTotals {
 func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
-			a.out.warn(record{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
+			a.out.warn(warningRecord{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
 			log.partial(s.Set, s.Partial)
 		}
 		if s.Gap != "" {
-			a.out.warn(record{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source ends that, and --accept-gap is content with what is known"})
+			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source ends that, and --accept-gap is content with what is known"})
 			log.gap(s.Set, s.Gap)
 		}
 		if !s.At.IsZero() {
@@ -258,7 +258,7 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(record{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; its %d resources were not compared", o.Members)})
+		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; its %d resources were not compared", o.Members)})
 	}
 	t := totalsOf(audit)
 	for skip, count := range sorted(t.skipped) {

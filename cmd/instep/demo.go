@@ -148,7 +148,7 @@ func (d *demo) openSource(ctx context.Context) (stop func(), err error) {
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
-			d.out.warn(record{Message: err.Error()})
+			d.out.warn(warningRecord{Message: err.Error()})
 		}
 		site.close()
 	}, nil

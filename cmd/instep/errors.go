@@ -220,7 +220,7 @@ func shellWord(w string) string { return webpage.Shell(w) }
 
 // tellRun says which run it was and how it ended.
 func (a *app) tellRun(rec *runs.Record) {
-	a.out.report(recordOf(rec))
+	a.out.record(recordOf(rec))
 	a.out.line("%s", runLine(rec))
 	if rec.End != nil && rec.End.Error != "" {
 		a.out.line("  ended early: %s", printable(rec.End.Error))
@@ -253,7 +253,7 @@ func (a *app) tellGroup(rec *runs.Record, g *causeGroup) {
 		shown = shown[:min(len(shown), examples)]
 	}
 	for _, r := range g.Rows {
-		a.out.record(record{Type: "error", Cause: g.Cause, Set: r.Set, URI: r.URI, Path: r.Path, Message: message(&r), Hint: r.Hint, RunID: rec.ID})
+		a.out.record(&errorRecord{Cause: g.Cause, Set: r.Set, URI: r.URI, Path: r.Path, Message: message(&r), Hint: r.Hint, RunID: rec.ID})
 	}
 	for _, r := range shown {
 		a.out.line("    %s", printable(nameOf(&r)))

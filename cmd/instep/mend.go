@@ -75,7 +75,7 @@ func freeName(dir string) string {
 func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
 	if err == nil && n > 0 {
-		s.a.out.warn(record{
+		s.a.out.warn(warningRecord{
 			Message: fmt.Sprintf("%d files were not as they had been stored: each is compared with the Source again", n),
 			Hint:    fmt.Sprintf("if others may be, too: instep audit %s %s", shellWord(s.source), shellWord(s.dir)),
 		})
@@ -87,7 +87,7 @@ func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 func (s *syncer) explainState(t *totals) {
 	out := s.a.out
 	if s.aside != "" {
-		out.warn(record{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
+		out.warn(warningRecord{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
 	}
 	if t.taken > 0 {
 		out.say("%d files that were in the directory, and not known, have the bytes of resources and were taken over", t.taken)
@@ -99,7 +99,7 @@ func (s *syncer) explainState(t *totals) {
 		}
 	}
 	if occupied > 0 {
-		out.warn(record{
+		out.warn(warningRecord{
 			Message: fmt.Sprintf("%d resources are not stored: files that are not the mirror's stand in their places", occupied),
 			Hint:    "move those files elsewhere, and sync again; or have them put into the trash: " + s.adoptCommand(s.f.state),
 		})

@@ -53,7 +53,7 @@ func (f *planFlags) set(d *destination.Destination) error {
 // explainPlan says why a plan is as it is.
 func (a *app) explainPlan(p *destination.SetPlan) {
 	for _, reason := range p.Reasons {
-		a.out.record(record{Type: "status", Set: p.Set, Mode: string(p.Mode), Reason: reason})
+		a.out.record(&statusRecord{Set: p.Set, Mode: string(p.Mode), Reason: reason})
 		a.out.say("  %s", reason)
 	}
 }
@@ -92,7 +92,7 @@ func (a *app) showAction(act destination.Action) {
 	if act.Kind == destination.Mark || act.Kind == destination.Remember {
 		return
 	}
-	a.out.change(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
+	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
 	line := changeMark(act) + " " + printable(act.Want.URI)
 	if act.Kind == destination.Adopt {
 		line += "   (adopts " + printable(act.From) + ")"

@@ -42,7 +42,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(record{Message: fmt.Sprintf("%d files could not be read and were skipped (see above); what was published of them before stays", rep.Failed)})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%d files could not be read and were skipped (see above); what was published of them before stays", rep.Failed)})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
@@ -99,7 +99,7 @@ func excluded(sets []publish.SetReport) map[string]int64 {
 // reportSet tells of one set: a block for people, and of several also a record.
 func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
 	for _, n := range rep.Notes {
-		a.out.warn(record{Set: rep.CapabilityList, Message: n})
+		a.out.warn(warningRecord{Set: rep.CapabilityList, Message: n})
 	}
 	if several {
 		a.out.say("")
@@ -145,9 +145,9 @@ func setTitle(rep *publish.SetReport, site *publish.Site) string {
 }
 
 // setRecord is the record of what was done to a set.
-func setRecord(rep *publish.SetReport, dryRun bool) record {
-	return record{
-		Type: "status", Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
+func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
+	return &statusRecord{
+		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
 		Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted), Failed: num(rep.Failed),
 		Resources: num(rep.Resources), Bytes: num(rep.Hashed),
 	}

@@ -42,10 +42,10 @@ func viewOf(rec *runs.Record) runView {
 }
 
 // writeRunsPage writes a page about runs: all in a table, and some in detail.
-func writeRunsPage(w io.Writer, dir string, kept []record, all []runs.Record, details []*runs.Record, now time.Time) error {
+func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string
-		Kept          []record // settings
+		Kept          []statusRecord // settings
 		Now           time.Time
 		Runs, Details []runView
 		Last          *runView // nil if there is none

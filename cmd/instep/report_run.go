@@ -46,7 +46,7 @@ func (a *app) newRun(command, source, dir string) *runLog {
 func (l *runLog) start(state string) {
 	rec, err := runs.Begin(mirror.StateDir(l.run.Dir, state), l.run, l.a.now)
 	if err != nil {
-		l.a.out.warn(record{Message: fmt.Sprintf("no record of this run is kept: %v", err)})
+		l.a.out.warn(warningRecord{Message: fmt.Sprintf("no record of this run is kept: %v", err)})
 		return
 	}
 	l.mu.Lock()
@@ -177,7 +177,7 @@ func (l *runLog) end(ctx context.Context, err error) {
 	}
 	o.Idle = err == nil && l.idle(&o)
 	if err := l.rec.End(o); err != nil {
-		l.a.out.warn(record{Message: err.Error()})
+		l.a.out.warn(warningRecord{Message: err.Error()})
 	}
 	l.rec = nil
 }
@@ -238,29 +238,28 @@ func givenFlags(cmd *cobra.Command) []string {
 
 // reportRecord is a run as a JSON record.
 type reportRecord struct {
-	SchemaVersion int              `json:"schema_version,omitempty"`
-	Type          string           `json:"type"`
-	RunID         string           `json:"run_id"`
-	Command       string           `json:"command"`
-	Source        string           `json:"source,omitempty"`
-	Flags         []string         `json:"flags,omitempty"`
-	Begun         string           `json:"begun"`
-	Ended         string           `json:"ended,omitempty"`
-	Finished      bool             `json:"finished"`
-	Status        string           `json:"status,omitempty"`
-	ExitCode      *int             `json:"exit_code,omitempty"`
-	Message       string           `json:"message,omitempty"`
-	Hint          string           `json:"hint,omitempty"`
-	Counts        map[string]int64 `json:"counts,omitempty"`
-	Causes        map[string]int64 `json:"causes,omitempty"`
-	Quirks        map[string]int64 `json:"quirks,omitempty"`
-	Run           int64            `json:"run,omitempty"` // its number in the history of the mirror
-	Version       string           `json:"version,omitempty"`
-	Go            string           `json:"go,omitempty"`
+	recordHead
+	RunID    string           `json:"run_id"`
+	Command  string           `json:"command"`
+	Source   string           `json:"source,omitempty"`
+	Flags    []string         `json:"flags,omitempty"`
+	Begun    string           `json:"begun"`
+	Ended    string           `json:"ended,omitempty"`
+	Finished bool             `json:"finished"`
+	Status   string           `json:"status,omitempty"`
+	ExitCode *int             `json:"exit_code,omitempty"`
+	Message  string           `json:"message,omitempty"`
+	Hint     string           `json:"hint,omitempty"`
+	Counts   map[string]int64 `json:"counts,omitempty"`
+	Causes   map[string]int64 `json:"causes,omitempty"`
+	Quirks   map[string]int64 `json:"quirks,omitempty"`
+	Run      int64            `json:"run,omitempty"` // its number in the history of the mirror
+	Version  string           `json:"version,omitempty"`
+	Go       string           `json:"go,omitempty"`
 }
 
-func recordOf(rec *runs.Record) reportRecord {
-	r := reportRecord{
+func recordOf(rec *runs.Record) *reportRecord {
+	r := &reportRecord{
 		RunID: rec.ID, Command: rec.Command, Source: rec.Source, Flags: rec.Options, Begun: rec.Begun.UTC().Format(time.RFC3339Nano),
 		Causes: rec.Causes, Version: rec.Version, Go: rec.Go,
 	}
@@ -275,13 +274,4 @@ func recordOf(rec *runs.Record) reportRecord {
 		r.Message, r.Hint, r.Counts, r.Run = e.Error, e.Hint, e.Counts, e.Change
 	}
 	return r
-}
-
-// report writes the record of a run.
-func (o *output) report(r reportRecord) {
-	if !o.json || o.few() {
-		return
-	}
-	r.SchemaVersion, r.Type = o.first(), "report"
-	o.write(r)
 }

@@ -177,10 +177,10 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	case destination.EventTried:
 		a.tried(e)
 	case destination.EventPlanned:
-		a.out.record(record{Type: "status", Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
+		a.out.record(&statusRecord{Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
 		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
 	case destination.EventNote:
-		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
+		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventBegun:
 		p.doing(nameInWork(e.Action.Want.URI))
 	case destination.EventTransferred:
@@ -195,13 +195,13 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 		}
 		a.change(e.Action, e.Bytes)
 	case destination.EventFailed:
-		a.out.record(record{Type: "error", URI: e.Action.Want.URI, Message: e.Err.Error()})
+		a.out.record(&errorRecord{URI: e.Action.Want.URI, Message: e.Err.Error()})
 	}
 }
 
 // tried tells of a way to find the Source. That nothing was found tells of all ways anyway.
 func (a *app) tried(e destination.Event) {
-	a.out.record(record{Type: "status", Message: e.Text})
+	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
 		a.out.say("%s", e.Text)
 	}
@@ -213,7 +213,7 @@ func (a *app) change(act destination.Action, n int64) {
 	if n >= 0 {
 		r.Bytes = num(n)
 	}
-	a.out.change(&r)
+	a.out.record(&r)
 	if a.out.verbose {
 		a.out.line("%s %s", changeMark(act), printable(act.Want.URI))
 	}
@@ -251,10 +251,10 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	t := s.totals(rep)
 	a.code = t.exitCode()
 	for _, f := range t.failures {
-		a.out.warn(record{URI: f.URI, Message: "failed: " + brief(f.Err.Error())})
+		a.out.warn(warningRecord{URI: f.URI, Message: "failed: " + brief(f.Err.Error())})
 	}
 	if more := t.failed - int64(len(t.failures)); more > 0 {
-		a.out.warn(record{Message: fmt.Sprintf("and %d more failed", more)})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("and %d more failed", more)})
 	}
 	log.totals(t)
 	a.explainTotals(t, s.dir)
@@ -278,19 +278,19 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 // explainTotals says in words what a run left undone, and what to do about it.
 func (a *app) explainTotals(t *totals, dir string) {
 	for skip, n := range sorted(t.Skipped) {
-		a.out.warn(record{Message: fmt.Sprintf("%d resources left alone: %s", n, skip), Hint: skipHints[skip]})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%d resources left alone: %s", n, skip), Hint: skipHints[skip]})
 	}
 	for origin, n := range sorted(t.origins) {
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin),
 			Hint:    "to fetch them add --allow-origin " + origin,
 		})
 	}
 	for _, err := range t.partial {
-		a.out.warn(record{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
+		a.out.warn(warningRecord{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
 	}
 	for _, w := range t.withheld {
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Set:     w.set,
 			Message: w.message(a.flag("max-delete")),
 			Hint:    w.hint(fmt.Sprintf("instep approve %s%s %s", a.stateFlag(), shellWord(dir), w.hash)),

@@ -103,7 +103,7 @@ func (t *totals) withdrawn() bool {
 // explainTrust says what is not followed, and what to do about it.
 func (a *app) explainTrust(t *totals, dir string) {
 	for _, n := range t.rolledBack {
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Set:     n.set,
 			Message: "the Source shows an older state than before, so nothing of that was taken back: " + n.text,
 			Hint:    "if the Source was restored and that state is right, give the same command once with --accept-rollback",
@@ -114,19 +114,19 @@ func (a *app) explainTrust(t *totals, dir string) {
 			a.out.say("%s: forgotten; its %d resources stay", o.Set, o.Members)
 			continue
 		}
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Set:     o.Set,
 			Message: fmt.Sprintf("the Source no longer offers this set; its %d resources stay as they are", o.Members),
 			Hint:    fmt.Sprintf("if it is gone for good: instep approve %s%s %s, then sync again; if it has moved to another host, allow that with --allow-origin", a.stateFlag(), shellWord(dir), o.Hash),
 		})
 	}
 	for _, n := range t.gaps {
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Set: n.set, Message: n.text, Gap: n.text,
 			Hint: "the next Resource List of the Source ends that; to be content with what is known, add --accept-gap, and --remember to keep it so",
 		})
 	}
 	for _, n := range t.frozen {
-		a.out.warn(record{Set: n.set, Message: n.text, Hint: "does the Source still publish? --max-age says how old its newest change may be"})
+		a.out.warn(warningRecord{Set: n.set, Message: n.text, Hint: "does the Source still publish? --max-age says how old its newest change may be"})
 	}
 }

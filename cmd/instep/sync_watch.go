@@ -135,8 +135,8 @@ func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) 
 	log.totals(t)
 	f.a.out.last = t.summary(t.status(), &f.net, f.a.now().Sub(f.begin), t.exitCode())
 	if did := t.Created + t.Updated + t.Deleted + t.failed; did > 0 || err != nil {
-		f.a.out.record(record{
-			Type: "status", Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted), Failed: num(t.failed), Bytes: num(t.bytes),
+		f.a.out.record(&statusRecord{
+			Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted), Failed: num(t.failed), Bytes: num(t.bytes),
 		})
 		f.a.out.line("%s  created=%d, updated=%d, deleted=%d, failed=%d   %s", f.a.now().UTC().Format(time.RFC3339),
 			t.Created, t.Updated, t.Deleted, t.failed, humanize.Bytes(uint64(t.bytes)))
