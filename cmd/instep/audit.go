@@ -97,10 +97,10 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	}
 	defer done()
 	log := a.newRun("audit", source, dir)
-	log.repairs = f.repair
+	log.Repairs = f.repair
 	defer func() { log.end(ctx, err) }()
 	if !readOnly {
-		log.start(f.state)
+		log.start(dir, f.state)
 	}
 	if f.repair {
 		if err := m.BeginRun(ctx, "audit"); err != nil {
@@ -139,7 +139,7 @@ func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair b
 	progress := a.newProgress("audit", nil)
 	defer progress.stop()
 	d.Observe = func(e destination.Event) {
-		log.event(e)
+		log.Event(e)
 		report.event(e)
 		a.auditEvent(e, progress)
 	}
@@ -247,11 +247,11 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
 			a.out.warn(warningRecord{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
-			log.partial(s.Set, s.Partial)
+			log.Partial(s.Set, s.Partial)
 		}
 		if s.Gap != "" {
 			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source ends that, and --accept-gap is content with what is known"})
-			log.gap(s.Set, s.Gap)
+			log.Gap(s.Set, s.Gap)
 		}
 		if !s.At.IsZero() {
 			a.out.say("%s: compared with the list of %s and the changes since", s.Set, s.At.UTC().Format(time.RFC3339))

@@ -132,7 +132,7 @@ func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	}
 	status, n := "clean", 0
 	for i := range all {
-		if troubled(&all[i]) {
+		if all[i].Troubled() {
 			status, n = "findings", n+1
 		}
 	}
@@ -153,7 +153,7 @@ func (a *app) tellDetails(rec *runs.Record) {
 			a.out.line("  tolerated: %s", printable(r.Message))
 		}
 	}
-	for _, g := range groupFailures(rec, "") {
+	for _, g := range rec.Groups("") {
 		a.tellGroup(rec, &g)
 	}
 }

@@ -64,7 +64,7 @@ func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 		Hint:    fmt.Sprintf("to get it back: instep restore %s %s --to FILE", shellWord(dir), shellWord(found.Path)),
 	}
 	a.out.warn(r)
-	log.add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
+	log.Add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
 }
 
 func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror) error {

@@ -264,7 +264,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		code, hint := explain(ctx, err)
 		a.code, status = code, failure(code)
 		a.out.complain(plainly(ctx, err), hint)
-		log.ended(err)
+		log.EndedBy(err)
 	}
 	if t.unverified > 0 {
 		a.out.say("%d resources are unverified: the Source gives neither their length nor a digest, so nothing proves what came", t.unverified)

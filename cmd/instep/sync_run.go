@@ -75,7 +75,7 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 		tell = func(e destination.Event) { a.syncEvent(e, s.progress) }
 	}
 	d.Observe = func(e destination.Event) {
-		log.event(e)
+		log.Event(e)
 		if e.Kind == destination.EventFailed && e.Action.Change == resourcesync.Updated {
 			s.failedUpdate(e.Set)
 		}
@@ -126,7 +126,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		return pulse, err
 	}
 	if !f.dryRun && m.Exists() {
-		log.start(f.state)
+		log.start(s.dir, f.state)
 		if err := s.glance(ctx, m); err != nil {
 			return pulse, err
 		}
@@ -145,7 +145,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 			return pulse, err
 		}
 		d.Mirror = m
-		log.start(f.state)
+		log.start(s.dir, f.state)
 	}
 	d.MaxTime = f.left(a.now().Sub(begin))
 	rep, err := s.apply(ctx, d, m, plan)

@@ -130,7 +130,7 @@ func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) 
 	t := f.totals(rep)
 	f.add(t)
 	if err != nil {
-		log.ended(err)
+		log.EndedBy(err)
 	}
 	log.totals(t)
 	f.a.out.last = t.summary(t.status(), &f.net, f.a.now().Sub(f.begin), t.exitCode())
