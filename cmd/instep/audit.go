@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/internal/runs"
 	"instep/mirror"
 )
 
@@ -229,7 +230,7 @@ type auditTotals struct {
 func totalsOf(audit *destination.Audit) auditTotals {
 	t := auditTotals{verdicts: map[destination.Verdict]int64{}, skipped: map[string]int64{}}
 	for _, s := range audit.Sets {
-		addAll(t.verdicts, s.Verdicts)
+		runs.AddCounts(t.verdicts, s.Verdicts)
 		for skip, n := range s.Skipped {
 			t.skipped[string(skip)] += n
 		}

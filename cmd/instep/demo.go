@@ -248,13 +248,13 @@ func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
 		}
 		var t totals
 		for _, s := range rep.Sets {
-			t.addReport(s)
+			t.AddReport(s)
 			d.line("  %s: %s", s.Mode, s.Why)
 		}
-		if t.exitCode() != exitOK {
-			return fmt.Errorf("the mirror could not follow: %d resources failed", t.failed)
+		if t.ExitCode() != exitOK {
+			return fmt.Errorf("the mirror could not follow: %d resources failed", t.Failed)
 		}
-		d.line("  Status: IN SYNC (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)", t.Same, t.Created, t.Updated, t.Deleted, t.failed)
+		d.line("  Status: IN SYNC (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)", t.Same, t.Created, t.Updated, t.Deleted, t.Failed)
 		n = t.Created + t.Updated + t.Deleted
 		return nil
 	})

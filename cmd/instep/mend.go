@@ -89,11 +89,11 @@ func (s *syncer) explainState(t *totals) {
 	if s.aside != "" {
 		out.warn(warningRecord{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
 	}
-	if t.taken > 0 {
-		out.say("%d files that were in the directory, and not known, have the bytes of resources and were taken over", t.taken)
+	if t.Taken > 0 {
+		out.say("%d files that were in the directory, and not known, have the bytes of resources and were taken over", t.Taken)
 	}
 	occupied := 0
-	for _, f := range t.failures {
+	for _, f := range t.Failures {
 		if errors.Is(f.Err, destination.ErrOccupied) {
 			occupied++
 		}

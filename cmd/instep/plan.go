@@ -67,7 +67,7 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxA
 				return err
 			}
 			a.showAction(act)
-			t.count(act)
+			t.Count(act)
 		}
 		if sp.Withheld {
 			for act, err := range sp.Deletions() {
@@ -77,13 +77,13 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxA
 				a.showAction(act)
 			}
 		}
-		t.addPlan(sp)
+		t.AddPlan(sp)
 	}
-	t.trust.close(p.Orphans, maxAge, a.now())
-	a.code = t.exitCode()
+	t.Close(p.Orphans, maxAge, a.now())
+	a.code = t.ExitCode()
 	a.explainTotals(&t, dir)
 	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %d requests%s",
-		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.bytes)), t.planned, t.ways())
+		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.Bytes)), t.Planned, t.ways())
 	a.out.end(t.summary("plan", net, took, a.code), line)
 	return nil
 }

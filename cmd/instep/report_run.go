@@ -63,16 +63,16 @@ func (l *runLog) totals(t *totals) {
 	for skip, n := range sorted(t.Skipped) {
 		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%d resources left alone: %s", n, skip)})
 	}
-	for origin, n := range sorted(t.origins) {
+	for origin, n := range sorted(t.Origins) {
 		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin), Hint: "--allow-origin " + origin})
 	}
-	for _, w := range t.withheld {
-		l.Add(runs.Row{Kind: runs.Note, Set: w.set, Message: fmt.Sprintf("the guard withheld %d deletions", w.n), Hint: w.hash})
+	for _, w := range t.Withheld {
+		l.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: fmt.Sprintf("the guard withheld %d deletions", w.N), Hint: w.Hash})
 	}
-	for _, n := range t.gaps {
-		l.Gap(n.set, n.text)
+	for _, n := range t.Gaps {
+		l.Gap(n.Set, n.Text)
 	}
-	for _, err := range t.partial {
+	for _, err := range t.Partial {
 		l.Partial("", err)
 	}
 }

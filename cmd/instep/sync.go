@@ -249,28 +249,28 @@ func optional(n int64) *int64 {
 // reportSync prints what a run did, and what ended it early if err is not nil.
 func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, s *syncer, took time.Duration, log *runLog) {
 	t := s.totals(rep)
-	a.code = t.exitCode()
-	for _, f := range t.failures {
+	a.code = t.ExitCode()
+	for _, f := range t.Failures {
 		a.out.warn(warningRecord{URI: f.URI, Message: "failed: " + brief(f.Err.Error())})
 	}
-	if more := t.failed - int64(len(t.failures)); more > 0 {
+	if more := t.Failed - int64(len(t.Failures)); more > 0 {
 		a.out.warn(warningRecord{Message: fmt.Sprintf("and %d more failed", more)})
 	}
 	log.totals(t)
 	a.explainTotals(t, s.dir)
 	s.explainState(t)
-	status := t.status()
+	status := t.Status()
 	if err != nil {
 		code, hint := explain(ctx, err)
 		a.code, status = code, failure(code)
 		a.out.complain(plainly(ctx, err), hint)
 		log.EndedBy(err)
 	}
-	if t.unverified > 0 {
-		a.out.say("%d resources are unverified: the Source gives neither their length nor a digest, so nothing proves what came", t.unverified)
+	if t.Unverified > 0 {
+		a.out.say("%d resources are unverified: the Source gives neither their length nor a digest, so nothing proves what came", t.Unverified)
 	}
-	if t.failed > 0 {
-		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.failed, shellWord(s.dir))
+	if t.Failed > 0 {
+		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.Failed, shellWord(s.dir))
 	}
 	a.out.end(t.summary(status, &s.net, took, a.code), t.line(status, &s.net, took))
 }
@@ -280,21 +280,21 @@ func (a *app) explainTotals(t *totals, dir string) {
 	for skip, n := range sorted(t.Skipped) {
 		a.out.warn(warningRecord{Message: fmt.Sprintf("%d resources left alone: %s", n, skip), Hint: skipHints[skip]})
 	}
-	for origin, n := range sorted(t.origins) {
+	for origin, n := range sorted(t.Origins) {
 		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin),
 			Hint:    "to fetch them add --allow-origin " + origin,
 		})
 	}
-	for _, err := range t.partial {
+	for _, err := range t.Partial {
 		a.out.warn(warningRecord{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
 	}
-	for _, w := range t.withheld {
+	for _, w := range t.Withheld {
 		a.out.warn(warningRecord{
-			Set:     w.set,
-			Message: w.message(a.flag("max-delete")),
-			Hint:    w.hint(fmt.Sprintf("instep approve %s%s %s", a.stateFlag(), shellWord(dir), w.hash)),
-			Before:  num(w.guard.Before), Allowed: num(w.guard.Allowed), Withheld: num(w.n), Doubted: positive(w.guard.Doubted), Plan: w.hash,
+			Set:     w.Set,
+			Message: withheldMessage(&w, a.flag("max-delete")),
+			Hint:    withheldHint(&w, fmt.Sprintf("instep approve %s%s %s", a.stateFlag(), shellWord(dir), w.Hash)),
+			Before:  num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
 		})
 	}
 	a.explainTrust(t, dir)

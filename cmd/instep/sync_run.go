@@ -220,9 +220,9 @@ func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
 func (s *syncer) totals(rep *destination.Report) *totals {
 	var t totals
 	for _, set := range rep.Sets {
-		t.addReport(set)
+		t.AddReport(set)
 	}
-	t.taken = s.taken
-	t.trust.close(rep.Orphans, s.f.trust.maxAge, s.a.now())
+	t.Taken = s.taken
+	t.Close(rep.Orphans, s.f.trust.maxAge, s.a.now())
 	return &t
 }
