@@ -303,7 +303,7 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	case !e.Type().IsRegular() || !strings.HasPrefix(key, w.prefix) || w.d.check(key) != nil:
 		return true
 	}
-	st, err := w.d.root.Lstat(key)
+	st, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
 		return true // removed or replaced meanwhile
 	}

@@ -225,6 +225,28 @@ func (n names) find(dest any, query string, args ...any) (bool, error) {
 	return err == nil, err
 }
 
+// Files returns which of the paths, folded, are paths of resources.
+func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, error) {
+	taken := make(map[string]bool, len(folds))
+	for some := range slices.Chunk(folds, lookupSize) {
+		args := make([]any, 0, 3*len(some))
+		for i, fold := range some {
+			dir, name := split(fold)
+			args = append(args, i, dir, name)
+		}
+		found, err := rows(ctx, c.db, "look up paths in", func(r *sql.Rows) (i int, err error) { return i, r.Scan(&i) },
+			"SELECT v.column1 FROM ("+valuesOf("(?,?,?)", len(some))+`) v CROSS JOIN directory d ON d.fold = v.column2
+			CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`, args...)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range found {
+			taken[some[i]] = true
+		}
+	}
+	return taken, nil
+}
+
 // Names returns what holds paths at present. It is for one goroutine and one moment.
 func (c *Mirror) Names(ctx context.Context) Names {
 	return newNames(func(query string, args ...any) (*sql.Row, error) {

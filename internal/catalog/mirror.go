@@ -59,34 +59,45 @@ func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
 
 // Find returns the resource with this URI as seen from set; the zero Resource if it is
 // unknown. It is several times as fast as Lookup of one.
-func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (v Resource, err error) {
+func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, error) {
 	base, rest := split(uri)
-	const op = "look up a resource in"
-	s, err := c.find(ctx)
-	if err != nil {
-		return v, c.fail(op, err)
-	}
-	r, err := s.QueryContext(ctx, set, base, rest)
-	if err != nil {
-		return v, c.fail(op, err)
-	}
-	found, err := scanAll(c.db, op, r, nil, func(r *sql.Rows) (v Resource, err error) { return v, scanResource(r, &v) })
-	if len(found) > 0 {
-		v = found[0]
-	}
+	v, _, err := c.one(ctx, "look up a resource in", uriQuery, set, base, rest)
 	return v, err
 }
 
-// find returns the statement of Find.
-func (c *Mirror) find(ctx context.Context) (*sql.Stmt, error) {
-	c.finding.Lock()
-	defer c.finding.Unlock()
-	var err error
-	if c.finder == nil {
-		c.finder, err = c.read.PrepareContext(ctx, "SELECT "+resourceColumns+", "+memberColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
-			CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`)
+const uriQuery = "SELECT " + resourceColumns + ", " + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
+	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`
+
+// one returns the first resource that a query finds. The query is prepared once, since
+// that takes several times as long as to run it.
+func (c *Mirror) one(ctx context.Context, op, query string, args ...any) (v Resource, ok bool, err error) {
+	s, err := c.prepared(ctx, query)
+	if err != nil {
+		return v, false, c.fail(op, err)
 	}
-	return c.finder, err
+	r, err := s.QueryContext(ctx, args...)
+	if err != nil {
+		return v, false, c.fail(op, err)
+	}
+	found, err := scanAll(c.db, op, r, nil, func(r *sql.Rows) (v Resource, err error) { return v, scanResource(r, &v) })
+	if err != nil || len(found) == 0 {
+		return v, false, err
+	}
+	return found[0], true, nil
+}
+
+func (c *Mirror) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	c.preparing.Lock()
+	defer c.preparing.Unlock()
+	s := c.statements[query]
+	if s != nil {
+		return s, nil
+	}
+	s, err := c.read.PrepareContext(ctx, query)
+	if err == nil {
+		c.statements[query] = s
+	}
+	return s, err
 }
 
 // Membership is what a set says of a resource.
@@ -496,13 +507,7 @@ func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, le
 	if can, err := c.canFind(ctx); err != nil || !can {
 		return Resource{}, false, err
 	}
-	found, err := rows(ctx, c.db, "find content in", func(r *sql.Rows) (v Resource, err error) {
-		return v, scanResource(r, &v)
-	}, contentQuery, sha256.Sum(), length)
-	if err != nil || len(found) == 0 {
-		return Resource{}, false, err
-	}
-	return found[0], true, nil
+	return c.one(ctx, "find content in", contentQuery, sha256.Sum(), length)
 }
 
 // Cursor returns how far a set was followed; false if it never was.

@@ -76,8 +76,8 @@ type Facts struct{ *db }
 // bytes.
 type Mirror struct {
 	*db
-	finding sync.Mutex // guards finder
-	finder  *sql.Stmt  // of Find; nil before the first call
+	preparing  sync.Mutex           // guards statements
+	statements map[string]*sql.Stmt // of queries that read one resource
 }
 
 // Publisher is what only a Source knows: publications and their documents, what a scan has
@@ -99,7 +99,7 @@ type db struct {
 
 func newCatalog(path string, now func() time.Time) *Catalog {
 	d := &db{path: path, now: now}
-	return &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d}, Publisher: &Publisher{d}}
+	return &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d, statements: map[string]*sql.Stmt{}}, Publisher: &Publisher{d}}
 }
 
 // Open opens the catalog at o.Path and brings its schema up to date. A missing

@@ -55,8 +55,8 @@ func NewLog[T any](dir string) *Log[T] {
 
 // Place is where a record of a Log is.
 type Place struct {
-	offset int64
-	length int32
+	Offset int64
+	Length int32
 }
 
 // Append adds a record.
@@ -96,11 +96,11 @@ func (l *Log[T]) At(p Place) (record T, err error) {
 	if l.closed {
 		return record, errClosed
 	}
-	text := make([]byte, p.length)
-	if p.offset < l.scratch.size {
-		_, err = io.ReadFull(l.scratch.section(p.offset, int64(p.length)), text)
+	text := make([]byte, p.Length)
+	if p.Offset < l.scratch.size {
+		_, err = io.ReadFull(l.scratch.section(p.Offset, int64(p.Length)), text)
 	} else {
-		copy(text, l.recent.Bytes()[p.offset-l.scratch.size:])
+		copy(text, l.recent.Bytes()[p.Offset-l.scratch.size:])
 	}
 	if err == nil {
 		err = decode.Unmarshal(text, &record)

@@ -59,6 +59,7 @@ type Mirror interface {
 	Intents(ctx context.Context) ([]catalog.Intent, error)
 	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
 	Names(ctx context.Context) catalog.Names
+	Files(ctx context.Context, folds []string) (map[string]bool, error)
 	FoldBy(fold func(path string) string)
 	Refold(ctx context.Context, r catalog.Refolding) error
 	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)

@@ -455,6 +455,10 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		got, err := s.Mirror.Names(t.Context()).File(path)
 		must(t, err)
 		want(t, path, got, taken)
+		files, err := s.Mirror.Files(t.Context(), []string{path, "d"})
+		must(t, err)
+		want(t, path+" among others", files[path], taken)
+		want(t, "a directory is a file", files["d"], false)
 	}
 }
 
