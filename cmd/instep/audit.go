@@ -258,22 +258,22 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(record{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; its %d resources were not compared", o.Members)})
+		a.out.warn(record{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; not compared: %s", counted(o.Members, "resource"))})
 	}
 	t := totalsOf(audit)
 	for skip, count := range sorted(t.skipped) {
-		a.out.say("%d resources left alone: %s", count, skip)
+		a.out.say("%s left alone: %s", counted(count, "resource"), skip)
 	}
 	for _, told := range []struct {
 		n    int64
 		text string
 	}{
-		{t.unread, "were judged by size, time of modification and catalog, without reading them"},
-		{t.weak, "are the same by md5, sha-1 or sha-224 only, which prove nothing against deceit"},
-		{t.repaired, "were repaired"},
+		{t.unread, "judged by size and time of modification, without reading the bytes"},
+		{t.weak, "equal by md5, sha-1 or sha-224 only, which can be forged"},
+		{t.repaired, "repaired"},
 	} {
 		if told.n > 0 {
-			a.out.say("%d resources %s", told.n, told.text)
+			a.out.say("%s %s", counted(told.n, "resource"), told.text)
 		}
 	}
 	status := "in-sync"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,9 @@ type sourceFlags struct {
 // them.
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
-	ca, proxy                 string
+	ca, proxy, userAgent      string
+	retries                   *int // nil is the default of fetch.Options
+	timeout                   time.Duration
 	secretFlags
 }
 
@@ -41,6 +44,9 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
+	fs.StringVar(&f.userAgent, "user-agent", "", "what requests say of who asks, a `TEXT` such as \"library.example.org (mailto:it@example.org)\" (default: instep and its version)")
+	f.retries = fs.Int("retries", 3, "send a request that failed for a while up to `N` more times")
+	timeVar(fs, &f.timeout, "timeout", 0, "give a request up after this `TIME` without an answer, or without a byte of it (default: 30s and 60s)")
 	f.secretFlags.register(cmd)
 }
 
@@ -159,6 +165,9 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 		PerHost:      f.workers,
 		Total:        max(f.workers, 32),
 	}
+	if err := f.patience(&o); err != nil {
+		return o, err
+	}
 	if o.RatePerHost, err = parseRate(f.rate); err != nil {
 		return o, err
 	}
@@ -176,6 +185,26 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	o.Credentials, err = a.credentials(u, f)
 	return o, err
+}
+
+// patience sets how long and how often a request is tried, and who it says is asking.
+func (f *accessFlags) patience(o *fetch.Options) error {
+	if f.userAgent != "" {
+		o.UserAgent = f.userAgent
+	}
+	if strings.ContainsFunc(f.userAgent, unicode.IsControl) {
+		return usagef("--user-agent: expected one line of text")
+	}
+	if f.retries != nil {
+		if *f.retries < 0 || *f.retries > 100 {
+			return usagef("--retries %d: expected 0 to 100", *f.retries)
+		}
+		if o.MaxRetries = *f.retries; o.MaxRetries == 0 {
+			o.MaxRetries = -1 // 0 would be the default
+		}
+	}
+	o.HeaderTimeout, o.IdleTimeout = f.timeout, f.timeout
+	return nil
 }
 
 // readAuthorities reads the certificates that are trusted; nil if the system's are.

@@ -87,7 +87,7 @@ func noFailures(all []runs.Record) string {
 	if len(all) == 0 {
 		return "Status: CLEAN (no run is recorded)"
 	}
-	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %d runs)", len(all))
+	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %s)", counted(int64(len(all)), "run"))
 }
 
 // listRuns lists the runs of a mirror.

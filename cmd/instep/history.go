@@ -402,7 +402,7 @@ func (a *app) warnOfPlannedUpdates(ctx context.Context, m *mirror.Mirror, p *des
 			return err
 		}
 		if massUpdate(s.Updated, members) {
-			a.out.warn(record{Set: s.Set, Message: fmt.Sprintf("%d of %d resources would be replaced", s.Updated, members)})
+			a.out.warn(record{Set: s.Set, Message: fmt.Sprintf("would replace %d of %d resources", s.Updated, members)})
 		}
 	}
 	return nil

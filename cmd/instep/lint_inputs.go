@@ -228,7 +228,7 @@ func (l *linter) url(ctx context.Context, uri string) error {
 	f, a, err := download(ctx, client, uri)
 	switch {
 	case err != nil && l.sample != 0 && isSite(uri, err):
-		return l.site(ctx, uri, nil)
+		return l.site(ctx, uri, refusal(err))
 	case err != nil:
 		return l.fail(ctx, uri, err)
 	}

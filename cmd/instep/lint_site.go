@@ -19,11 +19,20 @@ import (
 // some thousand entries.
 const listHead = 512 << 10
 
-// isSite reports whether a URL names a site, or a page of it, rather than a document:
-// nothing is there, and its path is not that of a document.
+// isSite reports whether a URL that could not be read names a site, or a page of it,
+// rather than a document: the server has or shows no page there (many answer 403 for a
+// folder without index.html), and the path is not that of a document.
 func isSite(uri string, err error) bool {
 	u, parseErr := url.Parse(uri)
-	return parseErr == nil && errors.Is(err, fetch.NotFound) && !lint.Candidate(u.Path)
+	return parseErr == nil && (errors.Is(err, fetch.NotFound) || errors.Is(err, fetch.Denied)) && !lint.Candidate(u.Path)
+}
+
+// refusal returns an error that says that the server shows no page; nil for others.
+func refusal(err error) error {
+	if errors.Is(err, fetch.Denied) {
+		return err
+	}
+	return nil
 }
 
 // page checks the page for people at a URL, and the Source that its site offers.

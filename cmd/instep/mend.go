@@ -76,7 +76,7 @@ func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
 	if err == nil && n > 0 {
 		s.a.out.warn(record{
-			Message: fmt.Sprintf("%d files were not as they had been stored: each is compared with the Source again", n),
+			Message: fmt.Sprintf("%s changed since being stored: to be compared with the Source again", counted(int64(n), "file")),
 			Hint:    fmt.Sprintf("if others may be, too: instep audit %s %s", shellWord(s.source), shellWord(s.dir)),
 		})
 	}
@@ -90,7 +90,7 @@ func (s *syncer) explainState(t *totals) {
 		out.warn(record{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
 	}
 	if t.taken > 0 {
-		out.say("%d files that were in the directory, and not known, have the bytes of resources and were taken over", t.taken)
+		out.say("taken over: %s already in the directory, with the bytes of the Source's resources", counted(int64(t.taken), "file"))
 	}
 	occupied := 0
 	for _, f := range t.failures {
@@ -100,7 +100,7 @@ func (s *syncer) explainState(t *totals) {
 	}
 	if occupied > 0 {
 		out.warn(record{
-			Message: fmt.Sprintf("%d resources are not stored: files that are not the mirror's stand in their places", occupied),
+			Message: fmt.Sprintf("%s not stored: other files have the paths", counted(int64(occupied), "resource")),
 			Hint:    "move those files elsewhere, and sync again; or have them put into the trash: " + s.adoptCommand(s.f.state),
 		})
 	}

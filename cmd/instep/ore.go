@@ -263,7 +263,7 @@ func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Tim
 		out.warn(record{Message: "the search was ended at its bound; more maps may be found with a larger --max-requests"})
 	}
 	if rep.TooFar > 0 {
-		out.warn(record{Message: fmt.Sprintf("%s links are farther from URL than --depth", humanize.Comma(rep.TooFar)), Hint: "raise --depth to follow them"})
+		out.warn(record{Message: fmt.Sprintf("not followed: %s farther from URL than --depth", counted(rep.TooFar, "link")), Hint: "raise --depth to follow them"})
 	}
 	line := fmt.Sprintf("Status: %s (maps=%s, findings=%s, failed=%s)", strings.ToUpper(status), humanize.Comma(rep.Maps), humanize.Comma(l.n), humanize.Comma(rep.Failed))
 	out.end(summary{
@@ -351,7 +351,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 	l, err := ore.Finder{
 		Client: c, Pages: -1,
 		Found: func(m *ore.Found) error {
-			a.out.say("Resource Map %s: %s, %d resources", m.URI, m.Way, len(m.Map.Resources))
+			a.out.say("Resource Map %s: %s, %s", m.URI, m.Way, counted(int64(len(m.Map.Resources)), "resource"))
 			return nil
 		},
 		Note: func(uri, text string) {

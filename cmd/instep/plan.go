@@ -82,8 +82,8 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxA
 	t.trust.close(p.Orphans, maxAge, a.now())
 	a.code = t.exitCode()
 	a.explainTotals(&t, dir)
-	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %d requests%s",
-		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.bytes)), t.planned, t.ways())
+	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %s%s",
+		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.bytes)), counted(t.planned, "request"), t.ways())
 	a.out.end(t.summary("plan", net, took, a.code), line)
 	return nil
 }

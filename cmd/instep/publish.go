@@ -216,7 +216,7 @@ func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err
 	for _, key := range keys {
 		a.out.line("remove  %s", printable(key))
 	}
-	a.out.say("%d documents published for %s would be removed, and everything published anew for %s", len(keys), before, site.BaseURL)
+	a.out.say("%s published for %s would be removed, and everything published anew for %s", counted(int64(len(keys)), "document"), before, site.BaseURL)
 	a.out.end(summary{Status: "plan", Retired: keys}, fmt.Sprintf("Status: PLAN (documents to remove=%d)", len(keys)))
 	return true, nil
 }

@@ -17,8 +17,8 @@ var leftOut = map[scan.Reason]string{
 	scan.Dotfile: "with a name that begins with a dot",
 	scan.Symlink: "links that lead nowhere, to a directory, or out of what is published",
 	scan.Special: "devices, sockets and the like",
-	scan.Pattern: "by include and exclude",
-	scan.Litter:  "that systems and editors leave behind, such as Thumbs.db (--all-files publishes them)",
+	scan.Pattern: "not chosen by include and exclude",
+	scan.Litter:  "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
 	scan.Assumed: "assumed to be unchanged: they stay published as they are",
 }
 
@@ -36,13 +36,13 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 				served = "-c " + f.config
 			}
 			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", served)
-			a.out.say("To be found, add the lines of --show robots and --show html to your site")
+			a.out.say("So that others find it, add to your site what publish --show robots and --show html print")
 		}
 	}
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(record{Message: fmt.Sprintf("%d files could not be read and were skipped (see above); what was published of them before stays", rep.Failed)})
+		a.out.warn(record{Message: counted(rep.Failed, "file") + " could not be read: skipped (see above), and still published as before"})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
@@ -111,7 +111,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 			a.out.say("left out: %d %s%s", n, what, map[bool]string{true: "", false: " (-v names them)"}[a.out.verbose])
 		}
 	}
-	a.out.say("%s resources, %s, at %s", humanize.Comma(rep.Resources), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
+	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
 	if several {
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 	}

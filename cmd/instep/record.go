@@ -117,7 +117,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 			a.warnOf(ctx, err)
 		}
 		if f.socket != "" && err == nil && rep.Published {
-			a.out.line("%s  published, %d resources", a.now().UTC().Format(time.RFC3339), rep.Resources)
+			a.out.line("%s  published, %s", a.now().UTC().Format(time.RFC3339), counted(rep.Resources, "resource"))
 		}
 	}
 	var n recordCount

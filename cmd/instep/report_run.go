@@ -115,13 +115,13 @@ func flagFor(err error) string {
 // totals records what a run left undone.
 func (l *runLog) totals(t *totals) {
 	for skip, n := range sorted(t.Skipped) {
-		l.add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%d resources left alone: %s", n, skip)})
+		l.add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip)})
 	}
 	for origin, n := range sorted(t.origins) {
-		l.add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin), Hint: "--allow-origin " + origin})
+		l.add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin), Hint: "--allow-origin " + origin})
 	}
 	for _, w := range t.withheld {
-		l.add(runs.Row{Kind: runs.Note, Set: w.set, Message: fmt.Sprintf("the guard withheld %d deletions", w.n), Hint: w.hash})
+		l.add(runs.Row{Kind: runs.Note, Set: w.set, Message: fmt.Sprintf("the guard withheld %s", counted(w.n, "deletion")), Hint: w.hash})
 	}
 	for _, n := range t.gaps {
 		l.gap(n.set, n.text)
@@ -209,7 +209,7 @@ func (s *summary) counts() map[string]int64 {
 // among them.
 var rememberedFlags = []string{
 	"set", "allow-origin", "allow-private", "include", "exclude", "type", "workers", "rate", "bwlimit", "max-document", "strict", "state",
-	"netrc", "bearer-file", "header-file", "ca", "cert", "key",
+	"netrc", "bearer-file", "header-file", "ca", "cert", "key", "retries", "timeout", "user-agent",
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "prefer", "adopt", "layout", "at", "quick", "repair",
 }
 

@@ -40,12 +40,13 @@ Try it without a network: instep demo --once
 
 Exit codes:
 
-    0  done, in sync, or nothing to do     6  a guard withheld something
-    1  failed                              8  as much transferred as --max-transfer says
-    2  usage or configuration             10  as much time taken as --max-time says
-    3  differences found                  11  another run holds the lock
-    4  finished partially                130  interrupted (143: terminated), state saved
-    5  temporary: unreachable, 429, 503, blocked
+    0  done, in sync, nothing to do     6  a guard withheld something
+    1  failed                           8  stopped at --max-transfer
+    2  usage or configuration          10  stopped at --max-time
+    3  differences found               11  another run holds the lock
+    4  finished partially             130  interrupted, state saved
+    5  temporary: unreachable,        143  terminated, state saved
+       429, 503, blocked
 
 What 0 promises of a mirror, and what the others mean for it: instep help promise
 

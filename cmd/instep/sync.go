@@ -267,7 +267,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		log.ended(err)
 	}
 	if t.unverified > 0 {
-		a.out.say("%d resources are unverified: the Source gives neither their length nor a digest, so nothing proves what came", t.unverified)
+		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.unverified, "resource"))
 	}
 	if t.failed > 0 {
 		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.failed, shellWord(s.dir))
@@ -278,11 +278,11 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 // explainTotals says in words what a run left undone, and what to do about it.
 func (a *app) explainTotals(t *totals, dir string) {
 	for skip, n := range sorted(t.Skipped) {
-		a.out.warn(record{Message: fmt.Sprintf("%d resources left alone: %s", n, skip), Hint: skipHints[skip]})
+		a.out.warn(record{Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip), Hint: skipHints[skip]})
 	}
 	for origin, n := range sorted(t.origins) {
 		a.out.warn(record{
-			Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin),
+			Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin),
 			Hint:    "to fetch them add --allow-origin " + origin,
 		})
 	}

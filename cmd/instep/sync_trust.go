@@ -111,12 +111,12 @@ func (a *app) explainTrust(t *totals, dir string) {
 	}
 	for _, o := range t.orphans {
 		if o.Forget {
-			a.out.say("%s: forgotten; its %d resources stay", o.Set, o.Members)
+			a.out.say("%s: forgotten; the files stay (%s)", o.Set, counted(o.Members, "resource"))
 			continue
 		}
 		a.out.warn(record{
 			Set:     o.Set,
-			Message: fmt.Sprintf("the Source no longer offers this set; its %d resources stay as they are", o.Members),
+			Message: fmt.Sprintf("the Source no longer offers this set; the files stay as they are (%s)", counted(o.Members, "resource")),
 			Hint:    fmt.Sprintf("if it is gone for good: instep approve %s%s %s, then sync again; if it has moved to another host, allow that with --allow-origin", a.stateFlag(), shellWord(dir), o.Hash),
 		})
 	}

@@ -38,13 +38,13 @@ type withheld struct {
 // message says how many there are of them, and how many may go.
 func (w *withheld) message(limit string) string {
 	if w.guard.Doubted > 0 {
-		return fmt.Sprintf("%d deletions withheld: %d of them follow from a list whose moment was read before, and then it named more", w.n, w.guard.Doubted)
+		return fmt.Sprintf("%s withheld: %d of them come from a list that named more resources when it was read before, at the same moment", counted(w.n, "deletion"), w.guard.Doubted)
 	}
 	if limit != "" {
-		return fmt.Sprintf("%d deletions withheld: the run has deleted %d before, and --max-delete %s allows %d of the %d resources", w.n, w.guard.Before, limit, w.guard.Allowed, w.guard.Members)
+		return fmt.Sprintf("%s withheld: the run has deleted %d before, and --max-delete %s allows %d of %d", counted(w.n, "deletion"), w.guard.Before, limit, w.guard.Allowed, w.guard.Members)
 	}
-	return fmt.Sprintf("%d deletions withheld: the Source no longer has that many of the resources held here; without consent %d of %d may be deleted in 24 hours, and %d were",
-		w.n, w.guard.Allowed, w.guard.Members, w.guard.Before)
+	return fmt.Sprintf("%s withheld: without your consent %d of %d resources may be deleted in 24 hours, and %d were",
+		counted(w.n, "deletion"), w.guard.Allowed, w.guard.Members, w.guard.Before)
 }
 
 // hint says what ends it.
@@ -166,8 +166,8 @@ func (t *totals) line(status string, net *traffic, took time.Duration) string {
 	if status == "interrupted" || status == "failed" {
 		bytes = max(bytes, net.bytes.Load())
 	}
-	return fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests", words[status], t.done(),
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), net.requests.Load())
+	return fmt.Sprintf("Status: %s (%s)   %s, %s in %s", words[status], t.done(),
+		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), counted(net.requests.Load(), "request"))
 }
 
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {

@@ -32,7 +32,7 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		return false, nil
 	case err != nil:
-		return false, err
+		return false, inDir(err, dir)
 	case !info.Mode().IsRegular():
 		return false, nil
 	}
@@ -42,6 +42,15 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	}
 	defer f.Close()
 	return IsHeader(f)
+}
+
+// inDir makes an error name the directory that was searched, since there may be no
+// catalog in it.
+func inDir(err error, dir string) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}
+	}
+	return err
 }
 
 // IsHeader reports whether what r reads begins as a catalog does.

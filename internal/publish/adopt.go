@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"instep/internal/catalog"
 	"instep/internal/mediatype"
 	"instep/internal/scan"
@@ -168,7 +170,7 @@ func (a *adopter) find() error {
 		a.note("the Resource List %q (resources: %d), Change Lists: %d", set.list.key, set.resources, len(set.changes))
 	}
 	if n := len(a.kept.Left); n > 0 {
-		a.note("%d documents stay as they are, and nothing links them any more, such as %q", n, a.kept.Left[0])
+		a.note("left as before, and no longer linked: %s, such as %q", english.Plural(int(n), "document", ""), a.kept.Left[0])
 	}
 	return nil
 }
@@ -206,10 +208,10 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 		return err
 	}
 	if set.early+set.late > 0 {
-		a.note("%d changes are dated otherwise than they said: in their order, in the interval of their list, not later than now", set.early+set.late)
+		a.note("%s dated anew: in order, within the interval of the list, not later than now", english.Plural(int(set.early+set.late), "change", ""))
 	}
 	if set.weak > 0 {
-		a.note("%d resources of %q have no digest, nor length and time of their files: they are published as updated", set.weak, set.list.key)
+		a.note("%s of %q published as updated: the list has neither a digest nor length and time of the files", english.Plural(int(set.weak), "resource", ""), set.list.key)
 	}
 	body, err := json.Marshal(set.pub)
 	if err != nil {

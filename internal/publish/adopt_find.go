@@ -17,7 +17,8 @@ import (
 const (
 	infoKey      = "resourcesync/publication.json"
 	ourPrefix    = "resourcesync/"
-	wellKnownKey = ".well-known/resourcesync"
+	wellKnownDir = ".well-known"
+	wellKnownKey = wellKnownDir + "/resourcesync"
 )
 
 // findOurs reads a publication of ours.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"instep/internal/catalog"
 	"instep/source"
 )
@@ -54,7 +56,7 @@ func (p *places) move(ctx context.Context, o settled) (note string, err error) {
 	if err := p.putAside(ctx, o); err != nil {
 		return "", fmt.Errorf("forgetting the publication at %q: %w", before, err)
 	}
-	return fmt.Sprintf("moved from %s: %d documents were removed there", before, removed), nil
+	return fmt.Sprintf("moved from %s: %s of that URL removed", before, english.Plural(int(removed), "document", "")), nil
 }
 
 // toMove returns the base URL before and the keys of the documents that a move removes;

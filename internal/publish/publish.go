@@ -156,7 +156,7 @@ func (e *StateError) Error() string {
 type NothingError struct{ Failed int64 }
 
 func (e *NothingError) Error() string {
-	return fmt.Sprintf("none of the %d resources could be read: nothing was published", e.Failed)
+	return fmt.Sprintf("no resource could be read (%d failed): nothing was published", e.Failed)
 }
 
 // SetError says in which of several sets something went wrong.

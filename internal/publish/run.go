@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
@@ -209,7 +211,7 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	r.scan, err = in.Apply(ctx, plan)
 	r.count()
 	if n := r.scan.Clashes; n > 0 {
-		r.note("%d resources have another type or encoding in another set, %q among them: both belong to the resource, so the rules of all sets should say the same", n, r.scan.FirstClash)
+		r.note("another set gives %s another type or encoding, such as %q: a resource has one of each, so make the rules of all sets agree", english.Plural(int(n), "resource", ""), r.scan.FirstClash)
 	}
 	r.full = err == nil && r.what.Paths == nil
 	return cause(ctx, err)
@@ -221,7 +223,7 @@ func (r *run) notePlan(p *scan.Plan) {
 		r.note("%s %q matched no file", u.Option, u.Pattern)
 	}
 	for _, twins := range p.Twins {
-		r.note("two files have names that look the same and differ in their Unicode form, so that some systems keep one of them only: %q and %q", twins[0], twins[1])
+		r.note("two files have names that look the same but use different characters (%+q and %+q): some systems keep only one of them; rename one", twins[0], twins[1])
 	}
 }
 
@@ -253,6 +255,9 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 // ours reports whether a file or directory is no resource but of our making. If
 // that can't be found out it stops the scan, for either answer could be wrong.
 func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path string) bool {
+	if path == wellKnownDir {
+		path = wellKnownKey
+	}
 	if r.ownTree(path) || r.inside && r.foreign[path] {
 		return true
 	}

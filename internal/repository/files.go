@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 
 	"instep/fetch"
@@ -182,11 +183,11 @@ func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) 
 // tell says in a plan what was not followed.
 func (f *Follower) tell(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d links of records lead to %s and were not followed: allow that in from.allow_origins if its files belong to the set", n, origin))
+		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; allow that in from.allow_origins if its files belong to the set", english.Plural(int(n), "link", ""), origin))
 	}
 	slices.Sort(p.Notes[len(p.Notes)-len(f.elsewhere):])
 	if f.failed > 0 {
-		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%d links could not be followed, the first: %w", f.failed, f.first)})
+		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%s could not be followed, the first: %w", english.Plural(int(f.failed), "link", ""), f.first)})
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"instep/fetch"
 	"instep/internal/oaipmh"
 )
@@ -267,7 +269,7 @@ func (s Summary) String() string {
 		short = fmt.Sprintf("; the repository says that there are %d more: nothing is deleted for not being listed", s.Short)
 	}
 	if s.Kept > 0 {
-		short += fmt.Sprintf("; %d records are kept that were not listed and may be there", s.Kept)
+		short += "; kept although not listed: " + english.Plural(int(s.Kept), "record", "")
 	}
 	return fmt.Sprintf("harvested %s: %d in %d answers, %d of them deleted%s%s", kind, s.Records, s.Answers, s.Deleted, resumed, short)
 }

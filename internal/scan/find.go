@@ -135,10 +135,10 @@ func resolve(name, to string) (string, bool) {
 // it is; "" if nothing speaks against it.
 func (d *Dir) hidden(name string, dir bool) Reason {
 	switch r := d.refuses(name, dir); {
+	case (r == "" || r == Dotfile) && d.Ours != nil && d.Ours(name):
+		return Ours
 	case r != "":
 		return r
-	case d.Ours != nil && d.Ours(name):
-		return Ours
 	case d.excluded(name, dir):
 		return Pattern
 	}

@@ -190,7 +190,7 @@ type GuardError struct {
 
 func (e *GuardError) Error() string {
 	if e.Mount != "" {
-		return fmt.Sprintf("the directory %q was a mount point and is none now, and all %d resources published below it are gone: nothing was published", e.Mount, e.Deletes)
+		return fmt.Sprintf("the directory %q was a mount point and is none now, and everything published below it is gone (resources: %d): nothing was published", e.Mount, e.Deletes)
 	}
 	limit := "the limit of " + e.Limit.String()
 	if e.Limit == (guard.Limit{}) {
