@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// The records of a ZIP file (APPNOTE.TXT 6.3.10 §4.3) by their signatures and the
-// sizes of their fixed parts. Strings stand for the bytes.
+// The records of a ZIP file (APPNOTE.TXT 6.3.10 §4.3): signatures, and sizes of the fixed
+// parts. The signatures are strings of bytes.
 const (
 	localSignature      = "PK\x03\x04"
 	descriptorSignature = "PK\x07\x08"
@@ -50,15 +50,16 @@ const (
 	methodStore   = 0
 	methodDeflate = 8
 
-	newestVersion = 45 // the one that has 64 bits
+	newestVersion = 45 // the version that has numbers of 64 bits
 )
 
-// end is what the records at the end of a file say, and where they begin.
+// end is the content of the records at the end of a file, and the offset at which they
+// begin.
 type end struct {
 	entries uint64
 	size    int64 // of the directory
-	offset  int64 // of the directory, as written
-	at      int64 // of the first of these records: there the directory ends
+	offset  int64 // offset of the directory, as written
+	at      int64 // offset of the first of these records, where the directory ends
 }
 
 // member is a line of the directory.

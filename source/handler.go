@@ -175,7 +175,7 @@ func (h *handler) panicked(w *response, r *http.Request, cause any) {
 	}
 	h.o.Report(fmt.Errorf("serving %q: panic: %v", r.URL.Path, cause))
 	if w.begun {
-		panic(http.ErrAbortHandler) // a part is out: only a broken connection tells the client
+		panic(http.ErrAbortHandler) // a part has been sent: only a broken connection shows the client that it failed
 	}
 	http.Error(w, "something went wrong", http.StatusInternalServerError)
 }
@@ -340,7 +340,7 @@ func etag(info fs.FileInfo) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + `"`
 }
 
-// label is what is known of a resource. Our own documents are what they are.
+// label returns what is known about a resource. Our own documents need no look-up.
 func (h *handler) label(name string) Label {
 	if h.o.Label == nil || ofPublication(name) {
 		return Label{}
@@ -354,8 +354,8 @@ func ofPublication(name string) bool { return strings.HasPrefix(name, root) || n
 // maxLinks is how many Capability Lists one answer names.
 const maxLinks = 16
 
-// link names the Capability Lists that cover a resource (1.1 §6.3.3), as far as they
-// are here.
+// link names the Capability Lists that cover a resource (1.1 §6.3.3), as far as they exist
+// here.
 func (h *handler) link(header http.Header, name string) {
 	if ofPublication(name) {
 		return
@@ -373,8 +373,8 @@ func (h *handler) link(header http.Header, name string) {
 	}
 }
 
-// sets are those that a resource may be in: those that are known, those that are
-// described, or the default one.
+// sets returns the sets that a resource may be in: known sets, described sets, or the
+// default set.
 func (h *handler) sets() []ServedSet {
 	if h.o.Sets != nil {
 		return h.o.Sets

@@ -17,12 +17,13 @@ const (
 	maxInfoBytes = 64 << 10
 )
 
-// PublicationInfo is what a publication says of itself in resourcesync/publication.json.
+// PublicationInfo is the content of resourcesync/publication.json, which identifies a
+// publication.
 type PublicationInfo struct {
 	Format  int    `json:"format_version"`
 	State   string `json:"state"`    // UUID of the state that wrote it
 	BaseURL string `json:"base_url"` // ends in "/"
-	// Aliases are those of the Publisher; nil is none.
+	// Aliases of the Publisher; nil is none.
 	Aliases *Aliases `json:"aliases,omitempty"`
 }
 
