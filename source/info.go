@@ -36,8 +36,8 @@ func (i PublicationInfo) Prefix() string {
 	return u.Path
 }
 
-// ReadPublicationInfo reads the publication.json of a published directory; an
-// error that is fs.ErrNotExist if there is none.
+// ReadPublicationInfo reads the publication.json of a published directory; the error is
+// fs.ErrNotExist if there is none.
 func ReadPublicationInfo(dir fs.FS) (PublicationInfo, error) {
 	f, _, err := openRegular(dir, infoKey)
 	if err != nil {
