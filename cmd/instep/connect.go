@@ -28,8 +28,8 @@ type sourceFlags struct {
 	state                         string
 }
 
-// accessFlags say which hosts a command connects to, by which way, and what it shows to
-// them.
+// accessFlags are the hosts that a command may connect to, how it connects, and its
+// credentials.
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
 	ca, proxy, userAgent      string
@@ -74,7 +74,7 @@ func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 
 const maxDocumentUsage = "read documents of up to so many bytes, as `SIZE` such as 1GB, and of 5,000 entries for each MB (default 200MiB; 1,000,000 entries in any case)"
 
-// limitFlags bound what a run does.
+// limitFlags bound a run.
 type limitFlags struct {
 	maxTransfer string
 	maxTime     time.Duration
@@ -90,7 +90,7 @@ func (f *limitFlags) transfer() (int64, error) {
 	return parseSize("--max-transfer", f.maxTransfer)
 }
 
-// left is the time that is left for a run; 0 is no limit.
+// left returns the remaining time of a run; 0 is no limit.
 func (f *limitFlags) left(taken time.Duration) time.Duration {
 	if f.maxTime == 0 {
 		return 0
@@ -98,10 +98,10 @@ func (f *limitFlags) left(taken time.Duration) time.Duration {
 	return max(f.maxTime-taken, 1)
 }
 
-// traffic counts what goes over the network.
+// traffic counts requests and bytes.
 type traffic struct {
 	requests, bytes atomic.Int64
-	url             atomic.Pointer[string] // of the last answer
+	url             atomic.Pointer[string] // URL of the last answer
 }
 
 // observe counts a request.
@@ -110,7 +110,7 @@ func (t *traffic) observe(e fetch.Event) {
 	t.url.Store(&e.URL)
 }
 
-// at names what came last; "" if nothing did.
+// at names the URL of the last answer; "" if there was none.
 func (t *traffic) at() string {
 	if uri := t.url.Load(); uri != nil {
 		return nameInWork(*uri)
@@ -187,7 +187,7 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	return o, err
 }
 
-// patience sets how long and how often a request is tried, and who it says is asking.
+// patience sets the number of retries, the time-outs and the User-Agent of requests.
 func (f *accessFlags) patience(o *fetch.Options) error {
 	if f.userAgent != "" {
 		o.UserAgent = f.userAgent

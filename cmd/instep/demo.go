@@ -121,7 +121,7 @@ func demoDir(dir string) (string, func(), error) {
 
 func (d *demo) line(format string, args ...any) { d.out.line(format, args...) }
 
-// step tells what comes, and the command that does the same.
+// step announces a step, with the equivalent command.
 func (d *demo) step(what, command string) {
 	d.line("\n%s", what)
 	d.line("  $ %s", command)

@@ -82,7 +82,7 @@ func (l *linter) site(ctx context.Context, uri string, wall error) error {
 // siteDoc is a document of a Source.
 type siteDoc struct {
 	uri, kind string
-	whole     bool // it names others, so all of it is checked
+	whole     bool // it names other documents, so all of it is checked
 }
 
 // siteDocuments are the documents of a Source that lint checks, each once.
@@ -92,10 +92,10 @@ func siteDocuments(src *discover.Source) (docs []siteDoc) {
 			docs = append(docs, siteDoc{uri, string(c), whole})
 		}
 	}
-	names := func(s *discover.Set) bool { // or the list itself stands for the set
+	names := func(s *discover.Set) bool { // otherwise the list itself represents the set
 		return !slices.Contains(s.ResourceLists, s.URI) && !slices.Contains(s.ChangeLists, s.URI)
 	}
-	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // which stands in for the description then
+	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // robots.txt is in the place of the description then
 		add(src.Description, resourcesync.CapabilityDescription, true)
 	}
 	for i := range src.Sets {
@@ -148,8 +148,8 @@ func (l *linter) siteDocument(ctx context.Context, d siteDoc) error {
 	})
 }
 
-// downloadHead takes the first bytes of what a URL answers with; cut reports whether there
-// are more.
+// downloadHead reads the first bytes of the answer of a URL; cut reports whether there are
+// more.
 func downloadHead(ctx context.Context, client *fetch.Client, uri string, most int64) (f *spool.File, a lint.Answer, cut bool, err error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
@@ -157,7 +157,7 @@ func downloadHead(ctx context.Context, client *fetch.Client, uri string, most in
 	}
 	f, err = spoolAll(io.LimitReader(resp.Body, most))
 	if err == nil {
-		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error here is the end of what there is
+		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error here is the end of the document
 		cut = n > 0
 	}
 	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, cut, errors.Join(err, resp.Body.Close())

@@ -14,8 +14,8 @@ import (
 	"instep/mirror"
 )
 
-// mendable is an error of a mirror whose state does not fit it, with the command that
-// ends it.
+// mendable is an error about a mirror that does not fit its state, with the command that
+// repairs it.
 type mendable struct {
 	error
 	hint string
@@ -61,7 +61,7 @@ func (s *syncer) adoptCommand(state string) string {
 	return strings.Join(append(words, shellWord(s.source), shellWord(s.dir)), " ")
 }
 
-// freeName is the name of a directory beside another one that nothing has.
+// freeName returns an unused name for a directory beside another one.
 func freeName(dir string) string {
 	for n := 2; ; n++ {
 		name := fmt.Sprintf("%s-%d", filepath.Clean(dir), n)
@@ -71,7 +71,8 @@ func freeName(dir string) string {
 	}
 }
 
-// glance lets what was lost or changed behind the mirror's back be fetched again.
+// glance marks resources whose files were lost or changed by other programs, so that they
+// are fetched again.
 func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
 	if err == nil && n > 0 {
@@ -83,7 +84,7 @@ func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	return err
 }
 
-// explainState tells what a run did about files and a catalog that did not fit.
+// explainState reports how a run dealt with files and a catalog that did not fit.
 func (s *syncer) explainState(t *totals) {
 	out := s.a.out
 	if s.aside != "" {

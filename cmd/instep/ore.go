@@ -237,7 +237,7 @@ func (l *mapFinder) problem(p ore.Problem) {
 	l.a.out.say("%s: %s: %s (%s)", at, rule.Level, p.Message, p.Rule)
 }
 
-// more says how many findings were not told.
+// more prints the number of findings that were not shown.
 func (l *mapFinder) more() {
 	if l.a.out.verbose {
 		return
@@ -324,7 +324,7 @@ func (a *app) showMap(m *ore.Map) {
 	}
 }
 
-// details is what a map says of a resource, in brackets.
+// details describes a resource of a map, in brackets.
 func details(r *ore.Resource) string {
 	var parts []string
 	if r.MediaType != "" {
@@ -345,7 +345,7 @@ func details(r *ore.Resource) string {
 	return "   (" + strings.Join(parts, ", ") + ")"
 }
 
-// aggregatedSource finds the Resource Maps that a URI leads to, and presents what they
+// aggregatedSource finds the Resource Maps at a URI, and presents the resources that they
 // aggregate as a Source.
 func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client) (*fetch.Client, string, func(), error) {
 	l, err := ore.Finder{

@@ -18,7 +18,7 @@ import (
 // version is set when a release is built.
 var version = "0.1.0-dev"
 
-// app is what the commands share.
+// app has the common state of all commands.
 type app struct {
 	args           []string // the command line
 	stdout, stderr io.Writer
@@ -108,7 +108,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // a flag of a command that is misspelt
+			return knownCommand(cmd, a.args[:1]) // a flag of a misspelt command
 		}
 		return usagef("%v (see %s --help)", err, cmd.CommandPath())
 	})
@@ -121,7 +121,7 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// knownCommand refuses what is no command, with what may have been meant.
+// knownCommand refuses an unknown command and suggests similar ones.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -192,7 +192,7 @@ func signalCode(sig os.Signal) int {
 	return exitInterrupted
 }
 
-// plainly says that a run was interrupted rather than what the interruption led to.
+// plainly replaces errors that result from an interruption by the interruption itself.
 func plainly(ctx context.Context, err error) error {
 	if _, ok := interrupted(ctx); ok {
 		return context.Cause(ctx)

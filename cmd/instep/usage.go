@@ -16,7 +16,7 @@ import (
 )
 
 // flagGroups are the headings under which the help lists flags, with the flags of each.
-// What is in no group comes first.
+// Flags in no group come first.
 var flagGroups = []struct {
 	title string
 	names []string
@@ -35,7 +35,7 @@ var flagGroups = []struct {
 // longest is the longest line of a help text, in columns.
 const longest = 88
 
-// help writes what a command is for and how it is used.
+// help writes the description and the usage of a command.
 func (a *app) help(cmd *cobra.Command, _ []string) {
 	text := cmd.Long
 	if text == "" {
@@ -44,7 +44,7 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	writeText(w, text, min(columnsOf(w), longest))
 	fmt.Fprintln(w)
-	_ = a.usageTo(w, cmd) // what can't be written to standard output goes nowhere else
+	_ = a.usageTo(w, cmd) // a failure to write to standard output cannot be reported anywhere
 }
 
 // writeText writes paragraphs in lines of at most so many columns. Lines that begin with a
