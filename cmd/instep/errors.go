@@ -87,7 +87,7 @@ func noFailures(all []runs.Record) string {
 	if len(all) == 0 {
 		return "Status: CLEAN (no run is recorded)"
 	}
-	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %d runs)", len(all))
+	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %s)", counted(int64(len(all)), "run"))
 }
 
 // listRuns lists the runs of a mirror.
@@ -112,15 +112,15 @@ func pickRun(all []runs.Record, last bool) string {
 // troubled reports whether anything failed in a run, or ended it before its end.
 func troubled(r *runs.Record) bool { return r.End == nil || r.Failures() > 0 || r.End.Error != "" }
 
-// causeGroup is what failed for one cause.
+// causeGroup has the failures of one cause.
 type causeGroup struct {
 	Cause, What, Next string
-	N                 int64 // of which Rows are kept
+	N                 int64 // number of failures, of which Rows has the stored ones
 	Rows              []runs.Row
 }
 
-// groupFailures groups what failed, the most frequent cause first; only that of one
-// cause if it is given.
+// groupFailures groups failures by cause, the most frequent first; if a cause is given,
+// only that one.
 func groupFailures(rec *runs.Record, only string) []causeGroup {
 	rows := map[string][]runs.Row{}
 	for _, r := range rec.Rows {
@@ -141,8 +141,8 @@ func groupFailures(rec *runs.Record, only string) []causeGroup {
 	return groups
 }
 
-// advices say what a cause means, and what to do: sync, repair, look (at what sync
-// would do), or lint (at the Source's own mistakes).
+// advices explain the causes, with the next step: sync, repair, look (a dry run of sync),
+// or lint (for faults of the Source).
 var advices = map[destination.Cause]struct{ what, do string }{
 	destination.CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
 	destination.CauseRefused:   {"refused by what is allowed here", "sync"},
@@ -170,7 +170,7 @@ func causeNames() (names []string) {
 	return names
 }
 
-// advice says what a cause means and gives the command that comes next.
+// advice explains a cause and gives the next command.
 func advice(run *runs.Run, cause string, rows []runs.Row) (what, next string) {
 	a := advices[destination.Cause(cause)]
 	var flags []string
@@ -213,12 +213,12 @@ func again(run *runs.Run, command string, flags ...string) string {
 	return shellLine(append(line, run.Source, run.Dir)...)
 }
 
-// shellLine writes words so that a shell reads them as they are.
+// shellLine quotes words for a shell.
 func shellLine(words ...string) string { return webpage.Shell(words...) }
 
 func shellWord(w string) string { return webpage.Shell(w) }
 
-// tellRun says which run it was and how it ended.
+// tellRun prints the run and how it ended.
 func (a *app) tellRun(rec *runs.Record) {
 	a.out.report(recordOf(rec))
 	a.out.line("%s", runLine(rec))

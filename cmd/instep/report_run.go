@@ -21,13 +21,13 @@ import (
 type runLog struct {
 	a       *app
 	run     runs.Run
-	repairs bool // what is found wrong may be right in the end
+	repairs bool // differences may be repaired by the end
 
 	mu      sync.Mutex     // guards the rest
 	rec     *runs.Recorder // nil before start, and where none can be kept
 	pending []runs.Row     // told before start
 	change  int64          // the number of the run in the mirror's history; 0: none
-	early   error          // what ended the run before its end, if its summary does not tell
+	early   error          // error that ended the run, if its summary does not have it
 }
 
 // maxPending bounds the rows that wait for a mirror to be made.
@@ -35,14 +35,14 @@ const maxPending = 1000
 
 // newRun makes the record of a run that begins now. Nothing is written before start.
 func (a *app) newRun(command, source, dir string) *runLog {
-	a.out.last = summary{} // that of a run before, of a watch
+	a.out.last = summary{} // the summary of an earlier run of a watch
 	return &runLog{a: a, run: runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 	}}
 }
 
-// start begins the record in the state of a mirror that is there and may be written to.
+// start begins the record in the state of a mirror that exists and is writable.
 func (l *runLog) start(state string) {
 	rec, err := runs.Begin(mirror.StateDir(l.run.Dir, state), l.run, l.a.now)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *runLog) add(row runs.Row) {
 	}
 }
 
-// event records what happens.
+// event records an event.
 func (l *runLog) event(e destination.Event) {
 	switch e.Kind {
 	case destination.EventPlanned:
@@ -85,7 +85,7 @@ func (l *runLog) event(e destination.Event) {
 	}
 }
 
-// verdict records what an audit found wrong; of a repair, what is wrong after it.
+// verdict records a difference that an audit found; of a repair, one that remains.
 func (l *runLog) verdict(e destination.Event) {
 	cause := e.Verdict.Cause()
 	if cause == "" || l.repairs && !e.Again && e.Verdict != destination.VerdictExtra {
@@ -98,7 +98,8 @@ func (l *runLog) verdict(e destination.Event) {
 	l.add(row)
 }
 
-// flagFor is the flag that would let pass what our own policy refused; "" if there is none.
+// flagFor returns the flag that would permit what our own policy refused; "" if there is
+// none.
 func flagFor(err error) string {
 	var fe *fetch.Error
 	switch {
@@ -112,16 +113,16 @@ func flagFor(err error) string {
 	return ""
 }
 
-// totals records what a run left undone.
+// totals records the unfinished parts of a run.
 func (l *runLog) totals(t *totals) {
 	for skip, n := range sorted(t.Skipped) {
-		l.add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%d resources left alone: %s", n, skip)})
+		l.add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip)})
 	}
 	for origin, n := range sorted(t.origins) {
-		l.add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin), Hint: "--allow-origin " + origin})
+		l.add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin), Hint: "--allow-origin " + origin})
 	}
 	for _, w := range t.withheld {
-		l.add(runs.Row{Kind: runs.Note, Set: w.set, Message: fmt.Sprintf("the guard withheld %d deletions", w.n), Hint: w.hash})
+		l.add(runs.Row{Kind: runs.Note, Set: w.set, Message: fmt.Sprintf("the guard withheld %s", counted(w.n, "deletion")), Hint: w.hash})
 	}
 	for _, n := range t.gaps {
 		l.gap(n.set, n.text)
@@ -141,7 +142,7 @@ func (l *runLog) partial(set string, err error) {
 	l.add(runs.Row{Kind: runs.Failure, Set: set, Cause: string(destination.CauseDocument), Message: err.Error(), Hint: flagFor(err)})
 }
 
-// ended says what ended the run early, though the command has a summary of it.
+// ended returns what ended the run early, although the command has a summary of it.
 func (l *runLog) ended(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +160,7 @@ func (l *runLog) changed(ctx context.Context, m *mirror.Mirror) {
 	l.change = n
 }
 
-// end ends the record with what the command said last, or with what ended it early.
+// end ends the record with the command's last summary, or the error that ended it early.
 func (l *runLog) end(ctx context.Context, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +183,7 @@ func (l *runLog) end(ctx context.Context, err error) {
 	l.rec = nil
 }
 
-// idle reports whether a synchronisation found nothing to do and nothing to tell.
+// idle reports whether a synchronisation found nothing to do and nothing to report.
 func (l *runLog) idle(o *runs.Outcome) bool {
 	tally := l.rec.Tally()
 	return l.run.Command == "sync" && o.ExitCode == exitOK && len(tally.Causes)+len(tally.Quirks) == 0 &&
@@ -204,12 +205,11 @@ func (s *summary) counts() map[string]int64 {
 	return m
 }
 
-// rememberedFlags are those that the record of a run names, by which the same Source is
-// read in the same way again. The address of a proxy may hold a password and is not
-// among them.
+// rememberedFlags are recorded with a run, so that the same Source can be read in the same
+// way again. The address of a proxy may hold a password and is not recorded.
 var rememberedFlags = []string{
 	"set", "allow-origin", "allow-private", "include", "exclude", "type", "workers", "rate", "bwlimit", "max-document", "strict", "state",
-	"netrc", "bearer-file", "header-file", "ca", "cert", "key",
+	"netrc", "bearer-file", "header-file", "ca", "cert", "key", "retries", "timeout", "user-agent",
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "prefer", "adopt", "layout", "at", "quick", "repair",
 }
 

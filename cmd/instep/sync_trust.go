@@ -10,8 +10,8 @@ import (
 	"instep/destination"
 )
 
-// trustFlags say how far a Source is trusted that shows an older state, stands still, or
-// does not tell all changes.
+// trustFlags say how to treat a Source that shows an older state, has stopped changing, or
+// does not list all changes.
 type trustFlags struct {
 	acceptRollback bool
 	acceptGap      bool
@@ -37,11 +37,11 @@ func (f *trustFlags) check(sync *syncFlags) error {
 	return nil
 }
 
-// trust is what a run has found to be unlike what the Source said before.
+// trust has the contradictions between the Source's present and earlier documents.
 type trust struct {
 	rolledBack []setNote
 	frozen     []setNote
-	gaps       []setNote // which changes of a set are unknown
+	gaps       []setNote // the unknown changes of a set
 	orphans    []destination.Orphan
 	latest     []setMoment
 }
@@ -54,7 +54,7 @@ type setMoment struct {
 	at  time.Time
 }
 
-// add takes down what was found of a set.
+// add adds the contradictions of a set.
 func (t *trust) add(set, rolledBack, gap string, latest time.Time) {
 	if rolledBack != "" {
 		t.rolledBack = append(t.rolledBack, setNote{set, rolledBack})
@@ -67,7 +67,7 @@ func (t *trust) add(set, rolledBack, gap string, latest time.Time) {
 	}
 }
 
-// close takes down what was found of all sets.
+// close adds the contradictions of all sets.
 func (t *trust) close(orphans []destination.Orphan, maxAge time.Duration, now time.Time) {
 	t.orphans = orphans
 	if maxAge == 0 {
@@ -90,7 +90,8 @@ func (t *trust) doubted() bool {
 	return len(t.rolledBack) > 0
 }
 
-// withdrawn reports whether a set that was followed has nothing left to follow it by.
+// withdrawn reports whether a set that was followed no longer offers any document to
+// follow.
 func (t *totals) withdrawn() bool {
 	for _, err := range t.partial {
 		if errors.Is(err, destination.ErrWithdrawn) {
@@ -100,7 +101,7 @@ func (t *totals) withdrawn() bool {
 	return false
 }
 
-// explainTrust says what is not followed, and what to do about it.
+// explainTrust lists what is not followed, with the next step.
 func (a *app) explainTrust(t *totals, dir string) {
 	for _, n := range t.rolledBack {
 		a.out.warn(record{
@@ -111,12 +112,12 @@ func (a *app) explainTrust(t *totals, dir string) {
 	}
 	for _, o := range t.orphans {
 		if o.Forget {
-			a.out.say("%s: forgotten; its %d resources stay", o.Set, o.Members)
+			a.out.say("%s: forgotten; the files stay (%s)", o.Set, counted(o.Members, "resource"))
 			continue
 		}
 		a.out.warn(record{
 			Set:     o.Set,
-			Message: fmt.Sprintf("the Source no longer offers this set; its %d resources stay as they are", o.Members),
+			Message: fmt.Sprintf("the Source no longer offers this set; the files stay as they are (%s)", counted(o.Members, "resource")),
 			Hint:    fmt.Sprintf("if it is gone for good: instep approve %s%s %s, then sync again; if it has moved to another host, allow that with --allow-origin", a.stateFlag(), shellWord(dir), o.Hash),
 		})
 	}

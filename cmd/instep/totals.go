@@ -28,7 +28,7 @@ type totals struct {
 	trust
 }
 
-// withheld are the deletions of a set that wait for consent.
+// withheld has the deletions of a set that wait for consent.
 type withheld struct {
 	set, hash string
 	n         int64
@@ -38,16 +38,16 @@ type withheld struct {
 // message says how many there are of them, and how many may go.
 func (w *withheld) message(limit string) string {
 	if w.guard.Doubted > 0 {
-		return fmt.Sprintf("%d deletions withheld: %d of them follow from a list whose moment was read before, and then it named more", w.n, w.guard.Doubted)
+		return fmt.Sprintf("%s withheld: %d of them come from a list that named more resources when it was read before, at the same moment", counted(w.n, "deletion"), w.guard.Doubted)
 	}
 	if limit != "" {
-		return fmt.Sprintf("%d deletions withheld: the run has deleted %d before, and --max-delete %s allows %d of the %d resources", w.n, w.guard.Before, limit, w.guard.Allowed, w.guard.Members)
+		return fmt.Sprintf("%s withheld: the run has deleted %d before, and --max-delete %s allows %d of %d", counted(w.n, "deletion"), w.guard.Before, limit, w.guard.Allowed, w.guard.Members)
 	}
-	return fmt.Sprintf("%d deletions withheld: the Source no longer has that many of the resources held here; without consent %d of %d may be deleted in 24 hours, and %d were",
-		w.n, w.guard.Allowed, w.guard.Members, w.guard.Before)
+	return fmt.Sprintf("%s withheld: without your consent %d of %d resources may be deleted in 24 hours, and %d were",
+		counted(w.n, "deletion"), w.guard.Allowed, w.guard.Members, w.guard.Before)
 }
 
-// hint says what ends it.
+// hint returns the command that releases them.
 func (w *withheld) hint(approve string) string {
 	hint := "look at them with -n; if they are right: " + approve + ", then sync again"
 	if w.guard.Doubted > 0 {
@@ -112,7 +112,7 @@ func (t *totals) count(act destination.Action) {
 	t.via[act.Via]++
 }
 
-// ways tells by which ways resources come.
+// ways lists the ways by which resources are transferred.
 func (t *totals) ways() string {
 	var parts []string
 	for via, n := range sorted(t.via) {
@@ -124,7 +124,7 @@ func (t *totals) ways() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// exitCode is the code of a run that came to its end.
+// exitCode is the exit code of a complete run.
 func (t *totals) exitCode() int {
 	switch {
 	case len(t.withheld) > 0, t.doubted(), t.withdrawn():
@@ -139,7 +139,7 @@ func (t *totals) exitCode() int {
 	return exitOK
 }
 
-// status is that of a run that came to its end.
+// status is the status of a complete run.
 func (t *totals) status() string {
 	switch t.exitCode() {
 	case exitOK:
@@ -150,7 +150,7 @@ func (t *totals) status() string {
 	return "partial"
 }
 
-// done are the counts of a run for people.
+// done formats the counts of a run for people.
 func (t *totals) done() string {
 	s := fmt.Sprintf("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", t.Same, t.Created, t.Updated, t.Deleted, t.failed)
 	if t.unverified > 0 {
@@ -159,15 +159,15 @@ func (t *totals) done() string {
 	return s
 }
 
-// line is the last line of a run for people. Of a run that ended early it says what came,
-// be it stored or not.
+// line is the last line of a run for people. If the run ended early it counts all received
+// bytes, stored or not.
 func (t *totals) line(status string, net *traffic, took time.Duration) string {
 	bytes := t.bytes
 	if status == "interrupted" || status == "failed" {
 		bytes = max(bytes, net.bytes.Load())
 	}
-	return fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests", words[status], t.done(),
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), net.requests.Load())
+	return fmt.Sprintf("Status: %s (%s)   %s, %s in %s", words[status], t.done(),
+		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), counted(net.requests.Load(), "request"))
 }
 
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {
@@ -197,7 +197,7 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 	return s
 }
 
-// named are counts as they are written; nil if there are none.
+// named returns counts by name; nil if there are none.
 func named[K ~string](counts map[K]int64) (out map[string]int64) {
 	for k, n := range counts {
 		if out == nil {

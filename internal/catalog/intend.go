@@ -111,8 +111,7 @@ func newNames(row func(query string, args ...any) (*sql.Row, error), fold func(s
 	return names{row, fold, map[string]bool{}, map[string]string{}}
 }
 
-// expect looks up together what will be asked of new URIs: their paths, and the directories
-// above these.
+// expect looks up many new URIs together: their paths, and the directories above them.
 func (n names) expect(r *recorder, intents []Intent) error {
 	var guessed []*Intent
 	var dirs []any
@@ -181,7 +180,7 @@ func (r *recorder) eachPair(query string, args []any, take func(n int64, text st
 	return errors.Join(err, rows.Err(), rows.Close())
 }
 
-// take keeps a place that is not recorded yet from being given once more.
+// take reserves a place that is not recorded yet.
 func (n names) take(p *Place) error {
 	fold := n.fold(p.Path)
 	if n.files[fold] {
@@ -247,7 +246,7 @@ func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, er
 	return taken, nil
 }
 
-// Names returns what holds paths at present. It is for one goroutine and one moment.
+// Names returns the present owners of paths. Use it in one goroutine, for one moment.
 func (c *Mirror) Names(ctx context.Context) Names {
 	return newNames(func(query string, args ...any) (*sql.Row, error) {
 		return c.read.QueryRowContext(ctx, query, args...), nil
