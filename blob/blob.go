@@ -27,15 +27,15 @@ type Info struct {
 	ModTime time.Time
 }
 
-// Bucket is a set of objects by key. A key is a slash-separated relative path as
-// ValidKey takes it; an implementation never touches anything outside its root,
-// whatever the key, and never follows a symbolic link out of it.
+// Bucket is a set of objects by key. A key is a slash-separated relative path that ValidKey
+// accepts; an implementation never touches anything outside its root, whatever the key, and
+// never follows a symbolic link out of it.
 //
-// All methods are safe for concurrent use. An object becomes visible at its key
-// complete or not at all. What Commit has returned nil for survives a power cut.
+// All methods are safe for concurrent use. An object becomes visible at its key completely
+// or not at all. After Commit has returned nil, its changes survive a power cut.
 type Bucket interface {
-	// Get opens the n bytes from off of the object at key; n < 0 reads to the end.
-	// What lies beyond the end is left out; off < 0 is an error. Absent: ErrNotExist.
+	// Get opens the n bytes from off of the object at key; n < 0 reads to the end. The
+	// range is cut at the end of the object; off < 0 is an error. Absent: ErrNotExist.
 	Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, Info, error)
 	// Stat describes the object at key. Absent: ErrNotExist. A key that is only a
 	// prefix of others (a directory) is absent.
@@ -61,8 +61,8 @@ type Batch interface {
 	Take(ctx context.Context, key string) (Object, error)
 	// Put gives the object its key when the batch commits.
 	Put(o Object, p Put)
-	// Move renames an object when the batch commits, replacing what is at to.
-	// An absent from is not an error (the move of an earlier, interrupted run).
+	// Move renames an object when the batch commits, and replaces the one at to. An absent
+	// from is not an error (an earlier, interrupted run moved it).
 	Move(from, to string)
 	// Delete removes an object when the batch commits; absent is not an error.
 	Delete(key string)
@@ -87,15 +87,16 @@ type Syncer interface {
 type Put struct {
 	Key      string
 	IfAbsent bool   // fail with ErrExist if something is at Key
-	Keep     string // if not empty, what was at Key is kept under this key; Key never disappears in between.
-	// What stands at Keep already stays: an earlier, interrupted run kept it. So each replacement needs a Keep of its own.
-	ModTime time.Time // which Info has from then on; zero: when the object was written, or what it was if it was taken.
+	Keep     string // if not empty, the replaced object moves to this key; Key never disappears in between.
+	// An object that exists at Keep stays: an earlier, interrupted run kept it. So each
+	// replacement needs a Keep of its own.
+	ModTime time.Time // time reported by Info; zero: the time of writing or, for a taken object, its old time
 	// A bucket that has equal bytes once may have another.
 }
 
 // Object is an object being written. Close ends writing and must come before Commit;
-// Discard drops it and gives its space back. A Put of it is then an error of Commit.
-// One that was taken is closed already.
+// Discard drops it and frees its space. A Put of it is then an error of Commit. A taken
+// object is closed already.
 type Object interface {
 	io.WriteCloser
 	Discard() error

@@ -18,9 +18,9 @@ import (
 
 // DirOptions are the options of OpenDir; the zero value is good.
 type DirOptions struct {
-	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object can have a key there, or that of a directory above.
-	FileMode fs.FileMode // of new files, before umask; default 0640
-	DirMode  fs.FileMode // of new directories, before umask; default 0750
+	Temp     string      // key of the directory for objects being written; default ".instep/tmp". No object can have a key there, or the key of a directory above.
+	FileMode fs.FileMode // mode of new files, before umask; default 0640
+	DirMode  fs.FileMode // mode of new directories, before umask; default 0750
 	Workers  int         // parallel syncs; default 32
 }
 
@@ -37,14 +37,14 @@ type Dir struct {
 	o    DirOptions
 	disk durable.Disk
 
-	naming chan struct{}       // has room for one: who gives names, and may use what follows
+	naming chan struct{}       // a lock for naming, and for the fields below
 	known  map[string]struct{} // directories that exist, and whose names are durable
 
 	nameless chan struct{} // has room for the files without a name that may be open
 
 	mu     sync.Mutex // guards the rest
 	temp   *tempDir   // once an object was created
-	serial uint64     // of the last temporary object
+	serial uint64     // number of the last temporary object
 }
 
 var _ Bucket = (*Dir)(nil)
@@ -78,7 +78,7 @@ func OpenDir(name string, o DirOptions) (*Dir, error) {
 	return d, nil
 }
 
-// Close releases the directory, and removes that of temporary objects if this Dir
+// Close releases the directory. It removes the directory of temporary objects if this Dir
 // used it and it is empty. Batches must have ended.
 func (d *Dir) Close() error {
 	d.mu.Lock()
@@ -94,7 +94,7 @@ func (d *Dir) Close() error {
 	return errors.Join(err, d.root.Close())
 }
 
-// check returns an ErrKey for what can't be the key of an object.
+// check returns an ErrKey for a key that no object can have.
 func (d *Dir) check(key string) error {
 	if err := ValidKey(key); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (d *Dir) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser,
 	return rangeReader{io.NewSectionReader(f, off, n), f}, info, nil
 }
 
-// rangeReader reads a part of what it closes.
+// rangeReader reads a part of a file, and closes it.
 type rangeReader struct {
 	io.Reader
 	io.Closer
@@ -199,9 +199,9 @@ func (d *Dir) stat(ctx context.Context, key string) (Info, error) {
 	return infoOf(key, st), nil
 }
 
-// absent turns an error from opening or looking at key into ErrNotExist if there
-// is no object because of a directory at key or a file above it, and into
-// ErrForeign if something else is there.
+// absent turns an error from opening or looking at key into ErrNotExist if there is no
+// object because of a directory at key or a file above it, and into ErrForeign if there is
+// something else.
 func (d *Dir) absent(key string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotExist
@@ -303,9 +303,9 @@ func (w *walk) entry(key string, e fs.DirEntry) bool {
 	case !e.Type().IsRegular() || !strings.HasPrefix(key, w.prefix) || w.d.check(key) != nil:
 		return true
 	}
-	st, err := w.d.root.Lstat(key)
+	st, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
-		return true // removed or replaced meanwhile
+		return true // removed or replaced in the meantime
 	}
 	if err != nil {
 		return w.fail(err)

@@ -43,11 +43,11 @@ type dirObject struct {
 	mu     sync.Mutex // guards the rest
 	f      *os.File   // nil once closed
 	temp   string     // key of the temporary file; "" while it has no name, and once it has its own or is gone
-	failed error      // of the first Write that failed: the object is not whole
-	closed bool       // by Close, without an error
+	failed error      // the first failed Write: the object is incomplete
+	closed bool       // Close has succeeded
 
 	nameless *os.File    // f if it was made without a name: open beyond Close, until the batch ends
-	taken    fs.FileInfo // of an object that was taken: how it was then, at temp
+	taken    fs.FileInfo // info of a taken object at the time of Take, at temp
 }
 
 func (b *dirBatch) Create(ctx context.Context) (Object, error) {

@@ -24,7 +24,7 @@ func (d *Dir) newNaming() *naming {
 	return &naming{d: d, parents: durable.Parents{Root: d.root}, seen: map[string]struct{}{}, touched: map[string]struct{}{}}
 }
 
-// end closes what the run had open.
+// end closes the open files of the run.
 func (n *naming) end() error { return n.parents.Forget() }
 
 // settle remembers the directories after their names were made durable.
@@ -107,9 +107,9 @@ func (n *naming) put(o *dirObject, s step) error {
 }
 
 // setModTime sets the time before the object has its name, so that no reader sees another
-// time. It is durable once the directory is synced, on a file system with a journal;
-// after a power cut before that the object has the time at which it was written. An
-// object taken from another user keeps its time, which only that user may set.
+// time. It is durable once the directory is synced, on a file system with a journal; after
+// an earlier power cut the object has the time of writing. An object taken from another
+// user keeps its time, which only that user may set.
 func (n *naming) setModTime(o *dirObject, t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -146,7 +146,7 @@ func (n *naming) name(o *dirObject, key string, ifAbsent, replaces bool) error {
 	return n.place(key, ifAbsent, func() error { return n.d.disk.NameNew(&n.parents, o.nameless, key) }, replace)
 }
 
-// untouched fails unless what was taken is where it was, as it was.
+// untouched fails unless a taken object is unchanged and in its place.
 func (n *naming) untouched(o *dirObject) error {
 	if err := n.dir(path.Dir(o.temp), false); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (n *naming) untouched(o *dirObject) error {
 	return err
 }
 
-// keep gives what is at key a further name, and reports whether something is there.
+// keep gives the object at key a second name, and reports whether there is one.
 func (n *naming) keep(key, keep string) (there bool, err error) {
 	if there, err = n.object(key); err != nil || !there {
 		return false, err
@@ -236,7 +236,7 @@ func (n *naming) place(key string, ifAbsent bool, first, replace func() error) e
 	return replace()
 }
 
-// clash returns an error if what is at key is not an object.
+// clash returns an error if there is something at key that is not an object.
 func (n *naming) clash(key string) error {
 	kind, err := n.parents.Type(key)
 	switch {
@@ -250,8 +250,8 @@ func (n *naming) clash(key string) error {
 	return nil
 }
 
-// into makes the directory of key and calls do, which puts something at key. If another
-// process removed the directory meanwhile, into does both again.
+// into makes the directory of key and calls do, which creates something at key. If another
+// process removed the directory in between, into does both again.
 func (n *naming) into(key string, do func() error) error {
 	dir := path.Dir(key)
 	try := func() error {
@@ -275,9 +275,9 @@ func (n *naming) into(key string, do func() error) error {
 
 func (n *naming) touch(dir string) { n.touched[dir] = struct{}{} }
 
-// dir makes sure that dir and all above it are directories, and no links to some;
-// it makes them if create is set. A name that is seen for the first time counts as
-// not durable: a run that was cut short may have made it.
+// dir makes sure that dir and all above it are directories, not links; it makes them if
+// create is set. A name that it sees for the first time counts as not durable, since an
+// interrupted run may have made it.
 func (n *naming) dir(dir string, create bool) error {
 	if _, ok := n.d.known[dir]; ok {
 		return nil

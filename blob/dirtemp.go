@@ -25,10 +25,10 @@ func (t *tempDir) close() error {
 	return err
 }
 
-// create opens a new temporary file. It has no name, and temp is empty, where the
-// system knows how: so nothing is left of it when the process is killed, and the
-// temporary directory need not change. Such a file stays open until its batch ends, and
-// that is why their number is bounded.
+// create opens a new temporary file. Where the system supports it, the file has no name and
+// temp is empty: nothing is left of it when the process is killed, and the temporary
+// directory need not change. Such a file stays open until its batch ends, so their number
+// is bounded.
 func (d *Dir) create(ctx context.Context) (f *os.File, temp string, err error) {
 	t, err := d.openTemp(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func (d *Dir) openNameless(temp *os.Root) *os.File {
 
 var errOtherMode = errors.New("a file that had no name has another mode")
 
-// probe makes a file without a name, names and removes it. It fails also if the mode
-// is not the one that files have: some systems left the umask out.
+// probe makes a file without a name, names it and removes it. It also fails if the mode is
+// wrong: some systems ignore the umask here.
 func (d *Dir) probe(temp *os.Root, dir *os.File) error {
 	named, key, err := d.createNamed(temp)
 	if err != nil {

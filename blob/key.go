@@ -12,10 +12,10 @@ const (
 	MaxSegment = 255
 )
 
-// ValidKey returns nil if key is a slash-separated relative path of UTF-8 text
-// without empty, "." and ".." segments and without NUL, at most MaxKey bytes
-// long and MaxSegment bytes a segment. Otherwise the error is an ErrKey. A bucket may refuse
-// further keys: those of its temporary objects, or names its system can't write.
+// ValidKey returns nil if key is a slash-separated relative path of UTF-8 text without
+// empty, "." and ".." segments and without NUL, at most MaxKey bytes long and MaxSegment
+// bytes a segment. Otherwise the error is an ErrKey. A bucket may refuse further keys:
+// those of its temporary objects, or names that its system cannot write.
 func ValidKey(key string) error {
 	switch {
 	case len(key) > MaxKey:

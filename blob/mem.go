@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Mem is a Bucket in memory: for tests, and for what is thrown away afterwards.
+// Mem is a Bucket in memory, for tests and temporary data.
 type Mem struct {
 	Now func() time.Time // gives Info.ModTime; nil leaves it zero
 
 	mu      sync.RWMutex // guards the rest
 	objects map[string]memEntry
-	below   map[string]int // how many objects there are below a directory
+	below   map[string]int // number of objects below a directory
 }
 
 // memEntry is an object that has a key; its bytes never change.

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Write stores what r yields up to its end as p says, in a batch of its own, and
-// returns the number of bytes. If r fails nothing is stored.
+// Write stores all that r yields, with the options p, in a batch of its own, and returns
+// the number of bytes. If r fails nothing is stored.
 func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err error) {
 	batch, err := b.Begin(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func Write(ctx context.Context, b Bucket, r io.Reader, p Put) (n int64, err erro
 // ErrTooLarge is wrapped by ReadAll.
 var ErrTooLarge = errors.New("object is too large")
 
-// ReadAll returns the bytes of the object at key, which are at most limit.
+// ReadAll returns the bytes of the object at key, or an error if they exceed limit.
 func ReadAll(ctx context.Context, b Bucket, key string, limit int64) (data []byte, err error) {
 	r, info, err := b.Get(ctx, key, 0, -1)
 	if err != nil {

@@ -52,19 +52,18 @@ type SetAudit struct {
 	Gap       string // which changes after the list are unknown, also to the mirror; "" if none are, or Destination.AcceptGap is set
 }
 
-// Differs reports whether something is missing, extra, different or unreadable, or may be
-// because a document could not be used.
+// Differs reports whether something is missing, extra, different or unreadable.
 func (a *Audit) Differs() bool {
 	return slices.ContainsFunc(a.Sets, func(s *SetAudit) bool {
 		v := s.Verdicts
-		return s.Partial != nil || v[VerdictMissing]+v[VerdictExtra]+v[VerdictDifferent]+v[VerdictError] > 0
+		return v[VerdictMissing]+v[VerdictExtra]+v[VerdictDifferent]+v[VerdictError] > 0
 	})
 }
 
-// InSync reports whether coverage and accuracy are perfect: nothing differs, all that the
-// Source names was compared, and no change is unknown.
+// InSync reports whether coverage and accuracy are perfect: nothing differs, every
+// document could be used, each resource was compared, and no change is unknown.
 func (a *Audit) InSync() bool {
-	return !a.Differs() && len(a.Orphans) == 0 && !slices.ContainsFunc(a.Sets, func(s *SetAudit) bool { return s.Gap != "" || Missed(s.Skipped) > 0 })
+	return !a.Differs() && len(a.Orphans) == 0 && !slices.ContainsFunc(a.Sets, func(s *SetAudit) bool { return s.Partial != nil || s.Gap != "" || Missed(s.Skipped) > 0 })
 }
 
 // Audit compares what the mirror holds with what the Source says at one moment (1.1

@@ -138,6 +138,7 @@ type SetPlan struct {
 	scope     *scope             // likewise; nil: the set is not planned again in this run
 	move      *CursorMove        // nil: the cursor stays
 	actions   *spool.Log[Action] // Package counts decisions, from 1
+	ordered   *ordered           // of a first baseline: requests for resources; nil: none
 	decisions []packageDecision
 	retries   int64 // of actions: those that are a retry
 	first     int64 // of the retries: which of them comes first
@@ -194,9 +195,9 @@ func (p *Plan) Withheld() (n int64) {
 // any number of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
-		all := []iter.Seq2[Action, error]{s.decided(false), s.rotated(), s.deletes.All()}
+		all := []iter.Seq2[Action, error]{s.decided(false), s.ordered.all(), s.rotated(), s.deletes.All()}
 		if s.Withheld {
-			all = all[:2]
+			all = all[:3]
 		}
 		for _, some := range all {
 			for a, err := range some {
@@ -240,6 +241,7 @@ func (p *Plan) Close() {
 
 func (s *SetPlan) close() {
 	s.actions.Close()
+	s.ordered.close()
 	s.deletes.Close()
 	for _, p := range s.planned {
 		if p.Opened != nil {

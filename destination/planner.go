@@ -165,7 +165,17 @@ func (pl *planner) add(a Action, from harvest.Location) error {
 	if a.retry() {
 		pl.retries++
 	}
+	if pl.empty && !a.retry() {
+		return pl.addOrdered(a)
+	}
 	return pl.actions.Append(a)
+}
+
+func (pl *planner) addOrdered(a Action) error {
+	if pl.ordered == nil {
+		pl.ordered = newOrdered(pl.d.Spool)
+	}
+	return pl.ordered.add(a)
 }
 
 // findStray turns a fetch into the adoption of a file that may hold the bytes already.

@@ -477,7 +477,7 @@ func TestPageInsteadOfAnUnhashedResourceReplacesNothing(t *testing.T) {
 
 func TestOutageEndsTheRunAndKeepsTheCursor(t *testing.T) {
 	s := newSource(t)
-	paths := s.fill(100)
+	paths := slices.Sorted(slices.Values(s.fill(100))) // the order in which they are requested
 	s.list(0, paths...)
 	s.changes(0)
 	for _, p := range paths[10:] {

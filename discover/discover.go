@@ -3,8 +3,8 @@
 // §6.3.4), and then by the links between documents (1.1 §6, §8, §9), until it knows the
 // sets of resources and the documents of each.
 //
-// [Find] is the one way in. Nothing is believed of a document that was not read to
-// its end, or that is not of the kind its place promises.
+// [Find] is the only entry point. A document counts only after it was read to its end, and
+// only if it has the kind that its place promises.
 package discover
 
 import (
@@ -22,19 +22,19 @@ type Finder struct {
 	// AllowOrigins are origins (scheme://host[:port]) whose documents are read beside
 	// those of the Source's own.
 	AllowOrigins []string
-	// MaxDocuments bounds how many documents are read in all, and how many one of
-	// them may name; 10,000 if 0. What they name in all may take 64 MiB.
+	// MaxDocuments bounds the documents read in all, and those that one of them may name;
+	// 10,000 if 0. The entries of all together may take 64 MiB.
 	MaxDocuments int
-	Limits       resourcesync.Limits // of each document; zero is good
+	Limits       resourcesync.Limits // limits of each document; zero is good
 	Strict       bool                // refuse documents with values the standard does not allow
 }
 
-// Source is what was found.
+// Source is the result of a search.
 type Source struct {
 	Given       string   // the URI Find was asked about
-	Description string   // URI of the Source Description, or of what names the Capability Lists, or lists, in its place; empty if there is none or it isn't known
-	Origin      string   // of the Source: scheme://host[:port] of the first document that was read
-	Origins     []string // all that are its own: Origin, and that of the URI given if a redirect to https led on
+	Description string   // URI of the Source Description, or of the document that names the Capability Lists, or lists, in its place; empty if there is none or it is unknown
+	Origin      string   // scheme://host[:port] of the first document that was read
+	Origins     []string // all origins of the Source: Origin, and that of the given URI if it redirects to https
 	Sets        []Set    // at least one
 	Complete    bool     // Sets are all that the Source Description names
 	Way         Way      // the way that led to it
@@ -43,17 +43,16 @@ type Source struct {
 	Requests    int      // requests sent
 }
 
-// Set is a set of resources: what one Capability List (1.1 §9) names.
+// Set is a set of resources: one Capability List (1.1 §9).
 type Set struct {
-	// URI is that of the Capability List. For a list that belongs to none it is the
-	// list's own.
+	// URI of the Capability List. A list without one has its own URI here.
 	URI           string
 	Name          string   // last part of the path of the set's directory, for people; may be empty
 	Description   string   // description of the set (rel="describedby"); may be empty
 	ResourceLists []string // Resource Lists or their indexes
 	ChangeLists   []string // Change Lists or their indexes
 	Other         map[resourcesync.Capability][]string
-	ChangeFreq    resourcesync.ChangeFreq // of the Change Lists, as the Capability List says; may be empty
+	ChangeFreq    resourcesync.ChangeFreq // changefreq of the Change Lists in the Capability List; may be empty
 
 	// Err says why the Capability List could not be used. The set exists all the
 	// same, and nothing may be concluded about it.
@@ -77,7 +76,7 @@ type Way string
 // The ways, in the words of the reports.
 const (
 	WayDocument  Way = "document"        // the URI given is a ResourceSync document
-	WayHeader    Way = "link-header"     // Link headers with rel="resourcesync" of what the URI given answers with
+	WayHeader    Way = "link-header"     // Link headers with rel="resourcesync" in the answer of the given URI
 	WayHTML      Way = "html-link"       // link elements with rel="resourcesync" of the page at the URI given
 	WayWellKnown Way = "well-known"      // .well-known/resourcesync at the root of the host
 	WayBelow     Way = "well-known-path" // .well-known/resourcesync below the path given
@@ -96,14 +95,14 @@ type Attempt struct {
 // Notice is something tolerated or left out that the user should know.
 type Notice struct {
 	URI         string             // the document it is about
-	Line        int                // of the entry, from 1; 0 if it isn't about one
+	Line        int                // line of the entry, from 1; 0 if it is not about one
 	Quirk       resourcesync.Quirk // the habit of Sources it is about; 0 if none
 	Msg         string
-	AllowOrigin string // the origin to allow to have it read; empty if that is not the trouble
+	AllowOrigin string // origin that has to be allowed to read it; empty if another origin is not the cause
 }
 
-// Find looks for the Source behind a URI. Errors: an [*Error] that lists every way
-// tried, or what ends the search at once, such as the end of ctx.
+// Find searches for the Source behind a URI. Errors: an [*Error] that lists every way
+// tried, or one that ends the search at once, such as the end of ctx.
 func Find(ctx context.Context, f Finder, given string) (*Source, error) {
 	return newSearch(f, given).run(ctx)
 }

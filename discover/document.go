@@ -12,12 +12,12 @@ import (
 	"instep/resourcesync"
 )
 
-// doc is what the search keeps of a document that was read to its end.
+// doc is a document that was read to its end, as far as the search needs it.
 type doc struct {
-	base    *url.URL // where it came from
+	base    *url.URL // URL of the document
 	header  resourcesync.Header
-	entries []entry // of a Source Description or a Capability List, nil for others
-	leads   bool    // some entry is called what only a Source Description names
+	entries []entry // entries of a Source Description or a Capability List, nil for others
+	leads   bool    // some entry has a name that only a Source Description uses
 }
 
 // entry is an entry of a Source Description or a Capability List.
@@ -29,8 +29,8 @@ type entry struct {
 	freq        resourcesync.ChangeFreq
 }
 
-// brokenError is a ResourceSync document that can't be used: the search must not
-// go on as if it weren't there.
+// brokenError is an unusable ResourceSync document: the search must not continue as if it
+// did not exist.
 type brokenError struct {
 	uri string
 	err error
@@ -48,7 +48,7 @@ func (e *Error) Broken() string {
 	return ""
 }
 
-// notDocumentError is an answer that is no ResourceSync document at all.
+// notDocumentError is an answer that is not a ResourceSync document.
 type notDocumentError struct {
 	uri, what string
 	plain     bool         // the answer is a Sitemap
@@ -97,9 +97,9 @@ func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Respon
 // is a page or an attack.
 const maxHead = 512 << 10
 
-// read takes from the document of an answer what the search needs. What the document is counts
-// only once its end was seen (DESIGN: whole before acting). If there is none, begin is the begin
-// of the answer, as far as it was read.
+// read extracts the needed parts of the document in an answer. The kind of the document
+// counts only after its end was read. If there is no document, begin is the beginning of
+// the answer, as far as it was read.
 func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	base, err := fetch.Parse(resp.URL)
 	if err != nil {
@@ -146,8 +146,8 @@ func (t *trip) read(resp *fetch.Response) (_ *doc, begin []byte, err error) {
 	return d, nil, nil
 }
 
-// tell turns the notes on one document into notices. It skips what the standard allows,
-// and relative URIs, which are reported where they are followed.
+// tell turns the notes on one document into notices. It skips legal ones, and relative
+// URIs, which are reported where they are followed.
 func (t *trip) tell(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
 		if n.Legal || n.Quirk == resourcesync.QuirkRelativeURI {
@@ -187,10 +187,9 @@ func brief(c resourcesync.Capability) resourcesync.Capability {
 	return resourcesync.Capability(cut(string(c), most))
 }
 
-// headerError distinguishes a broken document from an answer that is no document. A
-// document whose first element lies beyond the limits is none: it is a page or an attack.
-// A page that keeps programs out is a temporary failure, since the document may be behind
-// it.
+// headerError distinguishes a broken document from an answer that is not a document. A
+// document whose first element is beyond the limits is not one: it is a page or an attack.
+// The page of a bot wall is a temporary failure, since the document may be behind it.
 func headerError(bad *document.Error) error {
 	if !slices.ContainsFunc([]error{document.ErrNoHead, resourcesync.NotResourceSync, resourcesync.NotWellFormed, resourcesync.LimitReached}, func(k error) bool { return errors.Is(bad.Err, k) }) {
 		return &brokenError{bad.URI, bad.Err}

@@ -8,9 +8,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Error says that no Source was found behind a URI, and why. What stopped each way
-// is wrapped, the last one first, so that errors.Is(err, fetch.Temporary) works and
-// errors.As finds the *fetch.Error or *resourcesync.DecodeError that ended the search.
+// Error means that no Source was found behind a URI. It wraps the error of each way, the
+// last one first, so that errors.Is(err, fetch.Temporary) works and errors.As finds the
+// *fetch.Error or *resourcesync.DecodeError that ended the search.
 type Error struct {
 	Given    string
 	Tried    []Attempt // in order; the last one ended the search
@@ -30,7 +30,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what stopped each way, the last one first.
+// Unwrap returns the error of each way, the last one first.
 func (e *Error) Unwrap() []error {
 	var errs []error
 	for _, a := range slices.Backward(e.Tried) {
@@ -59,7 +59,7 @@ type CapabilityError struct {
 	Root      resourcesync.Root
 }
 
-// Error is a failed search: what was expected and what was found.
+// Error describes the failed search: what was expected and what was found.
 func (e *CapabilityError) Error() string {
 	return fmt.Sprintf("%q: expected a document with capability %q, got %s", e.URI, e.Want, kindOf(e.Root, e.Got))
 }

@@ -14,13 +14,12 @@ import (
 // maxLeads bounds how many references of one page or robots.txt are followed.
 const maxLeads = 100
 
-// leads are references from outside of ResourceSync to what may be documents of the
-// Source.
+// leads are references outside of ResourceSync to possible documents of the Source.
 type leads struct {
 	at    string // the page or robots.txt that has the references
 	none  string // the reason if there are no references
 	refs  []ref
-	want  resourcesync.Capability // of the documents they should lead to
+	want  resourcesync.Capability // expected capabilities of the documents
 	quirk resourcesync.Quirk      // the habit of letting them lead to others
 }
 
@@ -49,8 +48,8 @@ func (s *search) reference(u *url.URL, line int, err error) ref {
 type nowhereError struct {
 	none   string // the reason if no reference was followed
 	refs   int
-	plain  int    // of refs: plain Sitemaps
-	first  string // of the plain Sitemaps
+	plain  int    // number of plain Sitemaps among refs
+	first  string // the first plain Sitemap
 	reason error  // why one of the others leads nowhere
 }
 
@@ -71,9 +70,9 @@ func (e *nowhereError) Unwrap() error { return e.reason }
 
 var errAsked = errors.New("looked at before")
 
-// gather follows references and takes the sets of all that lead to some: there may be
-// one for each set (1.1 §6.3.4). What is no document, is not there or not the
-// Source's is left out; a document that can't be used ends the search, as elsewhere.
+// gather follows references and collects the sets of all that lead to some: there may be
+// one for each set (1.1 §6.3.4). It skips references that are missing, not documents or not
+// the Source's; an unusable document ends the search, as elsewhere.
 func (s *search) gather(ctx context.Context, t *trip, l *leads) error {
 	if len(l.refs) > maxLeads {
 		t.note(Notice{URI: l.at, Line: l.refs[maxLeads].line, Msg: fmt.Sprintf("%d references; those after the first %d are not followed", len(l.refs), maxLeads)})
@@ -145,7 +144,7 @@ func merge(sets, more []Set) []Set {
 }
 
 // description returns the one Source Description that all references lead to, or else the
-// page or robots.txt with the references, which then names the sets.
+// page or robots.txt with the references, which then lists the sets.
 func (l *leads) description(sets []Set, of []string) string {
 	first := of[0]
 	if slices.ContainsFunc(of, func(d string) bool { return d != first }) || first == "" && len(sets) > 1 {

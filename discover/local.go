@@ -14,18 +14,18 @@ import (
 	"instep/resourcesync"
 )
 
-// Local is a Source whose documents are files: those below one directory, as
-// "instep publish --out" writes them, or one list that somebody has sent. It is the
-// cache of a Client ([fetch.Client.WithCache]) that asks no server for a document: what
-// the documents link is looked for below the directory and nowhere else.
+// Local is a Source whose documents are files: those below one directory, as "instep
+// publish --out" writes them, or one list that somebody has sent. It is the cache of a
+// Client ([fetch.Client.WithCache]) that requests no document: linked documents are
+// searched for below the directory and nowhere else.
 //
-// The documents keep the URIs by which they link each other, so that the Source is the
-// same whether they come as files or by HTTP, and resources are those of its origin.
+// The documents keep the URIs by which they link each other, so that the Source is the same
+// as by HTTP, and resources are those of its origin.
 type Local struct {
-	URI  string // of the document to begin with
+	URI  string // URI of the first document
 	dir  string // for people
 	fsys fs.FS
-	base *url.URL // of the directory; its path ends with a slash
+	base *url.URL // URL of the directory; its path ends with a slash
 }
 
 // NoHost is the site of documents that link nothing: its host never exists (RFC 6761
@@ -38,9 +38,9 @@ var firstNames = []string{
 	"resourcesync/capabilitylist.xml", "capabilitylist.xml", "resourcelist.xml",
 }
 
-// OpenLocal reads the document of a name in a directory, or the one with which the
-// documents of the directory begin if name is ".". dir is what the directory is called
-// in messages. fsys must not lead out of it.
+// OpenLocal reads a document in a directory by name, or the first document of the directory
+// if name is ".". dir is the name of the directory in messages. fsys must not lead out of
+// it.
 func OpenLocal(fsys fs.FS, dir, name string) (*Local, error) {
 	l := &Local{fsys: fsys, dir: dir}
 	if name == "." {
@@ -74,7 +74,7 @@ func (l *Local) has(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// maxLinks bounds how many links of a document tell where it belongs.
+// maxLinks bounds how many links of a document are searched for its own URI.
 const maxLinks = 100
 
 var errLinks = errors.New("as many links as are needed")
@@ -183,5 +183,5 @@ func (l *Local) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	return &fetch.Cached{URL: u.String(), Length: info.Size(), Final: true, Body: f}, nil
 }
 
-// Store implements [fetch.Cache]: nothing is kept that is a file already.
+// Store implements [fetch.Cache] and does nothing, since documents are files already.
 func (l *Local) Store(context.Context, string, *fetch.Cached) {}

@@ -18,16 +18,16 @@ import (
 
 // page is an answer that may link to the Source (1.1 §6.3.3).
 type page struct {
-	base   *url.URL // where it came from
+	base   *url.URL // URL of the answer
 	header []weblink.Link
 	isHTML bool
 	html   weblink.Page
-	err    error // of reading the HTML; what was read before counts
+	err    error // error while reading the HTML; the links before it count
 }
 
-// visit reads what the user gave: a document, or a page whose links may be followed
-// next. A resource of any size may have a Link header, so the bound on documents
-// counts only once it is known for one.
+// visit reads the given URI: a document, or a page whose links may be followed next. A
+// resource of any size may have a Link header, so the bound on documents applies only once
+// it is known to be one.
 func (s *search) visit(ctx context.Context, t *trip, uri string) error {
 	d, err := s.readGiven(ctx, t, uri)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *search) readGiven(ctx context.Context, t *trip, uri string) (*doc, erro
 	return d, err
 }
 
-// read takes the links out of HTML, what was read of it already first.
+// read reads the links of HTML, beginning with the part that was read already.
 func (p *page) read(resp *fetch.Response, begin []byte) {
 	if p.isHTML = isHTML(resp.ContentType, begin); p.isHTML {
 		rest := io.LimitReader(resp.Body, int64(maxHead-len(begin)))
@@ -62,8 +62,8 @@ func (p *page) read(resp *fetch.Response, begin []byte) {
 	}
 }
 
-// isHTML goes by what the answer is served as. What links somewhere without being
-// meant as a page must not lead us there.
+// isHTML judges by the served media type. A file that is not meant as a page must not lead
+// the search.
 func isHTML(served string, begin []byte) bool {
 	if served == "" {
 		served = http.DetectContentType(begin)
@@ -86,7 +86,7 @@ func (s *search) byHeader(ctx context.Context, t *trip) error {
 	return s.gather(ctx, t, &l)
 }
 
-// leads returns what the links of a page should lead to.
+// leads returns the references in the links of a page.
 func (p *page) leads() leads {
 	return leads{
 		at: p.base.String(), none: "no link with rel=\"resourcesync\"",
@@ -94,8 +94,8 @@ func (p *page) leads() leads {
 	}
 }
 
-// isAbout reports whether a link of the header is about what was given. A Capability
-// List pertains to what links to it, so links about something else don't count.
+// isAbout reports whether a link of the header is about the given URI. Links with another
+// anchor do not count.
 func (p *page) isAbout(l *weblink.Link) bool {
 	if l.Anchor == "" {
 		return true
@@ -141,8 +141,8 @@ func (s *search) resolved(p *page, href string, line int) ref {
 	return s.reference(u, line, err)
 }
 
-// byRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). Those that lead to
-// plain Sitemaps, as most do, are skipped.
+// byRobots follows the Sitemap lines of robots.txt (1.1 §6.3.4). It skips plain Sitemaps,
+// which most of them are.
 func (s *search) byRobots(ctx context.Context, t *trip, uri string) error {
 	base, lines, err := t.robots(ctx, uri)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	maxDocuments = 10_000   // documents read in one search
 	maxUp        = 8        // links up from the document given
 	atATime      = 4        // Capability Lists read at a time
-	maxKept      = 64 << 20 // bytes of what the entries of all documents say
+	maxKept      = 64 << 20 // bytes of the entries of all documents
 	maxNotices   = 1_000    // notices that are listed; the others are only counted
 	maxMessage   = 1_000    // bytes of the text of a notice
 )
@@ -27,17 +27,17 @@ type search struct {
 	f       Finder
 	most    int
 	left    atomic.Int64                       // documents that may still be read
-	room    atomic.Int64                       // bytes of what entries say that may still be kept
+	room    atomic.Int64                       // remaining bytes for entries
 	told    atomic.Int64                       // notices
 	allowed map[string]bool                    // origins that may be read beside the Source's own
 	asked   map[string]bool                    // URIs that a way, or a link followed on one, began with
-	way     Way                                // the way that is being tried
+	way     Way                                // the current way
 	page    *page                              // the answer at the given URI; nil if there was none
-	called  map[string]resourcesync.Capability // by which Source Descriptions name what they lead to; changed before that is read
+	called  map[string]resourcesync.Capability // capability by which Source Descriptions name a URI; set before that is read
 	src     *Source
 }
 
-// trip collects what a part of the search met. Each belongs to one goroutine.
+// trip collects the results of a part of the search. Each belongs to one goroutine.
 type trip struct {
 	s         *search
 	notices   []Notice
@@ -46,8 +46,7 @@ type trip struct {
 	requests  int
 }
 
-// note records a notice. Beyond a limit notices are only counted, so that a bad Source
-// cannot fill the memory.
+// note records a notice. Beyond a limit notices are only counted, which bounds the memory.
 func (t *trip) note(n Notice) {
 	if t.s.told.Add(1) > maxNotices {
 		return
@@ -56,7 +55,7 @@ func (t *trip) note(n Notice) {
 	t.notices = append(t.notices, n)
 }
 
-// cut shortens what a Source sent to most bytes.
+// cut shortens a text from a Source to at most most bytes.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -64,7 +63,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// join adds what t met to the result.
+// join adds the results of t to the result.
 func (s *search) join(t *trip) {
 	s.src.Notices = append(s.src.Notices, t.notices...)
 	s.src.Requests += t.requests
@@ -159,7 +158,7 @@ func (s *search) look(ctx context.Context, t *trip, w way) error {
 	return s.follow(ctx, t, w.url)
 }
 
-// start checks what the search was given.
+// start validates the input of the search.
 func (s *search) start() (*url.URL, error) {
 	given, err := fetch.Parse(s.src.Given)
 	if err != nil {
@@ -198,10 +197,9 @@ func ends(err error) bool {
 	return true
 }
 
-// ways lists where to look for the Source of a URI: what was given and its links, the
-// well-known URIs, robots.txt. A URI that ends in a slash is a site, or a part of one
-// that may have a well-known URI of its own, which then comes first. Any other may
-// well be a document.
+// ways lists where to search for the Source of a URI: the URI and its links, the well-known
+// URIs, robots.txt. A URI that ends in a slash is a site, or a part of one that may have a
+// well-known URI of its own, which then comes first. Any other may well be a document.
 func ways(given *url.URL) []way {
 	at := func(path string) string {
 		u := *given

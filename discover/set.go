@@ -9,11 +9,11 @@ import (
 	"instep/resourcesync"
 )
 
-// reading is what reading a Capability List led to.
+// reading is the result of reading a Capability List.
 type reading struct {
 	set   Set
 	own   bool  // the list is one itself, not only an index of others
-	named []Set // sets of the Capability Lists it names; of each the URI is known, and what describes it
+	named []Set // sets of the Capability Lists that it names: only the URI and the description of each
 	none  error // the reason why it is no Capability List, if it was named with an unknown capability
 }
 
@@ -36,7 +36,7 @@ func (t *trip) set(ctx context.Context, d *doc) (reading, error) {
 	return r, nil
 }
 
-// entries sorts what the entries of a Capability List name.
+// entries sorts the entries of a Capability List by capability.
 func (t *trip) entries(ctx context.Context, d *doc, r *reading) {
 	for i := range d.entries {
 		e := &d.entries[i]
@@ -114,8 +114,8 @@ func isListing(c resourcesync.Capability) bool {
 	return false
 }
 
-// setName is the name of the directory that holds a set's documents, unless that
-// is one every Source has.
+// setName returns the name of the directory with a set's documents, unless it is one that
+// every Source has.
 func setName(u *url.URL) string {
 	switch name := path.Base(path.Dir(u.Path)); name {
 	case "/", ".", "resourcesync", ".well-known":

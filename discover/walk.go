@@ -37,7 +37,7 @@ func (s *search) from(ctx context.Context, t *trip, d *doc) error {
 		return s.fromCapabilityList(ctx, t, d)
 	case !isListing(h.Capability):
 		return &notDocumentError{uri: uri, what: kindOf(h.Root, h.Capability)}
-	case d.leads: // followed as what it says, its documents would be mirrored as resources
+	case d.leads: // followed by its capability, its documents would be mirrored as resources
 		return &brokenError{uri, fmt.Errorf("it says that it is %s, and names documents as a Source Description does", kindOf(h.Root, h.Capability))}
 	}
 	return s.fromList(ctx, t, d)
@@ -92,8 +92,8 @@ func (t *trip) leaveOut(uri string, line int, err error) {
 	t.note(n)
 }
 
-// fromList goes up from a list of resources or packages to its Capability List
-// (1.1 §9). One that names none makes a set of its own.
+// fromList goes from a list of resources or packages up to its Capability List (1.1 §9). A
+// list that names none is a set of its own.
 func (s *search) fromList(ctx context.Context, t *trip, d *doc) error {
 	first, seen := d, []string{d.base.String()}
 	for range maxUp {
@@ -137,7 +137,8 @@ func (s *search) alone(t *trip, d *doc, why string) error {
 	if c != resourcesync.CapabilityResourceList && c != resourcesync.CapabilityChangeList {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " that leads to no Capability List"}
 	}
-	// A list that belongs to a set is no set of its own for what answers above it just now.
+	// A list that has a Capability List is not a set of its own because that fails at the
+	// moment.
 	if why != "" && s.way != WayDocument {
 		return &notDocumentError{uri: uri, what: kindOf(d.header.Root, c) + " whose Capability List can't be read: " + why}
 	}
@@ -196,8 +197,8 @@ func (s *search) fromDescription(ctx context.Context, t *trip, d *doc) error {
 	return err
 }
 
-// descriptions returns d and the Source Descriptions that it names: the parts of an
-// index (1.1 §8), one level, or those in a urlset that is written like an index.
+// descriptions returns d and the Source Descriptions that it names: the parts of an index
+// (1.1 §8), one level, or those in a urlset that is written like an index.
 func (s *search) descriptions(ctx context.Context, t *trip, d *doc) ([]*doc, error) {
 	parts := []*doc{d}
 	seen := map[string]bool{d.base.String(): d.header.Root == resourcesync.URLSet}
@@ -231,7 +232,7 @@ func (s *search) namedBy(ctx context.Context, t *trip, d *doc, seen map[string]b
 		if err == nil {
 			err = p.is(resourcesync.URLSet, resourcesync.CapabilityDescription)
 		}
-		if err != nil { // the sets of a part that is missing would seem gone
+		if err != nil { // otherwise the sets of a missing part would seem withdrawn
 			return nil, &brokenError{uri, err}
 		}
 		seen[uri] = true
@@ -292,9 +293,9 @@ func whyNoSets(t *trip) error {
 	return errors.New("the Source Description names no Capability List")
 }
 
-// readSets returns the sets that Capability Lists led to, reading those that they
-// name, level by level and each once. One that fails is the trouble of its set,
-// unless there is no other. What began the search is d.
+// readSets reads Capability Lists and those that they name, level by level and each once,
+// and returns their sets. One that fails is an error of its set, unless there is no other
+// set. The search began at d.
 func (s *search) readSets(ctx context.Context, d *doc, level []reading) ([]Set, error) {
 	var sets []Set
 	var errs []error

@@ -1,9 +1,10 @@
-// Package document reads a document of a Source, wherever it comes from: it is fetched or opened,
-// kept in a temporary file, and read to its end tag before anything acts on it.
+// Package document reads a document of a Source from any origin: it is fetched or opened,
+// stored in a temporary file, and read to its end tag before anything acts on it.
 //
-// A [Reader] says where documents come from and how they are read; [Reader.Read] gives a
-// [Document], or an [Error] that tells bytes that did not come from a text that cannot be used. What
-// is about one kind of document, such as the order of the entries of a list, is left to the caller.
+// A [Reader] has the origin of documents and the options; [Reader.Read] returns a
+// [Document], or an [Error] that distinguishes failed transfers from unusable text. The
+// caller handles everything that is specific to a kind of document, such as the order of
+// entries.
 package document
 
 import (
@@ -22,8 +23,8 @@ import (
 // MaxEntries is how many entries a document of up to fetch.MaxDocument may have.
 const MaxEntries = 1_000_000
 
-// EntriesWithin is the number of entries that a document of so many bytes may have. It
-// grows with the bytes, so that one limit suffices for those who read larger documents.
+// EntriesWithin is the number of entries that a document of that many bytes may have. It
+// grows with the bytes, so that one limit suffices for readers of larger documents.
 func EntriesWithin(bytes int64) int {
 	return int(max(MaxEntries, float64(bytes)/fetch.MaxDocument*MaxEntries))
 }
@@ -31,11 +32,11 @@ func EntriesWithin(bytes int64) int {
 // Document is a document that was read to its end tag. Close it.
 type Document struct {
 	URI      string              // the URI of the request
-	Base     *url.URL            // where it came from; nil if it did not come from a URI
+	Base     *url.URL            // URL of the document; nil if it has none
 	Served   time.Time           // the Date that it was sent with; zero if there was none
 	Modified time.Time           // its Last-Modified; zero if there was none
 	Header   resourcesync.Header // the header as known at the end of the document
-	Bad      int                 // entries without a usable URI: what they speak of is unknown
+	Bad      int                 // number of entries without a usable URI: their resources are unknown
 
 	file *spool.File // empty if the bytes were not kept
 	opts []resourcesync.Option
@@ -56,8 +57,8 @@ func (d *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// Absolute returns a loc as it is written, unless it is relative to the document. One
-// that is no URI at all is left for others to refuse.
+// Absolute resolves a relative loc against the document and returns others unchanged, also
+// one that is not a URI.
 func (d *Document) Absolute(loc string) string {
 	if strings.HasPrefix(loc, "http://") || strings.HasPrefix(loc, "https://") {
 		return loc
@@ -69,7 +70,7 @@ func (d *Document) Absolute(loc string) string {
 	return d.Base.ResolveReference(u).String()
 }
 
-// Raw returns the bytes of the document as they came.
+// Raw returns the unparsed bytes of the document.
 func (d *Document) Raw() io.Reader { return d.file.Reader() }
 
 // Close removes the temporary file.

@@ -6,17 +6,17 @@ import (
 	"instep/fetch"
 )
 
-// Error says that a document cannot be used: its bytes did not come, or are none of a
-// document that can be used.
+// Error means that a document cannot be used: it could not be transferred, or its text is
+// invalid.
 type Error struct {
 	URI      string
-	Err      error  // as a rule a *resourcesync.DecodeError; if Entry returned it, the error of that
-	Transfer error  // why bytes did not come, or could not be kept; nil if the text is at fault
+	Err      error  // usually a *resourcesync.DecodeError; or the error that Entry returned
+	Transfer error  // why bytes could not be transferred or stored; nil if the text is invalid
 	Headless bool   // not even the header could be read
 	Head     []byte // the bytes before the header was found, or those with which the document begins
 }
 
-// Error names the document and what is wrong with it.
+// Error names the document and the fault.
 func (e *Error) Error() string { return e.URI + ": " + e.Unwrap().Error() }
 
 // Unwrap returns Transfer, or else Err.

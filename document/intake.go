@@ -12,8 +12,8 @@ import (
 // page, or a bomb.
 var ErrNoHead = errors.New("no header of a document")
 
-// intake hands the bytes of a document to the decoder. It fails if they go on for too long
-// before the header was found, or after.
+// intake passes the bytes of a document to the decoder. It fails if the text before the
+// header, or after it, is too long.
 type intake struct {
 	from   io.Reader
 	most   int64 // bytes before the header, and then after it

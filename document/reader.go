@@ -22,7 +22,7 @@ type Fetcher interface {
 }
 
 // Opener is a Fetcher of documents that have a name instead of a URI: files, objects in a
-// bucket. Their entries stay as they are written.
+// bucket. Their entries stay unresolved.
 type Opener func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Document implements Fetcher.
@@ -34,30 +34,31 @@ func (open Opener) Document(ctx context.Context, name string, _ int64, _ fetch.V
 	return &fetch.Response{Body: body, ContentLength: -1}, nil
 }
 
-// Reader says where documents come from and how they are read. All but From may be zero.
+// Reader has the origin of documents and the options. All fields but From may be zero.
 type Reader struct {
 	From   Fetcher
 	Spool  string              // directory of temporary files; "": the system's
 	Limit  int64               // bytes of a document on the wire, and decompressed if that is more than fetch.MaxDocument; 0: fetch.MaxDocument
 	Head   int64               // bytes within which its header has to be found; 0: Limit
-	Limits resourcesync.Limits // of what the decoder holds; zero is good
+	Limits resourcesync.Limits // limits of the decoder; zero is good
 	Strict bool                // refuse documents with values that the standard does not allow
 	Once   bool                // keep no bytes: the document has its header, but neither Raw nor Entries
 
-	Notes *resourcesync.NoteTally // takes what was tolerated, of a document that cannot be used as well; may be nil
+	Notes *resourcesync.NoteTally // collects the notes, also those of an unusable document; may be nil
 
 	// Enough is asked before the first entry; md says that the rs:md of the header was read. The
 	// rest is not read, and not checked, if it returns true. May be nil.
 	Enough func(d *Document, md bool) bool
 
-	// Entry takes each entry as it comes, as it is written, or the error of one that cannot be
-	// used, of which only the line is known. The entry is valid until Entry returns. The end of
-	// the document was not seen yet, so nothing may act on it. An error ends the reading. May be nil.
+	// Entry is called with each entry as it is read, unresolved, or with the error of an
+	// unusable one, of which only the line is known. The entry is valid until Entry
+	// returns. The document may still be incomplete, so nothing may act on it. An error
+	// ends the reading. May be nil.
 	Entry func(d *Document, e *resourcesync.Entry, err error) error
 }
 
-// Read gets the document at uri and reads it to its end. Errors of From are returned as they are;
-// all others are an [*Error].
+// Read gets the document at uri and reads it to its end. Errors of From are returned
+// unchanged; all others are an [*Error].
 func (r *Reader) Read(ctx context.Context, uri string) (*Document, error) {
 	resp, err := r.From.Document(ctx, uri, r.limit(), fetch.Validators{})
 	if err != nil {

@@ -9,8 +9,8 @@ const skew = 24 * time.Hour
 // ToCome reports whether t is later than any clock near the right time shows.
 func ToCome(t, now time.Time) bool { return t.After(now.Add(skew)) }
 
-// Misdated reports whether t is still to come: by our clock, and by that of the Source when
-// it sent the document. Either alone may be wrong. Where sent is unknown it is the zero time,
+// Misdated reports whether t is in the future: by our clock, and by the Source's clock when
+// it sent the document. Either alone may be wrong. If sent is unknown it is the zero time,
 // which all times are later than.
 func Misdated(t, sent, now time.Time) bool { return ToCome(t, now) && ToCome(t, sent) }
 
@@ -36,8 +36,8 @@ type Applied struct {
 	Changed time.Time // the latest change
 }
 
-// UpTo is a as far as everything was read: a later change may have been applied before others
-// that are older, which are news.
+// UpTo returns a limited to the moment up to which everything was read: a later change may
+// have been applied before older ones, which are still news.
 func (a Applied) UpTo(cursor time.Time) Applied {
 	if cursor.Before(a.Changed) {
 		a.Changed = cursor
@@ -45,15 +45,15 @@ func (a Applied) UpTo(cursor time.Time) Applied {
 	return a
 }
 
-// Span is what Change Lists tell together: all changes from one moment to another.
+// Span is the period that Change Lists cover: all changes from one moment to another.
 type Span struct {
 	From   time.Time // zero: unknown
-	Latest time.Time // the latest change told
+	Latest time.Time // time of the latest listed change
 	Until  time.Time // until when the changes may have happened whose time is unknown; zero: all are known
-	Goes   bool      // they begin with exactly what was applied, and go on from there
+	Goes   bool      // their first part is exactly what was applied, and they continue from there
 }
 
-// Since reports whether the changes since t are all told.
+// Since reports whether all changes since t are covered.
 func (s Span) Since(t time.Time) bool { return !s.From.IsZero() && !s.From.After(t) }
 
 // Old reports whether the changes end before others that were applied, as those of a copy
@@ -62,14 +62,14 @@ func (s Span) Old(a Applied) bool {
 	return !s.Goes && s.Latest.Before(a.Changed) && s.Until.Before(a.Changed) && s.From.Before(a.Changed)
 }
 
-// Snapshot is a list of everything at one moment, and the changes that go on from there.
+// Snapshot is a list of everything at one moment, and the changes after it.
 type Snapshot struct {
 	At   time.Time
-	Then Span // the zero Span: none are told
+	Then Span // the zero Span: there are none
 }
 
-// Old reports whether a list tells less than what was applied. Changes that lead from it
-// beyond that make up for its age.
+// Old reports whether a list is older than what was applied, unless changes lead from it
+// beyond that.
 func (s Snapshot) Old(a Applied) bool {
 	at := s.At
 	if s.Then.Since(at) {

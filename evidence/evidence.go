@@ -1,7 +1,7 @@
-// Package evidence decides what the word of a Source about one URI means for what a
-// mirror holds of it (1.1 §5.2). Every way to synchronise asks it: a baseline by list or
-// by dump, an increment, an archive, an audit, and the look for what is not listed. It
-// reads nothing and does nothing; docs/promise.md says what follows from it.
+// Package evidence decides how a Source's statement about one URI applies to the mirror
+// (1.1 §5.2). Every kind of synchronisation uses it: a baseline by list or by dump, an
+// increment, an archive, an audit, and the search for resources that are no longer listed.
+// It does no input or output; docs/promise.md explains the consequences.
 //
 // The order of evidence, in short: a document that is older than what was applied changes
 // nothing. Of two statements the later one counts, by position where both come from one
@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// Kind is what a statement says of a URI.
+// Kind is the kind of a statement about a URI.
 type Kind uint8
 
 // The kinds of statement.
 const (
 	Listed  Kind = iota // a Resource List or a Resource Dump names it (1.1 §10, §11)
-	Absent              // one that is complete does not
+	Absent              // a complete list does not name it
 	Created             // so says a Change List or a Change Dump (1.1 §12, §13)
 	Updated             // likewise
 	Deleted             // likewise
-	Kinds               // how many there are
+	Kinds               // number of kinds
 )
 
 func (k Kind) String() string {
@@ -35,7 +35,7 @@ func (k Kind) String() string {
 // change reports whether a Change List or Change Dump says it.
 func (k Kind) change() bool { return k >= Created }
 
-// Match is what is known of the bytes held beside those that a statement describes.
+// Match compares the held bytes with those that a statement describes.
 type Match uint8
 
 // The matches.
@@ -43,56 +43,57 @@ const (
 	Untied  Match = iota // nothing ties them: there are none, or the Source gives nothing to compare
 	Differs              // they are others
 	Same                 // a digest proves them, or as much as the Source gives of them
-	matches              // how many there are
+	matches              // number of matches
 )
 
-// Statement is what one document says of one URI.
+// Statement is one document's statement about one URI.
 type Statement struct {
 	Kind   Kind
 	Old    bool      // the document is older than what was applied: see Snapshot and Span
 	Again  bool      // of a list: one of the same moment was applied before
-	From   time.Time // it is not of an earlier moment; zero: unknown
+	From   time.Time // the statement is not from before this moment; zero: unknown
 	To     time.Time // nor of a later one; zero: unknown. A statement with a time has it in both
-	Last   bool      // by its position it comes after all that was applied of its Change List up to the cursor
-	Torn   bool      // its document contradicts itself: neither times nor positions tell what came last
-	Denied bool      // of a torn one: some of it is that the URI does not exist, which an answer can confirm
+	Last   bool      // by its position it is after all entries of its Change List that were applied
+	Torn   bool      // its document contradicts itself: neither times nor positions show which statement is the last
+	Denied bool      // of a torn one: one of the statements is that the URI does not exist, which an answer can confirm
 	Bytes  Match
 }
 
 // Held is the evidence that a mirror has of one URI in one set.
 type Held struct {
 	Member   bool
-	Due      bool      // the bytes have to come again, and what is known of them is kept
+	Due      bool      // the bytes have to be fetched again, although the recorded facts stay
 	At       time.Time // the moment of the last statement that was applied
 	Until    time.Time // its time is unknown: at the latest then, and at At at the earliest; zero: At is its time
 	Change   bool      // that was a change
-	Ahead    bool      // a run has applied that and left the cursor behind it: position tells nothing of it
-	Misdated bool      // of a moment that is still to come: a clock was wrong, and At is zero
+	Ahead    bool      // a run has applied that and left the cursor before it, so position is no evidence
+	Misdated bool      // dated in the future: a clock was wrong, and At is zero
 	Gone     bool      // that was a deletion, and no newer list was read since: not with Member
 }
 
-// Decision is what a statement means for what is held.
+// Decision is the action that a statement demands.
 type Decision uint8
 
 // The decisions.
 const (
-	Keep      Decision = iota // what is held stays as it is
-	Retry                     // likewise, and the bytes that are due are fetched as it was known that they are
-	Confirm                   // the bytes held are right; what is known of them is brought up to date
-	Fetch                     // the bytes have to come
+	Keep      Decision = iota // the held state stays
+	Retry                     // it stays, and bytes that are due are fetched as recorded
+	Confirm                   // the held bytes are right; update the recorded facts
+	Fetch                     // fetch the bytes
 	Remove                    // it is deleted
-	Remember                  // it is not here, and its deletion is remembered
-	Withhold                  // it would be deleted, if somebody approves
+	Remember                  // it is not held; remember that it was deleted
+	Withhold                  // delete it, if somebody approves
 	Ask                       // the URI itself is asked
 	PassOver                  // nothing is concluded, and the run says so
-	Decisions                 // how many there are
+	Decisions                 // number of decisions
 )
 
 func (d Decision) String() string {
 	return [...]string{"keep", "retry", "confirm", "fetch", "remove", "remember", "withhold", "ask", "pass over"}[d]
 }
 
-// Decide says what a statement means for what is held, and why in a few words.
+// Decide returns the action that a statement demands for the held state, and the reason in
+// a few words.
 func Decide(s Statement, h Held) (Decision, string) {
 	known := h.Member || h.Gone
 	s.Last = s.Last && !h.Ahead
@@ -115,7 +116,7 @@ func Decide(s Statement, h Held) (Decision, string) {
 	return s.apply(h), "nothing that is held is newer"
 }
 
-// stay keeps what is held.
+// stay leaves the held state.
 func (h Held) stay() Decision {
 	if h.Due {
 		return Retry
@@ -123,7 +124,7 @@ func (h Held) stay() Decision {
 	return Keep
 }
 
-// The places of a statement beside what is held.
+// The order of a statement and the held state.
 type place uint8
 
 const (
@@ -133,15 +134,15 @@ const (
 	unknown
 )
 
-// order tells whether a statement is later than what is held.
+// order returns whether a statement is later than the held state.
 func (s Statement) order(h Held) place {
 	ends := !s.To.IsZero()
 	switch {
 	case s.Last && ends && s.To.Before(h.At): // its time is wrong, or the document is a copy from before
 		return unknown
-	case s.Kind == Listed && h.At.IsZero() && !h.Change: // what is held, if anything, came by a list without a moment, too
+	case s.Kind == Listed && h.At.IsZero() && !h.Change: // the held state, if any, is also from a list without a moment
 		return later
-	case s.Last || s.From.After(Later(h.At, h.Until)), s.From.Equal(h.At) && s.Kind.change() && !h.Change: // a list tells what was before its moment
+	case s.Last || s.From.After(Later(h.At, h.Until)), s.From.Equal(h.At) && s.Kind.change() && !h.Change: // a list describes the state before its moment
 		return later
 	case ends && s.To.Before(h.At):
 		return earlier
@@ -151,8 +152,8 @@ func (s Statement) order(h Held) place {
 	return unknown
 }
 
-// apply is what a statement means that counts. What is held as of a moment that is still to
-// come may be newer than a deletion all the same.
+// apply decides by a statement that is later. A held state with a moment in the future may
+// still be newer than a deletion.
 func (s Statement) apply(h Held) Decision {
 	switch s.Kind {
 	case Absent:
@@ -177,7 +178,7 @@ func (s Statement) apply(h Held) Decision {
 	return s.bring(h)
 }
 
-// bring is what a statement means by which the resource exists.
+// bring decides by a statement that the resource exists.
 func (s Statement) bring(h Held) Decision {
 	if s.Bytes == Same && !h.Due {
 		return Confirm
@@ -185,12 +186,12 @@ func (s Statement) bring(h Held) Decision {
 	return Fetch
 }
 
-// unplaced is what a statement means of which nobody knows whether it came later.
+// unplaced decides by a statement whose order is unknown.
 func (s Statement) unplaced(h Held) Decision {
 	switch {
 	case s.Kind == Deleted && h.Gone:
 		return Keep
-	case s.Kind == Listed && !h.Gone && s.Bytes == Untied: // what the URI gives is no older than what is held
+	case s.Kind == Listed && !h.Gone && s.Bytes == Untied: // the present bytes of the URI are not older than the held ones
 		return Fetch
 	case s.Kind != Deleted && s.Kind != Absent && h.Member && s.Bytes == Same && !h.Due:
 		return Confirm
@@ -198,7 +199,7 @@ func (s Statement) unplaced(h Held) Decision {
 	return Ask
 }
 
-// beside is what a statement means that is of the same moment as what is held.
+// beside decides by a statement of the same moment as the held state.
 func (s Statement) beside(h Held) (Decision, string) {
 	const before = "a list tells what was before its moment"
 	switch {

@@ -13,9 +13,9 @@ import (
 
 // addressPolicy says which addresses may be dialled for which host and port.
 type addressPolicy struct {
-	hint    string                  // how to allow one, before its host:port
+	hint    string                  // hint on how to allow a private address; its host:port is appended
 	mu      sync.RWMutex            // guards allowed
-	allowed map[string][]netip.Addr // by host:port; nil is any address but those of metadata services
+	allowed map[string][]netip.Addr // allowed addresses by host:port; nil allows every address except those of metadata services
 }
 
 func newAddressPolicy(hostports []string, hint string) (*addressPolicy, error) {
@@ -109,7 +109,8 @@ func (p *addressPolicy) permitted(host, port string, addrs []netip.Addr) ([]neti
 	return nil, e
 }
 
-// addressClass says what may be done with an address; the higher the worse.
+// addressClass classifies an address by how dangerous it is to connect to it: a higher
+// class is worse.
 type addressClass uint8
 
 const (
@@ -181,7 +182,7 @@ var (
 	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
 	compatible = netip.MustParsePrefix("::/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
-	global6    = netip.MustParsePrefix("2000::/3") // addresses outside of it are not assigned for public use
+	global6    = netip.MustParsePrefix("2000::/3") // only addresses in this block are assigned for public use
 
 	special4 = prefixes(
 		"0.0.0.0/8",       // this network

@@ -40,7 +40,7 @@ func (c *Client) newAttempt(r Request) (*attempt, error) {
 	return a, nil
 }
 
-// once sends the request and follows its redirects.
+// once sends the request one time and follows its redirects.
 func (a *attempt) once(ctx context.Context) (*Response, error) {
 	a.tries++
 	u := a.start
@@ -78,8 +78,8 @@ type exchange struct {
 	sent    time.Time
 }
 
-// drain reads the rest of an answer if it is small and comes at once: then the
-// connection can be used again. read is how much was read already.
+// drain reads the rest of an answer if it is small and arrives at once, so that the
+// connection can be used again. read is the number of bytes read before.
 func (ex *exchange) drain(read int64) {
 	if ex.resp.ContentLength-read > maxDrain {
 		return
@@ -138,7 +138,7 @@ func (a *attempt) send(ctx context.Context, u *url.URL) (*exchange, error) {
 }
 
 func (a *attempt) newRequest(ctx context.Context, u *url.URL, origin string) *http.Request {
-	h := a.c.header // it is shared and never changed: most requests need no other
+	h := a.c.header // shared by all requests and never changed; most requests need no other header
 	more := a.c.creds[origin]
 	if len(more) > 0 || a.req.Accept != "" || a.req.Validators != (Validators{}) || a.req.Part != nil || a.req.Fresh || a.req.Gzip {
 		h = h.Clone()
@@ -199,8 +199,7 @@ func (a *attempt) answer(ex *exchange) (*Response, error) {
 	}, nil
 }
 
-// judge distinguishes an answer that can be used, and the bytes in it, from one that
-// cannot.
+// judge returns an error unless the answer, and the bytes in it, can be used.
 func (a *attempt) judge(ex *exchange) (served, error) {
 	resp := ex.resp
 	switch {
@@ -264,7 +263,7 @@ func (a *attempt) failed(ctx context.Context, u *url.URL, err error) error {
 	}
 	var fe *Error
 	if errors.As(err, &fe) {
-		e := *fe // of the dialler, which knows no URI
+		e := *fe // an error of the dialler, which does not know the URI
 		e.Op, e.URL = "get", u.String()
 		return &e
 	}

@@ -29,7 +29,7 @@ var errWatch = errors.New("waited too long")
 type body struct {
 	ex   *exchange
 	opt  *Options
-	all  *rate.Limiter // of the bytes of all bodies; nil is no limit
+	all  *rate.Limiter // limits the bytes of all bodies together; nil is no limit
 	max  int64         // bytes allowed
 	want int64         // bytes announced; -1: unknown
 	n    int64         // bytes that came
@@ -48,7 +48,7 @@ func newBody(c *Client, ex *exchange, limit, want int64) *body {
 	return b
 }
 
-// Read reads what comes, and fails if nothing or too little does.
+// Read reads the body; it fails if the body stops or arrives too slowly.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
@@ -106,7 +106,7 @@ func (b *body) hold(n int) error {
 	return nil
 }
 
-// most is how many bytes may come.
+// most returns how many bytes the body may have.
 func (b *body) most() int64 {
 	if b.want >= 0 {
 		return min(b.max, b.want)
@@ -146,7 +146,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// end closes the exchange; err is what Read says from now on.
+// end closes the exchange and makes every later Read return err.
 func (b *body) end(err error) error {
 	b.err = err
 	b.ex.close()
@@ -181,13 +181,13 @@ func tooLarge(op string, u *url.URL, most int64, got string) *Error {
 	return &Error{Op: op, URL: u.String(), Kind: TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got %s", most, got)}
 }
 
-// rateWindow counts what came during the time spent waiting for it.
+// rateWindow counts the bytes that arrived during the time spent waiting for them.
 type rateWindow struct {
 	came   int64
 	waited time.Duration
 }
 
-// add counts n bytes that came in d and reports whether they are enough.
+// add counts n bytes that arrived in d and reports whether that is fast enough.
 func (w *rateWindow) add(n int, d time.Duration, o *Options) bool {
 	w.came += int64(n)
 	w.waited += d
@@ -209,7 +209,7 @@ func (w *rateWindow) rest(o *Options) time.Duration {
 	return o.RateWindow - w.waited
 }
 
-// least is how many bytes have to come in a window.
+// least returns how many bytes have to arrive in a window.
 func (w *rateWindow) least(o *Options) int64 {
 	return int64(float64(o.MinRate) * o.RateWindow.Seconds())
 }

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// Cache keeps documents from one run to the next, so that what has not changed is not
-// transferred again. Only [Client.Document] uses it. It is safe for concurrent use.
+// Cache keeps documents from one run to the next, so that documents that have not changed
+// are not transferred again. Only [Client.Document] uses it. It is safe for concurrent use.
 type Cache interface {
-	// Load returns what is kept of the document at a URI, or nil. Its bytes are those
-	// that were stored: what is damaged counts as not kept. An error ends the request.
+	// Load returns the cached document at a URI, or nil. Its bytes are those that were
+	// stored: a damaged document counts as absent. An error ends the request.
 	Load(ctx context.Context, uri string) (*Cached, error)
-	// Store keeps a document in place of what was kept of it. A cache that cannot, or
-	// has no room, keeps nothing of it.
+	// Store replaces the cached document at a URI. If the cache cannot store it, or has no
+	// room, it forgets the old one too.
 	Store(ctx context.Context, uri string, d *Cached)
 }
 
 // Cached is a document as a [Cache] keeps it.
 type Cached struct {
-	URL        string      // where it came from, after redirects
-	Header     http.Header // the fields of its answer that say something of it
+	URL        string      // final URL of the document, after redirects
+	Header     http.Header // the header fields of the answer that describe the document
 	Validators Validators
-	Length     int64 // of Body, in bytes
+	Length     int64 // length of Body in bytes
 
 	// Final says that no server is asked whether the document has changed.
 	Final bool
@@ -34,14 +34,13 @@ type Cached struct {
 	Body io.ReadCloser
 }
 
-// MaxCached is the longest document that is given to a [Cache], in bytes.
+// MaxCached is the longest document that a [Cache] is given, in bytes.
 const MaxCached = 4 << 20
 
-// keptFields are those of an answer that are kept with a document.
+// keptFields are the header fields that are cached with a document.
 var keptFields = []string{"Content-Type", "Link", "Cache-Control"}
 
-// WithCache returns a Client that is c in everything but that it keeps documents in
-// cache.
+// WithCache returns a copy of c that caches documents in cache.
 func (c *Client) WithCache(cache Cache) *Client {
 	with := *c
 	with.cache = cache
@@ -70,8 +69,8 @@ func (c *Client) throughCache(ctx context.Context, r Request) (*Response, error)
 	return c.revalidate(ctx, r, kept)
 }
 
-// revalidate asks whether a document is still as it was kept. An answer that it is
-// counts only if it is about the same version at the same place.
+// revalidate asks the server whether a cached document is still current. A 304 counts only
+// if it is about the same version at the same URL.
 func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Response, error) {
 	r.Validators = kept.Validators
 	resp, err := c.keep(ctx, r)
@@ -97,16 +96,15 @@ func (c *Client) revalidate(ctx context.Context, r Request, kept *Cached) (*Resp
 	return same, nil
 }
 
-// agree reports whether what a 304 says of its version is not another one than v. A
-// server that only looks whether something was modified since answers 304 for anything
-// that is older than what is kept.
+// agree reports whether the validators of a 304 do not contradict v. Servers that only
+// compare modification times answer 304 to anything older than the cached document.
 func (v Validators) agree(other Validators) bool {
 	weak := func(etag string) string { return strings.TrimPrefix(etag, "W/") }
 	same := func(a, b string) bool { return a == "" || b == "" || a == b }
 	return same(weak(v.ETag), weak(other.ETag)) && same(v.LastModified, other.LastModified)
 }
 
-// response answers with what is kept.
+// response builds an answer from the cached document.
 func (d *Cached) response() *Response {
 	h := d.Header.Clone()
 	if h == nil {
@@ -118,7 +116,7 @@ func (d *Cached) response() *Response {
 	}
 }
 
-// keep is Get that gives the cache what it may keep of the answer.
+// keep is Get that also stores the answer in the cache where that is allowed.
 func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	resp, err := c.Get(ctx, r)
 	if err == nil && resp.Status == http.StatusOK && resp.ContentLength <= MaxCached && !resp.Endless && lasting(resp) {
@@ -127,11 +125,11 @@ func (c *Client) keep(ctx context.Context, r Request) (*Response, error) {
 	return resp, err
 }
 
-// settled is how long before an answer a document has to be modified: what is
-// written later may have the same time and, with some servers, the same ETag.
+// settled is how long before the answer a document has to be modified to be cached: a later
+// write may get the same time and, with some servers, the same ETag.
 const settled = 2 * time.Second
 
-// lasting reports whether an answer may be kept, and a later version of it would have
+// lasting reports whether an answer may be cached, and whether a later version would have
 // other validators.
 func lasting(resp *Response) bool {
 	if strings.Contains(strings.ToLower(resp.Header.Get("Cache-Control")), "no-store") || resp.Header.Get("Content-Encoding") != "" {
@@ -154,7 +152,7 @@ type keeping struct {
 	uri   string
 	resp  *Response
 	buf   bytes.Buffer
-	over  bool // too long to be kept, or done
+	over  bool // the document is too long to be cached, or read to its end
 }
 
 func (k *keeping) Read(p []byte) (int, error) {

@@ -23,7 +23,7 @@ const MaxDocument = 200 << 20
 // LargerDocuments says how a larger document is read than MaxDocument allows.
 const LargerDocuments = "--max-document raises the bound, in a configuration from.max_document"
 
-// New makes a Client. It fails if an option is not what it should be.
+// New makes a Client. It fails if an option is out of bounds.
 func New(o Options) (*Client, error) {
 	c := &Client{
 		opt: withDefaults(o), creds: map[string]http.Header{}, origin: map[string]bool{}, certified: map[string]*http.Transport{},
@@ -99,9 +99,9 @@ func (c *Client) Close() {
 	}
 }
 
-// Document gets a ResourceSync document: Get with the media types of one and, if
-// limit is 0, the bound of Options.MaxDocument on what is transferred. Without validators it is
-// asked for on condition of what the cache has, if there is one ([Client.WithCache]).
+// Document gets a ResourceSync document: Get with the media types of documents and, if
+// limit is 0, the bound Options.MaxDocument on the transferred bytes. Without validators of
+// the caller it sends those of the cached copy, if there is one ([Client.WithCache]).
 func (c *Client) Document(ctx context.Context, uri string, limit int64, v Validators) (*Response, error) {
 	r := c.document(uri, limit)
 	r.Validators = v
@@ -111,7 +111,7 @@ func (c *Client) Document(ctx context.Context, uri string, limit int64, v Valida
 	return bounded(c.throughCache(ctx, r))
 }
 
-// bounded adds to the error of a document that is too large how to raise the limit.
+// bounded adds to the error about a document that is too large how to raise the limit.
 func bounded(resp *Response, err error) (*Response, error) {
 	var fe *Error
 	if errors.As(err, &fe) && fe.Kind == TooLarge {
@@ -120,8 +120,8 @@ func bounded(resp *Response, err error) (*Response, error) {
 	return resp, err
 }
 
-// FreshDocument is Document past every cache that honours it: those on the way, and that of
-// the Client, which keeps what comes.
+// FreshDocument is Document that bypasses caches: those of proxies, and that of the Client,
+// which stores the answer.
 func (c *Client) FreshDocument(ctx context.Context, uri string, limit int64) (*Response, error) {
 	r := c.document(uri, limit)
 	if r.Fresh = true; c.cache == nil {
@@ -137,10 +137,10 @@ func (c *Client) document(uri string, limit int64) Request {
 	return Request{URL: uri, Accept: "application/xml, text/xml;q=0.9, */*;q=0.1", MaxBytes: cmp.Or(limit, c.opt.MaxDocument)}
 }
 
-// Get asks for a resource and returns when the header of the answer is there. It
-// follows redirects and tries again as the Options say. Any status but 200, 206 if a
-// part was asked for, and 304 if validators were sent, is an *Error. If ctx ends, its
-// error is wrapped.
+// Get requests a resource and returns when the header of the answer has arrived. It follows
+// redirects and retries as the Options say. Any status except 200, 206 if a part was
+// requested, and 304 if validators were sent, is an *Error. If ctx ends, its error is
+// wrapped.
 func (c *Client) Get(ctx context.Context, r Request) (*Response, error) {
 	a, err := c.newAttempt(r)
 	if err != nil {

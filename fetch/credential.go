@@ -18,7 +18,7 @@ import (
 type Credential struct {
 	Origin      string           // scheme://host[:port]
 	Header      http.Header      // such as Authorization
-	Certificate *tls.Certificate // of the client, shown if the server asks for one; only one for an origin, which is https
+	Certificate *tls.Certificate // client certificate, shown if the server asks for one; at most one for an origin, which must be https
 }
 
 // reserved are the fields that the client sets itself, or that are about the
@@ -71,8 +71,8 @@ func (c *Client) addCredential(cr *Credential) error {
 	return nil
 }
 
-// addCertificate gives the origin connections of its own, the only ones on which the
-// certificate is shown.
+// addCertificate gives the origin connections of its own; the certificate is shown on no
+// others.
 func (c *Client) addCertificate(u *url.URL, cert *tls.Certificate) error {
 	origin := Origin(u)
 	switch {
@@ -133,7 +133,7 @@ func parseCredential(line string) (Credential, error) {
 	}
 	origin, field := line[:i], strings.TrimSpace(line[i:])
 	if _, err := parseOrigin(origin); err != nil {
-		return Credential{}, bad // err would repeat what may be part of a secret
+		return Credential{}, bad // err could repeat a part of the secret
 	}
 	name, value, ok := strings.Cut(field, ":")
 	if !ok {

@@ -1,9 +1,8 @@
-// Package fetch is the one HTTP client of Instep: it says who it is, is bounded in
-// everything it reads, polite to the hosts it asks, and sends credentials only
-// where they belong.
+// Package fetch is the one HTTP client of Instep: it identifies itself, bounds everything
+// it reads, is polite to hosts, and sends credentials only to the origins they are for.
 //
-// A [Client] made by [New] answers [Client.Get] with a [Response] or an [*Error]
-// whose Kind says what to do. What every request keeps to:
+// A [Client] made by [New] answers [Client.Get] with a [Response] or an [*Error], whose
+// Kind classifies the failure. Every request keeps these rules:
 //
 //   - only http and https, and no user name or password in a URL;
 //   - redirects are followed here, at most [Options.MaxRedirects], never from https

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Kind says what kind of failure an [Error] is. A Kind is itself an error, for
-// errors.Is(err, fetch.NotFound).
+// Kind classifies an [Error]. A Kind is itself an error, for errors.Is(err,
+// fetch.NotFound).
 type Kind uint8
 
 // The kinds of failure.
 const (
 	Temporary Kind = iota + 1 // not reachable, too slow, cut off or busy (429, 5xx): another time may work
-	Refused                   // by our own policy: scheme, address, redirect, certificate; nothing was read
+	Refused                   // our own policy refuses the scheme, address, redirect or certificate; nothing was read
 	NotFound                  // 404 or 410
 	Denied                    // 401, 403, 407 or 451
 	TooLarge                  // more bytes than allowed
-	Protocol                  // an answer that makes no sense, or one that another try won't change
+	Protocol                  // the answer breaks the protocol, or another try would not change it
 )
 
 var kindNames = [...]string{"", "temporary failure", "refused", "not found", "denied", "too large", "unusable answer"}
@@ -32,17 +32,17 @@ type Error struct {
 	URL    string
 	Kind   Kind
 	Status int    // HTTP status; 0 if there was no answer
-	Msg    string // what was expected and what was received
+	Msg    string // the expectation and the answer, in words
 	Hint   string // the next step for the user; may be empty
 	Err    error  // the cause, if there is one
 
 	RetryAfter   time.Duration // how long the host asked to wait; 0 if it did not
-	AllowOrigin  string        // the origin that would have to be allowed; empty if that is not the trouble
-	AllowPrivate string        // the host:port that would have to be allowed; empty if that is not the trouble
+	AllowOrigin  string        // origin to allow; "" if another origin is not the cause
+	AllowPrivate string        // host:port to allow; "" if a private address is not the cause
 	Requests     int           // requests made, answered or not
-	Restart      bool          // a body broke off and could not go on: to ask for the whole again may help
+	Restart      bool          // a body broke off and cannot be continued; requesting all of it again may help
 
-	delay time.Duration // before the next try
+	delay time.Duration // pause before the next try
 	retry bool          // another try may help
 }
 

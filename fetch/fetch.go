@@ -16,7 +16,7 @@ import (
 
 // Options say how a Client behaves. The zero value is good.
 type Options struct {
-	Version   string // of the program, for the default User-Agent; "dev" if empty
+	Version   string // version of the program for the default User-Agent; "" is "dev"
 	UserAgent string // replaces "instep/<Version> (+ResourceSync)"
 
 	PerHost     int        // requests at a time to one origin, fewer while it is too busy (429, 503); 4
@@ -25,38 +25,38 @@ type Options struct {
 	Bandwidth   int64      // bytes a second, of all bodies together; 0 is no limit
 
 	MaxRetries     int           // tries after the first; 3, negative is none
-	Backoff        time.Duration // before the first of them, doubled for each more, up to BackoffMax; 500 ms
+	Backoff        time.Duration // pause before the first retry, doubled for each more, up to BackoffMax; 500 ms
 	BackoffMax     time.Duration // 30 s
 	RetryAfterMax  time.Duration // the longest a host can hold us back; 24 h
 	MaxWait        time.Duration // a request that would have to wait longer for its host fails at once as Temporary; 2 min
-	ConnectTimeout time.Duration // for the connection, and again for the TLS handshake; 10 s
+	ConnectTimeout time.Duration // time for the connection, and again for the TLS handshake; 10 s
 	HeaderTimeout  time.Duration // from the request to the end of the header of the answer; 30 s
-	IdleTimeout    time.Duration // without a byte of the body; 60 s
+	IdleTimeout    time.Duration // longest pause between two bytes of the body; 60 s
 	MinRate        int64         // bytes a second, over RateWindow of waiting; 1 KiB/s, negative is no limit
 	RateWindow     time.Duration // 60 s
 	MaxRedirects   int           // 5, negative is none
-	MaxBytes       int64         // of a body, if the request names no bound; 10 GiB
-	MaxDocument    int64         // of a ResourceSync document; 200 MiB. Those who read documents take it as their bound too
+	MaxBytes       int64         // largest body, if the request has no bound of its own; 10 GiB
+	MaxDocument    int64         // largest ResourceSync document, also for its readers; 200 MiB
 
 	AllowOrigins []string       // origins to which a request for another origin may be redirected
 	AllowPrivate []string       // host:port that may be dialled though its address isn't public
-	PrivateHint  string         // how to allow one more, before its host:port, for Error.Hint; "allow it with --allow-private"
+	PrivateHint  string         // hint on how to allow one more address, for Error.Hint; its host:port is appended; "allow it with --allow-private"
 	Credentials  []Credential   // credentials by origin
-	RootCAs      *x509.CertPool // trusted instead of those of the system
+	RootCAs      *x509.CertPool // trusted authorities instead of those of the system
 	Proxy        *url.URL       // takes every request; nothing is read from the environment. It resolves the names, so only literal addresses in URIs are checked then
 
 	// Observe is called with every request, after its header was read or it failed. It
 	// must be safe for concurrent use.
 	Observe func(Event)
 
-	// Received is called with the bytes of bodies as they come. It must be safe for
+	// Received is called with the number of body bytes at each read. It must be safe for
 	// concurrent use; nil is none.
 	Received func(n int)
 
 	// A simulation replaces these; nil is the real thing. Timers always run, so Now has
 	// to advance with them (as it does in a synctest bubble).
 	Now     func() time.Time
-	Rand    func() float64                                                    // in [0,1), for the jitter of the back-off
+	Rand    func() float64                                                    // random number in [0,1), for the jitter of the back-off
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)      // names only, never literal addresses
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // addr is an address and port that passed the policy
 }
@@ -69,21 +69,21 @@ type Event struct {
 	Took   time.Duration // until the end of the header
 }
 
-// Validators make a request conditional: what an earlier answer said. A Source
-// that has nothing newer answers 304.
+// Validators make a request conditional: they are taken from an earlier answer, and a
+// server without a newer version answers 304.
 type Validators struct {
 	ETag         string
-	LastModified string // the URL as it was written
+	LastModified string // the date as the server wrote it
 }
 
-// Request says what to get.
+// Request describes one GET.
 type Request struct {
 	URL        string
 	Accept     string // media types; */* if empty
 	Validators Validators
-	MaxBytes   int64 // of the body; 0 is Options.MaxBytes
+	MaxBytes   int64 // largest body; 0 is Options.MaxBytes
 	Fresh      bool  // ask caches to revalidate with the server (Cache-Control: no-cache)
-	Gzip       bool  // the body may come compressed: Content-Encoding says so, and the caller undoes it within a bound
+	Gzip       bool  // the body may be compressed by gzip: Content-Encoding shows it, and the caller decompresses it within a bound
 
 	// Part asks for some bytes only (RFC 9110 §14). A server may answer with all of
 	// them: see Response.Offset. Any other part is an *Error of Kind Protocol, as is a
@@ -97,10 +97,10 @@ type Request struct {
 // Response is an answer with status 200, 206 if a part was asked for, or 304 if the
 // request was conditional.
 //
-// It holds one of the places of its host until Body has returned an error
-// (io.EOF too) or was closed, so don't wait for another request with a body open.
+// It occupies one slot of its host until Body has returned an error (io.EOF too) or was
+// closed: do not wait for another request while a body is open.
 type Response struct {
-	URL           string // where the answer came from, after redirects
+	URL           string // URL of the answer, after redirects
 	Status        int    // 200, 206 or 304
 	Header        http.Header
 	ContentType   string
@@ -108,19 +108,19 @@ type Response struct {
 	Validators    Validators
 	Requests      int   // requests made for it: 1 and one for each redirect and each further try
 	Redirects     []int // statuses of the redirects that led to URL, in order; nil if there was none
-	Offset        int64 // of the first byte of Body; 0 unless Request.Part was answered with a part (status 206)
+	Offset        int64 // offset of the first byte of Body; 0 unless Request.Part was answered with status 206
 	Total         int64 // bytes of the whole resource; -1 if the answer does not say
 
-	// Endless says that Body ends where the connection does (HTTP/1.0, or neither
-	// Content-Length nor chunks): one that was cut off looks whole.
+	// Endless means that the end of the connection ends Body (HTTP/1.0, or neither
+	// Content-Length nor chunks): a body that was cut off looks complete.
 	Endless bool
 
-	// Unchanged says that Body is what the cache of the client has kept (see Client.WithCache).
+	// Unchanged means that Body is the cached copy (see Client.WithCache).
 	Unchanged bool
 
-	// Body yields the bytes as they were served. It ends with an *Error if the
-	// answer is cut off, too slow, silent or larger than allowed. Read and Close must
-	// not be called at the same time; cancelling the context ends a Read.
+	// Body yields the bytes as they were served. It ends with an *Error if the answer is
+	// cut off, too slow, silent or larger than allowed. Read and Close must not be called
+	// at the same time; cancelling the context ends a Read.
 	Body io.ReadCloser
 }
 
@@ -143,7 +143,7 @@ type Client struct {
 	opt    Options
 	policy *addressPolicy
 	hosts  *hosts
-	bytes  *rate.Limiter // of all bodies; nil is no limit
+	bytes  *rate.Limiter // limits the bytes of all bodies together; nil is no limit
 	header http.Header   // of every request
 	creds  map[string]http.Header
 	origin map[string]bool // allowed as the target of a redirect
@@ -151,5 +151,5 @@ type Client struct {
 	rt     *http.Transport
 	// certified are the connections to origins that are shown a certificate of ours.
 	certified map[string]*http.Transport
-	cache     Cache // of documents; may be nil
+	cache     Cache // cache of documents; may be nil
 }

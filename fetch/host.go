@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// hosts holds what is to be kept to per origin, and the places in all.
+// hosts has the limits and the state of each origin, and the slots of all.
 type hosts struct {
 	opt   Options
 	total chan struct{}
@@ -28,7 +28,7 @@ type host struct {
 	mu     sync.Mutex // guards the rest
 	frozen time.Time
 	failed int       // requests in a row that got no answer
-	probe  time.Time // when a host that is down may be tried again
+	probe  time.Time // time of the next try of a host that is down
 }
 
 // downAfter is how many requests in a row have to fail before a host counts as
@@ -53,8 +53,8 @@ func (hs *hosts) get(origin string) *host {
 	return h
 }
 
-// acquire waits until a request to the host may be sent and takes a place, which
-// release gives back.
+// acquire waits until a request to the host may be sent, and takes a slot; release gives it
+// back.
 func (h *host) acquire(ctx context.Context, u *url.URL) (release func(), err error) {
 	if h.down() {
 		return nil, &Error{

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Netrc is what a netrc file says: a login and password for each machine. It knows
-// nothing of schemes and ports, so it is asked only for origins that the user has named.
+// Netrc is a parsed netrc file: a login and password for each machine. It has no schemes
+// and ports, so only origins that the user has named are looked up.
 type Netrc struct {
 	machines []machine
 }
@@ -110,7 +110,7 @@ func (p *netrcParser) set(word, value string) error {
 	return nil
 }
 
-// value returns the next token, which has to be there.
+// value returns the next token, or an error at the end of the file.
 func (p *netrcParser) value(what string) (string, error) {
 	p.space()
 	if p.in == "" {
@@ -122,7 +122,7 @@ func (p *netrcParser) value(what string) (string, error) {
 	return p.bare(), nil
 }
 
-// next returns the next token that is no comment; "" at the end.
+// next returns the next token that is not a comment; "" at the end.
 func (p *netrcParser) next() (string, error) {
 	for p.space(); strings.HasPrefix(p.in, "#"); p.space() {
 		_, p.in, _ = strings.Cut(p.in, "\n")
@@ -152,7 +152,7 @@ func (p *netrcParser) bare() string {
 	return word
 }
 
-// quoted reads a token in quotation marks, in which \" and \\ stand for themselves.
+// quoted reads a token in quotation marks, in which \" and \\ are escapes.
 func (p *netrcParser) quoted() (string, error) {
 	var b strings.Builder
 	for i := 1; i < len(p.in); i++ {

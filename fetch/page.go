@@ -18,7 +18,7 @@ func IsPage(head []byte) bool {
 			return true
 		}
 	}
-	return bytes.Contains(head, []byte("<html")) // after a declaration or a comment
+	return bytes.Contains(head, []byte("<html")) // skips a declaration or a comment
 }
 
 // wallSigns are words on the pages by which hosts hold programs off.
@@ -26,7 +26,7 @@ var wallSigns = []string{
 	"just a moment", "captcha", "cf-challenge", "attention required", "access denied", "anubis", "are you a robot", "verify you are human",
 }
 
-// IsWall reports whether a page that begins with head keeps programs out, so that the
+// IsWall reports whether a page that begins with head is that of a bot wall, so that the
 // document may be available later or to a browser.
 func IsWall(head []byte) bool {
 	lower := bytes.ToLower(head)
@@ -38,8 +38,8 @@ func IsWall(head []byte) bool {
 	return false
 }
 
-// Blocked is the error for a page that answered with status 200 where a document of a
-// Source is: like one that is too busy, the Source may answer another time.
+// Blocked is the error about a page that was served with status 200 in the place of a
+// document: as a busy Source would, this one may answer later.
 func Blocked(uri string, head []byte) *Error {
 	e := &Error{
 		Op: "get", URL: uri, Kind: Temporary, Status: http.StatusOK, Msg: "a page for people answered, not the document",

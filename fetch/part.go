@@ -12,10 +12,9 @@ import (
 // Part is a range of the bytes of a resource.
 type Part struct {
 	From, Length int64 // Length 0: to the end; From -1: the last Length bytes
-	// IfRange names the version that the bytes have to be of, by its strong ETag. A
-	// server that has another one by now answers with all of that. The time of a
-	// Last-Modified is taken only with ResumeVerified: it cannot tell two versions of
-	// one second apart.
+	// IfRange is the strong ETag of the version that the bytes have to be of. A server that
+	// has another version answers with all of it. A Last-Modified time is used only with
+	// ResumeVerified, since it cannot distinguish two versions of one second.
 	IfRange string
 }
 
@@ -54,17 +53,17 @@ func isTime(s string) bool {
 
 // served is the range of bytes that an answer holds.
 type served struct {
-	first, length int64 // length -1: to the end of the body, wherever that is
+	first, length int64 // length -1: to the end of the body
 	total         int64 // -1 if the answer does not say
 }
 
-// whole is what an answer with status 200 holds.
+// whole returns the range of an answer with status 200.
 func whole(resp *http.Response) served {
 	return served{0, resp.ContentLength, resp.ContentLength}
 }
 
-// check reads what an answer with status 206 says it holds. Anything but exactly the
-// part that was asked for, of the version that was asked for, is an error.
+// check parses the range of an answer with status 206. It fails unless that is exactly the
+// requested part of the requested version.
 func (p *Part) check(resp *http.Response) (served, error) {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && t == "multipart/byteranges" {
 		return served{}, fmt.Errorf("expected one part of the bytes, got several (multipart/byteranges)")

@@ -13,11 +13,11 @@ type places struct {
 	most int
 
 	mu     sync.Mutex // guards the rest
-	open   int        // how many there are now
+	open   int        // slots that exist now
 	taken  int
 	queue  []chan struct{} // requests that wait, in their order; a channel is closed when its request has a slot
 	good   int             // answers since the last change
-	shrunk time.Time       // when there became fewer
+	shrunk time.Time       // time of the last reduction
 }
 
 // growAfter is how many good answers give a place back.
@@ -48,7 +48,7 @@ func (p *places) take(ctx context.Context) error {
 	}
 }
 
-// leave takes a waiter out of the queue, or gives back the slot that it got meanwhile.
+// leave removes a waiter from the queue, or releases the slot that it got in the meantime.
 func (p *places) leave(turn chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -51,8 +51,8 @@ func (a *attempt) redirect(ex *exchange, hops int) (*url.URL, error) {
 	return to, nil
 }
 
-// isUpgrade reports whether to is the https side of the same host, on the default
-// ports: the one other origin that is the same place for everybody.
+// isUpgrade reports whether to is the https side of the same host, both on the default
+// port. That is the only other origin that counts as the same place.
 func isUpgrade(from, to *url.URL) bool {
 	fh, fp := hostPort(from)
 	th, tp := hostPort(to)

@@ -8,20 +8,20 @@ import (
 	"net/http"
 )
 
-// Resume says on what proof a body that breaks off continues by itself: the rest is
-// asked for, up to MaxRetries times in a row after the usual back-off. Bytes of two
+// Resume selects the proof by which a body that breaks off is continued: the rest is
+// requested up to MaxRetries times in a row, after the usual back-off. Bytes of two
 // versions are never joined knowingly.
 type Resume uint8
 
-// The proofs that the rest belongs to the bytes that came.
+// The proofs that the rest belongs to the bytes before it.
 const (
 	ResumeNever    Resume = iota // a body that breaks off ends with an error
 	ResumeStrong                 // a strong ETag
-	ResumeVerified               // or a Last-Modified: the caller checks a digest of the whole
+	ResumeVerified               // or the same Last-Modified: the caller checks a digest of the whole body
 )
 
-// Resumable returns what Part.IfRange has to be for the rest of resp, by the proof
-// how; "" if nothing tells the rest from that of another version.
+// Resumable returns the Part.IfRange that requests the rest of resp with the proof how; ""
+// if nothing proves that the rest belongs to the same version.
 func (resp *Response) Resumable(how Resume) string {
 	if how == ResumeNever || resp.Status == http.StatusNotModified {
 		return ""
@@ -44,10 +44,10 @@ type resumed struct {
 	c       *Client
 	req     Request
 	version string // the validator of this version of the bytes
-	coding  string // Content-Encoding of the first answer: the bytes are those of this form
-	total   int64  // of the whole resource; -1: unknown
+	coding  string // Content-Encoding of the first answer, in which the bytes are
+	total   int64  // length of the whole resource; -1: unknown
 	next    int64  // position of the next byte in the resource
-	end     int64  // after the last byte; -1: unknown
+	end     int64  // offset after the last byte; -1: unknown
 	left    int64  // bytes allowed yet
 
 	body  io.ReadCloser
@@ -95,7 +95,7 @@ func (r *resumed) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
-// goOn asks for the rest until it comes or there is no use in asking.
+// goOn requests the rest until it arrives or trying again is useless.
 func (r *resumed) goOn() error {
 	part := &Part{From: r.next, IfRange: r.version}
 	if r.end >= 0 {
@@ -140,7 +140,7 @@ func (r *resumed) gaveUp(err error) error {
 	switch {
 	case errors.As(err, &fe) && fe.Status == http.StatusRequestedRangeNotSatisfiable:
 		return r.changed("the resource ends before that now")
-	case errors.Is(err, TooLarge): // a server with another version sends all of it
+	case errors.Is(err, TooLarge): // a server that has another version sends all of it
 		return r.changed("the server began anew, with more bytes than were left")
 	}
 	return err
@@ -172,7 +172,7 @@ func (r *resumed) changed(why string) error {
 	}
 }
 
-// Close ends the exchange that is under way.
+// Close ends the exchange that is open.
 func (r *resumed) Close() error {
 	if r.err == nil {
 		r.err = errors.New("read after Close")

@@ -12,7 +12,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// retryPolicy tries again what is marked for it, after the wait it is marked with.
+// retryPolicy retries errors that are marked as temporary, after the pause in the mark.
 func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 	return retrypolicy.NewBuilder[*Response]().
 		HandleIf(func(_ *Response, err error) bool {
@@ -31,12 +31,11 @@ func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 		Build()
 }
 
-// withRetries runs the request until it succeeds, fails for good or was tried
-// often enough.
+// withRetries runs the request until it succeeds, fails for good or has used all its tries.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 	last, failed := a.once(ctx)
 	if failed == nil {
-		return last, nil // most requests succeed at once and need nothing of what follows
+		return last, nil // most requests succeed at once and skip the rest of this function
 	}
 	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (_ *Response, err error) {
 		if err = failed; err != nil { // the first try is over
@@ -46,7 +45,7 @@ func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 		last, err = a.once(ctx)
 		return last, err
 	})
-	if err != nil && last != nil { // the context ended just when the answer came
+	if err != nil && last != nil { // the context ended at the moment when the answer arrived
 		_ = last.Body.Close()
 	}
 	return resp, err
@@ -61,16 +60,17 @@ func (o *Options) backOff(n int) time.Duration {
 	return back/2 + time.Duration(float64(back/2)*o.Rand())
 }
 
-// Again reports whether what has failed so many times, at last with err, is to be asked for once
-// more from its beginning, and waits before that as the Options say. It is if a body broke off
-// and could not go on, but not after MaxRetries, and not when ctx has ended.
+// Again reports whether a request that failed so many times, at last with err, is to be
+// sent again from the beginning, and waits before that as the Options say. It returns true
+// only for a body that broke off and cannot be continued, up to MaxRetries times, and never
+// after ctx has ended.
 func (c *Client) Again(ctx context.Context, failed int, err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Restart && failed <= c.opt.MaxRetries && pause(ctx, c.opt.backOff(failed)) == nil
 }
 
-// later marks e as worth another try and says how long to wait before it: what
-// the host asked for, at least the back-off.
+// later marks e as worth another try and sets the pause before it: the one that the host
+// asked for, or at least the back-off.
 func (a *attempt) later(e *Error, h http.Header) *Error {
 	o := &a.c.opt
 	e.retry = true

@@ -54,8 +54,8 @@ func (c *Client) transport() *http.Transport {
 // stagger is how long a dial is waited for before the next address is tried beside it.
 const stagger = 250 * time.Millisecond
 
-// dial connects to host:port: it resolves the host, lets the policy judge each
-// address, and dials those that pass. What was checked is what is dialled.
+// dial connects to host:port: it resolves the host, has the policy judge each address, and
+// dials the permitted ones. No second look-up can change the address in between.
 func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opt.ConnectTimeout)
 	defer cancel()

@@ -30,7 +30,7 @@ func Parse(raw string) (*url.URL, error) {
 	u, err := ParseReference(raw)
 	if err != nil {
 		if strings.Contains(raw, "@") {
-			return refuse("not a URI", "") // the cause would repeat what may be a password
+			return refuse("not a URI", "") // the cause could repeat a password
 		}
 		return nil, &Error{Op: "get", URL: shorten(raw), Kind: Refused, Msg: "not a URI", Err: parseCause(err)}
 	}
@@ -54,18 +54,17 @@ func Parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseReference is url.Parse, but that a percent sign in the path or the fragment which
-// begins no escape, as in /100%.txt, stands for itself: it is read as %25. Browsers send
-// it as it is; strict servers answer that with 400, and lenient ones take both for the
-// same. In a query, which servers read as they like, it stays. Nothing is mended beside a
-// control character.
+// ParseReference is url.Parse, except that a percent sign in the path or the fragment that
+// begins no escape, as in /100%.txt, is read as %25. Browsers send it unchanged; strict
+// servers answer that with 400, and lenient ones treat both alike. In a query it stays,
+// since servers differ. A URI with a control character is not repaired.
 func ParseReference(ref string) (*url.URL, error) {
 	if !strings.Contains(ref, "%") || strings.ContainsFunc(ref, unicode.IsControl) {
 		return url.Parse(ref)
 	}
 	rest, fragment, _ := strings.Cut(ref, "#")
 	before, _, _ := strings.Cut(rest, "?")
-	begin := strings.Index(before, "//") // of what may hold a host
+	begin := strings.Index(before, "//") // where a host may begin
 	if begin > 0 && before[begin-1] != ':' || begin < 0 {
 		begin = 0
 	} else if end := strings.IndexByte(before[begin+2:], '/'); end >= 0 {
@@ -96,7 +95,7 @@ func isHex(b byte) bool {
 	return '0' <= b && b <= '9' || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
 }
 
-// withoutUser leaves out what may be a user name and password, of what need not be a URI.
+// withoutUser removes a user name and password from a text that need not be a URI.
 func withoutUser(raw string) string {
 	at := strings.LastIndexByte(raw, '@')
 	if at < 0 {
@@ -109,8 +108,8 @@ func withoutUser(raw string) string {
 	return scheme + "//…" + raw[at:]
 }
 
-// escapePath keeps a path as it was written, as far as a request line allows. net/url
-// would rewrite a path with other characters and treat %2F as a slash.
+// escapePath keeps a path as it was written, as far as a request line allows. net/url would
+// rewrite a path with other characters and treat %2F as a slash.
 func escapePath(u *url.URL) {
 	if u.RawPath != "" {
 		u.RawPath = escape(u.RawPath, func(b byte) bool {
@@ -186,8 +185,8 @@ func isPort(port string) bool {
 	return err == nil && n > 0
 }
 
-// asciiHost returns the form of a host by which it is looked up, or the host as it
-// is if there is no such form.
+// asciiHost returns the ASCII form of a host, by which it is looked up, or the host
+// unchanged if it has none.
 func asciiHost(host string) string {
 	host = strings.ToLower(host)
 	for i := range len(host) {
@@ -220,7 +219,7 @@ func parseCause(err error) error {
 	return err
 }
 
-// shorten cuts what is too long to be shown.
+// shorten cuts a text that is too long to show.
 func shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

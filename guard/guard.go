@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Limit bounds the deletions of one run. The zero Limit is the default: too many
-// are more than 5 that are also more than 10 % of the set, more than 50 % of it,
-// and all of it.
+// Limit bounds the deletions of one run. The zero Limit is the default, which refuses
+// deletions of more than 5 resources that are also more than 10 % of the set, of more than
+// 50 %, and of all.
 type Limit struct {
 	set     bool
 	percent bool
@@ -31,7 +31,7 @@ func ParseLimit(s string) (Limit, error) {
 	return Limit{set: true, percent: percent, n: int64(n)}, nil
 }
 
-// String returns what ParseLimit parses.
+// String returns the form that ParseLimit parses.
 func (l Limit) String() string {
 	switch {
 	case !l.set:
@@ -72,7 +72,7 @@ func (l Limit) Allows(set int64) int64 {
 	return l.n
 }
 
-// moreThan reports whether n is more than percent % of set, of which none is negative.
+// moreThan reports whether n is more than percent % of set; none is negative.
 func moreThan(n, percent, set int64) bool {
 	nHigh, nLow := bits.Mul64(uint64(n), 100)
 	sHigh, sLow := bits.Mul64(uint64(set), uint64(percent))

@@ -9,8 +9,8 @@ import (
 	"instep/resourcesync"
 )
 
-// openArchive puts what is archived of a track before what is current (Archives §5,
-// §6). Without anything current an archive is no way to the present.
+// openArchive puts the archived lists of a track before the current ones (Archives §5, §6).
+// Without current lists an archive does not lead to the present.
 func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*sequence, error) {
 	now, err := o.chain(ctx, tr-1, since)
 	if err != nil {
@@ -30,7 +30,7 @@ func (o *Offer) openArchive(ctx context.Context, tr Track, since time.Time) (*se
 	})
 }
 
-// archived adds the documents of an archive that tell of the time from since to begin.
+// archived adds the documents of an archive that cover the time from since to begin.
 func (c *sequence) archived(ctx context.Context, tr Track, entries []resourcesync.Entry, since, begin time.Time) error {
 	for i := range entries {
 		e := &entries[i]

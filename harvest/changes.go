@@ -15,32 +15,32 @@ import (
 	"instep/resourcesync"
 )
 
-// Changes is what the Change Lists of a set say since a moment (1.1 §12), or after
-// what was read before. Only the last state of each resource is kept, and a run
-// reads no further list once there are many (Reader.MaxChanges).
+// Changes has the changes of a set since a moment (1.1 §12), or after the entries that were
+// read before. Only the last state of each resource is kept, and a run reads no further
+// list once there are many (Reader.MaxChanges).
 type Changes struct {
-	Since   resourcesync.Datetime    // of the oldest list read: all changes from here on are in
-	entries []Change                 // one of each URI, unless changes of it are unusable
+	Since   resourcesync.Datetime    // start of the oldest list read: all later changes are included
+	entries []Change                 // one for each URI, unless changes of it are unusable
 	latest  map[resourcesync.Key]int // the entry of each URI
-	resumed bool                     // the first list begins with exactly what was read before
-	oldest  time.Time                // of the first entry of the oldest list read
+	resumed bool                     // the first list begins with exactly the entries that were read before
+	oldest  time.Time                // time of the first entry of the oldest list read
 	slid    bool                     // the list of the position has lost entries since it was last read, and nothing reaches back to the position
-	Back    string                   // how the list of the position is an older one than it was; "" if it is not
+	Back    string                   // why the list of the position is older than it was; "" if it is not
 	Flaw    error                    // some entry cannot be used: any resource may have changed since
 	Rest    error                    // there are more lists than one run reads
-	End     time.Time                // of the last change
+	End     time.Time                // time of the last change
 	undated time.Time                // until when those without a time may have happened
-	known   found                    // where the position is
+	known   found                    // the position in the lists
 	First   string                   // URI of the oldest list read
-	Jumbled bool                     // the lists are in the order of their index, not in that of their times
-	clear   time.Time                // if jumbled: from when on their times tell their order
+	Jumbled bool                     // the lists are in the order of their index, not of their times
+	clear   time.Time                // if jumbled: the moment from which on their times give their order
 	Early   bool                     // some are dated before others that were applied earlier
 	newest  *changeList              // the last one read, without its entries: where the position is
-	index   string                   // what need not be asked while that list stays as it is: Position.Index
-	asked   time.Time                // when that was read
+	index   string                   // Position.Index: the index, which need not be requested while that list is unchanged
+	asked   time.Time                // time of that request
 	lists   int                      // read
-	Served  time.Time                // when the Source sent the last of them, by its own clock; zero if that is unknown
-	stand   *changeList              // the first list that its index calls closed and that is open: the position stays in it; may be nil
+	Served  time.Time                // time at which the Source sent the last of them, by its own clock; zero if unknown
+	stand   *changeList              // an open list that its index calls closed: the position stays in it; may be nil
 }
 
 // ErrLeft marks the error of a plan that takes up a part of the changes, and ends its sentence.
@@ -49,63 +49,62 @@ var ErrLeft = errors.New("are left for the next run")
 // maxHeld is how many changes of a list are held in memory: about 200 MB.
 const maxHeld = 100_000
 
-// changeList is one Change List, read whole. It is held in memory from the position on, if that is
-// in it.
+// changeList is one Change List that was read completely. It is held in memory from the
+// position on, if that is in it.
 type changeList struct {
 	URI     string
 	from    resourcesync.Datetime
 	until   resourcesync.Datetime     // zero while the list is open
-	entries []Change                  // in the order in which they happened; those after what was read before, if it can go on
-	resumed bool                      // the document begins with exactly what was read before
+	entries []Change                  // in the order of the changes; if it can be resumed, those after the entries read before
+	resumed bool                      // the document begins with exactly the entries that were read before
 	total   int                       // entries of the document
 	told    int                       // those with a usable change
 	end     time.Time                 // the latest of them; of one without a time the earliest that it can have
 	packed  bool                      // it is the manifest of a package
-	ended   time.Time                 // until when the document says that it tells everything; zero if it does not
+	ended   time.Time                 // stated end of its period; zero if there is none
 	prefix  string                    // digest over all of them
-	over    map[resourcesync.Key]bool // if the position is in it: the resources of which it told up to there
+	over    map[resourcesync.Key]bool // if the position is in it: the resources of the entries before that
 	undated time.Time                 // until when entries without a time may have happened, if they can be news
-	known   found                     // where the position is
+	known   found                     // the position in it
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
 	flaw    error                     // some entry cannot be used
 	rhythm  rhythm                    // how often the list grows
-	maxAge  time.Duration             // how long its server says that it does not change
-	served  time.Time                 // when the Source says that it sent the document; zero if that is unknown or no use
-	placed  func(time.Time) time.Time // a moment, or zero if it is still to come
-	odd     [len(oddities)]int        // entries by what is strange about them
+	maxAge  time.Duration             // freshness lifetime in its answer
+	served  time.Time                 // time at which the Source says it sent the document; zero if unknown or unusable
+	placed  func(time.Time) time.Time // returns a moment, or zero if it is in the future
+	odd     [len(oddities)]int        // number of entries by oddity
 }
 
-// What can be strange about an entry.
+// The oddities of entries.
 const (
 	oddTime  = iota // it has no datetime
-	oddLate         // it is dated after the end of the list, or still to come
-	oddKind         // it is a bitstream of a package without a change
-	oddEarly        // it is dated before those that were applied earlier
+	oddLate         // it is dated after the end of the list, or in the future
+	oddKind         // it is a bitstream of a package and has no change
+	oddEarly        // it is dated before entries that were applied earlier
 )
 
-// Change is one entry of a Change List. Changed is its datetime; without one the
-// earliest moment at which it can have happened: that of the entry before it, or of
-// the run that had not seen it yet.
+// Change is one entry of a Change List. Changed is its datetime; without one the earliest
+// possible time: that of the entry before it, or of the run that had not seen it yet.
 type Change struct {
 	Resource
 	Location
 	Change    resourcesync.Change
-	from, To  time.Time // between these it happened; to is zero if nothing bounds it, and both are its time if that is known
-	least     time.Time // of byLastMod: what from and to are otherwise
+	from, To  time.Time // bounds of its time; to is zero if unbounded, and both are equal if the time is known
+	least     time.Time // of byLastMod: from and to without the lastmod
 	most      time.Time // likewise
-	when      time.Time // from, or what was read before if that is later: the order in which changes count
-	byLastMod bool      // a deletion, timed by its lastmod: that may be of the version that is gone
+	when      time.Time // from, or the end of the entries read before if that is later: the order in which changes count
+	byLastMod bool      // a deletion, timed by its lastmod, which may be that of the deleted version
 	ofBytes   bool      // no deletion, timed by its lastmod: that may be older than the change
 	aged      bool      // ofBytes, and torn for no other reason than that newer lists do not name the resource
-	last      bool      // it comes after all that was read before
-	torn      bool      // whether the resource exists after all is told by time one way, by position the other
+	last      bool      // it comes after all entries read before
+	torn      bool      // times and positions disagree whether the resource exists
 	rival     *Resource // of a torn deletion: the resource, if it exists
-	denied    bool      // torn, and some of what is told is that it does not exist
+	denied    bool      // torn, and one of the entries is a deletion
 	News      bool      // the first thing said of its URI since the position
 }
 
-// found tells whether a list was read up to where the position is: at which moment that is,
-// and when the last change before it happened. These are zero if they are still to come.
+// found describes the position in a list: its moment, and the time of the last change
+// before it. These are zero if they are in the future.
 type found struct {
 	yes      bool
 	at, last time.Time
@@ -131,7 +130,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.ended = l.until.Time()
 	}
 	if now := r.Now(); l.ended.After(now) || !l.served.IsZero() && l.ended.After(l.served) {
-		l.ended = time.Time{} // it is still to come
+		l.ended = time.Time{} // it is in the future
 	}
 	if err := l.read(r, doc, w.pkg, cur, tell); err != nil {
 		return nil, err
@@ -164,7 +163,7 @@ func (ch *Changes) add(l *changeList, cur Position) {
 	}
 	ch.slid = ch.slid || l.lost(cur)
 	ch.Served = evidence.Later(ch.Served, l.served)
-	if ch.known = l.known; ch.Jumbled && ch.known.yes { // what follows came after all of this, whatever its time says
+	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the rest came later, whatever its time says
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
 	}
 	ch.Early = ch.Early || l.odd[oddEarly] > 0
@@ -188,8 +187,8 @@ func (ch *Changes) add(l *changeList, cur Position) {
 	}
 }
 
-// forget drops the changes of resources of which the part of a later list tells that was read before:
-// they are over.
+// forget drops changes of resources for which a later list has entries that were read
+// before: they are superseded.
 func (ch *Changes) forget(over map[resourcesync.Key]bool) {
 	ch.entries = slices.DeleteFunc(ch.entries, func(c Change) bool { return over[resourcesync.KeyOf(c.URI)] })
 	clear(ch.latest)
@@ -215,7 +214,7 @@ func (ch *Changes) put(c Change, cur Position) {
 	}
 }
 
-// oddities are the notes of what is strange about the changes of a list.
+// oddities are the notes about odd changes of a list.
 var oddities = [...]struct {
 	quirk resourcesync.Quirk
 	text  string
@@ -226,8 +225,8 @@ var oddities = [...]struct {
 	oddEarly: {resourcesync.QuirkClock, "%d changes are dated before others that were listed earlier; taken as the later ones"},
 }
 
-// read takes the entries of a document that come after what was read before, or all of them if it
-// does not begin with that.
+// read takes the entries of a document after those read before, or all of them if it does
+// not begin with those.
 func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	var text []byte
@@ -250,7 +249,7 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 		text = appendEntry(text[:0], &e)
 		_, _ = sum.Write(text) // it never fails
 		l.rhythm.add(c.Changed)
-		end := c.from // of one without a time: it did not happen before that
+		end := c.from // without a time: not before that
 		if c.Timed() {
 			end = c.Changed
 		}
@@ -282,8 +281,9 @@ func (l *changeList) holds(cur Position) bool {
 	return cur.List == l.URI && cur.From == l.from.String()
 }
 
-// resume notes that what follows comes after what was read before, if all of that was read again.
-// It happened later, whatever its time says: a clock can be wrong, a position can't.
+// resume notes that the remaining entries come after those read before, if all of these
+// were read again. They happened later, whatever their times say: a clock can be wrong, a
+// position cannot.
 func (l *changeList) resume(cur Position) {
 	if l.resumed && l.total == cur.Applied {
 		l.odd[oddTime], l.known = 0, found{true, l.placed(cur.At), l.placed(cur.Last)}
@@ -292,7 +292,7 @@ func (l *changeList) resume(cur Position) {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// appendEntry appends what an entry says, as the digest over the entries of a list has it.
+// appendEntry appends an entry in the form over which the digest of a list is computed.
 func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	for _, s := range [...]string{e.Loc, e.LastMod.String(), string(e.Change), e.Datetime.String(), e.Digests.String()} {
 		b = append(strconv.AppendQuote(b, s), ' ')
@@ -300,9 +300,9 @@ func appendEntry(b []byte, e *resourcesync.Entry) []byte {
 	return append(strconv.AppendInt(b, e.Length.Int64(), 10), '\n')
 }
 
-// lost reports whether a list that was followed before has dropped what the position
-// has applied, as one that keeps only the newest changes does, although its from has
-// not moved: changes between the two may have come and gone.
+// lost reports whether a list that was followed before has dropped entries that were
+// applied, as a list of only the newest changes does, although its from is unchanged: then
+// changes in between may be lost.
 func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
 		return false
@@ -310,11 +310,11 @@ func (l *changeList) lost(cur Position) bool {
 	return len(l.entries) == 0 || l.entries[0].Changed.After(cur.At)
 }
 
-// join lays the changes of another track over these, which reach back further: a Change Dump
-// often ends before the Change Lists do, and a copy from before always. Where they do not
-// join, gap says so.
+// join adds the changes of another track, which reach back further: a Change Dump often
+// ends before the Change Lists do, and an old copy always does. If they do not join, gap
+// describes the gap.
 func (ch *Changes) join(other *Changes, cur Position) (gap string) {
-	open := ch.newest.until.IsZero() && !ch.newest.packed // it tells everything until now
+	open := ch.newest.until.IsZero() && !ch.newest.packed // it covers everything until now
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
 		return ""
 	}
@@ -342,7 +342,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string) {
 	return ""
 }
 
-// Span is what the changes tell together.
+// Span returns the period that the changes cover.
 func (ch *Changes) Span() evidence.Span {
 	if ch == nil {
 		return evidence.Span{}
@@ -373,7 +373,7 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	case !same: // the list before was believed: this one was read as often
 		c.Left = evidence.Later(c.Left, at.until.Time())
 	}
-	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) { // else some of them come after the position
+	if ch.stand == nil && (c.List != at.URI || c.Prefix != at.prefix || end.After(c.At)) { // otherwise some of them come after the position
 		c.Undated = evidence.Later(c.Undated, ch.undated)
 	}
 	c.At = evidence.Later(c.At, end)
@@ -435,8 +435,8 @@ func (ch *Changes) All() []*Change {
 	return order
 }
 
-// wentBack says how a Change List is one that the Source has gone back to: it has lost
-// its end, not its beginning, since the position was there. "" if it is not.
+// wentBack returns how a Change List has gone back to an older state: it has lost its end,
+// not its beginning, since the position was there. "" if it has not.
 func (l *changeList) wentBack(cur Position) string {
 	if l.resumed || cur.List != l.URI || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
@@ -445,19 +445,19 @@ func (l *changeList) wentBack(cur Position) string {
 		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
 }
 
-// Position is how far the changes of a set were read (1.1 §12.1): whoever reads on from it hands
-// it in again. It is kept in the transaction that keeps what was read.
+// Position is how far the changes of a set were read (1.1 §12.1): the caller passes it to
+// the next reading. It has to be stored in the same transaction as the results.
 type Position struct {
 	At      time.Time // everything the Source recorded up to here was read; from the Source's documents, never our clock
 	List    string    // URI of the Change List last read; "" after a baseline
 	From    string    // its rs:md/@from as written
-	Applied int       // how many of its entries were read
+	Applied int       // number of entries read
 	Prefix  string    // digest over those entries, in hex
 	Index   string    // the document that led to List as the last of several, and has nothing to add while List is open; "" if it may
-	Asked   time.Time // when Index was read last, by our clock; zero if there is none
+	Asked   time.Time // time of the last request for Index, by our clock; zero if there is none
 	Last    time.Time // the latest of their datetimes
-	Changed time.Time // the moment of the latest change that was read; zero if none was, or an earlier version read the set last
+	Changed time.Time // moment of the latest change read; zero if none was, or an earlier version read the set last
 	Ended   time.Time `json:",omitzero"` // the end of List, if it was read to that: the next list may begin there without a gap; zero while it is open
 	Undated time.Time `json:",omitzero"` // until when the changes may have happened that were read and do not tell their time; zero: all do
-	Left    time.Time // since when, by our clock, List stands open where its index says that it was closed; zero if it does not
+	Left    time.Time // time since which, by our clock, List is open although its index calls it closed; zero if it is not
 }

@@ -19,15 +19,15 @@ import (
 	"instep/resourcesync"
 )
 
-// Document is a document of the Source, fetched and read to its end tag, with what has to be
-// known of a list before anything acts on its entries.
+// Document is a document of the Source that was read to its end tag, with the facts that
+// are needed before anything acts on its entries.
 type Document struct {
 	*document.Document
 	lists  bool                     // some entries are documents of its own capability, as in an index
-	last   map[resourcesync.Key]int // of a Resource List: the position of the last entry of each resource that has several
-	maxAge time.Duration            // how long its server says that it does not change
+	last   map[resourcesync.Key]int // of a Resource List: position of the last entry of each resource that has several
+	maxAge time.Duration            // freshness lifetime in its answer
 	count  int                      // usable entries
-	after  []*Document              // of a Change List: the pages after it, which belong to it
+	after  []*Document              // of a Change List: its further pages
 }
 
 // Close removes the temporary files of the document and of its pages.
@@ -38,7 +38,7 @@ func (doc *Document) Close() {
 	}
 }
 
-// Read fetches the document at uri, which must have the capability that was promised.
+// Read fetches the document at uri, which must have the promised capability.
 func (r *Reader) Read(ctx context.Context, uri string, want resourcesync.Capability) (*Document, error) {
 	resp, err := r.Client.Document(ctx, uri, 0, fetch.Validators{})
 	if err != nil {
@@ -83,8 +83,8 @@ func unusable(bad *document.Error) error {
 	return &DocumentError{URI: bad.URI, Reason: "cannot be used", Err: bad.Err}
 }
 
-// Keep reads a document that came in another way than by its URI, such as a manifest in a
-// package. It has to be of one of these capabilities.
+// Keep reads a document that was not fetched by its URI, such as a manifest in a package.
+// It has to have one of these capabilities.
 func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourcesync.Capability) (*Document, error) {
 	doc, err := r.take(uri, &fetch.Response{URL: base.String(), Body: io.NopCloser(body)}, want...)
 	var bad *document.Error
@@ -100,8 +100,8 @@ func (r *Reader) Keep(uri string, base *url.URL, body io.Reader, want ...resourc
 	return nil, unusable(bad)
 }
 
-// take reads the document of an answer, of one of these capabilities. It returns an error of
-// package document as it is.
+// take reads the document of an answer, of one of these capabilities. It returns errors of
+// package document unchanged.
 func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Capability) (_ *Document, err error) {
 	var tally resourcesync.NoteTally
 	doc := &Document{maxAge: maxAge(resp.Header)}
@@ -129,12 +129,12 @@ func (r *Reader) take(uri string, resp *fetch.Response, want ...resourcesync.Cap
 	return doc, nil
 }
 
-// namedBudget is how many bytes of keys of the resources that a document names stay in memory: a list
-// of a million takes no more than one of the 50,000 that the standard allows.
+// namedBudget bounds the memory for keys of the resources that a document names, in bytes:
+// a list of a million takes no more than one of the 50,000 that the standard allows.
 const namedBudget = 8 << 20
 
-// entry records what has to be known of the entries of a document before anything acts on
-// them. It adds the resources that the document should name once to named.
+// entry records the facts about the entries of a document that are needed before anything
+// acts on them. It adds the resources that the document should name once to named.
 func (r *Reader) entry(doc *Document, named *spool.Keys, want resourcesync.Capability, d *document.Document, e *resourcesync.Entry, err error) error {
 	if err != nil {
 		r.Note("", d.URI+": "+err.Error())
@@ -172,11 +172,10 @@ func (doc *Document) repeated(named *spool.Keys) error {
 	return nil
 }
 
-// tolerated reports what was tolerated in a document. What the standard allows is not
-// worth a line.
+// tolerated reports tolerated deviations of a document, except legal ones.
 func (r *Reader) tolerated(uri string, tally *resourcesync.NoteTally) {
 	for n, times := range tally.All() {
-		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" { // lister tells what follows from that
+		if n.Legal || n.Rule == "resourcelist-at-required" || n.Rule == "resourcedump-at-required" { // lister reports the consequence
 			continue
 		}
 		r.Tell(n.Quirk, "", fmt.Sprintf("%s line %d: %s", uri, n.Line, n.Repeated(times)))
@@ -195,8 +194,8 @@ func (doc *Document) flaw() error {
 	return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has %d entries that cannot be used", bad)}
 }
 
-// Entries yields the usable entries of the document and its pages, any number of times, with
-// absolute URIs. They are decoded beside what is done with them.
+// Entries yields the usable entries of the document and its pages, any number of times,
+// with absolute URIs. Decoding runs beside the consumer.
 func (doc *Document) Entries() iter.Seq2[resourcesync.Entry, error] {
 	return prefetch(func(yield func(resourcesync.Entry, error) bool) {
 		for _, page := range append([]*Document{doc}, doc.after...) {
@@ -228,8 +227,8 @@ func sizeOfAttrs(attrs []resourcesync.Attr) (n int) {
 	return n
 }
 
-// latest is the latest moment that a list without at can be of, and what tells that: its
-// from, else its Last-Modified, else when it was sent or read.
+// latest returns the latest possible moment of a list without at, and the evidence: its
+// from, else its Last-Modified, else the time at which it was sent or read.
 func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	sent := doc.clock()
 	for _, c := range []struct {
@@ -243,8 +242,8 @@ func (doc *Document) latest(now time.Time) (at time.Time, by string) {
 	return now, "when it was read"
 }
 
-// clock is when the Source sent the document, by its own clock; zero if that is
-// unknown, or before what the document itself says it is of.
+// clock returns the time at which the Source sent the document, by its own clock; zero if
+// unknown, or before the stated moment of the document.
 func (doc *Document) clock() time.Time {
 	h := &doc.Header
 	for _, t := range []resourcesync.Datetime{h.At, h.From} {

@@ -11,32 +11,32 @@ import (
 
 const (
 	maxDocuments = 10_000 // documents of one set that a run reads (FAULTS §5)
-	maxNamed     = 20     // packages that cannot be used are told of one by one
+	maxNamed     = 20     // unusable packages that are reported one by one
 	maxLevels    = 4      // lists that are named by lists; 1.1 §10.2 has one level
 )
 
-// lister walks what the Resource Lists of a set consist of: lists, their indexes
-// (1.1 §10.2), pages that lead to each other, and lists that list lists.
+// lister walks the Resource Lists of a set: lists, their indexes (1.1 §10.2), chains of
+// pages, and lists that list lists.
 type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
 	listed map[resourcesync.Key]bool                              // URIs of the changes that were listed
-	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // takes the nth entry of a document that is no index
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called with the nth entry of a document that is not an index
 
 	read     map[string]bool // documents that were read, or could not be
 	indexes  map[string]bool // those of them that are indexes
 	full     bool            // there are more documents than a run reads
-	opened   int             // of packages, as keep counts them
+	opened   int             // open packages, as keep counts them
 	unusable int             // packages
-	before   []page          // pages that others come before
+	before   []page          // pages that come after others
 }
 
 func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
 	return &lister{st: st, ctx: ctx, yield: yield, listed: map[resourcesync.Key]bool{}, read: map[string]bool{}, indexes: map[string]bool{}}
 }
 
-// page is a page that says which one comes before it.
+// page is a page that names its predecessor.
 type page struct{ doc, prev string }
 
 // lists yields the resources of all lists. It returns false when the consumer has
@@ -60,7 +60,7 @@ func (r *lister) lists(uris []string) bool {
 		case !OfSource(err) || r.ctx.Err() != nil || len(uris) == 1:
 			r.yield(Item{}, err)
 			return false
-		default: // an entry of the Capability List that is wrong says nothing of the others
+		default: // a wrong entry of the Capability List does not affect the others
 			failed = err
 			quirk := resourcesync.Quirk(0)
 			if !IsSourceError(err) {
@@ -87,7 +87,8 @@ func (r *lister) open(uri string) (*Document, error) {
 	return r.st.open(r.ctx, uri)
 }
 
-// follows records that a list comes after another one, which has to be read as well.
+// follows records that a list is the continuation of another one, which has to be read as
+// well.
 func (r *lister) follows(doc *Document) {
 	ref := doc.Header.Link(relPrev)
 	if ref == "" {
@@ -101,8 +102,8 @@ func (r *lister) follows(doc *Document) {
 	r.before = append(r.before, page{doc.URI, uri})
 }
 
-// pages yields what a document and the pages after it lead to, and closes them. The
-// pages are one list: it is known as a whole only if the last one was seen.
+// pages yields the entries of a document and the pages after it, and closes them. The pages
+// are one list: it is complete only if the last one was read.
 func (r *lister) pages(doc *Document, level int) bool {
 	first, chain := doc, map[string]bool{}
 	for doc != nil {
@@ -141,7 +142,7 @@ func (r *lister) samePageTime(first, doc *Document) {
 	}
 }
 
-// doubt makes absence from the lists no evidence, which another reading may change.
+// doubt makes absence from the lists no evidence; another reading may change that.
 func (r *lister) doubt(q resourcesync.Quirk, text string) {
 	r.st.Shifting = true
 	r.unsure(q, text)
@@ -174,7 +175,7 @@ func (r *lister) document(doc *Document, level int) bool {
 	}
 	if doc.Header.At.IsZero() {
 		at, by := doc.latest(r.st.Reader.Now())
-		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex { // what names it, or its parts, may tell another one
+		if r.st.Latest = evidence.Later(r.st.Latest, at); level > 0 || doc.Header.Root == resourcesync.SitemapIndex { // the document that names it, or its parts, may give another moment
 			r.st.Shifting = true
 		}
 		r.unsure(resourcesync.QuirkMoment, fmt.Sprintf("%s: has no at, so its moment is unknown: it is of %s at the latest (%s), and nothing is deleted for not being in it",
@@ -214,7 +215,7 @@ func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) 
 	return true
 }
 
-// twice tells of the resources that a document lists more than once.
+// twice reports resources that a document lists more than once.
 func (r *lister) twice(doc *Document) {
 	if n := len(doc.last); n > 0 {
 		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.URI, n))
@@ -232,8 +233,8 @@ func (r *lister) resource(doc *Document, e *resourcesync.Entry, n int) bool {
 	return r.take(doc, e, n, doc.Header.At, Location{})
 }
 
-// take yields what the nth entry of a document says of a resource as of a moment, unless a later
-// one is about the same resource.
+// take yields the resource of the nth entry of a document as of a moment, unless a later
+// entry is about the same resource.
 func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesync.Datetime, from Location) bool {
 	if doc.superseded(e.Loc, n) {
 		return true
@@ -243,7 +244,7 @@ func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesy
 	return !ok || r.yield(w, nil)
 }
 
-// pkg takes the package of an entry of a Resource Dump. What is wrong with it makes the state
+// pkg reads the package of an entry of a Resource Dump. An unusable one makes the state
 // partial.
 func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
@@ -283,7 +284,7 @@ func (r *lister) manifests() bool {
 	return true
 }
 
-// packaged yields what a manifest names.
+// packaged yields the entries of a manifest.
 func (r *lister) packaged(p *Package, doc *Document) bool {
 	if err := doc.flaw(); err != nil {
 		r.fail(err)
@@ -307,8 +308,8 @@ func (doc *Document) superseded(uri string, n int) bool {
 	return several && last != n
 }
 
-// part yields what a part of an index leads to. What is wrong with a part makes the
-// state partial; the other parts count all the same.
+// part yields the entries of a part of an index. An unusable part makes the state partial;
+// the other parts still count.
 func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	uri, err := r.st.Reader.named(e.Loc, index.Base)
 	switch {
@@ -328,7 +329,7 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 		if err = partOf(doc, index); err == nil {
 			r.sameGeneration(doc, e.At, &index.Header)
 			if err := behind(doc, index.Header.At); err != nil && !ofOwnMoment(doc, e) {
-				r.fail(err) // it may be a copy from before; what it names counts as of its moment
+				r.fail(err) // it may be an old copy; its entries count as of its own moment
 			}
 			return r.pages(doc, level)
 		}
@@ -337,10 +338,9 @@ func (r *lister) part(e *resourcesync.Entry, index *Document, level int) bool {
 	return r.partFailed(0, err)
 }
 
-// sameGeneration looks whether a document is the one that its index, or a dump, was
-// written for: of the moment that is told of it, or at least of the time in which the
-// whole was made. Between two generations a resource may have gone from a part that is
-// new to one that is old.
+// sameGeneration checks that a document belongs to its index or dump: it has the moment
+// stated there, or at least is from the time in which the whole was made. Between two
+// generations a resource may have moved from a part that is new to one that is old.
 func (r *lister) sameGeneration(doc *Document, told resourcesync.Datetime, whole *resourcesync.Header) {
 	at := doc.Header.At.Time()
 	end := whole.At.Time()
@@ -361,13 +361,13 @@ func partOf(doc, index *Document) error {
 	return nil
 }
 
-// ofOwnMoment reports whether a part is of the moment that its index tells of it. The index may
-// be of a later one (1.1 §10.2): together they are as of the oldest of the parts.
+// ofOwnMoment reports whether a part has the moment that its index states. The index may be
+// of a later one (1.1 §10.2): together they are as of the oldest part.
 func ofOwnMoment(part *Document, e *resourcesync.Entry) bool {
 	return !e.At.IsZero() && e.At.Time().Equal(part.Header.At.Time())
 }
 
-// behind reports a document that is of an earlier moment than what names it.
+// behind reports a document with an earlier moment than the document that names it.
 func behind(doc *Document, root resourcesync.Datetime) error {
 	if at := doc.Header.At; !at.IsZero() && at.Before(root) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("is older (at %s) than what names it (at %s)", at, root)}
@@ -375,7 +375,7 @@ func behind(doc *Document, root resourcesync.Datetime) error {
 	return nil
 }
 
-// EndsBefore reports a manifest of fewer changes than what names its package says.
+// EndsBefore reports a manifest with fewer changes than the entry of its package promises.
 func EndsBefore(doc *Document, until resourcesync.Datetime) error {
 	if u := doc.Header.Until; !u.IsZero() && u.Before(until) {
 		return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("ends (until %s) before what names it says (until %s)", u, until)}
@@ -387,7 +387,7 @@ func indexInIndex(uri string) error {
 	return &DocumentError{URI: uri, Reason: "is an index inside an index"}
 }
 
-// partFailed goes on without a document, unless the trouble is not the Source's.
+// partFailed continues without a document, unless the error is on our side.
 func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	if r.ctx.Err() != nil || !OfSource(err) {
 		r.yield(Item{}, err)
@@ -397,8 +397,8 @@ func (r *lister) partFailed(q resourcesync.Quirk, err error) bool {
 	return true
 }
 
-// packageFailed goes on without a package, unless a Resource List can be used instead: the dump
-// is given up then, whatever the other packages are.
+// packageFailed continues without a package, unless a Resource List can be used instead:
+// then the dump is given up.
 func (r *lister) packageFailed(err error) bool {
 	if r.unusable++; r.unusable > maxNamed && OfSource(err) {
 		err = &DocumentError{URI: r.st.lists[0], Reason: fmt.Sprintf("names more than %d packages that cannot be used; the others are not told of", maxNamed)}
@@ -429,8 +429,8 @@ func (r *lister) setAt(at resourcesync.Datetime) {
 	}
 }
 
-// overlay replaces what a Resource List or a manifest says of a resource by what
-// happened later; ok is false if the resource was deleted since.
+// overlay replaces a resource of a Resource List or a manifest by its later changes; ok is
+// false if it was deleted since.
 func (r *lister) overlay(w Item) (_ Item, ok bool) {
 	if r.st.Changes == nil {
 		return w, true
@@ -445,11 +445,11 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 	held := evidence.Held{Member: true, At: w.Changed}
 	switch tied := w.Beside(told.Length, told.Digests); {
 	case !w.Changed.IsZero():
-	case said.Kind == evidence.Deleted: // it may be named since
+	case said.Kind == evidence.Deleted: // it may be listed since
 		held.Until = r.st.Latest
 	case tied == evidence.Untied:
 		held.At = w.LastMod.Time()
-	default: // another version, which is of its lastmod at the earliest
+	default: // another version, from its lastmod at the earliest
 		held.At, held.Until, said.Bytes = w.LastMod.Time(), r.st.Latest, tied
 	}
 	d, _ := evidence.Decide(said, held)
@@ -462,7 +462,7 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 	listed := w
 	if d == evidence.Ask {
 		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
-		if said.Kind != evidence.Deleted { // it is as listed, if it exists, or as the change says
+		if said.Kind != evidence.Deleted { // as listed, if it exists, or as the change says
 			item.Or = told
 		}
 		if c.rival != nil && !c.rival.Changed.Before(w.Changed) {

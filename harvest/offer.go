@@ -16,8 +16,8 @@ import (
 // ErrNothingOffered means that a set has nothing to begin with.
 var ErrNothingOffered = errors.New("the Source offers neither a Resource List nor a Resource Dump of this set")
 
-// Offer is one set of a Source as it is read: snapshots of everything, and tracks that tell
-// what changed. Close it.
+// Offer is one set of a Source during reading: snapshots of everything, and tracks of
+// changes. Close it.
 type Offer struct {
 	Offered
 	reader     *Reader
@@ -27,16 +27,16 @@ type Offer struct {
 	DumpsFirst bool     // changes are read of the manifests of Change Dumps if they are offered
 
 	chains  [Tracks]*sequence
-	since   [Tracks]time.Time // from when on the chains tell
-	stands  *window           // the list of the Position, if it was read and is not as it was
-	current *sequence         // with only the list of the Position: it has no earlier history
-	Changes [Tracks]*Changes  // after the Position, of the tracks that were followed
-	Heard   *Changes          // the last that were read: they tell how often the set changes
+	since   [Tracks]time.Time // start of the period of each chain
+	stands  *window           // the list of the Position, if it was read and has changed
+	current *sequence         // only the list of the Position: it has no earlier history
+	Changes [Tracks]*Changes  // changes after the Position, of the tracks that were followed
+	Heard   *Changes          // the last changes read, by which the rhythm of the set is estimated
 	dropped string            // the Change List that has lost changes which the Position has not passed: it begins with the oldest that it has; "" if none has
 	unread  error             // why changes after the last snapshot can't be had now; nil: they can
 }
 
-// NewOffer is what the documents of a set offer, of which none was read yet.
+// NewOffer makes an Offer of the documents of a set; it reads none of them.
 func NewOffer(r *Reader, set discover.Set) *Offer {
 	o := &Offer{reader: r, set: set}
 	for tr, c := range trackDocuments {
@@ -48,7 +48,7 @@ func NewOffer(r *Reader, set discover.Set) *Offer {
 	return o
 }
 
-// Close gives back what was opened, and the remainders of all that was read.
+// Close releases open documents, and the remainders of all entries.
 func (o *Offer) Close() {
 	for _, c := range append(o.chains[:], o.current) {
 		if c != nil {
@@ -87,7 +87,7 @@ func (o *Offer) from(ctx context.Context, tr Track) (*sequence, error) {
 	}
 	o.stands = stands
 	c, err = o.chain(ctx, tr, o.Position.At)
-	if err == nil && stands != nil && c.added == stands.uri { // all is applied that came before it
+	if err == nil && stands != nil && c.added == stands.uri { // all earlier entries are applied
 		c.windows = slices.DeleteFunc(c.windows, func(w window) bool { return w.from.Time().Before(stands.from.Time()) })
 	}
 	return c, err
@@ -152,8 +152,9 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined lays the changes of tracks that were read before, and do not reach back to the position,
-// over ch, which does. found is the outcome of ch alone; there is a gap if they do not join.
+// joined adds the changes of tracks that were read before, and do not reach back to the
+// position, to ch, which does. found is the outcome of ch alone; there is a gap if they do
+// not join.
 func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
@@ -166,10 +167,10 @@ func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
 	return found
 }
 
-// after reads what changed after a moment, along the first track that reaches back to
-// it; if none does, along the current one, and gap says what is unknown for it. What is
-// known of the Change Lists already is not asked for again. Where the moment is unknown, latest
-// bounds it if it is not zero.
+// after reads the changes after a moment, along the first track that reaches back to it; if
+// none does, along the current one, and gap describes the unknown changes. Change Lists
+// that are known already are not requested again. If the moment is unknown, latest bounds
+// it if it is not zero.
 func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes, gap string, err error) {
 	o.unread = nil
 	for _, tr := range TrackOrder(o.DumpsFirst) {
@@ -179,7 +180,7 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 		ch, lacks, err := o.along(ctx, tr, at, latest)
 		switch {
 		case err == nil:
-		case OfSource(err) && ctx.Err() == nil: // what cannot be had now keeps nobody from the snapshot
+		case OfSource(err) && ctx.Err() == nil: // an unavailable track does not prevent the snapshot
 			gap, o.unread = cmp.Or(gap, unknownSince(at, err.Error())), cmp.Or(o.unread, err)
 			continue
 		default:
@@ -202,13 +203,14 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 	return first, gap, nil
 }
 
-// along reads what one track tells after a moment; lacks says what it does not tell.
+// along reads the changes of one track after a moment; lacks describes those that are
+// missing.
 func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *Changes, lacks string, err error) {
 	c, err := o.chain(ctx, tr, at)
 	if err != nil {
 		return nil, "", err
 	}
-	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now())) // or all of them would be older than what was applied
+	ch, err = c.load(ctx, c.windows[c.start(at):], Position{}, nil, evidence.Placed(o.Position.Changed, time.Time{}, o.reader.Now())) // otherwise all of them would be older than what was applied
 	if ch != nil {
 		o.Heard = ch
 	}
@@ -217,21 +219,21 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 	}
 	switch {
 	case !at.IsZero():
-	case o.Position.List != "": // a list of no known moment says nothing of what is gone: changes do, from where they were read
+	case o.Position.List != "": // a list of unknown moment proves no deletion: changes do, from the position on
 		at = evidence.Later(o.Position.At, o.Position.Ended)
 	case c.Why != "" && ch != nil: // whatever its moment is, there is a gap before these
 		return ch, unknownSince(at, c.Why), nil
 	default:
 		at = latest
 	}
-	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) { // of what it has lost some was later than the moment
+	if ch != nil && ch.First == o.dropped && o.Position.Last.After(at) { // some of the lost entries were later than the moment
 		ch.Since = resourcesync.DatetimeOf(ch.oldest) // whatever it says
 	}
 	return ch, c.gapAfter(ch, at), nil
 }
 
-// gapAfter says which changes after a moment a chain does not tell, although there are
-// lists of them; "" if there is no such sign.
+// gapAfter describes the changes after a moment that are missing in a chain, although there
+// are lists of them; "" if there is no sign of that.
 func (c *sequence) gapAfter(ch *Changes, at time.Time) string {
 	lacks := ""
 	switch {
@@ -261,7 +263,7 @@ func unknownSince(at time.Time, why string) string {
 const maxUnusable = 3
 
 // Carry looks for the bytes of changes in the packages of Change Dumps, if fewer than most
-// have to be looked into. It returns how many were found, and in which words that is told.
+// have to be opened. It returns how many were found, and a description.
 func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, why string, err error) {
 	c, err := o.chain(ctx, ChangeDumps, o.Position.At)
 	if err != nil {
@@ -313,9 +315,9 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 	return found, nil
 }
 
-// Snapshot opens a snapshot and reads the changes after it. Resources of a Resource Dump
-// that is behind a Resource List, with no changes that lead from the one to the other,
-// are no state of the present: that is an error.
+// Snapshot opens a snapshot and reads the changes after it. A Resource Dump that is older
+// than the Resource List, with no changes that lead from one to the other, is an error,
+// since it does not give the present state.
 func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err error) {
 	st := &Snapshot{Reader: o.reader, set: o.set.URI, By: s, lists: o.set.Documents(snapshotDocuments[s]), fresh: o.Empty}
 	defer func() {
@@ -339,7 +341,7 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 		if err := st.readDumps(ctx); err != nil {
 			return nil, err
 		}
-		if len(st.Packages) == 0 && o.Usable(ResourceList) { // whether nothing exists, that tells
+		if len(st.Packages) == 0 && o.Usable(ResourceList) { // this shows whether anything exists
 			return nil, &DocumentError{URI: st.lists[0], Reason: "names no package"}
 		}
 		at = st.At
@@ -356,8 +358,8 @@ func (o *Offer) Snapshot(ctx context.Context, s SnapshotKind) (_ *Snapshot, err 
 	return st, nil
 }
 
-// latest says why a state without changes after it is not that of the present; nil if
-// the Resource List knows nothing newer.
+// latest returns why a state without changes after it is not the present one; nil if the
+// Resource List knows nothing newer.
 func (o *Offer) latest(ctx context.Context, st *Snapshot) error {
 	behind := &DocumentError{URI: st.lists[0], Reason: fmt.Sprintf("is of %s, and no changes are told from then on", st.At.UTC().Format(time.RFC3339Nano))}
 	if st.By != ResourceDump {
@@ -379,8 +381,8 @@ func (o *Offer) ListMoment(ctx context.Context) (time.Time, error) {
 	return list.moment(ctx)
 }
 
-// Present is the state for those who need no bytes of it: that of the Resource List if
-// it can be used. Changes that can't be had now are an error: this is to be the present.
+// Present is the state for a caller that needs no bytes: that of the Resource List if it
+// can be used. Unavailable changes are an error, since the state has to be the present one.
 func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	var failed error
 	for {
@@ -401,7 +403,7 @@ func (o *Offer) Present(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Lose goes on without a snapshot.
+// Lose continues without a snapshot.
 func (o *Offer) Lose(s SnapshotKind, why error) {
 	o.Lost[s] = true
 	if slices.ContainsFunc([]SnapshotKind{ResourceList, ResourceDump, resourceListArchive, ResourceDumpArchive}, o.Usable) {

@@ -6,7 +6,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Track is a way in which a Source tells what changed.
+// Track is one kind of documents that list changes.
 type Track int
 
 // The tracks.
@@ -15,19 +15,19 @@ const (
 	ChangeListArchive              // these and the ones before them (Archives §5)
 	ChangeDumps                    // the manifests of the packages of Change Dumps (1.1 §13)
 	ChangeDumpArchive              // these and the ones before them (Archives §6)
-	Tracks                         // how many there are
+	Tracks                         // number of tracks
 )
 
-// SnapshotKind is a way in which a Source tells the whole state of a set at one moment.
+// SnapshotKind is one kind of documents that list the whole set at one moment.
 type SnapshotKind int
 
 // The snapshots.
 const (
 	ResourceList        SnapshotKind = iota // Resource Lists and their index (1.1 §10)
 	ResourceDump                            // the manifests of the packages of Resource Dumps (1.1 §11)
-	resourceListArchive                     // the newest that is archived (Archives §3)
-	ResourceDumpArchive                     // the newest that is archived (Archives §4)
-	SnapshotKinds                           // how many there are
+	resourceListArchive                     // the newest archived one (Archives §3)
+	ResourceDumpArchive                     // the newest archived one (Archives §4)
+	SnapshotKinds                           // number of kinds
 )
 
 // trackDocuments are the documents that lead to a track.
@@ -42,7 +42,7 @@ var snapshotDocuments = [SnapshotKinds]resourcesync.Capability{
 	resourcesync.CapabilityResourceListArchive, resourcesync.CapabilityResourceDumpArchive,
 }
 
-// Offered is by what a Source tells of a set.
+// Offered lists the documents that a Source offers for a set.
 type Offered struct {
 	Tells [Tracks]bool
 	Shows [SnapshotKinds]bool
@@ -76,8 +76,8 @@ func (s SnapshotKind) String() string {
 	return [SnapshotKinds]string{"the Resource List", "the Resource Dump", "the newest archived Resource List", "the newest archived Resource Dump"}[s]
 }
 
-// Outcome is what came of following a track from a position.
+// Outcome is the result of following a track from a position.
 type Outcome struct {
-	Reaches bool   // it tells everything that happened after the position
+	Reaches bool   // it covers everything after the position
 	Why     string // one sentence
 }

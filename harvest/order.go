@@ -10,10 +10,10 @@ import (
 
 // This file finds out when the changes of a list happened, and in which order.
 
-// entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. A lastmod
-// counts if it lies in the time that the list covers, one before that is the time of the bytes:
-// a file that is moved or copied often keeps its own, and that of a deletion may be the one of
-// the version that is gone.
+// entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. A
+// lastmod counts if it is in the period of the list; an earlier one is the time of the
+// bytes: a file that is moved or copied often keeps its own, and that of a deletion may be
+// the one of the deleted version.
 func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	told, byLastMod, ofBytes := e.Datetime, false, false
 	if told.IsZero() {
@@ -64,7 +64,7 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	return c, false
 }
 
-// earliest is the first of a moment and of those others that are known.
+// earliest returns the first of a moment and those others that are known.
 func earliest(t time.Time, others ...time.Time) time.Time {
 	for _, o := range others {
 		if !o.IsZero() && o.Before(t) {
@@ -92,11 +92,10 @@ func (l *changeList) follow(c *Change) {
 	c.Changed = evidence.Later(c.Changed, k.at)
 }
 
-// order puts the entries in the order in which they happened. A Change List is in forward
-// order (1.1 §12.1); some Sources write the newest first, or group by kind. Order matters
-// only for a resource that is told of more than once: if the times say that it exists and
-// the positions that it does not, and nothing else shows which of them the list follows,
-// the entries are torn.
+// order sorts the entries by the time of the changes. A Change List is in forward order
+// (1.1 §12.1); some Sources write the newest first, or group by kind. Order matters only
+// for a resource with several entries: if by times it exists and by positions it does not,
+// and nothing else shows the order of the list, the entries are torn.
 func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
 	var timed []int // the entries of known time
 	for i := range l.entries {
@@ -107,7 +106,7 @@ func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
 	earlier := func(i, j int) int { return l.entries[i].from.Compare(l.entries[j].from) }
 	switch {
 	case slices.IsSortedFunc(timed, earlier):
-	case (len(timed) > 2 || len(timed) == len(l.entries)) && slices.IsSortedFunc(timed, func(i, j int) int { return earlier(j, i) }): // of two one may be wrong
+	case (len(timed) > 2 || len(timed) == len(l.entries)) && slices.IsSortedFunc(timed, func(i, j int) int { return earlier(j, i) }): // of two, one may be wrong
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
 		l.tear(timed, true)
 		slices.Reverse(l.entries)
@@ -154,7 +153,7 @@ func (l *changeList) tear(timed []int, backward bool) {
 }
 
 // ordered reports whether the timed entries are in forward order but for some. Both ascend.
-// In a list that is in backward order any other entry shows that.
+// Any other entry shows a list in backward order.
 func (l *changeList) ordered(timed, without []int, backward bool) bool {
 	if backward {
 		return !slices.ContainsFunc(timed, func(i int) bool {
@@ -200,7 +199,7 @@ func (l *changeList) mark(all []int) {
 }
 
 // bound gives the entries without a time bounds, in a list that is in order: they happened
-// after what stands before them, and before what stands after them.
+// after the entry before them, and before the one after them.
 func (l *changeList) bound() {
 	low := time.Time{}
 	for i := range l.entries {
@@ -209,7 +208,7 @@ func (l *changeList) bound() {
 			c.forgetTime()
 		}
 		if c.Timed() {
-			if !c.byLastMod { // it may be that of the version that is gone
+			if !c.byLastMod { // it may be that of the deleted version
 				low = evidence.Later(low, c.from)
 			}
 			continue
@@ -234,13 +233,13 @@ func (l *changeList) bound() {
 	}
 }
 
-// forgetTime takes the lastmod of a deletion for that of the version that is gone.
+// forgetTime takes the lastmod of a deletion for that of the deleted version.
 func (c *Change) forgetTime() {
 	c.from, c.To, c.byLastMod = c.least, c.most, false
 }
 
-// Word is what a change says, and of which resource; torn ones speak of it as it is if it
-// exists.
+// Word converts a change into a statement about a resource; a torn one describes the
+// resource as it is if it exists.
 func (c *Change) Word() (evidence.Statement, *Resource) {
 	s := evidence.Statement{Kind: evidence.Updated, From: c.from, To: c.To, Last: c.last, Torn: c.torn, Denied: c.denied}
 	switch {

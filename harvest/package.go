@@ -12,30 +12,30 @@ import (
 	"instep/resourcesync"
 )
 
-// Package is a package as a dump names it (1.1 §11.1, §13.1), and what is known of it while a plan
-// is made.
+// Package is a package as a dump names it (1.1 §11.1, §13.1), with the facts that planning
+// finds out.
 type Package struct {
 	URI         string
 	mediaType   string
 	Length      resourcesync.Length
 	Digests     resourcesync.Digests
 	Contents    string                // URI of a copy of its manifest (rel="contents"); "" if there is none
-	Harmless    bool                  // nothing is deleted for what its manifest lacks
-	Alone       bool                  // what its manifest lacks is deleted, and no Resource List is there to say otherwise
-	at          resourcesync.Datetime // of a Resource Dump
-	from, Until resourcesync.Datetime // of a Change Dump; until is zero while it is open
+	Harmless    bool                  // no resource is deleted for missing in its manifest
+	Alone       bool                  // resources that its manifest lacks are deleted, and there is no Resource List to confirm that
+	at          resourcesync.Datetime // moment of a Resource Dump
+	from, Until resourcesync.Datetime // period of a Change Dump; until is zero while it is open
 
 	Members int64  // entries with a path in its manifest
 	Listed  int64  // bytes of these members, as far as the manifest gives lengths
 	Unsized bool   // some of them have no length
 	Opened  Opened // since its manifest was read; nil: it is not open
-	Copied  string // checksum of the copy of the manifest of a Resource Dump that was read; "": none was
+	Copied  string // checksum of the copy of the manifest of a Resource Dump, if that was read; otherwise ""
 }
 
 // Opened is a package of which the directory is in memory, with so many members.
 type Opened interface {
 	Len() int
-	Leave() error // closes it; what was transferred may be kept
+	Leave() error // closes it; the transferred part may be kept
 	Close() error // closes it for good
 }
 
@@ -46,14 +46,14 @@ type Location struct {
 	Offset  int64  // bytes of the members before it
 }
 
-// Item is what a Source says of a resource, and where its bytes are beside its URI.
+// Item is a Source's description of a resource, and the place of its bytes besides its URI.
 type Item struct {
 	Resource
 	Location
 	By     *Change   // that says so; nil: a list does
-	Listed *Item     // what the list says that names it too, if a change does: it counts where that is too old; nil: none names it
+	Listed *Item     // the list's description, if a change names the resource too: it counts where the change is too old; nil: none
 	At     time.Time // of a dispute: the moment of the list that names it, or does not
-	Or     *Resource // of a dispute: another version that it may be; nil: none
+	Or     *Resource // of a dispute: another possible version; nil: none
 }
 
 // compare orders by package, and by offset in it.
@@ -81,10 +81,10 @@ func (p *Package) carries(e *resourcesync.Entry) Location {
 	return c
 }
 
-// UnknownLength is what a resource of unknown length counts.
+// UnknownLength is the assumed size of a resource of unknown length.
 const UnknownLength = 1 << 20
 
-// LengthOr is a length, or what a resource of unknown length counts.
+// LengthOr returns a length, or UnknownLength.
 func LengthOr(n resourcesync.Length) int64 {
 	if n.Known() {
 		return n.Int64()
@@ -133,7 +133,7 @@ func (p *Package) Close() {
 	}
 }
 
-// QuirkOf returns the habit of Sources that an error of a package comes from; 0 if none.
+// QuirkOf returns the habit of Sources that caused the error of a package; 0 if none.
 func QuirkOf(err error) resourcesync.Quirk {
 	var de *DocumentError
 	switch {
@@ -145,7 +145,7 @@ func QuirkOf(err error) resourcesync.Quirk {
 	return 0
 }
 
-// OtherFormat returns the error of a package that is no ZIP file.
+// OtherFormat returns the error of a package that is not a ZIP file.
 func OtherFormat(uri, kind string) error {
 	return &DocumentError{URI: uri, Reason: "is " + kind + " where a package in ZIP format was promised (1.1 §11.2)", Quirk: resourcesync.QuirkPackageFormat}
 }

@@ -61,7 +61,7 @@ func (r *Reader) onePackage(ctx context.Context, uri string, want resourcesync.C
 }
 
 // largePackage reads an answer that is too large for a document as the only package of a
-// dump. If it is none, the error is why.
+// dump. The error says why it is not one.
 func (r *Reader) largePackage(ctx context.Context, uri string, want resourcesync.Capability, why error) (*Document, error) {
 	if manifestOf[want] == "" || !errors.Is(why, fetch.TooLarge) {
 		return nil, why

@@ -19,7 +19,8 @@ const (
 	maxPageEntries = 2 * DefaultMaxChanges
 )
 
-// pageAfter is the URI of the page after doc, "" if there is none; chain are those that led to it.
+// pageAfter returns the URI of the page after doc, "" if there is none; chain are the
+// earlier pages.
 func (r *Reader) pageAfter(doc *Document, chain map[string]bool) (string, error) {
 	ref := doc.Header.Link(relNext)
 	if ref == "" {

@@ -57,7 +57,7 @@ func Recent(asked, now time.Time) bool {
 	return age >= 0 && age < maxUnasked
 }
 
-// window is what a Change List says of itself.
+// window is the period in the header of a Change List.
 func (doc *Document) window() window {
 	return window{uri: doc.URI, from: doc.Header.From, until: doc.Header.Until}
 }
@@ -87,9 +87,9 @@ func (doc *Document) begins(cur Position) bool {
 	return n == cur.Applied && hexSum(sum) == cur.Prefix
 }
 
-// current returns what leads to the list last read, if it need not be asked again while
-// that list is open: it named the list as the last of several and as open, nothing can
-// come into those before it, and the Source says in a list itself where it ends.
+// current returns the path to the last list read, if it need not be requested again while
+// that list is open: it named the list as the last of several and as open, nothing can be
+// added to those before it, and the Source states in lists where they end.
 func (c *sequence) current(ctx context.Context, ch *Changes, cur Position) (string, error) {
 	n := len(c.windows) - 1
 	if c.via == "" || ch.Rest != nil || ch.stand != nil || !c.settled(n) {

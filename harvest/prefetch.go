@@ -9,9 +9,9 @@ const (
 	chunks     = 3         // in memory: one is used, one is ready, one is being made
 )
 
-// prefetch runs a sequence in a goroutine, so that the next values are made while the consumer
-// works on one. The goroutine has ended when the sequence has that prefetch returns. size returns
-// about how many bytes of memory a value needs.
+// prefetch runs a sequence in a goroutine, so that the next values are made while the
+// consumer works on one. The goroutine has ended when the returned sequence ends. size
+// returns the approximate memory of a value in bytes.
 func prefetch[V any](seq iter.Seq2[V, error], size func(*V) int) iter.Seq2[V, error] {
 	type result struct {
 		v   V

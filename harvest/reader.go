@@ -18,9 +18,9 @@ type Reader struct {
 	Spool      string          // directory of temporary files; "": the system's
 	Strict     bool            // only documents without a flaw
 	MaxChanges int             // changed resources of a set after which no further Change List is read
-	Origins    map[string]bool // whose documents are followed
+	Origins    map[string]bool // origins whose documents are followed
 	Packages   Manifests
-	Tell       func(q resourcesync.Quirk, set, text string) // told what was tolerated, in one sentence each
+	Tell       func(q resourcesync.Quirk, set, text string) // called with each tolerated deviation, in one sentence
 	aside      *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
 }
 
@@ -42,7 +42,7 @@ func (r *Reader) Lighten(w *Resource) error {
 	return w.Remainder.setAside(r.aside)
 }
 
-// Manifests reads what a package of a dump says that it holds (1.1 §11.2, §13.2).
+// Manifests reads the manifests of packages of a dump (1.1 §11.2, §13.2).
 type Manifests interface {
 	// Manifest reads the manifest of a package by r; if it had to be opened for that, it is p.Opened.
 	Manifest(ctx context.Context, r *Reader, p *Package, want resourcesync.Capability) (*Document, error)
@@ -51,7 +51,7 @@ type Manifests interface {
 // Now is the time by our clock.
 func (r *Reader) Now() time.Time { return r.Client.Now() }
 
-// Note tells something that is no habit of Sources.
+// Note reports something that is not a habit of Sources.
 func (r *Reader) Note(set, text string) { r.Tell(0, set, text) }
 
 // named returns the URI of a document that the document at base names. It lies on an

@@ -5,15 +5,15 @@ import (
 	"instep/resourcesync"
 )
 
-// Remainder holds what a Source says of a resource beside the other fields of a Resource
-// (1.1 §7, §14), as the text of a resourcesync.Remainder: nothing in a Destination reads
-// it. The zero Remainder says nothing.
+// Remainder has the attributes and links of a resource that have no field in a Resource
+// (1.1 §7, §14), as the text of a resourcesync.Remainder, which a Destination does not
+// interpret. The zero Remainder is empty.
 //
 // While a plan is made the text may be in a temporary file, and reading it may fail. A
 // Mirror and a consumer of Changes get it in memory.
 type Remainder struct {
 	text string
-	kept *kept // where the text is; nil: in text
+	kept *kept // place of the text; nil: in text
 }
 
 // kept is the place of a text in a spool.
@@ -70,13 +70,13 @@ func (r Remainder) Equal(o Remainder) bool {
 	return errA == nil && errB == nil && a == b
 }
 
-// MarshalText returns what Text returns.
+// MarshalText returns the same text as Text.
 func (r Remainder) MarshalText() ([]byte, error) {
 	text, err := r.Text()
 	return []byte(text), err
 }
 
-// UnmarshalText takes what Text returns.
+// UnmarshalText parses the result of Text.
 func (r *Remainder) UnmarshalText(text []byte) error {
 	*r = Remainder{text: string(text)}
 	return nil

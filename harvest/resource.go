@@ -11,39 +11,38 @@ import (
 	"instep/resourcesync"
 )
 
-// Resource is what a Source says of the present state of a resource.
+// Resource is a Source's description of the present state of a resource.
 type Resource struct {
 	URI     string
 	LastMod resourcesync.Datetime
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 	Type    string
-	// Encoding is the content coding in which the Source says that it sends the bytes,
-	// which Length and Digests then are of; "" says nothing.
+	// Encoding is the stated content coding of the sent bytes, to which Length and Digests
+	// then apply; "" is unknown.
 	Encoding string
 	// Duplicates are URIs at which the same bytes are served (rel="duplicate", 1.1 §14.2),
 	// the first choice first; none unless there is a digest to prove it.
 	Duplicates []string
-	Changed    time.Time // when the change happened, or the `at` of the list that says so
+	Changed    time.Time // time of the change, or the `at` of the list
 	Told       bool      // a change says so, not a list
-	Until      time.Time // of a change whose time is unknown: at the latest then, and at Changed at the earliest; else zero
-	Came       time.Time // once the bytes are here: when they came, by the clock of their server; zero if that is unknown
+	Until      time.Time // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
+	Came       time.Time // after the fetch: arrival time of the bytes, by their server's clock; zero if unknown
 
-	// Modified is when the bytes were last changed, as the answer that brought them says;
-	// zero: none did, or it said nothing.
+	// Modified is the Last-Modified time of the answer with the bytes; zero: there is none.
 	Modified time.Time `json:",omitzero"`
 
-	// Remainder holds its links and other attributes. The Mirror stores it with the state;
-	// it replaces that of an earlier state even if it is zero.
+	// Remainder has its links and other attributes. The Mirror stores it with the state; it
+	// replaces that of an earlier state even if it is zero.
 	Remainder Remainder `json:",omitzero"`
 }
 
 // Provable reports whether the Source gives a length or a digest, by which bytes can be
-// told from others. Without one they are unverified, however they came: a
-// Content-Length says how much was sent, and not that it is the resource.
+// verified. Otherwise they are unverified: a Content-Length is the number of sent bytes,
+// and no proof that they are the resource.
 func (w *Resource) Provable() bool { return w.Length.Known() || len(w.Digests) > 0 }
 
-// Beside compares what is told of the bytes of w with what is known of others.
+// Beside compares the stated facts about the bytes of w with those of others.
 func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Digests) evidence.Match {
 	if w.Length.Known() && length.Known() && w.Length != length {
 		return evidence.Differs
@@ -61,19 +60,19 @@ func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Diges
 	return proved
 }
 
-// wanted is what an entry says of a resource.
+// wanted makes a Resource of an entry.
 func wanted(e *resourcesync.Entry, changed time.Time) Resource {
 	return Resource{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Duplicates: duplicates(e), Remainder: remainderOf(e), Changed: changed}
 }
 
-// MaxURI is the longest URI that is followed, in bytes (FAULTS §5).
+// MaxURI is the longest accepted URI, in bytes.
 const MaxURI = 8 << 10
 
 // maxDuplicates is how many duplicates of a resource are tried.
 const maxDuplicates = 3
 
-// duplicates are the URIs at which an entry says that the same bytes are served.
-// Without a digest nothing would tell whether they are.
+// duplicates returns the URIs of the same bytes in an entry. Without a digest nothing would
+// prove that they are the same.
 func duplicates(e *resourcesync.Entry) []string {
 	if len(e.Digests) == 0 {
 		return nil
@@ -92,7 +91,7 @@ func duplicates(e *resourcesync.Entry) []string {
 	return uris
 }
 
-// priority is where a link comes among others: the smaller the sooner (1.1 §14.2).
+// priority is the rank of a link among others: the smaller the sooner (1.1 §14.2).
 func priority(l resourcesync.Link) int {
 	if l.Pri == 0 {
 		return math.MaxInt

@@ -43,8 +43,8 @@ func (b *rhythm) gap() time.Duration {
 	return slices.Sorted(slices.Values(b.gaps))[len(b.gaps)/2]
 }
 
-// maxAge is for how long an answer is fresh still (RFC 9111 §4.2.1); 0 if it is to be
-// asked for anew, or nothing is said.
+// maxAge returns how long an answer stays fresh (RFC 9111 §4.2.1); 0 if it has to be
+// requested again, or has no lifetime.
 func maxAge(h http.Header) time.Duration {
 	age := int64(0)
 	for field := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {

@@ -19,40 +19,40 @@ const DefaultMaxChanges = 250_000
 // relIndex leads from a Change List to the index that names its successors (1.1 §12.1).
 const relIndex = "index"
 
-// sequence is what a set offers as Change Lists: one, several, or an index of them
-// (1.1 §12.2), or as packages of Change Dumps, which tell the same. They are in the
-// order of time, and no gap is known between them.
+// sequence is the Change Lists of a set: one, several, or an index of them (1.1 §12.2), or
+// the packages of Change Dumps, which have the same content. They are in order of time,
+// without a known gap.
 type sequence struct {
 	reader  *Reader
 	set     string
-	name    string // of what is in it, for people
+	name    string // name of its documents, for people
 	windows []window
 	named   map[string]bool // their URIs
 	lone    *Document       // the only list, if it was read to find that
-	opened  int             // of packages, as keep counts them
-	broken  bool            // some list that is offered cannot be used
+	opened  int             // open packages, as keep counts them
+	broken  bool            // some offered list cannot be used
 	jumbled bool            // the index does not name them in the order of their times (1.1 §12.2): some were dated by a clock that was wrong
 	via     string          // URI of the index, if it is all that the Capability List names
-	asked   time.Time       // when that was read, by our clock
-	latest  time.Time       // if jumbled: the latest from. What a moment before it means beside the lists is unknown
+	asked   time.Time       // time of that request, by our clock
+	latest  time.Time       // if jumbled: the latest from. Earlier times do not order entries of different lists
 	ordered bool            // an index names them
 	places  int             // given to lists
-	added   string          // the URI of one that nothing names, in which the position is; "" if there is none
+	added   string          // URI of the position's list, if no document names it; "" if one does
 	closes  bool            // a list was seen that says itself where it ends
 	Why     string          // why there are none, or why they do not reach further back; "" if they do
 }
 
-// window is what is known of a Change List, or of the manifest of a package: its
-// changes are those of [from, until).
+// window is a Change List, or the manifest of a package, before it is read: its changes are
+// those of [from, until).
 type window struct {
 	uri         string
 	from, until resourcesync.Datetime // until is zero while the list is open
 	pkg         *Package              // of a package
-	dump        bool                  // it is a Change Dump that names changes where packages belong
-	told        resourcesync.Datetime // of the last package of a Change Dump: until when that tells everything; zero if it does not say
+	dump        bool                  // a Change Dump that lists changes where packages belong
+	told        resourcesync.Datetime // stated end of the last package of a Change Dump; zero if there is none
 	place       int                   // in the index
-	paged       bool                  // it goes on in pages
-	next        resourcesync.Datetime // of one that is open: where the list after it begins; zero if there is none
+	paged       bool                  // it has further pages
+	next        resourcesync.Datetime // of an open one: the start of the list after it; zero if there is none
 }
 
 // openChangeLists finds the Change Lists of a set. An index of them is looked for if the only
@@ -69,8 +69,8 @@ func (r *Reader) openChangeLists(ctx context.Context, set discover.Set, since ti
 	})
 }
 
-// gather adds what some documents name, then more lists, and puts all in order. A document that is
-// lost leaves a sequence without lists; what is the name of such documents, for people.
+// gather adds the entries of some documents, then more lists, and sorts all. A lost
+// document leaves a sequence without lists; what is the name of such documents, for people.
 func (c *sequence) gather(ctx context.Context, what string, uris []string, more []window, add func(uri string) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -130,7 +130,7 @@ func (c *sequence) drop(why error) {
 	c.reader.Note(c.set, c.Why)
 }
 
-// offered adds what a document that the Capability List names is, or leads to.
+// offered adds a document of the Capability List, or the documents that it leads to.
 func (c *sequence) offered(ctx context.Context, doc *Document, since time.Time, several bool) error {
 	defer func() {
 		if doc != c.lone {
@@ -176,8 +176,8 @@ func (c *sequence) enclosing(ctx context.Context, doc *Document, ref string) err
 	return nil
 }
 
-// add takes a list into the sequence. One that is there already moves to the new place: an index
-// that names a list tells more of the order than who led to the index.
+// add adds a list to the sequence. One that exists moves to the new place, since an index
+// has better evidence of the order.
 func (c *sequence) add(w window) {
 	c.places++
 	w.place = c.places
@@ -193,7 +193,8 @@ func (c *sequence) add(w window) {
 	}
 }
 
-// justNow is how far what a document says of its own time may be from its Date, which is in whole seconds.
+// justNow is the tolerance between a document's own times and its Date, which is in whole
+// seconds.
 const justNow = 2 * time.Second
 
 // index adds the lists that an index names.
@@ -215,7 +216,7 @@ func (c *sequence) index(index *Document) error {
 			return err
 		}
 		w := window{uri: uri, from: e.From, until: e.Until}
-		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) { // it says until when it tells, and not that it ended: WEKO
+		if !index.Served.IsZero() && w.until.Time().Add(justNow).After(index.Served) { // it states the end of its period, not that it is closed: WEKO
 			w.until = resourcesync.Datetime{}
 		}
 		c.add(w)
@@ -223,7 +224,7 @@ func (c *sequence) index(index *Document) error {
 	return index.flaw()
 }
 
-// place reads the lists of which an index does not tell where they begin.
+// place reads lists for which an index gives no start.
 func (c *sequence) place(ctx context.Context) error {
 	if c.lone != nil {
 		return nil
@@ -289,8 +290,8 @@ func (c *sequence) succeed() {
 	}
 }
 
-// forward reports whether an index names the newest list last: that is the open one. Then its
-// order is that in which the lists came, whatever their times say.
+// forward reports whether an index names the newest list last: that is the open one. Then
+// lists are in the order of publication, whatever their times say.
 func forward(windows []window) bool {
 	open := slices.IndexFunc(windows, func(w window) bool { return w.until.IsZero() })
 	return open >= 0 && open == len(windows)-1
@@ -336,10 +337,10 @@ func (c *sequence) request(ctx context.Context, w window, read reading) (*Docume
 	return read(ctx, w.uri, resourcesync.CapabilityChangeList)
 }
 
-// list reads one list, from where the position is if it can. What it says beyond that
-// happened after known.
+// list reads one list, from the position on if that is in it. Later entries happened after
+// known.
 func (c *sequence) list(ctx context.Context, w window, cur Position, known found) (*changeList, error) {
-	if w.sealed(cur.At) { // it has nothing to tell
+	if w.sealed(cur.At) { // it has no entries after that
 		return &changeList{URI: w.uri, from: w.from, until: w.until, total: cur.Applied, prefix: cur.Prefix, resumed: cur.List == w.uri, packed: true, ended: w.until.Time()}, nil
 	}
 	doc, err := c.read(ctx, w)
@@ -374,7 +375,7 @@ func (c *sequence) leftOpen(doc *Document, w window) bool {
 	return w.pkg == nil && !w.dump && !w.ends().IsZero() && doc.Header.Until.IsZero() && !doc.Modified.After(w.ends())
 }
 
-// again reads a list past the caches; where that fails, doc is what there is.
+// again reads a list bypassing caches; if that fails it returns doc.
 func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Document, error) {
 	fresh, err := c.request(ctx, w, c.reader.readFresh)
 	switch {
@@ -397,7 +398,7 @@ func (c *sequence) again(ctx context.Context, doc *Document, w window) (*Documen
 // while it stays open and nothing is added to it.
 const maxLeft = 24 * time.Hour
 
-// believed reports whether a list that was left open has its end: it was as it is now long
+// believed reports whether an open list has its final state: it was unchanged for long
 // enough.
 func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	ended := w.ends().Format(time.RFC3339Nano)
@@ -410,8 +411,8 @@ func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	return stood
 }
 
-// after reads what happened after a position: from its position if its list still begins
-// with what was applied, else from its moment.
+// after reads the changes after a position: from there if its list still begins with the
+// applied entries, else from its moment.
 func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	windows := c.windows[c.start(cur.At):]
 	own := slices.IndexFunc(c.windows, func(w window) bool { return w.uri == cur.List })
@@ -431,7 +432,7 @@ func (c *sequence) after(ctx context.Context, cur Position) (*Changes, error) {
 	return c.load(ctx, windows, cur, l, time.Time{})
 }
 
-// following are the nth list and those that came after it by their place in the index.
+// following returns the nth list and those after it in the index.
 func (c *sequence) following(n int) []window {
 	some := []window{c.windows[n]}
 	for _, w := range c.windows {
@@ -443,7 +444,7 @@ func (c *sequence) following(n int) []window {
 	return some
 }
 
-// settled reports whether nothing can come any more into the lists before the nth.
+// settled reports whether nothing can be added any more to the lists before the nth.
 func (c *sequence) settled(n int) bool {
 	if c.jumbled {
 		return !slices.ContainsFunc(c.windows, func(w window) bool { return w.place < c.windows[n].place && w.until.IsZero() })
@@ -467,14 +468,14 @@ func (c *sequence) start(t time.Time) int {
 	return i
 }
 
-// load reads lists; ready, if not nil, is one of them that is read already.
-// It returns nil if they cannot be followed; c.Why says why. A list that is lost is a
-// gap: only what comes after it counts. As far as least they are all read, however many.
+// load reads lists; ready, if not nil, is one of them that was read already. It returns nil
+// if they cannot be followed; c.Why says why. A lost list is a gap: only later entries
+// count. Lists up to least are all read, however many.
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
 	ch := newChanges()
 	var before window
 	for i, w := range windows {
-		if !cur.Left.IsZero() { // what comes after the list in which the position was left is applied
+		if !cur.Left.IsZero() { // everything up to the position's list is applied
 			ch.known = found{}
 		}
 		if i > 0 && len(ch.entries) >= c.reader.MaxChanges && !ch.End.Before(least) {

@@ -8,15 +8,15 @@ import (
 	"instep/resourcesync"
 )
 
-// openDumps finds the packages of the Change Dumps of a set (1.1 §13): their manifests
-// tell the changes.
+// openDumps finds the packages of the Change Dumps of a set (1.1 §13): their manifests list
+// the changes.
 func (o *Offer) openDumps(ctx context.Context, since time.Time) (*sequence, error) {
 	c := o.reader.newSequence(o.set.URI, "Change Dump package")
 	return c, c.gather(ctx, "Change Dump", o.set.Documents(resourcesync.CapabilityChangeDump), nil, func(uri string) error { return c.dump(ctx, uri, since, 0) })
 }
 
-// dump adds the packages of a Change Dump, or of those that an index names and that
-// do not end before since.
+// dump adds the packages of a Change Dump, or of those that an index names and that do not
+// end before since.
 func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level int) error {
 	doc, err := c.reader.Read(ctx, uri, resourcesync.CapabilityChangeDump)
 	if err != nil {
@@ -50,8 +50,8 @@ func (c *sequence) dump(ctx context.Context, uri string, since time.Time, level 
 	return doc.flaw()
 }
 
-// undumped adds a Change Dump that names resources and what became of them, as a Change List
-// does: no package has a change.
+// undumped adds a Change Dump that lists resources and their changes, as a Change List
+// does, where packages belong.
 func (c *sequence) undumped(doc *Document) error {
 	c.reader.Note(c.set, doc.URI+": is a Change Dump that names changes and no packages; read as the Change List that it is")
 	w := doc.window()

@@ -10,37 +10,37 @@ import (
 	"instep/resourcesync"
 )
 
-// Snapshot is what a Source says of a set at one moment: its Resource Lists or Resource
-// Dumps, and what changed after their `at`.
+// Snapshot is a set at one moment: its Resource Lists or Resource Dumps, and the changes
+// after their `at`.
 type Snapshot struct {
 	Reader   *Reader
 	set      string
 	By       SnapshotKind
 	lists    []string             // URIs of Resource Lists or Resource Dumps
-	Packages []*Package           // of the Resource Dumps
+	Packages []*Package           // packages of the Resource Dumps
 	Changes  *Changes             // may be nil
-	opened   map[string]*Document // of lists: read to know their moment
+	opened   map[string]*Document // lists that were read to find out their moment
 	broken   map[string]error     // why others could not be opened
 
 	first func() (*Document, error) // the manifest of the first package, once it is here; nil: it is not being read
 
 	fresh    bool      // nothing of the set is held
 	spare    bool      // it is a dump, and a Resource List can be used instead
-	Weighed  bool      // against a Resource List, which says as well what exists
-	At       time.Time // of the oldest list read; known when Resources has ended
-	Served   time.Time // when the Source sent the newest document, by its own clock; zero if that is unknown
-	Gap      string    // which changes after the lists are unknown; "" if none are, or the Source offers none
-	Unproved bool      // some of what the documents name comes without a sha-256 or better
-	Latest   time.Time // of the lists that do not tell their moment: the latest that it can be; zero: all do
-	Unsure   bool      // the lists are not of one known moment: that they lack a resource tells nothing
-	Shifting bool      // they are of several moments, so another reading may find them of one: no cursor starts from this one
-	Partial  error     // some document could not be used: what is not listed may exist all the same
+	Weighed  bool      // compared with a Resource List, which also lists the existing resources
+	At       time.Time // moment of the oldest list read; known when Resources has ended
+	Served   time.Time // time at which the Source sent the newest document, by its own clock; zero if unknown
+	Gap      string    // the unknown changes after the lists; "" if there are none, or the Source offers none
+	Unproved bool      // some entries of the documents have no sha-256 or better
+	Latest   time.Time // latest possible moment of lists without a stated one; zero: all state it
+	Unsure   bool      // the lists are not of one known moment: absence from them proves nothing
+	Shifting bool      // they are of several moments, so another reading may find one moment: no cursor starts from this one
+	Partial  error     // some document could not be used: unlisted resources may exist all the same
 }
 
-// dumped reports whether resources are told by the manifests of packages.
+// dumped reports whether manifests of packages list the resources.
 func (st *Snapshot) dumped() bool { return st.By == ResourceDump || st.By == ResourceDumpArchive }
 
-// capability is that of the documents.
+// capability is the capability of the documents.
 func (st *Snapshot) capability() resourcesync.Capability {
 	if st.dumped() {
 		return resourcesync.CapabilityResourceDump
@@ -76,8 +76,8 @@ func (st *Snapshot) Weight() (bytes int64, known bool) {
 const maxOpened = 16
 
 // moment opens the Resource Lists and returns the oldest at, or the zero time if one is
-// unknown. What is wrong with some of them is told when their resources are read; it is
-// an error if none can be read.
+// unknown. Errors in some of them are reported when their resources are read; it is an
+// error if none can be read.
 func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	st.opened, st.broken = map[string]*Document{}, map[string]error{}
 	unknown := len(st.lists) > maxOpened
@@ -113,7 +113,7 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
-// oldest is the moment of a list, or of an index the oldest that it tells of its parts.
+// oldest is the moment of a list or, of an index, the oldest that it states for its parts.
 func (doc *Document) oldest() (time.Time, error) {
 	at := doc.Header.At.Time()
 	if doc.Header.Root != resourcesync.SitemapIndex || at.IsZero() {
@@ -219,9 +219,9 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// unlisted is what a change says of a resource that the lists do not name; ok is false if it
-// does not exist. One that is told with a lastmod from before the lists, and nothing else, may
-// have come after them with bytes as old as that.
+// unlisted returns the state of a resource that has a change and is not in the lists; ok is
+// false if it does not exist. A change with only a lastmod from before the lists may have
+// happened after them, with older bytes.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
 	if c.ofBytes {
@@ -238,8 +238,8 @@ func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	return Item{}, false
 }
 
-// AsOf is the moment up to which the documents tell everything: an open Change List that goes
-// on from the lists does until it was sent.
+// AsOf is the moment up to which the documents are complete: an open Change List that
+// continues the lists is complete until it was sent.
 func (st *Snapshot) AsOf() time.Time {
 	ch := st.Changes
 	if !ch.Span().Since(st.At) {

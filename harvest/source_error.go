@@ -10,13 +10,13 @@ import (
 	"instep/resourcesync"
 )
 
-// DocumentError says that a document of the Source cannot be used, and why. Nothing
-// was done on its word.
+// DocumentError means that a document of the Source cannot be used. Nothing was done on its
+// evidence.
 type DocumentError struct {
 	URI    string
 	Reason string             // continues "URI …"
 	Err    error              // from the decoder; may be nil
-	Quirk  resourcesync.Quirk // the habit of Sources that it comes from; 0: none
+	Quirk  resourcesync.Quirk // the habit of Sources that caused it; 0: none
 }
 
 func (e *DocumentError) Error() string {
@@ -35,7 +35,7 @@ func OfSource(err error) bool {
 	return IsSourceError(err) || errors.As(err, &de)
 }
 
-// SourceError is an error of the Source's side: the resource fails, the run goes on.
+// SourceError is an error of the Source's side: the resource fails, the run continues.
 type SourceError struct{ Err error }
 
 func (e *SourceError) Error() string { return e.Err.Error() }
@@ -47,7 +47,7 @@ func IsSourceError(err error) bool {
 	return errors.As(err, &re)
 }
 
-// SourceReader tells errors of reading from the Source from those of writing what is read.
+// SourceReader distinguishes read errors of the Source from write errors of the consumer.
 type SourceReader struct {
 	URI  string
 	Body io.Reader
@@ -67,7 +67,7 @@ func lost(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && OfSource(err) && !errors.Is(err, fetch.Temporary)
 }
 
-// unlessLost drops an error that means no more than that a document is of no use.
+// unlessLost drops an error that only means that a document is useless.
 func unlessLost(ctx context.Context, err error) error {
 	if lost(ctx, err) {
 		return nil
@@ -75,7 +75,7 @@ func unlessLost(ctx context.Context, err error) error {
 	return err
 }
 
-// UnlessOfSource drops an error that is about the documents of the Source alone.
+// UnlessOfSource drops an error that is only about the Source's documents.
 func UnlessOfSource(ctx context.Context, err error) error {
 	if OfSource(err) && ctx.Err() == nil {
 		return nil

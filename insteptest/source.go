@@ -1,5 +1,5 @@
-// Package insteptest gives tests of programs that read ResourceSync Sources a Source
-// to read: one that changes, with every capability, and that misbehaves on request.
+// Package insteptest serves a Source for tests of programs that read ResourceSync Sources:
+// it changes, has every capability, and misbehaves on request.
 //
 //	func TestHarvester(t *testing.T) {
 //		src := insteptest.NewSource(t, insteptest.Options{Resources: 50, Dumps: true})
@@ -12,10 +12,10 @@
 //		compare(src.Resources())            // what it has now
 //	}
 //
-// What it can do wrong is listed by [Misbehaviours]: the habits of existing Sources by
-// number and faults by name, as docs/simulate.md describes them. A single document can
-// be served as a cache has it, or withdrawn, by [Source.Override]. The same Seed gives
-// the same resources and the same changes.
+// [Misbehaviours] lists its faults: the habits of existing Sources by number and faults by
+// name, as docs/simulate.md describes them. [Source.Override] serves a single document as a
+// cache would, or withdraws it. The same Seed gives the same resources and the same
+// changes.
 package insteptest
 
 import (
@@ -31,17 +31,17 @@ import (
 	"instep/source"
 )
 
-// Options say what a Source is. The zero value is good.
+// Options configures a Source. The zero value is good.
 type Options struct {
-	Seed      uint64        // of everything that is random
-	Resources int           // to begin with; 20
-	MaxLength int64         // of a resource, in bytes; 2,000
+	Seed      uint64        // seed of all random choices
+	Resources int           // resources at the beginning; 20
+	MaxLength int64         // largest resource, in bytes; 2,000
 	Rate      float64       // changes a second of the Source's time; 1
 	Sets      int           // sets of resources; 1
 	Dumps     bool          // offers Resource Dumps and Change Dumps (1.1 §11, §13)
 	Archives  bool          // offers archives of its lists and dumps
 	MaxList   int           // entries of a Resource List or Change List, at most 50,000; 5,000
-	Keep      time.Duration // how long, in the Source's time, what is replaced stays; 1 h
+	Keep      time.Duration // how long, in the Source's time, superseded documents stay; 1 h
 }
 
 // Source is a Source that is served on loopback until the test ends.
@@ -54,7 +54,7 @@ type Source struct {
 	sim   *sim.Source
 }
 
-// Resource is what a Source has at a URI.
+// Resource is the present state of a resource of a Source.
 type Resource struct {
 	Length int64
 	SHA256 string // in hex
@@ -64,7 +64,7 @@ type Resource struct {
 // start is when the Source's clock begins: all its times are the same in every run.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NewSource makes a Source, publishes it and serves it. What goes wrong ends the test.
+// NewSource makes a Source, publishes it and serves it. An error ends the test.
 func NewSource(t testing.TB, o Options) *Source {
 	t.Helper()
 	model, err := sim.NewModel(t.Context(), sim.Config{
@@ -93,8 +93,8 @@ func NewSource(t testing.TB, o Options) *Source {
 	return s
 }
 
-// Advance lets the Source's time go on by d: what changes meanwhile is published. It
-// returns how many changes that were. Not safe for concurrent use.
+// Advance moves the Source's time on by d and publishes the changes of that time. It
+// returns the number of changes. It is not safe for concurrent use.
 func (s *Source) Advance(d time.Duration) int64 {
 	s.t.Helper()
 	n, err := s.sim.Round(s.t.Context(), d)
@@ -104,8 +104,8 @@ func (s *Source) Advance(d time.Duration) int64 {
 	return n.Sum()
 }
 
-// Misbehave makes the Source misbehave in these ways only, from the next request on,
-// each alone or with its share of what it can hit: "wrong-bytes", "truncate=50%", "34".
+// Misbehave switches exactly these faults on, from the next request on, each alone or with
+// a share of its targets: "wrong-bytes", "truncate=50%", "34".
 func (s *Source) Misbehave(ways ...string) {
 	s.t.Helper()
 	on, err := sim.ParseSwitches(strings.Join(ways, ","))
@@ -115,7 +115,7 @@ func (s *Source) Misbehave(ways ...string) {
 	s.sim.Switch(on...)
 }
 
-// Behave ends all misbehaviour, also that of single documents.
+// Behave switches all faults off, also those of single documents.
 func (s *Source) Behave() {
 	s.sim.Switch()
 	s.sim.Override(nil)
@@ -126,7 +126,7 @@ func (s *Source) Behave() {
 type Document struct {
 	URI         string
 	Kind        string // its capability, with "-index" for an index
-	Generations int    // how many publications changed it, at least 1
+	Generations int    // number of publications that changed it, at least 1
 }
 
 // Documents returns all documents that the Source publishes or published, by URI. Beyond
@@ -139,8 +139,7 @@ func (s *Source) Documents() []Document {
 	return all
 }
 
-// Override says how one document is served instead of as it is. The zero Override serves
-// it as it is.
+// Override changes how one document is served. The zero Override changes nothing.
 type Override struct {
 	// Cached serves the document from a cache, with the ETag, Last-Modified and Date of
 	// then and an Age, even if the Source has removed it.
@@ -154,8 +153,8 @@ type Override struct {
 	Status int
 }
 
-// Override serves these documents, by URI, in other ways than they are, and all others as
-// they are, from the next request on.
+// Override changes how these documents are served, by URI, from the next request on; all
+// others are served unchanged.
 func (s *Source) Override(of map[string]Override) {
 	s.t.Helper()
 	all := map[string]sim.Override{}
@@ -169,7 +168,7 @@ func (s *Source) Override(of map[string]Override) {
 	s.sim.Override(all)
 }
 
-// Resources returns what the Source has now, by URI.
+// Resources returns the present resources of the Source, by URI.
 func (s *Source) Resources() map[string]Resource {
 	all := map[string]Resource{}
 	for set := range s.model.Sets() {
@@ -180,7 +179,7 @@ func (s *Source) Resources() map[string]Resource {
 	return all
 }
 
-// Misbehaviours names what Misbehave knows, and says what each does.
+// Misbehaviours lists the names that Misbehave accepts, each with its meaning.
 func Misbehaviours() map[string]string {
 	all := map[string]string{}
 	for _, sw := range sim.Switches() {

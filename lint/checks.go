@@ -2,20 +2,20 @@ package lint
 
 import "fmt"
 
-// steps are what one rule does with a document. A nil step does nothing.
+// steps are the callbacks of one rule for a document. A nil step does nothing.
 type steps struct {
-	entry func(*entry) // for each entry that could be read
-	end   func()       // at the end, when the header is complete
+	entry func(*entry) // called for each readable entry
+	end   func()       // called at the end, when the header is complete
 }
 
 // check is how the rules of one family are checked.
 type check struct {
 	noted bool                    // the Decoder decides, and its notes are the findings
-	run   func(*run, *Rule) steps // reports what the Decoder does not see; nil if there is nothing
-	by    string                  // the method that checks what is no ResourceSync document
+	run   func(*run, *Rule) steps // reports what the Decoder does not; nil if there is nothing
+	by    string                  // the method that checks files that are not ResourceSync documents
 }
 
-// permitted is the check of what the standard allows: no document can break it.
+// permitted is the check of a rule that only allows something: no document can break it.
 func permitted(*run, *Rule) steps { return steps{} }
 
 // covered is the check of a rule that sums up others: those report.
@@ -44,7 +44,7 @@ func init() {
 	}
 }
 
-// notedFamilies are those that the Decoder decides.
+// notedFamilies are the families of rules that the Decoder checks.
 var notedFamilies = []string{
 	"reader-limits", "xml-well-formed", "root-element-urlset-or-sitemapindex", "namespace-sitemap",
 	"namespace-rs-terms", "entry-element-matches-root", "limit-50000-items", "limit-50mb", "root-md-single",
@@ -58,7 +58,7 @@ var notedFamilies = []string{
 	"sitemap-priority", "text-between-elements",
 }
 
-// permittedFamilies are those that allow something.
+// permittedFamilies are the families of rules that only allow something.
 var permittedFamilies = []string{
 	"schema-validation", "completed-optional", "until-optional", "root-ln-optional-repeatable",
 	"archives-link-may", "entry-ln-optional-repeatable", "entry-metadata-optional", "lastmod-optional",
@@ -75,17 +75,17 @@ var permittedFamilies = []string{
 	"dlib-sitemap-xsd-not-extensible", "robots-sitemap-directive-may", "robots-one-directive-per-set-may",
 }
 
-// alsoNoted are those that the Decoder decides in part.
+// alsoNoted are the families that the Decoder checks in part.
 var alsoNoted = map[string]bool{"ext-attr-prefix": true, "table3": true}
 
-// plainChecks are those of what is no ResourceSync document.
+// plainChecks are the checks of files that are not ResourceSync documents.
 var plainChecks = map[string]string{
 	"html-link-rel-resourcesync": "Checker.HTML",
 	"html-link-in-head":          "Checker.HTML",
 	"http-link-rel-resourcesync": "Checker.LinkHeader",
 }
 
-// documentChecks are those of the root and of a document as a whole.
+// documentChecks are the checks of the root and of a document as a whole.
 func documentChecks() map[string]func(*run, *Rule) steps {
 	return map[string]func(*run, *Rule) steps{
 		"quirk": quirk,
@@ -118,7 +118,7 @@ func documentChecks() map[string]func(*run, *Rule) steps {
 	}
 }
 
-// entryChecks are those of entries and of their order.
+// entryChecks are the checks of entries and of their order.
 func entryChecks() map[string]func(*run, *Rule) steps {
 	return map[string]func(*run, *Rule) steps{
 		// Entries.
@@ -199,7 +199,7 @@ func (r *run) checkEntry() {
 	r.later.count(r.entry)
 }
 
-// end checks what only the whole document shows.
+// end makes the checks that need the whole document.
 func (r *run) end() {
 	for _, f := range r.atEnd {
 		f()
@@ -216,7 +216,7 @@ type undecided struct {
 	is11     bool // something in it is only of 1.1
 }
 
-// mostUndecided bounds what waits for the end of a document.
+// mostUndecided bounds the checks that wait for the end of a document.
 const mostUndecided = 1_000
 
 func (u *undecided) add(f Finding) {

@@ -1,7 +1,7 @@
-// Package lint holds ResourceSync documents against the standard: ANSI/NISO
-// Z39.99 in its editions 1.1 and 1.0, Archives 0.9.1, and the proposal of 2013 in
-// D-Lib Magazine. It also holds sites against the text on how Resource Maps of OAI-ORE
-// are found ([Checker.ResourceMaps]).
+// Package lint checks ResourceSync documents against the standard: ANSI/NISO Z39.99 in its
+// editions 1.1 and 1.0, Archives 0.9.1, and the proposal of 2013 in D-Lib Magazine. It also
+// checks sites against the rules for the discovery of OAI-ORE Resource Maps
+// ([Checker.ResourceMaps]).
 //
 // A [Checker] reads a document as a stream and reports a [Finding] for each place
 // that does not follow a [Rule]. The catalogue of rules ([Rules], [Lookup]) says
@@ -10,8 +10,8 @@
 // of package resourcesync alone; this package adds what depends on the kind of a
 // document, on order, scope and on other entries.
 //
-// What is expected of a document is a set of rules; how often and where each is
-// broken stands beside it. Some things hold back others:
+// The expectations on a document are a set of rules; the number and places of violations
+// are findings. Some rules suppress others:
 //
 //   - A document that is no well-formed XML, has another root element or another
 //     namespace gets that one finding.

@@ -65,8 +65,8 @@ func entryDescribedBy(r *run, rule *Rule) steps {
 	}}
 }
 
-// entryAttribute: what is recommended for the entries of dumps and indexes (1.1
-// §11.1, §12.2, §13.1, App. A). Without rs:md its attributes are not missed.
+// entryAttribute: recommended attributes of the entries of dumps and indexes (1.1 §11.1,
+// §12.2, §13.1, App. A). If rs:md is missing its attributes are not reported too.
 func entryAttribute(r *run, rule *Rule) steps {
 	name := strings.TrimSuffix(rule.ID[strings.LastIndex(rule.ID, "entry-")+len("entry-"):], "-recommended")
 	return steps{entry: func(e *entry) {

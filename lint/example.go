@@ -20,10 +20,9 @@ var samples = sync.OnceValue(func() map[string]sample {
 	return m
 })
 
-// Example returns a fragment that follows the rule with that id and one that breaks it,
-// for people to look at; either may be empty. Namespaces that a fragment does not
-// declare are those of 1.1 §7. Where several documents take part, a line "### " and
-// the URI stands before each.
+// Example returns a fragment that satisfies the rule with that id and one that breaks it,
+// for people; either may be empty. Undeclared namespaces are those of 1.1 §7. If there are
+// several documents, a line "### " and the URI precedes each.
 func Example(id string) (right, wrong string) {
 	e := samples()[id]
 	return e.Right, e.Wrong

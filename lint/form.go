@@ -16,7 +16,7 @@ type Form uint8
 
 // The forms.
 const (
-	FormDocument Form = iota // for Checker.Document, which says what it is if it is none
+	FormDocument Form = iota // for Checker.Document, which reports anything that is not a document
 	FormHTML                 // a page, for Checker.HTML
 	FormRobots               // a robots.txt, for Checker.Robots
 	FormPackage              // a ZIP file, whose manifest is a document
@@ -25,9 +25,9 @@ const (
 // HeadSize is how many of the first bytes [Recognise] and [Claims] like to see.
 const HeadSize = 4096
 
-// Recognise tells by the name (a path or URI) and the first bytes of something which
-// form it has. The bytes may be compressed with gzip. A page with the name of a
-// document counts as one: it took the place of the document.
+// Recognise returns the form of a file by its name (a path or URI) and first bytes, which
+// may be compressed with gzip. A page with the name of a document counts as one, in whose
+// place it was found.
 func Recognise(name string, head []byte) Form {
 	head = unzipped(head)
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
@@ -43,7 +43,7 @@ func Recognise(name string, head []byte) Form {
 }
 
 // unzipped decompresses the first bytes of gzip data, as far as they reach; it returns
-// other bytes as they are.
+// other bytes unchanged.
 func unzipped(head []byte) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {
@@ -66,7 +66,8 @@ func namedAsDocument(name string) bool {
 	return strings.HasSuffix(lower, ".xml") || strings.HasSuffix(lower, ".well-known/resourcesync")
 }
 
-// htmlElements are those that pages begin with: most of the tags around may be left out.
+// htmlElements are elements that pages may begin with: most of the tags around may be left
+// out.
 var htmlElements = []string{"html", "head", "body", "title", "meta", "link", "script", "style", "p", "div", "center", "h1", "h2", "table"}
 
 // isHTML reports whether the document type or the first element is that of HTML.
@@ -110,8 +111,8 @@ func isRobots(name string, text []byte) bool {
 	return false
 }
 
-// Candidate reports whether a file of that name, found among others, may be one of the
-// forms: what is neither XML nor HTML, ZIP or robots.txt by its name is not.
+// Candidate reports whether a file of that name, found among others, may have one of the
+// forms: its name is that of XML, HTML, ZIP or robots.txt.
 func Candidate(name string) bool {
 	switch path.Ext(strings.ToLower(name)) {
 	case ".html", ".htm", ".xhtml", ".zip":
@@ -129,10 +130,9 @@ var documentNames = []string{
 // documentSigns are the first bytes of documents of every dialect.
 var documentSigns = []string{"<urlset", ":urlset", "<sitemapindex", ":sitemapindex", "<resync", "sitemaps.org/schemas/", "openarchives.org/rs"}
 
-// Claims reports whether a file that was found among others is, or by its name claims
-// to be, something for this package: there is much other XML in the world, and many
-// pages link no Source. name and head are those of [Recognise]; of a package this says
-// nothing.
+// Claims reports whether a file that was found among others is, or by its name claims to
+// be, relevant for this package: most XML and most pages have nothing to do with
+// ResourceSync. name and head are those of [Recognise]; packages are not recognised.
 func Claims(name string, head []byte) bool {
 	form := Recognise(name, head)
 	head = unzipped(head)
@@ -157,8 +157,8 @@ func baseName(name string) string {
 }
 
 // IsPlainSitemap reports whether a file is a plain sitemap for search engines: it has the
-// name of one and does not mention ResourceSync in its first bytes, so that it is not
-// taken for a list without rs:md.
+// name of one, and its first bytes do not mention ResourceSync, so that a list without
+// rs:md is not mistaken for one.
 func IsPlainSitemap(name string, head []byte) bool {
 	return strings.Contains(baseName(name), "sitemap") && !bytes.Contains(unzipped(head), []byte("openarchives.org/rs"))
 }

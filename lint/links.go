@@ -67,7 +67,7 @@ func isRelation(rel string) bool {
 	return scheme != ""
 }
 
-// duplicateAttributes: what rs:md says holds for a mirror as well (1.1 §14.2).
+// duplicateAttributes: the attributes of rs:md apply to a mirror as well (1.1 §14.2).
 func duplicateAttributes(r *run, rule *Rule) steps {
 	return eachLink(r, func(e *entry, l *resourcesync.Link) {
 		if l.Rel == resourcesync.RelDuplicate && (len(l.Digests) > 0 || l.Length.Known() || l.Type != "" || l.Encoding != "") {
@@ -148,7 +148,7 @@ func timegateAttributes(r *run, rule *Rule) steps {
 	})
 }
 
-// hasMetadata reports whether the link has attributes that are those of rs:md alone.
+// hasMetadata reports whether the link has attributes that only rs:md may have.
 func hasMetadata(l *resourcesync.Link) bool {
 	return slices.ContainsFunc(l.Attrs, func(a resourcesync.Attr) bool {
 		return a.Space == "" && slices.Contains([]string{"at", "capability", "change", "completed", "datetime", "from", "until"}, a.Name)

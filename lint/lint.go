@@ -9,8 +9,8 @@ import (
 	"instep/resourcesync"
 )
 
-// Level is how much a finding weighs: an Error is what the standard forbids or
-// demands, a Warning what it recommends or advises against, an Info a remark.
+// Level is the weight of a finding: an Error breaks a demand of the standard, a Warning a
+// recommendation, an Info is a remark.
 type Level uint8
 
 // The levels, lightest first.
@@ -33,7 +33,7 @@ func (l Level) String() string {
 	return fmt.Sprintf("lint.Level(%d)", uint8(l))
 }
 
-// MarshalText returns what String returns.
+// MarshalText returns the same text as String.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads the name of a level.
@@ -59,7 +59,7 @@ const (
 	ProfileMid2013  Profile = "mid-2013"       // the drafts of the middle of 2013: 1.0 with modified for at and from, and other words for up
 	ProfileDLib     Profile = "dlib-2013"      // the proposal in D-Lib Magazine 19(1/2)
 	ProfileORE      Profile = "ore-alpha"      // the discovery of Resource Maps, in the alpha of 2007: see Checker.ResourceMaps
-	ProfileAuto     Profile = "auto"           // what the document itself shows, 1.1 if it shows nothing
+	ProfileAuto     Profile = "auto"           // the edition that the document itself shows, 1.1 if it shows none
 )
 
 // ParseProfile returns the profile of that name; "" is Profile11.
@@ -77,14 +77,14 @@ func ParseProfile(name string) (Profile, error) {
 type Finding struct {
 	Rule    string // id of the rule; see Lookup
 	Level   Level
-	URI     string // of the document, as it was given
+	URI     string // URI of the document, as given
 	Line    int    // from 1; 0 if the finding has no place
 	Column  int    // from 1, in bytes of UTF-8; 0 if it is not known
 	Entry   string // loc of the entry concerned, "" if it is the whole document or unknown
 	Message string // a sentence for people
 }
 
-// Document is what a document that was checked says of itself.
+// Document describes a checked document.
 type Document struct {
 	URI        string
 	Kind       string // the kind, named as in Rule.Kinds; "" if it is not known
@@ -93,18 +93,18 @@ type Document struct {
 	Entries    int
 
 	At, Completed, From, Until resourcesync.Datetime
-	Up, Index                  string // where the links of these relations lead
+	Up, Index                  string // targets of the links of these relations
 
 	Profile  Profile // the profile used: never ProfileAuto
 	Complete bool    // read to its end
 	Head     bool    // only its beginning was checked, as WithHead says
 }
 
-// Checker holds documents against the rules. It may be used by several goroutines
-// if Report may.
+// Checker checks documents against the rules. It may be used by several goroutines if
+// Report may.
 type Checker struct {
 	Profile Profile // Profile11 if empty
-	Derived bool    // also the recommendations that the text of the standard only implies
+	Derived bool    // also the recommendations that the standard only implies
 	Limits  resourcesync.Limits
 
 	// Report is called with each finding, while the document is read; a nil Report
@@ -126,20 +126,19 @@ const KindSitemap = "sitemap"
 // Option is an option of Checker.Document.
 type Option func(*run)
 
-// WithKind tells what a document has to be, by the place where it was found, such
-// as "changelist" for the target of an entry of a Capability List. Of several kinds
-// any will do. An index is of the kind of its parts. KindSitemap is what is offered to
-// search engines: it needs no rs:md, and better has none.
+// WithKind sets the kind that a document must have, by the place where it was found, such
+// as "changelist" for the target of an entry of a Capability List. If there are several
+// kinds, any of them will do. An index has the kind of its parts. KindSitemap is a sitemap
+// for search engines: it should have no rs:md.
 func WithKind(kinds ...string) Option { return func(r *run) { r.expected = kinds } }
 
-// WithHead says that r ends before the document does: its root element and the entries
-// up to there are checked. That the document is cut off is no finding.
+// WithHead means that r ends before the document: only its root element and the entries up
+// to there are checked. The missing rest is not a finding.
 func WithHead() Option { return func(r *run) { r.doc.Head = true } }
 
-// Document checks the document of r, which came from uri. It is read as a stream. If
-// its rs:md stands after its entries, as it may, r is read twice; where r is no
-// io.Seeker, the entries are checked by the rules for all kinds alone.
-// The error concerns the reading alone: that of r, or of ctx. What is wrong with
+// Document checks the document of r, which is from uri. It is read as a stream. If its
+// rs:md comes after its entries, r is read twice; if r is not an io.Seeker, the entries are
+// then checked only by the rules for all kinds. The error is that of r or of ctx; flaws of
 // the document are findings.
 func (c *Checker) Document(ctx context.Context, uri string, r io.Reader, opts ...Option) (Document, error) {
 	run := newRun(c, uri)

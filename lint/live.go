@@ -20,9 +20,9 @@ import (
 // DefaultSample is the number of entries of a document that are requested by default.
 const DefaultSample = 20
 
-// Live holds a Source against the rules that only the answers of its server show. It
-// sends one request after the other. What a server does wrong are findings of Checker;
-// what could not be found out is told to Unchecked.
+// Live checks the rules about the answers of a Source's server. It sends one request after
+// the other. Faults of the server are findings of Checker; Unchecked is called with what
+// could not be checked.
 type Live struct {
 	Checker *Checker
 	Client  *fetch.Client
@@ -30,14 +30,14 @@ type Live struct {
 	Seed    uint64           // chooses which; the same ones each time for the same seed and document
 	Now     func() time.Time // the clock; must be set
 
-	// Unchecked is told of a URI that could not be checked for a reason that is not the
-	// server's: it may not be connected to, or has more bytes than are read here.
+	// Unchecked is called with a URI that could not be checked for a reason that is not the
+	// server's: connecting is not permitted, or the body exceeds the bound.
 	Unchecked func(uri string, err error)
 }
 
 // Answer is how a document was served.
 type Answer struct {
-	URL    string // where the answer came from, after redirects
+	URL    string // URL of the answer, after redirects
 	Header http.Header
 }
 
@@ -46,7 +46,7 @@ type liveRun struct {
 	*run
 	l      *Live
 	kind   string
-	newest map[key]int // of documents of changes: the line of the last entry of each resource
+	newest map[key]int // for documents of changes: the line of the last entry of each resource
 	keys   keys
 
 	hashed, failed int // resources with a digest that could be compared, and that it did not hold for
@@ -59,10 +59,9 @@ func (l *Live) run(uri string, profile Profile, kind string) *liveRun {
 	return &liveRun{run: r, l: l, kind: kind, keys: newKeys()}
 }
 
-// Document checks how a document was served and whether what is served at the URIs that
-// it lists is what it describes. d is what Checker.Document returned for it, and open
-// opens the body of the answer. Of its entries a sample is requested. The error is that
-// of ctx or of open.
+// Document checks how a document was served, and whether the resources at its URIs match
+// its descriptions. d is the result of Checker.Document, and open opens the body of the
+// answer. A sample of the entries is requested. The error is that of ctx or of open.
 func (l *Live) Document(ctx context.Context, d Document, a Answer, open func() (io.ReadCloser, error)) error {
 	r := l.run(d.URI, d.Profile, d.Kind)
 	head, err := headOf(open)
@@ -116,8 +115,8 @@ func (r *liveRun) entries(ctx context.Context, open func() (io.ReadCloser, error
 	return nil
 }
 
-// survey reads the document once for what has to be known before its entries are
-// checked: the header, and which entry of a resource is the newest.
+// survey reads the document once to get the header, and the newest entry of each resource,
+// before its entries are checked.
 func (r *liveRun) survey(ctx context.Context, open func() (io.ReadCloser, error)) error {
 	if ofChanges(r.kind) {
 		r.newest = make(map[key]int)
@@ -176,8 +175,8 @@ func (r *liveRun) sample(ctx context.Context, open func() (io.ReadCloser, error)
 	return chosen, err
 }
 
-// each calls f with the entries whose resources should be there as described: of several
-// changes of a resource the last, if that is no deletion.
+// each calls f with the entries whose resources should exist as described: of several
+// changes of a resource the last, unless that is a deletion.
 func (r *liveRun) each(ctx context.Context, open func() (io.ReadCloser, error), f func(*entry) error) error {
 	return r.decoded(ctx, open, func(e *entry) error {
 		switch {
@@ -222,8 +221,8 @@ func isHTTP(uri string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// unreached takes the error of a request for something that the document names. What
-// the server is to blame for is a finding. Only the end of ctx is returned.
+// unreached handles the error of a request for a URI in the document. Faults of the server
+// are findings. It returns only the end of ctx.
 func (r *liveRun) unreached(ctx context.Context, uri string, f Finding, err error) error {
 	if ctx.Err() != nil {
 		return err

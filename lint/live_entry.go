@@ -13,10 +13,10 @@ import (
 // mostListedLinks bounds the links of one entry that are requested.
 const mostListedLinks = 8
 
-// thing is something with a URI that a document describes: the resource of an entry, or
-// what a link of it leads to.
+// thing is something that a document describes at a URI: the resource of an entry, or the
+// target of a link.
 type thing struct {
-	uri, what           string // what is the name of it in messages
+	uri, what           string // what is its name in messages
 	digests             resourcesync.Digests
 	length              resourcesync.Length
 	mediaType, encoding string
@@ -90,7 +90,7 @@ func (r *liveRun) needsBody(e *entry, t *thing) bool {
 	return t.hasFixity() || e.ChangeFreq == resourcesync.Always || e.Link(resourcesync.RelDuplicate) != ""
 }
 
-// checkLink requests what a link of an entry leads to, and compares. main is the resource
+// checkLink requests the target of a link of an entry, and compares. main is the resource
 // of the entry.
 func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool, main *fetched) error {
 	got, err := r.get(ctx, t.uri, "", t.digests, mirror || len(t.digests) > 0)
@@ -105,7 +105,7 @@ func (r *liveRun) checkLink(ctx context.Context, e *entry, t *thing, mirror bool
 	return nil
 }
 
-// compare reports what was served otherwise than it is described.
+// compare reports differences between the description and the answer.
 func (r *liveRun) compare(e *entry, t *thing, got *fetched) {
 	if r.outdated(e, got.header) {
 		return
@@ -135,8 +135,8 @@ func (r *liveRun) outdated(e *entry, h http.Header) bool {
 	return !described.IsZero() && modified.After(described)
 }
 
-// coding compares the content coding. None was asked for, so that an answer without one
-// says nothing where the server decides by what is asked for.
+// coding compares the content coding. The request asked for none, so an answer without one
+// proves nothing if the server negotiates it.
 func (r *liveRun) coding(e *entry, t *thing, got *fetched) {
 	rule := r.active("encoding-matches-content-encoding", r.kind)
 	stated := strings.ToLower(t.encoding)
@@ -162,8 +162,8 @@ func headerHas(h http.Header, field, want string) bool {
 	return false
 }
 
-// fixity compares length and digests with the bytes in the coding stated. Where they
-// cannot be had in it, they hold for nothing that was served.
+// fixity compares length and digests with the bytes in the stated coding. If they cannot be
+// had in it, length and digests match nothing that was served.
 func (r *liveRun) fixity(e *entry, t *thing, got *fetched) {
 	stated := strings.ToLower(t.encoding)
 	if rule := r.active("length-matches-content-length", r.kind); rule != nil && t.length.Known() && got.length >= 0 && stated == got.coding && got.length != t.length.Int64() {
@@ -204,8 +204,8 @@ func (r *liveRun) octets(e *entry, t *thing, n int64) {
 	}
 }
 
-// otherCoding reports that length and digests are those of other than the bytes in the
-// coding stated.
+// otherCoding reports length and digests that are those of another coding than the stated
+// one.
 func (r *liveRun) otherCoding(e *entry, t *thing, got *fetched, b *bytesSeen) bool {
 	if !t.hasFixity() || !b.describes(t.length, t.digests) {
 		return false
@@ -258,7 +258,7 @@ const (
 	acceptPage = "text/html, */*;q=0.1"
 	acceptData = "application/rdf+xml, application/json;q=0.9, text/turtle;q=0.9, */*;q=0.1"
 
-	mostTwice = 10 << 20 // bytes of what is requested again
+	mostTwice = 10 << 20 // bytes of resources that are requested a second time
 )
 
 // stable requests a resource again with another media type: an entry with hash and length

@@ -25,18 +25,18 @@ type fetched struct {
 
 	read    bool // the body was read
 	served  bytesSeen
-	decoded bytesSeen // without the coding; as served if there is none
+	decoded bytesSeen // the bytes without the coding; equal to served if there is none
 	opaque  bool      // the coding could not be undone
 }
 
-// bytesSeen is what is known of some bytes.
+// bytesSeen has the length and digests of some bytes.
 type bytesSeen struct {
 	n       int64
 	sum     [sha256.Size]byte
 	digests resourcesync.Digests
 }
 
-// counting is a writer that keeps what bytesSeen is about.
+// counting is a writer that computes bytesSeen.
 type counting struct {
 	n      int64
 	sum    hash.Hash
@@ -57,8 +57,8 @@ func (c *counting) seen() bytesSeen {
 	return bytesSeen{c.n, [sha256.Size]byte(c.sum.Sum(nil)), c.hasher.Digests()}
 }
 
-// get fetches a resource. Its body is read, and hashed by the algorithms of want, if
-// body is set or the header does not tell the length.
+// get fetches a resource. It reads the body, and hashes it by the algorithms of want, if
+// body is set or the header does not have the length.
 func (r *liveRun) get(ctx context.Context, uri, accept string, want resourcesync.Digests, body bool) (*fetched, error) {
 	resp, err := r.l.Client.Get(ctx, fetch.Request{URL: uri, Accept: accept, MaxBytes: mostBody})
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *fetched) take(body io.Reader, algs []resourcesync.Algorithm) error {
 	return wire.err
 }
 
-// wireReader remembers what went wrong in the transfer.
+// wireReader remembers a transfer error.
 type wireReader struct {
 	r   io.Reader
 	err error
@@ -130,7 +130,7 @@ func decode(coding string, body io.Reader) (io.Reader, error) {
 	return nil, errCoding
 }
 
-// holds reports whether all of the digests are those of the bytes.
+// holds reports whether all digests match the bytes.
 func (b *bytesSeen) holds(want resourcesync.Digests) bool {
 	for _, d := range want {
 		if !d.IsZero() && b.digests.Get(d.Algorithm()) != d {
@@ -140,7 +140,7 @@ func (b *bytesSeen) holds(want resourcesync.Digests) bool {
 	return true
 }
 
-// describes reports whether length and digests are those of the bytes.
+// describes reports whether length and digests match the bytes.
 func (b *bytesSeen) describes(length resourcesync.Length, want resourcesync.Digests) bool {
 	return (!length.Known() || length.Int64() == b.n) && b.holds(want)
 }

@@ -52,8 +52,8 @@ func (r *liveRun) habit(id, format string, args ...any) {
 	}
 }
 
-// isXML reports whether a document of that media type, with that charset, is served as
-// the standard has it.
+// isXML reports whether that media type and charset are right for a document of the
+// standard.
 func isXML(contentType string) bool {
 	t, params, err := mime.ParseMediaType(contentType)
 	charset := params["charset"]
@@ -142,8 +142,7 @@ func (r *liveRun) closed(ctx context.Context, d *Document, open func() (io.ReadC
 	return nil
 }
 
-// sumOf is the digest of a document without its compression, which is made again for each
-// answer.
+// sumOf is the digest of a document without its compression, which differs for each answer.
 func sumOf(src io.Reader) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	head := make([]byte, 2)

@@ -26,9 +26,9 @@ func WellKnown(uri string) string {
 // mostTargets is the highest number of links of one page or response that are followed.
 const mostTargets = 20
 
-// HTML checks where the links of a page lead by which it offers a Source (1.1 §6.3.3). It
-// reports whether there is one. base is where the page came from, after redirects. The
-// error is that of src or of ctx.
+// HTML checks the targets of a page's links that offer a Source (1.1 §6.3.3). It reports
+// whether there is one. base is the URL of the page, after redirects. The error is that of
+// src or of ctx.
 func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool, error) {
 	page, err := weblink.HTML(newInput(ctx, src))
 	if err != nil {
@@ -38,8 +38,8 @@ func (l *Live) HTML(ctx context.Context, uri, base string, src io.Reader) (bool,
 	return r.targets(ctx, "html-link-target-capabilitylist", page.Links, func(href string) (string, error) { return page.Resolve(base, href) })
 }
 
-// LinkHeader checks where the links of a response lead by which it offers a Source (1.1
-// §6.3.3). It reports whether there is one. The error is that of ctx.
+// LinkHeader checks the targets of a response's links that offer a Source (1.1 §6.3.3). It
+// reports whether there is one. The error is that of ctx.
 func (l *Live) LinkHeader(ctx context.Context, uri string, a Answer) (bool, error) {
 	var page weblink.Page
 	r := l.run(uri, "", "http")
@@ -74,8 +74,8 @@ func (r *liveRun) targets(ctx context.Context, id string, links []weblink.Link, 
 	return n > 0, nil
 }
 
-// target checks that there is a Capability List at uri. The error says why nothing is
-// there; a server in trouble is a finding of its own.
+// target checks that there is a Capability List at uri. The error says why there is none; a
+// server error is a finding of its own.
 func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule) error {
 	h, err := r.l.headerAt(ctx, uri)
 	switch {
@@ -97,8 +97,8 @@ func (r *liveRun) target(ctx context.Context, uri string, f Finding, rule *Rule)
 	return nil
 }
 
-// headerAt fetches a document and returns its header. The rest is not read, unless the header
-// may stand after it.
+// headerAt fetches a document and returns its header. It reads the rest only if the header
+// may come after it.
 func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, error) {
 	in := document.Reader{From: l.Client, Limits: l.Checker.Limits, Once: true}
 	in.Enough = func(_ *document.Document, md bool) bool { return md }
@@ -113,8 +113,8 @@ func (l *Live) headerAt(ctx context.Context, uri string) (resourcesync.Header, e
 	return d.Header, nil
 }
 
-// Source checks that the Source of a document can be found from its host (1.1 §6.3.2),
-// and that search engines are not led to the document. The error is that of ctx.
+// Source checks that the Source of a document can be found from its host (1.1 §6.3.2), and
+// that search engines are not directed to the document. The error is that of ctx.
 func (l *Live) Source(ctx context.Context, a Answer, d Document) error {
 	uri := WellKnown(a.URL)
 	if uri == "" {

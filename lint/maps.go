@@ -9,9 +9,9 @@ import (
 	"instep/ore"
 )
 
-// ResourceMaps looks for Resource Maps from a URI as f says, and reports what is against
-// the text on their discovery: the rules of [ProfileORE]. What can't be read goes to
-// f.Failed, unless it is no well-formed XML, which is a finding. The error is that of f.Find.
+// ResourceMaps searches for Resource Maps from a URI with f, and reports violations of the
+// rules of their discovery, [ProfileORE]. Unreadable documents go to f.Failed, except
+// malformed XML, which is a finding. The error is that of f.Find.
 func (c *Checker) ResourceMaps(ctx context.Context, f ore.Finder, uri string) (ore.Report, error) {
 	r := newRun(c, uri)
 	r.profile = ProfileORE
@@ -29,8 +29,8 @@ func (c *Checker) ResourceMaps(ctx context.Context, f ore.Finder, uri string) (o
 	return rep, err
 }
 
-// ResourceMapDocument reports what of a document alone is against the rules of
-// [ProfileORE]: a page, a feed, a Sitemap or a map. The error concerns the reading alone.
+// ResourceMapDocument checks a single document against the rules of [ProfileORE]: a page, a
+// feed, a Sitemap or a map. The error is a read error.
 func (c *Checker) ResourceMapDocument(ctx context.Context, uri string, src io.Reader) error {
 	r := newRun(c, uri)
 	r.profile = ProfileORE
@@ -55,7 +55,7 @@ func (r *run) problem(p ore.Problem) {
 	}
 }
 
-// malformed reports a document that is no well-formed XML.
+// malformed reports a document that is not well-formed XML.
 func (r *run) malformed(uri string, err error) bool {
 	var syntax *xml.SyntaxError
 	rule := book().byID["xml-well-formed"]

@@ -22,8 +22,8 @@ func (r *run) note(n resourcesync.Note) {
 	r.early = append(r.early, n)
 }
 
-// flushNotes takes the notes told since the last entry: those that stand before the
-// start of e are about the root.
+// flushNotes handles the notes since the last entry: those before the start of e are about
+// the root.
 func (r *run) flushNotes(e *entry) {
 	for _, n := range r.early {
 		if e == nil || n.Line < e.Line || n.Line == e.Line && n.Column < e.column {
@@ -66,8 +66,8 @@ func (r *run) translate(n resourcesync.Note, loc string) {
 	}
 }
 
-// noteQuirk reports a habit. That of the profile itself is none, and what only a
-// response shows is not judged by the document.
+// noteQuirk reports a habit, unless it is normal in the profile. It skips habits that only
+// a response shows.
 func (r *run) noteQuirk(q resourcesync.Quirk, f Finding) {
 	if r.profile == ProfileDLib && isDialect(q) || r.isDraft(q) {
 		return
@@ -88,9 +88,9 @@ func isDialect(q resourcesync.Quirk) bool {
 	return q == resourcesync.QuirkDialect || q == resourcesync.QuirkMid2013
 }
 
-// noteRule reports a rule that the Decoder found broken, if it is one that the
-// Decoder decides, or if it took something in a draft for what the rule asks for. What
-// it calls legal breaks no rule that is an error.
+// noteRule reports a rule that the Decoder found broken, if the Decoder is in charge of it,
+// or if it took a draft's element for the one that the rule demands. A legal note breaks no
+// rule of level error.
 func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	draft, legal := isDialect(n.Quirk), n.Legal && !isDialect(n.Quirk)
 	rule := r.active(id, r.readKind)
@@ -100,8 +100,8 @@ func (r *run) noteRule(id string, n *resourcesync.Note, f Finding) {
 	r.report(rule, f)
 }
 
-// aboutSitemap are the rules about what a document of the proposal of 2013 shares
-// with the standard: the elements of the Sitemap protocol.
+// aboutSitemap are the rules about the elements of the Sitemap protocol, which the proposal
+// of 2013 shares with the standard.
 var aboutSitemap = map[string]bool{
 	"xml-well-formed": true, "namespace-sitemap": true, "namespace-rs-terms": true,
 	"entry-element-matches-root": true, "limit-50000-items": true, "limit-50mb": true,
@@ -171,7 +171,7 @@ func fatalRule(e *resourcesync.DecodeError) string {
 	return "xml-well-formed"
 }
 
-// otherThing says what a file is that is not even XML, "" if that is not known.
+// otherThing describes a file that is not XML; "" if it is unknown.
 func otherThing(head []byte) string {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	lower := bytes.ToLower(head)

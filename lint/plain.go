@@ -34,8 +34,8 @@ func (c *Checker) HTML(ctx context.Context, uri string, src io.Reader) error {
 	return err
 }
 
-// LinkHeader checks the links by which a response leads to a Capability List (1.1
-// §6.3.3). The values are those of its Link headers.
+// LinkHeader checks the links of a response to a Capability List (1.1 §6.3.3). The values
+// are those of its Link headers.
 func (c *Checker) LinkHeader(uri string, values []string) {
 	r := newRun(c, uri)
 	rule := r.active("http-link-rel-resourcesync", "http")
@@ -53,8 +53,8 @@ func misnamed(l *weblink.Link) string {
 	return fmt.Sprintf("the link to %q has rel=%q; a Capability List is linked with rel=%q", l.Href, strings.Join(l.Rels, " "), resourcesync.RelSource)
 }
 
-// isMisnamed reports whether a link seems to be meant for a Capability List and has
-// another relation: by how that is spelled, or by the name of what it leads to.
+// isMisnamed reports whether a link seems to be meant for a Capability List and has another
+// relation: judged by the spelling of that, or by the name of the target.
 func isMisnamed(l *weblink.Link) bool {
 	if l.Has(resourcesync.RelSource) {
 		return false
@@ -73,7 +73,7 @@ func isMisnamed(l *weblink.Link) bool {
 	return strings.Contains(name, "capabilitylist") || name == "caps.xml" || name == "capabilities.xml"
 }
 
-// squeezed is s in lower case without what separates words.
+// squeezed returns s in lower case without the characters that separate words.
 func squeezed(s string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 }

@@ -43,7 +43,7 @@ func capabilityValue(r *run, rule *Rule) steps {
 	}}
 }
 
-// descriptionEntry: what a Source Description lists are Capability Lists (1.1 §8).
+// descriptionEntry: a Source Description lists Capability Lists (1.1 §8).
 func descriptionEntry(r *run, rule *Rule) steps {
 	const want = resourcesync.CapabilityCapabilityList
 	return steps{entry: func(e *entry) {
@@ -120,7 +120,7 @@ type namedTime struct {
 	value resourcesync.Datetime
 }
 
-// String is the attribute as it is written, or its name if the value is none.
+// String returns the attribute with its value, or only its name if there is no value.
 func (t namedTime) String() string {
 	if t.value.IsZero() {
 		return t.name
@@ -163,8 +163,8 @@ func noSuchIndex(r *run, rule *Rule) steps {
 	}}
 }
 
-// upRequired: the root links to the document above (1.1 §6.2). What the proposal of
-// 2013 calls top is read as up.
+// upRequired: the root links to the document above (1.1 §6.2). The proposal of 2013 calls
+// that link top.
 func upRequired(r *run, rule *Rule) steps {
 	return steps{end: func() {
 		if r.header.Link(resourcesync.RelUp) != "" {

@@ -23,8 +23,8 @@ type Rule struct {
 	Text string `json:"text"` // the demand, in a sentence
 	Fix  string `json:"fix"`  // the remedy for the owner of the Source, in a sentence
 
-	// Checkable is what it takes to see that the rule is broken: "static" one document,
-	// "live" requests, "crosslink" several documents, "behaviour" more than that.
+	// Checkable is the input needed to find a violation: "static" one document, "live"
+	// requests, "crosslink" several documents, "behaviour" more than that.
 	Checkable string `json:"checkable"`
 
 	Derived   bool     `json:"derived,omitempty"`   // the text implies it and does not say it
@@ -32,7 +32,7 @@ type Rule struct {
 	Wins      string   `json:"wins,omitempty"`      // edition that is followed then, unless a profile says otherwise
 }
 
-// AnyKind in Rule.Kinds stands for all kinds of ResourceSync documents.
+// AnyKind in Rule.Kinds means all kinds of ResourceSync documents.
 const AnyKind = "any"
 
 // In reports whether the rule belongs to profile p.
@@ -45,7 +45,7 @@ func (r *Rule) In(p Profile) bool {
 		return r.Version == "1.1" || r.Version == "both" || r.Version == "archives-0.9.1"
 	case Profile10, ProfileArchives:
 		return r.Version == "1.0" || r.Version == "both" || r.Version == "archives-0.9.1"
-	case ProfileMid2013: // modified stands for at and from
+	case ProfileMid2013: // modified replaces at and from
 		return (r.Version == "1.0" || r.Version == "both") && !strings.HasSuffix(r.ID, "-at-required") && !strings.HasSuffix(r.ID, "-from-required")
 	}
 	return r.Version == string(p)
@@ -82,8 +82,8 @@ var book = sync.OnceValue(func() rulebook {
 	return b
 })
 
-// Rules returns the catalogue: the rules of all editions in the order of the
-// standard, then those about quirks, the habits of existing Sources.
+// Rules returns the catalogue: the rules of all editions in the order of the standard, then
+// those about quirks, the habits of existing Sources.
 func Rules() []Rule { return slices.Clone(book().rules) }
 
 // Lookup returns the rule with that id.

@@ -27,7 +27,7 @@ type run struct {
 
 	early    []resourcesync.Note // found since the last entry, or before the kind is known
 	noted    map[string]bool     // rules noted of the root
-	readKind string              // with which the entries are checked
+	readKind string              // kind by which the entries are checked
 	perEntry []func(*entry)
 	atEnd    []func()
 	entry    *entry // being read
@@ -39,9 +39,9 @@ type run struct {
 // entry is one entry, with facts that the Entry itself does not have.
 type entry struct {
 	resourcesync.Entry
-	column int      // of its start tag
+	column int      // column of its start tag
 	hasMD  bool     // the entry has an rs:md
-	noted  []string // rules that were noted of it
+	noted  []string // rules that were noted about it
 }
 
 // was reports whether a note about one of the rules was made on the entry.
@@ -78,7 +78,7 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	}
 	switch {
 	case err != nil && r.doc.Head && r.parsed && in.ended:
-		if r.seen.Metadata { // or it may stand after the entries
+		if r.seen.Metadata { // otherwise it may come after the entries
 			r.end()
 		}
 	case err != nil:
@@ -90,7 +90,7 @@ func (r *run) read(ctx context.Context, src io.Reader) (Document, error) {
 	return r.finish(), nil
 }
 
-// decode reads the document to its end. The error is the one that ended it early.
+// decode reads the document to its end and returns the error that ended it early.
 func (r *run) decode(in *input) error {
 	header, err := r.dec.Header()
 	if err != nil {
@@ -131,9 +131,9 @@ func (r *run) decode(in *input) error {
 	return err
 }
 
-// ahead reads the header of a document that has none before its first entry from the
-// end, if it is possible to come back. Otherwise the entries are checked as those of a
-// document of unknown kind.
+// ahead reads the header from the end of a document that has none before its first entry,
+// if r can seek back. Otherwise the entries are checked as those of a document of unknown
+// kind.
 func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header, error) {
 	src, ok := in.r.(io.Seeker)
 	if !ok || in.start < 0 {
@@ -150,7 +150,7 @@ func (r *run) ahead(in *input, header resourcesync.Header) (resourcesync.Header,
 	dec := resourcesync.NewDecoder(in, resourcesync.WithLimits(r.c.Limits))
 	for _, err := range dec.Entries() {
 		if err != nil && !errors.Is(err, resourcesync.BadEntry) {
-			break // told when the entries are checked
+			break // reported when the entries are checked
 		}
 	}
 	if last, err := dec.Header(); err == nil {
@@ -178,8 +178,8 @@ func (r *run) settle(h *resourcesync.Header) {
 	r.flushNotes(nil)
 }
 
-// otherRoot stops at a root element that is not one of the standard's, although the
-// Decoder reads it.
+// otherRoot stops at a root element that the Decoder accepts although it is not one of the
+// standard's.
 func (r *run) otherRoot() {
 	const id = "root-element-urlset-or-sitemapindex"
 	r.stopped = true
@@ -191,8 +191,8 @@ func (r *run) otherRoot() {
 	r.early = nil
 }
 
-// foreign takes away what is not of ResourceSync by the lights of the profile: rs:md
-// and rs:ln of the proposal of 2013 are in another namespace.
+// foreign removes elements that are not ResourceSync in the profile: rs:md and rs:ln of the
+// proposal of 2013 are in another namespace.
 func (r *run) foreign() {
 	if !r.isForeign() {
 		return
@@ -218,8 +218,8 @@ func profileOf(d resourcesync.Dialect) Profile {
 	return Profile11
 }
 
-// kind is that of the document, "" if it is not known: its own, or that of its
-// place where it says otherwise.
+// kind returns the kind of the document, "" if unknown: its own, or that of its place if
+// they differ.
 func (r *run) kind() string {
 	c := r.header.Capability
 	suffix := ""
@@ -248,10 +248,10 @@ func (r *run) isExpected(c resourcesync.Capability) bool {
 	return len(r.expected) == 0 || r.isSitemap()
 }
 
-// isSitemap reports whether the place of the document is that of a plain Sitemap.
+// isSitemap reports whether the document was found in the place of a plain Sitemap.
 func (r *run) isSitemap() bool { return slices.Contains(r.expected, KindSitemap) }
 
-// finish fills in what the document says of itself.
+// finish completes the Document.
 func (r *run) finish() Document {
 	h := &r.header
 	d := &r.doc
@@ -274,9 +274,9 @@ func (r *run) active(id string, kind string) *Rule {
 	return rule
 }
 
-// wants reports whether the rule is one that is checked. The switch for what the
-// standard only implies leaves out recommendations: a relative URI or a length of
-// "43 bytes" is wrong by any reading.
+// wants reports whether a rule is enabled. The switch for rules that the standard only
+// implies excludes recommendations, not errors: a relative URI or a length of "43 bytes" is
+// wrong by any reading.
 func (r *run) wants(rule *Rule) bool {
 	if r.c.Disabled[rule.ID] || rule.Derived && rule.Level < Error && !r.c.Derived {
 		return false
@@ -310,17 +310,17 @@ func (r *run) atEntry(rule *Rule, e *entry, format string, args ...any) {
 	r.report(rule, Finding{Line: e.Line, Column: e.column, Entry: e.Loc, Message: fmt.Sprintf(format, args...)})
 }
 
-// input is a reader that ends with its context, and remembers what failed and how
-// the document began.
+// input is a reader that ends with its context, and records read errors and the first bytes
+// of the document.
 type input struct {
 	ctx  context.Context
 	r    io.Reader
-	err  error // read errors, which are no findings
+	err  error // read errors, which are not findings
 	head []byte
 
 	ended bool // r was read to its end
 
-	start int64 // where the document begins in a reader that can seek, -1 in any other
+	start int64 // offset of the document in a reader that can seek, otherwise -1
 }
 
 const headSize = 512

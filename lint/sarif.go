@@ -9,22 +9,21 @@ import (
 	"strings"
 )
 
-// SARIF writes findings as a log of SARIF 2.1.0 (OASIS), which services for code
-// review and editors read. It writes each finding when it gets it, one a line, and the
-// rules that were met at the end; nothing else is kept. It is not safe for concurrent
-// use.
+// SARIF writes findings as a log of SARIF 2.1.0 (OASIS), for code review services and
+// editors. It writes each finding at once, one a line, and the rules that occurred at the
+// end; it stores nothing else. It is not safe for concurrent use.
 type SARIF struct {
 	w       io.Writer
 	version string
-	err     error // of the first write that failed
+	err     error // the first write error
 	results int64
-	index   map[string]int // of a rule among those met
+	index   map[string]int // index of a rule among those that occurred
 	met     []string
 	trouble []sarifNotification
 	more    int // notifications beyond the bound
 }
 
-// NewSARIF returns a writer of one log. version is that of the program.
+// NewSARIF returns a writer of one log. version is the version of the program.
 func NewSARIF(w io.Writer, version string) *SARIF {
 	return &SARIF{w: w, version: version, index: map[string]int{}}
 }
@@ -146,8 +145,8 @@ func (s *SARIF) Failed(uri, message string) {
 	s.trouble = append(s.trouble, n)
 }
 
-// Close ends the log. checked says whether anything was checked, exitCode how the
-// program will end. The error is that of the first write that failed.
+// Close ends the log. checked says whether anything was checked; exitCode is the exit code
+// of the program. It returns the first write error.
 func (s *SARIF) Close(checked bool, exitCode int) error {
 	if s.results == 0 {
 		s.begin()
@@ -186,7 +185,7 @@ func sarifLevel(l Level) string {
 	return l.String()
 }
 
-// uriReference escapes a URI or a path so that RFC 3986 allows it.
+// uriReference escapes a URI or a path as RFC 3986 demands.
 func uriReference(given string) string {
 	if scheme, _, ok := strings.Cut(given, "://"); ok && (scheme == "http" || scheme == "https") {
 		if u, err := url.Parse(given); err == nil {

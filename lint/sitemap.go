@@ -9,8 +9,7 @@ import (
 )
 
 // WithSite names the place that offers a Sitemap to search engines, such as the robots.txt
-// of a host: what the Sitemap lists has to be below it, instead of below the Sitemap
-// itself.
+// of a host: URLs in the Sitemap have to be below it, instead of below the Sitemap itself.
 func WithSite(uri string) Option { return func(r *run) { r.site = uri } }
 
 // sitemapElements: search engines get a plain Sitemap. It is reported once.
@@ -65,7 +64,7 @@ func sitemapScope(r *run, rule *Rule) steps {
 	return steps{entry: func(e *entry) {
 		u, err := url.Parse(e.Loc)
 		if err != nil || u.Host == "" {
-			return // told where URIs are checked
+			return // reported where URIs are checked
 		}
 		if u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) || !strings.HasPrefix(cmp.Or(u.Path, "/"), dir) {
 			r.atEntry(rule, e, "%q is not below %s://%s%s, for which the Sitemap speaks", e.Loc, base.Scheme, base.Host, dir)

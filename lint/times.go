@@ -82,7 +82,7 @@ func entryTimeScope(r *run, rule *Rule) steps {
 	}}
 }
 
-// span is what one rs:md says of the time it covers, with the names of its ends.
+// span is the period in an rs:md, with the names of its ends.
 type span struct {
 	beginName, endName string
 	begin, end         resourcesync.Datetime
@@ -96,7 +96,7 @@ func spanOf(m *resourcesync.Metadata, snapshot bool) span {
 	return span{"from", "until", m.From, m.Until}
 }
 
-// needsBegin: what has an end has a begin (1.1 App. A).
+// needsBegin: a period with an end has a begin (1.1 App. A).
 func needsBegin(r *run, rule *Rule) steps {
 	snapshot := rule.ID == "completed-needs-at"
 	return steps{entry: func(e *entry) {
@@ -140,9 +140,9 @@ func entryWithinRoot(r *run, rule *Rule) steps {
 	}}
 }
 
-// forwardOrder: the oldest comes first (1.1 §12.1, §12.2, §13.1, §13.2). What has no
-// time is skipped. What is compared with is the entry that began latest: one with
-// a partial date hides none before it.
+// forwardOrder: the oldest comes first (1.1 §12.1, §12.2, §13.1, §13.2). Entries without a
+// time are skipped. Each is compared with the entry that began latest, so that a partial
+// date hides none before it.
 func forwardOrder(r *run, rule *Rule) steps {
 	name, timeOf := "from", func(e *entry) resourcesync.Datetime {
 		if e.From.IsZero() {

@@ -6,8 +6,8 @@ import (
 	"instep/resourcesync"
 )
 
-// datetimeIn10: edition 1.0 has no datetime, which is an attribute without a prefix
-// that the standard does not define.
+// datetimeIn10: edition 1.0 has no datetime; there it is an undefined attribute without a
+// prefix.
 func datetimeIn10(r *run, rule *Rule) steps {
 	if r.profile != Profile10 && r.profile != ProfileArchives {
 		return steps{}
@@ -19,8 +19,8 @@ func datetimeIn10(r *run, rule *Rule) steps {
 	}}
 }
 
-// table3: of what the Decoder reads, that which Table 3 lists for another element
-// (1.1 §7). Attributes that it keeps unread are noted.
+// table3: attributes that the Decoder reads and Table 3 allows only on other elements (1.1
+// §7). Attributes that it does not read are noted.
 func table3(r *run, rule *Rule) steps {
 	switch rule.ID {
 	case "table3-root-md":

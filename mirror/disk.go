@@ -262,6 +262,15 @@ const (
 // look tells what stands at a path. If something stands above it that is not a
 // directory, that is told instead; at is where.
 func (d *disk) look(name string) (k kind, at string, err error) {
+	if k, at, err = d.lookAbove(name); err != nil || k != directory {
+		return k, at, err
+	}
+	k, err = d.lookIn(name)
+	return k, name, err
+}
+
+// lookAbove is look for the directories above name only.
+func (d *disk) lookAbove(name string) (k kind, at string, err error) {
 	for i, c := range name {
 		if c != '/' {
 			continue
@@ -270,8 +279,16 @@ func (d *disk) look(name string) (k kind, at string, err error) {
 			return k, name[:i], err
 		}
 	}
-	k, err = d.lookIn(name)
-	return k, name, err
+	return directory, name, nil
+}
+
+// inState reports whether name, of a file, belongs to a state.
+func (d *disk) inState(name string) (bool, error) {
+	k, _, err := d.lookAbove(name)
+	if err == nil && k == directory {
+		k, err = d.orState(name, file, nil)
+	}
+	return k == stateDir, err
 }
 
 // lookIn tells what stands at a path in a directory that is one.

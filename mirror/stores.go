@@ -50,6 +50,7 @@ type intents interface {
 	// Names returns what has paths, as compared by what FoldBy was given last. Refold
 	// compares them all in another way, and finds paths for resources that lose theirs.
 	Names(ctx context.Context) catalog.Names
+	Files(ctx context.Context, folds []string) (map[string]bool, error)
 	FoldBy(fold func(path string) string)
 	Refold(ctx context.Context, r catalog.Refolding) error
 }

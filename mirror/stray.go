@@ -308,29 +308,73 @@ func wgetQuote(s, unsafe string) string {
 // Strangers yields the files in the directory that are not the mirror's, in no order.
 func (m *Mirror) Strangers(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		names := m.own.Names(ctx)
+		var some []string
 		for info, err := range m.files.List(ctx, "") {
-			known := strings.HasPrefix(info.Key, ours+"/")
-			if err == nil && !known {
-				var k kind
-				k, _, err = m.disk.look(info.Key)
-				known = k == stateDir
+			if err == nil {
+				if some = append(some, info.Key); len(some) < strangersAtOnce {
+					continue
+				}
+				err = m.yieldStrangers(ctx, some, yield)
+				some = some[:0]
 			}
-			switch {
-			case err != nil || known:
-			case m.flat != nil:
-				known, err = m.flat.has(ctx, info.Key)
-			default:
-				known, err = names.File(m.names.key(info.Key))
+			if errors.Is(err, errEnough) {
+				return
 			}
-			if known && err == nil {
-				continue
-			}
-			if !yield(info.Key, err) || err != nil {
+			if err != nil {
+				yield("", err)
 				return
 			}
 		}
+		if err := m.yieldStrangers(ctx, some, yield); err != nil && !errors.Is(err, errEnough) {
+			yield("", err)
+		}
 	}
+}
+
+// strangersAtOnce is how many files are looked up together.
+const strangersAtOnce = 250
+
+// errEnough ends a loop whose caller wants no more.
+var errEnough = errors.New("enough")
+
+func (m *Mirror) yieldStrangers(ctx context.Context, paths []string, yield func(string, error) bool) error {
+	own, err := m.filesOf(ctx, paths)
+	for _, p := range paths {
+		if err != nil || own[p] {
+			continue
+		}
+		var state bool
+		if state, err = m.disk.inState(p); err == nil && !state && !yield(p, nil) {
+			return errEnough
+		}
+	}
+	return err
+}
+
+// filesOf returns which of the paths are files of the mirror.
+func (m *Mirror) filesOf(ctx context.Context, paths []string) (own map[string]bool, err error) {
+	own = make(map[string]bool, len(paths))
+	var folds []string
+	for _, p := range paths {
+		switch {
+		case strings.HasPrefix(p, ours+"/"):
+			own[p] = true
+		case m.flat != nil:
+			if own[p], err = m.flat.has(ctx, p); err != nil {
+				return nil, err
+			}
+		default:
+			folds = append(folds, m.names.key(p))
+		}
+	}
+	if m.flat != nil {
+		return own, nil
+	}
+	taken, err := m.own.Files(ctx, folds)
+	for _, p := range paths {
+		own[p] = own[p] || taken[m.names.key(p)]
+	}
+	return own, err
 }
 
 // proves reports whether one of the digests that a Source gives was compared.

@@ -45,7 +45,7 @@ type atomEntry struct {
 	Authors    []atomPerson   `xml:"http://www.w3.org/2005/Atom author"`
 }
 
-// atomReader reads an Atom map. What oreatom:triples says is added at the end.
+// atomReader reads an Atom map. It adds the statements of oreatom:triples at the end.
 type atomReader struct {
 	d     *xml.Decoder
 	m     *Map
@@ -126,7 +126,7 @@ func appendPerson(names []string, p *atomPerson) []string {
 	return once(names, name)
 }
 
-// text reads a child that is a text, a time or a URI.
+// text reads a child with a text, a time or a URI.
 func (r *atomReader) text(start *xml.StartElement) error {
 	var t atomText
 	if err := r.d.DecodeElement(&t, start); err != nil {
@@ -197,7 +197,7 @@ func (r *atomReader) category(c *atomCategory) {
 	}
 }
 
-// typeOf returns the URI that a category stands for, "" if it is no type.
+// typeOf returns the type URI of a category, "" if it is not a type.
 func typeOf(c *atomCategory) string {
 	switch {
 	case c.Scheme == nsORE && !strings.Contains(c.Term, ":"):
@@ -208,7 +208,7 @@ func typeOf(c *atomCategory) string {
 	return ""
 }
 
-// source reads atom:source, which is about the map (1.0 Atom §4.2.11).
+// source reads atom:source, which describes the map (1.0 Atom §4.2.11).
 func (r *atomReader) source(start *xml.StartElement) error {
 	var e atomEntry
 	if err := r.d.DecodeElement(&e, start); err != nil {
@@ -250,7 +250,7 @@ func (r *atomReader) entry(start *xml.StartElement) error {
 	return r.aggregate(x)
 }
 
-// end joins what the elements and the triples say.
+// end merges the elements and the triples.
 func (r *atomReader) end(uri string) error {
 	m := r.m
 	m.URI = uri
@@ -273,7 +273,7 @@ func (r *atomReader) end(uri string) error {
 	return m.keep(r.l)
 }
 
-// triples adds what oreatom:triples says and the elements do not.
+// triples adds the statements of oreatom:triples that the elements do not have.
 func (r *atomReader) triples() {
 	m, g := r.m, r.g
 	var also Aggregation
@@ -283,7 +283,7 @@ func (r *atomReader) triples() {
 	m.Aggregation.Maps = union(m.Aggregation.Maps, also.Maps)
 	m.Aggregation.Creators = union(m.Aggregation.Creators, also.Creators)
 	m.Creators = union(m.Creators, g.creators(m.URI))
-	done := map[string]bool{} // of a resource that is named twice the first counts
+	done := map[string]bool{} // the first statement about a resource counts
 	for i := range m.Resources {
 		x := &m.Resources[i]
 		if _, ok := g.about[x.URI]; !ok || done[x.URI] {
@@ -304,7 +304,7 @@ func (r *atomReader) triples() {
 	}
 }
 
-// union adds to a what of b is not in it.
+// union appends the elements of b that a does not have.
 func union(a, b []string) []string {
 	for _, s := range b {
 		a = once(a, s)

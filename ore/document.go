@@ -19,7 +19,7 @@ import (
 	"instep/resourcesync"
 )
 
-// kind is what a document is.
+// kind is the kind of a document.
 type kind uint8
 
 const (
@@ -28,16 +28,16 @@ const (
 	kindMap
 	kindSitemap
 	kindFeed
-	kindRepository // an OAI-PMH answer that is no record
+	kindRepository // an OAI-PMH answer without a record
 )
 
-// answer is what the search takes from an answer.
+// answer is the part of an answer that the search needs.
 type answer struct {
 	kind     kind
 	m        *Map // of kindMap
 	leads    []lead
 	problems []Problem
-	notes    []string // what was passed over, for people
+	notes    []string // skipped parts, for people
 }
 
 // scan is the reading of one document.
@@ -45,13 +45,13 @@ type scan struct {
 	uri    string
 	served string // media type
 	goal   goal
-	site   string // for which a Sitemap speaks, if that is not its own directory
+	site   string // site that a Sitemap covers, if not its own directory
 	in     Reader
 	cut    bool // there are more leads than are kept
 	doc    answer
 }
 
-// read reads a document for the leads in it, or the map.
+// read reads the leads of a document, or the map.
 func (s *scan) read(body io.Reader) error {
 	b := bufio.NewReaderSize(body, headSize)
 	head, err := b.Peek(headSize)
@@ -78,18 +78,18 @@ func (s *scan) read(body io.Reader) error {
 	return nil
 }
 
-// headSize is how many of the first bytes tell what a document is.
+// headSize is the number of first bytes by which a document is recognised.
 const headSize = 64 << 10
 
-// marked matches what an Atom feed says before its first entry if it is a map itself.
+// marked matches the start of an Atom feed that is a map itself.
 var marked = regexp.MustCompile(`openarchives\.org/ore/terms/(describes|Aggregation|ResourceMap)|scheme\s*=\s*["']http://www\.openarchives\.org/ore/terms/["']`)
 
-// recognise tells what a document is by its root element, or else by what it is served as.
+// recognise returns the kind of a document by its root element, or else by its media type.
 func (s *scan) recognise(head []byte) kind {
 	space, root := rootName(head)
 	switch {
 	case root == "urlset" || root == "sitemapindex", s.goal == toListing && bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		return kindSitemap // gzip is what Sitemaps come in
+		return kindSitemap // Sitemaps are compressed by gzip
 	case root == "rss" && space == "":
 		return kindFeed
 	case space == nsOAI && root == "OAI-PMH" && bytes.Contains(head, []byte("GetRecord")) && !bytes.Contains(head, []byte("<error")):
@@ -106,14 +106,15 @@ func (s *scan) recognise(head []byte) kind {
 	case s.served == "text/html" || s.served == "application/xhtml+xml":
 		return kindPage
 	case s.goal == toMap && strings.HasPrefix(http.DetectContentType(head), "text/html"):
-		return kindPage // whose links are not followed
+		return kindPage // its links are not followed
 	case s.served == "application/ld+json", strings.HasSuffix(s.served, "/json") && bytes.Contains(head, []byte("@context")):
 		return kindMap
 	}
 	return kindOther
 }
 
-// rootName returns the name of the root element of XML, as far as its first bytes tell.
+// rootName returns the name of the root element of XML, as far as the first bytes contain
+// it.
 func rootName(head []byte) (space, local string) {
 	if first(head) != '<' {
 		return "", ""
@@ -126,7 +127,7 @@ func rootName(head []byte) (space, local string) {
 	return start.Name.Space, start.Name.Local
 }
 
-// beforeEntries is what of a feed stands before its first entry.
+// beforeEntries returns the part of a feed before its first entry.
 func beforeEntries(head []byte) []byte {
 	if i := bytes.Index(head, []byte("entry>")); i >= 0 {
 		return head[:i]
@@ -137,7 +138,7 @@ func beforeEntries(head []byte) []byte {
 	return head
 }
 
-// tell keeps a problem, of each rule as many as anybody reads.
+// tell stores a problem, up to a bound for each rule.
 func (s *scan) tell(p Problem) {
 	n := 0
 	for i := range s.doc.problems {
@@ -156,8 +157,7 @@ func (s *scan) note(format string, args ...any) {
 	}
 }
 
-// add keeps a lead; those beyond the bound are told of once. What is longer than anything
-// that could be meant is not kept.
+// add stores a lead; exceeding the bound is reported once. It skips implausibly long leads.
 func (s *scan) add(l lead) {
 	const longestTime = 100
 	if len(l.id) > fetch.MaxURL {
@@ -290,7 +290,7 @@ func (s *scan) feed(b io.Reader) error {
 	return s.feedError(err)
 }
 
-// feedError says what is wrong with a feed. What was read before counts.
+// feedError describes an error in a feed. The entries before it count.
 func (s *scan) feedError(err error) error {
 	var syntax *xml.SyntaxError
 	if errors.As(err, &syntax) {
@@ -305,10 +305,9 @@ func (s *scan) feedError(err error) error {
 // nowhere is where a document is that has no URI: a host that never exists (RFC 6761 §6.4).
 const nowhere = "http://file.invalid/"
 
-// Inspect reads a document that is not fetched, such as a file, and returns what of it
-// alone is against the text. Its URI may be a name; what depends on where it is, is then
-// not looked at. served is the media type, "" if it is not known. The error says why it can't
-// be read.
+// Inspect reads a document that is not fetched, such as a file, and returns the problems of
+// the document alone. Its URI may be a name; then checks that depend on the URI are
+// skipped. served is the media type, "" if unknown. The error says why it cannot be read.
 func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	s := scan{uri: uri, served: mediaType(served), goal: toListing}
 	if !isHTTP(uri) {
@@ -316,7 +315,7 @@ func Inspect(uri, served string, body io.Reader) ([]Problem, error) {
 	}
 	err := s.read(body)
 	if errors.Is(err, ErrNotMap) && s.doc.kind == kindMap && !errors.As(err, new(*xml.SyntaxError)) {
-		err = nil // it is something else, of which the text says nothing
+		err = nil // another kind of document, about which there are no rules
 	}
 	if s.uri == uri {
 		return s.doc.problems, err

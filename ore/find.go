@@ -19,7 +19,7 @@ import (
 // Finder finds Resource Maps. It sends one request after the other. Only Client has to
 // be set.
 //
-// Links are followed to any host, since maps may describe what is elsewhere; the Client
+// Links are followed to any host, since maps may describe resources of others; the Client
 // refuses private addresses and redirects to other origins.
 type Finder struct {
 	Client *fetch.Client
@@ -27,18 +27,18 @@ type Finder struct {
 
 	Depth    int // links followed from the URI given: 10 if 0
 	Requests int // sent in all: 20,000 if 0
-	// Pages is how many maps are asked for as a page too, to tell URIs that stand for both:
-	// 100 if 0, none if negative.
+	// Pages is how many maps are also requested as HTML, to detect URIs of both a map and a
+	// page: 100 if 0, none if negative.
 	Pages int
 
-	// Found is told of each map, once, when it was read. An error ends the search.
+	// Found is called with each map, once, after it was read. An error ends the search.
 	Found func(*Found) error
-	// Problem is told of what is against the text. May be nil.
+	// Problem is called with each violation of the rules. May be nil.
 	Problem func(Problem)
-	// Note is told of what was passed over: a page that was cut, an oddity of a map. May be nil.
+	// Note is called with each skipped part: a page that was cut, an oddity of a map. May
+	// be nil.
 	Note func(uri, text string)
-	// Failed is told of a document that a link promised and that could not be read. May be
-	// nil.
+	// Failed is called with each promised document that could not be read. May be nil.
 	Failed func(uri string, err error)
 }
 
@@ -46,11 +46,11 @@ type Finder struct {
 type Found struct {
 	URI   string // where it is
 	Way   Way
-	Page  string // the document that led to it; "" if it is what was given
-	Depth int    // links followed from what was given
+	Page  string // the document with the link; "" for the given URI
+	Depth int    // links followed from the given URI
 
-	// Record is the URI of the OAI-PMH record that the map is taken from, if URI is that of a
-	// gateway (ORE alpha §2.4).
+	// Record is the URI of the OAI-PMH record that the map is taken from, if URI belongs to
+	// a gateway (ORE alpha §2.4).
 	Record string
 	Map    *Map
 }
@@ -59,7 +59,7 @@ type Found struct {
 type Report struct {
 	Maps   int64 // found
 	Failed int64 // documents that a link promised and that could not be read
-	TooFar int64 // links beyond Depth, which were not followed
+	TooFar int64 // number of links beyond Depth, which were not followed
 	Cut    bool  // the bound on requests was reached
 }
 
@@ -76,13 +76,13 @@ type search struct {
 	f     Finder
 	rep   Report
 	queue []lead
-	seen  map[string]*target // by URI without fragment
+	seen  map[string]*target // targets by URI without fragment
 	room  int64              // bytes of leads that may still wait
 	left  int                // requests
 	pages int
 }
 
-// target is what a URI was found to be.
+// target is the result for a URI.
 type target struct {
 	kind  kind
 	m     *Map // a brief one; nil if it is no map
@@ -91,10 +91,9 @@ type target struct {
 	told  bool // of err
 }
 
-// Find looks for Resource Maps from a URI: that of a map, a page, a resource, a feed, a
-// Sitemap, an OAI-PMH repository. Nothing is kept of a document that can't be read whole.
-// The error says why the document given can't be read, that ctx ended, or is that of
-// Found.
+// Find searches for Resource Maps from a URI: that of a map, a page, a resource, a feed, a
+// Sitemap, an OAI-PMH repository. A document that cannot be read completely is dropped. The
+// error says why the given document cannot be read, that ctx ended, or is that of Found.
 func (f Finder) Find(ctx context.Context, uri string) (Report, error) {
 	u, err := fetch.Parse(uri)
 	if err != nil {
@@ -130,8 +129,8 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-// failed tells of a lead that led to nothing. Where it may as well lead elsewhere, only
-// trouble on the way is worth a word.
+// failed reports a lead without a document. If the lead need not be a map, only transfer
+// errors are reported.
 func (s *search) failed(ctx context.Context, l *lead, err error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
@@ -172,7 +171,7 @@ func (s *search) visit(ctx context.Context, l *lead) error {
 	return t.err
 }
 
-// fresh follows a lead to what was not seen before.
+// fresh follows a lead to a new URI.
 func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	resp, err := s.get(ctx, l)
 	if err != nil {
@@ -183,7 +182,7 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close() // before the next request: it holds a place of its host
+	_ = resp.Body.Close() // before the next request, as it occupies a slot of its host
 	for _, n := range doc.notes {
 		s.note(l.uri, n)
 	}
@@ -195,8 +194,8 @@ func (s *search) fresh(ctx context.Context, l *lead, t *target) error {
 	return s.follow(ctx, l, doc)
 }
 
-// again is a lead to what was seen before: a map that is listed here too, a chain of
-// pages that goes in a circle, or something that is no map. The error is told once.
+// again handles a lead to a URI that was seen before: a map that is listed here too, a
+// circle of pages, or something that is not a map. The error is reported once.
 func (s *search) again(l *lead, t *target) error {
 	switch {
 	case t.m != nil:
@@ -219,7 +218,7 @@ func (s *search) again(l *lead, t *target) error {
 	return nil
 }
 
-// pageAtMap tells of a page where a map was promised.
+// pageAtMap reports a page where a map was promised.
 func (s *search) pageAtMap(l *lead) error {
 	s.tell(l.problem(ruleOnlyMap, "a page answers at the URI of the map"))
 	return fmt.Errorf("read %q: %w: a page answers there", l.uri, ErrNotMap)
@@ -282,7 +281,7 @@ func (s *scan) header(resp *fetch.Response) {
 	var found []lead
 	for _, h := range weblink.Header(resp.Header.Values("Link")) {
 		if h.Anchor != "" && withoutFragment(at.resolve(h.Anchor)) != withoutFragment(resp.URL) {
-			continue // it is about something else
+			continue // it is about another resource
 		}
 		if h.Href = withoutFragment(at.resolve(h.Href)); isHTTP(h.Href) {
 			found = append(found, linked(&h, WayHeader, resp.URL)...)
@@ -308,7 +307,7 @@ func loadContext(ctx context.Context, c *fetch.Client, uri string) ([]byte, erro
 
 const maxContext = 1 << 20 // bytes of a JSON-LD context
 
-// found tells of a map that was read.
+// found reports a map.
 func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Response, doc *answer) error {
 	m := doc.m
 	f := Found{URI: l.uri, Way: l.way, Page: l.page, Depth: l.depth, Record: getRecord(l.uri), Map: m}
@@ -346,8 +345,8 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	return nil
 }
 
-// others follows the other maps that a map names: of its Aggregation, and of
-// Aggregations in it.
+// others follows the other maps that a map names: of its Aggregation, and of Aggregations
+// in it.
 func (s *search) others(l *lead, m *Map) {
 	named := slices.Clone(m.Aggregation.Maps)
 	for i := range m.Resources {
@@ -378,7 +377,7 @@ func (s *search) push(l *lead, next lead) {
 	}
 }
 
-// follow queues the leads of a document that is no map.
+// follow queues the leads of a document that is not a map.
 func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	switch {
 	case doc.kind == kindRepository && l.goal != toMap:
@@ -404,7 +403,7 @@ func (s *search) follow(ctx context.Context, l *lead, doc *answer) error {
 	return nil
 }
 
-// ended tells of a page that should lead on and does not.
+// ended reports a page that should have led to a map and does not.
 func (s *search) ended(l *lead, doc *answer, onward int) {
 	switch {
 	case l.goal == toAggregation && !l.maybe && onward == 0:
@@ -417,8 +416,8 @@ func (s *search) ended(l *lead, doc *answer, onward int) {
 	}
 }
 
-// conflated tells of a URI that stands for a map and for a page (ORE alpha §5.2). An
-// Aggregation may lead to both.
+// conflated reports a URI that is both a map and a page (ORE alpha §5.2). An Aggregation
+// may lead to both.
 func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) []Problem {
 	if l.goal == toAggregation || l.way == WayOAIPMH || l.way == WayGiven && len(resp.Redirects) > 0 {
 		return nil
@@ -434,7 +433,7 @@ func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) [
 	page, err := s.f.Client.Get(ctx, fetch.Request{URL: l.uri, Accept: "text/html, application/xhtml+xml;q=0.9, */*;q=0.1", MaxBytes: math.MaxInt64})
 	s.left--
 	if err != nil {
-		return found // it is no page
+		return found // it is not a page
 	}
 	defer page.Body.Close()
 	if t := mediaType(page.ContentType); t != "text/html" && t != "application/xhtml+xml" || mediaType(resp.ContentType) == t {
@@ -446,7 +445,7 @@ func (s *search) conflated(ctx context.Context, l *lead, resp *fetch.Response) [
 	return append(found, l.problem(ruleOnlyMap, "a request for text/html gets a page in place of the map"))
 }
 
-// robots follows the Sitemaps that a host offers (ORE alpha §2.2).
+// robots follows the Sitemaps in the robots.txt of a host (ORE alpha §2.2).
 func (s *search) robots(ctx context.Context, host *url.URL) {
 	origin := fetch.Origin(host)
 	from := &lead{uri: origin + "/robots.txt"}

@@ -9,7 +9,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Namespaces of what maps are written with.
+// Namespaces of maps.
 const (
 	nsORE     = "http://www.openarchives.org/ore/terms/"
 	nsOREAtom = "http://www.openarchives.org/ore/atom/"
@@ -55,7 +55,7 @@ func (g *graph) add(subject, predicate string, object term) error {
 	return nil
 }
 
-// nodes returns the nodes that stand in a relation to the subject.
+// nodes returns the nodes in a relation to the subject.
 func (g *graph) nodes(subject, predicate string) []string {
 	var found []string
 	for _, s := range g.about[subject] {
@@ -82,7 +82,7 @@ func isBlank(node string) bool { return strings.HasPrefix(node, "_:") }
 
 func isURI(node string) bool { return node != "" && !isBlank(node) }
 
-// moment returns a time, noting one that can't be read.
+// moment parses a time, and notes an invalid one.
 func (g *graph) moment(m *Map, subject, local string) resourcesync.Datetime {
 	return m.datetime(g.text(subject, nsDCTerms+local, nsDC+local))
 }
@@ -111,7 +111,7 @@ func (g *graph) types(node string) []string {
 	return types
 }
 
-// creators returns the names of those who made something, or their URIs.
+// creators returns the names of the creators, or their URIs.
 func (g *graph) creators(subject string) []string {
 	var names []string
 	for _, s := range g.about[subject] {
@@ -220,7 +220,7 @@ func (g *graph) described(uri string) (self, aggregation string) {
 
 func (g *graph) hasMembers(node string) bool { return len(g.nodes(node, nsORE+"aggregates")) > 0 }
 
-// aggregated returns what the Aggregation aggregates, whichever of the two says so.
+// aggregated returns the resources of the Aggregation, by statements in either direction.
 func (g *graph) aggregated(aggregation string) []string {
 	var found []string
 	seen := map[string]bool{}
@@ -244,7 +244,7 @@ func (g *graph) aggregated(aggregation string) []string {
 // maxNames is how many types, creators or other maps are kept of one thing.
 const maxNames = 100
 
-// once adds s to a list that does not have it, up to maxNames.
+// once appends s to a list unless it is there, up to maxNames.
 func once(list []string, s string) []string {
 	if len(list) >= maxNames || slices.Contains(list, s) {
 		return list

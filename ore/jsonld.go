@@ -85,8 +85,8 @@ func parseJSON(text []byte) (any, error) {
 	return doc, nil
 }
 
-// measure bounds the work that a document can ask for: a context is processed anew for
-// each object that it holds for, and one within a term (JSON-LD 1.1 §4.1.8) may hold for all.
+// measure bounds the work of expanding a document: a context is processed for each object
+// that it applies to, and one within a term (JSON-LD 1.1 §4.1.8) may apply to all.
 type measure struct{ contexts, scoped, terms, values int }
 
 func (m *measure) of(v any, depth int, inContext bool) error {
@@ -153,7 +153,7 @@ func readJSON(text []byte, m *Map, uri string, l Limits, load Loader) error {
 func jsonGraph(doc any, uri string, c *contexts) (_ *graph, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = notMap("no JSON-LD that can be read: %v", p) // a library reads what strangers wrote
+			err = notMap("no JSON-LD that can be read: %v", p) // a library parses untrusted input
 		}
 	}()
 	o := ld.NewJsonLdOptions(uri)
@@ -181,7 +181,7 @@ type expanded struct {
 	blank int
 }
 
-// node adds what is said of a node, and returns what it is called.
+// node adds the statements about a node, and returns its name.
 func (e *expanded) node(node map[string]any) (string, error) {
 	id, _ := node["@id"].(string)
 	if id == "" {
@@ -220,8 +220,8 @@ func (e *expanded) types(id string, types []any) error {
 	return nil
 }
 
-// values adds the values of a property of a node; without a property they are only read
-// for what they say of themselves.
+// values adds the values of a property of a node; without a property it only reads their
+// own statements.
 func (e *expanded) values(id, property string, values []any) error {
 	for _, v := range values {
 		value, ok := v.(map[string]any)

@@ -12,9 +12,9 @@ import (
 // Way is how a Resource Map was found.
 type Way string
 
-// The ways. The last two are those that the text advises against (ORE alpha §5).
+// The ways. The last two are discouraged (ORE alpha §5).
 const (
-	WayGiven       Way = "given"          // it is what the search was given
+	WayGiven       Way = "given"          // the URI given to the search
 	WaySitemap     Way = "sitemap"        // ORE alpha §2.2
 	WayAtom        Way = "atom"           // an Atom feed that lists maps, §2.3
 	WayRSS         Way = "rss"            // an RSS feed that lists maps, §2.3
@@ -23,18 +23,18 @@ const (
 	WayIndirect    Way = "html-indirect"  // the same, of a page to which rel="indirectresourcemap" leads, §3.1
 	WayAttribute   Way = "html-attribute" // the attribute resourcemap of an a or img element, §3.2
 	WayRel         Way = "html-rel"       // rel="resourcemap=URI" of an a element, §3.2
-	WayText        Way = "html-text"      // a URI that is shown as text, §3.4
+	WayText        Way = "html-text"      // a URI shown as text, §3.4
 	WayHeader      Way = "link-header"    // Link: rel="resourcemap", §4.1
 	WayAggregation Way = "aggregation"    // a link to the Aggregation, which leads to its map (1.0 Discovery §1.2)
 	WayMap         Way = "resource-map"   // another map names it
 	WaySimpleFile  Way = "simple-file"    // a page that lists maps, §5.1
-	WayConflated   Way = "conflated-uri"  // a URI that stands for the map and for a page, §5.2
+	WayConflated   Way = "conflated-uri"  // a URI that is both a map and a page, §5.2
 )
 
 // Discouraged reports whether the text advises against the way.
 func (w Way) Discouraged() bool { return w == WaySimpleFile || w == WayConflated }
 
-// goal is what a lead should lead to.
+// goal is the expected target of a lead.
 type goal uint8
 
 const (
@@ -49,17 +49,17 @@ type lead struct {
 	uri   string
 	way   Way
 	goal  goal
-	page  string // the document that it stands in
+	page  string // URI of the document with the lead
 	line  int
-	depth int // links followed from what was given
+	depth int // links followed from the given URI
 
-	maybe    bool   // it may as well lead elsewhere, which is no fault
-	indirect bool   // it was followed from a page to a page
-	id       string // by which a listing names the map: atom:id, an OAI-PMH identifier
-	updated  string // the time that a listing gives, as it is written
+	maybe    bool   // the target need not be a map, so a miss is no fault
+	indirect bool   // it leads from a page to a page
+	id       string // name of the map in a listing: atom:id, an OAI-PMH identifier
+	updated  string // unparsed time in a listing
 	mime     string // the media type that the link promises
-	site     string // for which a Sitemap speaks: that of the robots.txt which offers it
-	cites    string // the URI of the resource that the element leads to, which the map should aggregate
+	site     string // site that a Sitemap covers: that of the robots.txt which names it
+	cites    string // URI of the resource that the element links, which the map should aggregate
 }
 
 const (
@@ -177,7 +177,7 @@ func (p *pageScan) link(t *weblink.Tag) {
 	}
 }
 
-// element takes an a or img element: what it cites, and where it leads.
+// element reads an a or img element: the cited resource, and the target.
 func (p *pageScan) element(t *weblink.Tag) {
 	p.endAnchor()
 	target := p.whole(t.Attr("href"))
@@ -201,10 +201,10 @@ func (p *pageScan) element(t *weblink.Tag) {
 	}
 }
 
-// mapName matches what a link to a map may be called.
+// mapName matches typical names of links to maps.
 var mapName = regexp.MustCompile(`(?i)\bReMs?\b|resource ?maps?\b`)
 
-// mapExtensions are those of the names of maps.
+// mapExtensions are the extensions of file names of maps.
 var mapExtensions = []string{".atom", ".rdf", ".jsonld", ".rem", ".ore"}
 
 // endAnchor keeps the a element that was read if it looks as if it led to a map.
@@ -240,16 +240,15 @@ func (p *pageScan) text(text string, line int) {
 	}
 }
 
-// leads returns what was found, in the order in which it is followed: the nearer to what
-// the text recommends, the earlier.
+// leads returns the leads in the order in which they are followed, the recommended kinds
+// first.
 func (p *pageScan) leads() []lead {
 	p.endAnchor()
 	return slices.Concat(p.links, p.cited, p.texts, p.anchors)
 }
 
-// getRecord returns the OAI-PMH GetRecord URI that a URI of a gateway takes as its
-// argument, "" if there is none (ORE alpha §2.4). It stands in the query escaped, or as it
-// is up to the end.
+// getRecord returns the OAI-PMH GetRecord URI in the query of a gateway's URI, "" if there
+// is none (ORE alpha §2.4). It may be escaped, or unescaped up to the end.
 func getRecord(uri string) string {
 	_, query, ok := strings.Cut(uri, "?")
 	if !ok {

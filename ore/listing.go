@@ -12,17 +12,16 @@ import (
 	"instep/resourcesync"
 )
 
-// Listing presents what Resource Maps aggregate as a Source of one set: a Source
-// Description at the URI from which the maps were found, a Capability List and a Resource
-// List. It is the cache of a Client ([fetch.Client.WithCache]) that asks no server for a
-// document, so that whatever reads a Source reads maps, and resources come as they do from
-// any other.
+// Listing presents the aggregated resources of Resource Maps as a Source of one set: a
+// Source Description at the URI of the search, a Capability List and a Resource List. It is
+// the cache of a Client ([fetch.Client.WithCache]) that requests no document, so that every
+// reader of Sources can read maps; resources are fetched as usual.
 //
-// The Resource List is the state at the moment at which the search began. It says what
-// maps say for certain: the URI, the time of modification and the media type. A length in
-// Atom is a hint (RFC 4287 §4.2.7.6) and proves nothing.
+// The Resource List is as of the start of the search. It has the reliable statements of
+// maps: the URI, the time of modification and the media type. A length in Atom is a hint
+// (RFC 4287 §4.2.7.6) and proves nothing.
 type Listing struct {
-	URI  string // of the Source Description
+	URI  string // URI of the Source Description
 	Maps []string
 
 	// Skipped is how many aggregated resources have no http or https URI, and cannot be
@@ -36,14 +35,14 @@ type Listing struct {
 // Resource List.
 const maxListed = resourcesync.MaxEntries
 
-// IncompleteError says that not everything could be read that leads to the maps of a
-// Listing. What is not known to be aggregated any more might be deleted, so there is none.
+// IncompleteError means that some document on the way to the maps could not be read. There
+// is no Listing then, since it could lead to wrong deletions.
 type IncompleteError struct {
-	URI string // of what could not be read; "" if the search was ended at its bounds
+	URI string // the unreadable document; "" if the search was ended at its bounds
 	Err error  // why
 }
 
-// Error names what could not be read.
+// Error names the unreadable document.
 func (e *IncompleteError) Error() string {
 	if e.URI == "" {
 		return "the search for Resource Maps was ended at its bounds, so that some may be missing"
@@ -54,10 +53,10 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns why.
 func (e *IncompleteError) Unwrap() error { return e.Err }
 
-// Listing finds the maps that a URI leads to and lists what they aggregate, each resource
-// once. An Aggregation that one of the maps describes is not listed: it is no document but what
-// its map aggregates. The error is that of Find, an *IncompleteError, or wraps ErrNotMap if
-// there is no map. Found, Problem, Note and Failed are called as by Find.
+// Listing finds the maps at a URI and lists their aggregated resources, each once. An
+// Aggregation that one of the maps describes is not listed: it is not a document. The error
+// is that of Find, an *IncompleteError, or wraps ErrNotMap if there is no map. Found,
+// Problem, Note and Failed are called as by Find.
 func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 	at := resourcesync.DatetimeOf(f.Client.Now().UTC())
 	u, err := fetch.Parse(uri)
@@ -101,15 +100,15 @@ func (f Finder) Listing(ctx context.Context, uri string) (*Listing, error) {
 	return l, l.write(c.listed(), at)
 }
 
-// collector gathers what maps aggregate.
+// collector collects aggregated resources.
 type collector struct {
 	list      []resourcesync.Entry
-	entries   map[string]int // by URI: the index in list
+	entries   map[string]int // index in list, by URI
 	described map[string]bool
 	skipped   int64
 }
 
-// add takes what a map aggregates. Of two times that maps give for a resource the later
+// add adds the resources of a map. If maps give different times for a resource the later
 // counts.
 func (c *collector) add(m *Map) error {
 	c.described[withoutFragment(m.Aggregation.URI)] = true
@@ -214,7 +213,7 @@ func encoded(h resourcesync.Header, entries []resourcesync.Entry) ([]byte, error
 
 var _ fetch.Cache = (*Listing)(nil)
 
-// Load implements [fetch.Cache]: a document is one of the three, or it is not there.
+// Load implements [fetch.Cache]: it has three documents and no others.
 func (l *Listing) Load(_ context.Context, uri string) (*fetch.Cached, error) {
 	text, ok := l.documents[uri]
 	if !ok {

@@ -32,11 +32,11 @@ func (f Format) MediaType() string {
 	return ""
 }
 
-// Map is a Resource Map (ORE model §4): a document that describes one Aggregation.
-// What the document does not say is zero.
+// Map is a Resource Map (ORE model §4): a document that describes one Aggregation. Absent
+// statements are zero.
 type Map struct {
-	URI    string // URI-R: what the map calls itself, else where it came from
-	Self   string // what the map calls itself: its self link, or the subject of ore:describes; "" if it does not
+	URI    string // URI-R: the map's own name, otherwise its URL
+	Self   string // the map's own name: its self link, or the subject of ore:describes; "" if it has none
 	ID     string // atom:id of the feed or entry; "" in other formats
 	Format Format
 
@@ -46,7 +46,7 @@ type Map struct {
 	// Wrapped says that the map was the metadata of an OAI-PMH record.
 	Wrapped bool
 
-	Creators          []string // names, or URIs of those who have none
+	Creators          []string // names, or URIs of creators without a name
 	Created, Modified resourcesync.Datetime
 	Rights            string
 
@@ -57,7 +57,7 @@ type Map struct {
 	Notices []string
 }
 
-// Aggregation is what a map describes.
+// Aggregation is the aggregation that a map describes.
 type Aggregation struct {
 	URI               string // URI-A
 	Title             string
@@ -79,9 +79,9 @@ type Resource struct {
 	Maps      []string // Resource Maps that describe it: it is an Aggregation itself
 }
 
-// Limits bound what is read of a map. Zero values stand for the defaults.
+// Limits bound the reading of a map. Zero values mean the defaults.
 type Limits struct {
-	Bytes     int64 // of the document: 16 MiB; JSON-LD has at most 4 MiB
+	Bytes     int64 // bytes of the document: 16 MiB; JSON-LD has at most 4 MiB
 	Resources int   // that are aggregated: 100,000
 }
 
@@ -124,7 +124,7 @@ func (m *Map) notice(format string, args ...any) {
 	}
 }
 
-// clip shortens a message: what a document says may have any length.
+// clip shortens a message, since texts of documents may have any length.
 func clip(s string) string {
 	const most = 1_000
 	if len(s) <= most {
@@ -133,8 +133,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// brief is as much of the map as has to be remembered to hold later leads against it. It
-// does not grow with the map; whole says whether all that is aggregated is in it.
+// brief is the part of a map that is needed to check later leads against it. Its size is
+// constant; whole says whether it has all aggregated resources.
 func (m *Map) brief() (b *Map, whole bool) {
 	const mostResources, mostBytes = 100, 16 << 10
 	b = &Map{URI: m.URI, Self: m.Self, ID: m.ID, Format: m.Format, Modified: m.Modified, Aggregation: Aggregation{URI: m.Aggregation.URI}}
@@ -150,8 +150,8 @@ func (m *Map) brief() (b *Map, whole bool) {
 	return b, true
 }
 
-// keep checks what the map aggregates: each URI once, neither the Aggregation nor the
-// map itself, and no more than is allowed.
+// keep checks the aggregated resources: each URI once, neither the Aggregation nor the map
+// itself, and not too many.
 func (m *Map) keep(l Limits) error {
 	for _, uri := range []string{m.URI, m.Self, m.ID, m.Aggregation.URI} {
 		if len(uri) > fetch.MaxURL {

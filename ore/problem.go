@@ -9,7 +9,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Problem is something in which a document, or what is served, does not keep to the text.
+// Problem is a violation of the rules by a document or an answer.
 type Problem struct {
 	Rule    string // id of the rule in package lint
 	URI     string // the document
@@ -48,10 +48,10 @@ const (
 	ruleNegotiated    = "ore-no-conneg-conflation"
 	ruleSeeOther      = "ore-no-303-conflation"
 	ruleEmbedding     = "ore-non-html-embedding-premature"
-	mostProblems      = 100 // of one kind that one document tells of
+	mostProblems      = 100 // problems of one kind in one document that are reported
 )
 
-// problem makes a problem of what stands at a lead.
+// problem makes a problem at the place of a lead.
 func (l *lead) problem(rule, format string, args ...any) Problem {
 	return Problem{Rule: rule, URI: l.page, Line: l.line, Entry: l.uri, Message: clip(fmt.Sprintf(format, args...))}
 }
@@ -60,7 +60,7 @@ func (l *lead) problem(rule, format string, args ...any) Problem {
 // that the table does not have.
 type identification struct {
 	self, notID, idNotSelf, idNotID, time string
-	what, when                            string // how messages call the URI and the time
+	what, when                            string // names of the URI and the time in messages
 }
 
 var tables = map[Way]identification{
@@ -70,7 +70,7 @@ var tables = map[Way]identification{
 	WayOAIPMH:  {idNotSelf: ruleOAIIdentifier, idNotID: ruleOAIIdentifier, time: ruleOAIDatestamp, when: "datestamp"},
 }
 
-// check holds what a lead says of a map against the map.
+// check compares the statements of a lead about a map with the map.
 func (l *lead) check(m *Map) []Problem {
 	var found []Problem
 	tell := func(rule, format string, args ...any) {
@@ -103,8 +103,8 @@ func (l *lead) check(m *Map) []Problem {
 	return append(found, l.checkLink(m)...)
 }
 
-// checkTime holds the time that a listing gives against that of the map, at the coarser
-// of their precisions.
+// checkTime compares the time in a listing with that of the map, at the coarser of their
+// precisions.
 func (l *lead) checkTime(m *Map, t identification) *Problem {
 	if t.time == "" || l.updated == "" || m.Modified.IsZero() {
 		return nil
@@ -133,7 +133,7 @@ func (l *lead) time() (resourcesync.Datetime, error) {
 	return resourcesync.DatetimeOf(t), nil
 }
 
-// checkLink holds what a link says of a map against the map.
+// checkLink compares the statements of a link about a map with the map.
 func (l *lead) checkLink(m *Map) []Problem {
 	var found []Problem
 	tell := func(rule, format string, args ...any) { found = append(found, l.problem(rule, format, args...)) }
@@ -151,7 +151,7 @@ func (l *lead) checkLink(m *Map) []Problem {
 	return found
 }
 
-// checkCite tells of a way of citing that the text itself calls a makeshift.
+// checkCite reports a way of citing that the rules themselves call a makeshift.
 func (l *lead) checkCite() (Problem, bool) {
 	switch l.way {
 	case WayAttribute:

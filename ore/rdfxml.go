@@ -17,7 +17,7 @@ type rdfReader struct {
 	depth int
 }
 
-// scope is what holds within an element.
+// scope has the base URI and language that apply within an element.
 type scope struct{ base *url.URL }
 
 func (s scope) within(start *xml.StartElement) scope {
@@ -223,8 +223,8 @@ func (r *rdfReader) collection(s scope, subject, predicate string) error {
 	return nil
 }
 
-// content reads the content of a property element: a text, or nodes. With asText all of
-// it is text (rdf:parseType="Literal").
+// content reads the content of a property element: a text, or nodes. With asText all of it
+// is text (rdf:parseType="Literal").
 func (r *rdfReader) content(s scope, subject, predicate string, start *xml.StartElement, asText bool) error {
 	var text strings.Builder
 	nodes := 0
@@ -259,7 +259,7 @@ func (r *rdfReader) content(s scope, subject, predicate string, start *xml.Start
 	}
 }
 
-// ended adds what a property element without nodes in it says.
+// ended adds the statement of a property element without nodes in it.
 func (r *rdfReader) ended(s scope, subject, predicate string, start *xml.StartElement, text string, nodes int) error {
 	switch {
 	case nodes > 0:

@@ -13,15 +13,15 @@ import (
 // Reader reads Resource Maps. The zero value is good.
 type Reader struct {
 	Limits Limits
-	// Load loads a JSON-LD context that a map names, other than that of ORE, which is
-	// known. Nil refuses such maps.
+	// Load loads a JSON-LD context that a map names; that of ORE is built in. nil refuses
+	// maps with other contexts.
 	Load Loader
 }
 
-// Read reads the Resource Map of src, which came from uri, to its end: in Atom, RDF/XML
-// or JSON-LD, or in one of them as the metadata of an OAI-PMH record. The error wraps
-// ErrNotMap if it is none, ErrTooLarge if it is beyond the Limits, or is that of src.
-// Nothing of a document that breaks off is returned.
+// Read reads the Resource Map of src, from uri, to its end: in Atom, RDF/XML or JSON-LD, or
+// in one of them as the metadata of an OAI-PMH record. The error wraps ErrNotMap if it is
+// not a map, ErrTooLarge if it exceeds the Limits, or is that of src. It returns no part of
+// an incomplete document.
 func (r *Reader) Read(uri string, src io.Reader) (*Map, error) {
 	in := &bounded{r: src, left: r.Limits.bytes()}
 	m, err := r.read(uri, in)
@@ -55,10 +55,10 @@ func (r *Reader) read(uri string, in *bounded) (*Map, error) {
 	return nil, notMap("neither XML nor JSON")
 }
 
-// sniffed is how many bytes tell what a document is.
+// sniffed is the number of bytes by which a document is recognised.
 const sniffed = 4 << 10
 
-// first returns the first byte that is no white space.
+// first returns the first byte that is not white space.
 func first(head []byte) byte {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 	if len(head) == 0 {
@@ -170,8 +170,7 @@ func unwrap(d *xml.Decoder) (xml.StartElement, int, error) {
 	}
 }
 
-// ended reads to the end of the document: that of a root of which so many elements are
-// open.
+// ended reads to the end of the document, in which that many elements are open.
 func ended(d *xml.Decoder, open int) error {
 	for {
 		tok, err := d.Token()
@@ -206,12 +205,12 @@ func readRDF(d *xml.Decoder, start *xml.StartElement, m *Map, uri string, l Limi
 	return m.keep(l)
 }
 
-// xmlError says of a document that is no XML that it is no map.
+// xmlError reports that a document is not XML, and so not a map.
 func xmlError(err error) error {
 	var syntax *xml.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // which names the line
+		return fmt.Errorf("%w: %w", ErrNotMap, syntax) // it names the line
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return notMap("it breaks off")
 	}

@@ -13,9 +13,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Write writes the map in the format, FormatAtom or FormatJSONLD, as version 1.0 has it;
-// the same map gives the same bytes. URI and Aggregation.URI have to be set and different,
-// and every URI absolute. In Atom an ID that is not set is made of the URI.
+// Write writes the map in the format, FormatAtom or FormatJSONLD, of version 1.0; the same
+// map gives the same bytes. URI and Aggregation.URI have to be set and different, and every
+// URI absolute. In Atom a missing ID is derived from the URI.
 func (m *Map) Write(w io.Writer, f Format) error {
 	switch {
 	case m.URI == "" || m.Aggregation.URI == "":

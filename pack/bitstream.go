@@ -39,9 +39,9 @@ func (b Bitstream) Span() (offset, length int64) {
 	return m.offset, m.next - m.offset
 }
 
-// Find finds a bitstream by the rs:md/@path of a manifest (1.1 §11.2, §13.2). A slash
-// before it, backslashes for slashes and "." count for nothing, on either side. A path
-// with ".." names none.
+// Find finds a bitstream by the rs:md/@path of a manifest (1.1 §11.2, §13.2). It ignores a
+// leading slash and "." and reads backslashes as slashes, on both sides. A path with ".."
+// finds nothing.
 func (p *Package) Find(path string) (Bitstream, bool) {
 	i, ok := p.names[plainName(path)]
 	if !ok || climbs(path) || p.members[i].isDirectory() {
@@ -50,9 +50,9 @@ func (p *Package) Find(path string) (Bitstream, bool) {
 	return Bitstream{p, i}, true
 }
 
-// FindBelow finds the bitstream of a path that is relative to another directory than
-// the root of the package, below it or above: the only one of which the last parts of
-// the name are the path, or the reverse. Which one it is has to be proved by a digest.
+// FindBelow finds the bitstream of a path that is relative to a directory other than the
+// root of the package: the only member whose name ends with the path, or the reverse. The
+// caller has to prove by a digest that it is the right one.
 func (p *Package) FindBelow(path string) (Bitstream, bool) {
 	path = plainName(path)
 	i, ok := p.byBase()[base(path)]
@@ -160,17 +160,17 @@ var readers sync.Pool // of *memberReader
 type memberReader struct {
 	m       *member
 	strict  bool
-	span    *io.SectionReader // from its local header to what follows it
+	span    *io.SectionReader // section of the file from the local header to the next member
 	in      *bufio.Reader     // over span
-	data    int64             // where in span its bytes end
-	from    io.Reader         // the bytes as they are decompressed
-	deflate io.ReadCloser     // of flate; made when first needed
+	data    int64             // offset in span at which the bytes end
+	from    io.Reader         // yields the decompressed bytes
+	deflate io.ReadCloser     // reader of package flate; made on first use
 	n       int64             // bytes that were read
 	crc     uint32
 	err     error // the error of every further Read
 }
 
-// open reads the local header, which has to say what the directory says.
+// open reads the local header and fails unless it agrees with the directory.
 func (r *memberReader) open() error {
 	m := r.m
 	head, err := r.in.Peek(localSize)
@@ -242,7 +242,7 @@ func (h *localHeader) check(m *member, name string, fields []byte) error {
 	return nil
 }
 
-// followedBy reports whether n more bytes may come after the bytes of a member.
+// followedBy reports whether n more bytes may follow the bytes of a member.
 func (m *member) followedBy(n int64) bool {
 	if m.flags&flagDescriptor == 0 {
 		return n == 0
@@ -258,7 +258,7 @@ func (r *memberReader) decompress() {
 	case r.deflate == nil:
 		r.deflate = flate.NewReader(r.in)
 	default:
-		// It never fails: there is no dictionary.
+		// It never fails, since there is no dictionary.
 		_ = r.deflate.(flate.Resetter).Reset(r.in, nil)
 	}
 	r.from = r.deflate
@@ -319,8 +319,8 @@ func (r *memberReader) position() int64 {
 	return at - int64(r.in.Buffered())
 }
 
-// descriptor reads what stands after the bytes of a member: it has to say what the
-// directory says, with a signature or without, in 32 bits or 64.
+// descriptor reads the data descriptor after the bytes of a member and fails unless it
+// agrees with the directory. It may have a signature or none, and numbers of 32 or 64 bits.
 func (r *memberReader) descriptor() error {
 	got, err := io.ReadAll(io.LimitReader(r.in, maxDescriptor))
 	if err != nil {

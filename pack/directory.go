@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// The records of a ZIP file (APPNOTE.TXT 6.3.10 §4.3) by their signatures and the
-// sizes of their fixed parts. Strings stand for the bytes.
+// The records of a ZIP file (APPNOTE.TXT 6.3.10 §4.3): signatures, and sizes of the fixed
+// parts. The signatures are strings of bytes.
 const (
 	localSignature      = "PK\x03\x04"
 	descriptorSignature = "PK\x07\x08"
@@ -50,22 +50,23 @@ const (
 	methodStore   = 0
 	methodDeflate = 8
 
-	newestVersion = 45 // the one that has 64 bits
+	newestVersion = 45 // the version that has numbers of 64 bits
 )
 
-// end is what the records at the end of a file say, and where they begin.
+// end is the content of the records at the end of a file, and the offset at which they
+// begin.
 type end struct {
 	entries uint64
 	size    int64 // of the directory
-	offset  int64 // of the directory, as written
-	at      int64 // of the first of these records: there the directory ends
+	offset  int64 // offset of the directory, as written
+	at      int64 // offset of the first of these records, where the directory ends
 }
 
 // member is a line of the directory.
 type member struct {
 	name         string // as written
-	offset, next int64  // of its local header, and of what follows it
-	packed, size int64  // bytes as they are in the file, and decompressed
+	offset, next int64  // offset of the local header of the member, and of the next record after the member
+	packed, size int64  // bytes of the member, compressed and decompressed
 	crc          uint32
 	flags        uint16
 	method       uint16
@@ -73,7 +74,7 @@ type member struct {
 
 func (m *member) isDirectory() bool { return strings.HasSuffix(m.name, "/") }
 
-// damaged is an error of a file that is no ZIP file, or not a whole one.
+// damaged returns the error about a file that is not a ZIP file, or not a complete one.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrNotZIP, fmt.Errorf(format, args...))
 }
@@ -133,7 +134,8 @@ func (p *Package) readEnd(size int64) (end, error) {
 	return p.readEnd64(e, rec)
 }
 
-// smallTail is what is read first: most files end without a comment.
+// smallTail is the size of the first read at the end of a file: most files end without a
+// comment.
 const smallTail = 1 << 10
 
 // tail reads the last bytes, so many as are needed to find the last record in them.
@@ -193,7 +195,7 @@ func (p *Package) readDirectory(e end) error {
 	if err != nil {
 		return err
 	}
-	text := string(b) // of which the names are parts
+	text := string(b) // the names are substrings of it
 	p.members = make([]member, 0, e.entries)
 	var total uint64
 	pos := 0
@@ -221,7 +223,7 @@ func (p *Package) readDirectory(e end) error {
 	return nil
 }
 
-// readLine reads a line of the directory, which is n bytes long.
+// readLine reads one record of the directory, which is n bytes long.
 func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 	if len(b) < centralSize || !bytes.HasPrefix(b, []byte(centralSignature)) {
 		return m, 0, damaged("expected %d more lines of its directory", cap(p.members)-len(p.members))
@@ -257,7 +259,7 @@ func (p *Package) readLine(b []byte, text string) (m member, n int, err error) {
 	return m, n, p.checkRatio(&m)
 }
 
-// checkMember checks what a line of the directory says of a member.
+// checkMember checks the directory's record of a member.
 func (p *Package) checkMember(m *member, ex extra) error {
 	switch {
 	case m.flags&flagEncrypted != 0:
@@ -280,8 +282,8 @@ func (p *Package) checkMember(m *member, ex extra) error {
 	return nil
 }
 
-// Bounds of compression: what is larger than hugeSize has to be less than maxRatio
-// times the bytes it comes from; and no DEFLATE stream gives more than bestRatio.
+// Bounds of compression: a member larger than hugeSize must be smaller than maxRatio times
+// its compressed bytes, and no DEFLATE stream can exceed bestRatio.
 const (
 	hugeSize  = 1 << 30
 	maxRatio  = 200
@@ -340,8 +342,8 @@ func (p *Package) checkLayout(e end) error {
 	return p.checkGap(from, directory, slack, before, "the directory")
 }
 
-// checkGap checks that the record that ends at from is followed, at most slack bytes
-// later, by the one that begins at to.
+// checkGap checks that the record that begins at to is at most slack bytes after the end,
+// from, of the one before it.
 func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 	switch {
 	case from > to:
@@ -355,7 +357,7 @@ func (p *Package) checkGap(from, to, slack int64, before, after string) error {
 // extra has the values of a header's extra fields that are used (APPNOTE.TXT §4.5).
 type extra struct {
 	zip64 []byte // the values of 64 bits
-	name  string // in Unicode, if it has one
+	name  string // name in Unicode, if the member has one
 }
 
 const (
@@ -404,8 +406,8 @@ func (ex *extra) take(values ...*int64) error {
 	return nil
 }
 
-// plainName is a name without what some programs write and others do not: a slash at
-// its beginning or end, backslashes, "." and empty parts.
+// plainName strips from a name the parts that only some programs write: a slash at its
+// beginning or end, backslashes, "." and empty parts.
 func plainName(name string) string {
 	if isPlain(name) {
 		return name

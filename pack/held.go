@@ -22,9 +22,9 @@ const heldSize = 256 << 10
 // again for a later one.
 type held struct {
 	m     *Member
-	ready chan error // has room for one: what came of reading it
+	ready chan error // receives the result of reading the member; has room for one
 
-	bytes    []byte       // as the resource has them
+	bytes    []byte       // uncompressed bytes of the resource
 	packed   bytes.Buffer // the same, compressed
 	deflated bool         // packed holds them
 	crc      uint32
@@ -92,14 +92,14 @@ func (h *held) fill(ctx context.Context) error {
 	if _, err := io.ReadFull(src, h.bytes); err != nil {
 		return h.m.failed(err)
 	}
-	var one [1]byte // the verdict comes with the end
+	var one [1]byte // the reader verifies at the end of the bytes
 	if _, err := io.ReadFull(src, one[:]); err != io.EOF {
 		return h.m.failed(err)
 	}
 	return nil
 }
 
-// pack compresses what was read, if that makes it smaller.
+// pack compresses the bytes that were read, if that makes them smaller.
 func (r *reader) pack(h *held) error {
 	h.packed.Reset()
 	if r.deflate == nil {
@@ -121,16 +121,17 @@ func (r *reader) pack(h *held) error {
 	return nil
 }
 
-// The times that a ZIP file can hold: those of MS-DOS, whose zero is no date, and those
-// of the extended timestamp, which are UTC.
+// The times that a ZIP file can store: those of MS-DOS, whose zero is no date, and those of
+// the extended timestamp, which are UTC.
 var (
 	firstDOS   = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	afterDOS   = time.Date(2108, 1, 1, 0, 0, 0, 0, time.UTC)
 	timestamps = [5]byte{0x55, 0x54, 5, 0, 1} // its id, its size, and that it is the time of modification
 )
 
-// newHeader is the header of a member, in DEFLATE. It has the time if that is one that
-// a ZIP file can tell. archive/zip writes neither times nor flags of what comes compressed.
+// newHeader makes the header of a member that is compressed by DEFLATE, with its time if a
+// ZIP file can store that. archive/zip writes neither times nor flags of members that were
+// compressed before.
 func newHeader(name string, lastMod resourcesync.Datetime) *zip.FileHeader {
 	const utf8Name = 1 << 11
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate, ReaderVersion: 20}
@@ -150,7 +151,7 @@ func newHeader(name string, lastMod resourcesync.Datetime) *zip.FileHeader {
 			t = firstDOS
 		}
 	}
-	h.ModifiedDate = uint16(t.Day() + int(t.Month())<<5 + (t.Year()-1980)<<9) //nolint:staticcheck // Modified is not written of what comes compressed
+	h.ModifiedDate = uint16(t.Day() + int(t.Month())<<5 + (t.Year()-1980)<<9) //nolint:staticcheck // archive/zip does not write Modified for members that were compressed before
 	h.ModifiedTime = uint16(t.Second()/2 + t.Minute()<<5 + t.Hour()<<11)      //nolint:staticcheck // the same
 	return h
 }

@@ -9,18 +9,17 @@ import (
 	"instep/resourcesync"
 )
 
-// Member is a bitstream on its way into a package: the entry that the manifest has
-// for it, and its bytes.
+// Member is a bitstream to be packed: its entry in the manifest, and its bytes.
 type Member struct {
-	// Path says where it goes (see [PathOf]); empty for a deletion, which a manifest
-	// lists and a package does not hold. What Open yields is checked against Length and
-	// Digests, as far as they are known.
+	// Path is the path in the package (see [PathOf]); empty for a deletion, which has an
+	// entry in the manifest and no bytes. The bytes that Open yields are checked against
+	// Length and Digests, as far as these are known.
 	resourcesync.Entry
 	Open func(context.Context) (io.ReadCloser, error) // may be called by several goroutines at once, for different members
 }
 
-// MemberError says which member of a package could not be had, or is not what its
-// entry says (then it wraps a [*resourcesync.MismatchError]).
+// MemberError reports a member that could not be opened or read, or whose bytes differ from
+// its entry (then it wraps a [*resourcesync.MismatchError]).
 type MemberError struct {
 	URI string
 	Err error
@@ -29,7 +28,7 @@ type MemberError struct {
 func (e *MemberError) Error() string { return fmt.Sprintf("packing %q: %v", e.URI, e.Err) }
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// open opens the bytes of a member; what is read of them is verified.
+// open opens the bytes of a member; they are verified while they are read.
 func (m *Member) open(ctx context.Context) (io.ReadCloser, error) {
 	if m.Open == nil {
 		return nil, &MemberError{m.Loc, errors.New("it has a path and no bytes")}

@@ -9,10 +9,10 @@ import (
 	"instep/resourcesync"
 )
 
-// PathOf names member n of a package, counted from 1: a path as rs:md/@path has it
-// (1.1 §11.2), such as /012/012345-report.pdf. Its number makes it unique in the
-// package, its end says to people what it is. It is safe on every system: it has no
-// more than 60 characters, all of them of A-Z a-z 0-9 . _ -.
+// PathOf names member n of a package, counted from 1: a path as in rs:md/@path (1.1 §11.2),
+// such as /012/012345-report.pdf. The number makes it unique in the package; the end shows
+// people which file it is. It is safe on every system: at most 60 characters, all of them
+// of A-Z a-z 0-9 . _ -.
 func PathOf(n int, uri string) string {
 	if name := nameIn(uri); name != "" {
 		return fmt.Sprintf("/%03d/%06d-%s", n/1000, n, name)
@@ -25,7 +25,7 @@ const (
 	extensionLength = 8 // with its dot
 )
 
-// nameIn is what can be kept of the last segment of a URI.
+// nameIn returns the safe characters of the last segment of a URI.
 func nameIn(uri string) string {
 	rest, _, _ := strings.Cut(uri, "#")
 	rest, _, _ = strings.Cut(rest, "?")
@@ -57,8 +57,8 @@ func portable(r rune) rune {
 	return '-'
 }
 
-// compressible reports whether bytes of an entry become smaller by DEFLATE, as far as
-// its media type says: text does, and what is compressed as a whole or within does not.
+// compressible reports whether DEFLATE makes the bytes of an entry smaller, judged by the
+// media type: text becomes smaller, formats with compression inside do not.
 func compressible(e *resourcesync.Entry) bool {
 	if e.Encoding != "" {
 		return false
@@ -71,7 +71,7 @@ func compressible(e *resourcesync.Entry) bool {
 	return textual[t]
 }
 
-// textual are the types that are text, or like it, and do not say so.
+// textual lists media types that are text although their names do not show it.
 var textual = map[string]bool{
 	"application/json":         true,
 	"application/json-seq":     true,

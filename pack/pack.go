@@ -1,13 +1,13 @@
-// Package pack reads and writes the packages of a Resource Dump (1.1 §11) and of a Change Dump
-// (1.1 §13): ZIP files that hold bitstreams and, at their top level, a manifest.xml
-// that says what is what.
+// Package pack reads and writes the packages of a Resource Dump (1.1 §11) and of a Change
+// Dump (1.1 §13): ZIP files that hold bitstreams and, at their top level, a manifest.xml
+// that lists them.
 //
-// [Open] reads the directory of a package, [Package.Manifest] the manifest,
-// [Package.Find] a bitstream by the path that the manifest gives it. Nothing in a
-// package is believed: what can be read is bounded by [Limits], no name in it is ever
-// used as a path, and no member is opened as a package. What programs might understand
-// in different ways is refused: a package is members from its first byte on, without
-// gap or overlap, then their directory, then its end; no two members have one name.
+// [Open] reads the directory of a package, [Package.Manifest] the manifest, [Package.Find]
+// a bitstream by the path in the manifest. No package is trusted: [Limits] bound all that
+// is read, no name in it is ever used as a path of the file system, and no member is opened
+// as a package. A package that programs could read in different ways is refused: it has to
+// be members from its first byte on, without gap or overlap, then their directory, then its
+// end, and no two members may share a name.
 package pack
 
 import (
@@ -32,16 +32,16 @@ var (
 	ErrLimit      = errors.New("limit reached")
 )
 
-// Limits bound what is read of a package. A field that is 0 takes its default.
+// Limits bound the reading of a package. A field that is 0 takes its default.
 type Limits struct {
 	Directory int64 // bytes of the list of its members; default 16 MiB
 	Members   int   // default 100,000
 	Total     int64 // bytes of all members, decompressed, as the directory says; default 64 GiB
 	Manifest  int64 // bytes of the manifest, decompressed; default 200 MiB
 
-	// Tolerant opens what is ambiguous all the same, for who only looks at it:
-	// [Package.Flaws] says what is wrong. Where readers differ, the directory at the
-	// end of the file counts.
+	// Tolerant opens an ambiguous package all the same, for a caller that only inspects it:
+	// [Package.Flaws] lists the problems. Where readers differ, the directory at the end of
+	// the file counts.
 	Tolerant bool
 }
 
@@ -60,14 +60,14 @@ type Package struct {
 	r       io.ReaderAt
 	lim     Limits
 	members []member       // in the order of the directory
-	names   map[string]int // where a member is by its name, see plainName
+	names   map[string]int // index of a member by its plainName
 	flaws   []error
 
-	byBase func() map[string]int // where it is by the last part of its name; -1: there are several
+	byBase func() map[string]int // index of a member by the last part of its name; -1: several members share it
 }
 
-// Open reads the directory of the package that r holds, size bytes long. The error
-// wraps ErrNotZIP, ErrAmbiguous, ErrLimit or that of r.
+// Open reads the directory of the package in r, which is size bytes long. The error wraps
+// ErrNotZIP, ErrAmbiguous, ErrLimit or the error of r.
 func Open(r io.ReaderAt, size int64, l Limits) (*Package, error) {
 	p := &Package{r: r, lim: l.withDefaults(), names: map[string]int{}}
 	p.byBase = sync.OnceValue(p.baseNames)
@@ -88,7 +88,7 @@ func (p *Package) open(size int64) error {
 	return p.checkLayout(end)
 }
 
-// maxFlaws bounds what is remembered of a package that is wrong all over.
+// maxFlaws bounds the list of flaws of a package.
 const maxFlaws = 20
 
 // flaw is an error unless the package is to be opened all the same.
@@ -107,8 +107,8 @@ func (p *Package) flaw(format string, args ...any) error {
 // refused without: the first 20 reasons.
 func (p *Package) Flaws() []error { return p.flaws }
 
-// Members yields all bitstreams in the order of the directory, with the manifest and
-// what no manifest names.
+// Members yields all bitstreams in the order of the directory, also the manifest and
+// members that the manifest does not name.
 func (p *Package) Members() iter.Seq[Bitstream] {
 	return func(yield func(Bitstream) bool) {
 		for i := range p.members {
@@ -127,9 +127,9 @@ func (p *Package) Len() (n int) {
 	return n
 }
 
-// Manifest opens the manifest. name is that of the member as written, which is
-// [ManifestName] unless somebody wrote a slash, a backslash or capitals. The error
-// wraps ErrNoManifest if there is none at the top level.
+// Manifest opens the manifest. name is the name of the member as written: [ManifestName],
+// or a spelling of it with a slash, a backslash or capitals. The error wraps ErrNoManifest
+// if there is none at the top level.
 func (p *Package) Manifest() (name string, r io.ReadCloser, err error) {
 	m, err := p.FindManifest()
 	if err != nil {
@@ -180,11 +180,11 @@ func (p *Package) alike(i int) (n int) {
 	return n
 }
 
-// How well a member is named as a manifest, best first.
+// How well the name of a member fits the manifest, best first.
 const (
 	asWritten      = iota // the name in the standard
-	rooted                // with a slash or backslash before it
-	otherCase             // in capitals, with or without that
+	rooted                // with a slash or backslash at the beginning
+	otherCase             // with capitals, and with or without a slash at the beginning
 	nestedManifest        // in a directory: not the manifest
 	noManifest
 )

@@ -33,7 +33,7 @@ var magic = []struct{ kind, at0 string }{
 	{KindRAR, "Rar!\x1a\x07"},
 }
 
-// Sniff returns what kind of file begins with these bytes; "" if it is unknown.
+// Sniff returns the kind of file that begins with these bytes; "" if it is unknown.
 func Sniff(head []byte) string {
 	for _, m := range magic {
 		if bytes.HasPrefix(head, []byte(m.at0)) {

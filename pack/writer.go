@@ -18,7 +18,7 @@ import (
 // Writer writes packages. The zero value is ready to use, for several packages at
 // once.
 type Writer struct {
-	StoreOnly bool // nothing is compressed; else what is text
+	StoreOnly bool // do not compress; otherwise text is compressed
 	Readers   int  // members opened and read ahead at once; 0 is as many as there are processors, 4 at most
 }
 
@@ -29,17 +29,16 @@ const (
 )
 
 // Write writes a package to out and returns its size: the manifest first, as manifest
-// writes it, then the members in their order. The same manifest and members give the
-// same bytes; no clock is read. Memory is bounded by what is read ahead, 4 MiB for each
+// writes it, then the members in their order. The same manifest and members give the same
+// bytes, since no clock is read. Memory is bounded by the read-ahead, 4 MiB for each
 // reader, and by one line of the directory for each member.
 //
-// Members of a type that is text are compressed, those of other types, or with a
-// content coding, stored. A member too large to be held is streamed; it is written in
-// blocks of DEFLATE even if it is stored, so that its end shows to who reads the package
-// as a stream.
+// Members of a text type are compressed; others, or those with a content coding, are
+// stored. A member that exceeds the read-ahead is streamed in blocks of DEFLATE even if it
+// is stored, so that a program that reads the package as a stream finds its end.
 //
-// A member that can't be opened or read, or whose bytes differ from its entry, is a
-// [*MemberError]. After an error what was written is no package.
+// A member that cannot be opened or read, or whose bytes differ from its entry, is a
+// [*MemberError]. After an error the output is not a usable package.
 func (w *Writer) Write(ctx context.Context, out io.Writer, manifest func(io.Writer) error, members []Member) (int64, error) {
 	count := &countingWriter{w: out}
 	p := &packing{
@@ -71,14 +70,14 @@ func (w *Writer) readers() int {
 	return min(runtime.GOMAXPROCS(0), 4)
 }
 
-// packing is the state of a package that is being written.
+// packing is the state of Write.
 type packing struct {
 	storeOnly bool
 	zip       *zip.Writer
 	buffered  *bufio.Writer // under zip
-	buffer    []byte        // for members that are streamed
+	buffer    []byte        // buffer for streamed members
 
-	level   int              // of what is compressed next
+	level   int              // compression level of the next member
 	streams [2]*flate.Writer // one for each level, reused
 }
 
@@ -92,7 +91,7 @@ func (p *packing) manifest(write func(io.Writer) error) error {
 	return write(f)
 }
 
-// members writes members in order, while readers read the ones to come.
+// members writes members in order, while readers read the next ones.
 func (p *packing) members(ctx context.Context, members []Member, readers int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	free := make(chan *held, readers*aheadEach)
@@ -129,8 +128,8 @@ func (p *packing) members(ctx context.Context, members []Member, readers int) er
 	return group.Wait()
 }
 
-// distribute passes each member to a reader and to the writer, which may be no further
-// apart than free has room.
+// distribute passes each member to a reader and to the writer; the capacity of free bounds
+// how far the readers are ahead.
 func distribute(ctx context.Context, members []Member, free <-chan *held, work, order chan<- *held) error {
 	for i := range members {
 		m := &members[i]
@@ -167,7 +166,7 @@ func (p *packing) member(ctx context.Context, h *held) error {
 	return nil
 }
 
-// stream writes a member that is too large to be held.
+// stream writes a member that exceeds the read-ahead.
 func (p *packing) stream(ctx context.Context, m *Member) error {
 	p.level = levelOf(!p.storeOnly && compressible(&m.Entry))
 	f, err := p.zip.CreateHeader(newHeader(m.Path[1:], m.LastMod))
@@ -196,7 +195,7 @@ func (p *packing) stream(ctx context.Context, m *Member) error {
 	}
 }
 
-// compressor is what the zip.Writer compresses with.
+// compressor is the compressor of the zip.Writer.
 func (p *packing) compressor(w io.Writer) (io.WriteCloser, error) {
 	i := 0
 	if p.level == flate.NoCompression {
@@ -218,7 +217,7 @@ func levelOf(compressed bool) int {
 	return flate.NoCompression
 }
 
-// countingWriter counts what it passes on.
+// countingWriter counts the bytes that it passes on.
 type countingWriter struct {
 	w io.Writer
 	n int64

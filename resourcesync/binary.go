@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// The binary forms are for what one program writes for itself: they may be others in
-// another version of this package.
+// A program may read only binary forms that it has written itself: another version of this
+// package may use other forms.
 
 var errBinary = errors.New("not a binary form of this version")
 
@@ -25,7 +25,7 @@ func (d Datetime) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary is AppendBinary to nothing.
 func (d Datetime) MarshalBinary() ([]byte, error) { return d.AppendBinary(nil) }
 
-// UnmarshalBinary reads what MarshalBinary has returned.
+// UnmarshalBinary parses the form that MarshalBinary returns.
 func (d *Datetime) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 {
 		*d = Datetime{}
@@ -64,7 +64,7 @@ func (ds Digests) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary is AppendBinary to nothing.
 func (ds Digests) MarshalBinary() ([]byte, error) { return ds.AppendBinary(nil) }
 
-// UnmarshalBinary reads what MarshalBinary has returned.
+// UnmarshalBinary parses the form that MarshalBinary returns.
 func (ds *Digests) UnmarshalBinary(b []byte) error {
 	var all Digests
 	for len(b) > 0 {

@@ -165,7 +165,7 @@ func (w *builder) element(name, value string) {
 	}
 }
 
-// foreign appends attributes of other namespaces, each with a prefix of its own.
+// foreign appends attributes of other namespaces, each with its own prefix.
 func (w *builder) foreign(attrs []Attr) {
 	for i, a := range attrs {
 		w.checkName(a.Name)
@@ -193,7 +193,7 @@ func (w *builder) checkName(name string) {
 	}
 }
 
-// escaped appends s so that a parser reads it back as it is.
+// escaped appends s so that a parser reads it back unchanged.
 func (w *builder) escaped(field, s string, attribute bool) {
 	var ok bool
 	if w.b, ok = appendEscaped(w.b, s, attribute); !ok {
@@ -202,7 +202,7 @@ func (w *builder) escaped(field, s string, attribute bool) {
 }
 
 // appendEscaped appends text or an attribute value so that a parser reads it back
-// as it is; ok is false if XML has no way to write it.
+// unchanged; ok is false if XML cannot express it.
 func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 	from := 0
 	for i := 0; i < len(s); i++ {
@@ -230,7 +230,7 @@ func appendEscaped(dst []byte, s string, attribute bool) (out []byte, ok bool) {
 
 const refused = "\x00"
 
-// escapes is what stands for a character; "" is the character itself.
+// escapes has the escape of each character; "" is the character itself.
 var escapes = func() (t [utf8.RuneSelf]string) {
 	for c := range byte(' ') {
 		t[c] = refused
@@ -271,8 +271,8 @@ func (w *builder) refuse(rule, field, value, expected string) {
 	}
 }
 
-// relation checks a relation type. Whether a short one is registered can't be
-// told: the registry grows (1.1 §14.1).
+// relation checks a relation type. It cannot tell whether a short one is registered, since
+// the registry grows (1.1 §14.1).
 func (w *builder) relation(rel string) {
 	switch {
 	case rel == "":
@@ -282,7 +282,7 @@ func (w *builder) relation(rel string) {
 	}
 }
 
-// uri appends a URI. Of what it may have in it only & needs to be escaped.
+// uri appends a URI, in which only & needs an escape.
 func (w *builder) uri(field, s string) {
 	if !isAbsoluteURI(s) {
 		w.refuse(w.ruleOfURI(field, s), field, s, "expected an absolute URI in ASCII, other characters percent-encoded")

@@ -93,11 +93,11 @@ func plainRun(b []byte, stop byte) int {
 	return i
 }
 
-// plainURI returns how many bytes at the begin of b may be in a URI by
-// themselves, which a % may not.
+// plainURI returns the number of bytes at the begin of b that a URI may have unescaped; %
+// is not one.
 func plainURI(b []byte) int {
 	const (
-		toBrace = (0x80 - '{') * eachByte // takes { | } ~ and what is above to the high bit
+		toBrace = (0x80 - '{') * eachByte // moves { | } ~ and everything above to the high bit
 		quote   = '"' * eachByte
 		percent = '%' * eachByte
 		tick    = '`' * eachByte

@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// decodeText returns a reader of the text of br in UTF-8, without byte order
-// mark, and the encoding it had: the byte order mark tells it, then the first
-// bytes, then the XML declaration.
+// decodeText returns a reader of the text of br in UTF-8, without byte order mark, and its
+// original encoding: given by the byte order mark, else by the first bytes, else by the XML
+// declaration.
 func decodeText(br *bufio.Reader) (text io.Reader, encoding string, err error) {
-	head, _ := br.Peek(1024) // short at the end, and errors come again when read
+	head, _ := br.Peek(1024) // short at the end, where the next read returns the error
 	for _, m := range [...]struct {
 		start    string
 		discard  int
@@ -87,8 +87,8 @@ func isXMLDecl(b []byte) bool {
 	return len(b) > 5 && bytes.HasPrefix(b, []byte("<?xml")) && isSpace(b[5])
 }
 
-// textDecoder appends to dst the UTF-8 form of src, as far as src has whole
-// characters, and returns how much of src that is.
+// textDecoder appends the UTF-8 form of src to dst, as far as src has whole characters, and
+// returns how much of src that is.
 type textDecoder interface {
 	decode(dst, src []byte) (out []byte, used int, err error)
 }

@@ -14,7 +14,7 @@ import (
 // of May 2024 in UTC. A complete value is a single moment. Up to 18 digits of a
 // second's fraction are kept.
 type Datetime struct {
-	sec  int64 // of the first moment, since 1970 in UTC
+	sec  int64 // first moment, in seconds since 1970 in UTC
 	nsec int32 // digits 1 to 9 of the fraction
 	asec int32 // digits 10 to 18 of the fraction
 	off  int16 // offset from UTC in minutes as written, or one of the constants
@@ -26,7 +26,7 @@ const (
 	precMonth
 	precDay
 	precMinute
-	precSecond // and above: with fraction digits
+	precSecond // with fraction digits: this precision and above
 
 	maxFraction = 18
 )
@@ -50,10 +50,8 @@ func ParseDatetime(s string) (Datetime, error) {
 	return d, nil
 }
 
-// DatetimeOf is t in UTC with the precision of microseconds, without trailing
-// zeros: the form in which the standard recommends to write (1.1 §7). The zero
-// Time gives the zero Datetime, and so does one outside of the years 0 to 9999,
-// which can't be written.
+// DatetimeOf returns t in UTC with microseconds, without trailing zeros, as the standard
+// recommends (1.1 §7). The zero Time, and a year outside 0 to 9999, give the zero Datetime.
 func DatetimeOf(t time.Time) Datetime {
 	if year := t.UTC().Year(); t.IsZero() || year < 0 || year > 9999 {
 		return Datetime{}
@@ -104,8 +102,7 @@ func (d Datetime) End() time.Time {
 	return t.Add(time.Nanosecond)
 }
 
-// Complete reports whether d has seconds: the precision that the standard
-// recommends (1.1 §7).
+// Complete reports whether d has seconds, which the standard recommends (1.1 §7).
 func (d Datetime) Complete() bool { return d.prec >= precSecond }
 
 // UTC reports whether d was written in UTC with "Z", or has no time of day.
@@ -133,13 +130,13 @@ func (d Datetime) Before(o Datetime) bool {
 // false if one of them is absent.
 func (d Datetime) After(o Datetime) bool { return o.Before(d) }
 
-// String returns d as it was written, "" if it is absent.
+// String returns d unchanged, "" if it is absent.
 func (d Datetime) String() string {
 	var short [48]byte // room for all, outside of the heap
 	return string(d.appendTo(short[:0]))
 }
 
-// MarshalText returns what String returns.
+// MarshalText returns the same text as String.
 func (d Datetime) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
 // UnmarshalText is ParseDatetime; an empty text is absence.
@@ -219,8 +216,8 @@ func appendDigits(b []byte, v int64, width int) []byte {
 
 const secondsPerDay = 24 * 60 * 60
 
-// scanDatetime reads s by the W3C grammar; why says what is wrong with it. With
-// lenient it also takes a blank for the T and a missing offset, which means UTC.
+// scanDatetime parses s by the W3C grammar; why describes the error. If lenient, it also
+// accepts a blank for the T, and takes a missing offset for UTC.
 func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string) {
 	year, ok := digits(s, 0, 4)
 	if !ok {
@@ -248,7 +245,7 @@ func scanDatetime[T string | []byte](s T, lenient bool) (d Datetime, why string)
 	return d, why
 }
 
-// scanTime reads what follows the day.
+// scanTime parses the part after the day.
 func (d *Datetime) scanTime(s string, lenient bool) (why string) {
 	if s[0] != 'T' && !(lenient && s[0] == ' ') {
 		return "expected T after the day"

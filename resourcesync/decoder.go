@@ -10,10 +10,9 @@ import (
 
 // Decoder reads one document as a stream, in constant memory.
 //
-// It is strict about XML and lenient about values: a date or digest that can't be
-// read counts as absent, and what Sources are known to write differently is read
-// as they mean it. [WithNotes] reports each case, [WithTolerance] decides which are
-// refused.
+// It is strict about XML and lenient about values: a date or digest that cannot be read
+// counts as absent, and known habits of Sources are understood. [WithNotes] reports each
+// case, [WithTolerance] decides which are errors.
 type Decoder struct {
 	s         scanner
 	r         io.Reader
@@ -22,7 +21,7 @@ type Decoder struct {
 
 	as     Dialect
 	form   form
-	quiet  bool // notes are not wanted for what the standard allows
+	quiet  bool // the caller wants no notes about legal habits
 	header Header
 	state  state
 	err    error // the error that ended the document early
@@ -49,7 +48,7 @@ type Decoder struct {
 	seenEntry Seen
 	inside    bool   // the Decoder is inside an entry
 	badChange bool   // the entry has a change that cannot be read
-	foreign   int    // elements of other vocabularies in it, or in the root
+	foreign   int    // number of elements of other vocabularies in it, or in the root
 	inLinks   int    // bytes of its rs:ln
 	inEntry   []byte // buffer of kept for entries
 
@@ -73,21 +72,21 @@ const (
 // Option is an option of NewDecoder.
 type Option func(*Decoder)
 
-// WithLimits sets the bounds of what is read.
+// WithLimits bounds the document.
 func WithLimits(l Limits) Option { return func(d *Decoder) { d.s.lim = l } }
 
-// WithNotes has fn called for everything that is tolerated. It is called while
-// the document is read, from the goroutine that reads.
+// WithNotes calls fn for each tolerated deviation, while the document is read and in the
+// goroutine that reads it.
 func WithNotes(fn func(Note)) Option { return func(d *Decoder) { d.note = fn } }
 
-// WithTolerance sets what is read although the standard does not allow it; without
-// it the policy is [Lenient].
+// WithTolerance sets which deviations from the standard are tolerated; the default is
+// [Lenient].
 func WithTolerance(t Tolerance) Option { return func(d *Decoder) { d.tolerance = t } }
 
-// AsDialect has the document read as one of the dialect given, and what is usual in
-// it noted as legal. It is needed for what no document tells by itself: one of
-// edition 1.0 looks like one of 1.1. A document that tells is read as what it tells
-// all the same; see [Header.Dialect].
+// AsDialect reads the document as one of that dialect, and notes what is usual in it as
+// legal. Some dialects cannot be recognised: a document of edition 1.0 looks like one of
+// 1.1. A document with signs of a dialect is read as that all the same; see
+// [Header.Dialect].
 func AsDialect(dialect Dialect) Option { return func(d *Decoder) { d.as = dialect } }
 
 // NewDecoder returns a Decoder of the document that r has. It may be compressed
@@ -110,9 +109,9 @@ func NewDecoder(r io.Reader, opts ...Option) *Decoder {
 	return d
 }
 
-// Header returns the header of the document. Before Entries has ended it reads as
-// far as the first entry; afterwards the header includes what stood after entries,
-// and only then can decisions rely on it. The error is a [*DecodeError].
+// Header returns the header of the document. Before Entries has ended it reads up to the
+// first entry; afterwards the header includes elements after the entries, so decide
+// anything by it only then. The error is a [*DecodeError].
 func (d *Decoder) Header() (Header, error) {
 	if d.state == fresh && d.err == nil {
 		if d.err = d.start(); d.err == nil {
@@ -127,16 +126,15 @@ func (d *Decoder) Header() (Header, error) {
 	return h, nil
 }
 
-// Entries returns the entries in document order. The document was read to its end
-// tag, and nothing followed it, if and only if the loop ends by itself without an
-// error having been yielded. The error is a [*DecodeError]; one of kind
-// [BadEntry] concerns a single entry, of which nothing but the Line is given, and
-// the loop may go on; any other is the last thing yielded.
+// Entries returns the entries in document order. If and only if the loop ends by itself
+// without an error, the document was complete, and nothing came after its end tag. The
+// error is a [*DecodeError]; one of kind [BadEntry] is about a single entry, of which only
+// the Line is given, and the loop may continue; any other error ends the sequence.
 //
-// An entry that was bad is one that the Source lists all the same: who leaves it
-// out does not know the whole list.
+// A bad entry is still listed by the Source: a caller that skips it does not know the whole
+// list.
 //
-// A loop that is left early can be taken up by a further call.
+// A loop that is left early can be continued by a further call.
 func (d *Decoder) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		_, err := d.Header()
@@ -212,7 +210,8 @@ func (d *Decoder) noteBytes(packed bool) {
 	}
 }
 
-// verdict is the error for what was not tolerated so far, if anything was not.
+// verdict returns the error about deviations that were not tolerated so far, if there are
+// any.
 func (d *Decoder) verdict() error {
 	if d.refused == nil {
 		return nil
@@ -274,7 +273,7 @@ func (d *Decoder) keepRootAttrs() {
 // ruleRoot is the rule about the root element.
 const ruleRoot = "root-element-urlset-or-sitemapindex"
 
-// reject is the error for a document that is not one of ours.
+// reject returns the error for a document that is not ResourceSync.
 func (d *Decoder) reject(rule, format string, args ...any) *DecodeError {
 	err := d.fail(NotResourceSync, format, args...)
 	err.Rule = rule
@@ -291,7 +290,7 @@ func (d *Decoder) fail(kind Kind, format string, args ...any) *DecodeError {
 	}
 }
 
-// tolerate notes a deviation from the standard that is read all the same.
+// tolerate notes a tolerated deviation from the standard.
 func (d *Decoder) tolerate(n Note) {
 	if n.Line == 0 {
 		d.s.locate()
@@ -328,7 +327,7 @@ func (d *Decoder) toEntry() error {
 		case tok == tokEOF:
 			return d.finish()
 		case tok == tokEnd:
-			continue // of the root; what follows decides
+			continue // foreign to the root; the rest decides
 		}
 		isEntry, err := d.rootChild()
 		if err == nil {
@@ -344,8 +343,8 @@ func (d *Decoder) toEntry() error {
 	}
 }
 
-// nextChild returns the next tag among the children of one of our elements, and notes
-// text between them, which no reader uses.
+// nextChild returns the next tag among the children of one of our elements, and notes text
+// between them, which readers ignore.
 func (d *Decoder) nextChild() (token, error) {
 	d.s.loose = loose{}
 	tok, err := d.s.next()
@@ -392,7 +391,7 @@ func (d *Decoder) rootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// foreignRootChild keeps a child of the root that is of another vocabulary.
+// foreignRootChild stores a child of the root that is of another vocabulary.
 func (d *Decoder) foreignRootChild() error {
 	d.kept.b = d.rootForeign
 	err := d.foreignChild()
@@ -490,8 +489,8 @@ func (d *Decoder) skip() error {
 	return nil
 }
 
-// foreignChild keeps an element of another vocabulary in d.kept, and skips
-// one that has no business in one of ours.
+// foreignChild stores an element of another vocabulary in d.kept, and skips one that is not
+// allowed there.
 func (d *Decoder) foreignChild() error {
 	if err := d.countForeign(); err != nil {
 		return err

@@ -17,10 +17,10 @@ const (
 	DialectMid2013                // drafts of the middle of 2013: modified on rs:md, rel="resourcesync" for up
 	DialectDLib                   // D-Lib Magazine 19(1/2), 2013: another namespace, modified, etag, top
 	DialectAtom                   // the two Atom forms of its appendix: by link and by content
-	DialectResync                 // the XML of its own, <resync>, of its appendix
+	DialectResync                 // its own XML, <resync>, of the appendix
 )
 
-// String returns the name of the dialect as commands take it, such as "dlib-2013".
+// String returns the name of the dialect as in commands, such as "dlib-2013".
 func (d Dialect) String() string {
 	switch d {
 	case Dialect11:
@@ -53,7 +53,7 @@ const (
 	formResync              // resync
 )
 
-// tell notes, once, that the document shows its dialect.
+// tell notes, once, that the document has signs of its dialect.
 func (d *Decoder) tell(dialect Dialect, n Note) {
 	if d.told {
 		return
@@ -63,8 +63,8 @@ func (d *Decoder) tell(dialect Dialect, n Note) {
 	d.usual(n)
 }
 
-// usual notes something that is normal in the dialect of the document but not in 1.1. It
-// is legal if the caller asked for that dialect.
+// usual notes something that is normal in the dialect of the document but not in 1.1. It is
+// legal if the caller asked for that dialect.
 func (d *Decoder) usual(n Note) {
 	n.Quirk, n.Legal = QuirkDialect, d.as == d.header.Dialect
 	if d.header.Dialect == DialectMid2013 {
@@ -73,8 +73,8 @@ func (d *Decoder) usual(n Note) {
 	d.tolerate(n)
 }
 
-// settleEntry puts what the entry means in its dialect into the terms of 1.1.
-// start is its start tag.
+// settleEntry converts the entry from its dialect to the terms of 1.1. start is its start
+// tag.
 func (d *Decoder) settleEntry(start *element) {
 	e := &d.current
 	if d.header.Dialect == DialectDLib {
@@ -143,7 +143,8 @@ func (d *Decoder) capabilityOf(uri []byte) Capability {
 	return d.capability(name)
 }
 
-// takeAttr takes an attribute without prefix out of those of the start tag.
+// takeAttr removes an attribute without prefix from those of the start tag, and returns its
+// value.
 func (d *Decoder) takeAttr(name string) (value []byte, ok bool) {
 	for i := range d.s.attrs {
 		if a := &d.s.attrs[i]; a.colon == 0 && string(a.name) == name {

@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// This file is the two Atom forms of the appendix of D-Lib Magazine 2013. In one a
-// link of an entry names the resource, in the other its content element does. The
-// attributes of ResourceSync are prefixed in the one and often not in the other:
-// both are read in both. What Atom itself needs (title, id, author, summary) is
-// kept as a foreign element.
+// This file reads the two Atom forms of the appendix of D-Lib Magazine 2013. In one a link
+// of an entry names the resource, in the other its content element does. The attributes of
+// ResourceSync are prefixed in one and often not in the other: both are accepted in both.
+// Elements that Atom requires (title, id, author, summary) are stored as foreign elements.
 
 // atomRoot takes the start tag of a feed.
 func (d *Decoder) atomRoot() error {

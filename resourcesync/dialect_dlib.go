@@ -9,10 +9,10 @@ import "fmt"
 // whether the document is a Capability List.
 type draftUp struct{ index, line, column int }
 
-const relTop = "top" // to the Capability List
+const relTop = "top" // link to the Capability List
 
-// draftAttr keeps an attribute of rs:md that the standard does not define. Two of
-// them are those of drafts.
+// draftAttr stores an attribute of rs:md that the standard does not define. Two of them are
+// those of drafts.
 func (d *Decoder) draftAttr(a *attr) Attr {
 	switch string(a.name) {
 	case "modified":
@@ -40,8 +40,8 @@ func (d *Decoder) rootLink() error {
 	return d.skip()
 }
 
-// draftLink reads the relation of a link of the root as its dialect means it. What
-// is up there is index since 1.0, but for Capability Lists.
+// draftLink interprets the relation of a link of the root by its dialect. The draft's up is
+// index since 1.0, except in Capability Lists.
 func (d *Decoder) draftLink(i int) {
 	l := &d.header.Links[i]
 	dlib := d.header.Dialect == DialectDLib
@@ -78,8 +78,8 @@ func (d *Decoder) settleUps() {
 	d.ups = nil
 }
 
-// patchBitstream makes a link of a bitstream that is a patch: nothing but its media
-// type tells, and whoever took it for the resource would store the wrong bytes.
+// patchBitstream makes a link of a bitstream that is a patch: only its media type shows
+// that, and a reader that took it for the resource would store the wrong bytes.
 func (d *Decoder) patchBitstream(start *element) {
 	e := &d.current
 	if e.Change != Updated || e.Path == "" || !IsPatchType(e.Type) {

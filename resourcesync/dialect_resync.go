@@ -1,8 +1,7 @@
 package resourcesync
 
-// This file is the XML of its own, <resync>, of the appendix of D-Lib Magazine
-// 2013. Its links have no place of their own: one before the first item is of the
-// document, one after an item is of that item.
+// This file reads the <resync> XML of the appendix of D-Lib Magazine 2013. A link before
+// the first item belongs to the document, one after an item to that item.
 
 // resyncRoot reads the start tag of a resync element.
 func (d *Decoder) resyncRoot() error {
@@ -32,7 +31,7 @@ func (d *Decoder) resyncRootChild() (isEntry bool, err error) {
 	return false, d.foreignRootChild()
 }
 
-// resyncItem reads the item whose start tag was read, and what follows up to the
+// resyncItem reads the item whose start tag was read, and the links after it up to the
 // start tag of the next one or to the end of the document.
 func (in *entryReader) resyncItem() error {
 	d := in.d

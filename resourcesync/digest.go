@@ -14,8 +14,7 @@ import (
 	"strings"
 )
 
-// Algorithm is the name of a hash function as IANA registers it, which is how
-// rs:md/@hash names it (1.1 §7).
+// Algorithm is the IANA name of a hash function, as in rs:md/@hash (1.1 §7).
 type Algorithm string
 
 // The known algorithms, weakest first.
@@ -91,11 +90,10 @@ type Digest struct {
 	sum [sha512.Size]byte
 }
 
-// ParseDigest parses algorithm:value, as in rs:md/@hash (1.1 §7). The algorithm is
-// compared without regard to case and the value is hexadecimal of either case.
-// What Sources publish beside that is read as well: SHA256 for sha-256, and the
-// value in base64 or base64url. The error wraps [ErrUnknownAlgorithm] if that is
-// the reason.
+// ParseDigest parses algorithm:value, as in rs:md/@hash (1.1 §7). The algorithm is compared
+// without regard to case and the value is hexadecimal of either case. It also accepts
+// SHA256 for sha-256, and values in base64 or base64url, which Sources publish. The error
+// wraps [ErrUnknownAlgorithm] if that is the reason.
 func ParseDigest(s string) (Digest, error) {
 	d, _, bad := parseDigest(strings.Trim(s, xmlSpace))
 	if bad != nil {
@@ -127,7 +125,7 @@ type badDigest struct {
 func (e *badDigest) Error() string { return fmt.Sprintf("hash %q: %v", clip(e.value), e.why) }
 func (e *badDigest) Unwrap() error { return e.why }
 
-// parseDigest also returns the quirk of the spelling, 0 if it is the standard's.
+// parseDigest also returns the quirk of the spelling; 0 is the standard's spelling.
 func parseDigest(s string) (Digest, Quirk, *badDigest) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok || name == "" {
@@ -223,7 +221,7 @@ func (d Digest) Strong() bool { return d.alg >= firstStrong }
 // String returns algorithm:hexadecimal in lower case, "" if d is absent.
 func (d Digest) String() string { return string(d.appendTo(nil)) }
 
-// MarshalText returns what String returns.
+// MarshalText returns the same text as String.
 func (d Digest) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
 // UnmarshalText is ParseDigest; an empty text is absence.
@@ -297,7 +295,7 @@ func (ds Digests) Strong() bool {
 // String returns the digests separated by blanks, as rs:md/@hash has them.
 func (ds Digests) String() string { return string(ds.appendTo(nil)) }
 
-// MarshalText returns what String returns.
+// MarshalText returns the same text as String.
 func (ds Digests) MarshalText() ([]byte, error) { return ds.appendTo(nil), nil }
 
 // UnmarshalText is ParseDigests, but every digest must be usable.
@@ -344,7 +342,7 @@ func NewHasher(algs ...Algorithm) *Hasher {
 	return h
 }
 
-// Write adds p to what is hashed.
+// Write adds p to the hashed bytes.
 func (h *Hasher) Write(p []byte) (int, error) {
 	for _, s := range h.sums {
 		s.Write(p) // a hash.Hash never fails
@@ -352,8 +350,8 @@ func (h *Hasher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Digests returns the digests of what was written so far, in the order of the
-// algorithms given to NewHasher.
+// Digests returns the digests of the bytes so far, in the order of the algorithms given to
+// NewHasher.
 func (h *Hasher) Digests() Digests {
 	ds := make(Digests, len(h.algs))
 	for i, s := range h.sums {

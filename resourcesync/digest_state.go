@@ -8,12 +8,12 @@ import (
 
 var errHasherState = errors.New("not the state of a Hasher for these algorithms")
 
-// MarshalBinary returns the state of h, so that another Hasher for the same algorithms
-// can go on from there. The form depends on the version of Go.
+// MarshalBinary returns the state of h, with which another Hasher for the same algorithms
+// can continue. The form depends on the version of Go.
 func (h *Hasher) MarshalBinary() ([]byte, error) {
 	var b []byte
 	for _, s := range h.sums {
-		state, err := s.(encoding.BinaryMarshaler).MarshalBinary() // all hashes of the standard library can
+		state, err := s.(encoding.BinaryMarshaler).MarshalBinary() // all hashes of the standard library implement it
 		if err != nil {
 			return nil, err
 		}

@@ -1,53 +1,49 @@
-// Package resourcesync is the ResourceSync Framework (ANSI/NISO Z39.99) on the
-// wire: the vocabulary of its documents and streaming readers and writers. It
-// imports nothing but the standard library.
+// Package resourcesync is the wire format of the ResourceSync Framework (ANSI/NISO Z39.99):
+// the vocabulary of its documents and streaming readers and writers. It imports only the
+// standard library.
 //
 // # Documents
 //
-// Every ResourceSync document has one shape: a [Header] and a sequence of
-// [Entry] values in a urlset or a sitemapindex (1.1 §7). Resource List, Change
-// List, Capability List, Source Description, the dumps and their manifests, the
-// indexes and the Archives differ in rules, not in shape, so one set of types
-// serves them all. Which kind a document is, [Header.Root] and the capability
-// tell, together [Header.Kind]. A document without capability is a plain sitemap.
+// Every ResourceSync document has one shape: a [Header] and a sequence of [Entry] values in
+// a urlset or a sitemapindex (1.1 §7). Resource List, Change List, Capability List, Source
+// Description, the dumps and their manifests, the indexes and the Archives differ in rules,
+// not in shape, so one set of types serves them all. [Header.Root] and the capability
+// together give the kind of a document, [Header.Kind]. A document without capability is a
+// plain sitemap.
 //
 // # Reading
 //
 // [NewDecoder] reads a document, compressed or not, from any reader. Begin with
-// [Decoder.Header], which stops at the first entry; then loop over
-// [Decoder.Entries]; then ask for the Header again before deciding anything by
-// it, since rs:md may stand after the entries. A document counts as read only if
-// that loop ended without an error: one that was cut, or that something follows,
-// always yields one.
+// [Decoder.Header], which stops at the first entry; then loop over [Decoder.Entries]; then
+// call Header again before you decide anything by it, since rs:md may come after the
+// entries. A document counts as read only if that loop ended without an error: one that was
+// cut, or has data after its end, always yields one.
 //
 // DTDs are refused and nothing outside of the document is ever opened. Memory
 // does not grow with the document.
 //
 // # Tolerance
 //
-// Two kinds of mistake are told apart. What is no well-formed XML, no
-// ResourceSync or beyond [Limits] ends the document with a [*DecodeError]. A
-// value that can't be read counts as absent, a habit of existing Sources is
-// understood, and the document continues. A digest that can't be read is never one
-// that matched.
+// There are two kinds of errors. Malformed XML, a document that is not ResourceSync, or one
+// beyond [Limits] ends with a [*DecodeError]. A value that cannot be read counts as absent,
+// a known habit of Sources is understood, and the document continues. An unreadable digest
+// never counts as matched.
 //
-// [WithNotes] reports each such case as a [Note]: what was there, how it was read,
-// the rule it concerns, and the number of the habit, a [Quirk]. [NoteTally] collects
-// them by kind. A note that is Legal is of something unusual that the standard
-// allows. [WithTolerance] decides what is refused: nothing by [Lenient], all that
-// is not legal by [Strict], and anything between by [Tolerance.Except] and
-// [Tolerance.And].
+// [WithNotes] reports each such case as a [Note]: the text found, how it was read, the
+// rule, and the number of the habit, a [Quirk]. [NoteTally] collects them by kind. A note
+// that is Legal is about something unusual that the standard allows. [WithTolerance]
+// decides which are errors: none with [Lenient], all that are not legal with [Strict], and
+// anything between with [Tolerance.Except] and [Tolerance.And].
 //
-// URIs and paths are kept as they were written, relative ones and those with odd
-// characters too, and noted: what they may lead to is for those to decide who
-// follow them.
+// URIs and paths are returned as written, also relative ones and those with odd characters,
+// and noted: the caller decides whether to follow them.
 //
 // # Dialects
 //
-// Documents from before 1.1 are read as what they mean in 1.1, and [Header.Dialect]
-// says what they were: 1.0 (only if asked for by [AsDialect], as nothing in it
-// tells), the drafts of the middle of 2013, and what D-Lib Magazine proposed in
-// January 2013, with its Atom feeds and its XML of its own.
+// Documents from before 1.1 are converted to the terms of 1.1, and [Header.Dialect] has
+// their dialect: 1.0 (only with [AsDialect], as it cannot be recognised), the drafts of the
+// middle of 2013, and the proposal of D-Lib Magazine of January 2013, with its Atom feeds
+// and its own XML.
 //
 //   - lastmod was the time of a change: it is read as datetime too, and not as
 //     lastmod of what is deleted.
@@ -62,10 +58,9 @@
 //
 // # Writing
 //
-// [NewEncoder] writes a document. It gives the same bytes for the same values,
-// refuses values that the standard does not allow, and says [ErrFull] when an
-// entry belongs into the next document. [Series] writes as many documents as a list
-// needs, and the index over them.
+// [NewEncoder] writes a document. The same values give the same bytes; values that the
+// standard forbids are errors, and [ErrFull] means that an entry belongs into the next
+// document. [Series] writes as many documents as a list needs, and the index over them.
 //
 // # Values
 //
@@ -74,6 +69,6 @@
 //
 // # Verifying
 //
-// [NewVerifyReader] delivers bytes and fails before io.EOF if they are not those
-// that a document describes. [Hasher] computes what to write into one.
+// [NewVerifyReader] delivers bytes and fails before io.EOF if they differ from the
+// description. [Hasher] computes the digests for a description.
 package resourcesync

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// The largest document that the standard allows (1.1 §7): a decoder takes more,
-// an encoder does not write it.
+// The largest document that the standard allows (1.1 §7). A Decoder accepts larger ones, an
+// Encoder never writes them.
 const (
 	MaxEntries = 50_000
 	MaxBytes   = 50_000_000
@@ -19,15 +19,14 @@ const (
 // be closed; the entry belongs into the next one.
 var ErrFull = errors.New("document is full")
 
-// Encoder writes one document as a stream, in constant memory. The same values
-// give the same bytes. What would make the document invalid is an [*EncodeError]:
-// a value that can't be written, and what a header or an entry lacks, or has out of
-// place, in a document of its kind (1.1 §7 to §14). What concerns several entries,
-// such as their order, and whether a short relation type is registered, is not
-// checked.
+// Encoder writes one document as a stream, in constant memory. The same values give the
+// same bytes. An invalid header or entry is an [*EncodeError]: a value that cannot be
+// written, or an element that is missing or misplaced in a document of this kind (1.1 §7 to
+// §14). It does not check relations between entries, such as their order, nor whether a
+// short relation type is registered.
 type Encoder struct {
 	w          countingWriter
-	zip        *gzip.Writer // in front of w; nil: not compressed
+	zip        *gzip.Writer // compressor in front of w; nil: not compressed
 	out        builder
 	header     Header
 	plain      bool // a plain sitemap
@@ -35,14 +34,14 @@ type Encoder struct {
 	maxBytes   int64
 	count      int
 	flushed    int64 // bytes that left out
-	err        error // of w, or of use after Close
+	err        error // error of w, or of use after Close
 }
 
 // EncoderOption is an option of NewEncoder.
 type EncoderOption func(*Encoder)
 
-// WithMaxEntries lowers the number of entries after which Encode returns ErrFull;
-// what is not between 1 and [MaxEntries] is ignored.
+// WithMaxEntries lowers the number of entries after which Encode returns ErrFull; a value
+// outside 1 to [MaxEntries] is ignored.
 func WithMaxEntries(n int) EncoderOption {
 	return func(e *Encoder) {
 		if n > 0 && n < e.maxEntries {
@@ -51,14 +50,13 @@ func WithMaxEntries(n int) EncoderOption {
 	}
 }
 
-// WithGzip has the document compressed. It has neither name nor time in its gzip
-// header, so the same values still give the same bytes. The limits hold for what is
-// compressed (1.1 §7).
+// WithGzip compresses the document. The gzip header has neither name nor time, so the same
+// values still give the same bytes. The limits apply to the uncompressed document (1.1 §7).
 func WithGzip() EncoderOption {
 	return func(e *Encoder) { e.zip = gzip.NewWriter(&e.w) }
 }
 
-// withRoom lowers the size at which a document is full by n bytes.
+// withRoom lowers the size limit of a document by n bytes.
 func withRoom(n int64) EncoderOption {
 	return func(e *Encoder) { e.maxBytes -= n }
 }
@@ -67,9 +65,8 @@ const flushAt = 64 << 10
 
 var errClosed = errors.New("encode entry: document is closed")
 
-// NewEncoder begins a document with header h. A header with neither metadata nor
-// links is that of a plain sitemap: then entries have no metadata and no links
-// either. Bytes reach w by and by; all of them when Close has returned.
+// NewEncoder begins a document with header h. A header with neither metadata nor links is
+// that of a plain sitemap: then entries must have neither. Output is buffered until Close.
 func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) {
 	e := &Encoder{w: countingWriter{w: w}, header: h, maxEntries: MaxEntries, maxBytes: MaxBytes}
 	for _, o := range opts {
@@ -82,9 +79,9 @@ func NewEncoder(w io.Writer, h Header, opts ...EncoderOption) (*Encoder, error) 
 	return e, nil
 }
 
-// Encode writes an entry. It returns [ErrFull] if the document has no room for it,
-// and an error that names the field if a value can't be written; in both cases
-// nothing was written and the Encoder can go on.
+// Encode writes an entry. It returns [ErrFull] if the document has no room for it, and an
+// error that names the field if a value cannot be written; in both cases nothing was
+// written and the Encoder can be used further.
 func (e *Encoder) Encode(en Entry) error {
 	if e.err != nil {
 		return e.err
@@ -135,8 +132,8 @@ func (e *Encoder) Close() error {
 // Count returns the number of entries written.
 func (e *Encoder) Count() int { return e.count }
 
-// Bytes returns the size of the document, with its closing tag and before it is
-// compressed: what it will be if nothing more is written, what it is after Close.
+// Bytes returns the uncompressed size of the document with its closing tag: the final size
+// if no more is written, and after Close.
 func (e *Encoder) Bytes() int64 {
 	n := e.flushed + int64(len(e.out.b))
 	if e.err == errClosed {
@@ -145,8 +142,8 @@ func (e *Encoder) Bytes() int64 {
 	return n + int64(len(closingTag(e.header.Root)))
 }
 
-// Written returns how many bytes went to the writer so far: after Close the size of
-// the document as it is stored, which is less than Bytes if it is compressed.
+// Written returns the number of bytes written to the writer so far: after Close the stored
+// size of the document, which is less than Bytes if it is compressed.
 func (e *Encoder) Written() int64 { return e.w.n }
 
 func (e *Encoder) flush() error {
@@ -163,7 +160,7 @@ func (e *Encoder) flush() error {
 	return nil
 }
 
-// countingWriter counts what w takes.
+// countingWriter counts the bytes that w accepts.
 type countingWriter struct {
 	w io.Writer
 	n int64

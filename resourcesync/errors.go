@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Kind says what is wrong with a document that was read. It is an error so that
-// errors.Is(err, resourcesync.Incomplete) works.
+// Kind classifies a DecodeError. It is an error so that errors.Is(err,
+// resourcesync.Incomplete) works.
 type Kind uint8
 
 // The kinds of problem. All but BadEntry end the document.
@@ -16,7 +16,7 @@ const (
 	LimitReached                    // larger than Limits allow
 	Incomplete                      // cut, or followed by something that does not belong to it
 	Refused                         // a value or structure that the Tolerance given does not allow
-	BadEntry                        // this entry can't be used; the loop over Entries may go on
+	BadEntry                        // this entry cannot be used; the loop over Entries may continue
 )
 
 func (k Kind) Error() string {
@@ -37,18 +37,18 @@ func (k Kind) Error() string {
 	return fmt.Sprintf("resourcesync.Kind(%d)", uint8(k))
 }
 
-// DecodeError is the error of a Decoder. errors.Is finds its Kind and what its
-// Err wraps, such as the error of the reader that was read from.
+// DecodeError is the error of a Decoder. errors.Is finds its Kind and the errors that its
+// Err wraps, such as that of the underlying reader.
 type DecodeError struct {
 	Kind   Kind
 	Line   int    // from 1
 	Column int    // from 1, in bytes of UTF-8
-	Offset int64  // from 0, in bytes of the document as UTF-8, decompressed and without byte order mark; of where it showed, if what is refused stands earlier
-	Rule   string // id of the rule that is broken, as a linter names it; may be ""
+	Offset int64  // offset from 0 in the document as UTF-8, decompressed and without byte order mark; where it was detected, if the cause is earlier
+	Rule   string // id of the broken rule, as a linter names it; may be ""
 	Quirk  Quirk  // the habit of Sources that it is; 0 if it is none
 	Msg    string
 	Err    error // the cause, if there is one beyond Msg
-	Size   bool  // of LimitReached: the document is larger, or has more entries, than Limits say
+	Size   bool  // of LimitReached: the document has more bytes or entries than Limits allow
 }
 
 func (e *DecodeError) Error() string {
@@ -71,5 +71,5 @@ func clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…" // which may have been cut within a character
+	return strings.ToValidUTF8(s[:most], "") + "…" // it may have been cut within a character
 }

@@ -69,8 +69,8 @@ func (in *entryReader) child() error {
 	return d.foreignChild()
 }
 
-// metadata reads the attributes of an rs:md, or what a draft has in its place. A second one
-// may add to them, and say nothing else of what is said.
+// metadata reads the attributes of an rs:md, or of a draft's counterpart. A second rs:md
+// may add attributes, but must not contradict the first.
 func (in *entryReader) metadata() {
 	if !in.hasMD {
 		in.hasMD = true
@@ -281,8 +281,7 @@ func (d *Decoder) countLink(n int) error {
 	return nil
 }
 
-// empty reports whether a is an attribute of the standard, and reports that it is
-// empty.
+// empty reports whether a is an empty attribute of the standard, and notes that.
 func (d *Decoder) empty(a *attr) bool {
 	rule, defined := ruleOfAttr[string(a.name)]
 	if defined {
@@ -295,7 +294,7 @@ func (d *Decoder) empty(a *attr) bool {
 	return defined
 }
 
-// foreignAttr keeps an attribute that the standard does not define.
+// foreignAttr stores an attribute that the standard does not define.
 func (d *Decoder) foreignAttr(a *attr) Attr {
 	rule := ""
 	switch {
@@ -321,8 +320,8 @@ func keptAttr(a *attr) Attr {
 	return Attr{Space: a.uri, Name: string(a.local()), Value: string(a.value)}
 }
 
-// ruleOfAttr is the rule about the value of each attribute that the standard
-// defines (1.1 §7); "" if there is none.
+// ruleOfAttr has the rule about the value of each attribute of the standard (1.1 §7); "" if
+// there is none.
 var ruleOfAttr = map[string]string{
 	"capability": "root-capability-required",
 	"at":         "at-w3cdtf",

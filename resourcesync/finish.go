@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// This file is what shows only when an entry or the document has ended.
+// This file has the checks that need the end of an entry or of the document.
 
-// largest is the size that the standard allows a document (1.1 §7), in the larger
-// of the two readings of 50 MB. An Encoder keeps to the smaller.
+// largest is the maximum size of a document (1.1 §7), in the larger of the two readings of
+// 50 MB. An Encoder uses the smaller.
 const largest = 50 << 20
 
 // finish takes the end of the document.
@@ -100,8 +100,7 @@ func (d *Decoder) checkTimes() {
 	}
 }
 
-// checkEntry notes what the entry lacks, or has though it belongs elsewhere. start is its
-// start tag.
+// checkEntry notes missing and misplaced parts of the entry. start is its start tag.
 func (in *entryReader) checkEntry(start *element) {
 	d, e := in.d, in.e
 	n := Note{Line: start.line, Column: start.column}
@@ -130,7 +129,7 @@ func (in *entryReader) ruleOfChange() string {
 	return kind + "-change-required"
 }
 
-// checkDLib is checkEntry for what only D-Lib Magazine 2013 asks.
+// checkDLib makes the checks that only D-Lib Magazine 2013 demands.
 func (in *entryReader) checkDLib(n Note) {
 	d, e := in.d, in.e
 	n.Quirk = QuirkDialect

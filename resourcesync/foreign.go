@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// foreignWriter writes elements of other vocabularies so that they mean the same
-// anywhere: each prefix is declared on the element that uses it, comments are
-// left out and CDATA is text, as exclusive canonical XML does.
+// foreignWriter writes elements of other vocabularies so that they mean the same anywhere:
+// each prefix is declared on the element that uses it, comments are left out and CDATA is
+// text, as in exclusive canonical XML.
 type foreignWriter struct {
 	b        []byte
 	rendered []binding // declarations written that are in scope
 	marks    []int     // the number of prefixes before each open element
-	names    []string  // of the open elements
+	names    []string  // names of the open elements
 }
 
-// keepForeign reads the element whose start tag was read, and what is in it,
-// into d.kept.
+// keepForeign stores the element whose start tag was read, with its content, in d.kept.
 func (d *Decoder) keepForeign() error {
 	w := &d.kept
 	w.rendered, w.marks, w.names = w.rendered[:0], w.marks[:0], w.names[:0]
@@ -104,11 +103,11 @@ func (w *foreignWriter) end(empty bool) {
 	w.rendered, w.marks, w.names = w.rendered[:w.marks[last]], w.marks[:last], w.names[:last]
 }
 
-// foreignChecker checks what is to be written into a document as it stands.
+// foreignChecker checks XML that is to be written into a document unchanged.
 type foreignChecker struct{ s scanner }
 
-// check says why xml can't be in a document: it must be whole elements, each
-// in a namespace of its own vocabulary, that declare the prefixes they use.
+// check returns why xml cannot be in a document: it has to be whole elements, each in a
+// namespace of its own vocabulary, that declare the prefixes they use.
 func (c *foreignChecker) check(xml string) error {
 	const before, after = `<x xmlns="` + nsSitemap + `">`, `</x>`
 	c.s = scanner{

@@ -38,9 +38,9 @@ var (
 	errCutChar  = errors.New("the last character is cut")
 )
 
-// more reads on, keeping buf[pos:]. It reports false if there is no more, and
-// then err says why. It reads at least half of what is already kept, so that
-// scanning a token again after each call costs no more than its length.
+// more reads more bytes and keeps buf[pos:]. It returns false if there are none; err is the
+// reason. It reads at least half as much as it keeps, so that scanning a token again after
+// each call costs no more than its length.
 func (w *window) more() bool {
 	w.count(w.pos)
 	w.full = copy(w.buf, w.buf[w.pos:w.full])
@@ -70,7 +70,7 @@ func (w *window) read() {
 	}
 	n, err := io.ReadAtLeast(w.src, room, min(len(room), kept/2+1))
 	if err == io.ErrUnexpectedEOF {
-		err = nil // the next read says what the matter is
+		err = nil // the next read returns the cause
 	}
 	w.full += n
 	w.check(err)
@@ -110,9 +110,8 @@ func (w *window) count(i int) {
 
 var newline = []byte{'\n'}
 
-// validText returns the length of the longest prefix of b that is UTF-8 of the
-// characters of XML 1.0 §2.2; ok is false if what follows is not the begin of
-// such a character.
+// validText returns the length of the longest prefix of b that is UTF-8 of the characters
+// of XML 1.0 §2.2; ok is false if the rest does not begin such a character.
 func validText(b []byte) (n int, ok bool) {
 	i := 0
 	for i < len(b) {
@@ -138,10 +137,10 @@ func validText(b []byte) (n int, ok bool) {
 	return i, true
 }
 
-// open looks at the first bytes of r to find out what it is. It returns a reader
-// of its text in UTF-8, the encoding it had, and whether it was compressed. No more
-// than about twice limit is read of r: text of that size takes no more, in UTF-16
-// either, but what is compressed may go on forever and contain nothing.
+// open detects the form of r by its first bytes. It returns a reader of its text in UTF-8,
+// the encoding, and whether it was compressed. It reads at most about twice limit bytes of
+// r: text of that size takes no more, even in UTF-16, but compressed data may be endless
+// and empty.
 func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed bool, err error) {
 	const spare = 64 << 10
 	br := bufio.NewReaderSize(&steadyReader{r, 2*min(limit, math.MaxInt64/4) + spare}, 4096)
@@ -163,8 +162,8 @@ func open(r io.Reader, limit int64) (text io.Reader, encoding string, packed boo
 	return text, encoding, packed, err
 }
 
-// steadyReader gives up on a reader that returns nothing again and again, and on one
-// that returns more than left bytes.
+// steadyReader fails for a reader that repeatedly returns nothing, and for one that returns
+// more than left bytes.
 type steadyReader struct {
 	r    io.Reader
 	left int64
@@ -185,7 +184,7 @@ func (s *steadyReader) Read(p []byte) (int, error) {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// gzipReader says of its errors that they mean the end of what can be read.
+// gzipReader marks its errors as the end of the readable data.
 type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {

@@ -6,7 +6,7 @@ import "fmt"
 type EncodeError struct {
 	Field string // attribute or element, such as "loc"
 	Value string // the given value, perhaps shortened; "" if there was none
-	Rule  string // id of the rule that is broken, as a linter names it; may be ""
+	Rule  string // id of the broken rule, as a linter names it; may be ""
 	Msg   string // what was expected
 }
 
@@ -26,7 +26,7 @@ const (
 	noIndex                            // there is no index of this kind
 	needsUp                            // the root has a link up
 	isSnapshot                         // a snapshot: the root has at, and neither from nor until
-	isOfChanges                        // of changes: the root has from, and neither at nor completed
+	isOfChanges                        // a list of changes: the root has from, and neither at nor completed
 	entriesHaveAt                      // entries may have at and completed
 	entriesHaveFrom                    // entries may have from and until
 	needsCapability                    // each entry has a capability
@@ -42,8 +42,8 @@ const (
 	archiveOfIn  = knownKind | needsUp | entriesHaveFrom
 )
 
-// demands are those of each kind, as a urlset and as a sitemapindex (1.1 §8 to §13,
-// Appendix A, Archives §3 to §6). What is not here is free.
+// demands has those of each kind, as a urlset and as a sitemapindex (1.1 §8 to §13,
+// Appendix A, Archives §3 to §6). Other kinds have none.
 var demands = map[Capability][2]demand{
 	CapabilityDescription:          {knownKind | listsSets, knownKind},
 	CapabilityCapabilityList:       {knownKind | needsUp | needsCapability, 0},
@@ -59,10 +59,10 @@ var demands = map[Capability][2]demand{
 	CapabilityChangeDumpArchive:    {archiveOfIn, archiveOfIn},
 }
 
-// ruleBook checks what the standard asks of documents of one kind.
+// ruleBook checks the demands on documents of one kind.
 type ruleBook struct {
 	need        demand
-	kind        string // with which the ids of its rules begin
+	kind        string // prefix of the ids of its rules
 	from, until Datetime
 }
 
@@ -74,8 +74,7 @@ func ruleBookOf(h *Header) ruleBook {
 	return r
 }
 
-// header returns what a header lacks, or has out of place; nil if it is as it
-// should be.
+// header returns what is missing or misplaced in a header; nil if it is valid.
 func (r *ruleBook) header(h *Header) *EncodeError {
 	if r.need&noIndex != 0 {
 		return &EncodeError{"capability", string(h.Capability), string(h.Capability) + "-root-urlset", "a manifest is a urlset, never an index"}

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// atDeclaration reports whether an XML declaration may stand at pos: nothing but
-// white space was before it.
+// atDeclaration reports whether an XML declaration is allowed at pos: only white space was
+// before it.
 func (s *scanner) atDeclaration() bool { return !s.rooted && !s.prolog }
 
-// checkXMLDecl checks what follows <?xml: version, then encoding and standalone if
-// they are there (XML 1.0 §2.8).
+// checkXMLDecl checks the part after <?xml: version, then encoding and standalone if
+// present (XML 1.0 §2.8).
 func checkXMLDecl(b []byte) (encoding, why string) {
 	b, value, ok := cutPseudoAttr(b, "version")
 	if !ok {
@@ -41,8 +41,8 @@ func isEncodingName(s string) bool {
 	return n > 0 && n == len(s) && s[0] != '_' && strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// cutPseudoAttr takes white space, name="value" off the begin of b; without it, b
-// is returned as it was.
+// cutPseudoAttr cuts white space and name="value" off the begin of b; if they are not
+// there, it returns b unchanged.
 func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
 	t := bytes.TrimLeft(b, xmlSpace)
 	if len(t) == len(b) || !bytes.HasPrefix(t, []byte(name)) {
@@ -63,7 +63,7 @@ func cutPseudoAttr(b []byte, name string) (rest []byte, value string, ok bool) {
 	return after, string(quoted), true
 }
 
-// describeStart says in a sentence what a document is that doesn't begin as XML.
+// describeStart describes in a sentence a document that does not begin as XML.
 func describeStart(b []byte) string {
 	switch {
 	case b[0] == '{' || b[0] == '[':

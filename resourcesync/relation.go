@@ -2,27 +2,27 @@ package resourcesync
 
 import "strings"
 
-// The relations of links that the standard gives a meaning to, with the section
-// that does. Others are read all the same (1.1 §7).
+// The link relations that the standard defines, with the section. Others are accepted (1.1
+// §7).
 const (
-	RelUp          = "up"           // to the document one level up, such as the Capability List (1.1 §6.2)
+	RelUp          = "up"           // the document one level up, such as the Capability List (1.1 §6.2)
 	RelIndex       = "index"        // from a document to the index that lists it (1.1 §6.2)
-	RelDescribedBy = "describedby"  // to metadata about a resource, or a description of a set or Source (1.1 §8, §14.5)
+	RelDescribedBy = "describedby"  // metadata about a resource, or a description of a set or Source (1.1 §8, §14.5)
 	RelDescribes   = "describes"    // from metadata to the resource (1.1 §14.5)
 	RelContents    = "contents"     // from a package to a copy of its manifest (1.1 §11.1, §13.1)
-	RelDuplicate   = "duplicate"    // to the same bytes at a mirror (1.1 §14.2)
-	RelAlternate   = "alternate"    // to another representation (1.1 §14.3)
-	RelCanonical   = "canonical"    // to the generic URI of a representation (1.1 §14.3)
-	RelPatch       = nsRS + "patch" // to what changes the version before into this one (1.1 §14.4)
-	RelProfile     = "profile"      // to what helps to interpret metadata (1.1 §14.5)
-	RelMemento     = "memento"      // to a prior version (1.1 §14.6)
-	RelTimeGate    = "timegate"     // to what finds the version of a moment (1.1 §14.6)
-	RelTimeMap     = "timemap"      // to a list of versions (1.1 §14.6)
-	RelCollection  = "collection"   // to a collection that the resource belongs to (1.1 §14.7)
-	RelVia         = "via"          // to the resource at the Source it came from (1.1 §14.8)
-	RelArchives    = "archives"     // from a document to the one that lists its archived versions (Archives §2.2)
+	RelDuplicate   = "duplicate"    // the same bytes at a mirror (1.1 §14.2)
+	RelAlternate   = "alternate"    // another representation (1.1 §14.3)
+	RelCanonical   = "canonical"    // the generic URI of a representation (1.1 §14.3)
+	RelPatch       = nsRS + "patch" // a patch from the version before to this one (1.1 §14.4)
+	RelProfile     = "profile"      // a profile that helps to interpret metadata (1.1 §14.5)
+	RelMemento     = "memento"      // a prior version (1.1 §14.6)
+	RelTimeGate    = "timegate"     // a service that finds the version of a moment (1.1 §14.6)
+	RelTimeMap     = "timemap"      // a list of versions (1.1 §14.6)
+	RelCollection  = "collection"   // a collection that the resource belongs to (1.1 §14.7)
+	RelVia         = "via"          // the resource at the Source from which it was copied (1.1 §14.8)
+	RelArchives    = "archives"     // the list of archived versions of the document (Archives §2.2)
 	RelSelf        = "self"         // the URI of the document itself; of Atom and of existing Sources
-	RelNext        = "next"         // the next page of a list; of existing Sources, not of the standard
+	RelNext        = "next"         // the next page of a list; used by existing Sources, not defined by the standard
 	RelPrev        = "prev"         // the page before; as RelNext
 	RelSource      = "resourcesync" // from a page to a Capability List (1.1 §6.3.3); for up in drafts of 2013
 )

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// MaxRemainder is the longest text of a Remainder that is kept of a resource, in bytes.
+// MaxRemainder is the longest stored text of a Remainder, in bytes.
 const MaxRemainder = 16 << 10
 
-// Remainder is what an Entry says of a resource beside its URI, its times and the values
-// that tell its bytes from others (1.1 §7, §14). Copying a resource needs none of it, so
-// programs carry it as one value, from the document to whoever reads the copy. The zero
-// Remainder says nothing.
+// Remainder has the attributes and links of an Entry besides its URI, its times and the
+// values that distinguish its bytes (1.1 §7, §14). Copying a resource needs none of them,
+// so programs carry them as one value, from the document to the readers of the copy. The
+// zero Remainder is empty.
 //
 // Its text is JSON with the names of the tags. A new attribute of rs:md becomes a field
 // here, one of rs:ln a field of Link.
@@ -27,9 +27,9 @@ type Remainder struct {
 	Foreign    string     `json:"foreign,omitempty"`
 }
 
-// Remainder returns what e says beside the rest of its fields. Attributes are in the
-// order of their names, as XML gives their order no meaning. The Remainder shares memory
-// with e.
+// Remainder returns the attributes and links of e that have no field of their own in a
+// copy. Attributes are sorted by name, as XML gives their order no meaning. The Remainder
+// shares memory with e.
 func (e *Entry) Remainder() Remainder {
 	r := Remainder{e.Encoding, e.ChangeFreq, e.Priority, e.Links, byName(e.Attrs), e.Foreign}
 	if slices.ContainsFunc(r.Links, func(l Link) bool { return !slices.IsSortedFunc(l.Attrs, compareAttrs) }) {
@@ -52,7 +52,7 @@ func compareAttrs(a, b Attr) int {
 	return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
 }
 
-// SetRemainder makes e say what r says.
+// SetRemainder sets the attributes and links of r in e.
 func (e *Entry) SetRemainder(r Remainder) {
 	e.Encoding, e.ChangeFreq, e.Priority, e.Links, e.Attrs, e.Foreign = r.Encoding, r.ChangeFreq, r.Priority, r.Links, r.Attrs, r.Foreign
 }
@@ -77,8 +77,8 @@ func (r *Remainder) Text() (string, error) {
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
-// ParseRemainder reads what Text returns. Members that it does not know are those of
-// later versions, and left out.
+// ParseRemainder parses the result of Text. It skips members that it does not know, which
+// are those of later versions.
 func ParseRemainder(text string) (r Remainder, err error) {
 	if text == "" {
 		return r, nil

@@ -14,9 +14,8 @@ const (
 	tokEOF
 )
 
-// scanner is a strict pull parser of XML 1.0 with namespaces, without DTDs. It
-// holds one token at a time: what it hands out lies in its buffer and is valid
-// until the next call of next.
+// scanner is a strict pull parser of XML 1.0 with namespaces, without DTDs. It holds one
+// token at a time: tokens are slices of its buffer, valid until the next call of next.
 type scanner struct {
 	window
 	lim Limits
@@ -33,12 +32,12 @@ type scanner struct {
 	text       []byte // text kept
 	pendingEnd bool   // the start tag just handed out was an empty element
 	rooted     bool   // the root element has begun
-	prolog     bool   // something came before the root element
-	encoding   string // of the document, as open found out
+	prolog     bool   // there was something before the root element
+	encoding   string // encoding of the document, as open detected it
 	declared   string // encoding in the XML declaration
-	leading    bool   // white space came before the XML declaration
+	leading    bool   // there was white space before the XML declaration
 	styled     bool   // there is a style sheet for browsers
-	loose      loose  // the first text since the last reset that is not kept
+	loose      loose  // the first ignored text since the last reset
 }
 
 // loose is text where only elements belong.
@@ -81,8 +80,8 @@ func (a *attr) local() []byte {
 	return a.name[a.colon+1:]
 }
 
-// locate finds out the line and column of the element. It is delayed until
-// somebody asks, and done at the latest before its bytes leave the buffer.
+// locate computes the line and column of the element. This is delayed until it is needed,
+// and done at the latest before its bytes leave the buffer.
 func (s *scanner) locate() {
 	if s.elem.line == 0 && s.elem.name != nil {
 		s.count(int(s.elem.at - s.base))
@@ -95,9 +94,8 @@ func (s *scanner) more() bool {
 	return s.window.more()
 }
 
-// plainText returns the text up to the end tag of the open element, and passes
-// both, if that is all there is and nothing in it has to be replaced. Otherwise it
-// does nothing.
+// plainText returns the text up to the end tag of the open element, and consumes both, if
+// the element has only text without references. Otherwise it does nothing.
 func (s *scanner) plainText() (text []byte, ok bool) {
 	b := s.buf[s.pos:s.end]
 	i := plainRun(b, ']')
@@ -223,8 +221,7 @@ func (s *scanner) charData() error {
 	return nil
 }
 
-// noteLoose notes text at a place in the buffer that is not kept, unless it is white
-// space.
+// noteLoose notes ignored text at a place in the buffer, unless it is white space.
 func (s *scanner) noteLoose(at int, run []byte) {
 	if s.collect || s.loose.line > 0 {
 		return
@@ -260,8 +257,7 @@ func (s *scanner) addText(run []byte) error {
 	return s.checkText()
 }
 
-// checkText bounds what is kept of the text of an element, in however many pieces it
-// comes.
+// checkText bounds the stored text of an element, in however many pieces it comes.
 func (s *scanner) checkText() error {
 	if len(s.text) > s.lim.Token {
 		return s.fail(LimitReached, s.pos, "the text of an element is longer than %d bytes", s.lim.Token)
@@ -403,8 +399,8 @@ func (s *scanner) instruction() error {
 	return nil
 }
 
-// find returns the position after pos of what, from the given one, which is the
-// end of the token at pos.
+// find returns the position after the next occurrence of what, searching from the given
+// position, which is the end of the token at pos.
 func (s *scanner) find(from int, what string) (int, error) {
 	for {
 		if b := s.buf[s.pos:s.end]; len(b) > from {
@@ -442,7 +438,7 @@ func (s *scanner) ended() error {
 		return s.fail(Incomplete, at, "%s", s.missing())
 	}
 	err := s.fail(Incomplete, at, "%s", s.missing())
-	err.Rule, err.Err = "", s.err // how it would have gone on is not known
+	err.Rule, err.Err = "", s.err // the rest of the document is unknown
 	return err
 }
 
@@ -467,7 +463,7 @@ func (s *scanner) concatenated(format string, args ...any) *DecodeError {
 	return err
 }
 
-// ruleXML is the rule about XML, which all that follows rests on.
+// ruleXML is the rule about XML, on which all others depend.
 const ruleXML = "xml-well-formed"
 
 // fail makes the error for buf[at].

@@ -22,50 +22,48 @@ type Draft interface {
 // Part is a document that a [Series] has written.
 type Part struct {
 	Number  int   // from 1; 0 is the list itself, or its index
-	Entries int   // of a list: resources, changes, packages; of an index: parts
+	Entries int   // entries of a list: resources, changes, packages; of an index: parts
 	Bytes   int64 // size of the document
 	Written int64 // the same, or less if it was compressed
 }
 
-// Series writes a list of any length: as one document if the standard allows one
-// as long as that, else as parts and an index over them (1.1 §6.1, §10.2).
+// Series writes a list of any length: as one document if that is within the limits of the
+// standard, else as parts and an index over them (1.1 §6.1, §10.2).
 type Series struct {
-	// Header is that of the list as one document, a urlset. Parts get a link to
-	// their index besides. The parts of a Change List, or Change Dump, have the from
-	// and until of what is in them, which has to be in the order of its times: so
-	// they follow each other without a gap. The first begins with the from and the
-	// last ends with the until that is given here.
+	// Header is the header of the list as a single document, a urlset. Parts also get a
+	// link to their index. The parts of a Change List, or Change Dump, have the from and
+	// until of their entries, which have to be in order of time, so that there is no gap
+	// between parts. The first begins with the from given here and the last ends with the
+	// until.
 	Header Header
 
 	// URI returns the URI of a part: 0 is the list itself, or its index; parts count from
 	// 1.
 	URI func(part int) string
 
-	// Create begins a document. Number 0 comes first, and it comes again, last, if
-	// one document was not enough and an index is to be written in its place; what
-	// was begun at first was discarded then.
+	// Create begins a document. Number 0 is the first; it is requested again, last, for the
+	// index if one document was not enough, after the first attempt was discarded.
 	Create func(part int) (Draft, error)
 
-	MaxEntries int  // of a list or a part; 0 is the bound, 50,000
+	MaxEntries int  // most entries of a list or a part; 0 is the limit, 50,000
 	Gzip       bool // documents are compressed
 }
 
 // errChanged is the error for entries that differ when they are read again.
 var errChanged = errors.New("the entries changed while they were read")
 
-// Encode writes entries and returns the documents written: parts, if there are
-// any, and then the list or its index, so that nobody who reads them in this order
-// finds a link that leads nowhere. Memory does not grow with the number of entries.
+// Encode writes entries and returns the documents written: parts, if there are any, and
+// then the list or its index, so that a reader who fetches them in this order never finds a
+// dangling link. Memory does not grow with the number of entries.
 //
 // Whether one document is enough shows only when it is full, and parts have other
 // headers. Then entries are read again from the start: twice in all, a list of
 // changes three times. They have to be the same each time. An error that entries
 // yield ends the writing and is returned; so a caller cancels.
 //
-// After an error the document being written was discarded. Parts that were
-// committed before are left to the caller. The error is [ErrFull] if the list is
-// of a kind that has no index, such as the manifest of a package, or needs more
-// parts than an index can list.
+// After an error the unfinished document was discarded. Parts that were committed before
+// are left to the caller. The error is [ErrFull] if the list is of a kind without index,
+// such as the manifest of a package, or needs more parts than an index can list.
 func (s *Series) Encode(entries iter.Seq2[Entry, error]) ([]Part, error) {
 	if s.Header.Root != URLSet {
 		return nil, &EncodeError{"root", "sitemapindex", "index-children-are-urlset", "expected the header of a urlset: an index lists no others"}
@@ -116,7 +114,7 @@ func (s *Series) write(number int, h Header, entries iter.Seq2[Entry, error]) (P
 	return d.end()
 }
 
-// seriesDocument is a document of a Series that is being written.
+// seriesDocument is an unfinished document of a Series.
 type seriesDocument struct {
 	number int
 	uri    string
@@ -169,10 +167,10 @@ func (d *seriesDocument) end() (Part, error) {
 // cut is where a part of a list of changes ends.
 type cut struct {
 	entries int      // of the part
-	until   Datetime // of the part, and from of the next one
+	until   Datetime // until of the part, and from of the next one
 }
 
-// measure finds what will be in each part, since its header comes first.
+// measure finds the bounds of each part in advance, since its header comes first.
 func (s *Series) measure(entries iter.Seq2[Entry, error]) ([]cut, error) {
 	// The dates in the headers of the parts are not known yet: room is left for them.
 	const room = 256
@@ -240,9 +238,9 @@ func (s *Series) headerOfPart(from, until Datetime) Header {
 // partWriter divides entries into parts.
 type partWriter struct {
 	s     *Series
-	cuts  []cut // where parts end; nil: where they are full
+	cuts  []cut // ends of the parts; nil: parts end when they are full
 	doc   *seriesDocument
-	parts []Part // without that of doc
+	parts []Part // parts before doc
 }
 
 func (w *partWriter) writeAll(entries iter.Seq2[Entry, error]) error {
@@ -278,7 +276,7 @@ func (w *partWriter) encode(e Entry) error {
 	return w.doc.encode(e)
 }
 
-// complete reports whether the part has all that belongs into it, where that is known.
+// complete reports whether the part has all its entries, where that is known.
 func (w *partWriter) complete() bool {
 	return w.cuts != nil && w.doc.enc.Count() == w.cuts[len(w.parts)].entries
 }
@@ -315,7 +313,7 @@ func (w *partWriter) discard() {
 	}
 }
 
-// interval is what part i, from 0, covers of a list of changes.
+// interval returns the from and until of part i, from 0, of a list of changes.
 func (w *partWriter) interval(i int) (from, until Datetime) {
 	if w.cuts == nil {
 		return w.s.Header.From, w.s.Header.Until

@@ -12,8 +12,8 @@ func (m *Metadata) isZero() bool {
 		m.Type == "" && m.Encoding == "" && m.Path == "" && len(m.Attrs) == 0
 }
 
-// merge adds what other says. It returns the name of an attribute to which both give a value,
-// each another one, and then m is of no use; "" if there is none.
+// merge adds the attributes of other. It returns the name of an attribute that has
+// different values in both, and then m must not be used; "" if there is none.
 func (m *Metadata) merge(other *Metadata) (differs string) {
 	mergeValue(&differs, "capability", &m.Capability, other.Capability)
 	mergeValue(&differs, "at", &m.At, other.At)

@@ -13,10 +13,10 @@ type space uint8
 
 const (
 	spaceNone    space = iota // no namespace
-	spaceSitemap              // of the Sitemap protocol
+	spaceSitemap              // namespace of the Sitemap protocol
 	spaceRS                   // of ResourceSync
-	spaceRSAlias              // of ResourceSync, without the slash at its end
-	spaceDLib                 // of ResourceSync, in D-Lib Magazine
+	spaceRSAlias              // namespace of ResourceSync, without the slash at its end
+	spaceDLib                 // namespace of ResourceSync in D-Lib Magazine
 	spaceForeign
 )
 

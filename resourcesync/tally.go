@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// NoteTally collects the notes of a Decoder by kind, so that a document that does the
-// same thing in each of its entries is told of once. Its memory does not grow with
-// the document. The zero value is empty.
+// NoteTally collects the notes of a Decoder by kind, so that a document with the same
+// deviation in each entry is reported once. Its memory does not grow with the document. The
+// zero value is empty.
 //
 //	var tally NoteTally
 //	dec := NewDecoder(r, WithNotes(tally.Take))
@@ -16,7 +16,7 @@ type NoteTally struct {
 	index map[noteKind]int
 }
 
-// noteKind is what makes notes alike: quirk and rule, which are few.
+// noteKind is the key by which notes are alike: quirk and rule, of which there are few.
 type noteKind struct {
 	quirk Quirk
 	rule  string

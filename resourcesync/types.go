@@ -15,8 +15,8 @@ const (
 	SitemapIndex             // <sitemapindex>: entries are other documents of the same capability
 )
 
-// Capability is the value of rs:md/@capability of a root element (1.1 §7): what
-// a document is for.
+// Capability is the value of rs:md/@capability of a root element (1.1 §7): the purpose of a
+// document.
 type Capability string
 
 // The capabilities of 1.1 §5 and of Archives §3.
@@ -83,9 +83,9 @@ func (c ChangeFreq) Known() bool {
 	return false
 }
 
-// Priority is the content of priority, of the Sitemap protocol: a number from 0.0
-// to 1.0, as it was written. It is kept and never used. The zero value is absence;
-// values can be compared with ==.
+// Priority is the unparsed content of priority of the Sitemap protocol, a number from 0.0
+// to 1.0. It is stored and never used. The zero value is absence; values can be compared
+// with ==.
 type Priority struct{ text string }
 
 // ParsePriority parses a decimal number from 0.0 to 1.0.
@@ -106,10 +106,10 @@ func (p Priority) Float64() float64 {
 	return f
 }
 
-// String returns the number as it was written, "" if it is absent.
+// String returns the number as written, "" if it is absent.
 func (p Priority) String() string { return p.text }
 
-// MarshalText returns what String returns.
+// MarshalText returns the same text as String.
 func (p Priority) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
 // UnmarshalText is ParsePriority; an empty text is absence.
@@ -158,7 +158,7 @@ func (l Length) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, l.n, 10), nil
 }
 
-// UnmarshalText reads what MarshalText returns.
+// UnmarshalText parses the form that MarshalText returns.
 func (l *Length) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*l = Length{}
@@ -180,7 +180,7 @@ func (l Length) MarshalJSON() ([]byte, error) {
 	return l.MarshalText()
 }
 
-// UnmarshalJSON reads what MarshalJSON returns.
+// UnmarshalJSON parses the form that MarshalJSON returns.
 func (l *Length) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		b = nil
@@ -188,9 +188,9 @@ func (l *Length) UnmarshalJSON(b []byte) error {
 	return l.UnmarshalText(b)
 }
 
-// Attr is an attribute that the standard does not define, kept so that a
-// document read and written again loses nothing. Space is a namespace URI,
-// never a prefix; it is empty for an attribute without a prefix.
+// Attr is an attribute that the standard does not define, stored so that a document can be
+// read and written without loss. Space is a namespace URI, never a prefix; it is empty for
+// an attribute without a prefix.
 type Attr struct {
 	Space string `json:"namespace,omitempty"`
 	Name  string `json:"name"`
@@ -207,8 +207,8 @@ type Metadata struct {
 	Until      Datetime // change documents: closed at this moment; absent while open
 
 	Change   Change
-	Datetime Datetime // when the change happened
-	Digests  Digests  // of the representation, hex encoded on the wire (1.1 §7)
+	Datetime Datetime // time of the change
+	Digests  Digests  // digests of the representation, hex encoded on the wire (1.1 §7)
 	Length   Length   // of the representation
 	Type     string   // media type
 	Encoding string   // content coding
@@ -231,24 +231,24 @@ type Link struct {
 	Attrs    []Attr   `json:"attributes,omitempty"`
 }
 
-// Header is what a document says of itself: its root element, the rs:md and the
-// rs:ln of the root. A header without capability and links is a plain sitemap.
+// Header has the root element of a document, and the rs:md and the rs:ln of the root. A
+// header without capability and links is a plain sitemap.
 type Header struct {
-	Dialect Dialect // in which the document was written; an Encoder writes 1.1
+	Dialect Dialect // dialect of the document that was read; an Encoder writes 1.1
 	Root    Root
 	Metadata
 	Links []Link
 
-	RootAttrs []Attr // of the root element itself, such as xsi:schemaLocation
+	RootAttrs []Attr // attributes of the root element itself, such as xsi:schemaLocation
 	Foreign   string // children of other vocabularies; see Entry
 }
 
 // Link returns the href of the first link with relation rel, or "".
 func (h *Header) Link(rel string) string { return firstHref(h.Links, rel) }
 
-// Kind returns what the document is as the ids of rules name it: the capability,
-// followed by "-index" for a sitemapindex. It is "" if the capability is absent or
-// not one of the standard's: then only what holds for all kinds can be said.
+// Kind returns the kind of the document as the ids of rules name it: the capability,
+// followed by "-index" for a sitemapindex. It is "" if the capability is absent or not one
+// of the standard's.
 func (h *Header) Kind() string {
 	switch {
 	case !h.Capability.Known():
@@ -268,9 +268,8 @@ type Entry struct {
 	Metadata
 	Links []Link
 
-	// Foreign is the elements of other vocabularies, one after the other, as XML
-	// that stands for itself: each declares the prefixes it uses. They are kept so
-	// that nothing gets lost, and never used.
+	// Foreign has the elements of other vocabularies, concatenated as self-contained XML:
+	// each declares the prefixes it uses. They are stored to avoid a loss, and never used.
 	Foreign string
 
 	Line int // line of the start tag in the document read, from 1; 0 if not read
@@ -288,10 +287,9 @@ func firstHref(links []Link, rel string) string {
 	return ""
 }
 
-// Key is a URI in the form that is sorted wherever many are: in ascending order of their
-// bytes keys come by directory, which is the URI up to its last slash, then by the rest. So
-// resources of one directory are neighbours, and all of a directory come before those of
-// the directories below it.
+// Key is a URI in sortable form: in ascending order of their bytes keys are grouped by
+// directory, which is the URI up to its last slash, then ordered by the rest. So resources
+// of one directory are neighbours, and a directory comes before the directories below it.
 type Key string
 
 // KeyOf returns the key of uri, which has no NUL.
@@ -300,7 +298,7 @@ func KeyOf(uri string) Key {
 	return Key(uri[:i] + "\x00" + uri[i:])
 }
 
-// Split returns the directory, which ends with a slash or is empty, and what follows it.
+// Split returns the directory, which ends with a slash or is empty, and the rest.
 func (k Key) Split() (dir, rest string) {
 	dir, rest, _ = strings.Cut(string(k), "\x00")
 	return dir, rest

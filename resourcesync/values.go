@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// This file reads values. What can't be read is absent, and noted.
+// This file parses values. An unreadable value counts as absent, and is noted.
 
 // uri reads a URI, or returns why it cannot be used. Something unusual but harmless is
 // noted.
@@ -94,7 +94,7 @@ func (d *Decoder) datetime(b []byte, name string) Datetime {
 	return Datetime{}
 }
 
-// notUTC notes a time that is not written as recommended (1.1 §7).
+// notUTC notes a time that is not in the recommended form (1.1 §7).
 func (d *Decoder) notUTC(name string, v Datetime) {
 	if d.quiet {
 		return
@@ -106,9 +106,9 @@ func (d *Decoder) notUTC(name string, v Datetime) {
 	d.remark(n)
 }
 
-// hash reads a list of digests. What can't be used is absent: nothing can be
-// verified by it, and nothing can fail. The digests of several entries share an
-// array, which is small enough for any of them to keep it alive.
+// hash parses a list of digests. An unusable digest counts as absent: it can neither verify
+// nor refute. The digests of several entries share an array, which is small enough for any
+// of them to keep it alive.
 func (d *Decoder) hash(b []byte) Digests {
 	const several = 15 // make a KiB
 	if d.digests == nil || len(d.digests)+2 > several {
@@ -167,8 +167,8 @@ func (d *Decoder) digest(b []byte) {
 	d.digests = append(d.digests, v)
 }
 
-// ruleOfSpelling is the rule about the name of an algorithm that is spelled in another
-// way than IANA does. Case makes no difference.
+// ruleOfSpelling returns the rule about an algorithm name that is spelled differently from
+// IANA's. Case makes no difference.
 func ruleOfSpelling(digest []byte) string {
 	name, _, _ := bytes.Cut(digest, []byte(":"))
 	if indexOf(bytes.ToLower(name)) != 0 {
@@ -258,7 +258,7 @@ func (d *Decoder) priority(b []byte) Priority {
 	return p
 }
 
-// path keeps a path as it is: what it may name is for the package to decide.
+// path stores a path unchanged: package pack decides about its meaning.
 func (d *Decoder) path(b []byte) string {
 	path := string(b)
 	rooted := path

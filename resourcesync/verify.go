@@ -41,7 +41,7 @@ func NewVerifyReader(r io.Reader, length int64, ds Digests, also ...Algorithm) *
 	return v
 }
 
-// VerifyReader is what [NewVerifyReader] returns.
+// VerifyReader is the result of [NewVerifyReader].
 type VerifyReader struct {
 	r      io.Reader
 	length int64 // -1 if unknown
@@ -76,7 +76,7 @@ func (v *VerifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEOF looks for a byte after the last one that was announced.
+// expectEOF reports whether there is a byte beyond the announced length.
 func (v *VerifyReader) expectEOF() error {
 	var one [1]byte
 	n, err := v.r.Read(one[:])
@@ -91,7 +91,8 @@ func (v *VerifyReader) expectEOF() error {
 	return v.err
 }
 
-// verdict is what the end of the bytes means: io.EOF if they are the right ones.
+// verdict returns io.EOF at the end of the bytes if they are the right ones, otherwise an
+// error.
 func (v *VerifyReader) verdict() error {
 	if v.length >= 0 && v.n != v.length {
 		return &MismatchError{"length", strconv.FormatInt(v.length, 10), strconv.FormatInt(v.n, 10)}

@@ -113,8 +113,8 @@ func (m *maker) about(ctx context.Context, sets []string) error {
 	return m.page(ctx, aboutKey, "about", p)
 }
 
-// setOnPage is what the page about the Source says of a set: all, if counted, else the
-// names of the others.
+// setOnPage describes a set on the page about the Source: with all its numbers if counted,
+// otherwise by name only.
 func (m *maker) setOnPage(ctx context.Context, set string, counted bool) (setPage, error) {
 	if set == m.l.set {
 		return m.setPage(m.l, m.policy.About, &m.pub), nil
@@ -184,8 +184,8 @@ func place(uri string) string {
 	return strings.TrimSuffix(u.Host+u.Path, "/")
 }
 
-// copyCommand is the command that copies what uri leads to into a directory that is
-// named after the Source and the set.
+// copyCommand is the command that copies the Source at uri into a directory named after the
+// Source and the set.
 func copyCommand(base, uri, set string) string {
 	dir := "mirror"
 	if u, err := url.Parse(base); err == nil {
@@ -209,8 +209,8 @@ func nameBelow(base, uri string) string {
 	return name
 }
 
-// keepLatest yields changes and leaves the last of them in to, the newest first, when they
-// were ranged over to their end; older ones fill it up as far as they are before from.
+// keepLatest yields changes unchanged. When the caller has ranged over all of them, to has
+// the last ones, newest first, filled up with older ones from before from.
 func keepLatest(to *[]LatestChange, older []LatestChange, from time.Time, changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		var last []LatestChange // oldest first

@@ -7,17 +7,17 @@ import (
 	"instep/resourcesync"
 )
 
-// Aliases are keys at which others know the documents of a publication that was
-// adopted. Each publication writes byte copies of its own documents there. All may be
+// Aliases are additional keys of the documents of an adopted publication, by which others
+// know them. Each publication writes byte copies of its own documents there. All may be
 // empty.
 type Aliases struct {
-	// Descriptions are copies of the Source Description. What the Capability Lists link
-	// as up is the first, for readers know a Source by that URI.
+	// Descriptions are copies of the Source Description. The Capability Lists link the
+	// first as up, since readers know the Source by that URI.
 	Descriptions []string              `json:"descriptions,omitempty"`
 	Sets         map[string]SetAliases `json:"sets,omitempty"` // by name
 }
 
-// SetAliases are those of one set.
+// SetAliases are the aliases of one set.
 type SetAliases struct {
 	// CapabilityList has the URI by which readers know the set: Source Description and
 	// lists link it; "" is none.
@@ -35,7 +35,7 @@ func (a SetAliases) keys() []string {
 	return keys
 }
 
-// AllKeys are those of all sets, and of the Source Description.
+// AllKeys returns the aliases of all sets and of the Source Description.
 func (a Aliases) AllKeys() []string {
 	keys := slices.Clone(a.Descriptions)
 	for _, name := range slices.Sorted(maps.Keys(a.Sets)) {
@@ -70,12 +70,12 @@ func (i PublicationInfo) aliases() Aliases {
 	return *i.Aliases
 }
 
-// Keys are those of a set, and of the Source Description.
+// Keys returns the aliases of a set and of the Source Description.
 func (a Aliases) Keys(set string) []string {
 	return slices.Concat(a.Descriptions, a.Sets[set].keys())
 }
 
-// descriptionURI is that by which readers know the Source.
+// descriptionURI is the URI by which readers know the Source.
 func (l layout) descriptionURI() string {
 	if len(l.aliases.Descriptions) > 0 {
 		return l.uri(l.aliases.Descriptions[0])
@@ -83,7 +83,7 @@ func (l layout) descriptionURI() string {
 	return l.uri(descriptionKey)
 }
 
-// capabilityListURI is that by which readers know the set.
+// capabilityListURI is the URI by which readers know the set.
 func (l layout) capabilityListURI() string {
 	if key := l.aliases.Sets[l.set].CapabilityList; key != "" {
 		return l.uri(key)
@@ -91,7 +91,7 @@ func (l layout) capabilityListURI() string {
 	return l.uri(l.capabilityList())
 }
 
-// copies makes the aliases of what this publication makes.
+// copies writes the documents of this publication at their aliases.
 func (m *maker) copies() {
 	set := m.l.aliases.Sets[m.l.set]
 	m.copyTo(descriptionKey, m.l.aliases.Descriptions)
@@ -102,7 +102,7 @@ func (m *maker) copies() {
 	m.copyTo(m.key(resourcesync.CapabilityChangeList), set.ChangeLists)
 }
 
-// key is that of the document that the Capability List names.
+// key is the key of the document that the Capability List names.
 func (m *maker) key(c resourcesync.Capability) string {
 	return m.pub.Offer(c)[min(len(m.l.base), len(m.pub.Offer(c))):]
 }

@@ -9,8 +9,8 @@ import (
 
 const archiveSuffix = "-archive"
 
-// retention moves what is superseded, closed or too old to where it belongs from now
-// on, and makes the archives and indexes that say so.
+// retention moves items that are superseded, closed or too old to the archives or removes
+// them, and makes the archives and indexes that list them.
 func (m *maker) retention(ctx context.Context, u Update) error {
 	if !m.shelf.all {
 		return nil
@@ -60,7 +60,7 @@ func (m *maker) endDumps(o *offered, u Update) {
 	m.pub.DumpNumber, m.pub.DumpAt, m.pub.DumpThrough = 0, m.pub.DumpsSince, 0
 }
 
-// settle makes the items of a kind what they are after retention; both ascend.
+// settle replaces the items of a kind by those after retention; both ascend.
 func (m *maker) settle(ctx context.Context, before, after []Item) error {
 	for _, was := range before {
 		var linked []string
@@ -106,7 +106,7 @@ func (m *maker) linked(it *Item) (keys []string) {
 	return keys
 }
 
-// dropPackages drops those of a Change Dump that is dropped.
+// dropPackages drops the packages of a Change Dump that is dropped.
 func (m *maker) dropPackages(ctx context.Context, it Item) error {
 	if it.Kind != ItemChangeDump {
 		return nil
@@ -119,10 +119,10 @@ func (m *maker) dropPackages(ctx context.Context, it Item) error {
 	return err
 }
 
-// archive makes the archive of a kind (Archives §3 to §6): one document, or parts and
-// their index. An item has its place in a part for good, so what changes is the last
-// part, and the first when its oldest are dropped. Once there was one, documents link
-// it: it stays when nothing is in it.
+// archive makes the archive of a kind (Archives §3 to §6): one document, or parts and their
+// index. An item never changes its part, so only the last part changes, and the first when
+// its oldest items are dropped. Documents link an archive once it exists, so it stays even
+// when it is empty.
 func (m *maker) archive(ctx context.Context, kind ItemKind) error {
 	c := resourcesync.Capability(kind) + archiveSuffix
 	var archived []Item
@@ -172,14 +172,14 @@ func (m *maker) partSize() int64 {
 	return resourcesync.MaxEntries
 }
 
-// archivePart is a part of an archive: its number, from 1, and what is in it. The
-// first and the last place stand for all: those between are there too.
+// archivePart is a part of an archive: its number, from 1, and its items. The first and the
+// last place represent the range: all places between exist too.
 type archivePart struct {
 	number      int64
 	first, last int64 // places
 }
 
-// partsOf divides places, which ascend, into parts of a size.
+// partsOf divides places, which ascend, into parts of equal size.
 func partsOf(places []int64, size int64) (parts []archivePart) {
 	for _, place := range places {
 		number := (place-1)/size + 1
@@ -192,7 +192,7 @@ func partsOf(places []int64, size int64) (parts []archivePart) {
 	return parts
 }
 
-// archiveParts makes the parts that are not what they were, if there are two or more.
+// archiveParts makes the parts that changed, if there are two or more.
 func (m *maker) archiveParts(ctx context.Context, kind ItemKind, archived []Item, before, now []archivePart) error {
 	if len(before) > 1 {
 		for _, part := range before {
@@ -244,7 +244,7 @@ func (m *maker) archiveDocument(ctx context.Context, kind ItemKind, doc Document
 	return m.short(ctx, doc, h, entries)
 }
 
-// archiveEntry names an archived document. What is archived never changes again.
+// archiveEntry is the entry of an archived document, which never changes again.
 func (m *maker) archiveEntry(it *Item) (en resourcesync.Entry) {
 	if it.At.IsZero() {
 		en = m.interval(it, m.l.archived(it.Kind, it.Number))

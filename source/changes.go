@@ -36,7 +36,7 @@ func (m *maker) changes(ctx context.Context, u Update) error {
 	return nil
 }
 
-// noGap reports windows that do not go on where the last publication ended.
+// noGap returns an error unless windows begin where the last publication ended.
 func (m *maker) noGap(windows []Window) error {
 	if m.last.ChangesNumber == 0 || len(windows) == 0 {
 		return nil
@@ -53,9 +53,9 @@ func (m *maker) noGap(windows []Window) error {
 	return nil
 }
 
-// changeList makes a Change List (1.1 §12.1). Once it is closed its bytes never change.
-// So the copy for the archive is made then: it has no link to the index of the current
-// ones, which it will leave.
+// changeList makes a Change List (1.1 §12.1). Once it is closed its bytes never change, so
+// the copy for the archive is made at that moment: it has no link to the index of current
+// lists, which it will leave.
 func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	it := Item{
 		Kind: ItemChangeList, Number: w.Number, Key: m.l.changeList(w.Number),
@@ -77,7 +77,7 @@ func (m *maker) changeList(ctx context.Context, w *Window) (Item, error) {
 	return it, err
 }
 
-// withCopy makes the document of it, and the copy for the archive if it is closed.
+// withCopy makes the document of a list, and the copy for the archive if it is closed.
 func (m *maker) withCopy(ctx context.Context, it *Item, doc Document, h resourcesync.Header, index string, entries iter.Seq2[resourcesync.Entry, error]) (int64, error) {
 	indexed := h
 	indexed.Links = append(h.Links[:len(h.Links):len(h.Links)], resourcesync.Link{Rel: resourcesync.RelIndex, Href: m.l.uri(index)})
@@ -110,8 +110,8 @@ func (m *maker) toldAll(changes iter.Seq2[resourcesync.Entry, error]) iter.Seq2[
 	}
 }
 
-// told returns an entry as the readers of the profile expect it. Those of 1.0 read the
-// time of a change from lastmod and know no datetime (1.0 §12.1).
+// told converts an entry for the readers of the profile. Readers of 1.0 take the time of a
+// change from lastmod and know no datetime (1.0 §12.1).
 func (m *maker) told(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Change == "":

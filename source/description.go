@@ -12,13 +12,13 @@ import (
 )
 
 // RelOnDemand is the relation of the link from a Capability List to the URI that makes
-// packages on demand. That is an extension: the standard knows no such thing, and its
-// readers skip relations they do not know (1.1 §7).
+// packages on demand. It is an extension of Instep: readers of the standard skip relations
+// that they do not know (1.1 §7).
 const RelOnDemand = "urn:x-instep:packages-on-demand"
 
-// description makes the Source Description if it says something new, since its cost is
-// that of all sets, and the page about the Source then too. As long as that page has the
-// numbers of all sets, it is made with every publication.
+// description makes the Source Description, and the page about the Source, only when
+// something in them changes, since that costs as much as there are sets. While the page
+// shows the numbers of all sets, each publication makes it.
 func (m *maker) description(ctx context.Context, _ Update) error {
 	var err error
 	if m.pub.SourceSum, err = m.sourceSum(); err != nil {
@@ -45,8 +45,8 @@ func (m *maker) description(ctx context.Context, _ Update) error {
 	return m.about(ctx, sets)
 }
 
-// sourceSum is of all that the Source Description is made of, apart from which sets
-// have been published: what is new there comes with the first publication of a set.
+// sourceSum is the digest of the inputs of the Source Description, except the list of
+// published sets: a change of those appears with the first publication of a set.
 func (m *maker) sourceSum() (Sum, error) {
 	sets := slices.Sorted(slices.Values(m.p.Sets))
 	text, err := json.Marshal([]any{m.p.BaseURL, m.p.Generator, m.p.About, m.p.MaxEntries, sets})

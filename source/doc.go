@@ -1,22 +1,22 @@
-// Package source is the Source role of ResourceSync (1.1 §5.1): what the
-// documents of a set of resources say, and in which order they appear, so that
-// whatever mixture of old and new a reader meets has no dangling link and no gap.
+// Package source is the Source role of ResourceSync (1.1 §5.1). It writes the documents of
+// a set of resources in an order in which a reader never meets a dangling link or a gap,
+// whatever mixture of old and new documents it reads.
 //
-// Data comes as iterators ([Snapshot], [Window]) and two small contracts: a
-// [blob.Bucket] that the documents are published in, and a [Journal] that
-// remembers what was published; [NewJournal] keeps one in a directory or in
-// memory. A [Publisher] turns an [Update] into documents: it stages them all,
-// commits the publication as one row of the Journal, writes the documents out by
-// rank and removes what no reader can need any more.
-// [Publisher.Recover] finishes a publication that was interrupted after its
-// commit, with the same code, and undoes one that was not committed.
+// Data comes as iterators ([Snapshot], [Window]) and through two small contracts: a
+// [blob.Bucket] to publish into, and a [Journal] that records publications; [NewJournal]
+// keeps one in a directory or in memory. A [Publisher] turns an [Update] into documents: it
+// stages them all, commits the publication as one row of the Journal, writes the documents
+// by rank and removes those that no reader can need any more. [Publisher.Recover] completes
+// a publication that was interrupted after its commit, with the same code, and removes one
+// that was not committed.
 //
-// [NewHandler] serves what was published, and the resources beside it.
+// [NewHandler] serves a publication, and the resources beside it.
 //
-// Change Lists follow each other without a gap, and so do the Change Dumps beside them.
-// What is superseded or closed stays as long as a reader may need it, and as long as
-// [Policy] says in the archives; whoever holds a Resource List or Resource Dump that is
-// offered, or was a day ago, finds every change since (1.1 §12, Archives §2 to §6).
+// Change Lists continue each other without a gap, and so do the Change Dumps beside them.
+// Superseded and closed documents stay as long as a reader may need them, and in the
+// archives as long as [Policy] demands: from each Resource List or Resource Dump that is
+// offered, or was a day ago, a reader finds every change since (1.1 §12, Archives §2 to
+// §6).
 //
 // Below the base URL lie, those of a set other than the default one in sets/NAME/:
 //

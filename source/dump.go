@@ -49,10 +49,10 @@ func (m *maker) resourceDump(ctx context.Context, d *Dump) (Item, error) {
 	return dump, nil
 }
 
-// changePackages makes packages of what is fresh in w, and the copies of their
-// manifests (1.1 §13). The items have Number, Key, Keys, From, Until, Entries, Bytes,
-// Length and SHA256. Each package covers the time until the next begins, the last one
-// until the window or, while that is open, the last change.
+// changePackages packs the new changes of w, and writes copies of the manifests (1.1 §13).
+// The items have Number, Key, Keys, From, Until, Entries, Bytes, Length and SHA256. Each
+// package covers the time until the next one begins; the last one ends at the end of the
+// window or, while that is open, at the last change.
 func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	from := w.FreshFrom
 	if from.Before(w.From) {
@@ -74,8 +74,8 @@ func (m *maker) changePackages(ctx context.Context, w *Window) ([]Item, error) {
 	return k.items, nil
 }
 
-// manifestHeader is the header of a manifest: its up link leads where that of the dump
-// does (1.1 §11.2, §13.2).
+// manifestHeader is the header of a manifest: its up link is that of the dump (1.1 §11.2,
+// §13.2).
 func manifestHeader(l layout, c resourcesync.Capability) resourcesync.Header {
 	h := resourcesync.Header{Links: []resourcesync.Link{{Rel: resourcesync.RelUp, Href: l.capabilityListURI()}}}
 	h.Capability = c

@@ -19,13 +19,13 @@ const defaultPackageBytes = 1 << 30
 // package, no bytes.
 type packer struct {
 	m      *maker
-	header resourcesync.Header                // of the next manifest
-	until  resourcesync.Datetime              // of the last package of changes; zero: that of the last change
-	keys   func(n int) (zip, manifest string) // of the nth package, from 1
+	header resourcesync.Header                // header of the next manifest
+	until  resourcesync.Datetime              // end of the last package of changes; zero: the time of the last change
+	keys   func(n int) (zip, manifest string) // keys of the nth package, from 1
 	items  []Item                             // the packages made
 
-	members []pack.Member // of the next package
-	bytes   int64         // of those that have any
+	members []pack.Member // members of the next package
+	bytes   int64         // bytes of the members that have any
 	trial   *resourcesync.Encoder
 }
 
@@ -73,8 +73,8 @@ func (k *packer) limit() int64 {
 	return defaultPackageBytes
 }
 
-// take adds a bitstream to the package. Whether its manifest has room for it, and can
-// say what it has to, shows in one that is written beside.
+// take adds a bitstream to the package. To find out whether the manifest has room for it,
+// it writes the entry to a second one.
 func (k *packer) take(b Bitstream) error {
 	if k.trial == nil {
 		enc, err := resourcesync.NewEncoder(io.Discard, k.longest(), resourcesync.WithMaxEntries(k.m.p.MaxEntries))
@@ -94,8 +94,8 @@ func (k *packer) take(b Bitstream) error {
 	return nil
 }
 
-// longest is the header of the manifest with an until, which is not known yet, that
-// takes as much room as any.
+// longest is the header of the manifest with the longest possible until, which is not known
+// yet.
 func (k *packer) longest() resourcesync.Header {
 	h := k.header
 	if !h.From.IsZero() {
@@ -104,7 +104,7 @@ func (k *packer) longest() resourcesync.Header {
 	return h
 }
 
-// end makes the package; next is what the one after it begins with.
+// end makes the package; next is the start of the one after it.
 func (k *packer) end(ctx context.Context, next *resourcesync.Entry) error {
 	if k.m.packages+len(k.items) >= maxPackages {
 		return fmt.Errorf("publishing: more than %d packages: expected fewer and larger ones, of more than %d bytes", len(k.items), k.limit())
@@ -193,7 +193,7 @@ func (e *GoneError) Error() string {
 }
 func (e *GoneError) Unwrap() error { return e.Err }
 
-// gone makes a GoneError of what a member of a package lacks, if it is that.
+// gone makes a GoneError of a MemberError, if its cause is that the bytes are gone.
 func gone(err error) error {
 	member, ok := errors.AsType[*pack.MemberError](err)
 	if !ok {

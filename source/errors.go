@@ -9,16 +9,16 @@ import (
 // 50,000 entries and 50,000,000 bytes. Nothing was published.
 var ErrChangesFull = errors.New("too many changes for one Change List")
 
-// ErrIndexFull: more than 50,000 Change Lists since the oldest Resource List or Resource
-// Dump that readers may begin with, more than an index takes. Nothing was published.
-// Room comes with a new Resource List, a day after it is published.
+// ErrIndexFull: since the oldest Resource List or Resource Dump that readers may begin with
+// there are more than 50,000 Change Lists, more than an index can hold. Nothing was
+// published. A day after the next Resource List there is room again.
 var ErrIndexFull = errors.New("too many Change Lists for their index")
 
 // ErrGone is the error of Bitstream.Open for bytes that are nowhere any more.
 var ErrGone = errors.New("these bytes are not there any more")
 
-// NotOursError reports a file that we did not write in the place of a document. It was
-// left as it is, and nothing was published.
+// NotOursError reports a foreign file in the place of a document. It was not changed, and
+// nothing was published.
 type NotOursError struct{ Key string }
 
 func (e *NotOursError) Error() string {
@@ -29,7 +29,7 @@ func (e *NotOursError) Error() string {
 // was changed.
 type WrongStateError struct {
 	Found, Want string // UUIDs
-	BaseURL     string // of the publication found
+	BaseURL     string // base URL of the publication that was found
 }
 
 func (e *WrongStateError) Error() string {

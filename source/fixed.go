@@ -10,13 +10,13 @@ import (
 	"instep/resourcesync"
 )
 
-// maxFixedBytes is how large the Change List at a fixed name becomes, as far as that is
-// known before it is written: with another Policy.Profile10 an entry may be longer.
+// maxFixedBytes bounds the Change List at a fixed name, estimated before it is written:
+// with another Policy.Profile10 an entry may be longer.
 const maxFixedBytes = 45_000_000
 
 // fixedChanges writes the Change List at a fixed name, from the newest current Change
-// Lists, as many as one document holds. It is replaced last, so that a reader who follows
-// its up link finds at least these changes.
+// Lists, as many as one document holds. It is replaced last, so that its up link never
+// leads to fewer changes than it has.
 func (m *maker) fixedChanges(ctx context.Context, u Update) error {
 	key := m.l.fixedChangeList()
 	var lists []Item
@@ -92,8 +92,8 @@ func (m *maker) currentLists(ctx context.Context) ([]Item, error) {
 	return slices.DeleteFunc(lists, func(it Item) bool { return !it.Current }), nil
 }
 
-// stands reports whether the changes of a list can be read: from u, or from the document
-// that we wrote.
+// stands reports whether the changes of a list can be read, from u or from the document in
+// the bucket.
 func (m *maker) stands(ctx context.Context, it *Item, u Update) (bool, error) {
 	if windowOf(u, it) != nil {
 		return true, nil
@@ -156,7 +156,7 @@ func (m *maker) published(ctx context.Context, key string) iter.Seq2[resourcesyn
 	}
 }
 
-// untold undoes told, as far as possible.
+// untold reverses told, as far as possible.
 func untold(en resourcesync.Entry) resourcesync.Entry {
 	switch {
 	case en.Datetime.IsZero():

@@ -18,26 +18,26 @@ import (
 	"instep/internal/mediatype"
 )
 
-// HandlerOptions says what a handler serves. Only Dirs is required.
+// HandlerOptions configures NewHandler. Only Dirs is required.
 type HandlerOptions struct {
-	// Dirs are laid over each other: the first that has a path answers. They come
-	// from an os.Root, which never leads out of its directory. Names that are not
-	// UTF-8 are asked for too; os.Root.FS does not know them.
+	// Dirs are laid over each other: the first that has a path answers. Each is an os.Root,
+	// which never leads out of its directory. Names that are not UTF-8 can be requested
+	// too, which os.Root.FS does not support.
 	Dirs []fs.FS
 	// Prefix is the path of the base URL, see PublicationInfo.Prefix; "" is "/".
 	Prefix string
 	// Sets are the sets that are published here, and which resources each has; nil:
 	// those that the Source Description names, each with every resource.
 	Sets []ServedSet
-	// Label says of a path how it is sent, where that is not to be found out by its name
-	// and content; nil knows nothing.
+	// Label returns how a path is to be sent, where its name and content do not show that;
+	// nil is none.
 	Label func(path string) Label
 	// Hidden are slash-separated paths that are never served, with all below them,
 	// such as a state directory that lies inside a served one.
 	Hidden []string
 	// Now gives the time for write deadlines; nil sets none.
 	Now func() time.Time
-	// Report is called with what went wrong inside the handler; nil discards it.
+	// Report is called with each internal error of the handler; nil discards it.
 	Report func(error)
 }
 
@@ -53,10 +53,9 @@ type Label struct {
 	Encoding string // Content-Encoding that the bytes have as they lie there, such as "gzip"; "" is none
 }
 
-// contentPolicy is for content that may come from anywhere: it has no scripts, no
-// forms, no frames, no access to our origin and none to the network beyond it,
-// whatever it holds. Pictures, sound and style from the same site still work, so
-// a plain static page looks as it should.
+// contentPolicy is the Content-Security-Policy of content of any origin: no scripts, forms
+// or frames, no access to our origin or to other hosts. Pictures, sound and style from the
+// same site still work, so a plain static page looks as it should.
 const contentPolicy = "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'"
 
 const (
@@ -68,15 +67,14 @@ const (
 // answered with the whole.
 const maxRanges = 16
 
-// NewHandler serves a published site read-only: GET and HEAD of regular files,
-// whole, by range or conditionally. A resource links to the Capability Lists of its
-// sets (1.1 §6.3.3), a file whose Label has an encoding is sent as it lies there,
-// whatever the request accepts, and /robots.txt names the plain sitemaps if there is no
-// such file (1.1 §6.3.4). The base URL and the root of the host lead to the page about the
-// Source if there is no index.html. Everything that is not there to be read
-// (directories without index.html, names that begin with a dot other than
-// /.well-known/resourcesync, Hidden, special files, paths that try to climb) is
-// 404. It needs no more memory for a large file than for a small one.
+// NewHandler serves a published site read-only: GET and HEAD of regular files, whole, by
+// range or conditionally. A resource links to the Capability Lists of its sets (1.1
+// §6.3.3), a file whose Label has an encoding is sent as it is stored, whatever the request
+// accepts, and /robots.txt names the plain sitemaps if there is no such file (1.1 §6.3.4).
+// The base URL and the root of the host lead to the page about the Source if there is no
+// index.html. All other paths (directories without index.html, names that begin with a dot
+// except /.well-known/resourcesync, Hidden, special files, paths that try to climb) are
+// 404. A large file takes no more memory than a small one.
 //
 // With a Prefix, /.well-known/resourcesync of the host is answered with the Source
 // Description too, since readers look there first (1.1 §6.3.2). The caller has to route
@@ -100,7 +98,7 @@ type handler struct {
 	site siteInfo
 }
 
-// published is what is published here now. What can't be read is reported once.
+// published returns the present publication. A read error is reported once.
 func (h *handler) published() Published {
 	now := stamps(h.o.Dirs)
 	h.mu.Lock()
@@ -119,7 +117,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, func(*response) bool { return false })
 }
 
-// answer answers a request, unless first has done so.
+// answer answers a request, unless first has already answered.
 func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*response) bool) {
 	out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: h.o.Now}
 	out.extend()
@@ -168,14 +166,14 @@ func (h *handler) aboutPath() string {
 	return u.EscapedPath()
 }
 
-// panicked ends a request whose handling went wrong, without telling how.
+// panicked ends a request whose handler panicked, and sends no details.
 func (h *handler) panicked(w *response, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler {
 		panic(cause)
 	}
 	h.o.Report(fmt.Errorf("serving %q: panic: %v", r.URL.Path, cause))
 	if w.begun {
-		panic(http.ErrAbortHandler) // a part is out: only a broken connection tells the client
+		panic(http.ErrAbortHandler) // a part has been sent: only a broken connection shows the client that it failed
 	}
 	http.Error(w, "something went wrong", http.StatusInternalServerError)
 }
@@ -340,7 +338,7 @@ func etag(info fs.FileInfo) string {
 	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + `"`
 }
 
-// label is what is known of a resource. Our own documents are what they are.
+// label returns what is known about a resource. Our own documents need no look-up.
 func (h *handler) label(name string) Label {
 	if h.o.Label == nil || ofPublication(name) {
 		return Label{}
@@ -354,8 +352,8 @@ func ofPublication(name string) bool { return strings.HasPrefix(name, root) || n
 // maxLinks is how many Capability Lists one answer names.
 const maxLinks = 16
 
-// link names the Capability Lists that cover a resource (1.1 §6.3.3), as far as they
-// are here.
+// link names the Capability Lists that cover a resource (1.1 §6.3.3), as far as they exist
+// here.
 func (h *handler) link(header http.Header, name string) {
 	if ofPublication(name) {
 		return
@@ -373,8 +371,8 @@ func (h *handler) link(header http.Header, name string) {
 	}
 }
 
-// sets are those that a resource may be in: those that are known, those that are
-// described, or the default one.
+// sets returns the sets that a resource may be in: known sets, described sets, or the
+// default set.
 func (h *handler) sets() []ServedSet {
 	if h.o.Sets != nil {
 		return h.o.Sets

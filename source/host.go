@@ -34,12 +34,13 @@ type hostHandler struct {
 	sites []*handler // the longest prefix first
 
 	mu          sync.Mutex // guards the rest
-	stamps      [][2]stamp // of the sites when the description was made
+	stamps      [][2]stamp // state of the sites when the description was made
 	description []byte
 }
 
 func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A path below no prefix goes to the site with the shortest, which answers 404.
+	// A path below no prefix is given to the site with the shortest prefix, which answers
+	// 404.
 	site := h.sites[len(h.sites)-1]
 	if i := slices.IndexFunc(h.sites, func(s *handler) bool { return strings.HasPrefix(r.URL.Path, s.o.Prefix) }); i >= 0 {
 		site = h.sites[i]
@@ -130,7 +131,7 @@ func (h *hostHandler) describe() ([]byte, error) {
 	return text, err
 }
 
-// hostDescription is what the Source Descriptions of a host say.
+// hostDescription merges the Source Descriptions of a host.
 type hostDescription struct {
 	about []resourcesync.Link  // the pages about the Sources
 	sets  []resourcesync.Entry // Capability Lists

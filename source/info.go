@@ -17,12 +17,13 @@ const (
 	maxInfoBytes = 64 << 10
 )
 
-// PublicationInfo is what a publication says of itself in resourcesync/publication.json.
+// PublicationInfo is the content of resourcesync/publication.json, which identifies a
+// publication.
 type PublicationInfo struct {
 	Format  int    `json:"format_version"`
 	State   string `json:"state"`    // UUID of the state that wrote it
 	BaseURL string `json:"base_url"` // ends in "/"
-	// Aliases are those of the Publisher; nil is none.
+	// Aliases of the Publisher; nil is none.
 	Aliases *Aliases `json:"aliases,omitempty"`
 }
 
@@ -35,8 +36,8 @@ func (i PublicationInfo) Prefix() string {
 	return u.Path
 }
 
-// ReadPublicationInfo reads the publication.json of a published directory; an
-// error that is fs.ErrNotExist if there is none.
+// ReadPublicationInfo reads the publication.json of a published directory; the error is
+// fs.ErrNotExist if there is none.
 func ReadPublicationInfo(dir fs.FS) (PublicationInfo, error) {
 	f, _, err := openRegular(dir, infoKey)
 	if err != nil {

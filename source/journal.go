@@ -16,10 +16,9 @@ import (
 )
 
 // BucketJournal is a Journal in a bucket that holds nothing else: a directory
-// (blob.OpenDir) for a Source that continues after its process has ended, memory
-// (blob.NewMem) for one that does not. Each record is one object of JSON. A
-// publication costs as many objects as it has documents and items. It is not safe
-// for concurrent use.
+// (blob.OpenDir) for a Source that continues in a later process, memory (blob.NewMem) for
+// one that does not. Each record is a JSON object. A publication writes as many objects as
+// it has documents and items. It is not safe for concurrent use.
 //
 //	begun                    the id of the last publication that was begun
 //	last/SET                 the last committed publication, and whether it is done
@@ -86,8 +85,8 @@ func (j *BucketJournal) Commit(ctx context.Context, p Publication) error {
 	return j.write(ctx, func(w *recordWriter) { w.put(lastPrefix+setKey(p.Set), lastRecord{Publication: p}) })
 }
 
-// Done implements Journal. The record that says done is written last, so that an
-// interrupted Done is done again by Recover.
+// Done implements Journal. The record that marks the end is written last, so that Recover
+// repeats an interrupted Done.
 func (j *BucketJournal) Done(ctx context.Context, p Publication) error {
 	retired, err := j.retire(ctx, p)
 	if err != nil {
@@ -222,7 +221,8 @@ func (j *BucketJournal) keys(ctx context.Context, prefix string) ([]string, erro
 	return keys, nil
 }
 
-// maxRecord is the longest record that is read, in bytes: a publication names each of its documents.
+// maxRecord is the longest record that is read, in bytes. A publication lists each of its
+// documents.
 const maxRecord = 1 << 30
 
 // record reads a record; false if there is none.
@@ -251,7 +251,7 @@ type recordWriter struct {
 	err   error // the first one
 }
 
-// write makes durable what fill puts and deletes, in that order.
+// write makes the changes of fill durable, in their order.
 func (j *BucketJournal) write(ctx context.Context, fill func(*recordWriter)) error {
 	batch, err := j.bucket.Begin(ctx)
 	if err != nil {

@@ -24,12 +24,12 @@ const (
 const (
 	rankInfo         = iota // the owner of the publication: before its other documents
 	rankPackages            // already at their places when the publication is committed
-	rankManifests           // copies of those in the packages
+	rankManifests           // copies of the manifests in the packages
 	rankChanges             // changes, before the snapshot whose at they cover
 	rankArchiveParts        // of archives
 	rankArchives            // archives, their indexes
-	rankIndexes             // of Change Lists and Change Dumps
-	rankParts               // of lists, dumps and sitemaps
+	rankIndexes             // indexes of Change Lists and Change Dumps
+	rankParts               // parts of lists, dumps and sitemaps
 	rankList                // lists, dumps, their indexes
 	rankFixed               // copies under a fixed name
 	rankPages               // for people
@@ -39,8 +39,7 @@ const (
 	rankFixedChanges // polled by readers that never read the description; nothing links it
 )
 
-// nameForm is what names of sets look like: they become part of
-// keys and URIs as they are.
+// nameForm is the form of a set's name, which becomes part of keys and URIs unchanged.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // CheckSet reports whether a set can have this name; "" is the default set.
@@ -139,7 +138,7 @@ func (l layout) packages(id int64) [2]string {
 	return [2]string{fmt.Sprintf("%sdumps/%d/", l.dir(), id), fmt.Sprintf("%schangedumps/%d/", l.dir(), id)}
 }
 
-// dumpPackage is the key of the nth package of a Resource Dump, from 1, and that of
+// dumpPackage returns the key of the nth package of a Resource Dump, from 1, and the key of
 // the copy of its manifest.
 func (l layout) dumpPackage(generation int64, n int) (zip, manifest string) {
 	return packageKeys(l.packages(generation)[0], n)
@@ -154,7 +153,7 @@ func packageKeys(dir string, n int) (zip, manifest string) {
 	return fmt.Sprintf("%s%05d.zip", dir, n), fmt.Sprintf("%s%05d-manifest.xml", dir, n)
 }
 
-// isPackage reports whether one of our keys is that of a package.
+// isPackage reports whether a key of a publication is that of a package.
 func isPackage(key string) bool { return strings.HasSuffix(key, ".zip") }
 
 // archive is the key of an archive, or its index.
@@ -237,7 +236,7 @@ func FixedChangeListURI(base, set string) string {
 	return l.uri(l.fixedChangeList())
 }
 
-// MayBeDocument reports whether a key is one that a publication could write.
+// MayBeDocument reports whether a publication could write a document at a key.
 func MayBeDocument(key string) bool {
 	return key == wellKnownKey || strings.HasPrefix(key, root) || strings.HasPrefix(key, "sitemap") && strings.HasSuffix(key, ".xml")
 }

@@ -38,14 +38,14 @@ func (m *maker) snapshot(ctx context.Context, u Update) error {
 	return m.sitemap(ctx, all.plain)
 }
 
-// members are the resources of a snapshot. Their entries for the plain sitemap are kept
-// in memory if one document can hold them, so that most sets are read only once for both
-// lists.
+// members iterates over the resources of a snapshot. Their entries for the plain sitemap
+// stay in memory if one document can hold them, so that most sets are read only once for
+// both lists.
 type members struct {
 	all   iter.Seq2[resourcesync.Entry, error]
-	bytes int64 // of those that list has yielded
+	bytes int64 // bytes of the resources that list has yielded
 	n     int
-	kept  []plainMember // of those; nil if there are more than MaxEntries
+	kept  []plainMember // their entries for the plain sitemap; nil if there are more than MaxEntries
 }
 
 // plainMember is the entry of a resource in a plain sitemap.

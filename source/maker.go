@@ -19,18 +19,18 @@ type maker struct {
 	policy Policy
 	st     *stage
 	last   Publication
-	pub    Publication // the part of the publication that is made so far
+	pub    Publication // the publication as far as it is made
 	shelf  shelf
 
 	placer   *placer // nil in a preview
 	packages int     // number of packages of Change Dumps so far
 }
 
-// preview reports whether nothing is kept of what is made.
+// preview reports whether the documents are discarded.
 func (m *maker) preview() bool { return m.placer == nil }
 
-// make writes the documents that u changes into st and returns the publication
-// that they are: what u does not speak of is carried over from last.
+// make writes the documents that u changes into st and returns the new publication.
+// Everything that u does not mention is carried over from last.
 func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id int64, u Update) (Publication, error) {
 	m := &maker{p: p, l: p.layout(u.Set), policy: u.Policy, st: st, last: last, pub: last}
 	if st.batch != nil {
@@ -54,7 +54,7 @@ func (p *Publisher) make(ctx context.Context, st *stage, last Publication, id in
 	return m.pub, nil
 }
 
-// links are those of a document of a capability: up, and the archive of its kind if
+// links returns the links of a document of a capability: up, and the archive of its kind if
 // there is one already (Archives §2.2).
 func (m *maker) links(c resourcesync.Capability) []resourcesync.Link {
 	links := []resourcesync.Link{{Rel: resourcesync.RelUp, Href: m.l.capabilityListURI()}}
@@ -76,7 +76,7 @@ func (m *maker) offer(c resourcesync.Capability, key string) {
 	m.pub.Offers = append(m.pub.Offers, Offer{c, uri})
 }
 
-// withdraw takes a capability back.
+// withdraw removes a capability from the Capability List.
 func (m *maker) withdraw(c resourcesync.Capability) {
 	m.pub.Offers = slices.DeleteFunc(m.pub.Offers, func(o Offer) bool { return o.Capability == c })
 }
@@ -104,7 +104,7 @@ func (p *Publisher) absent(ctx context.Context, keys []string) (missing []string
 	return missing, nil
 }
 
-// capabilityList names what the set offers (1.1 §9).
+// capabilityList lists the capabilities of the set (1.1 §9).
 func (m *maker) capabilityList(ctx context.Context, _ Update) error {
 	h := resourcesync.Header{Links: []resourcesync.Link{
 		{Rel: resourcesync.RelUp, Href: m.l.descriptionURI()},

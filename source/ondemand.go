@@ -14,11 +14,12 @@ import (
 	"instep/resourcesync"
 )
 
-// PackageData is what packages on demand are made of. Its methods are called
-// concurrently. What they yield has a length, and Open unless it is a deletion.
+// PackageData supplies the resources of packages on demand. Its methods are called
+// concurrently. Each yielded entry has a length, and an Open function unless it is a
+// deletion.
 type PackageData interface {
-	// Resources yields those of uris that a set has now; the others it leaves out. A set
-	// that is not published is ErrNoSet.
+	// Resources yields the requested uris that are in the set now and leaves out the
+	// others. A set that is not published is ErrNoSet.
 	Resources(ctx context.Context, set string, uris []string) iter.Seq2[Bitstream, error]
 	// Changes yields the changes of a set from the moment on, oldest first. Of several
 	// changes of one resource the last one is enough. Errors: ErrNoSet; ErrForgotten if
@@ -37,20 +38,20 @@ var (
 // its default.
 type OnDemand struct {
 	Data    PackageData
-	BaseURL string // as ParseBaseURL returns it
+	BaseURL string // URL as ParseBaseURL returns it
 	Now     func() time.Time
-	Report  func(error) // is called with what went wrong inside; nil discards it
+	Report  func(error) // called with each internal error; nil discards it
 
 	Entries  int           // resources or changes of a package, 50,000 at most; 0 is 10,000
-	Bytes    int64         // of them together, uncompressed; 0 is 1 GiB
-	Requests int           // answered at once, others are asked to come again; 0 is 2
-	Time     time.Duration // for one answer; 0 is 10 minutes
+	Bytes    int64         // uncompressed bytes of all resources together; 0 is 1 GiB
+	Requests int           // requests answered at a time; others get 503; 0 is 2
+	Time     time.Duration // longest time for one answer; 0 is 10 minutes
 }
 
-// NewPackageHandler answers a POST that names resources, or a moment, with a package:
-// a ZIP file with its manifest (1.1 §11.2, §13.2), streamed, kept nowhere. What it holds
-// in memory and what it sends is bounded as o says. A page of another origin can't have a
-// browser ask.
+// NewPackageHandler answers a POST that names resources, or a moment, with a package: a ZIP
+// file with its manifest (1.1 §11.2, §13.2), which is streamed and not stored. o bounds the
+// memory and the size of the answer. A browser cannot be made to send the request by a page
+// of another origin.
 func NewPackageHandler(o OnDemand) http.Handler {
 	o.Entries = min(cmp.Or(max(o.Entries, 0), 10_000), resourcesync.MaxEntries)
 	o.Bytes = cmp.Or(max(o.Bytes, 0), 1<<30)
@@ -104,8 +105,8 @@ func (h *onDemand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fail answers with an error. If a part of the answer was sent it cuts the connection, so
-// that the client sees that it is incomplete.
+// fail answers with an error. If a part of the answer has been sent it cuts the connection,
+// so that the client sees that the answer is incomplete.
 func (h *onDemand) fail(w *response, err error) {
 	said, refused := errors.AsType[*refusal](err)
 	if !refused {
@@ -142,7 +143,7 @@ func (h *onDemand) answer(ctx context.Context, w *response, r *http.Request) err
 	return err
 }
 
-// collect returns what the package will have, with the header of its manifest.
+// collect returns the entries of the package, with the header of its manifest.
 func (h *onDemand) collect(ctx context.Context, wanted wantedPackage) (resourcesync.Header, []pack.Member, error) {
 	l := layout{base: h.BaseURL, set: wanted.Set}
 	header := manifestHeader(l, resourcesync.CapabilityResourceDumpManifest)

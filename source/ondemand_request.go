@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// wantedPackage is what a request for a package on demand asks for: URIs, or what
-// changed since From.
+// wantedPackage is a parsed request for a package on demand: URIs, or a moment since which
+// resources changed.
 type wantedPackage struct {
 	Set  string   `json:"set"`
 	From string   `json:"from"` // a W3C Datetime
@@ -22,7 +22,7 @@ type wantedPackage struct {
 	from time.Time // From, read
 }
 
-// bytesOfURI bounds a request: room for each URI and what is around it.
+// bytesOfURI bounds the length of a request: room for each URI and its punctuation.
 const bytesOfURI = 512
 
 // read reads a request: a JSON object, or a form with fields of the same names.
@@ -96,7 +96,7 @@ func readForm(r io.Reader) (wanted wantedPackage, err error) {
 	return wanted, nil
 }
 
-// check says what is wrong with what is asked for, and takes out what is asked for twice.
+// check validates the request and removes duplicates from it.
 func (h *onDemand) check(wanted wantedPackage) (wantedPackage, error) {
 	if err := CheckSet(wanted.Set); err != nil {
 		return wanted, refuse(http.StatusBadRequest, "%v", err)

@@ -12,11 +12,10 @@ import (
 	"instep/blob"
 )
 
-// A package is too large to be written twice: it goes straight to its key in the
-// Bucket, below a directory that is named by the id of the publication and that
-// nothing links before the commit. A mark in the staging area, made before the first
-// of them, tells the next run where to look for those of a publication that was never
-// committed.
+// A package is too large to be written twice: it is written directly to its key in the
+// Bucket, below a directory that has the id of the publication in its name and is not
+// linked before the commit. A mark in the staging area, written before the first package,
+// shows the next run where to look for packages of a publication that was never committed.
 const markName = "packages"
 
 // placer writes packages.

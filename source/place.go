@@ -13,8 +13,8 @@ import (
 	"instep/blob"
 )
 
-// standing compares d with the bytes at its key: true if they are equal; *NotOursError if
-// they are neither those of d nor those we wrote last.
+// standing compares d with the bytes at its key: true if they are equal, *NotOursError if
+// they are neither those of d nor those that we wrote last.
 func (p *Publisher) standing(ctx context.Context, d Document) (bool, error) {
 	info, err := p.Bucket.Stat(ctx, d.Key)
 	switch {
@@ -61,8 +61,8 @@ func (p *Publisher) sum(ctx context.Context, key string) (sum Sum, err error) {
 	return sum, nil
 }
 
-// Missing returns the keys of what pub offers that are not there: of Change Lists and
-// archives only what the Capability List names and the last one.
+// Missing returns the keys of pub that have no document. Of Change Lists and archives it
+// checks only those that the Capability List names, and the last one.
 func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, error) {
 	l := p.layout(pub.Set)
 	keys := slices.Concat([]string{infoKey, aboutKey, descriptionKey, l.capabilityList(), l.page()}, pub.ListKeys, pub.SitemapKeys)
@@ -98,8 +98,8 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	return p.absent(ctx, slices.Compact(keys))
 }
 
-// finish writes a committed publication out, rank by rank: what a rank links to is
-// durable before the rank appears. It may be repeated at will.
+// finish writes the documents of a committed publication, rank by rank: a document is
+// durable before another one links it. It may be repeated.
 func (p *Publisher) finish(ctx context.Context, pub Publication) (Publication, error) {
 	for group := range ranks(pub.Documents) {
 		written, err := p.writeRank(ctx, pub, group)
@@ -165,8 +165,7 @@ func (p *Publisher) writeRank(ctx context.Context, pub Publication, docs []Docum
 	return written, nil
 }
 
-// copyOut copies a staged document into a batch, and makes sure that it is the
-// one that was committed.
+// copyOut copies a staged document into a batch and verifies that it is the committed one.
 func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string, d Document) error {
 	from := d.Of
 	if from == "" {
@@ -195,8 +194,8 @@ func (p *Publisher) copyOut(ctx context.Context, batch blob.Batch, prefix string
 	return nil
 }
 
-// wipe removes what is staged of a set, and packages of publications that were begun
-// and are not the one last committed.
+// wipe removes the staged documents of a set, and packages of publications that were begun
+// and not committed.
 func (p *Publisher) wipe(ctx context.Context, l layout, committed int64) error {
 	var keys []string
 	for info, err := range p.Staging.List(ctx, l.stagePrefix()) {
@@ -229,9 +228,9 @@ func remove(ctx context.Context, b blob.Bucket, keys []string) error {
 	return batch.Commit(ctx)
 }
 
-// Sweep removes documents that nothing has linked for so long that no reader can
-// still be on its way to them: older than Keep, and not of the last
-// KeepGenerations Resource Lists. What a person has put in their place stays.
+// Sweep removes documents that have not been linked for longer than any reader can take:
+// older than Keep, and not of the last KeepGenerations Resource Lists. It leaves files that
+// a person has put in their place.
 func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {
@@ -258,8 +257,8 @@ func (p *Publisher) Sweep(ctx context.Context, set string) error {
 	return err
 }
 
-// Withdraw removes the documents at keys, as far as they are what was written there last,
-// and returns how many it removed. What a person has put in their place stays.
+// Withdraw removes the documents at keys and returns how many it removed. It leaves files
+// that a person has put in their place.
 func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, err error) {
 	batch, err := p.Bucket.Begin(ctx)
 	if err != nil {
@@ -288,8 +287,8 @@ func (p *Publisher) Withdraw(ctx context.Context, keys []string) (removed int, e
 	return removed, nil
 }
 
-// inRemoval orders keys so that removal reverses publication: what names packages goes
-// before them, and descending order takes an index (resourcelist.xml) before its parts
+// inRemoval orders keys so that removal reverses publication: documents that name packages
+// go first, and descending order takes an index (resourcelist.xml) before its parts
 // (resourcelist-00001.xml).
 func inRemoval(a, b string) int {
 	last := func(key string) int {
@@ -304,7 +303,7 @@ func inRemoval(a, b string) int {
 	return cmp.Or(cmp.Compare(last(a), last(b)), strings.Compare(b, a))
 }
 
-// Wrote reports whether the file at key is what was written there last.
+// Wrote reports whether the file at key is the one that this program wrote there last.
 func (p *Publisher) Wrote(ctx context.Context, key string) (bool, error) {
 	last, ours, err := p.Journal.Document(ctx, key)
 	if err != nil || !ours {

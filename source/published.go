@@ -12,17 +12,17 @@ import (
 	"instep/resourcesync"
 )
 
-// Published is what a published site offers to readers that look for it (1.1 §6.3).
+// Published describes a published site to readers that look for it (1.1 §6.3).
 type Published struct {
 	BaseURL string         // ends in "/"
-	Sets    []PublishedSet // in the order of the Source Description
+	Sets    []PublishedSet // sets in the order of the Source Description
 }
 
 // PublishedSet is one set of a published site. A URI is "" if there is no such document.
 type PublishedSet struct {
 	Name           string // "" is the default set
 	CapabilityList string
-	ResourceList   string // at its fixed name
+	ResourceList   string // URI of the Resource List at its fixed name
 	Sitemap        string // the plain one, for search engines
 }
 
@@ -30,9 +30,9 @@ type PublishedSet struct {
 // found by its Source Description.
 const maxNamedSets = 100
 
-// ReadPublished looks into directories that are laid over each other for what is
-// published there. Of the sets of a Source the first hundred are named. An error
-// that is fs.ErrNotExist: nothing is published.
+// ReadPublished reads the publications in directories that are laid over each other. Of the
+// sets of a Source it names the first hundred. The error is fs.ErrNotExist if nothing is
+// published.
 func ReadPublished(dirs []fs.FS) (Published, error) {
 	info, err := overlaidInfo(dirs)
 	if err != nil {
@@ -169,8 +169,8 @@ func setOf(key string) (name string, ok bool) {
 	return name, CheckSet(name) == nil && layout{set: name}.dir() == dir
 }
 
-// Robots are the lines that make robots.txt lead to what is published (1.1 §6.3.4): a
-// Sitemap directive for each plain sitemap. That for each Resource List is a comment, since
+// Robots returns the lines that lead from robots.txt to a publication (1.1 §6.3.4): a
+// Sitemap directive for each plain sitemap, and a comment for each Resource List, since
 // search engines complain about its elements.
 func (p Published) Robots() string {
 	text := "# for search engines\n" + p.Sitemaps()
@@ -210,8 +210,8 @@ func (p Published) HTML() string {
 	return b.String()
 }
 
-// siteInfo is what the handler knows of a site. It is read again when a document that it
-// depends on changes.
+// siteInfo is the handler's knowledge of a site. It is read again when one of its documents
+// changes.
 type siteInfo struct {
 	stamp     [2]stamp
 	published Published
@@ -224,7 +224,7 @@ type stamp struct {
 	size int64
 }
 
-// stamps are those of the documents that ReadPublished reads.
+// stamps returns the stamps of the documents that ReadPublished reads.
 func stamps(dirs []fs.FS) (s [2]stamp) {
 	for i, key := range []string{infoKey, descriptionKey} {
 		for _, dir := range dirs {

@@ -14,20 +14,20 @@ import (
 // BaseURL, UUID and Now are required. It is not safe for concurrent use, and one
 // Journal and Staging must not be used by two of them: callers hold a lock.
 type Publisher struct {
-	Bucket  blob.Bucket // where readers find the documents
+	Bucket  blob.Bucket // bucket in which readers find the documents
 	Staging blob.Bucket // documents wait here until they are committed; for this Publisher only
 	Journal Journal
-	BaseURL string // as ParseBaseURL returns it
+	BaseURL string // URL as ParseBaseURL returns it
 	UUID    string // names the state: a bucket that carries another one is refused
 	// Sets are the names of all sets published here, for the Source Description;
 	// those without publication yet, and the set being published, may be left out.
 	Sets      []string
-	About     About  // of the Source as a whole, for the page for people
+	About     About  // texts about the Source as a whole, for the page for people
 	Generator string // the program, named on the pages for people; may be empty
-	// MaxEntries of a Resource List, plain sitemap or package; 0 is the 50,000 of the
-	// standard, the upper bound. A document never exceeds 50,000,000 bytes.
+	// MaxEntries bounds a Resource List, plain sitemap or package; 0 is the 50,000 of the
+	// standard, which is the upper bound. A document never exceeds 50,000,000 bytes.
 	MaxEntries int
-	Aliases    Aliases       // of a publication that was adopted
+	Aliases    Aliases       // aliases of an adopted publication
 	Keep       time.Duration // documents no longer linked stay at least this long; 0 is 24 h
 	// KeepGenerations is how many Resource Lists stay readable, with the current
 	// one; 0 is 2, the lower bound.
@@ -71,8 +71,8 @@ func (p *Publisher) Publish(ctx context.Context, u Update) (Publication, error) 
 		_ = p.wipe(context.WithoutCancel(ctx), p.layout(u.Set), last.ID)
 		return Publication{}, err
 	}
-	// A failed Commit may have taken effect: what is staged stays for Recover, which
-	// finds out.
+	// A failed Commit may have taken effect: the staged documents stay, and Recover finds
+	// out.
 	if err := p.Journal.Commit(ctx, pub); err != nil {
 		return Publication{}, fmt.Errorf("committing the publication: %w", err)
 	}
@@ -127,9 +127,9 @@ func (p *Publisher) pending(ctx context.Context, pub Publication, foreign *NotOu
 	return foreign
 }
 
-// Recover finishes the publication of a set that was committed and not written
-// out, and removes what was staged without a commit. It returns the publication
-// it finished, or a zero one. It comes first in every run.
+// Recover completes a publication of a set that was committed but not written, and removes
+// staged documents without a commit. It returns the publication that it completed, or a
+// zero one. It is the first step of every run.
 func (p *Publisher) Recover(ctx context.Context, set string) (Publication, error) {
 	last, done, err := p.Journal.Last(ctx, set)
 	if err != nil {

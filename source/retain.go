@@ -8,27 +8,27 @@ import (
 	"instep/resourcesync"
 )
 
-// offered is what a set has, each kind oldest first: the newest Resource List and
-// Resource Dump are the current ones, the newest Change List may be open. Change Dumps
-// have the numbers of the Change Lists beside them.
+// offered is the list of items of a set, each kind oldest first: the newest Resource List
+// and Resource Dump are current, the newest Change List may be open. A Change Dump has the
+// number of the Change List beside it.
 type offered struct {
 	lists, dumps, changes, changeDumps []Item
 }
 
-// retention decides what is kept where. A reader of a Resource List or Resource Dump that
-// is current, still readable or archived finds every change after its at, without a gap,
-// in the current Change Lists and those of the archive.
+// retention is the policy of retain. A reader of a Resource List or Resource Dump that is
+// current, still readable or archived finds every change after its at, without a gap, in
+// the current Change Lists and the archived ones.
 type retention struct {
 	now         time.Time
-	keep        time.Duration // a Resource List stays readable at least as long after the next came
-	generations int           // and so many of each kind stay in any case
+	keep        time.Duration // a Resource List stays readable at least this long after the next one
+	generations int           // generations of each kind that stay in any case
 	keepChanges time.Duration
 	archive     *Archive
 	maxIndex    int // Change Lists in an index; 0 is the bound of the standard
 }
 
-// retain moves what is in o: out of what is current, into and out of the archives. What
-// has no place any more is removed from o.
+// retain moves the items of o out of the current lists, into the archives and out of them.
+// It removes items that have no place any more from o.
 func (r *retention) retain(o *offered) error {
 	r.supersede(o.lists)
 	r.supersede(o.dumps)
@@ -43,8 +43,8 @@ func (r *retention) retain(o *offered) error {
 	return nil
 }
 
-// supersede takes all but the newest generation from what is current, into the archive
-// if it is time for another there.
+// supersede makes only the newest generation current. The others move to the archive if the
+// interval of the archive has passed.
 func (r *retention) supersede(of []Item) {
 	for i := range of[:max(len(of)-1, 0)] {
 		it := &of[i]
@@ -77,8 +77,8 @@ func nextPlace(of []Item) int64 {
 	return 1
 }
 
-// expire takes out of the archives what is too old or too much: generations first,
-// then Change Lists and Change Dumps that no generation needs any more.
+// expire removes items that are too old, or too many, from the archives: generations first,
+// then the Change Lists and Change Dumps that no generation needs any more.
 func (r *retention) expire(o *offered) {
 	if r.archive == nil {
 		for _, of := range [][]Item{o.lists, o.dumps, o.changes, o.changeDumps} {
@@ -189,8 +189,8 @@ func (r *retention) needed(o *offered) time.Time {
 	return r.oldest(o, func(it *Item, readable bool) bool { return readable || it.Archive > 0 || r.leftOnly(it) })
 }
 
-// leftOnly reports whether a generation has left the archive only now. When there is no
-// archive any more, neither is what its readers would need.
+// leftOnly reports whether a generation has left the archive only now. If the archive no
+// longer exists, neither do the Change Lists that its readers would need.
 func (r *retention) leftOnly(it *Item) bool {
 	return r.archive != nil && it.Archive < 0 && r.now.Sub(it.Since) < r.keep
 }
@@ -246,7 +246,7 @@ func (r *retention) leaveIndex(o *offered) error {
 	return nil
 }
 
-// withoutGone removes what is neither current nor archived nor still readable.
+// withoutGone removes items that are neither current nor archived nor still readable.
 func (r *retention) withoutGone(of []Item) []Item {
 	var left []Item
 	for i := range of {

@@ -75,7 +75,7 @@ func listed(entries []resourcesync.Entry) iter.Seq2[resourcesync.Entry, error] {
 	}
 }
 
-// until yields entries until ctx ends, and says what could not be read.
+// until yields entries until ctx ends, and wraps read errors.
 func until(ctx context.Context, entries iter.Seq2[resourcesync.Entry, error]) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for en, err := range entries {

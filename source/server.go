@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Connections that a server has at a time; more are closed as they come. A proxy on this
-// host speaks for many, so those of loopback count only together.
+// Connections that a server accepts at a time; more are closed at once. A proxy on this
+// host serves many clients, so connections from loopback count only in total.
 const (
 	maxConns    = 4096
 	maxConnsOne = 128 // from one address; of IPv6, one network of 64 bits
 )
 
-// NewServer returns a server for h with the limits of a public server; Addr, and
-// what else the caller wants, is set on it, but for ConnState. A response may take as
-// long as it likes while it moves: NewHandler gives each piece its own deadline.
+// NewServer returns a server for h with the limits of a public server; the caller sets Addr
+// and any other field except ConnState. A response may take any time as long as it moves:
+// NewHandler gives each piece a deadline of its own.
 func NewServer(h http.Handler) *http.Server {
 	limits := connLimits{all: maxConns, one: maxConnsOne, from: map[netip.Addr]int{}}
 	return &http.Server{
@@ -108,7 +108,7 @@ func (w *response) extend() {
 
 func (w *response) WriteHeader(status int) {
 	w.begun = true
-	if status == http.StatusPreconditionFailed { // without a body, which ServeContent does not say
+	if status == http.StatusPreconditionFailed { // ServeContent does not say that this answer has no body
 		w.Header().Del("Content-Length")
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -126,8 +126,8 @@ func (w *response) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom keeps the short cut from file to socket: the piece that it passes on is
-// an io.LimitedReader directly over the file, which the network code looks for.
+// ReadFrom keeps the short cut from file to socket (sendfile): the network code looks for
+// an io.LimitedReader directly over the file, so the piece is passed on as one.
 func (w *response) ReadFrom(r io.Reader) (n int64, err error) {
 	w.begun = true
 	outer, limited := r.(*io.LimitedReader)

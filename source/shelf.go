@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// shelf holds the items of a set, apart from packages: those of earlier publications
-// as far as they were loaded, and what this one makes of them.
+// shelf has the items of a set, apart from packages: those loaded from earlier publications
+// and those of this one.
 type shelf struct {
 	all     bool                 // they are loaded
 	places  map[ItemKind][]int64 // items that were in the archives when they were loaded

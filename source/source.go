@@ -15,7 +15,7 @@ import (
 // Snapshot is the state of a set for a Resource List (1.1 §10).
 type Snapshot struct {
 	At, Completed time.Time                            // every change before At is in; Completed is when the last resource was read
-	Through       int64                                // the caller's number of the last change that is in; kept in the Publication, not interpreted
+	Through       int64                                // the caller's number of the last change included; stored in the Publication, not interpreted
 	Resources     iter.Seq2[resourcesync.Entry, error] // loc, lastmod, rs:md with hash, length, type; ranged over more than once, alike each time
 }
 
@@ -23,8 +23,8 @@ type Snapshot struct {
 type Bitstream struct {
 	resourcesync.Entry
 	// Open opens the bytes; nil for a deletion. The bytes are checked against the length
-	// and the digests of the entry. An error that is ErrGone means that these bytes no
-	// longer exist anywhere.
+	// and the digests of the entry. ErrGone means that these bytes no longer exist
+	// anywhere.
 	Open func(context.Context) (io.ReadCloser, error)
 }
 
@@ -37,16 +37,16 @@ type Dump struct {
 
 // Window is a Change List of a set (1.1 §12): all changes from From until Until.
 type Window struct {
-	Number  int64     // of its first change, or of the one to come: names its document for life
+	Number  int64     // number of its first change, or of the next one: names its document for life
 	From    time.Time // changes at this moment or later
 	Until   time.Time // zero while open; then changes before this moment only
-	Through int64     // the caller's number of the last change that is in; kept in the Publication, not interpreted
+	Through int64     // the caller's number of the last change included; stored in the Publication, not interpreted
 	Changes iter.Seq2[resourcesync.Entry, error]
-	// Fresh are those of Changes that no Change Dump has yet, with their bytes, since
-	// FreshFrom: they become a package of the Change Dump beside this list (1.1 §13).
-	// The first publication with Fresh switches Change Dumps on, since its FreshFrom.
-	// nil in the last window switches them off: those there are, and the Resource Dump
-	// if Update has no other, are offered no more, apart from the archives.
+	// Fresh are the Changes that no Change Dump has yet, with their bytes, since FreshFrom:
+	// they become a package of the Change Dump beside this list (1.1 §13). The first
+	// publication with Fresh switches Change Dumps on, since its FreshFrom. nil in the last
+	// window switches them off: Change Dumps, and the Resource Dump if Update has no other,
+	// are no longer offered except in archives.
 	Fresh     iter.Seq2[Bitstream, error]
 	FreshFrom time.Time
 }
@@ -58,28 +58,28 @@ type Update struct {
 	Policy   Policy
 	Snapshot *Snapshot
 	Dump     *Dump
-	// Changes are the Change Lists that go on or begin, oldest first, each from where the
-	// one before it ends. The first is the one that the last publication left open (it has
-	// its Number and From then), or begins where the last closed one ends; only the last
+	// Changes are the Change Lists that continue or begin, oldest first; each begins at the
+	// end of the one before. The first is the one that the last publication left open (then
+	// it has its Number and From), or begins where the last closed one ends; only the last
 	// may be open.
 	Changes []Window
 }
 
-// Policy is how a set is published, apart from what is in it.
+// Policy says how a set is published, independent of its resources.
 type Policy struct {
 	About About
-	// Profile10 writes what readers of 1.0 expect, and those of 1.1 understand: lastmod is
-	// the time of the change in Change Lists and Change Dump Manifests, of deletions too,
-	// in the place of datetime, which 1.0 does not know.
+	// Profile10 writes documents that readers of 1.0 expect and readers of 1.1 understand:
+	// in Change Lists and Change Dump Manifests lastmod is the time of the change, of
+	// deletions too, and replaces datetime, which 1.0 does not have.
 	Profile10 bool
 	// ProfileBoth writes for readers of both: datetime stays, and there lastmod is the
 	// datetime rounded up to a second, of deletions too. So a reader of 1.0 that knows no
 	// fraction never takes a change for older than it is. Profile10 goes over it.
 	ProfileBoth bool `json:",omitempty"`
 	// FixedChanges adds a Change List at FixedChangeListURI, for clients that poll one URI:
-	// the changes of the newest current Change Lists, closed ones and the open one, up to
-	// 50,000. It reaches back to the at of the Resource List, and further, unless more has
-	// changed since. No Capability List names it. Each publication writes all of it.
+	// the changes of the newest current Change Lists, up to 50,000. It reaches back to the
+	// at of the Resource List or further, unless there are more changes. No Capability List
+	// names it. Each publication writes all of it.
 	FixedChanges bool `json:",omitempty"`
 	// PackageBytes is how many bytes of resources go into one package; 0 is 1 GiB. A
 	// larger resource has a package of its own.
@@ -106,19 +106,19 @@ type About struct {
 	Title, Description, Contact, Licence string
 }
 
-// Archive is how long earlier lists and dumps are offered (Archives §2 to §6). What
-// is dropped is dropped oldest first, and Change Lists only before the oldest
-// Resource List and Resource Dump that stay.
+// Archive says how long earlier lists and dumps are offered (Archives §2 to §6). The oldest
+// are dropped first, and Change Lists only before the oldest Resource List and Resource
+// Dump that stay.
 type Archive struct {
 	// Every is the least time between generations of Resource Lists, and of Resource
 	// Dumps, that are archived; 0 archives each. Change Lists and Change Dumps all are.
 	Every time.Duration
 	Age   time.Duration // older ones are dropped; 0 keeps them
-	Count int           // of each kind at most; 0 is no bound
-	Bytes int64         // of all of a set together, packages included; 0 is no bound
+	Count int           // most items of each kind; 0 is no bound
+	Bytes int64         // bytes of all items of a set together, packages included; 0 is no bound
 }
 
-// ItemKind says what an Item is.
+// ItemKind is the kind of an Item.
 type ItemKind string
 
 // The kinds of items.
@@ -127,7 +127,7 @@ const (
 	ItemResourceDump ItemKind = "resourcedump"
 	ItemChangeList   ItemKind = "changelist"
 	ItemChangeDump   ItemKind = "changedump"
-	ItemPackage      ItemKind = "package" // of a Change Dump
+	ItemPackage      ItemKind = "package" // package of a Change Dump
 )
 
 // Item is a document of a set that stays when later publications add others of its
@@ -136,20 +136,20 @@ type Item struct {
 	Kind   ItemKind
 	Number int64 // Window.Number, the id of the publication of a generation, or PackageNumber; ascending
 	Key    string
-	Keys   []string // of all that goes with it: its parts, packages and manifests
+	Keys   []string // keys of its parts, packages and manifests too
 
 	At, Completed time.Time // of a generation
 	From, Until   time.Time // of changes
 	Through       int64     // Snapshot.Through or Window.Through
 	Entries       int64
-	Bytes         int64 // of the documents and packages
-	Of            int64 // of a package: the Number of its Change Dump; of a Change Dump: that of its first package
+	Bytes         int64 // bytes of the documents and packages
+	Of            int64 // of a package: the Number of its Change Dump; of a Change Dump: the Number of its first package
 	Length        int64 // of a package
 	SHA256        Sum   // of a package
 
-	Current bool      // the Capability List names it, or the index that this names
+	Current bool      // the Capability List names it, or an index that the Capability List names
 	Archive int64     // its place in the archive, from 1; 0 is none, -1: it has left it
-	Since   time.Time // when it became what it is: closed, superseded, out of the archive
+	Since   time.Time // time at which it got its present state: closed, superseded, out of the archive
 }
 
 // maxPackages bounds the packages of one publication of a set.
@@ -164,7 +164,7 @@ type ItemID struct {
 	Number int64
 }
 
-// Sum is a SHA-256 that is written as hex.
+// Sum is a SHA-256, written as hex.
 type Sum [sha256.Size]byte
 
 // MarshalText writes the sum as hex.
@@ -179,7 +179,7 @@ func (s Sum) digests() resourcesync.Digests {
 	return resourcesync.Digests{d}
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the form that MarshalText writes.
 func (s *Sum) UnmarshalText(text []byte) error {
 	if hex.DecodedLen(len(text)) != len(s) {
 		return fmt.Errorf("expected %d hex digits of a SHA-256, found %q", hex.EncodedLen(len(s)), text)
@@ -204,25 +204,25 @@ type Publication struct {
 	ID        int64
 	Set       string
 	Made      time.Time
-	Documents []Document // by rank, the order in which they appear: nothing is linked before it is there
+	Documents []Document // documents by rank, the order in which they appear: nothing is linked before it exists
 	Retired   []string   // keys nothing links any more since this publication
 	Items     []Item     // items that are new or changed
 	Dropped   []ItemID   // items that are offered no more; their keys are in Retired
 	Notes     []string   // remarks for people on where things went
 	Written   []string   `json:"-"` // keys whose bytes were not there yet, in order
 
-	// What the Capability List names, carried from publication to publication.
+	// The URIs in the Capability List, carried from publication to publication.
 	Offers         []Offer
 	ListAt         time.Time
 	ListThrough    int64          // Snapshot.Through
 	ListKeys       []string       // keys of the Resource List: its parts, then the list or the index
-	SitemapKeys    []string       // of the plain sitemap: its parts, then the sitemap or its index
+	SitemapKeys    []string       // keys of the plain sitemap: its parts, then the sitemap or its index
 	Generations    []int64        // the publications of the last Resource Lists, oldest first
 	Resources      int64          // entries of the Resource List
-	Bytes          int64          // of the resources of the Resource List, as far as known
-	ChangedAt      time.Time      // of the latest change listed; zero if there was none
+	Bytes          int64          // bytes of the resources of the Resource List, as far as known
+	ChangedAt      time.Time      // time of the latest change listed; zero if there was none
 	Latest         []LatestChange // the last changes, the newest first: at most 10
-	About          About          // for the pages about the set
+	About          About          // texts for the pages about the set
 	DumpNumber     int64          // Item.Number of the current Resource Dump; 0 is none
 	DumpAt         time.Time
 	DumpThrough    int64 // Dump.Through
@@ -233,11 +233,11 @@ type Publication struct {
 	Changes        int64     // entries of the last Change List
 	DumpsSince     time.Time // since when Change Dumps hold every change; zero if there are none
 	FixedChanges   int64     // Window.Number of the first Change List in the one at a fixed name; 0: there is none
-	ArchiveEntries int       // of a part of an archive, at most; 0 is not known
-	SourceSum      Sum       // of all that the Source Description is made of
+	ArchiveEntries int       // most entries of a part of an archive; 0 is not known
+	SourceSum      Sum       // digest of the inputs of the Source Description
 }
 
-// Offer is what a Capability List says of one capability.
+// Offer is the entry of one capability in a Capability List.
 type Offer struct {
 	Capability resourcesync.Capability
 	URI        string
@@ -256,22 +256,23 @@ func (p *Publication) Offer(c resourcesync.Capability) string {
 // Journal remembers publications (one committed row each) and the files we wrote.
 // All methods are durable when they return.
 type Journal interface {
-	// Begin returns the id of the publication to come: greater than any before.
+	// Begin returns the id of the next publication, greater than any before.
 	Begin(ctx context.Context, set string) (int64, error)
 	// Commit records p as the publication to finish, whatever happens next.
 	Commit(ctx context.Context, p Publication) error
-	// Done records that every document of p is in its place: the documents are ours
-	// from now on, those of p.Retired are due for removal, p.Items are kept or replaced
-	// and p.Dropped forgotten.
+	// Done records that every document of p is in its place: the documents are ours from
+	// now on, those of p.Retired are to be removed, p.Items are stored or replaced and
+	// p.Dropped forgotten.
 	Done(ctx context.Context, p Publication) error
-	// Last returns the last committed publication of a set and whether it is done; a
-	// zero Publication if there is none.
+	// Last returns the last committed publication of a set and whether Done was called for
+	// it; a zero Publication if there is none.
 	Last(ctx context.Context, set string) (p Publication, done bool, err error)
-	// Document returns what we wrote last at key; false if the key was never ours.
+	// Document returns the document that was written last at key; false if the key was
+	// never ours.
 	Document(ctx context.Context, key string) (Document, bool, error)
 	// Items yields the items of one kind with a Number of at least from, ascending.
 	Items(ctx context.Context, set string, kind ItemKind, from int64) iter.Seq2[Item, error]
-	// Sets returns the names of the sets that have a publication that is done, ascending.
+	// Sets returns the names of the sets with a publication that is done, ascending.
 	Sets(ctx context.Context) ([]string, error)
 	// Expired yields the retired keys that may be removed now: older than before, by publications before p.
 	Expired(ctx context.Context, before time.Time, p int64) iter.Seq2[string, error]

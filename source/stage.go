@@ -70,7 +70,7 @@ func (s *stage) keep(d *draft, doc Document) error {
 	return nil
 }
 
-// add makes a document of what write writes.
+// add makes a document of the bytes that write writes.
 func (s *stage) add(ctx context.Context, doc Document, write func(io.Writer) error) error {
 	d, err := s.draft(ctx)
 	if err != nil {

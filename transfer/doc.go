@@ -1,3 +1,3 @@
-// Package transfer brings large resources and packages into a file, so that a run which
-// broke off goes on from there: with what is here already, verified as a whole at the end.
+// Package transfer fetches large resources and packages into files, so that an interrupted
+// run can be continued; the complete file is verified at the end.
 package transfer

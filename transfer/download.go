@@ -17,9 +17,9 @@ import (
 	"instep/resourcesync"
 )
 
-// What is not larger than CheckpointBytes is brought again altogether after a crash, and
-// of what is larger at most maxAgain: to wait for the disk after each CheckpointBytes would
-// take longer than a fast line takes to bring them again.
+// After a crash a file of up to CheckpointBytes is fetched again completely, and at most
+// maxAgain bytes of a larger one: syncing after every CheckpointBytes would take longer
+// than a fast line needs to fetch them again.
 const (
 	CheckpointBytes = 8 << 20
 	checkpointPause = time.Second // between checkpoints that are nearer to each other than maxAgain
@@ -29,8 +29,8 @@ const (
 // copyBytes is how much is written at a time: whole pages of a file cost the least.
 const copyBytes = 256 << 10
 
-// proof is what a transfer that broke off goes on by. A digest tells in the end whether
-// bytes of two versions were joined; without one only a strong ETag does.
+// proof is the condition for continuing an interrupted transfer. A final digest shows
+// whether bytes of two versions were joined; without one only a strong ETag prevents that.
 func proof(ds resourcesync.Digests) fetch.Resume {
 	if len(ds) > 0 {
 		return fetch.ResumeVerified
@@ -46,7 +46,7 @@ func CodingOf(resp *fetch.Response) string {
 	return ""
 }
 
-// IsMismatch reports whether bytes came and were not those that the list describes.
+// IsMismatch reports whether the received bytes differ from the listed ones.
 func IsMismatch(err error) bool {
 	var me *resourcesync.MismatchError
 	return errors.As(err, &me)
@@ -59,29 +59,29 @@ func closeBody(resp *fetch.Response) error {
 	return resp.Body.Close()
 }
 
-// Download is a large transfer into a Part, with which a later run can go on.
+// Download is a large transfer into a Part, which a later run can continue.
 type Download struct {
 	Client  *fetch.Client
 	Request fetch.Request // of the whole
 	Length  resourcesync.Length
 	Digests resourcesync.Digests
 	Accept  func(*fetch.Response) error // judges an answer for the whole before its body is read
-	Part    Part                        // with what an earlier run has left
+	Part    Part                        // file with the bytes of an earlier run
 
-	hash   *resourcesync.Hasher // of the bytes in part
+	hash   *resourcesync.Hasher // hash of the bytes in part
 	note   checkpoint
 	at     int64     // bytes in part at the last checkpoint
-	when   time.Time // of the last checkpoint; before the first one of this run when its bytes began to come
-	joined bool      // to the bytes of an earlier run
+	when   time.Time // time of the last checkpoint; before the first of this run, the start of the transfer
+	joined bool      // appended to the bytes of an earlier run
 }
 
 // Joined reports whether the bytes of an earlier run are among those that are here.
 func (dl *Download) Joined() bool { return dl.joined }
 
-// Coding is the content coding in which the bytes came; "" if they have none.
+// Coding is the content coding of the received bytes; "" if there is none.
 func (dl *Download) Coding() string { return dl.note.Coding }
 
-// checkpoint is what is noted of the bytes that are here.
+// checkpoint describes the stored bytes.
 type checkpoint struct {
 	Version string `json:"version"` // by which the rest is asked for, as in fetch.Part; "": it cannot be
 	Coding  string `json:"coding"`  // in which the bytes came
@@ -91,9 +91,9 @@ type checkpoint struct {
 	Hash    []byte `json:"hash"`    // state of the Hasher
 }
 
-// Run brings the whole into the part, verified. first is an answer to the request for
-// the whole, or nil. If the bytes are not those that are wanted and some of them came
-// earlier, they are brought once more.
+// Run fetches the whole into the part, and verifies it. first is an answer to the request
+// for the whole, or nil. If the bytes are wrong and some of them are from an earlier run,
+// they are fetched once more.
 func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
 	dl.Digests = slices.DeleteFunc(slices.Clone(dl.Digests), resourcesync.Digest.IsZero)
 	if err := dl.restore(); err != nil {
@@ -106,7 +106,7 @@ func (dl *Download) Run(ctx context.Context, first *fetch.Response) error {
 	return dl.Again(ctx)
 }
 
-// Again drops what is in the part and brings the whole.
+// Again drops the part and fetches the whole.
 func (dl *Download) Again(ctx context.Context) error {
 	if err := dl.begin(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (dl *Download) Again(ctx context.Context) error {
 	return dl.bring(ctx, nil)
 }
 
-// begin drops what is in the part.
+// begin empties the part.
 func (dl *Download) begin() error {
 	dl.hash = dl.hasher()
 	dl.note = checkpoint{Length: dl.Length.Int64(), Digests: dl.Digests.String()}
@@ -130,7 +130,7 @@ func (dl *Download) hasher() *resourcesync.Hasher {
 	return resourcesync.NewHasher(algs...)
 }
 
-// restore goes back to the last checkpoint, if that is of what is wanted now.
+// restore goes back to the last checkpoint, if it describes the wanted bytes.
 func (dl *Download) restore() error {
 	text, at := dl.Part.Note()
 	var note checkpoint
@@ -139,14 +139,14 @@ func (dl *Download) restore() error {
 		return dl.begin()
 	}
 	dl.hash = dl.hasher()
-	if dl.hash.UnmarshalBinary(note.Hash) != nil { // of another version of this program
+	if dl.hash.UnmarshalBinary(note.Hash) != nil { // written by another version of this program
 		return dl.begin()
 	}
 	dl.note, dl.at = note, at
 	return dl.Part.Truncate(at)
 }
 
-// bring brings what lacks in the part and verifies the whole.
+// bring fetches the missing bytes of the part and verifies the whole.
 func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
 	if n := dl.Part.Size(); n > 0 && n == dl.Length.Int64() { // all was here when the earlier run ended
 		dl.joined = true
@@ -174,7 +174,8 @@ func (dl *Download) bring(ctx context.Context, first *fetch.Response) error {
 	return dl.verify()
 }
 
-// ask asks for what lacks. A server that cannot give just that is asked for the whole.
+// ask requests the missing bytes. A server that cannot send exactly those is asked for the
+// whole.
 func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Response, error) {
 	have := dl.Part.Size()
 	if have == 0 && first != nil {
@@ -199,14 +200,13 @@ func (dl *Download) ask(ctx context.Context, first *fetch.Response) (*fetch.Resp
 	return resp, nil
 }
 
-// continues reports whether an answer with a part speaks of the bytes that are here:
-// there are servers that keep the ETag of what they replace.
+// continues reports whether a partial answer belongs to the stored bytes: some servers keep
+// the ETag of a replaced file.
 func (dl *Download) continues(resp *fetch.Response) bool {
 	return CodingOf(resp) == dl.note.Coding && (dl.note.Total == 0 || resp.Total < 0 || resp.Total == dl.note.Total)
 }
 
-// receive adds a body to the part. What came last is hashed while it is written and more
-// is read.
+// receive appends a body to the part. Hashing and writing run beside reading.
 func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 	var hashing sync.WaitGroup
 	defer hashing.Wait()
@@ -218,7 +218,7 @@ func (dl *Download) receive(ctx context.Context, body io.Reader) error {
 		if most := dl.Length.Int64(); most >= 0 && dl.Part.Size()+int64(n) > most {
 			return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(most, 10), Got: "more"})
 		}
-		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // with what earlier runs have left
+		if most := dl.Request.MaxBytes; dl.Part.Size()+int64(n) > most { // including the bytes of earlier runs
 			return &harvest.SourceError{Err: &fetch.Error{Op: "read", URL: dl.Request.URL, Kind: fetch.TooLarge, Msg: fmt.Sprintf("expected at most %d bytes, got more", most)}}
 		}
 		came := buf[:n]
@@ -251,7 +251,7 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// due reports whether so much came since the last checkpoint that it is time for another.
+// due reports whether enough was received since the last checkpoint for another one.
 func (dl *Download) due() bool {
 	switch n := dl.Part.Size() - dl.at; {
 	case n < CheckpointBytes || dl.note.Version == "":
@@ -263,7 +263,7 @@ func (dl *Download) due() bool {
 	}
 }
 
-// checkpoint makes what is here the beginning from which a later run goes on.
+// checkpoint makes the received bytes the starting point of a later run.
 func (dl *Download) checkpoint(ctx context.Context) error {
 	if dl.note.Version == "" || dl.at == dl.Part.Size() {
 		return nil
@@ -282,7 +282,7 @@ func (dl *Download) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// verify compares the bytes that are here with what is wanted.
+// verify compares the stored bytes with the wanted ones.
 func (dl *Download) verify() error {
 	if want, got := dl.Length.Int64(), dl.Part.Size(); want >= 0 && got != want {
 		return dl.mismatch(&resourcesync.MismatchError{What: "length", Want: strconv.FormatInt(want, 10), Got: strconv.FormatInt(got, 10)})
@@ -299,7 +299,8 @@ func (dl *Download) mismatch(me *resourcesync.MismatchError) error {
 	return &harvest.SourceError{Err: fmt.Errorf("%s: %w", dl.Request.URL, me)}
 }
 
-// Leave keeps what came before err for a later run, also when this one was interrupted.
+// Leave keeps the bytes received before err for a later run, also when this one was
+// interrupted.
 func (dl *Download) Leave(ctx context.Context, err error) error {
 	if IsMismatch(err) || errors.Is(err, fetch.TooLarge) || dl.note.Version == "" {
 		return dl.Part.Discard()

@@ -7,11 +7,11 @@ import (
 	"instep/internal/spool"
 )
 
-// Parts is implemented by a Mirror that keeps what came of a large transfer which
-// broke off, so that a later run goes on from there.
+// Parts is implemented by a Mirror that stores interrupted large transfers, so that a later
+// run can continue them.
 type Parts interface {
-	// Part opens what is kept under a name, or an empty Part. One name is open once
-	// at a time.
+	// Part opens the stored bytes of a name, or an empty Part. A name is open once at a
+	// time.
 	Part(ctx context.Context, name string) (Part, error)
 }
 
@@ -21,14 +21,14 @@ type Part interface {
 	io.Writer // appends
 	io.ReaderAt
 	Size() int64 // bytes that are here
-	// Note is what the last Checkpoint noted, and at how many bytes; "" and 0 of an
-	// empty Part. What lies beyond may not have survived a power cut.
+	// Note returns the note of the last Checkpoint, and its number of bytes; "" and 0 for
+	// an empty Part. Bytes beyond it may be lost by a power cut.
 	Note() (note string, at int64)
 	// Checkpoint makes the bytes written so far durable, and then the note.
 	Checkpoint(ctx context.Context, note string) error
 	// Truncate drops the bytes from n on, and the note if it was made beyond n.
 	Truncate(n int64) error
-	// Close keeps what is here for a later run.
+	// Close keeps the bytes for a later run.
 	Close() error
 	// Discard removes it.
 	Discard() error

@@ -14,10 +14,11 @@ import (
 // MaxResource bounds a resource of unknown length, in bytes (FAULTS §5).
 const MaxResource = 10 << 30
 
-// Slack is how many bytes beyond the listed length are read to tell what came.
+// Slack is the number of bytes read beyond the listed length, to describe what was
+// received.
 const Slack = 64 << 10
 
-// Most is how many bytes may come for w.
+// Most is the largest accepted number of bytes for w.
 func Most(w *harvest.Resource) int64 {
 	if w.Length.Known() {
 		return w.Length.Int64() + Slack
@@ -25,12 +26,12 @@ func Most(w *harvest.Resource) int64 {
 	return MaxResource
 }
 
-// Request is what is asked for to get w.
+// Request returns the request for w.
 func Request(w *harvest.Resource) fetch.Request {
 	return fetch.Request{URL: w.URI, MaxBytes: Most(w), Resume: proof(w.Digests)}
 }
 
-// Plausible refuses what cannot be the resource before its body is read.
+// Plausible refuses an answer that cannot be the resource, before its body is read.
 func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	if n := resp.ContentLength; n >= 0 && w.Length.Known() && n != w.Length.Int64() {
 		return fmt.Errorf("%s: the server sends %d bytes: %w", w.URI, n,
@@ -42,8 +43,8 @@ func Plausible(w *harvest.Resource, resp *fetch.Response) error {
 	return nil
 }
 
-// isInstead reports whether a page answers where something else was listed, and no digest would
-// tell whether it is that.
+// isInstead reports whether the answer is a page, the listed resource is not, and no digest
+// would decide.
 func isInstead(w *harvest.Resource, resp *fetch.Response) bool {
 	return len(w.Digests) == 0 && w.Type != "" && isPage(resp.ContentType) && !isPage(w.Type)
 }

@@ -15,8 +15,8 @@ import (
 	"instep/internal/spool"
 )
 
-// maxXML is how long a resource may be that is looked through because it is served as a page, in
-// bytes.
+// maxXML is the largest resource, in bytes, that is examined because it was served as a
+// page.
 const maxXML = CheckpointBytes
 
 // maxDepth is how deep its elements may be nested.
@@ -35,12 +35,12 @@ func isXML(mediaType string) bool {
 	return err == nil && (t == "application/xml" || t == "text/xml" || strings.HasSuffix(t, "+xml"))
 }
 
-// readXML reads a body that pageOfXML let pass, and returns it to be read again. It is an error if
-// it is no well-formed XML or is a page: a wall against bots may have that length too. The caller
-// closes the file, which is in dir once it is long.
+// readXML reads a body that pageOfXML accepted, and returns it to be read again. It is an
+// error if it is not well-formed XML or is a page: that of a bot wall may have the right
+// length too. The caller closes the file, which is in dir once it is long.
 func readXML(w *harvest.Resource, body io.Reader, dir string) (*spool.File, error) {
 	f := spool.NewFile(dir, 0)
-	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // what is longer is found out when it is verified
+	_, err := io.Copy(f, io.LimitReader(body, w.Length.Int64()+1)) // a longer body is detected when it is verified
 	if err == nil {
 		err = checkXML(f.Reader())
 	}
@@ -83,8 +83,9 @@ func checkXML(r io.Reader) error {
 	}
 }
 
-// byByte reads text of an encoding in which each byte is a character, as some character: only the
-// marks of XML matter, which those encodings share. One of another kind is not well-formed by it.
+// byByte decodes text of an encoding in which each byte is a character, without knowing
+// which: only the marks of XML matter, which those encodings share. Text of another kind is
+// not well-formed in it.
 type byByte struct{ r io.Reader }
 
 func (b byByte) Read(p []byte) (n int, err error) {

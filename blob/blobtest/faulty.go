@@ -17,7 +17,7 @@ type Op string
 // The calls of a bucket, its batches, objects and readers.
 const (
 	OpGet    Op = "get"
-	OpRead   Op = "read" // of what Get returned
+	OpRead   Op = "read" // reading the result of Get
 	OpStat   Op = "stat"
 	OpList   Op = "list" // each object listed is a call
 	OpBegin  Op = "begin"
@@ -31,8 +31,8 @@ const (
 // Call is one call to a faulty bucket.
 type Call struct {
 	Op  Op
-	N   int    // it is the Nth call of this Op, from 1
-	Key string // of OpGet, OpRead, OpStat, OpList and OpTake
+	N   int    // number of the call of this Op, from 1
+	Key string // key of OpGet, OpRead, OpStat, OpList and OpTake
 }
 
 // ErrInjected is wrapped by the errors of faults that name no error of their own.
@@ -53,7 +53,7 @@ const All = -1
 // Plan decides for each call: nil lets it pass. It need not be safe for concurrent use.
 type Plan func(Call) *Fault
 
-// At is a plan that lets the nth call of op fail.
+// At is a plan in which the nth call of op fails.
 func At(op Op, n int, f Fault) Plan {
 	return func(c Call) *Fault {
 		if c.Op == op && c.N == n {
@@ -63,8 +63,8 @@ func At(op Op, n int, f Fault) Plan {
 	}
 }
 
-// Faulty returns b with the faults of plan. After a failed Commit, what of it took
-// effect is in b, and nothing else.
+// Faulty returns b with the faults of plan. After a failed Commit, b has the part of it
+// that took effect, and nothing else.
 func Faulty(b blob.Bucket, plan Plan) blob.Bucket {
 	return &faulty{bucket: b, plan: plan, counts: map[Op]int{}}
 }
@@ -150,7 +150,7 @@ func (f *faulty) Begin(ctx context.Context) (blob.Batch, error) {
 	return &faultyBatch{f: f, batch: batch}, nil
 }
 
-// faultyBatch holds the steps back, so that a commit can do a part of them.
+// faultyBatch collects the steps, so that a commit can execute a part of them.
 type faultyBatch struct {
 	f     *faulty
 	batch blob.Batch

@@ -1,5 +1,5 @@
-// Package blobtest tests implementations of blob.Bucket, and makes buckets that
-// fail on demand for the tests of those who use one.
+// Package blobtest tests implementations of blob.Bucket, and makes buckets that fail on
+// demand for tests of their users.
 package blobtest
 
 import (

@@ -134,7 +134,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	return nil
 }
 
-// runAudit audits and tells what it finds.
+// runAudit audits and reports each finding.
 func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair bool, report *auditReport, log *runLog, net *traffic) (summary, string, error) {
 	begin := a.now()
 	progress := a.newProgress("audit", nil)
@@ -220,7 +220,7 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// auditTotals are those of an audit over all its sets.
+// auditTotals sums up an audit over all its sets.
 type auditTotals struct {
 	verdicts                      map[destination.Verdict]int64
 	skipped                       map[string]int64
@@ -242,7 +242,7 @@ func totalsOf(audit *destination.Audit) auditTotals {
 	return t
 }
 
-// reportAudit tells what an audit found, and returns the last line for programs and
+// reportAudit reports the result of an audit, and returns the last line for programs and
 // for people.
 func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
 	for _, s := range audit.Sets {
@@ -259,29 +259,29 @@ func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, t
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; its %d resources were not compared", o.Members)})
+		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; not compared: %s", counted(o.Members, "resource"))})
 	}
 	t := totalsOf(audit)
 	for skip, count := range sorted(t.skipped) {
-		a.out.say("%d resources left alone: %s", count, skip)
+		a.out.say("%s left alone: %s", counted(count, "resource"), skip)
 	}
 	for _, told := range []struct {
 		n    int64
 		text string
 	}{
-		{t.unread, "were judged by size, time of modification and catalog, without reading them"},
-		{t.weak, "are the same by md5, sha-1 or sha-224 only, which prove nothing against deceit"},
-		{t.repaired, "were repaired"},
+		{t.unread, "judged by size and time of modification, without reading the bytes"},
+		{t.weak, "equal by md5, sha-1 or sha-224 only, which can be forged"},
+		{t.repaired, "repaired"},
 	} {
 		if told.n > 0 {
-			a.out.say("%d resources %s", told.n, told.text)
+			a.out.say("%s %s", counted(told.n, "resource"), told.text)
 		}
 	}
 	status := "in-sync"
 	switch {
 	case audit.Differs():
 		status, a.code = "not-in-sync", exitDifferences
-	case !audit.InSync(): // nothing differs of what could be compared
+	case !audit.InSync(): // no difference in the compared part
 		status, a.code = "partial", exitPartial
 	}
 	n := t.verdicts

@@ -15,28 +15,28 @@ import (
 	"instep/destination"
 )
 
-// auditReport writes the outcome of an audit while it goes on. The nil auditReport
-// writes nothing.
+// auditReport writes the verdicts of an audit while it runs. The nil auditReport writes
+// nothing.
 type auditReport struct {
 	body *digested
 	form reportForm
 
 	mu  sync.Mutex // guards the rest
-	err error      // of the first row that could not be written
+	err error      // the first write error
 }
 
 // reportForm is a format of a report: a value for one report.
 type reportForm interface {
 	begin(w io.Writer, h reportHead) error
 	row(w io.Writer, r reportRow) error
-	// end writes what follows the rows, up to the digest.
+	// end writes the totals, up to the digest.
 	end(w io.Writer, t reportTail) error
 	// digest writes the last line: the digest of all bytes before it.
 	digest(w io.Writer, sum string) error
 	close() error
 }
 
-// reportHead is what a report says of itself.
+// reportHead has the fields at the beginning of a report.
 type reportHead struct {
 	Title   string    `json:"title"`
 	Date    time.Time `json:"date"`
@@ -69,7 +69,7 @@ type reportTail struct {
 	ExitCode int              `json:"exit_code"`
 }
 
-// reportSet is what a report says of a set.
+// reportSet has the fields of a set in a report.
 type reportSet struct {
 	Set      string     `json:"set"`
 	At       *time.Time `json:"at,omitempty"`       // of the Source's documents
@@ -142,7 +142,7 @@ func (r *auditReport) end(audit *destination.Audit, s *summary, now time.Time) e
 	return r.body.w.Flush()
 }
 
-// close frees what the report needed.
+// close releases the resources of the report.
 func (r *auditReport) close() error {
 	if r == nil {
 		return nil
@@ -180,7 +180,7 @@ func known(t time.Time) *time.Time {
 	return &t
 }
 
-// digested is a buffered writer that knows the SHA-256 of what went through it.
+// digested is a buffered writer that computes the SHA-256 of all that it writes.
 type digested struct {
 	w *bufio.Writer
 	h hash.Hash

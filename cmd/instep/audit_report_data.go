@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// csvForm is a table of one shape: what each line is of stands in its first column.
+// csvForm is a table; the first column of each line is its kind.
 type csvForm struct{}
 
 func (csvForm) begin(w io.Writer, h reportHead) error {
@@ -60,8 +60,8 @@ func writeCSV(w io.Writer, lines ...[]string) error {
 	return c.WriteAll(lines) // and flush
 }
 
-// harmless keeps a spreadsheet from taking a text for a formula, and a text from steering
-// what shows it. A path that begins with ./ is the same path.
+// harmless keeps a spreadsheet from taking a text for a formula, and a text from containing
+// control characters. A path that begins with ./ stays the same path.
 func harmless(s string) string {
 	s = printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {

@@ -14,11 +14,11 @@ import (
 	"instep/internal/webpage"
 )
 
-// htmlForm is a page for people: the verdict first, then the numbers, what is not the same,
-// and the proof. It needs nothing from elsewhere, runs no script and prints.
+// htmlForm is a page for people: the verdict first, then the numbers, the differences, and
+// the proof. It needs no other file, runs no script and can be printed.
 type htmlForm struct {
 	head  reportHead
-	rows  *spool.File // of the table, which comes after the totals
+	rows  *spool.File // rows of the table, which comes after the totals
 	count int64
 }
 
@@ -103,7 +103,7 @@ func tint(v destination.Verdict) string {
 	return "bad"
 }
 
-// meanings are what the numbers of an audit are, for those who read a report.
+// meanings explains the numbers of an audit to readers of a report.
 var meanings = map[string]string{
 	string(destination.VerdictSame):         "the mirror holds exactly what the Source lists",
 	string(destination.VerdictMissing):      "the Source lists it, the mirror does not hold it; the next sync fetches it",
@@ -123,7 +123,8 @@ func meaning(name string) string {
 	return "not compared: " + name
 }
 
-// findingName is a number's name; one that is not compared is named by its reason.
+// findingName is the name of a number; a resource that is not compared is named by the
+// reason.
 func findingName(t reportTotal) string {
 	if _, ok := meanings[t.Name]; ok {
 		return t.Name
@@ -143,7 +144,7 @@ func (t reportTail) total(name string) int64 {
 	return 0
 }
 
-// auditSentence is the outcome in a sentence or two, for those who read no further.
+// auditSentence states the result in a sentence or two, for readers who stop there.
 func auditSentence(t reportTail) string {
 	var all int64 // resources of the Source that were compared
 	for _, v := range destination.Verdicts {
@@ -180,7 +181,7 @@ func firstSentence(t reportTail, all int64) string {
 	return fmt.Sprintf("The mirror is a complete and exact copy of %s of the Source: every byte was read and compared.", copyOf)
 }
 
-// wrongSentence counts what is wrong, of all resources that were compared; "" if nothing is.
+// wrongSentence counts the differences among all compared resources; "" if there are none.
 func wrongSentence(t reportTail, all int64) string {
 	var parts []string
 	for _, w := range []struct {

@@ -14,8 +14,8 @@ import (
 	"instep/source"
 )
 
-// siteConfig is what publish and serve are told of a site: the configuration file,
-// with what the environment and the command line put over it.
+// siteConfig is the configuration of a site for publish and serve: that of the file,
+// overridden by the environment and the command line.
 type siteConfig struct {
 	BaseURL string      `yaml:"base_url"`
 	Dir     string      `yaml:"dir"`
@@ -27,7 +27,7 @@ type siteConfig struct {
 	Sets    []setConfig `yaml:"sets"`
 }
 
-// aboutConfig is what people are told.
+// aboutConfig has the texts for people.
 type aboutConfig struct {
 	Title       string `yaml:"title"`
 	Description string `yaml:"description"`
@@ -85,7 +85,7 @@ func (s *setConfig) rules() []scan.Rule {
 	return rules
 }
 
-// dumpsConfig switches Resource Dumps and Change Dumps on: true, or what to do about them.
+// dumpsConfig switches Resource Dumps and Change Dumps on: true, or their options.
 type dumpsConfig struct {
 	On          bool     `yaml:"-"`
 	Every       duration `yaml:"every"`
@@ -159,7 +159,7 @@ func (s size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// decodeText reads a value that is written as text or number.
+// decodeText decodes a value that is written as text or number.
 func decodeText(to interface{ set(string) error }, n ast.Node) error {
 	var text string
 	if err := yaml.NodeToValue(n, &text); err != nil {
@@ -171,7 +171,7 @@ func decodeText(to interface{ set(string) error }, n ast.Node) error {
 	return nil
 }
 
-// splitList reads a list that is written with commas.
+// splitList splits a list at commas.
 func splitList(text string) (list []string) {
 	for item := range strings.SplitSeq(text, ",") {
 		if item = strings.TrimSpace(item); item != "" {

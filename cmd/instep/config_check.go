@@ -47,8 +47,8 @@ func (a *app) configCommand() *cobra.Command {
 	return cmd
 }
 
-// check finds what can be seen to be wrong without looking at the site, and writes the
-// base URL as documents do.
+// check validates the configuration without looking at the site, and normalises the base
+// URL.
 func (c *configuration) check() (err error) {
 	if c.BaseURL == "" {
 		return c.errorAt("base_url", errors.New("is missing: the URL at which the directory is served"))

@@ -38,7 +38,7 @@ func (e *configError) Unwrap() error { return e.err }
 type configFile struct {
 	name string
 	siteConfig
-	lines map[string]int // of each key that it has: base_url, sets[0].name
+	lines map[string]int // line of each key: base_url, sets[0].name
 }
 
 // readConfigFile reads a configuration file. Its paths are relative to the file.
@@ -107,7 +107,7 @@ func parseConfig(name string, text []byte) (f *configFile, err error) {
 	return f, nil
 }
 
-// yamlError is what the parser or the decoder found, with its line.
+// yamlError is an error of the parser or the decoder, with its line.
 func yamlError(name string, err error) error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) {
@@ -124,7 +124,7 @@ func yamlError(name string, err error) error {
 	return &configError{name, line, errors.New(ye.GetMessage())}
 }
 
-// kindName is what people call values of a type.
+// kindName is the name of a type for people.
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -139,8 +139,8 @@ func kindName(t reflect.Type) string {
 	return "a whole number"
 }
 
-// keyWalk collects the keys of a file with their lines. It refuses what is more than a
-// configuration needs, or looks like something and says nothing.
+// keyWalk collects the keys of a file with their lines. It refuses features of YAML that a
+// configuration does not need, and keys that have no effect.
 type keyWalk struct {
 	f   *configFile
 	err error

@@ -15,7 +15,7 @@ type option struct {
 	key      string // below sets[N] if set is there
 	flag     string // "" has none
 	usage    string
-	fallback string // what it is if nobody says so, for people
+	fallback string // description of the default, for people
 	site     func(*siteConfig) any
 	set      func(*setConfig) any
 }
@@ -111,7 +111,7 @@ func (o option) variable() string {
 type configuration struct {
 	siteConfig
 	file    *configFile       // nil: there is none
-	origins map[string]string // by key; what is missing is a default
+	origins map[string]string // origins of the values by key; others are defaults
 }
 
 // errorAt is an error about the value of a key, with the place where it was given.
@@ -128,7 +128,7 @@ func (c *configuration) errorAt(key string, err error) error {
 	}
 }
 
-// Where a value is from.
+// The origins of a value.
 const (
 	fromFlag        = "flag "
 	fromEnvironment = "environment "
@@ -136,7 +136,7 @@ const (
 	fromArgument    = "argument "
 )
 
-// name is what a user knows the place of a value by.
+// name is the user's name for the origin of a value.
 func name(from string) string {
 	_, name, _ := strings.Cut(from, " ")
 	return name
@@ -173,7 +173,7 @@ func configure(cmd *cobra.Command, file, set string) (*configuration, error) {
 	return c, nil
 }
 
-// given is what the command line says of an option, or else the environment.
+// given returns an option's value from the command line, or else from the environment.
 func (o option) given(cmd *cobra.Command) (texts []string, origin string) {
 	if f := cmd.Flags().Lookup(o.flag); f != nil && f.Changed {
 		if list, err := cmd.Flags().GetStringArray(o.flag); err == nil {

@@ -9,8 +9,8 @@ import (
 	"instep/source"
 )
 
-// site is what a configuration that was checked says, for publishing. A state that
-// nobody named is left out.
+// site makes the publish.Site of a checked configuration. A state that nobody named is left
+// out.
 func (c *configuration) site() publish.Site {
 	site := publish.Site{
 		Dir: c.Dir, Out: c.Out, State: c.State, BaseURL: c.BaseURL, About: c.Source.about(), Workers: c.Workers,
@@ -45,7 +45,7 @@ const (
 // onDemandPath is where packages on demand are made, below the base URL.
 const onDemandPath = "resourcesync/on-demand"
 
-// publishSet is what the set is, for publishing at a base URL that ends in "/".
+// publishSet makes the publish.Set, for a base URL that ends in "/".
 func (s *setConfig) publishSet(base string) publish.Set {
 	set := publish.Set{
 		Name: s.Name, Choice: s.choice(), Rules: s.rules(),

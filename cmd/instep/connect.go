@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -27,11 +28,13 @@ type sourceFlags struct {
 	state                         string
 }
 
-// accessFlags say which hosts a command connects to, by which way, and what it shows to
-// them.
+// accessFlags are the hosts that a command may connect to, how it connects, and its
+// credentials.
 type accessFlags struct {
 	allowOrigin, allowPrivate []string
-	ca, proxy                 string
+	ca, proxy, userAgent      string
+	retries                   *int // nil is the default of fetch.Options
+	timeout                   time.Duration
 	secretFlags
 }
 
@@ -41,6 +44,9 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.allowPrivate, "allow-private", nil, "also connect to this private `HOST:PORT` (repeatable)")
 	fs.StringVar(&f.ca, "ca", "", "trust the authorities in this PEM `FILE` instead of the system's")
 	fs.StringVar(&f.proxy, "proxy", "", "send every request through the proxy at this `URL` (http, https or socks5)")
+	fs.StringVar(&f.userAgent, "user-agent", "", "what requests say of who asks, a `TEXT` such as \"library.example.org (mailto:it@example.org)\" (default: instep and its version)")
+	f.retries = fs.Int("retries", 3, "send a request that failed for a while up to `N` more times")
+	timeVar(fs, &f.timeout, "timeout", 0, "give a request up after this `TIME` without an answer, or without a byte of it (default: 30s and 60s)")
 	f.secretFlags.register(cmd)
 }
 
@@ -68,7 +74,7 @@ func (f *sourceFlags) registerHosts(cmd *cobra.Command) {
 
 const maxDocumentUsage = "read documents of up to so many bytes, as `SIZE` such as 1GB, and of 5,000 entries for each MB (default 200MiB; 1,000,000 entries in any case)"
 
-// limitFlags bound what a run does.
+// limitFlags bound a run.
 type limitFlags struct {
 	maxTransfer string
 	maxTime     time.Duration
@@ -84,7 +90,7 @@ func (f *limitFlags) transfer() (int64, error) {
 	return parseSize("--max-transfer", f.maxTransfer)
 }
 
-// left is the time that is left for a run; 0 is no limit.
+// left returns the remaining time of a run; 0 is no limit.
 func (f *limitFlags) left(taken time.Duration) time.Duration {
 	if f.maxTime == 0 {
 		return 0
@@ -92,10 +98,10 @@ func (f *limitFlags) left(taken time.Duration) time.Duration {
 	return max(f.maxTime-taken, 1)
 }
 
-// traffic counts what goes over the network.
+// traffic counts requests and bytes.
 type traffic struct {
 	requests, bytes atomic.Int64
-	url             atomic.Pointer[string] // of the last answer
+	url             atomic.Pointer[string] // URL of the last answer
 }
 
 // observe counts a request.
@@ -104,7 +110,7 @@ func (t *traffic) observe(e fetch.Event) {
 	t.url.Store(&e.URL)
 }
 
-// at names what came last; "" if nothing did.
+// at names the URL of the last answer; "" if there was none.
 func (t *traffic) at() string {
 	if uri := t.url.Load(); uri != nil {
 		return nameInWork(*uri)
@@ -159,6 +165,9 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 		PerHost:      f.workers,
 		Total:        max(f.workers, 32),
 	}
+	if err := f.patience(&o); err != nil {
+		return o, err
+	}
 	if o.RatePerHost, err = parseRate(f.rate); err != nil {
 		return o, err
 	}
@@ -176,6 +185,26 @@ func (a *app) clientOptions(source string, f *sourceFlags) (o fetch.Options, err
 	}
 	o.Credentials, err = a.credentials(u, f)
 	return o, err
+}
+
+// patience sets the number of retries, the time-outs and the User-Agent of requests.
+func (f *accessFlags) patience(o *fetch.Options) error {
+	if f.userAgent != "" {
+		o.UserAgent = f.userAgent
+	}
+	if strings.ContainsFunc(f.userAgent, unicode.IsControl) {
+		return usagef("--user-agent: expected one line of text")
+	}
+	if f.retries != nil {
+		if *f.retries < 0 || *f.retries > 100 {
+			return usagef("--retries %d: expected 0 to 100", *f.retries)
+		}
+		if o.MaxRetries = *f.retries; o.MaxRetries == 0 {
+			o.MaxRetries = -1 // 0 would be the default
+		}
+	}
+	o.HeaderTimeout, o.IdleTimeout = f.timeout, f.timeout
+	return nil
 }
 
 // readAuthorities reads the certificates that are trusted; nil if the system's are.

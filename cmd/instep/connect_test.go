@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -340,13 +341,40 @@ func credentialsFor(t *testing.T, source string, flags []string) (sent http.Head
 	return sent, stderr.String()
 }
 
+func TestFlagsOfPatience(t *testing.T) {
+	for _, c := range []struct {
+		flags []string
+		want  fetch.Options
+	}{
+		{nil, fetch.Options{MaxRetries: 3, UserAgent: "instep/" + version + " (ResourceSync Destination)"}},
+		{[]string{"--retries", "0", "--timeout", "2m", "--user-agent", "library"}, fetch.Options{MaxRetries: -1, HeaderTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, UserAgent: "library"}},
+		{[]string{"--retries", "7"}, fetch.Options{MaxRetries: 7, UserAgent: "instep/" + version + " (ResourceSync Destination)"}},
+	} {
+		var f sourceFlags
+		cmd := &cobra.Command{}
+		f.register(cmd)
+		if err := cmd.ParseFlags(c.flags); err != nil {
+			t.Fatal(err)
+		}
+		a := &app{out: &output{stdout: io.Discard, stderr: io.Discard}}
+		o, err := a.clientOptions("https://museum.example.org/", &f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fetch.Options{MaxRetries: o.MaxRetries, HeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout, UserAgent: o.UserAgent}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%q: got %+v, want %+v", c.flags, got, c.want)
+		}
+	}
+}
+
 func TestFlagsOfConnectionsThatMakeNoSense(t *testing.T) {
 	g := &guarded{dir: t.TempDir()}
 	noHome(t)
 	cert, _ := clientCertificate(t)
 	for _, flags := range [][]string{
 		{"--bwlimit", "fast"}, {"--bwlimit", "0"}, {"--max-transfer", "-1"}, {"--max-time", "-1s"}, {"--max-time", "soon"},
-		{"--proxy", "proxy.example.org"}, {"--proxy", "ftp://proxy.example.org"}, {"--proxy", "http://u:hidden@proxy.example.org"},
+		{"--retries", "-1"}, {"--retries", "101"}, {"--user-agent", "a\nb"}, {"--proxy", "proxy.example.org"}, {"--proxy", "ftp://proxy.example.org"}, {"--proxy", "http://u:hidden@proxy.example.org"},
 		{"--ca", g.file(t, "none.pem", "hidden")}, {"--ca", "missing.pem"},
 		{"--netrc", "missing"}, {"--netrc", g.file(t, "netrc", "hidden")},
 		{"--bearer-file", "missing"}, {"--bearer-file", g.file(t, "tokens", "hidden hidden")}, {"--bearer-file", g.file(t, "empty", "\n")},

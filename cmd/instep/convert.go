@@ -66,7 +66,7 @@ func (a *app) convertCommand() *cobra.Command {
 	return cmd
 }
 
-// dialects are those that --dialect takes.
+// dialects are the values of --dialect.
 var dialects = []resourcesync.Dialect{
 	resourcesync.Dialect11, resourcesync.Dialect10, resourcesync.DialectMid2013,
 	resourcesync.DialectDLib, resourcesync.DialectAtom, resourcesync.DialectResync,
@@ -215,10 +215,10 @@ func openPart(dir, path string) (io.ReadCloser, error) {
 	return f, root.Close()
 }
 
-// tellTimes is how often the same decision is told to people.
+// tellTimes is how often the same decision is printed.
 const tellTimes = 20
 
-// decisions tells of decisions.
+// decisions prints decisions.
 type decisions struct {
 	out   *output
 	name  string
@@ -240,7 +240,7 @@ func (t *decisions) tell(d convert.Decision) {
 	if d.Level == convert.Info && !t.out.verbose {
 		return
 	}
-	// What is in quotes, or of one entry only, differs from one time to the next.
+	// Quoted text, and decisions about one entry, differ each time.
 	kind := string(d.Level) + d.Rule
 	if d.Level != convert.Error {
 		before, _, _ := strings.Cut(d.Text, `"`)
@@ -277,7 +277,7 @@ func (t *decisions) record(d convert.Decision) {
 	t.out.record(&r)
 }
 
-// end tells how often what was not told each time was decided.
+// end prints the number of decisions that were not printed.
 func (t *decisions) end() {
 	for _, r := range t.order {
 		if r.n > tellTimes && !t.out.verbose {
@@ -300,7 +300,7 @@ func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, t
 	line := fmt.Sprintf("Status: %s (entries=%d, decisions=%d, failed=%d)   %s of %s",
 		words[status], rep.Entries, rep.Decisions, rep.LeftOut, rep.Header.Kind(), rep.Dialect)
 	if f.out == "" && !f.dryRun {
-		a.out.message(line) // the document has standard output for itself
+		a.out.message(line) // the document is on standard output
 		return
 	}
 	if f.out != "" && !f.dryRun {

@@ -21,8 +21,8 @@ import (
 	"instep/fetch"
 )
 
-// secretFlags name the files that hold what is shown to a Source. No flag holds a
-// secret itself: everybody on a machine can read the command line.
+// secretFlags name the files that hold credentials for a Source. No flag holds a secret
+// itself, since everybody on a machine can read the command line.
 type secretFlags struct {
 	netrc, bearer, header string
 	cert, key             string
@@ -43,7 +43,7 @@ const envBearer = "INSTEP_BEARER"
 // maxSecret bounds a file of secrets, in bytes.
 const maxSecret = 1 << 20
 
-// credentials gathers what is shown to which origin.
+// credentials collects the credentials for each origin.
 func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, error) {
 	var all []fetch.Credential
 	origins := append([]string{fetch.Origin(source)}, f.allowOrigin...)
@@ -82,9 +82,9 @@ func (a *app) credentials(source *url.URL, f *sourceFlags) ([]fetch.Credential, 
 	return all, err
 }
 
-// bearer is the token for the origin of SOURCE; "" if there is none. That of the
-// environment is meant for no Source in particular, so it is sent only where nobody can
-// read it on the way, and not beside others.
+// bearer returns the token for the origin of SOURCE; "" if there is none. A token from the
+// environment is not for a particular Source, so it is sent only where nobody can read it
+// on the way, and only without other credentials.
 func (a *app) bearer(file string, source *url.URL, others []fetch.Credential) (string, error) {
 	if file != "" {
 		text, err := a.readSecret("--bearer-file", file)
@@ -116,7 +116,7 @@ func oneToken(from, text string) (string, error) {
 	return token, nil
 }
 
-// inClear reports whether others can read what is sent to u: without encryption, and to
+// inClear reports whether others can read the requests to u, which go unencrypted to
 // another machine.
 func inClear(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
@@ -136,8 +136,8 @@ func authorized(all []fetch.Credential) map[string]bool {
 	return origins
 }
 
-// warnOfClear tells which origins are sent a secret that others can read. It was asked
-// for, so it is no error.
+// warnOfClear warns of origins to which secrets are sent readably. The user asked for it,
+// so it is no error.
 func (a *app) warnOfClear(all []fetch.Credential) {
 	told := map[string]bool{}
 	for _, cr := range all {
@@ -179,9 +179,9 @@ func (a *app) certificate(f *sourceFlags) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// logins are those of a netrc file for the origins that the user has named and that are
-// sent no Authorization yet. A netrc file knows neither schemes nor ports. One that
-// nobody has asked for is used with care: over https only, and without its default.
+// logins returns the logins of a netrc file for the origins that the user has named and
+// that have no Authorization yet. A netrc file has neither schemes nor ports. The default
+// file is used with care: over https only, and without its default entry.
 func (a *app) logins(origins []string, given string, others []fetch.Credential) ([]fetch.Credential, error) {
 	asked := given != ""
 	n, file, err := a.netrc(given)
@@ -215,7 +215,7 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 	return all, nil
 }
 
-// netrc reads the file given, or the one that other programs read if there is one.
+// netrc reads the given file, or the one that other programs read if there is one.
 func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 	if given != "" {
 		text, err := a.readSecret("--netrc", given)
@@ -274,8 +274,8 @@ func readSmall(file string) ([]byte, error) {
 	return text, err
 }
 
-// warnIfOpen tells that others can read a file of secrets. Where secrets are put into
-// containers that is usual, so it is no error.
+// warnIfOpen warns that others can read a file of secrets. In containers that is usual, so
+// it is no error.
 func (a *app) warnIfOpen(file string) {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {

@@ -121,7 +121,7 @@ func demoDir(dir string) (string, func(), error) {
 
 func (d *demo) line(format string, args ...any) { d.out.line(format, args...) }
 
-// step tells what comes, and the command that does the same.
+// step announces a step, with the equivalent command.
 func (d *demo) step(what, command string) {
 	d.line("\n%s", what)
 	d.line("  $ %s", command)
@@ -197,7 +197,7 @@ func (d *demo) publishAll(ctx context.Context, what string) error {
 		return err
 	}
 	if rep.Failed > 0 {
-		return fmt.Errorf("%d files could not be published, the first: %w", rep.Failed, rep.Failures[0].Err)
+		return fmt.Errorf("%s could not be published, the first: %w", counted(rep.Failed, "file"), rep.Failures[0].Err)
 	}
 	d.line("  %d resources, %s: %d created, %d updated, %d deleted, %d unchanged",
 		rep.Resources, humanize.Bytes(uint64(rep.Bytes)), rep.Created, rep.Updated, rep.Deleted, rep.Unchanged)
@@ -252,7 +252,7 @@ func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
 			d.line("  %s: %s", s.Mode, s.Why)
 		}
 		if t.ExitCode() != exitOK {
-			return fmt.Errorf("the mirror could not follow: %d resources failed", t.Failed)
+			return fmt.Errorf("the mirror could not follow: %s failed", counted(t.Failed, "resource"))
 		}
 		d.line("  Status: IN SYNC (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)", t.Same, t.Created, t.Updated, t.Deleted, t.Failed)
 		n = t.Created + t.Updated + t.Deleted

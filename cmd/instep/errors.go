@@ -86,7 +86,7 @@ func noFailures(all []runs.Record) string {
 	if len(all) == 0 {
 		return "Status: CLEAN (no run is recorded)"
 	}
-	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %d runs)", len(all))
+	return fmt.Sprintf("Status: CLEAN (nothing failed in the last %s)", counted(int64(len(all)), "run"))
 }
 
 // listRuns lists the runs of a mirror.
@@ -113,7 +113,7 @@ func shellLine(words ...string) string { return webpage.Shell(words...) }
 
 func shellWord(w string) string { return webpage.Shell(w) }
 
-// tellRun says which run it was and how it ended.
+// tellRun prints the run and how it ended.
 func (a *app) tellRun(rec *runs.Record) {
 	a.out.record(recordOf(rec))
 	a.out.line("%s", runLine(rec))

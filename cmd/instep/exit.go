@@ -22,7 +22,7 @@ import (
 	"instep/source"
 )
 
-// The exit codes; rootHelp tells them to people.
+// The exit codes; rootHelp explains them.
 const (
 	exitOK          = runs.ExitOK
 	exitFailed      = runs.ExitFailed
@@ -38,7 +38,7 @@ const (
 	exitTerminated  = 143
 )
 
-// explain turns an error into an exit code and a hint. This is the only place where that is decided.
+// explain maps an error to an exit code and a hint. No other function decides that.
 func explain(ctx context.Context, err error) (code int, hint string) {
 	if code, ok := interrupted(ctx); ok {
 		return code, "what was done is saved; give the same command again to go on"
@@ -137,8 +137,8 @@ var causes = []cause{
 	{exitFailed, is(catalog.ErrNewerSchema, "use the newer version of instep that wrote it")},
 }
 
-// refusedDocument recognises a document that can't be converted, which says itself
-// what to do.
+// refusedDocument recognises a document that cannot be converted; its error has a hint of
+// its own.
 func refusedDocument(err error) (hint string, ok bool) {
 	var re *convert.RefusedError
 	if !errors.As(err, &re) {

@@ -96,7 +96,8 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 	return nil
 }
 
-// remainder returns what else the Source says, for a record; nil if it says nothing.
+// remainder returns the further attributes of the Source, for a record; nil if there are
+// none.
 func remainder(kept harvest.Remainder) (*resourcesync.Remainder, error) {
 	if kept.IsZero() {
 		return nil, nil
@@ -146,8 +147,8 @@ func (a *app) exportCSV(ctx context.Context, m *mirror.Mirror, sets []string) er
 	return w.Error()
 }
 
-// inert is a text that no spreadsheet takes for a formula. Without a first apostrophe
-// it is the text as it was.
+// inert prefixes an apostrophe to a text that a spreadsheet would take for a formula, and
+// to one that begins with an apostrophe, so that the original can be restored.
 func inert(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n'", rune(s[0])) {
 		return "'" + s

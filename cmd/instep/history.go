@@ -115,7 +115,8 @@ func (a *app) history(ctx context.Context, dir string, name []string, f *history
 	return nil
 }
 
-// chosenSets are those given, which the mirror has to know; all that it knows if none are.
+// chosenSets returns the given sets, which must exist in the mirror, or all of its sets if
+// none are given.
 func chosenSets(ctx context.Context, m *mirror.Mirror, given []string) ([]string, error) {
 	known, err := m.Sets(ctx)
 	if err != nil || len(given) == 0 {
@@ -152,14 +153,14 @@ func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string,
 	return nil
 }
 
-// lister shows at most so many of what is listed.
+// lister bounds the length of a list.
 type lister struct {
 	a     *app
 	limit int
 	shown int64
 }
 
-// full counts one more, and tells when there are too many.
+// full counts one more, and reports when there are too many.
 func (l *lister) full() bool {
 	if l.limit > 0 && l.shown >= int64(l.limit) {
 		l.a.out.warn(warningRecord{Message: fmt.Sprintf("there are more than %d", l.limit), Hint: "--limit 0 shows all"})
@@ -183,7 +184,7 @@ func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time, ids ma
 	return nil
 }
 
-// states shows states of the given sets; all if none is given.
+// states lists states of the given sets; all if none is given.
 func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, show func(*mirror.Version)) error {
 	for v, err := range states {
 		if err != nil {
@@ -311,7 +312,8 @@ func (a *app) showState(v *mirror.Version) {
 	a.out.line("%s – %s  %s  %s  lastmod %s%s", since, until, volume(v), hash, v.LastMod, foundNote(v))
 }
 
-// foundNote says of a file that was no resource where it is, and how it comes back.
+// foundNote describes a file that was not a resource: its path, and the command that
+// restores it.
 func foundNote(v *mirror.Version) string {
 	if v.SetURI != mirror.FoundSet {
 		return ""
@@ -345,8 +347,8 @@ func parseKeepVersions(text string) (keepVersions, error) {
 	return keepVersions{days: n}, nil
 }
 
-// keepPast tells what a run replaced in mass, and forgets the states that were kept
-// long enough unless the run has ended with err, to which it adds its own.
+// keepPast warns of mass replacements, and removes states that were kept long enough,
+// unless the run has ended with err. It adds its own error to err.
 func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.Report, err error, dir string, keep keepVersions) error {
 	err = errors.Join(err, a.warnOfMassUpdates(context.WithoutCancel(ctx), m, rep, dir))
 	if err != nil || keep.forever {
@@ -371,7 +373,7 @@ const massSet = 5
 
 func massUpdate(updated, members int64) bool { return members > massSet && updated*2 > members }
 
-// warnOfMassUpdates tells of sets of which a run has replaced the most.
+// warnOfMassUpdates warns of sets in which a run has replaced most resources.
 func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *destination.Report, dir string) error {
 	for _, s := range rep.Sets {
 		members, err := m.Count(ctx, s.Set)
@@ -402,7 +404,7 @@ func (a *app) warnOfPlannedUpdates(ctx context.Context, m *mirror.Mirror, p *des
 			return err
 		}
 		if massUpdate(s.Updated, members) {
-			a.out.warn(warningRecord{Set: s.Set, Message: fmt.Sprintf("%d of %d resources would be replaced", s.Updated, members)})
+			a.out.warn(warningRecord{Set: s.Set, Message: fmt.Sprintf("would replace %d of %d resources", s.Updated, members)})
 		}
 	}
 	return nil

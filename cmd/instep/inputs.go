@@ -78,7 +78,7 @@ func (f *fromConfig) relativeTo(dir string) {
 	}
 }
 
-// check returns the key that is wrong, below from, and why.
+// check returns the wrong key, below from, with the reason.
 func (f *fromConfig) check() (key string, err error) {
 	given := f.given()
 	switch {
@@ -118,7 +118,7 @@ func (f *fromConfig) query(base string) scan.Query {
 	return scan.Query{Postgres: f.SQL.Postgres, SQLite: f.SQL.SQLite, SQL: f.SQL.Query, BaseURL: base}
 }
 
-// origins are those that are allowed, in the form in which they are compared.
+// origins returns the allowed origins, normalised for comparison.
 func (f *fromConfig) origins() []string {
 	var all []string
 	for _, o := range f.AllowOrigins {
@@ -129,8 +129,8 @@ func (f *fromConfig) origins() []string {
 	return all
 }
 
-// options are those of the client. The host of the base URL is the user's own, and may be
-// private.
+// options returns the options of the client. The host of the base URL is the user's own,
+// and may be private.
 func (f *fromConfig) options(base string) fetch.Options {
 	private := f.AllowPrivate
 	if u, err := fetch.Parse(base); err == nil {
@@ -140,8 +140,8 @@ func (f *fromConfig) options(base string) fetch.Options {
 		PrivateHint: "allow it in the configuration, in from.allow_private:", AllowOrigins: f.origins()}
 }
 
-// inputOf makes the input of a set, for publish.Set.Input; nil if it is the files of
-// the directory. What it opens stays open as long as the program runs.
+// inputOf makes the input of a set, for publish.Set.Input; nil if it is the files of the
+// directory. Its files and connections stay open as long as the program runs.
 func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Deps) (scan.Input, error) {
 	if len(f.given()) == 0 {
 		return nil

@@ -21,7 +21,7 @@ import (
 // defaultPrefix is the format that every repository has.
 const defaultPrefix = "oai_dc"
 
-// setRequest takes the URL of a request to a repository: what it selects, and the base URL.
+// setRequest parses the URL of a request to a repository into a selection and the base URL.
 func (f *fromConfig) setRequest(text string) error {
 	u, err := fetch.Parse(text)
 	if err != nil {

@@ -125,7 +125,7 @@ type lintSettings struct {
 	profile  lint.Profile
 	failOn   lint.Level
 	disabled map[string]bool
-	sample   int // of lint.Live; 0: no request but for the document
+	sample   int // sample of lint.Live; 0: only the document is requested
 	limits   resourcesync.Limits
 }
 
@@ -181,18 +181,18 @@ type linter struct {
 	failOn      lint.Level
 	checker     lint.Checker
 	out         lintReporter
-	clients     map[string]*fetch.Client // by origin of the URLs given
-	client      *fetch.Client            // for the URL being checked; nil until the first
-	sample      int                      // of lint.Live; 0: no live checks
+	clients     map[string]*fetch.Client // clients by origin of the given URLs
+	client      *fetch.Client            // client for the URL being checked; nil until the first
+	sample      int                      // sample of lint.Live; 0: no live checks
 	access      *accessFlags
-	maxDocument string // as it was given
-	maps        bool   // it is Resource Maps that are looked for
+	maxDocument string // unparsed value of the flag
+	maps        bool   // search for Resource Maps
 	net         traffic
 
 	counts    [lint.Error + 1]int64 // findings by level
 	checked   int64                 // documents
-	failed    int64                 // what could not be checked
-	unreached bool                  // for a reason that may pass
+	failed    int64                 // number of documents that could not be checked
+	unreached bool                  // a document could not be reached, perhaps only for now
 
 	sourceless bool // a site has no Source
 	blocked    bool // a site cannot be checked now
@@ -204,8 +204,8 @@ func (l *linter) report(f lint.Finding) {
 	l.out.finding(f)
 }
 
-// fail tells of something that could not be checked. Only what ends the run is
-// returned.
+// fail reports a document that could not be checked. It returns only errors that end the
+// run.
 func (l *linter) fail(ctx context.Context, uri string, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -224,8 +224,8 @@ func (l *linter) fail(ctx context.Context, uri string, err error) error {
 	return nil
 }
 
-// fatalError is what goes wrong on our side, such as a full disk: it is no reason to
-// go on with the next document.
+// fatalError is an error on our side, such as a full disk, after which no further document
+// is checked.
 type fatalError struct{ err error }
 
 func (e *fatalError) Error() string { return e.err.Error() }
@@ -237,7 +237,8 @@ func (l *linter) close() {
 	}
 }
 
-// exitCode is the code of a run that came to its end (design: the first that applies).
+// exitCode is the exit code of a run that was not interrupted; the order is that of the
+// design.
 func (l *linter) exitCode() int {
 	switch {
 	case l.blocked, l.checked == 0 && l.unreached:

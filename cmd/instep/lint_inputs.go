@@ -18,11 +18,11 @@ import (
 	"instep/pack"
 )
 
-// maxSpooled bounds what is taken from standard input, a pipe or the network, in bytes:
-// packages are large.
+// maxSpooled bounds the bytes taken from standard input, a pipe or the network: packages
+// are large.
 const maxSpooled = 1 << 30
 
-// content is the bytes of an input, which can be read from anywhere, several times.
+// content has the bytes of an input, which can be read from any offset, several times.
 type content struct {
 	io.ReaderAt
 	size int64
@@ -41,7 +41,7 @@ func (c content) head() ([]byte, error) {
 
 // lintInput is something to be checked.
 type lintInput struct {
-	uri  string                        // as findings name it
+	uri  string                        // name in findings
 	open func() (io.ReadCloser, error) // from its first byte on; nil if it is no text with lines
 }
 
@@ -59,7 +59,7 @@ func checkSchemes(args []string) error {
 
 func isURL(arg string) bool { return strings.Contains(arg, "://") }
 
-// argument checks what an argument names.
+// argument checks the documents at an argument.
 func (l *linter) argument(ctx context.Context, arg string) error {
 	switch {
 	case arg == "-":
@@ -90,8 +90,8 @@ var (
 	errNothing = errors.New("there is no ResourceSync document in it, nor anything that claims to be one")
 )
 
-// inState reports whether a path leads into a state directory of ours: one that bears our
-// name, or one that holds a catalog, as far as what is there is ours.
+// inState reports whether a path leads into a state directory: one that has our name, or
+// one that holds a catalog.
 func inState(path string) bool {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -127,8 +127,8 @@ func (l *linter) file(ctx context.Context, path string, check func(context.Conte
 	return check(ctx, path, content{f, info.Size()})
 }
 
-// directory checks what is, or claims to be, a document. Hidden directories and states are
-// left out: what is meant for others lies in none but .well-known.
+// directory checks the files that are documents, or claim to be by their name. It skips
+// states and hidden directories except .well-known.
 func (l *linter) directory(ctx context.Context, dir string) error {
 	before := l.checked + l.failed
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -216,7 +216,7 @@ func (o *ours) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// url checks what a URL answers with.
+// url checks the document at a URL.
 func (l *linter) url(ctx context.Context, uri string) error {
 	if l.maps && l.sample != 0 {
 		return l.resourceMaps(ctx, uri)
@@ -228,7 +228,7 @@ func (l *linter) url(ctx context.Context, uri string) error {
 	f, a, err := download(ctx, client, uri)
 	switch {
 	case err != nil && l.sample != 0 && isSite(uri, err):
-		return l.site(ctx, uri, nil)
+		return l.site(ctx, uri, refusal(err))
 	case err != nil:
 		return l.fail(ctx, uri, err)
 	}
@@ -246,7 +246,7 @@ func (l *linter) url(ctx context.Context, uri string) error {
 	return l.answer(ctx, uri, c, &a)
 }
 
-// download takes all of what a URL answers with, and how it was served.
+// download reads the whole answer of a URL, with its header.
 func download(ctx context.Context, client *fetch.Client, uri string) (*spool.File, lint.Answer, error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
@@ -297,12 +297,13 @@ func (l *linter) live() *lint.Live {
 	return &lint.Live{Checker: &l.checker, Client: l.client, Sample: l.sample, Now: l.a.now, Unchecked: l.out.unchecked}
 }
 
-// content checks something for what it is.
+// content checks an input according to its form.
 func (l *linter) content(ctx context.Context, uri string, c content) error {
 	return l.answer(ctx, uri, c, nil)
 }
 
-// answer checks something for what it is; a is how it was served, nil if it was not.
+// answer checks an input according to its form; a is the answer that it was served with,
+// nil if it was not served.
 func (l *linter) answer(ctx context.Context, uri string, c content, a *lint.Answer) error {
 	head, err := c.head()
 	if err != nil {
@@ -352,7 +353,8 @@ func (l *linter) html(ctx context.Context, uri string, r io.Reader, a *lint.Answ
 	return d, err
 }
 
-// robots checks a robots.txt and, if it was served, what it offers to search engines.
+// robots checks a robots.txt and, if it was served, the sitemaps that it offers to search
+// engines.
 func (l *linter) robots(ctx context.Context, in *lintInput, a *lint.Answer) error {
 	var offered []string
 	err := l.document(ctx, in, func(ctx context.Context, uri string, r io.Reader) (lint.Document, error) {
@@ -368,7 +370,7 @@ func (l *linter) robots(ctx context.Context, in *lintInput, a *lint.Answer) erro
 	}
 	for _, uri := range offered {
 		if !isURL(uri) {
-			continue // told where it stands
+			continue // already reported
 		}
 		if err := l.sitemap(ctx, a.URL, uri); err != nil {
 			return err
@@ -377,7 +379,7 @@ func (l *linter) robots(ctx context.Context, in *lintInput, a *lint.Answer) erro
 	return nil
 }
 
-// sitemap checks what a robots.txt offers to search engines.
+// sitemap checks a sitemap that a robots.txt offers to search engines.
 func (l *linter) sitemap(ctx context.Context, robots, uri string) error {
 	f, _, err := download(ctx, l.client, uri)
 	if err != nil {

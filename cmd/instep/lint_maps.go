@@ -11,7 +11,7 @@ import (
 // mostFindings bounds the findings that wait until the search for maps has ended.
 const mostFindings = 100_000
 
-// byDocument keeps findings until they can be told document by document.
+// byDocument collects findings until they can be reported document by document.
 type byDocument struct {
 	uris  []string // in the order of their first findings
 	found map[string][]lint.Finding
@@ -28,13 +28,13 @@ func (b *byDocument) add(f lint.Finding) {
 	b.found[f.URI] = append(b.found[f.URI], f)
 }
 
-// resourceMaps checks what a URL leads to for Resource Maps.
+// resourceMaps checks the Resource Maps that can be found from a URL.
 func (l *linter) resourceMaps(ctx context.Context, uri string) error {
 	c, err := l.connect(ctx, uri)
 	if err != nil {
 		return l.fail(ctx, uri, err)
 	}
-	requests := 0 // as many as a search sends if nobody says more
+	requests := 0 // by default as many as a search sends
 	if l.sample > 0 {
 		requests = 2 + 2*l.sample
 	}
@@ -60,7 +60,7 @@ func (l *linter) resourceMaps(ctx context.Context, uri string) error {
 	return l.tell(ctx, uri, all)
 }
 
-// tell reports findings document by document, that of the URI given first.
+// tell reports findings document by document, that of the given URI first.
 func (l *linter) tell(ctx context.Context, given string, all *byDocument) error {
 	uris := []string{given}
 	for _, uri := range all.uris {

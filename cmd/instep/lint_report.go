@@ -5,7 +5,7 @@ import (
 	"instep/lint"
 )
 
-// lintReporter tells what was found. Of each document it gets begin, the findings and
+// lintReporter reports findings. For each document it gets begin, the findings and
 // document, in this order.
 type lintReporter interface {
 	begin(in *lintInput)
@@ -14,7 +14,7 @@ type lintReporter interface {
 	failed(uri string, err error, hint string)
 	unchecked(uri string, err error) // something that a document names
 	end(s summary, line string) error
-	close() // without end: the run stopped before its end
+	close() // the run stopped before its end
 }
 
 // lintReport makes the reporter for a format.
@@ -28,8 +28,8 @@ func (a *app) lintReport(format string) lintReporter {
 	return &textReport{out: a.out}
 }
 
-// jsonReport writes records: of each document its own, then those of its findings,
-// which wait in a spool until the document was read.
+// jsonReport writes records: for each document its own, then those of its findings, which
+// are spooled until the document was read.
 type jsonReport struct {
 	out   *output
 	spool *spool.Log[lint.Finding]
@@ -86,7 +86,7 @@ func (r *jsonReport) failed(uri string, err error, hint string) {
 
 func (r *jsonReport) unchecked(uri string, err error) { unchecked(r.out, uri, err) }
 
-// unchecked tells of something that a document names and that was not looked at.
+// unchecked reports a linked document that was not checked.
 func unchecked(out *output, uri string, err error) {
 	out.warn(warningRecord{URI: uri, Message: "not checked: " + err.Error()})
 }
@@ -98,12 +98,11 @@ func (r *jsonReport) end(s summary, line string) error {
 
 func (r *jsonReport) close() {
 	if r.spool != nil {
-		_ = r.spool.Close() // it is only scratch
+		_ = r.spool.Close() // it is only temporary data
 	}
 }
 
-// sarifReport writes a log of SARIF 2.1.0; what people want to know goes to standard
-// error.
+// sarifReport writes a log of SARIF 2.1.0; messages for people go to standard error.
 type sarifReport struct {
 	out   *output
 	log   *lint.SARIF

@@ -45,7 +45,7 @@ func profilesOf(r lint.Rule) []string {
 	return names
 }
 
-// listRules prints the catalogue: all of it, or the rules of a profile.
+// listRules prints the catalogue of rules: all, or those of a profile.
 func (a *app) listRules(only lint.Profile) error {
 	var rules []lint.Rule
 	for _, r := range lint.Rules() {
@@ -127,7 +127,7 @@ func explanation(r lint.Rule) string {
 	return b.String()
 }
 
-// mostExample is the longest line of an example that is shown in one, in bytes.
+// mostExample is the longest example that is shown in one line, in bytes.
 const mostExample = 100
 
 // brokenLines begins a new line with each tag of the lines that are too long to be read.
@@ -143,7 +143,7 @@ func brokenLines(text string) string {
 	return b.String()
 }
 
-// needs says what it takes to see that a rule is broken.
+// needs describes the input that a rule needs.
 var needs = map[string]string{
 	"static":    "one document",
 	"live":      "requests to the Source",

@@ -19,11 +19,20 @@ import (
 // some thousand entries.
 const listHead = 512 << 10
 
-// isSite reports whether a URL names a site, or a page of it, rather than a document:
-// nothing is there, and its path is not that of a document.
+// isSite reports whether a URL that could not be read names a site, or a page of it,
+// rather than a document: the server has or shows no page there (many answer 403 for a
+// folder without index.html), and the path is not that of a document.
 func isSite(uri string, err error) bool {
 	u, parseErr := url.Parse(uri)
-	return parseErr == nil && errors.Is(err, fetch.NotFound) && !lint.Candidate(u.Path)
+	return parseErr == nil && (errors.Is(err, fetch.NotFound) || errors.Is(err, fetch.Denied)) && !lint.Candidate(u.Path)
+}
+
+// refusal returns an error that says that the server shows no page; nil for others.
+func refusal(err error) error {
+	if errors.Is(err, fetch.Denied) {
+		return err
+	}
+	return nil
 }
 
 // page checks the page for people at a URL, and the Source that its site offers.
@@ -73,7 +82,7 @@ func (l *linter) site(ctx context.Context, uri string, wall error) error {
 // siteDoc is a document of a Source.
 type siteDoc struct {
 	uri, kind string
-	whole     bool // it names others, so all of it is checked
+	whole     bool // it names other documents, so all of it is checked
 }
 
 // siteDocuments are the documents of a Source that lint checks, each once.
@@ -83,10 +92,10 @@ func siteDocuments(src *discover.Source) (docs []siteDoc) {
 			docs = append(docs, siteDoc{uri, string(c), whole})
 		}
 	}
-	names := func(s *discover.Set) bool { // or the list itself stands for the set
+	names := func(s *discover.Set) bool { // otherwise the list itself represents the set
 		return !slices.Contains(s.ResourceLists, s.URI) && !slices.Contains(s.ChangeLists, s.URI)
 	}
-	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // which stands in for the description then
+	if way := src.Tried[len(src.Tried)-1].Way; way != discover.WayRobots { // robots.txt is in the place of the description then
 		add(src.Description, resourcesync.CapabilityDescription, true)
 	}
 	for i := range src.Sets {
@@ -139,8 +148,8 @@ func (l *linter) siteDocument(ctx context.Context, d siteDoc) error {
 	})
 }
 
-// downloadHead takes the first bytes of what a URL answers with; cut reports whether there
-// are more.
+// downloadHead reads the first bytes of the answer of a URL; cut reports whether there are
+// more.
 func downloadHead(ctx context.Context, client *fetch.Client, uri string, most int64) (f *spool.File, a lint.Answer, cut bool, err error) {
 	resp, err := client.Document(ctx, uri, maxSpooled, fetch.Validators{})
 	if err != nil {
@@ -148,7 +157,7 @@ func downloadHead(ctx context.Context, client *fetch.Client, uri string, most in
 	}
 	f, err = spoolAll(io.LimitReader(resp.Body, most))
 	if err == nil {
-		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error here is the end of what there is
+		n, _ := io.ReadFull(resp.Body, make([]byte, 1)) // an error here is the end of the document
 		cut = n > 0
 	}
 	return f, lint.Answer{URL: resp.URL, Header: resp.Header}, cut, errors.Join(err, resp.Body.Close())

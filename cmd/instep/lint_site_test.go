@@ -25,6 +25,8 @@ func siteFlags() (flags []string) {
 	return flags
 }
 
+func refused(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+
 // TestLintOfASite: the URL of a site leads to the documents of its Source; a site without
 // one, and one that keeps programs out, is never clean.
 func TestLintOfASite(t *testing.T) {
@@ -35,8 +37,14 @@ func TestLintOfASite(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		"without a home page": {func(*hostile) {}, exitOK, []string{"its Source was found at", "/caps.xml: capabilitylist", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
-		"with a home page":    {func(h *hostile) { h.replace("/", given(home)) }, exitOK, []string{"HTML page: OK", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
+		"without a home page":        {func(*hostile) {}, exitOK, []string{"its Source was found at", "/caps.xml: capabilitylist", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
+		"whose home page is refused": {func(h *hostile) { h.replace("/", refused) }, exitOK, []string{"its Source was found at", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
+		"that refuses everything": {func(h *hostile) {
+			for _, p := range []string{"/", "/robots.txt", "/.well-known/resourcesync"} {
+				h.replace(p, refused)
+			}
+		}, exitTemporary, []string{"the server refuses this (403)", "Status: FAILED"}, "CLEAN"},
+		"with a home page": {func(h *hostile) { h.replace("/", given(home)) }, exitOK, []string{"HTML page: OK", "/list.xml: resourcelist", "Status: CLEAN"}, ""},
 		"with a broken list": {func(h *hostile) {
 			h.replace("/list.xml", given(urlset(`capability="resourcelist"`, listed(h.URL+"/x", "hello"))))
 		}, exitDifferences, []string{"/list.xml: resourcelist", "the rs:md of the root has no at", "Status: FINDINGS"}, ""},

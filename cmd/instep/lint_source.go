@@ -67,7 +67,7 @@ func sourceLines(in *lintInput, findings []lint.Finding) map[place]excerpt {
 type lineScanner struct {
 	r    *bufio.Reader
 	line int // from 1
-	col  int // of the next byte, from 1
+	col  int // column of the next byte, from 1
 }
 
 func newLineScanner(r io.Reader) *lineScanner {
@@ -78,20 +78,20 @@ func newLineScanner(r io.Reader) *lineScanner {
 		}
 	}
 	if mark, _ := br.Peek(3); string(mark) == "\ufeff" {
-		_, _ = br.Discard(3) // it was just there
+		_, _ = br.Discard(3) // Peek has just seen them
 	}
 	return &lineScanner{r: br, line: 1, col: 1}
 }
 
 var errPassed = errors.New("the text is not as it was")
 
-// at returns what stands around a place, which is not before the last one.
+// at returns the text around a place, which must not be before the last one.
 func (s *lineScanner) at(p place) (excerpt, error) {
 	for s.line < p.line {
 		switch _, err := s.r.ReadSlice('\n'); {
 		case err == nil:
 			s.line, s.col = s.line+1, 1
-		case !errors.Is(err, bufio.ErrBufferFull): // or the line goes on
+		case !errors.Is(err, bufio.ErrBufferFull): // or the line continues
 			return excerpt{}, err
 		}
 	}
@@ -114,8 +114,8 @@ func (s *lineScanner) at(p place) (excerpt, error) {
 	return cutOut(text[:min(before, len(text))], rest, s.col > 1, !whole && err == nil), nil
 }
 
-// cutOut makes an excerpt of the bytes before and from a place on. more says that the
-// line goes on at either side.
+// cutOut makes an excerpt of the bytes before and after a place. more says that the line
+// continues on a side.
 func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	for moreBefore && len(before) > 0 && !utf8.RuneStart(before[0]) {
 		before = before[1:]
@@ -139,7 +139,7 @@ func cutOut(before, after []byte, moreBefore, moreAfter bool) excerpt {
 	return excerpt{lead + tail, utf8.RuneCountInString(lead)}
 }
 
-// excerptOf is a part of a line as it is shown: a tab takes one column.
+// excerptOf formats a part of a line: a tab takes one column.
 func excerptOf(b []byte) string {
 	text := strings.TrimSuffix(string(b), "\r")
 	return printable(strings.ReplaceAll(text, "\t", " "))

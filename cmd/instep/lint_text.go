@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	findingsTold = 5   // of one rule in one document
+	findingsTold = 5   // findings shown of one rule in one document
 	messageTold  = 400 // bytes of a message
 )
 
@@ -25,7 +25,7 @@ type textReport struct {
 	met map[string]*ruleFindings
 }
 
-// ruleFindings is what was found by one rule in one document.
+// ruleFindings has the findings of one rule in one document.
 type ruleFindings struct {
 	id    string
 	level lint.Level
@@ -75,8 +75,8 @@ func (r *textReport) document(d lint.Document) error {
 	return nil
 }
 
-// foldQuirks puts each quirk that only repeats a rule with that rule: the advice is what
-// it has to add.
+// foldQuirks merges each quirk that repeats a rule into that rule: the quirk adds only its
+// advice.
 func foldQuirks(groups []*ruleFindings) []*ruleFindings {
 	var told []*ruleFindings
 	for _, g := range groups {
@@ -95,15 +95,14 @@ func (g *ruleFindings) isQuirk() bool {
 	return rule.Family == "quirk"
 }
 
-// says reports whether what was found by the other is the same, word for word, as far
-// as it is kept.
+// says reports whether the stored findings of the other are the same, word for word.
 func (g *ruleFindings) says(other *ruleFindings) bool {
 	return g.count == other.count && slices.EqualFunc(g.first, other.first, func(a, b lint.Finding) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
 }
 
-// describe says what a document is.
+// describe describes a document.
 func describe(d lint.Document) string {
 	kind := d.Kind
 	switch {

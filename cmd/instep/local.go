@@ -12,9 +12,8 @@ import (
 	"instep/fetch"
 )
 
-// reach makes the client for a Source that is given by a URI, or by the name of a file
-// or directory with its documents, and returns the URI by which it is known. To close
-// it frees both.
+// reach makes the client for a Source that is given by a URI, or by the name of a file or
+// directory with its documents, and returns the URI of the Source. done releases both.
 func (a *app) reach(ctx context.Context, source string, f *sourceFlags, t *traffic) (c *fetch.Client, uri string, closeAll func(), err error) {
 	name, isFile := localName(source)
 	if !isFile {

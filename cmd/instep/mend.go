@@ -14,8 +14,8 @@ import (
 	"instep/mirror"
 )
 
-// mendable is an error of a mirror whose state does not fit it, with the command that
-// ends it.
+// mendable is an error about a mirror that does not fit its state, with the command that
+// repairs it.
 type mendable struct {
 	error
 	hint string
@@ -61,7 +61,7 @@ func (s *syncer) adoptCommand(state string) string {
 	return strings.Join(append(words, shellWord(s.source), shellWord(s.dir)), " ")
 }
 
-// freeName is the name of a directory beside another one that nothing has.
+// freeName returns an unused name for a directory beside another one.
 func freeName(dir string) string {
 	for n := 2; ; n++ {
 		name := fmt.Sprintf("%s-%d", filepath.Clean(dir), n)
@@ -71,26 +71,27 @@ func freeName(dir string) string {
 	}
 }
 
-// glance lets what was lost or changed behind the mirror's back be fetched again.
+// glance marks resources whose files were lost or changed by other programs, so that they
+// are fetched again.
 func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
 	if err == nil && n > 0 {
 		s.a.out.warn(warningRecord{
-			Message: fmt.Sprintf("%d files were not as they had been stored: each is compared with the Source again", n),
+			Message: fmt.Sprintf("%s changed since being stored: to be compared with the Source again", counted(int64(n), "file")),
 			Hint:    fmt.Sprintf("if others may be, too: instep audit %s %s", shellWord(s.source), shellWord(s.dir)),
 		})
 	}
 	return err
 }
 
-// explainState tells what a run did about files and a catalog that did not fit.
+// explainState reports how a run dealt with files and a catalog that did not fit.
 func (s *syncer) explainState(t *totals) {
 	out := s.a.out
 	if s.aside != "" {
 		out.warn(warningRecord{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
 	}
 	if t.Taken > 0 {
-		out.say("%d files that were in the directory, and not known, have the bytes of resources and were taken over", t.Taken)
+		out.say("taken over: %s already in the directory, with the bytes of the Source's resources", counted(int64(t.Taken), "file"))
 	}
 	occupied := 0
 	for _, f := range t.Failures {
@@ -100,7 +101,7 @@ func (s *syncer) explainState(t *totals) {
 	}
 	if occupied > 0 {
 		out.warn(warningRecord{
-			Message: fmt.Sprintf("%d resources are not stored: files that are not the mirror's stand in their places", occupied),
+			Message: fmt.Sprintf("%s not stored: other files have the paths", counted(int64(occupied), "resource")),
 			Hint:    "move those files elsewhere, and sync again; or have them put into the trash: " + s.adoptCommand(s.f.state),
 		})
 	}

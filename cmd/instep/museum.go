@@ -78,7 +78,7 @@ func (m *museum) write(o object) error {
 	return nil
 }
 
-// change does a round of the museum's work and tells what it did.
+// change makes a round of changes in the museum and reports them.
 func (m *museum) change() ([]string, error) {
 	var told []string
 	for range 2 {

@@ -235,7 +235,7 @@ func (l *mapFinder) problem(p ore.Problem) {
 	l.a.out.say("%s: %s: %s (%s)", at, rule.Level, p.Message, p.Rule)
 }
 
-// more says how many findings were not told.
+// more prints the number of findings that were not shown.
 func (l *mapFinder) more() {
 	if l.a.out.verbose {
 		return
@@ -261,7 +261,7 @@ func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Tim
 		out.warn(warningRecord{Message: "the search was ended at its bound; more maps may be found with a larger --max-requests"})
 	}
 	if rep.TooFar > 0 {
-		out.warn(warningRecord{Message: fmt.Sprintf("%s links are farther from URL than --depth", humanize.Comma(rep.TooFar)), Hint: "raise --depth to follow them"})
+		out.warn(warningRecord{Message: fmt.Sprintf("not followed: %s farther from URL than --depth", counted(rep.TooFar, "link")), Hint: "raise --depth to follow them"})
 	}
 	line := fmt.Sprintf("Status: %s (maps=%s, findings=%s, failed=%s)", strings.ToUpper(status), humanize.Comma(rep.Maps), humanize.Comma(l.n), humanize.Comma(rep.Failed))
 	out.end(summary{
@@ -322,7 +322,7 @@ func (a *app) showMap(m *ore.Map) {
 	}
 }
 
-// details is what a map says of a resource, in brackets.
+// details describes a resource of a map, in brackets.
 func details(r *ore.Resource) string {
 	var parts []string
 	if r.MediaType != "" {
@@ -343,13 +343,13 @@ func details(r *ore.Resource) string {
 	return "   (" + strings.Join(parts, ", ") + ")"
 }
 
-// aggregatedSource finds the Resource Maps that a URI leads to, and presents what they
+// aggregatedSource finds the Resource Maps at a URI, and presents the resources that they
 // aggregate as a Source.
 func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client) (*fetch.Client, string, func(), error) {
 	l, err := ore.Finder{
 		Client: c, Pages: -1,
 		Found: func(m *ore.Found) error {
-			a.out.say("Resource Map %s: %s, %d resources", m.URI, m.Way, len(m.Map.Resources))
+			a.out.say("Resource Map %s: %s, %s", m.URI, m.Way, counted(int64(len(m.Map.Resources)), "resource"))
 			return nil
 		},
 		Note: func(uri, text string) {

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// schemaVersion is that of docs/schema.json.
+// schemaVersion is the version of docs/schema.json.
 const schemaVersion = 1
 
-// output writes what a command says: text for people, or records for programs.
+// output writes the output of a command: text for people, or records for programs.
 type output struct {
 	stdout, stderr               io.Writer
 	json, quiet, silent, verbose bool
 
 	mu      sync.Mutex  // guards the writers: commands report from several goroutines
-	bar     *statusLine // at the bottom of the terminal; nil: there is none
+	bar     *statusLine // line at the bottom of the terminal; nil: there is none
 	colour  struct{ stdout, stderr bool }
 	warned  sentence     // the last warning or error
 	started bool         // a record was written
-	text    bytes.Buffer // the record that is being written, for its space
+	text    bytes.Buffer // the record being written; its memory is reused
 	pending bytes.Buffer // records that are not written yet
 	delay   *time.Timer  // writes them; nil: there are none
 	last    summary      // what end wrote
 }
 
-// Records are written together, as a call for each takes longer than all else that is
-// done for it: so many bytes, or what there is after so long.
+// Records are written together, since a system call for each would take most of the time:
+// at this size, or after this time.
 const (
 	pendingBytes = 32 << 10
 	pendingTime  = 50 * time.Millisecond
@@ -85,7 +85,7 @@ func seconds(d time.Duration) *float64 {
 	return &s
 }
 
-// write writes one JSON record to standard output, soon.
+// write queues one JSON record for standard output.
 func (o *output) write(v any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,7 +195,7 @@ func (o *output) say(format string, args ...any) {
 	o.message(fmt.Sprintf(format, args...))
 }
 
-// warn tells of something tolerated, skipped or failed that does not end the command.
+// warn reports a fault that does not end the command.
 func (o *output) warn(r warningRecord) {
 	o.record(&r)
 	if o.json {
@@ -207,7 +207,7 @@ func (o *output) warn(r warningRecord) {
 	}
 }
 
-// fail tells why the command failed.
+// fail reports why the command failed.
 func (o *output) fail(err error, code int, hint string) {
 	o.complain(err, hint)
 	if !o.json {
@@ -229,10 +229,10 @@ func failure(code int) string {
 	return "failed"
 }
 
-// complain tells of an error that ends the command.
+// complain reports an error that ends the command.
 func (o *output) complain(err error, hint string) { o.failed("", err, hint) }
 
-// failed tells of something that failed; uri names it if the command goes on.
+// failed reports a failure; uri is set if the command continues.
 func (o *output) failed(uri string, err error, hint string) {
 	told, detail := tell(err), printable(err.Error())
 	text := printable(told.text)
@@ -243,7 +243,7 @@ func (o *output) failed(uri string, err error, hint string) {
 		hint = told.hint
 	}
 	before := o.remember(text, hint)
-	if before.text != text { // or it was told just now
+	if before.text != text { // otherwise it has just been printed
 		o.message("instep: " + text)
 	}
 	if hint != "" && before.hint != hint {
@@ -255,7 +255,7 @@ func (o *output) failed(uri string, err error, hint string) {
 	o.record(&errorRecord{URI: uri, Message: text, Detail: detail, Hint: hint})
 }
 
-// remember keeps what was told last, and returns what was before.
+// remember stores the last message, and returns the one before.
 func (o *output) remember(text, hint string) (before sentence) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

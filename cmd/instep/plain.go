@@ -21,7 +21,7 @@ import (
 	"instep/mirror"
 )
 
-// sentence is what people are told of an error: what happened, to what, and what to do.
+// sentence is an error in plain words: what happened and to what, and a hint.
 type sentence struct{ text, hint string }
 
 // sentences recognise the errors that people meet first. The first that knows an error
@@ -30,7 +30,7 @@ var sentences = []func(error) (sentence, bool){
 	noSource, inURL, ofFetch, ofDatabase, ofDisk, ofLock, ofName,
 }
 
-// tell returns what people are told of an error.
+// tell translates an error into plain words.
 func tell(err error) sentence {
 	for _, s := range sentences {
 		if told, ok := s(err); ok {
@@ -40,7 +40,7 @@ func tell(err error) sentence {
 	return sentence{text: brief(err.Error())}
 }
 
-// noSource tells why no Source was found.
+// noSource explains why no Source was found.
 func noSource(err error) (sentence, bool) {
 	de, ok := errors.AsType[*discover.Error](err)
 	if !ok || len(de.Tried) == 0 {
@@ -84,8 +84,8 @@ func noSourceText(err *discover.Error) string {
 	return err.Given + " does not offer ResourceSync; tried " + strings.Join(tried, ", ")
 }
 
-// triedPlace is one place where a Source was looked for, and what was there. That there
-// is no Link header goes without saying.
+// triedPlace describes one place where a Source was searched for, with the result; a
+// missing Link header is not mentioned.
 func triedPlace(a discover.Attempt) string {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -130,7 +130,7 @@ func inURL(err error) (sentence, bool) {
 	return sentence{"the URL has a user name or password in it, which everybody on this machine can read", "leave it out, and give --netrc FILE or --bearer-file FILE"}, true
 }
 
-// ofFetch tells of a request that failed.
+// ofFetch explains a request that failed.
 func ofFetch(err error) (sentence, bool) {
 	fe, ok := errors.AsType[*fetch.Error](err)
 	if !ok {
@@ -167,7 +167,7 @@ func ofFetch(err error) (sentence, bool) {
 	return sentence{}, false
 }
 
-// whenAgain says when to try again where a host asks to wait so long; 0: it did not ask.
+// whenAgain says when to try again if a host asks to wait; 0: it did not ask.
 func whenAgain(wait time.Duration) string {
 	if wait <= 0 {
 		return "later"
@@ -175,7 +175,7 @@ func whenAgain(wait time.Duration) string {
 	return "in " + formatDuration(max(wait.Round(time.Second), time.Second))
 }
 
-// ofCertificate tells of a host whose certificate is not trusted.
+// ofCertificate explains that the certificate of a host is not trusted.
 func ofCertificate(host string, fe *fetch.Error) (sentence, bool) {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
@@ -210,7 +210,7 @@ func lastCause(err error) string {
 	}
 }
 
-// ofDatabase tells of a database that lists resources and can't be reached now.
+// ofDatabase explains that a database is not reachable now.
 func ofDatabase(err error) (sentence, bool) {
 	dial, ok := errors.AsType[*net.OpError](err)
 	if !ok || !errors.Is(err, scan.ErrConnect) {
@@ -226,7 +226,8 @@ func ofDatabase(err error) (sentence, bool) {
 	}, true
 }
 
-// ofDisk tells of a file or directory that may not be written or read, and of a full disk.
+// ofDisk explains that a file or directory may not be written or read, or that a disk is
+// full.
 func ofDisk(err error) (sentence, bool) {
 	var pe *fs.PathError
 	path := ""
@@ -235,7 +236,7 @@ func ofDisk(err error) (sentence, bool) {
 	}
 	switch {
 	case errors.Is(err, mirror.ErrFull):
-		return sentence{}, false // says itself which disk, and what was kept
+		return sentence{}, false // its text names the disk and the kept files
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return sentence{strings.TrimSuffix("no space is left on the disk of "+path, " of "), "make room, and give the same command again: it goes on"}, true
 	case path == "" || errors.Is(err, scan.ErrRoot):
@@ -255,7 +256,7 @@ func writes(op string) bool {
 	return slices.ContainsFunc([]string{"mkdir", "create", "rename", "link", "unlink", "remove", "write", "chmod", "chtimes"}, func(w string) bool { return strings.Contains(op, w) })
 }
 
-// ofLock tells of a mirror or state that another run uses.
+// ofLock explains that another run uses a mirror or state.
 func ofLock(err error) (sentence, bool) {
 	le, ok := errors.AsType[*flock.LockedError](err)
 	if !ok {
@@ -268,9 +269,9 @@ func ofLock(err error) (sentence, bool) {
 	return sentence{by + " is using this: " + le.Path, "wait until it has ended, and give the same command again"}, true
 }
 
-// ofName tells of a file that a command names and that is not there.
+// ofName explains that a file named in a command does not exist.
 func ofName(err error) (sentence, bool) {
-	pe, ok := err.(*fs.PathError) //nolint:errorlint // what wraps it has its own sentence
+	pe, ok := err.(*fs.PathError) //nolint:errorlint // wrapped errors have sentences of their own
 	if !ok || !errors.Is(pe, fs.ErrNotExist) {
 		return sentence{}, false
 	}
@@ -311,7 +312,7 @@ func brief(text string) string {
 	return b.String()
 }
 
-// leastRepeated is how long a part of a message is that is left out when it comes again.
+// leastRepeated is the length from which on a repeated part of a message is left out.
 const leastRepeated = 12
 
 // once leaves out the parts of a message that it has said already.

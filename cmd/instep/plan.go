@@ -28,7 +28,7 @@ func (f *planFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "make a full comparison after this `TIME`, in days: it finds deletions that a Source forgot to announce; never turns it off")
 }
 
-// set gives a Destination what the flags say.
+// set configures a Destination by the flags.
 func (f *planFlags) set(d *destination.Destination) error {
 	switch d.Prefer = destination.Prefer(f.prefer); d.Prefer {
 	case "", destination.PreferList, destination.PreferDump:
@@ -50,7 +50,7 @@ func (f *planFlags) set(d *destination.Destination) error {
 	return nil
 }
 
-// explainPlan says why a plan is as it is.
+// explainPlan explains the choices of a plan.
 func (a *app) explainPlan(p *destination.SetPlan) {
 	for _, reason := range p.Reasons {
 		a.out.record(&statusRecord{Set: p.Set, Mode: string(p.Mode), Reason: reason})
@@ -82,8 +82,8 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxA
 	t.Close(p.Orphans, maxAge, a.now())
 	a.code = t.ExitCode()
 	a.explainTotals(&t, dir)
-	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %d requests%s",
-		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.Bytes)), t.Planned, t.ways())
+	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %s%s",
+		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.Bytes)), counted(t.Planned, "request"), t.ways())
 	a.out.end(t.summary("plan", net, took, a.code), line)
 	return nil
 }

@@ -23,16 +23,16 @@ type progressBar struct {
 	name string
 	out  *output
 	now  func() time.Time
-	net  *traffic // what came over the network; nil: bytes are counted by done
+	net  *traffic // counts network traffic; nil: done counts the bytes
 
 	mu       sync.Mutex // guards the rest
 	files    int64      // done
 	total    int64      // files to do; 0: unknown
 	bytes    int64      // read, if there is no network
-	size     int64      // bytes to do, as far as they are known; 0: unknown
-	offset   int64      // what came over the network before the size was known
+	size     int64      // bytes of the whole work, as far as known; 0: unknown
+	offset   int64      // network bytes before the size was known
 	errors   int64
-	current  []string // what is being done, the oldest first
+	current  []string // names in work, the oldest first
 	failure  string   // the last one
 	failedAt time.Time
 	rate     rateMeter
@@ -43,14 +43,14 @@ type progressBar struct {
 }
 
 const (
-	aMinute    = time.Minute            // how often a line is written off a terminal
-	frameTime  = 200 * time.Millisecond // how often the line of a terminal is drawn
+	aMinute    = time.Minute            // interval of lines if there is no terminal
+	frameTime  = 200 * time.Millisecond // interval of redrawing on a terminal
 	failureFor = 5 * time.Second        // how long the last failure is shown
-	rateWindow = 15 * time.Second       // of which the rate is the average
+	rateWindow = 15 * time.Second       // window of the average rate
 )
 
-// newProgress starts showing progress until stop. net counts what comes over the network;
-// nil if the command reads files.
+// newProgress shows progress until stop. net counts network traffic; nil if the command
+// reads files.
 func (a *app) newProgress(name string, net *traffic) *progressBar {
 	p := &progressBar{name: name, out: a.out, now: a.now, net: net}
 	if a.out.few() || a.out.json {
@@ -66,7 +66,7 @@ func (a *app) newProgress(name string, net *traffic) *progressBar {
 	return p
 }
 
-// terminal is the file that w writes to, if that is a terminal.
+// terminal returns the file that w writes to, if that is a terminal.
 func terminal(w io.Writer) (f *os.File, ok bool) {
 	f, ok = w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
@@ -110,7 +110,7 @@ func (p *progressBar) everyMinute() {
 	}
 }
 
-// state is what there is to show now.
+// state is the present content of the progress line.
 func (p *progressBar) state() progressState {
 	var net int64
 	var at string
@@ -155,14 +155,14 @@ func (p *progressBar) start(plan *destination.Plan) {
 	p.rate.add(p.now(), 0)
 }
 
-// doing names something that is being done, until ended.
+// doing adds a name in work, until ended.
 func (p *progressBar) doing(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current = append(p.current, name)
 }
 
-// ended forgets what was being done.
+// ended removes a name in work.
 func (p *progressBar) ended(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *progressBar) ended(name string) {
 	}
 }
 
-// did names the last thing that was done, of those that are done one after the other.
+// did sets the name of the last item, for sequential work.
 func (p *progressBar) did(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +220,7 @@ type segment struct {
 	rank int
 }
 
-// segments are what the line says, in order.
+// segments returns the parts of the line, in order.
 func (s *progressState) segments() (list []segment) {
 	add := func(rank int, format string, args ...any) {
 		list = append(list, segment{fmt.Sprintf(format, args...), rank})
@@ -253,7 +253,7 @@ func (s *progressState) segments() (list []segment) {
 	return list
 }
 
-// percent is how much of the work is done, by bytes if their number is known.
+// percent returns the completed share, by bytes if their number is known.
 func (s *progressState) percent() (percent int64, ok bool) {
 	switch {
 	case s.size > 0:
@@ -370,7 +370,7 @@ func (r *rateMeter) add(now time.Time, bytes int64) float64 {
 	return float64(bytes-first.bytes) / seconds
 }
 
-// nameInWork is what people know a URL by: its path.
+// nameInWork shortens a URL to its path for people.
 func nameInWork(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Path == "" {

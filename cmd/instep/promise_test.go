@@ -79,7 +79,7 @@ func TestSecondListOfOneMomentDeletesAfterApproval(t *testing.T) {
 	plan := ""
 	for _, args := range [][]string{nil, {"-n"}, {"--max-delete", "100%"}} {
 		o := instep(t, append([]string{"sync", source, dir}, args...)...)
-		mustExit(t, o, 6, "1 deletions withheld: 1 of them follow from a list whose moment was read before, and then it named more")
+		mustExit(t, o, 6, "1 deletion withheld: 1 of them come from a list that named more resources when it was read before, at the same moment")
 		if i := slices.IndexFunc(o.records, func(r record) bool {
 			return r.Doubted != nil && strings.Contains(r.Hint, "--max-delete does not release them")
 		}); i < 0 {
@@ -110,7 +110,7 @@ func TestDisputedResourceIsSaid(t *testing.T) {
 	for _, args := range [][]string{nil, {"-n"}} {
 		o := instep(t, append([]string{"sync", source, dir}, args...)...)
 		mustExit(t, o, 4, one+": the documents do not tell whether it was deleted")
-		mustExit(t, o, 4, "1 resources left alone: whether they exist is disputed")
+		mustExit(t, o, 4, "1 resource left alone: whether they exist is disputed")
 	}
 	mustHold(t, filepath.Join(dir, "one.txt"), "one")
 	l.later(l.at, func() { l.bodies["/one.txt"] = "one of 14:00" })
@@ -134,7 +134,7 @@ func TestLeftOutAndOnlyInAnOlderListIsSaid(t *testing.T) {
 	l.changes("2026-03-01T15:00:00Z", changeOf(two, "updated", "2026-03-01T16:00:00Z", "two of 14:00"))
 	for _, args := range [][]string{nil, {"--accept-gap"}, {"-n"}} {
 		o := instep(t, append([]string{"sync", "--include", "", source, dir}, args...)...)
-		mustExit(t, o, 4, "1 resources left alone: only in a list older than what is here")
+		mustExit(t, o, 4, "1 resource left alone: only in a list older than what is here")
 	}
 	mustDo(t, "sync", "--include", "", "--accept-rollback", "--accept-gap", source, dir)
 	mustHold(t, filepath.Join(dir, "one.txt"), "one")

@@ -21,7 +21,7 @@ import (
 	"instep/source"
 )
 
-// publishFlags are what publish is told beside the configuration.
+// publishFlags are the flags of publish that are not in the configuration.
 type publishFlags struct {
 	config string // name of the file
 	set    string
@@ -146,7 +146,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 	return placed(a.publishOnce(cmd.Context(), site, f), cmd, args)
 }
 
-// placed adds to an error the command that moves the publication, if that is what it takes.
+// placed adds the command that moves the publication to an error that can be solved so.
 func placed(err error, cmd *cobra.Command, args []string) error {
 	se, ok := errors.AsType[*publish.StateError](err)
 	if !ok || se.What != publish.WhatBaseURL {
@@ -216,12 +216,12 @@ func (a *app) planMove(ctx context.Context, site *publish.Site) (moves bool, err
 	for _, key := range keys {
 		a.out.line("remove  %s", printable(key))
 	}
-	a.out.say("%d documents published for %s would be removed, and everything published anew for %s", len(keys), before, site.BaseURL)
+	a.out.say("%s published for %s would be removed, and everything published anew for %s", counted(int64(len(keys)), "document"), before, site.BaseURL)
 	a.out.end(summary{Status: "plan", Retired: keys}, fmt.Sprintf("Status: PLAN (documents to remove=%d)", len(keys)))
 	return true, nil
 }
 
-// tellOthers names the sets that are published though the configuration has them no more.
+// tellOthers names the published sets that are no longer in the configuration.
 func (a *app) tellOthers(sets []string, config string) {
 	for _, set := range sets {
 		name, remove := fmt.Sprintf("the set %q", set), source.CapabilityListURI("", set)

@@ -12,17 +12,18 @@ import (
 	"instep/source"
 )
 
-// leftOut says in words what a scan leaves out; our own documents go without saying.
+// leftOut describes the reasons for which a scan leaves files out; our own documents are
+// not mentioned.
 var leftOut = map[scan.Reason]string{
 	scan.Dotfile: "with a name that begins with a dot",
 	scan.Symlink: "links that lead nowhere, to a directory, or out of what is published",
 	scan.Special: "devices, sockets and the like",
-	scan.Pattern: "by include and exclude",
-	scan.Litter:  "that systems and editors leave behind, such as Thumbs.db (--all-files publishes them)",
+	scan.Pattern: "not chosen by include and exclude",
+	scan.Litter:  "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
 	scan.Assumed: "assumed to be unchanged: they stay published as they are",
 }
 
-// reportPublish ends the command with what a run did, or would do.
+// reportPublish ends the command with the counts of a run, or of a dry run.
 func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishFlags, took time.Duration) {
 	for i := range rep.Sets {
 		a.reportSet(&rep.Sets[i], site, len(rep.Sets) > 1)
@@ -36,13 +37,13 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 				served = "-c " + f.config
 			}
 			a.out.say("Serve this with any web server at that URL, or try it: instep serve %s", served)
-			a.out.say("To be found, add the lines of --show robots and --show html to your site")
+			a.out.say("So that others find it, add to your site what publish --show robots and --show html print")
 		}
 	}
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(warningRecord{Message: fmt.Sprintf("%d files could not be read and were skipped (see above); what was published of them before stays", rep.Failed)})
+		a.out.warn(warningRecord{Message: counted(rep.Failed, "file") + " could not be read: skipped (see above), and still published as before"})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
@@ -51,7 +52,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	}, fmt.Sprintf("%s   %s, %s read", publishLine(status, &rep.SetReport), took.Round(10*time.Millisecond), humanize.Bytes(uint64(rep.Hashed))))
 }
 
-// reportOthers tells of the sets that were published although another one failed.
+// reportOthers reports the sets that were published although another one failed.
 func (a *app) reportOthers(rep *publish.Report, site *publish.Site) {
 	for i := range rep.Sets {
 		if rep.Sets[i].Published {
@@ -71,13 +72,13 @@ func publishStatus(rep *publish.SetReport, dryRun bool) string {
 	return "published"
 }
 
-// publishLine is the last line for people, without what it took.
+// publishLine is the last line for people, without time and bytes.
 func publishLine(status string, rep *publish.SetReport) string {
 	return fmt.Sprintf("Status: %s (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)",
 		words[status], rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 }
 
-// some is a count that is left out if it is none.
+// some returns a count, or nil for 0, which is left out.
 func some(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -85,7 +86,7 @@ func some(n int64) *int64 {
 	return &n
 }
 
-// excluded adds up what the sets leave out.
+// excluded sums up the files left out of the sets.
 func excluded(sets []publish.SetReport) map[string]int64 {
 	all := map[string]int64{}
 	for _, s := range sets {
@@ -96,7 +97,7 @@ func excluded(sets []publish.SetReport) map[string]int64 {
 	return all
 }
 
-// reportSet tells of one set: a block for people, and of several also a record.
+// reportSet reports one set: a block for people and, if there are several, a record.
 func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
 	for _, n := range rep.Notes {
 		a.out.warn(warningRecord{Set: rep.CapabilityList, Message: n})
@@ -111,7 +112,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 			a.out.say("left out: %d %s%s", n, what, map[bool]string{true: "", false: " (-v names them)"}[a.out.verbose])
 		}
 	}
-	a.out.say("%s resources, %s, at %s", humanize.Comma(rep.Resources), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
+	a.out.say("%s, %s, at %s", counted(rep.Resources, "resource"), humanize.Bytes(uint64(rep.Bytes)), site.BaseURL)
 	if several {
 		a.out.say("same=%d, created=%d, updated=%d, deleted=%d, failed=%d", rep.Unchanged, rep.Created, rep.Updated, rep.Deleted, rep.Failed)
 	}
@@ -130,7 +131,7 @@ func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool
 	}
 }
 
-// setTitle is what people know a set by.
+// setTitle is the name of a set for people.
 func setTitle(rep *publish.SetReport, site *publish.Site) string {
 	name := "The default set"
 	if rep.Set != "" {
@@ -144,7 +145,7 @@ func setTitle(rep *publish.SetReport, site *publish.Site) string {
 	return name
 }
 
-// setRecord is the record of what was done to a set.
+// setRecord is the record of the run's effects on a set.
 func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
 	return &statusRecord{
 		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
@@ -153,7 +154,7 @@ func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
 	}
 }
 
-// previewSet shows exactly what a dry run would write, and what disk that takes.
+// previewSet lists the documents that a run would write, and the disk space it would take.
 func (a *app) previewSet(rep *publish.SetReport) {
 	for _, key := range rep.Documents {
 		a.out.line("write   %s", printable(key))

@@ -15,8 +15,8 @@ import (
 	"instep/source"
 )
 
-// show prints the lines that lead others to what is published. They go into files that
-// are somebody's own, so they are never written.
+// show prints the lines that lead others to the publication. They belong into files of the
+// user, so they are never written.
 func (a *app) show(c *configuration, view string) error {
 	site, err := openSite(c.publishedDirs())
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *configuration) publishedDirs() (dirs []string) {
 	return dirs
 }
 
-// zip packs what was published into a file.
+// zip packs the published documents into a file.
 func (a *app) zip(ctx context.Context, s *publish.Session, site *publish.Site, file string) error {
 	if site.DryRun {
 		a.out.say("a dry run packs nothing into %s", file)

@@ -16,7 +16,7 @@ import (
 	"instep/internal/watch"
 )
 
-// recordFlags are what record is told beside the configuration.
+// recordFlags are the flags of record that are not in the configuration.
 type recordFlags struct {
 	config, set, socket string
 	every               time.Duration
@@ -105,7 +105,7 @@ func (a *app) record(cmd *cobra.Command, f *recordFlags, args []string) (err err
 func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags) error {
 	begin := a.now()
 	what := publish.What{Sets: []string{f.set}, NoScan: true}
-	if _, err := s.Publish(ctx, what); err != nil { // what an earlier run recorded last
+	if _, err := s.Publish(ctx, what); err != nil { // records of an earlier run that were not published
 		return err
 	}
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
@@ -117,7 +117,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 			a.warnOf(ctx, err)
 		}
 		if f.socket != "" && err == nil && rep.Published {
-			a.out.line("%s  published, %d resources", a.now().UTC().Format(time.RFC3339), rep.Resources)
+			a.out.line("%s  published, %s", a.now().UTC().Format(time.RFC3339), counted(rep.Resources, "resource"))
 		}
 	}
 	var n recordCount
@@ -135,7 +135,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		intake = func(taking context.Context) error {
 			err := r.Serve(taking, ln)
 			if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-				return nil // who listens until told to stop has not failed when told
+				return nil // stopping on request is not a failure
 			}
 			return err
 		}
@@ -144,7 +144,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		return err
 	}
 	status := "published"
-	if n.failed > 0 && f.socket == "" { // who sent a line on the socket was told
+	if n.failed > 0 && f.socket == "" { // clients of the socket got their answers there
 		a.code, status = exitPartial, "partial"
 	}
 	a.out.end(summary{
@@ -174,7 +174,7 @@ func (n *recordCount) count(answer rec.Answer) {
 	}
 }
 
-// answered tells the answer to a line of standard input.
+// answered prints the answer to a line of standard input.
 func (a *app) answered(answer *rec.Answer, n *recordCount) {
 	n.count(*answer)
 	if !answer.OK {
@@ -185,8 +185,8 @@ func (a *app) answered(answer *rec.Answer, n *recordCount) {
 	a.out.flush() // whoever has sent the line waits for it
 }
 
-// listenUnix listens on a socket that only the user can open. One that nobody listens
-// on any more is replaced; anything else at the path is not.
+// listenUnix listens on a socket that only the user can open. It replaces a socket without
+// a listener, and nothing else at the path.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -200,7 +200,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 		switch {
 		case err == nil:
 			return nil, errors.Join(usagef("--socket %s: another program listens there", path), conn.Close())
-		case !abandoned(err): // of another kind, busy, or of another user
+		case !abandoned(err): // another kind of file, in use, or of another user
 			return nil, usagef("--socket %s: a socket of another program is there: %v", path, err)
 		}
 		if err := os.Remove(path); err != nil {

@@ -11,7 +11,7 @@ import (
 // there any more: there is no other kind here.
 func abandoned(error) bool { return true }
 
-// listenPrivately makes a socket in a directory that says who can open it.
+// listenPrivately makes a socket in a directory whose permissions say who can open it.
 func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 	return (&net.ListenConfig{}).Listen(ctx, "unix", path)
 }

@@ -13,8 +13,8 @@ import (
 // there any more.
 func abandoned(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// listenPrivately makes a socket with mode 0600 from its first moment: there is no
-// other way than the umask, and no file of another mode is made meanwhile.
+// listenPrivately makes a socket with mode 0600 from its first moment: only the umask can
+// do that, and no other file is created meanwhile.
 func listenPrivately(ctx context.Context, path string) (net.Listener, error) {
 	defer syscall.Umask(syscall.Umask(0o177))
 	return (&net.ListenConfig{}).Listen(ctx, "unix", path)

@@ -41,7 +41,7 @@ func (a *app) reportCommand() *cobra.Command {
 	return cmd
 }
 
-// detailed is how many of the newest runs a report tells of in detail.
+// detailed is the number of newest runs that a report shows in detail.
 const detailed = 10
 
 func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
@@ -84,8 +84,8 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	return nil
 }
 
-// keptRows are the settings that are kept with a mirror. If they cannot be read that is
-// told: the records of runs are of use without them.
+// keptRows are the settings that are stored with a mirror. If they cannot be read that is
+// reported: the records of runs are useful without them.
 func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRecord, err error) {
 	m, err := a.openPast(ctx, dir, state)
 	if err != nil {
@@ -117,7 +117,7 @@ func loadDetails(state string, all []runs.Record, run string) ([]*runs.Record, e
 	return details, nil
 }
 
-// reportText tells of one run in full, or of all in a line and of the newest in short.
+// reportText prints one run in full, or all in a line each and the newest in short.
 func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	for i := range all {
 		a.out.record(recordOf(&all[i]))
@@ -172,8 +172,7 @@ func countsLine(counts map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// reportPage writes the page to a file, which appears when it is whole, or to standard
-// output.
+// reportPage writes the page to a file, atomically, or to standard output.
 func (a *app) reportPage(ctx context.Context, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, name string) error {
 	page := func(w io.Writer) error { return writeRunsPage(w, dir, kept, all, details, a.now()) }
 	if name == "" {

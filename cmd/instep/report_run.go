@@ -21,7 +21,7 @@ type runLog struct {
 
 // newRun makes the record of a run that begins now. Nothing is written before start.
 func (a *app) newRun(command, source, dir string) *runLog {
-	a.out.last = summary{} // that of a run before, of a watch
+	a.out.last = summary{} // the summary of an earlier run of a watch
 	return &runLog{a: a, Log: runs.NewLog(runs.Run{
 		Command: command, Source: source, Dir: dir, Options: a.given, Begun: a.now(),
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
@@ -42,7 +42,7 @@ func (l *runLog) changed(ctx context.Context, m *mirror.Mirror) {
 	}
 }
 
-// end ends the record with what the command said last, or with what ended it early.
+// end ends the record with the command's last summary, or the error that ended it early.
 func (l *runLog) end(ctx context.Context, err error) {
 	s := l.a.out.last
 	o := runs.Outcome{Status: s.Status, ExitCode: s.ExitCode, Counts: s.counts()}
@@ -61,13 +61,13 @@ func (l *runLog) end(ctx context.Context, err error) {
 // totals records what a run left undone.
 func (l *runLog) totals(t *totals) {
 	for skip, n := range sorted(t.Skipped) {
-		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%d resources left alone: %s", n, skip)})
+		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip)})
 	}
 	for origin, n := range sorted(t.Origins) {
-		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin), Hint: "--allow-origin " + origin})
+		l.Add(runs.Row{Kind: runs.Note, Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin), Hint: "--allow-origin " + origin})
 	}
 	for _, w := range t.Withheld {
-		l.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: fmt.Sprintf("the guard withheld %d deletions", w.N), Hint: w.Hash})
+		l.Add(runs.Row{Kind: runs.Note, Set: w.Set, Message: fmt.Sprintf("the guard withheld %s", counted(w.N, "deletion")), Hint: w.Hash})
 	}
 	for _, n := range t.Gaps {
 		l.Gap(n.Set, n.Text)
@@ -92,12 +92,11 @@ func (s *summary) counts() map[string]int64 {
 	return m
 }
 
-// rememberedFlags are those that the record of a run names, by which the same Source is
-// read in the same way again. The address of a proxy may hold a password and is not
-// among them.
+// rememberedFlags are recorded with a run, so that the same Source can be read in the same
+// way again. The address of a proxy may hold a password and is not recorded.
 var rememberedFlags = []string{
 	"set", "allow-origin", "allow-private", "include", "exclude", "type", "workers", "rate", "bwlimit", "max-document", "strict", "state",
-	"netrc", "bearer-file", "header-file", "ca", "cert", "key",
+	"netrc", "bearer-file", "header-file", "ca", "cert", "key", "retries", "timeout", "user-agent",
 	"max-delete", "max-time", "max-transfer", "keep-deleted", "keep-versions", "prefer", "adopt", "layout", "at", "quick", "repair",
 }
 

@@ -110,7 +110,7 @@ func (a *app) restore(ctx context.Context, dir string, name []string, f *restore
 	return a.revert(ctx, m, dir, ended(states), "restore", f.keep, f.dryRun)
 }
 
-// openToRevert opens a mirror for states to come back, or only to look at them.
+// openToRevert opens a mirror to restore states, or only to show them.
 func (a *app) openToRevert(ctx context.Context, dir, state string, look bool) (*mirror.Mirror, error) {
 	if look {
 		return a.openPast(ctx, dir, state)
@@ -173,7 +173,7 @@ func period(v *mirror.Version) string {
 	return "until " + v.Until.Format(time.RFC3339)
 }
 
-// reversion counts what comes back.
+// reversion counts restored resources.
 type reversion struct {
 	a                                 *app
 	created, updated, deleted, failed int64
@@ -204,7 +204,7 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	r.a.out.line("%s %s", mark, printable(step.URI))
 }
 
-// revert brings states back, or shows which would come.
+// revert restores states, or shows which it would restore.
 func (a *app) revert(ctx context.Context, m *mirror.Mirror, dir string, steps iter.Seq2[mirror.Reversal, error], what string, keep, dryRun bool) error {
 	r := &reversion{a: a}
 	if dryRun {

@@ -18,7 +18,7 @@ import (
 // version is set when a release is built.
 var version = "0.1.0-dev"
 
-// app is what the commands share.
+// app has the common state of all commands.
 type app struct {
 	args           []string // the command line
 	stdout, stderr io.Writer
@@ -40,12 +40,13 @@ Try it without a network: instep demo --once
 
 Exit codes:
 
-    0  done, in sync, or nothing to do     6  a guard withheld something
-    1  failed                              8  as much transferred as --max-transfer says
-    2  usage or configuration             10  as much time taken as --max-time says
-    3  differences found                  11  another run holds the lock
-    4  finished partially                130  interrupted (143: terminated), state saved
-    5  temporary: unreachable, 429, 503, blocked
+    0  done, in sync, nothing to do     6  a guard withheld something
+    1  failed                           8  stopped at --max-transfer
+    2  usage or configuration          10  stopped at --max-time
+    3  differences found               11  another run holds the lock
+    4  finished partially             130  interrupted, state saved
+    5  temporary: unreachable,        143  terminated, state saved
+       429, 503, blocked
 
 What 0 promises of a mirror, and what the others mean for it: instep help promise
 
@@ -107,7 +108,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(a.args) > 0 && !strings.HasPrefix(a.args[0], "-") {
-			return knownCommand(cmd, a.args[:1]) // a flag of a command that is misspelt
+			return knownCommand(cmd, a.args[:1]) // a flag of a misspelt command
 		}
 		return usagef("%v (see %s --help)", err, cmd.CommandPath())
 	})
@@ -120,7 +121,7 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// knownCommand refuses what is no command, with what may have been meant.
+// knownCommand refuses an unknown command and suggests similar ones.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -191,7 +192,7 @@ func signalCode(sig os.Signal) int {
 	return exitInterrupted
 }
 
-// plainly says that a run was interrupted rather than what the interruption led to.
+// plainly replaces errors that result from an interruption by the interruption itself.
 func plainly(ctx context.Context, err error) error {
 	if _, ok := interrupted(ctx); ok {
 		return context.Cause(ctx)

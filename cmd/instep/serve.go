@@ -78,7 +78,7 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// sites opens what the command line names: publications of one host.
+// sites opens the directories on the command line, which are publications of one host.
 func (f *serveFlags) sites(cmd *cobra.Command, args []string, now func() time.Time) ([]*site, error) {
 	switch {
 	case f.config == "" && f.onDemand:
@@ -154,10 +154,10 @@ func (f *serveFlags) openLog(a *app) (*accessLog, error) {
 	return openAccessLog(f.accessLog, f.logFormat, a.stdout, a.now, a.serving)
 }
 
-// serving tells what went wrong while the server goes on.
+// serving prints errors of the running server.
 func (a *app) serving(err error) { a.out.warn(warningRecord{Message: err.Error()}) }
 
-// stopTime is how long answers under way may take once the server is told to stop.
+// stopTime is the time that open answers get when the server stops.
 const stopTime = 4 * time.Second
 
 // serveUntil serves sites of one host until ctx ends.
@@ -165,7 +165,7 @@ func (a *app) serveUntil(ctx context.Context, ln net.Listener, sites ...*site) e
 	return serveHandler(ctx, ln, handlerOf(sites, a.now, a.serving))
 }
 
-// serveHandler serves until ctx ends. A server that was told to stop did not fail.
+// serveHandler serves until ctx ends, which is not an error.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler) error {
 	srv := source.NewServer(h)
 	done := make(chan error, 1)

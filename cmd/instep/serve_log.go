@@ -18,8 +18,8 @@ const (
 	logJSON   = "json"   // one object a line
 )
 
-// accessLog writes a line for each request that was answered. Lines are written whole, one
-// after the other, so that a file may be truncated or appended to by others.
+// accessLog writes a line for each answered request. Lines are written whole, one after the
+// other, so that others may truncate the file or append to it.
 type accessLog struct {
 	format string
 	now    func() time.Time
@@ -30,7 +30,7 @@ type accessLog struct {
 	broken bool
 }
 
-// openAccessLog opens the log of a name: a file that is appended to, or stdout for "-".
+// openAccessLog opens a log by name: a file that is appended to, or stdout for "-".
 func openAccessLog(name, format string, stdout io.Writer, now func() time.Time, failed func(error)) (*accessLog, error) {
 	l := &accessLog{format: format, now: now, failed: failed}
 	if name == "-" {
@@ -112,14 +112,14 @@ func (l *accessLog) write(r *http.Request, w *loggedResponse, begun time.Time) {
 	}
 }
 
-// loggedResponse knows what was answered.
+// loggedResponse records the status and length of an answer.
 type loggedResponse struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
 }
 
-// Unwrap leads http.ResponseController to what it controls.
+// Unwrap gives http.ResponseController the wrapped writer.
 func (w *loggedResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *loggedResponse) WriteHeader(status int) {

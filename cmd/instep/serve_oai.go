@@ -20,7 +20,7 @@ import (
 // oaiPath is where OAI-PMH is answered, below the base URL.
 const oaiPath = "resourcesync/oai-pmh"
 
-// repositoryOf opens what answers OAI-PMH for a configuration.
+// repositoryOf opens the OAI-PMH repository of a configuration.
 func (c *configuration) repositoryOf(ctx context.Context, now func() time.Time) (h *oaipmh.Handler, closeAll func() error, err error) {
 	contact, err := mail.ParseAddress(strings.TrimPrefix(c.Source.Contact, "mailto:"))
 	if err != nil {

@@ -21,17 +21,17 @@ import (
 type site struct {
 	roots  []*os.Root
 	dirs   []fs.FS
-	base   string // the base URL they are published for; "" if none is
+	base   string // base URL of the publications; "" if there is none
 	prefix string
 
-	// Of a configuration; nil without one.
+	// Only with a configuration, else nil.
 	sets  []source.ServedSet
 	label func(path string) source.Label
-	view  *publish.View // packages are made of it; nil makes none
+	view  *publish.View // source of packages on demand; nil makes none
 
 	oai      *oaipmh.Handler // nil: OAI-PMH is not answered
 	closeOAI func() error
-	gateway  *oaipmh.Gateway // of the first site of a host; nil: there is none
+	gateway  *oaipmh.Gateway // gateway of the first site of a host; nil: there is none
 }
 
 func openSite(dirs []string) (*site, error) {
@@ -60,7 +60,7 @@ func openSite(dirs []string) (*site, error) {
 }
 
 // openHost opens directories as the publications of one host. A directory without a
-// publication goes with the next one that has one, else with the last.
+// publication belongs to the next one that has one, else to the last.
 func openHost(names []string) ([]*site, error) {
 	groups, err := byPublication(names)
 	if err != nil {
@@ -145,7 +145,7 @@ func closeAll(sites []*site) {
 	}
 }
 
-// openConfigured opens what a configuration publishes.
+// openConfigured opens the publication of a configuration.
 func openConfigured(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) (*site, error) {
 	s, err := openSite(c.publishedDirs())
 	if err != nil {
@@ -159,7 +159,7 @@ func openConfigured(ctx context.Context, c *configuration, onDemand bool, now fu
 }
 
 func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, now func() time.Time) error {
-	base := c.BaseURL // as check wrote it
+	base := c.BaseURL // normalised by check
 	if s.base != "" && s.base != base {
 		return c.errorAt("base_url", fmt.Errorf("what lies there is published for %s", s.base))
 	}
@@ -190,8 +190,8 @@ func (c *configuration) servedSets() []source.ServedSet {
 	return sets
 }
 
-// covers reports whether a file of the directory is in the set, as far as its name
-// tells. Of a set that is listed elsewhere nobody knows, so it is not linked.
+// covers reports whether the set has a file of the directory, judged by its name. The
+// members of a set that is listed elsewhere are unknown, so it is not linked.
 func (s *setConfig) covers(path string) bool {
 	if len(s.From.given()) > 0 {
 		return false
@@ -200,7 +200,7 @@ func (s *setConfig) covers(path string) bool {
 	return choice.Covers(path)
 }
 
-// label is what the rules of the sets that have a path tell of it.
+// label returns the labels that the rules of the sets give a path.
 func (c *configuration) label(path string) source.Label {
 	var rules []scan.Rule
 	for i := range c.Sets {
@@ -274,7 +274,7 @@ func (s *site) close() {
 		_ = r.Close()
 	}
 	if s.closeOAI != nil {
-		_ = s.closeOAI() // it was read only
+		_ = s.closeOAI() // it was only read
 	}
 	if s.view != nil {
 		_ = s.view.Close()

@@ -17,16 +17,17 @@ import (
 	"instep/mirror"
 )
 
-// The flags whose values are kept with a mirror: from the run that makes it, and later with
-// --remember. Consent (--max-delete, --adopt, --accept-rollback, --allow-*), the bounds of
-// one run (--max-time, --max-transfer) and what describes the machine are not among them.
+// The flags whose values are stored with a mirror: by the run that makes it, and later by
+// --remember. Not among them are consent (--max-delete, --adopt, --accept-rollback,
+// --allow-*), the bounds of one run (--max-time, --max-transfer) and properties of the
+// machine.
 var (
 	filterFlags = []string{"set", "include", "exclude", "type"}
 	plainFlags  = []string{
 		"keep-versions", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "baseline-every", "workers", "rate", "bwlimit",
 		"max-document", "ore",
 	}
-	// fileFlags name files that decide who is trusted with what.
+	// fileFlags name files that decide about trust and credentials.
 	fileFlags = []string{"netrc", "bearer-file", "header-file", "cert", "key", "ca"}
 	keptFlags = slices.Concat(filterFlags, plainFlags, fileFlags)
 )
@@ -36,10 +37,10 @@ var (
 type settings struct {
 	cmd      *cobra.Command
 	remember bool
-	origin   string // of SOURCE; "" if it is a file
+	origin   string // origin of SOURCE; "" if it is a file
 	kept     mirror.Settings
-	recorded bool      // they were kept by this version, even if there are none
-	before   time.Time // of the sync before, or now; only if nothing is recorded
+	recorded bool      // stored by this version, even if there are none
+	before   time.Time // time of the sync before, or now; only if nothing is recorded
 }
 
 // listValue is the value of a flag that may be given several times.
@@ -48,8 +49,9 @@ type listValue interface {
 	Replace([]string) error
 }
 
-// useSettings gives the flags of cmd that are not given the values kept with the mirror m,
-// which was opened with o. What it can't use is told or refused, but never left out silently.
+// useSettings gives the flags of cmd that are not given the values stored with the mirror
+// m, which was opened with o. Values that it cannot use are reported or refused, never
+// skipped silently.
 func (a *app) useSettings(ctx context.Context, cmd *cobra.Command, source string, o mirror.Options, m *mirror.Mirror) (*settings, error) {
 	kept, recorded, err := m.Settings(ctx)
 	if err != nil {
@@ -86,7 +88,7 @@ func (s *settings) isOn(name string) bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// readBefore finds the moment of the last sync that is recorded; now if there is none.
+// readBefore finds the moment of the last recorded sync; now if there is none.
 func (s *settings) readBefore(o mirror.Options, now time.Time) error {
 	all, err := listRuns(o.Dir, o.State)
 	if errors.Is(err, mirror.ErrWrongStore) {
@@ -108,7 +110,7 @@ func (s *settings) strange() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.kept.Values)), func(name string) bool { return slices.Contains(keptFlags, name) })
 }
 
-// use gives a flag the value that is kept, if it is not given.
+// use gives a flag its stored value, if it is not given.
 func (s *settings) use(name string) error {
 	f, values := s.cmd.Flags().Lookup(name), s.kept.Values[name]
 	if f == nil || f.Changed || len(values) == 0 {
@@ -126,8 +128,8 @@ func (s *settings) use(name string) error {
 	return nil
 }
 
-// useFiles gives the flags that name files the values that are kept, if that is safe: for
-// the same origin, and if nobody else can have written them.
+// useFiles gives the flags that name files their stored values, if that is safe: for the
+// same origin, and if nobody else can have written them.
 func (a *app) useFiles(s *settings, o mirror.Options) error {
 	var files []string
 	for _, name := range fileFlags {
@@ -157,7 +159,7 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 	return nil
 }
 
-// tellSettings says which kept filters a run uses, and what it overrides.
+// tellSettings prints the stored filters that a run uses, and those that it overrides.
 func (a *app) tellSettings(s *settings) {
 	var used, instead []string
 	for _, name := range keptFlags {
@@ -191,7 +193,7 @@ func asFlags(name string, values []string) string {
 	return strings.Join(given, " ")
 }
 
-// given returns the values of a flag that is given, as they are kept: files by their whole
+// given returns the values of a given flag in the stored form: files by their absolute
 // paths. There are none if the flag is empty.
 func (s *settings) given(name string) (values []string) {
 	f := s.cmd.Flags().Lookup(name)
@@ -216,13 +218,13 @@ func (s *settings) given(name string) (values []string) {
 	return files
 }
 
-// withoutEmpty returns a list without empty texts: an empty value chooses nothing.
+// withoutEmpty removes empty texts: an empty value chooses nothing.
 func withoutEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v == "" })
 }
 
-// next is what is kept for the next runs: with all, every flag that is given replaces what
-// was kept.
+// next returns the settings to store for the next runs: with all, every given flag replaces
+// the stored value.
 func (s *settings) next(all bool) mirror.Settings {
 	next := mirror.Settings{Values: maps.Clone(s.kept.Values), Origin: s.kept.Origin}
 	for _, name := range keptFlags {
@@ -241,8 +243,8 @@ func (s *settings) next(all bool) mirror.Settings {
 	return next
 }
 
-// keep keeps the settings of a run with a mirror: those of the run that made it, and of one
-// with --remember.
+// keep stores the settings of a run with a mirror: of the run that made it, and of one with
+// --remember.
 func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	bound, err := m.Bound(ctx)
 	if err != nil || !s.remember && (s.recorded || bound) {
@@ -261,10 +263,10 @@ func (s *settings) keep(ctx context.Context, m *mirror.Mirror) error {
 	return nil
 }
 
-// keepRetention decides how long a mirror of an earlier version, which kept no settings,
-// keeps earlier states. A run that keeps them longer than the default says so for good. If
-// a run says nothing, and states are here that the default would have removed in the run
-// before, an earlier run was told to keep them: they stay until the user says something else.
+// keepRetention chooses how long a mirror of an earlier version, which stored no settings,
+// keeps earlier states. A run that keeps them longer than the default sets that for good.
+// If no run did, but there are states that the default would have removed before, an
+// earlier run was told to keep them: they stay until the user decides.
 func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) (forever bool, err error) {
 	if s.recorded {
 		return false, nil
@@ -304,5 +306,5 @@ func settingRows(kept mirror.Settings) (rows []statusRecord) {
 	return rows
 }
 
-// keptOrigin is where a value is from that is kept.
+// keptOrigin is the origin of a stored value.
 const keptOrigin = "kept with the mirror"

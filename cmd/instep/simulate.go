@@ -170,7 +170,7 @@ func (f *simulateFlags) switches() ([]sim.Switched, error) {
 	if err != nil {
 		return nil, usagef("--fault: %v", err)
 	}
-	// What is wrong comes first, then how it is written.
+	// Errors in values come first, then errors of form.
 	return append(faults, quirks...), nil
 }
 
@@ -261,14 +261,14 @@ func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	served := make(chan error, 1)
 	go func() {
 		served <- serveHandler(ctx, ln, countRequests(s.source, &s.asked))
-		stop() // without a server there is nobody to change for
+		stop() // without a server nobody reads the changes
 	}()
 	err = s.run(ctx)
 	stop()
 	return errors.Join(err, <-served, s.finish())
 }
 
-// listen listens on an address that can stand in documents.
+// listen listens on an address that can be used in documents.
 func (s *simulation) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.flags.addr)
 	if err != nil {
@@ -302,7 +302,7 @@ func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets fun
 		}
 		buckets = append(buckets, b)
 	}
-	// What is replaced stays for ten minutes of the clock.
+	// Superseded documents stay for ten minutes of real time.
 	keep := time.Duration(min(float64(10*time.Minute)*s.flags.speed, float64(math.MaxInt64/2)))
 	o := sim.Options{
 		Model: s.model, BaseURL: base, Bucket: buckets[0], Staging: buckets[1],
@@ -319,7 +319,7 @@ func (s *simulation) open(dir, base string, on []sim.Switched) (closeBuckets fun
 	return closeBuckets, nil
 }
 
-// countRequests counts what h is asked for.
+// countRequests counts the requests to h.
 func countRequests(h http.Handler, n *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
@@ -356,7 +356,7 @@ func (s *simulation) run(ctx context.Context) error {
 	}
 }
 
-// tell tells of a round.
+// tell prints a line about a round.
 func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	text := fmt.Sprintf("%s: %d created, %d updated, %d deleted; %d resources; published in %s",
 		s.model.Now().Format(time.RFC3339), n.Created, n.Updated, n.Deleted, s.model.Len(), took.Round(time.Millisecond))
@@ -364,7 +364,7 @@ func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	s.out.line("%s", text)
 }
 
-// finish writes the truth, and tells what happened.
+// finish writes the truth, and prints a summary.
 func (s *simulation) finish() error {
 	if err := s.writeTruth(); err != nil {
 		return fmt.Errorf("writing the truth: %w", err)
@@ -378,7 +378,7 @@ func (s *simulation) finish() error {
 	return nil
 }
 
-// writeTruth writes the truth to the file of --truth, which appears when it is whole.
+// writeTruth writes the truth to the file of --truth, atomically.
 func (s *simulation) writeTruth() error {
 	if s.flags.truth == "" {
 		return nil
@@ -387,8 +387,8 @@ func (s *simulation) writeTruth() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // after it was renamed there is nothing to remove
-	// The run may have been interrupted; what the truth is has still to be told.
+	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
+	// The run may have been interrupted; the truth still has to be written.
 	err = errors.Join(s.source.Truth(context.Background(), f), f.Chmod(0o644), f.Close())
 	if err != nil {
 		return err

@@ -28,9 +28,9 @@ func isInvisible(r rune) bool {
 	return false
 }
 
-// escapeSteering is every text that is written, for people or for programs, with what
-// steers escaped as JSON does, such as \u202e. In JSON only strings can hold that, so it
-// means the same there. Newline and tab stay: they divide lines and columns.
+// escapeSteering escapes control characters in a text, for people or programs, as JSON
+// does, such as \u202e. In JSON they occur only in strings, so the meaning stays. Newline
+// and tab stay: they separate lines and columns.
 func escapeSteering(text []byte) []byte {
 	odd := func(c byte) bool { return c < ' ' || c >= 0x7f }
 	if i := slices.IndexFunc(text, odd); i < 0 || utf8.Valid(text[i:]) && !bytes.ContainsFunc(text[i:], steersLine) {
@@ -41,8 +41,8 @@ func escapeSteering(text []byte) []byte {
 
 func steersLine(r rune) bool { return r != '\n' && r != '\t' && steers(r) }
 
-// printable is a part of a line with what steers escaped: what a Source has sent begins
-// no line of its own.
+// printable returns a part of a line with control characters escaped, so that text from a
+// Source cannot begin a line of its own.
 func printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
 		return s
@@ -64,8 +64,8 @@ func appendEscaped(out []byte, s string, escaped func(rune) bool) []byte {
 	return out
 }
 
-// escaping is a writer that escapes what steers. What is written at a time ends with a
-// whole character.
+// escaping is a writer that escapes control characters. Each write has to end with a whole
+// character.
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(p []byte) (int, error) {

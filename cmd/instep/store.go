@@ -12,8 +12,8 @@ import (
 	"instep/mirror"
 )
 
-// storeFlags say how a mirror keeps its bytes, and what becomes of files that are in
-// its directory already.
+// storeFlags say how a mirror stores its bytes, and how it treats files that are in its
+// directory already.
 type storeFlags struct {
 	adopt  bool
 	layout string
@@ -25,7 +25,7 @@ func (f *storeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.layout, "layout", "", "`LAYOUT` of a new mirror: tree (the default), with a file for each URI, or flat, with a file for all that have the same bytes, named by their sha-256")
 }
 
-// apply says in o what the flags say.
+// apply sets the options of the flags in o.
 func (f *storeFlags) apply(o *mirror.Options) error {
 	o.Adopt, o.Layout = f.adopt, mirror.Layout(f.layout)
 	switch o.Layout {
@@ -35,11 +35,11 @@ func (f *storeFlags) apply(o *mirror.Options) error {
 	return usagef("--layout %q: expected %s or %s", f.layout, mirror.Tree, mirror.Flat)
 }
 
-// maxNamed is how many files are named to people who did not ask for all.
+// maxNamed is the number of files that are named without -v.
 const maxNamed = 20
 
-// reportStore tells, after a run that ended well, of files in a mirror's directory that
-// belong to no resource, and of transfers that broke off.
+// reportStore lists, after a successful run, files in a mirror's directory that belong to
+// no resource, and interrupted transfers.
 func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, f *storeFlags, ended error) error {
 	if ended != nil {
 		return ended
@@ -56,7 +56,7 @@ func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, f *storeFlags, 
 	return err
 }
 
-// tellFound names a file of the user's that made room for a resource.
+// tellFound names a file of the user that was moved for a resource.
 func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	r := warningRecord{
 		URI: found.URI, Path: found.Path, Trash: found.Kept,

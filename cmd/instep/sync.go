@@ -112,7 +112,7 @@ func (a *app) sync(cmd *cobra.Command, source, dir string, f *syncFlags) (err er
 	if s.settings, err = a.useSettings(ctx, cmd, source, s.options, s.mirror); err != nil {
 		return err
 	}
-	if err := s.check(); err != nil { // of what was kept, too
+	if err := s.check(); err != nil { // checks stored values too
 		return err
 	}
 	client, uri, done, err := a.reach(ctx, source, &f.sourceFlags, &s.net)
@@ -145,8 +145,8 @@ func (f *sourceFlags) destination(source string, m destination.Mirror, c *fetch.
 	}
 }
 
-// openMirror opens a mirror for a run. One that does not exist yet is made only when
-// the Source has answered: until then it is an empty one that nobody can write to.
+// openMirror opens a mirror for a run. One that does not exist yet is created only when the
+// Source has answered: until then it is an empty, read-only one.
 func (a *app) openMirror(ctx context.Context, o mirror.Options, dryRun bool) (*mirror.Mirror, error) {
 	if !dryRun {
 		made := o
@@ -171,7 +171,7 @@ func makeMirror(ctx context.Context, m *mirror.Mirror, o mirror.Options) (*mirro
 	return made, nil
 }
 
-// syncEvent tells what happens while it happens.
+// syncEvent prints an event as it happens.
 func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	switch e.Kind {
 	case destination.EventTried:
@@ -199,7 +199,8 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	}
 }
 
-// tried tells of a way to find the Source. That nothing was found tells of all ways anyway.
+// tried prints a way by which the Source was searched for. If nothing was found, the error
+// lists all ways.
 func (a *app) tried(e destination.Event) {
 	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
@@ -207,7 +208,7 @@ func (a *app) tried(e destination.Event) {
 	}
 }
 
-// change tells of one resource that was brought, or would be.
+// change prints the action on one resource, done or planned.
 func (a *app) change(act destination.Action, n int64) {
 	r := changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act)}
 	if n >= 0 {
@@ -231,7 +232,7 @@ func changeMark(act destination.Action) string {
 	return "="
 }
 
-// positive is a number that is told only if there is something to tell.
+// positive is a number that is printed only if it is not 0.
 func positive(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -246,7 +247,8 @@ func optional(n int64) *int64 {
 	return &n
 }
 
-// reportSync prints what a run did, and what ended it early if err is not nil.
+// reportSync prints the results of a run, and the error that ended it early if err is not
+// nil.
 func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, s *syncer, took time.Duration, log *runLog) {
 	t := s.totals(rep)
 	a.code = t.ExitCode()
@@ -267,7 +269,7 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 		log.EndedBy(err)
 	}
 	if t.Unverified > 0 {
-		a.out.say("%d resources are unverified: the Source gives neither their length nor a digest, so nothing proves what came", t.Unverified)
+		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.Unverified, "resource"))
 	}
 	if t.Failed > 0 {
 		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.Failed, shellWord(s.dir))
@@ -275,14 +277,14 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 	a.out.end(t.summary(status, &s.net, took, a.code), t.line(status, &s.net, took))
 }
 
-// explainTotals says in words what a run left undone, and what to do about it.
+// explainTotals describes the unfinished parts of a run, with the next step.
 func (a *app) explainTotals(t *totals, dir string) {
 	for skip, n := range sorted(t.Skipped) {
-		a.out.warn(warningRecord{Message: fmt.Sprintf("%d resources left alone: %s", n, skip), Hint: skipHints[skip]})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip), Hint: skipHints[skip]})
 	}
 	for origin, n := range sorted(t.Origins) {
 		a.out.warn(warningRecord{
-			Message: fmt.Sprintf("%d resources of %s are not the Source's own", n, origin),
+			Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin),
 			Hint:    "to fetch them add --allow-origin " + origin,
 		})
 	}
@@ -300,7 +302,7 @@ func (a *app) explainTotals(t *totals, dir string) {
 	a.explainTrust(t, dir)
 }
 
-// skipHints say what ends that resources are left alone.
+// skipHints say how to get resources that were left alone.
 var skipHints = map[destination.Skip]string{
 	destination.SkipOrigin:   "add --allow-origin for those that you want, and --exclude for the others",
 	destination.SkipWeak:     "the Source has to give a sha-256; without --strict they come",
@@ -318,7 +320,7 @@ func (a *app) flag(name string) string {
 	return ""
 }
 
-// stateFlag is --state as a command that is printed has to have it; "" if it was not given.
+// stateFlag is --state for a command that is printed; "" if it was not given.
 func (a *app) stateFlag() string {
 	if state := a.flag("state"); state != "" {
 		return "--state " + shellWord(state) + " "

@@ -32,19 +32,20 @@ type syncer struct {
 	stale    map[string]int64        // resources of each set of which the last run could not bring the present state
 	mu       sync.Mutex              // guards stale while a run is at work
 	taken    int64                   // files that the last run took over
-	aside    string                  // where it put a catalog that could not be used; "" if it did not
+	aside    string                  // path of a catalog that was set aside as unusable; "" if there is none
 	event    func(destination.Event) // instead of app.syncEvent; may be nil
 
-	// report tells what a run did, and what ended it early if err is not nil.
+	// report prints the results of a run, and the error that ended it early if err is not
+	// nil.
 	report func(rep *destination.Report, err error, log *runLog)
 }
 
-// reportedError is what ended a run that was reported all the same.
+// reportedError is an error that ended a run whose results were reported.
 type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }
 
-// check looks at what was asked for.
+// check validates the flags.
 func (s *syncer) check() (err error) {
 	if s.limit, err = guard.ParseLimit(s.f.maxDelete); err != nil {
 		return usagef("--max-delete: %v", err)
@@ -100,15 +101,15 @@ func (s *syncer) open(ctx context.Context) (err error) {
 	return err
 }
 
-// close closes a mirror that no run has come to use.
+// close closes a mirror that no run has used.
 func (s *syncer) close() {
 	if s.mirror != nil {
 		_ = s.mirror.Close()
 	}
 }
 
-// run makes one run, or shows what it would do. What ends it after its plan was made is
-// reported, and a reportedError.
+// run makes one run, or shows its plan. An error after planning is reported, and a
+// reportedError.
 func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	a, f, begin := s.a, s.f, s.a.now()
 	defer func() { err = s.mend(err) }()
@@ -119,7 +120,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	}
 	m, log := s.mirror, s.log
 	s.mirror = nil
-	defer func() { _ = m.Close() }() // what it holds is durable
+	defer func() { _ = m.Close() }() // its data is durable
 	defer func() { log.end(ctx, err) }()
 	d, err := s.destination(m, log)
 	if err != nil {
@@ -160,7 +161,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 	return pulse, err
 }
 
-// apply does what a plan says. Without a report nothing was begun.
+// apply carries out a plan. Without a report nothing was begun.
 func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirror.Mirror, plan *destination.Plan) (*destination.Report, error) {
 	if err := s.keepSettings(ctx, m); err != nil {
 		return nil, err
@@ -206,7 +207,7 @@ func (s *syncer) countSame(ctx context.Context, m *mirror.Mirror, plan *destinat
 	return nil
 }
 
-// keepSettings keeps with a mirror what the next runs are to do alike.
+// keepSettings stores settings for later runs with a mirror.
 func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
 	if err := s.settings.keep(ctx, m); err != nil {
 		return err
@@ -216,7 +217,7 @@ func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
 	return err
 }
 
-// totals are those of a report.
+// totals sums up a report.
 func (s *syncer) totals(rep *destination.Report) *totals {
 	var t totals
 	for _, set := range rep.Sets {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// trustFlags say how far a Source is trusted that shows an older state, stands still, or
-// does not tell all changes.
+// trustFlags say how to treat a Source that shows an older state, has stopped changing, or
+// does not list all changes.
 type trustFlags struct {
 	acceptRollback bool
 	acceptGap      bool
@@ -45,12 +45,12 @@ func (a *app) explainTrust(t *totals, dir string) {
 	}
 	for _, o := range t.Orphans {
 		if o.Forget {
-			a.out.say("%s: forgotten; its %d resources stay", o.Set, o.Members)
+			a.out.say("%s: forgotten; the files stay (%s)", o.Set, counted(o.Members, "resource"))
 			continue
 		}
 		a.out.warn(warningRecord{
 			Set:     o.Set,
-			Message: fmt.Sprintf("the Source no longer offers this set; its %d resources stay as they are", o.Members),
+			Message: fmt.Sprintf("the Source no longer offers this set; the files stay as they are (%s)", counted(o.Members, "resource")),
 			Hint:    fmt.Sprintf("if it is gone for good: instep approve %s%s %s, then sync again; if it has moved to another host, allow that with --allow-origin", a.stateFlag(), shellWord(dir), o.Hash),
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"instep/internal/runs"
 )
 
-// pollFlags say how sync --watch goes on.
+// pollFlags are the flags of sync --watch.
 type pollFlags struct {
 	on    bool
 	every time.Duration
@@ -40,23 +40,23 @@ func (f *pollFlags) check(sync *syncFlags) error {
 	return nil
 }
 
-// follower tells what the runs of sync --watch do: each thing when it is new.
+// follower reports the runs of sync --watch: each message only when it is new.
 type follower struct {
 	*syncer
 	all   totals // of all runs
 	begin time.Time
-	ended error  // what ended the last run; nil if nothing did
-	cut   bool   // the stop came while a run was bringing something
-	last  totals // of the last run that came to its end
+	ended error  // the error that ended the last run; nil if there was none
+	cut   bool   // the stop came while a run was working
+	last  totals // totals of the last complete run
 
 	mu     sync.Mutex      // guards the rest
-	notes  map[string]bool // told in the run before
-	fresh  map[string]bool // told, or told before, in this run
-	stands string          // what the last run left undone, as it was told
+	notes  map[string]bool // notes of the run before
+	fresh  map[string]bool // notes of this run, printed now or before
+	stands string          // the unfinished parts of the last run, as printed
 }
 
-// maxNotes bounds how many notes of a run are told: who remembers no more of them would
-// tell the others in each run.
+// maxNotes bounds the notes of a run that are printed: notes beyond those remembered would
+// be repeated in each run.
 const maxNotes = 1000
 
 var moreNotes = fmt.Sprintf("there are more notes than %d; the others are not told", maxNotes)
@@ -89,17 +89,17 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 	case errors.As(err, &locked) && !f.first():
 		f.stand(err.Error(), func() { f.a.warnOf(ctx, err) })
 		return destination.Pulse{}, nil
-	case limited: // the next run goes on
+	case limited: // the next run continues
 		return pulse, nil
 	}
 	f.ended = err
 	return pulse, err
 }
 
-// first reports whether no run has come to its end yet.
+// first reports whether no run is complete yet.
 func (f *follower) first() bool { return f.last.Via == nil }
 
-// observe tells of what happens in a run, but for what it told in the run before.
+// observe prints an event of a run, unless the run before had it too.
 func (f *follower) observe(e destination.Event) {
 	switch e.Kind {
 	case destination.EventTried:
@@ -125,8 +125,8 @@ func (f *follower) observe(e destination.Event) {
 	f.a.syncEvent(e, f.progress)
 }
 
-// reportRound tells what a run did, if it did anything, and what it left undone, if that
-// is something else than before.
+// reportRound prints the results of a run, if there are any, and the unfinished parts, if
+// these have changed.
 func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) {
 	t := f.totals(rep)
 	f.add(t)
@@ -150,7 +150,7 @@ func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) 
 	f.last.Failures = nil
 }
 
-// stand tells how things stand, unless they stood like that before.
+// stand prints the present state, unless it is unchanged.
 func (f *follower) stand(how string, tell func()) {
 	if how != f.stands {
 		f.stands = how
@@ -158,7 +158,7 @@ func (f *follower) stand(how string, tell func()) {
 	}
 }
 
-// add counts a run. What it left alone or undone is that of the last run.
+// add counts a run. The unfinished parts are those of the last run.
 func (f *follower) add(t *totals) {
 	f.all.Created += t.Created
 	f.all.Updated += t.Updated
@@ -168,7 +168,7 @@ func (f *follower) add(t *totals) {
 	f.all.Via = runs.AddCounts(f.all.Via, t.Via)
 }
 
-// told says why a run has failed and when the next one comes, if that is not known yet.
+// told prints why a run has failed and when the next one starts, if that is new.
 func (f *follower) told(w destination.Wait) {
 	if w.Err == nil {
 		return
@@ -178,7 +178,7 @@ func (f *follower) told(w destination.Wait) {
 	})
 }
 
-// summarise ends the command with what all runs did, and as the last one ended.
+// summarise ends the command with the sums of all runs, and the status of the last one.
 func (f *follower) summarise(ctx context.Context) {
 	t := f.last
 	t.Created, t.Updated, t.Deleted, t.Bytes, t.Via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.Bytes, f.all.Via

@@ -10,16 +10,16 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// statusLine is a line at the bottom of a terminal that is drawn again and again. Other
-// lines go above it.
+// statusLine is a line at the bottom of a terminal that is redrawn repeatedly. Other lines
+// go above it.
 type statusLine struct {
 	w     io.Writer
 	width func() int
 	shown int // columns that are written now
 }
 
-// show replaces the line. Spaces rather than an escape sequence remove what was longer:
-// they work on every terminal.
+// show replaces the line. It overwrites a longer line with spaces rather than by an escape
+// sequence, which works on every terminal.
 func (s *statusLine) show(text string) {
 	columns := runewidth.StringWidth(text)
 	fmt.Fprint(s.w, "\r"+text+strings.Repeat(" ", max(s.shown-columns, 0)))

@@ -16,13 +16,13 @@ type totals struct{ runs.Totals }
 // withheldMessage says how many there are of them, and how many may go.
 func withheldMessage(w *runs.Withheld, limit string) string {
 	if w.Guard.Doubted > 0 {
-		return fmt.Sprintf("%d deletions withheld: %d of them follow from a list whose moment was read before, and then it named more", w.N, w.Guard.Doubted)
+		return fmt.Sprintf("%s withheld: %d of them come from a list that named more resources when it was read before, at the same moment", counted(w.N, "deletion"), w.Guard.Doubted)
 	}
 	if limit != "" {
-		return fmt.Sprintf("%d deletions withheld: the run has deleted %d before, and --max-delete %s allows %d of the %d resources", w.N, w.Guard.Before, limit, w.Guard.Allowed, w.Guard.Members)
+		return fmt.Sprintf("%s withheld: the run has deleted %d before, and --max-delete %s allows %d of %d", counted(w.N, "deletion"), w.Guard.Before, limit, w.Guard.Allowed, w.Guard.Members)
 	}
-	return fmt.Sprintf("%d deletions withheld: the Source no longer has that many of the resources held here; without consent %d of %d may be deleted in 24 hours, and %d were",
-		w.N, w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
+	return fmt.Sprintf("%s withheld: without your consent %d of %d resources may be deleted in 24 hours, and %d were",
+		counted(w.N, "deletion"), w.Guard.Allowed, w.Guard.Members, w.Guard.Before)
 }
 
 // withheldHint says what ends it.
@@ -55,15 +55,15 @@ func (t *totals) done() string {
 	return s
 }
 
-// line is the last line of a run for people. Of a run that ended early it says what came,
-// be it stored or not.
+// line is the last line of a run for people. If the run ended early it counts all received
+// bytes, stored or not.
 func (t *totals) line(status string, net *traffic, took time.Duration) string {
 	bytes := t.Bytes
 	if status == "interrupted" || status == "failed" {
 		bytes = max(bytes, net.bytes.Load())
 	}
-	return fmt.Sprintf("Status: %s (%s)   %s, %s in %d requests", words[status], t.done(),
-		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), net.requests.Load())
+	return fmt.Sprintf("Status: %s (%s)   %s, %s in %s", words[status], t.done(),
+		took.Round(10*time.Millisecond), humanize.Bytes(uint64(bytes)), counted(net.requests.Load(), "request"))
 }
 
 func (t *totals) summary(status string, net *traffic, took time.Duration, code int) summary {
@@ -93,7 +93,7 @@ func (t *totals) summary(status string, net *traffic, took time.Duration, code i
 	return s
 }
 
-// named are counts as they are written; nil if there are none.
+// named returns counts by name; nil if there are none.
 func named[K ~string](counts map[K]int64) (out map[string]int64) {
 	for k, n := range counts {
 		if out == nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,7 +16,7 @@ import (
 )
 
 // flagGroups are the headings under which the help lists flags, with the flags of each.
-// What is in no group comes first.
+// Flags in no group come first.
 var flagGroups = []struct {
 	title string
 	names []string
@@ -25,45 +26,69 @@ var flagGroups = []struct {
 	{"Which way it goes", []string{"prefer", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
 	{"Documents", []string{"hash", "profile", "max-entries", "change-list-max", "rotate-every", "rebase-every", "keep-changes", "fixed-changes", "dump", "package-size", "archive", "show", "zip"}},
 	{"What people read", []string{"title", "description", "contact", "licence"}},
-	{"Limits", []string{"workers", "rate", "bwlimit", "max-transfer", "max-time", "max-document"}},
-	{"Network", []string{"allow-origin", "allow-private", "proxy", "ca", "addr"}},
+	{"Limits", []string{"workers", "rate", "bwlimit", "max-transfer", "max-time", "max-document", "retries", "timeout"}},
+	{"Network", []string{"allow-origin", "allow-private", "proxy", "ca", "user-agent", "addr"}},
 	{"Logging in", []string{"netrc", "bearer-file", "header-file", "cert", "key"}},
-	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format"}},
+	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format", "log-file"}},
 }
 
-// longest is the longest line of a help text, in bytes.
+// longest is the longest line of a help text, in columns.
 const longest = 88
 
-// help writes what a command is for and how it is used.
+// help writes the description and the usage of a command.
 func (a *app) help(cmd *cobra.Command, _ []string) {
 	text := cmd.Long
 	if text == "" {
 		text = cmd.Short
 	}
 	w := cmd.OutOrStdout()
-	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
-		for len(line) > longest {
-			end := strings.LastIndexByte(line[:longest], ' ')
-			if end <= 0 {
-				break
-			}
-			fmt.Fprintln(w, line[:end])
-			line = line[end+1:]
-		}
-		fmt.Fprint(w, line)
-	}
+	writeText(w, text, min(columnsOf(w), longest))
 	fmt.Fprintln(w)
-	_ = a.usageTo(w, cmd) // what can't be written to standard output goes nowhere else
+	_ = a.usageTo(w, cmd) // a failure to write to standard output cannot be reported anywhere
+}
+
+// writeText writes paragraphs in lines of at most so many columns. Lines that begin with a
+// space are written as they are.
+func writeText(w io.Writer, text string, columns int) {
+	column := 0
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || line[0] == ' ' {
+			fmt.Fprint(w, strings.Repeat("\n", min(column, 1)), line, "\n")
+			column = 0
+			continue
+		}
+		for word := range strings.FieldsSeq(line) {
+			n := utf8.RuneCountInString(word)
+			switch {
+			case column == 0:
+			case column+1+n > columns:
+				fmt.Fprintln(w)
+				column = 0
+			default:
+				fmt.Fprint(w, " ")
+				column++
+			}
+			fmt.Fprint(w, word)
+			column += n
+		}
+	}
+	fmt.Fprint(w, strings.Repeat("\n", min(column, 1)))
+}
+
+// columnsOf returns how wide help is written: as the terminal is, within reason.
+func columnsOf(w io.Writer) int {
+	if f, ok := terminal(w); ok {
+		return min(max(widthOf(f), 60), 120)
+	}
+	return 80
 }
 
 // usage writes how a command is used, with its flags in groups.
 func (a *app) usage(cmd *cobra.Command) error { return a.usageTo(cmd.OutOrStderr(), cmd) }
 
 func (a *app) usageTo(w io.Writer, cmd *cobra.Command) error {
-	columns := 80
-	if f, ok := terminal(w); ok {
-		columns = min(max(widthOf(f), 60), 120)
-	}
+	columns := columnsOf(w)
 	fmt.Fprintf(w, "Usage:\n")
 	if cmd.Runnable() && cmd.HasParent() {
 		fmt.Fprintf(w, "  %s\n", cmd.UseLine())

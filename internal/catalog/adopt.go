@@ -9,16 +9,16 @@ import (
 	"instep/resourcesync"
 )
 
-// Adoption takes over a publication that was made without this catalog: in one
-// transaction, so that all of it is known afterwards or nothing.
+// Adoption takes over a publication that was made without this catalog, in one transaction,
+// so that the catalog has all of it or nothing.
 type Adoption struct {
 	rec  *recorder
 	last int64 // the latest moment there is, in microseconds
 }
 
-// Adopt fills sets that were never published and have no resources with what is known
-// of them from elsewhere, else it is ErrState. The change log goes on after the number
-// after, and at a moment later than any that fill gives. Settings are kept with it.
+// Adopt fills sets that were never published and have no resources with the content of a
+// foreign publication; for others it is ErrState. The change log continues after the number
+// after, at a moment later than any that fill gives. Settings are stored with it.
 func (c *Publisher) Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*Adoption) error) error {
 	defer c.spellings.Store(spellingsUnknown)
 	return c.transact(ctx, "adopt a publication in", func(r *recorder) error {
@@ -60,8 +60,8 @@ func (a *Adoption) skip(n int64) error {
 	return err
 }
 
-// Hold makes the state of a resource at ch.Datetime, as ch tells it, that of the set,
-// without a change in the log. A deletion of what is no member is none.
+// Hold makes ch the state of a resource in the set at ch.Datetime, without a change in the
+// log. It ignores the deletion of a resource that is not a member.
 func (a *Adoption) Hold(set SetID, ch Change) error {
 	id, err := a.rec.number(ch.URI)
 	if err != nil {
@@ -92,8 +92,8 @@ func (a *Adoption) Hold(set SetID, ch Change) error {
 	return err
 }
 
-// Log enters a change in the log and returns its number. Expected is a Datetime that is
-// not before that of the change logged before it.
+// Log adds a change to the log and returns its number. Its Datetime must not be before that
+// of the change logged before it.
 func (a *Adoption) Log(set SetID, ch Change) (seq int64, err error) {
 	a.at(set, ch.Datetime)
 	return a.rec.log(&ch)

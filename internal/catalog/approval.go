@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// How long an approval holds, and a plan that was withheld is remembered.
+// How long an approval is valid, and how long a withheld plan is remembered.
 const (
 	ApprovalHolds  = 24 * time.Hour
 	planRemembered = 30 * 24 * time.Hour
@@ -20,12 +20,12 @@ var ErrUnknownPlan = errors.New("no such plan was withheld")
 // HeldPlan is a plan that a guard withheld.
 type HeldPlan struct {
 	Hash, Set, Summary string
-	Made               time.Time // when it was withheld last
+	Made               time.Time // time at which it was last withheld
 	Approved           time.Time // until when the approval holds; zero: never approved
 }
 
-// Withhold remembers a plan so that it can be approved. One that is withheld again
-// keeps its approval. Plans withheld 30 days ago are forgotten.
+// Withhold stores a plan so that it can be approved. A plan that is withheld again keeps
+// its approval. Plans withheld 30 days ago are forgotten.
 func (c *Mirror) Withhold(ctx context.Context, set SetID, hash, summary string) error {
 	return c.update(ctx, "remember a plan in", func(tx *sql.Tx) error {
 		now := c.instant()

@@ -9,8 +9,8 @@ import (
 	"instep/resourcesync"
 )
 
-// bulkRows is how many creations one statement takes. Parameters in it are "?":
-// SQLite looks named and numbered ones up one by one, which is quadratic.
+// bulkRows is the number of creations in one statement. Parameters in it are "?": SQLite
+// looks named and numbered ones up one by one, which is quadratic.
 const bulkRows = 50
 
 // errNotNew: among many creations there is one of a member, or of a resource of another set.
@@ -56,8 +56,7 @@ func (r *recorder) enterResources(changes []Change) (last int64, err error) {
 		row := &changes[i].Resource
 		rows[i] = newResource{row.URI, row.Path, row, nil}
 	}
-	// OR IGNORE: so that SQLite keeps no copies of pages in case it has to undo the
-	// statement alone.
+	// OR IGNORE, so that SQLite keeps no page copies for an undo of the single statement.
 	n, err := r.insertResources("INSERT OR IGNORE", unfolded, rows)
 	if err == nil && n != int64(len(changes)) {
 		err = errNotNew
@@ -65,8 +64,8 @@ func (r *recorder) enterResources(changes []Change) (last int64, err error) {
 	return r.last, err
 }
 
-// newResource is a row to come: of bytes that are there, or nil. fold is NULL at a Source,
-// whose bytes nobody else can verify.
+// newResource is a row to insert, with stored bytes or nil. fold is NULL at a Source, whose
+// bytes nobody else can verify.
 type newResource struct {
 	uri, path string
 	bytes     *Resource
@@ -103,7 +102,7 @@ func (r *recorder) insertResources(insert string, fold func(string) string, all 
 		"(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "", args)
 }
 
-// unfolded is for paths at a Source, which has files by their exact names.
+// unfolded is the fold of paths at a Source, which compares file names exactly.
 func unfolded(path string) string { return path }
 
 // createMany records bulkRows creations, or returns errNotNew.

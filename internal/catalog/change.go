@@ -13,27 +13,26 @@ import (
 	"instep/resourcesync"
 )
 
-// ErrState: a change that does not fit the recorded state: the creation of a
-// member, or the update or deletion of what is no member.
+// ErrState: a change contradicts the recorded state: the creation of a member, or the
+// update or deletion of a resource that is not a member.
 var ErrState = errors.New("the change does not fit what is recorded")
 
 // dueChanged is the Due of a resource whose change is recorded in another set only.
 const dueChanged = "changed in another set"
 
-// floorSetting holds what Reserve was given last, in microseconds since 1970.
+// floorSetting holds the last moment given to Reserve, in microseconds since 1970.
 const floorSetting = "floor"
 
 // MaxChanges is how many changes one call of Record takes: all of them have one
 // Datetime, so a Change List can't be divided between them.
 const MaxChanges = 500
 
-// Record records changes of a set in their order, all or none, at most MaxChanges.
-// It sets Seq and Datetime of each. Datetime is the moment of recording, the same
-// for all of a call and later than that of any call before, not before a moment
-// that was reserved, whatever the clock says. Of a change it takes Change, URI,
-// Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq, Remainder and Stat; of a
-// deletion only the URI. Expected are creations of what is no member, updates and deletions
-// of members, else ErrState.
+// Record records changes of a set in order, all or none, at most MaxChanges. It sets Seq
+// and Datetime of each. Datetime is the moment of recording: one for each call, later than
+// that of any call before and not before a reserved moment, whatever the clock shows. It
+// uses Change, URI, Path, LastMod, Length, Digests, Type, Encoding, ChangeFreq, Remainder
+// and Stat of a change; of a deletion only the URI. Creations of members, and updates and
+// deletions of resources that are not members, are ErrState.
 func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
 	if len(changes) > MaxChanges {
 		return fmt.Errorf("record changes in catalog %q: expected at most %d at a time, found %d", c.path, MaxChanges, len(changes))
@@ -44,9 +43,9 @@ func (c *Facts) Record(ctx context.Context, set SetID, changes []Change) error {
 	})
 }
 
-// Enroll does what Record does for a set that was never published: nobody has to be
-// told of a change there, so that it enters nothing in the change log, and Seq
-// stays 0. It takes any number of changes. A set that was published is ErrState.
+// Enroll is Record for a set that was never published: readers need no change log yet, so
+// it logs nothing and Seq stays 0. It takes any number of changes. For a published set it
+// is ErrState.
 func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 	return c.record(ctx, changes, func(r *recorder) error {
 		r.set = set
@@ -61,8 +60,8 @@ func (c *Facts) Enroll(ctx context.Context, set SetID, changes []Change) error {
 	})
 }
 
-// record records changes in a transaction at a moment of its own, which begin
-// prepares. Creations go in many at a time, as long as all are of new resources.
+// record records changes in a transaction at one moment, which begin prepares. Creations
+// are inserted many at a time as long as all are of new resources.
 func (c *db) record(ctx context.Context, changes []Change, begin func(*recorder) error) error {
 	err := c.recordOnce(ctx, changes, begin, true)
 	if errors.Is(err, errNotNew) {
@@ -107,9 +106,9 @@ func (c *db) recordOnce(ctx context.Context, changes []Change, begin func(*recor
 	return nil
 }
 
-// Moment returns the present moment as the change log sees it: after every change
-// recorded, not before what was reserved, else the clock's. A window of changes
-// that is closed at this moment has lost none, if the moment is then reserved.
+// Moment returns the present moment of the change log: after every recorded change, not
+// before a reserved moment, otherwise the clock's time. If the moment is then reserved, a
+// window of changes that ends there is complete.
 func (c *Facts) Moment(ctx context.Context) (time.Time, error) {
 	at, err := c.next(ctx, c.read)
 	if err != nil {
@@ -315,7 +314,7 @@ func (r *recorder) update(id int64, ch *Change) error {
 	return err
 }
 
-// held is what is known of the bytes of a resource.
+// held is the recorded state of a resource's bytes.
 type held struct {
 	dir     int64
 	path    string
@@ -324,7 +323,7 @@ type held struct {
 	digests string
 }
 
-// rewrite replaces what is known of the bytes of a resource, which it returns.
+// rewrite replaces the recorded state of a resource's bytes and returns the old one.
 func (r *recorder) rewrite(id int64, ch *Change) (held, error) {
 	old, err := r.held(id)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -372,9 +371,9 @@ func (h held) same(o held) bool {
 	return h.length == o.length && h.digests == o.digests && h.sha256 == nil && o.sha256 == nil
 }
 
-// tellOthers marks the memberships in other sets of a resource whose bytes are not
-// the recorded ones: those sets have this change yet to record. They would not find
-// it by comparing, as what is known of the bytes is known to all sets.
+// tellOthers marks a resource whose bytes changed as unrecorded in the other sets that it
+// is a member of. They could not find the change by comparing, since the state of the bytes
+// is shared by all sets.
 func (r *recorder) tellOthers(id int64, longer int64, path string) error {
 	n, err := r.exec("UPDATE member SET due = $3 WHERE resource = $1 AND set_id <> $2", id, r.set, dueChanged)
 	if err != nil || n == 0 {
@@ -424,9 +423,8 @@ func (r *recorder) log(ch *Change) (seq int64, err error) {
 	return seq, err
 }
 
-// Restat keeps Stat and Digests of resources whose bytes turned out to be the
-// recorded ones, all or none. That is no change. A resource that is unknown is
-// passed over.
+// Restat stores Stat and Digests of resources whose bytes are unchanged, all or none. That
+// is not a change. An unknown resource is skipped.
 func (c *Facts) Restat(ctx context.Context, resources []Resource) error {
 	return c.transact(ctx, "keep file times in", func(rec *recorder) error {
 		ids, err := rec.numbers(urisOf(resources))
@@ -449,8 +447,8 @@ func urisOf(resources []Resource) []string {
 // relabelSetting and the number of a set: how often Relabel called something else.
 const relabelSetting = "relabelled "
 
-// Relabel keeps Type, Encoding and ChangeFreq of members, all or none. That is no
-// change, but Relabelled counts it. A resource that is no member is passed over.
+// Relabel stores Type, Encoding and ChangeFreq of members, all or none. That is not a
+// change, but Relabelled counts it. A resource that is not a member is skipped.
 func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) error {
 	return c.transact(ctx, "keep what resources are called in", func(r *recorder) error {
 		ids, err := r.numbers(urisOf(resources))
@@ -475,8 +473,8 @@ func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) er
 	})
 }
 
-// Relabelled returns how often Relabel was called of a set: by another number something
-// may be called otherwise.
+// Relabelled returns the number of Relabel calls for a set: a different number means that
+// labels may have changed.
 func (c *Facts) Relabelled(ctx context.Context, set SetID) (int64, error) {
 	times, err := relabelled(ctx, c.read, set)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // ContentName is a name of bytes in a mirror of the flat layout.
 type ContentName struct {
 	Path   string
-	Day    string              // of the trash that the path is in, as 2006-01-02; "" = none
+	Day    string              // day of the trash that the path is in, as 2006-01-02; "" = none
 	SHA256 resourcesync.Digest // zero: the name goes
 }
 
@@ -101,7 +101,7 @@ func (c *db) eachSum(ctx context.Context, op, statement string, sums []resources
 // LooseContent is bytes that were recorded as loose.
 type LooseContent struct {
 	SHA256 resourcesync.Digest
-	Named  bool // they have a name
+	Named  bool // they have a name in the file system
 }
 
 // Loose returns the first of the bytes that may have no name, at most as many as one

@@ -27,8 +27,8 @@ func (r *recorder) count(set SetID, members, bytes int64) error {
 	return r.addBytes("($1)", bytes, set)
 }
 
-// addBytes adds to the bytes of sets. Lengths are what somebody says: their sum stays
-// a number that can be held, whatever they are.
+// addBytes adds to the byte counts of sets. Lengths come from documents, so the sum is
+// bounded to avoid an overflow.
 func (r *recorder) addBytes(sets string, n int64, args ...any) error {
 	if n == 0 {
 		return nil

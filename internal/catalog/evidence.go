@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Evidence is what a change was the last to say of a URI in a set. The membership tells
-// what a list said, but not when the bytes came.
+// Evidence is the last statement of a change about a URI in a set. The membership has the
+// statement of a list, but not the time at which the bytes arrived.
 type Evidence struct {
 	Set    SetID
 	URI    string
-	Told   bool      // by a change; else by a list, and Came is known
+	Told   bool      // a change made the statement; otherwise a list did, and Came is known
 	Gone   bool      // that it was deleted
-	Moment time.Time // of the change; kept in microseconds
-	Until  time.Time // of a change whose time is unknown: at the latest then; else zero
-	Came   time.Time // when the bytes came, by the clock of their server; zero if that is unknown
+	Moment time.Time // moment of the change, in microseconds
+	Until  time.Time // latest possible moment of a change whose time is unknown; else zero
+	Came   time.Time // time at which the bytes arrived, by their server's clock; zero if unknown
 }
 
-// Evidence returns what changes were the last to say of these URIs in a set: of a member
-// whose Changed is another moment a list has said more since.
+// Evidence returns the last statements of changes about these URIs in a set. If a member's
+// Changed is another moment, a list has made a later statement.
 func (c *Mirror) Evidence(ctx context.Context, set SetID, uris []string) (map[string]Evidence, error) {
 	found := map[string]Evidence{}
 	for some := range slices.Chunk(uris, lookupSize) {
@@ -70,9 +70,9 @@ func (m *Membership) evidence() Evidence {
 	return Evidence{Set: m.Set, URI: m.URI, Told: m.Told, Moment: m.Changed, Until: m.Until, Came: m.Came}
 }
 
-// tells reports whether there is more to keep of a state than the membership has: a change
-// said so, or a list that was written so soon after the resource that only the moment at
-// which the bytes came tells them from those of before.
+// tells reports whether a state has evidence beyond its membership: a change made the
+// statement, or a list that was written so soon after the resource that only the arrival
+// time of the bytes separates it from the version before.
 func (m *Membership) tells() bool {
 	return m.Told || !m.Came.IsZero() && m.Changed.Before(m.LastMod.Time().Add(soon))
 }
@@ -80,7 +80,8 @@ func (m *Membership) tells() bool {
 // soon is after how long nobody takes two moments of whole seconds for one.
 const soon = 2 * time.Second
 
-// noteEvidence records what changes have said, and of lists what the memberships don't tell.
+// noteEvidence records the statements of changes, and those of lists that are not in the
+// memberships.
 func (r *recorder) noteEvidence(states []Membership, gone []Evidence) error {
 	all := slices.Clone(gone)
 	for i := range states {
@@ -99,7 +100,7 @@ func (r *recorder) noteEvidence(states []Membership, gone []Evidence) error {
 	return err
 }
 
-// forgetEvidence forgets what changes have said before the moment of a list that was read.
+// forgetEvidence forgets statements of changes before the moment of a list that was read.
 func (r *recorder) forgetEvidence(set SetID, listed time.Time) error {
 	if listed.IsZero() {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Fold returns a path as it is on every file system where names are compared without their
-// case and form: its canonical caseless form (Unicode D145).
+// Fold returns the canonical caseless form of a path (Unicode D145): equal for names that a
+// file system without case and Unicode form takes for one.
 func Fold(path string) string {
 	if isASCII(path) {
 		return strings.ToLower(path)
@@ -65,8 +65,8 @@ func init() {
 	}
 }
 
-// FoldBy says what is the same for all paths that are one file, and differs otherwise: of a
-// path what it makes of the directory and of the name. Without it that is Fold.
+// FoldBy maps paths to equal values if the file system takes them for one file. It is given
+// the directory and the name separately. Without it, Fold is used.
 func (c *Mirror) FoldBy(fold func(path string) string) { c.fold.Store(&fold) }
 
 func (c *db) folding() func(string) string {

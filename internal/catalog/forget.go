@@ -15,9 +15,9 @@ const (
 	forgottenSetting = "forgotten "
 )
 
-// ForgetChanges removes the oldest changes of a set up to a number from the change log, but
-// for its last change, and returns how many these were. It takes some thousands at a time,
-// and no more of them once it has removed most. What it removed before an error stays removed.
+// ForgetChanges removes the oldest changes of a set up to a number from the change log,
+// except the last one, and returns how many it removed. It works in steps of some thousand
+// and stops once it has removed most. After an error the completed steps stay.
 func (c *Facts) ForgetChanges(ctx context.Context, set SetID, through, most int64) (n int64, err error) {
 	for n < most {
 		var some int64

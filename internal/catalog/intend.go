@@ -111,8 +111,7 @@ func newNames(row func(query string, args ...any) (*sql.Row, error), fold func(s
 	return names{row, fold, map[string]bool{}, map[string]string{}}
 }
 
-// expect looks up together what will be asked of new URIs: their paths, and the directories
-// above these.
+// expect looks up many new URIs together: their paths, and the directories above them.
 func (n names) expect(r *recorder, intents []Intent) error {
 	var guessed []*Intent
 	var dirs []any
@@ -181,7 +180,7 @@ func (r *recorder) eachPair(query string, args []any, take func(n int64, text st
 	return errors.Join(err, rows.Err(), rows.Close())
 }
 
-// take keeps a place that is not recorded yet from being given once more.
+// take reserves a place that is not recorded yet.
 func (n names) take(p *Place) error {
 	fold := n.fold(p.Path)
 	if n.files[fold] {
@@ -225,7 +224,29 @@ func (n names) find(dest any, query string, args ...any) (bool, error) {
 	return err == nil, err
 }
 
-// Names returns what holds paths at present. It is for one goroutine and one moment.
+// Files returns which of the paths, folded, are paths of resources.
+func (c *Mirror) Files(ctx context.Context, folds []string) (map[string]bool, error) {
+	taken := make(map[string]bool, len(folds))
+	for some := range slices.Chunk(folds, lookupSize) {
+		args := make([]any, 0, 3*len(some))
+		for i, fold := range some {
+			dir, name := split(fold)
+			args = append(args, i, dir, name)
+		}
+		found, err := rows(ctx, c.db, "look up paths in", func(r *sql.Rows) (i int, err error) { return i, r.Scan(&i) },
+			"SELECT v.column1 FROM ("+valuesOf("(?,?,?)", len(some))+`) v CROSS JOIN directory d ON d.fold = v.column2
+			CROSS JOIN resource r ON r.dir = d.id AND r.fold = v.column3`, args...)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range found {
+			taken[some[i]] = true
+		}
+	}
+	return taken, nil
+}
+
+// Names returns the present owners of paths. Use it in one goroutine, for one moment.
 func (c *Mirror) Names(ctx context.Context) Names {
 	return newNames(func(query string, args ...any) (*sql.Row, error) {
 		return c.read.QueryRowContext(ctx, query, args...), nil

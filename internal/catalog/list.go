@@ -12,14 +12,14 @@ import (
 // not make the write-ahead log grow.
 const pageSize = 1000
 
-// prefetch is how much of a page is consumed when the next is asked for: so that the
-// database works beside the consumer, and not for one who wants a few rows only.
+// prefetch is the share of a page that is consumed when the next page is queried: the
+// database works beside the consumer, but not for a consumer that wants only a few rows.
 const prefetch = pageSize / 4
 
-// listing yields the rows of query page by page. In query $1 is the cursor of the
-// last row seen (at first, start), $2 the page size and args are $3 and so on; its
-// rows come in ascending order of their cursors. What is added or removed while
-// the listing runs may or may not be seen; all else is seen once.
+// listing yields the rows of query page by page. In query $1 is the cursor of the last row
+// (at first, start), $2 the page size and args are $3 and so on; rows have to be in
+// ascending order of their cursors. Rows that are added or removed while the listing runs
+// may be seen or not; all others are seen once.
 func listing[T any](ctx context.Context, c *db, op, query string, start any,
 	scan func(*sql.Rows, *T) (cursor any, err error), args ...any) iter.Seq2[T, error] {
 	return pages(ctx, start, func(ctx context.Context, into []T, after any) ([]T, any, error) {
@@ -32,8 +32,8 @@ func listing[T any](ctx context.Context, c *db, op, query string, start any,
 	})
 }
 
-// pages yields what fetch appends page by page: at most pageSize values after a cursor,
-// and that of the last of them.
+// pages yields the values that fetch appends, page by page: at most pageSize after a
+// cursor, with the cursor of the last.
 func pages[T, C any](ctx context.Context, start C, fetch func(ctx context.Context, into []T, after C) ([]T, C, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -80,12 +80,12 @@ type page[T, C any] struct {
 	err    error
 }
 
-// spansAhead is how many spans are read beside the one that is consumed.
+// spansAhead is the number of spans that are read ahead of the consumer.
 const spansAhead = 2
 
-// spans yields the rows of a table by spans of its numbers, of which the greatest is
-// what query says: so that more than one can be read at a time. fetch appends the rows
-// after one number up to another. What is said of a listing is true of it, too.
+// spans yields the rows of a table by ranges of row numbers, up to the greatest, which
+// query returns, so that several ranges are read at a time. fetch appends the rows after
+// one number up to another. Rows that are added or removed meanwhile may be seen or not.
 func spans[T any](ctx context.Context, c *db, op, query string,
 	fetch func(ctx context.Context, into []T, after, through int64) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -135,7 +135,7 @@ func (s *spanner[T]) begin(ctx context.Context, spans int) {
 	}
 }
 
-// yield yields the next span, and reports whether to go on.
+// yield yields the next span, and reports whether to continue.
 func (s *spanner[T]) yield(ctx context.Context, yield func(T, error) bool) bool {
 	p := <-s.ahead[0]
 	s.ahead = s.ahead[1:]

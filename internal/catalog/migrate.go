@@ -47,20 +47,21 @@ func migrate(ctx context.Context, db *sql.DB, prepare func(schema int64) error) 
 	})
 }
 
-// rewritten is the schema that writes all rows anew.
+// rewritten is the schema version whose migration rewrites all rows.
 const rewritten = 14
 
-// migrationRoom is how much room the migration of a catalog takes, in sizes of its file: a copy
-// beside it, the new rows in the write-ahead log, and the same rows in the database.
+// migrationRoom is the disk space that a migration of the catalog takes, as a multiple of
+// its file: a copy beside it, the new rows in the write-ahead log, and the same rows in the
+// database.
 const migrationRoom = 3
 
-// prepare makes sure that there is room for a migration, and copies a catalog whose rows will
-// be written anew to a file beside it.
+// prepare checks the disk space for a migration, and copies a catalog whose rows will be
+// rewritten to a file beside it.
 func (c *db) prepare(ctx context.Context, schema int64, space func(*os.Root) (durable.Space, error)) error {
 	if schema >= rewritten {
 		return nil
 	}
-	if err := settle(ctx, c.write); err != nil { // its size is that of the file then
+	if err := settle(ctx, c.write); err != nil { // afterwards its size is that of the file
 		return err
 	}
 	if err := roomFor(c.path, space); err != nil {
@@ -95,8 +96,9 @@ func roomFor(path string, space func(*os.Root) (durable.Space, error)) (err erro
 	return err
 }
 
-// copyTo copies the catalog at path to a file beside it, whole or not at all. A copy that is
-// there is of an earlier attempt, or of a catalog that was put back since: it is replaced.
+// copyTo copies the catalog at path to a file beside it, whole or not at all. It replaces
+// an existing copy, which is from an earlier attempt or of a catalog that was restored
+// since.
 func copyTo(ctx context.Context, db *sql.DB, path, to string) error {
 	temp := path + "." + uuid.NewString() + tempSuffix
 	defer removeDatabase(temp)

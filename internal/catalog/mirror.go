@@ -14,25 +14,24 @@ import (
 	"instep/resourcesync"
 )
 
-// Intent is a change of the file at a path that is about to be made. It is durable
-// before the file is touched, so that after a crash it is known which files may
-// not be what the catalog says.
+// Intent is an announced change of the file at a path. It is durable before the file is
+// touched, so that after a crash the files that may differ from the catalog are known.
 type Intent struct {
 	URI    string
 	Guess  string // only for Intend, where Path is "": fold of the path that place tries first; "": unknown
 	New    bool   // the URI had no path before; set by Intend
 	Path   string // "": the URI is new, Intend gives it a path
-	Kept   string // where the bytes at Path go; "": nothing is there that has to stay
-	Taken  string // where the bytes to come are now, and go back to if this is undone; "": they are made
+	Kept   string // path to which the present bytes at Path move; "": there are none to keep
+	Taken  string // path from which the new bytes come, and to which they return if this is undone; "": they are made
 	Length resourcesync.Length
-	SHA256 resourcesync.Digest // of the bytes to come; zero: none come
+	SHA256 resourcesync.Digest // digest of the new bytes; zero: there are none
 }
 
-// Names tells what holds a path, which is given as FoldBy says.
+// Names looks up the owner of a path, given in the form of FoldBy.
 type Names interface {
 	// File reports whether it is the path of a resource.
 	File(fold string) (bool, error)
-	// Directory returns the directory with that path as it was first written.
+	// Directory returns the directory with that path in its first spelling.
 	Directory(fold string) (path string, ok bool, err error)
 }
 
@@ -40,7 +39,7 @@ type Names interface {
 type Place struct {
 	Path        string
 	Directories []string // those above it that are new
-	Kept        string   // where what stands at Path goes; "": nothing does
+	Kept        string   // path to which the present file at Path moves; "": there is none
 }
 
 // Intents returns the intents that were recorded and not settled.
@@ -59,37 +58,48 @@ func (c *Mirror) Intents(ctx context.Context) ([]Intent, error) {
 
 // Find returns the resource with this URI as seen from set; the zero Resource if it is
 // unknown. It is several times as fast as Lookup of one.
-func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (v Resource, err error) {
+func (c *Mirror) Find(ctx context.Context, set SetID, uri string) (Resource, error) {
 	base, rest := split(uri)
-	const op = "look up a resource in"
-	s, err := c.find(ctx)
-	if err != nil {
-		return v, c.fail(op, err)
-	}
-	r, err := s.QueryContext(ctx, set, base, rest)
-	if err != nil {
-		return v, c.fail(op, err)
-	}
-	found, err := scanAll(c.db, op, r, nil, func(r *sql.Rows) (v Resource, err error) { return v, scanResource(r, &v) })
-	if len(found) > 0 {
-		v = found[0]
-	}
+	v, _, err := c.one(ctx, "look up a resource in", uriQuery, set, base, rest)
 	return v, err
 }
 
-// find returns the statement of Find.
-func (c *Mirror) find(ctx context.Context) (*sql.Stmt, error) {
-	c.finding.Lock()
-	defer c.finding.Unlock()
-	var err error
-	if c.finder == nil {
-		c.finder, err = c.read.PrepareContext(ctx, "SELECT "+resourceColumns+", "+memberColumns+` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
-			CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`)
+const uriQuery = "SELECT " + resourceColumns + ", " + memberColumns + ` FROM base b CROSS JOIN resource r ON r.base = b.id AND r.rest = $3
+	CROSS JOIN directory d ON d.id = r.dir LEFT JOIN member m ON m.set_id = $1 AND m.resource = r.id WHERE b.uri = $2`
+
+// one returns the first resource that a query finds. The query is prepared once, since
+// that takes several times as long as to run it.
+func (c *Mirror) one(ctx context.Context, op, query string, args ...any) (v Resource, ok bool, err error) {
+	s, err := c.prepared(ctx, query)
+	if err != nil {
+		return v, false, c.fail(op, err)
 	}
-	return c.finder, err
+	r, err := s.QueryContext(ctx, args...)
+	if err != nil {
+		return v, false, c.fail(op, err)
+	}
+	found, err := scanAll(c.db, op, r, nil, func(r *sql.Rows) (v Resource, err error) { return v, scanResource(r, &v) })
+	if err != nil || len(found) == 0 {
+		return v, false, err
+	}
+	return found[0], true, nil
 }
 
-// Membership is what a set says of a resource.
+func (c *Mirror) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	c.preparing.Lock()
+	defer c.preparing.Unlock()
+	s := c.statements[query]
+	if s != nil {
+		return s, nil
+	}
+	s, err := c.read.PrepareContext(ctx, query)
+	if err == nil {
+		c.statements[query] = s
+	}
+	return s, err
+}
+
+// Membership is the statement of a set about a resource.
 type Membership struct {
 	Set       SetID
 	URI       string
@@ -97,36 +107,37 @@ type Membership struct {
 	LastMod   resourcesync.Datetime
 	Due       string
 	Wanted    string
-	Relabel   bool      // what the set says of the same bytes changes: that ends a state
-	Remainder string    // what else the set says of the resource
+	Relabel   bool      // the set's labels of the same bytes change: that ends a state
+	Remainder string    // further attributes of the resource in the set
 	Told      bool      // a change has said so, and no list; not by Holders
-	Until     time.Time // of a change whose time is unknown: at the latest then, and Changed is the earliest; else zero; not by Holders
-	Came      time.Time // when the bytes came, by the clock of their server; zero if that is unknown, or digests tell more; not by Holders
+	Until     time.Time // latest possible time of a change whose time is unknown, and Changed is the earliest; else zero; not set by Holders
+	Came      time.Time // arrival time of the bytes, by their server's clock; zero if unknown, or if digests make it unnecessary; not set by Holders
 }
 
-// Outcome is what has become of resources, and how far a set was followed.
+// Outcome is the result of a batch: the new states of resources, and the position in the
+// set's changes.
 type Outcome struct {
 	Stored  []Resource   // their bytes are at their path: URI, Length, Digests, Verified, Type
 	Noted   []Resource   // their bytes are as before: URI, Verified, Type
 	Members []Membership // begin or change
 	Ended   []Membership // end: Set, URI; a resource goes with its last membership
 	Gone    []Evidence   // deletions that are remembered
-	Meant   bool         // somebody has consented to what is Ended: it is no loss
+	Meant   bool         // the user has consented to the end of the states in Ended: they do not count as losses
 	Dropped []string     // URIs
 	Found   []Found      // files that were no resources and made room for some
-	Fresh   []Intent     // the intents that are New, by Intend: what is not in Stored has a path and no bytes
+	Fresh   []Intent     // the intents that are New, by Intend: a resource that is not in Stored has a path and no bytes
 	Cursor  *Cursor
-	Run     *Run      // in which it was done, with its counts: states that end are kept. nil: they are not. Settle gives a new Run its ID
-	At      time.Time // when, by the mirror's clock; required beside Run
+	Run     *Run      // the run, with its counts: states that end are kept. nil: they are not. Settle gives a new Run its ID
+	At      time.Time // time by the mirror's clock; required beside Run
 }
 
-// Found is a file that was in the place of a resource and no resource itself. Its state ends
-// in a set of its own, so that the history names it.
+// Found is a file that had the path of a resource but was not one. Its state ends in a set
+// of its own, so that the history names it.
 type Found struct {
 	Set    SetID
 	URI    string // of the resource
-	Path   string // where the file was
-	Kept   string // where it is now
+	Path   string // path at which the file was
+	Kept   string // path at which it is now
 	Length resourcesync.Length
 }
 
@@ -140,10 +151,10 @@ type Cursor struct {
 // Settle records an outcome and removes its intents, all or none. Dropped are
 // resources that go if no set holds them.
 //
-// It may begin beside what is done to the files: before anything of the outcome counts, it
-// calls ready, which waits until they are durable. An error of that is returned as it is,
-// and nothing was recorded. While ready waits, nobody else can write. A nil ready says that
-// they are durable.
+// It may run beside the work on the files: before the outcome counts it calls ready, which
+// waits until they are durable. An error of ready is returned unchanged, and nothing was
+// recorded. Nobody else can write while ready waits. A nil ready means that they are
+// durable.
 func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) error {
 	var run int64
 	var unready error
@@ -174,14 +185,14 @@ func (c *Mirror) Settle(ctx context.Context, o Outcome, ready func() error) erro
 		o.Run.ID = run
 	}
 	if o.Cursor != nil {
-		_ = c.indexContents(ctx) // the outcome counts in any case; who looks for a content tries again, and tells
+		_ = c.indexContents(ctx) // the outcome counts in any case; the next search for a content tries again and reports the error
 	}
 	return nil
 }
 
-// indexContents sees to it that contents can be found. Their index is the one in which no
-// two rows are neighbours: a first baseline, which looks for none, takes twice as long with
-// it, so it is made when that has ended, or where somebody looks for a content before.
+// indexContents creates the index by which contents are found. Its rows are in random
+// order, and it would double the time of a first baseline, which does not use it; so it is
+// created after that, or at the first search for a content.
 func (c *db) indexContents(ctx context.Context) error {
 	if c.contents.Load() || c.readOnly {
 		return nil
@@ -200,8 +211,8 @@ func (c *db) indexContents(ctx context.Context) error {
 
 const contentIndex = "resource_content"
 
-// canFind reports whether contents can be found. Who only reads can't make the index: until
-// a first baseline has ended nothing is found then.
+// canFind reports whether the index of contents exists. A read-only catalog cannot create
+// it, so it finds nothing until a first baseline has ended.
 func (c *db) canFind(ctx context.Context) (bool, error) {
 	if err := c.indexContents(ctx); err != nil || c.contents.Load() {
 		return err == nil, err
@@ -220,7 +231,7 @@ type settling struct {
 	*recorder
 	*Outcome
 	run   int64
-	rows  map[string]int64     // of the resources, by URI
+	rows  map[string]int64     // row numbers of the resources, by URI
 	fresh map[string]*Resource // those that are new, as in Stored; nil: without bytes
 }
 
@@ -257,10 +268,10 @@ func (r *recorder) settle(o *Outcome, run int64) error {
 	return err
 }
 
-// forgetPlaces removes the directories that were recorded for what had no path before and
-// does not come.
+// forgetPlaces removes directories that were recorded for new resources that did not
+// arrive.
 func (s *settling) forgetPlaces() error {
-	if len(s.Fresh) > 0 { // all of them come
+	if len(s.Fresh) > 0 { // all of them are stored
 		return nil
 	}
 	paths, err := pageOf(s.recorder, func(rows *sql.Rows) (path string, err error) { return path, rows.Scan(&path) },
@@ -307,7 +318,7 @@ func (s *settling) find() (err error) {
 	return err
 }
 
-// counts are the memberships of what is new, and their bytes.
+// counts returns the number of new memberships, and their bytes.
 func (s *settling) counts() map[SetID][2]int64 {
 	counts := map[SetID][2]int64{}
 	for i := range s.Members {
@@ -363,7 +374,7 @@ func (s *settling) stored() error {
 	return err
 }
 
-// note records what became known of bytes that stay.
+// note records new facts about bytes that stay.
 func (s *settling) note() error {
 	for i := range s.Noted {
 		n := &s.Noted[i]
@@ -490,19 +501,13 @@ const contentQuery = "SELECT " + resourceColumns + `, NULL, NULL, NULL, NULL, NU
 	AND NOT EXISTS (SELECT 1 FROM member m WHERE m.resource = r.id AND m.due <> '')
 	ORDER BY r.id LIMIT 1`
 
-// FindContent finds a stored resource with this SHA-256 and length that is not due
-// in any set; false if there is none.
+// FindContent finds a stored resource with this SHA-256 and length that is not due in any
+// set; false if there is none.
 func (c *Mirror) FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (Resource, bool, error) {
 	if can, err := c.canFind(ctx); err != nil || !can {
 		return Resource{}, false, err
 	}
-	found, err := rows(ctx, c.db, "find content in", func(r *sql.Rows) (v Resource, err error) {
-		return v, scanResource(r, &v)
-	}, contentQuery, sha256.Sum(), length)
-	if err != nil || len(found) == 0 {
-		return Resource{}, false, err
-	}
-	return found[0], true, nil
+	return c.one(ctx, "find content in", contentQuery, sha256.Sum(), length)
 }
 
 // Cursor returns how far a set was followed; false if it never was.

@@ -28,11 +28,11 @@ import (
 var (
 	// ErrNewerSchema: a later version of this program wrote the catalog.
 	ErrNewerSchema = errors.New("written by a newer version of this program")
-	// ErrDamaged: the file is no catalog, or no longer one that can be trusted.
+	// ErrDamaged: the file is not a catalog, or is a damaged one.
 	ErrDamaged = errors.New("not a sound catalog")
 	// ErrOther: the file is another catalog than the one asked for.
 	ErrOther = errors.New("another catalog")
-	// ErrFull: the disk of the catalog has no room left. What is recorded stays.
+	// ErrFull: the disk of the catalog is full. Recorded facts stay.
 	ErrFull = errors.New("no room left on its disk")
 )
 
@@ -51,16 +51,16 @@ const UUIDSetting = "uuid"
 
 // Options say which catalog to open.
 type Options struct {
-	Path   string           // of the database file
+	Path   string           // path of the database file
 	Create bool             // make the file if it does not exist; its directory must exist
-	UUID   string           // the one that it has to have; "": any
+	UUID   string           // UUID that it has to have; "": any
 	Now    func() time.Time // the clock of recorded changes; nil is time.Now
 
 	space func(*os.Root) (durable.Space, error) // tests say how much room there is
 }
 
-// Catalog is an open catalog: three stores in one database. What one call of a store records
-// is one transaction, whichever tables it is in. All methods are safe for concurrent use.
+// Catalog is an open catalog: three stores in one database. Each call of a store is one
+// transaction, whichever tables it uses. All methods are safe for concurrent use.
 type Catalog struct {
 	*db
 	Facts     *Facts
@@ -68,20 +68,20 @@ type Catalog struct {
 	Publisher *Publisher
 }
 
-// Facts is what both roles know: settings, sets, resources, memberships, and the change log.
+// Facts is the store of both roles: settings, sets, resources, memberships, and the change
+// log.
 type Facts struct{ *db }
 
-// Mirror is what only a mirror knows: files that are about to change, how far sets were
-// followed and on what evidence, earlier states, plans that were withheld, and the names of
-// bytes.
+// Mirror is the store of mirrors: intended changes of files, cursors, evidence, earlier
+// states, withheld plans, and the names of bytes.
 type Mirror struct {
 	*db
-	finding sync.Mutex // guards finder
-	finder  *sql.Stmt  // of Find; nil before the first call
+	preparing  sync.Mutex           // guards statements
+	statements map[string]*sql.Stmt // of queries that read one resource
 }
 
-// Publisher is what only a Source knows: publications and their documents, what a scan has
-// seen, and how an adopted publication spells URIs.
+// Publisher is the store of Sources: publications and their documents, results of scans,
+// and the spellings of URIs in adopted publications.
 type Publisher struct{ *db }
 
 // db is the database that the stores share.
@@ -99,13 +99,13 @@ type db struct {
 
 func newCatalog(path string, now func() time.Time) *Catalog {
 	d := &db{path: path, now: now}
-	return &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d}, Publisher: &Publisher{d}}
+	return &Catalog{db: d, Facts: &Facts{d}, Mirror: &Mirror{db: d, statements: map[string]*sql.Stmt{}}, Publisher: &Publisher{d}}
 }
 
-// Open opens the catalog at o.Path and brings its schema up to date. A missing
-// file is fs.ErrNotExist unless o.Create is set; a file that is not a catalog is
-// ErrDamaged; one with another UUID is ErrOther; a schema later than ours is
-// ErrNewerSchema. None of these changes what is in the file.
+// Open opens the catalog at o.Path and migrates its schema. A missing file is
+// fs.ErrNotExist unless o.Create is set; a file that is not a catalog is ErrDamaged; one
+// with another UUID is ErrOther; a schema later than ours is ErrNewerSchema. None of these
+// errors changes the file.
 func Open(ctx context.Context, o Options) (*Catalog, error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -158,8 +158,8 @@ func (c *Catalog) connect(ctx context.Context, want string, space func(*os.Root)
 	return nil
 }
 
-// is fails unless the catalog has the UUID that is wanted ("": any). It is asked before
-// anything is changed, of whatever schema the catalog is.
+// is returns an error unless the catalog has the wanted UUID ("": any). It runs before any
+// change and works with every schema.
 func (c *Catalog) is(ctx context.Context, want string) error {
 	id, err := c.UUID(ctx)
 	if err == nil && want != "" && id != want {
@@ -168,9 +168,9 @@ func (c *Catalog) is(ctx context.Context, want string) error {
 	return err
 }
 
-// NewUUID gives the catalog another identity, which it returns: who knows it by the one
-// that it had takes it for another one. The database itself has it then: somebody may lose
-// the log, and would have another catalog.
+// NewUUID gives the catalog another identity and returns it, so that holders of the old
+// UUID no longer accept the catalog. The UUID is written to the database file itself: if
+// the write-ahead log were lost, the old one would return.
 func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 	id := uuid.NewString()
 	if err := c.Facts.SetSettings(ctx, map[string]string{UUIDSetting: id}); err != nil {
@@ -182,11 +182,11 @@ func (c *Catalog) NewUUID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// ensure sees to it that a file is at path. A new catalog is made whole under
-// another name and linked in, so that what stands at path was never half made.
+// ensure creates the catalog at path if it is missing. It is completed under another name
+// and linked in, so that a half-made file is never at path.
 func ensure(ctx context.Context, path string, missingOK bool) error {
 	wal := path + "-wal"
-	_, noWAL := os.Lstat(wal) // before the database: another process may make both, that one first
+	_, noWAL := os.Lstat(wal) // before the database: another process may create both, this one first
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -220,8 +220,8 @@ func create(ctx context.Context, path string) error {
 	return syncPath(filepath.Dir(path))
 }
 
-// sweep removes what killed creations of the catalog at path have left. Once there
-// is a catalog nobody needs them.
+// sweep removes the remains of killed creations of the catalog at path. Once the catalog
+// exists nobody needs them.
 func sweep(path string) error {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
@@ -266,7 +266,7 @@ var blank = sync.OnceValues(func() (file []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1) // each has a database of its own
+	db.SetMaxOpenConns(1) // each connection has a database of its own
 	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 		return nil, err
 	}
@@ -324,8 +324,8 @@ func settle(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// place gives a new file its name without replacing what another process may have
-// put there meanwhile; then that one is used.
+// place gives a new file its name, unless another process has created the file in the
+// meantime; then that one is used.
 func place(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -363,7 +363,7 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	}
 	extra := []string{
 		"cache_size(-32768)",        // KiB
-		"temp_store(MEMORY)",        // what one statement may have to undo: at most some pages for each of its rows
+		"temp_store(MEMORY)",        // the undo data of one statement: at most some pages for each of its rows
 		"wal_autocheckpoint(16000)", // pages; a checkpoint waits for the disk twice
 	}
 	if readOnly {
@@ -383,8 +383,8 @@ func openFile(path string, conns int, readOnly bool) (*sql.DB, error) {
 	return db, nil
 }
 
-// recognise refuses a sound database that is not a catalog, and one whose schema
-// cannot be read.
+// recognise returns an error for a sound database that is not a catalog, and for one whose
+// schema cannot be read.
 func recognise(ctx context.Context, db *sql.DB) error {
 	var id, version int64
 	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
@@ -412,8 +412,8 @@ func (c *db) transact(ctx context.Context, op string, do func(r *recorder) error
 	})
 }
 
-// spilling calls do, which sorts more than memory has room for: what is temporary goes to
-// files in the system's temporary directory meanwhile, in runs as large as the cache is then.
+// spilling runs do, which sorts more than fits in memory: meanwhile temporary data goes to
+// files in the system's temporary directory, in runs as large as the cache.
 func spilling(ctx context.Context, db *sql.DB, do func() error) error {
 	if _, err := db.ExecContext(ctx, "PRAGMA temp_store = FILE; PRAGMA cache_size = -4096"); err != nil {
 		return err
@@ -423,15 +423,15 @@ func spilling(ctx context.Context, db *sql.DB, do func() error) error {
 	return errors.Join(err, back)
 }
 
-// update runs do in one transaction that is durable when update returns nil and
-// has left nothing otherwise.
+// update runs do in one transaction, which is durable when update returns nil and has no
+// effect otherwise.
 func (c *db) update(ctx context.Context, op string, do func(*sql.Tx) error) error {
 	tx, err := c.write.BeginTx(ctx, nil)
 	if err != nil {
 		return c.fail(op, err)
 	}
 	if err := do(tx); err != nil {
-		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // done: the context ended it
+		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) { // already undone: the context ended it
 			err = errors.Join(err, undo)
 		}
 		return c.fail(op, err)
@@ -442,7 +442,7 @@ func (c *db) update(ctx context.Context, op string, do func(*sql.Tx) error) erro
 	return nil
 }
 
-// fail says which catalog failed at what, and marks damage as such.
+// fail adds the catalog and the operation to an error, and marks damage as such.
 func (c *db) fail(op string, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Piece is a part of a directory and what was seen there when all its files were
-// recorded. It is kept until something is recorded of a file in that directory.
+// Piece is a part of a directory and its files at a moment when all of them were recorded.
+// It is forgotten when a file in that directory is recorded again.
 type Piece struct {
-	Dir    Sum // of the path of the directory; see DirOf
+	Dir    Sum // digest of the path of the directory; see DirOf
 	Part   int64
 	Digest Sum
 }
@@ -23,7 +23,7 @@ func DirOf(path string) string {
 	return "."
 }
 
-// KeepPieces keeps pieces of a set, in the place of those of the same directory and part.
+// KeepPieces stores pieces of a set, and replaces those of the same directory and part.
 func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) error {
 	return c.update(ctx, "keep what was seen in", func(tx *sql.Tx) error {
 		for batch := range slices.Chunk(pieces, bulkRows) {
@@ -42,7 +42,7 @@ func (c *Publisher) KeepPieces(ctx context.Context, set SetID, pieces []Piece) e
 	})
 }
 
-// KnownPieces reports which of the pieces are kept as they are.
+// KnownPieces reports which of the pieces are stored unchanged.
 func (c *Publisher) KnownPieces(ctx context.Context, set SetID, pieces []Piece) ([]bool, error) {
 	known := make([]bool, len(pieces))
 	type row struct {

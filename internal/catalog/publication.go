@@ -20,11 +20,11 @@ type Document struct {
 // States of a publication.
 const (
 	begun     = "begun"     // its id is used
-	committed = "committed" // to be written out
+	committed = "committed" // committed and not written yet
 	done      = "done"
 )
 
-// BeginPublication returns the id of a publication to come, greater than any before.
+// BeginPublication returns the id of the next publication, greater than any before.
 func (c *Publisher) BeginPublication(ctx context.Context, set SetID) (id int64, err error) {
 	err = c.update(ctx, "begin a publication in", func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM publication WHERE set_id = $1 AND state = $2", set, begun); err != nil {
@@ -52,11 +52,11 @@ type Item struct {
 	Body   string // JSON: see source.Item
 }
 
-// Finished is what a publication that is written out leaves behind.
+// Finished is the data that a written publication leaves in the catalog.
 type Finished struct {
 	Documents []Document // are ours
 	Retired   []string   // keys that nothing links any more since At; one of Documents is in use
-	Items     []Item     // new ones, and others in the place of those of the same kind and number
+	Items     []Item     // new items, and replacements of those of the same kind and number
 	Dropped   []Item     // Kind and Number
 	At        time.Time
 }
@@ -148,8 +148,7 @@ func (c *Publisher) Items(ctx context.Context, set SetID, kind string, from int6
 	}, set, kind)
 }
 
-// PublishedSets returns the names of the sets that have a publication that is
-// written out, ascending.
+// PublishedSets returns the names of the sets with a written publication, ascending.
 func (c *Publisher) PublishedSets(ctx context.Context) ([]string, error) {
 	return rows(ctx, c.db, "list the published sets of", func(r *sql.Rows) (name string, err error) {
 		return name, r.Scan(&name)
@@ -180,7 +179,7 @@ func (c *Publisher) LastPublication(ctx context.Context, set SetID) (id int64, b
 	return id, body, state == done, nil
 }
 
-// Document returns what was last written at key; false if nothing of ours is there.
+// Document returns the document that was last written at key; false if none is ours.
 func (c *Publisher) Document(ctx context.Context, key string) (Document, bool, error) {
 	d := Document{Key: key}
 	var sum []byte

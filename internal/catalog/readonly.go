@@ -42,7 +42,7 @@ func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) 
 	if err != nil {
 		return c.fail("open", err)
 	}
-	if c.write, err = sql.Open("sqlite", source); err != nil { // SQLite refuses what it is asked
+	if c.write, err = sql.Open("sqlite", source); err != nil { // SQLite refuses every write
 		return c.fail("open", err)
 	}
 	if c.read, err = sql.Open("sqlite", source); err != nil {
@@ -50,8 +50,8 @@ func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) 
 	}
 	c.read.SetMaxOpenConns(readers)
 	c.read.SetMaxIdleConns(readers)
-	// The connection stays: a run that ends meanwhile leaves the log, without which this
-	// source cannot be opened.
+	// The connection stays open: a run that ends meanwhile would leave no write-ahead log,
+	// without which this source cannot be opened.
 	if err := recognise(ctx, c.write); err != nil {
 		return c.fail("open", err)
 	}
@@ -68,8 +68,8 @@ func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) 
 // its header. SQLite cannot read one without writing, and tries for ten seconds.
 const walHeader = 32
 
-// readOnlySource reads the write-ahead log of a run that works or was killed; when
-// there is none, or nothing in it, SQLite has to be told that it need not make one.
+// readOnlySource reads the write-ahead log of a run that is active or was killed. If there
+// is none, or an empty one, SQLite needs an option so that it does not create one.
 func readOnlySource(path string) (string, error) {
 	q := url.Values{"mode": {"ro"}, "_txlock": {"immediate"}}
 	for _, p := range []string{"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"} {
@@ -91,7 +91,8 @@ func readOnlySource(path string) (string, error) {
 	return u.String(), nil
 }
 
-// sameSchema refuses a schema that is not ours to the letter: it cannot be changed here.
+// sameSchema returns an error unless the schema is exactly ours: a read-only catalog cannot
+// be migrated.
 func sameSchema(ctx context.Context, db *sql.DB) error {
 	var have, want int64
 	const query = "SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied"

@@ -7,14 +7,14 @@ import (
 	"fmt"
 )
 
-// Refolding says how the paths of a mirror get their folds anew, because its file system
-// takes names for one that were two before, or refuses names that it had.
+// Refolding says how the paths of a mirror get new folds, because its file system now takes
+// names for one that were two before, or refuses names that it accepted.
 type Refolding struct {
 	Fold  func(path string) string // see FoldBy
 	Takes func(path string) bool   // whether the file system does
-	// Place finds another path for a resource whose path is refused, or is that of holder now,
-	// which is zero if there is no such resource. The memberships that it returns become those
-	// of their resources.
+	// Place finds another path for a resource whose path is refused, or is now that of
+	// holder, which is zero if there is no such resource. The returned memberships replace
+	// those of their resources.
 	Place func(lost, holder Resource, names Names) (Place, []Membership, error)
 	// Settings are kept with the paths.
 	Settings map[string]string
@@ -23,8 +23,8 @@ type Refolding struct {
 // refoldPage is how many rows are read at a time.
 const refoldPage = 500
 
-// Refold does all of it in one transaction, and goes on with f.Fold. Done again it changes
-// nothing.
+// Refold makes all changes in one transaction and uses f.Fold from then on. It is
+// idempotent.
 func (c *Mirror) Refold(ctx context.Context, f Refolding) error {
 	before := c.folding()
 	c.FoldBy(f.Fold)
@@ -76,8 +76,8 @@ func (r *recorder) eachDirectory(do func(id int64, fold, path string) error) err
 	}
 }
 
-// refoldDirectories folds directories anew. Of several that are one by now the first keeps
-// the name; the others stay as they are until their files have left them.
+// refoldDirectories folds directories again. If several have become one, the first keeps
+// the name; the others stay until their files have left them.
 func (r *recorder) refoldDirectories(fold func(string) string) error {
 	return r.eachDirectory(func(id int64, was, path string) error {
 		now := fold(path)
@@ -108,8 +108,8 @@ type pathOf struct {
 	holder          string // URI of the resource that has the path by now
 }
 
-// refoldFiles returns the resources that lose their paths: until they have others, they
-// stand in nobody's way.
+// refoldFiles returns the resources that lose their paths. Until they have new ones they
+// block no name.
 func (r *recorder) refoldFiles(f Refolding) (lost []pathOf, err error) {
 	scan := func(rows *sql.Rows) (v pathOf, err error) {
 		return v, rows.Scan(&v.id, &v.uri, &v.path, &v.fold, &v.dir)
@@ -157,7 +157,7 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
 		r.dirs[dir], name, v.id); err != nil {
 		return false, err
 	}
-	_, err = r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // that of no name
+	_, err = r.exec("UPDATE resource SET fold = $2 WHERE id = $1", v.id, fmt.Sprint("/", v.id)) // the path of no file
 	return false, err
 }
 
@@ -171,7 +171,7 @@ func (r *recorder) missingDirectory(path, fold string) error {
 }
 
 func (c *db) placeAnew(ctx context.Context, r *recorder, f Refolding, l *pathOf, n names) error {
-	found, err := (&Facts{c}).Lookup(ctx, 0, []string{l.uri, l.holder}) // as they were before the transaction
+	found, err := (&Facts{c}).Lookup(ctx, 0, []string{l.uri, l.holder}) // their state before the transaction
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (c *db) placeAnew(ctx context.Context, r *recorder, f Refolding, l *pathOf,
 	return s.begin()
 }
 
-// pageOf returns all rows of a query, so that the next statement may change them.
+// pageOf reads all rows of a query, so that the next statement may change them.
 func pageOf[T any](r *recorder, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
 	rows, err := r.query(query, args...)
 	for err == nil && rows.Next() {

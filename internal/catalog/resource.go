@@ -21,8 +21,8 @@ const (
 	memberColumns   = "m.changed, m.lastmod, m.changefreq, m.due, m.wanted, m.remainder"
 )
 
-// Lookup returns the resource of each URI as seen from set, in the order asked;
-// the zero Resource for one that is unknown.
+// Lookup returns the resource of each URI as seen from set, in the order of the URIs; the
+// zero Resource for an unknown one.
 func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resource, error) {
 	all := make([]Resource, len(uris))
 	for from := 0; from < len(uris); from += lookupSize {
@@ -55,8 +55,8 @@ func placeholders(n int) string {
 	return strings.TrimSuffix(strings.Repeat("?,", n), ",")
 }
 
-// scanResource reads resourceColumns and memberColumns, the latter all NULL for a
-// resource that is no member, and then extra.
+// scanResource reads resourceColumns and memberColumns, the latter all NULL for a resource
+// that is not a member, and then extra.
 func scanResource(rows *sql.Rows, r *Resource, extra ...any) error {
 	var (
 		crc             uint32
@@ -105,7 +105,7 @@ func writeLength(l resourcesync.Length) sql.NullInt64 {
 	return sql.NullInt64{Int64: l.Int64(), Valid: l.Known()}
 }
 
-// readDigests takes the text, or the SHA-256 that stands alone.
+// readDigests parses the column of digests, or takes the SHA-256 if that is the only one.
 func readDigests(uri, s string, sha256 []byte) (resourcesync.Digests, error) {
 	var ds resourcesync.Digests
 	var err error
@@ -123,7 +123,7 @@ func readDigests(uri, s string, sha256 []byte) (resourcesync.Digests, error) {
 	return ds, nil
 }
 
-// writeDigests leaves out a SHA-256 that stands alone: it has a column of its own.
+// writeDigests leaves out a single SHA-256: it has a column of its own.
 func writeDigests(ds resourcesync.Digests) string {
 	if len(ds) == 1 && ds[0].Algorithm() == resourcesync.SHA256 {
 		return ""
@@ -179,7 +179,8 @@ const (
 
 	byKey     = " FROM base b CROSS JOIN resource r ON r.base = b.id CROSS JOIN member m ON m.set_id = $1 AND m.resource = r.id "
 	withPaths = "CROSS JOIN directory d ON d.id = r.dir "
-	// What follows a key in its directory, and in the directories after that.
+	// The keys after a given one: first in its directory, then in the directories after
+	// that.
 	sameBase  = "WHERE b.uri = $2 AND r.rest > $3 "
 	laterBase = "WHERE b.uri > $2 AND $3 = '' "
 )
@@ -230,8 +231,8 @@ func scanKey(rows *sql.Rows) (key, same resourcesync.Key, err error) {
 	return key, key, err
 }
 
-// listByKey yields members of a set, which is $1, in ascending order of their keys: those
-// of a query that is byKey for which a condition holds. Its arguments are $5 and so on.
+// listByKey yields members of the set $1 in ascending order of their keys: those of a byKey
+// query for which a condition is true. The arguments of the condition are $5 and so on.
 func listByKey[T any](ctx context.Context, c *db, query, only string, scan func(*sql.Rows) (T, resourcesync.Key, error), set SetID, args ...any) iter.Seq2[T, error] {
 	return pages(ctx, resourcesync.Key(""), func(ctx context.Context, into []T, after resourcesync.Key) ([]T, resourcesync.Key, error) {
 		base, rest := after.Split()

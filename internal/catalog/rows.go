@@ -62,7 +62,7 @@ func (r *recorder) nextID() (int64, error) {
 	return r.last, nil
 }
 
-// enterBases fills r.bases with the rows of directories of URIs, which it makes.
+// enterBases fills r.bases with the rows of directories of URIs, and creates missing rows.
 func (r *recorder) enterBases(uris []string) error {
 	missing, err := r.missing(&r.bases, "SELECT id, uri FROM base WHERE uri", uris)
 	if err != nil || len(missing) == 0 {
@@ -75,10 +75,10 @@ func (r *recorder) enterBases(uris []string) error {
 	return r.enterTexts(r.bases, "INSERT INTO base (uri) ", "(?)", " RETURNING id, uri", args)
 }
 
-// enterDirectories fills r.dirs with the rows of directories of paths, by what fold makes
-// of them, and makes those that are missing. A slash at the end is added where there is none.
+// enterDirectories fills r.dirs with the rows of directories of paths, keyed by their
+// folds, and creates missing rows. It adds a missing slash at the end.
 func (r *recorder) enterDirectories(paths []string, fold func(string) string) error {
-	written := make(map[string]string, len(paths)) // by what is compared
+	written := make(map[string]string, len(paths)) // keyed by the compared form
 	folds := make([]string, len(paths))
 	for i, p := range paths {
 		if p != "" && p[len(p)-1] != '/' {
@@ -129,8 +129,8 @@ func (r *recorder) dropDirectories() error {
 	return nil
 }
 
-// dropDirectory removes a directory, given as it is compared, and those above it that are
-// empty then.
+// dropDirectory removes a directory, given in its compared form, and each directory above
+// it that is then empty.
 func (r *recorder) dropDirectory(fold string) error {
 	for fold != "" {
 		above := fold[:len(fold)-1]
@@ -166,7 +166,7 @@ func (r *recorder) missing(known *map[string]int64, query string, texts []string
 	return slices.DeleteFunc(texts, func(t string) bool { return (*known)[t] != 0 }), nil
 }
 
-// maxTexts bounds what a recorder remembers of directories between the steps of a transaction.
+// maxTexts bounds a recorder's cache of directories between the steps of a transaction.
 const maxTexts = 10_000
 
 // enterTexts makes rows and adds them to known.
@@ -181,7 +181,7 @@ func (r *recorder) enterTexts(known map[string]int64, head, row, tail string, ar
 	return nil
 }
 
-// nameBeside is the name of a file in its row: NULL where it is what the URI ends with.
+// nameBeside returns the name of a file for its row: NULL if the URI ends with it.
 func nameBeside(name, rest string) any {
 	if name == rest {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// NamedSet is a set and what it is called.
+// NamedSet is a set and its name.
 type NamedSet struct {
 	ID   SetID
 	Name string

@@ -42,10 +42,10 @@ func setSetting(ctx context.Context, tx *sql.Tx, name, value string) error {
 	return err
 }
 
-// A catalog is that of a mirror or that of what is published, and has one of these.
+// A catalog belongs to a mirror or to a publication, and has one of these settings.
 const (
-	MirrorSetting    = "source"   // the Source that is mirrored
-	PublisherSetting = "base-url" // the base URL of what is published
+	MirrorSetting    = "source"   // Source of the mirror
+	PublisherSetting = "base-url" // base URL of the publication
 )
 
 // UUID returns the identity of the catalog: it was given one when it was made.

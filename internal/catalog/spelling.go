@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// What is known of the table of spellings: it is asked once, as hardly any catalog has one.
+// Cached facts about the table of spellings, which is queried once, since hardly any
+// catalog has one.
 const (
 	spellingsUnknown int32 = iota
 	spellingsNone
@@ -58,9 +59,9 @@ func (c *Publisher) Spellings(ctx context.Context, uris []string) (map[string]st
 	return spelled, nil
 }
 
-// Spell keeps the URI of a resource as the publication spells it. We would give it the
-// URI own. Of several spellings the last one counts, and none if own is a member itself.
-// A resource by one of the others has no file: that is the other's.
+// Spell records the publication's spelling of the URI of a resource, to which we would give
+// the URI own. Of several spellings the last one counts; none does if own is a member
+// itself. A resource in another spelling has no file.
 func (a *Adoption) Spell(own, uri string) error {
 	key := SumOf(own)
 	row, err := a.rec.row("SELECT COALESCE((SELECT uri FROM spelling WHERE key = $1), '')", key[:])

@@ -12,16 +12,16 @@ import (
 // FileName is the name of the catalog in a state directory.
 const FileName = "catalog.db"
 
-// headerSize is how many bytes of a SQLite file tell whether it is a catalog.
+// headerSize is the number of bytes of a SQLite file that identify a catalog.
 const (
 	headerSize = 72
 	appIDAt    = 68 // offset of the application id
 	magic      = "SQLite format 3\x00"
 )
 
-// IsState reports whether a directory is a state directory: one that holds a catalog.
-// Nothing in it is for anybody else: it is neither published nor served, and no resource
-// is stored there. lstat and open are those of the tree that the directory is in.
+// IsState reports whether a directory is a state directory, which has a catalog. It must be
+// neither published nor served, and no resource may be stored there. lstat and open are
+// those of the tree that the directory is in.
 func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error), open func(string) (F, error)) (bool, error) {
 	name := dir + "/" + FileName
 	if dir == "." {
@@ -32,7 +32,7 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		return false, nil
 	case err != nil:
-		return false, err
+		return false, inDir(err, dir)
 	case !info.Mode().IsRegular():
 		return false, nil
 	}
@@ -44,7 +44,16 @@ func IsState[F io.ReadCloser](dir string, lstat func(string) (fs.FileInfo, error
 	return IsHeader(f)
 }
 
-// IsHeader reports whether what r reads begins as a catalog does.
+// inDir makes an error name the directory that was searched, since there may be no
+// catalog in it.
+func inDir(err error, dir string) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: pe.Op, Path: dir, Err: pe.Err}
+	}
+	return err
+}
+
+// IsHeader reports whether r begins with the header of a catalog.
 func IsHeader(r io.Reader) (bool, error) {
 	head := make([]byte, headerSize)
 	_, err := io.ReadFull(r, head)
@@ -54,9 +63,9 @@ func IsHeader(r io.Reader) (bool, error) {
 	return err == nil && string(head[:len(magic)]) == magic && binary.BigEndian.Uint32(head[appIDAt:]) == applicationID, err
 }
 
-// IsStateName reports whether a name directly in a state directory is that of something
-// of this program: the catalog and its logs, locks, records of runs, what a mirror keeps
-// of documents, and what a publisher keeps. None has a ~, by which a mirror makes names.
+// IsStateName reports whether a name directly in a state directory is one of this program:
+// the catalog and its logs, locks, records of runs, cached documents of a mirror, files of
+// a publisher. None has a ~, which mirrors use in names that they make.
 func IsStateName(name string) bool {
 	for _, own := range []string{"lock", "runs", "documents", "staging", "content"} {
 		if strings.EqualFold(name, own) {

@@ -13,9 +13,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Run is what one command did to a mirror.
+// Run is one command that changed a mirror.
 type Run struct {
-	ID                        int64 // 0: it has done nothing yet
+	ID                        int64 // 0: it has changed nothing yet
 	Begun                     time.Time
 	What                      string // the command
 	Created, Updated, Deleted int64  // memberships
@@ -25,7 +25,7 @@ type Run struct {
 type Version struct {
 	ID   int64 // 0: the present state
 	Set  SetID
-	Kept string // where the bytes are since they left Path; "": they did not leave it then
+	Kept string // path of the bytes since they left Path; "": they stayed
 	Resource
 
 	Since, Until time.Time           // zero: unknown; of the present state Until is zero
@@ -54,15 +54,15 @@ func (r *recorder) enterRun(run *Run) (id int64, err error) {
 	return id, err
 }
 
-// memberOf is the membership m, and its resource r, in the set of a row that has set_id and
-// uri: what follows FROM, up to a condition.
+// memberOf joins the membership m and its resource r to a row that has set_id and uri: the
+// text after FROM, up to a condition.
 func memberOf(row string) string {
 	return strings.ReplaceAll(`base b CROSS JOIN resource r ON r.base = b.id AND r.rest = substr(row.uri, length(b.uri) + 1)
 		CROSS JOIN member m ON m.set_id = row.set_id AND m.resource = r.id WHERE b.uri = rtrim(row.uri, replace(row.uri, '/', '')) `, "row.", row+".")
 }
 
-// The statements that keep states which end. The intents tell where bytes went; CROSS
-// JOIN begins with them, since they are few.
+// The statements that store ended states. The intents have the paths of their bytes; CROSS
+// JOIN makes SQLite begin with them, since they are few.
 const (
 	insertVersion = `INSERT INTO version (set_id, uri, path, kept, length, sha256, digests, verified, type, changed, lastmod, remainder, since, until, began, why, ended)
 		SELECT m.set_id, b.uri || r.rest, d.path || COALESCE(r.name, r.rest), COALESCE(i.kept, ''), r.length, r.sha256, r.digests, r.verified, r.type,
@@ -75,8 +75,8 @@ const (
 		WHERE i.sha256 IS NOT NULL AND NOT (r.stored AND i.sha256 = r.sha256))`
 )
 
-// end ends memberships, and keeps every state that an outcome ends. It comes before all
-// that changes them.
+// end ends memberships and stores every state that an outcome ends. It has to run before
+// the statements that change them.
 func (s *settling) end() error {
 	for i := range s.Ended {
 		m := &s.Ended[i]
@@ -194,7 +194,7 @@ func (c *Mirror) VersionsOf(ctx context.Context, uri string) iter.Seq2[Version, 
 }
 
 // Versions yields the states that ended at a moment or after it, the last first. The +
-// keeps SQLite from an index by which it would have to sort.
+// keeps SQLite from using an index that would require a sort.
 func (c *Mirror) Versions(ctx context.Context, since time.Time) iter.Seq2[Version, error] {
 	return c.versions(ctx, "SELECT "+versionColumns+" FROM version v WHERE v.id < $1 AND +v.until >= $3 ORDER BY v.id DESC LIMIT $2",
 		int64(math.MaxInt64), since.UnixMicro())
@@ -210,9 +210,9 @@ func (c *Mirror) DeletedSince(ctx context.Context, since time.Time) iter.Seq2[Ve
 		int64(0), since.UnixMicro(), resourcesync.Deleted)
 }
 
-// RunVersions yields what a run changed or ended, as it was before that run, in the
-// order in which it did so. Overtaken is what a later run changed once more; what is
-// again as it was is left out.
+// RunVersions yields the resources that a run changed or ended, as they were before that
+// run, in the order of the changes. Overtaken marks those that a later run changed again;
+// resources that are again as they were are left out.
 func (c *Mirror) RunVersions(ctx context.Context, run int64) iter.Seq2[Version, error] {
 	return listing(ctx, c.db, "list earlier states in", "SELECT "+versionColumns+`,
 		EXISTS (SELECT 1 FROM version l WHERE l.uri = v.uri AND l.set_id = v.set_id AND l.ended > v.ended)
@@ -235,8 +235,8 @@ func (c *Mirror) RunCreated(ctx context.Context, run int64, set SetID) iter.Seq2
 		AND v.set_id = m.set_id AND v.ended = $4 AND v.began <> $4)`, set, run)
 }
 
-// present yields the states in which a set holds its resources, which is $3, in the order in
-// which these were first recorded, as far as a condition holds.
+// present yields the states in which the set $3 holds its resources, in the order in which
+// these were first recorded, if a condition is true.
 func (c *db) present(ctx context.Context, only string, args ...any) iter.Seq2[Version, error] {
 	return listing(ctx, c, "list states in", "SELECT "+presentColumns+", r.id"+presentFrom+"WHERE m.set_id = $3 AND m.resource > $1 AND r.stored"+only+
 		" ORDER BY m.resource LIMIT $2", 0, func(rows *sql.Rows, v *Version) (any, error) {
@@ -330,8 +330,8 @@ func (c *Mirror) VersionDays(ctx context.Context, leave func(day string) bool) (
 	}
 }
 
-// ForgetVersions removes the states that ended on a day, some thousands at a time. What
-// ended before the day since is not all known from then on.
+// ForgetVersions removes the states that ended on a day, in steps of some thousand. From
+// then on the history is incomplete before the day since.
 func (c *Mirror) ForgetVersions(ctx context.Context, day, since string) error {
 	first, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -366,8 +366,8 @@ func (c *db) forgetSomeVersions(ctx context.Context, from, before, known int64) 
 	return n, err
 }
 
-// Runs yields the runs that changed a mirror, the last first. One that was interrupted
-// before it did is left out.
+// Runs yields the runs that changed a mirror, the last first. A run that was interrupted
+// before its first change is left out.
 func (c *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 	return listing(ctx, c.db, "list the runs of", `SELECT id, begun, what, created, updated, deleted FROM run
 		WHERE id < $1 AND created + updated + deleted > 0 ORDER BY id DESC LIMIT $2`,

@@ -11,7 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// The window in which a mirror counts what its sets lose without consent.
+// The window in which a mirror counts resources that its sets lose without consent.
 const (
 	window = 24 * time.Hour
 	// maxStep is how much of the window passes between two extents, however far the clock
@@ -21,7 +21,7 @@ const (
 	extentEvery = 15 * time.Minute
 )
 
-// Losses are what a set has lost without consent since the window began.
+// Losses counts the resources that a set has lost without consent since the window began.
 type Losses struct {
 	Members int64 // that the set had when the window began
 	Lost    int64 // memberships that have ended since, and have not begun again
@@ -32,20 +32,20 @@ type Losses struct {
 
 // Loss is a membership that has ended.
 type Loss struct {
-	SHA256 resourcesync.Digest // of the bytes; zero if there were none
-	Old    bool                // it had begun before the window
+	SHA256 resourcesync.Digest // digest of the bytes; zero if there were none
+	Old    bool                // the loss began before the window
 }
 
 // extent is how many members a set had at a moment at which it was in step.
 type extent struct{ id, at, run, members int64 }
 
-// windowStart returns the extent from which the losses of a set count: the last one that
-// is as old as the window is long, else the first. all are those of the set, in the order
-// in which they were recorded, and there is at least one.
+// windowStart returns the extent from which the losses of a set count: the last one that is
+// at least as old as the window is long, otherwise the first. all are the recorded extents
+// of the set in order, at least one.
 //
-// The order tells more than the clock. Nothing was recorded earlier than what stands
-// before it, so a clock that was behind does not make an extent older. One that is still
-// to come was dated by a clock that was ahead: it tells nothing.
+// The order is more reliable than the clock. Each extent was recorded after the one before
+// it, so a clock that was behind does not make an extent older; a time in the future comes
+// from a clock that was ahead, and is ignored.
 func windowStart(all []extent, now int64) extent {
 	at := make([]int64, len(all)) // the earliest that each may be of
 	latest := int64(math.MinInt64)
@@ -80,8 +80,8 @@ func scanExtent(r *sql.Rows) (e extent, err error) {
 	return e, r.Scan(&e.id, &e.at, &e.run, &e.members)
 }
 
-// noteExtent records that a set is in step, unless that was recorded just now, and forgets
-// what is before the window.
+// noteExtent records that a set is in step, unless that was recorded recently, and forgets
+// extents before the window.
 func (r *recorder) noteExtent(set SetID, at int64) error {
 	all, err := r.extents(set)
 	if err != nil {
@@ -134,7 +134,7 @@ const insertLoss = `INSERT INTO loss (set_id, uri, extent, born, sha256)
 	WHERE m.set_id = $1 AND m.resource = $2
 	ON CONFLICT (set_id, uri) DO UPDATE SET extent = excluded.extent`
 
-// lose records that a membership ends. It comes before it does.
+// lose records the end of a membership. It has to run before the membership ends.
 func (r *recorder) lose(m *Membership, row int64, meant bool) (err error) {
 	if meant {
 		_, err = r.exec("DELETE FROM loss WHERE set_id = $1 AND uri = $2", m.Set, m.URI)
@@ -147,8 +147,8 @@ func (r *recorder) lose(m *Membership, row int64, meant bool) (err error) {
 // lost takes the page size as $2: see listing. $1 is a URI.
 var lost = ` FROM loss l WHERE l.uri > $1 AND l.set_id = $3 AND l.extent >= $4 AND NOT EXISTS (SELECT 1 FROM ` + memberOf("l") + ")"
 
-// Losses returns what a set has lost in the window that ends now; false if it was never
-// in step.
+// Losses returns the losses of a set in the window that ends now; false if it was never in
+// step.
 func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err error) {
 	all, err := rows(ctx, c.db, "read extents of", scanExtent, extentsQuery, set)
 	if err != nil || len(all) == 0 {
@@ -162,7 +162,7 @@ func (c *Mirror) Losses(ctx context.Context, set SetID) (l Losses, ok bool, err 
 	return l, true, nil
 }
 
-// EachLoss yields what l counts as lost.
+// EachLoss yields the resources that l counts as lost.
 func (c *Mirror) EachLoss(ctx context.Context, l Losses) iter.Seq2[Loss, error] {
 	return listing(ctx, c.db, "list the losses in", "SELECT l.uri, l.sha256, l.born"+lost+" ORDER BY l.uri LIMIT $2",
 		"", func(rows *sql.Rows, v *Loss) (any, error) {

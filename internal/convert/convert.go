@@ -1,10 +1,10 @@
-// Package convert turns a ResourceSync document of any dialect into a clean
-// document of 1.1, and tells each thing that it had to decide.
+// Package convert converts a ResourceSync document of any dialect into a valid document of
+// 1.1, and reports each decision that it had to make.
 //
-// A document is read once, its entries by way of a temporary file, since what the
-// header of the result says (at, from, whether lastmod is the time of a change)
-// depends on all of them. The result is made in a temporary file too, put in order,
-// and read back strictly before its first byte is written: all of it or nothing.
+// A document is read once, its entries into a temporary file, since the header of the
+// result (at, from, whether lastmod is the time of a change) depends on all of them. The
+// result is also made in a temporary file, sorted, and read back strictly before its first
+// byte is written: all of it or nothing.
 package convert
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Options are the options of Document; the zero value is good.
 type Options struct {
-	Name    string                // of the document in errors, usually its path
+	Name    string                // name of the document in errors, usually its path
 	Dialect *resourcesync.Dialect // the dialect that the document must have; nil: any
 
 	BaseURL *url.URL              // absolute; resolves relative URIs. Nil: entries with such are left out
@@ -28,7 +28,7 @@ type Options struct {
 	From    resourcesync.Datetime // the from of a change document that has none
 
 	Gzip bool   // compress the result
-	Temp string // directory of temporary files; default that of the system
+	Temp string // directory of temporary files; default is the system's
 
 	// Open opens a part of a nested manifest by its path below the package root:
 	// slashes, no leading one, never a way out. Nil: such documents are refused.
@@ -48,7 +48,8 @@ const (
 	Error   Level = "error"   // an entry was left out, as 1.1 has no place for it
 )
 
-// Decision is one thing that the document left open or had otherwise than 1.1 has it.
+// Decision is a choice of the conversion, where the document was ambiguous or differed from
+// 1.1.
 type Decision struct {
 	Part  string // path of the part of a nested manifest; "" for the document itself
 	Line  int    // from 1; 0 if it concerns the document as a whole
@@ -72,11 +73,11 @@ func (d Decision) String() string {
 
 // Report describes the result.
 type Report struct {
-	Dialect   resourcesync.Dialect // of the document read
+	Dialect   resourcesync.Dialect // dialect of the document
 	Header    resourcesync.Header  // as written
 	Entries   int64                // written
 	LeftOut   int64                // entries left out, each with a Decision of level Error
-	Decisions int64                // without those of level Info
+	Decisions int64                // number of decisions, without those of level Info
 	Bytes     int64                // written
 }
 
@@ -118,10 +119,10 @@ type converter struct {
 	listed          map[resourcesync.Capability]int // line of the entry of each capability, in a Capability List
 }
 
-// Document reads the document that in has and writes it to out as a document of
-// 1.1. It writes nothing unless the whole of it was converted; entries that can't
-// be used are left out and counted. The error is a [*RefusedError] unless reading,
-// writing or a temporary file failed, or ctx ended.
+// Document converts the document from in into a document of 1.1 and writes it to out. It
+// writes nothing unless all of it was converted; unusable entries are left out and counted.
+// The error is a [*RefusedError] unless reading, writing or a temporary file failed, or ctx
+// ended.
 func Document(ctx context.Context, in io.Reader, out io.Writer, o Options) (Report, error) {
 	c := &converter{o: o, listed: map[resourcesync.Capability]int{}}
 	err := c.convert(ctx, in, out)

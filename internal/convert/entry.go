@@ -124,8 +124,8 @@ func (c *converter) packagePath(it item, path string) string {
 	return "/" + name
 }
 
-// inPackage reports whether name, without a leading slash, can be that of a file in
-// a package.
+// inPackage reports whether name, without a leading slash, can be the path of a file in a
+// package.
 func inPackage(name string) bool {
 	return name != "." && fs.ValidPath(name) && !strings.Contains(name, `\`)
 }
@@ -156,7 +156,7 @@ func (c *converter) links(links []resourcesync.Link, it item, ofEntry bool) []re
 	return out
 }
 
-// patchLink says what forbids a link to a patch (1.1 §14.4).
+// patchLink returns why a link to a patch is forbidden (1.1 §14.4); "" if it is not.
 func (c *converter) patchLink(l *resourcesync.Link, ofEntry bool) (rule, why string) {
 	switch {
 	case l.Rel != resourcesync.RelPatch:
@@ -186,8 +186,8 @@ func (c *converter) uri(s string) (out string, changed bool, why string) {
 	return c.o.BaseURL.ResolveReference(rel).String(), true, ""
 }
 
-// hasScheme reports whether s begins with a scheme, so that it is no relative
-// reference (RFC 3986 §4.2).
+// hasScheme reports whether s begins with a scheme, which makes it an absolute reference
+// (RFC 3986 §4.2).
 func hasScheme(s string) bool {
 	scheme, _, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" {
@@ -202,8 +202,8 @@ func hasScheme(s string) bool {
 	return true
 }
 
-// encoded percent-encodes what a URI can't have in it (RFC 3987 §3.1), and a
-// percent sign that encodes nothing.
+// encoded percent-encodes characters that a URI cannot have (RFC 3987 §3.1), and percent
+// signs that begin no escape.
 func encoded(s string) string {
 	var b strings.Builder
 	from := 0

@@ -13,7 +13,7 @@ func (c *converter) about(rule, format string, args ...any) {
 	c.decide(Decision{Rule: rule, Level: Warning, Text: fmt.Sprintf(format, args...)})
 }
 
-// settle decides what the header of the result says.
+// settle decides the header of the result.
 func (c *converter) settle(d *document) error {
 	c.header = d.header
 	if err := c.dialect(d); err != nil {
@@ -36,8 +36,8 @@ func (c *converter) settle(d *document) error {
 	return nil
 }
 
-// dialect checks that the document is of the dialect asked for, and decides
-// whether lastmod is the time of a change, as it was before 1.1.
+// dialect checks that the document has the requested dialect, and decides whether lastmod
+// is the time of a change, as it was before 1.1.
 func (c *converter) dialect(d *document) error {
 	want, is := c.o.Dialect, d.header.Dialect
 	as10 := false
@@ -78,7 +78,7 @@ func (c *converter) kind(d *document) error {
 	}
 	if h.Root == resourcesync.URLSet && d.items.Len() > 0 && d.withCapability == d.items.Len() && !d.differ && d.capability == h.Capability {
 		h.Root = resourcesync.SitemapIndex
-		c.recast = true // to none of their own
+		c.recast = true // to no attributes of their own
 		c.about("root-element-urlset-or-sitemapindex", "a urlset whose entries are all of its own capability %s; written as a sitemapindex", h.Capability)
 	}
 	if h.Root != resourcesync.SitemapIndex {
@@ -122,8 +122,8 @@ func (c *converter) rootAttrs() (modified resourcesync.Datetime) {
 	return modified
 }
 
-// withoutOurs is attrs without those that look like the standard's but are not:
-// 1.1 allows attributes of other vocabularies only, with their prefix.
+// withoutOurs removes attributes that look like the standard's but are not: 1.1 allows only
+// prefixed attributes of other vocabularies.
 func withoutOurs(attrs []resourcesync.Attr, dropped func(resourcesync.Attr)) []resourcesync.Attr {
 	if !slices.ContainsFunc(attrs, looksOurs) {
 		return attrs
@@ -167,7 +167,7 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// rootFields drops what is said of entries only.
+// rootFields removes attributes that only entries may have.
 func (c *converter) rootFields() {
 	m := &c.header.Metadata
 	drop := func(is bool, name string) {

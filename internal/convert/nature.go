@@ -2,19 +2,19 @@ package convert
 
 import "instep/resourcesync"
 
-// times says which times of its own a document has (1.1 Appendix A).
+// times lists the times that the root of a document has (1.1 Appendix A).
 type times uint8
 
 const (
-	anyTimes      times = iota // of a capability that the standard does not define
+	anyTimes      times = iota // for a capability that the standard does not define
 	noTimes                    // neither at nor from
 	snapshotTimes              // at, completed
 	changeTimes                // from, until
 )
 
-// nature is what the rules for documents of a kind differ in.
+// nature has the differences between the rules for kinds of documents.
 type nature struct {
-	name      string // of the kind, as the ids of rules begin
+	name      string // name of the kind, as the ids of rules begin
 	times     times
 	required  bool // at or from
 	up        bool // the up link is required

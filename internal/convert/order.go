@@ -6,10 +6,9 @@ import (
 	"instep/resourcesync"
 )
 
-// compare orders times by their first moment; a time of reduced precision comes
-// before the complete one that begins with it. Unlike Datetime.Before, for which
-// times may be neither before nor after each other, it orders any times at all, and
-// times in this order are never out of order by that.
+// compare orders times by their first moment; a time of reduced precision comes before the
+// complete one that begins with it. Datetime.Before leaves some times unordered; this is a
+// total order that agrees with it.
 func compare(a, b resourcesync.Datetime) int {
 	if n := a.Time().Compare(b.Time()); n != 0 {
 		return n
@@ -28,18 +27,18 @@ func compare(a, b resourcesync.Datetime) int {
 	return 0
 }
 
-// piece is an entry of the result: where its bytes are, and what decides whether
-// and where it is written.
+// piece is an entry of the result: the position of its bytes, and the data that decide
+// whether and where it is written.
 type piece struct {
 	start, size int64
 	when        resourcesync.Datetime // the key of the order; may be absent
-	path        resourcesync.Key      // of its path in a package, or ""
-	bitstream   resourcesync.Key      // of its digests and length, "" unless both are stated
+	path        resourcesync.Key      // key of its path in a package, or ""
+	bitstream   resourcesync.Key      // key of its digests and length, "" unless both are stated
 	line        int
 	part        string
 }
 
-// arrangement is what was done to the order of entries.
+// arrangement records how the order of entries was changed.
 type arrangement uint8
 
 const (
@@ -48,10 +47,9 @@ const (
 	sorted
 )
 
-// arrange puts pieces into forward order of time. Those that were newest first are
-// reversed, so that among equal times the order is reversed too; others are sorted,
-// and equal times stay as they were. A piece without a time stays behind the one it
-// followed.
+// arrange puts pieces into ascending order of time. Lists that were newest first are
+// reversed, so equal times are reversed too; others are sorted stably. A piece without a
+// time stays behind the one before it.
 func arrange(pieces []piece) arrangement {
 	if forward(pieces) {
 		return kept
@@ -77,8 +75,8 @@ func arrange(pieces []piece) arrangement {
 	return sorted
 }
 
-// forward reports whether no time is before the one that precedes it, as the
-// standard means it: what it does not find out of order stays as it is.
+// forward reports whether the pieces are in the order that the standard demands: none is
+// before its predecessor.
 func forward(pieces []piece) bool {
 	var last resourcesync.Datetime
 	for i := range pieces {

@@ -14,13 +14,13 @@ import (
 	"instep/resourcesync"
 )
 
-// item is an entry as it was read.
+// item is a parsed entry.
 type item struct {
 	Entry resourcesync.Entry
 	Part  string // path of the part it is from; "" for the document itself
 }
 
-// document is what was read of one.
+// document is a parsed document.
 type document struct {
 	header resourcesync.Header
 	items  *spool.Log[item]
@@ -30,7 +30,7 @@ type document struct {
 	withDatetime, withLastMod, withCapability int64
 	capability                                resourcesync.Capability // of an entry
 	differ                                    bool                    // entries differ in their capability
-	beyond                                    bool                    // an entry says what no Resource List does
+	beyond                                    bool                    // an entry has an attribute that Resource Lists do not have
 	latestLastMod, earliestFrom               resourcesync.Datetime
 	earliestDatetime                          resourcesync.Datetime
 	earliestUndated                           resourcesync.Datetime // lastmod of entries without datetime
@@ -121,14 +121,14 @@ func (c *converter) note(part string, n resourcesync.Note) {
 		return
 	}
 	level := Warning
-	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // these are not written as they were
+	if n.Legal && n.Quirk != resourcesync.QuirkRelationCase && n.Rule != "hash-algorithm-unknown" { // these are written in another form
 		level = Info
 	}
 	c.decide(Decision{Part: part, Line: n.Line, Rule: n.Rule, Level: level, Text: n.Msg})
 }
 
-// decidedHere are the quirks of which a Decoder hands on what it read, and it is
-// decided here what becomes of it.
+// decidedHere are the quirks that a Decoder passes through, so that the conversion decides
+// about them.
 var decidedHere = []resourcesync.Quirk{
 	resourcesync.QuirkNested, resourcesync.QuirkNoChange, resourcesync.QuirkForeignAttr, resourcesync.QuirkMoment,
 	resourcesync.QuirkIRI, resourcesync.QuirkRelativeURI, resourcesync.QuirkPathEscape, resourcesync.QuirkPath,
@@ -253,8 +253,8 @@ func (c *converter) addPart(ctx context.Context, whole *document, name string, d
 	return nil
 }
 
-// partName is the path of a part below the package root, given by its path or by
-// a loc that is relative to the document at the path at.
+// partName is the path of a part below the package root, given by its path or by a loc that
+// is relative to the document at the path at.
 func partName(e *resourcesync.Entry, at string) (name, why string) {
 	name = strings.TrimPrefix(e.Path, "/")
 	if name == "" && !hasScheme(e.Loc) {

@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// write writes the result: first in the order of the document, to know what there
-// is and where it lies, then in order of time.
+// write writes the result: first in the order of the document, to find out what there is
+// and where, then in order of time.
 func (c *converter) write(ctx context.Context, d *document, out io.Writer) (err error) {
 	unordered := spool.NewFile(c.o.Temp, 0)
 	defer func() { err = errors.Join(err, unordered.Close()) }()
@@ -78,7 +78,7 @@ func (c *converter) encode(ctx context.Context, d *document, w io.Writer) ([]pie
 	return pieces, enc.Close()
 }
 
-// shortly says what an Encoder refuses.
+// shortly shortens an error of an Encoder.
 func shortly(e *resourcesync.EncodeError) string {
 	if e.Value == "" {
 		return fmt.Sprintf("no %s; %s", e.Field, e.Msg)
@@ -95,7 +95,7 @@ func (c *converter) tooLarge(d *document, written int) error {
 	return c.refuse("limit-50mb", hint, "the document would have more than %d bytes, with %d of its %d entries", resourcesync.MaxBytes, written, d.items.Len())
 }
 
-// pieceOf is what order and paths of the result depend on.
+// pieceOf extracts the data of an entry that order and paths depend on.
 func (c *converter) pieceOf(it *item) piece {
 	e := &it.Entry
 	p := piece{line: e.Line, part: it.Part}
@@ -192,8 +192,7 @@ func (c *converter) assemble(ctx context.Context, from io.ReaderAt, pieces []pie
 	return err
 }
 
-// prove reads the result as strictly as 1.1 is meant: what is written is clean, or
-// nothing is written.
+// prove reads the result strictly, so that an invalid result is never written.
 func (c *converter) prove(ctx context.Context, r io.Reader, entries int) error {
 	dec := resourcesync.NewDecoder(r, resourcesync.WithTolerance(resourcesync.Strict))
 	n := 0
@@ -223,7 +222,7 @@ func (c *converter) deliver(ctx context.Context, r io.Reader, out io.Writer) err
 	w := io.Writer(counted)
 	var zip *gzip.Writer
 	if c.o.Gzip {
-		zip = gzip.NewWriter(counted) // without name and time: the same bytes each time
+		zip = gzip.NewWriter(counted) // without name and time, so that the bytes are always the same
 		w = zip
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -239,7 +238,7 @@ func (c *converter) deliver(ctx context.Context, r io.Reader, out io.Writer) err
 	return nil
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	w io.Writer
 	n int64

@@ -44,8 +44,8 @@ var at = &calls{
 	},
 }
 
-// again does what a signal interrupted once more, as package os does: the file systems
-// of networks and of users answer so.
+// again repeats an operation that a signal interrupted (EINTR), as package os does: file
+// systems over a network and in user space return that.
 func again(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, unix.EINTR) {

@@ -1,6 +1,6 @@
-// Package durable makes what is written to disk survive a power cut: files are
-// synced together, renamed, and then the directories that name them are synced.
-// Every name goes through an os.Root.
+// Package durable writes files that survive a power cut: files are synced together,
+// renamed, and then the directories that name them are synced. Every name is resolved by an
+// os.Root.
 package durable
 
 import (
@@ -20,11 +20,11 @@ type Disk struct {
 	// SyncFS makes everything written to the file system of f durable, and reports
 	// errors met since f was opened. Nil: there is no such call to be trusted.
 	SyncFS func(f *os.File) error
-	// Rename renames a file, replacing what is at to.
+	// Rename renames a file and replaces the one at to.
 	Rename func(at *Parents, from, to string) error
 	// RenameNew renames a file and fails with fs.ErrExist if something is at to.
 	RenameNew func(at *Parents, from, to string) error
-	// Link gives a file a second name; it fails with fs.ErrExist if that is taken.
+	// Link gives a file a second name; fs.ErrExist if the name exists.
 	Link func(at *Parents, from, to string) error
 	// Remove removes a file or an empty directory.
 	Remove func(root *os.Root, name string) error
@@ -55,9 +55,9 @@ func System(root *os.Root) Disk {
 	return d
 }
 
-// Keep gives the file at from the further name to, so that its bytes stay when
-// from is replaced. It links, or copies by way of the name temp where the file
-// system has no links. If something is at to already the error is fs.ErrExist.
+// Keep gives the file at from the additional name to, so that its bytes survive when from
+// is replaced. It links, or copies through the name temp on file systems without links. If
+// to exists already the error is fs.ErrExist.
 func (d Disk) Keep(at *Parents, from, to, temp string, mode fs.FileMode) error {
 	root := at.Root
 	linked := d.Link(at, from, to)
@@ -94,11 +94,11 @@ func (d Disk) copy(root *os.Root, from, to string, mode fs.FileMode) (err error)
 	return d.Sync(out)
 }
 
-// ErrNotRegular reports a name that is something else than a regular file.
+// ErrNotRegular reports a name that is not a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// OpenRegular opens the regular file at name for reading. It neither follows a
-// symbolic link at name nor waits for the writer of a FIFO.
+// OpenRegular opens the regular file at name for reading. It neither follows a symbolic
+// link at name nor blocks on a FIFO.
 func OpenRegular(root *os.Root, name string) (*os.File, error) {
 	return openRegular(root, name, os.O_RDONLY)
 }
@@ -121,7 +121,7 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, error) {
 // maxReplaced is how often a file may be replaced between the look and the opening.
 const maxReplaced = 100
 
-// openOnce returns nil if what it opened is not what it had looked at.
+// openOnce returns nil if the opened file is not the one that was examined before.
 func openOnce(root *os.Root, name string, flag int) (*os.File, error) {
 	looked, err := root.Lstat(name)
 	if err != nil {

@@ -43,9 +43,9 @@ func SetModTime(f *os.File, t time.Time) error {
 	return nil
 }
 
-// linkNameless takes the way that needs /proc where the other one is not open: before
-// Linux 6.10 it was for the privileged only, and since then it is for the thread with
-// the very credentials that the file was opened with. Both answer ENOENT otherwise.
+// linkNameless links through /proc where a direct link is refused: before Linux 6.10 that
+// was for privileged processes only, since then for a thread with the credentials of the
+// opener. Both fail with ENOENT.
 func linkNameless(fd, dir int, name string) error {
 	err := linkByFile(fd, dir, name)
 	if errors.Is(err, unix.ENOENT) {
@@ -64,8 +64,8 @@ func linkByProc(fd, dir int, name string) error {
 	})
 }
 
-// MaxNameless is how many files without a name may be open at a time, so that enough
-// of what the process may open is left for all else.
+// MaxNameless is the number of files without a name that may be open at a time, which
+// leaves enough descriptors for the rest of the process.
 func MaxNameless() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

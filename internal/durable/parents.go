@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Parents is a root with the directories open that were used last: what happens in them
-// again then costs one system call rather than ten. It is not safe for concurrent use.
+// Parents is a root with a cache of open directories: an operation in one of them costs one
+// system call rather than ten. It is not safe for concurrent use.
 type Parents struct {
 	Root *os.Root
-	open [maxParents]openDir // the one used last comes first
+	open [maxParents]openDir // most recently used first
 }
 
 // maxParents is enough to take a file with the directories above it to another place, if
@@ -61,8 +61,8 @@ func (p *Parents) at(name string) (fd int, base string, err error) {
 	return fd, path.Base(name), err
 }
 
-// dir opens a directory by way of the one above it, which is often open: so a directory
-// costs one system call, not one for each part of its name.
+// dir opens a directory through its parent, which is often open: so it costs one system
+// call, not one for each segment of its name.
 func (p *Parents) dir(name string) (fd int, err error) {
 	i := slices.IndexFunc(p.open[:], func(d openDir) bool { return d.f != nil && d.name == name })
 	if i < 0 {
@@ -187,8 +187,8 @@ func (p *Parents) nameNew(f *os.File, to string) error {
 	return nil
 }
 
-// linkNew is renameNew in two steps, for systems without the one call. Where
-// there are no links either, another process may come between look and rename.
+// linkNew is renameNew in two steps, for systems without the single call. Without hard
+// links another process may create the file between the check and the rename.
 func (p *Parents) linkNew(from, to string) error {
 	err := p.Root.Link(from, to)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fullErrors are what the system answers where a file system, a quota or the largest
-// size of a file is exhausted.
+// fullErrors are the errors of a full file system, an exhausted quota or a file of the
+// largest size.
 var fullErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
 
 // SpaceOf returns how much room is left at root.

@@ -18,8 +18,8 @@ var (
 	// syncFSTypes are the file systems whose syncfs both waits for the disk and, since
 	// Linux 5.8, reports write errors.
 	syncFSTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
-	// namelessTypes are those whose fsync makes a file without a name durable. Btrfs is
-	// none of them: most versions skip a file that has no links.
+	// namelessTypes are file systems whose fsync makes a file without a name durable. Btrfs
+	// is not one: most versions skip a file without links.
 	namelessTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 )
 
@@ -58,7 +58,7 @@ func syncFS(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
 var renameExcl = func(fromDir int, from string, toDir int, to string) error {
 	err := again(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
-	if errors.Is(err, unix.EINVAL) { // how file systems without it answer
+	if errors.Is(err, unix.EINVAL) { // the answer of file systems without support
 		return errors.ErrUnsupported
 	}
 	return err

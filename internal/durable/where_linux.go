@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where returns a text that names the file system that root is on, and the directory in it:
-// the same as long as the directory stays there, another one for a copy elsewhere. It is ""
-// where the file system has no name of its own.
+// Where returns a text that identifies the file system of root and the directory in it: it
+// stays the same while the directory stays, and differs for a copy elsewhere. It is ""
+// where the file system has no identity of its own.
 func Where(root *os.Root) (where string, err error) {
 	f, err := root.Open(".")
 	if err != nil {

@@ -4,6 +4,6 @@ package durable
 
 import "os"
 
-// Where identifies the file system of root and the directory in it. On this system it is
-// "": unknown.
+// Where identifies the file system of root and the directory in it. On this system it
+// returns "": unknown.
 func Where(*os.Root) (string, error) { return "", nil }

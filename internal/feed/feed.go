@@ -1,6 +1,5 @@
-// Package feed reads feeds, Atom (RFC 4287) and RSS 2.0, as streams: entry by entry, with
-// a bound on each. It knows what an entry is called, where it leads and when it was
-// updated; content is passed over.
+// Package feed streams feeds, Atom (RFC 4287) and RSS 2.0, entry by entry, with a bound on
+// each. It reads titles, links and times of entries and skips their content.
 package feed
 
 import (
@@ -20,28 +19,28 @@ const (
 	RSS  Kind = "rss"
 )
 
-// Header is what a feed says of itself.
+// Header has the fields of the feed itself.
 type Header struct {
 	Kind    Kind
 	ID      string // atom:id; "" in RSS
-	Self    string // href of the link with rel="self", as it is written
+	Self    string // href of the link with rel="self", unresolved
 	Title   string
-	Updated string // as it is written: RFC 3339 in Atom, RFC 822 in RSS
+	Updated string // time as written: RFC 3339 in Atom, RFC 822 in RSS
 }
 
 // Entry is an entry of an Atom feed or an item of an RSS feed.
 type Entry struct {
 	ID      string // atom:id, or guid
 	Title   string
-	Updated string // as it is written: RFC 3339 in Atom, RFC 822 in RSS
+	Updated string // time as written: RFC 3339 in Atom, RFC 822 in RSS
 	Links   []Link
-	Line    int // of its start tag, from 1
+	Line    int // line of its start tag, from 1
 }
 
 // Link is a link of an entry. In RSS it has no relation.
 type Link struct {
 	Rel  string // "" and "alternate" are the same
-	Href string // as it is written
+	Href string // URI as written, unresolved
 	Type string
 }
 
@@ -59,20 +58,19 @@ func (e *Entry) Link(rel string) string {
 const (
 	nsAtom = "http://www.w3.org/2005/Atom"
 
-	maxEntry = 1 << 20 // bytes of one entry, and of what stands between two
+	maxEntry = 1 << 20 // bytes of one entry, or between two entries
 	maxLinks = 100     // of one entry
 )
 
 // ErrTooLarge is wrapped by the error for an entry of more than a megabyte.
 var ErrTooLarge = errors.New("an entry of more than 1 MiB")
 
-// ErrNotFeed is wrapped by the error for a document that is no feed.
+// ErrNotFeed is wrapped by the error for a document that is not a feed.
 var ErrNotFeed = errors.New("not a feed")
 
-// Read reads a feed to its end and calls each with every entry, which is valid until
-// each returns. An error of each ends the reading. The error wraps ErrNotFeed,
-// ErrTooLarge or what is wrong with the XML, or is that of src. The entries of a feed that
-// breaks off were told before it did.
+// Read reads a feed to its end and calls each with every entry, which is valid until each
+// returns. An error of each ends the reading. The error wraps ErrNotFeed, ErrTooLarge or a
+// syntax error of the XML, or is that of src. Entries before the error were passed to each.
 func Read(src io.Reader, each func(*Entry) error) (Header, error) {
 	m := &meter{r: src, left: maxEntry}
 	r := &reader{d: xml.NewDecoder(m), m: m, each: each}
@@ -146,7 +144,7 @@ func notFeed(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotFeed, err)
 }
 
-// children calls child with each child of an element, which it has to read to its end.
+// children calls child with each child of an element; child has to read it to its end.
 func (r *reader) children(child func(*xml.StartElement) error) error {
 	for {
 		r.m.left = maxEntry
@@ -211,7 +209,7 @@ func (r *reader) channel(start *xml.StartElement) error {
 	})
 }
 
-// entry reads the fields of an entry, and tells of it.
+// entry reads the fields of an entry and passes it to each.
 func (r *reader) entry(e *Entry, field func(*reader, *Entry, *xml.StartElement) error) error {
 	e.Line, _ = r.d.InputPos()
 	for {
@@ -273,7 +271,7 @@ func (r *reader) rssField(e *Entry, start *xml.StartElement) error {
 	return r.d.Skip()
 }
 
-// text reads the text of an element, without that of elements in it.
+// text reads the text of an element, without that of its children.
 func (r *reader) text(into *string) error {
 	var b strings.Builder
 	for {

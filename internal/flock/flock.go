@@ -1,6 +1,6 @@
-// Package flock keeps two processes from using one directory of ours at a time.
-// The kernel holds the lock and frees it when its holder ends, however it ends;
-// the text in the file only tells people who the holder is.
+// Package flock lets only one process use a directory at a time. The kernel holds the lock
+// and releases it when the process ends; the text in the file only names the holder for
+// people.
 package flock
 
 import (
@@ -68,7 +68,7 @@ func Dir(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// maxTries bounds how often lock begins again because the file was replaced meanwhile.
+// maxTries bounds how often lock starts again because the file was replaced.
 const maxTries = 10
 
 func lock(path string, flag int, shared bool) (*Lock, error) {

@@ -1,11 +1,11 @@
-// Package glob matches slash-separated paths against patterns, which mean the same as in
-// a .gitignore file: "*.png" matches at any level, "/x.png" and "a/x.png" from the root,
-// "a/" only a directory, and a pattern that matches a directory matches everything below
-// it. "*" and "?" match within a segment, "**" matches any number of segments, and [a-z]
-// and {a,b} match alternatives. A backslash takes the meaning from the character after it.
+// Package glob matches slash-separated paths against patterns with the meaning of
+// .gitignore: "*.png" matches at any level, "/x.png" and "a/x.png" from the root, "a/" only
+// a directory, and a pattern that matches a directory matches everything below it. "*" and
+// "?" match within a segment, "**" matches any number of segments, and [a-z] and {a,b}
+// match alternatives. A backslash escapes the next character.
 //
-// Unlike there "!" has no meaning of its own: commands have patterns to include and
-// patterns to exclude.
+// Unlike in .gitignore, "!" is an ordinary character: commands have separate patterns to
+// include and to exclude.
 package glob
 
 import (

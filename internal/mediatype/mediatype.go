@@ -1,8 +1,8 @@
 // Package mediatype says of which media type a file is, in the same way on every
 // host: by the extension of its name, else by how its bytes begin.
 //
-// Types come without parameters. A name that stands for several types (.ts, .obj)
-// is left to the bytes. Source code for which no type is registered is text/plain.
+// Types have no parameters. For an extension of several types (.ts, .obj) the bytes decide.
+// Source code without a registered type is text/plain.
 package mediatype
 
 import (
@@ -18,8 +18,8 @@ const Unknown = "application/octet-stream"
 // PrefixSize is the number of bytes that Sniff looks at.
 const PrefixSize = 3072
 
-// Of returns the type of a file by its name (a slash-separated path will do) or
-// else by its first bytes, of which PrefixSize are enough. It is never empty.
+// Of returns the type of a file by its name (a slash-separated path will do) or else by its
+// first bytes; PrefixSize of them are enough. It is never empty.
 func Of(name string, prefix []byte) string {
 	if t := ByName(name); t != "" {
 		return t
@@ -37,7 +37,8 @@ func ByName(name string) string {
 	return byExtension[strings.ToLower(ext[1:])]
 }
 
-// Sniff returns the type of bytes that begin with prefix; Unknown if it can't be told.
+// Sniff returns the type of bytes that begin with prefix; Unknown if it cannot be
+// recognised.
 func Sniff(prefix []byte) string {
 	if len(prefix) == 0 {
 		return Unknown
@@ -58,7 +59,7 @@ var byExtension = func() map[string]string {
 	return m
 }()
 
-// longestExtension bounds what is looked up, with its dot.
+// longestExtension bounds the extensions that are looked up, dot included.
 var longestExtension = func() int {
 	n := 0
 	for ext := range byExtension {

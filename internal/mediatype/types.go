@@ -1,6 +1,6 @@
 package mediatype
 
-// types lists media types and the extensions that stand for them.
+// types maps media types to their extensions.
 const types = `text/html html htm shtml
 application/xhtml+xml xhtml xht
 text/css css

@@ -16,7 +16,7 @@ import (
 // declaration finds the encoding that an XML declaration names.
 var declaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^>]*?encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._-]+)["'][^>]*\?>`)
 
-// What clean had to change.
+// The corrections of clean.
 const (
 	dirtLead       = "there was text before the XML declaration"
 	dirtUTF8       = "bytes that are no text in the encoding of the answer were replaced by U+FFFD"
@@ -25,14 +25,14 @@ const (
 	dirtEntity     = "named entities of HTML were replaced by their characters"
 	dirtCharset    = "the encoding named is not the one of the bytes"
 	replacement    = "\uFFFD"
-	maxEntityBytes = 12 // of the name of an entity
+	maxEntityBytes = 12 // bytes of the name of an entity
 )
 
-// dirt counts what had to be changed, by the sentence that says so.
+// dirt counts corrections by their description.
 type dirt map[string]int
 
-// clean returns an answer as XML 1.0 in UTF-8 whose characters and references are all
-// legal. What is illegal in it becomes U+FFFD. The text shares no memory with raw.
+// clean returns an answer as XML 1.0 in UTF-8 with legal characters and references only.
+// Illegal parts become U+FFFD. The text shares no memory with raw.
 func clean(raw []byte, d dirt) ([]byte, error) {
 	text, err := toUTF8(raw, d)
 	if err != nil {
@@ -42,7 +42,7 @@ func clean(raw []byte, d dirt) ([]byte, error) {
 		text = trimmed
 		d[dirtLead]++
 	}
-	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // what follows is UTF-8 whatever it says
+	if m := declaration.FindIndex(text[:min(len(text), 200)]); m != nil { // the rest is UTF-8, whatever the declaration says
 		text = text[m[1]:]
 	}
 	c := cleaner{text: text, out: make([]byte, 0, len(text)+len(text)/64+64), dirt: d}
@@ -113,12 +113,12 @@ func fromLatin(raw []byte) []byte {
 	return out
 }
 
-// cleaner copies a text, and makes legal what is not.
+// cleaner copies a text and corrects illegal parts.
 type cleaner struct {
 	text []byte
 	out  []byte
-	i    int    // what of text is copied
-	end  string // of the section that is open, in which & is no reference: "]]>", "-->" or "?>"; "" is none
+	i    int    // position in text up to which it is copied
+	end  string // end of the open section, in which & is no reference: "]]>", "-->" or "?>"; "" is none
 	dirt dirt
 }
 
@@ -143,7 +143,7 @@ var isPlain = func() (t [256]bool) {
 	return t
 }()
 
-// special copies one character that is not plain.
+// special copies one character that needs a check.
 func (c *cleaner) special() {
 	switch b := c.text[c.i]; {
 	case b == '<' && c.end == "":
@@ -205,7 +205,7 @@ func isChar(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd || r >= 0x10000 && r <= 0x10ffff
 }
 
-// reference copies a reference that is one, and what stands for it otherwise.
+// reference copies a valid reference, and a replacement for an invalid one.
 func (c *cleaner) reference() {
 	rest := c.text[c.i+1 : min(len(c.text), c.i+2+maxEntityBytes)]
 	end := bytes.IndexByte(rest, ';')

@@ -18,12 +18,12 @@ import (
 // concurrent use.
 type Client struct {
 	Fetch     *fetch.Client
-	BaseURL   string // of the repository; may have a query of its own
+	BaseURL   string // base URL of the repository; may have a query of its own
 	MaxAnswer int64  // bytes of an answer; 0 is MaxAnswer
-	// Observe gets what is tolerated; nil is nobody.
+	// Observe is called with each tolerated fault; nil is none.
 	Observe func(Note)
 
-	wire bytes.Buffer // the answer that is read at present
+	wire bytes.Buffer // the answer that is being read
 }
 
 // Selection says which records are asked for (§2.7). Prefix is required.
@@ -43,10 +43,10 @@ func (s Selection) values(days bool) url.Values {
 	return v
 }
 
-// ErrAnswer is wrapped by errors about an answer that is none of OAI-PMH, or cannot be used.
+// ErrAnswer is wrapped by errors about an answer that is not OAI-PMH, or is unusable.
 var ErrAnswer = errors.New("not an answer of OAI-PMH that can be used")
 
-// Identify asks the repository what it is (§4.2).
+// Identify requests the description of the repository (§4.2).
 func (c *Client) Identify(ctx context.Context) (Identity, error) {
 	p, err := c.ask(ctx, VerbIdentify, nil)
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Client) Identify(ctx context.Context) (Identity, error) {
 	return *p.identity, nil
 }
 
-// Formats returns the formats of the repository, or of a record (§4.4). A record that has
-// none is NoMetadataFormats.
+// Formats returns the formats of the repository, or of a record (§4.4). The error for a
+// record without any is NoMetadataFormats.
 func (c *Client) Formats(ctx context.Context, identifier string) ([]Format, error) {
 	v := url.Values{}
 	if identifier != "" {
@@ -93,7 +93,7 @@ func (c *Client) Sets(ctx context.Context) iter.Seq2[Set, error] {
 	}
 }
 
-// Record asks for one record (§4.1). The error of one that is not there is IDDoesNotExist.
+// Record requests one record (§4.1). The error for an unknown one is IDDoesNotExist.
 func (c *Client) Record(ctx context.Context, identifier, prefix string) (Record, error) {
 	p, err := c.ask(ctx, VerbRecord, url.Values{"identifier": {identifier}, "metadataPrefix": {prefix}})
 	switch {
@@ -219,7 +219,7 @@ func (c *Client) requestURL(verb Verb, args url.Values) (string, error) {
 // accept are the media types of answers.
 const accept = "text/xml, application/xml;q=0.9, */*;q=0.1"
 
-// load reads an answer as text that is legal.
+// load reads an answer and corrects it to legal XML.
 func (c *Client) load(ctx context.Context, at string, d dirt) ([]byte, error) {
 	most := c.MaxAnswer
 	if most <= 0 {

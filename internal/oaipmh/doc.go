@@ -1,13 +1,13 @@
 // Package oaipmh speaks the Open Archives Initiative Protocol for Metadata Harvesting,
 // version 2.0, on both sides: [Client] asks a repository, [Handler] answers as one.
 //
-// A Client reads one answer at a time, whole and within bounds, before anything of it is
-// returned. What real servers do against the protocol is tolerated where the meaning is
-// clear, and each such thing is a [Note]. [Client.Harvest] reads a list to its end: it
-// can go on from any [Position] after the program was ended, notices resumption tokens
-// that lead in circles or nowhere, and then divides the list by datestamps.
+// A Client reads one answer at a time, whole and within bounds, before it returns any of
+// it. Faults of real servers are tolerated where the meaning is clear, each reported as a
+// [Note]. [Client.Harvest] reads a list to its end: it can continue from any [Position] in
+// a later process, detects resumption tokens that lead in circles or nowhere, and then
+// divides the list by datestamps.
 //
-// Sections are those of http://www.openarchives.org/OAI/openarchivesprotocol.html.
+// Section numbers are those of http://www.openarchives.org/OAI/openarchivesprotocol.html.
 package oaipmh
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Namespace is that of the answers of version 2.0 (§3.2).
+// Namespace is the XML namespace of answers of version 2.0 (§3.2).
 const Namespace = "http://www.openarchives.org/OAI/2.0/"
 
 // Verb is a kind of request (§4).
@@ -52,12 +52,12 @@ func (c Code) Error() string { return string(c) }
 
 // Error is an error of the protocol: the repository understood the request and refused it.
 type Error struct {
-	URL  string // of the request; "" on the side that answers
+	URL  string // URL of the request; "" in a server
 	Code Code
-	Msg  string // what the repository says
+	Msg  string // message of the repository
 }
 
-// Error tells the request, the code and what the repository says.
+// Error returns the request, the code and the message of the repository.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s: the repository answered %s: %q", e.URL, e.Code, e.Msg)
 }
@@ -65,7 +65,7 @@ func (e *Error) Error() string {
 // Is reports whether target is the Code of e.
 func (e *Error) Is(target error) bool { return target == error(e.Code) }
 
-// DeletedRecord says what a repository tells of deletions (§2.5.1).
+// DeletedRecord is the support of a repository for deletions (§2.5.1).
 type DeletedRecord string
 
 // The values.
@@ -75,7 +75,7 @@ const (
 	DeletedPersistent DeletedRecord = "persistent"
 )
 
-// Identity is what a repository says of itself (§4.2).
+// Identity is a repository's description of itself (§4.2).
 type Identity struct {
 	Name        string
 	BaseURL     string
@@ -104,8 +104,8 @@ type Header struct {
 // Record is a record in one format. A deleted one has no Metadata.
 type Record struct {
 	Header
-	// Metadata is what metadata holds: one XML element that stands alone, in UTF-8, with
-	// the namespace declarations that it had from the elements around it.
+	// Metadata is the content of a metadata element: one XML element that is a complete
+	// document, in UTF-8, with the namespace declarations of the elements around it.
 	Metadata []byte
 }
 
@@ -121,7 +121,7 @@ func (s Stamp) IsZero() bool { return s.Time.IsZero() }
 // String returns the Stamp in its own granularity; "" if there is none.
 func (s Stamp) String() string { return s.In(s.Day) }
 
-// In returns the Stamp in the granularity of days or of seconds; "" if there is none.
+// In formats the Stamp with the granularity of days or of seconds; "" if it is zero.
 func (s Stamp) In(days bool) string {
 	switch {
 	case s.IsZero():
@@ -152,8 +152,8 @@ var layouts = []string{
 	"2006-01-02T15:04Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01", "2006",
 }
 
-// parseAnyStamp reads what can be understood of a datestamp; strict is false if the
-// protocol does not have the form.
+// parseAnyStamp parses a datestamp leniently; strict is false if the protocol does not
+// allow the form.
 func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 	if s, err = ParseStamp(text); err == nil {
 		return s, true, nil
@@ -170,7 +170,7 @@ func parseAnyStamp(text string) (s Stamp, strict bool, err error) {
 type Note struct {
 	URL  string
 	What string // a sentence
-	N    int    // how often in this answer
+	N    int    // number of times in this answer
 }
 
 func (n Note) String() string {

@@ -13,10 +13,10 @@ import (
 	"instep/fetch"
 )
 
-// Gateway answers GET /pmh2ore?url=URL, URL being that of a GetRecord request: it hands
-// out the Resource Map in the record without the envelope of OAI-PMH, as what it is, and
-// keeps responseDate and request as fields of its header (ORE discovery §2.4). Fetch and
-// Origins are required.
+// Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request: it returns the
+// Resource Map in the record without the envelope of OAI-PMH, with its own media type, and
+// keeps responseDate and request as header fields (ORE discovery §2.4). Fetch and Origins
+// are required.
 type Gateway struct {
 	Fetch   *fetch.Client
 	Origins []string // scheme://host[:port] of the repositories that may be asked
@@ -43,7 +43,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	if err := g.Fetch.TrustSource(r.Context(), target); err != nil { // it is one of Origins
+	if err := g.Fetch.TrustSource(r.Context(), target); err != nil { // the origin is one of Origins
 		http.Error(w, "the repository cannot be asked: "+err.Error(), http.StatusBadGateway)
 		return
 	}
@@ -77,7 +77,7 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	if !ok {
 		return "", http.StatusBadRequest, errors.New("expected url=, and the URL of a GetRecord request")
 	}
-	if !strings.Contains(rest, "://") { // else it stands there as it is, with its own & and =
+	if !strings.Contains(rest, "://") { // otherwise it is not encoded, with its own & and =
 		rest, _, _ = strings.Cut(rest, "&")
 		if rest, err = url.QueryUnescape(rest); err != nil {
 			return "", http.StatusBadRequest, err

@@ -13,7 +13,7 @@ const (
 
 // LoopError: the resumption tokens of a list lead nowhere.
 type LoopError struct {
-	URL string // of the answer at which that was noticed
+	URL string // URL of the answer at which the loop was detected
 	Msg string
 }
 
@@ -21,13 +21,13 @@ func (e *LoopError) Error() string {
 	return fmt.Sprintf("%s: the list cannot be read to its end: %s", e.URL, e.Msg)
 }
 
-// guard notices resumption tokens that lead in a circle or nowhere. It holds two tokens
-// and one digest, whatever the length of the list: one token is kept while twice as many
-// more come as before (Brent), so that a circle is found within three rounds.
+// guard detects resumption tokens that lead in a circle or nowhere. It holds two tokens and
+// one digest, however long the list: one token is kept for a number of pages that doubles
+// each time (Brent), so that a circle is found within three rounds.
 type guard struct {
 	pages, empty int
 	kept         string
-	next         int // how many pages until another token is kept
+	next         int // number of pages until another token is kept
 	last         uint64
 	repeated     int
 	seed         maphash.Seed

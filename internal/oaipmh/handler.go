@@ -18,18 +18,19 @@ import (
 	"time"
 )
 
-// Repository is what a Handler answers from. Its methods may be called concurrently.
-// Errors are a *Error for what the protocol has a code for; any other is one of the server.
+// Repository supplies the data of a Handler. Its methods may be called concurrently. Errors
+// are a *Error where the protocol has a code; any other is a server error.
 type Repository interface {
-	// Identity says what the repository is; BaseURL and Date are the Handler's.
+	// Identity returns the description of the repository; the Handler sets BaseURL and
+	// Date.
 	Identity(ctx context.Context) (Identity, error)
 	// Formats returns the formats of all records, or of the record with an identifier.
 	Formats(ctx context.Context, identifier string) ([]Format, error)
 	// Sets returns the sets; none if there is no hierarchy of sets.
 	Sets(ctx context.Context) ([]Set, error)
-	// List yields the records of a selection that come after a place; "" is the beginning.
-	// Their order does not depend on when it is asked for: a record that did not change
-	// stays where it is. Metadata is left out unless it is wanted.
+	// List yields the records of a selection after a place; "" is the beginning. Their
+	// order is stable: a record that does not change keeps its place. Metadata is left out
+	// unless it is requested.
 	List(ctx context.Context, s Selection, after string, metadata bool) iter.Seq2[Item, error]
 	// Record returns one record.
 	Record(ctx context.Context, identifier, prefix string) (Record, error)
@@ -46,10 +47,10 @@ type Item struct {
 // expires.
 type Handler struct {
 	Repository Repository
-	BaseURL    string // at which it is served
+	BaseURL    string // URL at which it is served
 	Now        func() time.Time
 	PageSize   int         // records of an answer; 0 is 500
-	Report     func(error) // gets what went wrong on our side; nil is nobody
+	Report     func(error) // called with each internal error; nil is none
 }
 
 // Bounds of the Handler.
@@ -59,7 +60,7 @@ const (
 	maxForm     = 64 << 10 // bytes of a request by POST
 )
 
-// arguments are what a verb takes (§4): those that it requires, and others.
+// arguments are the required and optional arguments of a verb (§4).
 var arguments = map[Verb]struct{ required, optional []string }{
 	VerbIdentify:    {},
 	VerbFormats:     {optional: []string{"identifier"}},
@@ -260,7 +261,7 @@ func (h *Handler) sets(ctx context.Context, b *bytes.Buffer, args url.Values) er
 	return nil
 }
 
-// token is what a resumption token says.
+// token is a decoded resumption token.
 type token struct {
 	Prefix string `json:"p"`
 	Set    string `json:"s,omitempty"`
@@ -273,7 +274,7 @@ type token struct {
 func (t token) String() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // it holds text and times
+		panic(err) // it has only text and times
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
@@ -289,7 +290,7 @@ func parseToken(text string) (t token, err error) {
 	return t, nil
 }
 
-// selectionOf is what a request selects, and where it begins.
+// selectionOf returns the selection of a request, and the place where it begins.
 func (h *Handler) selectionOf(ctx context.Context, args url.Values) (t token, err error) {
 	if args.Has("resumptionToken") {
 		return parseToken(args.Get("resumptionToken"))
@@ -374,7 +375,7 @@ func (h *Handler) list(ctx context.Context, b *bytes.Buffer, verb Verb, args url
 	switch t.Cursor += n; {
 	case next != "":
 		WriteElement(b, "resumptionToken", t.String(), "cursor", fmt.Sprint(cursor))
-	case n == 0: // after a token: those that were left are in it no more
+	case n == 0: // after a token: the remaining records are no longer in the list
 		return refuse(NoRecordsMatch, "no records match")
 	case cursor > 0:
 		WriteElement(b, "resumptionToken", "", "cursor", fmt.Sprint(cursor))

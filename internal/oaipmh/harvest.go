@@ -13,8 +13,8 @@ import (
 // Position is how far a list was read. Its zero value is the beginning. It is kept as
 // JSON, and holds as long as the Selection is the same.
 //
-// A list is read in windows of datestamps, of which the first is all of it. Where the
-// resumption tokens of a window fail it is read again, half as long.
+// A list is read in windows of datestamps; the first window is the whole list. A window
+// whose resumption tokens fail is read again, half as long.
 type Position struct {
 	From  Stamp         `json:"from,omitzero"`  // where the window begins; zero is the beginning of the Selection
 	First bool          `json:"first,omitzero"` // the window has no beginning: From only says how long it is
@@ -34,9 +34,9 @@ type Step struct {
 }
 
 // Harvest yields the answers that make the list of a Selection, from a Position on, until
-// Position.Done. Records may come more than once. id is what the repository says of
-// itself. The first error ends the harvest; the last Position holds. Errors wrap
-// fetch.Temporary where another time may help.
+// Position.Done. Records may come more than once. id is the repository's description. The
+// first error ends the harvest; the last Position stays valid. Errors wrap fetch.Temporary
+// where a later try may help.
 func (c *Client) Harvest(ctx context.Context, s Selection, id Identity, at Position) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		h := harvester{c: c, ctx: ctx, s: s, id: id, at: at, yield: yield}
@@ -85,7 +85,7 @@ func (h *harvester) window() error {
 	return nil
 }
 
-// selection is what the window selects.
+// selection returns the selection of the window.
 func (h *harvester) selection() Selection {
 	s := h.s
 	if !h.at.From.IsZero() && !h.at.First {
@@ -138,10 +138,10 @@ func (h *harvester) next() {
 	h.at.Width *= 2
 }
 
-// failed decides what follows from an error: nil if a smaller window is to be read.
+// failed handles an error: nil if a smaller window is to be read.
 func (h *harvester) failed(err error) error {
 	if !h.at.Days && errors.Is(err, BadArgument) && h.at.Token == "" && (!h.selection().From.IsZero() || !h.selection().Until.IsZero()) {
-		h.at.Days = true // it says that it knows seconds, and does not take them
+		h.at.Days = true // it announces seconds and does not accept them
 		h.at.From.Time = h.at.From.Time.Truncate(h.granule())
 		h.note("a datestamp in seconds was refused though Identify says that they are taken: days are sent")
 		return h.move()
@@ -152,7 +152,7 @@ func (h *harvester) failed(err error) error {
 	return h.divide(err)
 }
 
-// tokenFails reports whether an error can come from a resumption token.
+// tokenFails reports whether a resumption token can be the cause of an error.
 func tokenFails(err error) bool {
 	if loop, ok := errors.AsType[*LoopError](err); ok && loop != nil {
 		return true

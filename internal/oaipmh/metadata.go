@@ -18,8 +18,8 @@ type fragment struct {
 	end      int64           // offset behind it
 }
 
-// metadata reads what metadata holds, up to the end of metadata. What may not be in
-// there is in wrong.
+// metadata reads the content of a metadata element to its end. Content that is not allowed
+// there is reported in wrong.
 func (p *parser) metadata(of xml.StartElement, wrong *error) (found []byte, err error) {
 	err = p.children(of, func(e xml.StartElement) error {
 		at := p.startOf()
@@ -79,8 +79,8 @@ func (p *parser) element(root *xml.StartElement) (f fragment, err error) {
 	return f, nil
 }
 
-// standalone returns an element with the namespaces that it has from those around it: the
-// prefixes that stand anywhere in it, since values may use them too.
+// standalone returns an element with the namespaces of the elements around it: all prefixes
+// that occur in it, since values may use them too.
 func (p *parser) standalone(e xml.StartElement, at int64, f fragment) []byte {
 	text := p.text[at:f.end]
 	var more []byte

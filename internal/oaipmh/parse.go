@@ -13,8 +13,8 @@ import (
 
 // Bounds of an answer.
 const (
-	// MaxAnswer is how many bytes an answer may have, on the wire and decompressed, unless
-	// Client.MaxAnswer says otherwise.
+	// MaxAnswer bounds an answer in bytes, on the wire and decompressed, unless
+	// Client.MaxAnswer is set.
 	MaxAnswer = 64 << 20
 	// MaxRecord is how many bytes the metadata of a record may have.
 	MaxRecord = 16 << 20
@@ -31,13 +31,13 @@ const (
 type Page struct {
 	URL     string
 	Date    time.Time // responseDate; zero if it cannot be read
-	Records []Record  // of GetRecord, ListRecords and ListIdentifiers; their memory is that of the Page
+	Records []Record  // records of GetRecord, ListRecords and ListIdentifiers; their memory belongs to the Page
 	Bad     []BadRecord
 	Token   string // "" if the list ends here
 	Size    int64  // completeListSize; -1 if it is not said
 	Notes   []Note
 
-	date, request string // as they stand there
+	date, request string // unparsed values of the answer
 	identity      *Identity
 	formats       []Format
 	sets          []Set
@@ -148,7 +148,7 @@ func describe(t xml.Token) string {
 	return "something else"
 }
 
-// cut shortens what is quoted in a message.
+// cut shortens a quotation in a message.
 func cut(s string) string {
 	if len(s) > 60 {
 		return strings.ToValidUTF8(s[:60], "") + "…"
@@ -175,9 +175,9 @@ func (p *parser) spaceOf(prefix string) string {
 	return ""
 }
 
-// children calls do with each element within the one that has begun, up to its end. do
-// reads the element to its end. An end tag of another name is an error: what comes after
-// it would look like the end of the list.
+// children calls do with each child of the open element, up to its end. do reads the child
+// to its end. An end tag of another name is an error, since the text after it would look
+// like the end of the list.
 func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) error {
 	for {
 		t, err := p.next()
@@ -199,7 +199,7 @@ func (p *parser) children(of xml.StartElement, do func(xml.StartElement) error) 
 	}
 }
 
-// ends says whether an end tag is that of an element.
+// ends reports whether an end tag closes an element.
 func (p *parser) ends(e xml.StartElement, t xml.EndElement) error {
 	if e.Name != t.Name {
 		return fmt.Errorf("at byte %d: the element %q ends as %q", p.offset(), cut(e.Name.Local), cut(t.Name.Local))
@@ -380,7 +380,7 @@ func (p *parser) set(of xml.StartElement) error {
 	return err
 }
 
-// bare reads a header that is no part of a record.
+// bare reads a header outside of a record.
 func (p *parser) bare(e xml.StartElement) error {
 	var r Record
 	if err := p.header(e, &r.Header); err != nil {
@@ -408,8 +408,7 @@ func (p *parser) header(e xml.StartElement, h *Header) error {
 	})
 }
 
-// record reads a record. One that is not well-formed is given up, and reading goes on
-// behind its end tag.
+// record reads a record. One that is not well-formed is skipped up to its end tag.
 func (p *parser) record(of xml.StartElement) error {
 	begin := p.offset()
 	var r Record

@@ -13,13 +13,13 @@ import (
 	"instep/pack"
 )
 
-// Members of a remote package come in chunks, each transferred by itself before its members
-// are read. A chunk is a few members that follow each other in the order of the plan, which
-// is the order in which they are taken: so the first chunk is always complete before
-// the memory of a later one is needed, and there is no deadlock.
+// Members of a remote package are transferred in chunks, each completely before its members
+// are read. A chunk is a few consecutive members in the order of the plan, in which they
+// are taken: so the first chunk is always complete before the memory of a later one is
+// needed, and there is no deadlock.
 const (
 	chunkLength  = 4 << 20 // bytes of members
-	chunksAtOnce = 4       // chunks in memory: one is unpacked while the others come
+	chunksAtOnce = 4       // chunks in memory: one is unpacked while the others are transferred
 	partsAtOnce  = 4       // range requests for one chunk at a time
 )
 
@@ -36,14 +36,15 @@ type chunk struct {
 	segments []segment // in the order of the package
 }
 
-// chunkMember is a member that is taken once; the chunk has one that several resources want several times.
+// chunkMember is a member that is taken once; a member of which several resources need the
+// bytes occurs several times.
 type chunkMember struct {
 	span
 	claimed bool
 }
 
-// segment is a range of bytes of a package that is here: in memory, or in a file if it is
-// one member that is larger than a chunk.
+// segment is a range of bytes of a package that was transferred: in memory, or in a file if
+// it is one member larger than a chunk.
 type segment struct {
 	span
 	io.ReaderAt
@@ -101,7 +102,7 @@ func totalSize(all []span) (n int64) {
 	return n
 }
 
-// costOf is what the transfer of chunks costs.
+// costOf returns the cost of transferring chunks.
 func costOf(chunks []*chunk) (n int64) {
 	for _, c := range chunks {
 		n += Cost(totalSize(c.ranges), int64(len(c.ranges)))

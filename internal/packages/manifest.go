@@ -13,9 +13,9 @@ import (
 	"instep/resourcesync"
 )
 
-// This file reads what documents say of packages, and the manifests of packages as documents.
+// This file reads package entries of documents, and the manifests of packages.
 
-// manifestIn reads the manifest in a package, which has to be one of these capabilities.
+// manifestIn reads the manifest of a package, which must have one of these capabilities.
 func manifestIn(ctx context.Context, r *harvest.Reader, p *Opened, want ...resourcesync.Capability) (*harvest.Document, error) {
 	base, err := url.Parse(p.ref.URI)
 	if err != nil {
@@ -71,7 +71,7 @@ func (t *Transport) readCopy(ctx context.Context, r *harvest.Reader, ref *harves
 	}
 	var p *Opened
 	var wait sync.WaitGroup
-	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error will show when members are taken out of it
+	wait.Go(func() { p, _ = t.openRemote(ctx, ref) }) // an error will show when members are taken from it
 	doc, err := r.Read(ctx, ref.Contents, want)
 	wait.Wait()
 	if p == nil {

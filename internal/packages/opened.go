@@ -13,7 +13,8 @@ import (
 	"instep/transfer"
 )
 
-// Transport transfers and opens packages, whole or by parts. It knows nothing of plans, and of what is held.
+// Transport transfers and opens packages, whole or by parts. It is independent of plans and
+// mirrors.
 type Transport struct {
 	Client *fetch.Client
 	Spool  string         // directory of temporary files; "": the system's
@@ -21,10 +22,11 @@ type Transport struct {
 	Tell   func(q resourcesync.Quirk, set, text string)
 }
 
-// requestCost is what a request counts beside the bytes that it brings, in bytes.
+// requestCost is the cost of a request, in bytes, in addition to the bytes that it
+// transfers.
 const requestCost = 64 << 10
 
-// Cost is what ways to bring bytes are compared by.
+// Cost is the measure by which ways of transfer are compared.
 func Cost(bytes, requests int64) int64 { return bytes + requests*requestCost }
 
 // Opened is a package of which the directory was read.
@@ -33,13 +35,14 @@ type Opened struct {
 	zip    *pack.Package
 	dir    string         // of temporary files
 	most   int64          // bytes of its manifest
-	bytes  transfer.Part  // of a package that is here, else nil
-	remote *remotePackage // of one that is not, else nil
-	spent  bool           // everything was taken out of it that is wanted
+	bytes  transfer.Part  // part of a transferred package, else nil
+	remote *remotePackage // connection to a package that was not transferred, else nil
+	spent  bool           // all wanted members have been taken
 }
 
-// open opens a package: the whole of it, which is transferred and verified before anything
-// is read from it, or its directory alone. If a server gives no parts, the package is whole.
+// open opens a package: all of it, which is transferred and verified before it is read, or
+// its directory alone. If a server does not support ranges, the package is transferred
+// whole.
 func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) (*Opened, error) {
 	if err := ref.OtherFormat(); err != nil {
 		return nil, err
@@ -53,8 +56,8 @@ func (p *Transport) open(ctx context.Context, ref *harvest.Package, whole bool) 
 	return p.openWhole(ctx, ref)
 }
 
-// badPackage makes an error of the content of a package one of the Source. Other errors, of
-// reading it, stay as they are.
+// badPackage marks an error of the content of a package as one of the Source. Other read
+// errors stay as they are.
 func badPackage(uri string, err error) error {
 	for _, wrong := range []error{pack.ErrNotZIP, pack.ErrAmbiguous, pack.ErrNoManifest, pack.ErrLimit} {
 		if errors.Is(err, wrong) {
@@ -64,7 +67,7 @@ func badPackage(uri string, err error) error {
 	return err
 }
 
-// manifest hands the manifest in the package to take; name is that of the member.
+// manifest passes the manifest in the package to take; name is that of the member.
 func (p *Opened) manifest(ctx context.Context, take func(name string, body io.Reader) error) error {
 	b, err := p.zip.FindManifest()
 	if err != nil {
@@ -133,7 +136,7 @@ func (p *Opened) Len() int { return p.zip.Len() }
 // Here reports whether the whole of the package was transferred.
 func (p *Opened) Here() bool { return p.remote == nil }
 
-// Close removes what is here of the package.
+// Close removes the transferred part of the package.
 func (p *Opened) Close() error {
 	if p.bytes == nil {
 		return nil

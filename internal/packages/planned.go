@@ -12,33 +12,33 @@ import (
 // Planned is a package that members are taken out of.
 type Planned struct {
 	Ref    *harvest.Package
-	Whole  bool    // it is transferred whole, and not by parts
+	Whole  bool    // transfer all of it, not parts
 	Wanted int64   // members that are taken
-	Bytes  int64   // to be transferred of it, as far as is known
-	Proved bool    // a strong digest proves each member that is wanted
+	Bytes  int64   // bytes to transfer, as far as known
+	Proved bool    // a strong digest proves each wanted member
 	Named  int64   // bitstreams that the manifest names by which it was planned
-	Copied string  // checksum of the copy of the manifest that tells all that is wanted of it; "" if there is none
-	Opened *Opened // since the plan, which closes it; nil if it is not open
+	Copied string  // checksum of the copy of the manifest, if that describes all wanted members; else ""
+	Opened *Opened // opened during planning, and closed by the plan; nil if it is not open
 }
 
-// Member is a member of a package, and what is said of the resource that it holds.
+// Member is a member of a package, with the description of its resource.
 type Member struct {
 	Package int    // counted from 1
 	Path    string // rs:md/@path
 	Want    harvest.Resource
 }
 
-// plannedPackage is a package while members are taken out of it.
+// plannedPackage is a package while members are taken from it.
 type plannedPackage struct {
 	*Planned
 	ready  chan struct{} // closed when the fields up to chunks are set
 	pkg    *Opened
 	kept   bool                              // the plan closes pkg
 	err    error                             // why the package cannot be used
-	found  map[resourcesync.Key]manifestInfo // of the wanted resources, in the manifest of the package; nil if it was not read
-	chunks []*chunk                          // of a remote package
+	found  map[resourcesync.Key]manifestInfo // wanted resources found in the manifest of the package; nil if it was not read
+	chunks []*chunk                          // chunks of a remote package
 
-	first   int   // of chunks: those before it have no unclaimed members
+	first   int   // index in chunks: earlier ones have no unclaimed members
 	left    int64 // members that were not taken yet
 	lost    int64 // members that could not be taken
 	lostURI string
@@ -53,8 +53,8 @@ type manifestInfo struct {
 	differs bool // from the copy of the manifest that made the plan
 }
 
-// record records an entry of the manifest. That of a Resource Dump overrides its copy; that
-// of a Change Dump does not override a Change List.
+// record records an entry of the manifest. The manifest of a Resource Dump overrides its
+// copy; that of a Change Dump does not override a Change List.
 func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resourcesync.Capability) {
 	key := resourcesync.KeyOf(e.Loc)
 	differs := !agrees(e, &m.Want)
@@ -66,7 +66,7 @@ func (p *plannedPackage) record(e *resourcesync.Entry, m *Member, manifest resou
 	}
 }
 
-// agrees reports whether an entry of a manifest does not contradict what is wanted.
+// agrees reports whether an entry of a manifest does not contradict the wanted resource.
 func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
 	if e.Length.Known() && w.Length.Known() && e.Length != w.Length {
 		return false
@@ -79,7 +79,7 @@ func agrees(e *resourcesync.Entry, w *harvest.Resource) bool {
 	return true
 }
 
-// known is what the plan and the manifest in the package say of a resource, together.
+// known merges the descriptions of a resource in the plan and in the manifest.
 func (p *plannedPackage) known(m *Member) harvest.Resource {
 	w := m.Want
 	f, ok := p.found[resourcesync.KeyOf(w.URI)]
@@ -100,8 +100,8 @@ func (p *plannedPackage) known(m *Member) harvest.Resource {
 	return w
 }
 
-// member finds a member that is wanted, of which this is known, if it may be taken. One
-// that is too large is refused before it is transferred.
+// member finds a wanted member, described by known, if it may be taken. One that is too
+// large is refused before it is transferred.
 func (p *plannedPackage) member(m *Member, known *harvest.Resource) (pack.Bitstream, error) {
 	path, why := m.Path, ""
 	f, ok := p.found[resourcesync.KeyOf(m.Want.URI)]

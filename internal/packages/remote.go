@@ -59,7 +59,7 @@ func union(all []span, gap int64) []span {
 
 // remotePackage reads a package by range requests.
 //
-// With a strong ETag all bytes are of one version. Without, they may be of several
+// With a strong ETag all bytes are of one version. Without one they may be of several
 // versions of the same length: then each member needs a strong digest (see safe), and a
 // directory or manifest that is mixed from two versions fails by its checksums.
 type remotePackage struct {
@@ -87,7 +87,7 @@ func (p *Transport) openRemote(ctx context.Context, ref *harvest.Package) (*Open
 	return &Opened{ref: ref, zip: z, remote: r, dir: p.Spool, most: p.Client.MaxDocument()}, nil
 }
 
-// readTail asks for the end of the package, which also tells its length and version.
+// readTail requests the end of the package, which also shows its length and version.
 func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) error {
 	part := &fetch.Part{From: -1, Length: TailSize}
 	if ref.Length.Known() {
@@ -96,7 +96,7 @@ func (r *remotePackage) readTail(ctx context.Context, ref *harvest.Package) erro
 	resp, err := r.client.Get(ctx, fetch.Request{URL: r.uri, Part: part, MaxBytes: TailSize})
 	if err != nil {
 		if errors.Is(err, fetch.Protocol) || errors.Is(err, fetch.TooLarge) {
-			return errNoParts // the transfer of the whole will say what is wrong
+			return errNoParts // the transfer of the whole will report the error
 		}
 		return &harvest.SourceError{Err: err}
 	}
@@ -165,9 +165,10 @@ func (r *remotePackage) request(ctx context.Context, s span) (*fetch.Response, e
 	return resp, nil
 }
 
-// remoteAt reads a remote package at any place, by a request for what is not in its tail.
+// remoteAt reads a remote package at any offset, with a request for each range outside the
+// tail.
 type remoteAt struct {
-	ctx context.Context // of the opening, which reads the directory
+	ctx context.Context // context of the opening, which reads the directory
 	r   *remotePackage
 }
 
@@ -192,8 +193,8 @@ func (a remoteAt) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// otherFormat is the error for a file that is no package, which names its format if its
-// first bytes tell it.
+// otherFormat is the error for a file that is not a package; it names the format if its
+// first bytes show it.
 func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	head := make([]byte, min(pack.SniffLength, r.total))
 	if _, failed := (remoteAt{ctx, r}).ReadAt(head, 0); failed != nil {
@@ -205,8 +206,8 @@ func (r *remotePackage) otherFormat(ctx context.Context, err error) error {
 	return err
 }
 
-// safe reports whether what w wants may be taken out of the package; any package that is
-// not remote is safe.
+// safe reports whether the member for w may be taken from the package; every package that
+// is not remote is safe.
 func (r *remotePackage) safe(w *harvest.Resource) bool {
 	return r == nil || r.version != "" || w.Digests.Strong()
 }

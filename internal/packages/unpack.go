@@ -23,9 +23,9 @@ type Unpacker struct {
 	set      string
 	reader   *harvest.Reader
 	members  iter.Seq2[Member, error]
-	doubt    func(resourcesync.Quirk, error) // told that the plan was made by something wrong
+	doubt    func(resourcesync.Quirk, error) // called when the plan was based on a wrong document
 	cancel   context.CancelFunc
-	transfer sync.WaitGroup    // the goroutine, and one for each chunk that is transferred
+	transfer sync.WaitGroup    // counts the goroutine, and one for each chunk in transfer
 	packages []*plannedPackage // those of the plan
 
 	open    chan struct{} // semaphore: packages that are open
@@ -38,9 +38,9 @@ type Unpacker struct {
 // packagesAtOnce are open: one is unpacked while the next one is transferred.
 const packagesAtOnce = 2
 
-// Unpack starts to bring packages of a set, whose members are yielded once, in the order of the
-// packages. doubt is told that what was planned was planned by something wrong. Close what it
-// returns.
+// Unpack starts to transfer packages of a set; it yields their members once, in the order
+// of the packages. It calls doubt when the plan was based on a wrong document. Close its
+// result.
 func (t *Transport) Unpack(ctx context.Context, r *harvest.Reader, set string, planned []Planned, members iter.Seq2[Member, error], doubt func(resourcesync.Quirk, error)) *Unpacker {
 	ctx, cancel := context.WithCancel(ctx)
 	u := &Unpacker{
@@ -84,7 +84,7 @@ func (u *Unpacker) run(ctx context.Context) {
 				}
 			}
 		})
-		opened := p.pkg // the workers may be done with p at once
+		opened := p.pkg // the workers may finish with p at once
 		close(p.ready)
 		u.load(ctx, opened, p.chunks)
 	}
@@ -100,7 +100,7 @@ func acquire(ctx context.Context, semaphore chan struct{}) bool {
 	}
 }
 
-// load starts to load the chunks of a package, as far as there is room. After one that
+// load starts to transfer the chunks of a package, as far as there is memory. After one has
 // failed the others fail without a request.
 func (u *Unpacker) load(ctx context.Context, from *Opened, chunks []*chunk) {
 	var once sync.Once
@@ -142,13 +142,13 @@ func (u *Unpacker) done(p *plannedPackage) {
 
 func (p *plannedPackage) close() {
 	if p.pkg != nil && !p.kept {
-		_ = p.pkg.Leave() // everything was read that is needed
+		_ = p.pkg.Leave() // everything needed has been read
 	}
 	p.pkg, p.found = nil, nil
 }
 
-// prepare opens a package and finds the members that the members want. One that cannot be
-// used is one note for all of them.
+// prepare opens a package and finds its wanted members. A package that cannot be used is
+// one note for all of them.
 func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) {
 	byParts, err := u.openPlanned(ctx, p)
 	if err == nil {
@@ -159,9 +159,9 @@ func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.
 	}
 }
 
-// openPlanned opens a package, unless it is open since the plan. If a strong digest proves
-// each member, any version of a package will do, and a large one comes by parts: its first
-// members are in the mirror before the last ones come.
+// openPlanned opens a package, unless it is open since planning. If a strong digest proves
+// each member, any version of the package will do, and a large one is transferred by parts:
+// its first members are in the mirror before the last ones arrive.
 func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts bool, err error) {
 	p.pkg = p.Opened
 	p.kept = p.pkg != nil
@@ -182,8 +182,8 @@ func (u *Unpacker) openPlanned(ctx context.Context, p *plannedPackage) (byParts 
 	return byParts, nil
 }
 
-// find finds the members in the package. It reads the manifest in it, unless the plan was
-// made by that one or an equal copy, or digests prove all members of parts of a package.
+// find finds the members in the package. It reads the manifest, unless the plan was based
+// on it or on an equal copy, or digests prove all members of parts of a package.
 func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, members iter.Seq2[Member, error]) error {
 	if !u.madeBy(p) && !p.kept && (p.pkg.remote == nil || byParts || !p.Proved) {
 		var err error
@@ -210,8 +210,8 @@ func (u *Unpacker) find(ctx context.Context, p *plannedPackage, byParts bool, me
 	return nil
 }
 
-// openWhole replaces a remote package by the whole of it: its members are in such an order
-// that parts cost more.
+// openWhole replaces a remote package by all of it: in the order of its members, parts cost
+// more.
 func (u *Unpacker) openWhole(ctx context.Context, p *plannedPackage) error {
 	before, err := p.pkg.manifestChecksum()
 	if err != nil {
@@ -234,21 +234,21 @@ func (u *Unpacker) madeBy(p *plannedPackage) bool {
 		return false
 	}
 	if sum, err := p.pkg.manifestChecksum(); err != nil || sum != p.Copied {
-		return false // reading the manifest will say what is wrong
+		return false // reading the manifest will report the error
 	}
 	u.noteUnnamed(p, p.Named)
 	return true
 }
 
-// noteUnnamed tells of members that the manifest, which names so many, does not name.
+// noteUnnamed reports members that the manifest does not name.
 func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 	if extra := int64(p.pkg.zip.Len()) - 1 - named; extra > 0 {
 		u.t.Tell(resourcesync.QuirkManifest, u.set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", p.pkg.ref.URI, extra))
 	}
 }
 
-// readManifest reads the manifest in the package. It counts, not the copy that the plan may
-// have been made by. It returns the members, which can be read once.
+// readManifest reads the manifest in the package, which overrides the copy that the plan
+// may be based on. It returns the members, which can be read once.
 func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members iter.Seq2[Member, error]) (iter.Seq2[Member, error], error) {
 	doc, err := manifestIn(ctx, u.reader, p.pkg, resourcesync.CapabilityResourceDumpManifest, resourcesync.CapabilityChangeDumpManifest)
 	if err != nil {
@@ -292,12 +292,13 @@ func (u *Unpacker) readManifest(ctx context.Context, p *plannedPackage, members 
 	}, nil
 }
 
-// Put stores the bytes of a member as those of want. They are verified while they are read, and
-// digested; proved tells whether they are proved by a length or a digest.
+// Put stores the bytes of a member as those of want. They are verified and digested while
+// they are read; proved says whether a length or a digest proves them.
 type Put func(want *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error)
 
-// Take hands a member to put, verified by all that is known of it, and returns by what its bytes
-// were proved. whole tells whether the package was here by then. Each member is taken once.
+// Take passes a member to put, verified by all that is known of it, and returns the proof
+// of its bytes. whole says whether the package was transferred by then. Each member is
+// taken once.
 func (u *Unpacker) Take(ctx context.Context, m *Member, put Put) (want harvest.Resource, n int64, whole bool, err error) {
 	p := u.packages[m.Package-1]
 	select {
@@ -338,7 +339,7 @@ func (u *Unpacker) put(ctx context.Context, p *plannedPackage, m *Member, put Pu
 	defer func() { <-u.readers }()
 	verified := resourcesync.NewVerifyReader(from, known.Length.Int64(), known.Digests, resourcesync.SHA256)
 	n, err := put(&want, memberReader{uri, verified}, verified, known.Provable())
-	want.Length, want.Digests = known.Length, known.Digests // by which the bytes were proved
+	want.Length, want.Digests = known.Length, known.Digests // the proof of the bytes
 	return want, n, err
 }
 
@@ -403,7 +404,7 @@ func (r *chunkReader) Close() error {
 	return r.ReadCloser.Close()
 }
 
-// memberReader marks what is wrong with the bytes of a member as an error of the Source.
+// memberReader marks errors in the bytes of a member as errors of the Source.
 type memberReader struct {
 	uri string // of the package
 	r   io.Reader

@@ -12,8 +12,8 @@ import (
 	"instep/transfer"
 )
 
-// openWhole transfers a package and opens it. A body that broke off and could not go on is
-// asked for again as often as any request.
+// openWhole transfers a package and opens it. A body that broke off and could not be
+// continued is requested again as often as any request.
 func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	for failed := 1; ; failed++ {
 		opened, err := p.transfer(ctx, ref)
@@ -23,8 +23,8 @@ func (p *Transport) openWhole(ctx context.Context, ref *harvest.Package) (*Opene
 	}
 }
 
-// transfer fetches a package, verifies it by what the dump says of it, and opens it. What came
-// of a large one is kept if the run ends before everything was taken out of it.
+// transfer fetches a package, verifies it by the dump's description, and opens it. The
+// transferred part of a large one is kept if the run ends before all members were taken.
 func (p *Transport) transfer(ctx context.Context, ref *harvest.Package) (*Opened, error) {
 	part := p.part(ctx, ref)
 	first, err := p.firstAnswer(ctx, ref, part)
@@ -46,24 +46,24 @@ func (p *Transport) transfer(ctx context.Context, ref *harvest.Package) (*Opened
 	return opened, nil
 }
 
-// wanted is what the dump says of the bytes of a package.
+// wanted returns the dump's length and digests of a package.
 func wanted(ref *harvest.Package) *harvest.Resource {
 	return &harvest.Resource{URI: ref.URI, Length: ref.Length, Digests: ref.Digests}
 }
 
-// LargeSize is the size in bytes from which on what came of a package is kept. To
-// make smaller ones durable costs more than to transfer them again.
+// LargeSize is the size in bytes from which on partial transfers of packages are kept.
+// Making smaller ones durable costs more than transferring them again.
 const LargeSize = 32 << 20
 
 func isLarge(ref *harvest.Package) bool {
 	return ref.Length.Known() && ref.Length.Int64() >= LargeSize
 }
 
-// part is where a package comes: a file that is kept for a later run if it is large or of
-// unknown length and the mirror keeps such files, else a temporary one.
+// part returns the file for a package: one that is kept for a later run if the package is
+// large or of unknown length and the mirror keeps such files, else a temporary one.
 func (p *Transport) part(ctx context.Context, ref *harvest.Package) transfer.Part {
 	if p.Parts != nil && (isLarge(ref) || !ref.Length.Known()) {
-		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // not so for a mirror that is only read
+		if part, err := p.Parts.Part(ctx, ref.URI); err == nil { // a read-only mirror has none
 			return part
 		}
 	}

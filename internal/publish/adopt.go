@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"instep/internal/catalog"
 	"instep/internal/mediatype"
 	"instep/internal/scan"
@@ -22,10 +24,9 @@ import (
 	"instep/source"
 )
 
-// AdoptError says why a publication that is found cannot be taken over. Nothing was
-// changed.
+// AdoptError says why a publication cannot be taken over. Nothing was changed.
 type AdoptError struct {
-	Key    string // of the document, below the output
+	Key    string // key of the document, below the output
 	Reason string // continues "Key …"
 	Err    error  // may be nil
 }
@@ -40,16 +41,16 @@ func (e *AdoptError) Error() string {
 
 func (e *AdoptError) Unwrap() error { return e.Err }
 
-// adoptedSetting holds what became of the documents of a publication that was adopted.
+// adoptedSetting records how each document of an adopted publication was handled.
 const adoptedSetting = "adopted"
 
 // adopted are the documents of a publication that was adopted.
 type adopted struct {
 	Aliases source.Aliases
-	Left    []string // keys of documents that stay as they are: no resources, and linked by nothing
+	Left    []string // keys of documents that stay unchanged: no resources, and not linked
 }
 
-// loadAdopted reads what was adopted once.
+// loadAdopted reads the records of an adoption, once.
 func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	var a adopted
 	text, ok, err := s.facts.Setting(ctx, adoptedSetting)
@@ -68,13 +69,13 @@ func (s *Session) loadAdopted(ctx context.Context) (adopted, error) {
 	return a, nil
 }
 
-// adopter takes over a publication whose state is not there: one of ours, or one that
-// other programs made.
+// adopter takes over a publication whose state is lost or was never ours: one of Instep, or
+// of another program.
 type adopter struct {
 	*reader
 	s       *Session
-	ours    bool   // it is a publication of Instep
-	uuid    string // of the state that was lost
+	ours    bool   // the publication was made by Instep
+	uuid    string // UUID of the lost state
 	now     time.Time
 	kept    adopted
 	own     map[string]catalog.Document // documents that become ours
@@ -92,11 +93,11 @@ type adoptedSet struct {
 	pub   source.Publication
 	items []source.Item
 
-	early, late, weak int // changes dated otherwise than they said; resources that nothing proves
+	early, late, weak int // number of changes with implausible times, and of resources without proof
 }
 
-// adopt takes over what is published at the output, if that was asked for and the state
-// is new.
+// adopt takes over the publication at the output, if Site.Adopt is set and the state is
+// new.
 func (s *Session) adopt(ctx context.Context) error {
 	if !s.site.Adopt {
 		return nil
@@ -135,7 +136,7 @@ func (a *adopter) note(format string, args ...any) {
 	a.notes = append(a.notes, "adopted: "+fmt.Sprintf(format, args...))
 }
 
-// settings are what the state has to know beside the sets.
+// settings returns the settings of the state, apart from the sets.
 func (a *adopter) settings() (map[string]string, error) {
 	text, err := json.Marshal(a.kept)
 	all := map[string]string{
@@ -147,7 +148,7 @@ func (a *adopter) settings() (map[string]string, error) {
 	return all, err
 }
 
-// find reads everything that is to be adopted to its end.
+// find reads all documents to be adopted completely.
 func (a *adopter) find() error {
 	info, err := publishedInfo(a.s.outPath)
 	switch {
@@ -168,7 +169,7 @@ func (a *adopter) find() error {
 		a.note("the Resource List %q (resources: %d), Change Lists: %d", set.list.key, set.resources, len(set.changes))
 	}
 	if n := len(a.kept.Left); n > 0 {
-		a.note("%d documents stay as they are, and nothing links them any more, such as %q", n, a.kept.Left[0])
+		a.note("left as before, and no longer linked: %s, such as %q", english.Plural(int(n), "document", ""), a.kept.Left[0])
 	}
 	return nil
 }
@@ -195,7 +196,7 @@ func atoi(digits string) int64 {
 	return n
 }
 
-// fill puts a set into the catalog, as what its last publication was.
+// fill writes a set into the catalog, in the state of its last publication.
 func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	if err := a.hold(c, set); err != nil {
 		return err
@@ -206,10 +207,10 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 		return err
 	}
 	if set.early+set.late > 0 {
-		a.note("%d changes are dated otherwise than they said: in their order, in the interval of their list, not later than now", set.early+set.late)
+		a.note("%s dated anew: in order, within the interval of the list, not later than now", english.Plural(int(set.early+set.late), "change", ""))
 	}
 	if set.weak > 0 {
-		a.note("%d resources of %q have no digest, nor length and time of their files: they are published as updated", set.weak, set.list.key)
+		a.note("%s of %q published as updated: the list has neither a digest nor length and time of the files", english.Plural(int(set.weak), "resource", ""), set.list.key)
 	}
 	body, err := json.Marshal(set.pub)
 	if err != nil {
@@ -219,7 +220,7 @@ func (a *adopter) fill(c *catalog.Adoption, set *adoptedSet, id int64) error {
 	for _, key := range slices.Sorted(maps.Keys(a.own)) {
 		f.Documents = append(f.Documents, a.own[key])
 	}
-	a.own = nil // with the first set
+	a.own = nil // the first set stores them for all
 	if f.Items, err = itemRows(set.items); err != nil {
 		return err
 	}
@@ -243,8 +244,8 @@ func (a *adopter) hold(c *catalog.Adoption, set *adoptedSet) error {
 	return nil
 }
 
-// holdOne makes the state of a resource that of the set. Its URI stays as it is spelled,
-// for mirrors know the resource by it.
+// holdOne records the state of a resource in the set. Its URI keeps its spelling, since
+// mirrors know the resource by it.
 func (a *adopter) holdOne(c *catalog.Adoption, set *adoptedSet, ch catalog.Change) error {
 	own := scan.URI(a.base, ch.Path)
 	if ch.Change != resourcesync.Deleted && ch.Path != ch.URI && own != ch.URI {
@@ -267,7 +268,7 @@ func (a *adopter) resource(e *resourcesync.Entry) catalog.Resource {
 	}
 }
 
-// prove gives a resource that has no digest that of its file, if length and time are
+// prove takes the digest of a resource without one from its file, if length and time are
 // those of the file.
 func (a *adopter) prove(r *catalog.Resource) bool {
 	if a.s.tree == nil || r.LastMod.IsZero() {
@@ -293,8 +294,8 @@ func (a *adopter) prove(r *catalog.Resource) bool {
 	return true
 }
 
-// history brings the set to the state after its Change Lists, and the log to what the
-// open one says. Of ours the closed lists stay what they are.
+// history replays the Change Lists of a set, and fills the log from the open list. Closed
+// lists of Instep stay as they are.
 func (a *adopter) history(c *catalog.Adoption, set *adoptedSet) error {
 	p := &set.pub
 	p.ChangesNumber, p.ChangesFrom = a.goesOn(set)
@@ -350,8 +351,7 @@ func (a *adopter) goesOn(set *adoptedSet) (int64, time.Time) {
 	return a.changes, set.at()
 }
 
-// begin is the moment from which on a list lists changes. What others say of the future
-// is not believed.
+// begin returns the start of a list's interval. A time in the future is not believed.
 func (a *adopter) begin(l *doc) time.Time {
 	from := l.since()
 	if !a.ours && from.After(a.now) {
@@ -360,15 +360,15 @@ func (a *adopter) begin(l *doc) time.Time {
 	return from
 }
 
-// inOrder are the changes of a list in the order of their datetimes, which are in its
-// interval, not before last and not in the future.
+// inOrder returns the changes of a list ordered by datetime, within its interval, not
+// before last and not in the future.
 func (a *adopter) inOrder(set *adoptedSet, l *doc, last time.Time) ([]catalog.Change, error) {
 	var list []catalog.Change
 	before := last
 	err := a.each(l, func(e *resourcesync.Entry) error {
 		when := e.Datetime
 		if when.IsZero() && e.Change != resourcesync.Deleted {
-			when = e.LastMod // 1.0 has lastmod there; for a deletion it may be that of the last version
+			when = e.LastMod // 1.0 has the time of the change in lastmod; for a deletion it may be that of the last version
 		}
 		t := when.Time().UTC().Truncate(time.Microsecond)
 		if when.IsZero() {

@@ -17,7 +17,8 @@ import (
 const (
 	infoKey      = "resourcesync/publication.json"
 	ourPrefix    = "resourcesync/"
-	wellKnownKey = ".well-known/resourcesync"
+	wellKnownDir = ".well-known"
+	wellKnownKey = wellKnownDir + "/resourcesync"
 )
 
 // findOurs reads a publication of ours.
@@ -64,7 +65,7 @@ func (a *adopter) findOurs(info source.PublicationInfo) error {
 			return err
 		}
 	}
-	a.changes++ // after all that there are
+	a.changes++ // numbered after all existing changes
 	for _, set := range a.sets {
 		a.describeOurs(set)
 	}
@@ -85,7 +86,7 @@ func (a *adopter) takeCopy() error {
 	return err
 }
 
-// describedByUs makes sure that the sets of the publication are those of the site.
+// describedByUs checks that the sets of the publication are those of the site.
 func (a *adopter) describedByUs() error {
 	d, err := a.read("resourcesync/description.xml", resourcesync.CapabilityDescription)
 	if err != nil || d.header.Root == resourcesync.SitemapIndex {
@@ -102,7 +103,7 @@ func (a *adopter) describedByUs() error {
 	})
 }
 
-// describeOurs fills in what the last publication of a set said.
+// describeOurs reconstructs the last publication of a set.
 func (a *adopter) describeOurs(set *adoptedSet) {
 	p := &set.pub
 	p.Offers = []source.Offer{{Capability: resourcesync.CapabilityResourceList, URI: a.base + set.list.key}}
@@ -207,7 +208,7 @@ var ourNames = []string{
 	"changelist-index.xml", "changedump-index.xml",
 }
 
-// free checks that no foreign file is in the place of our documents, which would stop
+// free checks that no foreign file has the path of one of our documents, which would block
 // every publication.
 func (a *adopter) free() error {
 	for info, err := range a.bucket.List(a.ctx, ourPrefix) {
@@ -263,8 +264,8 @@ func (a *adopter) only(description *doc) (found string, err error) {
 	return found, err
 }
 
-// description finds the Source Descriptions: the one that the Capability List links as
-// up is the one by which readers know the Source.
+// description finds the Source Descriptions. Readers know the Source by the one that the
+// Capability List links as up.
 func (a *adopter) description(capabilities *doc) error {
 	var keys []string
 	if up := capabilities.header.Link(resourcesync.RelUp); up != "" {

@@ -18,14 +18,14 @@ import (
 	"instep/resourcesync"
 )
 
-// reader reads the documents of a publication that is to be adopted.
+// reader reads the documents of a publication that is being adopted.
 type reader struct {
 	ctx    context.Context
 	bucket blob.Bucket
 	base   string
 }
 
-// doc is one that was read to its end.
+// doc is a document that was read to its end.
 type doc struct {
 	key     string
 	header  resourcesync.Header
@@ -92,8 +92,8 @@ func (r *reader) each(d *doc, do func(*resourcesync.Entry) error) error {
 	return err
 }
 
-// load reads a document to its end, and hands its entries to do as they come. One entry that
-// cannot be used is too many: what it speaks of would be lost.
+// load reads a document to its end and passes its entries to do one by one. A single
+// unusable entry is an error, since its resource would be lost.
 func (r *reader) load(in document.Reader, key string, do func(*resourcesync.Entry) error) (*document.Document, error) {
 	var failed error // of do
 	in.From = document.Opener(r.open)
@@ -144,7 +144,7 @@ func (r *reader) sum(key string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// key is that of a document that another one names.
+// key returns the key of a document that another one names.
 func (r *reader) key(loc string, by *doc) (string, error) {
 	u, err := url.Parse(r.base + by.key)
 	if err == nil {
@@ -160,8 +160,8 @@ func (r *reader) key(loc string, by *doc) (string, error) {
 	return key, nil
 }
 
-// path is that of the file of a resource: the URI, which no file has for a path, if it
-// can be that of none.
+// path returns the path of the file of a resource; if it cannot be a file, its URI, which
+// no file has for a path.
 func (r *reader) path(uri string) string {
 	if name, ok := scan.FileOf(r.base, uri); ok {
 		return name
@@ -169,7 +169,7 @@ func (r *reader) path(uri string) string {
 	return uri
 }
 
-// offer is what a Capability List names.
+// offer is one entry of a Capability List.
 type offer struct {
 	capabilities *doc
 	list         *doc   // the Resource List, or its index
@@ -177,15 +177,15 @@ type offer struct {
 	resources    int64
 	named        []*doc   // named by the Capability List: Change Lists, or indexes of them
 	changes      []*doc   // the Change Lists, oldest first, without a gap
-	left         []string // keys of what is not gone on with
+	left         []string // keys of documents that are not continued
 	others       []resourcesync.Capability
 	gap          string // why older Change Lists are left
 }
 
-// at is the moment of the Resource List.
+// at returns the moment of the Resource List.
 func (o *offer) at() time.Time { return o.list.header.At.Time().UTC().Truncate(time.Microsecond) }
 
-// offer reads what a Capability List names.
+// offer reads the documents that a Capability List names.
 func (r *reader) offer(key string) (*offer, error) {
 	d, err := r.read(key, resourcesync.CapabilityCapabilityList)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"instep/source"
 )
 
-// Opener is an Input that can open the bytes of a resource as they are now. An error
-// that is fs.ErrNotExist: there are none any more.
+// Opener is an Input that can open the present bytes of a resource. The error is
+// fs.ErrNotExist if it has none any more.
 type Opener interface {
 	Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error)
 }
@@ -28,7 +28,7 @@ type Opener interface {
 // Change Dump has yet, of each set apart.
 const contentName = "content"
 
-// openContent opens the store of a set; nil if there is none and none is wanted.
+// openContent opens the store of a set; nil if there is none and none is needed.
 func (s *Session) openContent(ctx context.Context, set *setState) error {
 	if s.site.DryRun {
 		return nil
@@ -52,9 +52,9 @@ func (s *Session) openContent(ctx context.Context, set *setState) error {
 	return nil
 }
 
-// keep is where a scan copies what changed to: needed once there are Change Dumps,
-// as the coming one has to hold what the first one begins with and all that follows,
-// and when the first one did not find the bytes of what keeps changing.
+// keep returns the store into which a scan copies changed files. Change Dumps need it,
+// since the next one has to hold all changes since the first began; so does a first Change
+// Dump that did not find the bytes of files that keep changing.
 func (r *run) keep() blob.Bucket {
 	if !r.Dumps || r.last.DumpsSince.IsZero() && r.keepsSince.IsZero() {
 		return nil
@@ -62,8 +62,8 @@ func (r *run) keep() blob.Bucket {
 	return r.content.bucket()
 }
 
-// forget removes the bytes of changes that are in a Change Dump now, or in none that is
-// to come. What is left by a crash is removed by the next publication.
+// forget removes the bytes of changes that are already in a Change Dump or will be in none.
+// The next publication removes the remains of a crash.
 func (r *run) forget(ctx context.Context) error {
 	if r.content == nil {
 		return nil
@@ -78,9 +78,9 @@ func (r *run) forget(ctx context.Context) error {
 type contents struct {
 	facts facts
 	id    catalog.SetID
-	kept  blob.Bucket // nil if none are kept
-	since time.Time   // of a resource that changed at this moment or later the bytes may be kept
-	// Where the bytes of the present are; both are nil if they are nowhere.
+	kept  blob.Bucket // store of copied bytes; nil if none are kept
+	since time.Time   // bytes of resources that changed at this moment or later may be in the store
+	// Where the present bytes are; both are nil if there are none.
 	tree  scan.Tree
 	input Opener
 }
@@ -101,7 +101,7 @@ func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) 
 	return c, nil
 }
 
-// state yields the set as it is recorded.
+// state yields the recorded resources of the set.
 func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for m, err := range c.facts.Members(ctx, c.id) {

@@ -14,45 +14,45 @@ const smallSet = resourcesync.MaxEntries
 // since.
 const staleness = 10
 
-// situation is what a publication is decided on.
+// situation is the input of decide.
 type situation struct {
-	published bool      // there is a publication to go on from
+	published bool      // there is an earlier publication
 	asked     bool      // a snapshot of everything was asked for
 	rewrite   bool      // the documents say less or other than they should
 	reword    bool      // the description of the set in the documents has changed
-	relabel   bool      // the Resource List calls some resources what they are not called any more
-	now       time.Time // by the clock of the change log
+	relabel   bool      // the Resource List has outdated labels (type, encoding, changefreq)
+	now       time.Time // present time by the clock of the change log
 	resources int64     // in the set
 	fresh     bool      // there are changes that no publication lists yet
 
-	listAt    time.Time // of the Resource List
+	listAt    time.Time // moment of the Resource List
 	sinceList int64     // changes since
 
 	dumps     bool      // Resource Dump and Change Dumps are wanted
 	dumping   bool      // there are both, without a gap between them
-	dumpAt    time.Time // of the Resource Dump
+	dumpAt    time.Time // moment of the Resource Dump
 	sinceDump int64     // changes since
 
-	openFrom time.Time // of the open Change List
+	openFrom time.Time // start of the open Change List
 	listed   int64     // changes in it
 
 	rest        time.Duration // least time between two snapshots
 	rebaseEvery time.Duration
 	dumpEvery   time.Duration
 	rotateEvery time.Duration
-	keepChanges time.Duration // how long a Change List that nothing needs stays
+	keepChanges time.Duration // how long a Change List stays that nothing needs
 }
 
-// decision says what is published.
+// decision is the output of decide: which documents to publish.
 type decision struct {
 	publish  bool
 	snapshot bool // a new Resource List
 	dump     bool // a new Resource Dump
-	dumps    bool // Change Dumps go on, or begin
+	dumps    bool // continue Change Dumps, or begin them
 	rotate   bool // the open Change List is closed because of its age
 }
 
-// decide chooses what is published (DESIGN: cost follows the change).
+// decide chooses the documents to publish, so that the cost grows with the changes.
 func (s situation) decide() decision {
 	d := decision{snapshot: !s.published || s.asked || s.rewrite || s.listDue(), rotate: s.rotationDue()}
 	d.dump = s.dumps && (s.asked || s.rewrite || s.dumpDue() || !s.dumping && s.rested(s.dumpAt))
@@ -61,9 +61,9 @@ func (s situation) decide() decision {
 	return d
 }
 
-// listDue reports whether a new Resource List saves readers work: there are too many
-// changes since the last one, or Change Lists are kept only for it; or its labels are
-// old, which no change can express.
+// listDue reports whether a new Resource List saves readers work: too many changes since
+// the last one, Change Lists that are kept only for it, or outdated labels, which no change
+// can express.
 func (s situation) listDue() bool {
 	return s.due(s.listAt, s.sinceList, s.rebaseEvery) || s.rested(s.listAt) && (s.relabel || s.sinceList > 0 && s.resources <= smallSet)
 }

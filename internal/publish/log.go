@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// forgetStep is how many numbers of changes the log is shortened by at a time, at least:
-// so that not each publication has a transaction for it.
+// forgetStep is the least number of changes by which the log is shortened at a time, so
+// that not every publication needs a transaction for it.
 const forgetStep = 1000
 
-// shorten takes those changes out of the log that nothing needs any more. Needed are those
-// of the open Change List, those that are counted to decide on the next snapshot, and, for
-// packages on demand, those of the time in which Change Lists stay. A publication of fresh
-// changes takes out twice as many, about: what many left behind goes with several, for no
-// reader is to wait for it.
+// shorten removes changes that are no longer needed from the log. It keeps those of the
+// open Change List, those that are counted to decide on the next snapshot and, for packages
+// on demand, those of the time in which Change Lists stay. A publication removes about
+// twice as many changes as it added; a longer backlog is removed over several publications,
+// so that no reader has to wait.
 func (r *run) shorten(ctx context.Context, fresh int64) error {
 	through := min(r.last.ChangesNumber-1, r.last.ListThrough)
 	if r.Dumps && !r.last.DumpAt.IsZero() {

@@ -13,7 +13,7 @@ import (
 	"instep/source"
 )
 
-// missing returns the keys of what is offered now that are not in the output.
+// missing returns the keys of current documents that are not in the output.
 func (r *run) missing(ctx context.Context) ([]string, error) {
 	missing, err := r.pub.Missing(ctx, r.last)
 	if err != nil || r.last.DumpsSince.IsZero() {
@@ -40,7 +40,7 @@ func (r *run) dumpsBroken(ctx context.Context) (bool, error) {
 
 // dropLost forgets published documents that somebody removed from the output, so that the
 // next publication does not link them. If a Change List or Change Dump is lost, it also
-// drops the older ones, because readers expect no gap. It reports whether present Change
+// drops the older ones, because readers expect no gap. It reports whether current Change
 // Dumps are among them.
 func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	if !r.last.DumpsSince.IsZero() {
@@ -71,8 +71,7 @@ func (r *run) dropLost(ctx context.Context) (dumps bool, err error) {
 	return dumps, r.removeArchives(ctx, dropped)
 }
 
-// removeArchives removes the archives that name lost items, so that they are written
-// again.
+// removeArchives removes the archives that name lost items, so that they are written again.
 func (r *run) removeArchives(ctx context.Context, lost []source.Item) error {
 	if r.site.DryRun {
 		return nil

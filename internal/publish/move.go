@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"instep/internal/catalog"
 	"instep/source"
 )
@@ -17,7 +19,7 @@ import (
 // kept until the next move.
 const movedSuffix = ".moved"
 
-// leave finishes what an interrupted run has begun at the base URL before, and moves away
+// leave completes an interrupted run at the old base URL, and moves the publication away
 // from there.
 func (p *places) leave(ctx context.Context, o settled) (note string, err error) {
 	before, _, err := p.toMove(ctx, o)
@@ -36,11 +38,11 @@ func (p *places) leave(ctx context.Context, o settled) (note string, err error) 
 	return p.move(ctx, o)
 }
 
-// move ends the publication at the base URL before, so that the site is published anew at
-// the one given: it removes the documents that this state wrote, as they were written
-// last, and puts the catalog aside. Files of others stay. Nothing is done if the state
-// belongs to the base URL already, to another directory, or to a mirror. A move that was
-// interrupted is finished by the next one.
+// move ends the publication at the old base URL, so that the site is published anew at the
+// given one: it removes the documents that this state wrote, if they are unchanged, and
+// puts the catalog aside. Files of others stay. It does nothing if the state already
+// belongs to the base URL, or belongs to another directory or a mirror. The next run
+// completes an interrupted move.
 func (p *places) move(ctx context.Context, o settled) (note string, err error) {
 	before, keys, err := p.toMove(ctx, o)
 	if err != nil || before == "" {
@@ -54,7 +56,7 @@ func (p *places) move(ctx context.Context, o settled) (note string, err error) {
 	if err := p.putAside(ctx, o); err != nil {
 		return "", fmt.Errorf("forgetting the publication at %q: %w", before, err)
 	}
-	return fmt.Sprintf("moved from %s: %d documents were removed there", before, removed), nil
+	return fmt.Sprintf("moved from %s: %s of that URL removed", before, english.Plural(int(removed), "document", "")), nil
 }
 
 // toMove returns the base URL before and the keys of the documents that a move removes;
@@ -63,7 +65,7 @@ func (p *places) toMove(ctx context.Context, o settled) (before string, keys []s
 	for name, want := range map[string]string{catalog.MirrorSetting: "", dirSetting: p.dir, outSetting: p.outPath} {
 		recorded, _, err := p.facts.Setting(ctx, name)
 		if err != nil || recorded != want {
-			return "", nil, err // checkSettings says what is wrong
+			return "", nil, err // checkSettings reports the error
 		}
 	}
 	before, ok, err := p.facts.Setting(ctx, catalog.PublisherSetting)
@@ -104,7 +106,7 @@ func (p *places) putAside(ctx context.Context, o settled) error {
 			return err
 		}
 		if err != nil {
-			_ = os.Remove(name + movedSuffix + suffix) // of a move before
+			_ = os.Remove(name + movedSuffix + suffix) // from an earlier move
 		}
 	}
 	if err := os.RemoveAll(filepath.Join(o.State, contentName)); err != nil {

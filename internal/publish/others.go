@@ -10,8 +10,8 @@ import (
 	"instep/source"
 )
 
-// Others are the names of the sets that are published and not of this site: they stay
-// as they are and are linked, until their documents are removed from the output.
+// Others returns the names of published sets that are not of this site: they stay unchanged
+// and linked, until their documents are removed from the output.
 func (s *Session) Others() []string { return s.others }
 
 // linkedSets are the names of the sets that the Source Description may link: all sets of

@@ -26,8 +26,8 @@ const (
 	stagingName = "staging"
 )
 
-// tempKey is where documents are written before they get their names. Nothing is
-// left of it after a run.
+// tempKey is where documents are written before they get their names. It is empty after a
+// run.
 const tempKey = ".instep-publish"
 
 // places are the directories of a run. A dry run works on a copy of the state and
@@ -37,8 +37,8 @@ type places struct {
 	own     string // slash-separated path below dir where documents lie; "" is none
 	inside  bool   // documents lie in dir itself
 	entered sync.RWMutex
-	tree    *os.Root // of dir, as it was entered last; nil if there is none
-	isState bool     // dir is a state directory too, as that of a mirror may be
+	tree    *os.Root // tree of dir, as it was opened last; nil if there is none
+	isState bool     // dir is also a state directory, as that of a mirror may be
 	lock    *flock.Lock
 	stores
 	bucket   blob.Bucket
@@ -90,8 +90,8 @@ func (p *places) find(o settled) (err error) {
 	return nil
 }
 
-// enter opens the directory that is at its path now: during a session a disk may
-// have been mounted there, or the directory been replaced.
+// enter opens the directory that has the path now: during a session a disk may be mounted
+// there, or the directory replaced.
 func (p *places) enter() error {
 	tree, err := openTree(p.dir)
 	if err != nil {
@@ -136,8 +136,8 @@ func realPath(name string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// apart refuses a state that would be published with the directory, or served with
-// it or the documents. Below either it has to have a hidden name, which does neither.
+// apart refuses a state that would be published with the directory, or served with it or
+// with the documents. A state below either has to have a hidden name.
 func (p *places) apart(o settled) error {
 	state, err := resolve(o.State)
 	if err != nil {
@@ -162,7 +162,7 @@ func hidden(rel string) bool {
 	})
 }
 
-// resolve is realPath also for what does not exist yet.
+// resolve is realPath that also works for paths that do not exist yet.
 func resolve(name string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -176,7 +176,7 @@ func resolve(name string) (string, error) {
 	return real, err
 }
 
-// open takes the lock and opens what a run works on, making what is missing.
+// open takes the lock and opens the state and directories, creating those that are missing.
 func (p *places) open(ctx context.Context, o settled) (err error) {
 	if err := os.MkdirAll(o.State, 0o750); err != nil {
 		return fmt.Errorf("making the state directory: %w", err)
@@ -211,8 +211,8 @@ func (p *places) openOut() (err error) {
 	return err
 }
 
-// clean removes what an interrupted run left half written. It comes after it was
-// made sure that the output is ours.
+// clean removes half-written files of an interrupted run. It must be called only after the
+// output was found to be ours.
 func (p *places) clean(ctx context.Context) error {
 	for _, d := range []*blob.Dir{p.outDir, p.stageDir} {
 		if d == nil {
@@ -225,8 +225,8 @@ func (p *places) clean(ctx context.Context) error {
 	return nil
 }
 
-// peek prepares a dry run: on a copy of the state, so that nothing at all is
-// written to the real one, not even the files that a database keeps beside it.
+// peek prepares a dry run on a copy of the state, so that nothing is written to the real
+// one, not even the files that SQLite keeps beside it.
 func (p *places) peek(ctx context.Context, o settled) (err error) {
 	p.lock, err = flock.Share(filepath.Join(o.State, lockName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -247,7 +247,7 @@ func (p *places) peek(ctx context.Context, o settled) (err error) {
 	if err := p.openOut(); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	p.outDir = nil // an output directory that is not there yet is an empty one
+	p.outDir = nil // a missing output directory counts as empty
 	return nil
 }
 
@@ -281,8 +281,8 @@ func (p *places) findOwn() {
 	}
 }
 
-// ownTree reports whether a path below the directory lies in an output inside of it, or
-// is part of a state. Of a state in a directory below the scan knows itself.
+// ownTree reports whether a path below the directory is in an output inside it, or part of
+// a state. The scan itself recognises states in directories below.
 func (p *places) ownTree(path string) bool {
 	p.entered.RLock()
 	isState := p.isState
@@ -293,7 +293,7 @@ func (p *places) ownTree(path string) bool {
 	return p.own != "" && (path == p.own || strings.HasPrefix(path, p.own+"/"))
 }
 
-// publishedInfo is what a publication in a directory says of itself.
+// publishedInfo reads the publication info of a directory.
 func publishedInfo(dir string) (source.PublicationInfo, error) {
 	return source.ReadPublicationInfo(os.DirFS(dir))
 }

@@ -10,11 +10,11 @@ import (
 	"instep/source"
 )
 
-// update says what is published.
+// update builds the update to publish.
 //
-// A list ends at the moment of the next change, or at that of the publication: all
-// that was recorded is before it, all that will be is not. So until of one list is
-// from of the next, and each change is in exactly one of them.
+// A list ends at the moment of the next change, or at that of the publication: everything
+// recorded is before it, everything recorded later is not. So until of one list is from of
+// the next, and each change is in exactly one of them.
 func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	u := source.Update{Set: r.Name, Policy: r.Policy}
 	at, completed := r.moment()
@@ -37,9 +37,9 @@ func (r *run) update(ctx context.Context, d decision) (source.Update, error) {
 	return u, err
 }
 
-// dumps adds what the dumps hold. The Change Dumps begin at the moment of the
-// publication that switched them on, together with a Resource Dump of that moment;
-// from then on a scan keeps the bytes of what changed.
+// dumps adds the content of the dumps. Change Dumps begin at the moment of the publication
+// that switched them on, together with a Resource Dump of that moment; from then on each
+// scan keeps the bytes of changed files.
 func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []span) error {
 	at, completed := r.moment()
 	after, from := r.last.ChangesThrough, r.last.DumpsSince
@@ -81,8 +81,8 @@ func (r *run) dumps(ctx context.Context, d decision, u *source.Update, spans []s
 	return nil
 }
 
-// afterListed is the moment after the last change that is listed; zero if the open
-// Change List has none.
+// afterListed returns the moment after the last listed change; zero if the open Change List
+// has none.
 func (r *run) afterListed(ctx context.Context) (time.Time, error) {
 	for ch, err := range r.facts.Changes(ctx, r.id, max(r.last.ChangesNumber, r.last.ChangesThrough)-1, r.last.ChangesThrough) {
 		return ch.Datetime.Add(time.Microsecond), err

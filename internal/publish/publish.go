@@ -1,6 +1,6 @@
-// Package publish keeps the ResourceSync documents of sets of resources up to date:
-// it joins internal/scan (what changed), internal/catalog (what is known) and source
-// (what the documents say and in which order they appear).
+// Package publish keeps the ResourceSync documents of sets up to date: it joins
+// internal/scan (finds changes), internal/catalog (records them) and source (writes
+// documents).
 //
 // [Run] is one publication of a [Site]; a [Session] is any number of them, with
 // changes that an application records in between.
@@ -17,12 +17,12 @@ import (
 	"instep/source"
 )
 
-// Site says what is published, and where. State, BaseURL, Sets and Now are required,
-// and Dir as long as a set has no Input of its own, else Out.
+// Site describes a publication. State, BaseURL, Sets and Now are required, and Dir as long
+// as a set has no Input of its own, else Out.
 type Site struct {
 	Dir     string // the directory to publish; "" if no set is made of files
-	Out     string // where the documents go; "" is Dir
-	State   string // what is remembered between runs; belongs to one Dir, BaseURL and Out; below Dir or Out its name begins with a dot
+	Out     string // directory of the documents; "" is Dir
+	State   string // state directory; belongs to one Dir, BaseURL and Out; below Dir or Out its name must begin with a dot
 	BaseURL string // http or https; Dir is served there; "/" is appended if it is missing
 	About   source.About
 	// Recall names fields of About, such as "title", that were not given this time: they
@@ -31,14 +31,14 @@ type Site struct {
 	Sets   []Set
 
 	Algorithms []resourcesync.Algorithm // nil is sha-256 alone
-	Adopt      bool                     // a new state takes over what is published at Out; does nothing once it has
-	Move       bool                     // a state that belongs to another base URL is moved to this one: its documents are removed, and the site is published anew
+	Adopt      bool                     // with a new state, take over the publication at Out; afterwards it has no effect
+	Move       bool                     // move a state of another base URL to this one: remove its documents and publish the site anew
 	DryRun     bool                     // write nothing, not even state; report what would be done
 	Workers    int                      // files hashed at a time; 0 is one per processor
 	Generator  string                   // name and version of the program, for the pages people read
-	// RebaseMin is the least time between two snapshots (Resource Lists and dumps) of
-	// a set. A publication soon after another then costs what its changes cost, also
-	// of a set that is small enough for a new list each time.
+	// RebaseMin is the least time between two snapshots (Resource Lists and dumps) of a
+	// set, so that frequent publications cost what their changes cost, also of a set that
+	// is small enough for a new list each time.
 	RebaseMin time.Duration
 
 	Now     func() time.Time
@@ -51,28 +51,28 @@ type Site struct {
 // Set is one set of resources of a Site.
 type Set struct {
 	Name string // "" is the default set
-	// Input makes what the set is compared with; nil is the files of Site.Dir, or
-	// nothing if there is none: the set is what Session.Record records.
+	// Input lists the resources that the set is compared with; nil is the files of Site.Dir
+	// or, without Site.Dir, only the changes of Session.Record.
 	Input       func(scan.Deps) (scan.Input, error)
-	scan.Choice // of the files of Site.Dir; of an Input its Include and Exclude
+	scan.Choice // choice of files of Site.Dir; with an Input only Include and Exclude apply
 	Rules       []scan.Rule
-	Policy      source.Policy // without an About in the only set of a Site: that of the Site
+	Policy      source.Policy // policy; if the Site has one set, the About of the Site replaces its own
 
 	Dumps       bool          // offer Resource Dumps and Change Dumps
 	DumpEvery   time.Duration // a new Resource Dump at least so often, if something changed; 0 is by number of changes alone
 	RebaseEvery time.Duration // a new Resource List at least so often, if something changed; 0 is by number of changes alone
-	RotateEvery time.Duration // a Change List that is not empty is closed at this age; 0 is by number of changes alone
+	RotateEvery time.Duration // a Change List that is not empty is closed at this age; 0 closes by number of changes alone
 
 	ChangeListMax int    // a Change List is closed before it exceeds this, unless it is of one moment; 0 is 5,000
-	MaxEntries    int    // of a document of a Resource List, at most 50,000; 0 is that
+	MaxEntries    int    // most entries of a document of a Resource List, at most 50,000; 0 is 50,000
 	MaxDelete     string // "50" or "5%": more deletions are refused; "" is the default of the guard
 }
 
-// What selects what is published.
+// The selection of sets and steps.
 type What struct {
-	Sets   []string // by name; nil is all
-	Rebase bool     // write Resource List, and Resource Dump, anew in any case
-	NoScan bool     // only what was recorded
+	Sets   []string // names of the sets; nil is all
+	Rebase bool     // write Resource List, and Resource Dump, in any case
+	NoScan bool     // do not scan: publish recorded changes only
 	// Paths, if not nil, are the only files and directories below Site.Dir that are
 	// looked at, slash-separated; sets with an Input of their own are not scanned.
 	Paths []string
@@ -81,18 +81,18 @@ type What struct {
 // Event is one thing that a run found: a change, or a file that could not be published.
 type Event = scan.Event
 
-// SetReport is what a run did with a set, or would do with Site.DryRun. It is filled
-// as far as the run came when there is an error.
+// SetReport counts the effects of a run on a set, or those it would have with Site.DryRun.
+// After an error it has the counts up to there.
 type SetReport struct {
 	Set         string
 	Published   bool  // false: nothing had changed, or a dry run
-	Publication int64 // id of the publication; 0 if none was made
+	Publication int64 // id of the publication; 0 if there is none
 	Recovered   bool  // an interrupted publication was finished first
 	Rebased     bool  // the Resource List was written again
 	Dumped      bool  // the Resource Dump was written again
 	At          time.Time
 
-	Resources, Bytes                             int64 // in the set now
+	Resources, Bytes                             int64 // present resources of the set
 	Created, Updated, Deleted, Unchanged, Failed int64
 	Hashed                                       int64            // bytes read for hashing
 	Kept                                         int64            // bytes that are kept, or would be, until they are in a Change Dump
@@ -103,12 +103,12 @@ type SetReport struct {
 	Documents []string // keys written below Out, in order
 	Retired   []string // keys that nothing links any more; they are removed later
 	Notes     []string
-	// URIs for people; "" for what is not offered.
+	// URIs for people; "" if the document does not exist.
 	CapabilityList, ResourceList, ChangeList, FixedChangeList, ResourceDump, ChangeDump string
 }
 
-// Report is what a run did: of all sets together, and of each. Of several sets
-// Publication, At and the URIs are those of the first.
+// Report sums up a run over all sets, and reports each set. With several sets Publication,
+// At and the URIs are those of the first.
 type Report struct {
 	SetReport
 	Description string // URI
@@ -151,12 +151,12 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("state %q belongs to %s %q, not to %q", e.State, e.What, e.Recorded, e.Given)
 }
 
-// NothingError: nothing of a set that is not published yet could be read. An empty set
+// NothingError: no resource of a set that is not published yet could be read. The empty set
 // was not published.
 type NothingError struct{ Failed int64 }
 
 func (e *NothingError) Error() string {
-	return fmt.Sprintf("none of the %d resources could be read: nothing was published", e.Failed)
+	return fmt.Sprintf("no resource could be read (%d failed): nothing was published", e.Failed)
 }
 
 // SetError says in which of several sets something went wrong.
@@ -174,8 +174,8 @@ func (e *SetError) Error() string {
 
 func (e *SetError) Unwrap() error { return e.Err }
 
-// Run brings the documents of a site up to date: Open, Publish and Close. The
-// errors are those of Open and Session.Publish.
+// Run brings the documents of a site up to date: Open, Publish and Close. The errors are
+// those of Open and Session.Publish.
 func Run(ctx context.Context, site Site, what What) (rep Report, err error) {
 	s, err := Open(ctx, site)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"instep/source"
 )
 
-// said is what the documents of a set say of it: the value of its policySetting.
+// said is the value of a set's policySetting: what its documents state about the set.
 type said struct {
 	Policy source.Policy
 	Source source.About
 	Dumps  bool
-	// Withdrawn sets are here since without them the Source Description is another.
+	// Withdrawn sets are included since they change the Source Description.
 	Withdrawn []string `json:",omitempty"`
 }
 

@@ -18,8 +18,8 @@ import (
 // hold them.
 var ErrNoBytes = errors.New("its bytes are nowhere, and the dumps of the set need them")
 
-// Known returns what is recorded of each URI in a set, in the order asked; the zero
-// Resource for what is unknown.
+// Known returns the recorded resource of each URI in a set, in the order of the URIs; the
+// zero Resource for an unknown one.
 func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -28,11 +28,10 @@ func (s *Session) Known(ctx context.Context, set string, uris []string) ([]catal
 	return s.facts.Lookup(ctx, one.id, uris)
 }
 
-// Look reads the file at a path of the site's directory as a scan of the set would, to
-// record what it is now. fs.ErrNotExist: there is none, or none that is published. It
-// may be called by several at once. If the set has dumps the bytes are kept for them
-// until release is called, which has to be after Record or in place of it; else
-// release is nil.
+// Look reads the file at a path of the site's directory as a scan of the set would.
+// fs.ErrNotExist: there is no such file, or it is not published. It is safe for concurrent
+// use. If the set has dumps, the bytes are kept for them until release is called, which has
+// to be after Record or instead of it; otherwise release is nil.
 func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -78,15 +77,15 @@ func (s *Session) filesOf(ctx context.Context, one *setState) *setFiles {
 	return f
 }
 
-// deps are what looking at resources takes.
+// deps are the dependencies of a look at resources.
 func (s *Session) deps(one *setState) scan.Deps {
 	return scan.Deps{Facts: s.facts, Seen: s.seen, Set: one.id, BaseURL: s.site.BaseURL, Algorithms: s.site.Algorithms, Now: s.site.Now}
 }
 
-// Accept takes a resource that is told by its URI, and returns what is to be recorded.
-// One of a set that is made of files has to be such a file, for the next scan would
-// delete any other. The bytes of one in a set with dumps have to be what is told, and
-// are kept as Look does; if there are none it is ErrNoBytes.
+// Accept takes a resource that a caller describes by its URI, and returns the resource to
+// record. In a set of files it has to be such a file, since the next scan would delete any
+// other. In a set with dumps the bytes have to fit the description, and are kept as Look
+// does; without bytes it is ErrNoBytes.
 func (s *Session) Accept(ctx context.Context, set string, told catalog.Resource) (r catalog.Resource, release func(), err error) {
 	one, err := s.set(set)
 	if err != nil {
@@ -180,7 +179,7 @@ func (s *Session) acceptListed(ctx context.Context, one *setState, told catalog.
 		return r, nil, err
 	}
 	if told.Path = told.URI; known[0].Member {
-		told.Path, told.Stat = known[0].Path, known[0].Stat // where the bytes are
+		told.Path, told.Stat = known[0].Path, known[0].Stat // the path of the bytes
 	}
 	if one.Dumps && one.content != nil {
 		r, release, err = one.content.hold(ctx, func(keep blob.Batch) (catalog.Resource, error) { return s.copyListed(ctx, one, told, keep) })

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
@@ -57,9 +59,9 @@ func (r *run) do(ctx context.Context) error {
 	}
 }
 
-// once looks at the set and publishes it. It is to be done again when bytes that a
-// dump needed were gone, with another scan if one is allowed, and when Change Dumps
-// had to end, for they start again with another publication.
+// once scans the set and publishes it. It asks to be repeated when bytes that a dump needed
+// were gone, with another scan if one is allowed, and when Change Dumps had to end, since
+// they start again with another publication.
 func (r *run) once(ctx context.Context, mayRepeat bool) (again bool, err error) {
 	if err := r.look(ctx); err != nil {
 		return false, err
@@ -131,7 +133,7 @@ func (r *run) noteEnds(reworded bool) {
 	}
 }
 
-// refresh reads the last publication, and finishes it if an error came between.
+// refresh reads the last publication, and completes it if an error interrupted it.
 func (r *run) refresh(ctx context.Context) error {
 	r.report.Recovered, r.recovered = r.recovered, false
 	last, done, err := r.pub.Journal.Last(ctx, r.Name)
@@ -149,8 +151,7 @@ func (r *run) refresh(ctx context.Context) error {
 	return nil
 }
 
-// look brings the catalog in line with what the set is made of, if it is to be
-// scanned.
+// look compares the catalog with the resources of the set, if it is to be scanned.
 func (r *run) look(ctx context.Context) error {
 	if !r.scans() {
 		return nil
@@ -209,23 +210,24 @@ func (r *run) apply(ctx context.Context, in scan.Input) (err error) {
 	r.scan, err = in.Apply(ctx, plan)
 	r.count()
 	if n := r.scan.Clashes; n > 0 {
-		r.note("%d resources have another type or encoding in another set, %q among them: both belong to the resource, so the rules of all sets should say the same", n, r.scan.FirstClash)
+		r.note("another set gives %s another type or encoding, such as %q: a resource has one of each, so make the rules of all sets agree", english.Plural(int(n), "resource", ""), r.scan.FirstClash)
 	}
 	r.full = err == nil && r.what.Paths == nil
 	return cause(ctx, err)
 }
 
-// notePlan names patterns that matched nothing, and files that people cannot tell apart.
+// notePlan notes patterns that matched nothing, and pairs of files whose names look the
+// same.
 func (r *run) notePlan(p *scan.Plan) {
 	for _, u := range p.Unmatched {
 		r.note("%s %q matched no file", u.Option, u.Pattern)
 	}
 	for _, twins := range p.Twins {
-		r.note("two files have names that look the same and differ in their Unicode form, so that some systems keep one of them only: %q and %q", twins[0], twins[1])
+		r.note("two files have names that look the same but use different characters (%+q and %+q): some systems keep only one of them; rename one", twins[0], twins[1])
 	}
 }
 
-// cause names what made ours stop the scan, if that is what happened.
+// cause returns the reason why ours stopped the scan, if it did.
 func cause(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); err != nil && c != nil && !errors.Is(err, c) {
 		return c
@@ -233,7 +235,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// input is what the set is compared with.
+// input returns the resources that the set is compared with.
 func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Input, error) {
 	deps := scan.Deps{
 		BaseURL: r.site.BaseURL, Facts: r.facts, Seen: r.seen, Set: r.id, Unpublished: r.last.ID == 0, Shared: len(r.sets) > 1, Keep: r.keep(),
@@ -253,6 +255,9 @@ func (r *run) input(ctx context.Context, stop context.CancelCauseFunc) (scan.Inp
 // ours reports whether a file or directory is no resource but of our making. If
 // that can't be found out it stops the scan, for either answer could be wrong.
 func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path string) bool {
+	if path == wellKnownDir {
+		path = wellKnownKey
+	}
 	if r.ownTree(path) || r.inside && r.foreign[path] {
 		return true
 	}
@@ -271,7 +276,7 @@ func (r *run) ours(ctx context.Context, stop context.CancelCauseFunc, path strin
 	return ours
 }
 
-// count adds what the last scan did to the report.
+// count adds the counts of the last scan to the report.
 func (r *run) count() {
 	res, rep := &r.scan, &r.report
 	rep.Created += res.Created
@@ -289,7 +294,7 @@ func (r *run) count() {
 	}
 }
 
-// situation collects what the publication is decided on.
+// situation collects the input of the decision.
 func (r *run) situation(ctx context.Context) (s situation, err error) {
 	last := &r.last
 	s = situation{
@@ -396,8 +401,8 @@ func (r *run) labels() map[string]string {
 	return map[string]string{hashSetting + r.Name: hashes, calledSetting + r.Name: called, policySetting + r.Name: string(policy)}
 }
 
-// mark sets the moment of the publication: what was recorded is before it, what
-// will be recorded is after it.
+// mark sets the moment of the publication: changes recorded so far are before it, later
+// ones after it.
 func (r *run) mark(ctx context.Context) (err error) {
 	r.recording.Lock()
 	defer r.recording.Unlock()
@@ -411,7 +416,7 @@ func (r *run) mark(ctx context.Context) (err error) {
 	return err
 }
 
-// write publishes what was decided.
+// write publishes the decided documents.
 func (r *run) write(ctx context.Context, d decision) (source.Publication, error) {
 	u, err := r.update(ctx, d)
 	if err != nil {
@@ -459,7 +464,7 @@ func (r *run) published(ctx context.Context, d decision, pub source.Publication)
 	return r.forget(ctx)
 }
 
-// written are the keys of what is new of a publication, packages among them.
+// written returns the keys of new documents and packages of a publication.
 func written(pub source.Publication) (keys []string) {
 	for _, d := range pub.Documents {
 		if d.Placed || slices.Contains(pub.Written, d.Key) {
@@ -469,7 +474,7 @@ func written(pub source.Publication) (keys []string) {
 	return keys
 }
 
-// describe puts what is published into the report.
+// describe adds the publication to the report.
 func (r *run) describe(pub source.Publication) {
 	rep := &r.report
 	rep.At = pub.ListAt
@@ -483,7 +488,8 @@ func (r *run) describe(pub source.Publication) {
 	rep.ChangeDump = pub.Offer(resourcesync.CapabilityChangeDump)
 }
 
-// tidy removes what is not needed any more, when nothing is left to publish.
+// tidy removes bytes and records that are no longer needed, once nothing is left to
+// publish.
 func (r *run) tidy(ctx context.Context) error {
 	if r.site.DryRun {
 		return nil

@@ -23,7 +23,7 @@ type Session struct {
 
 	publishing sync.Mutex // one publication at a time
 	binding    sync.Mutex
-	bound      bool // the state knows what it belongs to
+	bound      bool // the state is bound to a directory and base URL
 	closers    []io.Closer
 
 	others    []string        // published sets that are not of the site
@@ -38,11 +38,11 @@ type setState struct {
 	settledSet
 	id   catalog.SetID
 	pub  *source.Publisher
-	last source.Publication // the part of it that was read
+	last source.Publication // the part of the last publication that was read
 	// content keeps the bytes that coming Change Dumps need; nil if there are none.
 	content *store
-	// recording keeps a scan, and the moment of a publication, apart from what an
-	// application records: else a scan could find another state than it records on.
+	// recording excludes changes of an application during a scan and the moment of a
+	// publication: otherwise a scan could compare with one state and record on another.
 	recording sync.Mutex
 
 	// pending are the documents of a committed publication that were not written out.
@@ -54,10 +54,10 @@ type setState struct {
 	sinceDump tally
 }
 
-// Open takes the lock of the site's state and finishes what an interrupted run has
-// begun. A dry run works on a copy of the state. What is wrong is for errors.As a
-// *OptionError, *StateError, *flock.LockedError, *source.NotOursError or
-// *source.WrongStateError, and for errors.Is scan.ErrRoot when Dir cannot be read.
+// Open takes the lock of the site's state and completes an interrupted run. A dry run works
+// on a copy of the state. Its errors are *OptionError, *StateError, *flock.LockedError,
+// *source.NotOursError and *source.WrongStateError for errors.As, and scan.ErrRoot for
+// errors.Is when Dir cannot be read.
 func Open(ctx context.Context, site Site) (*Session, error) {
 	o, err := site.settle()
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *Session) close() error {
 	return errors.Join(append(errs, s.places.close())...)
 }
 
-// prepare checks that state, directory and output belong together and finishes
-// what an earlier run has begun.
+// prepare checks that state, directory and output belong together and completes an
+// interrupted run.
 func (s *Session) prepare(ctx context.Context) error {
 	if err := s.checkSettings(ctx); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *Session) prepare(ctx context.Context) error {
 	return s.recover(ctx)
 }
 
-// recover comes after it was made sure that the output is ours.
+// recover must be called only after the output was found to be ours.
 func (s *Session) recover(ctx context.Context) error {
 	if s.site.DryRun {
 		return nil
@@ -171,8 +171,8 @@ func (s *Session) recover(ctx context.Context) error {
 	return s.recoverOthers(ctx)
 }
 
-// recoverOthers finishes interrupted publications of sets that are not in this site, or
-// not this time: otherwise another set would list half-written documents.
+// recoverOthers completes interrupted publications of sets that are not in this site or
+// this run: otherwise another set would list half-written documents.
 func (s *Session) recoverOthers(ctx context.Context) error {
 	published := s.sets[0].pub
 	for _, name := range published.Sets {
@@ -193,10 +193,10 @@ func (s *Session) recoverOthers(ctx context.Context) error {
 // Settings of the catalog.
 const (
 	dirSetting    = "dir"     // the directory that the state belongs to
-	outSetting    = "out"     // where its documents are
-	hashSetting   = "hash "   // and the name of a set: what its Resource List says of each resource
-	calledSetting = "called " // and the name of a set: catalog.Relabelled when its Resource List was written
-	policySetting = "policy " // and the name of a set: what its documents say of the set
+	outSetting    = "out"     // directory of the documents
+	hashSetting   = "hash "   // followed by the name of a set: digest of the labels in its Resource List
+	calledSetting = "called " // followed by the name of a set: catalog.Relabelled when its Resource List was written
+	policySetting = "policy " // followed by the name of a set: what its documents state about the set
 )
 
 // checkSettings refuses a state that belongs to something else.
@@ -251,8 +251,8 @@ func (s *Session) checkOut(ctx context.Context, uuid string) error {
 	return nil
 }
 
-// bind makes the state belong to the directory and the base URL: when the first
-// of it is recorded, not before. A directory that could not be read binds nothing.
+// bind binds the state to the directory and the base URL, together with the first record. A
+// directory that could not be read binds nothing.
 func (s *Session) bind(ctx context.Context) error {
 	s.binding.Lock()
 	defer s.binding.Unlock()
@@ -264,11 +264,11 @@ func (s *Session) bind(ctx context.Context) error {
 	return err
 }
 
-// Publish brings the documents of sets up to date. What is wrong with a set is for
-// errors.As a *scan.GuardError, *source.NotOursError or *source.WrongStateError, in a
-// *SetError if the site has several; the other sets are published nevertheless. What
-// was recorded before an error is published by the next call; documents are
-// published whole or not at all.
+// Publish brings the documents of sets up to date. The errors of a set are
+// *scan.GuardError, *source.NotOursError and *source.WrongStateError for errors.As, in a
+// *SetError if the site has several sets; the other sets are published nevertheless. The
+// next call publishes what was recorded before an error. A publication is visible
+// completely or not at all.
 func (s *Session) Publish(ctx context.Context, what What) (Report, error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
@@ -318,12 +318,11 @@ func (s *Session) set(name string) (*setState, error) {
 	return nil, &OptionError{"set", name, errors.New("the site has no set of this name")}
 }
 
-// Record records changes of a set that an application made, at most
-// catalog.MaxChanges a call, all or none; the next Publish publishes them. A Change
-// of "" is an update of what is in the set, else a creation. It waits while the set
-// is scanned. Of a change that does not fit what is recorded it is
-// catalog.ErrState, of one in a set with dumps whose bytes are not kept ErrNoBytes:
-// Look and Accept return what can be recorded.
+// Record records changes of a set that an application made, at most catalog.MaxChanges a
+// call, all or none; the next Publish publishes them. A Change of "" is an update of a
+// member, otherwise a creation. It waits while the set is scanned. A change that
+// contradicts the recorded state is catalog.ErrState; one in a set with dumps whose bytes
+// are not kept is ErrNoBytes: Look and Accept return changes that can be recorded.
 func (s *Session) Record(ctx context.Context, set string, changes []catalog.Change) error {
 	one, err := s.set(set)
 	if err != nil {

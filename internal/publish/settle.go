@@ -31,8 +31,7 @@ type settledSet struct {
 	limit guard.Limit
 }
 
-// Check finds what is wrong with a site that can be seen without opening anything: an
-// *OptionError.
+// Check validates a site without opening anything; the error is an *OptionError.
 func (site Site) Check() error {
 	_, err := site.settle()
 	return err
@@ -100,7 +99,7 @@ func alike(a, b *Set) error {
 // all reports whether the set includes every file.
 func (s *Set) all() bool { return len(s.Include) == 0 && len(s.Exclude) == 0 }
 
-// ruleOf is what the rules for exactly this glob say.
+// ruleOf returns the values of the rules with exactly this glob.
 func ruleOf(rules []scan.Rule, match string) (told scan.Rule) {
 	for _, r := range rules {
 		if r.Match == match {

@@ -19,7 +19,7 @@ const pruneSize = 10_000
 type store struct {
 	blob.Bucket
 	mu   sync.Mutex     // guards held, also while bytes are removed
-	held map[string]int // how often, by key
+	held map[string]int // number of holders, by key
 }
 
 func newStore(b blob.Bucket) *store { return &store{Bucket: b, held: map[string]int{}} }
@@ -32,9 +32,9 @@ func (s *store) bucket() blob.Bucket {
 	return s.Bucket
 }
 
-// hold keeps the bytes that fill copies, which are those of the resource it returns.
-// They stay until release is called, and then for as long as a recorded change needs
-// them; release is nil if there is an error.
+// hold stores the bytes that fill copies, which are those of the resource it returns. They
+// stay until release is called, and then for as long as a recorded change needs them;
+// release is nil if there is an error.
 func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resource, error)) (r catalog.Resource, release func(), err error) {
 	batch, err := s.Begin(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *store) hold(ctx context.Context, fill func(blob.Batch) (catalog.Resourc
 		return r, nil, err
 	}
 	key := scan.KeepKey(r.Digests.Get(resourcesync.SHA256))
-	s.count(key, 1) // before they are there, so that they are never there and free
+	s.count(key, 1) // before the bytes exist, so that prune never finds them unheld
 	release = sync.OnceFunc(func() { s.count(key, -1) })
 	if err := batch.Commit(ctx); err != nil {
 		release()
@@ -62,8 +62,7 @@ func (s *store) count(key string, n int) {
 	}
 }
 
-// prune removes what is neither held nor needed by one of the changes that wait to be
-// published.
+// prune removes bytes that are neither held nor needed by an unpublished change.
 func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, error]) error {
 	var keys []string
 	for info, err := range s.List(ctx, "") {
@@ -81,8 +80,8 @@ func (s *store) prune(ctx context.Context, waiting iter.Seq2[catalog.Change, err
 	return s.remove(ctx, keys, waiting)
 }
 
-// remove removes those of the keys that are free. No key is released meanwhile, so what
-// an application records now is still held or is among the changes already.
+// remove removes the bytes of those keys that are not held. No key is released during that,
+// so a change that an application records now is still held or already counted.
 func (s *store) remove(ctx context.Context, keys []string, waiting iter.Seq2[catalog.Change, error]) error {
 	if len(keys) == 0 {
 		return nil

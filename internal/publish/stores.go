@@ -9,8 +9,8 @@ import (
 	"instep/internal/scan"
 )
 
-// facts is where a publisher finds what is recorded, and what changed. catalogtest.Facts
-// holds an implementation against what is promised.
+// facts is a publisher's access to resources and changes. catalogtest.Facts is its contract
+// test.
 type facts interface {
 	scan.Facts
 	// Set returns the set called name and makes it if there is none; Sets returns all.
@@ -21,7 +21,7 @@ type facts interface {
 	changeLog
 }
 
-// changeLog is every change recorded, as far as it was not forgotten.
+// changeLog is every recorded change, except those that were forgotten.
 type changeLog interface {
 	// Changes yields the changes of a set with after < Seq <= through in their order, and
 	// CountChanges returns how many these are.
@@ -35,34 +35,32 @@ type changeLog interface {
 	Forgotten(ctx context.Context, set catalog.SetID) (time.Time, error)
 }
 
-// publications is what only a publisher keeps: publications, each one row that is committed
-// before anything of it is written out, and the documents and items that stay. What one call
-// records is durable when it returns. catalogtest.Publisher holds an implementation against
-// what is promised.
+// publications is a publisher's own store: publications, each one row that is committed
+// before any document is written, and the documents and items that stay. Each call is
+// durable when it returns. catalogtest.Publisher is its contract test.
 type publications interface {
 	// BeginPublication returns an id greater than any before. CommitPublication makes body
 	// the publication of that id, and FinishPublication records that it is written out.
 	BeginPublication(ctx context.Context, set catalog.SetID) (id int64, err error)
 	CommitPublication(ctx context.Context, set catalog.SetID, id int64, made time.Time, body string) error
 	FinishPublication(ctx context.Context, id int64, f catalog.Finished) error
-	// LastPublication returns the last one that was committed; id 0 if there is none.
+	// LastPublication returns the last committed publication; id 0 if there is none.
 	LastPublication(ctx context.Context, set catalog.SetID) (id int64, body string, done bool, err error)
 	PublishedSets(ctx context.Context) ([]string, error)
 	Items(ctx context.Context, set catalog.SetID, kind string, from int64) iter.Seq2[catalog.Item, error]
-	// Document returns what was last written at key; false if nothing of ours is there.
+	// Document returns the document that was last written at key; false if none is ours.
 	// Documents yields the keys of all, ascending.
 	Document(ctx context.Context, key string) (catalog.Document, bool, error)
 	Documents(ctx context.Context) iter.Seq2[string, error]
 	ExpiredDocuments(ctx context.Context, before time.Time, publication int64) iter.Seq2[string, error]
 	ForgetDocument(ctx context.Context, key string) error
-	// Adopt fills sets of which nothing is known with what another publication says, all or
-	// nothing.
+	// Adopt fills new sets with the content of another publication, all or nothing.
 	Adopt(ctx context.Context, after int64, settings map[string]string, fill func(*catalog.Adoption) error) error
 }
 
-// stores are what a publisher knows, in one database.
+// stores are the stores of a publisher, in one database.
 type stores struct {
-	catalog *catalog.Catalog // nil if none is open
+	catalog *catalog.Catalog // the open catalog, or nil
 	facts   facts
 	pubs    publications
 	seen    scan.Seen

@@ -17,18 +17,18 @@ import (
 	"instep/source"
 )
 
-// View is what a site has recorded, and its directory, to make packages on demand
-// from. It goes with a publisher that works at the same time.
+// View gives access to the recorded resources of a site, and to its directory, for packages
+// on demand. It may be used while a publisher works.
 type View struct {
 	stores
 	tree  *os.Root // nil: there are no bytes
-	names []string // of the sets that it shows
+	names []string // names of the sets that it shows
 }
 
 var _ source.PackageData = (*View)(nil)
 
-// OpenView opens the state of a site that was published before. Of the site it takes
-// State, Dir, Now and the names of the sets to show. A state that is not there is fs.ErrNotExist.
+// OpenView opens the state of a published site. It uses State, Dir, Now and the names of
+// the sets of the Site. fs.ErrNotExist: there is no such state.
 func OpenView(ctx context.Context, site Site) (v *View, err error) {
 	v = &View{}
 	for _, set := range site.Sets {
@@ -112,9 +112,8 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 	}
 }
 
-// Changes yields the changes of a set at a moment or later, oldest first, as far as
-// no later change of the same resource follows: of the bytes there are only the
-// present ones.
+// Changes yields the changes of a set at a moment or later, oldest first, except those with
+// a later change of the same resource: only present bytes can be read.
 func (v *View) Changes(ctx context.Context, set string, from time.Time) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)
@@ -177,14 +176,14 @@ func (v *View) remembers(ctx context.Context, set string, id catalog.SetID, from
 	return source.ErrForgotten
 }
 
-// before returns the number of the last change before a moment, by halving: numbers
+// before returns the number of the last change before a moment, by binary search: numbers
 // and moments ascend together.
 func (c *contents) before(ctx context.Context, from time.Time) (int64, error) {
 	last, _, err := c.facts.LastSeq(ctx, c.id)
 	if err != nil {
 		return 0, err
 	}
-	low, high := int64(0), last // the change sought is low, or after it; what is after high is not before from
+	low, high := int64(0), last // invariant: the change is at low or later, and changes after high are not before from
 	for low < high {
 		middle := low + (high-low)/2
 		next, err := c.next(ctx, middle, high)
@@ -211,8 +210,8 @@ func (c *contents) next(ctx context.Context, after, through int64) (catalog.Chan
 	return catalog.Change{}, nil
 }
 
-// lasting yields those changes that made a resource what it is now. It returns
-// false when there is no more to yield.
+// lasting yields those changes that led to the present state of a resource. It returns
+// false when the consumer stops.
 func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield func(source.Bitstream, error) bool) bool {
 	uris := make([]string, len(changes))
 	for i := range changes {
@@ -227,7 +226,7 @@ func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield 
 		m := now[i]
 		deleted := ch.Change == resourcesync.Deleted
 		if deleted == m.Member || !deleted && (!m.Changed.Equal(ch.Datetime) || !m.Length.Known()) {
-			continue // something else came after it
+			continue // a later change replaced it
 		}
 		var b source.Bitstream
 		if !deleted {

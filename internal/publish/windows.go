@@ -8,8 +8,8 @@ import (
 	"instep/internal/catalog"
 )
 
-// maxListBytes is how large a Change List becomes as far as that is known before it
-// is written. The standard allows 50 MB.
+// maxListBytes bounds a Change List by an estimate made before it is written. The standard
+// allows 50 MB.
 const maxListBytes = 45_000_000
 
 // span is the changes of one Change List: those with after < Seq <= through.
@@ -31,11 +31,10 @@ type limits struct {
 	age     time.Duration // 0 is no bound
 }
 
-// divide continues with the open list, which lists its changes up to a number, and
-// puts the changes after them into it and as many new ones as it takes. What one
-// call recorded is of one moment and stays together; such calls are small enough
-// (catalog.Record) that a list which takes one more of them stays below the limits
-// of the standard.
+// divide continues the open list, which has the changes up to a number, and distributes the
+// changes after it over that list and as many new ones as necessary. Changes of one call of
+// Record have one moment and stay together; such calls are small enough that a list with
+// one more of them stays below the limits of the standard.
 func divide(open span, listed int64, changes iter.Seq2[catalog.Change, error], l limits) ([]span, error) {
 	d := divider{limits: l, spans: []span{open}}
 	var call span // the changes of one moment
@@ -95,7 +94,7 @@ func (d *divider) add(call span) {
 
 // entryBytes is how long a change can be in a Change List, about, and not less.
 func entryBytes(ch *catalog.Change) int64 {
-	const around = 350 // names of elements and attributes, datetimes, what is short
+	const around = 350 // names of elements and attributes, datetimes and other short texts
 	text := len(ch.URI) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String())
 	return int64(around + text + 5*strings.Count(ch.URI, "&") + 5*strings.Count(ch.URI, "'"))
 }

@@ -63,7 +63,7 @@ func (s *Session) pack(ctx context.Context, z *zip.Writer, key string) (err erro
 	if path.Ext(key) == ".zip" {
 		method = zip.Store
 	}
-	// Without a time: that of a document says nothing that the document does not say.
+	// Without a time: the modification time of a document adds nothing.
 	member, err := z.CreateHeader(&zip.FileHeader{Name: key, Method: method})
 	if err == nil {
 		_, err = io.Copy(member, r)

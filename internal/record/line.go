@@ -17,7 +17,7 @@ import (
 	"instep/resourcesync"
 )
 
-// MaxLine is the longest line that is read, in bytes.
+// MaxLine is the longest accepted line, in bytes.
 const MaxLine = 64 << 10
 
 // line is the JSON object of a line.
@@ -37,13 +37,13 @@ var errTooLong = fmt.Errorf("expected lines of at most %d bytes", MaxLine)
 // lines reads lines; one that is too long is skipped.
 type lines struct {
 	r *bufio.Reader
-	n int // of the last line
+	n int // number of the last line
 }
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, MaxLine)} }
 
-// next returns the next line that is not empty; io.EOF after the last. The text is
-// good until the next call. errTooLong is about that line alone.
+// next returns the next line that is not empty; io.EOF after the last. The text is valid
+// until the next call. errTooLong is about that line alone.
 func (l *lines) next() (text []byte, err error) {
 	for {
 		text, err = l.r.ReadSlice('\n')
@@ -54,7 +54,7 @@ func (l *lines) next() (text []byte, err error) {
 			return nil, l.skip()
 		}
 		if text = bytes.TrimSpace(text); len(text) > 0 {
-			return text, nil // an error comes again
+			return text, nil // the next call returns the error again
 		}
 		if err != nil {
 			return nil, err
@@ -67,16 +67,16 @@ func (l *lines) skip() error {
 	for {
 		_, err := l.r.ReadSlice('\n')
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return errTooLong // if that was the end it is met again
+			return errTooLong // at the end of the input the next call finds it again
 		}
 	}
 }
 
-// replaced is what encoding/json puts in the place of bytes that are no UTF-8, and of
-// half a character.
+// replaced is the character that encoding/json writes for invalid UTF-8 and for half a
+// surrogate pair.
 const replaced = "\ufffd"
 
-// faithful says why what was read is not what was written: it would name another
+// faithful returns an error if decoding changed a string, since it would name another
 // resource.
 func (l *line) faithful(text []byte) error {
 	if !utf8.Valid(text) {
@@ -89,8 +89,8 @@ func (l *line) faithful(text []byte) error {
 	return nil
 }
 
-// parse understands a line, and reads the file that it names. What is held for it is
-// given free by the request's release.
+// parse parses a line, and reads the file that it names. The request's release frees the
+// bytes that are held for it.
 func (r *Recorder) parse(ctx context.Context, text []byte) (ch catalog.Change, release func(), err error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(text))

@@ -1,10 +1,10 @@
 // Package record takes the changes that applications push, as JSON Lines from a
 // reader or over a socket, records them in a set and publishes them soon after.
 //
-// A Recorder is the core: it records what comes in batches, each one transaction,
-// and answers a line when its change is durable. [Recorder.Read] takes the lines of
-// one reader, [Recorder.Serve] those of any number of connections. Every queue is
-// bounded: who pushes faster than changes are recorded waits.
+// A Recorder is the core: it records lines in batches, each one transaction, and answers a
+// line when its change is durable. [Recorder.Read] takes the lines of one reader,
+// [Recorder.Serve] those of any number of connections. Every queue is bounded: a client
+// that sends faster than changes are recorded waits.
 package record
 
 import (
@@ -22,13 +22,13 @@ import (
 
 const (
 	queueSize = 2 * catalog.MaxChanges // lines that wait to be recorded
-	// stopTime is how long a Recorder works on after its context has ended: what it was
-	// given is recorded and published.
+	// stopTime is how long a Recorder may continue after its context has ended, to record
+	// and publish the lines that it has accepted.
 	stopTime = 4 * time.Second
-	attempts = 3 // to record a batch while a scan records as well
+	attempts = 3 // tries to record a batch while a scan records as well
 )
 
-// Session is the part of a publish.Session that is needed.
+// Session is the needed part of a publish.Session.
 type Session interface {
 	Known(ctx context.Context, set string, uris []string) ([]catalog.Resource, error)
 	Look(ctx context.Context, set, path string) (r catalog.Resource, release func(), err error)
@@ -44,7 +44,7 @@ type Recorder struct {
 	Set     string
 	Every   time.Duration // between two publications
 	Now     func() time.Time
-	// Published is called after each publication, also after one that failed and will be
+	// Published is called after each publication, also after a failed one that will be
 	// repeated.
 	Published func(publish.Report, error)
 	// Answered is called with each answer, never concurrently with itself; nil is none.
@@ -55,7 +55,7 @@ type Recorder struct {
 	fresh     atomic.Bool // something was recorded since the last publication began
 }
 
-// Answer is what became of a line.
+// Answer is the result of a line.
 type Answer struct {
 	Line   int    `json:"line"` // from 1
 	OK     bool   `json:"ok"`
@@ -67,9 +67,9 @@ type Answer struct {
 // request is a line, as far as it could be parsed.
 type request struct {
 	line    int
-	change  catalog.Change // without Change: decided by what is known
+	change  catalog.Change // change without its kind, which the recorded state decides
 	wrong   error
-	release func()        // ends what is held for the change; nil is nothing
+	release func()        // frees the bytes held for the change; nil is none
 	answers chan<- Answer // never blocks
 }
 
@@ -77,7 +77,7 @@ type request struct {
 func (r *Recorder) drop(q *request) {
 	if q.release != nil {
 		q.release()
-		r.fresh.Store(true) // if it was without success, the next publication tidies up
+		r.fresh.Store(true) // after a failure, the next publication removes what is left
 	}
 }
 
@@ -95,10 +95,9 @@ func (r *Recorder) answer(q *request, change string, err error) {
 	q.answers <- a
 }
 
-// Run records what intake takes, and publishes, until intake has returned and all of
-// it is recorded and published. When ctx ends intake has to return; then there are
-// four seconds for the rest. An error of intake, or one that kept changes from being
-// recorded, is returned.
+// Run records the lines of intake, and publishes, until intake has returned and everything
+// is recorded and published. When ctx ends intake has to return; then there are four
+// seconds for the rest. It returns an error of intake, or one that prevented recording.
 func (r *Recorder) Run(ctx context.Context, intake func(context.Context) error) error {
 	r.queue = make(chan request, queueSize)
 	work, stop := workContext(ctx)
@@ -146,7 +145,7 @@ func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// publishEvery publishes what is recorded until recording is done.
+// publishEvery publishes recorded changes until recording is done.
 func (r *Recorder) publishEvery(ctx context.Context, done <-chan struct{}) {
 	tick := time.NewTicker(r.Every)
 	defer tick.Stop()
@@ -169,9 +168,9 @@ func (r *Recorder) publish(ctx context.Context) error {
 	return err
 }
 
-// record records what is in the queue until intake has ended and the queue is empty.
-// After an error nothing more is recorded: refuse ends the intake, and what is left is
-// answered with the error.
+// record records requests from the queue until intake has ended and the queue is empty.
+// After an error it records nothing more: refuse ends the intake, and the remaining
+// requests are answered with the error.
 func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse func()) (failed error) {
 	var next *request // a second change of a resource begins another batch
 	for {
@@ -192,9 +191,9 @@ func (r *Recorder) record(ctx context.Context, ended <-chan struct{}, refuse fun
 	}
 }
 
-// gather waits for a request and takes those that wait behind it. A resource comes
-// once in a batch, as all changes of one have the same time; what would be its second
-// one is returned apart.
+// gather waits for a request and takes those that are queued behind it. A resource occurs
+// once in a batch, since all changes of a batch have one time; its second change is
+// returned separately.
 func (r *Recorder) gather(first *request, ended <-chan struct{}) (batch []request, next *request) {
 	taken := map[string]bool{}
 	if first != nil {
@@ -236,8 +235,8 @@ func (r *Recorder) wait(ended <-chan struct{}) (request, bool) {
 	}
 }
 
-// recordBatch records a batch and answers its lines. Between the look at what is known
-// and the recording a scan may have recorded something else.
+// recordBatch records a batch and answers its lines. Between the look-up and the recording
+// a scan may have recorded other changes.
 func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 	var kinds []string
 	var err error
@@ -266,7 +265,7 @@ func (r *Recorder) recordBatch(ctx context.Context, batch []request) error {
 
 const unchanged = "unchanged"
 
-// tryBatch records a batch; kinds are what became of each.
+// tryBatch records a batch; kinds are the kinds of the changes.
 func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []string, err error) {
 	uris := make([]string, len(batch))
 	for i := range batch {
@@ -301,8 +300,8 @@ func (r *Recorder) tryBatch(ctx context.Context, batch []request) (kinds []strin
 	return kinds, nil
 }
 
-// decide says what a change is to what is known; "" is none. A line that comes twice,
-// as after an answer that was lost, does no harm.
+// decide returns the kind of a change, compared with the recorded state; "" is none. A
+// repeated line, as after a lost answer, has no effect.
 func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change {
 	switch {
 	case change.Change == resourcesync.Deleted && !known.Member:
@@ -317,8 +316,8 @@ func decide(known *catalog.Resource, change *catalog.Change) resourcesync.Change
 	return resourcesync.Updated
 }
 
-// sameBytes reports whether all that is said of the bytes is known of them, and
-// a digest is.
+// sameBytes reports whether the recorded state has the stated facts about the bytes, a
+// digest among them.
 func sameBytes(known, said *catalog.Resource) bool {
 	if len(said.Digests) == 0 || said.Length.Known() && said.Length != known.Length {
 		return false

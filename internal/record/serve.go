@@ -13,14 +13,14 @@ import (
 
 const (
 	window       = 1000             // lines of one connection that have no answer yet
-	connections  = 64               // at a time; more wait
-	writeTimeout = 30 * time.Second // for an answer to be taken
-	lastAnswers  = 2 * time.Second  // for the last answers, once everything ends
+	connections  = 64               // connections at a time; more wait
+	writeTimeout = 30 * time.Second // time for a client to take an answer
+	lastAnswers  = 2 * time.Second  // time for the last answers at the end
 )
 
-// Read takes the lines of a reader until its end, or that of ctx, and passes the
-// answer to each line to told, in their order. It is an intake for Run. A read that
-// waits when ctx ends is left behind.
+// Read takes the lines of a reader until its end, or that of ctx, and passes the answer to
+// each line to told, in order. It is an intake for Run. A read that blocks when ctx ends is
+// abandoned.
 func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) error {
 	err := r.converse(ctx, from, func(a Answer, _ bool) error {
 		told(a)
@@ -32,7 +32,7 @@ func (r *Recorder) Read(ctx context.Context, from io.Reader, told func(Answer)) 
 	return err
 }
 
-// Listener is the part of a net.Listener that is needed.
+// Listener is the needed part of a net.Listener.
 type Listener interface {
 	Accept() (net.Conn, error)
 	Close() error
@@ -69,7 +69,7 @@ func (r *Recorder) Serve(ctx context.Context, ln Listener) error {
 	}
 }
 
-// serve serves one connection. What goes wrong with it is no concern of others.
+// serve serves one connection. Its errors do not affect others.
 func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() {
@@ -91,9 +91,9 @@ func (r *Recorder) serve(ctx context.Context, conn net.Conn) {
 	})
 }
 
-// converse reads lines and sends the answers in their order. last is true if no other
-// answer is waiting. It returns when every line has its answer. An error of tell ends the
-// reading, as the end of ctx does.
+// converse reads lines and sends the answers in order. last is true if no other answer is
+// waiting. It returns when every line has its answer. An error of tell, or the end of ctx,
+// ends the reading.
 func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Answer, last bool) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -140,7 +140,7 @@ func (r *Recorder) converse(ctx context.Context, from io.Reader, tell func(a Ans
 	return readErr
 }
 
-// take reads and understands lines until their end, or that of ctx.
+// take reads and parses lines until their end, or that of ctx.
 func (r *Recorder) take(ctx context.Context, from io.Reader, to chan<- request, answers chan<- Answer) error {
 	l := newLines(from)
 	for {

@@ -1,11 +1,11 @@
-// Package repository keeps the records of an OAI-PMH repository: a [Store] holds what is
-// known of each record in a database of the state, and the metadata of each in a file of
-// the directory that is published. [Harvest] brings it up to date, and can be ended at any
-// moment: each answer of the repository is durable before the next is asked for. [Input]
-// makes the records the resources of a set.
+// Package repository stores the records of an OAI-PMH repository: a [Store] has the facts
+// about each record in a database of the state, and the metadata of each in a file of the
+// published directory. [Harvest] brings it up to date and can be interrupted at any moment:
+// each answer of the repository is durable before the next request. [Input] makes the
+// records the resources of a set.
 //
-// What a Store lists is always the whole repository as far as it was harvested, so that a
-// record which the repository deletes is one that is listed no more.
+// A Store always lists the whole repository as far as it was harvested, so that a record
+// which the repository deletes is no longer listed.
 package repository
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Directory is where the files of records are, below the directory that is published.
+// Directory has the files of records, below the published directory.
 const Directory = "records"
 
 // maxName bounds the name of a file without its ending.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 
 	"instep/fetch"
@@ -28,13 +29,13 @@ const (
 	maxItems   = 100       // files of a page
 	maxPage    = 512 << 10 // bytes of a page that are read
 	followAt   = 4         // pages at a time
-	followSize = 100       // records that are followed before that is kept
+	followSize = 100       // records whose links are followed between two commits
 )
 
-// Follower finds the files that records link to: what an identifier in the metadata
-// (dc:identifier, or url) leads to, if that is no page; else what the page names as its
-// items (Signposting, rel="item"), in its Link header or its head. Only links to
-// Origins are followed.
+// Follower finds the files that records link to: the target of an identifier in the
+// metadata (dc:identifier, or url), if that is not a page; else the items of the page
+// (Signposting, rel="item"), in its Link header or its head. Only links to Origins are
+// followed.
 type Follower struct {
 	Fetch   *fetch.Client
 	Origins []string // scheme://host[:port]
@@ -45,7 +46,7 @@ type Follower struct {
 	first     error
 }
 
-// run follows the links of the records whose metadata is new.
+// run follows the links of the records with new metadata.
 func (f *Follower) run(ctx context.Context, in *Input) error {
 	f.elsewhere, f.failed, f.first = map[string]int{}, 0, nil
 	st := in.Harvest.Store
@@ -77,8 +78,8 @@ type linked struct {
 	files  []weblink.Link // Href is whole
 }
 
-// follow finds the files of some records. One that cannot be followed now is left out,
-// so that the next run tries again.
+// follow finds the files of some records. One that cannot be followed now is left out, so
+// that the next run tries again.
 func (f *Follower) follow(ctx context.Context, in *Input, some []known) ([]linked, error) {
 	results := make([]*linked, len(some))
 	g, ctx := errgroup.WithContext(ctx)
@@ -179,14 +180,14 @@ func (f *Follower) one(ctx context.Context, uri string) ([]weblink.Link, error) 
 	return files, nil
 }
 
-// tell says in a plan what was not followed.
+// tell adds the links that were not followed to a plan.
 func (f *Follower) tell(in *Input, p *scan.Plan) {
 	for origin, n := range f.elsewhere {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d links of records lead to %s and were not followed: allow that in from.allow_origins if its files belong to the set", n, origin))
+		p.Notes = append(p.Notes, fmt.Sprintf("not followed: %s of records to %s; allow that in from.allow_origins if its files belong to the set", english.Plural(int(n), "link", ""), origin))
 	}
 	slices.Sort(p.Notes[len(p.Notes)-len(f.elsewhere):])
 	if f.failed > 0 {
-		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%d links could not be followed, the first: %w", f.failed, f.first)})
+		in.Fail(p, &scan.FileError{Path: "files of records", Err: fmt.Errorf("%s could not be followed, the first: %w", english.Plural(int(f.failed), "link", ""), f.first)})
 	}
 }
 
@@ -226,7 +227,7 @@ func (in *Input) metadata(ctx context.Context, k *known) ([]byte, error) {
 	return b.Bytes(), errors.Join(err, r.Close())
 }
 
-// setFiles keeps the files of records, in place of those that they had.
+// setFiles replaces the recorded files of records.
 func (s *Store) setFiles(ctx context.Context, all []linked) error {
 	if len(all) == 0 {
 		return nil

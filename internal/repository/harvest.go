@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"instep/fetch"
 	"instep/internal/oaipmh"
 )
@@ -29,28 +31,28 @@ type Harvest struct {
 	// Overlap is how far before the last datestamp the next harvest begins: servers set
 	// datestamps before the records can be seen. 0 is DefaultOverlap.
 	Overlap time.Duration
-	// FullEvery is how often all records are listed, so that those are noticed which a
-	// repository deletes and tells nothing of. 0 is DefaultFullEvery, or never if it says
-	// that it tells of every deletion (deletedRecord persistent).
+	// FullEvery is how often all records are listed, to find deletions that a repository
+	// does not announce. 0 is DefaultFullEvery, or never if the repository announces every
+	// deletion (deletedRecord persistent).
 	FullEvery time.Duration
 	Now       func() time.Time
 }
 
-// Summary is what a harvest did.
+// Summary counts the effects of a harvest.
 type Summary struct {
 	Full             bool
 	Resumed          bool // an earlier harvest that was ended went on
 	Records, Deleted int64
 	Answers          int64
-	Short            int64              // records that the list should have had and that did not come
+	Short            int64              // number of records that the list should have had and had not
 	Kept             int64              // records that a list of all left out, and that are kept
-	Bad              []oaipmh.BadRecord // without an identifier: at most 100
+	Bad              []oaipmh.BadRecord // unusable records without an identifier: at most 100
 }
 
 const maxBad = 100
 
-// Run lists the records that changed since the last run, or goes on with a run that was
-// ended. When it returns an error what came is kept, and the next run goes on from there.
+// Run lists the records that changed since the last run, or continues an interrupted run.
+// After an error the received records are kept, and the next run continues from there.
 func (h *Harvest) Run(ctx context.Context) (sum Summary, err error) {
 	if err := h.Client.Fetch.TrustSource(ctx, h.Client.BaseURL); err != nil {
 		return sum, err
@@ -139,7 +141,7 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	case errors.Is(err, fetch.Temporary) || ctx.Err() != nil:
 		return false, page, err
 	case err != nil:
-		return false, page, nil // it answers, and nobody knows what
+		return false, page, nil // it answers, and the type of the answer is unknown
 	case r.Deleted, h.Set != "" && !slices.ContainsFunc(r.Sets, func(s string) bool { return s == h.Set || strings.HasPrefix(s, h.Set+":") }):
 		return true, page, nil
 	}
@@ -147,18 +149,19 @@ func (h *Harvest) isGone(ctx context.Context, identifier string) (bool, *oaipmh.
 	return false, page, nil
 }
 
-// short is how many records did not come though the repository says that the list has
-// them: then nothing is deleted for not being listed.
+// short returns how many records are missing from a list, by the repository's own count:
+// then no record is deleted for not being listed.
 func (h *Harvest) short(ctx context.Context, p *progress) (int64, error) {
 	if p.Position.Width > 0 {
-		return 0, nil // what it says is the size of a part
+		return 0, nil // the stated size is that of a part
 	}
 	var came int64
 	err := h.Store.db.QueryRowContext(ctx, "SELECT count(*) FROM record WHERE round = ?", p.Round).Scan(&came)
 	return max(0, p.Size-came), err
 }
 
-// format is what the repository says of the format. Some do not list all that they have.
+// format returns the repository's description of the format. Some repositories do not list
+// all their formats.
 func (h *Harvest) format(ctx context.Context) (oaipmh.Format, error) {
 	formats, err := h.Client.Formats(ctx, "")
 	if _, refused := errors.AsType[*oaipmh.Error](err); err != nil && !refused && !errors.Is(err, oaipmh.ErrAnswer) {
@@ -191,12 +194,12 @@ func (h *Harvest) begin(p *progress, id *oaipmh.Identity) {
 	}
 	p.From = oaipmh.Stamp{Time: p.Highest.Time.Add(-overlap)}
 	if e := id.Earliest; !e.IsZero() && p.From.Time.Before(e.Time) && !e.Time.After(p.Highest.Time) { // else it is wrong
-		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse what is earlier
+		p.From = oaipmh.Stamp{Time: id.Earliest.Time} // some servers refuse earlier dates
 	}
 }
 
-// see keeps the highest datestamp. One that is later than the answer it is in would shut
-// out what comes after.
+// see keeps the highest datestamp, except one later than the answer that it is in: it would
+// exclude later changes.
 func (p *progress) see(page *oaipmh.Page) {
 	for i := range page.Records {
 		stamp := page.Records[i].Datestamp
@@ -228,8 +231,8 @@ func (s *Summary) add(page *oaipmh.Page) {
 	}
 }
 
-// end ends a harvest that was read to its end. The next one begins before the first
-// answer of this one: what had been listed may have changed since.
+// end ends a harvest that was read to its end. The next one starts before the first answer
+// of this one, since listed records may have changed since.
 func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	p.Running = false
 	start := p.Position.End.Time
@@ -252,7 +255,7 @@ func (h *Harvest) end(ctx context.Context, p progress, sweep bool) error {
 	})
 }
 
-// String tells people what was done.
+// String describes the result for people.
 func (s Summary) String() string {
 	kind := "the records that changed"
 	if s.Full {
@@ -267,7 +270,7 @@ func (s Summary) String() string {
 		short = fmt.Sprintf("; the repository says that there are %d more: nothing is deleted for not being listed", s.Short)
 	}
 	if s.Kept > 0 {
-		short += fmt.Sprintf("; %d records are kept that were not listed and may be there", s.Kept)
+		short += "; kept although not listed: " + english.Plural(int(s.Kept), "record", "")
 	}
 	return fmt.Sprintf("harvested %s: %d in %d answers, %d of them deleted%s%s", kind, s.Records, s.Answers, s.Deleted, resumed, short)
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // Input makes the records of a repository the resources of a set: each is the file of its
-// metadata. Plan harvests, writes the files of what is new or changed, and lists all
-// records; Apply records what changed, and then removes the files of deleted records.
+// metadata. Plan harvests, writes the files of new and changed records, and lists all
+// records; Apply records the changes, and then removes the files of deleted records.
 type Input struct {
 	*scan.List          // its Listing is made here
 	Harvest    *Harvest // its Store is opened here
@@ -28,7 +28,7 @@ type Input struct {
 	Key        Key
 	Files      blob.Bucket // the directory that List.Tree reads
 	WithFiles  *Follower   // finds the files that records link to; nil leaves them out
-	DryRun     bool        // nothing is asked for or written: what was harvested is listed
+	DryRun     bool        // no request and no write: list the records that are already harvested
 
 	notes []oaipmh.Note
 }
@@ -38,7 +38,7 @@ var _ scan.Input = (*Input)(nil)
 // maxNotes bounds the notes of a harvest; each says something else.
 const maxNotes = 50
 
-// Observe takes a note of what is tolerated, once for each kind. It is for Client.Observe.
+// Observe notes a tolerated fault, once for each kind. It is for Client.Observe.
 func (in *Input) Observe(n oaipmh.Note) {
 	for i := range in.notes {
 		if in.notes[i].What == n.What {
@@ -96,7 +96,7 @@ func (in *Input) open(ctx context.Context) (close func() error, err error) {
 	return st.Close, nil
 }
 
-// tell says in a plan what was harvested.
+// tell adds a description of the harvest to a plan.
 func (in *Input) tell(p *scan.Plan, sum *Summary) {
 	if in.DryRun {
 		p.Notes = append(p.Notes, "a dry run asks the repository for nothing: this is what was harvested by the last run that was none")
@@ -158,7 +158,7 @@ func (in *Input) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, e
 	}
 }
 
-// mediaType is that of the metadata of every record.
+// mediaType is the media type of every record's metadata.
 const mediaType = "application/xml"
 
 // settle writes the files of the records that are pending.
@@ -240,7 +240,7 @@ func claim(ctx context.Context, tx *sql.Tx, k *known, foreign bool) error {
 	return err
 }
 
-// foreign reports whether a file that is not ours is where the file of a record belongs.
+// foreign reports whether a file that is not ours has the path of a record's file.
 func (in *Input) foreign(ctx context.Context, k *known) (bool, error) {
 	if k.written {
 		return false, nil

@@ -23,31 +23,31 @@ import (
 	"instep/resourcesync"
 )
 
-// Catalog is what Published needs of a catalog. *catalog.Catalog is one.
+// Catalog is the part of a catalog that Published needs. *catalog.Catalog is one.
 type Catalog interface {
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
 	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
 }
 
-// PublishedSet is a set of what is published.
+// PublishedSet is a published set.
 type PublishedSet struct {
 	ID      catalog.SetID
 	Name    string // "" is the default set
 	Title   string
-	Harvest *Key // of its records; nil if it is not harvested
+	Harvest *Key // key of its records; nil if it is not harvested
 }
 
-// Published answers OAI-PMH for what is published: each resource is a record whose
-// identifier is its URI and whose datestamp the moment of its last change. A harvested
-// record keeps its identifier, and its metadata is in the format in which it came;
-// everything is in oai_dc too. Deletions are told as long as the change log has them.
+// Published answers OAI-PMH for a publication: each resource is a record whose identifier
+// is its URI and whose datestamp the moment of its last change. A harvested record keeps
+// its identifier and its metadata format; everything is available in oai_dc too. Deletions
+// are listed as long as the change log has them.
 type Published struct {
 	Catalog Catalog
 	Shown   []PublishedSet
-	Stores  map[Key]*Store // of the sets that are harvested
-	Files   fs.FS          // the directory that is published
-	BaseURL string         // of what is published
+	Stores  map[Key]*Store // stores of the harvested sets
+	Files   fs.FS          // the published directory
+	BaseURL string         // base URL of the publication
 	Name    string
 	Emails  []string
 }
@@ -109,9 +109,9 @@ func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
 	return sets, nil
 }
 
-// place is where a record is in a list: in a set, among the members by ID, or the
-// changes by number. Members come first, then the deletions of the change log; where the
-// log reaches back to from it is enough.
+// place is the position of a record in a list: a set, and the ID of a member or the number
+// of a change. Members come first, then the deletions of the change log; where the log
+// reaches back to from it is enough.
 type place struct {
 	set  int
 	kind placeKind
@@ -173,7 +173,8 @@ func (p *Published) List(ctx context.Context, s oaipmh.Selection, after string, 
 	}
 }
 
-// listBatch is how many records are looked up together: what an answer has no room for was in vain.
+// listBatch is how many records are looked up together; those that do not fit into the
+// answer are wasted.
 const listBatch = 125
 
 // errEnough: the consumer has had enough.
@@ -223,7 +224,7 @@ func (l *lister) logReaches() (enough bool, seq int64, err error) {
 	}
 	first, err := l.changeAfter(0)
 	if err != nil || first.Seq == 0 || !first.Datetime.Before(l.s.From.Time) {
-		return false, 0, err // what is in no log may be of that time too
+		return false, 0, err // a resource without a change in the log may be of that time too
 	}
 	low, high := first.Seq, first.Seq // the change after high, if any, is not before from
 	for step := int64(1); ; step *= 2 {
@@ -284,7 +285,7 @@ func (l *lister) members(after int64) error {
 	}
 }
 
-// entry is a record before all is known of it.
+// entry is an incomplete record.
 type entry struct {
 	catalog.Resource
 	place   place
@@ -292,7 +293,8 @@ type entry struct {
 	deleted bool
 }
 
-// changes lists what changes since a place are the last of their resource, or such deletions.
+// changes lists those changes since a place that are the last of their resource, and of
+// these only deletions if so requested.
 func (l *lister) changes(from place) error {
 	var some []catalog.Change
 	flush := func() error {
@@ -319,7 +321,7 @@ func (l *lister) changes(from place) error {
 	return flush()
 }
 
-// lastChanges lists those of some changes that no other follows.
+// lastChanges lists those of some changes that have no later change of the same resource.
 func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if len(some) == 0 {
 		return nil
@@ -332,7 +334,7 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	last := map[string]int64{} // one that was created and deleted again has two deletions
+	last := map[string]int64{} // a resource that was created and deleted again has two deletions
 	for _, c := range some {
 		last[c.URI] = c.Seq
 	}
@@ -398,7 +400,7 @@ func (p *Published) complete(ctx context.Context, set int, some []entry, s oaipm
 				records[i].Sets = append(records[i].Sets, p.Shown[other].Name)
 			}
 			if s.Set == "" && other != set && found[i].Member && (other < set || some[i].deleted) {
-				records[i].Identifier = "" // it is in that set
+				records[i].Identifier = "" // the other set lists it
 			}
 		}
 	}
@@ -485,7 +487,7 @@ func (p *Published) metadata(set *PublishedSet, e *entry, prefix string) ([]byte
 	return bytes.TrimPrefix(text, []byte(declaration)), nil
 }
 
-// dublinCore is what is known of a resource, as oai_dc.
+// dublinCore returns the facts about a resource as oai_dc.
 func dublinCore(e *entry) []byte {
 	var b bytes.Buffer
 	b.WriteString(`<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="` +

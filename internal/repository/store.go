@@ -55,11 +55,11 @@ type Store struct {
 	prefix string // metadataPrefix
 }
 
-// Key names what a Store is for: records of other selections are in other stores.
+// Key is the selection of a Store: records of other selections are in other stores.
 type Key struct{ BaseURL, Prefix, Set string }
 
-// FileName is the name of the database of a Key in a state directory: one that begins
-// with the name of the catalog belongs to the state (catalog.IsStateName).
+// FileName is the name of the database of a Key in a state directory: a name that begins
+// with that of the catalog belongs to the state (catalog.IsStateName).
 func (k Key) FileName() string {
 	sum := sha256.Sum256([]byte(k.BaseURL + "\x00" + k.Prefix + "\x00" + k.Set))
 	return "catalog.db.harvest-" + hex.EncodeToString(sum[:8])
@@ -72,7 +72,7 @@ func Open(ctx context.Context, state string, k Key) (*Store, error) {
 	}}, true)
 }
 
-// OpenReadOnly opens the store of a Key to read it. The error of one that is not there is fs.ErrNotExist.
+// OpenReadOnly opens the store of a Key for reading; fs.ErrNotExist if there is none.
 func OpenReadOnly(ctx context.Context, state string, k Key) (*Store, error) {
 	root, err := os.OpenRoot(state) //nolint:forbidigo // the state directory is the user's choice
 	if err != nil {
@@ -184,14 +184,14 @@ func (s *Store) take(ctx context.Context, page *oaipmh.Page, p *progress) error 
 	})
 }
 
-// upsert: metadata that is as it was is not pending.
+// upsert: unchanged metadata is not pending.
 const upsert = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, digest, length, pending)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
 ON CONFLICT (identifier) DO UPDATE SET datestamp = ?2, sets = ?3, deleted = ?4, round = ?5, wrong = NULL,
 	pending = CASE WHEN ?4 THEN NULL WHEN digest IS ?7 AND (written OR pending IS NOT NULL) THEN pending ELSE ?9 END,
 	digest = CASE WHEN ?4 THEN NULL ELSE ?7 END, length = ?8`
 
-// mark keeps that a record cannot be used: what is known of it stays.
+// mark records that a record is unusable; its earlier state stays.
 const mark = `INSERT INTO record (identifier, datestamp, sets, deleted, round, path, written, wrong) VALUES (?1, '', '', 1, ?2, ?3, 0, ?4)
 ON CONFLICT (identifier) DO UPDATE SET round = ?2, wrong = ?4`
 
@@ -234,7 +234,7 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, page *oaipmh.Page, round in
 // declaration begins the file of a record.
 const declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// keep keeps a record that a list left out, as it is in the page if it is there.
+// keep updates the state of a record that a list left out, from the page if it is there.
 func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progress) error {
 	return s.in(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE record SET round = ? WHERE id = ?", p.Round, id); err != nil {
@@ -244,7 +244,7 @@ func (s *Store) keep(ctx context.Context, id int64, page *oaipmh.Page, p *progre
 	})
 }
 
-// sweep marks as deleted what a full harvest did not list.
+// sweep marks records as deleted that a full harvest did not list.
 func (s *Store) sweep(ctx context.Context, tx *sql.Tx, round int64) error {
 	_, err := tx.ExecContext(ctx, "UPDATE record SET deleted = 1, pending = NULL, digest = NULL, wrong = NULL WHERE round < ? AND NOT deleted", round)
 	return err

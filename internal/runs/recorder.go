@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Recorder writes the record of a run while it goes on. Its methods are safe for
+// Recorder writes the record of a run while the run works. Its methods are safe for
 // concurrent use. A write error ends the record but not the run; End returns it.
 type Recorder struct {
 	now  func() time.Time
@@ -21,11 +21,11 @@ type Recorder struct {
 	mu    sync.Mutex // guards the rest
 	file  *os.File   // nil when the record has ended
 	tally Tally
-	err   error // of the first write that failed
+	err   error // the first write error
 }
 
-// Begin starts the record of a run in the directory of a state, gives it an ID, and
-// removes the records of runs that are too old. What r.Begun says is kept in UTC.
+// Begin starts the record of a run in the directory of a state, gives it an ID, and removes
+// old records. r.Begun is stored in UTC.
 func Begin(state string, r Run, now func() time.Time) (*Recorder, error) {
 	rec, err := begin(state, r, now)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Recorder) Add(row Row) {
 	r.write("", row)
 }
 
-// Tally returns what was counted so far.
+// Tally returns the counts so far.
 func (r *Recorder) Tally() Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,11 +1,11 @@
-// Package runs keeps a record of each run of a command on a mirror, beside the
-// mirror's catalog: what was done, what was tolerated, what failed and why. A record
-// is a file of JSON lines in the directory runs of the state, named by the moment at
-// which the run began. Its first line is written before the run does anything and its
-// last when the run ends, so that a run which was killed is known by its missing end.
+// Package runs stores a record of each run of a command on a mirror, beside the mirror's
+// catalog: actions, tolerated faults, failures and their causes. A record is a file of JSON
+// lines in the directory runs of the state, named by the start time of the run. Its first
+// line is written before the run does anything and its last when the run ends, so that a
+// killed run is recognised by its missing end.
 //
-// Records are bounded: the newest are kept, a record holds so many rows at most, and
-// what exceeds them is counted exactly.
+// Records are bounded: only the newest are kept, a record has a limited number of rows, and
+// rows beyond it are counted exactly.
 package runs
 
 import (
@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// The bounds of what is kept.
+// The bounds of stored records.
 const (
 	maxRuns     = 100
 	maxSets     = 1000
 	maxNotes    = 2000
-	maxFailures = 7000 // with the rows above 10,000 of one run
+	maxFailures = 7000 // sums with the rows to over 10,000 for one run
 	maxOfQuirk  = 50   // notes about one habit of the Source
 	maxText     = 2000 // bytes of a message
 	maxURI      = 8 << 10
 	maxOptions  = 100
 )
 
-// format is that of the records.
+// format is the version of the records.
 const format = 1
 
 // ErrNoRun means that no record of a run is kept under an id.
@@ -51,7 +51,7 @@ type Kind string
 
 // The kinds of row.
 const (
-	Set     Kind = "set"     // how a set was brought in step, or compared, and why so
+	Set     Kind = "set"     // how a set was synchronised or compared, and why in this way
 	Note    Kind = "note"    // something tolerated, skipped or guessed, or a guard that fired
 	Failure Kind = "failure" // something that failed or was found wrong
 )
@@ -137,7 +137,7 @@ type End struct {
 	Tally
 }
 
-// Record is what is kept of a run.
+// Record is the stored record of a run.
 type Record struct {
 	Run
 	Rows []Row

@@ -28,7 +28,7 @@ const (
 
 var recordName = regexp.MustCompile(`^(\d{8}T\d{6}Z(?:-\d{3})?)\.jsonl$`)
 
-// openRecords opens the directory of the records in that of a state.
+// openRecords opens the directory of the records in the directory of a state.
 func openRecords(state string, create bool) (*os.Root, error) {
 	root, err := os.OpenRoot(state)
 	if err != nil {
@@ -76,9 +76,8 @@ func prune(root *os.Root) error {
 	return nil
 }
 
-// List returns the runs of which a record is kept in a state, the newest first,
-// without their rows. The Tally of one that has no End is not known. A state without
-// records has no runs.
+// List returns the recorded runs of a state, the newest first, without their rows. The
+// Tally of a run without End is unknown. A state without records has no runs.
 func List(state string) ([]Record, error) {
 	root, err := openRecords(state, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +95,7 @@ func List(state string) ([]Record, error) {
 	for _, id := range all {
 		rec, err := edges(root, id)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrNotRegular) {
-			continue // removed meanwhile, or not one of ours
+			continue // removed in the meantime, or not one of ours
 		}
 		if err != nil {
 			return nil, fmt.Errorf("record of the run %s in %q: %w", id, state, err)
@@ -139,7 +138,7 @@ func edges(root *os.Root, id string) (*Record, error) {
 	return rec, nil
 }
 
-// Load returns what is kept of a run. An id that is not kept is an ErrNoRun.
+// Load returns the record of a run; ErrNoRun if there is none with that id.
 func Load(state, id string) (*Record, error) {
 	rec, err := load(state, id)
 	if err != nil {
@@ -177,8 +176,8 @@ func load(state, id string) (*Record, error) {
 	return rec, lines.Err()
 }
 
-// line takes in a line of the record. What a crash left of the last one is skipped,
-// and so are kinds that a later version may know.
+// line adds a line of the record. It skips a last line that a crash cut off, and kinds of
+// later versions.
 func (rec *Record) line(text []byte) {
 	var kind struct {
 		Kind Kind `json:"kind"`

@@ -12,11 +12,11 @@ import (
 	"instep/resourcesync"
 )
 
-// Apply hashes the new and the modified files of p and records what changed, in
-// the order of the walk, then the deletions. A file that can't be read is a
-// failure in the Result and nothing of it is changed. What the guard holds is a
-// *GuardError, and nothing is recorded. On another error the Result says how far
-// it came; what it counts is recorded, and a new plan continues from there.
+// Apply hashes the new and the modified files of p and records the changes, in the order of
+// the walk, then the deletions. A file that cannot be read is a failure in the Result and
+// keeps its recorded state. If the guard refuses, the error is a *GuardError and nothing is
+// recorded. After another error the Result has the counts so far; these changes are
+// recorded, and a new plan continues from there.
 func (d *Dir) Apply(ctx context.Context, p *Plan) (Result, error) {
 	r := newResult(p)
 	if p.Guard != nil {
@@ -51,20 +51,20 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// maxUnsettled bounds the pieces that are remembered not to be kept; if there are
-// more, none is kept.
+// maxUnsettled bounds the list of pieces that must not be stored; beyond it no piece is
+// stored.
 const maxUnsettled = 1 << 16
 
-// applier records what comes out of reading. Its methods are not called concurrently.
+// applier records the results of reading. Its methods are not called concurrently.
 type applier struct {
 	ctx       context.Context
 	d         *Dir
 	r         *Result
 	batch     []hashed
-	changes   []catalog.Change // of the last outcome, for its space
-	empty     bool             // the set had no members, so that none has to be looked up
-	unsettled map[int64]bool   // numbers of pieces with a file that is not recorded as it was seen
-	unlabeled bool             // a file could not be read to find out what it is called
+	changes   []catalog.Change // changes of the last outcome; its memory is reused
+	empty     bool             // the set had no members, so no look-up is needed
+	unsettled map[int64]bool   // numbers of pieces with a file that was recorded in another state than seen
+	unlabeled bool             // a file could not be read to find out its labels
 }
 
 func (a *applier) take(h hashed) error {
@@ -90,16 +90,16 @@ func (a *applier) failed(name string, err error) {
 	a.d.observe(Event{URI: e.URI, Path: name, Bytes: -1, Err: e})
 }
 
-// outcome is what is to be recorded of a round.
+// outcome is the part of a round that is to be recorded.
 type outcome struct {
 	changes    []catalog.Change
-	same       []catalog.Resource // of which no byte changed
+	same       []catalog.Resource // resources whose bytes did not change
 	relabelled []catalog.Resource
 	clashes    []string // URIs
 }
 
-// clash takes notice of a resource that another set, which recorded the same bytes,
-// calls something else: both belong to the resource.
+// clash counts a resource to which another set, which recorded the same bytes, gives other
+// labels: they belong to the resource, so both should agree.
 func (o *outcome) clash(known, now *catalog.Resource, ds resourcesync.Digests) {
 	others := known.URI != "" && !known.Member || known.Due != ""
 	if others && (known.Type != now.Type || known.Encoding != now.Encoding) && agree(known.Digests, ds) {
@@ -132,8 +132,8 @@ func (a *applier) end(r *round) error {
 	return a.d.finish(a.ctx, a.r, o)
 }
 
-// compare compares the round with what is recorded. That is read again: a directory
-// that changes while it is read may list a name twice.
+// compare compares the round with the recorded state. It looks that up again, since a
+// directory that changes while it is read may list a name twice.
 func (a *applier) compare() (o outcome, err error) {
 	uris := make([]string, len(a.batch))
 	for i := range a.batch {
@@ -181,7 +181,7 @@ func (o *outcome) add(known catalog.Resource, h *hashed) {
 	}
 }
 
-// keep keeps the bytes of what is created or updated.
+// keep stores the bytes of created and updated resources.
 func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 	changed := make(map[string]bool, len(changes))
 	for i := range changes {
@@ -204,7 +204,7 @@ func (a *applier) keep(batch blob.Batch, changes []catalog.Change) error {
 	return batch.Commit(a.ctx)
 }
 
-// finish records what is no change.
+// finish records new facts that are not changes.
 func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	if r.Clashes += int64(len(o.clashes)); r.FirstClash == "" && len(o.clashes) > 0 {
 		r.FirstClash = o.clashes[0]
@@ -222,7 +222,7 @@ func (d *Deps) finish(ctx context.Context, r *Result, o outcome) error {
 	return d.Facts.Relabel(ctx, d.Set, o.relabelled)
 }
 
-// keepWalk keeps what the next walk is compared with.
+// keepWalk stores the pieces and mount points for the next walk.
 func (a *applier) keepWalk(p *Plan) error {
 	if p.relabel && !a.unlabeled && a.d.Paths == nil {
 		if err := a.d.keepRules(a.ctx); err != nil {
@@ -275,7 +275,7 @@ func lastMod(t time.Time) resourcesync.Datetime {
 	return resourcesync.DatetimeOf(t)
 }
 
-// decide says what happened to a resource; "" is nothing.
+// decide returns the kind of change of a resource; "" is none.
 func decide(known catalog.Resource, h hashed) resourcesync.Change {
 	switch {
 	case !known.Member:

@@ -17,8 +17,8 @@ type Choice struct {
 	// A file is published if one of Include matches (or there is none) and none of
 	// Exclude; a directory that Exclude matches is not entered.
 	Include, Exclude []string
-	// AssumeUnchanged are globs of files and directories that are not looked at: what is
-	// recorded of them stays as it is.
+	// AssumeUnchanged are globs of files and directories that are not examined: they keep
+	// their recorded state.
 	AssumeUnchanged []string
 	// AllFiles publishes litter, too.
 	AllFiles bool
@@ -30,8 +30,8 @@ var litter = []string{
 	"thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "lost+found", "__macosx",
 }
 
-// isLitter reports whether a name is that of something which operating systems and
-// editors leave behind: also lock files of Office (~$x) and back-ups of editors (x~, #x#).
+// isLitter reports whether operating systems or editors leave files with this name behind.
+// These include lock files of Office (~$x) and back-ups of editors (x~, #x#).
 func isLitter(name string) bool {
 	return strings.HasPrefix(name, "~$") || strings.HasSuffix(name, "~") && name != "~" ||
 		len(name) > 2 && name[0] == '#' && name[len(name)-1] == '#' || slices.Contains(litter, strings.ToLower(name))
@@ -51,8 +51,8 @@ func (c *Choice) refuses(name string, dir bool) Reason {
 	return ""
 }
 
-// Covers reports whether a regular file at path would be published by its names, as
-// far as patterns tell.
+// Covers reports whether the names and patterns would let a regular file at path be
+// published.
 func (c *Choice) Covers(name string) bool {
 	for end, r := range name + "/" {
 		if r != '/' {
@@ -65,7 +65,7 @@ func (c *Choice) Covers(name string) bool {
 	return !glob.MatchAny(c.Exclude, name, false) && (len(c.Include) == 0 || glob.MatchAny(c.Include, name, false))
 }
 
-// globs are the patterns of a Dir, which remember in a scan whether they have matched.
+// globs are the patterns of a Dir, each with a mark that it has matched in this scan.
 type globs struct{ include, exclude, rules *glob.Set }
 
 // newGlobs makes the globs of a scan.
@@ -100,11 +100,11 @@ const (
 	maxTwinNames = 100_000
 )
 
-// twinFinder finds names of one directory that differ only in their Unicode form: people
-// cannot tell them apart, and some systems take them for one file.
+// twinFinder finds names in one directory that differ only in their Unicode form: people
+// cannot distinguish them, and some systems treat them as one file.
 type twinFinder struct{ names map[string]string }
 
-// see takes a name of the directory and returns an earlier one that is its twin; "" if
+// see takes a name of the directory and returns an earlier name that looks the same; "" if
 // there is none.
 func (t *twinFinder) see(name string) string {
 	if !slices.ContainsFunc([]byte(name), func(c byte) bool { return c >= 0x80 }) || len(t.names) >= maxTwinNames {

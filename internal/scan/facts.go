@@ -9,9 +9,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Facts is where a scan finds what is recorded of a set, and records what changed. What one
-// call records is there as a whole, and durable, when the call returns. internal/catalog has
-// it in SQLite; catalogtest.Facts holds an implementation against what is promised.
+// Facts is the scan's access to the recorded state of a set. Each recording call is atomic,
+// and durable when it returns. internal/catalog implements it with SQLite;
+// catalogtest.Facts is the contract test.
 type Facts interface {
 	Recorded
 	Recorder
@@ -21,11 +21,11 @@ type Facts interface {
 	SetSettings(ctx context.Context, values map[string]string) error
 }
 
-// Recorded is what is known of sets. Listings may be read beside whatever is recorded
-// meanwhile, of which they have some or nothing.
+// Recorded reads the recorded state of sets. A listing may run beside recordings and then
+// has some or none of them.
 type Recorded interface {
-	// Lookup returns the resource of each URI as seen from a set, in the order asked; the
-	// zero Resource for one that is unknown.
+	// Lookup returns the resource of each URI as seen from a set, in the order of the URIs;
+	// the zero Resource for an unknown one.
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	// Members yields the members of a set in the order in which they were first recorded.
 	Members(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
@@ -36,28 +36,28 @@ type Recorded interface {
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
 }
 
-// Recorder records what changed.
+// Recorder records changes.
 type Recorder interface {
-	// Moment returns a moment after every change recorded, and Reserve sees to it that every
-	// later one has at least that of t.
+	// Moment returns a moment after every recorded change. Reserve ensures that every later
+	// one is not before t.
 	Moment(ctx context.Context) (time.Time, error)
 	Reserve(ctx context.Context, t time.Time) error
-	// Record records changes in their order, all or none, at a moment of their own. What does
-	// not fit what is recorded is catalog.ErrState. Enroll does so for a set that was never
-	// published, of which nobody has to be told.
+	// Record records changes in order, all or none, at one moment. A change that
+	// contradicts the recorded state is catalog.ErrState. Enroll is Record for a set that
+	// was never published, which needs no change log.
 	Record(ctx context.Context, set catalog.SetID, changes []catalog.Change) error
 	Enroll(ctx context.Context, set catalog.SetID, changes []catalog.Change) error
-	// Restat keeps times and digests of bytes that are as they were, and Relabel what they
-	// are called: that is no change.
+	// Restat stores times and digests of unchanged bytes, and Relabel their labels: neither
+	// is a change.
 	Restat(ctx context.Context, resources []catalog.Resource) error
 	Relabel(ctx context.Context, set catalog.SetID, resources []catalog.Resource) error
 }
 
-// Seen is what scans remember for those after them, and how an adopted publication spells
-// the URIs of files.
+// Seen has the results of earlier scans, and an adopted publication's spellings of the URIs
+// of files.
 type Seen interface {
-	// KeepPieces keeps pieces of directories, which recording anything in these forgets, and
-	// KnownPieces reports which are kept as they are.
+	// KeepPieces stores pieces of directories; recording a file in such a directory forgets
+	// them. KnownPieces reports which are stored unchanged.
 	KeepPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) error
 	KnownPieces(ctx context.Context, set catalog.SetID, pieces []catalog.Piece) ([]bool, error)
 	// Spells reports whether any URI is spelled in another way than ours, and Spellings

@@ -15,7 +15,7 @@ const maxLinks = 8
 
 // found is a file to publish.
 type found struct {
-	target string // where its bytes are: its path, or what the link there leads to
+	target string // path of its bytes: its own, or the target of the link there
 	info   fs.FileInfo
 }
 
@@ -81,9 +81,9 @@ func (d *Dir) isState(dir string) (bool, error) {
 	return catalog.IsState(dir, d.Tree.Lstat, d.Tree.Open)
 }
 
-// follow finds the file that the link at name leads to. It must be inside the
-// tree, without links in the directories above it, and not hidden itself: a link
-// publishes nothing that a name of its own would not.
+// follow finds the file that the link at name leads to. It must be inside the tree, without
+// links in the directories above it, and not hidden itself, so that a link cannot publish a
+// file that would not be published under its own name.
 func (d *Dir) follow(name string) (found, Reason, error) {
 	for range maxLinks {
 		to, err := d.Tree.Readlink(name)
@@ -120,9 +120,9 @@ func (d *Dir) follow(name string) (found, Reason, error) {
 	return found{}, Symlink, nil
 }
 
-// resolve returns where a link at name leads to; false if that is, or may be,
-// outside the tree. ".." after a name is not resolved: it means something else if
-// that name is a link.
+// resolve returns the target of a link at name; false if that is, or may be, outside the
+// tree. It does not resolve ".." after a name, which means something else if that name is a
+// link.
 func resolve(name, to string) (string, bool) {
 	if path.IsAbs(to) || path.Clean(to) != strings.TrimSuffix(strings.TrimPrefix(to, "./"), "/") {
 		return "", false
@@ -135,10 +135,10 @@ func resolve(name, to string) (string, bool) {
 // it is; "" if nothing speaks against it.
 func (d *Dir) hidden(name string, dir bool) Reason {
 	switch r := d.refuses(name, dir); {
+	case (r == "" || r == Dotfile) && d.Ours != nil && d.Ours(name):
+		return Ours
 	case r != "":
 		return r
-	case d.Ours != nil && d.Ours(name):
-		return Ours
 	case d.excluded(name, dir):
 		return Pattern
 	}

@@ -38,8 +38,8 @@ func (p stamp) appendTo(b []byte) []byte {
 	return b
 }
 
-// settled reports whether every change after the file was read, which began at
-// that moment, shows in its stamp.
+// settled reports whether every change of the file after reading began, at that moment,
+// changes its stamp.
 func (p stamp) settled(read time.Time) bool { return p[2] < read.Add(-racyWindow).UnixNano() }
 
 func statOf(info fs.FileInfo) Stat { return Stat{info.Size(), info.ModTime()} }

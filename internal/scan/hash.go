@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	attempts   = 3 // to hash a file that changes meanwhile
+	attempts   = 3 // tries to hash a file that changes while it is read
 	bufferSize = 128 << 10
 )
 
-// hashed is a file as it was read.
+// hashed is the result of reading a file.
 type hashed struct {
 	path     string
 	uri      string
@@ -31,10 +31,10 @@ type hashed struct {
 	err      error
 	read     int64 // bytes, in all attempts
 	length   int64
-	digests  resourcesync.Digests // by the algorithms asked for
+	digests  resourcesync.Digests // digests by the requested algorithms
 	also     resourcesync.Digest  // by item.Also
 	sha256   resourcesync.Digest  // of kept
-	kept     blob.Object          // a copy of the bytes; nil if none was asked for
+	kept     blob.Object          // a copy of the bytes; nil if none was requested
 	modified time.Time
 	label    Rule
 	stat     string // "" if a later change might not show
@@ -110,8 +110,8 @@ func (r *reader) hashOnce(ctx context.Context, it item, h *hashed, keep blob.Bat
 	})
 }
 
-// open opens the file that the walk saw, or what it finds now at the path, if that
-// is fit to be published.
+// open opens the file that the walk saw, or the one that has the path now, if that may be
+// published.
 func (r *reader) open(it item, h *hashed, read func(fs.File, fs.FileInfo) error) error {
 	if file, info := r.seen(it); file != nil {
 		defer file.Close()

@@ -14,7 +14,7 @@ import (
 
 var errGlob = errors.New("this is no pattern")
 
-// validate says what is wrong with a rule.
+// validate returns the error of a rule.
 func (r *Rule) validate() error {
 	if !glob.Valid(r.Match) {
 		return fmt.Errorf("glob %q: %w", r.Match, errGlob)
@@ -30,7 +30,7 @@ func calledAlike(a, b *catalog.Resource) bool {
 	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq
 }
 
-// relabel finds what an unchanged file is called by the rules of now.
+// relabel returns the labels of an unchanged file by the present rules.
 func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
 	h.only = true

@@ -17,7 +17,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Listed is what a listing says of one resource. All but the URI may be empty.
+// Listed is one entry of a listing. All fields but the URI may be empty.
 type Listed struct {
 	URI        string
 	LastMod    resourcesync.Datetime
@@ -27,38 +27,38 @@ type Listed struct {
 	Encoding   string
 	ChangeFreq resourcesync.ChangeFreq
 
-	// Where the bytes are: in the file at Path, slash-separated below List.Tree, else
-	// at URL. If both are empty they are nowhere, and what is listed is all that is known.
+	// Where the bytes are: in the file at Path, slash-separated below List.Tree, else at
+	// URL. If both are empty there are no bytes, and only the listed facts are known.
 	Path, URL string
 	At        time.Time // the moment of the list that says so
-	// Version is another one when the bytes may be others, and is told nobody; "" says
-	// nothing. With it a resource without lastmod is not asked for again.
+	// Version changes whenever the bytes may have changed; it is not published, and "" is
+	// unknown. With it a resource without lastmod is not requested again.
 	Version string
 }
 
-// Listing yields all resources of a set, a resource that comes twice being one. An
-// error that comes with a URI concerns that resource alone, one without is a part
-// of the listing that could not be read; the loop may continue after either. A list
-// that says of which moment it is, and that is older than since, is such a part.
+// Listing yields all resources of a set; one that comes twice counts once. An error with a
+// URI is about that resource alone, one without is about a part of the listing that could
+// not be read; the loop may continue after either. A list whose stated moment is older than
+// since is such a part.
 type Listing func(ctx context.Context, since time.Time) iter.Seq2[Listed, error]
 
-// List is an Input whose resources are listed elsewhere: in a sitemap, a file of
-// URLs, another Source, a table. Their bytes are read only to hash what is new or may
-// have changed, and only if the listing does not give the digests wanted. A
-// resource without a file has its URI for a path in the catalog.
+// List is an Input whose resources are listed elsewhere: in a sitemap, a file of URLs,
+// another Source, a table. Bytes are read only to hash resources that are new or may have
+// changed, and only if the listing does not give the wanted digests. A resource without a
+// file has its URI for a path in the catalog.
 //
-// A part of the listing that can't be read is doubt: nothing is deleted. A resource
-// that can't be read stays as it is recorded.
+// If a part of the listing cannot be read, nothing is deleted. A resource that cannot be
+// read keeps its recorded state.
 type List struct {
 	Deps
 	Listing Listing
-	Client  *fetch.Client // fetches what is at a URL; required if there is one
+	Client  *fetch.Client // fetches from URLs; required if there is one
 	Tree    Tree          // the files that paths name; nil if there are none
 
-	// Globs as those of Dir, on the path of a file, or on what follows BaseURL in a
-	// URI, or its scheme if it is elsewhere, without percent-encoding.
+	// Globs as those of Dir, matched against the path of a file, or against the part of a
+	// URI after BaseURL (after the scheme, if it is elsewhere), without percent-encoding.
 	Include, Exclude []string
-	Rules            []Rule // over what is listed
+	Rules            []Rule // rules for the listed resources
 }
 
 // ErrListing: nothing of a listing can be read.
@@ -68,13 +68,13 @@ var ErrListing = errors.New("the list of resources cannot be read")
 type listWork struct {
 	Listed
 	New        bool
-	ETag       string // validators of what is recorded; none if the bytes are needed in any case
+	ETag       string // validators of the recorded state; none if the bytes are needed in any case
 	LastServed string
 	Also       string // as item.Also
-	Label      bool   // the bytes are as recorded: only what they are called is to be taken over
+	Label      bool   // the bytes are as recorded: only their labels are taken over
 }
 
-// listStat is what Resource.Stat holds of a listed resource.
+// listStat is the content of Resource.Stat for a listed resource.
 type listStat struct {
 	Listed     string `json:"listed,omitempty"` // its signature, if a later change would show in that
 	ETag       string `json:"etag,omitempty"`
@@ -85,7 +85,7 @@ type listStat struct {
 func parseListStat(text string) listStat {
 	var s listStat
 	if json.Unmarshal([]byte(text), &s) != nil {
-		return listStat{} // of another kind of input: what it says is nothing to us
+		return listStat{} // written by another kind of input: no information for us
 	}
 	return s
 }
@@ -98,7 +98,7 @@ func (s listStat) String() string {
 	return string(text)
 }
 
-// listedStat is what to keep of a resource that can't change unseen.
+// listedStat returns the stat to record for a resource, if no change can go unnoticed.
 func (e *Listed) listedStat() listStat {
 	s := listStat{Listed: e.signature()}
 	if e.URL != e.URI {
@@ -107,7 +107,7 @@ func (e *Listed) listedStat() listStat {
 	return s
 }
 
-// signature is what a change of the bytes would change.
+// signature combines the fields that change with the bytes.
 func (e *Listed) signature() string {
 	length := ""
 	if e.Length.Known() {
@@ -120,14 +120,14 @@ func (e *Listed) signature() string {
 	return text
 }
 
-// telling reports whether the signature shows every change of bytes read at that
+// telling reports whether the signature shows every change of bytes that were read at that
 // moment or later: a lastmod of that day, or of that second, may stay as it is.
 func (e *Listed) telling(read time.Time) bool {
 	return e.Version != "" || len(e.Digests) > 0 || e.URL == "" || !e.LastMod.IsZero() && e.LastMod.End().Before(read.Add(-racyWindow))
 }
 
-// called returns a recorded resource of the same bytes as the listing calls it now. It
-// may say no type, or no coding of what is fetched: then those found with the bytes stay.
+// called returns a recorded resource with the labels of the listing. If the listing gives
+// no type, or no coding of fetched bytes, those found with the bytes stay.
 func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	r := *known
 	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq
@@ -145,7 +145,7 @@ func (e *Listed) place() string {
 	return e.URI
 }
 
-// name is what globs and media types go by.
+// name returns the path that globs and media types are matched against.
 func (l *List) name(e *Listed) string {
 	if e.Path != "" {
 		return e.Path
@@ -179,8 +179,8 @@ func (l *List) since(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
-// strong returns the validators of an answer that change with every byte: no weak
-// ETag, and no Last-Modified that may still be that of the bytes to come.
+// strong returns the validators of an answer that change with every byte: no weak ETag, and
+// no Last-Modified so recent that the next version may have it too.
 func strong(r *fetch.Response) (etag, lastModified string) {
 	if !strings.HasPrefix(r.Validators.ETag, "W/") {
 		etag = r.Validators.ETag

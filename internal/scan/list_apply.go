@@ -14,14 +14,14 @@ import (
 	"instep/resourcesync"
 )
 
-// outageAfter is how many resources in a row may be out of reach before it is the
-// host that is, and not they.
+// outageAfter is the number of consecutive unreachable resources after which the host
+// counts as unreachable.
 const outageAfter = 20
 
-// Apply reads the new resources and those that may have changed, as far as their
-// digests are not given, and records what changed, then the deletions. Errors are
-// those of Dir.Apply; when so many resources in a row are out of reach that all may
-// be, the last such error ends it.
+// Apply reads the new resources and those that may have changed, unless their digests are
+// given, and records the changes, then the deletions. Errors are those of Dir.Apply; after
+// so many consecutive unreachable resources that all may be, it ends with the last such
+// error.
 func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	r := newResult(p)
 	if p.Guard != nil {
@@ -46,7 +46,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 		}
 	}
 	if !p.moment.IsZero() && !p.Doubt {
-		moment := earliest(p.moment, l.Now()) // a clock that was ahead once must not shut out what comes after
+		moment := earliest(p.moment, l.Now()) // a clock that was ahead once must not exclude later changes
 		if err := l.Facts.SetSettings(ctx, map[string]string{l.sinceSetting(): moment.UTC().Format(time.RFC3339Nano)}); err != nil {
 			return r, err
 		}
@@ -55,7 +55,7 @@ func (l *List) Apply(ctx context.Context, p *Plan) (Result, error) {
 	return r, nil
 }
 
-// listApplier records what comes out of looking at resources, a round at a time.
+// listApplier records the results of examining resources, a round at a time.
 type listApplier struct {
 	ctx         context.Context
 	l           *List
@@ -64,7 +64,7 @@ type listApplier struct {
 	unreachable int      // resources in a row
 }
 
-// all goes through the plan in rounds, which bound what is read again after a crash.
+// all processes the plan in rounds, which bound the repeated work after a crash.
 func (a *listApplier) all(p *Plan) error {
 	var round []listWork
 	var bytes int64
@@ -85,7 +85,7 @@ func (a *listApplier) all(p *Plan) error {
 	return a.round(round)
 }
 
-// round looks at resources in parallel and records what became of them in order.
+// round examines resources in parallel and records the results in order.
 func (a *listApplier) round(works []listWork) (err error) {
 	if len(works) == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (a *listApplier) lookAtAll(works []listWork, keep blob.Batch) ([]look, erro
 	return looks, errors.Join(err, a.ctx.Err())
 }
 
-// flush records what became of the resources of a round.
+// flush records the results of a round.
 func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	uris := make([]string, len(looks))
 	for i := range looks {
@@ -178,7 +178,7 @@ func (a *listApplier) flush(looks []look, keep blob.Batch) error {
 	return a.l.finish(a.ctx, a.r, o)
 }
 
-// listed adds what became of a listed resource; kind is the change, "" if there is none.
+// listed adds the result of a listed resource; kind is the change, "" if there is none.
 func (o *outcome) listed(known *catalog.Resource, x *look) (kind resourcesync.Change, err error) {
 	var now catalog.Resource
 	if x.Label {

@@ -17,15 +17,15 @@ import (
 	"instep/resourcesync"
 )
 
-// look is what looking at a listed resource brought.
+// look is the result of examining a listed resource.
 type look struct {
 	*listWork
 	err      error
 	same     bool  // the Source says that it has not changed since it was recorded
 	read     int64 // bytes
 	length   resourcesync.Length
-	digests  resourcesync.Digests // by the algorithms asked for
-	all      resourcesync.Digests // with those to compare with what is recorded
+	digests  resourcesync.Digests // digests by the requested algorithms
+	all      resourcesync.Digests // also the digests that are compared with the recorded ones
 	lastMod  resourcesync.Datetime
 	mimeType string
 	encoding string
@@ -33,7 +33,7 @@ type look struct {
 	kept     blob.Object // a copy of the bytes; nil if none is wanted
 }
 
-// look looks at a resource as far as that is needed.
+// look examines a resource as far as necessary.
 func (l *List) look(ctx context.Context, w *listWork, keep blob.Batch, buffer []byte) look {
 	x := look{listWork: w, length: w.Length, digests: w.Digests, all: w.Digests, lastMod: w.LastMod, mimeType: w.Type, encoding: w.Encoding}
 	switch {
@@ -77,7 +77,7 @@ func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer 
 	return nil
 }
 
-// verify holds what was read against what the listing says.
+// verify compares the bytes that were read with the listing.
 func (x *look) verify(length int64, ds resourcesync.Digests) error {
 	if x.Length.Known() && x.Length.Int64() != length {
 		return fmt.Errorf("the listing says %d bytes, there are %d", x.Length.Int64(), length)
@@ -124,7 +124,7 @@ func (l *List) lookAtURL(ctx context.Context, x *look, keep blob.Batch, buffer [
 	return l.digest(ctx, x, resp.Body, keep, buffer)
 }
 
-// coding is the content coding in which a body came: none is asked for.
+// coding returns the content coding of a body, although none was requested.
 func coding(h http.Header) string {
 	if c := h.Get("Content-Encoding"); c != "identity" {
 		return c
@@ -164,7 +164,7 @@ func (l *List) digest(ctx context.Context, x *look, body io.Reader, keep blob.Ba
 	return nil
 }
 
-// copyAll copies a body that is what the listing says.
+// copyAll copies a body and verifies it against the listing.
 func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) error {
 	length := int64(-1)
 	if x.Length.Known() && x.encoding == "" {
@@ -192,7 +192,7 @@ func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) err
 	return err
 }
 
-// change says what happened to a resource; "" is nothing.
+// change returns the kind of change of a resource; "" is none.
 func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 	switch {
 	case x.same && (!known.Member || known.Due != ""):
@@ -213,7 +213,7 @@ func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 	return resourcesync.Updated, nil
 }
 
-// resource is what is to be recorded.
+// resource returns the resource to record.
 func (x *look) resource(known *catalog.Resource) catalog.Resource {
 	if x.same {
 		r := x.called(known)
@@ -224,7 +224,7 @@ func (x *look) resource(known *catalog.Resource) catalog.Resource {
 		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat}
 }
 
-// Open opens the bytes of a resource as they are now. What is nowhere is fs.ErrNotExist.
+// Open opens the present bytes of a resource. fs.ErrNotExist: there are none.
 func (l *List) Open(ctx context.Context, r catalog.Resource) (io.ReadCloser, error) {
 	if r.Path != r.URI {
 		return l.openFile(r.Path)

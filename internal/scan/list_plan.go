@@ -121,7 +121,7 @@ func (b *listPlanner) take(e *Listed) error {
 	return nil
 }
 
-// flush compares the current batch with what is recorded.
+// flush compares the current batch with the recorded state.
 func (b *listPlanner) flush() error {
 	known, err := b.l.Facts.Lookup(b.ctx, b.l.Set, b.uris)
 	if err != nil {

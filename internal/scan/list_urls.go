@@ -57,7 +57,7 @@ func (s URLs) List(ctx context.Context, _ time.Time) iter.Seq2[Listed, error] {
 	}
 }
 
-// load reads the whole text, for a part of it would look like all.
+// load reads the whole text first, since a truncated list would look complete.
 func (s URLs) load(ctx context.Context, to io.Writer) error {
 	text, err := s.open(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ const maxMounts = 1000
 // aboveRoot is the name by which Dir.Device is asked for the directory above the root.
 const aboveRoot = ".."
 
-// device returns the device that a directory is on; false if that is unknown.
+// device returns the device of a directory; false if that is unknown.
 func (d *Dir) device(name string, info fs.FileInfo) (uint64, bool) {
 	switch {
 	case info == nil:
@@ -29,7 +29,7 @@ func (d *Dir) device(name string, info fs.FileInfo) (uint64, bool) {
 	return deviceOf(info)
 }
 
-// mounted reports whether a directory is on another device than the one that it is in.
+// mounted reports whether a directory is on another device than its parent.
 func (d *Dir) mounted(name string, info, above fs.FileInfo) bool {
 	parent := aboveRoot
 	if name != "." {
@@ -58,8 +58,8 @@ func (d *Dir) isMount(name string) bool {
 // mountsSetting is the setting that holds the mount points of a set.
 func (d *Dir) mountsSetting() string { return fmt.Sprintf("scan mounts %d", d.Set) }
 
-// knownMounts returns the mount points that the scans before have found. They are kept
-// as bytes, which the names of files are.
+// knownMounts returns the mount points that earlier scans found. They are stored as bytes,
+// since file names need not be text.
 func (d *Dir) knownMounts(ctx context.Context) (mounts []string, err error) {
 	text, ok, err := d.Facts.Setting(ctx, d.mountsSetting())
 	if err != nil || !ok {
@@ -75,8 +75,8 @@ func (d *Dir) knownMounts(ctx context.Context) (mounts []string, err error) {
 	return mounts, nil
 }
 
-// keepMounts remembers the mount points that p has found. One that was not looked at, or
-// could not be, is as it was.
+// keepMounts stores the mount points that p found. Those that were not examined, or could
+// not be, keep their record.
 func (d *Dir) keepMounts(ctx context.Context, p *Plan) error {
 	before, err := d.knownMounts(ctx)
 	if err != nil {

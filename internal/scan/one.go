@@ -15,9 +15,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Look reads one file as a scan would: the resource that it is. If keep is not nil the
+// Look reads one file as a scan would and returns the resource. If keep is not nil the
 // bytes are copied there, to be put at KeepKey of their SHA-256. fs.ErrNotExist: there is
-// no such file, or none that is published.
+// no such file, or it is not published.
 func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.Resource, error) {
 	if err := checkPath(path); err != nil {
 		return catalog.Resource{}, err
@@ -43,7 +43,7 @@ func (d *Dir) Look(ctx context.Context, path string, keep blob.Batch) (catalog.R
 	return h.resource(), nil
 }
 
-// Has says why there is no file at path that a scan would publish; nil if there is one.
+// Has returns an error if there is no file at path that a scan would publish.
 // fs.ErrNotExist: there is none, or it is left out.
 func (d *Dir) Has(path string) error {
 	if err := checkPath(path); err != nil {
@@ -71,15 +71,14 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// maxLength is a pebibyte: of what is no more sums can be made.
+// maxLength is a pebibyte: sums of greater lengths could overflow.
 const maxLength = 1 << 50
 
-// maxLabels bounds what is said of a resource beside its URI: readers of a list bound
-// its tags.
+// maxLabels bounds the labels of a resource, since readers of a list bound its tags.
 const maxLabels = 1 << 10
 
-// Check refuses what no Resource List and no Change List can say: it would stop
-// every publication.
+// Check refuses a resource that a Resource List or Change List cannot express: it would
+// block every publication.
 func (e *Listed) Check() error {
 	if _, err := fetch.Parse(e.URI); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (e *Listed) Check() error {
 		Metadata: resourcesync.Metadata{Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding}})
 }
 
-// checkHeader is that of a Resource List to try entries with.
+// checkHeader is the header of a Resource List by which entries are tested.
 var checkHeader = resourcesync.Header{
 	Metadata: resourcesync.Metadata{
 		Capability: resourcesync.CapabilityResourceList,

@@ -8,20 +8,20 @@ import (
 	"instep/internal/catalog"
 )
 
-// piece is a part of a directory that was read at one time, without its
-// directories. The catalog keeps the digest of each piece all of whose files are
-// recorded as they were seen, and forgets it when anything is recorded of a file in
-// that directory: as long as the digest is the same, no file of it needs a look.
+// piece is a part of a directory that was read at one time, without its subdirectories. The
+// catalog stores the digest of each piece whose files are all recorded as seen, and forgets
+// it when a file in that directory is recorded. While the digest stays the same no file of
+// it has to be compared.
 type piece struct {
 	catalog.Piece
-	whole  bool  // all of it could be looked at, and there are files to publish
+	whole  bool  // all of it could be examined, and there are files to publish
 	asked  bool  // the digest was looked up in the catalog
 	same   bool  // and has it
-	number int64 // in the plan, if it is to be kept there, from 1
+	number int64 // number in the plan, from 1, if the piece is to be stored
 }
 
-// identify computes the digest of what was seen: options, which say what is to be
-// known of a file, and of each file its name and its stamp, or why it is not published.
+// identify computes the digest of a piece: the options, which define the recorded facts,
+// and each file's name and stamp, or the reason why it is not published.
 func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 	h := sha256.New()
 	b := append(make([]byte, 0, 512), options...)
@@ -45,7 +45,7 @@ func (p *piece) identify(options []byte, dir string, part int, sights []sight) {
 	p.Dir, p.Part, p.Digest = catalog.SumOf(dir), int64(part), catalog.Sum(h.Sum(nil))
 }
 
-// options identifies what is to be known of a file.
+// options identifies the options that define the recorded facts of a file.
 func (d *Dir) options() []byte {
 	b := []byte(d.BaseURL + "\x00" + d.rulesDigest() + "\x00")
 	for _, a := range d.algorithms() {
@@ -59,7 +59,7 @@ func (d *Dir) rulesDigest() string {
 	if len(d.Rules) == 0 {
 		return ""
 	}
-	b := []byte("gitignore") // how they match; earlier versions matched from the root only
+	b := []byte("gitignore") // how globs match; earlier versions matched from the root only
 	for _, r := range d.Rules {
 		for _, s := range []string{r.Match, r.Type, r.Encoding, string(r.ChangeFreq)} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)

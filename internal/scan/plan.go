@@ -22,23 +22,23 @@ const (
 	keysMemory = 8 << 20            // bytes of keys held in memory
 )
 
-// Plan is what a walk found, compared with what is recorded. Close gives its
-// temporary files back.
+// Plan is the result of a walk, compared with the recorded state. Close removes its
+// temporary files.
 type Plan struct {
-	At time.Time // when the walk began: what is recorded with this plan holds at this moment or later
+	At time.Time // start of the walk: changes recorded with this plan get this moment or a later one
 
 	Files     int64 // published
 	Bytes     int64 // of them
-	Unchanged int64 // of them, as their size, times and inode say
-	New       int64 // of them, not in the set yet
-	Relabel   int64 // of the unchanged, that rules or a listing may call something else
-	Modified  int64 // of them, those that may have changed: only hashing shows it
+	Unchanged int64 // files whose size, times and inode are unchanged
+	New       int64 // files that are not in the set yet
+	Relabel   int64 // unchanged files that may get other labels by a rule or a listing
+	Modified  int64 // files that may have changed: only hashing shows it
 	ToHash    int64 // bytes of the new and the modified
 	Vanished  int64 // members of the set that are gone; 0 if that is in doubt
 	Set       int64 // members of the set before
 	Excluded  map[Reason]int64
 	Assumed   int64       // members that are assumed to be unchanged
-	Unmatched []Unmatched // of a Dir of which everything was looked at
+	Unmatched []Unmatched // patterns without a match, if all of a Dir was examined
 	Twins     [][2]string // files whose names differ only in their Unicode form, at most 20
 
 	Notes    []string    // remarks of an Input; each a sentence
@@ -48,22 +48,22 @@ type Plan struct {
 
 	work     *spool.Log[item]
 	vanished *spool.Log[resourcesync.Key]
-	pieces   *spool.Log[catalog.Piece] // of a Dir: to be kept when all their files are recorded
-	mounts   []string                  // of a Dir: directories that something is mounted on
+	pieces   *spool.Log[catalog.Piece] // pieces of a Dir to store when all their files are recorded
+	mounts   []string                  // mount points in a Dir
 	relabel  bool                      // the rules are others than those recorded
-	listed   *spool.Log[listWork]      // of a List, in place of work; else nil
-	moment   time.Time                 // of the listing of a List; zero if it does not say
+	listed   *spool.Log[listWork]      // work of a List, in place of work; else nil
+	moment   time.Time                 // stated moment of the listing of a List; zero if there is none
 }
 
 // item is a file to hash.
 type item struct {
 	Path  []byte // any bytes
 	New   bool
-	Label bool   // the bytes are as recorded: look only at what it is called
-	Print stamp  // zero if that is not known
+	Label bool   // the bytes are as recorded: examine only the labels
+	Print stamp  // zero if unknown
 	Piece int64  // the number of its piece in the plan; 0 is none
-	URI   string // the spelling of an adopted publication; "" is that of URI
-	Also  string // one more algorithm, needed to compare with a recorded digest; "" if none is
+	URI   string // spelling of an adopted publication; "" if it does not differ
+	Also  string // a further algorithm, to compare with a recorded digest; "" if none is needed
 }
 
 // Close ends the use of the plan.
@@ -78,21 +78,20 @@ func (p *Plan) Close() error {
 	return err
 }
 
-// Fail adds to a plan, and tells, what could not be looked at and concerns no resource
-// that is known.
+// Fail adds to a plan, and reports, a failure that is about no known resource.
 func (d *Deps) Fail(p *Plan, e *FileError) {
 	p.Failures.add(e)
 	d.observe(Event{Path: e.Path, Bytes: -1, Err: e})
 }
 
-// Action is one thing that Apply will do, as far as it is known before hashing.
+// Action is one action of Apply, as far as it is known before hashing.
 type Action struct {
-	Change resourcesync.Change // of an Updated, hashing may show that nothing changed
+	Change resourcesync.Change // for Updated, hashing may show that nothing changed
 	URI    string
 	Path   string
 }
 
-// Actions yields what Apply will do, in its order.
+// Actions yields the actions of Apply in order.
 func (d *Dir) Actions(ctx context.Context, p *Plan) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		for it, err := range p.work.All() {
@@ -145,9 +144,8 @@ func (d *Dir) gone(ctx context.Context, p *Plan) iter.Seq2[[]catalog.Resource, e
 	}
 }
 
-// Plan walks the directory and compares it with the catalog. It records nothing.
-// ErrRoot: the directory itself can't be read. What else can't be read is in
-// Failures.
+// Plan walks the directory and compares it with the catalog. It records nothing. ErrRoot:
+// the directory itself cannot be read. Other failures to read are in Failures.
 func (d *Dir) Plan(ctx context.Context) (*Plan, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
@@ -199,12 +197,12 @@ type planner struct {
 	ctx   context.Context
 	d     *Dir
 	p     *Plan
-	seen  *spool.Keys // of every file that is there, or may be
-	uris  []string    // of files, from flush on
+	seen  *spool.Keys // keys of every file that exists, or may exist
+	uris  []string    // URIs of the files, from flush on
 	files []sight
 	other bool // something is not as the catalog has it
 
-	spelled map[string]string // of the files: see Deps.Spelled
+	spelled map[string]string // spellings of the files' URIs: see Deps.Spelled
 }
 
 func (b *planner) run() error {
@@ -233,7 +231,7 @@ func (b *planner) run() error {
 	return b.compare()
 }
 
-// see takes what the walk saw.
+// see takes a file or directory from the walk.
 func (b *planner) see(s sight) error {
 	if s.twin != "" && len(b.p.Twins) < maxTwins {
 		b.p.Twins = append(b.p.Twins, [2]string{s.twin, s.name})
@@ -308,8 +306,8 @@ func (b *planner) failedDir(name string, err error) error {
 	return nil
 }
 
-// flush compares the files seen with what is recorded: first whole pieces, then
-// the files of those that are not the same.
+// flush compares the files with the recorded state: first whole pieces, then the files of
+// pieces that differ.
 func (b *planner) flush() error {
 	if err := b.name(b.files); err != nil {
 		return err
@@ -377,7 +375,7 @@ func (b *planner) ask() error {
 	return nil
 }
 
-// take plans what is to be done about a file.
+// take plans the action for a file.
 func (b *planner) take(known catalog.Resource, f *sight) error {
 	it := item{Path: []byte(f.name), URI: b.spelled[f.name], New: !known.Member, Print: stampOf(f.info)}
 	if f.piece != nil {
@@ -459,15 +457,15 @@ func (b *planner) compare() error {
 	return err
 }
 
-// Result is what Apply did.
+// Result counts the effects of Apply.
 type Result struct {
 	At        time.Time // Plan.At
-	Completed time.Time // when all was recorded
+	Completed time.Time // time at which all was recorded
 
 	Created, Updated, Deleted int64
-	Unchanged                 int64  // with those that turned out to be so by hashing
+	Unchanged                 int64  // including those that hashing found unchanged
 	Relabelled                int64  // unchanged, and called something else now: the Resource List has to say so
-	Clashes                   int64  // another set has the same bytes with another type or encoding; they are called what is found now
+	Clashes                   int64  // another set gives the same bytes another type or encoding; the labels found now are recorded
 	FirstClash                string // URI of the first of them
 	Gone                      int64  // vanished, or excluded, since the walk: left as recorded until the next
 	Hashed                    int64  // bytes

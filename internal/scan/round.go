@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// batchBytes bounds what is hashed between two transactions, and so what is hashed
-	// again after a crash, beside the number of files in a round.
+	// batchBytes bounds the bytes hashed between two transactions, and so the repeated work
+	// after a crash; the number of files in a round is the other bound.
 	batchBytes = 256 << 20
 	// enrollSize is the number of files in a round that enters nothing in the change log.
 	enrollSize = 4000
@@ -37,7 +37,7 @@ type job struct {
 type pipeline struct {
 	d     *Dir
 	jobs  chan job
-	order chan job  // so that reading continues behind a large file and a transaction
+	order chan job  // a queue, so that reading continues during a large file or a transaction
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
@@ -157,7 +157,7 @@ func (l *pipeline) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// pass passes on what came of a job.
+// pass passes on the result of a job.
 func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end func(*round) error) error {
 	if j.out == nil {
 		err := end(j.round)
@@ -169,7 +169,7 @@ func (l *pipeline) pass(ctx context.Context, j job, take func(hashed) error, end
 	select {
 	case h := <-j.out:
 		l.outs.Put(j.out)
-		if err := ctx.Err(); err != nil { // then h may have failed because of that
+		if err := ctx.Err(); err != nil { // then h may have failed for that reason
 			return err
 		}
 		return take(h)
@@ -184,7 +184,7 @@ func (l *pipeline) ended(r *round) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rounds = l.rounds[1:] // they end in their order
+	l.rounds = l.rounds[1:] // rounds end in order
 }
 
 // close drops the copies of the rounds that did not end.

@@ -1,10 +1,11 @@
-// Package scan finds what changed in a directory since it was last looked at and
-// records it in a catalog. Dir.Plan walks the tree and compares it with what is
-// recorded; it changes nothing. Dir.Apply hashes what may have changed and records it.
+// Package scan finds changes in a directory since the last scan and records them in a
+// catalog. Dir.Plan walks the tree and compares it with the recorded state, without
+// changing anything. Dir.Apply hashes the files that may have changed and records the
+// changes.
 //
-// Neither holds the set in memory. Nothing is deleted on doubt: a directory that
-// cannot be read, a file that cannot be looked at, or more deletions than the
-// guard allows leave what is recorded as it is.
+// Neither holds the set in memory. Nothing is deleted on doubt: a directory that cannot be
+// read, a file that cannot be examined, or more deletions than the guard allows leave the
+// recorded state as it is.
 package scan
 
 import (
@@ -22,41 +23,41 @@ import (
 	"instep/resourcesync"
 )
 
-// Input is where the resources of a set come from. Plan compares it with what is
-// recorded and changes nothing; Apply records what Plan found.
+// Input supplies the resources of a set. Plan compares them with the recorded state and
+// changes nothing; Apply records the changes that Plan found.
 type Input interface {
 	Plan(ctx context.Context) (*Plan, error)
 	Apply(ctx context.Context, p *Plan) (Result, error)
 }
 
-// Deps are what every Input needs. BaseURL, Facts, Seen, Set and Now are required.
+// Deps are the dependencies of every Input. BaseURL, Facts, Seen, Set and Now are required.
 type Deps struct {
 	Facts   Facts
 	Seen    Seen
 	Set     catalog.SetID
 	BaseURL string // ends in "/"
-	// Unpublished: the set has no publication yet, so that members come to it without
+	// Unpublished: the set has no publication yet, so that members are added without
 	// changes in the log (Facts.Enroll).
 	Unpublished bool
-	// Shared: other sets may have some of the resources, so that Result.Clashes is wanted
-	// of the first scan too.
+	// Shared: other sets may have some of the resources, so that the first scan has to
+	// count Result.Clashes too.
 	Shared bool
 
 	Algorithms []resourcesync.Algorithm // nil is sha-256
 	Workers    int                      // resources hashed at a time; 0 is one per processor
 	MaxDelete  guard.Limit              // more deletions are refused
 	Spool      string                   // directory for temporary files; "" is the system's
-	// State is the directory of the state, for an Input that keeps something of its own
-	// there, in names that catalog.IsStateName knows.
+	// State is the state directory, for an Input with files of its own, whose names
+	// catalog.IsStateName knows.
 	State  string
 	DryRun bool // nothing is written
-	// Keep, if not nil, gets the bytes of every resource that is created or updated,
-	// at KeepKey of their SHA-256, before the change is recorded.
+	// Keep, if not nil, gets the bytes of every created or updated resource, at KeepKey of
+	// their SHA-256, before the change is recorded.
 	Keep    blob.Bucket
 	Now     func() time.Time
 	Observe func(Event) // called for each change and failure, never concurrently; nil is none
-	// LeftOut is called for each file or directory that is not published but for those of
-	// ours, never concurrently; nil is none.
+	// LeftOut is called for each file or directory that is not published, except our own,
+	// never concurrently; nil is none.
 	LeftOut func(path string, why Reason)
 }
 
@@ -70,7 +71,7 @@ func KeepKey(sha256 resourcesync.Digest) string {
 // the first rule that matches and sets it.
 type Rule struct {
 	Match      string // a glob as internal/glob has them
-	Type       string // media type, in place of what name and bytes say
+	Type       string // media type, instead of the one derived from name and bytes
 	Encoding   string // content coding that the file is in, as "gzip"
 	ChangeFreq resourcesync.ChangeFreq
 }
@@ -89,17 +90,17 @@ type Dir struct {
 	// for all: only members at or below them can be found gone.
 	Paths []string
 
-	Above fs.FileInfo // of the directory that the tree is in; nil if that is unknown
+	Above fs.FileInfo // info of the directory above the tree; nil if unknown
 	// Device returns the device that a directory is on, by which mount points are known;
 	// false if it has none. nil asks the system.
 	Device func(name string, info fs.FileInfo) (device uint64, ok bool)
 
-	globs *globs // of the scan; nil: there is none
+	globs *globs // compiled globs of the scan; nil: there are none
 }
 
 // Event is a change that was recorded, or a file or directory that could not be read.
 type Event struct {
-	Set    string              // name of the set; a scan, which has one, leaves it out
+	Set    string              // name of the set; a scan leaves it out
 	Change resourcesync.Change // "" if Err is set
 	URI    string
 	Path   string // below the directory, slash-separated
@@ -113,11 +114,11 @@ type Reason string
 // The reasons. A directory that is not entered counts once.
 const (
 	Dotfile Reason = "dotfile" // its name begins with a dot
-	Symlink Reason = "symlink" // of a directory, of nothing, out of the tree, or of a file not published itself
+	Symlink Reason = "symlink" // a link to a directory, to nothing, out of the tree, or to a file that is not published itself
 	Special Reason = "special" // neither file nor directory: a FIFO, a device, a socket
-	Pattern Reason = "pattern" // by Include or Exclude
+	Pattern Reason = "pattern" // excluded by Include or Exclude
 	Litter  Reason = "litter"  // operating systems and editors leave it behind
-	Assumed Reason = "assumed" // by AssumeUnchanged: it is as recorded
+	Assumed Reason = "assumed" // left as recorded by AssumeUnchanged
 	Ours    Reason = "ours"
 )
 
@@ -137,11 +138,10 @@ func (f *Failures) add(e *FileError) {
 	}
 }
 
-// FileError says why a file or directory could not be read. What is recorded of it
-// stays as it is.
+// FileError is a failure to read a file or directory. Its recorded state stays.
 type FileError struct {
 	URI  string // "" if it is a part of a listing
-	Path string // below the directory; "." is the directory itself; of what has no file its URI
+	Path string // path below the directory; "." is the directory itself; for a resource without a file, its URI
 	Err  error
 }
 
@@ -170,7 +170,7 @@ func (e *ChangedError) Error() string {
 		e.Times, e.Expected, e.Found)
 }
 
-// Stat is what a file looked like.
+// Stat is the stat of a file when it was read.
 type Stat struct {
 	Size    int64
 	ModTime time.Time
@@ -190,7 +190,7 @@ type GuardError struct {
 
 func (e *GuardError) Error() string {
 	if e.Mount != "" {
-		return fmt.Sprintf("the directory %q was a mount point and is none now, and all %d resources published below it are gone: nothing was published", e.Mount, e.Deletes)
+		return fmt.Sprintf("the directory %q was a mount point and is none now, and everything published below it is gone (resources: %d): nothing was published", e.Mount, e.Deletes)
 	}
 	limit := "the limit of " + e.Limit.String()
 	if e.Limit == (guard.Limit{}) {

@@ -19,12 +19,12 @@ const (
 	maxLevels    = 4      // lists that are named by lists; the Sitemap protocol and 1.1 §10.2 have one level
 )
 
-// Sitemap lists the resources of a Sitemap or a Sitemap index, which may be
-// compressed with gzip, and may be Resource Lists (1.1 §10).
+// Sitemap lists the resources of a Sitemap or Sitemap index, which may be compressed with
+// gzip, and may be Resource Lists (1.1 §10).
 type Sitemap struct {
 	Client *fetch.Client
-	// At is the URL of the document, or the name of a file. The documents that an
-	// index at a URL names, and the resources, are of its origin.
+	// At is the URL of the document, or the name of a file. The documents named by an index
+	// at a URL, and the resources, have to be of its origin.
 	At           string
 	AllowOrigins []string // further origins (scheme://host[:port])
 	Open         func(name string) (io.ReadCloser, error)
@@ -61,7 +61,7 @@ type listReader struct {
 	origins []string // nil: any
 	dated   bool     // a list that does not say its moment is doubt
 	since   time.Time
-	oldest  time.Time // of the moments that the lists read so far say; an index may begin before its parts
+	oldest  time.Time // oldest stated moment of the lists read so far; an index may begin before its parts
 	yield   func(Listed, error) bool
 	read    map[string]bool
 }
@@ -69,8 +69,8 @@ type listReader struct {
 // lost yields that a part could not be read.
 func (r *listReader) lost(err error) bool { return r.yield(Listed{}, err) && r.ctx.Err() == nil }
 
-// document yields what the document at a place lists, whole or not at all, with the
-// pages after it. It returns false when the consumer has had enough.
+// document yields the entries of the document at a place, completely or not at all, with
+// the pages after it. It returns false when the consumer stops.
 func (r *listReader) document(at string, level int) bool {
 	for at != "" && !r.read[at] {
 		if len(r.read) == maxDocuments {
@@ -165,7 +165,7 @@ func (e *OriginError) Error() string {
 	return fmt.Sprintf("%s is of another origin than the list: allow %s if it belongs to the set", e.URI, e.Origin)
 }
 
-// entries yields what a document lists, and then what the lists do that it names.
+// entries yields the entries of a document, and then those of the lists that it names.
 func (r *listReader) entries(d *document.Document, level int) bool {
 	var parts []string
 	for e, err := range d.Entries() {

@@ -35,13 +35,13 @@ const fetchRows = 1000
 //	hash        one or more digests, as sha-256:…
 //	type, encoding, changefreq
 //
-// NULL says nothing. The password of a database stands in no configuration: it is
-// read from PGPASSWORD, PGPASSFILE or ~/.pgpass.
+// NULL is unknown. No configuration contains the password of a database: it is read from
+// PGPASSWORD, PGPASSFILE or ~/.pgpass.
 type Query struct {
 	Postgres string // connection string or URL, without a password; the rest is from the environment
 	SQLite   string // name of the file; one of both is given
 	SQL      string
-	BaseURL  string // of the paths; ends in "/"
+	BaseURL  string // base URL of the paths; ends in "/"
 }
 
 // Columns of a Query.
@@ -194,7 +194,7 @@ type rowTaker struct {
 	q      Query
 	yield  func(Listed, error) bool
 	names  []string
-	n      int // of the row, from 1
+	n      int // number of the row, from 1
 	enough bool
 }
 
@@ -220,7 +220,7 @@ func (t *rowTaker) row(values []any) bool {
 	t.n++
 	var e Listed
 	var wrong error
-	named := true // all that is said of its name can be read
+	named := true // all columns for its name can be read
 	for i, v := range values {
 		err := e.set(t.names[i], v)
 		named = named && (err == nil || t.names[i] != "uri" && t.names[i] != "path")
@@ -286,7 +286,7 @@ func (e *Listed) set(name string, value any) error {
 	return err
 }
 
-// parseLastMod reads a W3C Datetime, or what SQLite writes for a time in UTC.
+// parseLastMod parses a W3C Datetime, or the text that SQLite writes for a time in UTC.
 func parseLastMod(text string) (resourcesync.Datetime, error) {
 	if t, err := time.Parse(time.DateTime, text); err == nil {
 		return lastMod(t), nil

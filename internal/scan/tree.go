@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// Tree is a directory tree. Names are slash-separated and relative; "." is its
-// root. No method reaches anything outside of it. What a directory lists has its
-// FileInfo from the moment of listing, as Lstat would give it.
+// Tree is a directory tree. Names are slash-separated and relative; "." is its root. No
+// method reaches outside it. Entries of a directory have the FileInfo of the moment of
+// listing, as Lstat would return it.
 type Tree interface {
 	// Open opens a file or directory for reading. It does not wait for a writer of a FIFO.
 	Open(name string) (fs.ReadDirFile, error)
 	Lstat(name string) (fs.FileInfo, error)
 	Readlink(name string) (string, error)
-	// Sub opens the tree below a directory, which is no symbolic link.
+	// Sub opens the tree below a directory, which must not be a symbolic link.
 	Sub(name string) (Tree, error)
-	// Close ends the use of a tree that came from Sub.
+	// Close closes a tree that came from Sub.
 	Close() error
 }
 
@@ -33,7 +33,7 @@ type rootTree struct{ root *os.Root }
 func (t rootTree) Open(name string) (fs.ReadDirFile, error) {
 	f, err := t.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if err != nil {
-		return nil, err // not f: that would be an interface that is not nil
+		return nil, err // f would be an interface that is not nil
 	}
 	return f, nil
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// URI returns the URI of the file at path, a slash-separated path of any bytes,
-// below base, which ends in "/". What RFC 3986 lets stand for itself in a path
-// stays, every other byte is percent-encoded; so two paths have two URIs.
+// URI returns the URI of the file at path, a slash-separated path of any bytes, below base,
+// which ends in "/". Characters that RFC 3986 permits in a path stay, every other byte is
+// percent-encoded; so two paths have two URIs.
 func URI(base, path string) string {
 	const hexadecimal = "0123456789ABCDEF"
 	var b strings.Builder

@@ -16,7 +16,7 @@ import (
 
 const (
 	chunkSize = 1024 // entries of a directory read at a time
-	maxDepth  = 256  // of directories, each of which keeps a file open
+	maxDepth  = 256  // nested directories, each of which keeps a file open
 	sightSize = 256  // sights handed over at a time
 )
 
@@ -29,8 +29,8 @@ type walker struct {
 	held    []sight      // not handed over yet
 }
 
-// sight is what was seen of a file, of a directory that is not entered or can't be read,
-// or of a mount point.
+// sight is one observation of the walk: a file, a directory that is not entered or cannot
+// be read, or a mount point.
 type sight struct {
 	name string
 	found
@@ -42,7 +42,7 @@ type sight struct {
 	twin   string // a file before it whose name differs only in its Unicode form
 }
 
-// walk visits the roots of d and passes on what it sees. It stops with the first error of
+// walk visits the roots of d and passes on its observations. It stops at the first error of
 // see.
 func (d *Dir) walk(ctx context.Context, see func(sight) error) error {
 	w := walker{d: d, options: d.options(), out: make(chan []sight, 4)}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// clock is the wrong clock of a Source. Documents are published with the right times; the
-// wrong ones are written into them as they are served, so that events during the fault
-// keep their wrong time.
+// clock simulates the wrong clock of a Source. Documents are published with the right
+// times, and the wrong ones are written into them as they are served, so that events during
+// the fault keep their wrong time.
 type clock struct {
 	mu    sync.Mutex // guards the rest
-	turns []turn     // in the order of since
+	turns []turn     // in ascending order of since
 }
 
 // turn is a moment from which on the clock is ahead of the right time.
@@ -50,7 +50,7 @@ func (k *clock) right() bool {
 	return len(k.turns) == 0
 }
 
-// shows returns what the clock shows now.
+// shows returns the time that the clock shows now.
 func (k *clock) shows(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +60,7 @@ func (k *clock) shows(now time.Time) time.Time {
 	return now
 }
 
-// said returns what the clock showed at a moment of the past. At the moment of a turn it
+// said returns the time that the clock showed at a past moment. At the moment of a turn it
 // had not turned yet.
 func (k *clock) said(t time.Time) time.Time {
 	k.mu.Lock()
@@ -73,7 +73,7 @@ func (k *clock) said(t time.Time) time.Time {
 	return t
 }
 
-// rewrite is the switch that writes what the clock said into documents and packages.
+// rewrite is the switch that writes the times of the clock into documents and packages.
 func (k *clock) rewrite() *Switch {
 	said := func(s string) string {
 		t, err := time.Parse(time.RFC3339Nano, s)

@@ -24,13 +24,13 @@ func keyOf(seed uint64, id, version uint32) uint64 {
 	return mix(mix(seed+golden) ^ (uint64(id)<<32 | uint64(version)))
 }
 
-// content is the bytes of one version of a resource, made as they are read.
+// content generates the bytes of one version of a resource while they are read.
 type content struct {
 	key  uint64
 	size int64
 }
 
-// word is the n-th 8 bytes: small letters, so that people can look at them.
+// word returns the n-th 8 bytes: small letters, so that people can read them.
 func (c content) word(n int64) uint64 {
 	const sixteen, a = 0x0f0f0f0f0f0f0f0f, 0x6161616161616161
 	return mix(c.key+uint64(n)*golden)&sixteen + a
@@ -93,14 +93,14 @@ const (
 	LogNormal SizeKind = "lognormal" // half below Low bytes; their logarithm is normal with Sigma
 )
 
-// Size is how the sizes of resources are spread. Each version has a size of its own.
+// Size is the distribution of the sizes of resources. Each version draws a size of its own.
 type Size struct {
 	Kind      SizeKind
 	Low, High int64
 	Sigma     float64 // 0 is 1
 }
 
-// Bounds of what a Size may say.
+// Bounds of the values of a Size.
 const (
 	minSize  = 1
 	maxSize  = 1 << 30
@@ -121,7 +121,7 @@ func (s Size) check() error {
 	return nil
 }
 
-// of is the size of the content that begins with key.
+// of returns the size of the content with that key.
 func (s Size) of(key uint64) int64 {
 	switch s.Kind {
 	case Uniform:

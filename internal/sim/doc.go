@@ -1,12 +1,12 @@
-// Package sim is a Source that changes: resources made up from a seed, changes at a
-// chosen rate and mix, published by package source and served over HTTP, with
-// switches for the quirks and the faults that Sources show. It is what "instep
-// simulate" runs, and what tests of a Destination can be run against.
+// Package sim simulates a Source that changes: generated resources, changes at a chosen
+// rate and mix, published by package source and served over HTTP, with switches for the
+// quirks and faults of existing Sources. "instep simulate" runs it, and tests of a
+// Destination can use it.
 //
-// A [Model] is the resources and their history. No bytes are kept: content follows
-// from the seed, the resource and its version, so that a million resources take some
-// dozen bytes each. A [Truth] is what the model was at a moment. A [Source] publishes
-// a Model and serves it; the [Switch] values say how it misbehaves.
+// A [Model] has the resources and their history. It stores no bytes: the content is
+// generated from the seed, the resource and its version, so that a million resources take
+// some dozen bytes each. A [Truth] is the state of the model at a moment. A [Source]
+// publishes a Model and serves it; the [Switch] values select its faults.
 //
 // The same seed gives the same resources, the same changes and, with the same
 // calls, the same documents.

@@ -18,14 +18,14 @@ type document struct {
 	kind     string // the kind of the document, see resourcesync.Header.Kind
 	charset  string
 	before   string // between declaration and root element
-	prefix   string // of the names of the Sitemap protocol
+	prefix   string // namespace prefix of the Sitemap protocol in the document
 	root     string
 	rs       string // namespace of ResourceSync
-	attrs    []attr // of the root element
+	attrs    []attr // attributes of the root element
 	head     []node
 	entries  []entry
 	trailing string
-	at       time.Time // the moment of a list as it was published
+	at       time.Time // moment of the list as it was published
 }
 
 type attr struct{ name, value string }
@@ -39,7 +39,8 @@ type node struct {
 
 type entry []node
 
-// happened names a node that is not written: when a change happened, as it was published.
+// happened is a node for internal use that is not written: the time of a change as it was
+// published.
 const happened = ""
 
 func (e entry) happened() string {
@@ -139,7 +140,7 @@ func (n *node) get(name string) string {
 	return ""
 }
 
-// set gives an attribute a value; none is set on no node.
+// set sets an attribute; on a nil node it does nothing.
 func (n *node) set(name, value string) {
 	if n == nil {
 		return
@@ -153,7 +154,7 @@ func (n *node) set(name, value string) {
 	n.attrs = append(n.attrs, attr{name, value})
 }
 
-// change gives an attribute that is there another value.
+// change changes an attribute only if the node has it.
 func (n *node) change(name string, to func(string) string) {
 	if v := n.get(name); v != "" {
 		n.set(name, to(v))

@@ -22,12 +22,12 @@ func someAnswers(name, rows, says string, change func(*call, *answer)) *Switch {
 	return &Switch{Name: name, Says: says, Rows: rows, Of: Answers, Share: 0.05, answer: change}
 }
 
-// allAnswers is a fault that is always there.
+// allAnswers is a fault that affects every answer.
 func allAnswers(name, rows, says string, change func(*call, *answer)) *Switch {
 	return withRows(rows, inAnswers(name, says, change))
 }
 
-// allDocuments is a fault of documents that is always there.
+// allDocuments is a fault that affects every document.
 func allDocuments(name, rows, says string, change func(*call, *document)) *Switch {
 	return withRows(rows, inDocuments(name, says, change))
 }

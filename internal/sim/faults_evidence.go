@@ -13,8 +13,8 @@ import (
 	"instep/resourcesync"
 )
 
-// evidenceFaults are faults of what documents say and which of them can be read: a
-// Destination that follows has to decide what it knows then.
+// evidenceFaults are faults of the content of documents and of their availability: a
+// Destination has to decide how much it knows then.
 var evidenceFaults = slices.Concat(cacheFaults, withdrawalFaults, shapeFaults, shortFaults)
 
 // subject is some kinds of documents that a fault is about.
@@ -152,7 +152,7 @@ func everySecond(all []entry) (some []entry) {
 	return some
 }
 
-// place is where an entry stands in an order without meaning.
+// place is the position of an entry in a shuffled order.
 func (e entry) place() uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, e.loc()+e.happened()) // a hash takes everything
@@ -169,13 +169,13 @@ func lastmodOnly(d *document) {
 	}
 }
 
-// withLastmod is the entry with another lastmod, or its first.
+// withLastmod returns the entry with another lastmod, or its first.
 func (e entry) withLastmod(text string) entry {
 	e = slices.DeleteFunc(e, func(n node) bool { return n.name == "lastmod" })
 	return slices.Insert(e, 1, node{name: "lastmod", text: text})
 }
 
-// withoutTime is a deletion that has the time of the version that it ended.
+// withoutTime returns a deletion with the time of the version that it ended.
 func (c *call) withoutTime(e entry) entry {
 	id, ok := idOf(strings.TrimPrefix(e.loc(), c.base()))
 	at, err := time.Parse(time.RFC3339Nano, e.happened())

@@ -114,7 +114,7 @@ func status(code int) *Switch {
 	return someAnswers(name, "FET-10", says, func(_ *call, a *answer) { a.only(code, headers...) })
 }
 
-// redirectChain redirects a request that is hit, and then all that follow from it.
+// redirectChain redirects an affected request, and each request that results from that.
 var redirectChain = &Switch{
 	Name: "redirect-chain", Rows: "FET-04", Says: "ten redirects lead to the answer", Of: Answers, Share: 0.05,
 	answer: func(c *call, a *answer) { c.hop(a, 1) },
@@ -148,10 +148,10 @@ func wrongRange(c *call, a *answer) {
 	a.status, a.conditional, a.size = http.StatusPartialContent, false, a.size-from-1
 }
 
-// without makes the request one without a header.
+// without removes a header from the request.
 func (c *call) without(name string) { c.r.Header.Del(name) }
 
-// maxHang bounds how long an answer that does not go on keeps its connection.
+// maxHang bounds how long a stalled answer keeps its connection.
 const maxHang = 10 * time.Minute
 
 // hang waits until the client has gone.
@@ -202,12 +202,12 @@ func (a *answer) part(out http.ResponseWriter, n int64) {
 	_ = http.NewResponseController(out).Flush()
 }
 
-// raw has the answer written on the connection itself, which ends then.
+// raw writes the answer on the connection itself and then closes it.
 func (a *answer) raw(write func(net.Conn)) {
 	a.send = func(out http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(out).Hijack()
 		if err != nil {
-			panic(http.ErrAbortHandler) // HTTP/2 has no connection of its own
+			panic(http.ErrAbortHandler) // HTTP/2 shares its connection between requests
 		}
 		defer conn.Close()
 		write(conn)

@@ -22,11 +22,11 @@ type generation struct {
 	kind      string // see resourcesync.Header.Kind
 	text      []byte
 	sum       source.Sum // of text
-	published time.Time  // by the Model's clock
+	published time.Time  // time by the Model's clock
 }
 
-// generations keeps the documents of all publications, so that a cache can answer
-// with any of them. Beyond the bounds the oldest are dropped.
+// generations has the documents of all publications, so that a cache can answer with any of
+// them. Beyond the bounds the oldest are dropped.
 type generations struct {
 	mu    sync.Mutex // guards the rest
 	all   []*generation
@@ -89,8 +89,8 @@ func (g *generations) moments() (all []time.Time) {
 	return all
 }
 
-// at returns how many generations older than the newest a document was at a moment; false
-// if there was none.
+// at returns how many generations before the newest a document had at a moment; false if it
+// did not exist.
 func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 	past := g.of(key)
 	for i, d := range slices.Backward(past) {
@@ -101,7 +101,7 @@ func (g *generations) at(key string, then time.Time) (back int, ok bool) {
 	return 0, false
 }
 
-// keepGenerations reads what the last publication wrote.
+// keepGenerations stores the documents of the last publication.
 func (s *Source) keepGenerations(ctx context.Context) error {
 	for _, key := range s.journal.written() {
 		if mediaTypeOf(key) != xmlType || strings.HasPrefix(key, "sitemap") {
@@ -146,17 +146,17 @@ func (c *call) kindOf(path string) string {
 	return past[len(past)-1].kind
 }
 
-// Override says how one document is served instead of as it is.
+// Override changes how one document is served.
 type Override struct {
-	// Cached says that the answer comes from a cache, with the headers that the Source
-	// sent then and an Age; also if the Source has removed the document.
+	// Cached means that a cache answers, with the headers that the Source sent at that time
+	// and an Age; also if the Source has removed the document.
 	Cached bool
 	// Back is how many generations older than the newest the answer of the cache is.
 	Back int
 	// Hard says that the cache also answers requests with Cache-Control: no-cache.
 	Hard bool
-	// Status is what the Source answers with, 404 for example; 0 answers with the document.
-	// An answer that comes from a cache is not affected.
+	// Status is the status of the Source's answer, such as 404; 0 answers with the
+	// document. It does not affect an answer of a cache.
 	Status int
 }
 
@@ -180,8 +180,8 @@ func (s *Source) Documents() []Document {
 	return all
 }
 
-// Override serves these documents, by path, in other ways than they are, and all others
-// as they are, for requests to come.
+// Override changes how these documents are served, by path, from the next request on; all
+// others are served unchanged.
 func (s *Source) Override(of map[string]Override) { s.wire.overrides.Store(&of) }
 
 // cached is the answer of a cache in front of the Source, nil if there is none.
@@ -232,8 +232,8 @@ func (c *call) stored(d *generation) *answer {
 	return a
 }
 
-// withdrawn is the answer for a document that the Source does not serve for now, nil if
-// it serves it.
+// withdrawn returns the answer for a document that the Source does not serve for now; nil
+// if it serves it.
 func (c *call) withdrawn() *answer {
 	status := (*c.overrides.Load())[c.path].Status
 	for _, sw := range c.switches {
@@ -249,8 +249,8 @@ func (c *call) withdrawn() *answer {
 	return a
 }
 
-// observePackage tells observe of the manifest beside a package, which has what the one
-// inside has.
+// observePackage passes the manifest beside a package to observe; it equals the one in the
+// package.
 func (c *call) observePackage() error {
 	past := c.s.past.of(strings.TrimSuffix(c.path, ".zip") + "-manifest.xml")
 	if len(past) == 0 {

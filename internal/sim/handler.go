@@ -38,8 +38,8 @@ type wire struct {
 
 	overrides atomic.Pointer[map[string]Override]
 	clock     clock
-	skew      *Switch                // writes what clock said; on as long as it was ever wrong
-	observe   func(*call, *document) // told of each document that is served, and of the manifest of each package; nil in production
+	skew      *Switch                // writes the times of clock; stays on once the clock was wrong
+	observe   func(*call, *document) // called with each served document, and with the manifest of each package; nil in production
 }
 
 func (w *wire) open(s *Source) error {
@@ -62,7 +62,7 @@ func (w *wire) open(s *Source) error {
 	return nil
 }
 
-// Switch turns these switches on, and all others off, for requests to come.
+// Switch turns exactly these switches on, from the next request on.
 func (s *Source) Switch(on ...Switched) {
 	var wrong shift
 	for _, sw := range on {
@@ -79,13 +79,13 @@ type call struct {
 	r        *http.Request
 	path     string     // below the base URL
 	now      time.Time  // the time of the simulated clock
-	luck     *rand.Rand // of this request alone
+	luck     *rand.Rand // random choices of this request alone
 }
 
 // base is the URL below which everything is served.
 func (c *call) base() string { return c.s.o.BaseURL }
 
-// answer is what a request is answered with.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -94,9 +94,9 @@ type answer struct {
 
 	document    bool                      // body is an XML document of the publication
 	resource    *Resource                 // the document that body has the bytes of
-	generation  *generation               // which document it is, if it is kept
+	generation  *generation               // the document, if it is one of generations
 	conditional bool                      // ranges and conditions of the request count
-	send        func(http.ResponseWriter) // if not nil, sends something of its own instead
+	send        func(http.ResponseWriter) // if not nil, sends its own answer instead
 }
 
 func (s *Source) ServeHTTP(out http.ResponseWriter, r *http.Request) {
@@ -155,11 +155,11 @@ func (c *call) truth(out http.ResponseWriter) {
 	}
 	out.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	if err := t.WriteCSV(c.r.Context(), out, c.base()); err != nil {
-		panic(http.ErrAbortHandler) // a part is out: only a broken connection tells the client
+		panic(http.ErrAbortHandler) // a part has been sent: only a broken connection shows the client that it failed
 	}
 }
 
-// Truth writes what the resources are at this moment as CSV: uri, length, sha256.
+// Truth writes the present resources as CSV: uri, length, sha256.
 func (s *Source) Truth(ctx context.Context, w io.Writer) error {
 	t, err := s.o.Model.TruthAt(s.o.Model.Now())
 	if err != nil {
@@ -241,7 +241,7 @@ func (c *call) missing() *answer {
 // maxNamed bounds how many sets the home page and robots.txt name.
 const maxNamed = 100
 
-// home is the page for people, which leads to the sets (1.1 §6.3.3).
+// home is the page for people, which links the sets (1.1 §6.3.3).
 func (c *call) home() string {
 	var links strings.Builder
 	for _, set := range c.s.sets[:min(len(c.s.sets), maxNamed)] {
@@ -251,7 +251,7 @@ func (c *call) home() string {
 		"<body><h1>A simulated Source</h1>\n<p>%d resources that change.</p></body></html>\n", &links, c.s.o.Model.Len())
 }
 
-// robots is robots.txt, which leads to the Resource Lists (1.1 §6.3.4).
+// robots is robots.txt, which names the Resource Lists (1.1 §6.3.4).
 func (c *call) robots() string {
 	text := "User-agent: *\nAllow: /\n"
 	for _, set := range c.s.sets[:min(len(c.s.sets), maxNamed)] {
@@ -261,7 +261,7 @@ func (c *call) robots() string {
 	return text
 }
 
-// published answers with what was published at the path.
+// published answers with the published document at a path.
 func (c *call) published() (*answer, error) {
 	if a := c.cached(); a != nil {
 		return a, nil
@@ -361,7 +361,7 @@ func (a *answer) write(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// object reads what lies in a bucket from any place.
+// object is a seekable reader of an object in a bucket.
 type object struct {
 	ctx    context.Context
 	bucket blob.Bucket
@@ -390,7 +390,7 @@ func (o *object) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives back what reading took; reading may go on.
+// Close releases the open reader; a later read opens it again.
 func (o *object) Close() error {
 	open := o.open
 	o.open = nil

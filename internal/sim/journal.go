@@ -15,8 +15,8 @@ type journal struct {
 	*source.BucketJournal
 	mu    sync.Mutex // guards the rest
 	begun int64
-	made  map[string]time.Time // when each document that is there was written, by key
-	fresh []string             // keys of what was published since written was called
+	made  map[string]time.Time // time at which each present document was written, by key
+	fresh []string             // keys published since written was last called
 }
 
 func newJournal() *journal {
@@ -42,7 +42,7 @@ func (j *journal) count() int64 {
 	return j.begun
 }
 
-// written returns the keys of what was published since the last call.
+// written returns the keys published since the last call.
 func (j *journal) written() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -51,7 +51,7 @@ func (j *journal) written() []string {
 	return keys
 }
 
-// Done notes when the documents were written as well.
+// Done also notes when the documents were written.
 func (j *journal) Done(ctx context.Context, p source.Publication) error {
 	if err := j.BucketJournal.Done(ctx, p); err != nil {
 		return err

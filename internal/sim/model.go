@@ -20,7 +20,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Bounds of what a Config may say.
+// Bounds of a Config.
 const (
 	MaxResources = 10_000_000
 	MaxSets      = 10_000
@@ -28,10 +28,10 @@ const (
 	MaxStep      = 100_000 // changes of one Step
 )
 
-// Config says what a Model is. Resources, Size and Start are required.
+// Config configures a Model. Resources, Size and Start are required.
 type Config struct {
 	Seed      uint64
-	Resources int // to begin with, 1 to MaxResources
+	Resources int // resources at the beginning, 1 to MaxResources
 	Size      Size
 	Rate      float64 // changes a second of simulated time, 0 to MaxRate
 	Mix       Mix     // zero is 1:2:1
@@ -58,7 +58,7 @@ type Resource struct {
 	Path        string // below the base URL
 	Length      int64
 	SHA256      [sha256.Size]byte
-	Changed     time.Time // when this version came to be; zero in a Truth of the past
+	Changed     time.Time // time at which this version began; zero in a Truth of the past
 	Type        string
 	content     content
 }
@@ -72,20 +72,20 @@ type Change struct {
 	Seq      int64 // from 1, without gap, in each set
 	Datetime time.Time
 	Change   resourcesync.Change
-	Resource // of a deletion the version that is gone
+	Resource // the resource; of a deletion, the version that ended
 }
 
-// state is what is kept of a resource, present or gone.
+// state is the stored state of a resource, present or gone.
 type state struct {
 	changed int64 // microseconds since 1970
 	version uint32
-	place   uint32 // in Model.alive, or nowhere
+	place   uint32 // index in Model.alive, or nowhere
 	sum     [sha256.Size]byte
 }
 
 const nowhere = ^uint32(0)
 
-// event is what is kept of a change.
+// event is the stored form of a change.
 type event struct {
 	at      int64
 	id      uint32
@@ -125,12 +125,12 @@ type Model struct {
 	logs   []history    // by set
 }
 
-// ErrForgotten: changes asked for happened before the history that is kept begins.
+// ErrForgotten: the requested changes are older than the stored history.
 var ErrForgotten = errors.New("that long ago is not remembered")
 
 const hashBuffer = 64 << 10
 
-// NewModel makes the resources of cfg, which takes as long as hashing them.
+// NewModel makes the resources of cfg and hashes them all.
 func NewModel(ctx context.Context, cfg Config) (*Model, error) {
 	cfg.Sets = max(cfg.Sets, 1)
 	if cfg.Mix == (Mix{}) {
@@ -198,7 +198,7 @@ func (m *Model) fill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// begun is when the first version of a resource came to be that there was from the start.
+// begun returns when the first version of an original resource began.
 func (m *Model) begun(id uint32) int64 {
 	before := mix(m.contentOf(id, 1).key^3) % uint64(30*24*time.Hour/time.Microsecond)
 	return m.cfg.Start.UnixMicro() - int64(before) - 1
@@ -212,7 +212,7 @@ func (m *Model) contentOf(id, version uint32) content {
 	return content{key, m.cfg.Size.of(key)}
 }
 
-// The names of resources have extensions in turn, so that there are several types.
+// The extensions of the names, used in turn, so that there are several types.
 var extensions = [...]struct{ ext, mediaType string }{
 	{".txt", "text/plain"}, {".csv", "text/csv"}, {".bin", "application/octet-stream"},
 }
@@ -243,7 +243,7 @@ func (m *Model) resource(id, version uint32, changed int64, sum [sha256.Size]byt
 	return r
 }
 
-// Now returns what the simulated clock says: later than every change.
+// Now returns the time of the simulated clock, which is later than every change.
 func (m *Model) Now() time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -275,14 +275,14 @@ func (m *Model) Find(path string) (Resource, bool) {
 	return m.resource(id, s.version, s.changed, s.sum), true
 }
 
-// Version returns another version of a resource, as far as there can be one: its
-// bytes are what they were or will be. SHA256 and Changed are left out.
+// Version returns an earlier or later version of a resource, if there can be one, without
+// SHA256 and Changed.
 func (m *Model) Version(r Resource, version uint32) Resource {
 	return m.resource(r.ID, version, 0, [sha256.Size]byte{})
 }
 
-// Resources yields the resources of a set, numbered from 0, by id. What changes
-// meanwhile may be seen before or after its change.
+// Resources yields the resources of a set, numbered from 0, by id. A change at the same
+// time may be seen or not.
 func (m *Model) Resources(set int) iter.Seq[Resource] {
 	const share = 1024
 	return func(yield func(Resource) bool) {
@@ -351,7 +351,7 @@ func (m *Model) change(set int, seq int64) (Change, error) {
 	}, nil
 }
 
-// before returns when the version of a resource came to be that there was before a moment.
+// before returns when the version of a resource began that was current before a moment.
 func (m *Model) before(id uint32, at time.Time) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -18,7 +18,7 @@ type member struct {
 
 const manifestName = "manifest.xml"
 
-// Switches that change packages leave those above 8 MiB as they are.
+// Switches that change packages do not change those above 8 MiB.
 
 var packageQuirks = []*Switch{
 	inPackages("52", "members of packages begin with a slash, the manifest is the last", nil, func(m []member) []member {
@@ -106,7 +106,7 @@ func inPackages(name, says string, manifest func(*document), members func([]memb
 	return sw
 }
 
-// inZips changes the bytes of packages; what is said of their bytes is then left out.
+// inZips changes the bytes of packages and removes their length and digests from documents.
 func inZips(name, says string, change func([]byte) ([]byte, error)) *Switch {
 	return quirk(name, says, func(sw *Switch) {
 		sw.doc = func(_ *call, _ Switched, d *document) {
@@ -134,7 +134,7 @@ func inZips(name, says string, change func([]byte) ([]byte, error)) *Switch {
 	})
 }
 
-// repack writes a package anew.
+// repack writes a changed copy of a package.
 func repack(b []byte, manifest func(*document), change func([]member) []member) ([]byte, error) {
 	members, err := unpack(b)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// quirks are the habits of docs/quirks.md that are seen in what a Source serves.
+// quirks are the habits of docs/quirks.md that appear in the documents and answers of a
+// Source.
 var quirks = slices.Concat(documentQuirks, capabilityQuirks, timeQuirks, uriQuirks, fixityQuirks, packageQuirks, httpQuirks)
 
 func quirk(number, says string, set func(*Switch)) *Switch {
@@ -291,7 +292,7 @@ var httpQuirks = []*Switch{
 	}),
 }
 
-// with is the entry with an attribute of its rs:md, which it then has.
+// with returns the entry with an attribute of its rs:md set.
 func (e entry) with(a attr) entry {
 	if e.md() == nil {
 		e = append(e, node{name: "rs:md"})
@@ -307,7 +308,7 @@ func (d *document) nodes(keep func(node) bool) {
 	}
 }
 
-// dlib writes what Decoder reads as resourcesync.DialectDLib.
+// dlib writes the dialect that the Decoder calls resourcesync.DialectDLib.
 func dlib(_ *call, d *document) {
 	d.rs = "http://www.openarchives.org/rs/"
 	d.md().rename("at", "modified")
@@ -322,7 +323,7 @@ func dlib(_ *call, d *document) {
 	}
 }
 
-// mid2013 writes what Decoder reads as resourcesync.DialectMid2013.
+// mid2013 writes the dialect that the Decoder calls resourcesync.DialectMid2013.
 func mid2013(_ *call, d *document) {
 	d.md().rename("at", "modified")
 	d.md().rename("from", "modified")
@@ -372,14 +373,14 @@ type keptDocument struct {
 	at   int64 // publications until then
 }
 
-// Bounds of what is remembered.
+// Bounds of the remembered documents.
 const (
 	maxStale      = 32
 	maxStaleBytes = 1 << 20
 )
 
-// remembered is the document at key as it was first seen, until it is that many
-// publications old. What is too large, or one too many, is not remembered.
+// remembered returns the document at key as it was when first served, until it is that many
+// publications old. Documents beyond the bounds are not remembered.
 func (w *wire) remembered(key string, text []byte, publications int64) []byte {
 	now := w.s.journal.count()
 	w.stale.mu.Lock()

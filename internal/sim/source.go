@@ -17,16 +17,16 @@ import (
 // Staging are required.
 type Options struct {
 	Model           *Model
-	BaseURL         string      // as source.ParseBaseURL returns it
-	Bucket, Staging blob.Bucket // of this Source alone: empty at first
+	BaseURL         string      // URL as source.ParseBaseURL returns it
+	Bucket, Staging blob.Bucket // buckets of this Source alone, empty at first
 
 	ChangeListMax int           // changes of a Change List; 0 is 5,000, at most 50,000
-	MaxEntries    int           // of a Resource List; 0 is 50,000
+	MaxEntries    int           // most entries of a Resource List; 0 is 50,000
 	RebaseEvery   time.Duration // simulated time between Resource Lists; 0 is 24 h. Many changes call for one too.
 	Dumps         bool          // offer Resource Dumps and Change Dumps
 	DumpEvery     time.Duration // simulated time between Resource Dumps; 0 is 24 h
 	Archive       *source.Archive
-	// Keep is how long, in simulated time, what is replaced stays readable; 0 is an
+	// Keep is how long, in simulated time, superseded documents stay readable; 0 is an
 	// hour.
 	Keep      time.Duration
 	Generator string
@@ -53,10 +53,10 @@ type Source struct {
 // published is the last change in the publications of a set.
 type published struct {
 	name     string
-	through  int64     // number of the last change that is published
-	at       time.Time // of the last publication
-	dumped   time.Time // of the last Resource Dump
-	snapshot time.Time // of the last Resource List
+	through  int64     // number of the last published change
+	at       time.Time // time of the last publication
+	dumped   time.Time // time of the last Resource Dump
+	snapshot time.Time // time of the last Resource List
 	listed   int64     // number of the last change that it holds
 }
 
@@ -89,7 +89,7 @@ func NewSource(o Options) (*Source, error) {
 	return s, s.wire.open(s)
 }
 
-// or gives an option its default.
+// or returns an option, or its default if it is zero.
 func or[T int | time.Duration](option *T, to T) {
 	if *option == 0 {
 		*option = to
@@ -105,7 +105,7 @@ func (s *Source) Round(ctx context.Context, d time.Duration) (Counts, error) {
 	return n, s.Publish(ctx)
 }
 
-// Publish publishes what is new in each set.
+// Publish publishes the new changes of each set.
 func (s *Source) Publish(ctx context.Context) error {
 	for i := range s.sets {
 		if err := s.publish(ctx, i); err != nil {

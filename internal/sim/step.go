@@ -40,8 +40,8 @@ func (m *Model) CheckStep(d time.Duration) error {
 	return nil
 }
 
-// Step lets simulated time go on by d and makes the changes that happen meanwhile. It
-// returns how many, MaxStep at most.
+// Step moves simulated time on by d and makes the changes of that time. It returns their
+// number, MaxStep at most.
 func (m *Model) Step(ctx context.Context, d time.Duration) (Counts, error) {
 	var n Counts
 	if err := m.CheckStep(d); err != nil {
@@ -112,8 +112,8 @@ func (m *Model) draw() kind {
 
 func (m *Model) bound() int { return 2*m.cfg.Resources + 100 }
 
-// pick decides which resource a change of a kind is of. Half of what is created was
-// there before.
+// pick draws the resource that a change applies to. Half of the created resources existed
+// before.
 func (m *Model) pick(k kind) uint32 {
 	switch k {
 	case created:
@@ -132,7 +132,8 @@ func (m *Model) pick(k kind) uint32 {
 	return m.alive[m.rng.IntN(len(m.alive))]
 }
 
-// apply makes an event true. A resource that is created again is the last of gone.
+// apply applies an event to the state. A resource that is created again is the last of
+// gone.
 func (m *Model) apply(e event) {
 	switch {
 	case int(e.id) == len(m.states):
@@ -158,8 +159,7 @@ func (m *Model) apply(e event) {
 	m.remember(e)
 }
 
-// remember appends to the history, which is cut when it has become half as long again
-// as it has to be.
+// remember appends to the history, and cuts it when it is half as long again as necessary.
 func (m *Model) remember(e event) {
 	h := &m.logs[int(e.id)%m.cfg.Sets]
 	if len(h.events) >= m.cfg.History+m.cfg.History/2 {

@@ -14,24 +14,24 @@ import (
 type Switch struct {
 	Name  string  // a quirk has a number, a fault a name
 	Says  string  // the effect of the switch
-	Rows  string  // of the catalogue of faults; "" for quirks
-	Share float64 // of what it can hit, if nothing else is asked for
+	Rows  string  // row of the catalogue of faults; "" for quirks
+	Share float64 // default share of its targets
 	Of    Scope   // the whole that the share is a part of
 
-	inbound func(*call)                       // changes what is asked for
-	route   func(*call) *answer               // answers what would not be there; nil: not this
+	inbound func(*call)                       // changes the request
+	route   func(*call) *answer               // answers a path that does not exist otherwise; nil: passes on
 	doc     func(*call, Switched, *document)  // changes a document
 	raw     func(c *call, text []byte) []byte // changes the bytes of a document
 	answer  func(*call, *answer)              // changes any answer
 
-	kinds  []string // of the documents that the next two are about
+	kinds  []string // kinds of the documents that the next two fields apply to
 	cache  bool     // a cache answers with an earlier generation
 	status int      // the Source answers with this status
 	hard   bool     // caches answer requests with Cache-Control: no-cache too
 	clock  shift    // how far the Source's clock is ahead
 }
 
-// Scope is what the share of a Switch is of.
+// Scope is the kind of targets that the share of a Switch counts.
 type Scope string
 
 // The scopes.
@@ -41,7 +41,7 @@ const (
 	Entries Scope = "entries" // a resource either has it or not
 )
 
-// Switched is a Switch that is on, for a share of what it can hit.
+// Switched is a Switch that is on, for a share of its targets.
 type Switched struct {
 	*Switch
 	Share float64 // above 0, at most 1

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Truth is what the resources of a Model were at a moment.
+// Truth is the state of a Model's resources at a moment.
 type Truth struct {
 	model *Model
 	at    int64
 }
 
-// TruthAt returns what the resources were at a moment: after every change before it.
-// ErrForgotten: the history does not reach back.
+// TruthAt returns the resources at a moment: after every change before it. ErrForgotten:
+// the history does not reach back.
 func (m *Model) TruthAt(at time.Time) (Truth, error) {
 	t := Truth{m, at.UnixMicro()}
 	m.mu.RLock()
@@ -27,8 +27,8 @@ func (m *Model) TruthAt(at time.Time) (Truth, error) {
 	return t, err
 }
 
-// All yields the resources by id. Meanwhile the Model may change: what is yielded is
-// of the one moment. ErrForgotten ends it if the history no longer reaches back.
+// All yields the resources by id, all of the one moment even if the Model changes.
+// ErrForgotten ends it if the history no longer reaches back.
 func (t Truth) All() iter.Seq2[Resource, error] {
 	const share = 64 << 10 // ids looked at a time; each share reads the history once
 	return func(yield func(Resource, error) bool) {
@@ -54,8 +54,8 @@ func (t Truth) All() iter.Seq2[Resource, error] {
 	}
 }
 
-// share returns the resources with ids from from and below to, as they were. Those that
-// have changed since have neither Changed nor SHA256.
+// share returns the resources with ids in [from, to), as they were at the moment. Those
+// that have changed since have neither Changed nor SHA256.
 func (t Truth) share(from, to uint32) (batch []Resource, more bool, err error) {
 	m := t.model
 	m.mu.RLock()
@@ -105,8 +105,8 @@ func (t Truth) undo(from, to uint32) (map[uint32]uint32, error) {
 	return was, nil
 }
 
-// WriteCSV writes a line "uri,length,sha256" for each resource, by id, after one that
-// names these fields. base is what stands before their paths.
+// WriteCSV writes a header line "uri,length,sha256", then one line for each resource, by
+// id. base is prepended to their paths.
 func (t Truth) WriteCSV(ctx context.Context, w io.Writer, base string) error {
 	out := csv.NewWriter(w)
 	line := []string{"uri", "length", "sha256"}

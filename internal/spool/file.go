@@ -30,7 +30,7 @@ func NewFile(dir string, limit int64) *File {
 }
 
 // Grow reserves memory for n more bytes, if that many stay in memory. It is a hint:
-// without it the memory grows as the bytes come.
+// otherwise memory grows with the bytes.
 func (f *File) Grow(n int64) {
 	if room := int64(fileMemory - len(f.recent)); n > 0 && n <= room && f.scratch.f == nil {
 		f.recent = slices.Grow(f.recent, int(n))

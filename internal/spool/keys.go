@@ -14,12 +14,12 @@ import (
 	"instep/resourcesync"
 )
 
-// Key is what Keys holds.
+// Key is an element of Keys.
 type Key = resourcesync.Key
 
 const (
 	defaultBudget = 16 << 20
-	// keyOverhead is what a key takes in memory beside its bytes.
+	// keyOverhead is the memory of a key in addition to its bytes.
 	keyOverhead = 32
 	// Reading all runs at once may take this many bytes for buffers.
 	mergeBuffers   = 4 << 20
@@ -31,7 +31,7 @@ const (
 // sorted runs in a temporary file. It is not safe for concurrent use.
 type Keys struct {
 	scratch scratch
-	budget  int // of bytes in memory
+	budget  int // bytes in memory before a flush
 	held    int // bytes in memory
 	added   int64
 	recent  []Key
@@ -94,7 +94,7 @@ func (s *Keys) sort() {
 	s.recent = slices.Compact(s.recent)
 }
 
-// MaxRepeated bounds what Repeated returns.
+// MaxRepeated bounds the result of Repeated.
 const MaxRepeated = 1 << 16
 
 // Repeated returns the keys that were added more than once: all of them, or MaxRepeated if
@@ -122,8 +122,8 @@ func (s *Keys) Repeated() (map[Key]bool, error) {
 	return twice, err
 }
 
-// flush writes the keys in memory as a run: of each how many bytes it shares with the one
-// before it, how many follow, and these.
+// flush writes the keys in memory as a sorted run: for each key the length of the prefix
+// that it shares with the one before it, the length of the rest, and the rest.
 func (s *Keys) flush() error {
 	s.sort()
 	r := run{off: s.scratch.size}
@@ -251,7 +251,7 @@ func (c *cursor) next() (bool, error) {
 	return true, nil
 }
 
-// errBroken is an error of a file that ends or reads otherwise than it was written.
+// errBroken means that a file is not as it was written.
 func errBroken(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

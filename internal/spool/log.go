@@ -18,11 +18,10 @@ var errClosed = errors.New("the spool is closed")
 // file, and writes it in pieces of that size.
 const logMemory = 64 << 10
 
-// Log is a sequence of records that is written once and read in order, any
-// number of times. They are kept as CBOR (RFC 8949): T is made of numbers, strings,
-// slices, arrays, pointers and structs with exported fields only, and of types that
-// marshal themselves as bytes or text. Several may read it at once, as long as nobody
-// else uses it.
+// Log is a sequence of records that is written once and read in order, any number of times.
+// Records are stored as CBOR (RFC 8949): T consists of numbers, strings, slices, arrays,
+// pointers and structs with exported fields only, and of types that marshal themselves as
+// bytes or text. Several goroutines may read it at once, while none writes.
 type Log[T any] struct {
 	scratch scratch
 	recent  bytes.Buffer // not yet in the file
@@ -55,8 +54,8 @@ func NewLog[T any](dir string) *Log[T] {
 
 // Place is where a record of a Log is.
 type Place struct {
-	offset int64
-	length int32
+	Offset int64
+	Length int32
 }
 
 // Append adds a record.
@@ -91,16 +90,16 @@ func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 }
 
 // At returns the record at a place that AppendAt returned. It may be called between calls
-// of AppendAt, and reads the file once at most.
+// of AppendAt, and reads the file at most once.
 func (l *Log[T]) At(p Place) (record T, err error) {
 	if l.closed {
 		return record, errClosed
 	}
-	text := make([]byte, p.length)
-	if p.offset < l.scratch.size {
-		_, err = io.ReadFull(l.scratch.section(p.offset, int64(p.length)), text)
+	text := make([]byte, p.Length)
+	if p.Offset < l.scratch.size {
+		_, err = io.ReadFull(l.scratch.section(p.Offset, int64(p.Length)), text)
 	} else {
-		copy(text, l.recent.Bytes()[p.offset-l.scratch.size:])
+		copy(text, l.recent.Bytes()[p.Offset-l.scratch.size:])
 	}
 	if err == nil {
 		err = decode.Unmarshal(text, &record)

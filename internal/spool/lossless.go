@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// lossless reports why values of a type would not come back from a spool as they were:
-// what is not exported is left out, and what an interface holds comes back as another type.
+// lossless returns why values of a type would change in a spool: unexported fields are left
+// out, and the content of an interface comes back as another type.
 func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	if known[t] {
 		return nil
@@ -41,7 +41,7 @@ func lossless(t reflect.Type, known map[reflect.Type]bool) error {
 	return nil
 }
 
-// marshals reports whether a type has a form of its own, as bytes or as text.
+// marshals reports whether a type marshals itself as bytes or text.
 func marshals(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) && p.Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()) ||

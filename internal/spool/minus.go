@@ -6,11 +6,11 @@ import (
 	"iter"
 )
 
-// ErrOrder is wrapped by what Minus yields if a sequence doesn't ascend.
+// ErrOrder is wrapped by the error of Minus for a sequence that does not ascend.
 var ErrOrder = errors.New("keys are not in ascending order")
 
-// Minus yields the keys of a that are not in b. Both ascend; a key that comes
-// twice in a row counts once. The first error of either ends the sequence.
+// Minus yields the keys of a that are not in b. Both ascend; a key that is repeated counts
+// once. The first error of either ends the sequence.
 func Minus(a, b iter.Seq2[Key, error]) iter.Seq2[Key, error] {
 	return MinusOf(a, own, b)
 }

@@ -1,10 +1,10 @@
-// Package spool keeps long sequences in temporary files, so that no step of a
-// publication or a synchronisation holds a whole set in memory: sets of keys that
-// are read back sorted (Keys), logs of records that are read back in order (Log),
-// and documents that are read only after all of them came (File).
+// Package spool stores long sequences in temporary files, so that no step of a publication
+// or a synchronisation holds a whole set in memory: sets of keys that are read back sorted
+// (Keys), logs of records that are read back in order (Log), and documents that are read
+// only after all of them have arrived (File).
 //
-// What is small stays in memory and makes no file. A file has no name from the
-// moment it is made, where the system can do that: it vanishes with the process.
+// Small sequences stay in memory and create no file. A file has no name from the start,
+// where the system supports that: it vanishes with the process.
 package spool
 
 import (
@@ -93,7 +93,7 @@ func (s *scratch) close() error {
 	return err
 }
 
-// createTemp makes a file that is gone when it is closed, or when the process ends.
+// createTemp creates a file that is removed when it is closed, or when the process ends.
 func createTemp(dir string) (file, error) {
 	f, err := os.CreateTemp(dir, "instep-spool-*")
 	if err != nil {

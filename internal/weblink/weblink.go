@@ -1,6 +1,6 @@
-// Package weblink reads links where they stand outside of ResourceSync documents: in
-// the Link header of HTTP (RFC 8288), in the link elements of HTML pages (1.1 §6.3.3)
-// and in robots.txt (1.1 §6.3.4).
+// Package weblink reads links outside of ResourceSync documents: in the Link header of HTTP
+// (RFC 8288), in the link elements of HTML pages (1.1 §6.3.3) and in robots.txt (1.1
+// §6.3.4).
 package weblink
 
 import (
@@ -14,14 +14,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Link is one link. What it does not have is "".
+// Link is one link. An absent attribute is "".
 type Link struct {
-	Href string   // the target as it was written; see Page.Resolve
+	Href string   // the target as written; see Page.Resolve
 	Rels []string // relation types, in lower case
 	Type string   // media type
 
-	// Of Link headers: what the link is about, if that isn't the resource served
-	// (RFC 8288 §3.2).
+	// For Link headers: the subject of the link, if that is not the served resource (RFC
+	// 8288 §3.2).
 	Anchor string
 
 	// Of HTML pages:
@@ -39,17 +39,17 @@ func relations(s string) []string {
 	return strings.Fields(strings.ToLower(s))
 }
 
-// mostLinks bounds what is read of one page or one response.
+// mostLinks bounds the links of one page or one response.
 const mostLinks = 1_000
 
-// Page is what an HTML page links to.
+// Page has the links of an HTML page.
 type Page struct {
 	Base  string // href of the base element, "" if there is none
-	Links []Link // of link elements, the first 1,000
+	Links []Link // link elements, the first 1,000
 }
 
-// Resolve returns the whole URI of href on the page at uri; the error says what can't
-// be parsed.
+// Resolve returns the absolute URI of href on the page at uri; an unparsable reference is
+// an error.
 func (p *Page) Resolve(uri, href string) (string, error) {
 	base, err := url.Parse(uri)
 	if err == nil && p.Base != "" {
@@ -85,10 +85,10 @@ func HTML(r io.Reader) (Page, error) {
 
 // Tag is a start tag of an HTML page, or a piece of its text.
 type Tag struct {
-	Name string // of the element, in lower case; "" if it is text
-	Text string // of text that readers of the page see
+	Name string // name of the element, in lower case; "" for text
+	Text string // text that readers of the page see
 	Line int    // from 1
-	Head bool   // it stands in the head of the page
+	Head bool   // it is in the head of the page
 
 	attrs [][2]string
 }
@@ -107,8 +107,8 @@ func (t *Tag) Attr(name string) string {
 // unseen are elements whose text is not shown.
 var unseen = map[string]bool{"script": true, "style": true, "title": true, "template": true, "noscript": true}
 
-// Walk calls each with the start tags and the text of a page, in order. The Tag is
-// valid until each returns. The errors are those of HTML.
+// Walk calls each with the start tags and the text of a page, in order. The Tag is valid
+// until each returns. The errors are those of HTML.
 func Walk(r io.Reader, each func(*Tag)) error {
 	const longest = 1 << 20
 	z := html.NewTokenizer(r)
@@ -168,8 +168,8 @@ func (t *Tag) start(z *html.Tokenizer) {
 	}
 }
 
-// Header reads the values of the Link headers of a response. What does not have the
-// form of a link is skipped.
+// Header reads the values of the Link headers of a response. It skips parts that are not
+// links.
 func Header(values []string) []Link {
 	var links []Link
 	for _, v := range values {
@@ -184,7 +184,7 @@ func Header(values []string) []Link {
 	return links
 }
 
-// headerLink reads one link of a value, and returns what follows.
+// headerLink reads one link of a value, and returns the rest.
 func headerLink(v string) (l Link, rest string, ok bool) {
 	_, v, found := strings.Cut(v, "<")
 	if !found {
@@ -220,7 +220,7 @@ func headerLink(v string) (l Link, rest string, ok bool) {
 	return l, "", true
 }
 
-// parameter reads name=value, the value quoted or not, and returns what follows.
+// parameter reads name=value, the value quoted or not, and returns the rest.
 func parameter(v string) (name, value, rest string) {
 	i := strings.IndexAny(v, "=;,")
 	if i < 0 {

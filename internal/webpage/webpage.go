@@ -1,6 +1,6 @@
-// Package webpage holds what all pages for people share: one small stylesheet, and templates
-// for times, links and commands. A page needs no script and nothing from elsewhere, reads
-// well without its style, in the dark, on a phone and on paper.
+// Package webpage has the common parts of all pages for people: one small stylesheet, and
+// templates for times, links and commands. A page needs no script and no other file, and is
+// readable without its style, in dark mode, on a phone and on paper.
 //
 // [New] parses a page. Its templates may use:
 //
@@ -46,7 +46,7 @@ func New(name, text string, more template.FuncMap) *template.Template {
 	return template.Must(template.Must(t.Parse(shared)).Parse(text))
 }
 
-// Size is a number of bytes as people write it, such as 31 GB; a negative one counts as 0.
+// Size formats a number of bytes for people, such as 31 GB; a negative one counts as 0.
 func Size(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
 
 // Href is the address that a text is: a web address or an e-mail address; "" if it is
@@ -73,8 +73,8 @@ var licences = []struct{ prefix, name string }{
 	{"creativecommons.org/publicdomain/mark/", "Public Domain Mark "},
 }
 
-// Label is how a page names an address: an e-mail address without its scheme, a licence
-// of Creative Commons by its name, all else as it is.
+// Label returns a page's name for an address: an e-mail address without its scheme, a
+// licence of Creative Commons by its name, others unchanged.
 func Label(text string) string {
 	text = strings.TrimSpace(text)
 	if address, ok := strings.CutPrefix(text, "mailto:"); ok {

@@ -11,9 +11,9 @@ import (
 	"instep/source"
 )
 
-// RunJournal tests that a journal keeps the contract of source.Journal. open makes
-// an empty one; what it returns opens the same journal again, as a process that
-// starts anew does, and is called only when nothing uses the one before.
+// RunJournal tests the contract of source.Journal. open makes an empty journal; the
+// function that it returns opens the same journal again, as a new process does, and is
+// called only after the one before is no longer used.
 func RunJournal(t *testing.T, open func(t *testing.T) (again func() source.Journal)) {
 	for name, test := range map[string]func(*suite){
 		"nothing published":    (*suite).nothing,
@@ -61,7 +61,7 @@ func (s *suite) begin(set string) source.Publication {
 	return source.Publication{ID: id, Set: set, Made: made(id)}
 }
 
-// publish commits what fill makes of a publication, and is done with it.
+// publish commits the publication that fill makes, and calls Done.
 func (s *suite) publish(set string, fill func(*source.Publication)) source.Publication {
 	s.t.Helper()
 	p := s.begin(set)
@@ -88,7 +88,8 @@ func document(key string, length int64) source.Document {
 	return source.Document{Key: key, Length: length, SHA256: source.Sum{byte(length)}, Immutable: length%2 == 0}
 }
 
-// wantDocument compares what is known of a key: its length, or -1 if it is not ours.
+// wantDocument compares the recorded length of a key with the expected one; -1 is a key
+// that is not ours.
 func (s *suite) wantDocument(key string, length int64) {
 	s.t.Helper()
 	d, ok, err := s.Document(s.t.Context(), key)
@@ -185,7 +186,7 @@ func (s *suite) documents() {
 	p := s.begin("")
 	p.Documents = []source.Document{document("a.xml", 1), document("dir/b.xml", 2)}
 	s.must(s.Commit(s.t.Context(), p))
-	s.wantDocument("a.xml", -1) // it is not in its place
+	s.wantDocument("a.xml", -1) // the document is not in its place yet
 	s.must(s.Done(s.t.Context(), p))
 	s.wantDocument("a.xml", 1)
 	s.wantDocument("dir/b.xml", 2)
@@ -204,7 +205,7 @@ func (s *suite) retired() {
 	second := s.publish("", func(p *source.Publication) {
 		p.Retired, p.Documents = []string{"a.xml", "b.xml", "never.xml"}, []source.Document{document("d.xml", 4)}
 	})
-	s.wantDocument("a.xml", 1) // it is there until it is removed
+	s.wantDocument("a.xml", 1) // the document is ours until it is removed
 	s.wantExpired(made(1000), 1000, "a.xml", "b.xml")
 	s.wantExpired(second.Made, 1000)
 	s.wantExpired(made(1000), first.ID)
@@ -248,10 +249,10 @@ func (s *suite) sets() {
 	s.wantSets("", "maps", "prints")
 	next := s.begin("maps")
 	s.must(s.Commit(s.t.Context(), next))
-	s.wantSets("", "maps", "prints") // an earlier one of it is done
+	s.wantSets("", "maps", "prints") // an earlier publication of it is done
 }
 
-// twice does what Recover does after Done was interrupted.
+// twice repeats what Recover does after an interrupted Done.
 func (s *suite) twice() {
 	s.publish("", func(p *source.Publication) {
 		p.Documents = []source.Document{document("a.xml", 1)}

@@ -1,6 +1,6 @@
-// Package catalogtest holds implementations of the three stores of a catalog against what
-// their users rely on: scan and publish on Facts and Publisher, mirror on Facts and Mirror.
-// Each suite begins with an empty catalog.
+// Package catalogtest has contract tests for the three stores of a catalog: scan and
+// publish rely on Facts and Publisher, mirror on Facts and Mirror. Each suite begins with
+// an empty catalog.
 package catalogtest
 
 import (
@@ -18,15 +18,15 @@ type Stores struct {
 	Facts     Facts
 	Mirror    Mirror
 	Publisher Publisher
-	// Reopen closes the catalog, without asking what it does meanwhile, and opens it again:
-	// what was acknowledged is there.
+	// Reopen closes the catalog, also in the middle of its work, and opens it again:
+	// acknowledged records must be there.
 	Reopen func() Stores
 }
 
 // New makes an empty catalog whose clock is now.
 type New func(t *testing.T, now func() time.Time) Stores
 
-// Facts is what is known to both roles.
+// Facts is the store that both roles use.
 type Facts interface {
 	Setting(ctx context.Context, name string) (string, bool, error)
 	SetSettings(ctx context.Context, values map[string]string) error
@@ -53,12 +53,13 @@ type Facts interface {
 	Forgotten(ctx context.Context, set catalog.SetID) (time.Time, error)
 }
 
-// Mirror is what only a mirror knows.
+// Mirror is the store that only mirrors use.
 type Mirror interface {
 	Intend(ctx context.Context, intents []catalog.Intent, o *catalog.Outcome, place func(uri string, names catalog.Names) (catalog.Place, error)) error
 	Intents(ctx context.Context) ([]catalog.Intent, error)
 	Settle(ctx context.Context, o catalog.Outcome, ready func() error) error
 	Names(ctx context.Context) catalog.Names
+	Files(ctx context.Context, folds []string) (map[string]bool, error)
 	FoldBy(fold func(path string) string)
 	Refold(ctx context.Context, r catalog.Refolding) error
 	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)
@@ -96,7 +97,7 @@ type Mirror interface {
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
 }
 
-// Publisher is what only a Source knows.
+// Publisher is the store that only Sources use.
 type Publisher interface {
 	BeginPublication(ctx context.Context, set catalog.SetID) (id int64, err error)
 	CommitPublication(ctx context.Context, set catalog.SetID, id int64, made time.Time, body string) error

@@ -21,7 +21,7 @@ const host = "https://example.org/"
 // end is later than every change.
 const end = 1 << 60
 
-// digest is that of some bytes.
+// digest returns the digest of a text.
 func digest(bytes string) resourcesync.Digest {
 	sum := sha256.Sum256([]byte(bytes))
 	d, err := resourcesync.NewDigest(resourcesync.SHA256, sum[:])
@@ -94,7 +94,7 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// clock is one that a suite sets.
+// clock is a clock that a suite sets.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
@@ -302,7 +302,7 @@ func forgotten(t *testing.T, s Stores, c *clock) {
 	n, err := s.Facts.CountChanges(t.Context(), other, 0, end)
 	must(t, err)
 	want(t, "changes of the other set", n, 3)
-	must(t, s.Facts.Record(t.Context(), id, created("d"))) // with a number of its own
+	must(t, s.Facts.Record(t.Context(), id, created("d"))) // gets a number of its own
 	seq, _, err := s.Facts.LastSeq(t.Context(), id)
 	if must(t, err); seq <= log[2].Seq {
 		t.Errorf("the next change has the number %d, after %d", seq, log[2].Seq)

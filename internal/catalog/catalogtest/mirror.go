@@ -36,13 +36,13 @@ func (b *batch) mark(name, due string) *batch {
 	return b
 }
 
-// reserve gives a new URI a path whose bytes did not come.
+// reserve gives a new URI a path, without bytes.
 func (b *batch) reserve(name, due string) *batch {
 	b.intents = append(b.intents, catalog.Intent{URI: host + name})
 	return b.mark(name, due)
 }
 
-// remove ends a membership. The file goes to kept, if that is given.
+// remove ends a membership. The file moves to kept, unless that is empty.
 func (b *batch) remove(name, kept string) *batch {
 	if kept != "" {
 		b.intents = append(b.intents, catalog.Intent{URI: host + name, Path: name, Kept: kept})
@@ -168,7 +168,7 @@ func paths(t *testing.T, s Stores, _ *clock) {
 			t.Errorf("%s: got %v, want that it is taken", name, err)
 		}
 	}
-	// One that place does not notice is refused all the same.
+	// Even if place does not notice the conflict, it has to be refused.
 	b := s.batch(two, Start, nil).put("x", "others", "", "")
 	err := s.Mirror.Intend(t.Context(), b.intents, &b.o, func(string, catalog.Names) (catalog.Place, error) {
 		return catalog.Place{Path: "d/File"}, nil
@@ -455,6 +455,10 @@ func refolded(t *testing.T, s Stores, _ *clock) {
 		got, err := s.Mirror.Names(t.Context()).File(path)
 		must(t, err)
 		want(t, path, got, taken)
+		files, err := s.Mirror.Files(t.Context(), []string{path, "d"})
+		must(t, err)
+		want(t, path+" among others", files[path], taken)
+		want(t, "a directory is a file", files["d"], false)
 	}
 }
 

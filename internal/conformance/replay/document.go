@@ -64,7 +64,7 @@ func link(links []Link, rel string) string {
 	return ""
 }
 
-// moment reads a datetime; the zero time is an attribute that is not there.
+// moment parses a datetime; an absent attribute is the zero time.
 func moment(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -77,7 +77,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// checkBytes holds bytes against the length and the sha-256 that are given of them.
+// checkBytes compares bytes with the expected length and sha-256.
 func checkBytes(uri string, m Metadata, data []byte) error {
 	if m.Length != "" && m.Length != fmt.Sprint(len(data)) {
 		return fmt.Errorf("%s: length %s is given, it has %d bytes", uri, m.Length, len(data))

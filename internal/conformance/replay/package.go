@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// unpack reads the packages of a dump and checks them: length and hash of each, its
-// manifest and the copy of it, every member.
+// unpack reads the packages of a dump and checks them: length and hash of each, the
+// manifest and its copy, every member.
 func (s *Set) unpack(dump *Document) ([]change, error) {
 	var all []change
 	for _, e := range dump.URLs {

@@ -1,9 +1,9 @@
-// Package replay reads what a Source publishes with nothing but the standard
-// library, checks that it holds together, and rebuilds the set from it: from every
-// Resource List and Resource Dump that is offered or archived, with the changes
-// after its moment. Tests compare the outcome with the resources that there are.
+// Package replay reads the documents of a Source with nothing but the standard library,
+// checks that they agree, and rebuilds the set from each Resource List and Resource Dump
+// that is offered or archived, with the changes after it. Tests compare the result with the
+// actual resources.
 //
-// It shares no code with the rest of the module, so it makes none of its mistakes.
+// It shares no code with the rest of the module, so it cannot share its mistakes.
 package replay
 
 import (
@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// State is what a set holds: the sha-256 of each resource by its URI.
+// State is the content of a set: the sha-256 of each resource by its URI.
 type State map[string]string
 
 // Replayed is a set rebuilt from one snapshot and the changes after it.
 type Replayed struct {
-	URI   string // of the Resource List or Resource Dump
+	URI   string // URI of the Resource List or Resource Dump
 	At    time.Time
 	State State
 }
@@ -101,7 +101,8 @@ func (s *Set) follow(r *Replayed, lists []Interval, read func(*Document) ([]chan
 	return nil
 }
 
-// listed are the changes of a Change List, which has to be in order and within its interval.
+// listed returns the changes of a Change List and checks that they are in order and within
+// its interval.
 func listed(d *Document) ([]change, error) {
 	from, err := moment(d.MD.From)
 	if err != nil {

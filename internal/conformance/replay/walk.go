@@ -13,7 +13,7 @@ type Tree struct {
 	Documents []string // the URIs of all documents and packages read, in order
 }
 
-// Set is what a Capability List offers.
+// Set is a parsed Capability List.
 type Set struct {
 	CapabilityList string
 	Lists, Dumps   []Snapshot // offered and archived, oldest first
@@ -67,7 +67,7 @@ type walker struct {
 	checked map[string]bool // links that lead somewhere
 }
 
-// bytes reads what is at a URI.
+// bytes reads the bytes at a URI.
 func (w *walker) bytes(uri string) ([]byte, error) {
 	data, err := w.read(uri)
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *walker) bytes(uri string) ([]byte, error) {
 	return data, nil
 }
 
-// document reads a document of a capability, once, and follows the links of its root.
+// document reads a document of a capability, once, and checks the links of its root.
 func (w *walker) document(uri, capability string) (*Document, error) {
 	if d := w.seen[uri]; d != nil {
 		return d, nil
@@ -220,9 +220,9 @@ func (w *walker) archived(uri, capability string) ([]string, error) {
 	return uris, nil
 }
 
-// intervals are the lists offered and those archived, without a gap between them.
-// Those offered alone have none either. A list of both may be two documents, which
-// then say the same.
+// intervals returns the lists that are offered and those archived, and checks that there is
+// no gap, neither in all of them nor in the offered ones. A list that is in both may be two
+// documents, which then have to agree.
 func (w *walker) intervals(offered map[string]string, capability string) ([]Interval, error) {
 	uris, err := w.archived(offered[capability+"-archive"], capability)
 	if err != nil {
@@ -259,18 +259,18 @@ func (w *walker) intervals(offered map[string]string, capability string) ([]Inte
 			return nil, fmt.Errorf("%s and %s tell of one time, and differ", d.URI, all[i].URI)
 		}
 	}
-	// An archive that was begun later may lack the oldest of those offered.
+	// An archive that was begun later may not have the oldest offered lists.
 	slices.SortStableFunc(all, func(a, b *Document) int {
-		from, _ := moment(a.MD.From) // contiguous says what is wrong with it
+		from, _ := moment(a.MD.From) // contiguous reports the error
 		later, _ := moment(b.MD.From)
 		return from.Compare(later)
 	})
 	return contiguous(all)
 }
 
-// contiguous checks that each list begins where the one before it ends. A reader
-// that comes while a publication is written may find a list closed whose successor
-// is not named yet: then the last one is not open.
+// contiguous checks that each list begins at the end of the one before it. A reader that
+// comes during a publication may find a closed list whose successor is not named yet: then
+// the last one is not open.
 func contiguous(docs []*Document) ([]Interval, error) {
 	var all []Interval
 	for _, d := range docs {

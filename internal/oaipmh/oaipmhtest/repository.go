@@ -22,7 +22,7 @@ type Record struct {
 	Deleted    bool
 	Title      string
 	Link       string // dc:identifier; "" is none
-	Metadata   string // in place of a made-up oai_dc; "" is that
+	Metadata   string // metadata in place of a made-up oai_dc; "" is none
 }
 
 // Repository answers requests. Its fields may be changed between requests, under Lock;
@@ -45,7 +45,7 @@ type Repository struct {
 	queries  []string
 
 	chosen   string   // the selection that was made last, until a record changes
-	selected []Record // by it, in the order of datestamps
+	selected []Record // the selected records in order of datestamps
 }
 
 // Requests returns the query of each request so far.
