@@ -35,7 +35,7 @@ type Options struct {
 	Layout Layout
 	// Found is called with each file that Adopt moves to the trash; may be nil.
 	Found func(Found)
-	// Now dates the trash and approvals; required. A daemon or a command gives time.Now.
+	// Now dates the trash and approvals; nil is time.Now.
 	Now func() time.Time
 
 	bucket func(blob.Bucket) blob.Bucket         // tests put faults between the mirror and its files
@@ -173,6 +173,9 @@ func OpenReadOnly(ctx context.Context, o Options) (_ *Mirror, err error) {
 func (m *Mirror) Exists() bool { return m.cat != nil }
 
 func newMirror(o *Options) *Mirror {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	m := &Mirror{now: o.Now, dir: o.Dir, state: o.State, space: o.space, adopts: o.Adopt, found: o.Found, commit: make(chan struct{}, 1), sets: map[string]catalog.SetID{}}
 	if m.space == nil {
 		m.space = durable.SpaceOf

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"instep/destination"
+	"instep/internal/runs"
 	"instep/mirror"
 )
 
@@ -97,10 +98,10 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 	}
 	defer done()
 	log := a.newRun("audit", source, dir)
-	log.repairs = f.repair
+	log.Repairs = f.repair
 	defer func() { log.end(ctx, err) }()
 	if !readOnly {
-		log.start(f.state)
+		log.start(dir, f.state)
 	}
 	if f.repair {
 		if err := m.BeginRun(ctx, "audit"); err != nil {
@@ -139,7 +140,7 @@ func (a *app) runAudit(ctx context.Context, d *destination.Destination, repair b
 	progress := a.newProgress("audit", nil)
 	defer progress.stop()
 	d.Observe = func(e destination.Event) {
-		log.event(e)
+		log.Event(e)
 		report.event(e)
 		a.auditEvent(e, progress)
 	}
@@ -178,7 +179,7 @@ func (a *app) openAudited(ctx context.Context, o mirror.Options, repair bool) (m
 	case !m.Exists():
 		return nil, false, errors.Join(err, m.Close())
 	}
-	a.out.warn(record{Message: "the mirror can only be read: nothing is marked, and no record of this run is kept"})
+	a.out.warn(warningRecord{Message: "the mirror can only be read: nothing is marked, and no record of this run is kept"})
 	return m, true, nil
 }
 
@@ -192,18 +193,18 @@ func (a *app) auditEvent(e destination.Event, p *progressBar) {
 	case destination.EventTried:
 		a.tried(e)
 	case destination.EventNote:
-		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
+		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventFailed:
 		p.failed(e.Err.Error())
 		a.out.failed(e.Action.Want.URI, e.Err, "")
 	case destination.EventVerdict:
 		p.did(e.Path)
 		p.done(e.Bytes)
-		r := record{Type: "verdict", Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
+		r := verdictRecord{Verdict: string(e.Verdict), URI: e.Action.Want.URI, Path: e.Path, Again: e.Again}
 		if e.Err != nil {
 			r.Message = e.Err.Error()
 		}
-		a.out.record(r)
+		a.out.record(&r)
 		if e.Verdict == destination.VerdictSame && !e.Again && !a.out.verbose {
 			return
 		}
@@ -229,7 +230,7 @@ type auditTotals struct {
 func totalsOf(audit *destination.Audit) auditTotals {
 	t := auditTotals{verdicts: map[destination.Verdict]int64{}, skipped: map[string]int64{}}
 	for _, s := range audit.Sets {
-		addAll(t.verdicts, s.Verdicts)
+		runs.AddCounts(t.verdicts, s.Verdicts)
 		for skip, n := range s.Skipped {
 			t.skipped[string(skip)] += n
 		}
@@ -246,19 +247,19 @@ func totalsOf(audit *destination.Audit) auditTotals {
 func (a *app) reportAudit(audit *destination.Audit, log *runLog, net *traffic, took time.Duration) (summary, string) {
 	for _, s := range audit.Sets {
 		if s.Partial != nil {
-			a.out.warn(record{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
-			log.partial(s.Set, s.Partial)
+			a.out.warn(warningRecord{Set: s.Set, Message: "the Source's documents are incomplete: " + s.Partial.Error()})
+			log.Partial(s.Set, s.Partial)
 		}
 		if s.Gap != "" {
-			a.out.warn(record{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source ends that, and --accept-gap is content with what is known"})
-			log.gap(s.Set, s.Gap)
+			a.out.warn(warningRecord{Set: s.Set, Message: s.Gap, Gap: s.Gap, Hint: "the next Resource List of the Source ends that, and --accept-gap is content with what is known"})
+			log.Gap(s.Set, s.Gap)
 		}
 		if !s.At.IsZero() {
 			a.out.say("%s: compared with the list of %s and the changes since", s.Set, s.At.UTC().Format(time.RFC3339))
 		}
 	}
 	for _, o := range audit.Orphans {
-		a.out.warn(record{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; not compared: %s", counted(o.Members, "resource"))})
+		a.out.warn(warningRecord{Set: o.Set, Message: fmt.Sprintf("the Source no longer offers this set; not compared: %s", counted(o.Members, "resource"))})
 	}
 	t := totalsOf(audit)
 	for skip, count := range sorted(t.skipped) {

@@ -27,7 +27,7 @@ func valuesOf(cmd *cobra.Command, flag string) []string {
 	case "fail-on":
 		return []string{"error", "warning", "info"}
 	case "cause":
-		return causeNames()
+		return runs.CauseNames()
 	case "dialect":
 		return append([]string{"auto"}, dialectNames()...)
 	case "keep-versions":

@@ -155,7 +155,7 @@ func (a *app) printConfiguration(c *configuration) {
 		if value == "" {
 			return
 		}
-		a.out.record(record{Type: "status", Key: key, Value: value, Origin: from})
+		a.out.record(&statusRecord{Key: key, Value: value, Origin: from})
 		a.out.line("%-26s  %-40s  (%s)", key, printable(value), from)
 	}
 	for _, o := range options {

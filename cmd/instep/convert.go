@@ -267,14 +267,14 @@ func (t *decisions) tell(d convert.Decision) {
 
 func (t *decisions) record(d convert.Decision) {
 	if d.Rule == "" {
-		t.out.warn(record{Message: d.String(), URI: t.name})
+		t.out.warn(warningRecord{Message: d.String(), URI: t.name})
 		return
 	}
-	r := record{Type: "finding", Rule: d.Rule, Level: string(d.Level), URI: t.name, Line: d.Line, Entry: d.URI, Message: d.Text}
+	r := findingRecord{Rule: d.Rule, Level: string(d.Level), URI: t.name, Line: d.Line, Entry: d.URI, Message: d.Text}
 	if d.Part != "" {
 		r.URI = d.Part
 	}
-	t.out.record(r)
+	t.out.record(&r)
 }
 
 // end prints the number of decisions that were not printed.
@@ -307,15 +307,15 @@ func (a *app) reportConvert(rep *convert.Report, name string, f *convertFlags, t
 		name = f.out
 	}
 	h := &rep.Header
-	r := record{
-		Type: "document", URI: name, Root: rootName(h.Root), Capability: string(h.Capability), Dialect: rep.Dialect.String(), Entries: num(rep.Entries),
+	r := documentRecord{
+		URI: name, Root: rootName(h.Root), Capability: string(h.Capability), Dialect: rep.Dialect.String(), Entries: num(rep.Entries),
 		At: moment(h.At), Completed: moment(h.Completed), From: moment(h.From), Until: moment(h.Until),
 		Up: h.Link(resourcesync.RelUp), Index: h.Link(resourcesync.RelIndex),
 	}
 	if h.Capability.Known() {
 		r.Kind = h.Kind()
 	}
-	a.out.record(r)
+	a.out.record(&r)
 	a.out.end(summary{Status: status, Failed: num(rep.LeftOut), Bytes: num(rep.Bytes), Seconds: seconds(took), ExitCode: a.code}, line)
 }
 

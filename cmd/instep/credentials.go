@@ -99,7 +99,7 @@ func (a *app) bearer(file string, source *url.URL, others []fetch.Credential) (s
 		return "", nil
 	}
 	if inClear(source) {
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Message: "the token of $" + envBearer + " is not sent: " + origin + " is not encrypted",
 			Hint:    "give the https URI of the Source; if there is none, and that is what you want, name a file with the token by --bearer-file",
 		})
@@ -146,7 +146,7 @@ func (a *app) warnOfClear(all []fetch.Credential) {
 			continue
 		}
 		told[fetch.Origin(u)] = true
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Message: "secrets for " + fetch.Origin(u) + " are sent without encryption: others can read them on the way",
 			Hint:    "use its https URI if it has one",
 		})
@@ -200,7 +200,7 @@ func (a *app) logins(origins []string, given string, others []fetch.Credential) 
 			continue
 		}
 		if !asked && u.Scheme != "https" {
-			a.out.warn(record{
+			a.out.warn(warningRecord{
 				Message: "the login of your netrc file for " + u.Hostname() + " is not sent: " + origin + " is not encrypted",
 				Hint:    "if that is what you want name the file with --netrc",
 			})
@@ -239,7 +239,7 @@ func (a *app) netrc(given string) (n *fetch.Netrc, file string, err error) {
 		n, err = fetch.ReadNetrc(bytes.NewReader(text))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.out.warn(record{Message: fmt.Sprintf("the netrc file %s is not used: %v", file, err)})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("the netrc file %s is not used: %v", file, err)})
 	}
 	return n, file, nil
 }
@@ -279,6 +279,6 @@ func readSmall(file string) ([]byte, error) {
 func (a *app) warnIfOpen(file string) {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		a.out.warn(record{Message: file + " holds secrets and can be read by others on this machine", Hint: "chmod 600 " + file})
+		a.out.warn(warningRecord{Message: file + " holds secrets and can be read by others on this machine", Hint: "chmod 600 " + file})
 	}
 }

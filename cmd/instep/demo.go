@@ -148,7 +148,7 @@ func (d *demo) openSource(ctx context.Context) (stop func(), err error) {
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
-			d.out.warn(record{Message: err.Error()})
+			d.out.warn(warningRecord{Message: err.Error()})
 		}
 		site.close()
 	}, nil
@@ -248,13 +248,13 @@ func (d *demo) follow(ctx context.Context, what string) (n int64, err error) {
 		}
 		var t totals
 		for _, s := range rep.Sets {
-			t.addReport(s)
+			t.AddReport(s)
 			d.line("  %s: %s", s.Mode, s.Why)
 		}
-		if t.exitCode() != exitOK {
-			return fmt.Errorf("the mirror could not follow: %s failed", counted(t.failed, "resource"))
+		if t.ExitCode() != exitOK {
+			return fmt.Errorf("the mirror could not follow: %s failed", counted(t.Failed, "resource"))
 		}
-		d.line("  Status: IN SYNC (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)", t.Same, t.Created, t.Updated, t.Deleted, t.failed)
+		d.line("  Status: IN SYNC (same=%d, created=%d, updated=%d, deleted=%d, failed=%d)", t.Same, t.Created, t.Updated, t.Deleted, t.Failed)
 		n = t.Created + t.Updated + t.Deleted
 		return nil
 	})

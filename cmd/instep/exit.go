@@ -24,13 +24,13 @@ import (
 
 // The exit codes; rootHelp explains them.
 const (
-	exitOK          = 0
-	exitFailed      = 1
+	exitOK          = runs.ExitOK
+	exitFailed      = runs.ExitFailed
 	exitUsage       = 2
 	exitDifferences = 3
-	exitPartial     = 4
-	exitTemporary   = 5
-	exitGuard       = 6
+	exitPartial     = runs.ExitPartial
+	exitTemporary   = runs.ExitTemporary
+	exitGuard       = runs.ExitGuard
 	exitTransfer    = 8
 	exitTime        = 10
 	exitLocked      = 11

@@ -79,8 +79,8 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 				return err
 			}
 			n++
-			r := record{
-				Type: "resource", Set: set, URI: h.URI, Path: h.Path, MediaType: h.Type, Changed: stamp(h.Changed), Reason: h.Due,
+			r := resourceRecord{
+				Set: set, URI: h.URI, Path: h.Path, MediaType: h.Type, Changed: stamp(h.Changed), Reason: h.Due,
 				LastMod: lastMod(&h), Verified: &h.Verified,
 			}
 			if h.Stored {
@@ -89,7 +89,7 @@ func (a *app) exportJSON(ctx context.Context, m *mirror.Mirror, sets []string) e
 			if r.Remainder, err = remainder(h.Remainder); err != nil {
 				return fmt.Errorf("%s: %w", h.URI, err)
 			}
-			a.out.record(r)
+			a.out.record(&r)
 		}
 	}
 	a.out.end(summary{Status: "clean", Resources: num(n)}, "")

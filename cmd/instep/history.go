@@ -149,7 +149,7 @@ func (a *app) tellUnknownPast(ctx context.Context, m *mirror.Mirror, dir string,
 	if ok {
 		msg = fmt.Sprintf("states that ended before %s are not known, so something may be missing", stamp(known))
 	}
-	a.out.warn(record{Message: msg})
+	a.out.warn(warningRecord{Message: msg})
 	return nil
 }
 
@@ -163,7 +163,7 @@ type lister struct {
 // full counts one more, and reports when there are too many.
 func (l *lister) full() bool {
 	if l.limit > 0 && l.shown >= int64(l.limit) {
-		l.a.out.warn(record{Message: fmt.Sprintf("there are more than %d", l.limit), Hint: "--limit 0 shows all"})
+		l.a.out.warn(warningRecord{Message: fmt.Sprintf("there are more than %d", l.limit), Hint: "--limit 0 shows all"})
 		return true
 	}
 	l.shown++
@@ -178,7 +178,7 @@ func (l *lister) runs(runs iter.Seq2[mirror.Run, error], since time.Time, ids ma
 		if r.Begun.Before(since) || l.full() {
 			break
 		}
-		l.a.out.record(record{Type: "run", Run: r.ID, RunID: ids[r.ID], At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
+		l.a.out.record(&runRecord{Run: r.ID, RunID: ids[r.ID], At: stamp(r.Begun), Command: r.What, Created: num(r.Created), Updated: num(r.Updated), Deleted: num(r.Deleted)})
 		l.a.out.line("%6d  %-20s  %s  %-8s created=%d updated=%d deleted=%d", r.ID, cmp.Or(ids[r.ID], "-"), stamp(r.Begun), r.What, r.Created, r.Updated, r.Deleted)
 	}
 	return nil
@@ -196,11 +196,11 @@ func (l *lister) states(states iter.Seq2[mirror.Version, error], sets []string, 
 		if l.full() {
 			break
 		}
-		r := versionRecord(&v)
+		r := stateOf(&v)
 		if r.Remainder, err = remainder(v.Remainder); err != nil {
 			return fmt.Errorf("%s: %w", v.URI, err)
 		}
-		l.a.out.record(r)
+		l.a.out.record(&r)
 		show(&v)
 	}
 	return nil
@@ -267,9 +267,9 @@ func (l *lister) moment(ctx context.Context, m *mirror.Mirror, at time.Time, set
 	return nil
 }
 
-func versionRecord(v *mirror.Version) record {
-	r := record{
-		Type: "version", URI: v.URI, Path: v.Path, Set: v.SetURI, Bytes: optional(v.Length.Int64()), Hash: v.Digests.String(),
+func stateOf(v *mirror.Version) versionRecord {
+	r := versionRecord{
+		URI: v.URI, Path: v.Path, Set: v.SetURI, Bytes: optional(v.Length.Int64()), Hash: v.Digests.String(),
 		MediaType: v.Type, Verified: &v.Verified, Changed: stamp(v.Changed), From: stamp(v.Since), Until: stamp(v.Until),
 		Action: string(v.Why), Run: v.Ended,
 	}
@@ -359,7 +359,7 @@ func (a *app) keepPast(ctx context.Context, m *mirror.Mirror, rep *destination.R
 		return err
 	}
 	if behind {
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("the clock shows %s, earlier than %s: nothing is removed from the trash", a.now().UTC().Format(time.DateOnly), day),
 			Hint:    fmt.Sprintf("if the clock is right now, sync once with --keep-versions %d --remember", keep.days),
 		})
@@ -387,7 +387,7 @@ func (a *app) warnOfMassUpdates(ctx context.Context, m *mirror.Mirror, rep *dest
 		if err != nil {
 			return err
 		}
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Set:     s.Set,
 			Message: fmt.Sprintf("this run replaced %d of %d resources", s.Updated, members),
 			Hint:    fmt.Sprintf("if that can't be right: instep undo %s %d", dir, run),
@@ -404,7 +404,7 @@ func (a *app) warnOfPlannedUpdates(ctx context.Context, m *mirror.Mirror, p *des
 			return err
 		}
 		if massUpdate(s.Updated, members) {
-			a.out.warn(record{Set: s.Set, Message: fmt.Sprintf("would replace %d of %d resources", s.Updated, members)})
+			a.out.warn(warningRecord{Set: s.Set, Message: fmt.Sprintf("would replace %d of %d resources", s.Updated, members)})
 		}
 	}
 	return nil

@@ -51,21 +51,21 @@ func (r *jsonReport) document(d lint.Document) error {
 	if r.err != nil {
 		return r.err
 	}
-	r.out.record(documentRecord(d))
+	r.out.record(documentOf(d))
 	for f, err := range r.spool.All() {
 		if err != nil {
 			return err
 		}
-		r.out.record(record{
-			Type: "finding", Rule: f.Rule, Level: f.Level.String(), URI: f.URI, Line: f.Line, Column: f.Column, Entry: f.Entry, Message: f.Message,
+		r.out.record(&findingRecord{
+			Rule: f.Rule, Level: f.Level.String(), URI: f.URI, Line: f.Line, Column: f.Column, Entry: f.Entry, Message: f.Message,
 		})
 	}
 	return nil
 }
 
-func documentRecord(d lint.Document) record {
-	r := record{
-		Type: "document", URI: d.URI, Kind: d.Kind, Capability: string(d.Capability), Profile: string(d.Profile),
+func documentOf(d lint.Document) *documentRecord {
+	r := &documentRecord{
+		URI: d.URI, Kind: d.Kind, Capability: string(d.Capability), Profile: string(d.Profile),
 		At: moment(d.At), Completed: moment(d.Completed), From: moment(d.From), Until: moment(d.Until),
 		Up: d.Up, Index: d.Index,
 	}
@@ -88,7 +88,7 @@ func (r *jsonReport) unchecked(uri string, err error) { unchecked(r.out, uri, er
 
 // unchecked reports a linked document that was not checked.
 func unchecked(out *output, uri string, err error) {
-	out.warn(record{URI: uri, Message: "not checked: " + err.Error()})
+	out.warn(warningRecord{URI: uri, Message: "not checked: " + err.Error()})
 }
 
 func (r *jsonReport) end(s summary, line string) error {

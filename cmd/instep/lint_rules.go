@@ -10,26 +10,25 @@ import (
 
 // ruleRecord is the record of a rule of the catalogue.
 type ruleRecord struct {
-	SchemaVersion int        `json:"schema_version,omitempty"`
-	Type          string     `json:"type"`
-	Rule          string     `json:"rule"`
-	Family        string     `json:"family"`
-	Level         lint.Level `json:"level"`
-	Kinds         []string   `json:"kinds"`
-	Edition       string     `json:"edition"`
-	Profiles      []string   `json:"profiles"`
-	Section       string     `json:"section"`
-	Message       string     `json:"message"`
-	Hint          string     `json:"hint"`
-	Checkable     string     `json:"checkable"`
-	Derived       bool       `json:"derived,omitempty"`
-	Conflicts     []string   `json:"conflicts,omitempty"`
-	Wins          string     `json:"wins,omitempty"`
+	recordHead
+	Rule      string     `json:"rule"`
+	Family    string     `json:"family"`
+	Level     lint.Level `json:"level"`
+	Kinds     []string   `json:"kinds"`
+	Edition   string     `json:"edition"`
+	Profiles  []string   `json:"profiles"`
+	Section   string     `json:"section"`
+	Message   string     `json:"message"`
+	Hint      string     `json:"hint"`
+	Checkable string     `json:"checkable"`
+	Derived   bool       `json:"derived,omitempty"`
+	Conflicts []string   `json:"conflicts,omitempty"`
+	Wins      string     `json:"wins,omitempty"`
 }
 
 func (o *output) rule(r lint.Rule) {
-	o.write(ruleRecord{
-		SchemaVersion: o.first(), Type: "rule", Rule: r.ID, Family: r.Family, Level: r.Level, Kinds: r.Kinds,
+	o.always(&ruleRecord{
+		Rule: r.ID, Family: r.Family, Level: r.Level, Kinds: r.Kinds,
 		Edition: r.Version, Profiles: profilesOf(r), Section: r.Section, Message: r.Text, Hint: r.Fix,
 		Checkable: r.Checkable, Derived: r.Derived, Conflicts: r.Conflicts, Wins: r.Wins,
 	})

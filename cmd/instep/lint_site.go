@@ -66,7 +66,7 @@ func (l *linter) site(ctx context.Context, uri string, wall error) error {
 		return l.noSource(ctx, uri, err)
 	}
 	for _, t := range src.Tried {
-		l.a.out.record(record{Type: "status", Message: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
+		l.a.out.record(&statusRecord{Message: fmt.Sprintf("%s %s: %s", t.Way, t.URL, t.Outcome)})
 	}
 	if last := src.Tried[len(src.Tried)-1]; !l.a.out.json {
 		l.a.out.say("%s: its Source was found at %s", uri, last.URL)

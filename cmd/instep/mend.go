@@ -76,7 +76,7 @@ func freeName(dir string) string {
 func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 	n, err := m.Glance(ctx)
 	if err == nil && n > 0 {
-		s.a.out.warn(record{
+		s.a.out.warn(warningRecord{
 			Message: fmt.Sprintf("%s changed since being stored: to be compared with the Source again", counted(int64(n), "file")),
 			Hint:    fmt.Sprintf("if others may be, too: instep audit %s %s", shellWord(s.source), shellWord(s.dir)),
 		})
@@ -88,19 +88,19 @@ func (s *syncer) glance(ctx context.Context, m *mirror.Mirror) error {
 func (s *syncer) explainState(t *totals) {
 	out := s.a.out
 	if s.aside != "" {
-		out.warn(record{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
+		out.warn(warningRecord{Path: s.aside, Message: "the catalog could not be used, and is now " + printable(s.aside)})
 	}
-	if t.taken > 0 {
-		out.say("taken over: %s already in the directory, with the bytes of the Source's resources", counted(int64(t.taken), "file"))
+	if t.Taken > 0 {
+		out.say("taken over: %s already in the directory, with the bytes of the Source's resources", counted(int64(t.Taken), "file"))
 	}
 	occupied := 0
-	for _, f := range t.failures {
+	for _, f := range t.Failures {
 		if errors.Is(f.Err, destination.ErrOccupied) {
 			occupied++
 		}
 	}
 	if occupied > 0 {
-		out.warn(record{
+		out.warn(warningRecord{
 			Message: fmt.Sprintf("%s not stored: other files have the paths", counted(int64(occupied), "resource")),
 			Hint:    "move those files elsewhere, and sync again; or have them put into the trash: " + s.adoptCommand(s.f.state),
 		})

@@ -88,39 +88,37 @@ func (a *app) oreShowCommand() *cobra.Command {
 
 // mapRecord is the record of a Resource Map.
 type mapRecord struct {
-	SchemaVersion int      `json:"schema_version,omitempty"`
-	Type          string   `json:"type"`
-	URI           string   `json:"uri"`
-	Way           string   `json:"way"`
-	Discouraged   bool     `json:"discouraged,omitempty"`
-	Page          string   `json:"page,omitempty"`
-	Depth         int      `json:"depth"`
-	Record        string   `json:"record,omitempty"`
-	Format        string   `json:"format,omitempty"`
-	Aggregation   string   `json:"aggregation,omitempty"`
-	Title         string   `json:"title,omitempty"`
-	Types         []string `json:"types,omitempty"`
-	Creators      []string `json:"creators,omitempty"`
-	MapCreators   []string `json:"map_creators,omitempty"`
-	Created       string   `json:"created,omitempty"`
-	Modified      string   `json:"modified,omitempty"`
-	Rights        string   `json:"rights,omitempty"`
-	Maps          []string `json:"maps,omitempty"`
-	Aggregated    *int64   `json:"aggregated,omitempty"`
+	recordHead
+	URI         string   `json:"uri"`
+	Way         string   `json:"way"`
+	Discouraged bool     `json:"discouraged,omitempty"`
+	Page        string   `json:"page,omitempty"`
+	Depth       int      `json:"depth"`
+	Record      string   `json:"record,omitempty"`
+	Format      string   `json:"format,omitempty"`
+	Aggregation string   `json:"aggregation,omitempty"`
+	Title       string   `json:"title,omitempty"`
+	Types       []string `json:"types,omitempty"`
+	Creators    []string `json:"creators,omitempty"`
+	MapCreators []string `json:"map_creators,omitempty"`
+	Created     string   `json:"created,omitempty"`
+	Modified    string   `json:"modified,omitempty"`
+	Rights      string   `json:"rights,omitempty"`
+	Maps        []string `json:"maps,omitempty"`
+	Aggregated  *int64   `json:"aggregated,omitempty"`
 }
 
 // aggregatedRecord is the record of a resource that a map aggregates.
 type aggregatedRecord struct {
-	SchemaVersion int      `json:"schema_version,omitempty"`
-	Type          string   `json:"type"`
-	URI           string   `json:"uri"`
-	Title         string   `json:"title,omitempty"`
-	MediaType     string   `json:"media_type,omitempty"`
-	Types         []string `json:"types,omitempty"`
-	Creators      []string `json:"creators,omitempty"`
-	Modified      string   `json:"modified,omitempty"`
-	Bytes         *int64   `json:"bytes,omitempty"`
-	Maps          []string `json:"maps,omitempty"`
+	recordHead
+	URI       string   `json:"uri"`
+	Title     string   `json:"title,omitempty"`
+	MediaType string   `json:"media_type,omitempty"`
+	Types     []string `json:"types,omitempty"`
+	Creators  []string `json:"creators,omitempty"`
+	Modified  string   `json:"modified,omitempty"`
+	Bytes     *int64   `json:"bytes,omitempty"`
+	Maps      []string `json:"maps,omitempty"`
 }
 
 // resourceMap writes the record of a map.
@@ -129,8 +127,8 @@ func (o *output) resourceMap(found *ore.Found) {
 		return
 	}
 	m := found.Map
-	o.write(mapRecord{
-		SchemaVersion: o.first(), Type: "resourcemap", URI: found.URI, Way: string(found.Way), Discouraged: found.Way.Discouraged(),
+	o.always(&mapRecord{
+		URI: found.URI, Way: string(found.Way), Discouraged: found.Way.Discouraged(),
 		Page: found.Page, Depth: found.Depth, Record: found.Record,
 		Format: string(m.Format), Aggregation: m.Aggregation.URI, Title: m.Aggregation.Title, Types: m.Aggregation.Types,
 		Creators: m.Aggregation.Creators, MapCreators: m.Creators, Created: moment(m.Created), Modified: moment(m.Modified),
@@ -142,8 +140,8 @@ func (o *output) aggregated(r *ore.Resource) {
 	if !o.json || o.quiet {
 		return
 	}
-	o.write(aggregatedRecord{
-		SchemaVersion: o.first(), Type: "aggregated", URI: r.URI, Title: r.Title, MediaType: r.MediaType, Types: r.Types,
+	o.always(&aggregatedRecord{
+		URI: r.URI, Title: r.Title, MediaType: r.MediaType, Types: r.Types,
 		Creators: r.Creators, Modified: moment(r.Modified), Bytes: positive(r.Length), Maps: r.Maps,
 	})
 }
@@ -187,7 +185,7 @@ func (a *app) mapFinder(c *fetch.Client, l *mapFinder, f *oreFlags) ore.Finder {
 		Problem: l.problem,
 		Note: func(uri, text string) {
 			if a.out.verbose {
-				a.out.warn(record{URI: uri, Message: text})
+				a.out.warn(warningRecord{URI: uri, Message: text})
 			}
 		},
 		Failed: func(uri string, err error) {
@@ -224,7 +222,7 @@ func (l *mapFinder) problem(p ore.Problem) {
 	l.n++
 	l.findings[p.Rule]++
 	if l.a.out.json {
-		l.a.out.record(record{Type: "finding", Rule: p.Rule, Level: rule.Level.String(), URI: p.URI, Line: p.Line, Entry: p.Entry, Message: p.Message})
+		l.a.out.record(&findingRecord{Rule: p.Rule, Level: rule.Level.String(), URI: p.URI, Line: p.Line, Entry: p.Entry, Message: p.Message})
 		return
 	}
 	if l.findings[p.Rule] > findingsTold && !l.a.out.verbose {
@@ -260,10 +258,10 @@ func (l *mapFinder) end(uri string, rep ore.Report, net *traffic, begin time.Tim
 		l.a.code, status = exitPartial, "partial"
 	}
 	if rep.Cut {
-		out.warn(record{Message: "the search was ended at its bound; more maps may be found with a larger --max-requests"})
+		out.warn(warningRecord{Message: "the search was ended at its bound; more maps may be found with a larger --max-requests"})
 	}
 	if rep.TooFar > 0 {
-		out.warn(record{Message: fmt.Sprintf("not followed: %s farther from URL than --depth", counted(rep.TooFar, "link")), Hint: "raise --depth to follow them"})
+		out.warn(warningRecord{Message: fmt.Sprintf("not followed: %s farther from URL than --depth", counted(rep.TooFar, "link")), Hint: "raise --depth to follow them"})
 	}
 	line := fmt.Sprintf("Status: %s (maps=%s, findings=%s, failed=%s)", strings.ToUpper(status), humanize.Comma(rep.Maps), humanize.Comma(l.n), humanize.Comma(rep.Failed))
 	out.end(summary{
@@ -290,7 +288,7 @@ func (a *app) oreShow(ctx context.Context, uri string, f *oreFlags) error {
 	}
 	a.showMap(m)
 	for _, n := range m.Notices {
-		a.out.warn(record{URI: m.URI, Message: n})
+		a.out.warn(warningRecord{URI: m.URI, Message: n})
 	}
 	line := fmt.Sprintf("Status: FOUND (resources=%s)", humanize.Comma(int64(len(m.Resources))))
 	a.out.end(summary{Status: "found", Resources: num(int64(len(m.Resources))), Requests: num(net.requests.Load()), Seconds: seconds(a.now().Sub(begin)), ExitCode: a.code}, line)
@@ -356,7 +354,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 		},
 		Note: func(uri, text string) {
 			if a.out.verbose {
-				a.out.warn(record{URI: uri, Message: text})
+				a.out.warn(warningRecord{URI: uri, Message: text})
 			}
 		},
 		Failed: func(uri string, err error) { a.out.failed(uri, err, "") },
@@ -366,7 +364,7 @@ func (a *app) aggregatedSource(ctx context.Context, uri string, c *fetch.Client)
 		return nil, "", nil, err
 	}
 	if l.Skipped > 0 {
-		a.out.warn(record{Message: fmt.Sprintf("%d aggregated resources have no http or https URI and cannot be fetched", l.Skipped)})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%d aggregated resources have no http or https URI and cannot be fetched", l.Skipped)})
 	}
 	return c.WithCache(l), l.URI, c.Close, nil
 }

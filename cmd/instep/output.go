@@ -7,8 +7,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"instep/resourcesync"
 )
 
 // schemaVersion is the version of docs/schema.json.
@@ -37,136 +35,47 @@ const (
 	pendingTime  = 50 * time.Millisecond
 )
 
-// record is one JSON record; docs/schema.json describes the fields.
-type record struct {
-	SchemaVersion int    `json:"schema_version,omitempty"`
-	Type          string `json:"type"`
-
-	Action  string `json:"action,omitempty"`
-	Verdict string `json:"verdict,omitempty"`
-	URI     string `json:"uri,omitempty"`
-	Path    string `json:"path,omitempty"`
-	Trash   string `json:"trash,omitempty"`
-	Bytes   *int64 `json:"bytes,omitempty"`
-	Via     string `json:"via,omitempty"`
-
-	Message string `json:"message,omitempty"`
-	Detail  string `json:"detail,omitempty"`
-	Hint    string `json:"hint,omitempty"`
-	Quirk   int    `json:"quirk,omitempty"`
-	Key     string `json:"key,omitempty"`
-	Value   string `json:"value,omitempty"`
-	Origin  string `json:"origin,omitempty"`
-	Set     string `json:"set,omitempty"`
-	Mode    string `json:"mode,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Cause   string `json:"cause,omitempty"`
-	RunID   string `json:"run_id,omitempty"`
-	Again   bool   `json:"again,omitempty"`
-	Addr    string `json:"addr,omitempty"`
-	Version string `json:"version,omitempty"`
-	Go      string `json:"go,omitempty"`
-
-	Published *int64 `json:"published,omitempty"`
-	Same      *int64 `json:"same,omitempty"`
-	Created   *int64 `json:"created,omitempty"`
-	Updated   *int64 `json:"updated,omitempty"`
-	Deleted   *int64 `json:"deleted,omitempty"`
-	Failed    *int64 `json:"failed,omitempty"`
-	Resources *int64 `json:"resources,omitempty"`
-
-	Rule   string `json:"rule,omitempty"`
-	Level  string `json:"level,omitempty"`
-	Line   int    `json:"line,omitempty"`
-	Column int    `json:"column,omitempty"`
-	Entry  string `json:"entry,omitempty"`
-
-	Withheld *int64 `json:"withheld,omitempty"`
-	Before   *int64 `json:"deleted_before,omitempty"`
-	Allowed  *int64 `json:"allowed,omitempty"`
-	Doubted  *int64 `json:"doubted,omitempty"`
-	Plan     string `json:"plan,omitempty"`
-	Gap      string `json:"gap,omitempty"`
-
-	Kind       string `json:"kind,omitempty"`
-	Root       string `json:"root,omitempty"`
-	Capability string `json:"capability,omitempty"`
-	Dialect    string `json:"dialect,omitempty"`
-	Entries    *int64 `json:"entries,omitempty"`
-	At         string `json:"at,omitempty"`
-	Completed  string `json:"completed,omitempty"`
-	From       string `json:"from,omitempty"`
-	Until      string `json:"until,omitempty"`
-	Up         string `json:"up,omitempty"`
-	Index      string `json:"index,omitempty"`
-	Profile    string `json:"profile,omitempty"`
-
-	Hash      string `json:"hash,omitempty"`
-	MediaType string `json:"media_type,omitempty"`
-	LastMod   string `json:"lastmod,omitempty"`
-	Changed   string `json:"changed,omitempty"`
-	Verified  *bool  `json:"verified,omitempty"`
-	Run       int64  `json:"run,omitempty"`
-	Command   string `json:"command,omitempty"`
-
-	*resourcesync.Remainder // of resource and version: its fields are beside the others; nil: none
-}
-
-// changeRecord is the record of the action on one resource. It is a separate, small type,
-// since there may be millions: each possible field of a record costs time in every one.
-type changeRecord struct {
-	SchemaVersion int    `json:"schema_version,omitempty"`
-	Type          string `json:"type"` // change writes it
-	Action        string `json:"action,omitempty"`
-	URI           string `json:"uri,omitempty"`
-	Path          string `json:"path,omitempty"`
-	Bytes         *int64 `json:"bytes,omitempty"`
-	Via           string `json:"via,omitempty"`
-	Set           string `json:"set,omitempty"`
-}
-
 // summary is the last record.
 type summary struct {
-	SchemaVersion int              `json:"schema_version,omitempty"`
-	Type          string           `json:"type"`
-	Status        string           `json:"status"`
-	Same          *int64           `json:"same,omitempty"`
-	Created       *int64           `json:"created,omitempty"`
-	Updated       *int64           `json:"updated,omitempty"`
-	Deleted       *int64           `json:"deleted,omitempty"`
-	Failed        *int64           `json:"failed,omitempty"`
-	Withheld      *int64           `json:"withheld,omitempty"`
-	Gaps          *int64           `json:"gaps,omitempty"`
-	Adopted       *int64           `json:"adopted,omitempty"`
-	Plan          string           `json:"plan,omitempty"`
-	Missing       *int64           `json:"missing,omitempty"`
-	Extra         *int64           `json:"extra,omitempty"`
-	Different     *int64           `json:"different,omitempty"`
-	Unverifiable  *int64           `json:"unverifiable,omitempty"`
-	Checked       *int64           `json:"checked,omitempty"`
-	Errors        *int64           `json:"errors,omitempty"`
-	Weak          *int64           `json:"weak,omitempty"`
-	Unread        *int64           `json:"unread,omitempty"`
-	Repaired      *int64           `json:"repaired,omitempty"`
-	Warnings      *int64           `json:"warnings,omitempty"`
-	Infos         *int64           `json:"infos,omitempty"`
-	Rules         *int64           `json:"rules,omitempty"`
-	Skipped       map[string]int64 `json:"skipped,omitempty"`
-	Excluded      map[string]int64 `json:"excluded,omitempty"`
-	Resources     *int64           `json:"resources,omitempty"`
-	Documents     []string         `json:"documents,omitempty"`
-	Retired       []string         `json:"retired,omitempty"`
-	Packaged      *int64           `json:"packaged,omitempty"`
-	Kept          *int64           `json:"kept,omitempty"`
-	Bytes         *int64           `json:"bytes,omitempty"`
-	Requests      *int64           `json:"requests,omitempty"`
-	Seconds       *float64         `json:"seconds,omitempty"`
-	ExitCode      int              `json:"exit_code"`
-	Via           map[string]int64 `json:"via,omitempty"`
-	Planned       *int64           `json:"planned_requests,omitempty"`
-	Unverified    *int64           `json:"unverified,omitempty"`
-	Maps          *int64           `json:"maps,omitempty"`
-	Findings      *int64           `json:"findings,omitempty"`
+	recordHead
+	Status       string           `json:"status"`
+	Same         *int64           `json:"same,omitempty"`
+	Created      *int64           `json:"created,omitempty"`
+	Updated      *int64           `json:"updated,omitempty"`
+	Deleted      *int64           `json:"deleted,omitempty"`
+	Failed       *int64           `json:"failed,omitempty"`
+	Withheld     *int64           `json:"withheld,omitempty"`
+	Gaps         *int64           `json:"gaps,omitempty"`
+	Adopted      *int64           `json:"adopted,omitempty"`
+	Plan         string           `json:"plan,omitempty"`
+	Missing      *int64           `json:"missing,omitempty"`
+	Extra        *int64           `json:"extra,omitempty"`
+	Different    *int64           `json:"different,omitempty"`
+	Unverifiable *int64           `json:"unverifiable,omitempty"`
+	Checked      *int64           `json:"checked,omitempty"`
+	Errors       *int64           `json:"errors,omitempty"`
+	Weak         *int64           `json:"weak,omitempty"`
+	Unread       *int64           `json:"unread,omitempty"`
+	Repaired     *int64           `json:"repaired,omitempty"`
+	Warnings     *int64           `json:"warnings,omitempty"`
+	Infos        *int64           `json:"infos,omitempty"`
+	Rules        *int64           `json:"rules,omitempty"`
+	Skipped      map[string]int64 `json:"skipped,omitempty"`
+	Excluded     map[string]int64 `json:"excluded,omitempty"`
+	Resources    *int64           `json:"resources,omitempty"`
+	Documents    []string         `json:"documents,omitempty"`
+	Retired      []string         `json:"retired,omitempty"`
+	Packaged     *int64           `json:"packaged,omitempty"`
+	Kept         *int64           `json:"kept,omitempty"`
+	Bytes        *int64           `json:"bytes,omitempty"`
+	Requests     *int64           `json:"requests,omitempty"`
+	Seconds      *float64         `json:"seconds,omitempty"`
+	ExitCode     int              `json:"exit_code"`
+	Via          map[string]int64 `json:"via,omitempty"`
+	Planned      *int64           `json:"planned_requests,omitempty"`
+	Unverified   *int64           `json:"unverified,omitempty"`
+	Maps         *int64           `json:"maps,omitempty"`
+	Findings     *int64           `json:"findings,omitempty"`
 }
 
 func num(n int64) *int64 { return &n }
@@ -214,20 +123,17 @@ func (o *output) writePending() {
 }
 
 // record writes a record; with --quiet only warnings, errors and the summary are written.
-func (o *output) record(r record) {
-	if !o.json || o.few() && r.Type != "warning" && r.Type != "error" {
+func (o *output) record(r jsonRecord) {
+	kind := r.kind()
+	if !o.json || o.few() && kind != "warning" && kind != "error" && kind != "summary" {
 		return
 	}
-	r.SchemaVersion = o.first()
-	o.write(r)
+	o.always(r)
 }
 
-// change writes the record of a change; with --quiet none.
-func (o *output) change(r *changeRecord) {
-	if !o.json || o.few() {
-		return
-	}
-	r.SchemaVersion, r.Type = o.first(), "change"
+// always writes a record, with --quiet as well.
+func (o *output) always(r jsonRecord) {
+	r.begin(o.first(), r.kind())
 	o.write(r)
 }
 
@@ -258,8 +164,7 @@ func (o *output) end(s summary, line string) {
 		o.put(o.stdout, o.colour.stdout, escapeSteering([]byte(line+"\n")))
 		return
 	}
-	s.SchemaVersion, s.Type = o.first(), "summary"
-	o.write(s)
+	o.record(&s)
 	o.flush()
 }
 
@@ -291,9 +196,8 @@ func (o *output) say(format string, args ...any) {
 }
 
 // warn reports a fault that does not end the command.
-func (o *output) warn(r record) {
-	r.Type = "warning"
-	o.record(r)
+func (o *output) warn(r warningRecord) {
+	o.record(&r)
 	if o.json {
 		return
 	}
@@ -348,7 +252,7 @@ func (o *output) failed(uri string, err error, hint string) {
 	if o.verbose && detail != "" {
 		o.message("  details: " + detail)
 	}
-	o.record(record{Type: "error", URI: uri, Message: text, Detail: detail, Hint: hint})
+	o.record(&errorRecord{URI: uri, Message: text, Detail: detail, Hint: hint})
 }
 
 // remember stores the last message, and returns the one before.

@@ -32,18 +32,18 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 			}
 		}
 		for range 3 {
-			o.record(record{Type: "status", Message: "one"})
+			o.record(&statusRecord{Message: "one"})
 		}
 		want("at once", 0, 0)
 		time.Sleep(pendingTime)
 		want("soon", 3, 1)
 
-		o.record(record{Type: "error", Message: strings.Repeat("long", pendingBytes)})
+		o.record(&errorRecord{Message: strings.Repeat("long", pendingBytes)})
 		want("of a long one", 4, 2)
 		time.Sleep(pendingTime)
 		want("after it", 4, 2)
 
-		o.record(record{Type: "status", Message: "another"})
+		o.record(&statusRecord{Message: "another"})
 		o.end(summary{Status: "ok"}, "")
 		want("at the end", 6, 3)
 		time.Sleep(pendingTime)

@@ -53,7 +53,7 @@ func (f *planFlags) set(d *destination.Destination) error {
 // explainPlan explains the choices of a plan.
 func (a *app) explainPlan(p *destination.SetPlan) {
 	for _, reason := range p.Reasons {
-		a.out.record(record{Type: "status", Set: p.Set, Mode: string(p.Mode), Reason: reason})
+		a.out.record(&statusRecord{Set: p.Set, Mode: string(p.Mode), Reason: reason})
 		a.out.say("  %s", reason)
 	}
 }
@@ -67,7 +67,7 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxA
 				return err
 			}
 			a.showAction(act)
-			t.count(act)
+			t.Count(act)
 		}
 		if sp.Withheld {
 			for act, err := range sp.Deletions() {
@@ -77,13 +77,13 @@ func (a *app) showPlan(p *destination.Plan, dir string, net *traffic, took, maxA
 				a.showAction(act)
 			}
 		}
-		t.addPlan(sp)
+		t.AddPlan(sp)
 	}
-	t.trust.close(p.Orphans, maxAge, a.now())
-	a.code = t.exitCode()
+	t.Close(p.Orphans, maxAge, a.now())
+	a.code = t.ExitCode()
 	a.explainTotals(&t, dir)
 	line := fmt.Sprintf("Status: PLAN (same=%d, to create=%d, to update=%d, to delete=%d)   %s to transfer in %s%s",
-		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.bytes)), counted(t.planned, "request"), t.ways())
+		t.Same, t.Created, t.Updated, t.Deleted, humanize.Bytes(uint64(t.Bytes)), counted(t.Planned, "request"), t.ways())
 	a.out.end(t.summary("plan", net, took, a.code), line)
 	return nil
 }
@@ -92,7 +92,7 @@ func (a *app) showAction(act destination.Action) {
 	if act.Kind == destination.Mark || act.Kind == destination.Remember {
 		return
 	}
-	a.out.change(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
+	a.out.record(&changeRecord{Action: string(act.Change), URI: act.Want.URI, Via: string(act.Via), Path: adopted(act), Bytes: optional(act.Want.Length.Int64())})
 	line := changeMark(act) + " " + printable(act.Want.URI)
 	if act.Kind == destination.Adopt {
 		line += "   (adopts " + printable(act.From) + ")"

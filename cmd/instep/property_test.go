@@ -67,7 +67,7 @@ func TestMirrorEqualsSourceAfterRandomChanges(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer root.Close()
-		handler = source.NewHandler(source.HandlerOptions{Dirs: []fs.FS{rootFS{root}}, Now: time.Now})
+		handler = source.NewHandler(source.HandlerOptions{Dirs: []fs.FS{publish.Files{Root: root}}, Now: time.Now})
 		for range rapid.IntRange(2, 5).Draw(rt, "rounds") {
 			for range rapid.IntRange(0, 12).Draw(rt, "changes") {
 				w.change()

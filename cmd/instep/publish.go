@@ -230,7 +230,7 @@ func (a *app) tellOthers(sets []string, config string) {
 		} else {
 			remove = path.Dir(remove) + "/"
 		}
-		a.out.warn(record{Message: fmt.Sprintf("%s is published but not in %s: it stays as it is; to end it remove %s from the documents and publish again", name, config, remove)})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s is published but not in %s: it stays as it is; to end it remove %s from the documents and publish again", name, config, remove)})
 	}
 }
 
@@ -288,12 +288,12 @@ func (a *app) publishEvent(e publish.Event, site *publish.Site, p *progressBar) 
 		inConfiguration(e.Err)
 		p.failed(e.Err.Error())
 		told := tell(e.Err)
-		a.out.warn(record{Set: set, Path: e.Path, URI: e.URI, Message: told.text, Hint: told.hint})
+		a.out.warn(warningRecord{Set: set, Path: e.Path, URI: e.URI, Message: told.text, Hint: told.hint})
 		return
 	}
 	p.did(e.Path)
 	p.done(max(e.Bytes, 0))
-	a.out.change(&changeRecord{Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
+	a.out.record(&changeRecord{Set: set, Action: string(e.Change), URI: e.URI, Path: e.Path, Bytes: optional(e.Bytes)})
 	if a.out.verbose || site.DryRun {
 		size := ""
 		if site.DryRun && e.Bytes >= 0 && e.Change != resourcesync.Deleted {

@@ -43,7 +43,7 @@ func (a *app) reportPublish(rep *publish.Report, site *publish.Site, f *publishF
 	status := publishStatus(&rep.SetReport, site.DryRun)
 	if rep.Failed > 0 {
 		a.code = exitPartial
-		a.out.warn(record{Message: counted(rep.Failed, "file") + " could not be read: skipped (see above), and still published as before"})
+		a.out.warn(warningRecord{Message: counted(rep.Failed, "file") + " could not be read: skipped (see above), and still published as before"})
 	}
 	a.out.end(summary{
 		Status: status, Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted),
@@ -100,7 +100,7 @@ func excluded(sets []publish.SetReport) map[string]int64 {
 // reportSet reports one set: a block for people and, if there are several, a record.
 func (a *app) reportSet(rep *publish.SetReport, site *publish.Site, several bool) {
 	for _, n := range rep.Notes {
-		a.out.warn(record{Set: rep.CapabilityList, Message: n})
+		a.out.warn(warningRecord{Set: rep.CapabilityList, Message: n})
 	}
 	if several {
 		a.out.say("")
@@ -146,9 +146,9 @@ func setTitle(rep *publish.SetReport, site *publish.Site) string {
 }
 
 // setRecord is the record of the run's effects on a set.
-func setRecord(rep *publish.SetReport, dryRun bool) record {
-	return record{
-		Type: "status", Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
+func setRecord(rep *publish.SetReport, dryRun bool) *statusRecord {
+	return &statusRecord{
+		Message: words[publishStatus(rep, dryRun)], Set: rep.CapabilityList, Published: some(rep.Publication),
 		Same: num(rep.Unchanged), Created: num(rep.Created), Updated: num(rep.Updated), Deleted: num(rep.Deleted), Failed: num(rep.Failed),
 		Resources: num(rep.Resources), Bytes: num(rep.Hashed),
 	}

@@ -41,7 +41,7 @@ func (a *app) show(c *configuration, view string) error {
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		a.out.record(record{Type: "status", Message: line})
+		a.out.record(&statusRecord{Message: line})
 	}
 	if a.out.json {
 		a.out.end(summary{Status: "clean"}, "")
@@ -75,7 +75,7 @@ func (a *app) zip(ctx context.Context, s *publish.Session, site *publish.Site, f
 	if err != nil {
 		return fmt.Errorf("looking at the package of documents: %w", err)
 	}
-	a.out.record(record{Type: "status", Path: file, Bytes: num(info.Size())})
+	a.out.record(&statusRecord{Path: file, Bytes: num(info.Size())})
 	a.out.say("The documents are packed in %s (%s): unpack it where %s leads to", file, humanize.Bytes(uint64(info.Size())), site.BaseURL)
 	return nil
 }

@@ -111,7 +111,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 	r := &rec.Recorder{Session: s, Set: f.set, Every: f.every, Now: a.now}
 	r.Published = func(rep publish.Report, err error) {
 		for _, text := range rep.Notes {
-			a.out.warn(record{Message: text})
+			a.out.warn(warningRecord{Message: text})
 		}
 		if err != nil {
 			a.warnOf(ctx, err)
@@ -129,7 +129,7 @@ func (a *app) recordInto(ctx context.Context, s *publish.Session, f *recordFlags
 		if err != nil {
 			return err
 		}
-		a.out.record(record{Type: "status", Addr: f.socket})
+		a.out.record(&statusRecord{Addr: f.socket})
 		a.out.line("Listening on %s; end with Ctrl-C", f.socket)
 		r.Answered = n.count
 		intake = func(taking context.Context) error {
@@ -178,10 +178,10 @@ func (n *recordCount) count(answer rec.Answer) {
 func (a *app) answered(answer *rec.Answer, n *recordCount) {
 	n.count(*answer)
 	if !answer.OK {
-		a.out.warn(record{URI: answer.URI, Line: answer.Line, Message: fmt.Sprintf("line %d: %s", answer.Line, answer.Error)})
+		a.out.warn(warningRecord{URI: answer.URI, Line: answer.Line, Message: fmt.Sprintf("line %d: %s", answer.Line, answer.Error)})
 		return
 	}
-	a.out.record(record{Type: "change", Action: answer.Change, URI: answer.URI, Line: answer.Line})
+	a.out.record(&changeRecord{Action: answer.Change, URI: answer.URI, Line: answer.Line})
 	a.out.flush() // whoever has sent the line waits for it
 }
 

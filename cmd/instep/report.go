@@ -67,7 +67,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 	if err != nil {
 		return err
 	}
-	var kept []record
+	var kept []statusRecord
 	if f.run != "" {
 		all = nil
 	} else if kept, err = a.keptRows(ctx, dir, f.state); err != nil {
@@ -77,7 +77,7 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 		return a.reportPage(ctx, dir, kept, all, details, f.out)
 	}
 	for _, r := range kept {
-		a.out.record(r)
+		a.out.record(&r)
 		a.out.line("%s  (%s)", printable(asFlags(r.Key, []string{r.Value})), r.Origin)
 	}
 	a.reportText(all, details)
@@ -86,10 +86,10 @@ func (a *app) report(ctx context.Context, dir string, f *reportFlags) error {
 
 // keptRows are the settings that are stored with a mirror. If they cannot be read that is
 // reported: the records of runs are useful without them.
-func (a *app) keptRows(ctx context.Context, dir, state string) (rows []record, err error) {
+func (a *app) keptRows(ctx context.Context, dir, state string) (rows []statusRecord, err error) {
 	m, err := a.openPast(ctx, dir, state)
 	if err != nil {
-		a.out.warn(record{Message: "the settings kept with the mirror cannot be read: " + err.Error()})
+		a.out.warn(warningRecord{Message: "the settings kept with the mirror cannot be read: " + err.Error()})
 		return nil, nil
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
@@ -120,19 +120,19 @@ func loadDetails(state string, all []runs.Record, run string) ([]*runs.Record, e
 // reportText prints one run in full, or all in a line each and the newest in short.
 func (a *app) reportText(all []runs.Record, details []*runs.Record) {
 	for i := range all {
-		a.out.report(recordOf(&all[i]))
+		a.out.record(recordOf(&all[i]))
 		a.out.line("%s", runLine(&all[i]))
 	}
 	for _, rec := range details[:min(len(details), 1)] {
 		if len(all) == 0 {
-			a.out.report(recordOf(rec))
+			a.out.record(recordOf(rec))
 		}
 		a.out.line("")
 		a.tellDetails(rec)
 	}
 	status, n := "clean", 0
 	for i := range all {
-		if troubled(&all[i]) {
+		if all[i].Troubled() {
 			status, n = "findings", n+1
 		}
 	}
@@ -149,11 +149,11 @@ func (a *app) tellDetails(rec *runs.Record) {
 		case runs.Set:
 			a.out.line("  %s: %s, %s", printable(r.Set), r.Mode, printable(r.Message))
 		case runs.Note:
-			a.out.record(record{Type: "warning", RunID: rec.ID, Set: r.Set, Quirk: r.Quirk, Message: message(&r), Hint: r.Hint})
+			a.out.record(&warningRecord{RunID: rec.ID, Set: r.Set, Quirk: r.Quirk, Message: message(&r), Hint: r.Hint})
 			a.out.line("  tolerated: %s", printable(r.Message))
 		}
 	}
-	for _, g := range groupFailures(rec, "") {
+	for _, g := range rec.Groups("") {
 		a.tellGroup(rec, &g)
 	}
 }
@@ -173,7 +173,7 @@ func countsLine(counts map[string]int64) string {
 }
 
 // reportPage writes the page to a file, atomically, or to standard output.
-func (a *app) reportPage(ctx context.Context, dir string, kept []record, all []runs.Record, details []*runs.Record, name string) error {
+func (a *app) reportPage(ctx context.Context, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, name string) error {
 	page := func(w io.Writer) error { return writeRunsPage(w, dir, kept, all, details, a.now()) }
 	if name == "" {
 		return page(a.stdout)

@@ -19,7 +19,7 @@ type runView struct {
 	Status string
 	Tone   string // good, warn or bad
 	Counts string
-	Groups []causeGroup
+	Groups []runs.Group
 	Sets   []runs.Row
 	Notes  []runs.Row
 }
@@ -37,15 +37,15 @@ func viewOf(rec *runs.Record) runView {
 			v.Notes = append(v.Notes, r)
 		}
 	}
-	v.Groups = groupFailures(rec, "")
+	v.Groups = rec.Groups("")
 	return v
 }
 
 // writeRunsPage writes a page about runs: all in a table, and some in detail.
-func writeRunsPage(w io.Writer, dir string, kept []record, all []runs.Record, details []*runs.Record, now time.Time) error {
+func writeRunsPage(w io.Writer, dir string, kept []statusRecord, all []runs.Record, details []*runs.Record, now time.Time) error {
 	page := struct {
 		Dir, Program  string
-		Kept          []record // settings
+		Kept          []statusRecord // settings
 		Now           time.Time
 		Runs, Details []runView
 		Last          *runView // nil if there is none
@@ -118,9 +118,6 @@ func (v *runView) shorten() {
 	}
 	v.Notes = v.Notes[:min(len(v.Notes), maxShown)]
 }
-
-// More is how many failures of the group are not shown.
-func (g causeGroup) More() int64 { return g.N - int64(len(g.Rows)) }
 
 //go:embed report.html
 var runsText string

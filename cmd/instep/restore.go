@@ -182,7 +182,7 @@ type reversion struct {
 func (r *reversion) step(step mirror.Reversal, err error) {
 	if err != nil {
 		r.failed++
-		r.a.out.warn(record{URI: step.URI, Message: fmt.Sprintf("%s is left alone: %v", step.URI, err)})
+		r.a.out.warn(warningRecord{URI: step.URI, Message: fmt.Sprintf("%s is left alone: %v", step.URI, err)})
 		return
 	}
 	action, mark := resourcesync.Updated, "~"
@@ -200,7 +200,7 @@ func (r *reversion) step(step mirror.Reversal, err error) {
 	if !step.Remove {
 		rec.Via = "local"
 	}
-	r.a.out.change(&rec)
+	r.a.out.record(&rec)
 	r.a.out.line("%s %s", mark, printable(step.URI))
 }
 

@@ -134,7 +134,7 @@ func (a *app) serve(ctx context.Context, sites []*site, f *serveFlags) (err erro
 	if len(sites) == 1 {
 		url = "http://" + ln.Addr().String() + sites[0].prefix
 	}
-	a.out.record(record{Type: "status", Addr: ln.Addr().String(), URI: url})
+	a.out.record(&statusRecord{Addr: ln.Addr().String(), URI: url})
 	a.out.line("Serving %s (end with Ctrl-C)", url)
 	err = serveHandler(ctx, ln, h)
 	if err == nil {
@@ -155,7 +155,7 @@ func (f *serveFlags) openLog(a *app) (*accessLog, error) {
 }
 
 // serving prints errors of the running server.
-func (a *app) serving(err error) { a.out.warn(record{Message: err.Error()}) }
+func (a *app) serving(err error) { a.out.warn(warningRecord{Message: err.Error()}) }
 
 // stopTime is the time that open answers get when the server stops.
 const stopTime = 4 * time.Second

@@ -13,6 +13,7 @@ import (
 	"instep/fetch"
 	"instep/internal/catalog"
 	"instep/internal/oaipmh"
+	"instep/internal/publish"
 	"instep/internal/repository"
 )
 
@@ -61,7 +62,7 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 		return err
 	}
 	*closers = append(*closers, root.Close)
-	p.Catalog, p.Files = db.Facts, rootFS{root}
+	p.Catalog, p.Files = db.Facts, publish.Files{Root: root}
 	sets, err := db.Facts.Sets(ctx)
 	if err != nil {
 		return err

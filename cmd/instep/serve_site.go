@@ -9,49 +9,13 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"instep/internal/catalog"
 	"instep/internal/oaipmh"
 	"instep/internal/publish"
 	"instep/internal/scan"
 	"instep/source"
 )
-
-// rootFS is os.Root.FS for names of any bytes, without state directories.
-type rootFS struct{ root *os.Root }
-
-func (f rootFS) Open(name string) (fs.File, error) {
-	if err := f.closed("open", name); err != nil {
-		return nil, err
-	}
-	return f.root.Open(name)
-}
-
-func (f rootFS) Stat(name string) (fs.FileInfo, error) {
-	if err := f.closed("stat", name); err != nil {
-		return nil, err
-	}
-	return f.root.Stat(name)
-}
-
-// closed is an fs.ErrNotExist if a name leads into a state directory, also by a link.
-func (f rootFS) closed(op, name string) error {
-	found, err := false, error(nil)
-	if top, _, _ := strings.Cut(name, "/"); catalog.IsStateName(top) {
-		found, err = catalog.IsState(".", f.root.Stat, f.root.Open)
-	}
-	for i, c := range []byte(name) {
-		if c == '/' && !found && err == nil {
-			found, err = catalog.IsState(name[:i], f.root.Stat, f.root.Open)
-		}
-	}
-	if found {
-		err = &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
-	}
-	return err
-}
 
 // site is a set of directories that are served as one.
 type site struct {
@@ -79,7 +43,7 @@ func openSite(dirs []string) (*site, error) {
 			return nil, err
 		}
 		s.roots = append(s.roots, root)
-		dir := rootFS{root}
+		dir := publish.Files{Root: root}
 		s.dirs = append(s.dirs, dir)
 		switch info, err := source.ReadPublicationInfo(dir); {
 		case err == nil && s.base != "" && s.base != info.BaseURL:
@@ -152,7 +116,7 @@ func publishedFor(name string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	info, err := source.ReadPublicationInfo(rootFS{root})
+	info, err := source.ReadPublicationInfo(publish.Files{Root: root})
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}

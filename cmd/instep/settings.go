@@ -148,7 +148,7 @@ func (a *app) useFiles(s *settings, o mirror.Options) error {
 		why = "the mirror's state is not yours alone: another user may have named them"
 	}
 	if why != "" {
-		a.out.warn(record{Message: fmt.Sprintf("the files kept with the mirror (--%s) are not used: %s", strings.Join(files, ", --"), why), Hint: "give the flags again"})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("the files kept with the mirror (--%s) are not used: %s", strings.Join(files, ", --"), why), Hint: "give the flags again"})
 		return nil
 	}
 	for _, name := range files {
@@ -173,7 +173,7 @@ func (a *app) tellSettings(s *settings) {
 		}
 	}
 	tell := func(text string) {
-		a.out.record(record{Type: "status", Message: text})
+		a.out.record(&statusRecord{Message: text})
 		a.out.say("%s", text)
 	}
 	if len(used) > 0 {
@@ -287,7 +287,7 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 	}
 	if forever = ok && oldest.Before(s.before.UTC().Truncate(24*time.Hour).AddDate(0, 0, -defaultKeepDays)); forever {
 		s.kept.Values["keep-versions"] = []string{"forever"}
-		a.out.warn(record{
+		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("earlier states since %s are kept here, so an earlier run was given --keep-versions: they stay, and so do others from now on", oldest.Format(time.DateOnly)),
 			Hint:    fmt.Sprintf("to keep them for %d days, sync once with --keep-versions %d --remember", defaultKeepDays, defaultKeepDays),
 		})
@@ -297,10 +297,10 @@ func (a *app) keepRetention(ctx context.Context, m *mirror.Mirror, s *settings) 
 }
 
 // settingRows are the settings that are kept, one a row, in a fixed order.
-func settingRows(kept mirror.Settings) (rows []record) {
+func settingRows(kept mirror.Settings) (rows []statusRecord) {
 	for _, name := range slices.Sorted(maps.Keys(kept.Values)) {
 		for _, v := range kept.Values[name] {
-			rows = append(rows, record{Type: "status", Key: name, Value: v, Origin: keptOrigin})
+			rows = append(rows, statusRecord{Key: name, Value: v, Origin: keptOrigin})
 		}
 	}
 	return rows

@@ -96,7 +96,7 @@ func (a *app) listSwitches() error {
 		if sw.Of != sim.Always {
 			share = fmt.Sprintf(" (%g%% of %s)", sw.Share*100, sw.Of)
 		}
-		a.out.record(record{Type: "status", Message: flag + " " + sw.Name + ": " + sw.Says + share})
+		a.out.record(&statusRecord{Message: flag + " " + sw.Name + ": " + sw.Says + share})
 		a.out.line("%s %-16s %s%s", flag, sw.Name, sw.Says, share)
 	}
 	a.out.end(summary{Status: "clean"}, fmt.Sprintf("%d quirks and faults (instep help simulate).", len(sim.Switches())))
@@ -254,7 +254,7 @@ func (s *simulation) serve(ctx context.Context, on []sim.Switched) error {
 	if err := s.source.Publish(ctx); err != nil {
 		return err
 	}
-	s.out.record(record{Type: "status", Addr: ln.Addr().String(), URI: base})
+	s.out.record(&statusRecord{Addr: ln.Addr().String(), URI: base})
 	s.out.line("Serving %d resources that change at %s (end with Ctrl-C)", s.model.Len(), base)
 
 	ctx, stop := context.WithCancel(ctx)
@@ -360,7 +360,7 @@ func (s *simulation) run(ctx context.Context) error {
 func (s *simulation) tell(n sim.Counts, took time.Duration) {
 	text := fmt.Sprintf("%s: %d created, %d updated, %d deleted; %d resources; published in %s",
 		s.model.Now().Format(time.RFC3339), n.Created, n.Updated, n.Deleted, s.model.Len(), took.Round(time.Millisecond))
-	s.out.record(record{Type: "status", Message: text})
+	s.out.record(&statusRecord{Message: text})
 	s.out.line("%s", text)
 }
 

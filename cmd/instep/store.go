@@ -58,13 +58,13 @@ func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, f *storeFlags, 
 
 // tellFound names a file of the user that was moved for a resource.
 func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
-	r := record{
+	r := warningRecord{
 		URI: found.URI, Path: found.Path, Trash: found.Kept,
 		Message: fmt.Sprintf("%s was here already and is not what the Source has: it is in the trash, at %s", found.Path, found.Kept),
 		Hint:    fmt.Sprintf("to get it back: instep restore %s %s --to FILE", shellWord(dir), shellWord(found.Path)),
 	}
 	a.out.warn(r)
-	log.add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
+	log.Add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
 }
 
 func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror) error {
@@ -74,11 +74,11 @@ func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror) error {
 			return fmt.Errorf("look for files that are no resources: %w", err)
 		}
 		if n++; n <= maxNamed || a.out.json || a.out.verbose {
-			a.out.warn(record{Path: path, Message: printable(path) + " is not a resource of the Source; it stays"})
+			a.out.warn(warningRecord{Path: path, Message: printable(path) + " is not a resource of the Source; it stays"})
 		}
 	}
 	if n > maxNamed && !a.out.json && !a.out.verbose {
-		a.out.warn(record{Message: fmt.Sprintf("and %d more files that are not resources of the Source (-v names all)", n-maxNamed)})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("and %d more files that are not resources of the Source (-v names all)", n-maxNamed)})
 	}
 	return nil
 }

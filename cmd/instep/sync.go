@@ -177,10 +177,10 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 	case destination.EventTried:
 		a.tried(e)
 	case destination.EventPlanned:
-		a.out.record(record{Type: "status", Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
+		a.out.record(&statusRecord{Set: e.Set, Mode: string(e.Plan.Mode), Reason: e.Plan.Why})
 		a.out.say("%s: %s, %s", e.Set, e.Plan.Mode, e.Plan.Why)
 	case destination.EventNote:
-		a.out.warn(record{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
+		a.out.warn(warningRecord{Message: e.Text, Set: e.Set, Quirk: int(e.Quirk)})
 	case destination.EventBegun:
 		p.doing(nameInWork(e.Action.Want.URI))
 	case destination.EventTransferred:
@@ -195,14 +195,14 @@ func (a *app) syncEvent(e destination.Event, p *progressBar) {
 		}
 		a.change(e.Action, e.Bytes)
 	case destination.EventFailed:
-		a.out.record(record{Type: "error", URI: e.Action.Want.URI, Message: e.Err.Error()})
+		a.out.record(&errorRecord{URI: e.Action.Want.URI, Message: e.Err.Error()})
 	}
 }
 
 // tried prints a way by which the Source was searched for. If nothing was found, the error
 // lists all ways.
 func (a *app) tried(e destination.Event) {
-	a.out.record(record{Type: "status", Message: e.Text})
+	a.out.record(&statusRecord{Message: e.Text})
 	if a.out.verbose {
 		a.out.say("%s", e.Text)
 	}
@@ -214,7 +214,7 @@ func (a *app) change(act destination.Action, n int64) {
 	if n >= 0 {
 		r.Bytes = num(n)
 	}
-	a.out.change(&r)
+	a.out.record(&r)
 	if a.out.verbose {
 		a.out.line("%s %s", changeMark(act), printable(act.Want.URI))
 	}
@@ -251,28 +251,28 @@ func optional(n int64) *int64 {
 // nil.
 func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error, s *syncer, took time.Duration, log *runLog) {
 	t := s.totals(rep)
-	a.code = t.exitCode()
-	for _, f := range t.failures {
-		a.out.warn(record{URI: f.URI, Message: "failed: " + brief(f.Err.Error())})
+	a.code = t.ExitCode()
+	for _, f := range t.Failures {
+		a.out.warn(warningRecord{URI: f.URI, Message: "failed: " + brief(f.Err.Error())})
 	}
-	if more := t.failed - int64(len(t.failures)); more > 0 {
-		a.out.warn(record{Message: fmt.Sprintf("and %d more failed", more)})
+	if more := t.Failed - int64(len(t.Failures)); more > 0 {
+		a.out.warn(warningRecord{Message: fmt.Sprintf("and %d more failed", more)})
 	}
 	log.totals(t)
 	a.explainTotals(t, s.dir)
 	s.explainState(t)
-	status := t.status()
+	status := t.Status()
 	if err != nil {
 		code, hint := explain(ctx, err)
 		a.code, status = code, failure(code)
 		a.out.complain(plainly(ctx, err), hint)
-		log.ended(err)
+		log.EndedBy(err)
 	}
-	if t.unverified > 0 {
-		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.unverified, "resource"))
+	if t.Unverified > 0 {
+		a.out.say("%s unverified: the Source gives neither length nor digest, so nothing proves the bytes", counted(t.Unverified, "resource"))
 	}
-	if t.failed > 0 {
-		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.failed, shellWord(s.dir))
+	if t.Failed > 0 {
+		a.out.say("%d failed, grouped by cause: instep errors %s --last", t.Failed, shellWord(s.dir))
 	}
 	a.out.end(t.summary(status, &s.net, took, a.code), t.line(status, &s.net, took))
 }
@@ -280,23 +280,23 @@ func (a *app) reportSync(ctx context.Context, rep *destination.Report, err error
 // explainTotals describes the unfinished parts of a run, with the next step.
 func (a *app) explainTotals(t *totals, dir string) {
 	for skip, n := range sorted(t.Skipped) {
-		a.out.warn(record{Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip), Hint: skipHints[skip]})
+		a.out.warn(warningRecord{Message: fmt.Sprintf("%s left alone: %s", counted(n, "resource"), skip), Hint: skipHints[skip]})
 	}
-	for origin, n := range sorted(t.origins) {
-		a.out.warn(record{
+	for origin, n := range sorted(t.Origins) {
+		a.out.warn(warningRecord{
 			Message: fmt.Sprintf("left out: %s of %s, which is not the Source's own origin", counted(n, "resource"), origin),
 			Hint:    "to fetch them add --allow-origin " + origin,
 		})
 	}
-	for _, err := range t.partial {
-		a.out.warn(record{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
+	for _, err := range t.Partial {
+		a.out.warn(warningRecord{Message: "the Source's documents are incomplete, so nothing was deleted: " + err.Error()})
 	}
-	for _, w := range t.withheld {
-		a.out.warn(record{
-			Set:     w.set,
-			Message: w.message(a.flag("max-delete")),
-			Hint:    w.hint(fmt.Sprintf("instep approve %s%s %s", a.stateFlag(), shellWord(dir), w.hash)),
-			Before:  num(w.guard.Before), Allowed: num(w.guard.Allowed), Withheld: num(w.n), Doubted: positive(w.guard.Doubted), Plan: w.hash,
+	for _, w := range t.Withheld {
+		a.out.warn(warningRecord{
+			Set:     w.Set,
+			Message: withheldMessage(&w, a.flag("max-delete")),
+			Hint:    withheldHint(&w, fmt.Sprintf("instep approve %s%s %s", a.stateFlag(), shellWord(dir), w.Hash)),
+			Before:  num(w.Guard.Before), Allowed: num(w.Guard.Allowed), Withheld: num(w.N), Doubted: positive(w.Guard.Doubted), Plan: w.Hash,
 		})
 	}
 	a.explainTrust(t, dir)

@@ -76,7 +76,7 @@ func (s *syncer) destination(m *mirror.Mirror, log *runLog) (*destination.Destin
 		tell = func(e destination.Event) { a.syncEvent(e, s.progress) }
 	}
 	d.Observe = func(e destination.Event) {
-		log.event(e)
+		log.Event(e)
 		if e.Kind == destination.EventFailed && e.Action.Change == resourcesync.Updated {
 			s.failedUpdate(e.Set)
 		}
@@ -127,7 +127,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 		return pulse, err
 	}
 	if !f.dryRun && m.Exists() {
-		log.start(f.state)
+		log.start(s.dir, f.state)
 		if err := s.glance(ctx, m); err != nil {
 			return pulse, err
 		}
@@ -146,7 +146,7 @@ func (s *syncer) run(ctx context.Context) (pulse destination.Pulse, err error) {
 			return pulse, err
 		}
 		d.Mirror = m
-		log.start(f.state)
+		log.start(s.dir, f.state)
 	}
 	d.MaxTime = f.left(a.now().Sub(begin))
 	rep, err := s.apply(ctx, d, m, plan)
@@ -221,9 +221,9 @@ func (s *syncer) keepSettings(ctx context.Context, m *mirror.Mirror) error {
 func (s *syncer) totals(rep *destination.Report) *totals {
 	var t totals
 	for _, set := range rep.Sets {
-		t.addReport(set)
+		t.AddReport(set)
 	}
-	t.taken = s.taken
-	t.trust.close(rep.Orphans, s.f.trust.maxAge, s.a.now())
+	t.Taken = s.taken
+	t.Close(rep.Orphans, s.f.trust.maxAge, s.a.now())
 	return &t
 }

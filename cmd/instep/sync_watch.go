@@ -13,6 +13,7 @@ import (
 
 	"instep/destination"
 	"instep/internal/flock"
+	"instep/internal/runs"
 )
 
 // pollFlags are the flags of sync --watch.
@@ -96,7 +97,7 @@ func (f *follower) round(ctx context.Context) (destination.Pulse, error) {
 }
 
 // first reports whether no run is complete yet.
-func (f *follower) first() bool { return f.last.via == nil }
+func (f *follower) first() bool { return f.last.Via == nil }
 
 // observe prints an event of a run, unless the run before had it too.
 func (f *follower) observe(e destination.Event) {
@@ -130,23 +131,23 @@ func (f *follower) reportRound(rep *destination.Report, err error, log *runLog) 
 	t := f.totals(rep)
 	f.add(t)
 	if err != nil {
-		log.ended(err)
+		log.EndedBy(err)
 	}
 	log.totals(t)
-	f.a.out.last = t.summary(t.status(), &f.net, f.a.now().Sub(f.begin), t.exitCode())
-	if did := t.Created + t.Updated + t.Deleted + t.failed; did > 0 || err != nil {
-		f.a.out.record(record{
-			Type: "status", Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted), Failed: num(t.failed), Bytes: num(t.bytes),
+	f.a.out.last = t.summary(t.Status(), &f.net, f.a.now().Sub(f.begin), t.ExitCode())
+	if did := t.Created + t.Updated + t.Deleted + t.Failed; did > 0 || err != nil {
+		f.a.out.record(&statusRecord{
+			Same: num(t.Same), Created: num(t.Created), Updated: num(t.Updated), Deleted: num(t.Deleted), Failed: num(t.Failed), Bytes: num(t.Bytes),
 		})
 		f.a.out.line("%s  created=%d, updated=%d, deleted=%d, failed=%d   %s", f.a.now().UTC().Format(time.RFC3339),
-			t.Created, t.Updated, t.Deleted, t.failed, humanize.Bytes(uint64(t.bytes)))
+			t.Created, t.Updated, t.Deleted, t.Failed, humanize.Bytes(uint64(t.Bytes)))
 	}
-	for _, x := range t.failures {
+	for _, x := range t.Failures {
 		f.observe(destination.Event{Kind: destination.EventNote, Text: fmt.Sprintf("failed: %s: %v", x.URI, x.Err)})
 	}
-	f.stand(fmt.Sprint(t.Skipped, t.origins, t.partial, t.withheld, t.rolledBack, t.gaps, t.orphans, len(t.frozen) > 0), func() { f.a.explainTotals(t, f.dir) })
+	f.stand(fmt.Sprint(t.Skipped, t.Origins, t.Partial, t.Withheld, t.RolledBack, t.Gaps, t.Orphans, len(t.Frozen) > 0), func() { f.a.explainTotals(t, f.dir) })
 	f.last = *t
-	f.last.failures = nil
+	f.last.Failures = nil
 }
 
 // stand prints the present state, unless it is unchanged.
@@ -162,9 +163,9 @@ func (f *follower) add(t *totals) {
 	f.all.Created += t.Created
 	f.all.Updated += t.Updated
 	f.all.Deleted += t.Deleted
-	f.all.bytes += t.bytes
-	f.all.unverified += t.unverified
-	f.all.via = addAll(f.all.via, t.via)
+	f.all.Bytes += t.Bytes
+	f.all.Unverified += t.Unverified
+	f.all.Via = runs.AddCounts(f.all.Via, t.Via)
 }
 
 // told prints why a run has failed and when the next one starts, if that is new.
@@ -180,9 +181,9 @@ func (f *follower) told(w destination.Wait) {
 // summarise ends the command with the sums of all runs, and the status of the last one.
 func (f *follower) summarise(ctx context.Context) {
 	t := f.last
-	t.Created, t.Updated, t.Deleted, t.bytes, t.via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.bytes, f.all.via
-	t.unverified = f.all.unverified
-	code, status := t.exitCode(), t.status()
+	t.Created, t.Updated, t.Deleted, t.Bytes, t.Via = f.all.Created, f.all.Updated, f.all.Deleted, f.all.Bytes, f.all.Via
+	t.Unverified = f.all.Unverified
+	code, status := t.ExitCode(), t.Status()
 	switch {
 	case f.cut:
 		code, _ = explain(ctx, context.Cause(ctx))

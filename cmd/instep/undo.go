@@ -71,7 +71,7 @@ func (a *app) tellForgotten(ctx context.Context, m *mirror.Mirror, run *mirror.R
 		return err
 	}
 	a.code = exitPartial
-	a.out.warn(record{Message: fmt.Sprintf("what run %d replaced or deleted before %s is kept no longer, and does not come back", run.ID, stamp(known))})
+	a.out.warn(warningRecord{Message: fmt.Sprintf("what run %d replaced or deleted before %s is kept no longer, and does not come back", run.ID, stamp(known))})
 	return nil
 }
 

@@ -12,7 +12,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "print the version",
 		Args:  exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			a.out.record(record{Type: "status", Version: version, Go: runtime.Version()})
+			a.out.record(&statusRecord{Version: version, Go: runtime.Version()})
 			a.out.end(summary{Status: "clean"}, "instep "+version+" "+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH)
 			return nil
 		},

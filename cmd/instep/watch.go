@@ -60,7 +60,7 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 // warnOf tells of an error that watching goes on after.
 func (a *app) warnOf(ctx context.Context, err error) {
 	_, hint := explain(ctx, err)
-	a.out.warn(record{Message: tell(err).text, Hint: hint})
+	a.out.warn(warningRecord{Message: tell(err).text, Hint: hint})
 }
 
 // reportRound tells of one publication, if it published anything.
@@ -68,7 +68,7 @@ func (a *app) reportRound(rep *publish.Report, total *publish.SetReport) {
 	for i := range rep.Sets {
 		s := &rep.Sets[i]
 		for _, n := range s.Notes {
-			a.out.warn(record{Set: s.CapabilityList, Message: n})
+			a.out.warn(warningRecord{Set: s.CapabilityList, Message: n})
 		}
 		total.Created += s.Created
 		total.Updated += s.Updated

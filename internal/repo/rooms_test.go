@@ -46,12 +46,16 @@ func roomsTable(t *testing.T) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Rooms\n\nEach package of the module: its lines without tests, why it exists, and what of ours it imports, from `go list`. " +
 		"Written by\n`make rooms`; not to be edited. Which may import which is law: `internal/repo/arrows.txt`.\n\n| room | lines | why it exists | imports |\n|---|---:|---|---|\n")
+	var production, beside int
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
 			ImportPath, Doc string
 			Imports         []string
 		}
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			fmt.Fprintf(&b, "| production code | %d | all rooms but those of the next row | |\n", production)
+			fmt.Fprintf(&b, "| beside it | %d | helps tests and measures: `internal/sim`, `bench`, and the rooms with names in `test` | |\n", beside)
+			fmt.Fprintf(&b, "| tests | %d | `*_test.go` of all rooms | |\n", linesOfTests(files))
 			return b.Bytes()
 		} else if err != nil {
 			t.Fatal(err)
@@ -62,7 +66,13 @@ func roomsTable(t *testing.T) []byte {
 				ours = append(ours, "`"+own+"`")
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %d | %s | %s |\n", dir, linesOf(files, dir), reasonOf(p.Doc), strings.Join(ours, " "))
+		lines := linesOf(files, dir)
+		if dir == "bench" || dir == "internal/sim" || strings.HasSuffix(dir, "test") {
+			beside += lines
+		} else {
+			production += lines
+		}
+		fmt.Fprintf(&b, "| `%s` | %d | %s | %s |\n", dir, lines, reasonOf(p.Doc), strings.Join(ours, " "))
 	}
 }
 
@@ -70,6 +80,15 @@ func roomsTable(t *testing.T) []byte {
 func linesOf(files tree, dir string) (n int) {
 	for name, text := range files {
 		if isSource(name) && path.Dir(name) == dir {
+			n += bytes.Count(text, []byte("\n"))
+		}
+	}
+	return n
+}
+
+func linesOfTests(files tree) (n int) {
+	for name, text := range files {
+		if strings.HasSuffix(name, "_test.go") {
 			n += bytes.Count(text, []byte("\n"))
 		}
 	}

@@ -6,11 +6,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
 	"os"
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -111,10 +113,10 @@ func TestSchemaFieldsOnlyGrow(t *testing.T) {
 	golden(t, "internal/repo/"+list, []byte(strings.Join(slices.Sorted(maps.Keys(all)), "\n")+"\n"))
 }
 
-// writtenFields lists the fields of the structs of the command line that are
-// records, that is those with a field "type", by the names they have in JSON.
+// writtenFields lists the fields of the structs of the command line that are records, that is
+// those with a method kind, as TYPE.FIELD by the names they have in JSON.
 func writtenFields(files tree) []string {
-	var out []string
+	kinds, fields := map[string]string{}, map[string][]string{}
 	for _, name := range files.names(".go") {
 		if path.Dir(name) != "cmd/instep" || strings.HasSuffix(name, "_test.go") {
 			continue
@@ -124,13 +126,25 @@ func writtenFields(files tree) []string {
 			continue
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			if s, ok := n.(*ast.StructType); ok {
-				if tags := jsonNames(s); slices.Contains(tags, "type") {
-					out = append(out, tags...)
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if s, ok := n.Type.(*ast.StructType); ok {
+					fields[n.Name.Name] = jsonNames(s)
+				}
+			case *ast.FuncDecl:
+				if n.Name.Name == "kind" && n.Recv != nil && len(n.Body.List) == 1 {
+					of := strings.TrimPrefix(types.ExprString(n.Recv.List[0].Type), "*")
+					kinds[of], _ = strconv.Unquote(types.ExprString(n.Body.List[0].(*ast.ReturnStmt).Results[0]))
 				}
 			}
 			return true
 		})
+	}
+	var out []string
+	for _, of := range slices.Sorted(maps.Keys(kinds)) {
+		for _, field := range fields[of] {
+			out = append(out, kinds[of]+"."+field)
+		}
 	}
 	return out
 }
@@ -151,24 +165,26 @@ func jsonNames(s *ast.StructType) []string {
 
 func TestSchemaHasEveryFieldWritten(t *testing.T) {
 	_, parts := readSchema(t)
-	known := map[string]bool{}
-	for _, d := range parts.Defs {
+	known, written := map[string]bool{}, map[string]bool{}
+	for kind, d := range parts.Defs {
 		for field := range d.Properties {
-			known[field] = true
+			known[kind+"."+field] = true
 		}
 	}
-	files := repository(t)
-	fields := writtenFields(files)
-	if _, ok := files["cmd/instep/main.go"]; ok && len(fields) == 0 {
-		t.Error("cmd/instep has no struct with a field of the JSON name type; where are its records?")
-	}
-	for _, f := range fields {
+	for _, f := range writtenFields(repository(t)) {
 		if !known[f] {
-			t.Errorf("cmd/instep writes the field %q, which docs/schema.json does not have", f)
+			t.Errorf("cmd/instep writes %s, which docs/schema.json does not have", f)
+		}
+		kind, _, _ := strings.Cut(f, ".")
+		written[kind] = true
+	}
+	for _, r := range parts.OneOf {
+		if kind := strings.TrimPrefix(r.Ref, "#/$defs/"); !written[kind] {
+			t.Errorf("cmd/instep has no struct with the kind %s, which docs/schema.json has", kind)
 		}
 	}
-	got := writtenFields(tree{"cmd/instep/a.go": []byte("package main\ntype r struct {\n\tType string `json:\"type\"`\n\tNew *int `json:\"new,omitempty\"`\n\tNo int `json:\"-\"`\n}\ntype other struct { X int `json:\"x\"` }\n")})
-	if d := cmp.Diff(got, []string{"type", "new"}); d != "" {
+	got := writtenFields(tree{"cmd/instep/a.go": []byte("package main\ntype r struct {\n\trecordHead\n\tNew *int `json:\"new,omitempty\"`\n\tNo int `json:\"-\"`\n}\nfunc (*r) kind() string { return \"row\" }\ntype other struct { X int `json:\"x\"` }\n")})
+	if d := cmp.Diff(got, []string{"row.new"}); d != "" {
 		t.Errorf("fields found in a struct (-got +want):\n%s", d)
 	}
 }

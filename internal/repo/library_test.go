@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// TestReadmePrograms compiles the Go programs of README.md, as if they lay in the module.
-func TestReadmePrograms(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestLibraryPrograms compiles the Go programs of docs/library.md, as if they lay in the module.
+func TestLibraryPrograms(t *testing.T) {
+	text, err := os.ReadFile("../../docs/library.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllSubmatch(readme, -1)
+	programs := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllSubmatch(text, -1)
 	if len(programs) < 2 {
 		t.Fatalf("got %d programs, want one for each role", len(programs))
 	}
@@ -28,7 +28,7 @@ func TestReadmePrograms(t *testing.T) {
 	overlay := map[string]string{}
 	args := []string{"build", "-o", dir, "-overlay", filepath.Join(dir, "overlay.json")}
 	for i, p := range programs {
-		name := fmt.Sprintf("readme%d", i)
+		name := fmt.Sprintf("library%d", i)
 		file := filepath.Join(dir, name+".go")
 		if err := os.WriteFile(file, p[1], 0o600); err != nil {
 			t.Fatal(err)
@@ -36,11 +36,11 @@ func TestReadmePrograms(t *testing.T) {
 		overlay[filepath.Join(root, "cmd", name, "main.go")] = file
 		args = append(args, "./cmd/"+name)
 	}
-	text, err := json.Marshal(map[string]any{"Replace": overlay})
+	overlays, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlays, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", args...)

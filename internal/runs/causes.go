@@ -1,0 +1,120 @@
+package runs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"instep/destination"
+	"instep/internal/webpage"
+)
+
+// Troubled reports whether anything failed in the run, or ended it before its end.
+func (r *Record) Troubled() bool { return r.End == nil || r.Failures() > 0 || r.End.Error != "" }
+
+// Group is what failed for one cause.
+type Group struct {
+	Cause string // a destination.Cause
+	What  string // it means, for people
+	Next  string // the command to give next
+	N     int64  // failures, of which Rows are kept
+	Rows  []Row
+}
+
+// More returns how many failures there are beside Rows.
+func (g Group) More() int64 { return g.N - int64(len(g.Rows)) }
+
+// Groups groups what failed, the most frequent cause first; only that of one
+// cause if it is given.
+func (r *Record) Groups(only string) []Group {
+	rows := map[string][]Row{}
+	for _, row := range r.Rows {
+		if row.Kind == Failure {
+			rows[row.Cause] = append(rows[row.Cause], row)
+		}
+	}
+	var groups []Group
+	for _, cause := range slices.Sorted(maps.Keys(r.Causes)) {
+		n := r.Causes[cause]
+		if only != "" && cause != only {
+			continue
+		}
+		g := Group{Cause: cause, N: n, Rows: rows[cause]}
+		g.What, g.Next = advice(&r.Run, cause, g.Rows)
+		groups = append(groups, g)
+	}
+	slices.SortStableFunc(groups, func(x, y Group) int { return int(min(1, max(-1, y.N-x.N))) })
+	return groups
+}
+
+// advices say what a cause means, and what to do: sync, repair, look (at what sync
+// would do), or lint (at the Source's own mistakes).
+var advices = map[destination.Cause]struct{ what, do string }{
+	destination.CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
+	destination.CauseRefused:   {"refused by what is allowed here", "sync"},
+	destination.CauseNotFound:  {"the Source lists them, and its server has them not", "lint"},
+	destination.CauseDenied:    {"the server wants credentials, or others: give them with --netrc, --bearer-file or --header-file", "sync"},
+	destination.CauseTooLarge:  {"more bytes came than the Source lists or this program takes", "lint"},
+	destination.CauseProtocol:  {"the server's answer makes no sense where the resource was asked for", "sync"},
+	destination.CauseMismatch:  {"other bytes came than the Source lists; what was held stayed", "lint"},
+	destination.CauseDocument:  {"a document of the Source cannot be used", "lint"},
+	destination.CauseOccupied:  {"a file that is not the mirror's is in the way: move it elsewhere, or sync with --adopt", "sync"},
+	destination.CauseNoPlace:   {"no path can be made of the URI: leave them out with --exclude", "sync"},
+	destination.CauseMoved:     {"it changed while the run was at work", "sync"},
+	destination.CauseOther:     {"this machine was the reason, not the Source: is there space, and may the mirror be written?", "sync"},
+	destination.CauseMissing:   {"missing in the mirror", "repair"},
+	destination.CauseDifferent: {"the mirror has other bytes than the Source", "repair"},
+	destination.CauseUnread:    {"the mirror's bytes could not be read: is its disk sound?", "repair"},
+	destination.CauseExtra:     {"the mirror has what the Source does not list", "look"},
+}
+
+// CauseNames returns the causes that a run can record, in ascending order.
+func CauseNames() (names []string) {
+	for _, cause := range slices.Sorted(maps.Keys(advices)) {
+		names = append(names, string(cause))
+	}
+	return names
+}
+
+// advice says what a cause means and gives the command that comes next.
+func advice(run *Run, cause string, rows []Row) (what, next string) {
+	a := advices[destination.Cause(cause)]
+	var flags []string
+	for _, r := range rows {
+		if r.Hint != "" && !slices.Contains(flags, r.Hint) && len(flags) < 5 {
+			flags = append(flags, r.Hint)
+		}
+	}
+	switch {
+	case a.do == "lint" && len(flags) == 0:
+		return a.what, webpage.Shell("instep", "lint", run.Source)
+	case a.do == "repair":
+		return a.what, again(run, "audit", "--repair")
+	case a.do == "look":
+		return a.what, again(run, "sync", "-n")
+	}
+	var allow []string
+	for _, f := range flags {
+		allow = append(allow, strings.Fields(f)...)
+	}
+	return a.what, again(run, "sync", allow...)
+}
+
+// ofOneCommand are the flags that only sync or only audit has.
+var ofOneCommand = map[string]string{
+	"--max-delete": "sync", "--max-time": "sync", "--max-transfer": "sync", "--keep-deleted": "sync", "--keep-versions": "sync",
+	"--prefer": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
+	"--quick": "audit", "--repair": "audit",
+}
+
+// again is a command line for the Source and the mirror of a run.
+func again(run *Run, command string, flags ...string) string {
+	line := append([]string{"instep", command}, flags...)
+	for _, o := range run.Options {
+		name, _, _ := strings.Cut(o, "=")
+		if of := ofOneCommand[name]; (of == "" || of == command) && !slices.Contains(flags, name) {
+			line = append(line, o)
+		}
+	}
+	return webpage.Shell(append(line, run.Source, run.Dir)...)
+}

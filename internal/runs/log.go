@@ -1,0 +1,156 @@
+package runs
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"instep/destination"
+	"instep/fetch"
+)
+
+// Log records a run from what a Destination reports (Event) and its caller adds. It may be
+// filled before there is a mirror whose state can hold the record. Its methods are safe for
+// concurrent use.
+type Log struct {
+	Repairs bool // of an audit that repairs: what it found wrong may be right in the end
+
+	run Run
+	now func() time.Time
+
+	mu      sync.Mutex // guards the rest
+	rec     *Recorder  // nil before Begin, and where none can be kept
+	pending []Row      // added before Begin
+	change  int64      // the number of the run in the mirror's history; 0: none
+	early   error      // what ended the run before its end, if its summary does not tell
+}
+
+// maxPending bounds the rows that wait for a mirror to be made.
+const maxPending = 1000
+
+// NewLog returns the Log of a run that begins now. It writes nothing before Begin.
+func NewLog(r Run, now func() time.Time) *Log { return &Log{run: r, now: now} }
+
+// Begin begins the record in the directory of the state of a mirror that exists and may be
+// written to, with what was added until now.
+func (l *Log) Begin(state string) error {
+	rec, err := Begin(state, l.run, l.now)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rec = rec
+	for _, row := range l.pending {
+		rec.Add(row)
+	}
+	l.pending = nil
+	return nil
+}
+
+// Add adds a row. Before Begin it keeps 1,000 rows at most.
+func (l *Log) Add(row Row) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.rec != nil:
+		l.rec.Add(row)
+	case len(l.pending) < maxPending:
+		l.pending = append(l.pending, row)
+	}
+}
+
+// Event records what happens in a run, as far as a record keeps it.
+func (l *Log) Event(e destination.Event) {
+	switch e.Kind {
+	case destination.EventPlanned:
+		l.Add(Row{Kind: Set, Set: e.Set, Mode: string(e.Plan.Mode), Message: e.Plan.Why})
+	case destination.EventNote:
+		l.Add(Row{Kind: Note, Set: e.Set, Quirk: int(e.Quirk), Message: e.Text})
+	case destination.EventFailed:
+		l.Add(Row{
+			Kind: Failure, Set: e.Set, Cause: string(destination.CauseOf(e.Err)), URI: e.Action.Want.URI, Message: e.Err.Error(), Hint: flagFor(e.Err),
+		})
+	case destination.EventVerdict:
+		l.verdict(e)
+	}
+}
+
+// verdict records what an audit found wrong; of a repair, what is wrong after it.
+func (l *Log) verdict(e destination.Event) {
+	cause := e.Verdict.Cause()
+	if cause == "" || l.Repairs && !e.Again && e.Verdict != destination.VerdictExtra {
+		return
+	}
+	row := Row{Kind: Failure, Set: e.Set, Cause: string(cause), URI: e.Action.Want.URI, Path: e.Path}
+	if e.Err != nil {
+		row.Message = e.Err.Error()
+	}
+	l.Add(row)
+}
+
+// flagFor is the flag that would let pass what our own policy refused; "" if there is none.
+func flagFor(err error) string {
+	var fe *fetch.Error
+	switch {
+	case !errors.As(err, &fe):
+		return ""
+	case fe.AllowOrigin != "":
+		return "--allow-origin " + fe.AllowOrigin
+	case fe.AllowPrivate != "":
+		return "--allow-private " + fe.AllowPrivate
+	}
+	return ""
+}
+
+// Gap records which changes of a set are unknown.
+func (l *Log) Gap(set, text string) {
+	l.Add(Row{Kind: Note, Set: set, Message: text, Hint: "--accept-gap"})
+}
+
+// Partial records that documents of a set could not be used.
+func (l *Log) Partial(set string, err error) {
+	l.Add(Row{Kind: Failure, Set: set, Cause: string(destination.CauseDocument), Message: err.Error(), Hint: flagFor(err)})
+}
+
+// EndedBy says what ended the run early, though its caller has a summary of it.
+func (l *Log) EndedBy(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.early = err
+}
+
+// Early returns what EndedBy was called with; nil if it was not.
+func (l *Log) Early() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.early
+}
+
+// Changed says which run of its history changed the mirror.
+func (l *Log) Changed(run int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.change = run
+}
+
+// End ends the record, if one was begun. It fills in Change and Idle of the Outcome.
+func (l *Log) End(o Outcome) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rec == nil {
+		return nil
+	}
+	o.Change = l.change
+	o.Idle = o.Error == "" && l.idle(&o)
+	err := l.rec.End(o)
+	l.rec = nil
+	return err
+}
+
+// idle reports whether a synchronisation found nothing to do and nothing to report.
+func (l *Log) idle(o *Outcome) bool {
+	tally := l.rec.Tally()
+	return l.run.Command == "sync" && o.ExitCode == 0 && len(tally.Causes)+len(tally.Quirks) == 0 &&
+		o.Counts["created"]+o.Counts["updated"]+o.Counts["deleted"] == 0
+}

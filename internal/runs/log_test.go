@@ -1,0 +1,66 @@
+package runs_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"instep/destination"
+	"instep/internal/runs"
+)
+
+// What a Destination reports before there is a mirror is in its record too, and each cause has
+// a group with the command that comes next.
+func TestLogKeepsWhatCameBeforeItsRecord(t *testing.T) {
+	c, state := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, t.TempDir()
+	l := runs.NewLog(runs.Run{Command: "sync", Source: "https://museum.example.org/", Dir: "m", Begun: c.now()}, c.now)
+	l.Event(destination.Event{Kind: destination.EventNote, Text: "an early note"})
+	if err := l.Begin(state); err != nil {
+		t.Fatal(err)
+	}
+	failed := destination.Event{Kind: destination.EventFailed, Err: errors.New("no room")}
+	failed.Action.Want.URI = "https://museum.example.org/vase.jpg"
+	l.Event(failed)
+	l.Partial("https://museum.example.org/set", errors.New("no list"))
+	l.Changed(7)
+	if err := l.End(runs.Outcome{Status: "partial", ExitCode: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.End(runs.Outcome{}); err != nil { // its second end is none
+		t.Error(err)
+	}
+	all := list(t, state)
+	if len(all) != 1 {
+		t.Fatalf("%d records", len(all))
+	}
+	rec := load(t, state, all[0].ID)
+	if !rec.Troubled() || rec.End.Change != 7 || rec.Rows[0].Message != "an early note" {
+		t.Errorf("%+v", rec)
+	}
+	var got string
+	for _, g := range rec.Groups("") {
+		got += fmt.Sprintln(g.Cause, g.N, g.More(), g.Next)
+	}
+	want := "document 1 0 instep lint https://museum.example.org/\nother 1 0 instep sync https://museum.example.org/ m\n"
+	if got != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestLogOfARunThatFoundNothingNewIsIdle(t *testing.T) {
+	c, state := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, t.TempDir()
+	for range 3 {
+		c.t = c.t.Add(time.Hour)
+		l := runs.NewLog(runs.Run{Command: "sync", Begun: c.now()}, c.now)
+		if err := l.Begin(state); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.End(runs.Outcome{Status: "in-sync"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := list(t, state); len(all) != 1 {
+		t.Errorf("%d records of runs with nothing new, want the last one", len(all))
+	}
+}
