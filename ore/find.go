@@ -85,6 +85,7 @@ type search struct {
 // target is the result for a URI.
 type target struct {
 	kind  kind
+	goal  goal // of the lead that was followed
 	m     *Map // a brief one; nil if it is no map
 	whole bool // m has all that the map aggregates
 	err   error
@@ -161,14 +162,19 @@ func (s *search) tell(found ...Problem) {
 // visit follows a lead.
 func (s *search) visit(ctx context.Context, l *lead) error {
 	l.uri = withoutFragment(l.uri)
-	if t, ok := s.seen[l.uri]; ok {
+	if t, ok := s.seen[l.uri]; ok && !t.unlisted(l) {
 		return s.again(l, t)
 	}
-	t := &target{}
+	t := &target{goal: l.goal}
 	s.seen[l.uri] = t
 	t.err = s.fresh(ctx, l, t)
 	t.told = t.err != nil && !l.maybe
 	return t.err
+}
+
+// unlisted reports whether what seemed to be a map is promised as the list that it is.
+func (t *target) unlisted(l *lead) bool {
+	return l.goal == toListing && t.goal == toMap && (t.kind == kindFeed || t.kind == kindSitemap)
 }
 
 // fresh follows a lead to a new URI.
