@@ -12,10 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"instep/internal/aggregate"
 	"instep/internal/catalog"
 	"instep/internal/oaipmh"
 	"instep/internal/publish"
 	"instep/internal/scan"
+	"instep/ore"
+	"instep/resourcesync"
 	"instep/source"
 )
 
@@ -200,7 +203,11 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 		return c.errorAt("base_url", fmt.Errorf("what lies there is published for %s", s.base))
 	}
 	s.base, s.prefix = base, source.PublicationInfo{BaseURL: base}.Prefix()
-	s.sets, s.label = c.servedSets(), c.label
+	s.sets, s.label = c.servedSets(), func(path string) source.Label {
+		label := c.label(path)
+		label.Links = s.mapLinks(c, path)
+		return label
+	}
 	if !onDemand {
 		return nil
 	}
@@ -246,6 +253,34 @@ func (c *configuration) label(path string) source.Label {
 	}
 	told := scan.RuleFor(rules, path)
 	return source.Label{Type: told.Type, Encoding: told.Encoding}
+}
+
+// mapLinks are the links from a resource to the Resource Maps that have it (ORE alpha §4.1),
+// as far as they are there, and to their Aggregations.
+func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Link) {
+	for i := range c.Sets {
+		set := &c.Sets[i]
+		if len(set.Aggregations) == 0 || !set.covers(path) {
+			continue
+		}
+		for _, a := range aggregate.Of(set.aggregations(), path) {
+			uri := a.MapURI(s.base, set.Name)
+			if !s.has(strings.TrimPrefix(uri, s.base)) {
+				continue
+			}
+			links = append(links, resourcesync.Link{Rel: "resourcemap", Href: uri, Type: ore.FormatAtom.MediaType()},
+				resourcesync.Link{Rel: publish.RelCollection, Href: a.URI(s.base, set.Name)})
+		}
+	}
+	return links
+}
+
+// has reports whether one of the directories has a file.
+func (s *site) has(name string) bool {
+	return slices.ContainsFunc(s.dirs, func(dir fs.FS) bool {
+		info, err := fs.Stat(dir, name)
+		return err == nil && info.Mode().IsRegular()
+	})
 }
 
 func (s *site) options(now func() time.Time, report func(error)) source.HandlerOptions {
