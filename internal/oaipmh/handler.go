@@ -229,11 +229,7 @@ func (h *Handler) formats(ctx context.Context, b *bytes.Buffer, identifier strin
 	}
 	b.WriteString("<ListMetadataFormats>\n")
 	for _, f := range formats {
-		b.WriteString("<metadataFormat>")
-		WriteElement(b, "metadataPrefix", f.Prefix)
-		WriteElement(b, "schema", f.Schema)
-		WriteElement(b, "metadataNamespace", f.Namespace)
-		b.WriteString("</metadataFormat>\n")
+		writeGroup(b, "metadataFormat", "metadataPrefix", f.Prefix, "schema", f.Schema, "metadataNamespace", f.Namespace)
 	}
 	b.WriteString("</ListMetadataFormats>\n")
 	return nil
@@ -252,10 +248,7 @@ func (h *Handler) sets(ctx context.Context, b *bytes.Buffer, args url.Values) er
 	}
 	b.WriteString("<ListSets>\n")
 	for _, s := range sets {
-		b.WriteString("<set>")
-		WriteElement(b, "setSpec", s.Spec)
-		WriteElement(b, "setName", s.Name)
-		b.WriteString("</set>\n")
+		writeGroup(b, "set", "setSpec", s.Spec, "setName", s.Name)
 	}
 	b.WriteString("</ListSets>\n")
 	return nil
@@ -407,6 +400,15 @@ func writeHeader(b *bytes.Buffer, h *Header) {
 		WriteElement(b, "setSpec", s)
 	}
 	b.WriteString("</header>\n")
+}
+
+// writeGroup writes an element with elements in it, names and texts in turn.
+func writeGroup(b *bytes.Buffer, name string, fields ...string) {
+	b.WriteString("<" + name + ">")
+	for i := 0; i+1 < len(fields); i += 2 {
+		WriteElement(b, fields[i], fields[i+1])
+	}
+	b.WriteString("</" + name + ">\n")
 }
 
 // WriteElement writes an element with text and attributes, names and values in turn.

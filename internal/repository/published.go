@@ -28,6 +28,7 @@ type Catalog interface {
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
 	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
+	Deletions(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Change, error)
 }
 
 // PublishedSet is a published set.
@@ -334,14 +335,16 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	last := map[string]int64{} // a resource that was created and deleted again has two deletions
-	for _, c := range some {
-		last[c.URI] = c.Seq
+	// A resource that was created and deleted again has two deletions; the second may be
+	// after these changes, or after until.
+	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
+	if err != nil {
+		return err
 	}
 	var found []entry
 	for i, c := range some {
 		deleted := c.Change == resourcesync.Deleted
-		if deleted == now[i].Member || now[i].Member && !now[i].Changed.Equal(c.Datetime) || last[c.URI] != c.Seq && deleted {
+		if deleted == now[i].Member || now[i].Member && !now[i].Changed.Equal(c.Datetime) || deleted && last[i].Seq != c.Seq {
 			continue
 		}
 		e := entry{now[i], place{l.index, kind, c.Seq}, c.Datetime, deleted}
@@ -448,13 +451,11 @@ func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oa
 	return r, err
 }
 
-// find finds a record by its identifier.
+// find finds a record by its identifier: in a set, or else the last deletion that a
+// change log has (§2.5.1).
 func (p *Published) find(ctx context.Context, identifier string) (set *PublishedSet, index int, e entry, err error) {
 	for i := range p.Shown {
-		uri := identifier
-		if k := p.Shown[i].Harvest; k != nil {
-			uri = scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))
-		}
+		uri := p.uriOf(i, identifier)
 		found, err := p.Catalog.Lookup(ctx, p.Shown[i].ID, []string{uri})
 		if err != nil {
 			return nil, 0, e, err
@@ -463,7 +464,27 @@ func (p *Published) find(ctx context.Context, identifier string) (set *Published
 			return &p.Shown[i], i, entry{found[0], place{}, found[0].Changed, false}, nil
 		}
 	}
+	for i := range p.Shown {
+		last, err := p.Catalog.Deletions(ctx, p.Shown[i].ID, []string{p.uriOf(i, identifier)})
+		if err != nil {
+			return nil, 0, e, err
+		}
+		if c := last[0]; c.Seq != 0 && c.Datetime.After(e.changed) {
+			set, index, e = &p.Shown[i], i, entry{c.Resource, place{}, c.Datetime, true}
+		}
+	}
+	if set != nil {
+		return set, index, e, nil
+	}
 	return nil, 0, e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "there is no such record"}
+}
+
+// uriOf is the URI of the resource that a record with an identifier is in a set.
+func (p *Published) uriOf(set int, identifier string) string {
+	if k := p.Shown[set].Harvest; k != nil {
+		return scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))
+	}
+	return identifier
 }
 
 // metadata is a record in a format.
