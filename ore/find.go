@@ -325,6 +325,13 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 		f.URI = resp.URL
 		s.seen[withoutFragment(resp.URL)] = t
 	}
+	if self := selfOfRecord(m, resp.URL); self != "" {
+		if other, ok := s.seen[self]; ok && other.m != nil {
+			t.kind, t.m, t.whole = other.kind, other.m, other.whole
+			return s.again(l, other)
+		}
+		s.seen[self] = t
+	}
 	s.tell(doc.problems...)
 	if problems := s.conflated(ctx, l, resp); len(problems) > 0 {
 		s.tell(problems...)
@@ -349,6 +356,23 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	}
 	s.others(l, m)
 	return nil
+}
+
+// selfOfRecord is where the map of an OAI-PMH record is, too, if it says so and that is on
+// the same origin: nobody can make others' maps pass for known.
+func selfOfRecord(m *Map, at string) string {
+	if !m.Wrapped || m.Self == "" {
+		return ""
+	}
+	self, err := fetch.Parse(m.Self)
+	if err != nil {
+		return ""
+	}
+	record, err := fetch.Parse(at)
+	if err != nil || fetch.Origin(self) != fetch.Origin(record) {
+		return ""
+	}
+	return withoutFragment(self.String())
 }
 
 // others follows the other maps that a map names: of its Aggregation, and of Aggregations

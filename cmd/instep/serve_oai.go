@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,12 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 	}
 	*closers = append(*closers, root.Close)
 	p.Catalog, p.Files = db.Facts, rootFS{root}
+	docs, err := os.OpenRoot(cmp.Or(c.Out, dir))
+	if err != nil {
+		return err
+	}
+	*closers = append(*closers, docs.Close)
+	p.Maps = &repository.Maps{Items: db.Publisher, Files: rootFS{docs}}
 	sets, err := db.Facts.Sets(ctx)
 	if err != nil {
 		return err

@@ -41,13 +41,14 @@ type PublishedSet struct {
 
 // Published answers OAI-PMH for a publication: each resource is a record whose identifier
 // is its URI and whose datestamp the moment of its last change. A harvested record keeps
-// its identifier and its metadata format; everything is available in oai_dc too. Deletions
-// are listed as long as the change log has them.
+// its identifier and its metadata format; everything is available in oai_dc too. Resource
+// Maps are records as well. Deletions are listed as long as the change log has them.
 type Published struct {
 	Catalog Catalog
 	Shown   []PublishedSet
 	Stores  map[Key]*Store // stores of the harvested sets
 	Files   fs.FS          // the published directory
+	Maps    *Maps          // Resource Maps; nil is none
 	BaseURL string         // base URL of the publication
 	Name    string
 	Emails  []string
@@ -76,7 +77,14 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 				formats = append(formats, f)
 			}
 		}
-		return formats, nil
+		some, err := p.hasMaps(ctx)
+		if some {
+			formats = append(formats, mapFormat)
+		}
+		return formats, err
+	}
+	if _, m, err := p.mapOf(ctx, identifier); m != nil || err != nil {
+		return append(formats, mapFormat), err
 	}
 	set, _, _, err := p.find(ctx, identifier)
 	if err != nil {
@@ -112,7 +120,7 @@ func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
 
 // place is the position of a record in a list: a set, and the ID of a member or the number
 // of a change. Members come first, then the deletions of the change log; where the log
-// reaches back to from it is enough.
+// reaches back to from it is enough. The Resource Maps are last, by number.
 type place struct {
 	set  int
 	kind placeKind
@@ -125,12 +133,13 @@ const (
 	amongMembers   placeKind = 'm'
 	amongDeletions placeKind = 'd'
 	amongChanges   placeKind = 'c'
+	amongMaps      placeKind = 'r'
 )
 
 func (p place) String() string { return fmt.Sprintf("%d%c%d", p.set, p.kind, p.n) }
 
 func parsePlace(text string, sets int) (p place, err error) {
-	i := strings.IndexAny(text, "mdc")
+	i := strings.IndexAny(text, "mdcr")
 	if i < 0 {
 		return p, &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
 	}
@@ -195,6 +204,17 @@ type lister struct {
 // set lists the records of one set after a place; one without a kind is the beginning.
 func (l *lister) set(from place) error {
 	l.index, l.at = from.set, &l.p.Shown[from.set]
+	if from.kind == amongMaps {
+		return l.maps(from.n)
+	}
+	if err := l.resources(from); err != nil {
+		return err
+	}
+	return l.maps(0)
+}
+
+// resources lists the records of the resources of the set after a place.
+func (l *lister) resources(from place) error {
 	if prefix := l.s.Prefix; prefix != oaiDC.Prefix && (l.at.Harvest == nil || l.at.Harvest.Prefix != prefix) {
 		return nil
 	}
@@ -433,12 +453,21 @@ func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []e
 
 // Record implements oaipmh.Repository.
 func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oaipmh.Record, err error) {
+	if set, m, err := p.mapOf(ctx, identifier); m != nil || err != nil {
+		if err == nil && prefix != oaiDC.Prefix && prefix != mapFormat.Prefix {
+			err = noFormat(prefix)
+		}
+		if err != nil {
+			return r, err
+		}
+		return p.mapRecord(set, m, prefix, true)
+	}
 	set, index, e, err := p.find(ctx, identifier)
 	if err != nil {
 		return r, err
 	}
 	if prefix != oaiDC.Prefix && (set.Harvest == nil || set.Harvest.Prefix != prefix) {
-		return r, &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
+		return r, noFormat(prefix)
 	}
 	all, err := p.complete(ctx, index, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
 	if err != nil {
@@ -449,6 +478,10 @@ func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oa
 		r.Metadata, err = p.metadata(set, &e, prefix)
 	}
 	return r, err
+}
+
+func noFormat(prefix string) error {
+	return &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
 }
 
 // find finds a record by its identifier: in a set, or else the last deletion that a
