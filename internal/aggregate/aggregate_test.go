@@ -23,7 +23,7 @@ func TestAggregationsOfAPath(t *testing.T) {
 	rules := []Rule{
 		{Match: "/books/", Name: "{2}", Title: "Book {2}", Creator: "{2} & sons"},
 		{Match: "*.txt", Name: "texts"},
-		{Match: "/scans/", Name: "{path}"},
+		{Match: "/scans/", Name: "{dir}{stem}"},
 		{Match: "/books/vase/", Name: "texts"},
 		{Match: "/flat/", Name: "{dir}"},
 	}
@@ -35,6 +35,7 @@ func TestAggregationsOfAPath(t *testing.T) {
 		"scans/7.xml":         {"scans/7|scans/7|"},
 		"flat/x/y.md":         {"flat/x|flat/x|"},
 		"root.md":             nil,
+		"flat/.x":             {"flat|flat|"},
 	} {
 		var got []string
 		for _, a := range Of(rules, at) {
@@ -73,7 +74,7 @@ func TestRulesThatAreWrong(t *testing.T) {
 		"no pattern":        {Match: "[", Name: "x"},
 		"needs a name":      {Match: "*"},
 		"found {0}":         {Match: "*", Name: "{0}"},
-		"found {name}":      {Match: "*", Name: "{name}"},
+		"found {path}":      {Match: "*", Name: "{path}"},
 		"is not in the nam": {Match: "*", Name: "{1}", Creator: "{2}"},
 	} {
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), want) {

@@ -23,9 +23,10 @@ import (
 )
 
 // Rule puts the resources whose path matches into Aggregations. Name, Title and Creator
-// may have placeholders: {1} to {9} are the directories of the path from the root, {dir}
-// is all of them, {path} is the path without its extension. A resource whose path lacks
-// one that Name has is in none of the rule.
+// may have placeholders: {1} to {9} are the directories of the path from the root, {dir} is
+// all of them with a slash at the end, {name} is the name of the file and {stem} that
+// without its extension. A resource that lacks a directory which Name has is in none of the
+// rule.
 type Rule struct {
 	Match   string // a glob as internal/glob has them
 	Name    string // resources for which it is the same belong together
@@ -63,8 +64,8 @@ func (r *Rule) Check() error {
 	}
 	known := placeholder.FindAllString(r.Name, -1)
 	for _, p := range known {
-		if p != "{dir}" && p != "{path}" && (len(p) != 3 || p[1] < '1' || p[1] > '9') {
-			return fmt.Errorf("name %q: expected {1} to {9}, {dir} or {path}, found %s", r.Name, p)
+		if !slices.Contains([]string{"{dir}", "{name}", "{stem}"}, p) && (len(p) != 3 || p[1] < '1' || p[1] > '9') {
+			return fmt.Errorf("name %q: expected {1} to {9}, {dir}, {name} or {stem}, found %s", r.Name, p)
 		}
 	}
 	for _, text := range []string{r.Title, r.Creator} {
@@ -112,26 +113,33 @@ func Of(rules []Rule, at string) (found []Aggregation) {
 	return found
 }
 
-// fill puts parts of a path in the place of placeholders; false if the path lacks one.
+// fill puts parts of a path in the place of placeholders; false if the path lacks one, or
+// nothing is left.
 func fill(text, at string) (filled string, ok bool) {
-	dir, _ := path.Split(at)
-	dir = strings.TrimSuffix(dir, "/")
+	dir, name := path.Split(at)
 	dirs := strings.Split(dir, "/")
+	stem := name
+	if i := strings.LastIndexByte(name, '.'); i > 0 {
+		stem = name[:i]
+	}
 	ok = true
 	filled = placeholder.ReplaceAllStringFunc(text, func(p string) string {
-		part := ""
-		switch n := int(p[1] - '0'); {
-		case p == "{path}":
-			part = strings.TrimSuffix(at, path.Ext(at))
-		case p == "{dir}":
-			part = dir
-		case n <= len(dirs):
-			part = dirs[n-1]
+		switch p {
+		case "{dir}":
+			return dir
+		case "{name}":
+			return name
+		case "{stem}":
+			return stem
 		}
-		ok = ok && part != ""
-		return part
+		if n := int(p[1] - '0'); n < len(dirs) {
+			return dirs[n-1]
+		}
+		ok = false
+		return ""
 	})
-	return strings.ToValidUTF8(filled, "\ufffd"), ok
+	filled = strings.TrimSuffix(strings.ToValidUTF8(filled, "\ufffd"), "/")
+	return filled, ok && filled != ""
 }
 
 // plainKey is what file names look like that every system and URI has as they are.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"instep/internal/aggregate"
 	"instep/internal/scan"
@@ -15,8 +16,8 @@ import (
 // RelCollection leads from a resource to an Aggregation that it belongs to (1.1 §14.7).
 const RelCollection = "collection"
 
-// collections are the Aggregations that entries of a publication link to. A zero one
-// links none.
+// collections are the Aggregations that entries of a publication link to. Nil and a zero
+// one link none.
 type collections struct {
 	rules     []aggregate.Rule
 	base, set string
@@ -25,12 +26,14 @@ type collections struct {
 
 // link adds the links of an entry.
 func (c *collections) link(en *resourcesync.Entry) {
-	if len(c.rules) == 0 {
+	if c == nil || len(c.rules) == 0 {
 		return
 	}
 	for _, a := range aggregate.Of(c.rules, scan.NameOf(c.base, en.Loc)) {
-		if c.has(a.Key) {
-			en.Links = append(en.Links, resourcesync.Link{Rel: RelCollection, Href: a.URI(c.base, c.set)})
+		uri := a.URI(c.base, c.set)
+		again := func(l resourcesync.Link) bool { return l.Rel == RelCollection && l.Href == uri }
+		if c.has(a.Key) && !slices.ContainsFunc(en.Links, again) {
+			en.Links = append(en.Links, resourcesync.Link{Rel: RelCollection, Href: uri})
 		}
 	}
 }

@@ -109,9 +109,11 @@ func TestMapsFollowTheirMembers(t *testing.T) {
 	w.aggregated("room1.jsonld")
 }
 
-// TestEntriesLinkTheirAggregations, in both lists, as long as there is a map.
+// TestEntriesLinkTheirAggregations, in both lists and in manifests, as long as there is a
+// map.
 func TestEntriesLinkTheirAggregations(t *testing.T) {
 	w := newWorld(t)
+	w.set.Dumps = true
 	w.mapped()
 	w.write("room1/a.txt", "a")
 	w.write("other.txt", "o")
@@ -119,7 +121,12 @@ func TestEntriesLinkTheirAggregations(t *testing.T) {
 	w.write("room1/a.txt", "changed")
 	rep := w.run()
 	link := `rel="collection" href="` + base + `resourcesync/maps/room1.atom#aggregation"`
-	for _, uri := range []string{rep.ResourceList, rep.ChangeList} {
+	manifests, err := filepath.Glob(filepath.Join(w.o.Out, "resourcesync/*dumps/*/*-manifest.xml"))
+	if err != nil || len(manifests) != 3 {
+		t.Fatal(manifests, err)
+	}
+	for _, uri := range append(manifests, rep.ResourceList, rep.ChangeList) {
+		uri = strings.TrimPrefix(uri, w.o.Out+string(filepath.Separator))
 		text, err := os.ReadFile(filepath.Join(w.o.Out, strings.TrimPrefix(uri, base)))
 		if err != nil {
 			t.Fatal(err)
