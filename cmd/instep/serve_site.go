@@ -293,9 +293,10 @@ func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Han
 	if sites[0].gateway == nil {
 		return files
 	}
+	gateway := source.Paced(sites[0].gateway, now)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/pmh2ore" {
-			sites[0].gateway.ServeHTTP(w, r)
+			gateway.ServeHTTP(w, r)
 			return
 		}
 		files.ServeHTTP(w, r)
@@ -318,10 +319,10 @@ func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	files := source.NewHandler(s.options(now, report))
 	if s.oai != nil {
 		s.oai.Report = report
-		others := files
+		others, oai := files, source.Paced(s.oai, now)
 		files = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == s.prefix+oaiPath {
-				s.oai.ServeHTTP(w, r)
+				oai.ServeHTTP(w, r)
 				return
 			}
 			others.ServeHTTP(w, r)

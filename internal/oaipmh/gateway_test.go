@@ -28,7 +28,13 @@ func TestGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &oaipmh.Gateway{Fetch: f, Origins: []string{s.URL}}
+	g, err := oaipmh.NewGateway(f, []string{s.URL})
+	if err == nil {
+		err = g.Trust(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	record := s.URL + "/oai?verb=GetRecord&metadataPrefix=oai_rem&identifier="
 	for _, c := range []struct {
 		name, query string
