@@ -147,7 +147,7 @@ func parsePlace(text string, sets int) (p place, err error) {
 	var wrong error
 	p.set, err = strconv.Atoi(text[:i])
 	p.n, wrong = strconv.ParseInt(text[i+1:], 10, 64)
-	if err != nil || wrong != nil || p.set < 0 || p.set >= sets || p.n < 0 {
+	if err != nil || wrong != nil || p.set < 0 || p.set >= sets || p.n < 0 || p.n == math.MaxInt64 {
 		err = &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
 	}
 	return p, err
