@@ -269,7 +269,7 @@ func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Lin
 				continue
 			}
 			links = append(links, resourcesync.Link{Rel: "resourcemap", Href: uri, Type: ore.FormatAtom.MediaType()},
-				resourcesync.Link{Rel: publish.RelCollection, Href: a.URI(s.base, set.Name)})
+				resourcesync.Link{Rel: resourcesync.RelCollection, Href: a.URI(s.base, set.Name)})
 		}
 	}
 	return links

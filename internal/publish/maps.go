@@ -13,9 +13,6 @@ import (
 	"instep/source"
 )
 
-// RelCollection leads from a resource to an Aggregation that it belongs to (1.1 §14.7).
-const RelCollection = "collection"
-
 // collections are the Aggregations that entries of a publication link to. Nil and a zero
 // one link none.
 type collections struct {
@@ -31,9 +28,9 @@ func (c *collections) link(en *resourcesync.Entry) {
 	}
 	for _, a := range aggregate.Of(c.rules, scan.NameOf(c.base, en.Loc)) {
 		uri := a.URI(c.base, c.set)
-		again := func(l resourcesync.Link) bool { return l.Rel == RelCollection && l.Href == uri }
+		again := func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCollection && l.Href == uri }
 		if c.has(a.Key) && !slices.ContainsFunc(en.Links, again) {
-			en.Links = append(en.Links, resourcesync.Link{Rel: RelCollection, Href: uri})
+			en.Links = append(en.Links, resourcesync.Link{Rel: resourcesync.RelCollection, Href: uri})
 		}
 	}
 }
