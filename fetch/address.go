@@ -44,7 +44,7 @@ func (c *Client) TrustSource(ctx context.Context, raw string) error {
 	}
 	addrs, err := c.resolve(ctx, host)
 	if err != nil {
-		a := &attempt{c: c, start: u}
+		a := &attempt{c: c, start: u, tries: 1}
 		return a.failed(ctx, u, err)
 	}
 	for _, a := range addrs {

@@ -257,3 +257,17 @@ func TestSecondAddressIsDialledWhenTheFirstHangs(t *testing.T) {
 	}
 	<-hung
 }
+
+// TestTrustSourceSaysWhyANameHasNoAddress, also if the name servers only fail for now.
+func TestTrustSourceSaysWhyANameHasNoAddress(t *testing.T) {
+	c, err := fetch.New(fetch.Options{Resolve: func(context.Context, string) ([]netip.Addr, error) {
+		return nil, &net.DNSError{Err: "server misbehaving", Name: "source.example.org", IsTemporary: true}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.TrustSource(t.Context(), "http://source.example.org/"); !errors.Is(err, fetch.Temporary) {
+		t.Errorf("got %v", err)
+	}
+}

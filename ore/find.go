@@ -85,6 +85,7 @@ type search struct {
 // target is the result for a URI.
 type target struct {
 	kind  kind
+	goal  goal // of the lead that was followed
 	m     *Map // a brief one; nil if it is no map
 	whole bool // m has all that the map aggregates
 	err   error
@@ -161,14 +162,19 @@ func (s *search) tell(found ...Problem) {
 // visit follows a lead.
 func (s *search) visit(ctx context.Context, l *lead) error {
 	l.uri = withoutFragment(l.uri)
-	if t, ok := s.seen[l.uri]; ok {
+	if t, ok := s.seen[l.uri]; ok && !t.unlisted(l) {
 		return s.again(l, t)
 	}
-	t := &target{}
+	t := &target{goal: l.goal}
 	s.seen[l.uri] = t
 	t.err = s.fresh(ctx, l, t)
 	t.told = t.err != nil && !l.maybe
 	return t.err
+}
+
+// unlisted reports whether what seemed to be a map is promised as the list that it is.
+func (t *target) unlisted(l *lead) bool {
+	return l.goal == toListing && t.goal == toMap && (t.kind == kindFeed || t.kind == kindSitemap)
 }
 
 // fresh follows a lead to a new URI.
@@ -319,6 +325,13 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 		f.URI = resp.URL
 		s.seen[withoutFragment(resp.URL)] = t
 	}
+	if self := selfOfRecord(m, resp.URL); self != "" {
+		if other, ok := s.seen[self]; ok && other.m != nil {
+			t.kind, t.m, t.whole = other.kind, other.m, other.whole
+			return s.again(l, other)
+		}
+		s.seen[self] = t
+	}
 	s.tell(doc.problems...)
 	if problems := s.conflated(ctx, l, resp); len(problems) > 0 {
 		s.tell(problems...)
@@ -343,6 +356,23 @@ func (s *search) found(ctx context.Context, l *lead, t *target, resp *fetch.Resp
 	}
 	s.others(l, m)
 	return nil
+}
+
+// selfOfRecord is where the map of an OAI-PMH record is, too, if it says so and that is on
+// the same origin: nobody can make others' maps pass for known.
+func selfOfRecord(m *Map, at string) string {
+	if !m.Wrapped || m.Self == "" {
+		return ""
+	}
+	self, err := fetch.Parse(m.Self)
+	if err != nil {
+		return ""
+	}
+	record, err := fetch.Parse(at)
+	if err != nil || fetch.Origin(self) != fetch.Origin(record) {
+		return ""
+	}
+	return withoutFragment(self.String())
 }
 
 // others follows the other maps that a map names: of its Aggregation, and of Aggregations

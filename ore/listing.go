@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"instep/fetch"
@@ -31,9 +32,9 @@ type Listing struct {
 	documents map[string][]byte
 }
 
-// maxListed is how many resources all maps of a Listing may aggregate: those of one
-// Resource List.
-const maxListed = resourcesync.MaxEntries
+// maxListed is how many resources all maps of a Listing may aggregate: those of two
+// Resource Lists.
+const maxListed = 2 * resourcesync.MaxEntries
 
 // IncompleteError means that some document on the way to the maps could not be read. There
 // is no Listing then, since it could lead to wrong deletions.
@@ -160,25 +161,23 @@ func (l *Listing) beside(name string) string {
 	return l.URI + "?instep=" + name
 }
 
+// listedDocument is a document of a Listing that is to be written.
+type listedDocument struct {
+	uri     string
+	header  resourcesync.Header
+	entries []resourcesync.Entry
+}
+
 // write writes the documents.
 func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) error {
-	capabilities, list := l.beside("capabilitylist"), l.beside("resourcelist")
-	up := func(uri string) []resourcesync.Link {
-		return []resourcesync.Link{{Rel: resourcesync.RelUp, Href: uri}}
-	}
-	entry := func(uri string, c resourcesync.Capability) []resourcesync.Entry {
-		return []resourcesync.Entry{{Loc: uri, Metadata: resourcesync.Metadata{Capability: c}}}
-	}
+	capabilities := l.beside("capabilitylist")
+	lists := l.lists(entries, at, capabilities)
+	all := append([]listedDocument{
+		{l.URI, headerOf(resourcesync.CapabilityDescription), entryOf(capabilities, resourcesync.CapabilityCapabilityList)},
+		{capabilities, headerOf(resourcesync.CapabilityCapabilityList, link(resourcesync.RelUp, l.URI)), entryOf(lists[0].uri, resourcesync.CapabilityResourceList)},
+	}, lists...)
 	l.documents = map[string][]byte{}
-	for _, d := range []struct {
-		uri     string
-		header  resourcesync.Header
-		entries []resourcesync.Entry
-	}{
-		{l.URI, resourcesync.Header{Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityDescription}}, entry(capabilities, resourcesync.CapabilityCapabilityList)},
-		{capabilities, resourcesync.Header{Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityCapabilityList}, Links: up(l.URI)}, entry(list, resourcesync.CapabilityResourceList)},
-		{list, resourcesync.Header{Metadata: resourcesync.Metadata{Capability: resourcesync.CapabilityResourceList, At: at}, Links: up(capabilities)}, entries},
-	} {
+	for _, d := range all {
 		text, err := encoded(d.header, d.entries)
 		if err != nil {
 			return fmt.Errorf("list what Resource Maps aggregate: %w", err)
@@ -186,6 +185,38 @@ func (l *Listing) write(entries []resourcesync.Entry, at resourcesync.Datetime) 
 		l.documents[d.uri] = text
 	}
 	return nil
+}
+
+// lists are the Resource List, or its index and then its parts.
+func (l *Listing) lists(entries []resourcesync.Entry, at resourcesync.Datetime, capabilities string) []listedDocument {
+	uri := l.beside("resourcelist")
+	head := headerOf(resourcesync.CapabilityResourceList, link(resourcesync.RelUp, capabilities))
+	head.At = at
+	if len(entries) <= resourcesync.MaxEntries {
+		return []listedDocument{{uri, head, entries}}
+	}
+	index := listedDocument{uri, head, nil}
+	index.header.Root = resourcesync.SitemapIndex
+	head.Links = append(slices.Clone(head.Links), link(resourcesync.RelIndex, uri))
+	var parts []listedDocument
+	for some := range slices.Chunk(entries, resourcesync.MaxEntries) {
+		part := listedDocument{l.beside(fmt.Sprintf("resourcelist-%d", len(parts)+1)), head, some}
+		named := entryOf(part.uri, resourcesync.CapabilityResourceList)
+		named[0].At = at
+		index.entries = append(index.entries, named...)
+		parts = append(parts, part)
+	}
+	return append([]listedDocument{index}, parts...)
+}
+
+func headerOf(c resourcesync.Capability, links ...resourcesync.Link) resourcesync.Header {
+	return resourcesync.Header{Metadata: resourcesync.Metadata{Capability: c}, Links: links}
+}
+
+func link(rel, uri string) resourcesync.Link { return resourcesync.Link{Rel: rel, Href: uri} }
+
+func entryOf(uri string, c resourcesync.Capability) []resourcesync.Entry {
+	return []resourcesync.Entry{{Loc: uri, Metadata: resourcesync.Metadata{Capability: c}}}
 }
 
 // encoded writes a document. An entry with a media type that can't be written loses that.

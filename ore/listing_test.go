@@ -137,6 +137,40 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+// TestLongListing: more resources than a Resource List has are in its parts.
+func TestLongListing(t *testing.T) {
+	l := &Listing{URI: "https://museum.example.org/map.atom"}
+	var entries []resourcesync.Entry
+	for i := range resourcesync.MaxEntries + 1 {
+		entries = append(entries, resourcesync.Entry{Loc: fmt.Sprintf("https://museum.example.org/%d", i)})
+	}
+	at, err := resourcesync.ParseDatetime("2026-01-02T03:04:05Z")
+	if err == nil {
+		err = l.write(entries, at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, all := listed(t, l, l.URI)
+	_, all = listed(t, l, all[0].Loc)
+	index := all[0].Loc
+	h, parts := listed(t, l, index)
+	if h.Root != resourcesync.SitemapIndex || h.At != at || len(parts) != 2 || parts[0].At != at {
+		t.Fatalf("got %+v, %d parts", h, len(parts))
+	}
+	n := 0
+	for _, p := range parts {
+		h, some := listed(t, l, p.Loc)
+		if h.Link(resourcesync.RelIndex) != index || h.At != at {
+			t.Errorf("part %+v", h)
+		}
+		n += len(some)
+	}
+	if n != len(entries) {
+		t.Errorf("%d entries, want %d", n, len(entries))
+	}
+}
+
 // TestMediaTypeThatCannotBeWritten is left out rather than the resource.
 func TestMediaTypeThatCannotBeWritten(t *testing.T) {
 	e := resourcesync.Entry{Loc: "https://museum.example.org/a", Metadata: resourcesync.Metadata{Type: "no/ type;"}}

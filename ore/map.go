@@ -81,12 +81,12 @@ type Resource struct {
 
 // Limits bound the reading of a map. Zero values mean the defaults.
 type Limits struct {
-	Bytes     int64 // bytes of the document: 16 MiB; JSON-LD has at most 4 MiB
+	Bytes     int64 // bytes of the document: 64 MiB; JSON-LD has at most 4 MiB
 	Resources int   // that are aggregated: 100,000
 }
 
 const (
-	maxBytes      = 16 << 20
+	maxBytes      = 64 << 20
 	maxJSON       = 4 << 20
 	maxResources  = 100_000
 	maxStatements = 1_000_000 // RDF statements of one map

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,20 @@ import (
 // map gives the same bytes. URI and Aggregation.URI have to be set and different, and every
 // URI absolute. In Atom a missing ID is derived from the URI.
 func (m *Map) Write(w io.Writer, f Format) error {
+	return m.WriteStream(w, f, func(yield func(*Resource, error) bool) {
+		for i := range m.Resources {
+			if !yield(&m.Resources[i], nil) {
+				return
+			}
+		}
+	})
+}
+
+// WriteStream writes the map like Write, with resources in the place of m.Resources. They
+// are ranged over twice for Atom, alike each time, and each is used only until the next
+// one. Atom takes the same memory for any number of resources; JSON-LD is held in memory,
+// as its readers hold it too.
+func (m *Map) WriteStream(w io.Writer, f Format, resources iter.Seq2[*Resource, error]) error {
 	switch {
 	case m.URI == "" || m.Aggregation.URI == "":
 		return errors.New("write a Resource Map: it needs a URI, and an Aggregation with one")
@@ -25,9 +40,9 @@ func (m *Map) Write(w io.Writer, f Format) error {
 	}
 	switch f {
 	case FormatAtom:
-		return m.writeAtom(w)
+		return m.writeAtom(w, resources)
 	case FormatJSONLD:
-		return m.writeJSON(w)
+		return m.writeJSON(w, resources)
 	}
 	return fmt.Errorf("write a Resource Map: the format %q is not written", f)
 }
@@ -85,7 +100,7 @@ func (a *atomWriter) people(indent string, names []string) {
 	}
 }
 
-func (m *Map) writeAtom(w io.Writer) error {
+func (m *Map) writeAtom(w io.Writer, resources iter.Seq2[*Resource, error]) error {
 	a := &atomWriter{w: bufio.NewWriter(w)}
 	g := &m.Aggregation
 	a.raw(xml.Header + `<entry xmlns="` + nsAtom + `" xmlns:oreatom="` + nsOREAtom + `" xmlns:rdf="` + nsRDF +
@@ -115,11 +130,15 @@ func (m *Map) writeAtom(w io.Writer) error {
 		a.people("    ", m.Creators)
 		a.raw("  </source>\n")
 	}
-	for i := range m.Resources {
-		r := &m.Resources[i]
+	for r, err := range resources {
+		if err != nil {
+			return err
+		}
 		a.tag("  ", "link", "", "rel", nsORE+"aggregates", "href", r.URI, "type", r.MediaType, "title", r.Title, "length", optionalInt(r.Length))
 	}
-	a.triples(m.Resources)
+	if err := a.triples(resources); err != nil {
+		return err
+	}
 	a.raw("</entry>\n")
 	if a.err != nil {
 		return a.err
@@ -141,10 +160,12 @@ func optionalInt(n int64) string {
 }
 
 // triples writes what links have no place for.
-func (a *atomWriter) triples(all []Resource) {
+func (a *atomWriter) triples(all iter.Seq2[*Resource, error]) error {
 	begun := false
-	for i := range all {
-		r := &all[i]
+	for r, err := range all {
+		if err != nil {
+			return err
+		}
 		if len(r.Types)+len(r.Creators)+len(r.Maps) == 0 && r.Modified.IsZero() {
 			continue
 		}
@@ -170,6 +191,7 @@ func (a *atomWriter) triples(all []Resource) {
 	if begun {
 		a.raw("  </oreatom:triples>\n")
 	}
+	return nil
 }
 
 // jsonNode is a node of a map in JSON-LD, with the terms of the ORE context.
@@ -189,7 +211,7 @@ type jsonNode struct {
 	Aggregates []jsonNode `json:"aggregates,omitempty"`
 }
 
-func (m *Map) writeJSON(w io.Writer) error {
+func (m *Map) writeJSON(w io.Writer, resources iter.Seq2[*Resource, error]) error {
 	g := &m.Aggregation
 	doc := jsonNode{
 		Context: "https://w3id.org/ore/context", ID: m.URI, Types: []string{"ResourceMap"},
@@ -199,8 +221,10 @@ func (m *Map) writeJSON(w io.Writer) error {
 			Created: g.Created.String(), Modified: g.Modified.String(), Maps: g.Maps,
 		},
 	}
-	for i := range m.Resources {
-		r := &m.Resources[i]
+	for r, err := range resources {
+		if err != nil {
+			return err
+		}
 		doc.Describes.Aggregates = append(doc.Describes.Aggregates, jsonNode{
 			ID: r.URI, Types: shortTypes(r.Types), Title: r.Title, Creators: r.Creators, Modified: r.Modified.String(),
 			Format: r.MediaType, Extent: optionalInt(r.Length), Maps: r.Maps,

@@ -42,6 +42,7 @@ type aboutPage struct {
 	Only                                        *setPage  // the only set; nil if there are several
 	Sets                                        []setPage // in the order of their names
 	More                                        int       // sets that are not named
+	Links                                       []PageLink
 }
 
 // Several reports whether the page has a table of sets.
@@ -59,7 +60,8 @@ type setPage struct {
 	At, ChangedAt                     time.Time
 	Latest                            []pageChange
 	Offers                            []pageOffer
-	Sitemap                           string
+	Sitemap, Maps                     string
+	Links                             []PageLink
 }
 
 // copyHint is how to make a copy.
@@ -108,7 +110,7 @@ func (m *maker) about(ctx context.Context, sets []string) error {
 		p.Sets = append(p.Sets, one)
 	}
 	if p.More = len(sets) - len(p.Sets); len(sets) == 1 {
-		p.Only = &p.Sets[0]
+		p.Only, p.Links = &p.Sets[0], p.Sets[0].Links
 	}
 	return m.page(ctx, aboutKey, "about", p)
 }
@@ -147,6 +149,9 @@ func (m *maker) setPage(l layout, about About, pub *Publication) setPage {
 	}
 	if n := len(pub.SitemapKeys); n > 0 {
 		p.Sitemap = l.uri(pub.SitemapKeys[n-1])
+	}
+	if p.Links = pub.PageLinks; len(p.Links) > 0 {
+		p.Maps = l.uri(pub.MapListKeys[0])
 	}
 	return p
 }

@@ -38,5 +38,6 @@
 //	resourcesync/archives/KIND-archive.xml           archive of a kind (Archives §3 to §6) or its index; parts beside it
 //	resourcesync/archives/changelists/NUMBER.xml     copy of a closed Change List without a link to the index that it
 //	                                                 leaves; in changedumps/ those of Change Dumps
+//	resourcesync/maps/sitemap.xml                    Resource Maps (OAI-ORE) and what lists them
 //	sitemap.xml                                      plain sitemap of the default set; parts beside it
 package source

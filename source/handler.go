@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"instep/internal/mediatype"
+	"instep/resourcesync"
 )
 
 // HandlerOptions configures NewHandler. Only Dirs is required.
@@ -51,6 +52,8 @@ type ServedSet struct {
 type Label struct {
 	Type     string // media type; "" is by name and content
 	Encoding string // Content-Encoding that the bytes have as they lie there, such as "gzip"; "" is none
+	// Links go with the answer, as far as there is room. Their hrefs are URIs.
+	Links []resourcesync.Link
 }
 
 // contentPolicy is the Content-Security-Policy of content of any origin: no scripts, forms
@@ -113,6 +116,16 @@ func (h *handler) published() Published {
 	return h.site.published
 }
 
+// sitemaps are the lines of robots.txt. Sitemaps come and go without a change of what
+// published remembers, and few ask for them.
+func (h *handler) sitemaps() string {
+	p, err := ReadPublished(h.o.Dirs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.o.Report(err)
+	}
+	return p.Sitemaps()
+}
+
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, func(*response) bool { return false })
 }
@@ -140,7 +153,7 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*res
 	name, ok := h.name(r.URL)
 	switch {
 	case r.URL.Path == "/"+robotsName && !(ok && exists(h.o.Dirs, name)):
-		robots(out, r, h.published().Sitemaps())
+		robots(out, r, h.sitemaps())
 	case h.front(r.URL.Path) && !(ok && exists(h.o.Dirs, name)) && exists(h.o.Dirs, aboutKey):
 		out.Header().Set("Cache-Control", cacheNever)
 		http.Redirect(out, r, h.aboutPath(), http.StatusFound)
@@ -269,6 +282,11 @@ func (h *handler) serve(w *response, r *http.Request, name string) {
 	}
 	header.Set("ETag", etag(info))
 	h.link(header, name)
+	for _, l := range label.Links {
+		if len(header["Link"]) < maxLinks {
+			header.Add("Link", linkHeader(&l))
+		}
+	}
 	http.ServeContent(w, limitRanges(r), "", info.ModTime(), body)
 }
 
@@ -349,7 +367,7 @@ func (h *handler) label(name string) Label {
 // ofPublication reports whether a path is one of our own documents: no resource of a set.
 func ofPublication(name string) bool { return strings.HasPrefix(name, root) || name == wellKnownKey }
 
-// maxLinks is how many Capability Lists one answer names.
+// maxLinks is how many links one answer has.
 const maxLinks = 16
 
 // link names the Capability Lists that cover a resource (1.1 §6.3.3), as far as they exist
@@ -369,6 +387,15 @@ func (h *handler) link(header http.Header, name string) {
 			return
 		}
 	}
+}
+
+// linkHeader is a link as a header field has it (RFC 8288 §3).
+func linkHeader(l *resourcesync.Link) string {
+	text := "<" + l.Href + `>; rel="` + l.Rel + `"`
+	if l.Type != "" {
+		text += `; type="` + l.Type + `"`
+	}
+	return text
 }
 
 // sets returns the sets that a resource may be in: known sets, described sets, or the

@@ -62,7 +62,7 @@ func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			var lines string
 			for _, s := range h.sites {
-				lines += s.published().Sitemaps()
+				lines += s.sitemaps()
 			}
 			robots(out, r, lines)
 			return true
@@ -75,6 +75,7 @@ func (h *hostHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type hostPage struct {
 	Heading, Generator string
 	Sites              []string // paths of the pages about them
+	Links              []PageLink
 }
 
 // front answers for people with the publications of the host.

@@ -23,6 +23,8 @@ const (
 // Document.Rank, in the order of appearance.
 const (
 	rankInfo         = iota // the owner of the publication: before its other documents
+	rankMaps                // Resource Maps: lists of resources link them
+	rankMapLists            // what lists them
 	rankPackages            // already at their places when the publication is committed
 	rankManifests           // copies of the manifests in the packages
 	rankChanges             // changes, before the snapshot whose at they cover
@@ -172,6 +174,9 @@ func (l layout) archived(kind ItemKind, number int64) string {
 
 // descriptionPart is the key of a part of the Source Description.
 func descriptionPart(n int) string { return fmt.Sprintf("%sdescription-%05d.xml", root, n) }
+
+// mapFile is the key of a file of the Resource Maps.
+func (l layout) mapFile(name string) string { return l.dir() + "maps/" + name }
 
 // page is the key of the page about the set.
 func (l layout) page() string { return l.dir() + "set.html" }

@@ -75,6 +75,7 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 	if pub.FixedChanges != 0 {
 		keys = append(keys, l.fixedChangeList())
 	}
+	keys = append(keys, pub.MapListKeys...)
 	keys = append(keys, p.Aliases.Keys(pub.Set)...)
 	_, copied, err := p.Journal.Document(ctx, wellKnownKey)
 	if err != nil {
@@ -90,6 +91,14 @@ func (p *Publisher) Missing(ctx context.Context, pub Publication) ([]string, err
 		for it, err := range p.Journal.Items(ctx, pub.Set, ItemResourceDump, pub.DumpNumber) {
 			if err != nil {
 				return nil, fmt.Errorf("reading the Resource Dump: %w", err)
+			}
+			keys = append(keys, it.Keys...)
+		}
+	}
+	if len(pub.MapListKeys) > 0 {
+		for it, err := range p.Journal.Items(ctx, pub.Set, ItemMap, 0) {
+			if err != nil {
+				return nil, fmt.Errorf("reading the published Resource Maps: %w", err)
 			}
 			keys = append(keys, it.Keys...)
 		}

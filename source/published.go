@@ -24,6 +24,7 @@ type PublishedSet struct {
 	CapabilityList string
 	ResourceList   string // URI of the Resource List at its fixed name
 	Sitemap        string // the plain one, for search engines
+	Maps           string // the Sitemap of the Resource Maps
 }
 
 // maxNamedSets bounds how many sets are looked up and named: a Source with more is
@@ -67,7 +68,7 @@ func publishedSet(dirs []fs.FS, l layout) PublishedSet {
 		}
 		return ""
 	}
-	s := PublishedSet{Name: l.set, ResourceList: uri(l.fixedResourceList())}
+	s := PublishedSet{Name: l.set, ResourceList: uri(l.fixedResourceList()), Maps: uri(l.mapFile(mapsSitemapName))}
 	if uri(l.capabilityList()) != "" {
 		s.CapabilityList = l.capabilityListURI()
 	}
@@ -186,7 +187,7 @@ func (p Published) Robots() string {
 // Sitemaps returns the lines of Robots for search engines.
 func (p Published) Sitemaps() (text string) {
 	for _, s := range p.Sets {
-		text += directive(s.Sitemap)
+		text += directive(s.Sitemap) + directive(s.Maps)
 	}
 	return text
 }

@@ -54,8 +54,8 @@ func TestPublishedSiteIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Published{BaseURL: base, Sets: []PublishedSet{
-		{"", base + "resourcesync/capabilitylist.xml", base + "resourcesync/resourcelist.xml", base + "sitemap.xml"},
-		{"books", base + "resourcesync/sets/books/capabilitylist.xml", base + "resourcesync/sets/books/resourcelist.xml", base + "resourcesync/sets/books/sitemap.xml"},
+		{"", base + "resourcesync/capabilitylist.xml", base + "resourcesync/resourcelist.xml", base + "sitemap.xml", ""},
+		{"books", base + "resourcesync/sets/books/capabilitylist.xml", base + "resourcesync/sets/books/resourcelist.xml", base + "resourcesync/sets/books/sitemap.xml", ""},
 	}}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("(-got +want):\n%s", diff)

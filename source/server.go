@@ -91,6 +91,16 @@ const (
 	chunkTime  = 60 * time.Second
 )
 
+// Paced returns a handler that answers as h, and cuts off a client that does not take the
+// answer: each piece of it has a deadline of its own, as those of NewHandler have.
+func Paced(h http.Handler, now func() time.Time) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := &response{ResponseWriter: w, control: http.NewResponseController(w), now: now}
+		out.extend()
+		h.ServeHTTP(out, r)
+	})
+}
+
 // response sends a body in pieces, each with its own deadline.
 type response struct {
 	http.ResponseWriter

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -194,5 +195,30 @@ func TestProxyOnThisHostIsCountedTogetherOnly(t *testing.T) {
 		if stay := i < 5; c.closed == stay {
 			t.Errorf("connection %d: closed: got %v", i, c.closed)
 		}
+	}
+}
+
+// deadlines is a client whose deadlines are seen.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
+}
+
+// TestPacedAnswersHaveDeadlines: one before the answer, and one for each piece of it.
+func TestPacedAnswersHaveDeadlines(t *testing.T) {
+	now := testStart
+	h := Paced(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		now = now.Add(time.Minute)
+		_, _ = w.Write(make([]byte, 2*chunkBytes+1))
+	}), func() time.Time { return now })
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if len(w.set) != 4 || !w.set[0].Equal(testStart.Add(chunkTime)) || !w.set[3].Equal(now.Add(chunkTime)) || w.Body.Len() != 2*chunkBytes+1 {
+		t.Errorf("deadlines %v, %d bytes", w.set, w.Body.Len())
 	}
 }

@@ -63,6 +63,7 @@ type Update struct {
 	// it has its Number and From), or begins where the last closed one ends; only the last
 	// may be open.
 	Changes []Window
+	Maps    *Maps // Resource Maps
 }
 
 // Policy says how a set is published, independent of its resources.
@@ -127,7 +128,8 @@ const (
 	ItemResourceDump ItemKind = "resourcedump"
 	ItemChangeList   ItemKind = "changelist"
 	ItemChangeDump   ItemKind = "changedump"
-	ItemPackage      ItemKind = "package" // package of a Change Dump
+	ItemPackage      ItemKind = "package"     // package of a Change Dump
+	ItemMap          ItemKind = "resourcemap" // Key is its name, Keys are its files, At is when it changed
 )
 
 // Item is a document of a set that stays when later publications add others of its
@@ -145,7 +147,7 @@ type Item struct {
 	Bytes         int64 // bytes of the documents and packages
 	Of            int64 // of a package: the Number of its Change Dump; of a Change Dump: the Number of its first package
 	Length        int64 // of a package
-	SHA256        Sum   // of a package
+	SHA256        Sum   // of a package; of a map Map.Sum
 
 	Current bool      // the Capability List names it, or an index that the Capability List names
 	Archive int64     // its place in the archive, from 1; 0 is none, -1: it has left it
@@ -228,13 +230,16 @@ type Publication struct {
 	DumpThrough    int64 // Dump.Through
 	ChangesNumber  int64 // Window.Number of the last Change List
 	ChangesFrom    time.Time
-	ChangesUntil   time.Time // zero while it is open
-	ChangesThrough int64     // Window.Through
-	Changes        int64     // entries of the last Change List
-	DumpsSince     time.Time // since when Change Dumps hold every change; zero if there are none
-	FixedChanges   int64     // Window.Number of the first Change List in the one at a fixed name; 0: there is none
-	ArchiveEntries int       // most entries of a part of an archive; 0 is not known
-	SourceSum      Sum       // digest of the inputs of the Source Description
+	ChangesUntil   time.Time  // zero while it is open
+	ChangesThrough int64      // Window.Through
+	Changes        int64      // entries of the last Change List
+	DumpsSince     time.Time  // since when Change Dumps hold every change; zero if there are none
+	FixedChanges   int64      // Window.Number of the first Change List in the one at a fixed name; 0: there is none
+	ArchiveEntries int        // most entries of a part of an archive; 0 is not known
+	SourceSum      Sum        // digest of the inputs of the Source Description
+	MapListKeys    []string   `json:",omitempty"` // of the documents that list Resource Maps
+	MapsChanged    time.Time  `json:",omitzero"`  // when a Resource Map changed, came or went last
+	PageLinks      []PageLink `json:",omitempty"` // of the pages for people
 }
 
 // Offer is the entry of one capability in a Capability List.

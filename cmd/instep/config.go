@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"instep/internal/aggregate"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
@@ -47,6 +48,7 @@ type setConfig struct {
 	Assume        []string      `yaml:"assume_unchanged"`
 	AllFiles      bool          `yaml:"all_files"`
 	Rules         []ruleConfig  `yaml:"rules"`
+	Aggregations  []groupConfig `yaml:"aggregations"`
 	MaxEntries    int           `yaml:"max_entries"`
 	ChangeListMax int           `yaml:"change_list_max"`
 	RotateEvery   duration      `yaml:"rotate_every"`
@@ -70,6 +72,22 @@ type ruleConfig struct {
 
 func (r ruleConfig) rule() scan.Rule {
 	return scan.Rule{Match: r.Match, Type: r.Type, Encoding: r.Encoding, ChangeFreq: resourcesync.ChangeFreq(r.ChangeFreq)}
+}
+
+// groupConfig groups the files that a glob matches, for a Resource Map of each group.
+type groupConfig struct {
+	Match   string `yaml:"match"`
+	Name    string `yaml:"name"`
+	Title   string `yaml:"title"`
+	Creator string `yaml:"creator"`
+}
+
+func (s *setConfig) aggregations() []aggregate.Rule {
+	rules := make([]aggregate.Rule, len(s.Aggregations))
+	for i, a := range s.Aggregations {
+		rules[i] = aggregate.Rule(a)
+	}
+	return rules
 }
 
 // choice says which files are in the set.

@@ -103,6 +103,11 @@ func (c *configuration) locate(err error) error {
 				return c.errorAt(setKey(i, fmt.Sprintf("rules[%d].match", n)), found)
 			}
 		}
+		for n, r := range c.Sets[i].aggregations() {
+			if oe.Option == "aggregations" && r.Match == oe.Value && r.Check() != nil {
+				return c.errorAt(setKey(i, fmt.Sprintf("aggregations[%d].match", n)), found)
+			}
+		}
 	}
 	return err
 }
@@ -174,6 +179,13 @@ func (a *app) printConfiguration(c *configuration) {
 			one(setKey(i, fmt.Sprintf("rules[%d].type", n)), option{}, r.Type)
 			one(setKey(i, fmt.Sprintf("rules[%d].encoding", n)), option{}, r.Encoding)
 			one(setKey(i, fmt.Sprintf("rules[%d].changefreq", n)), option{}, r.ChangeFreq)
+		}
+		for n, r := range c.Sets[i].Aggregations {
+			key := setKey(i, fmt.Sprintf("aggregations[%d].", n))
+			one(key+"match", option{}, r.Match)
+			one(key+"name", option{}, r.Name)
+			one(key+"title", option{}, r.Title)
+			one(key+"creator", option{}, r.Creator)
 		}
 	}
 	a.out.end(summary{Status: "clean"}, fmt.Sprintf("Status: CLEAN (sets=%d)", len(c.Sets)))

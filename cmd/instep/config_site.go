@@ -48,7 +48,7 @@ const onDemandPath = "resourcesync/on-demand"
 // publishSet makes the publish.Set, for a base URL that ends in "/".
 func (s *setConfig) publishSet(base string) publish.Set {
 	set := publish.Set{
-		Name: s.Name, Choice: s.choice(), Rules: s.rules(),
+		Name: s.Name, Choice: s.choice(), Rules: s.rules(), Aggregations: s.aggregations(),
 		Policy: source.Policy{
 			About:     source.About{Title: s.Title, Description: s.Description, Contact: s.Contact, Licence: s.Licence},
 			Profile10: s.Profile == profile10, ProfileBoth: s.Profile == profileBoth, FixedChanges: s.FixedChanges,

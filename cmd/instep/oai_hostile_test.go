@@ -116,12 +116,11 @@ func TestOAIRepositoryWithoutDeletions(t *testing.T) {
 	p.Fill(40, repositoryDay)
 	h := newHarvester(t, p)
 	config := h.path("site.yaml")
-	text := fmt.Sprintf("base_url: %s/\ndir: site\nstate: state\nsets:\n  - from:\n      oai: %s\n      full_every: 1s\n", h.base, strings.TrimPrefix(h.from, "oai+"))
+	text := fmt.Sprintf("base_url: %s/\ndir: site\nstate: state\nsets:\n  - from:\n      oai: %s\n      full_every: 1ms\n", h.base, strings.TrimPrefix(h.from, "oai+"))
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	publish := func(more ...string) outcome { return instep(t, append([]string{"publish", "-c", config}, more...)...) }
-	settle := func() { time.Sleep(1100 * time.Millisecond) } // full_every
 	if o := publish(); o.code != 0 {
 		t.Fatalf("%s", messages(o))
 	}
@@ -131,14 +130,12 @@ func TestOAIRepositoryWithoutDeletions(t *testing.T) {
 		return strings.ReplaceAll(a, `completeListSize="38"`, `completeListSize="40"`)
 	}
 	p.Unlock()
-	settle()
 	if o := publish(); o.code != 0 || *o.Deleted != 0 || !strings.Contains(messages(o), "there are 2 more") {
 		t.Errorf("a list that is too short: exit code %d, %s", o.code, messages(o))
 	}
 	p.Lock()
 	p.Change = nil
 	p.Unlock()
-	settle()
 	if o := publish(); o.code != 0 || *o.Deleted != 2 {
 		t.Errorf("two are gone: exit code %d, %s", o.code, messages(o))
 	}
@@ -146,7 +143,6 @@ func TestOAIRepositoryWithoutDeletions(t *testing.T) {
 	p.Lock()
 	p.Records = p.Records[:3]
 	p.Unlock()
-	settle()
 	if o := publish(); o.code != 6 || len(titles(t, h.path("site"))) != 38 {
 		t.Errorf("nearly all are gone: exit code %d, %d records, %s", o.code, len(titles(t, h.path("site"))), messages(o))
 	}

@@ -28,7 +28,7 @@ the directories are those of a configuration file of publish, and its rules are 
 media types, Content-Encoding of files that lie there compressed, and a Link for each
 set that a file is in. --on-demand also makes packages of what is asked for, within
 bounds (instep help on-demand), and --oai-pmh answers OAI-PMH 2.0 for what is published, at
-resourcesync/oai-pmh below the base URL (instep help inputs). --pmh2ore ORIGIN answers
+resourcesync/oai-pmh below the base URL (instep help inputs). --pmh2ore URL answers
 /pmh2ore?url=URL, the URL of a GetRecord request to that repository, with the Resource Map
 in the record. All are off unless you ask for them.
 
@@ -62,7 +62,7 @@ func (a *app) serveCommand() *cobra.Command {
 				return err
 			}
 			defer closeAll(sites)
-			if sites[0].gateway, err = gatewayOf(f.gateway); err != nil {
+			if sites[0].gateway, err = a.gatewayOf(cmd.Context(), f.gateway); err != nil {
 				return err
 			}
 			return a.serve(cmd.Context(), sites, &f)
@@ -74,7 +74,7 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.logFormat, "log-format", logCommon, "`common|json`: how the lines of --access-log are written")
 	cmd.Flags().BoolVar(&f.onDemand, "on-demand", false, "with -c: make packages of what is asked for by POST")
 	cmd.Flags().BoolVar(&f.oai, "oai-pmh", false, "with -c: answer OAI-PMH for what is published")
-	cmd.Flags().StringArrayVar(&f.gateway, "pmh2ore", nil, "hand out Resource Maps of the OAI-PMH repository at this `ORIGIN`, https://HOST[:PORT] (repeatable)")
+	cmd.Flags().StringArrayVar(&f.gateway, "pmh2ore", nil, "hand out Resource Maps of the OAI-PMH repository at this `URL`, or of all at this origin (repeatable)")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,12 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 	}
 	*closers = append(*closers, root.Close)
 	p.Catalog, p.Files = db.Facts, publish.Files{Root: root}
+	docs, err := os.OpenRoot(cmp.Or(c.Out, dir))
+	if err != nil {
+		return err
+	}
+	*closers = append(*closers, docs.Close)
+	p.Maps = &repository.Maps{Items: db.Publisher, Files: publish.Files{Root: docs}}
 	sets, err := db.Facts.Sets(ctx)
 	if err != nil {
 		return err
@@ -88,20 +95,22 @@ func (c *configuration) openRepository(ctx context.Context, p *repository.Publis
 	return nil
 }
 
-// gatewayOf makes the gateway to repositories of some origins; nil if there are none.
-func gatewayOf(origins []string) (*oaipmh.Gateway, error) {
-	if len(origins) == 0 {
+// gatewayOf makes the gateway to some repositories; nil if there are none. One whose name
+// cannot be resolved now is asked later if its address is public then.
+func (a *app) gatewayOf(ctx context.Context, repositories []string) (*oaipmh.Gateway, error) {
+	if len(repositories) == 0 {
 		return nil, nil
 	}
-	g := &oaipmh.Gateway{}
-	for _, text := range origins {
-		u, err := fetch.Parse(text)
-		if err != nil {
-			return nil, usagef("--pmh2ore: %v", err)
-		}
-		g.Origins = append(g.Origins, fetch.Origin(u))
+	client, err := fetch.New(fetch.Options{UserAgent: "instep/" + version + " (pmh2ore gateway)"})
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	g.Fetch, err = fetch.New(fetch.Options{UserAgent: "instep/" + version + " (pmh2ore gateway)"})
-	return g, err
+	g, err := oaipmh.NewGateway(client, repositories)
+	if err != nil {
+		return nil, usagef("--pmh2ore: %v", err)
+	}
+	if err := g.Trust(ctx); err != nil {
+		a.serving(fmt.Errorf("--pmh2ore: %w", err))
+	}
+	return g, ctx.Err()
 }

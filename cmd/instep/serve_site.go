@@ -9,11 +9,15 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
+	"instep/internal/aggregate"
 	"instep/internal/oaipmh"
 	"instep/internal/publish"
 	"instep/internal/scan"
+	"instep/ore"
+	"instep/resourcesync"
 	"instep/source"
 )
 
@@ -164,7 +168,11 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 		return c.errorAt("base_url", fmt.Errorf("what lies there is published for %s", s.base))
 	}
 	s.base, s.prefix = base, source.PublicationInfo{BaseURL: base}.Prefix()
-	s.sets, s.label = c.servedSets(), c.label
+	s.sets, s.label = c.servedSets(), func(path string) source.Label {
+		label := c.label(path)
+		label.Links = s.mapLinks(c, path)
+		return label
+	}
 	if !onDemand {
 		return nil
 	}
@@ -212,6 +220,34 @@ func (c *configuration) label(path string) source.Label {
 	return source.Label{Type: told.Type, Encoding: told.Encoding}
 }
 
+// mapLinks are the links from a resource to the Resource Maps that have it (ORE alpha §4.1),
+// as far as they are there, and to their Aggregations.
+func (s *site) mapLinks(c *configuration, path string) (links []resourcesync.Link) {
+	for i := range c.Sets {
+		set := &c.Sets[i]
+		if len(set.Aggregations) == 0 || !set.covers(path) {
+			continue
+		}
+		for _, a := range aggregate.Of(set.aggregations(), path) {
+			uri := a.MapURI(s.base, set.Name)
+			if !s.has(strings.TrimPrefix(uri, s.base)) {
+				continue
+			}
+			links = append(links, resourcesync.Link{Rel: "resourcemap", Href: uri, Type: ore.FormatAtom.MediaType()},
+				resourcesync.Link{Rel: resourcesync.RelCollection, Href: a.URI(s.base, set.Name)})
+		}
+	}
+	return links
+}
+
+// has reports whether one of the directories has a file.
+func (s *site) has(name string) bool {
+	return slices.ContainsFunc(s.dirs, func(dir fs.FS) bool {
+		info, err := fs.Stat(dir, name)
+		return err == nil && info.Mode().IsRegular()
+	})
+}
+
 func (s *site) options(now func() time.Time, report func(error)) source.HandlerOptions {
 	return source.HandlerOptions{Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Now: now, Report: report}
 }
@@ -222,9 +258,10 @@ func handlerOf(sites []*site, now func() time.Time, report func(error)) http.Han
 	if sites[0].gateway == nil {
 		return files
 	}
+	gateway := source.Paced(sites[0].gateway, now)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/pmh2ore" {
-			sites[0].gateway.ServeHTTP(w, r)
+			gateway.ServeHTTP(w, r)
 			return
 		}
 		files.ServeHTTP(w, r)
@@ -247,10 +284,10 @@ func (s *site) handler(now func() time.Time, report func(error)) http.Handler {
 	files := source.NewHandler(s.options(now, report))
 	if s.oai != nil {
 		s.oai.Report = report
-		others := files
+		others, oai := files, source.Paced(s.oai, now)
 		files = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == s.prefix+oaiPath {
-				s.oai.ServeHTTP(w, r)
+				oai.ServeHTTP(w, r)
 				return
 			}
 			others.ServeHTTP(w, r)

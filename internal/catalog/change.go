@@ -502,6 +502,32 @@ func (c *Facts) Changes(ctx context.Context, set SetID, after, through int64) it
 	}, set, through)
 }
 
+// Deletions returns of the last deletion of each URI that the log of a set still has Seq,
+// Datetime, Change and URI, in the order asked; the zero Change if there is none. What is a
+// member again may have one.
+func (c *Facts) Deletions(ctx context.Context, set SetID, uris []string) ([]Change, error) {
+	all := make([]Change, len(uris))
+	for from := 0; from < len(uris); from += lookupSize {
+		some := uris[from:min(from+lookupSize, len(uris))]
+		args := []any{}
+		for i, uri := range some {
+			args = append(args, from+i, uri)
+		}
+		type found struct{ i, seq, datetime int64 }
+		last, err := rows(ctx, c.db, "list deletions in", func(r *sql.Rows) (f found, err error) {
+			return f, r.Scan(&f.i, &f.seq, &f.datetime)
+		}, "SELECT v.column1, MAX(c.seq), c.datetime FROM ("+valuesOf("(?,?)", len(some))+`) v
+			CROSS JOIN change c ON c.uri = v.column2 AND c.set_id = ? AND c.change = 'deleted' GROUP BY v.column1`, append(args, set)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range last {
+			all[f.i] = Change{Seq: f.seq, Datetime: readTime(f.datetime), Change: resourcesync.Deleted, Resource: Resource{URI: uris[f.i]}}
+		}
+	}
+	return all, nil
+}
+
 func scanChange(rows *sql.Rows, ch *Change) error {
 	var (
 		datetime         int64

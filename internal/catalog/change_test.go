@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -477,5 +478,44 @@ func TestListingsNeverSort(t *testing.T) {
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestDeletions: the last of each URI that the log of the set has, found by its index.
+func TestDeletions(t *testing.T) {
+	c := open(t)
+	s, other := set(t, c, ""), set(t, c, "other")
+	for _, ch := range []Change{
+		change(t, resourcesync.Created, "a", "1"), change(t, resourcesync.Deleted, "a", ""),
+		change(t, resourcesync.Created, "a", "2"), change(t, resourcesync.Deleted, "a", ""), change(t, resourcesync.Created, "b", "3"),
+	} {
+		record(t, c, s, ch)
+	}
+	record(t, c, other, change(t, resourcesync.Created, "b", "3"))
+	record(t, c, other, change(t, resourcesync.Deleted, "b", ""))
+	uris := []string{change(t, resourcesync.Deleted, "b", "").URI, "https://example.org/none", change(t, resourcesync.Deleted, "a", "").URI}
+	got, err := c.Facts.Deletions(t.Context(), s, uris)
+	if err != nil || len(got) != 3 {
+		t.Fatal(got, err)
+	}
+	all := collect(t, c.Facts.Changes(t.Context(), s, 0, math.MaxInt64))
+	last := all[3]
+	if got[0].Seq != 0 || got[1].Seq != 0 || got[2].Seq != last.Seq || !got[2].Datetime.Equal(last.Datetime) || got[2].URI != uris[2] {
+		t.Errorf("got %+v, want the last of %+v", got, last)
+	}
+	var plan string
+	rows, err := c.Facts.read.QueryContext(t.Context(), "EXPLAIN QUERY PLAN SELECT MAX(seq) FROM change WHERE uri = 'x' AND set_id = 1 AND change = 'deleted'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		if err := rows.Scan(&id, &parent, &unused, &plan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(plan, "change_deleted") || rows.Err() != nil {
+		t.Errorf("plan %q, %v", plan, rows.Err())
 	}
 }

@@ -2,6 +2,7 @@ package oaipmh
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -15,12 +16,42 @@ import (
 
 // Gateway answers GET /pmh2ore?url=URL, where URL is a GetRecord request: it returns the
 // Resource Map in the record without the envelope of OAI-PMH, with its own media type, and
-// keeps responseDate and request as header fields (ORE discovery §2.4). Fetch and Origins
-// are required.
+// keeps responseDate and request as header fields (ORE discovery §2.4). It answers a
+// few requests at a time; others get status 503.
 type Gateway struct {
-	Fetch   *fetch.Client
-	Origins []string // scheme://host[:port] of the repositories that may be asked
+	client  *fetch.Client
+	allowed []*url.URL // of repositories; one without a path stands for all of its origin
+	places  places
 }
+
+// NewGateway returns a gateway to repositories: each is the URL of one, or an origin, for
+// all there. It asks by the client, which is not used for anything else.
+func NewGateway(client *fetch.Client, repositories []string) (*Gateway, error) {
+	g := &Gateway{client: client, places: newPlaces(maxGateway)}
+	for _, text := range repositories {
+		u, err := fetch.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		g.allowed = append(g.allowed, u)
+	}
+	return g, nil
+}
+
+// Trust lets the gateway ask those of its repositories that have private addresses now.
+// It is called once, at the start: a name that leads to one later is not followed.
+func (g *Gateway) Trust(ctx context.Context) error {
+	var errs []error
+	for _, u := range g.allowed {
+		errs = append(errs, g.client.TrustSource(ctx, u.String()))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	maxGateway = 16      // requests at a time
+	maxField   = 2 << 10 // bytes of a field of the header
+)
 
 // maxMap bounds the answer that a Gateway reads, in bytes.
 const maxMap = 8 << 20
@@ -33,6 +64,7 @@ var mapTypes = map[string]string{
 
 // ServeHTTP answers a request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	inert(w)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "expected GET", http.StatusMethodNotAllowed)
@@ -43,11 +75,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	if err := g.Fetch.TrustSource(r.Context(), target); err != nil { // the origin is one of Origins
-		http.Error(w, "the repository cannot be asked: "+err.Error(), http.StatusBadGateway)
+	if !g.places.enter(w) {
 		return
 	}
-	c := Client{Fetch: g.Fetch, BaseURL: target, MaxAnswer: maxMap}
+	defer g.places.leave()
+	c := Client{Fetch: g.client, BaseURL: target, MaxAnswer: maxMap}
 	d := dirt{}
 	text, err := c.load(r.Context(), target, d)
 	var page *Page
@@ -87,13 +119,19 @@ func (g *Gateway) target(query string) (target string, status int, err error) {
 	if err != nil {
 		return "", http.StatusBadRequest, err
 	}
-	if !slices.Contains(g.Origins, fetch.Origin(u)) {
-		return "", http.StatusForbidden, fmt.Errorf("%s is not one of the repositories that this gateway asks", fetch.Origin(u))
+	if !slices.ContainsFunc(g.allowed, func(a *url.URL) bool { return covers(a, u) }) {
+		return "", http.StatusForbidden, fmt.Errorf("%s%s is not one of the repositories that this gateway asks", fetch.Origin(u), u.EscapedPath())
 	}
-	if u.Query().Get("verb") != string(VerbRecord) {
+	if verbs := u.Query()["verb"]; len(verbs) != 1 || verbs[0] != string(VerbRecord) {
 		return "", http.StatusBadRequest, errors.New("expected a request with verb=GetRecord")
 	}
 	return u.String(), 0, nil
+}
+
+// covers reports whether a request goes to a repository that may be asked.
+func covers(allowed, u *url.URL) bool {
+	path := allowed.EscapedPath()
+	return fetch.Origin(allowed) == fetch.Origin(u) && (path == "" || path == "/" || path == u.EscapedPath())
 }
 
 // send sends the Resource Map of a page.
@@ -109,7 +147,6 @@ func send(w http.ResponseWriter, r *http.Request, page *Page) {
 	h.Set("responseDate", plain(page.date)) // upper and lower case are one here
 	h.Set("request", plain(page.request))
 	h.Set("Content-Type", media)
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache")
 	if r.Method == http.MethodHead {
 		return
@@ -133,6 +170,7 @@ func rootOf(text []byte) (xml.Name, error) {
 
 // plain is text that can be the value of a header field.
 func plain(text string) string {
+	text = text[:min(len(text), maxField)]
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f {
 			return -1

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"instep/fetch"
-	"instep/internal/oaipmh"
 	"instep/internal/oaipmh/oaipmhtest"
 )
 
@@ -22,14 +20,8 @@ func TestGateway(t *testing.T) {
 		{Identifier: "gone", Datestamp: day, Deleted: true},
 		{Identifier: "broken", Datestamp: day, Metadata: "<feed><x></feed>"},
 	}
-	s := httptest.NewServer(p)
-	defer s.Close()
-	f, err := fetch.New(fetch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &oaipmh.Gateway{Fetch: f, Origins: []string{s.URL}}
-	record := s.URL + "/oai?verb=GetRecord&metadataPrefix=oai_rem&identifier="
+	g, at := gateway(t, p)
+	record := at + "?verb=GetRecord&metadataPrefix=oai_rem&identifier="
 	for _, c := range []struct {
 		name, query string
 		status      int
@@ -42,7 +34,7 @@ func TestGateway(t *testing.T) {
 		{"deleted", "url=" + record + "gone", 410, "", ""},
 		{"not there", "url=" + record + "none", 404, "", ""},
 		{"not well-formed", "url=" + record + "broken", 502, "", ""},
-		{"another verb", "url=" + s.URL + "/oai?verb=Identify", 400, "", ""},
+		{"another verb", "url=" + at + "?verb=Identify", 400, "", ""},
 		{"another host", "url=https://example.org/oai?verb=GetRecord", 403, "", ""},
 		{"a private host", "url=http://127.0.0.1:1/oai?verb=GetRecord", 403, "", ""},
 		{"nothing", "", 400, "", ""},
@@ -53,7 +45,7 @@ func TestGateway(t *testing.T) {
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.body) || c.media != "" && w.Header().Get("Content-Type") != c.media {
 			t.Errorf("%s: %d %s %s", c.name, w.Code, w.Header(), w.Body)
 		}
-		if c.status == 200 && (w.Header().Get("responseDate") != "2026-01-01T00:00:00Z" || w.Header().Get("request") != s.URL+"/oai" || strings.Contains(w.Body.String(), "OAI-PMH")) {
+		if c.status == 200 && (w.Header().Get("responseDate") != "2026-01-01T00:00:00Z" || w.Header().Get("request") != at || strings.Contains(w.Body.String(), "OAI-PMH")) {
 			t.Errorf("%s: header %v, body %s", c.name, w.Header(), w.Body)
 		}
 	}

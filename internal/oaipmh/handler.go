@@ -2,6 +2,7 @@ package oaipmh
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -15,7 +16,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // Repository supplies the data of a Handler. Its methods may be called concurrently. Errors
@@ -50,14 +53,19 @@ type Handler struct {
 	BaseURL    string // URL at which it is served
 	Now        func() time.Time
 	PageSize   int         // records of an answer; 0 is 500
+	Parallel   int         // answers at a time; further requests get status 503; 0 is 64
 	Report     func(error) // called with each internal error; nil is none
+
+	once   sync.Once
+	places places
 }
 
 // Bounds of the Handler.
 const (
 	defaultPage = 500
-	maxPageBody = 8 << 20  // bytes after which an answer takes no further record
+	maxPageBody = 2 << 20  // bytes after which an answer takes no further record
 	maxForm     = 64 << 10 // bytes of a request by POST
+	parallel    = 64       // answers at a time, each of which is in memory until it is sent
 )
 
 // arguments are the required and optional arguments of a verb (§4).
@@ -76,6 +84,12 @@ func refuse(code Code, format string, args ...any) error {
 
 // ServeHTTP answers a request by GET or POST (§3.1.1).
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	inert(w)
+	h.once.Do(func() { h.places = newPlaces(cmp.Or(max(h.Parallel, 0), parallel)) })
+	if !h.places.enter(w) {
+		return
+	}
+	defer h.places.leave()
 	args, ok := query(w, r)
 	if !ok {
 		return
@@ -132,7 +146,7 @@ func query(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 func legal(args url.Values) bool {
 	for name, values := range args {
 		for _, text := range append(values, name) {
-			if strings.ContainsFunc(text, func(r rune) bool { return !isChar(r) }) || !strings.Contains(text, "\uFFFD") && strings.ToValidUTF8(text, "") != text {
+			if strings.ContainsFunc(text, func(r rune) bool { return !isChar(r) }) || !utf8.ValidString(text) {
 				return false
 			}
 		}
@@ -229,11 +243,7 @@ func (h *Handler) formats(ctx context.Context, b *bytes.Buffer, identifier strin
 	}
 	b.WriteString("<ListMetadataFormats>\n")
 	for _, f := range formats {
-		b.WriteString("<metadataFormat>")
-		WriteElement(b, "metadataPrefix", f.Prefix)
-		WriteElement(b, "schema", f.Schema)
-		WriteElement(b, "metadataNamespace", f.Namespace)
-		b.WriteString("</metadataFormat>\n")
+		writeGroup(b, "metadataFormat", "metadataPrefix", f.Prefix, "schema", f.Schema, "metadataNamespace", f.Namespace)
 	}
 	b.WriteString("</ListMetadataFormats>\n")
 	return nil
@@ -252,10 +262,7 @@ func (h *Handler) sets(ctx context.Context, b *bytes.Buffer, args url.Values) er
 	}
 	b.WriteString("<ListSets>\n")
 	for _, s := range sets {
-		b.WriteString("<set>")
-		WriteElement(b, "setSpec", s.Spec)
-		WriteElement(b, "setName", s.Name)
-		b.WriteString("</set>\n")
+		writeGroup(b, "set", "setSpec", s.Spec, "setName", s.Name)
 	}
 	b.WriteString("</ListSets>\n")
 	return nil
@@ -407,6 +414,15 @@ func writeHeader(b *bytes.Buffer, h *Header) {
 		WriteElement(b, "setSpec", s)
 	}
 	b.WriteString("</header>\n")
+}
+
+// writeGroup writes an element with elements in it, names and texts in turn.
+func writeGroup(b *bytes.Buffer, name string, fields ...string) {
+	b.WriteString("<" + name + ">")
+	for i := 0; i+1 < len(fields); i += 2 {
+		WriteElement(b, fields[i], fields[i+1])
+	}
+	b.WriteString("</" + name + ">\n")
 }
 
 // WriteElement writes an element with text and attributes, names and values in turn.

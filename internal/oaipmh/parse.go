@@ -348,34 +348,25 @@ func (p *parser) item(e xml.StartElement) error {
 
 func (p *parser) format(of xml.StartElement) error {
 	var f Format
-	err := p.children(of, func(e xml.StartElement) error {
-		return p.into(e, func(s string) {
-			switch e.Name.Local {
-			case "metadataPrefix":
-				f.Prefix = s
-			case "schema":
-				f.Schema = s
-			case "metadataNamespace":
-				f.Namespace = s
-			}
-		})
-	})
+	err := p.texts(of, map[string]*string{"metadataPrefix": &f.Prefix, "schema": &f.Schema, "metadataNamespace": &f.Namespace})
 	p.page.formats = append(p.page.formats, f)
 	return err
 }
 
-func (p *parser) set(of xml.StartElement) error {
-	var s Set
-	err := p.children(of, func(e xml.StartElement) error {
+// texts reads the texts of elements within another.
+func (p *parser) texts(of xml.StartElement, to map[string]*string) error {
+	return p.children(of, func(e xml.StartElement) error {
 		return p.into(e, func(text string) {
-			switch e.Name.Local {
-			case "setSpec":
-				s.Spec = text
-			case "setName":
-				s.Name = text
+			if field := to[e.Name.Local]; field != nil {
+				*field = text
 			}
 		})
 	})
+}
+
+func (p *parser) set(of xml.StartElement) error {
+	var s Set
+	err := p.texts(of, map[string]*string{"setSpec": &s.Spec, "setName": &s.Name})
 	p.page.sets = append(p.page.sets, s)
 	return err
 }

@@ -83,10 +83,12 @@ type contents struct {
 	// Where the present bytes are; both are nil if there are none.
 	tree  scan.Tree
 	input Opener
+
+	collections *collections // that manifests link to
 }
 
 func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) {
-	c := &contents{facts: r.facts, id: r.id, kept: r.content.bucket(), since: since}
+	c := &contents{facts: r.facts, id: r.id, kept: r.content.bucket(), since: since, collections: &r.collections}
 	if tree := r.root(); r.Input == nil && tree != nil {
 		c.tree = scan.RootTree(tree)
 	}
@@ -111,6 +113,7 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 				}
 				return c.present(ctx, m)
 			}}
+			c.collections.link(&b.Entry)
 			if !yield(b, err) {
 				return
 			}
@@ -123,6 +126,7 @@ func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[
 	return func(yield func(source.Bitstream, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
 			b := source.Bitstream{Entry: changeEntry(ch)}
+			c.collections.link(&b.Entry)
 			if ch.Change != resourcesync.Deleted {
 				b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, ch.Resource) }
 			}

@@ -123,7 +123,9 @@ func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, err
 func (r *run) resources(ctx context.Context) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for m, err := range r.facts.Members(ctx, r.id) {
-			if !yield(resourceEntry(m), err) {
+			en := resourceEntry(m)
+			r.collections.link(&en)
+			if !yield(en, err) {
 				return
 			}
 		}
@@ -139,7 +141,9 @@ func resourceEntry(m catalog.Resource) resourcesync.Entry {
 func (r *run) changes(ctx context.Context, after, through int64) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for ch, err := range r.facts.Changes(ctx, r.id, after, through) {
-			if !yield(changeEntry(ch), err) {
+			en := changeEntry(ch)
+			r.collections.link(&en)
+			if !yield(en, err) {
 				return
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"instep/internal/aggregate"
 	"instep/internal/scan"
 	"instep/resourcesync"
 	"instep/source"
@@ -56,7 +57,10 @@ type Set struct {
 	Input       func(scan.Deps) (scan.Input, error)
 	scan.Choice // choice of files of Site.Dir; with an Input only Include and Exclude apply
 	Rules       []scan.Rule
-	Policy      source.Policy // policy; if the Site has one set, the About of the Site replaces its own
+	// Aggregations group the resources; each group has a Resource Map (OAI-ORE). The maps
+	// are of the moment of the Resource List, and written with it.
+	Aggregations []aggregate.Rule
+	Policy       source.Policy // policy; if the Site has one set, the About of the Site replaces its own
 
 	Dumps       bool          // offer Resource Dumps and Change Dumps
 	DumpEvery   time.Duration // a new Resource Dump at least so often, if something changed; 0 is by number of changes alone

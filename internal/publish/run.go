@@ -41,6 +41,8 @@ type run struct {
 	called int64 // catalog.Relabelled
 
 	kept, packaged int64 // bytes of resources
+
+	collections collections
 }
 
 // maxTries bounds how often bytes that a dump needs may be gone, and are looked for
@@ -390,6 +392,9 @@ func (r *run) labels() map[string]string {
 	if len(r.Rules) > 0 {
 		hashes += fmt.Sprintf(" %q", r.Rules)
 	}
+	if len(r.Aggregations) > 0 {
+		hashes += fmt.Sprintf(" %q %q %q", r.Aggregations, r.mapCreator(), r.mapsTitle())
+	}
 	policy, err := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.withdrawn})
 	if err != nil {
 		panic(err) // strings and numbers
@@ -417,8 +422,16 @@ func (r *run) mark(ctx context.Context) (err error) {
 }
 
 // write publishes the decided documents.
-func (r *run) write(ctx context.Context, d decision) (source.Publication, error) {
+func (r *run) write(ctx context.Context, d decision) (pub source.Publication, err error) {
+	g, err := r.aggregate(ctx, d.snapshot)
+	if err != nil {
+		return source.Publication{}, err
+	}
 	u, err := r.update(ctx, d)
+	if g != nil {
+		defer func() { err = errors.Join(err, g.Close()) }()
+		u.Maps = g.Maps(ctx)
+	}
 	if err != nil {
 		return source.Publication{}, err
 	}
@@ -428,7 +441,7 @@ func (r *run) write(ctx context.Context, d decision) (source.Publication, error)
 	if err := r.bind(ctx); err != nil {
 		return source.Publication{}, err
 	}
-	pub, err := r.pub.Publish(ctx, u)
+	pub, err = r.pub.Publish(ctx, u)
 	if err != nil {
 		r.pending = pub.Documents
 	}

@@ -140,6 +140,9 @@ func (s *settled) settleSet(set Set) (settledSet, error) {
 	if set.Dumps && !slices.Contains(s.Algorithms, resourcesync.SHA256) {
 		return one, &OptionError{"hash", fmt.Sprint(s.Algorithms), errors.New("dumps need sha-256 among them: by it they find the bytes of a change")}
 	}
+	if err := checkAggregations(set); err != nil {
+		return one, err
+	}
 	return one, checkGlobs(set)
 }
 

@@ -28,6 +28,7 @@ type Catalog interface {
 	Lookup(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Resource, error)
 	MembersFrom(ctx context.Context, set catalog.SetID, id int64, n int) ([]catalog.Resource, error)
 	Changes(ctx context.Context, set catalog.SetID, after, through int64) iter.Seq2[catalog.Change, error]
+	Deletions(ctx context.Context, set catalog.SetID, uris []string) ([]catalog.Change, error)
 }
 
 // PublishedSet is a published set.
@@ -40,13 +41,14 @@ type PublishedSet struct {
 
 // Published answers OAI-PMH for a publication: each resource is a record whose identifier
 // is its URI and whose datestamp the moment of its last change. A harvested record keeps
-// its identifier and its metadata format; everything is available in oai_dc too. Deletions
-// are listed as long as the change log has them.
+// its identifier and its metadata format; everything is available in oai_dc too. Resource
+// Maps are records as well. Deletions are listed as long as the change log has them.
 type Published struct {
 	Catalog Catalog
 	Shown   []PublishedSet
 	Stores  map[Key]*Store // stores of the harvested sets
 	Files   fs.FS          // the published directory
+	Maps    *Maps          // Resource Maps; nil is none
 	BaseURL string         // base URL of the publication
 	Name    string
 	Emails  []string
@@ -75,7 +77,14 @@ func (p *Published) Formats(ctx context.Context, identifier string) ([]oaipmh.Fo
 				formats = append(formats, f)
 			}
 		}
-		return formats, nil
+		some, err := p.hasMaps(ctx)
+		if some {
+			formats = append(formats, mapFormat)
+		}
+		return formats, err
+	}
+	if _, m, err := p.mapOf(ctx, identifier); m != nil || err != nil {
+		return append(formats, mapFormat), err
 	}
 	set, _, _, err := p.find(ctx, identifier)
 	if err != nil {
@@ -111,7 +120,7 @@ func (p *Published) Sets(context.Context) (sets []oaipmh.Set, err error) {
 
 // place is the position of a record in a list: a set, and the ID of a member or the number
 // of a change. Members come first, then the deletions of the change log; where the log
-// reaches back to from it is enough.
+// reaches back to from it is enough. The Resource Maps are last, by number.
 type place struct {
 	set  int
 	kind placeKind
@@ -124,12 +133,13 @@ const (
 	amongMembers   placeKind = 'm'
 	amongDeletions placeKind = 'd'
 	amongChanges   placeKind = 'c'
+	amongMaps      placeKind = 'r'
 )
 
 func (p place) String() string { return fmt.Sprintf("%d%c%d", p.set, p.kind, p.n) }
 
 func parsePlace(text string, sets int) (p place, err error) {
-	i := strings.IndexAny(text, "mdc")
+	i := strings.IndexAny(text, "mdcr")
 	if i < 0 {
 		return p, &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
 	}
@@ -137,7 +147,7 @@ func parsePlace(text string, sets int) (p place, err error) {
 	var wrong error
 	p.set, err = strconv.Atoi(text[:i])
 	p.n, wrong = strconv.ParseInt(text[i+1:], 10, 64)
-	if err != nil || wrong != nil || p.set < 0 || p.set >= sets || p.n < 0 {
+	if err != nil || wrong != nil || p.set < 0 || p.set >= sets || p.n < 0 || p.n == math.MaxInt64 {
 		err = &oaipmh.Error{Code: oaipmh.BadResumptionToken, Msg: "it is none of this repository"}
 	}
 	return p, err
@@ -194,6 +204,17 @@ type lister struct {
 // set lists the records of one set after a place; one without a kind is the beginning.
 func (l *lister) set(from place) error {
 	l.index, l.at = from.set, &l.p.Shown[from.set]
+	if from.kind == amongMaps {
+		return l.maps(from.n)
+	}
+	if err := l.resources(from); err != nil {
+		return err
+	}
+	return l.maps(0)
+}
+
+// resources lists the records of the resources of the set after a place.
+func (l *lister) resources(from place) error {
 	if prefix := l.s.Prefix; prefix != oaiDC.Prefix && (l.at.Harvest == nil || l.at.Harvest.Prefix != prefix) {
 		return nil
 	}
@@ -334,14 +355,16 @@ func (l *lister) lastChanges(some []catalog.Change, kind placeKind) error {
 	if err != nil {
 		return err
 	}
-	last := map[string]int64{} // a resource that was created and deleted again has two deletions
-	for _, c := range some {
-		last[c.URI] = c.Seq
+	// A resource that was created and deleted again has two deletions; the second may be
+	// after these changes, or after until.
+	last, err := l.p.Catalog.Deletions(l.ctx, l.at.ID, uris)
+	if err != nil {
+		return err
 	}
 	var found []entry
 	for i, c := range some {
 		deleted := c.Change == resourcesync.Deleted
-		if deleted == now[i].Member || now[i].Member && !now[i].Changed.Equal(c.Datetime) || last[c.URI] != c.Seq && deleted {
+		if deleted == now[i].Member || now[i].Member && !now[i].Changed.Equal(c.Datetime) || deleted && last[i].Seq != c.Seq {
 			continue
 		}
 		e := entry{now[i], place{l.index, kind, c.Seq}, c.Datetime, deleted}
@@ -430,12 +453,21 @@ func (p *Published) identifiers(ctx context.Context, set *PublishedSet, some []e
 
 // Record implements oaipmh.Repository.
 func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oaipmh.Record, err error) {
+	if set, m, err := p.mapOf(ctx, identifier); m != nil || err != nil {
+		if err == nil && prefix != oaiDC.Prefix && prefix != mapFormat.Prefix {
+			err = noFormat(prefix)
+		}
+		if err != nil {
+			return r, err
+		}
+		return p.mapRecord(set, m, prefix, true)
+	}
 	set, index, e, err := p.find(ctx, identifier)
 	if err != nil {
 		return r, err
 	}
 	if prefix != oaiDC.Prefix && (set.Harvest == nil || set.Harvest.Prefix != prefix) {
-		return r, &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
+		return r, noFormat(prefix)
 	}
 	all, err := p.complete(ctx, index, []entry{e}, oaipmh.Selection{Prefix: prefix, Set: "*"})
 	if err != nil {
@@ -448,13 +480,15 @@ func (p *Published) Record(ctx context.Context, identifier, prefix string) (r oa
 	return r, err
 }
 
-// find finds a record by its identifier.
+func noFormat(prefix string) error {
+	return &oaipmh.Error{Code: oaipmh.CannotDisseminateFormat, Msg: fmt.Sprintf("the record has no format %q", prefix)}
+}
+
+// find finds a record by its identifier: in a set, or else the last deletion that a
+// change log has (§2.5.1).
 func (p *Published) find(ctx context.Context, identifier string) (set *PublishedSet, index int, e entry, err error) {
 	for i := range p.Shown {
-		uri := identifier
-		if k := p.Shown[i].Harvest; k != nil {
-			uri = scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))
-		}
+		uri := p.uriOf(i, identifier)
 		found, err := p.Catalog.Lookup(ctx, p.Shown[i].ID, []string{uri})
 		if err != nil {
 			return nil, 0, e, err
@@ -463,7 +497,27 @@ func (p *Published) find(ctx context.Context, identifier string) (set *Published
 			return &p.Shown[i], i, entry{found[0], place{}, found[0].Changed, false}, nil
 		}
 	}
+	for i := range p.Shown {
+		last, err := p.Catalog.Deletions(ctx, p.Shown[i].ID, []string{p.uriOf(i, identifier)})
+		if err != nil {
+			return nil, 0, e, err
+		}
+		if c := last[0]; c.Seq != 0 && c.Datetime.After(e.changed) {
+			set, index, e = &p.Shown[i], i, entry{c.Resource, place{}, c.Datetime, true}
+		}
+	}
+	if set != nil {
+		return set, index, e, nil
+	}
 	return nil, 0, e, &oaipmh.Error{Code: oaipmh.IDDoesNotExist, Msg: "there is no such record"}
+}
+
+// uriOf is the URI of the resource that a record with an identifier is in a set.
+func (p *Published) uriOf(set int, identifier string) string {
+	if k := p.Shown[set].Harvest; k != nil {
+		return scan.URI(p.BaseURL, PathOf(k.Prefix, identifier))
+	}
+	return identifier
 }
 
 // metadata is a record in a format.

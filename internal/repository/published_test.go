@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -131,6 +132,54 @@ func TestPublishedListsWhatChanged(t *testing.T) {
 		if diff := cmp.Diff(want, w.list(server.URL, s)); diff != "" {
 			t.Fatalf("%+v (-want +got):\n%.2000s", s, diff)
 		}
+	}
+}
+
+// TestDeletedRecords: a record that was deleted twice comes once, however far apart the
+// deletions are, and GetRecord answers with the header that the list has.
+func TestDeletedRecords(t *testing.T) {
+	w := newWorld(t)
+	record := func(c []catalog.Change) error { return w.db.Facts.Record(t.Context(), w.sets[0], c) }
+	for i := range 2 * listBatch {
+		w.change(0, i, resourcesync.Created, record)
+	}
+	for round := range 2 {
+		for i := range 2 * listBatch {
+			w.now = w.now.Add(time.Second)
+			w.change(0, i, resourcesync.Deleted, record)
+		}
+		if round == 0 {
+			for i := range 2 * listBatch {
+				w.change(0, i, resourcesync.Created, record)
+			}
+		}
+	}
+	p := &Published{Catalog: w.db.Facts, BaseURL: "https://example.org/", Name: "x", Emails: []string{"a@example.org"}, Files: fstest.MapFS{},
+		Shown: []PublishedSet{{ID: w.sets[0], Name: "maps"}, {ID: w.sets[1], Name: "books"}}}
+	server := httptest.NewServer(&oaipmh.Handler{Repository: p, BaseURL: "https://example.org/oai", Now: func() time.Time { return w.now }, PageSize: 37})
+	defer server.Close()
+	got := w.list(server.URL, oaipmh.Selection{Prefix: "oai_dc"})
+	if len(got) != 2*listBatch {
+		t.Errorf("listed %d records, want %d", len(got), 2*listBatch)
+	}
+	const uri = "https://example.org/maps/7"
+	r, err := p.Record(t.Context(), uri, "oai_dc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is := fmt.Sprint(r.Datestamp, r.Deleted, r.Sets); r.Identifier != uri || !r.Deleted || len(r.Metadata) > 0 || is != got[uri] {
+		t.Errorf("got %+v, the list has %s", r.Header, got[uri])
+	}
+	if _, err := p.Record(t.Context(), "https://example.org/maps/999", "oai_dc"); !errors.Is(err, oaipmh.IDDoesNotExist) {
+		t.Errorf("one that never was: %v", err)
+	}
+	// it comes back in the other set
+	w.change(1, 1, resourcesync.Created, func(c []catalog.Change) error {
+		c[0].URI = uri
+		return w.db.Facts.Record(t.Context(), w.sets[1], c)
+	})
+	if r, err = p.Record(t.Context(), uri, "oai_dc"); err != nil || r.Deleted {
+		t.Errorf("one that came back: %+v, %v", r.Header, err)
 	}
 }
 

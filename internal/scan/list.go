@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -150,15 +149,7 @@ func (l *List) name(e *Listed) string {
 	if e.Path != "" {
 		return e.Path
 	}
-	name, ok := strings.CutPrefix(e.URI, l.BaseURL)
-	if !ok {
-		_, name, _ = strings.Cut(e.URI, "://")
-	}
-	name, _, _ = strings.Cut(name, "?")
-	if plain, err := url.PathUnescape(name); err == nil {
-		return plain
-	}
-	return name
+	return NameOf(l.BaseURL, e.URI)
 }
 
 // dir is the directory of the files that are listed.

@@ -59,3 +59,17 @@ func literal(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
 }
+
+// NameOf is what rules are matched against for a resource of which only the URI is known:
+// the path below base, or host and path.
+func NameOf(base, uri string) string {
+	name, ok := strings.CutPrefix(uri, base)
+	if !ok {
+		_, name, _ = strings.Cut(uri, "://")
+	}
+	name, _, _ = strings.Cut(name, "?")
+	if plain, err := url.PathUnescape(name); err == nil {
+		return plain
+	}
+	return name
+}

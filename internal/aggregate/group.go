@@ -1,0 +1,205 @@
+package aggregate
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"strings"
+
+	"instep/internal/glob"
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// Options says for what the maps are made.
+type Options struct {
+	BaseURL string // ends in "/"
+	Set     string
+	Rules   []Rule // good ones
+	Creator string // of the maps: who publishes them
+	Title   string // of the feeds
+	Temp    string // directory for what does not stay in memory; "" is os.TempDir
+	Note    func(format string, args ...any)
+}
+
+const (
+	// maxAggregations bounds those of a set: their maps, in two formats, fill a Sitemap.
+	maxAggregations = 20_000
+	// maxMembers and maxAtomBytes are what readers of maps take; maxJSONBytes is less, since
+	// they hold JSON-LD in memory.
+	maxMembers   = 100_000
+	maxAtomBytes = 60 << 20
+	maxJSONBytes = 3 << 20
+	sortMemory   = 4 << 20
+)
+
+// Grouping is the members of Aggregations while they are gathered. Close it.
+type Grouping struct {
+	o       Options
+	members *spool.Keys // key of the Aggregation, URI, media type, lastmod
+	known   map[string]*size
+	tooMany bool
+	hit     []bool // by rule: it matched a resource
+}
+
+// size is an Aggregation, and how large it is.
+type size struct {
+	Aggregation
+	n                    int64
+	atomBytes, jsonBytes int64 // what its members take in a map, about, and not less
+}
+
+// fits reports whether readers can take the map.
+func (s *size) fits() bool { return s.n <= maxMembers && s.atomBytes <= maxAtomBytes }
+
+// New returns an empty grouping.
+func New(o Options) *Grouping {
+	return &Grouping{o: o, members: spool.NewKeys(o.Temp, sortMemory), known: map[string]*size{}, hit: make([]bool, len(o.Rules))}
+}
+
+// Close removes what is on disk.
+func (g *Grouping) Close() error { return g.members.Close() }
+
+// Add puts a resource of the set, each once, into the Aggregations of its path.
+func (g *Grouping) Add(at string, en *resourcesync.Entry) error {
+	for i := range g.hit {
+		g.hit[i] = g.hit[i] || glob.Match(g.o.Rules[i].Match, at, false)
+	}
+	for _, a := range Of(g.o.Rules, at) {
+		of := g.known[a.Key]
+		if of == nil {
+			if len(g.known) == maxAggregations {
+				g.tooMany = true
+				continue
+			}
+			of = &size{Aggregation: a}
+			g.known[a.Key] = of
+		}
+		m := member{URI: en.Loc, Type: en.Type, Modified: en.LastMod}
+		of.count(&m)
+		if !of.fits() {
+			continue
+		}
+		if err := g.members.Add(m.key(a.Key)); err != nil {
+			return fmt.Errorf("grouping resources into aggregations: %w", err)
+		}
+	}
+	return nil
+}
+
+// count counts a member. In XML a character takes up to six bytes.
+func (s *size) count(m *member) {
+	const around = 400
+	text := int64(len(m.URI) + len(m.Type) + 5*strings.Count(m.URI, "&") + 5*strings.Count(m.URI, "'"))
+	s.n++
+	s.atomBytes += around + 2*text
+	s.jsonBytes += around + text
+}
+
+// Has reports whether the Aggregation with this key has a map. It is asked when all
+// resources were added.
+func (g *Grouping) Has(key string) bool {
+	of := g.known[key]
+	return of != nil && of.fits()
+}
+
+// member is an aggregated resource.
+type member struct {
+	URI, Type string
+	Modified  resourcesync.Datetime
+}
+
+// key puts a member after those of its Aggregation that have a lesser URI.
+func (m *member) key(aggregation string) spool.Key {
+	return spool.Key(strings.Join([]string{aggregation, m.URI, strings.ReplaceAll(m.Type, "\x00", ""), m.Modified.String()}, "\x00"))
+}
+
+func memberOf(k spool.Key) (aggregation string, m member, err error) {
+	parts := strings.Split(string(k), "\x00")
+	if len(parts) != 4 {
+		return "", m, fmt.Errorf("a member is broken: %q", k)
+	}
+	m = member{URI: parts[1], Type: parts[2]}
+	if parts[3] != "" {
+		m.Modified, err = resourcesync.ParseDatetime(parts[3])
+	}
+	return parts[0], m, err
+}
+
+// gathered yields the Aggregations with their members, each used until the next one.
+func (g *Grouping) gathered(ctx context.Context) iter.Seq2[*gathered, error] {
+	return func(yield func(*gathered, error) bool) {
+		var of *gathered
+		defer func() { _ = of.close() }() // the error that led here says more
+		for k, err := range g.members.Sorted() {
+			if err == nil {
+				err = ctx.Err()
+			}
+			key, m, broken := memberOf(k)
+			if err = cmp.Or(err, broken); err != nil {
+				yield(nil, err)
+				return
+			}
+			if of != nil && of.Key != key {
+				if !yield(of, nil) {
+					return
+				}
+				if err := of.close(); err != nil {
+					yield(nil, err)
+					return
+				}
+				of = nil
+			}
+			if of == nil {
+				of = g.gather(key)
+			}
+			if err := of.add(&m); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		if of != nil {
+			yield(of, nil)
+		}
+	}
+}
+
+// gathered is an Aggregation with its members.
+type gathered struct {
+	*size
+	members *spool.Log[member]
+	sum     [sha256.Size]byte // of the Aggregation and the members so far
+}
+
+// form is part of every sum: another one writes all maps again.
+const form = "1"
+
+func (g *Grouping) gather(key string) *gathered {
+	of := g.known[key]
+	head := strings.Join([]string{form, of.URI(g.o.BaseURL, g.o.Set), of.Name, of.Title, of.Creator, g.o.Creator}, "\x00")
+	return &gathered{size: of, members: spool.NewLog[member](g.o.Temp), sum: sha256.Sum256([]byte(head))}
+}
+
+func (of *gathered) close() error {
+	if of == nil {
+		return nil
+	}
+	return of.members.Close()
+}
+
+func (of *gathered) add(m *member) error {
+	of.sum = sha256.Sum256([]byte(string(of.sum[:]) + string(m.key(""))))
+	return of.members.Append(*m)
+}
+
+// Unmatched returns the globs of rules that matched no resource added.
+func (g *Grouping) Unmatched() (globs []string) {
+	for i, hit := range g.hit {
+		if !hit {
+			globs = append(globs, g.o.Rules[i].Match)
+		}
+	}
+	return globs
+}

@@ -1,0 +1,163 @@
+// Package aggregate groups the resources of a set into Aggregations of OAI-ORE by
+// rules, and writes the Resource Maps that describe them (ORE 1.0 Atom and JSON-LD) with
+// the documents by which they are found: a Sitemap, an Atom feed and an RSS feed (ORE
+// alpha §2.2, §2.3).
+//
+// [Of] returns the Aggregations of one path, for links to them. [New] and [Grouping.Add]
+// take the members, and [Grouping.Maps] is what a publication makes of them. Members are
+// sorted on disk, and the Atom map of an Aggregation takes the same memory for any number.
+package aggregate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"instep/internal/glob"
+	"instep/source"
+)
+
+// Rule puts the resources whose path matches into Aggregations. Name, Title and Creator
+// may have placeholders: {1} to {9} are the directories of the path from the root, {dir} is
+// all of them with a slash at the end, {name} is the name of the file and {stem} that
+// without its extension. A resource that lacks a directory which Name has is in none of the
+// rule.
+type Rule struct {
+	Match   string // a glob as internal/glob has them
+	Name    string // resources for which it is the same belong together
+	Title   string // "" is the name
+	Creator string // of the Aggregation; "" is none
+}
+
+// Aggregation is one that a rule makes.
+type Aggregation struct {
+	Key                  string // its part of file names and URIs
+	Name, Title, Creator string
+}
+
+// mapExtension is that of the map by which an Aggregation is known.
+const mapExtension = ".atom"
+
+// MapURI is where the Atom map of the Aggregation lies, below a base URL and in a set.
+func (a *Aggregation) MapURI(base, set string) string {
+	return source.MapURI(base, set, a.Key+mapExtension)
+}
+
+// URI names the Aggregation. It leads to its Atom map, and is another URI than that (ORE
+// 1.0 Abstract Data Model §5).
+func (a *Aggregation) URI(base, set string) string { return a.MapURI(base, set) + "#aggregation" }
+
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
+// Check finds what is wrong with a rule.
+func (r *Rule) Check() error {
+	if !glob.Valid(r.Match) {
+		return errors.New("this is no pattern")
+	}
+	if r.Name == "" {
+		return errors.New("an aggregation needs a name")
+	}
+	known := placeholder.FindAllString(r.Name, -1)
+	for _, p := range known {
+		if !slices.Contains([]string{"{dir}", "{name}", "{stem}"}, p) && (len(p) != 3 || p[1] < '1' || p[1] > '9') {
+			return fmt.Errorf("name %q: expected {1} to {9}, {dir}, {name} or {stem}, found %s", r.Name, p)
+		}
+	}
+	for _, text := range []string{r.Title, r.Creator} {
+		for _, p := range placeholder.FindAllString(text, -1) {
+			if !slices.Contains(known, p) {
+				return fmt.Errorf("%q has %s, which is not in the name %q: it could differ within an aggregation", text, p, r.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// Check finds what is wrong with rules: the first that is, and the error of its Check.
+func Check(rules []Rule) (wrong *Rule, err error) {
+	for i := range rules {
+		if err := rules[i].Check(); err != nil {
+			return &rules[i], err
+		}
+	}
+	return nil, nil
+}
+
+// Of returns the Aggregations of the resource at a path, each once, in the order of the
+// rules, which must be good.
+func Of(rules []Rule, at string) (found []Aggregation) {
+	for i := range rules {
+		r := &rules[i]
+		if !glob.Match(r.Match, at, false) {
+			continue
+		}
+		name, ok := fill(r.Name, at)
+		if !ok {
+			continue
+		}
+		a := Aggregation{Key: keyOf(name), Name: name, Title: name}
+		if slices.ContainsFunc(found, func(o Aggregation) bool { return o.Key == a.Key }) {
+			continue
+		}
+		if r.Title != "" {
+			a.Title, _ = fill(r.Title, at)
+		}
+		a.Creator, _ = fill(r.Creator, at)
+		found = append(found, a)
+	}
+	return found
+}
+
+// fill puts parts of a path in the place of placeholders; false if the path lacks one, or
+// nothing is left.
+func fill(text, at string) (filled string, ok bool) {
+	dir, name := path.Split(at)
+	dirs := strings.Split(dir, "/")
+	stem := name
+	if i := strings.LastIndexByte(name, '.'); i > 0 {
+		stem = name[:i]
+	}
+	ok = true
+	filled = placeholder.ReplaceAllStringFunc(text, func(p string) string {
+		switch p {
+		case "{dir}":
+			return dir
+		case "{name}":
+			return name
+		case "{stem}":
+			return stem
+		}
+		if n := int(p[1] - '0'); n < len(dirs) {
+			return dirs[n-1]
+		}
+		ok = false
+		return ""
+	})
+	filled = strings.TrimSuffix(strings.ToValidUTF8(filled, "\ufffd"), "/")
+	return filled, ok && filled != ""
+}
+
+// plainKey is what file names look like that every system and URI has as they are.
+var plainKey = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// reserved are names that a file can't have on Windows, and those of the lists.
+var reserved = regexp.MustCompile(`^(con|prn|aux|nul|com[0-9]|lpt[0-9]|sitemap|maps)$`)
+
+var notPlain = regexp.MustCompile(`[^a-z0-9_]+`)
+
+// keyOf makes a part of file names of a name: the name if it is plain, else what is plain
+// of it and a part of its digest. So names that differ in case only have two files.
+func keyOf(name string) string {
+	if plainKey.MatchString(name) && !reserved.MatchString(name) {
+		return name
+	}
+	plain := strings.Trim(notPlain.ReplaceAllString(strings.ToLower(name), "-"), "-_")
+	plain = strings.TrimRight(plain[:min(len(plain), 47)], "-_")
+	sum := sha256.Sum256([]byte(name))
+	return strings.TrimPrefix(plain+"-"+hex.EncodeToString(sum[:8]), "-")
+}

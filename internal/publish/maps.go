@@ -1,0 +1,102 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"instep/internal/aggregate"
+	"instep/internal/scan"
+	"instep/resourcesync"
+	"instep/source"
+)
+
+// collections are the Aggregations that entries of a publication link to. Nil and a zero
+// one link none.
+type collections struct {
+	rules     []aggregate.Rule
+	base, set string
+	has       func(key string) bool // whether the Aggregation has a map that is there before the entry
+}
+
+// link adds the links of an entry.
+func (c *collections) link(en *resourcesync.Entry) {
+	if c == nil || len(c.rules) == 0 {
+		return
+	}
+	for _, a := range aggregate.Of(c.rules, scan.NameOf(c.base, en.Loc)) {
+		uri := a.URI(c.base, c.set)
+		again := func(l resourcesync.Link) bool { return l.Rel == resourcesync.RelCollection && l.Href == uri }
+		if c.has(a.Key) && !slices.ContainsFunc(en.Links, again) {
+			en.Links = append(en.Links, resourcesync.Link{Rel: resourcesync.RelCollection, Href: uri})
+		}
+	}
+}
+
+// aggregate groups the resources of the set into Aggregations, if the publication has a
+// snapshot of them, and finds out which Aggregations its entries can link to. The returned
+// Grouping is to be closed; it is nil if the maps stay as they are.
+func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Grouping, err error) {
+	r.collections = collections{rules: r.Aggregations, base: r.site.BaseURL, set: r.Name}
+	if len(r.Aggregations) == 0 && len(r.last.MapListKeys) == 0 {
+		return nil, nil
+	}
+	if !snapshot {
+		r.collections.has, err = r.publishedMaps(ctx)
+		return nil, err
+	}
+	g = aggregate.New(aggregate.Options{
+		BaseURL: r.site.BaseURL, Set: r.Name, Rules: r.Aggregations, Creator: r.mapCreator(), Title: r.mapsTitle(), Note: r.note,
+	})
+	r.collections.has = g.Has
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	if len(r.Aggregations) == 0 {
+		return g, nil
+	}
+	for m, err := range r.facts.Members(ctx, r.id) {
+		if err != nil {
+			return g, err
+		}
+		en := resourceEntry(m)
+		if err := g.Add(scan.NameOf(r.site.BaseURL, m.URI), &en); err != nil {
+			return g, err
+		}
+	}
+	for _, match := range g.Unmatched() {
+		r.note("aggregations %q matched no resource", match)
+	}
+	return g, nil
+}
+
+// publishedMaps reports whether an Aggregation has a map already.
+func (r *run) publishedMaps(ctx context.Context) (has func(key string) bool, err error) {
+	known := map[string]bool{}
+	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemMap, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the published Resource Maps: %w", err)
+		}
+		known[it.Key] = true
+	}
+	return func(key string) bool { return known[key] }, nil
+}
+
+// mapCreator is who made the maps: ORE wants a name (1.0 Abstract Data Model §4).
+func (r *run) mapCreator() string { return cmp.Or(r.site.About.Title, r.site.BaseURL) }
+
+func (r *run) mapsTitle() string {
+	return cmp.Or(r.Policy.About.Title, r.Name, r.site.About.Title, r.site.BaseURL)
+}
+
+// checkAggregations says what is wrong with the rules of a set.
+func checkAggregations(set Set) error {
+	if rule, err := aggregate.Check(set.Aggregations); err != nil {
+		return &OptionError{"aggregations", rule.Match, err}
+	}
+	return nil
+}

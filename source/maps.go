@@ -1,0 +1,189 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"time"
+)
+
+// Maps are the Resource Maps of a set, which say what belongs together, and the documents
+// that list them. Their text comes from the caller; a Publisher puts it in its place,
+// replaces it only if it changed, and retires what is not there any more.
+type Maps struct {
+	All iter.Seq2[Map, error] // ranged over once, each used until the next one
+	// Lists are written again when a map changed, came or went. When the last map went they
+	// are empty, for readers that know them, and retired by a later publication. The first is
+	// the Sitemap.
+	Lists []MapList
+	// Links are for the heads of the pages for people; nil is none.
+	Links func(all []MapState) []PageLink
+}
+
+// Map is a Resource Map in one or several formats.
+type Map struct {
+	Name  string // of its own in the set
+	Sum   Sum    // of what it says: a map with the same sum stays as it is
+	Files []MapFile
+}
+
+// MapFile is a map in one format. Its name is one segment of a path, in lower case, and
+// changed is the time that the map gives as that of its last change.
+type MapFile struct {
+	Name  string
+	Write func(w io.Writer, changed time.Time) error
+}
+
+// MapList is a document that lists the maps of a set, in the order in which they came;
+// changed is when one of them changed, came or went last.
+type MapList struct {
+	Name  string
+	Write func(w io.Writer, all []MapState, changed time.Time) error
+}
+
+// MapState is a published map.
+type MapState struct {
+	Name    string
+	Files   []string // URIs
+	Changed time.Time
+}
+
+// PageLink is a link element of a page for people.
+type PageLink struct{ Rel, Href, Type, Title string }
+
+// MapURI is where a file of the Resource Maps of a set lies.
+func MapURI(base, set, name string) string {
+	l := layout{base: base, set: set}
+	return l.uri(l.mapFile(name))
+}
+
+// mapsSitemapName is the Sitemap of the maps. It lies beside them, for a Sitemap speaks for
+// its own directory (ORE alpha §2.2).
+const mapsSitemapName = "sitemap.xml"
+
+// maps makes the Resource Maps that changed, and what lists them.
+func (m *maker) maps(ctx context.Context, u Update) error {
+	if u.Maps == nil {
+		return nil
+	}
+	before, err := m.mapItems(ctx)
+	if err != nil {
+		return err
+	}
+	// Feeds of RSS and readers of whole seconds see a change too.
+	changed := m.pub.Made.Truncate(time.Second)
+	if !changed.After(m.last.MapsChanged) {
+		changed = m.last.MapsChanged.Add(time.Second)
+	}
+	var all []MapState
+	anew := false
+	for one, err := range u.Maps.All {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("making the Resource Maps: %w", err)
+		}
+		it, fresh, err := m.oneMap(ctx, &one, before[one.Name], changed)
+		if err != nil {
+			return err
+		}
+		anew = anew || fresh
+		delete(before, one.Name)
+		all = append(all, MapState{Name: one.Name, Files: m.uris(it.Keys), Changed: it.At})
+	}
+	for _, it := range before {
+		m.shelf.drop(it)
+		m.retire(it.Keys...)
+		anew = true
+	}
+	return m.mapLists(ctx, u.Maps, all, anew, changed)
+}
+
+// mapItems are the maps published until now, by their names.
+func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
+	items := map[string]Item{}
+	for it, err := range m.p.Journal.Items(ctx, m.l.set, ItemMap, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the published Resource Maps: %w", err)
+		}
+		items[it.Key] = it
+	}
+	return items, nil
+}
+
+// oneMap makes the files of a map if it is not as it was.
+func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Time) (it Item, fresh bool, err error) {
+	keys := make([]string, len(one.Files))
+	for i, f := range one.Files {
+		keys[i] = m.l.mapFile(f.Name)
+	}
+	if was.SHA256 == one.Sum && slices.Equal(was.Keys, keys) {
+		gone, err := m.absent(ctx, keys...)
+		if err != nil || !gone {
+			return was, false, err
+		}
+	}
+	it = Item{Kind: ItemMap, Number: was.Number, Key: one.Name, Keys: keys, SHA256: one.Sum, At: changed}
+	if it.Number == 0 {
+		m.newMaps++
+		it.Number = PackageNumber(m.pub.ID, m.newMaps)
+	}
+	for i, f := range one.Files {
+		write := func(w io.Writer) error { return f.Write(w, changed) }
+		if err := m.st.add(ctx, Document{Key: keys[i], Rank: rankMaps}, write); err != nil {
+			return it, true, err
+		}
+	}
+	m.shelf.put(it)
+	m.retire(without(was.Keys, keys)...)
+	return it, true, nil
+}
+
+// mapLists makes the documents that list the maps, and the links of the pages for people.
+func (m *maker) mapLists(ctx context.Context, maps *Maps, all []MapState, anew bool, changed time.Time) error {
+	var keys []string
+	if len(all) > 0 || anew {
+		for _, l := range maps.Lists {
+			keys = append(keys, m.l.mapFile(l.Name))
+		}
+	}
+	gone, err := m.absent(ctx, keys...)
+	if err != nil || !anew && !gone && slices.Equal(keys, m.last.MapListKeys) {
+		return err
+	}
+	m.pub.MapsChanged = changed
+	for i, key := range keys {
+		write := func(w io.Writer) error { return maps.Lists[i].Write(w, all, changed) }
+		if err := m.st.add(ctx, Document{Key: key, Rank: rankMapLists}, write); err != nil {
+			return err
+		}
+	}
+	m.retire(without(m.last.MapListKeys, keys)...)
+	m.pub.MapListKeys, m.pub.PageLinks = keys, nil
+	if len(all) > 0 && maps.Links != nil {
+		m.pub.PageLinks = maps.Links(all)
+	}
+	return nil
+}
+
+// uris are where keys are served.
+func (m *maker) uris(keys []string) []string {
+	uris := make([]string, len(keys))
+	for i, key := range keys {
+		uris[i] = m.l.uri(key)
+	}
+	return uris
+}
+
+// without are those keys that are not among others.
+func without(keys, others []string) (left []string) {
+	for _, key := range keys {
+		if !slices.Contains(others, key) {
+			left = append(left, key)
+		}
+	}
+	return left
+}
