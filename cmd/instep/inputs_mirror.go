@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"instep/internal/republish"
 	"instep/internal/scan"
@@ -54,8 +55,8 @@ func doubts() string {
 	return strings.Join(names, ", ")
 }
 
-// mirrorInput makes the input of a set that is published from a mirror.
-func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error)) func(scan.Deps) (scan.Input, error) {
+// republished says how the mirror is published.
+func (f *fromConfig) republished(now func() time.Time) republish.Options {
 	o := republish.Options{Kept: mirror.KeptSet, OriginalURIs: f.OriginalURIs}
 	if f.Set != "" {
 		o.Sets = []string{f.Set}
@@ -63,19 +64,35 @@ func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error))
 	for _, name := range f.Also {
 		o.Also = append(o.Also, scan.Reason(name))
 	}
+	o.Open = func(ctx context.Context) (republish.Mirror, error) {
+		m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: f.Mirror, State: f.MirrorState, Now: now})
+		if err == nil && !m.Exists() {
+			err = errors.Join(fmt.Errorf("%q: %w", f.Mirror, mirror.ErrWrongStore), m.Close())
+		}
+		return m, err
+	}
+	return o
+}
+
+// mirrorInput makes the input of a set that is published from a mirror.
+func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error)) func(scan.Deps) (scan.Input, error) {
 	return func(deps scan.Deps) (scan.Input, error) {
 		files, err := tree()
 		if err != nil {
 			return nil, err
 		}
-		o.Open = func(ctx context.Context) (republish.Mirror, error) {
-			m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: f.Mirror, State: f.MirrorState, Now: deps.Now})
-			if err == nil && !m.Exists() {
-				err = errors.Join(fmt.Errorf("%q: %w", f.Mirror, mirror.ErrWrongStore), m.Close())
-			}
-			return m, err
-		}
 		l := &scan.List{Deps: deps, Tree: files, Include: set.Include, Exclude: set.Exclude, Rules: set.rules()}
-		return republish.Input{List: l, Mirror: o}, nil
+		return republish.Input{List: l, Mirror: f.republished(deps.Now)}, nil
 	}
+}
+
+// mirrorRuns returns watch.Options.Runs of the mirror that is published; nil if none is.
+func (c *configuration) mirrorRuns(now func() time.Time) func(context.Context) (string, error) {
+	for i := range c.Sets {
+		if f := &c.Sets[i].From; f.Mirror != "" {
+			o := f.republished(now)
+			return o.Runs
+		}
+	}
+	return nil
 }

@@ -146,6 +146,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 		}
 	}
 	if f.watch.on {
+		f.watch.runs = c.mirrorRuns(a.now)
 		return placed(a.watch(cmd.Context(), site, f), cmd, args)
 	}
 	return placed(a.publishOnce(cmd.Context(), site, f), cmd, args)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"instep/internal/scan"
 )
@@ -72,4 +73,26 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d resources came from %s in the first place: they are not published again", n, in.BaseURL))
 	}
 	return p, nil
+}
+
+// Runs returns a text that is another one after each complete run on the mirror.
+func (o *Options) Runs(ctx context.Context) (_ string, err error) {
+	m, err := o.Open(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	sets, err := m.Sets(ctx)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, set := range sets {
+		at, complete, err := m.Committed(ctx, set)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&text, set, complete, at.UnixMicro())
+	}
+	return text.String(), nil
 }
