@@ -25,7 +25,7 @@ func watchMirror(ctx context.Context, every time.Duration, runs func(context.Con
 	known, err := runs(ctx)
 	m.done.Go(func() {
 		defer close(m.changes)
-		ticks := time.NewTicker(max(every, settleTime))
+		ticks := time.NewTicker(every)
 		defer ticks.Stop()
 		for {
 			select {

@@ -59,7 +59,7 @@ func Run(ctx context.Context, s Session, o Options) error {
 	}
 	switch {
 	case o.Runs != nil:
-		m := watchMirror(ctx, o.Every, o.Runs, o.Warn)
+		m := watchMirror(ctx, max(o.Every, settleTime), o.Runs, o.Warn)
 		defer m.close()
 		l.changes = m.changes
 	case o.Dir != "":
