@@ -27,6 +27,9 @@ type lister struct {
 
 	origins []string // of the URIs listed that are none of ours, at most maxOrigins
 	more    bool     // there are further ones
+
+	unfit      int64  // resources of which something was left out that no document can say
+	firstUnfit string // the URI of one of them
 }
 
 // maxOrigins is how many origins are named.
@@ -154,8 +157,8 @@ func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) strin
 			said.Links = append(said.Links, via)
 		}
 	}
-	var err error
-	if e.Remainder, err = said.Text(); err != nil {
+	err := l.say(&e, &said)
+	if err != nil {
 		return e, err
 	}
 	if via.Href != m.URI && strings.HasPrefix(via.Href, l.base) {
@@ -208,4 +211,37 @@ func (l *lister) copies(ctx context.Context, batch []member) (map[string]string,
 		}
 	}
 	return copies, nil
+}
+
+// say makes e say what the origin says besides, but for what no document of the standard can:
+// a reader of the origin may have been more lenient than the writer of a document is.
+func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
+	if e.Remainder, err = said.Text(); err != nil || e.Check() == nil {
+		return err
+	}
+	fits := func(part resourcesync.Remainder) bool {
+		text, err := part.Text()
+		bare := *e
+		bare.Remainder = text
+		return err == nil && bare.Check() == nil
+	}
+	fit := resourcesync.Remainder{}
+	add := func(part func(*resourcesync.Remainder)) {
+		more := fit
+		part(&more)
+		if fits(more) {
+			fit = more
+		}
+	}
+	add(func(r *resourcesync.Remainder) { r.Priority = said.Priority })
+	add(func(r *resourcesync.Remainder) { r.Attrs = said.Attrs })
+	add(func(r *resourcesync.Remainder) { r.Foreign = said.Foreign })
+	for i := range slices.Backward(said.Links) { // via, or duplicate, is the last
+		add(func(r *resourcesync.Remainder) { r.Links = slices.Concat(said.Links[i:i+1], r.Links) })
+	}
+	if l.unfit++; l.unfit == 1 {
+		l.firstUnfit = e.URI
+	}
+	e.Remainder, err = fit.Text()
+	return err
 }

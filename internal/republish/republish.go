@@ -69,6 +69,9 @@ func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
 	if len(l.origins) > 0 {
 		p.Notes = append(p.Notes, l.allowed())
 	}
+	if l.unfit > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("what the origin says of %d resources was left out in part, as no document can say it, of %q for one", l.unfit, l.firstUnfit))
+	}
 	if n := p.Excluded[scan.Loop]; n > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d resources came from %s in the first place: they are not published again", n, in.BaseURL))
 	}

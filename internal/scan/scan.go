@@ -127,7 +127,7 @@ const (
 	// Of a mirror that is published.
 	Due        Reason = "due"        // the Source has newer bytes than the mirror
 	Unverified Reason = "unverified" // nothing that the Source says proves the bytes
-	Held       Reason = "held"       // undo has put back an earlier state than the Source has
+	Held       Reason = "held"       // the mirror keeps an earlier state, whatever the Source says
 	Loop       Reason = "loop"       // the resource is one of ours, which came back
 )
 
