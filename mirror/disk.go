@@ -72,6 +72,15 @@ func (d *disk) forget() error {
 // isState reports whether a directory is a state directory.
 func isState(dir string) (bool, error) { return catalog.IsState(dir, os.Lstat, os.Open) }
 
+// IsMirror reports whether a directory has the marker of a mirror.
+func IsMirror(dir string) (bool, error) {
+	info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(markerKey)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Mode().IsRegular(), err
+}
+
 // mirrorAbove returns the directory of a mirror that has a path below it which a Source
 // can give; "" if there is none.
 func mirrorAbove(path string) (string, error) {

@@ -126,7 +126,7 @@ func (a *app) audit(cmd *cobra.Command, source, dir string, f *auditFlags) (err 
 		return err
 	}
 	if !f.quick {
-		if err := a.reportStrangers(ctx, m); err != nil {
+		if err := a.reportStrangers(ctx, m, dir); err != nil {
 			return err
 		}
 	}

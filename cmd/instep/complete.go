@@ -26,6 +26,8 @@ func valuesOf(cmd *cobra.Command, flag string) []string {
 		return []string{"robots", "html"}
 	case "fail-on":
 		return []string{"error", "warning", "info"}
+	case "also":
+		return strings.Split(doubts(), ", ")
 	case "cause":
 		return runs.CauseNames()
 	case "dialect":

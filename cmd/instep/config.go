@@ -68,10 +68,13 @@ type ruleConfig struct {
 	Type       string `yaml:"type"`
 	Encoding   string `yaml:"encoding"`
 	ChangeFreq string `yaml:"changefreq"`
+	// KeepLinks are relations of links that a resource of a mirror keeps.
+	KeepLinks []string `yaml:"keep_links"`
 }
 
 func (r ruleConfig) rule() scan.Rule {
-	return scan.Rule{Match: r.Match, Type: r.Type, Encoding: r.Encoding, ChangeFreq: resourcesync.ChangeFreq(r.ChangeFreq)}
+	return scan.Rule{Match: r.Match, Type: r.Type, Encoding: r.Encoding, ChangeFreq: resourcesync.ChangeFreq(r.ChangeFreq),
+		KeepLinks: strings.Join(r.KeepLinks, " ")}
 }
 
 // groupConfig groups the files that a glob matches, for a Resource Map of each group.

@@ -56,6 +56,9 @@ func (c *configuration) check() (err error) {
 	if c.BaseURL, err = source.ParseBaseURL(c.BaseURL); err != nil {
 		return c.errorAt("base_url", err)
 	}
+	if err := c.recognise(); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for i := range c.Sets {
 		s := &c.Sets[i]
@@ -179,6 +182,7 @@ func (a *app) printConfiguration(c *configuration) {
 			one(setKey(i, fmt.Sprintf("rules[%d].type", n)), option{}, r.Type)
 			one(setKey(i, fmt.Sprintf("rules[%d].encoding", n)), option{}, r.Encoding)
 			one(setKey(i, fmt.Sprintf("rules[%d].changefreq", n)), option{}, r.ChangeFreq)
+			one(setKey(i, fmt.Sprintf("rules[%d].keep_links", n)), option{}, strings.Join(r.KeepLinks, ", "))
 		}
 		for n, r := range c.Sets[i].Aggregations {
 			key := setKey(i, fmt.Sprintf("aggregations[%d].", n))

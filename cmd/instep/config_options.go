@@ -73,6 +73,9 @@ var options = []option{
 	{key: "from.sql.query", set: func(s *setConfig) any { return &s.From.SQL.Query }},
 	{key: "from.allow_origins", set: func(s *setConfig) any { return &s.From.AllowOrigins }},
 	{key: "from.allow_private", set: func(s *setConfig) any { return &s.From.AllowPrivate }},
+	{key: "from.original_uris", flag: "original-uris", usage: "of a mirror: list the resources under the URIs that they have at their origin, with links to the copies", fallback: "false", set: func(s *setConfig) any { return &s.From.OriginalURIs }},
+	{key: "from.also", flag: "also", usage: "of a mirror: also list resources of which there is a `DOUBT`: due, unverified or held (repeatable)", set: func(s *setConfig) any { return &s.From.Also }},
+	{key: "from.mirror_state", flag: "mirror-state", usage: "of a mirror: where its catalog is, if not inside it: a `DIR`", set: func(s *setConfig) any { return &s.From.MirrorState }},
 	{key: "from.max_document", fallback: "200MiB", set: func(s *setConfig) any { return &s.From.MaxDocument }},
 }
 

@@ -14,6 +14,7 @@ import (
 	"instep/internal/convert"
 	"instep/internal/flock"
 	"instep/internal/publish"
+	"instep/internal/republish"
 	"instep/internal/runs"
 	"instep/internal/scan"
 	"instep/internal/watch"
@@ -104,6 +105,9 @@ var causes = []cause{
 	{exitUsage, as[*destination.GlobError]("globs are written as in .gitignore: *.png, /x.png, a/, a/**/b")},
 	{exitUsage, as[*mirror.StateError]("leave --state out, for .instep in the mirror, or name a directory that is in no mirror")},
 	{exitLocked, as[*flock.LockedError]("wait until it has ended")},
+	{exitTemporary, is(republish.ErrNoBaseline, "run instep sync on the mirror until it is in sync, and publish again")},
+	{exitTemporary, is(republish.ErrDisturbed, "publish again when that run has ended")},
+	{exitUsage, is(republish.ErrShared, "--original-uris lists the resources under the URIs that they have at their origin")},
 	{exitGuard, wrongPlace},
 	{exitGuard, as[*scan.GuardError]("is the directory complete, its disk mounted, and are the patterns meant? If the resources are really gone: --max-delete 100%")},
 	{exitGuard, is(scan.ErrRoot, "is the directory spelled right, and its disk there?")},

@@ -34,6 +34,12 @@ type fromConfig struct {
 	AllowOrigins []string `yaml:"allow_origins"`
 	AllowPrivate []string `yaml:"allow_private"`
 	MaxDocument  size     `yaml:"max_document"` // bytes of a list
+
+	// Of a directory that is a mirror.
+	OriginalURIs bool     `yaml:"original_uris"` // keep the URIs that the resources have at their origin
+	Also         []string `yaml:"also"`          // doubts in spite of which resources are listed
+	MirrorState  string   `yaml:"mirror_state"`  // where its catalog is, if not in the mirror
+	Mirror       string   `yaml:"-"`             // the directory; "": it is none
 }
 
 // sqlConfig is a query that lists resources.
@@ -50,7 +56,7 @@ func (f *fromConfig) set(text string) error {
 	if !ok || to == nil || place == "" {
 		return fmt.Errorf("expected oai+URL, sitemap+URL, urls+URL or source+URL, found %q", text)
 	}
-	*f = fromConfig{AllowOrigins: f.AllowOrigins, AllowPrivate: f.AllowPrivate, MaxDocument: f.MaxDocument, WithFiles: f.WithFiles}
+	*f = fromConfig{OriginalURIs: f.OriginalURIs, Also: f.Also, MirrorState: f.MirrorState, AllowOrigins: f.AllowOrigins, AllowPrivate: f.AllowPrivate, MaxDocument: f.MaxDocument, WithFiles: f.WithFiles}
 	if *to = place; kind == "oai" {
 		return f.setRequest(place)
 	}
@@ -60,7 +66,7 @@ func (f *fromConfig) set(text string) error {
 func (f *fromConfig) given() []string {
 	var all []string
 	for _, k := range []struct{ key, value string }{
-		{"sitemap", f.Sitemap}, {"urls", f.URLs}, {"source", f.Source}, {"oai", f.OAI}, {"sql", f.SQL.Postgres + f.SQL.SQLite + f.SQL.Query},
+		{"sitemap", f.Sitemap}, {"urls", f.URLs}, {"source", f.Source}, {"oai", f.OAI}, {"sql", f.SQL.Postgres + f.SQL.SQLite + f.SQL.Query}, {"mirror", f.Mirror},
 	} {
 		if k.value != "" {
 			all = append(all, k.key)
@@ -71,7 +77,7 @@ func (f *fromConfig) given() []string {
 
 // relativeTo makes the names of files relative to a directory.
 func (f *fromConfig) relativeTo(dir string) {
-	for _, path := range []*string{&f.Sitemap, &f.URLs, &f.SQL.SQLite} {
+	for _, path := range []*string{&f.Sitemap, &f.URLs, &f.SQL.SQLite, &f.MirrorState} {
 		if *path != "" && !filepath.IsAbs(*path) && !strings.Contains(*path, "://") {
 			*path = filepath.Join(dir, *path)
 		}
@@ -86,12 +92,15 @@ func (f *fromConfig) check() (key string, err error) {
 		return given[1], fmt.Errorf("expected one place where the resources are listed, found %s", strings.Join(given, " and "))
 	case len(given) == 0 && (f.Set != "" || len(f.AllowOrigins) > 0 || len(f.AllowPrivate) > 0 || f.MaxDocument > 0):
 		return "", errors.New("expected sitemap, urls, source, oai or sql")
-	case f.Set != "" && f.Source == "" && f.OAI == "":
-		return "set", errors.New("expected a source or a repository (oai) that the set is of")
+	case f.Set != "" && f.Source == "" && f.OAI == "" && f.Mirror == "":
+		return "set", errors.New("expected a source or a repository (oai) that the set is of, or a mirror as dir")
 	case f.Prefix != "" && f.OAI == "":
 		return "prefix", errors.New("expected a repository (oai) that the prefix is of")
 	case f.WithFiles && f.OAI == "":
 		return "with_files", errors.New("expected a repository (oai) whose records link to the files")
+	}
+	if key, err := f.checkMirror(); err != nil {
+		return key, err
 	}
 	for key, place := range map[string]string{"sitemap": f.Sitemap, "urls": f.URLs, "source": f.Source, "oai": f.OAI} {
 		if strings.Contains(place, "://") || (key == "source" || key == "oai") && place != "" {
@@ -155,6 +164,9 @@ func inputOf(f *fromConfig, set *setConfig, base, dir, out string) func(scan.Dep
 		}
 		return scan.RootTree(root), nil
 	})
+	if f.Mirror != "" {
+		return f.mirrorInput(set, tree)
+	}
 	return func(deps scan.Deps) (scan.Input, error) {
 		c, err := client()
 		if err != nil {

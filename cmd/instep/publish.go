@@ -54,6 +54,10 @@ A folder that was published for another base URL, on this machine say, is moved 
 real one by --move-to URL, once: the documents from before are removed, files of yours
 never, and mirrors read the new URL from the beginning. -n names what would be removed.
 
+A DIR that is a mirror of instep sync is published as its catalog knows it: each entry names
+its origin (via), untouched files are not read, and nothing is published before the first
+synchronization is complete (exit code 5). "instep help mirror" tells more.
+
 With --watch it stays and publishes again soon after something changed, until it is
 interrupted. --show publishes nothing: it prints the lines to add to robots.txt, or to
 the head of your pages, so that others find what is published.`
@@ -69,6 +73,7 @@ func (a *app) publishCommand() *cobra.Command {
   instep publish -n ./collection --base-url https://museum.example.org/
   instep publish ./collection --move-to https://museum.example.org/
   instep publish -c site.yaml --watch
+  instep publish ./mirror --base-url https://copy.example.org/
   instep publish ./collection --show robots`,
 		Args: atMostArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.publish(cmd, &f, args) },
@@ -141,6 +146,7 @@ func (a *app) publish(cmd *cobra.Command, f *publishFlags, args []string) error 
 		}
 	}
 	if f.watch.on {
+		f.watch.runs = c.mirrorRuns(a.now)
 		return placed(a.watch(cmd.Context(), site, f), cmd, args)
 	}
 	return placed(a.publishOnce(cmd.Context(), site, f), cmd, args)

@@ -15,12 +15,16 @@ import (
 // leftOut describes the reasons for which a scan leaves files out; our own documents are
 // not mentioned.
 var leftOut = map[scan.Reason]string{
-	scan.Dotfile: "with a name that begins with a dot",
-	scan.Symlink: "links that lead nowhere, to a directory, or out of what is published",
-	scan.Special: "devices, sockets and the like",
-	scan.Pattern: "not chosen by include and exclude",
-	scan.Litter:  "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
-	scan.Assumed: "assumed to be unchanged: they stay published as they are",
+	scan.Dotfile:    "with a name that begins with a dot",
+	scan.Symlink:    "links that lead nowhere, to a directory, or out of what is published",
+	scan.Special:    "devices, sockets and the like",
+	scan.Pattern:    "not chosen by include and exclude",
+	scan.Litter:     "left behind by systems and editors, such as Thumbs.db (--all-files publishes them)",
+	scan.Assumed:    "assumed to be unchanged: they stay published as they are",
+	scan.Due:        "of which the Source has newer bytes than the mirror (instep sync; --also due)",
+	scan.Unverified: "that nothing proves: the Source gives neither digest nor length (--also unverified)",
+	scan.Held:       "held in an earlier state than the Source has (--also held)",
+	scan.Loop:       "that came from here in the first place",
 }
 
 // reportPublish ends the command with the counts of a run, or of a dry run.

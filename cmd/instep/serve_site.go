@@ -201,7 +201,7 @@ func (c *configuration) servedSets() []source.ServedSet {
 // covers reports whether the set has a file of the directory, judged by its name. The
 // members of a set that is listed elsewhere are unknown, so it is not linked.
 func (s *setConfig) covers(path string) bool {
-	if len(s.From.given()) > 0 {
+	if len(s.From.given()) > 0 && s.From.Mirror == "" {
 		return false
 	}
 	choice := s.choice()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -10,6 +11,7 @@ import (
 	"instep/destination"
 	"instep/internal/runs"
 	"instep/mirror"
+	"instep/source"
 )
 
 // storeFlags say how a mirror stores its bytes, and how it treats files that are in its
@@ -40,12 +42,12 @@ const maxNamed = 20
 
 // reportStore lists, after a successful run, files in a mirror's directory that belong to
 // no resource, and interrupted transfers.
-func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, f *storeFlags, ended error) error {
+func (a *app) reportStore(ctx context.Context, m *mirror.Mirror, dir string, f *storeFlags, ended error) error {
 	if ended != nil {
 		return ended
 	}
 	if f.adopt {
-		if err := a.reportStrangers(ctx, m); err != nil {
+		if err := a.reportStrangers(ctx, m, dir); err != nil {
 			return err
 		}
 	}
@@ -67,11 +69,17 @@ func (a *app) tellFound(found mirror.Found, dir string, log *runLog) {
 	log.Add(runs.Row{Kind: runs.Note, URI: r.URI, Path: r.Path, Message: r.Message, Hint: r.Hint})
 }
 
-func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror) error {
+// reportStrangers names files in the directory of a mirror that belong to no resource. The
+// documents of a mirror that is published are none of them.
+func (a *app) reportStrangers(ctx context.Context, m *mirror.Mirror, dir string) error {
 	n := 0
+	_, unpublished := source.ReadPublicationInfo(os.DirFS(dir))
 	for path, err := range m.Strangers(ctx) {
 		if err != nil {
 			return fmt.Errorf("look for files that are no resources: %w", err)
+		}
+		if unpublished == nil && source.MayBeDocument(path) {
+			continue
 		}
 		if n++; n <= maxNamed || a.out.json || a.out.verbose {
 			a.out.warn(warningRecord{Path: path, Message: printable(path) + " is not a resource of the Source; it stays"})

@@ -181,7 +181,7 @@ func (s *syncer) apply(ctx context.Context, d *destination.Destination, m *mirro
 		return rep, err
 	}
 	err = s.a.keepPast(ctx, m, rep, s.mend(err), s.dir, s.keep)
-	return rep, s.a.reportStore(ctx, m, &s.f.storeFlags, err)
+	return rep, s.a.reportStore(ctx, m, s.dir, &s.f.storeFlags, err)
 }
 
 // failedUpdate counts a resource of which an older state is still held.

@@ -15,6 +15,7 @@ import (
 type watchFlags struct {
 	on            bool
 	every, rescan time.Duration
+	runs          func(context.Context) (string, error) // see watch.Options
 }
 
 func (f *watchFlags) register(fs *pflag.FlagSet) {
@@ -43,7 +44,7 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 	var total publish.SetReport
 	a.out.line("Watching; end with Ctrl-C")
 	err = watch.Run(ctx, s, watch.Options{
-		Dir: site.Dir, Out: site.Out, Every: f.watch.every, Rescan: f.watch.rescan, What: f.what, Now: a.now,
+		Dir: site.Dir, Out: site.Out, Runs: f.watch.runs, Every: f.watch.every, Rescan: f.watch.rescan, What: f.what, Now: a.now,
 		Report: func(rep *publish.Report) { a.reportRound(rep, &total) },
 		Warn:   func(err error) { a.warnOf(ctx, err) },
 	})

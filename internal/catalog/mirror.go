@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"instep/resourcesync"
@@ -450,7 +451,28 @@ func (s *settling) move() error {
 		ON CONFLICT (set_id) DO UPDATE SET body = excluded.body`, s.Cursor.Set, s.Cursor.Body); err != nil {
 		return err
 	}
+	if err := setSetting(s.ctx, s.tx, committedSetting(s.Cursor.Set), strconv.FormatInt(s.At.UnixMicro(), 10)); err != nil {
+		return err
+	}
 	return s.forgetEvidence(s.Cursor.Set, s.Cursor.Listed)
+}
+
+// committedSetting is the setting with the moment at which the cursor of a set moved last.
+func committedSetting(set SetID) string { return fmt.Sprint("committed ", set) }
+
+// Committed returns when the cursor of a set moved last, by the mirror's clock: all that the
+// run had found was recorded then. It is the zero time if an earlier version of this program
+// has moved it.
+func (c *Mirror) Committed(ctx context.Context, set SetID) (time.Time, error) {
+	text, ok, err := (&Facts{c.db}).Setting(ctx, committedSetting(set))
+	if err != nil || !ok {
+		return time.Time{}, err
+	}
+	micros, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, c.fail("read a cursor of", fmt.Errorf("%w: setting %q: %w", ErrDamaged, committedSetting(set), err))
+	}
+	return readTime(micros), nil
 }
 
 // Holders returns all memberships of the resources with these URIs.

@@ -66,6 +66,8 @@ type Catalog struct {
 	Facts     *Facts
 	Mirror    *Mirror
 	Publisher *Publisher
+
+	still os.FileInfo // of a file that is read as one that nobody writes to; nil: see Steady
 }
 
 // Facts is the store of both roles: settings, sets, resources, memberships, and the change

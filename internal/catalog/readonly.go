@@ -37,10 +37,40 @@ func OpenReadOnly(ctx context.Context, path, id string, now func() time.Time) (*
 	return c, nil
 }
 
+// ErrWritten: another process wrote to a catalog that was opened for reading when nobody did.
+// What was read of it since may be wrong.
+var ErrWritten = errors.New("written to while it was read")
+
+// Steady is ErrWritten if what was read of a catalog that OpenReadOnly has opened may be
+// wrong, because a run began since. A catalog that was open for writing already is read safely.
+func (c *Catalog) Steady() error {
+	if c.still == nil {
+		return nil
+	}
+	now, err := os.Stat(c.path)
+	if err != nil {
+		return c.fail("read", err)
+	}
+	wal, err := os.Stat(c.path + "-wal")
+	if err == nil && wal.Size() <= walHeader || errors.Is(err, fs.ErrNotExist) {
+		if now.Size() == c.still.Size() && now.ModTime().Equal(c.still.ModTime()) {
+			return nil
+		}
+	}
+	return c.fail("read", ErrWritten)
+}
+
 func (c *Catalog) connectReadOnly(ctx context.Context, want string) (err error) {
-	source, err := readOnlySource(c.path)
+	before, err := os.Stat(c.path)
 	if err != nil {
 		return c.fail("open", err)
+	}
+	source, logged, err := readOnlySource(c.path)
+	if err != nil {
+		return c.fail("open", err)
+	}
+	if !logged {
+		c.still = before
 	}
 	if c.write, err = sql.Open("sqlite", source); err != nil { // SQLite refuses every write
 		return c.fail("open", err)
@@ -70,7 +100,7 @@ const walHeader = 32
 
 // readOnlySource reads the write-ahead log of a run that is active or was killed. If there
 // is none, or an empty one, SQLite needs an option so that it does not create one.
-func readOnlySource(path string) (string, error) {
+func readOnlySource(path string) (source string, logged bool, err error) {
 	q := url.Values{"mode": {"ro"}, "_txlock": {"immediate"}}
 	for _, p := range []string{"busy_timeout(10000)", "query_only(ON)", "cache_size(-4096)", "mmap_size(0)"} {
 		q.Add("_pragma", p)
@@ -80,15 +110,16 @@ func readOnlySource(path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && wal.Size() <= walHeader:
 		q.Set("immutable", "1")
 	case err != nil:
-		return "", err
+		return "", false, err
 	default:
 		if _, err := os.Stat(path + "-shm"); err != nil {
-			return "", fmt.Errorf("changes of an interrupted run in %q cannot be read without writing (run once with writing allowed): %w", path+"-wal", err)
+			return "", false, fmt.Errorf("changes of an interrupted run in %q cannot be read without writing (run once with writing allowed): %w", path+"-wal", err)
 		}
 		q.Set("readonly_shm", "1")
+		logged = true
 	}
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	return u.String(), nil
+	return u.String(), logged, nil
 }
 
 // sameSchema returns an error unless the schema is exactly ours: a read-only catalog cannot

@@ -63,7 +63,10 @@ func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Groupi
 		if err != nil {
 			return g, err
 		}
-		en := resourceEntry(m)
+		en, err := resourceEntry(m)
+		if err != nil {
+			return g, err
+		}
 		if err := g.Add(scan.NameOf(r.site.BaseURL, m.URI), &en); err != nil {
 			return g, err
 		}

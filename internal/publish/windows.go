@@ -95,7 +95,8 @@ func (d *divider) add(call span) {
 // entryBytes is how long a change can be in a Change List, about, and not less.
 func entryBytes(ch *catalog.Change) int64 {
 	const around = 350 // names of elements and attributes, datetimes and other short texts
-	text := len(ch.URI) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String())
+	const widest = 6   // bytes that one byte of a remainder can take: a quotation mark
+	text := len(ch.URI) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + widest*len(ch.Remainder)
 	return int64(around + text + 5*strings.Count(ch.URI, "&") + 5*strings.Count(ch.URI, "'"))
 }
 

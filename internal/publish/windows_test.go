@@ -136,10 +136,19 @@ func TestEntryBytesIsNotLess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	said := resourcesync.Remainder{
+		Links:   []resourcesync.Link{{Rel: "via", Href: base + strings.Repeat("&", 50), Digests: sum, Length: resourcesync.Bytes(1 << 62), Pri: 1}, {Rel: "x", Href: base}},
+		Attrs:   []resourcesync.Attr{{Space: "http://example.org/terms/", Name: "shelf", Value: `"7"`}},
+		Foreign: `<x xmlns="http://example.org/terms/">text</x>`,
+	}
+	remainder, err := said.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, uri := range []string{base, base + strings.Repeat("a&'b", 500)} {
 		ch := catalog.Change{Change: resourcesync.Updated, Datetime: epoch.Add(time.Microsecond), Resource: catalog.Resource{
 			URI: uri, LastMod: resourcesync.DatetimeOf(epoch.Add(time.Nanosecond)), Length: resourcesync.Bytes(1 << 62), Digests: sum,
-			Type: "application/vnd.example+xml", Encoding: "gzip", ChangeFreq: resourcesync.Monthly,
+			Type: "application/vnd.example+xml", Encoding: "gzip", ChangeFreq: resourcesync.Monthly, Remainder: remainder,
 		}}
 		sizes := [2]int64{}
 		for n := range sizes {
@@ -148,7 +157,8 @@ func TestEntryBytesIsNotLess(t *testing.T) {
 			h.Capability, h.From = resourcesync.CapabilityChangeList, resourcesync.DatetimeOf(epoch)
 			enc, err := resourcesync.NewEncoder(&out, h)
 			for range n {
-				err = errors.Join(err, enc.Encode(changeEntry(ch)))
+				en, damaged := changeEntry(ch)
+				err = errors.Join(err, damaged, enc.Encode(en))
 			}
 			if err := errors.Join(err, enc.Close()); err != nil {
 				t.Fatal(err)

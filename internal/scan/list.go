@@ -33,6 +33,19 @@ type Listed struct {
 	// Version changes whenever the bytes may have changed; it is not published, and "" is
 	// unknown. With it a resource without lastmod is not requested again.
 	Version string
+
+	// Remainder is what else is said of the resource: the text of a resourcesync.Remainder
+	// without encoding and changefreq.
+	Remainder string
+	// Told: the listing is the word of a Source, which changes what it says of a resource
+	// without changing bytes. What is said then in another way is published as a change.
+	Told bool
+	// Intact: the file at Path is known to have Length and Digests. It is not read unless its
+	// bytes are to be kept.
+	Intact bool
+	// Out, if not "", says why the resource is not published. One that is published with these
+	// very bytes stays as it is, unless it is a Loop: doubt deletes nothing.
+	Out Reason
 }
 
 // Listing yields all resources of a set; one that comes twice counts once. An error with a
@@ -133,7 +146,26 @@ func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	if e.Path != "" || e.URL == "" {
 		r.Encoding = e.Encoding
 	}
+	if e.Told {
+		r.LastMod, r.Remainder = e.LastMod, e.Remainder
+	}
 	return r
+}
+
+// retold reports whether the listing says something else of the same bytes, as a change.
+func (e *Listed) retold(known *catalog.Resource) bool {
+	now := e.called(known)
+	return e.Told && (!calledAlike(&now, known) || now.LastMod != known.LastMod || now.Remainder != known.Remainder)
+}
+
+// stays reports whether a resource that is not listed remains published as it is.
+func (e *Listed) stays(known *catalog.Resource) bool {
+	return e.Out != Loop && known.Member && e.holds(known)
+}
+
+// holds reports whether the bytes that are listed are those recorded.
+func (e *Listed) holds(known *catalog.Resource) bool {
+	return known.Path == e.place() && known.Length == e.Length && agree(known.Digests, e.Digests)
 }
 
 // place is the path of the resource in the catalog.

@@ -68,7 +68,7 @@ func (l *List) lookAtFile(ctx context.Context, x *look, keep blob.Batch, buffer 
 		return err
 	}
 	x.length, x.digests, x.all, x.stat = resourcesync.Bytes(h.length), h.digests, h.known(), h.stat
-	if x.lastMod.IsZero() {
+	if x.lastMod.IsZero() && !x.Told {
 		x.lastMod = fileTime(h.modified)
 	}
 	if x.mimeType == "" {
@@ -207,7 +207,7 @@ func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 		return "", nil
 	case known.Length.Known() && x.length.Known() && known.Length != x.length:
 		return resourcesync.Updated, nil
-	case agree(known.Digests, x.all):
+	case agree(known.Digests, x.all) && !x.retold(known):
 		return "", nil
 	}
 	return resourcesync.Updated, nil
@@ -221,7 +221,7 @@ func (x *look) resource(known *catalog.Resource) catalog.Resource {
 		return r
 	}
 	return catalog.Resource{URI: x.URI, Path: x.place(), Length: x.length, Digests: x.digests, Type: x.mimeType,
-		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat}
+		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat, Remainder: x.Remainder}
 }
 
 // Open opens the present bytes of a resource. fs.ErrNotExist: there are none.

@@ -111,8 +111,10 @@ func (b *listPlanner) take(e *Listed) error {
 	rule := RuleFor(b.l.Rules, name)
 	e.Type, e.Encoding = cmp.Or(rule.Type, e.Type), cmp.Or(rule.Encoding, e.Encoding)
 	e.ChangeFreq = cmp.Or(rule.ChangeFreq, e.ChangeFreq)
-	if err := b.seen.Add(resourcesync.KeyOf(e.URI)); err != nil {
-		return err
+	if e.Out == "" {
+		if err := b.seen.Add(resourcesync.KeyOf(e.URI)); err != nil {
+			return err
+		}
 	}
 	b.uris, b.batch = append(b.uris, e.URI), append(b.batch, *e)
 	if len(b.batch) == batchSize {
@@ -137,6 +139,9 @@ func (b *listPlanner) flush() error {
 }
 
 func (b *listPlanner) compare(known *catalog.Resource, e *Listed) error {
+	if e.Out != "" {
+		return b.leaveOut(known, e)
+	}
 	b.p.Files++
 	unchanged, err := b.unchanged(known, e)
 	if err != nil {
@@ -146,6 +151,11 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed) error {
 	if unchanged {
 		b.p.Unchanged++
 		b.p.Bytes += known.Length.Int64()
+		if e.retold(known) {
+			b.p.Unchanged--
+			b.p.Modified++
+			return b.p.listed.Append(listWork{Listed: *e, Also: string(b.l.dir().also(*known))})
+		}
 		if now := e.called(known); !calledAlike(&now, known) {
 			b.p.Relabel++
 			return b.p.listed.Append(listWork{Listed: *e, Label: true})
@@ -169,8 +179,26 @@ func (b *listPlanner) compare(known *catalog.Resource, e *Listed) error {
 	return b.p.listed.Append(w)
 }
 
+// leaveOut counts a resource that is not published, or stays as it is.
+func (b *listPlanner) leaveOut(known *catalog.Resource, e *Listed) error {
+	b.p.Excluded[e.Out]++
+	if b.l.LeftOut != nil {
+		b.l.LeftOut(e.place(), e.Out)
+	}
+	if !e.stays(known) {
+		return nil
+	}
+	b.p.Files++
+	b.p.Unchanged++
+	b.p.Bytes += known.Length.Int64()
+	return b.seen.Add(resourcesync.KeyOf(e.URI))
+}
+
 // unchanged reports whether a resource need not be looked at.
 func (b *listPlanner) unchanged(known *catalog.Resource, e *Listed) (bool, error) {
+	if e.Intact {
+		return known.Member && known.Stored && known.Due == "" && e.holds(known) && b.l.complete(known.Digests), nil
+	}
 	if e.Path != "" {
 		if b.l.Tree == nil {
 			return false, fmt.Errorf("file %q: no directory was given that has the files", e.Path)
@@ -197,5 +225,5 @@ func (l *List) complete(ds resourcesync.Digests) bool {
 
 // reads reports whether a resource that may have changed has to be read.
 func (l *List) reads(e *Listed) bool {
-	return (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" || !l.complete(e.Digests))
+	return (e.Path != "" || e.URL != "") && (l.Keep != nil || e.Path != "" && !e.Intact || !l.complete(e.Digests))
 }

@@ -93,8 +93,14 @@ func (e *Listed) Check() error {
 	if err != nil {
 		return err
 	}
-	return enc.Encode(resourcesync.Entry{Loc: e.URI, LastMod: e.LastMod, ChangeFreq: e.ChangeFreq,
-		Metadata: resourcesync.Metadata{Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding}})
+	said, err := resourcesync.ParseRemainder(e.Remainder)
+	if err != nil {
+		return err
+	}
+	said.Encoding, said.ChangeFreq = e.Encoding, e.ChangeFreq
+	en := resourcesync.Entry{Loc: e.URI, LastMod: e.LastMod, Metadata: resourcesync.Metadata{Length: e.Length, Digests: e.Digests, Type: e.Type}}
+	en.SetRemainder(said)
+	return enc.Encode(en)
 }
 
 // checkHeader is the header of a Resource List by which entries are tested.

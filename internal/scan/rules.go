@@ -17,6 +17,7 @@ func RuleFor(rules []Rule, path string) Rule {
 		told.Type = cmp.Or(told.Type, r.Type)
 		told.Encoding = cmp.Or(told.Encoding, r.Encoding)
 		told.ChangeFreq = cmp.Or(told.ChangeFreq, r.ChangeFreq)
+		told.KeepLinks = cmp.Or(told.KeepLinks, r.KeepLinks)
 	}
 	return told
 }

@@ -74,6 +74,9 @@ type Rule struct {
 	Type       string // media type, instead of the one derived from name and bytes
 	Encoding   string // content coding that the file is in, as "gzip"
 	ChangeFreq resourcesync.ChangeFreq
+	// KeepLinks are relations, with spaces between them, whose links the entry of a mirrored
+	// resource keeps though they hold for the origin alone: see internal/republish.
+	KeepLinks string
 }
 
 // Dir is a directory whose files are the resources of a set. Tree is required.
@@ -120,6 +123,12 @@ const (
 	Litter  Reason = "litter"  // operating systems and editors leave it behind
 	Assumed Reason = "assumed" // left as recorded by AssumeUnchanged
 	Ours    Reason = "ours"
+
+	// Of a mirror that is published.
+	Due        Reason = "due"        // the Source has newer bytes than the mirror
+	Unverified Reason = "unverified" // nothing that the Source says proves the bytes
+	Held       Reason = "held"       // the mirror keeps an earlier state, whatever the Source says
+	Loop       Reason = "loop"       // the resource is one of ours, which came back
 )
 
 // maxFailures bounds the list of failures; all of them are counted.

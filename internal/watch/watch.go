@@ -31,6 +31,9 @@ type Options struct {
 	// Dir is the directory, of which no changes are reported in Out below it. "" is none: what
 	// is published is looked at each Rescan alone.
 	Dir, Out string
+	// Runs, if not nil, says that Dir is a mirror: its files are not watched, and everything
+	// is published when the text that it returns is another one.
+	Runs func(context.Context) (string, error)
 	// Every is the least time between two publications.
 	Every time.Duration
 	// Rescan is the time after which everything is looked at again; above 0.
@@ -54,7 +57,12 @@ func Run(ctx context.Context, s Session, o Options) error {
 		o.Report(&rep)
 		return err
 	}
-	if o.Dir != "" {
+	switch {
+	case o.Runs != nil:
+		m := watchMirror(ctx, max(o.Every, settleTime), o.Runs, o.Warn)
+		defer m.close()
+		l.changes = m.changes
+	case o.Dir != "":
 		t := watchTree(ctx, o.Dir, o.Out, o.Warn)
 		defer t.close()
 		l.changes = t.changes

@@ -67,6 +67,7 @@ type Mirror interface {
 	Holders(ctx context.Context, uris []string) ([]catalog.Membership, error)
 	Due(ctx context.Context, set catalog.SetID) iter.Seq2[catalog.Resource, error]
 	Cursor(ctx context.Context, set catalog.SetID) (body string, ok bool, err error)
+	Committed(ctx context.Context, set catalog.SetID) (time.Time, error)
 	Evidence(ctx context.Context, set catalog.SetID, uris []string) (map[string]catalog.Evidence, error)
 	Losses(ctx context.Context, set catalog.SetID) (catalog.Losses, bool, error)
 	EachLoss(ctx context.Context, l catalog.Losses) iter.Seq2[catalog.Loss, error]

@@ -276,8 +276,18 @@ func cursors(t *testing.T, s Stores, _ *clock) {
 		return text
 	}
 	want(t, "evidence", told(), " a gone is gone")
-	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{Cursor: &catalog.Cursor{Set: id, Body: "second", Listed: Start}}, nil))
+	committed := func(expected time.Time) {
+		t.Helper()
+		if at, err := s.Mirror.Committed(t.Context(), id); !at.Equal(expected) || err != nil {
+			t.Errorf("the cursor was committed at %v, %v; want %v", at, err, expected)
+		}
+	}
+	committed(b.o.At)
+	later := Start.Add(time.Minute)
+	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{At: later, Cursor: &catalog.Cursor{Set: id, Body: "second", Listed: Start}}, nil))
+	must(t, s.Mirror.Settle(t.Context(), catalog.Outcome{At: later.Add(time.Minute)}, nil))
 	s = s.Reopen()
+	committed(later)
 	want(t, "evidence after a list", told(), " a")
 	if body, ok, err := s.Mirror.Cursor(t.Context(), id); body != "second" || !ok || err != nil {
 		t.Errorf("cursor: %q, %v, %v", body, ok, err)

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"instep/internal/republish"
+	"instep/internal/scan"
+	"instep/mirror"
+)
+
+// recognise makes the directory, if it is a mirror, the input of every set that has no other.
+func (c *configuration) recognise() error {
+	if c.Dir == "" {
+		return nil
+	}
+	mirrored, err := mirror.IsMirror(c.Dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", scan.ErrRoot, err)
+	}
+	for i := range c.Sets {
+		f := &c.Sets[i].From
+		if f.Mirror = ""; mirrored && len(f.given()) == 0 {
+			f.Mirror = c.Dir
+		}
+	}
+	return nil
+}
+
+// checkMirror returns the key of what goes with a mirror that is wrong, below from, and why.
+func (f *fromConfig) checkMirror() (key string, err error) {
+	for key, given := range map[string]bool{"original_uris": f.OriginalURIs, "also": len(f.Also) > 0, "mirror_state": f.MirrorState != ""} {
+		if given && f.Mirror == "" {
+			return key, errors.New("the directory to publish is no mirror of instep sync")
+		}
+	}
+	for _, name := range f.Also {
+		if !slices.Contains(republish.Doubts, scan.Reason(name)) {
+			return "also", fmt.Errorf("expected %s, found %q", doubts(), name)
+		}
+	}
+	return "", nil
+}
+
+// doubts are the values of from.also.
+func doubts() string {
+	var names []string
+	for _, d := range republish.Doubts {
+		names = append(names, string(d))
+	}
+	return strings.Join(names, ", ")
+}
+
+// republished says how the mirror is published.
+func (f *fromConfig) republished(now func() time.Time) republish.Options {
+	o := republish.Options{Kept: mirror.KeptSet, OriginalURIs: f.OriginalURIs}
+	if f.Set != "" {
+		o.Sets = []string{f.Set}
+	}
+	for _, name := range f.Also {
+		o.Also = append(o.Also, scan.Reason(name))
+	}
+	o.Open = func(ctx context.Context) (republish.Mirror, error) {
+		m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: f.Mirror, State: f.MirrorState, Now: now})
+		if err == nil && !m.Exists() {
+			err = errors.Join(fmt.Errorf("%q: %w", f.Mirror, mirror.ErrWrongStore), m.Close())
+		}
+		return m, err
+	}
+	return o
+}
+
+// mirrorInput makes the input of a set that is published from a mirror.
+func (f *fromConfig) mirrorInput(set *setConfig, tree func() (scan.Tree, error)) func(scan.Deps) (scan.Input, error) {
+	return func(deps scan.Deps) (scan.Input, error) {
+		files, err := tree()
+		if err != nil {
+			return nil, err
+		}
+		l := &scan.List{Deps: deps, Tree: files, Include: set.Include, Exclude: set.Exclude, Rules: set.rules()}
+		return republish.Input{List: l, Mirror: f.republished(deps.Now)}, nil
+	}
+}
+
+// mirrorRuns returns watch.Options.Runs of the mirror that is published; nil if none is.
+func (c *configuration) mirrorRuns(now func() time.Time) func(context.Context) (string, error) {
+	for i := range c.Sets {
+		if f := &c.Sets[i].From; f.Mirror != "" {
+			o := f.republished(now)
+			return o.Runs
+		}
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package republish
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"instep/destination"
+	"instep/fetch"
+	"instep/internal/scan"
+	"instep/resourcesync"
+)
+
+// lister lists a mirror once.
+type lister struct {
+	*Options
+	m     Mirror
+	base  string
+	rules []scan.Rule
+
+	sets  []string  // that are complete
+	at    time.Time // when the earliest of them was committed
+	notes []string
+
+	origins []string // of the URIs listed that are none of ours, at most maxOrigins
+	more    bool     // there are further ones
+
+	unfit      int64  // resources of which something was left out that no document can say
+	firstUnfit string // the URI of one of them
+}
+
+// maxOrigins is how many origins are named.
+const maxOrigins = 10
+
+// allowed says what readers have to allow, to take resources with other URIs than ours.
+func (l *lister) allowed() string {
+	text := "the resources have the URIs of their origin, so readers need --allow-origin " + strings.Join(l.origins, " --allow-origin ")
+	if l.more {
+		text += " and others"
+	}
+	return text
+}
+
+// meet remembers the origin of a URI that is listed.
+func (l *lister) meet(uri string) {
+	u, err := fetch.Parse(uri)
+	if err != nil {
+		return // no resource is listed under such a URI
+	}
+	switch origin := fetch.Origin(u); {
+	case strings.HasPrefix(l.base, origin+"/") || slices.Contains(l.origins, origin):
+	case len(l.origins) == maxOrigins:
+		l.more = true
+	default:
+		l.origins = append(l.origins, origin)
+	}
+}
+
+// choose finds the sets to list.
+func (l *lister) choose(ctx context.Context) error {
+	known, err := l.m.Sets(ctx)
+	if err != nil {
+		return err
+	}
+	var incomplete []string
+	for _, set := range known {
+		if set == l.Kept || l.Sets != nil && !slices.Contains(l.Sets, set) {
+			continue
+		}
+		at, complete, err := l.m.Committed(ctx, set)
+		if err != nil {
+			return err
+		}
+		if !complete {
+			incomplete = append(incomplete, set)
+			continue
+		}
+		l.sets = append(l.sets, set)
+		if l.at.IsZero() || at.Before(l.at) {
+			l.at = at
+		}
+	}
+	for _, set := range l.Sets {
+		if !slices.Contains(known, set) {
+			return fmt.Errorf("the mirror has no set %q; it has %s", set, strings.Join(known, ", "))
+		}
+	}
+	if len(l.sets) == 0 {
+		return ErrNoBaseline
+	}
+	for _, set := range incomplete {
+		l.notes = append(l.notes, fmt.Sprintf("the first synchronization of the set %s is not complete: nothing of it is published", set))
+	}
+	return nil
+}
+
+// lookupSize is how many resources are listed together, and how many linked ones are looked
+// up at a time.
+const lookupSize = 500
+
+// list is a scan.Listing. A resource that is in several sets is listed once, as the last of
+// them to change says.
+func (l *lister) list(ctx context.Context, _ time.Time) iter.Seq2[scan.Listed, error] {
+	return func(yield func(scan.Listed, error) bool) {
+		var batch []member
+		flush := func() bool {
+			ok := l.flush(ctx, batch, yield)
+			batch = batch[:0]
+			return ok
+		}
+		for m, err := range members(ctx, l.m, l.sets, l.Kept) {
+			if err != nil {
+				yield(scan.Listed{}, err)
+				return
+			}
+			if batch = append(batch, m); len(batch) == lookupSize && !flush() {
+				return
+			}
+		}
+		flush()
+	}
+}
+
+// flush lists some resources. It returns false when no more are wanted.
+func (l *lister) flush(ctx context.Context, batch []member, yield func(scan.Listed, error) bool) bool {
+	copies, err := l.copies(ctx, batch)
+	if err != nil {
+		return yield(scan.Listed{}, err) // of a part of the list
+	}
+	for i := range batch {
+		e, err := l.entry(ctx, &batch[i], func(uri string) string { return copies[uri] })
+		if !yield(e, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// entry is what is listed of a resource.
+func (l *lister) entry(ctx context.Context, m *member, copyOf func(string) string) (scan.Listed, error) {
+	copied, via := l.uri(&m.Held), Origin(&m.Held, m.said.Links)
+	e := scan.Listed{URI: copied, Path: m.Path, LastMod: m.LastMod, Length: m.Length, Digests: m.Digests, Type: m.Type,
+		Encoding: m.said.Encoding, ChangeFreq: m.said.ChangeFreq, Told: true}
+	keep := strings.Fields(scan.RuleFor(l.rules, m.Path).KeepLinks)
+	said := resourcesync.Remainder{Priority: m.said.Priority, Attrs: m.said.Attrs, Foreign: m.said.Foreign}
+	if l.OriginalURIs {
+		e.URI = via.Href
+		l.meet(e.URI)
+		duplicate := resourcesync.Link{Rel: resourcesync.RelDuplicate, Href: copied, Pri: 1} // rs:md has the rest (1.1 §14.2)
+		said.Links = append(inherit(m.said.Links, keep, func(string) string { return "" }), duplicate)
+	} else {
+		said.Links = inherit(m.said.Links, keep, copyOf)
+		if via.Href != e.URI {
+			said.Links = append(said.Links, via)
+		}
+	}
+	err := l.say(&e, &said)
+	if err != nil {
+		return e, err
+	}
+	if via.Href != m.URI && strings.HasPrefix(via.Href, l.base) {
+		e.Out = scan.Loop
+		return e, nil
+	}
+	if e.Out = l.doubt(m); m.Stored {
+		e.Intact, err = l.m.Untouched(ctx, &m.Held)
+	}
+	return e, err
+}
+
+// uri is the URI of our copy of a resource.
+func (l *lister) uri(h *destination.Held) string { return scan.URI(l.base, h.Path) }
+
+// doubt says why a resource is not listed; "" if it is.
+func (l *lister) doubt(m *member) Doubt {
+	for _, d := range []struct {
+		is   bool
+		name Doubt
+	}{{m.Due != "" || !m.Stored, scan.Due}, {!m.Verified, scan.Unverified}, {m.kept, scan.Held}} {
+		if d.is && (!slices.Contains(l.Also, d.name) || !m.Stored) {
+			return d.name
+		}
+	}
+	return ""
+}
+
+// copies finds our copies of what resources describe, or are described by.
+func (l *lister) copies(ctx context.Context, batch []member) (map[string]string, error) {
+	var uris []string
+	for i := range batch {
+		for _, link := range batch[i].said.Links {
+			if describes(link.Rel) {
+				uris = append(uris, link.Href)
+			}
+		}
+	}
+	slices.Sort(uris)
+	copies := map[string]string{}
+	for some := range slices.Chunk(slices.Compact(uris), lookupSize) {
+		found, err := l.m.Lookup(ctx, l.sets[0], some)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			if found[i].Stored {
+				copies[some[i]] = l.uri(&found[i])
+			}
+		}
+	}
+	return copies, nil
+}
+
+// say makes e say what the origin says besides, but for what no document of the standard can:
+// a reader of the origin may have been more lenient than the writer of a document is.
+func (l *lister) say(e *scan.Listed, said *resourcesync.Remainder) (err error) {
+	if e.Remainder, err = said.Text(); err != nil || e.Check() == nil {
+		return err
+	}
+	fits := func(part resourcesync.Remainder) bool {
+		text, err := part.Text()
+		bare := *e
+		bare.Remainder = text
+		return err == nil && bare.Check() == nil
+	}
+	fit := resourcesync.Remainder{}
+	add := func(part func(*resourcesync.Remainder)) {
+		more := fit
+		part(&more)
+		if fits(more) {
+			fit = more
+		}
+	}
+	add(func(r *resourcesync.Remainder) { r.Priority = said.Priority })
+	add(func(r *resourcesync.Remainder) { r.Attrs = said.Attrs })
+	add(func(r *resourcesync.Remainder) { r.Foreign = said.Foreign })
+	for i := range slices.Backward(said.Links) { // via, or duplicate, is the last
+		add(func(r *resourcesync.Remainder) { r.Links = slices.Concat(said.Links[i:i+1], r.Links) })
+	}
+	if l.unfit++; l.unfit == 1 {
+		l.firstUnfit = e.URI
+	}
+	e.Remainder, err = fit.Text()
+	return err
+}

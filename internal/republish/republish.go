@@ -1,0 +1,101 @@
+// Package republish makes a mirror the input of a publication: it lists what the mirror
+// holds as resources of ours, with links to where they came from (1.1 §14.8).
+//
+// [Input] is a scan.Input. It reads the catalog of the mirror and looks at its files, of
+// which it reads those alone that somebody has written to. What an entry says besides is the
+// word of the origin: lastmod, type, encoding, attributes of others, and the links that
+// [Inherits] lets pass. A resource of which there is doubt is not listed: see [Doubt].
+package republish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"instep/internal/scan"
+)
+
+// tries bounds how often the mirror is listed anew because a run disturbed that.
+const tries = 3
+
+// Input is a mirror as the input of a publication. Its List has the directory of the mirror
+// as Tree, and no Listing.
+type Input struct {
+	*scan.List
+	Mirror Options
+}
+
+// Plan lists the mirror and compares it with what is recorded. If no set was copied
+// completely it is ErrNoBaseline.
+func (in Input) Plan(ctx context.Context) (p *scan.Plan, err error) {
+	for try := 1; ; try++ {
+		p, err = in.plan(ctx)
+		if !errors.Is(err, ErrDisturbed) || try == tries {
+			return p, err
+		}
+	}
+}
+
+func (in Input) plan(ctx context.Context) (_ *scan.Plan, err error) {
+	m, err := in.Mirror.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if m.Shares() && !in.Mirror.OriginalURIs {
+		return nil, ErrShared
+	}
+	l := lister{Options: &in.Mirror, m: m, base: in.BaseURL, rules: in.Rules}
+	if err := l.choose(ctx); err != nil {
+		return nil, err
+	}
+	list := *in.List
+	list.Listing = l.list
+	p, err := list.Plan(ctx)
+	if unsteady := m.Steady(); unsteady != nil {
+		err = errors.Join(fmt.Errorf("%w: %w", ErrDisturbed, unsteady), err)
+	}
+	if err != nil {
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
+		return nil, err
+	}
+	if l.at.Before(p.At) {
+		p.At = l.at
+	}
+	p.Notes = append(p.Notes, l.notes...)
+	if len(l.origins) > 0 {
+		p.Notes = append(p.Notes, l.allowed())
+	}
+	if l.unfit > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("what the origin says of %d resources was left out in part, as no document can say it, of %q for one", l.unfit, l.firstUnfit))
+	}
+	if n := p.Excluded[scan.Loop]; n > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources came from %s in the first place: they are not published again", n, in.BaseURL))
+	}
+	return p, nil
+}
+
+// Runs returns a text that is another one after each complete run on the mirror.
+func (o *Options) Runs(ctx context.Context) (_ string, err error) {
+	m, err := o.Open(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	sets, err := m.Sets(ctx)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, set := range sets {
+		at, complete, err := m.Committed(ctx, set)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&text, set, complete, at.UnixMicro())
+	}
+	return text.String(), nil
+}

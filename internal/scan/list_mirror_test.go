@@ -1,0 +1,83 @@
+package scan
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"instep/resourcesync"
+)
+
+// untouched is a tree whose files must not be read.
+type untouched struct{ Tree }
+
+func (untouched) Open(string) (fs.ReadDirFile, error) { return nil, errors.New("it was read") }
+
+// TestWhatAMirrorKnowsOfItsFiles: an intact file is not read, another is; what the Source says
+// otherwise of the same bytes is a change; what is in doubt stays as it is, or goes if its bytes
+// are others.
+func TestWhatAMirrorKnowsOfItsFiles(t *testing.T) {
+	of := func(text string) resourcesync.Digests {
+		ds, err := resourcesync.ParseDigests(digestOf(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ds
+	}
+	entry := func(change func(*Listed)) Listed {
+		e := Listed{URI: base + "a", Path: "a", Length: resourcesync.Bytes(4), Digests: of("text"), Type: "text/plain", Told: true, Intact: true}
+		if change != nil {
+			change(&e)
+		}
+		return e
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	read := RootTree(root)
+	old := resourcesync.DatetimeOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	type counts struct{ created, updated, deleted, unchanged, hashed int64 }
+	listed := []Listed{entry(nil)}
+	f := newList(t, told(&listed))
+	f.Tree = read
+	for _, test := range []struct {
+		name   string
+		change func(*Listed)
+		read   bool // files may be read
+		want   counts
+	}{
+		{"new", nil, false, counts{created: 1}},
+		{"the same", nil, false, counts{unchanged: 1}},
+		{"another lastmod", func(e *Listed) { e.LastMod = old }, false, counts{updated: 1}},
+		{"none again", nil, false, counts{updated: 1}},
+		{"other links", func(e *Listed) { e.Remainder = `{"links":[{"rel":"via","href":"http://example.org/"}]}` }, false, counts{updated: 1}},
+		{"the same links", func(e *Listed) { e.Remainder = `{"links":[{"rel":"via","href":"http://example.org/"}]}` }, false, counts{unchanged: 1}},
+		{"another type", func(e *Listed) { e.Type = "text/x-other" }, false, counts{updated: 1}},
+		{"somebody wrote to it", func(e *Listed) { e.Type, e.Intact = "text/x-other", false }, true, counts{unchanged: 1, hashed: 4}},
+		{"in doubt", func(e *Listed) { e.Out = Due }, false, counts{unchanged: 1}},
+		{"in doubt with other bytes", func(e *Listed) { e.Out, e.Digests = Due, of("newer") }, false, counts{deleted: 1}},
+		{"in doubt and not published", func(e *Listed) { e.Out = Unverified }, false, counts{}},
+		{"new again", nil, false, counts{created: 1}},
+		{"a loop", func(e *Listed) { e.Out = Loop }, false, counts{deleted: 1}},
+	} {
+		listed[0] = entry(test.change)
+		f.Tree = untouched{read}
+		if test.read {
+			f.Tree = read
+		}
+		f.MaxDelete = everything(t)
+		r := f.scan()
+		if got := (counts{r.Created, r.Updated, r.Deleted, r.Unchanged, r.Hashed}); got != test.want || r.Failures.Count > 0 {
+			t.Errorf("%s: got %+v, failures %+v; want %+v", test.name, got, r.Failures, test.want)
+		}
+	}
+}

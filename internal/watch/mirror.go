@@ -1,0 +1,66 @@
+package watch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// mirror is a mirror that is asked from time to time whether a run on it was complete. Its
+// files say less: they are there before their rows are.
+type mirror struct {
+	changes chan change // closed when there are none to come
+
+	runs func(context.Context) (string, error)
+	warn func(error)
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// watchMirror begins to report runs that are committed from now on, until ctx ends or it is
+// closed. It warns once of an error that stays.
+func watchMirror(ctx context.Context, every time.Duration, runs func(context.Context) (string, error), warn func(error)) *mirror {
+	m := &mirror{changes: make(chan change), runs: runs, warn: warn}
+	ctx, m.stop = context.WithCancel(ctx)
+	known, err := runs(ctx)
+	m.done.Go(func() {
+		defer close(m.changes)
+		ticks := time.NewTicker(every)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+				known, err = m.ask(ctx, known, err)
+			}
+		}
+	})
+	return m
+}
+
+// ask reports a change if the runs are no longer those known. It returns the runs and the
+// error to go on with.
+func (m *mirror) ask(ctx context.Context, known string, before error) (string, error) {
+	now, err := m.runs(ctx)
+	if err != nil {
+		if before == nil && ctx.Err() == nil {
+			m.warn(err)
+		}
+		return known, err
+	}
+	if now == known {
+		return known, nil
+	}
+	select {
+	case <-ctx.Done():
+		return known, nil
+	case m.changes <- change{everything: true}:
+		return now, nil
+	}
+}
+
+func (m *mirror) close() {
+	m.stop()
+	m.done.Wait()
+}
