@@ -10,27 +10,27 @@ import (
 )
 
 // Maps are the Resource Maps of a set, which say what belongs together, and the documents
-// that list them. Their text comes from the caller; a Publisher puts it in its place,
-// replaces it only if it changed, and retires what is not there any more.
+// that list them. The caller writes their text; a Publisher publishes a map only if it
+// changed, and retires maps that All no longer yields.
 type Maps struct {
 	All iter.Seq2[Map, error] // ranged over once, each used until the next one
 	// Lists are written again when a map changed, came or went. When the last map went they
 	// are empty, for readers that know them, and retired by a later publication. The first is
 	// the Sitemap.
 	Lists []MapList
-	// Links are for the heads of the pages for people; nil is none.
+	// Links returns link elements for the pages for people; nil is none.
 	Links func(all []MapState) []PageLink
 }
 
 // Map is a Resource Map in one or several formats.
 type Map struct {
-	Name  string // of its own in the set
-	Sum   Sum    // of what it says: a map with the same sum stays as it is
+	Name  string // unique in the set
+	Sum   Sum    // digest of its content: a map with the same sum is not written again
 	Files []MapFile
 }
 
-// MapFile is a map in one format. Its name is one segment of a path, in lower case, and
-// changed is the time that the map gives as that of its last change.
+// MapFile is a map in one format. Its name is one segment of a path, in lower case. Write
+// puts changed into the map as the time of its last change.
 type MapFile struct {
 	Name  string
 	Write func(w io.Writer, changed time.Time) error
@@ -59,8 +59,8 @@ func MapURI(base, set, name string) string {
 	return l.uri(l.mapFile(name))
 }
 
-// mapsSitemapName is the Sitemap of the maps. It lies beside them, for a Sitemap speaks for
-// its own directory (ORE alpha §2.2).
+// mapsSitemapName is the name of the Sitemap of the maps. It is in their directory, since a
+// Sitemap lists only URIs of its own directory (ORE alpha §2.2).
 const mapsSitemapName = "sitemap.xml"
 
 // maps makes the Resource Maps that changed, and what lists them.
@@ -72,7 +72,7 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	if err != nil {
 		return err
 	}
-	// Feeds of RSS and readers of whole seconds see a change too.
+	// In whole seconds, as RSS has them, and later than before.
 	changed := m.pub.Made.Truncate(time.Second)
 	if !changed.After(m.last.MapsChanged) {
 		changed = m.last.MapsChanged.Add(time.Second)
@@ -102,7 +102,7 @@ func (m *maker) maps(ctx context.Context, u Update) error {
 	return m.mapLists(ctx, u.Maps, all, anew, changed)
 }
 
-// mapItems are the maps published until now, by their names.
+// mapItems returns the published maps by name.
 func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	items := map[string]Item{}
 	for it, err := range m.p.Journal.Items(ctx, m.l.set, ItemMap, 0) {
@@ -114,7 +114,7 @@ func (m *maker) mapItems(ctx context.Context) (map[string]Item, error) {
 	return items, nil
 }
 
-// oneMap makes the files of a map if it is not as it was.
+// oneMap makes the files of a map if it changed or a file is missing.
 func (m *maker) oneMap(ctx context.Context, one *Map, was Item, changed time.Time) (it Item, fresh bool, err error) {
 	keys := make([]string, len(one.Files))
 	for i, f := range one.Files {
@@ -169,7 +169,7 @@ func (m *maker) mapLists(ctx context.Context, maps *Maps, all []MapState, anew b
 	return nil
 }
 
-// uris are where keys are served.
+// uris returns the URIs of keys.
 func (m *maker) uris(keys []string) []string {
 	uris := make([]string, len(keys))
 	for i, key := range keys {
@@ -178,7 +178,7 @@ func (m *maker) uris(keys []string) []string {
 	return uris
 }
 
-// without are those keys that are not among others.
+// without returns the keys that are not among others.
 func without(keys, others []string) (left []string) {
 	for _, key := range keys {
 		if !slices.Contains(others, key) {

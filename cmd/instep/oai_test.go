@@ -256,7 +256,7 @@ func TestPublishFromOAIWithFiles(t *testing.T) {
 	for _, r := range o.records {
 		fmt.Fprintln(&said, r.Message)
 	}
-	for _, want := range []string{"/page/3", "https://doi.example.org and were not followed", "https://elsewhere.example.org"} {
+	for _, want := range []string{"/page/3", "1 link of records to https://doi.example.org;", "https://elsewhere.example.org"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q is not said:\n%s", want, said.String())
 		}

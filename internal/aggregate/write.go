@@ -15,7 +15,7 @@ import (
 	"instep/source"
 )
 
-// What the documents are called that list the maps.
+// Names of the documents that list the maps.
 const (
 	sitemapName = "sitemap.xml"
 	atomName    = "maps.atom"
@@ -23,13 +23,13 @@ const (
 )
 
 const (
-	maxFeed  = 1_000 // maps in a feed: those that changed last
-	maxLinks = 100   // maps that a page for people links
+	maxFeed  = 1_000 // most maps in a feed: the newest
+	maxLinks = 100   // most maps that a page for people links
 )
 
 const typeAggregation = "http://www.openarchives.org/ore/terms/Aggregation"
 
-// Maps returns the Resource Maps of the members, and what lists them.
+// Maps returns the Resource Maps of the members, and the documents that list them.
 func (g *Grouping) Maps(ctx context.Context) *source.Maps {
 	return &source.Maps{All: g.all(ctx), Lists: g.lists(), Links: g.links}
 }
@@ -54,8 +54,8 @@ func (g *Grouping) all(ctx context.Context) iter.Seq2[source.Map, error] {
 	}
 }
 
-// described is the map of an Aggregation: in Atom, and in JSON-LD unless that is too large
-// for its readers.
+// described returns the map of an Aggregation in Atom, and in JSON-LD unless that is too
+// large for its readers.
 func (g *Grouping) described(of *gathered) source.Map {
 	m := source.Map{Name: of.Key, Sum: source.Sum(of.sum), Files: []source.MapFile{g.file(of, ore.FormatAtom)}}
 	if of.jsonBytes <= maxJSONBytes {
@@ -85,7 +85,7 @@ func (g *Grouping) file(of *gathered, f ore.Format) source.MapFile {
 	}}
 }
 
-// resources yields the members as a map has them.
+// resources yields the members as resources of a map.
 func (of *gathered) resources(yield func(*ore.Resource, error) bool) {
 	for m, err := range of.members.All() {
 		if !yield(&ore.Resource{URI: m.URI, MediaType: m.Type, Modified: m.Modified}, err) || err != nil {
@@ -94,7 +94,7 @@ func (of *gathered) resources(yield func(*ore.Resource, error) bool) {
 	}
 }
 
-// lists are the documents that list the maps, the Sitemap first.
+// lists returns the documents that list the maps, the Sitemap first.
 func (g *Grouping) lists() []source.MapList {
 	return []source.MapList{{Name: sitemapName, Write: g.sitemap}, {Name: atomName, Write: g.atom}, {Name: rssName, Write: g.rss}}
 }
@@ -126,7 +126,7 @@ func (g *Grouping) sitemap(w io.Writer, all []source.MapState, _ time.Time) erro
 	return enc.Close()
 }
 
-// newest are the maps that changed last, as many as a feed has.
+// newest returns the maps that changed last, at most maxFeed.
 func newest(all []source.MapState) []source.MapState {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b source.MapState) int { return cmp.Compare(b.Changed.Unix(), a.Changed.Unix()) })
@@ -234,7 +234,7 @@ func (g *Grouping) feedTitle() string { return "Resource Maps of " + g.o.Title }
 
 func (g *Grouping) title(m *source.MapState) string { return g.known[m.Name].Title }
 
-// mediaType is that of a map, by its name.
+// mediaType returns the media type of a map by its extension.
 func mediaType(uri string) string {
 	for f, extension := range extensions {
 		if strings.HasSuffix(uri, extension) {
@@ -244,8 +244,8 @@ func mediaType(uri string) string {
 	return ""
 }
 
-// links are those of the pages for people: to the feeds, and to the maps as long as they
-// are few (ORE alpha §3.1).
+// links returns the link elements of the pages for people: of the feeds, and of up to
+// maxLinks maps (ORE alpha §3.1).
 func (g *Grouping) links(all []source.MapState) []source.PageLink {
 	links := []source.PageLink{
 		{Rel: "alternate", Href: source.MapURI(g.o.BaseURL, g.o.Set, atomName), Type: "application/atom+xml", Title: g.feedTitle()},

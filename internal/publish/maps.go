@@ -13,12 +13,12 @@ import (
 	"instep/source"
 )
 
-// collections are the Aggregations that entries of a publication link to. Nil and a zero
-// one link none.
+// collections adds links to Aggregations to the entries of a publication. Nil and the zero
+// value add none.
 type collections struct {
 	rules     []aggregate.Rule
 	base, set string
-	has       func(key string) bool // whether the Aggregation has a map that is there before the entry
+	has       func(key string) bool // reports whether the Aggregation has a map, published before the entry
 }
 
 // link adds the links of an entry.
@@ -77,7 +77,7 @@ func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Groupi
 	return g, nil
 }
 
-// publishedMaps reports whether an Aggregation has a map already.
+// publishedMaps returns a function that reports whether an Aggregation has a published map.
 func (r *run) publishedMaps(ctx context.Context) (has func(key string) bool, err error) {
 	known := map[string]bool{}
 	for it, err := range r.pub.Journal.Items(ctx, r.Name, source.ItemMap, 0) {
@@ -89,14 +89,14 @@ func (r *run) publishedMaps(ctx context.Context) (has func(key string) bool, err
 	return func(key string) bool { return known[key] }, nil
 }
 
-// mapCreator is who made the maps: ORE wants a name (1.0 Abstract Data Model §4).
+// mapCreator returns the creator of the maps, which ORE requires (1.0 Abstract Data Model §4).
 func (r *run) mapCreator() string { return cmp.Or(r.site.About.Title, r.site.BaseURL) }
 
 func (r *run) mapsTitle() string {
 	return cmp.Or(r.Policy.About.Title, r.Name, r.site.About.Title, r.site.BaseURL)
 }
 
-// checkAggregations says what is wrong with the rules of a set.
+// checkAggregations returns the first error of the aggregation rules of a set.
 func checkAggregations(set Set) error {
 	if rule, err := aggregate.Check(set.Aggregations); err != nil {
 		return &OptionError{"aggregations", rule.Match, err}
