@@ -19,10 +19,10 @@ import (
 // queue fills batches with actions: one is open while the one before commits.
 type queue struct {
 	r      *runner
-	save   context.Context // for what must not be lost when the run is interrupted
+	save   context.Context // for writes that must not be lost when the run is interrupted
 	open   *openBatch
 	before *openBatch // that commits, or has
-	commit chan error // of the batch before; nil: none
+	commit chan error // result of the batch before; nil: none
 }
 
 // openBatch is a batch being filled.
@@ -30,13 +30,13 @@ type openBatch struct {
 	r       *runner
 	b       Batch
 	n       int          // resources, in parts of 1 / cheap
-	more    atomic.Int64 // likewise: what it took that resources were requested after all
+	more    atomic.Int64 // the same for resources that were requested individually after all
 	bytes   int64
 	uris    map[resourcesync.Key]bool
 	waiting []Action // not started yet
 	workers sync.WaitGroup
 
-	marks []Action // marks and deletions, done when the transfers have ended
+	marks []Action // marks and deletions, done after the transfers
 
 	ended   chan struct{} // closed when the transfers have, and what they brought is durable or syncErr; nil: nobody waits
 	syncErr error
