@@ -6,7 +6,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Track is one kind of documents that list changes.
+// Track is a kind of document that lists changes.
 type Track int
 
 // The tracks.

@@ -101,7 +101,7 @@ func (n *fileNames) escape(s, lead, also string) string {
 	case isPlain(s) && !n.reserved(s):
 		return s
 	}
-	var at []int // of bytes that have to be escaped because of where they stand
+	var at []int // positions of bytes that have to be escaped because of their place
 	if strings.IndexByte(lead, s[0]) >= 0 || n.reserved(s) {
 		at = append(at, 0)
 	}

@@ -296,7 +296,7 @@ func escapeSegment(s, lead, also string) string {
 			at = append(at, m[0])
 		}
 	}
-	escaped := false // the last rune was
+	escaped := false // whether the last rune was escaped
 	i := 0
 	return escape(s, at, func(r rune, size int) bool {
 		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(also, r) || unsafeRune(r, size) || escaped && joins(s[i:])

@@ -226,7 +226,7 @@ func (c *db) canFind(ctx context.Context) (bool, error) {
 	return there, nil
 }
 
-// settling is an outcome on its way into the tables.
+// settling is the state of Settle: an outcome that is being written.
 type settling struct {
 	*recorder
 	*Outcome

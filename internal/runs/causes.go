@@ -52,7 +52,7 @@ func (r *Record) Groups(only string) []Group {
 var advices = map[destination.Cause]struct{ what, do string }{
 	destination.CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
 	destination.CauseRefused:   {"refused by what is allowed here", "sync"},
-	destination.CauseNotFound:  {"the Source lists them, and its server has them not", "lint"},
+	destination.CauseNotFound:  {"the Source lists them, but its server does not have them", "lint"},
 	destination.CauseDenied:    {"the server wants credentials, or others: give them with --netrc, --bearer-file or --header-file", "sync"},
 	destination.CauseTooLarge:  {"more bytes came than the Source lists or this program takes", "lint"},
 	destination.CauseProtocol:  {"the server's answer makes no sense where the resource was asked for", "sync"},
