@@ -39,7 +39,7 @@ type SetReport struct {
 	SetState
 	Counts                   // changes that are durable in the mirror
 	Failed     int64         // resources that could not be brought; the next run tries again
-	Failures   []Failure     // the first of them
+	Failures   []Failure     // the first failures
 	Withheld   int64         // deletions that wait for consent
 	Hash       string        // hash of their plan
 	Guard      Guard         // guard that withheld them

@@ -13,7 +13,7 @@ import (
 
 // Guard is by which count deletions are withheld.
 type Guard struct {
-	Before  int64 // deletions that count beside those of the plan: of the last 24 hours, or with a limit given of the run
+	Before  int64 // earlier deletions that count: those of the last 24 hours, or of the run if a limit is given
 	Allowed int64 // permitted number of deletions
 	Members int64 // number of resources in the set, the base of the limit
 	Doubted int64 // deletions of the plan that follow from a list whose moment was read before, with more in it: these are withheld whatever their number
@@ -49,7 +49,7 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	return err
 }
 
-// loss is how many deletions count in all, and how many of them are planned.
+// loss returns how many deletions count in all, and how many of them are planned.
 type loss struct{ total, planned int64 }
 
 func (l loss) before() int64 { return max(0, l.total-l.planned) }

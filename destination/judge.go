@@ -135,7 +135,7 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 type word struct {
 	evidence.Statement
 	want *harvest.Resource // the resource, if it exists; of a deletion alone the URI and the moment
-	or   *harvest.Resource // likewise, by a document of which nobody knows whether it is the later one; nil: none
+	or   *harvest.Resource // the same, by a document of unknown order; nil: none
 	from harvest.Location
 }
 

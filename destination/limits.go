@@ -21,7 +21,7 @@ type budget struct {
 	most  int64            // bytes of resources; 0: no limit
 	until time.Time        // zero: no limit
 	now   func() time.Time // the clock of until
-	begun atomic.Int64     // bytes of the transfers begun; those of unknown length count when they are here
+	begun atomic.Int64     // bytes of started transfers; those of unknown length count when they are complete
 }
 
 func (d *Destination) budget() *budget {

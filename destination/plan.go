@@ -135,7 +135,7 @@ type SetPlan struct {
 	silent    time.Time          // latest possible moment of a list without a stated one; zero: there is none
 	consent   bool               // somebody has consented to the deletions
 	set       discover.Set       // the set during planning
-	scope     *scope             // likewise; nil: the set is not planned again in this run
+	scope     *scope             // scope of the next plan of the set; nil: it is not planned again in this run
 	move      *CursorMove        // nil: the cursor stays
 	actions   *spool.Log[Action] // Package counts decisions, from 1
 	ordered   *ordered           // of a first baseline: requests for resources; nil: none

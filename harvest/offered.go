@@ -46,7 +46,7 @@ var snapshotDocuments = [SnapshotKinds]resourcesync.Capability{
 type Offered struct {
 	Tells [Tracks]bool
 	Shows [SnapshotKinds]bool
-	Lost  [SnapshotKinds]bool // those that cannot be used
+	Lost  [SnapshotKinds]bool // kinds of snapshots that cannot be used
 }
 
 // Usable reports whether a kind of snapshot is offered and was not found unusable.

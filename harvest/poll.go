@@ -25,7 +25,7 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 	if base, err := url.Parse(cur.Index); err != nil {
 		return nil, nil, nil // recorded by an earlier version of this program
 	} else if _, err := r.named(cur.List, base); err != nil {
-		return nil, nil, nil // not allowed any more: the index tells
+		return nil, nil, nil // the index has to be requested now
 	}
 	c := r.newSequence(set.URI, "Change List")
 	c.via, c.asked, c.closes = cur.Index, cur.Asked, true

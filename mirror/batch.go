@@ -43,7 +43,7 @@ type content struct {
 	length   int64
 	digests  resourcesync.Digests
 	verified bool
-	proof    string // algorithm of the strongest digest that the Source gave of them
+	proof    string // algorithm of the strongest digest that the Source gave
 	typ      string
 	changed  time.Time
 	modTime  time.Time // zero: the time of writing
@@ -427,7 +427,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // those of the bytes which stay
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // attributes of the bytes that stay
 	}
 	return b.add(w.URI, nil, c)
 }

@@ -35,7 +35,7 @@ type disk struct {
 	mu   sync.Mutex          // guards the rest
 	dirs map[string]struct{} // directories seen
 	none map[string]struct{} // paths without a file, since forget
-	open map[string]*os.Root // some of them, open: a look into one costs one system call
+	open map[string]*os.Root // some open directories: a look-up in one costs one system call
 }
 
 // maxDirs bounds disk.dirs and disk.none, and maxOpen disk.open; what is dropped from

@@ -21,7 +21,7 @@ import (
 // distinguished by every common file system.
 type fileNames struct {
 	Refused string `json:"refused"`           // printable ASCII characters that no name can have
-	Ends    string `json:"ends"`              // those that a name cannot end with
+	Ends    string `json:"ends"`              // characters that a name cannot end with
 	Longest int    `json:"longest"`           // name, in bytes
 	Case    bool   `json:"case,omitempty"`    // names that differ in upper and lower case are one
 	Form    bool   `json:"form,omitempty"`    // names that differ in their Unicode form, or in what is invisible, are one

@@ -30,8 +30,8 @@ type Options struct {
 	// become the resource's, if the Source's digests prove it. Where the catalog can't be
 	// used, Adopt sets it aside and makes a new one.
 	Adopt bool
-	// Layout is that of a new mirror; "" is Tree. Open returns ErrLayout for a mirror that
-	// has another.
+	// Layout is the layout of a new mirror; "" is Tree. Open returns ErrLayout for a mirror
+	// with another layout.
 	Layout Layout
 	// Found is called with each file that Adopt moves to the trash; may be nil.
 	Found func(Found)
@@ -372,7 +372,7 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 			return err
 		}
 	} else {
-		if err := unused(ctx, o); err != nil { // likewise of the state
+		if err := unused(ctx, o); err != nil { // the same check for the catalog of the state
 			return err
 		}
 		mark.Layout = o.Layout.kept()
