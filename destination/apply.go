@@ -13,38 +13,38 @@ import (
 	"instep/resourcesync"
 )
 
-// A batch is what may have to be fetched twice after a crash: 500 resources or
-// 64 MiB. One half is filled while the other half commits. Four that need no request
-// of their own count as one.
+// A batch is what may have to be fetched twice after a crash: 500 resources or 64 MiB. One
+// half is filled while the other half commits. Four resources that need no request of their
+// own count as one.
 const (
 	halfResources = 250
 	halfBytes     = 32 << 20
-	cheap         = 4       // of those that need no request count as one that does
+	cheap         = 4       // number of resources without a request that count as one with a request
 	textRoom      = 2 << 10 // bytes of a Remainder that take as much room as such a resource
 )
 
-// maxOutage is how many resources in a row may fail for lack of an answer before a run
-// gives up, and how many of those that failed before until it leaves the rest of them
-// for the next one.
+// maxOutage is how many consecutive resources may fail without an answer before a run gives
+// up, and how many of those that failed before until it leaves the rest of them for the
+// next one.
 const maxOutage = 20
 
-// Report is what a run did.
+// Report is the result of a run.
 type Report struct {
 	Sets    []*SetReport
 	Orphans []Orphan
 }
 
-// SetReport is what a run did for one set.
+// SetReport is the result of a run for one set.
 type SetReport struct {
 	SetState
-	Counts                   // what is in the mirror now, durably
+	Counts                   // changes that are durable in the mirror
 	Failed     int64         // resources that could not be brought; the next run tries again
-	Failures   []Failure     // the first of them
+	Failures   []Failure     // the first failures
 	Withheld   int64         // deletions that wait for consent
-	Hash       string        // of the plan they belong to
-	Guard      Guard         // by which they wait
+	Hash       string        // hash of their plan
+	Guard      Guard         // guard that withheld them
 	Bytes      int64         // transferred and verified
-	Copied     int64         // bytes taken from what the mirror held
+	Copied     int64         // bytes copied from held resources
 	Weak       int64         // resources brought that nothing better than md5, sha-1 or sha-224 proves
 	Unverified int64         // resources brought of which the Source gives neither a length nor a digest
 	Via        map[Via]int64 // resources that were brought, by way
@@ -100,9 +100,9 @@ type runner struct {
 
 	mu            sync.Mutex
 	err           error // why the run ends early
-	doubt         error // what shows that the plan was made by something wrong
+	doubt         error // evidence that the plan was based on a wrong document
 	failuresInRow int   // failures in a row for lack of an answer
-	retryFailures int   // likewise of what failed before
+	retryFailures int   // the same count for earlier failures
 	cancel        context.CancelFunc
 }
 
@@ -111,7 +111,7 @@ func (r *runner) run(ctx context.Context) error {
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.cancel = cancel
-	// What was fetched is kept even when the run is interrupted.
+	// Fetched bytes are kept even when the run is interrupted.
 	save := context.WithoutCancel(ctx)
 	if len(r.sp.planned) > 0 {
 		r.unpacker = r.d.transport().Unpack(work, r.d.reader(&scope{}), r.sp.Set, r.sp.planned, r.sp.members(), r.doubts)
@@ -167,7 +167,8 @@ func (r *runner) stop(err error) {
 	}
 }
 
-// exhaust is stop, but what is under way is finished. It returns false if the run has ended before.
+// exhaust stops the run after the current transfers. It returns false if the run has
+// already ended.
 func (r *runner) exhaust(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,8 +179,8 @@ func (r *runner) exhaust(err error) bool {
 	return true
 }
 
-// move is how the cursor moves at the end: not at all unless the whole plan was done,
-// and what it was made by was right.
+// move returns the cursor move at the end: none unless the whole plan was carried out, and
+// its documents were right.
 func (r *runner) move() *CursorMove {
 	if stopped, doubt := r.troubles(); stopped != nil || doubt != nil {
 		return nil
@@ -197,7 +198,8 @@ func (r *runner) doubts(q resourcesync.Quirk, err error) {
 	}
 }
 
-// troubles are why the run ends early, and what shows that its plan was made by something wrong.
+// troubles are the reasons why the run ends early, and the evidence that its plan was
+// wrong.
 func (r *runner) troubles() (stopped, doubt error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,32 +17,33 @@ import (
 	"instep/transfer"
 )
 
-// SkipDisputed is that of a resource of which the documents do not tell whether it exists,
-// and the answer of its URI did not settle it.
+// SkipDisputed: the documents do not show whether the resource exists, and the answer of
+// its URI did not settle it.
 const SkipDisputed Skip = "whether they exist is disputed"
 
-// maxQuestions is how many URIs a plan asks: they come before all limits of the transfers.
+// maxQuestions bounds the URIs that a plan requests, since planning is not limited
+// otherwise.
 const maxQuestions = 10_000
 
 // maxNamed is how many disputed URIs are named one by one.
 const maxNamed = 20
 
-// maxAnswer is how much of an answer is read for the sake of what is not held, in bytes: the
-// transfer tells of what is larger.
+// maxAnswer bounds the part of an answer that is read for a resource that is not held, in
+// bytes; the transfer handles larger ones.
 const maxAnswer = 16 << 20
 
-// question is a URI that is asked because the documents leave it open whether it exists.
+// question is a URI to request because the documents leave it open whether it exists.
 type question struct {
 	word
 	held Held
 
 	gone  bool  // the answer: it is not there
-	kept  bool  // it is there, with the bytes held
-	trust error // why it cannot be told
+	kept  bool  // it exists, with the held bytes
+	trust error // why this is unknown
 }
 
-// ask takes down a question. It is asked while the plan is made, so that the guard counts
-// the deletions that follow.
+// ask adds a question. It is answered during planning, so that the guard counts the
+// resulting deletions.
 func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	want := *w.want
 	w.want = &want
@@ -58,13 +59,13 @@ func (pl *planner) ask(ctx context.Context, w word, h *Held) error {
 	return pl.settle(ctx)
 }
 
-// settle asks what is open, and adds to the plan what follows.
+// settle answers the open questions, and adds the resulting actions to the plan.
 func (pl *planner) settle(ctx context.Context) error {
 	all := pl.questions
 	pl.questions = nil
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(pl.d.workers())
-	var silent atomic.Int64 // in a row, about
+	var silent atomic.Int64 // consecutive ones, approximately
 	for i := range all {
 		g.Go(func() error {
 			q := &all[i]
@@ -117,14 +118,15 @@ func (pl *planner) answered(ctx context.Context, q *question) error {
 	return nil
 }
 
-// lacked reports whether a list lacks the resource that is newer, by its time, than what is said of it.
+// lacked reports whether a list lacks the resource that, by its time, is newer than the
+// statement about it.
 func (pl *planner) lacked(q *question) bool {
 	known := pl.d.evidenceOf(&q.held, pl.known, pl.sent())
 	return !known.Member && !q.To.IsZero() && q.To.Before(known.At)
 }
 
-// put asks for the resource and compares what comes with what is held, and what is told. No
-// more is read than that needs.
+// put requests the resource and compares the answer with the held bytes, and with the
+// statements. It reads no more than necessary.
 func (q *question) put(ctx context.Context, client *fetch.Client) {
 	held := q.held.Stored && q.held.Due == "" && len(q.held.Digests) > 0
 	told := []*harvest.Resource{q.want}
@@ -166,7 +168,7 @@ func (q *question) put(ctx context.Context, client *fetch.Client) {
 	case held && whole && are(q.held.Digests, q.held.Length):
 		q.kept = true
 		return
-	case !whole && slices.ContainsFunc(told, unbounded): // the transfer tells whether it is what is told of
+	case !whole && slices.ContainsFunc(told, unbounded): // the transfer shows whether it is the stated version
 		return
 	}
 	if i := slices.IndexFunc(told, func(w *harvest.Resource) bool { return are(w.Digests, w.Length) }); i < 0 {

@@ -14,7 +14,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Verdict is what an audit finds of one resource (1.1 §5.2).
+// Verdict is the result of an audit for one resource (1.1 §5.2).
 type Verdict string
 
 // The verdicts.
@@ -40,16 +40,16 @@ type Audit struct {
 // SetAudit is the part of an Audit that concerns one set.
 type SetAudit struct {
 	Set, Name string
-	At        time.Time         // of the list compared with; the changes after it count too
-	Followed  time.Time         // the mirror's cursor: what the Source recorded up to here was applied; zero if nothing was
-	Verdicts  map[Verdict]int64 // of Repair: those after it
+	At        time.Time         // of the list compared with; later changes were applied
+	Followed  time.Time         // the mirror's cursor: changes up to here were applied; zero if none were
+	Verdicts  map[Verdict]int64 // of Repair: those after the repair
 	Skipped   map[Skip]int64
 	Bytes     int64  // read
 	Unread    int64  // resources of which no byte was read (Destination.Quick)
 	Weak      int64  // resources that are the same by md5, sha-1 or sha-224 only
 	Repaired  int64  // resources that were missing, different or unreadable and are not any more
 	Partial   error  // part of the Source's documents could not be used: resources may be missing unnoticed
-	Gap       string // which changes after the list are unknown, also to the mirror; "" if none are, or Destination.AcceptGap is set
+	Gap       string // the unknown changes after the list, also in the mirror; "" if there are none, or Destination.AcceptGap is set
 }
 
 // Differs reports whether something is missing, extra, different or unreadable.
@@ -80,10 +80,10 @@ func (d *Destination) Audit(ctx context.Context) (*Audit, error) {
 	return a, err
 }
 
-// Repair is an Audit that brings what it has found missing, different or unreadable,
-// resource by resource, and then judges that once more: the Audit tells what is left.
-// Extra resources stay; only a synchronisation deletes. The Report tells what was
-// brought; it is valid beside an error too.
+// Repair is an Audit that fetches missing, different and unreadable resources, one by one,
+// and then judges them again: the Audit has the remaining differences. Extra resources
+// stay; only a synchronisation deletes. The Report has the fetched ones; it is valid beside
+// an error too.
 func (d *Destination) Repair(ctx context.Context) (*Audit, *Report, error) {
 	return d.audit(ctx, &Report{})
 }
@@ -182,8 +182,8 @@ func (au *auditor) compareSet(ctx context.Context, set discover.Set) error {
 	return au.findExtra(ctx, st, seen)
 }
 
-// compareAgain judges what seemed to differ by all that the documents say of it: another one
-// may name the same resource with other digests. partial is what could not be used of them.
+// compareAgain judges apparent differences by all documents: another one may name the same
+// resource with other digests. partial is the error about unusable documents.
 func (au *auditor) compareAgain(ctx context.Context, k *setPlanner, doubtful map[spool.Key]bool) (partial, err error) {
 	if len(doubtful) == 0 {
 		return nil, nil
@@ -213,12 +213,12 @@ func (au *auditor) admit(w *harvest.Resource) bool {
 	return skip == ""
 }
 
-// compare judges a resource. What seems to differ is only added to doubtful; where that is nil, the
-// resource was in it.
+// compare judges a resource. Apparent differences are only added to doubtful; nil means the
+// second pass.
 func (au *auditor) compare(ctx context.Context, st *view, w word, h *Held, doubtful map[spool.Key]bool) error {
 	w.Bytes = match(h, w.want)
 	switch {
-	case w.Bytes == evidence.Same && doubtful == nil: // it was told when the document was read that says so
+	case w.Bytes == evidence.Same && doubtful == nil: // reported when its document was read
 		return nil
 	case w.Bytes == evidence.Differs && doubtful != nil && len(doubtful) < maxDoubtful:
 		doubtful[resourcesync.KeyOf(w.want.URI)] = true
@@ -227,13 +227,13 @@ func (au *auditor) compare(ctx context.Context, st *view, w word, h *Held, doubt
 	return au.add(ctx, finding{want: *w.want, held: *h, ahead: !counts(st.decide(w.Statement, h))})
 }
 
-// counts reports whether what was decided says something of the present.
+// counts reports whether a decision is about the present.
 func counts(d evidence.Decision) bool {
 	return d == evidence.Confirm || d == evidence.Fetch || d == evidence.Remove
 }
 
-// findExtra judges the members that the Source does not list. What came later than
-// the documents read is no extra, nor is what no change tells of while the moment of these
+// findExtra judges the members that the Source does not list. A resource that is newer than
+// the documents is no extra, nor is one without a change while the moment of the documents
 // is unknown; its bytes are read.
 func (au *auditor) findExtra(ctx context.Context, st *view, seen *spool.Keys) error {
 	err := st.unnamed(ctx, seen, func(w word, told bool, h *Held) error {

@@ -27,8 +27,8 @@ type auditor struct {
 	scope  *scope
 	found  []finding // to be judged together
 	odd    tally
-	faults *spool.Log[fault] // what is to be repaired; nil: nothing
-	again  bool              // judging what was repaired
+	faults *spool.Log[fault] // differences to repair; nil: none
+	again  bool              // judging repaired resources
 }
 
 // finding is a resource to be judged, and the judgement.
@@ -36,13 +36,13 @@ type finding struct {
 	want  harvest.Resource
 	held  Held
 	extra bool // the Source does not list it
-	ahead bool // the documents read tell only what was: the mirror knows more
+	ahead bool // the documents are older than the mirror
 
 	verdict Verdict
 	bytes   int64
-	unread  bool  // by size, time of modification and catalog
+	unread  bool  // judged by size, time of modification and catalog
 	due     bool  // the bytes have to be fetched
-	err     error // what is wrong, or why it cannot be told
+	err     error // the difference, or why it is unknown
 }
 
 // Why a resource cannot be verified.
@@ -52,7 +52,7 @@ var (
 	errMoved            = errors.New("it changed in the mirror while it was audited")
 )
 
-// add takes a resource that is to be judged.
+// add queues a resource to be judged.
 func (au *auditor) add(ctx context.Context, f finding) error {
 	if au.found = append(au.found, f); len(au.found) < lookupBatch {
 		return nil
@@ -60,14 +60,14 @@ func (au *auditor) add(ctx context.Context, f finding) error {
 	return au.flush(ctx)
 }
 
-// flush judges what was added.
+// flush judges the queued resources.
 func (au *auditor) flush(ctx context.Context) error {
 	found := au.found
 	au.found = nil
 	return au.check(ctx, found)
 }
 
-// check judges resources and marks what has to be fetched.
+// check judges resources and marks those to fetch.
 func (au *auditor) check(ctx context.Context, findings []finding) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0)) // files read at a time
@@ -88,7 +88,7 @@ func (au *auditor) check(ctx context.Context, findings []finding) error {
 	return au.mark(ctx, findings)
 }
 
-// judge compares one resource with what is held of it.
+// judge compares one resource with its held state.
 func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 	w, h := &f.want, &f.held
 	switch {
@@ -110,7 +110,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 		length, digests = h.Length, h.Digests
 	}
 	if len(digests) == 0 {
-		digests = h.Digests // of the bytes as they were when stored: damage shows, being up to date does not
+		digests = h.Digests // digests at the time of storing: they show damage, not whether the bytes are current
 	}
 	if f.unread, err = au.untouched(ctx, h, digests); err == nil {
 		if f.unread {
@@ -123,7 +123,7 @@ func (au *auditor) judge(ctx context.Context, f *finding) (err error) {
 	return ctx.Err()
 }
 
-// conclude makes a verdict of what came of comparing bytes.
+// conclude turns the result of comparing bytes into a verdict.
 func (au *auditor) conclude(f *finding, err error) {
 	f.due = err != nil
 	switch {
@@ -142,8 +142,7 @@ func (au *auditor) conclude(f *finding, err error) {
 	}
 }
 
-// since says of a resource that is not as the Source has it, if it can be, that the
-// last synchronisation was too early for it.
+// since notes that a differing resource may have changed after the last synchronisation.
 func (au *auditor) since(w *harvest.Resource, err error) error {
 	if au.Followed.IsZero() || !w.Changed.After(au.Followed) {
 		return err
@@ -161,8 +160,7 @@ func (au *auditor) readBytes(ctx context.Context, h *Held, length resourcesync.L
 	return io.Copy(io.Discard, resourcesync.NewVerifyReader(f, length.Int64(), ds))
 }
 
-// recheck takes back what was found against resources that changed in the mirror in
-// the meantime: what was judged is no more.
+// recheck withdraws verdicts on resources that changed in the mirror in the meantime.
 func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	var against []*finding
 	for i := range findings {
@@ -185,13 +183,13 @@ func (au *auditor) recheck(ctx context.Context, findings []finding) error {
 	return nil
 }
 
-// moved reports whether what a mirror knows of a resource has changed.
+// moved reports whether a resource's record in the mirror has changed.
 func moved(before, now *Held) bool {
 	return before.Stored != now.Stored || before.Member != now.Member || !before.Changed.Equal(now.Changed) ||
 		before.Length != now.Length || !slices.Equal(before.Digests, now.Digests)
 }
 
-// tell counts a finding and reports it.
+// tell counts a verdict and reports it.
 func (au *auditor) tell(f *finding) error {
 	au.Verdicts[f.verdict]++
 	au.Bytes += f.bytes
@@ -214,7 +212,7 @@ func (au *auditor) tell(f *finding) error {
 	return au.faults.Append(fault{Want: f.want, Verdict: f.verdict})
 }
 
-// mark remembers in the mirror what has to be fetched.
+// mark marks the resources to fetch in the mirror.
 func (au *auditor) mark(ctx context.Context, findings []finding) error {
 	if au.d.ReadOnly || !slices.ContainsFunc(findings, func(f finding) bool { return f.due }) {
 		return nil
@@ -234,9 +232,8 @@ func (au *auditor) mark(ctx context.Context, findings []finding) error {
 	return b.Commit(ctx, nil)
 }
 
-// untouched reports whether the bytes held need not be read: nobody has touched them
-// since they were stored, and what was known of them then can be compared with digests.
-// In doubt they are read.
+// untouched reports whether the held bytes need not be read: nobody has touched them since
+// they were stored, and the digests of that time can be compared. In doubt they are read.
 func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.Digests) (bool, error) {
 	if !au.d.Quick {
 		return false, nil
@@ -251,8 +248,8 @@ func (au *auditor) untouched(ctx context.Context, h *Held, digests resourcesync.
 	return au.d.Mirror.Untouched(ctx, h)
 }
 
-// compareKnown compares what was known of the bytes held, when they were stored, with
-// what they should be: as reading them would.
+// compareKnown compares the recorded facts about the held bytes with the Source's, as
+// reading them would.
 func compareKnown(h *Held, length resourcesync.Length, digests resourcesync.Digests) error {
 	if length.Known() && h.Length.Known() && length != h.Length {
 		return &resourcesync.MismatchError{

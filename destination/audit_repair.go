@@ -14,7 +14,7 @@ type fault struct {
 	Verdict Verdict
 }
 
-// Repairing is the Mode of the plan by which Repair brings what an audit found wrong.
+// Repairing is the Mode of the plan by which Repair fetches resources.
 const Repairing Mode = "repair"
 
 // repair brings the resources that were found wrong and judges them once more.
@@ -54,7 +54,7 @@ func (au *auditor) repair(ctx context.Context, rep *Report) error {
 	})
 }
 
-// faultBatches hands on what is wrong and what is held of it now.
+// faultBatches yields the differences with the present records of their resources.
 func (au *auditor) faultBatches(ctx context.Context, each func([]fault, []Held) error) error {
 	return batched(au.faults.All(), func(faults []fault) error {
 		held, err := au.d.Mirror.Lookup(ctx, au.Set, urisOf(faults, func(f *fault) string { return f.Want.URI }))

@@ -43,8 +43,8 @@ func (k *setPlanner) baseline(ctx context.Context, why string) (*planner, error)
 	}
 }
 
-// besideList is pl, by a dump that does not prove all that it names, lacks what is here or is older
-// than that, unless the Resource List says more.
+// besideList returns pl, made from a dump that does not prove all its entries, lacks held
+// resources or is older than they are, unless the Resource List has more.
 func (k *setPlanner) besideList(ctx context.Context, pl *planner, why string) (*planner, error) {
 	list, err := k.by(ctx, harvest.ResourceList, why, "the Resource Dump says less")
 	switch {
@@ -67,7 +67,8 @@ func (pl *planner) saysLess(list *planner) bool {
 	return pl.view.Unproved && !list.view.Unproved || pl.named < list.named || pl.Deleted > list.Deleted || pl.behind() && !list.behind()
 }
 
-// behind reports whether a plan is made of a state of before what was applied, from which no changes lead beyond that.
+// behind reports whether a plan uses a state older than what was applied, without changes
+// that lead beyond that.
 func (pl *planner) behind() bool { return pl.view.Old(pl.view.At, pl.view.applied()) }
 
 // nothing is the plan of a set that shows no state of itself.
@@ -83,7 +84,8 @@ func (k *setPlanner) nothing(why string, failed error) (*planner, error) {
 	return pl, nil
 }
 
-// doubtful reports whether a plan by dump tells less than the Resource List would.
+// doubtful reports whether a plan by dump has less evidence than the Resource List would
+// give.
 func (k *setPlanner) doubtful(s harvest.SnapshotKind, pl *planner) bool {
 	return s != harvest.ResourceList && (pl.Partial != nil || pl.view.Unsure) && k.Usable(harvest.ResourceList)
 }
@@ -143,7 +145,7 @@ func (k *setPlanner) cheaper(ctx context.Context, pl *planner, why string) (*pla
 	return nil, err
 }
 
-// whole is what all the packages of a dump cost.
+// whole returns the cost of all packages of a dump.
 func whole(st *harvest.Snapshot) int64 {
 	bytes, known := st.Weight()
 	if !known {
@@ -162,13 +164,13 @@ func (k *setPlanner) by(ctx context.Context, s harvest.SnapshotKind, why, reason
 	if s != harvest.ResourceList && st.Unsure && k.Usable(harvest.ResourceList) { // before each manifest is read
 		return nil, errDoubtful
 	}
-	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the increment tells more
+	if k.overdue != "" && st.Gap != "" && !k.d.AcceptGap { // the increment is more complete
 		return nil, &harvest.SourceError{Err: errors.New(st.Gap)}
 	}
 	return k.compare(ctx, st, why, reason)
 }
 
-// compare plans what brings the mirror to a state.
+// compare plans the actions that give the mirror a state.
 func (k *setPlanner) compare(ctx context.Context, st *harvest.Snapshot, why, reason string) (*planner, error) {
 	var twice map[spool.Key]bool
 	for {
@@ -233,7 +235,7 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	}
 	pl.named = seen.Len()
 	next := st.cursor()
-	unsettled := pl.cursor.Scope != "" && (old || pl.Skipped[SkipStale] > 0) // what was left out may have changed since the list
+	unsettled := pl.cursor.Scope != "" && (old || pl.Skipped[SkipStale] > 0) // resources that were left out may have changed since the list
 	switch {
 	case pl.left && unsettled && !pl.cursor.covers(pl.d.choice()):
 		next.Scope = severalChoices
@@ -253,7 +255,8 @@ func (pl *planner) baseline(ctx context.Context, st *view) error {
 	return nil
 }
 
-// lacks says which changes after the moment of a state are unknown, unless that is accepted.
+// lacks describes the unknown changes after the moment of a state, unless a gap is
+// accepted.
 func (pl *planner) lacks(st *view, old bool) string {
 	switch {
 	case pl.d.AcceptGap:
@@ -268,8 +271,8 @@ func (pl *planner) lacks(st *view, old bool) string {
 // something out: no choice covers it.
 const severalChoices = "several"
 
-// repeatedError are the resources that several documents name: they have to be compared with
-// all that is said of them.
+// repeatedError lists resources that several documents name: they have to be compared with
+// all of their entries.
 type repeatedError struct{ keys map[spool.Key]bool }
 
 func (e *repeatedError) Error() string {
@@ -340,14 +343,14 @@ func (st *view) cursor() Cursor {
 	switch {
 	case !leads && !c.At.Equal(old.At):
 	case !leads, st.lift.IsZero() && st.Newest().Before(old.At) && st.Changes.Span().Old(st.applied()):
-		// No changes, or an older state than was seen: where the cursor stood in a Change
-		// List is not forgotten for it. When the list is back it shows what it has lost.
+		// With no changes, or an older state than before, the cursor keeps its Change List.
+		// When the list returns it shows its losses.
 		c.List, c.From, c.Applied, c.Prefix, c.Last = old.List, old.From, old.Applied, old.Prefix, old.Last
 		c.Index, c.Asked, c.Ended, c.Left = old.Index, old.Asked, old.Ended, old.Left
 	default:
 		c.Position = st.Changes.Mark(c.Position, now)
 	}
-	if c.List != "" && c.At.IsZero() { // that list tells of nothing yet
+	if c.List != "" && c.At.IsZero() { // that list covers nothing yet
 		if c.At = st.Changes.Since.Time(); c.At.IsZero() {
 			c.At = st.Latest
 		}

@@ -15,9 +15,9 @@ import (
 // not as listed.
 const maxRounds = 3
 
-// catchUp follows a set on while a plan leaves changes for the next one, or resources are not
-// as listed: they may have changed since the list was read, and the Change List may tell of
-// that by now. What it does not tell of is left for the next run.
+// catchUp continues with a set while a plan leaves changes for the next one, or resources
+// differ from the list: they may have changed since, and the Change List may have that by
+// now. The rest is left to the next run.
 func (r *runner) catchUp(ctx context.Context) error {
 	for range maxRounds {
 		if r.sp.scope == nil || r.sp.move == nil || !r.rep.unfinished() {
@@ -26,7 +26,7 @@ func (r *runner) catchUp(ctx context.Context) error {
 		sp, err := r.d.planSet(ctx, r.sp.scope, r.sp.set, r.rep.Deleted)
 		if err != nil {
 			if ctx.Err() == nil && harvest.OfSource(err) {
-				return nil // the next run tells, if it lasts
+				return nil // the next run reports it, if it lasts
 			}
 			return err
 		}
@@ -51,8 +51,8 @@ func (rep *SetReport) changed() bool {
 	return rep.Failed == int64(len(rep.Failures)) && slices.ContainsFunc(rep.Failures, func(f Failure) bool { return transfer.IsMismatch(f.Err) })
 }
 
-// round applies a further plan of the same set, unless that tells of nothing new or is
-// more than a step on. It tries everything again that failed and is due.
+// round applies a further plan of the same set, unless that has nothing new or is more than
+// a step on. It retries everything that failed and is due.
 func (r *runner) round(ctx context.Context, sp *SetPlan) (*runner, error) {
 	if sp.Mode != Incremental || !sp.Pulse.News && !sp.Withheld {
 		return nil, nil

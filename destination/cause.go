@@ -14,21 +14,21 @@ type Cause string
 // The causes.
 const (
 	CauseTemporary Cause = "temporary"  // not reachable, too slow, cut off or busy
-	CauseRefused   Cause = "refused"    // by our own policy: scheme, address, redirect, certificate
+	CauseRefused   Cause = "refused"    // our own policy refuses the scheme, address, redirect or certificate
 	CauseNotFound  Cause = "not-found"  // listed, and the server has it not
 	CauseDenied    Cause = "denied"     // the server wants credentials, or others
 	CauseTooLarge  Cause = "too-large"  // more bytes than listed or allowed
 	CauseProtocol  Cause = "protocol"   // an answer that makes no sense where the resource was asked for
-	CauseMismatch  Cause = "mismatch"   // bytes came that are not those listed
+	CauseMismatch  Cause = "mismatch"   // the received bytes differ from the listed ones
 	CauseDocument  Cause = "document"   // a document of the Source cannot be used
-	CauseOccupied  Cause = "occupied"   // something that is not the mirror's stands where the bytes belong
+	CauseOccupied  Cause = "occupied"   // a foreign file has the path of the resource
 	CauseNoPlace   Cause = "no-place"   // the mirror can make no path of the URI
-	CauseMoved     Cause = "moved"      // it changed while the run was at work
-	CauseOther     Cause = "other"      // none of these, such as a disk that is full
+	CauseMoved     Cause = "moved"      // it changed during the run
+	CauseOther     Cause = "other"      // another reason, such as a full disk
 	CauseMissing   Cause = "missing"    // an audit found it missing
 	CauseDifferent Cause = "different"  // an audit found other bytes
 	CauseUnread    Cause = "unreadable" // an audit could not read it
-	CauseExtra     Cause = "extra"      // an audit found what the Source does not list
+	CauseExtra     Cause = "extra"      // an audit found a resource that the Source does not list
 )
 
 var fetchCauses = map[fetch.Kind]Cause{
@@ -40,7 +40,7 @@ var verdictCauses = map[Verdict]Cause{
 	VerdictMissing: CauseMissing, VerdictDifferent: CauseDifferent, VerdictError: CauseUnread, VerdictExtra: CauseExtra,
 }
 
-// CauseOf tells why something failed.
+// CauseOf returns the cause of a failure.
 func CauseOf(err error) Cause {
 	var fe *fetch.Error
 	var document *harvest.DocumentError
@@ -65,5 +65,5 @@ func CauseOf(err error) Cause {
 	return CauseOther
 }
 
-// Cause tells what is wrong with a resource of this verdict; "" if nothing is.
+// Cause returns the cause of a verdict; "" if there is no difference.
 func (v Verdict) Cause() Cause { return verdictCauses[v] }

@@ -21,40 +21,39 @@ import (
 // changed; one Destination may be used for any number of runs, one at a time.
 type Destination struct {
 	Source string        // any URI of the Source: site, Source Description, Capability List, list
-	Mirror Mirror        // where the copy is kept
-	Client *fetch.Client // how the Source is reached
+	Mirror Mirror        // the held copy
+	Client *fetch.Client // client for requests to the Source
 
 	Sets          []string      // only these sets, by Capability List URI or name; empty: all
 	AllowOrigins  []string      // origins beside the Source's own whose resources are fetched
-	MaxDelete     guard.Limit   // what a run may delete without consent
+	MaxDelete     guard.Limit   // limit of deletions without consent
 	KeepDeleted   bool          // apply no deletion
-	Prefer        Prefer        // by what a baseline or an increment is made where both ways are offered
+	Prefer        Prefer        // preferred documents of a baseline or an increment, if both kinds are offered
 	Strict        bool          // accept only what a sha-256 or better proves, and documents without a flaw
 	Include       []string      // globs on the path of a resource; empty: all
 	Exclude       []string      // globs on the path of a resource
 	Types         []string      // media types; empty: all
 	Workers       int           // resources in transfer at a time; 0: 4
-	Quick         bool          // Audit reads no bytes that by size and time of modification nobody has touched, if the Mirror is a Prober
+	Quick         bool          // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
 	ReadOnly      bool          // Audit marks nothing in the Mirror
-	MaxChanges    int           // changed resources of a set after which a run reads no further Change List, and the next goes on; 0: 250,000
+	MaxChanges    int           // changed resources of a set after which a run reads no further Change List, and the next run continues; 0: 250,000
 	MaxTransfer   int64         // bytes of resources after which a run begins no further transfer (ErrMaxTransfer); 0: no limit
 	MaxTime       time.Duration // from the beginning of Apply, after which it begins no further transfer (ErrMaxTime); 0: no limit
-	BaselineEvery time.Duration // how long increments alone are trusted, as Sources may forget to tell deletions; 0: DefaultBaselineEvery; negative: for ever
+	BaselineEvery time.Duration // how long increments alone suffice, since Sources may omit deletions; 0: DefaultBaselineEvery; negative: for ever
 	Spool         string        // directory of temporary files; "": the system's
 
-	// AcceptRollback takes a Source's word for an older state than it showed before: a
-	// baseline makes the mirror what the Source says now.
+	// AcceptRollback accepts that a Source shows an older state than before: a baseline
+	// makes the mirror equal to the Source.
 	AcceptRollback bool
 
-	// AcceptGap is content with what is known as of the moment of the lists where the changes
-	// since then are unknown: SetPlan.Gap is "" then.
+	// AcceptGap accepts the state as of the lists if the changes since are unknown:
+	// SetPlan.Gap is "" then.
 	AcceptGap bool
 
-	Observe func(Event) // told what happens, from several goroutines at a time; may be nil
+	Observe func(Event) // called with events, from several goroutines at a time; may be nil
 }
 
-// Prefer says which way is taken where a Source offers lists and dumps. "" takes the
-// one that costs less.
+// Prefer selects lists or dumps if a Source offers both. "" selects the cheaper.
 type Prefer string
 
 // The preferences.
@@ -71,25 +70,25 @@ type Event struct {
 	Path    string
 	Bytes   int64
 	Verdict Verdict            // of EventVerdict
-	Again   bool               // of EventVerdict: once more, after a repair
-	Err     error              // of EventTransferred and EventFailed, and of EventVerdict: what is wrong, or why it cannot be told
+	Again   bool               // of EventVerdict: the second verdict, after a repair
+	Err     error              // of EventTransferred and EventFailed, and of EventVerdict: the difference, or why it is unknown
 	Text    string             // of EventNote: one sentence
-	Quirk   resourcesync.Quirk // of EventNote: the habit of Sources it is about; 0 if none
+	Quirk   resourcesync.Quirk // of EventNote: the related habit of Sources; 0 if none
 	Plan    *SetPlan
 }
 
-// EventKind tells events apart.
+// EventKind is the kind of an Event.
 type EventKind string
 
 // The kinds of event.
 const (
-	EventPlanned     EventKind = "planned"     // Plan: what one set needs is known
+	EventPlanned     EventKind = "planned"     // Plan: the needs of one set are known
 	EventBegun       EventKind = "begun"       // the transfer of an action begins
-	EventTransferred EventKind = "transferred" // the transfer of an action ended, well or with Err; EventDone or EventFailed comes when its batch is committed
+	EventTransferred EventKind = "transferred" // the transfer of an action ended, successfully or with Err; EventDone or EventFailed follows when its batch is committed
 	EventDone        EventKind = "done"        // an action's bytes are verified and wait for, or survived, the commit of their batch
-	EventFailed      EventKind = "failed"      // an action failed; the rest goes on
+	EventFailed      EventKind = "failed"      // an action failed; the run continues
 	EventNote        EventKind = "note"        // something was tolerated, skipped or guessed
-	EventTried       EventKind = "tried"       // Plan, Audit: one way to find the Source was tried; Text says which, and what came of it
+	EventTried       EventKind = "tried"       // Plan, Audit: one way to find the Source was tried; Text has the way and the result
 	EventVerdict     EventKind = "verdict"     // Audit: one resource
 )
 
@@ -132,7 +131,8 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 	}
 }
 
-// discover finds the sets of the Source that were asked for, and what of them concerns this run.
+// discover finds the requested sets of the Source, and the parts of them that concern this
+// run.
 func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, *scope, error) {
 	filter, err := newFilter(d.Include, d.Exclude, d.Types)
 	if err != nil {
@@ -171,8 +171,8 @@ func (d *Destination) discover(ctx context.Context) (*discover.Source, []discove
 	return src, sets, sc, nil
 }
 
-// blocked is why a Source was not found: pages that answer where documents of it were
-// read before are no sign that it is gone.
+// blocked is the reason why a Source was not found: pages in the place of known documents
+// are no sign that it is gone.
 func (d *Destination) blocked(ctx context.Context, err error) error {
 	var none *discover.Error
 	if d.Mirror == nil || !errors.As(err, &none) {
@@ -222,16 +222,16 @@ type scope struct {
 	told    toldOnce
 }
 
-// toldOnce remembers which notes were told: a document may be read several times in a run.
+// toldOnce remembers reported notes: a document may be read several times in a run.
 type toldOnce struct {
 	mu    sync.Mutex
 	notes map[[sha256.Size]byte]bool
 }
 
-// maxTold is how many notes are remembered; others may be told again.
+// maxTold bounds the remembered notes; others may be repeated.
 const maxTold = 10_000
 
-// once reports whether a note is told for the first time.
+// once reports whether a note is new.
 func (t *toldOnce) once(set, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -267,7 +267,7 @@ func Missed(skipped map[Skip]int64) (n int64) {
 	return n
 }
 
-// admit says whether w is followed; origin is what would have to be allowed for a SkipOrigin.
+// admit decides whether w is followed; origin is the one to allow for a SkipOrigin.
 func (s *scope) admit(w *harvest.Resource) (skip Skip, origin string) {
 	u, err := fetch.ParseReference(w.URI)
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {

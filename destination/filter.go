@@ -12,8 +12,8 @@ import (
 	"instep/internal/glob"
 )
 
-// choice names what of a Source is followed, as the settings say: what was left out
-// under one choice may belong to another.
+// choice identifies the settings that select resources: resources left out under one choice
+// may belong to another.
 func (d *Destination) choice() string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %t %t", sorted(d.Include), sorted(d.Exclude), sorted(d.Types),
@@ -57,7 +57,7 @@ func (f *filter) admits(path, mediaType string) bool {
 	return slices.ContainsFunc(f.types, func(t string) bool { return doublestar.MatchUnvalidated(t, mediaType) })
 }
 
-// tellUnmatched names the patterns that matched no resource, after all were looked at.
+// tellUnmatched reports patterns that matched no resource, after all were examined.
 func (d *Destination) tellUnmatched(f *filter) {
 	for name, set := range map[string]*glob.Set{"include": f.include, "exclude": f.exclude} {
 		for _, pattern := range set.Unmatched() {

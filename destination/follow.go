@@ -15,15 +15,15 @@ import (
 	"instep/transfer"
 )
 
-// Change is what a Source says has become of a resource.
+// Change is a change of a resource of the Source.
 type Change struct {
 	Set              string              // URI of the Capability List of the set that says so
 	Change           resourcesync.Change // created, updated or deleted
-	harvest.Resource                     // what the resource is since; of a deletion the URI and the moment
+	harvest.Resource                     // the resource after the change; of a deletion the URI and the moment
 }
 
-// GapError says that the Change Lists of a set do not tell everything since a moment.
-// Only a look at all resources does: Changes since the zero moment.
+// GapError: the Change Lists of a set do not cover everything since a moment. Then all
+// resources have to be read: Changes since the zero moment.
 type GapError struct {
 	Set   string
 	Since time.Time
@@ -68,8 +68,8 @@ func (d *Destination) Changes(ctx context.Context, source string, since time.Tim
 	}
 }
 
-// Open returns the bytes of a resource, verified by all that is known of them: reading
-// fails before io.EOF if they are not those described. Close it.
+// Open returns the bytes of a resource, verified by its length and digests: reading fails
+// before io.EOF if they differ. Close it.
 func (d *Destination) Open(ctx context.Context, w harvest.Resource) (io.ReadCloser, error) {
 	resp, err := d.Client.Get(ctx, transfer.Request(&w))
 	if err != nil {
@@ -87,7 +87,7 @@ type verified struct {
 	io.Closer
 }
 
-// follower tells the changes of one set.
+// follower yields the changes of one set.
 type follower struct {
 	reader *harvest.Reader
 	scope  *scope
@@ -129,14 +129,14 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 	}
 }
 
-// tellSkipped says how many resources were left out, and why.
+// tellSkipped reports how many resources were left out, and why.
 func (f *follower) tellSkipped() {
 	for why, n := range f.skipped.Skipped {
 		f.reader.Note(f.set.URI, fmt.Sprintf("%d resources left alone: %s", n, why))
 	}
 }
 
-// changes tells those that happened since a moment.
+// changes yields the changes since a moment.
 func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
 	all := ch.All()
 	slices.SortStableFunc(all, func(a, b *harvest.Change) int { return a.Changed.Compare(b.Changed) })
@@ -151,7 +151,7 @@ func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
 	return nil
 }
 
-// everything tells all resources.
+// everything yields all resources.
 func (f *follower) everything(ctx context.Context, o *harvest.Offer) error {
 	st, err := o.Present(ctx)
 	if err != nil {

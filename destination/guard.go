@@ -13,9 +13,9 @@ import (
 
 // Guard is by which count deletions are withheld.
 type Guard struct {
-	Before  int64 // deletions that count beside those of the plan: of the last 24 hours, or with a limit given of the run
-	Allowed int64 // how many may be deleted in all
-	Members int64 // of the set, by which that is measured
+	Before  int64 // earlier deletions that count: those of the last 24 hours, or of the run if a limit is given
+	Allowed int64 // permitted number of deletions
+	Members int64 // number of resources in the set, the base of the limit
 	Doubted int64 // deletions of the plan that follow from a list whose moment was read before, with more in it: these are withheld whatever their number
 }
 
@@ -49,7 +49,7 @@ func (pl *planner) guard(ctx context.Context, before int64) (err error) {
 	return err
 }
 
-// loss is how many deletions count in all, and how many of them are planned.
+// loss returns how many deletions count in all, and how many of them are planned.
 type loss struct{ total, planned int64 }
 
 func (l loss) before() int64 { return max(0, l.total-l.planned) }
@@ -62,9 +62,9 @@ func (pl *planner) hold(l loss, members int64) {
 	}
 }
 
-// watch withholds the deletions if they are too many together with what the set has lost
-// lately: of the members that were there when the window began, or of all that were there
-// since. Only then it looks at what is lost: content that has moved is not.
+// watch withholds the deletions if, together with the set's recent losses, they exceed the
+// limit: a share of the members at the start of the window, or of all members since. Only
+// then it looks for moved content, which is not lost.
 func (pl *planner) watch(ctx context.Context) error {
 	w, err := pl.d.Mirror.Losses(ctx, pl.Set)
 	if err != nil {
@@ -85,8 +85,7 @@ func (pl *planner) watch(ctx context.Context) error {
 // maxMoved is how many contents are looked for in other places: those beyond count as lost.
 const maxMoved = 1 << 19
 
-// toll is what goes of one content: members that were there when the window began, and
-// others.
+// toll counts the losses of one content: members from before the window, and others.
 type toll struct{ old, joined, planned int64 }
 
 func (t *toll) count(old, planned bool) {
@@ -100,15 +99,15 @@ func (t *toll) count(old, planned bool) {
 	}
 }
 
-// weighing tells what is lost from what is somewhere else by now.
+// weighing distinguishes losses from moved content.
 type weighing struct {
 	pl       *planner
 	all, old loss                 // old: of the members that were there when the window began
-	contents map[contentKey]*toll // what may be somewhere else
+	contents map[contentKey]*toll // lost content that may have moved
 }
 
-// sum adds what is lost of one content. What joined with the bytes of an older member has
-// taken its place: the two are one loss.
+// sum adds the losses of one content. A new member with the bytes of an old one has
+// replaced it: together they are one loss.
 func (l *weighing) sum(t *toll) {
 	n := loss{t.joined, t.planned}
 	if t.old > 0 {
@@ -145,7 +144,7 @@ func (l *weighing) weigh(ctx context.Context, w *Losses) error {
 	return nil
 }
 
-// touch takes down what the plan deletes, and all that has other bytes after it or none.
+// touch records the members that the plan deletes, and those that get other bytes or none.
 func (l *weighing) touch(touched, deleted *spool.Keys) error {
 	for _, log := range []*spool.Log[Action]{l.pl.actions, l.pl.deletes} {
 		for a, err := range log.All() {
@@ -182,7 +181,7 @@ func (l *weighing) add(sum resourcesync.Digest, old, planned bool) {
 	l.sum(&t)
 }
 
-// contentKey is what a content is known by: half of its sha-256.
+// contentKey identifies a content: half of its sha-256.
 type contentKey [16]byte
 
 func contentKeyOf(sum resourcesync.Digest) (key contentKey, ok bool) {
@@ -215,8 +214,8 @@ func (l *weighing) planned(joined iter.Seq2[resourcesync.Key, error], deleted *s
 	return nil
 }
 
-// forgetMoved takes out what another member holds that the plan leaves alone, and what the
-// plan copies from what is held.
+// forgetMoved removes content that an unchanged member holds, and content that the plan
+// copies.
 func (l *weighing) forgetMoved(ctx context.Context, touched *spool.Keys) error {
 	forget := func(ds resourcesync.Digests) {
 		if key, ok := contentKeyOf(ds.Get(resourcesync.SHA256)); ok {

@@ -11,8 +11,7 @@ import (
 	"instep/resourcesync"
 )
 
-// incremental plans the changes that the cursor has not seen, and what was left over
-// from earlier runs.
+// incremental plans the changes after the cursor, and those left over from earlier runs.
 func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Changes) error {
 	pl.Partial, pl.served = ch.Flaw, ch.Served
 	old := ch.Span().Old(pl.d.applied(cur, ch.Served).UpTo(cur.At))

@@ -9,30 +9,30 @@ import (
 	"instep/harvest"
 )
 
-// This file puts the words of documents and the mirror's knowledge before
-// evidence.Decide, and does what it says.
+// This file calls evidence.Decide with the statements of documents and the mirror's
+// records, and plans the decided actions.
 
-// within is how near two moments are that a time in whole seconds cannot tell apart.
+// within is the difference up to which two times in whole seconds are not distinguished.
 const within = 2 * time.Second
 
-// applied is how far a cursor has followed its set. A moment that is still to come was
-// dated by a clock that was wrong: it orders nothing.
+// applied is how far a cursor has followed its set. A moment in the future is from a wrong
+// clock: it orders nothing.
 func (d *Destination) applied(cur Cursor, served time.Time) evidence.Applied {
 	now := d.Client.Now()
 	return evidence.Applied{Listed: cur.newest(served, now), Changed: evidence.Placed(cur.Changed, served, now)}
 }
 
-// newest is the moment of the newest list that was read and is not dated in time to come.
+// newest is the moment of the newest list that was read and is not dated in the future.
 func (c Cursor) newest(served, now time.Time) time.Time {
 	return evidence.Later(evidence.Placed(c.Listed, served, now), c.Sure)
 }
 
-// known is what the newest list tells of resources of which no change was told since: that
-// those which are held exist, and that others do not.
+// known is the newest list's evidence about resources without a change since: held ones
+// exist, others do not.
 type known struct {
 	Cursor
-	whole bool      // it named no others, which were left out by another choice
-	until time.Time // the latest moment that a list can be of which was read and did not tell its own; zero: there was none
+	whole bool      // it named no others that another choice left out
+	until time.Time // latest possible moment of a list without a stated one; zero: there was none
 }
 
 func (d *Destination) known(ctx context.Context, set string, c Cursor) (k known, err error) {
@@ -41,8 +41,8 @@ func (d *Destination) known(ctx context.Context, set string, c Cursor) (k known,
 	return k, err
 }
 
-// beside is k where a list is read that is of latest at the latest: one that is no older than those
-// before says itself what they do.
+// beside is k for a list that is of latest at the latest: if that is not older than those
+// before, its own entries count.
 func (k known) beside(latest time.Time) known {
 	if !latest.Before(k.until) {
 		k.until = time.Time{}
@@ -50,11 +50,12 @@ func (k known) beside(latest time.Time) known {
 	return k
 }
 
-// silent is the name under which a mirror remembers of when the lists of a set can be that did not
-// tell their moment. It is no part of the cursor: their word is applied in runs too that move none.
+// silent is the name under which a mirror stores the latest possible moment of lists
+// without a stated one. It is separate from the cursor, since such lists are also applied
+// in runs that move none.
 func silent(set string) string { return "silent lists " + set }
 
-// silentUntil is the latest moment that one of those lists can be of; zero if there was none.
+// silentUntil returns that latest moment; zero if there was none.
 func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, error) {
 	text, ok, err := d.Mirror.Recall(ctx, silent(set))
 	if err != nil || !ok {
@@ -67,7 +68,7 @@ func (d *Destination) silentUntil(ctx context.Context, set string) (time.Time, e
 	return at, nil
 }
 
-// keepSilent remembers of when such a list can be before anything of it is applied.
+// keepSilent stores that moment before anything of the list is applied.
 func (d *Destination) keepSilent(ctx context.Context, sp *SetPlan) error {
 	before, err := d.silentUntil(ctx, sp.Set)
 	if err != nil || !sp.silent.After(before) {
@@ -103,9 +104,9 @@ func listed(kind evidence.Kind, at time.Time) evidence.Statement {
 	return evidence.Statement{Kind: kind, From: at, To: at}
 }
 
-// match compares what is known of the bytes held with what a document says of them; no byte
-// is read. Where the Source gives no digest, its lastmod ties them, unless they
-// came so soon after that they may be those of before.
+// match compares the recorded facts about the held bytes with a document's; it reads no
+// byte. If the Source gives no digest, its lastmod identifies them, unless they arrived so
+// soon after it that they may be an older version.
 func match(h *Held, w *harvest.Resource) evidence.Match {
 	switch {
 	case !h.Stored:
@@ -118,7 +119,7 @@ func match(h *Held, w *harvest.Resource) evidence.Match {
 
 func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	since := h.Came
-	if !h.Told { // they came after the document that told of them
+	if !h.Told { // they arrived after the document that described them
 		since = evidence.Later(h.Changed, h.Came)
 	}
 	old := func(t time.Time) bool { return !since.Before(t.Add(within)) }
@@ -130,15 +131,15 @@ func matchTimes(h *Held, w *harvest.Resource) evidence.Match {
 	return evidence.Untied
 }
 
-// word is what the documents say of one URI.
+// word is the statements of the documents about one URI.
 type word struct {
 	evidence.Statement
-	want *harvest.Resource // what they say of the resource, if it exists; of a deletion without another word the URI and the moment
-	or   *harvest.Resource // likewise, by a document of which nobody knows whether it is the later one; nil: none
+	want *harvest.Resource // the resource, if it exists; of a deletion alone the URI and the moment
+	or   *harvest.Resource // the same, by a document of unknown order; nil: none
 	from harvest.Location
 }
 
-// judge does what w means for what is held of its URI.
+// judge carries out the decision on w for the held state of its URI.
 func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	if w.Kind != evidence.Absent && w.Kind != evidence.Deleted {
 		pl.odd.compareProofs(h, w.want)
@@ -151,7 +152,7 @@ func (pl *planner) judge(ctx context.Context, w word, h *Held) error {
 	return pl.do(ctx, d, w.want, w.from, h)
 }
 
-// do adds to the plan what was decided.
+// do adds the decided action to the plan.
 func (pl *planner) do(ctx context.Context, d evidence.Decision, w *harvest.Resource, from harvest.Location, h *Held) error {
 	switch d {
 	case evidence.Keep:

@@ -9,19 +9,19 @@ import (
 	"instep/harvest"
 )
 
-// What ends a run early because it has done as much as it may. What was begun is
-// finished and kept, the cursor stays, and the next run goes on.
+// A run that reaches its limits ends early: it completes and keeps started transfers, the
+// cursor stays, and the next run continues.
 var (
 	ErrMaxTransfer = errors.New("the run may transfer no more (MaxTransfer)")
 	ErrMaxTime     = errors.New("the run may take no longer (MaxTime)")
 )
 
-// budget is what a run may do yet.
+// budget is the remaining allowance of a run.
 type budget struct {
 	most  int64            // bytes of resources; 0: no limit
 	until time.Time        // zero: no limit
 	now   func() time.Time // the clock of until
-	begun atomic.Int64     // bytes of the transfers begun; those of unknown length count when they are here
+	begun atomic.Int64     // bytes of started transfers; those of unknown length count when they are complete
 }
 
 func (d *Destination) budget() *budget {
@@ -49,7 +49,7 @@ func (b *budget) take(a *Action) error {
 	return nil
 }
 
-// came counts a transfer of which the length was not known before.
+// came counts a transfer whose length was unknown before.
 func (b *budget) came(w *harvest.Resource, n int64) {
 	if !w.Length.Known() {
 		b.begun.Add(n)

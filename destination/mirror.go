@@ -13,28 +13,28 @@ import (
 	"instep/transfer"
 )
 
-// Held is what a mirror knows of one URI, seen from one set.
+// Held is a mirror's record of one URI, as seen from one set.
 type Held struct {
 	URI      string // "" : the URI is unknown to the mirror
-	Path     string // where the bytes are, for people
+	Path     string // path of the bytes, for people
 	Stored   bool   // the mirror has bytes for the URI
 	Length   resourcesync.Length
-	Digests  resourcesync.Digests // of the bytes as they were when stored
+	Digests  resourcesync.Digests // digests of the bytes when they were stored
 	Type     string
 	Verified bool // a length or a digest given by the Source was checked
 
-	Proof resourcesync.Algorithm // of the strongest digest of the Source's that was checked when the bytes were stored; "": none, or unknown
-	Stamp string                 // by which the Mirror knows again bytes that nobody has touched; see Prober
+	Proof resourcesync.Algorithm // strongest digest of the Source that was verified when the bytes were stored; "": none, or unknown
+	Stamp string                 // stamp by which the Mirror recognises untouched bytes; see Prober
 
 	Member  bool                  // the URI belongs to the set that was asked for
-	LastMod resourcesync.Datetime // as the Source last gave it
+	LastMod resourcesync.Datetime // the Source's last lastmod
 	Changed time.Time             // last change applied: never replaced or deleted by a list older than this
 	Told    bool                  // Changed is of a change, not of a list
-	Until   time.Time             // of a change whose time is unknown: at the latest then, and at Changed at the earliest; else zero
-	Came    time.Time             // when the bytes came, by the clock of their server; zero if that is unknown, or if a list tells enough
+	Until   time.Time             // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
+	Came    time.Time             // arrival time of the bytes, by their server's clock; zero if unknown, or unnecessary beside a list
 	Gone    time.Time             // no member: the deletion that was applied, unless a newer list was read since; zero if there is none
 	Due     string                // why the bytes must be fetched again; "" = good
-	Wanted  harvest.Resource      // while Due: what the Source last said
+	Wanted  harvest.Resource      // while Due: the Source's last description
 
 	Remainder harvest.Remainder // links and other attributes that the Source gave of the stored bytes
 }
@@ -42,17 +42,17 @@ type Held struct {
 // Cursor is how far a set has been followed (1.1 §12.1). It never goes back.
 type Cursor struct {
 	harvest.Position
-	Looked   time.Time // when this was found, by our clock; where nothing changes the cursor moves for its sake alone, every few hours
+	Looked   time.Time // time of this finding, by our clock; if nothing changes the cursor moves for that reason alone every few hours
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
 	Sure     time.Time `json:",omitzero"` // while Listed is still to come by our clock: the newest one that was not
-	Baseline time.Time // when the last baseline was made, by the Source's own clock; zero if that is unknown
-	Alone    Alone     // what was left alone since the last baseline
+	Baseline time.Time // time of the last baseline, by the Source's own clock; zero if unknown
+	Alone    Alone     // resources left alone since the last baseline
 	Silent   bool      `json:",omitzero"` // the newest list did not tell its moment: it is read in each run
 	Scope    string    // the choice of resources by which some were left out on the way; "" if none were
 }
 
-// ahead reports whether the cursor does not cover what was applied of a resource: a run has applied it
-// that left the cursor where it was.
+// ahead reports whether the cursor does not cover the applied state of a resource, since
+// the run that applied it did not move the cursor.
 func (c Cursor) ahead(h *Held) bool {
 	return h.Changed.After(c.At) || h.Gone.After(c.At) || h.Until.After(c.Undated)
 }
@@ -61,7 +61,7 @@ func (c Cursor) ahead(h *Held) bool {
 // them, or has older bytes, until something else is asked for or another baseline is made.
 type Alone struct{ Origin, Unsupported, Weak int64 }
 
-// and counts what a plan leaves alone, too.
+// and adds the resources that a plan leaves alone.
 func (a Alone) and(skipped map[Skip]int64) Alone {
 	return Alone{a.Origin + skipped[SkipOrigin], a.Unsupported + skipped[SkipUnsupported], a.Weak + skipped[SkipWeak]}
 }
@@ -71,8 +71,7 @@ func (a Alone) each() map[Skip]int64 {
 	return map[Skip]int64{SkipOrigin: a.Origin, SkipUnsupported: a.Unsupported, SkipWeak: a.Weak}
 }
 
-// covers reports whether what earlier runs left out is left out by this choice of
-// resources as well.
+// covers reports whether this choice of resources excludes all that earlier runs left out.
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
 // Mirror is a held copy of one Source. The package instep/mirror keeps it
@@ -82,27 +81,26 @@ func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == 
 //
 // All methods are safe for concurrent use. set is the URI of a Capability List.
 type Mirror interface {
-	// Bind refuses a Source that is not the mirror's, by its URI, its origin and its
-	// sets, and takes the first one that comes.
+	// Bind refuses a foreign Source, by its URI, its origin and its sets, and accepts the
+	// first one.
 	Bind(ctx context.Context, source, origin string, sets ...string) error
 	// Sets returns the URIs of all sets that the Mirror knows.
 	Sets(ctx context.Context) ([]string, error)
-	// Documents are the documents of the Source that are kept from one run to the next;
-	// nil if none are.
+	// Documents returns the cache of the Source's documents; nil if there is none.
 	Documents() fetch.Cache
-	// Recall returns what was remembered under a name; false if nothing was.
+	// Recall returns the value remembered under a name; false if there is none.
 	Recall(ctx context.Context, name string) (value string, ok bool, err error)
 	// Remember keeps a value of at most 64 KiB; "" forgets it.
 	Remember(ctx context.Context, name, value string) error
 
-	// Lookup returns what is held for each URI, in the order asked; the zero Held
-	// for one that is unknown. Callers ask in batches of at most 1,000.
+	// Lookup returns the record of each URI, in the order of the URIs; the zero Held for an
+	// unknown one. Callers ask in batches of at most 1,000.
 	Lookup(ctx context.Context, set string, uris []string) ([]Held, error)
-	// Open reads the stored bytes of what Lookup or Members returned, no longer than ctx.
-	// Absent bytes, or ones that left their place since: fs.ErrNotExist.
+	// Open reads the stored bytes of a result of Lookup or Members, until ctx ends.
+	// fs.ErrNotExist: they do not exist, or have moved since.
 	Open(ctx context.Context, h *Held) (io.ReadCloser, error)
-	// Untouched reports whether the bytes of a resource held are those that were stored, as far
-	// as that can be told without reading them. Absent bytes: fs.ErrNotExist.
+	// Untouched reports whether the held bytes of a resource are those that were stored, as
+	// far as that is known without reading them. Absent bytes: fs.ErrNotExist.
 	Untouched(ctx context.Context, h *Held) (bool, error)
 	// FindContent finds a resource, of any set, whose stored bytes have this digest
 	// (sha-256 or stronger) and length.
@@ -116,9 +114,9 @@ type Mirror interface {
 	Due(ctx context.Context, set string) iter.Seq2[Held, error]
 	// Cursor returns how far a set was followed; false before its first complete baseline.
 	Cursor(ctx context.Context, set string) (Cursor, bool, error)
-	// Losses returns what a set has lost in the last 24 hours.
+	// Losses returns the losses of a set in the last 24 hours.
 	Losses(ctx context.Context, set string) (Losses, error)
-	// Withhold remembers a plan that a guard held, so that it can be approved.
+	// Withhold stores a plan that a guard withheld, so that it can be approved.
 	Withhold(ctx context.Context, set, hash, summary string) error
 	// Approved reports whether the plan of that hash was approved and the approval still holds.
 	Approved(ctx context.Context, hash string) (bool, error)
@@ -127,19 +125,19 @@ type Mirror interface {
 	Begin(ctx context.Context) (Batch, error)
 }
 
-// Losses are what a set has lost in a window: the last 24 hours, or more where the clock
-// leaves that in doubt. In a mirror that is younger the window begins when its set was in
-// step for the first time.
+// Losses are the losses of a set in a window: the last 24 hours, or more if the clock
+// leaves that in doubt. In a younger mirror the window begins when its set was in step for
+// the first time.
 type Losses struct {
 	Members int64                              // that the set had when the window began
 	Lost    int64                              // members deleted since without Consent that are no members again
 	Each    iter.Seq2[Loss, error]             // these; nil if there are none
-	Joined  iter.Seq2[resourcesync.Key, error] // members that came since and are not among what was deleted and came back, in ascending order; nil if there are none
+	Joined  iter.Seq2[resourcesync.Key, error] // members that were added in the window and are not among the deleted and restored ones, in ascending order; nil if there are none
 }
 
 // Loss is a member that was deleted.
 type Loss struct {
-	SHA256 resourcesync.Digest // of its bytes; zero if there were none
+	SHA256 resourcesync.Digest // digest of its bytes; zero if there were none
 	Old    bool                // it was a member when the window began
 }
 
@@ -148,17 +146,17 @@ type Loss struct {
 // replaced; the resource fails and everything else goes on.
 var ErrOccupied = errors.New("occupied by a file that is not the mirror's")
 
-// ErrStale is what Put, Copy and Mark return (wrapped) for a state older than the one
-// that the mirror holds for the set. It is left alone. A moment that is still to come makes
-// nothing else older ([evidence.ToCome]).
+// ErrStale is what Put, Copy and Mark return (wrapped) for a state older than the one that
+// the mirror holds for the set, which stays. A moment in the future makes nothing else
+// older ([evidence.ToCome]).
 var ErrStale = errors.New("older than what the mirror holds")
 
 // ErrNotHeld is what Mark returns (wrapped) where the bytes described are not those
 // that the mirror holds. They have to be fetched.
 var ErrNotHeld = errors.New("not what the mirror holds")
 
-// ErrNoPlace is what Put, Copy and Mark return (wrapped) for a URI of which the mirror
-// can make no path. The resource fails and everything else goes on.
+// ErrNoPlace is what Put, Copy and Mark return (wrapped) for a URI for which the mirror has
+// no valid path. The resource fails and everything else continues.
 var ErrNoPlace = errors.New("the mirror has no place for it")
 
 // Batch collects changes to a mirror. Nothing of it is visible through the Mirror
@@ -169,9 +167,8 @@ var ErrNoPlace = errors.New("the mirror has no place for it")
 //
 // Put, PutPart, Copy and Adopt may be called concurrently with each other; the rest may not.
 type Batch interface {
-	// Expect says of which resources of a set, at most 1,000, the batch is about to be
-	// told, so that they are looked up together. Nobody else changes them until the batch
-	// has been committed.
+	// Expect announces resources of a set, at most 1,000, for the batch, so that they are
+	// looked up together. Nobody else changes them until the batch has been committed.
 	Expect(ctx context.Context, set string, uris []string) error
 	// Put reads r to its end into the mirror. r verifies: if it fails, nothing of
 	// this resource is kept and its error is returned. verified says that r checked
@@ -190,7 +187,7 @@ type Batch interface {
 	// Mark makes a URI whose bytes are stored and right a member of set with the
 	// state w, without touching the bytes. Other bytes, or none, are an ErrNotHeld.
 	Mark(ctx context.Context, set string, w harvest.Resource) error
-	// Due records that the bytes of w.URI have to be fetched, and why. What is stored stays.
+	// Due records that the bytes of w.URI have to be fetched, and why. Stored bytes stay.
 	Due(ctx context.Context, set string, w harvest.Resource, reason string) error
 	// Delete ends the membership of a URI in set; the bytes go to the trash when
 	// no set holds the URI. If a change tells of the deletion, when is its moment, which is
@@ -199,8 +196,8 @@ type Batch interface {
 	// Consent says that a person has consented to the deletions in the batch: they are
 	// no Losses.
 	Consent()
-	// Sync makes durable what was put so far, so that Commit need not. Another batch may
-	// commit meanwhile. An error means that this one must not be committed.
+	// Sync makes everything put so far durable, so that Commit need not. Another batch may
+	// commit meanwhile. After an error this one must not be committed.
 	Sync(ctx context.Context) error
 	// Commit makes the batch durable and, if move is not nil, moves the cursor of its set.
 	Commit(ctx context.Context, move *CursorMove) error
@@ -217,20 +214,20 @@ type CursorMove struct {
 // Adopter is implemented by a Mirror that can take over files which are there already
 // and which it did not put there.
 type Adopter interface {
-	// Stray finds a file that may hold the bytes of w: where they belong, or where
-	// other programs that mirror would have put them. h is what Lookup has of w.URI. Only
-	// names and sizes are looked at.
+	// Stray finds a file that may hold the bytes of w: at their path, or where other
+	// mirroring programs would have stored them. h is the result of Lookup for w.URI. It
+	// examines only names and sizes.
 	Stray(ctx context.Context, w *harvest.Resource, h *Held) (path string, ok bool, err error)
 }
 
-// Hashed may be implemented by a reader that is given to a Batch: it has hashed what was
-// read, so that the Batch need not do it again.
+// Hashed may be implemented by a reader that is given to a Batch: it has hashed the bytes
+// that were read, so that the Batch need not do it again.
 type Hashed interface {
 	// Digests are those of the bytes read so far. Their algorithms do not change.
 	Digests() resourcesync.Digests
 }
 
-// optional finds what a Mirror, or one that it wraps, implements besides.
+// optional finds the optional interfaces of a Mirror, or of one that it wraps.
 func optional[T any](m Mirror) (t T, ok bool) {
 	for m != nil {
 		if t, ok = m.(T); ok {

@@ -11,7 +11,7 @@ import (
 	"instep/transfer"
 )
 
-// This file brings what a plan takes out of packages.
+// This file applies the actions of a plan whose bytes are in packages.
 
 func (d *Destination) transport() *packages.Transport {
 	t := &packages.Transport{Client: d.Client, Spool: d.Spool, Tell: d.quirk}
@@ -34,7 +34,7 @@ func (a *Action) member() packages.Member {
 	return packages.Member{Package: a.Package, Path: a.Member, Want: a.Want}
 }
 
-// packaged reports whether the bytes of an action come out of a package.
+// packaged reports whether the bytes of an action are in a package.
 func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange }
 
 // fromPackage brings the bytes of an action out of its package into a batch, verified. If
@@ -42,7 +42,7 @@ func (a *Action) packaged() bool { return a.Via == ViaDump || a.Via == ViaRange 
 // the error says why.
 func (r *runner) fromPackage(ctx context.Context, b Batch, a *Action) (int64, error) {
 	if timed(&a.Want) {
-		a.Want.Came = r.d.Client.Now() // the times are those of the entry, whenever the bytes were packed
+		a.Want.Came = r.d.Client.Now() // the times are those of the entry, whenever it was packed
 	}
 	put := func(w *harvest.Resource, body io.Reader, digested *resourcesync.VerifyReader, proved bool) (int64, error) {
 		return b.Put(ctx, r.sp.Set, *w, hashedReader{body, digested}, proved)

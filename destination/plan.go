@@ -24,40 +24,40 @@ const (
 	Incremental Mode = "incremental"
 )
 
-// ActionKind is what an Action does.
+// ActionKind is the kind of an Action.
 type ActionKind string
 
 // The kinds of action.
 const (
 	Fetch    ActionKind = "fetch"    // GET the resource
-	Copy     ActionKind = "copy"     // take the bytes of another URI, which the mirror holds
-	Adopt    ActionKind = "adopt"    // take a file that is there, and that the mirror did not put there
-	Mark     ActionKind = "mark"     // the bytes are here and right: only what is known of them changes
+	Copy     ActionKind = "copy"     // copy the held bytes of another URI
+	Adopt    ActionKind = "adopt"    // take over a file in the directory that the mirror did not store
+	Mark     ActionKind = "mark"     // the held bytes are right: only the recorded facts change
 	Delete   ActionKind = "delete"   // end the membership
-	Remember ActionKind = "remember" // of what is not here: only that it was deleted is taken down
+	Remember ActionKind = "remember" // record the deletion of a resource that is not held
 )
 
-// Via is the way by which the bytes of a resource come.
+// Via is the way by which the bytes of a resource are obtained.
 type Via string
 
 // The ways.
 const (
 	ViaGet   Via = "get"   // a request for the resource
-	ViaDump  Via = "dump"  // out of a package that is transferred whole (1.1 §11, §13)
+	ViaDump  Via = "dump"  // from a package that is transferred whole (1.1 §11, §13)
 	ViaRange Via = "range" // out of a package of which only some bytes are transferred
-	ViaLocal Via = "local" // from what the mirror holds, or what lies where it belongs
+	ViaLocal Via = "local" // from held bytes, or from a file at the path of the resource
 )
 
 // Action is one step of a Plan.
 type Action struct {
 	Kind    ActionKind
-	Change  resourcesync.Change // what it means for the mirror; "" for a Mark
+	Change  resourcesync.Change // the effect on the mirror; "" for a Mark
 	Repair  bool                // the bytes were held and are damaged or missing
 	Again   bool                // an earlier run was to bring it in this state and could not, or has found it wrong
 	Want    harvest.Resource
-	Via     Via    // of what brings bytes
-	From    string // of a Copy the URI whose bytes are taken, of an Adopt the path of the file
-	Package int    // of ViaDump and ViaRange: which of SetPlan.Packages, counted from 1
+	Via     Via    // of actions with bytes
+	From    string // of a Copy the URI of the bytes, of an Adopt the path of the file
+	Package int    // of ViaDump and ViaRange: index in SetPlan.Packages, from 1
 	Member  string // of ViaDump and ViaRange: rs:md/@path in that package
 }
 
@@ -68,7 +68,7 @@ type Package struct {
 	Digests resourcesync.Digests
 	Via     Via   // ViaDump or ViaRange
 	Wanted  int64 // members that Actions take
-	Bytes   int64 // to be transferred of it, as far as is known
+	Bytes   int64 // bytes to transfer, as far as known
 }
 
 // Counts are the totals of a plan or a run, in resources.
@@ -89,30 +89,30 @@ func (c *Counts) skipMany(s Skip, n int64) {
 	c.Skipped[s] += n
 }
 
-// Plan is what a run will do: a value, made without touching the mirror. Close it.
+// Plan is the actions of a run: a value, made without touching the mirror. Close it.
 type Plan struct {
-	Source string // as found: the Source Description, or the document given
+	Source string // the Source Description that was found, or the given document
 	Origin string // the Source's own origin
 	Sets   []*SetPlan
 
 	Orphans []Orphan // sets that the mirror holds and the Source does not offer any more
 }
 
-// SetState is what a plan says of a set, and the report of its run repeats.
+// SetState is the common part of a set's plan and report.
 type SetState struct {
 	Set, Name string
 	Mode      Mode
 	Why       string           // one sentence: why this mode
 	Origins   map[string]int64 // resources skipped by the origin that would have to be allowed
-	Latest    time.Time        // the newest moment that the documents of the set have told of, in this run or an earlier one
+	Latest    time.Time        // newest moment in the set's documents, in this run or an earlier one
 	Partial   error            // part of the Source's documents could not be used: nothing is deleted, the cursor stays
 
-	// RolledBack says how the Source shows an older state than it did; "" if it does not.
-	// What is here stays as it is, and the cursor where it is, unless AcceptRollback is set.
+	// RolledBack describes how the Source shows an older state than before; "" if it does
+	// not. Unless AcceptRollback is set, the mirror and the cursor stay unchanged.
 	RolledBack string
 
-	// Gap says which changes after the moment of the lists are unknown; "" if none are, or the
-	// Source offers none. What the plan brings is as of that moment.
+	// Gap describes the unknown changes after the moment of the lists; "" if there are
+	// none, or the Source offers none. The plan gives the state of that moment.
 	Gap string
 }
 
@@ -120,37 +120,37 @@ type SetState struct {
 type SetPlan struct {
 	SetState
 	Counts
-	Bytes    int64     // to be transferred, as far as the Source gives lengths
-	Requests int64     // to be sent for the resources, packages and parts of packages
+	Bytes    int64     // bytes to transfer, as far as the Source gives lengths
+	Requests int64     // requests for the resources, packages and parts of packages
 	Packages []Package // from which Actions take members; those of one package follow each other
 	Reasons  []string  // why each choice was made, one sentence each, in the order in which they were made
 	Unsized  int64     // resources to be transferred whose length is unknown
 	Members  int64     // members of the set before the run, where deletions are planned
 	Pulse    Pulse     // how often the Source changes the set
-	Hash     string    // of the deletions; "" if there are none
+	Hash     string    // hash of the deletions; "" if there are none
 	Withheld bool      // the guard holds the deletions until this Hash is approved
-	Guard    Guard     // by which they are withheld
+	Guard    Guard     // the guard that withholds them
 
-	asOf      time.Time          // when the Source sent the documents read, by its own clock; zero if that is unknown
-	silent    time.Time          // of when a list is at the latest that does not tell its moment; zero: there is none
+	asOf      time.Time          // time at which the Source sent the documents, by its own clock; zero if unknown
+	silent    time.Time          // latest possible moment of a list without a stated one; zero: there is none
 	consent   bool               // somebody has consented to the deletions
-	set       discover.Set       // as it was planned
-	scope     *scope             // likewise; nil: the set is not planned again in this run
+	set       discover.Set       // the set during planning
+	scope     *scope             // scope of the next plan of the set; nil: it is not planned again in this run
 	move      *CursorMove        // nil: the cursor stays
 	actions   *spool.Log[Action] // Package counts decisions, from 1
 	ordered   *ordered           // of a first baseline: requests for resources; nil: none
 	decisions []packageDecision
-	retries   int64 // of actions: those that are a retry
-	first     int64 // of the retries: which of them comes first
+	retries   int64 // number of actions that are a retry
+	first     int64 // index of the first retry
 	deletes   *spool.Log[Action]
-	planned   []packages.Planned // Packages, as they are brought
+	planned   []packages.Planned // Packages, with the state of their transfer
 }
 
-// packageDecision is how the members of a package come. It is made when all that is wanted
-// of the package is known, so the actions are written before it and completed by decided.
+// packageDecision is how the members of a package are obtained. It is made when all wanted
+// members are known, so the actions are written before it and completed by decided.
 type packageDecision struct {
 	via    Via
-	number int // of Packages, from 1; 0: they are requested one by one
+	number int // index in Packages, from 1; 0: they are requested one by one
 }
 
 // decided yields the actions that are a retry, or the others, with the way that was chosen for each
@@ -171,16 +171,16 @@ func (s *SetPlan) decided(retries bool) iter.Seq2[Action, error] {
 	}
 }
 
-// retry reports whether an action requests what an earlier run could not bring. These come after
-// the others: what fails for good is in nobody's way.
+// retry reports whether an action repeats a failed one of an earlier run. Retries come
+// last, so that permanent failures delay nothing.
 func (a *Action) retry() bool { return a.Kind == Fetch && a.Via == ViaGet && a.Again }
 
-// URIs are those of the plan's sets.
+// URIs lists the URIs of the plan's sets.
 func (p *Plan) URIs() []string {
 	return urisOf(p.Sets, func(s **SetPlan) string { return (*s).Set })
 }
 
-// Withheld reports how many deletions the guard holds.
+// Withheld returns the number of deletions that the guard withholds.
 func (p *Plan) Withheld() (n int64) {
 	for _, s := range p.Sets {
 		if s.Withheld {
@@ -190,9 +190,8 @@ func (p *Plan) Withheld() (n int64) {
 	return n
 }
 
-// Actions yields everything the plan does, in order: what failed before after all
-// else, and deletions last; those that are withheld not at all. It can be ranged over
-// any number of times.
+// Actions yields all actions of the plan, in order: retries after all others, and deletions
+// last; it leaves out withheld ones. It can be ranged over any number of times.
 func (s *SetPlan) Actions() iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		all := []iter.Seq2[Action, error]{s.decided(false), s.ordered.all(), s.rotated(), s.deletes.All()}
@@ -250,10 +249,9 @@ func (s *SetPlan) close() {
 	}
 }
 
-// Plan asks the Source what it offers and decides what brings the mirror in step.
-// It changes nothing. A set whose documents cannot be used is Partial and without
-// actions, as long as there is another one. An error means that nothing can be
-// decided about any set.
+// Plan reads the Source's documents and decides the actions that synchronise the mirror. It
+// changes nothing. A set whose documents cannot be used is Partial and without actions, if
+// there is another one. An error means that no set can be planned.
 func (d *Destination) Plan(ctx context.Context) (*Plan, error) {
 	src, sets, sc, err := d.discover(ctx)
 	if err != nil {

@@ -19,12 +19,12 @@ type planner struct {
 	*SetPlan
 	d       *Destination
 	cursor  Cursor    // the zero Cursor before the first baseline
-	known   known     // by the newest list
-	view    *view     // of a baseline: what the Source says the set is
-	served  time.Time // of an increment: when the Source sent its changes, by its own clock; zero if that is unknown
-	doubted bool      // of an increment: the times of the changes contradict each other, or what is here
+	known   known     // evidence of the newest list
+	view    *view     // of a baseline: the Source's state of the set
+	served  time.Time // of an increment: time at which the Source sent its changes, by its own clock; zero if unknown
+	doubted bool      // of an increment: the times of the changes contradict each other, or the held state
 	stays   bool      // something is disputed: the cursor stays where it is
-	empty   bool      // the mirror holds nothing of the set: no lookups for content that is held
+	empty   bool      // the mirror holds nothing of the set, so no look-up for held content is needed
 	sum     hash.Hash
 	left    bool  // something was left out that another choice of resources would not leave out
 	asked   int64 // bytes of the resources that are requested one by one, and of unknown length estimated
@@ -33,7 +33,7 @@ type planner struct {
 	named     int64              // resources that the view names
 	selection *packageSelection  // members of the package that is being planned
 	questions []question         // URIs that are to be asked
-	asks      int                // how many were asked, or are to be
+	asks      int                // number of questions
 
 	odd tally
 }
@@ -52,21 +52,21 @@ func (k *setPlanner) newPlanner(mode Mode, why string) *planner {
 	return pl
 }
 
-// discard frees what a plan that is not kept has written; a nil planner has nothing.
+// discard frees the spooled actions of a plan that is dropped; a nil planner has none.
 func (pl *planner) discard() {
 	if pl != nil {
 		pl.SetPlan.close()
 	}
 }
 
-// gets is what the requests for single resources cost.
+// gets is the cost of the requests for single resources.
 func (pl *planner) gets() int64 { return packages.Cost(pl.asked, pl.Requests) }
 
-// SkipStale is that of a resource which may have been deleted since the only list that
-// names it: the mirror has followed the Source further than that.
+// SkipStale: the resource may have been deleted since the only list that names it: the
+// mirror has followed the Source further than that.
 const SkipStale Skip = "only in a list older than what is here"
 
-// sent is when the Source sent the documents read, by its own clock; zero if that is unknown.
+// sent returns when the Source sent the documents, by its own clock; zero if unknown.
 func (pl *planner) sent() time.Time {
 	if pl.view != nil {
 		return pl.view.Served
@@ -74,7 +74,7 @@ func (pl *planner) sent() time.Time {
 	return pl.served
 }
 
-// confirm takes down that the bytes held are those that w describes.
+// confirm records that the held bytes are those of w.
 func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	pl.Same++
 	said, err := w.Remainder.Text()
@@ -96,14 +96,14 @@ func (pl *planner) confirm(w *harvest.Resource, h *Held) error {
 	return pl.actions.Append(Action{Kind: Mark, Want: state})
 }
 
-// outlasts reports whether it has to be written down that a list confirms bytes without a
-// digest: when they came is forgotten with it.
+// outlasts reports whether a list's confirmation of bytes without a digest has to be
+// recorded, since it discards their arrival time.
 func (pl *planner) outlasts(w *harvest.Resource, h *Held) bool {
 	return len(w.Digests) == 0 && h.Changed.Before(w.LastMod.Time().Add(within))
 }
 
-// notBefore is w as of the moment of what is held, if that is later: what counts by its
-// position is not older. A moment that is still to come is none.
+// notBefore returns w with the moment of the held state, if that is later: a statement that
+// counts by its position is not older. A moment in the future does not count.
 func (pl *planner) notBefore(w *harvest.Resource, h *Held) *harvest.Resource {
 	if !h.Member || !evidence.Placed(h.Changed, pl.sent(), pl.d.Client.Now()).After(w.Changed) {
 		return w
@@ -120,7 +120,7 @@ func (pl *planner) lookWhole(w *harvest.Resource) {
 	}
 }
 
-// bring adds the action by which the bytes of w come; h is what is held of it.
+// bring adds the action that obtains the bytes of w; h is the held record.
 func (pl *planner) bring(ctx context.Context, w *harvest.Resource, from harvest.Location, h *Held) error {
 	w = pl.notBefore(w, h)
 	pl.lookWhole(w)
@@ -194,7 +194,7 @@ func (pl *planner) findStray(ctx context.Context, a *Action, h *Held) error {
 // findContent turns a fetch into a copy where the mirror holds the same bytes under
 // another URI. Only sha-256 or stronger and the length together prove that.
 func (pl *planner) findContent(ctx context.Context, a *Action) error {
-	best := a.Want.Digests.Get(resourcesync.SHA256) // the one that every mirror keeps
+	best := a.Want.Digests.Get(resourcesync.SHA256) // the one that every mirror records
 	if best.IsZero() {
 		best = a.Want.Digests.Strongest()
 	}
@@ -217,8 +217,8 @@ func sha256Of(h *Held) resourcesync.Digests {
 	return resourcesync.Digests{sum}
 }
 
-// remove adds the deletion of a member, of which w says when it happened if a change tells
-// of it; doubted ones are withheld.
+// remove adds the deletion of a member; w has the time if a change gave it; doubted ones
+// are withheld.
 func (pl *planner) remove(h *Held, w *harvest.Resource, doubted bool) error {
 	if pl.d.KeepDeleted {
 		pl.left = true

@@ -10,7 +10,7 @@ import (
 // Estimates for the plan, which does not read the directory of a package, in bytes.
 const (
 	memberName   = 100               // a member in the directory of a package
-	minDirectory = packages.TailSize // the least that is read of a directory
+	minDirectory = packages.TailSize // least bytes read for a directory
 )
 
 // packageSelection collects the members that a plan wants of one package.
@@ -21,7 +21,7 @@ type packageSelection struct {
 	again    int64 // members that an earlier run could not bring
 	unsized  int64 // members of unknown length
 	unproved bool  // some members have no strong digest
-	end      int64 // of the last run
+	end      int64 // end of the last run
 }
 
 // add counts the member that an action wants, and writes its place into the action.
@@ -63,8 +63,8 @@ func (s *packageSelection) whole(prefer Prefer) *bulk {
 	return b
 }
 
-// addMember adds an action whose bytes may come out of a package. Actions of one package
-// follow each other; others may be between them.
+// addMember adds an action whose bytes may be in a package. Actions of one package follow
+// each other; others may be between them.
 func (pl *planner) addMember(a Action, c harvest.Location) error {
 	if pl.selection != nil && pl.selection.pkg != c.Package {
 		pl.dispatch()
@@ -77,7 +77,7 @@ func (pl *planner) addMember(a Action, c harvest.Location) error {
 	return pl.actions.Append(a)
 }
 
-// dispatch chooses the way of the members of the package that is being planned.
+// dispatch chooses how the members of the current package are obtained.
 func (pl *planner) dispatch() {
 	s := pl.selection
 	if s == nil {

@@ -19,10 +19,10 @@ import (
 // queue fills batches with actions: one is open while the one before commits.
 type queue struct {
 	r      *runner
-	save   context.Context // for what must not be lost when the run is interrupted
+	save   context.Context // for writes that must not be lost when the run is interrupted
 	open   *openBatch
 	before *openBatch // that commits, or has
-	commit chan error // of the batch before; nil: none
+	commit chan error // result of the batch before; nil: none
 }
 
 // openBatch is a batch being filled.
@@ -30,13 +30,13 @@ type openBatch struct {
 	r       *runner
 	b       Batch
 	n       int          // resources, in parts of 1 / cheap
-	more    atomic.Int64 // likewise: what it took that resources were requested after all
+	more    atomic.Int64 // the same for resources that were requested individually after all
 	bytes   int64
 	uris    map[resourcesync.Key]bool
 	waiting []Action // not started yet
 	workers sync.WaitGroup
 
-	marks []Action // marks and deletions, done when the transfers have ended
+	marks []Action // marks and deletions, done after the transfers
 
 	ended   chan struct{} // closed when the transfers have, and what they brought is durable or syncErr; nil: nobody waits
 	syncErr error
@@ -103,7 +103,7 @@ func (q *queue) add(ctx context.Context, a Action) error {
 			return err
 		}
 	}
-	if q.commit != nil && q.before.uris[key] { // what becomes of it there counts here
+	if q.commit != nil && q.before.uris[key] { // its results count there
 		if err := q.committed(); err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (q *queue) flush(ctx context.Context) error {
 	return nil
 }
 
-// expect tells the batch what is coming.
+// expect announces the next resources to the batch.
 func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 	if len(actions) == 0 {
 		return nil
@@ -166,7 +166,7 @@ func (l *openBatch) expect(ctx context.Context, actions []Action) error {
 	return l.b.Expect(ctx, l.r.sp.Set, urisOf(actions, func(a *Action) string { return a.Want.URI }))
 }
 
-// rotate waits for the commit before and starts that of the open batch.
+// rotate waits for the last commit and starts the commit of the open batch.
 func (q *queue) rotate(move *CursorMove) error {
 	q.open.end(q.save)
 	if err := q.committed(); err != nil {
@@ -348,7 +348,7 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 		switch {
 		case o.err == nil:
 		case errors.Is(o.err, ErrNoPlace): // nor is there a place to remember it: the list names it again
-		case o.Again && errors.Is(o.err, ErrOutage): // it is due already, for a reason that says more
+		case o.Again && errors.Is(o.err, ErrOutage): // it is due already, for a more informative reason
 		default:
 			if err := l.b.Due(ctx, set, o.Want, reason(o.err)); err != nil {
 				return err
@@ -362,7 +362,7 @@ func (l *openBatch) finish(ctx context.Context, move *CursorMove) error {
 	return nil
 }
 
-// report counts and tells what is durable now.
+// report counts and reports the committed changes.
 func (l *openBatch) report() {
 	for _, o := range l.done {
 		e := Event{Kind: EventDone, Set: l.r.rep.Set, Action: o.Action, Bytes: o.n}

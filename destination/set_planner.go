@@ -78,7 +78,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 	if pl.move != nil {
 		pl.move.Looked = d.Client.Now().UTC().Truncate(time.Second)
 		known := k.cursor
-		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked // what we have asked is no news of the Source
+		known.Asked, known.Looked = pl.move.Asked, pl.move.Looked // our own requests are no news of the Source
 		pl.Pulse.News, pl.Latest = pl.move.Cursor != known, pl.move.At
 	}
 	return pl.SetPlan, nil
@@ -87,7 +87,7 @@ func (d *Destination) planSet(ctx context.Context, sc *scope, set discover.Set, 
 // plan follows the set from its cursor, or makes a baseline.
 func (k *setPlanner) plan(ctx context.Context) (*planner, error) {
 	if k.followed && k.d.AcceptRollback {
-		return k.baseline(ctx, "what the Source says now counts, even if it is older than what is here")
+		return k.baseline(ctx, "the present state of the Source counts, even if it is older than the mirror")
 	}
 	if k.cursor.Silent {
 		return k.baseline(ctx, "the Resource List does not tell of which moment it is, so it is read in each run")

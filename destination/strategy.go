@@ -18,7 +18,7 @@ type planInputs struct {
 	*harvest.Offered
 	prefer   Prefer
 	followed bool   // a baseline was completed earlier
-	covered  bool   // what was left out since then is left out now too
+	covered  bool   // resources left out since then are also left out now
 	overdue  string // why it is time for a baseline all the same; "" if it is not
 	members  int64  // that the mirror has
 }

@@ -69,7 +69,7 @@ func (t *tally) note(d *Destination, set string) {
 
 // compareProofs compares what the Source says with the proof by which the bytes held were taken.
 func (t *tally) compareProofs(h *Held, w *harvest.Resource) {
-	older := h.Changed.After(w.Changed) // than what is known: it tells what was
+	older := h.Changed.After(w.Changed) // the document is older than what was applied
 	switch h.Proof {
 	case resourcesync.SHA256, resourcesync.SHA384, resourcesync.SHA512:
 		if h.Member && !older && !w.Digests.Strong() {

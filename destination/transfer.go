@@ -192,7 +192,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at st
 	dl := &transfer.Download{
 		Client: r.d.Client, Part: p, Request: req, Length: w.Length, Digests: w.Digests,
 		Accept: func(resp *fetch.Response) error {
-			if surprising(&w, resp) { // it was not, when the transfer began
+			if surprising(&w, resp) { // it was not surprising when the transfer began
 				return fmt.Errorf("%s: now in the content coding %q, which nobody asked for", w.URI, transfer.CodingOf(resp))
 			}
 			r.lookWhole(&w, resp)

@@ -19,21 +19,21 @@ type Watch struct {
 	Every time.Duration                        // between two runs; 0: by the rhythm of the Source
 	Most  time.Duration                        // between two runs by that rhythm; 0: 1 h
 	Rand  func() float64                       // in [0,1), for the jitter of a tenth; required
-	Told  func(Wait)                           // told before each wait; may be nil
+	Told  func(Wait)                           // called before each wait; may be nil
 }
 
 // Pulse is what a run showed of how often its Source changes.
 type Pulse struct {
 	News   bool                    // the Source has said something that was not known
-	Gap    time.Duration           // between the changes that the newest Change List tells of, as a rule; 0: unknown
+	Gap    time.Duration           // usual time between the changes in the newest Change List; 0: unknown
 	Freq   resourcesync.ChangeFreq // of the Change List, as the Capability List says; "" if it does not
-	MaxAge time.Duration           // for so long the Change List is told not to change (Cache-Control)
+	MaxAge time.Duration           // freshness lifetime of the Change List (Cache-Control)
 }
 
 // Wait is what a Watch does between two runs.
 type Wait struct {
 	For time.Duration
-	Err error // what ended the run before; nil if nothing did
+	Err error // the error that ended the run before; nil if there was none
 }
 
 const (
@@ -154,7 +154,7 @@ func (p *Plan) Pulse() (all Pulse) {
 	return all
 }
 
-// join makes the pulse of several sets: that of the one that changes most often.
+// join makes the pulse of several sets: that of the set with the most frequent changes.
 func (p Pulse) join(q Pulse) Pulse {
 	if q.base() < p.base() {
 		p, q = q, p

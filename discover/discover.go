@@ -19,8 +19,8 @@ import (
 type Finder struct {
 	Client *fetch.Client // required
 
-	// AllowOrigins are origins (scheme://host[:port]) whose documents are read beside
-	// those of the Source's own.
+	// AllowOrigins are origins (scheme://host[:port]) whose documents may be read in
+	// addition to the Source's own.
 	AllowOrigins []string
 	// MaxDocuments bounds the documents read in all, and those that one of them may name;
 	// 10,000 if 0. The entries of all together may take 64 MiB.
@@ -36,7 +36,7 @@ type Source struct {
 	Origin      string   // scheme://host[:port] of the first document that was read
 	Origins     []string // all origins of the Source: Origin, and that of the given URI if it redirects to https
 	Sets        []Set    // at least one
-	Complete    bool     // Sets are all that the Source Description names
+	Complete    bool     // whether Sets has all sets of the Source Description
 	Way         Way      // the way that led to it
 	Tried       []Attempt
 	Notices     []Notice // deviations and omissions, in the order met: the first 1,000, and the number of the others

@@ -75,8 +75,7 @@ func (t *trip) load(ctx context.Context, uri string) (*doc, error) {
 	return d, err
 }
 
-// open asks for a document. Of its body limit bytes are allowed, those of a document
-// if it is 0.
+// open requests a document. Its body may have limit bytes; 0 is the limit for documents.
 func (t *trip) open(ctx context.Context, uri string, limit int64) (*fetch.Response, error) {
 	if t.s.left.Add(-1) < 0 {
 		return nil, fmt.Errorf("more than %d documents to read", t.s.most)

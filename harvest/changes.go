@@ -58,11 +58,11 @@ type changeList struct {
 	entries []Change                  // in the order of the changes; if it can be resumed, those after the entries read before
 	resumed bool                      // the document begins with exactly the entries that were read before
 	total   int                       // entries of the document
-	told    int                       // those with a usable change
-	end     time.Time                 // the latest of them; of one without a time the earliest that it can have
+	told    int                       // number of entries with a usable change
+	end     time.Time                 // time of the latest entry; of one without a time the earliest possible
 	packed  bool                      // it is the manifest of a package
 	ended   time.Time                 // stated end of its period; zero if there is none
-	prefix  string                    // digest over all of them
+	prefix  string                    // digest over all entries
 	over    map[resourcesync.Key]bool // if the position is in it: the resources of the entries before that
 	undated time.Time                 // until when entries without a time may have happened, if they can be news
 	known   found                     // the position in it
@@ -113,8 +113,8 @@ type found struct {
 // Timed reports whether the time of a change is known.
 func (c *Change) Timed() bool { return !c.To.IsZero() && c.from.Equal(c.To) }
 
-// listOf reads the entries of a Change List, or of the manifest of a package, from
-// where the position is if it can. Its changes are later than known.
+// listOf reads the entries of a Change List, or of the manifest of a package, from the
+// position on if that is in it. Its changes are later than known.
 func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known found) (*changeList, error) {
 	tell := func(q resourcesync.Quirk, text string) { r.Tell(q, set, doc.URI+": "+text) }
 	l := &changeList{URI: w.uri, from: doc.Header.From, until: doc.Header.Until, flaw: doc.flaw(), known: known, served: doc.clock(), maxAge: doc.maxAge}

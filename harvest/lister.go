@@ -25,7 +25,7 @@ type lister struct {
 	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called with the nth entry of a document that is not an index
 
 	read     map[string]bool // documents that were read, or could not be
-	indexes  map[string]bool // those of them that are indexes
+	indexes  map[string]bool // URIs of documents that are indexes
 	full     bool            // there are more documents than a run reads
 	opened   int             // open packages, as keep counts them
 	unusable int             // packages

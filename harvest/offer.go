@@ -221,7 +221,7 @@ func (o *Offer) along(ctx context.Context, tr Track, at, latest time.Time) (ch *
 	case !at.IsZero():
 	case o.Position.List != "": // a list of unknown moment proves no deletion: changes do, from the position on
 		at = evidence.Later(o.Position.At, o.Position.Ended)
-	case c.Why != "" && ch != nil: // whatever its moment is, there is a gap before these
+	case c.Why != "" && ch != nil: // whatever its moment is, there is a gap before these changes
 		return ch, unknownSince(at, c.Why), nil
 	default:
 		at = latest

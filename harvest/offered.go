@@ -6,7 +6,7 @@ import (
 	"instep/resourcesync"
 )
 
-// Track is one kind of documents that list changes.
+// Track is a kind of document that lists changes.
 type Track int
 
 // The tracks.
@@ -46,7 +46,7 @@ var snapshotDocuments = [SnapshotKinds]resourcesync.Capability{
 type Offered struct {
 	Tells [Tracks]bool
 	Shows [SnapshotKinds]bool
-	Lost  [SnapshotKinds]bool // those that cannot be used
+	Lost  [SnapshotKinds]bool // kinds of snapshots that cannot be used
 }
 
 // Usable reports whether a kind of snapshot is offered and was not found unusable.

@@ -128,7 +128,7 @@ func (l *changeList) tear(timed []int, backward bool) {
 		key := resourcesync.KeyOf(l.entries[i].URI)
 		of[key] = append(of[key], i)
 	}
-	var back [2]resourcesync.Key // the resources of the first step back: without one of them the others are out of order
+	var back [2]resourcesync.Key // resources of the first step back: without one of them the others would be out of order
 	for n := 1; n < len(timed); n++ {
 		if a, b := &l.entries[timed[n-1]], &l.entries[timed[n]]; b.from.Before(a.from) {
 			back = [2]resourcesync.Key{resourcesync.KeyOf(a.URI), resourcesync.KeyOf(b.URI)}
@@ -267,7 +267,7 @@ func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *
 	return s, w
 }
 
-// overlap reports whether two times are the same if one of them is only less exact.
+// overlap reports whether two times are equal, or one is the other with less precision.
 func overlap(a, b resourcesync.Datetime) bool {
 	return a.Time().Before(b.End()) && b.Time().Before(a.End())
 }

@@ -27,7 +27,7 @@ type Package struct {
 
 	Members int64  // entries with a path in its manifest
 	Listed  int64  // bytes of these members, as far as the manifest gives lengths
-	Unsized bool   // some of them have no length
+	Unsized bool   // some resources have no length
 	Opened  Opened // since its manifest was read; nil: it is not open
 	Copied  string // checksum of the copy of the manifest of a Resource Dump, if that was read; otherwise ""
 }

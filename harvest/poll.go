@@ -23,9 +23,9 @@ func (r *Reader) openCurrent(ctx context.Context, set discover.Set, cur Position
 		return nil, nil, nil
 	}
 	if base, err := url.Parse(cur.Index); err != nil {
-		return nil, nil, nil // an earlier version wrote it
+		return nil, nil, nil // recorded by an earlier version of this program
 	} else if _, err := r.named(cur.List, base); err != nil {
-		return nil, nil, nil // not allowed any more: the index tells
+		return nil, nil, nil // the index has to be requested now
 	}
 	c := r.newSequence(set.URI, "Change List")
 	c.via, c.asked, c.closes = cur.Index, cur.Asked, true

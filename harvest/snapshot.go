@@ -96,7 +96,7 @@ func (st *Snapshot) moment(ctx context.Context) (at time.Time, err error) {
 		if failed != nil {
 			return time.Time{}, failed
 		}
-		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex { // those of an index tell more of their moments
+		if unknown = unknown || t.IsZero(); t.IsZero() && doc.Header.Root != resourcesync.SitemapIndex { // the parts in an index state more of their moments
 			latest, _ := doc.latest(st.Reader.Now())
 			st.Latest = evidence.Later(st.Latest, latest)
 		}

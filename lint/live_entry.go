@@ -232,7 +232,7 @@ func (r *liveRun) countHash(t *thing, holds bool) {
 // fewestHashes is how many have to be compared to speak of a habit.
 const fewestHashes = 3
 
-// othersHashed reports a Source whose hashes are as a rule those of other bytes.
+// othersHashed reports a Source whose hashes are usually those of other bytes.
 func (r *liveRun) othersHashed() {
 	rule := r.active("quirk-50-hash-of-other-bytes", r.kind)
 	if rule != nil && r.hashed >= fewestHashes && 2*r.failed > r.hashed {

@@ -80,7 +80,7 @@ func isETag(v string) bool {
 	return len(v) > 1 && v[0] == '"' && v[len(v)-1] == '"'
 }
 
-// freshness is for how long caches may serve the answer without asking (RFC 9111 §4.2.1).
+// freshness returns how long caches may use the answer without a request (RFC 9111 §4.2.1).
 func freshness(h http.Header, now time.Time) time.Duration {
 	var age, shared time.Duration
 	has := false

@@ -29,7 +29,7 @@ type Rule struct {
 
 	Derived   bool     `json:"derived,omitempty"`   // the text implies it and does not say it
 	Conflicts []string `json:"conflicts,omitempty"` // rules of other editions that say otherwise
-	Wins      string   `json:"wins,omitempty"`      // edition that is followed then, unless a profile says otherwise
+	Wins      string   `json:"wins,omitempty"`      // edition that counts in a conflict, unless a profile is given
 }
 
 // AnyKind in Rule.Kinds means all kinds of ResourceSync documents.

@@ -109,7 +109,7 @@ func pathScope(r *run, rule *Rule) steps {
 // to be the same bytes (1.1 §13.2).
 func pathUnique(r *run, rule *Rule) steps {
 	type place struct {
-		bytes key // strongest hash and length, zero if one of them is missing
+		bytes key // strongest hash and length; zero if either is missing
 		line  int
 	}
 	k, places := newKeys(), make(map[key]place)

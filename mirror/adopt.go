@@ -15,18 +15,18 @@ import (
 	"instep/resourcesync"
 )
 
-// claims are the files that batches are about to take from where they are, or to
-// replace although they are not the mirror's: each goes one way only.
+// claims are the files that open batches will move, or replace although they are not the
+// mirror's, so that no two batches use the same one.
 type claims struct {
 	mu     sync.Mutex // guards the rest
 	last   uint64     // number of the last batch
 	byPath map[string]pledge
 }
 
-// pledge is what is about to become of a file.
+// pledge is a claim of a batch on a file.
 type pledge struct {
-	b     *batch // nil: of a part that is open
-	takes bool   // it leaves its place; else it is replaced
+	b     *batch // nil: of an open part
+	takes bool   // the file moves away; otherwise it is replaced
 }
 
 // next numbers the batches.
@@ -49,8 +49,8 @@ func (c *claims) take(path string, b *batch) bool {
 	return true
 }
 
-// place reports whether b may put something at path: what is about to be taken from
-// there has to leave first.
+// place reports whether b may create a file at path: a file that is about to be taken from
+// there has to move first.
 func (c *claims) place(path string, b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *claims) release(b *batch) {
 // had other bytes.
 type Found struct {
 	URI  string // of the resource
-	Path string // where the file was
+	Path string // old path of the file
 	Kept string // where it is now; both are paths below the mirror, slash-separated
 }
 
@@ -129,7 +129,7 @@ func (b *batch) findDisplaced(ctx context.Context, w *work) error {
 	return nil
 }
 
-// tellDisplaced tells of the files that a commit has moved to the trash.
+// tellDisplaced reports the files that a commit has moved to the trash.
 func (m *Mirror) tellDisplaced(found []catalog.Found) {
 	if m.found == nil {
 		return
@@ -230,8 +230,8 @@ func (b *batch) adopt(ctx context.Context, w *harvest.Resource, row *catalog.Res
 	return c, nil
 }
 
-// standing returns the file that stands in the place of w, where err of unoccupied says
-// so, if it may have the bytes of w: only that can be told once they have come.
+// standing returns the file at the path of w, where unoccupied returned err, if it may have
+// the bytes of w; that is known only after they were fetched.
 func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (string, error) {
 	occupied, ok := errors.AsType[*occupiedError](err)
 	if !ok || b.m.flat != nil || occupied.kind != file || occupied.at != occupied.path {
@@ -249,8 +249,8 @@ func (b *batch) standing(ctx context.Context, w *harvest.Resource, err error) (s
 	return occupied.path, nil
 }
 
-// takeBack takes the file at path, where w belongs, as the content of w and drops c, which
-// was fetched and has the same bytes.
+// takeBack makes the file at path, the path of w, the content of w and drops c, which was
+// fetched and has the same bytes.
 func (b *batch) takeBack(ctx context.Context, w *harvest.Resource, path string, c *content) (_ *content, err error) {
 	defer func() {
 		if discarded := c.object.Discard(); err == nil {
@@ -294,7 +294,7 @@ func (m *Mirror) Taken() int64 { return m.taken.Load() }
 
 // copyStray copies the bytes to where the flat layout has them: the file stays.
 func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, path string) (int64, error) {
-	if err := b.m.proven(&w, w.Digests, path); err != nil { // as far as they are its own, which is checked
+	if err := b.m.proven(&w, w.Digests, path); err != nil { // of those digests that are checked
 		return 0, err
 	}
 	r, _, err := b.m.files.Get(ctx, path, 0, -1)
@@ -306,7 +306,7 @@ func (b *batch) copyStray(ctx context.Context, set string, w harvest.Resource, p
 	return n, notHeld(path, err)
 }
 
-// notHeld says of a file with other bytes that it is not what is wanted.
+// notHeld is the error for a file that has not the wanted bytes.
 func notHeld(path string, err error) error {
 	if errors.Is(err, errDiffers) {
 		return fmt.Errorf("%w: %q: %w", destination.ErrNotHeld, path, err)
@@ -326,7 +326,7 @@ func (m *Mirror) proven(w *harvest.Resource, have resourcesync.Digests, path str
 	return err
 }
 
-// mayMove fails if the file at path can't go where the resource belongs. One that is
+// mayMove fails if the file at path cannot move to the path of the resource. A file that is
 // there already stays.
 func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.Resource, path string) error {
 	if path == row.Path {
@@ -346,9 +346,9 @@ func (b *batch) mayMove(ctx context.Context, w *harvest.Resource, row *catalog.R
 	return b.unoccupied(ctx, w, row)
 }
 
-// placeAmongStrays finds a path for a new URI. A file that stands there and is not the
-// mirror's is in the way, unless it is adopted or has the bytes that come. If the mirror
-// adopts, any other goes to the trash.
+// placeAmongStrays finds a path for a new URI. A file there that is not the mirror's blocks
+// it, unless it is adopted or has the right bytes. A mirror that adopts moves any other to
+// the trash.
 func (b *batch) placeAmongStrays(ctx context.Context, w *work, s *step, names catalog.Names) (catalog.Place, error) {
 	stands := ""
 	p := placer{names: names, rules: b.m.names, prefer: s.Taken, closed: b.m.closed, blocked: func(path string, dir bool) (bool, error) {

@@ -27,10 +27,10 @@ type batch struct {
 	entries map[string]*entry            // by URI
 	known   map[rowKey]*catalog.Resource // looked up before they are needed
 	spent   bool
-	meant   bool // somebody has consented to what is deleted
+	meant   bool // the user has consented to the deletions
 }
 
-// entry is what a batch does to one URI.
+// entry is the change of a batch to one URI.
 type entry struct {
 	uri     string
 	content *content // its new bytes; nil: they stay
@@ -43,22 +43,22 @@ type content struct {
 	length   int64
 	digests  resourcesync.Digests
 	verified bool
-	proof    string // algorithm of the strongest digest that the Source gave of them
+	proof    string // algorithm of the strongest digest that the Source gave
 	typ      string
 	changed  time.Time
-	modTime  time.Time // zero: that of the writing
+	modTime  time.Time // zero: the time of writing
 
-	taken string // where the object was taken from; "" if it was made
-	note  string // of the part that it was
-	found bool   // it is a file that was in the directory and not known
+	taken string // path from which the object was taken; "" if it was made
+	note  string // note of the part that it was
+	found bool   // an unknown file that was in the directory
 }
 
-// claim is what becomes of a membership.
+// claim is the change of a membership.
 type claim struct {
 	gone  bool
-	state catalog.Membership // if gone, Changed is when a change said so
+	state catalog.Membership // if gone, Changed is the time of the deletion in a change
 
-	noted    bool // of Mark: what follows becomes known of the bytes that stay
+	noted    bool // of Mark: the facts below are recorded for bytes that stay
 	typ      string
 	verified bool
 }
@@ -177,8 +177,8 @@ func (b *batch) admit(ctx context.Context, set string, w *harvest.Resource) (*cl
 	return c, row, err
 }
 
-// placed is t, or the zero time if it is still to come: a clock was wrong by which it was
-// dated, and it is no bar to what comes after it. What is held in an earlier state stays.
+// placed returns t, or the zero time if it is in the future: a clock was wrong, and such a
+// time must not block later changes. An earlier recorded state stays.
 func (m *Mirror) placed(t time.Time) time.Time {
 	if t.Equal(always) {
 		return t
@@ -186,7 +186,8 @@ func (m *Mirror) placed(t time.Time) time.Time {
 	return evidence.Placed(t, time.Time{}, m.now())
 }
 
-// naturalPath is the path of a resource, or the one that it gets if nothing of ours is there.
+// naturalPath returns the path of a resource, or the one that it gets if none of our files
+// has it.
 func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) {
 	if row.URI != "" {
 		return row.Path, nil
@@ -198,9 +199,9 @@ func (m *Mirror) naturalPath(uri string, row *catalog.Resource) (string, error) 
 	return natural(segments), nil
 }
 
-// unoccupied refuses bytes for a place where something stands that is not ours. A
-// clash with something of ours is solved later, by another name. A mirror that
-// adopts puts a file that it could not adopt into the trash.
+// unoccupied returns an error for a path that a foreign file has. A clash with one of our
+// own is solved later, by another name. A mirror that adopts moves a file that it could not
+// adopt to the trash.
 func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalog.Resource) error {
 	m := b.m
 	path, err := m.naturalPath(w.URI, row)
@@ -213,7 +214,7 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	}
 	if row.URI == "" {
 		if k == stateDir {
-			return nil // it is placed elsewhere
+			return nil // it gets another path
 		}
 		known, err := m.named(ctx, at)
 		if err != nil || known {
@@ -231,7 +232,7 @@ func (b *batch) unoccupied(ctx context.Context, w *harvest.Resource, row *catalo
 	return &occupiedError{uri: w.URI, path: path, kind: k, at: at}
 }
 
-// occupiedError is an ErrOccupied that says what stands where.
+// occupiedError is an ErrOccupied with the kind of file and its path.
 type occupiedError struct {
 	uri, path string
 	kind      kind
@@ -244,8 +245,8 @@ func (e *occupiedError) Error() string {
 
 func (e *occupiedError) Unwrap() error { return destination.ErrOccupied }
 
-// justStored waits for a batch that commits, and reports whether it has brought the
-// file at path, which is that of a URI, or of another one if this one has none yet.
+// justStored waits for a committing batch, and reports whether it has stored the file at
+// path, which is the path of a URI, or of another one if this one has none yet.
 func (m *Mirror) justStored(ctx context.Context, uri, path string) (bool, error) {
 	if err := m.lockCommit(ctx); err != nil {
 		return false, err
@@ -291,7 +292,7 @@ func (b *batch) receive(ctx context.Context, w *harvest.Resource, r io.Reader) (
 	return c, n, err
 }
 
-// contentOf drops an object that is not what w describes.
+// contentOf drops an object whose bytes do not match w.
 func (b *batch) contentOf(w *harvest.Resource, o blob.Object, n int64, digests resourcesync.Digests) (*content, error) {
 	how, proof := differs(w, n, digests)
 	if how != "" {
@@ -389,8 +390,8 @@ func (b *batch) Mark(ctx context.Context, set string, w harvest.Resource) error 
 	return b.add(w.URI, nil, c)
 }
 
-// Due implements destination.Batch. What was last known of the resource stays
-// wanted if w is older.
+// Due implements destination.Batch. If w is older, the last known state stays the wanted
+// one.
 func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason string) error {
 	if reason == "" {
 		return fmt.Errorf("expected a reason why %q is due, found none", w.URI)
@@ -426,7 +427,7 @@ func (b *batch) Due(ctx context.Context, set string, w harvest.Resource, reason 
 		return err
 	}
 	if row.Member && row.Stored {
-		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // those of the bytes which stay
+		c.state.LastMod, c.state.Remainder = row.LastMod, row.Remainder // attributes of the bytes that stay
 	}
 	return b.add(w.URI, nil, c)
 }

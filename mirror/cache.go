@@ -22,12 +22,12 @@ import (
 const (
 	documentsName = "documents" // below the state
 	maxDocuments  = 64 << 20    // bytes of all documents that are kept
-	maxFields     = 64 << 10    // bytes of what is kept beside a document
-	blockSize     = 4 << 10     // what a file takes at least
+	maxFields     = 64 << 10    // bytes stored in addition to a document
+	blockSize     = 4 << 10     // least disk space of a file
 )
 
-// Documents implements destination.Mirror. They are in the directory "documents" of
-// the state. What is there may be removed at any time.
+// Documents implements destination.Mirror. They are in the directory "documents" of the
+// state. Its files may be removed at any time.
 func (m *Mirror) Documents() fetch.Cache {
 	if m.docs == nil {
 		return nil
@@ -35,9 +35,9 @@ func (m *Mirror) Documents() fetch.Cache {
 	return m.docs
 }
 
-// documents keeps documents in files that are named by their URI: the sha-256 of what
-// follows, what is known of the document as JSON, each on a line, and the document.
-// Nothing is synced: what a crash spoils does not match its sha-256.
+// documents stores documents in files that are named by their URI: the sha-256 of the rest,
+// the facts about the document as JSON, each on a line, and the document. Nothing is
+// synced: a file that a crash damaged does not match its sha-256.
 type documents struct {
 	root     *os.Root // the state
 	readOnly bool
@@ -53,7 +53,7 @@ type keptFile struct {
 	when time.Time
 }
 
-// keptDocument is what is kept beside the bytes of a document.
+// keptDocument has the facts that are stored with the bytes of a document.
 type keptDocument struct {
 	URI          string      `json:"uri"` // as it is asked for
 	URL          string      `json:"url"` // where it came from
@@ -140,8 +140,8 @@ func (d *documents) Store(_ context.Context, uri string, c *fetch.Cached) {
 	d.dropOldest(name)
 }
 
-// list looks once at what is in the directory, which it makes, and removes what is no
-// document.
+// list reads the directory once, creates it if necessary, and removes files that are not
+// documents.
 func (d *documents) list() error {
 	if d.files != nil {
 		return nil
@@ -190,8 +190,8 @@ func (d *documents) replace(name string, text []byte) error {
 	return err
 }
 
-// dropOldest removes what was written longest ago until the rest may stay. It spares
-// what was written just now.
+// dropOldest removes the oldest files until the rest is within the bound. It spares the one
+// that was just written.
 func (d *documents) dropOldest(spare string) {
 	if d.total <= maxDocuments {
 		return

@@ -17,7 +17,7 @@ import (
 //     So is a day that is later than today.
 //   - A doubtful day ages from the first run after it with a clock that is not behind.
 //
-// Days are written as 2006-01-02, in UTC, so that they compare as text.
+// Days are written as 2006-01-02, in UTC, so that they sort as text.
 type trashClock struct {
 	Last  string            `json:"last"`            // day of the last run
 	Sure  string            `json:"sure"`            // the latest day that two runs in a row have reached; "": none yet
@@ -71,8 +71,8 @@ func (c *trashClock) accept(today string) {
 	}
 }
 
-// stays is the first day that is not old enough to be removed if days are kept for so
-// many days; "" if nothing may be removed.
+// stays returns the first day that is too young to be removed if days are kept for that
+// long; "" if nothing may be removed.
 func (c *trashClock) stays(today string, keep int) string {
 	sure, err := time.Parse(time.DateOnly, c.Sure)
 	if err != nil || c.behind(today) {
@@ -105,7 +105,7 @@ func (c *trashClock) from(day string) string {
 	return from
 }
 
-// trashClock returns the clock as it is kept.
+// trashClock returns the stored clock.
 func (m *Mirror) trashClock(ctx context.Context) (c trashClock, text string, err error) {
 	text, ok, err := m.facts.Setting(ctx, clockSetting)
 	if err != nil || !ok {
@@ -117,7 +117,7 @@ func (m *Mirror) trashClock(ctx context.Context) (c trashClock, text string, err
 	return c, text, nil
 }
 
-// keepClock keeps the clock if it is not what it was.
+// keepClock stores the clock if it has changed.
 func (m *Mirror) keepClock(ctx context.Context, c trashClock, was string) error {
 	text, err := json.Marshal(c)
 	if err != nil || string(text) == was {
@@ -126,7 +126,7 @@ func (m *Mirror) keepClock(ctx context.Context, c trashClock, was string) error 
 	return m.facts.SetSettings(ctx, map[string]string{clockSetting: string(text)})
 }
 
-// beginDay tells the trash clock that a run begins.
+// beginDay records the start of a run in the trash clock.
 func (m *Mirror) beginDay(ctx context.Context) error {
 	c, was, err := m.trashClock(ctx)
 	if err != nil {

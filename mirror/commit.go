@@ -16,24 +16,24 @@ import (
 	"instep/resourcesync"
 )
 
-// step is what a commit does to one file.
+// step is the change of a commit to one file.
 type step struct {
 	catalog.Intent
-	content  *content  // goes to Path; nil: what is at Path goes to Kept, if that is given
-	segments []segment // of a new URI
-	stray    bool      // what goes to Kept is not the mirror's
+	content  *content  // content moves to Path; nil: the file at Path moves to Kept, if that is set
+	segments []segment // segments of a new URI
+	stray    bool      // the file that moves to Kept is not the mirror's
 }
 
-// work is what a commit does.
+// work is the list of changes of a commit.
 type work struct {
 	steps   []step
 	outcome catalog.Outcome
 	counts  counts
 	listed  map[catalog.SetID]time.Time // see batch.noteListed
-	room    string                      // in the trash, once there is something to keep
+	room    string                      // directory in the trash, once there is something to keep
 }
 
-// trash is where a batch keeps what it replaces or deletes.
+// trash is where a batch keeps replaced and deleted files.
 func (w *work) trash(ctx context.Context, m *Mirror) (_ string, err error) {
 	if w.room == "" {
 		w.room, err = m.trashRoom(ctx, w.outcome.At)
@@ -93,7 +93,7 @@ func (b *batch) Commit(ctx context.Context, move *destination.CursorMove) (err e
 	b.m.tellDisplaced(w.outcome.Found)
 	b.m.noteTaken(w)
 	if notes := w.notes(); len(notes) > 0 {
-		// One that stays is of no part any more, and swept when the mirror is opened.
+		// A note that stays has no part any more, and is swept when the mirror is opened.
 		_ = b.m.remove(context.WithoutCancel(ctx), notes)
 	}
 	return nil
@@ -181,13 +181,14 @@ func (b *batch) decide(ctx context.Context) (*work, error) {
 	if w.counts != (counts{}) {
 		w.outcome.Run = b.m.thisRun(w.counts)
 	}
-	// What leaves its place does so before something else comes there.
+	// A file leaves its path before another one gets it.
 	slices.SortStableFunc(w.steps, func(x, y step) int { return x.turn() - y.turn() })
 	return w, b.m.keep(ctx, w)
 }
 
-// noteListed adds to all the moments of the newest lists of the sets that have a resource too,
-// and of which the batch says nothing: what such a list confirmed is as of then.
+// noteListed adds to all the moments of the newest lists of the sets that also have a
+// resource, and that the batch does not mention: a resource that such a list confirmed is
+// as of then.
 func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Membership, all map[catalog.SetID]time.Time) error {
 	for _, member := range held {
 		if _, known := all[member.Set]; known || e.claims[member.Set] != nil {
@@ -202,7 +203,7 @@ func (b *batch) noteListed(ctx context.Context, e *entry, held []catalog.Members
 	return nil
 }
 
-// rows are what the catalog has of resources: of those that were expected it was asked
+// rows returns the catalog's resources: those that were announced by Expect were looked up
 // before, and nobody has changed them since.
 func (b *batch) rows(ctx context.Context, uris []string) ([]*catalog.Resource, error) {
 	expected := make(map[string]*catalog.Resource, len(b.known))
@@ -236,7 +237,7 @@ func (s *step) turn() int {
 	return 1
 }
 
-// add decides about one URI: row and held are what the catalog has of it.
+// add decides about one URI: row and held are its records in the catalog.
 func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, placed func(time.Time) time.Time) {
 	alive, content := false, e.content
 	for _, m := range held {
@@ -287,8 +288,8 @@ func (w *work) add(e *entry, row *catalog.Resource, held []catalog.Membership, p
 	w.steps = append(w.steps, s)
 }
 
-// keep finds room in the trash for what is replaced or deleted. What stands in the
-// place of a file to delete and is no file is not ours: it stays.
+// keep finds a place in the trash for a replaced or deleted file. Anything at the path of a
+// file to delete that is not a file is not ours: it stays.
 func (m *Mirror) keep(ctx context.Context, w *work) error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -323,7 +324,7 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	if err := b.findDisplaced(ctx, w); err != nil {
 		return err
 	}
-	if b.m.flat != nil || b.m.adopts { // where writing records names in the catalog itself
+	if b.m.flat != nil || b.m.adopts { // there the catalog itself records the names
 		if err := b.write(ctx, w); err != nil {
 			return err
 		}
@@ -334,7 +335,8 @@ func (b *batch) apply(ctx context.Context, w *work) error {
 	return cmp.Or(written(), err)
 }
 
-// meanwhile does something beside the caller; what it returns waits for that.
+// meanwhile runs a function beside the caller, and returns a function that waits for its
+// result.
 func meanwhile(do func() error) (wait func() error) {
 	var err error
 	done := make(chan struct{})
@@ -357,7 +359,7 @@ func (b *batch) Sync(ctx context.Context) error {
 	return b.m.full(s.Sync(ctx))
 }
 
-// intendAndSync makes durable what is not yet while the intents are recorded.
+// intendAndSync syncs the files while the intents are recorded.
 func (b *batch) intendAndSync(ctx context.Context, w *work) error {
 	synced := meanwhile(func() error { return b.Sync(ctx) })
 	return errors.Join(b.intend(ctx, w), synced())
@@ -408,7 +410,7 @@ func (m *Mirror) closed(dir string) (bool, error) {
 	return k == stateDir, err
 }
 
-// blocked reports whether something stands at a path where bytes are about to go.
+// blocked reports whether something exists at a path that is about to get bytes.
 func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool, error) {
 	return func(path string, dir bool) (bool, error) {
 		k, _, err := m.look(ctx, path)
@@ -416,9 +418,8 @@ func (m *Mirror) blocked(ctx context.Context) func(path string, dir bool) (bool,
 	}
 }
 
-// vacant lets a URI whose bytes did not come have the path that it will need, even
-// if that is occupied: then it stays due until the path is free. A state directory
-// stays occupied.
+// vacant gives a URI without bytes the path that it will need, even if that is occupied:
+// then it stays due until the path is free. A state directory stays occupied.
 func (m *Mirror) vacant(path string, _ bool) (bool, error) { return m.closed(path) }
 
 // write changes the files.
@@ -433,7 +434,7 @@ func (b *batch) write(ctx context.Context, w *work) error {
 	}
 	err := b.blobs.Commit(ctx)
 	if errors.Is(err, blob.ErrExist) {
-		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // it came after Put had looked
+		err = fmt.Errorf("%w: %w", destination.ErrOccupied, err) // it appeared after Put had looked
 	}
 	return err
 }

@@ -19,23 +19,23 @@ import (
 	"instep/internal/durable"
 )
 
-// The modes of what is new, before the umask: a mirror is as open as its owner has other
-// programs make files, and what is ours is nobody else's.
+// The modes of new files, before the umask: resources are as open as the owner's programs
+// make files, and our own files are private.
 const (
 	fileMode = 0o666
 	dirMode  = 0o777
 	oursMode = 0o700
 )
 
-// disk looks at what stands in the directory of a mirror, following no links.
+// disk looks up the files in the directory of a mirror, without following links.
 type disk struct {
 	root  *os.Root
 	state string // path of the state if that is in the directory, other than in our own; "." is the directory itself
 
 	mu   sync.Mutex          // guards the rest
 	dirs map[string]struct{} // directories seen
-	none map[string]struct{} // where there was nothing, since forget
-	open map[string]*os.Root // some of them, open: a look into one costs one system call
+	none map[string]struct{} // paths without a file, since forget
+	open map[string]*os.Root // some open directories: a look-up in one costs one system call
 }
 
 // maxDirs bounds disk.dirs and disk.none, and maxOpen disk.open; what is dropped from
@@ -55,8 +55,8 @@ func openDisk(dir string) (*disk, error) {
 
 func (d *disk) close() error { return errors.Join(d.forget(), d.root.Close()) }
 
-// forget drops what may be out of date by now: directories that were removed, and others
-// made, since they were looked at.
+// forget empties the caches that may be outdated: directories may have been removed or
+// created.
 func (d *disk) forget() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +117,8 @@ func relative(top, dir string) string {
 	return ""
 }
 
-// resolve returns the absolute path without symbolic links, also of what doesn't exist.
+// resolve returns the absolute path without symbolic links, also of a path that does not
+// exist.
 func resolve(name string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -141,10 +142,10 @@ func resolve(name string) (string, error) {
 	return filepath.Join(real, filepath.Base(name)), err
 }
 
-// catalogFiles are the ends of the names of a catalog and of what SQLite keeps beside it.
+// catalogFiles are the suffixes of a catalog and of the files that SQLite keeps beside it.
 var catalogFiles = []string{"", "-wal", "-shm", "-journal"}
 
-// setAside gives a catalog and its logs other names, and returns that of the catalog; "" if
+// setAside renames a catalog and its logs, and returns the new name of the catalog; "" if
 // there is none.
 func setAside(path string, now time.Time) (aside string, err error) {
 	stem := path + ".unusable-" + now.UTC().Format("20060102T150405Z")
@@ -174,7 +175,7 @@ func anyOf(path string) bool {
 	})
 }
 
-// makeDir makes a directory of some mode and those above it, and their names durable.
+// makeDir makes a directory of some mode and those above it, durably.
 func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -257,7 +258,7 @@ func (d *disk) first(dir string, pick func(string) bool) (string, error) {
 	}
 }
 
-// A kind is what stands at a path.
+// A kind is the kind of file at a path.
 type kind string
 
 const (
@@ -268,8 +269,8 @@ const (
 	other     kind = "link or special file"
 )
 
-// look tells what stands at a path. If something stands above it that is not a
-// directory, that is told instead; at is where.
+// look returns the kind of file at a path. If there is something above it that is not a
+// directory, it returns the kind of that; at is its path.
 func (d *disk) look(name string) (k kind, at string, err error) {
 	if k, at, err = d.lookAbove(name); err != nil || k != directory {
 		return k, at, err
@@ -300,7 +301,7 @@ func (d *disk) inState(name string) (bool, error) {
 	return k == stateDir, err
 }
 
-// lookIn tells what stands at a path in a directory that is one.
+// lookIn returns the kind of file at a path in an existing directory.
 func (d *disk) lookIn(name string) (kind, error) {
 	dir, err := d.openDir(path.Dir(name))
 	if err == nil {
@@ -344,8 +345,7 @@ func (d *disk) openDir(dir string) (*os.Root, error) {
 	return d.enter(dir)
 }
 
-// enter opens a directory by way of the one above it, which is often open. The caller
-// holds mu.
+// enter opens a directory through its parent, which is often open. The caller holds mu.
 func (d *disk) enter(dir string) (*os.Root, error) {
 	if dir == "." {
 		return d.root, nil
@@ -395,7 +395,7 @@ func (d *disk) lookParent(dir string) (kind, error) {
 	return k, nil
 }
 
-// seen tells what was at dir the last time; "" if that is not known.
+// seen returns the kind of dir when it was last looked at; "" if unknown.
 func (d *disk) seen(dir string) kind {
 	d.mu.Lock()
 	defer d.mu.Unlock()

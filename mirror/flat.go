@@ -40,8 +40,8 @@ func (l Layout) kept() Layout {
 	return l
 }
 
-// format is that of the marker of a mirror with the layout as it is kept; 0 if there
-// is no such layout.
+// format returns the format of the marker of a mirror with that layout; 0 if there is no
+// such layout.
 func (l Layout) format() int {
 	switch l {
 	case "":
@@ -64,7 +64,7 @@ func (m *Mirror) arrange(layout Layout, o *Options) error {
 	return nil
 }
 
-// look tells what stands at a path of the mirror: see disk.look.
+// look returns the kind of file at a path of the mirror: see disk.look.
 func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	if m.flat == nil || !isName(path) {
 		return m.disk.look(path)
@@ -76,8 +76,7 @@ func (m *Mirror) look(ctx context.Context, path string) (kind, string, error) {
 	return file, path, nil
 }
 
-// fits fails if the bytes have no place in the flat layout because something that is
-// not the mirror's stands in it.
+// fits fails if the bytes have no place in the flat layout because a foreign file has it.
 func (m *Mirror) fits(c *content) error {
 	if m.flat == nil || c == nil {
 		return nil
@@ -93,16 +92,16 @@ func (m *Mirror) fits(c *content) error {
 // contentDir is where the flat layout has its files.
 const contentDir = "sha256"
 
-// flat is a bucket in which bytes are kept once, in a file named by their sha-256, and
-// the catalog has their names: the layout Flat. Names in our own directory are those
-// of files, but for the trash.
+// flat is a bucket in which equal bytes are stored once, in a file named by their sha-256;
+// the catalog has their names: the layout Flat. Names in our own directory are those of
+// files, except for the trash.
 //
-// Bytes are recorded as loose before they come and before their last name goes, so
-// that those without a name are found and removed whenever that was interrupted.
+// Bytes are recorded as loose before they are stored and before their last name is removed,
+// so that bytes without a name are found and removed after an interruption.
 type flat struct {
 	files    blob.Bucket
 	contents contentNames
-	commit   chan struct{} // has room for one: who gives names
+	commit   chan struct{} // a lock for changes of names
 }
 
 var _ blob.Bucket = (*flat)(nil)
@@ -468,7 +467,8 @@ func (b *flatBatch) Commit(ctx context.Context) (err error) {
 	return b.f.rename(ctx, b.files, was, n)
 }
 
-// rename lets the bytes come, then gives and takes the names, and then removes what has none.
+// rename stores the bytes, then adds and removes names, and then removes bytes without a
+// name.
 func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]resourcesync.Digest, n *naming) error {
 	var changes []catalog.ContentName
 	for sum := range n.came {
@@ -508,7 +508,7 @@ func (f *flat) rename(ctx context.Context, files blob.Batch, was map[string]reso
 	return f.tidy(ctx)
 }
 
-// naming is what becomes of the names of a batch, step by step.
+// naming is the changes of names of a batch, step by step.
 type naming struct {
 	b     *flatBatch
 	names map[string]resourcesync.Digest

@@ -6,9 +6,9 @@ import (
 	"instep/resourcesync"
 )
 
-// Bytes that were in their file of the flat layout before the mirror gave them a name,
-// as where a catalog was lost, are not the mirror's to remove until it has: a batch
-// that is interrupted leaves them where it found them.
+// Bytes that were in their file of the flat layout before the mirror named them, as after
+// the loss of a catalog, are not the mirror's to remove until then: an interrupted batch
+// leaves them where they were.
 
 // found reports whether bytes are in their file although they have no name.
 func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error) {
@@ -19,7 +19,7 @@ func (f *flat) found(ctx context.Context, sum resourcesync.Digest) (bool, error)
 	return !named && err == nil, err
 }
 
-// leave takes a name from bytes, which stay.
+// leave removes a name of bytes, which stay.
 func (b *flatBatch) leave(key string) {
 	b.step([]string{key}, func(_ context.Context, n *naming) error {
 		n.left[n.names[key]] = true

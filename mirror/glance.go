@@ -13,11 +13,11 @@ import (
 	"instep/resourcesync"
 )
 
-// The bounds of what Glance looks at.
+// The bounds of Glance.
 const (
 	glanceFiles = 32       // at a time
-	glanceReads = 4        // of them that are read though nobody has touched them
-	glanceBytes = 64 << 10 // of a file that is read though nobody has touched it
+	glanceReads = 4        // files that are read although nobody has touched them
+	glanceBytes = 64 << 10 // bytes of a file that is read although nobody has touched it
 )
 
 // Glance checks 32 files of each set, others each time, and marks those that are absent or
@@ -75,7 +75,7 @@ func (m *Mirror) glanceSet(ctx context.Context, set catalog.SetID) (lost int64, 
 	}
 }
 
-// glanceAt looks at the files of some resources, and makes due what is not as it was stored.
+// glanceAt checks the files of some resources, and makes changed or missing ones due.
 func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, error) {
 	var lost []string
 	reads := glanceReads
@@ -106,8 +106,8 @@ func (m *Mirror) glanceAt(ctx context.Context, rows []catalog.Resource) (int64, 
 	return int64(len(lost)), m.own.Settle(ctx, catalog.Outcome{Members: members}, nil)
 }
 
-// asStored reports whether a file is as it was stored: it is read if somebody has touched
-// it, or if reads allows it. One that cannot be read is left to an audit.
+// asStored reports whether a file is unchanged: it is read if somebody has touched it, or
+// if reads allows it. Unreadable files are left to an audit.
 func (m *Mirror) asStored(ctx context.Context, r *catalog.Resource, reads *int) (bool, error) {
 	info, err := m.bucket.Stat(ctx, r.Path)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"instep/resourcesync"
 )
 
-// hashing returns where the bytes of w have to go to come into o, and their digests once
-// they are there. Those that r has computed already are not computed again.
+// hashing returns a writer that passes the bytes of w to o, and their digests at the end.
+// Digests that r has computed already are not computed again.
 func hashing(w *harvest.Resource, o io.Writer, r io.Reader) (to io.Writer, digests func() resourcesync.Digests) {
 	want := algorithmsOf(w)
 	if known, ok := r.(destination.Hashed); ok {
@@ -34,7 +34,7 @@ func ordered(ds resourcesync.Digests, want []resourcesync.Algorithm) resourcesyn
 	return out
 }
 
-// algorithmsOf are those of the digest that the mirror keeps, and of those of w.
+// algorithmsOf returns the mirror's own algorithm, and those of the digests of w.
 func algorithmsOf(w *harvest.Resource) []resourcesync.Algorithm {
 	algorithms := []resourcesync.Algorithm{resourcesync.SHA256}
 	for _, d := range w.Digests {

@@ -8,15 +8,15 @@ import (
 	"instep/internal/catalog"
 )
 
-// findMarker reads the marker, or says what it would be where only the marker is lost: a
-// catalog in our own directory that belongs to a Source is that of this mirror.
+// findMarker reads the marker or, if only the marker is lost, reconstructs it: a catalog of
+// a Source in our own directory is that of this mirror.
 func (m *Mirror) findMarker(ctx context.Context, o *Options) (mark marker, found bool, err error) {
 	if mark, found, err = m.readMarker(ctx); found || err != nil || m.inside != ours {
 		return mark, found, err
 	}
 	c, err := catalog.OpenReadOnly(ctx, o.catalog(), "", o.Now)
 	if err != nil {
-		return mark, false, nil // what it means is told when a mirror is made
+		return mark, false, nil // its meaning is reported when a mirror is made
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	_, bound, err := c.Facts.Setting(ctx, catalog.MirrorSetting)
@@ -49,9 +49,10 @@ func (m *Mirror) check(ctx context.Context, o *Options) error {
 }
 
 // beginsAnew reports whether a mirror whose catalog could not be opened, for that reason,
-// gets a new one: if it is lost or damaged, or in our own directory and another one, and
-// Adopt is set. Then what is in the directory is compared with the Source. Without Adopt
-// only a mirror gets one that has nothing to lose: its making was interrupted.
+// gets a new one: if Adopt is set and the catalog is lost or damaged, or is a foreign one
+// in our own directory. Then the files in the directory are compared with the Source.
+// Without Adopt only a mirror whose creation was interrupted, and which has nothing to
+// lose, gets one.
 func (m *Mirror) beginsAnew(o *Options, err error) (bool, error) {
 	lost, damaged := errors.Is(err, fs.ErrNotExist), errors.Is(err, catalog.ErrDamaged)
 	other := errors.Is(err, catalog.ErrOther) && m.inside == ours

@@ -12,7 +12,7 @@ import (
 	"instep/resourcesync"
 )
 
-// heldOf tells what a row says; the zero Held of the zero Resource.
+// heldOf converts a row; the zero Held for the zero Resource.
 func heldOf(r *catalog.Resource) (destination.Held, error) {
 	h := destination.Held{
 		URI: r.URI, Path: r.Path, Stored: r.Stored, Length: r.Length, Digests: r.Digests, Type: r.Type, Verified: r.Verified,
@@ -57,9 +57,8 @@ func encodeWanted(w *harvest.Resource) (string, error) {
 	return string(text), nil
 }
 
-// wantedOf is the state of a resource as it is held, for when its bytes are lost: only
-// what the Source said of them, as far as that is known. One that gives no digest may
-// serve other bytes each time.
+// wantedOf is the state to fetch when the held bytes are lost: only the Source's
+// statements, as far as known. A Source without digests may serve other bytes each time.
 func wantedOf(r *catalog.Resource) (string, error) {
 	w := harvest.Resource{URI: r.URI, LastMod: r.LastMod, Type: r.Type, Changed: r.Changed, Remainder: harvest.NewRemainder(r.Remainder)}
 	if r.Verified {

@@ -30,7 +30,7 @@ const FoundSet = "instep:found"
 // ErrFound is the reason for which Revert does not bring back a file of FoundSet.
 var ErrFound = errors.New("it was no resource of the mirror")
 
-// Version is a state of a resource in a set: one that has ended, or the present one.
+// Version is a state of a resource in a set: an ended one, or the present one.
 type Version struct {
 	// SetURI is the URI of the Capability List of the set, or KeptSet or FoundSet.
 	SetURI string
@@ -214,9 +214,8 @@ func (m *Mirror) Runs(ctx context.Context) iter.Seq2[Run, error] {
 	}
 }
 
-// At returns the states in which sets held a resource at a moment. For the zero time
-// these are the last ones with other bytes than the present. If there are none:
-// ErrNoVersion.
+// At returns the states of a resource in sets at a moment. The zero time means the last
+// ones with other bytes than the present. If there are none: ErrNoVersion.
 func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, error) {
 	var found []Version
 	var present *Version
@@ -245,9 +244,9 @@ func (m *Mirror) At(ctx context.Context, uri string, at time.Time) ([]Version, e
 
 func sum(v *Version) resourcesync.Digest { return v.Digests.Get(resourcesync.SHA256) }
 
-// OpenVersion opens the bytes of a state, wherever they are now. Reading them fails
-// before their end if they are not what they were (resourcesync.MismatchError), and
-// ends with ctx. Bytes that are nowhere: fs.ErrNotExist.
+// OpenVersion opens the bytes of a state, wherever they are now. A read fails before the
+// end if the bytes have changed (resourcesync.MismatchError), and ends with ctx.
+// fs.ErrNotExist: the bytes no longer exist.
 func (m *Mirror) OpenVersion(ctx context.Context, v *Version) (io.ReadCloser, error) {
 	for place, err := range m.places(ctx, v) {
 		if err != nil {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// memoryPrefix sets what a Destination remembers apart from the mirror's own settings.
+// memoryPrefix separates a Destination's values from the mirror's own settings.
 const memoryPrefix = "memory:"
 
-// maxMemory is the longest value that is remembered, in bytes.
+// maxMemory is the longest remembered value, in bytes.
 const maxMemory = 64 << 10
 
 // Recall implements destination.Mirror.

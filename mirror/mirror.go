@@ -5,9 +5,9 @@
 // as long as PurgeTrash is told to: History, AsOf and Ended list it, OpenVersion reads
 // it, and Revert brings it back.
 //
-// Everything of its own is in .instep below the directory: the marker that ties
-// directory and catalog together, the catalog, the lock, temporary files, and the
-// trash, where bytes that were replaced or deleted stay for a while.
+// All its own files are in .instep below the directory: the marker that ties directory and
+// catalog together, the catalog, the lock, temporary files, and the trash, which keeps
+// replaced and deleted bytes for a while.
 //
 // A batch commits in three steps, each durable before the next: a transaction with
 // the intents (which files are about to change), the files, and a transaction with
@@ -87,21 +87,21 @@ func (e *WrongSourceError) Error() string {
 type Mirror struct {
 	now      func() time.Time
 	dir      string
-	state    string // directory of the catalog, if that is another
-	aside    string // where a catalog is by now that could not be used; "" if none is
+	state    string // directory of the catalog, if not our own
+	aside    string // path of an unusable catalog that was set aside; "" if there is none
 	inside   string // path of the state below dir, "." if it is dir; "" if it is elsewhere
 	readOnly bool
 	space    func(*os.Root) (durable.Space, error)
 	probe    func(*os.Root) (*fileNames, error)
 	where    func(*os.Root) (string, error) // see durable.Where
 	names    *fileNames                     // that files get
-	marker   marker                         // as it is, or was lost; zero if the mirror was opened for reading
+	marker   marker                         // present or former marker; zero if the mirror was opened for reading
 	disk     *disk
 	stores
-	bucket blob.Bucket                 // where bytes are by their paths
-	files  blob.Bucket                 // where they are by the names of their files: the same in a tree
+	bucket blob.Bucket                 // bytes by paths of resources
+	files  blob.Bucket                 // bytes by names of files: the same in a tree
 	flat   *flat                       // the bucket, if that is its layout
-	docs   *documents                  // of the Source; nil if cat is
+	docs   *documents                  // cached documents of the Source; nil if cat is
 	clean  func(context.Context) error // removes the bucket's temporary files
 	close  []func() error              // in reverse
 
@@ -110,7 +110,7 @@ type Mirror struct {
 	claims claims
 	taken  atomic.Int64 // files that were there and not known, and are resources by now
 
-	commit chan struct{} // has room for one: who commits, and may use what follows
+	commit chan struct{} // a lock for committing, and for the fields below
 	undone bool          // intents may be left
 	run    catalog.Run   // that commits belong to
 
@@ -186,7 +186,7 @@ func (m *Mirror) checkBinding(ctx context.Context, source, home string, o origin
 	return bound, nil
 }
 
-// load reads what was kept about the mirror; the origin only if it was bound.
+// load reads the stored facts about the mirror; the origin only if it was bound.
 func (m *Mirror) load(ctx context.Context) (err error) {
 	recorded, ok, err := m.facts.Setting(ctx, originSetting)
 	if err != nil || !ok {
@@ -267,7 +267,7 @@ func (m *Mirror) Lookup(ctx context.Context, set string, uris []string) ([]desti
 	return all, nil
 }
 
-// row returns what is known of one URI; the zero Resource if nothing is.
+// row returns the record of one URI; the zero Resource if there is none.
 func (m *Mirror) row(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error) {
 	if m.cat == nil {
 		return catalog.Resource{}, nil

@@ -11,17 +11,17 @@ import (
 	"instep/internal/catalog"
 )
 
-// fileNames says which names the file system of a mirror takes, and which it takes for
-// one. It is found out when a mirror is made and kept in the marker, so that the names of
-// a mirror follow the same rules for good.
+// fileNames says which names the file system of a mirror accepts, and which it takes for
+// the same. It is found out when a mirror is made and stored in the marker, so that the
+// rules for its names never change.
 //
-// A file has the name that the URL has wherever these rules allow it, so that a web server
-// over the mirror answers the URLs of the Source. A nil *fileNames is that of a mirror
-// that was made before there was a record, or of the flat layout: its names are such that
-// every common file system takes them and tells them apart.
+// A file has the name in its URL wherever these rules allow it, so that a web server over
+// the mirror answers the URLs of the Source. A nil *fileNames is that of a mirror made
+// before there was a record, or of the flat layout: its names are accepted and
+// distinguished by every common file system.
 type fileNames struct {
 	Refused string `json:"refused"`           // printable ASCII characters that no name can have
-	Ends    string `json:"ends"`              // those that a name cannot end with
+	Ends    string `json:"ends"`              // characters that a name cannot end with
 	Longest int    `json:"longest"`           // name, in bytes
 	Case    bool   `json:"case,omitempty"`    // names that differ in upper and lower case are one
 	Form    bool   `json:"form,omitempty"`    // names that differ in their Unicode form, or in what is invisible, are one
@@ -31,7 +31,7 @@ type fileNames struct {
 // sound reports whether these can be the rules of a file system.
 func (n *fileNames) sound() bool { return minLongest <= n.Longest && n.Longest <= maxName }
 
-// and returns the rules of what two file systems both take and tell apart.
+// and returns the common rules of two file systems: names that both accept and distinguish.
 func (n *fileNames) and(other *fileNames) *fileNames {
 	both := *n
 	both.Refused, both.Ends = union(n.Refused, other.Refused), union(n.Ends, other.Ends)
@@ -49,9 +49,8 @@ func union(a, b string) string {
 // folds reports whether two names that differ can be one to the file system.
 func (n *fileNames) folds() bool { return n == nil || n.Case || n.Form }
 
-// key returns what is the same for all paths that are one to the file system, and differs
-// otherwise. Where case is folded, so is the Unicode form: whether both are can depend on
-// the characters.
+// key maps paths to equal values if the file system takes them for one. Where case is
+// folded, so is the Unicode form, since the folding of both can depend on the characters.
 func (n *fileNames) key(path string) string {
 	switch {
 	case n == nil || n.Case:
@@ -70,8 +69,8 @@ func (n *fileNames) longest() int {
 	return n.Longest
 }
 
-// takes reports whether a path is one that these rules give: it is not if another file
-// system was kinder. What it means to the mirror is no matter here.
+// takes reports whether these rules can produce a path; another file system may have
+// allowed more. The meaning of the path for the mirror is not considered.
 func (n *fileNames) takes(path string) bool {
 	if n == nil {
 		return true
@@ -89,10 +88,10 @@ func (n *fileNames) takes(path string) bool {
 	return true
 }
 
-// escape makes a file name of the bytes of one segment. Escaped is what the file system
-// refuses or drops, what hides a file, and what the mirror gives a meaning: the bytes of
-// lead at the start, those of also anywhere. A % stays what it is: should another URI have
-// the name already, that is a clash like any other.
+// escape makes a file name of the bytes of one segment. It escapes bytes that the file
+// system refuses or drops, that hide a file, or that have a meaning for the mirror: the
+// bytes of lead at the start, those of also anywhere. A % stays; if another URI has the
+// name already, that is a clash like any other.
 func (n *fileNames) escape(s, lead, also string) string {
 	switch {
 	case n == nil:
@@ -102,7 +101,7 @@ func (n *fileNames) escape(s, lead, also string) string {
 	case isPlain(s) && !n.reserved(s):
 		return s
 	}
-	var at []int // of bytes that have to be escaped because of where they stand
+	var at []int // positions of bytes that have to be escaped because of their place
 	if strings.IndexByte(lead, s[0]) >= 0 || n.reserved(s) {
 		at = append(at, 0)
 	}

@@ -30,8 +30,8 @@ type Options struct {
 	// become the resource's, if the Source's digests prove it. Where the catalog can't be
 	// used, Adopt sets it aside and makes a new one.
 	Adopt bool
-	// Layout is that of a new mirror; "" is Tree. Open returns ErrLayout for a mirror that
-	// has another.
+	// Layout is the layout of a new mirror; "" is Tree. Open returns ErrLayout for a mirror
+	// with another layout.
 	Layout Layout
 	// Found is called with each file that Adopt moves to the trash; may be nil.
 	Found func(Found)
@@ -72,7 +72,7 @@ type marker struct {
 	// Where they were found out, as durable.Where says.
 	Where string `json:"where,omitempty"`
 
-	lost bool // there is none; this is what the catalog says
+	lost bool // there is no marker; this one is derived from the catalog
 }
 
 func (o *Options) state() string {
@@ -199,7 +199,7 @@ func (m *Mirror) Close() error {
 	return errors.Join(errs...)
 }
 
-// findDir opens the directory, which it makes if there may be a new mirror.
+// findDir opens the directory, and creates it if there may be a new mirror.
 func (m *Mirror) findDir(ctx context.Context, o *Options) error {
 	err := m.openDir(o)
 	if errors.Is(err, fs.ErrNotExist) && o.Create {
@@ -276,15 +276,15 @@ func (m *Mirror) mayCreate(ctx context.Context, o *Options) error {
 	return err
 }
 
-// unused fails if the catalog of a mirror to be made is that of one already: then its
-// directory ought not to be empty. So it does if it is that of what is published.
+// unused fails if the catalog for a new mirror already belongs to another mirror, whose
+// directory should not be empty, or to a publication.
 func unused(ctx context.Context, o *Options) (err error) {
 	path := o.catalog()
 	c, err := catalog.OpenReadOnly(ctx, path, "", o.Now)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, catalog.ErrOlderSchema): // whose it is cannot be asked; no new mirror's
+	case errors.Is(err, catalog.ErrOlderSchema): // its owner is unknown, so it cannot be for a new mirror
 		return fmt.Errorf("%w: it has no marker, but %w: %q, by an earlier version of this program", ErrWrongStore, ErrUsedCatalog, path)
 	case err != nil:
 		return err
@@ -307,7 +307,7 @@ func unused(ctx context.Context, o *Options) (err error) {
 // prepare makes the directories of a new mirror, if there may be one.
 func (m *Mirror) prepare(ctx context.Context, o *Options) error {
 	if err := m.mayCreate(ctx, o); err != nil {
-		if _, made, _ := m.readMarker(ctx); !made { // else another run was faster: it is told by its lock, or gone
+		if _, made, _ := m.readMarker(ctx); !made { // otherwise another run was faster: it holds the lock, or has ended
 			return err
 		}
 	}
@@ -317,9 +317,9 @@ func (m *Mirror) prepare(ctx context.Context, o *Options) error {
 	return makeDir(o.state(), oursMode)
 }
 
-// acquire locks the mirror and its state: nobody else may use either, for another
-// directory or to publish. The directory itself is locked too, as somebody may remove
-// all that is ours in it while we run.
+// acquire locks the mirror and its state: no other process may use either, for another
+// directory or to publish. The directory itself is locked too, since somebody may remove
+// all our files in it while we run.
 func (m *Mirror) acquire(o *Options) error {
 	if err := m.disk.ownDirectory(); err != nil {
 		return err
@@ -330,21 +330,21 @@ func (m *Mirror) acquire(o *Options) error {
 	if err := m.hold(flock.Dir(o.Dir)); err != nil {
 		return err
 	}
-	if err := m.findState(o); err != nil { // what didn't exist has an identity by now
+	if err := m.findState(o); err != nil { // a new directory has an identity by now
 		return err
 	}
 	switch m.inside {
 	case ours, ".": // locked already
 		return nil
 	case "":
-		if o.Create && o.Adopt { // it may be that of a new catalog
+		if o.Create && o.Adopt { // it may be the path of a new catalog
 			if err := makeDir(o.state(), oursMode); err != nil {
 				return err
 			}
 		}
 		return wrongCatalog(o, m.hold(flock.Acquire(filepath.Join(o.state(), lockName))))
 	}
-	return wrongCatalog(o, m.hold(flock.Dir(o.state()))) // without a file, which could take the place of a resource
+	return wrongCatalog(o, m.hold(flock.Dir(o.state()))) // without a file, which could have the path of a resource
 }
 
 func (m *Mirror) hold(l *flock.Lock, err error) error {
@@ -372,7 +372,7 @@ func (m *Mirror) openCatalog(ctx context.Context, o *Options, mark marker) (err 
 			return err
 		}
 	} else {
-		if err := unused(ctx, o); err != nil { // likewise of the state
+		if err := unused(ctx, o); err != nil { // the same check for the catalog of the state
 			return err
 		}
 		mark.Layout = o.Layout.kept()
@@ -397,7 +397,7 @@ func (m *Mirror) openOld(ctx context.Context, o *Options, mark marker) (err erro
 		return err
 	}
 	m.useNames(names)
-	if mark.lost && mark.Layout == Flat { // that of a tree is written when its names are known
+	if mark.lost && mark.Layout == Flat { // the marker of a tree is written when its names are known
 		if err := m.writeMarker(ctx, mark); err != nil {
 			return err
 		}
@@ -439,7 +439,7 @@ func (m *Mirror) begin(ctx context.Context, o *Options, layout Layout) error {
 	return m.load(ctx)
 }
 
-// wrongCatalog says what it means that the catalog of a mirror could not be opened.
+// wrongCatalog explains why the catalog of a mirror could not be opened.
 func wrongCatalog(o *Options, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -464,7 +464,7 @@ func (m *Mirror) mark(ctx context.Context, layout Layout) error {
 	return m.writeMarker(ctx, mark)
 }
 
-// format is that of a marker with these contents; 0 if there is no such layout.
+// format returns the format of a marker with these contents; 0 if there is no such layout.
 func (k *marker) format() int {
 	if k.Names != nil && k.Layout == "" {
 		return namesFormat
@@ -481,7 +481,7 @@ func (m *Mirror) writeMarker(ctx context.Context, mark marker) error {
 	return err
 }
 
-// recover removes what an interrupted run left.
+// recover removes the remains of an interrupted run.
 func (m *Mirror) recover(ctx context.Context) error {
 	if err := m.clean(ctx); err != nil {
 		return err

@@ -19,13 +19,13 @@ import (
 	"instep/transfer"
 )
 
-// Parts are kept below partsKey: the bytes under a digest of the part's name, and
-// beside them the note of the last checkpoint. Only what a checkpoint covers is of
-// any use to a later run.
+// Parts are stored below partsKey: the bytes under a digest of the part's name, and beside
+// them the note of the last checkpoint. A later run can use only the bytes up to a
+// checkpoint.
 const (
 	partsKey   = ours + "/parts"
 	noteSuffix = ".note"
-	maxNote    = 1 << 20 // bytes of a note as it is kept
+	maxNote    = 1 << 20 // bytes of a stored note
 	partAge    = 7 * 24 * time.Hour
 )
 
@@ -37,10 +37,10 @@ type part struct {
 	f    *os.File // nil once it is closed, discarded or spent
 	size int64
 	note partNote
-	err  error // of a write or sync that failed: what is in the file is not known any more
+	err  error // the first failed write or sync: the content of the file is unknown then
 }
 
-// partNote is the note of a checkpoint as it is kept.
+// partNote is the stored note of a checkpoint.
 type partNote struct {
 	Name string    `json:"name"`
 	At   int64     `json:"at"` // bytes that were durable
@@ -55,8 +55,8 @@ func partKey(name string) string {
 	return partsKey + "/" + hex.EncodeToString(sum[:])
 }
 
-// Part implements transfer.Parts. What was written after the last checkpoint is
-// dropped when the mirror is opened again, and everything a week after its last one.
+// Part implements transfer.Parts. Bytes after the last checkpoint are dropped when the
+// mirror is opened again, and the whole part a week after its last one.
 func (m *Mirror) Part(ctx context.Context, name string) (transfer.Part, error) {
 	if m.readOnly {
 		return nil, ErrReadOnly
@@ -281,7 +281,7 @@ func (b *batch) PutPart(ctx context.Context, set string, w harvest.Resource, dp 
 	return c.length, f.Close()
 }
 
-// sweepParts removes what no run can go on from. Nobody may have a part open.
+// sweepParts removes parts that no run can continue. Nobody may have a part open.
 func (m *Mirror) sweepParts(ctx context.Context) error {
 	var keys []string
 	for info, err := range m.bucket.List(ctx, partsKey+"/") {

@@ -18,18 +18,18 @@ import (
 	"instep/internal/catalog"
 )
 
-// The bounds of what the encoder takes and makes, in bytes or segments.
+// The bounds of the encoder, in bytes or segments.
 const (
 	maxURI      = 8 << 10
-	maxName     = 255  // of a segment, on every common file system
-	maxBase     = 200  // of a segment before its suffix
-	maxNatural  = 1000 // of a path without clashes
+	maxName     = 255  // bytes of a segment, on every common file system
+	maxBase     = 200  // bytes of a segment before its suffix
+	maxNatural  = 1000 // bytes of a path without clashes
 	maxSegments = 64
-	maxPath     = 4000 // of a path with all its suffixes
+	maxPath     = 4000 // bytes of a path with all its suffixes
 )
 
-// emptyName stands for an empty segment, as in "a//b" and "a/". No escaping makes
-// it: there a % is always followed by two hex digits.
+// emptyName represents an empty segment, as in "a//b" and "a/". No escaping produces it:
+// there a % is always followed by two hex digits.
 const emptyName = "%index"
 
 // origin is scheme, host and port of a URI; the port is never empty.
@@ -37,12 +37,12 @@ type origin struct{ scheme, host, port string }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
-// parts are what the encoder needs of a URI.
+// parts are the parts of a URI that the encoder needs.
 type parts struct {
 	origin
 	path   string // as written
-	more   bool   // a query or a fragment follows the path
-	before int    // length of what stands before the path
+	more   bool   // it has a query or a fragment after the path
+	before int    // number of bytes before the path
 }
 
 func splitURI(uri string) (parts, error) {
@@ -78,8 +78,8 @@ func splitURI(uri string) (parts, error) {
 	return p, nil
 }
 
-// split is splitURI for a URI that begins as o is written; ok reports whether it does. A
-// host with brackets or escapes is kept otherwise than it is written.
+// split is splitURI for a URI that begins exactly with o; ok reports whether it does. A
+// host with brackets or escapes has another stored form.
 func (o origin) split(uri string) (p parts, ok bool) {
 	rest, ok := strings.CutPrefix(uri, o.scheme)
 	if ok = ok && o.host != "" && isPlain(o.host); ok {
@@ -96,7 +96,7 @@ func (o origin) split(uri string) (p parts, ok bool) {
 	return p, true
 }
 
-// cutPath cuts off what follows a path, and reports whether there was anything.
+// cutPath cuts off the query and fragment after a path, and reports whether there were any.
 func cutPath(s string) (path string, more bool) {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		return s[:i], true
@@ -109,7 +109,7 @@ func parseOrigin(uri string) (origin, error) {
 	return p.origin, err
 }
 
-// directory is the first segment of what lies on an origin that is not the mirror's own.
+// directory returns the first segment for resources of a foreign origin.
 func (o origin) directory(n *fileNames) string {
 	name := "@" + n.escape(o.host, ".", "+")
 	if o.port != defaultPorts[o.scheme] {
@@ -122,7 +122,7 @@ func (o origin) directory(n *fileNames) string {
 type segment struct {
 	base  string // escaped
 	text  string // the part of the URI that the hash is taken of
-	level int    // of the shortest name: 0 is the base alone
+	level int    // level of the shortest name: 0 is the base alone
 	most  int    // bytes of a name with a hash
 	end   int    // bytes of the extension, which stays at the end
 }
@@ -170,7 +170,7 @@ func (n *fileNames) segments(home origin, uri string) ([]segment, error) {
 	if p.origin != home {
 		segments = append(segments, n.segment(p.directory(n), uri[:p.before]+"/"))
 	}
-	end := p.before + 1 // of what the segments so far are made of
+	end := p.before + 1 // end of the part of the URI that the segments so far represent
 	for part := range strings.SplitSeq(strings.TrimPrefix(p.path, "/"), "/") {
 		end = min(end+len(part)+1, len(uri))
 		lead := "."
@@ -201,8 +201,8 @@ func (n *fileNames) segment(base, text string) segment {
 	return s
 }
 
-// shorten drops directories from the middle of a path that is too long or too
-// deep: what remains of the last segment is told apart by its hash.
+// shorten drops directories from the middle of a path that is too long or too deep; the
+// hash in the last segment keeps it unique.
 func shorten(segments []segment) []segment {
 	last := segments[len(segments)-1]
 	size := len(last.name(last.level))
@@ -229,7 +229,7 @@ func shortenAt(segments []segment, last segment) []segment {
 	return append(slices.Clone(segments[:n]), last)
 }
 
-// unescape undoes the valid percent escapes of part; what only looks like one stays.
+// unescape decodes the valid percent escapes of part; invalid ones stay.
 func unescape(part string) string {
 	if !strings.Contains(part, "%") {
 		return part
@@ -266,16 +266,16 @@ func isCatalog(s string) bool {
 	return len(s) == len(catalog.FileName) && strings.EqualFold(s, catalog.FileName)
 }
 
-// isDevice reports whether Windows takes a name for that of a device. Few names get as
-// far as the expression, which costs more than all else that is done for a path.
+// isDevice reports whether Windows takes a name for that of a device. Few names reach the
+// expression, which is slower than all other work on a path.
 func isDevice(s string) bool {
 	return len(s) >= 3 && strings.IndexByte("CcPpAaNnLl", s[0]) >= 0 && device.MatchString(s)
 }
 
-// escapeSegment makes a file name of the bytes of one segment that every common file
-// system takes: in Unicode's NFC, and with everything escaped that a file system refuses, drops or
-// reads otherwise, that hides a file, or that the mirror itself gives a meaning:
-// the bytes of lead at the start, those of also anywhere.
+// escapeSegment makes a file name of the bytes of one segment that every common file system
+// accepts: in Unicode's NFC, escaping everything that a file system refuses, drops or
+// changes, that hides a file, or that has a meaning for the mirror: the bytes of lead at
+// the start, those of also anywhere.
 func escapeSegment(s, lead, also string) string {
 	if s == "" {
 		return emptyName
@@ -284,7 +284,7 @@ func escapeSegment(s, lead, also string) string {
 		return s
 	}
 	s = norm.NFC.String(s)
-	var at []int // of bytes that have to be escaped because of where they stand
+	var at []int // positions of bytes that have to be escaped because of their place
 	if strings.IndexByte(lead, s[0]) >= 0 || isReserved(s) {
 		at = append(at, 0)
 	}
@@ -296,7 +296,7 @@ func escapeSegment(s, lead, also string) string {
 			at = append(at, m[0])
 		}
 	}
-	escaped := false // the last rune was
+	escaped := false // whether the last rune was escaped
 	i := 0
 	return escape(s, at, func(r rune, size int) bool {
 		escaped = slices.Contains(at, i) || r < utf8.RuneSelf && strings.ContainsRune(also, r) || unsafeRune(r, size) || escaped && joins(s[i:])
@@ -305,7 +305,8 @@ func escapeSegment(s, lead, also string) string {
 	})
 }
 
-// isPlain reports whether nothing in a name can need an escape, unless it is that of a device.
+// isPlain reports whether nothing in a name can need an escape, unless it is a device's
+// name.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -338,8 +339,8 @@ func escape(s string, at []int, unsafe func(r rune, size int) bool) string {
 	return b.String()
 }
 
-// unsafeRune reports whether a rune is invalid, invisible, or unsafe in a name.
-// Some file systems ignore what is invisible when they compare names.
+// unsafeRune reports whether a rune is invalid, invisible, or unsafe in a name. Some file
+// systems ignore invisible runes when they compare names.
 func unsafeRune(r rune, size int) bool {
 	if r == utf8.RuneError && size == 1 {
 		return true
@@ -350,6 +351,6 @@ func unsafeRune(r rune, size int) bool {
 	return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// joins reports whether s begins with a rune that could merge with the one before
-// it, here with the last digit of an escape.
+// joins reports whether s begins with a rune that could combine with the one before it,
+// here the last digit of an escape.
 func joins(s string) bool { return !norm.NFC.PropertiesString(s).BoundaryBefore() }

@@ -24,7 +24,7 @@ func natural(segments []segment) string {
 	return b.String()
 }
 
-// mayBeAt reports whether path is one of those that a resource with these segments can have.
+// mayBeAt reports whether path is one that a resource with these segments can have.
 func mayBeAt(segments []segment, path string) bool {
 	names := strings.Split(path, "/")
 	if len(names) != len(segments) {
@@ -46,15 +46,14 @@ func mayBeAt(segments []segment, path string) bool {
 type placer struct {
 	names   catalog.Names
 	rules   *fileNames
-	blocked func(path string, dir bool) (bool, error) // by what is not the mirror's
-	closed  func(dir string) (bool, error)            // to resources, even if some are there; nil: none is
-	prefer  string                                    // a path that is taken if it is one of those possible
+	blocked func(path string, dir bool) (bool, error) // paths of files that are not the mirror's
+	closed  func(dir string) (bool, error)            // directories closed to resources, even if some are there; nil: none is
+	prefer  string                                    // a path that is taken if it is possible
 	place   catalog.Place
 }
 
-// put finds the place. A directory that exists is reused in its first spelling; a
-// name that is taken by a file, or that a file would take from a directory, is
-// lengthened by a hash until it is free.
+// put finds the place. A directory that exists is reused in its first spelling; a name that
+// clashes with a file, or with a directory, is lengthened by a hash until it is free.
 func (p *placer) put(segments []segment) (catalog.Place, error) {
 	last := len(segments) - 1
 	dir := ""
@@ -80,8 +79,8 @@ func (p *placer) put(segments []segment) (catalog.Place, error) {
 	return catalog.Place{}, fmt.Errorf("no free name for %q in %q", s.base, dir)
 }
 
-// levels yields those that the name of a segment may have, in the order in which they
-// are tried: first the one that leads to the preferred path.
+// levels yields the lengths of a segment's name in the order in which they are tried: first
+// the one that leads to the preferred path.
 func (p *placer) levels(dir string, s segment) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := p.preferred(dir, s)

@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// minLongest is the longest name that a file system has to take at least, so that a name
-// has room for the whole hash, its extension and something to read.
+// minLongest is the least length of names that a file system has to support, so that a name
+// has room for the whole hash, its extension and some readable text.
 const minLongest = 100
 
-// punctuation is all printable ASCII but letters, digits and what no name can have.
+// punctuation is all printable ASCII except letters, digits and characters that no name can
+// have.
 const punctuation = " !\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~"
 
 // probeNames finds out which names the file system of a mirror takes, by files that it
@@ -53,7 +54,7 @@ func probeNames(root *os.Root) (n *fileNames, err error) {
 // prober tries names in a directory of its own.
 type prober struct {
 	root *os.Root
-	err  error // the first one that says nothing of a name
+	err  error // the first error that is not about a name
 }
 
 func (p *prober) names() *fileNames {

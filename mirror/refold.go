@@ -12,12 +12,12 @@ import (
 	"instep/resourcesync"
 )
 
-// placeAnew finds out whether the file system still takes the names that it took, and tells
-// apart those that it did: a mirror may have been copied to another one. Resources whose
-// paths it takes for one, or refuses, get others before anything else is written. The
-// rules of a mirror only ever get stricter, so that its names stay when it is copied back.
+// placeAnew finds out whether the file system still accepts and distinguishes the same
+// names: a mirror may have been copied to another one. Resources whose paths clash or are
+// refused now get others before anything else is written. The rules of a mirror only become
+// stricter, so that its names stay when it is copied back.
 //
-// Of two files that became one when they were copied, one is lost: its resource is due.
+// Of two files that became one by copying, one is lost: its resource is due.
 func (m *Mirror) placeAnew(ctx context.Context) error {
 	if m.flat != nil || m.marker.Names == nil && !m.marker.lost {
 		return nil
@@ -32,7 +32,7 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 	}
 	same := have != nil && m.marker.Names != nil && *have == *m.marker.Names
 	if same && where != "" && where == m.marker.Where {
-		return nil // it was found out here
+		return nil // the rules were found out here
 	}
 	found, err := m.probe(m.disk.root)
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *Mirror) placeAnew(ctx context.Context) error {
 // together with them, the marker after them.
 const namesSetting = "names"
 
-// recordedNames returns the rules of the paths in the catalog; nil if nothing says what they are.
+// recordedNames returns the rules of the paths in the catalog; nil if there is no record.
 func (m *Mirror) recordedNames(ctx context.Context) (*fileNames, error) {
 	text, ok, err := m.facts.Setting(ctx, namesSetting)
 	if err != nil || !ok {
@@ -108,8 +108,8 @@ func (m *Mirror) useNames(n *fileNames) {
 // maxMissing is how many resources are made due at a time.
 const maxMissing = 500
 
-// markMissing makes the resources due whose files did not come along: a directory is not
-// copied where a file has its name.
+// markMissing makes resources due whose files were not copied: a directory is not copied if
+// a file has its name.
 func (m *Mirror) markMissing(ctx context.Context) error {
 	sets, err := m.facts.Sets(ctx)
 	if err != nil {
@@ -156,8 +156,9 @@ const (
 	foreignBytes  = "another file took its place when the mirror was copied"
 )
 
-// placeLost places a resource whose path is that of holder by now, or that of a directory,
-// and brings its bytes if they are what is there. Whichever of the two has no bytes is due.
+// placeLost gives a resource another path whose path is now that of holder, or of a
+// directory, and moves its bytes if they are there. The one of the two without bytes
+// becomes due.
 func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, names catalog.Names) (p catalog.Place, due []catalog.Membership, err error) {
 	segments, err := m.segments(lost.URI)
 	if err != nil {
@@ -168,9 +169,9 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	p, err = m.place(segments, names, func(path string, dir bool) (bool, error) {
 		k, at, err := m.disk.look(path)
 		if err != nil || k == absent || at != path || dir && k == directory {
-			return false, err // what is above it is another one's to move
+			return false, err // the directory above it belongs to another resource
 		}
-		if k == file && !dir { // it came by a run that was interrupted
+		if k == file && !dir { // left by an interrupted run
 			here, err = m.holds(ctx, path, lost.Length, sum)
 		}
 		return !here, err
@@ -199,7 +200,7 @@ func (m *Mirror) placeLost(ctx context.Context, lost, holder *catalog.Resource, 
 	return p, append(due, more...), err
 }
 
-// bringFile moves the file of r, if it has the bytes of r, or copies it where its path stays
+// bringFile moves the file of r, if it has the bytes of r, or copies it if its path stays
 // that of another resource.
 func (m *Mirror) bringFile(ctx context.Context, r, holder *catalog.Resource, to string) (done bool, err error) {
 	if ok, err := m.holds(ctx, r.Path, r.Length, r.Digests.Get(resourcesync.SHA256)); err != nil || !ok {

@@ -10,15 +10,16 @@ import (
 // Settings are values that a program keeps with a mirror, so that later runs do as the
 // first one did. The mirror itself does not use them; `instep sync` keeps its flags here.
 type Settings struct {
-	// Values are the values of each setting by its name. Names that a program does not know
-	// are those of a newer version.
+	// Values has the values of each setting by its name. Unknown names are those of a newer
+	// version.
 	Values map[string][]string `json:"values"`
-	// Origin is that of the Source for which files with secrets were kept; "" if none were.
+	// Origin is the origin of the Source for which files with secrets were stored; "" if
+	// none were.
 	Origin string `json:"origin,omitempty"`
 }
 
-// keptSettings is the name under which the catalog has them, as JSON. It is no part of what
-// a Destination remembers, so no Source can name it.
+// keptSettings is their name in the catalog, as JSON. It is separate from a Destination's
+// values, so no Source can choose it.
 const keptSettings = "kept settings"
 
 // Settings returns what KeepSettings has stored; false if that is nothing.
@@ -51,8 +52,8 @@ func (m *Mirror) KeepSettings(ctx context.Context, s Settings) error {
 	return m.facts.SetSettings(ctx, map[string]string{keptSettings: string(text)})
 }
 
-// OldestVersion returns the day in UTC on which the first of the states ended that are kept;
-// false if none are. A day that no clock that is right can have shown does not count.
+// OldestVersion returns the day in UTC on which the oldest stored state ended; false if
+// there is none. It ignores impossible days, from a wrong clock.
 func (m *Mirror) OldestVersion(ctx context.Context) (time.Time, bool, error) {
 	if m.cat == nil {
 		return time.Time{}, false, nil

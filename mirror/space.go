@@ -13,8 +13,8 @@ import (
 // committed stays, and a later run continues.
 var ErrFull = errors.New("no room left")
 
-// What a mirror leaves free for others, and for its own catalog, unless that is more than
-// 1 % of the file system.
+// The space that a mirror leaves free for others and for its own catalog, unless that is
+// more than 1 % of the file system.
 const (
 	reserveBytes = 1 << 30
 	reserveFiles = 10_000

@@ -26,13 +26,14 @@ type fileStamp struct {
 	modTime time.Time // zero: none
 }
 
-// timeSlack is what a file system may take off a time of modification: FAT counts in twos.
+// timeSlack is the rounding of modification times by file systems: FAT has steps of two
+// seconds.
 const timeSlack = 2 * time.Second
 
-// modTime is the time of modification that the file of w gets: that of the Source, so that a
-// web server over the mirror gives its Last-Modified, in whole seconds as that is. A time
-// still to come becomes now. One from before 1970, which not every file system has, counts
-// as none.
+// modTime returns the modification time for the file of w: that of the Source, so that a
+// web server over the mirror sends its Last-Modified, in whole seconds. A time in the
+// future becomes now. A time before 1970, which not every file system supports, counts as
+// none.
 func modTime(w *harvest.Resource, now time.Time) time.Time {
 	t := w.Modified
 	if t.IsZero() && !w.LastMod.IsZero() {
@@ -47,8 +48,8 @@ func modTime(w *harvest.Resource, now time.Time) time.Time {
 	return t.Truncate(time.Second)
 }
 
-// stamp is what is known of the file that c is going to be, but for the moment. The time of
-// a file that was found is not: that of another user's file cannot be set.
+// stamp returns the stamp of the future file of c, without the moment. It has no time for a
+// file that was found: the time of another user's file cannot be set.
 func (c *content) stamp() string {
 	if c.modTime.IsZero() || c.found {
 		return c.proof
@@ -63,7 +64,7 @@ func stamp(stored []catalog.Resource, now time.Time) {
 	}
 }
 
-// readStamp returns what a stamp says; false if there is none that can be read.
+// readStamp parses a stamp; false if there is none, or it is invalid.
 func readStamp(text string) (s fileStamp, ok bool) {
 	micros, rest, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseInt(micros, 10, 64)
@@ -82,7 +83,7 @@ func readStamp(text string) (s fileStamp, ok bool) {
 	return s, true
 }
 
-// fits reports whether a file of that time of modification is the one that was stored.
+// fits reports whether a file with that modification time is the one that was stored.
 func (s *fileStamp) fits(modTime time.Time) bool {
 	if s.modTime.IsZero() {
 		return modTime.UnixMicro() <= s.stored.UnixMicro()

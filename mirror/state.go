@@ -22,9 +22,9 @@ func (e *StateError) Error() string {
 // inside dir if state is "".
 func StateDir(dir, state string) string { return (&Options{Dir: dir, State: state}).state() }
 
-// findState finds out whether the state is inside the directory. A new one that is, but
-// not in our own directory, or that is inside another mirror, is a *StateError. One that
-// an earlier version has made there goes on to be used, and the mirror keeps out of it.
+// findState determines whether the state is inside the directory. A new one that is, but
+// not in our own directory, or that is inside another mirror, is a *StateError. One of an
+// earlier version stays in use, and the mirror stores nothing there.
 func (m *Mirror) findState(o *Options) error {
 	if o.State == "" {
 		m.inside = ours
@@ -107,7 +107,7 @@ func (m *Mirror) inState(ctx context.Context, set catalog.SetID) (rows []catalog
 	return rows, nil
 }
 
-// leave ends memberships; the files go to the trash as far as they are those stored.
+// leave ends memberships; the files move to the trash if they are the stored ones.
 func (m *Mirror) leave(ctx context.Context, set catalog.SetID, rows []catalog.Resource) error {
 	room, err := m.trashRoom(ctx, m.now())
 	if err != nil {

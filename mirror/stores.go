@@ -31,7 +31,7 @@ type facts interface {
 	Count(ctx context.Context, set catalog.SetID) (n, bytes int64, err error)
 }
 
-// own is what only a mirror keeps.
+// own is the mirror's own store.
 type own interface {
 	intents
 	holdings
@@ -55,7 +55,7 @@ type intents interface {
 	Refold(ctx context.Context, r catalog.Refolding) error
 }
 
-// holdings are what sets say of resources, how far they were followed, and on what evidence.
+// holdings are the statements of sets about resources, the cursors, and the evidence.
 type holdings interface {
 	Find(ctx context.Context, set catalog.SetID, uri string) (catalog.Resource, error)
 	FindContent(ctx context.Context, sha256 resourcesync.Digest, length int64) (catalog.Resource, bool, error)
@@ -69,14 +69,14 @@ type holdings interface {
 	Newcomers(ctx context.Context, l catalog.Losses) iter.Seq2[resourcesync.Key, error]
 }
 
-// plans are those that a guard withheld, and the approvals of them.
+// plans are the plans that a guard withheld, and their approvals.
 type plans interface {
 	Withhold(ctx context.Context, set catalog.SetID, hash, summary string) error
 	Approve(ctx context.Context, hash string) (catalog.HeldPlan, error)
 	Approved(ctx context.Context, hash string) (bool, error)
 }
 
-// history is what runs did, and the states that they ended.
+// history is the effects of runs, and the states that they ended.
 type history interface {
 	Runs(ctx context.Context) iter.Seq2[catalog.Run, error]
 	Known(ctx context.Context) (time.Time, bool, error)
@@ -107,7 +107,7 @@ type contentNames interface {
 	Loose(ctx context.Context) ([]catalog.LooseContent, error)
 }
 
-// stores are what a mirror knows, in one database.
+// stores are the stores of a mirror, in one database.
 type stores struct {
 	cat      *catalog.Catalog // nil: a mirror opened for reading that does not exist
 	facts    facts

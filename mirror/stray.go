@@ -34,7 +34,7 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	}
 	for path, err := range candidates {
 		if errors.Is(err, destination.ErrNoPlace) {
-			return "", false, nil // that is told when its bytes have come
+			return "", false, nil // that is reported when its bytes were fetched
 		}
 		if err != nil {
 			return "", false, err
@@ -50,8 +50,8 @@ func (m *Mirror) Stray(ctx context.Context, w *harvest.Resource, h *destination.
 	return "", false, nil
 }
 
-// ownPlaces yields the paths at which bytes of w belong, if a digest can prove them: none
-// where the catalog knows what is there.
+// ownPlaces yields the paths where bytes of w may be, if a digest can prove them: none
+// where the catalog knows the file.
 func (m *Mirror) ownPlaces(w *harvest.Resource, row *catalog.Resource) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		switch {
@@ -135,9 +135,8 @@ func (m *Mirror) strayInfo(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// timely reports whether length and time of a file speak for it: where the Source
-// gives no digest, that is all there is. Programs that mirror give a file the time at
-// which the Source says it was changed.
+// timely reports whether length and time of a file match: if the Source gives no digest,
+// there is no other evidence. Programs that mirror set the Source's time of modification.
 func timely(w *harvest.Resource, info fs.FileInfo) bool {
 	return w.Length.Known() && info.Size() == w.Length.Int64() && w.LastMod.Complete() &&
 		info.ModTime().Unix() == w.LastMod.Time().Unix()
@@ -181,8 +180,8 @@ func (m *Mirror) candidates(w *harvest.Resource, own string) iter.Seq2[string, e
 	}
 }
 
-// ownSegments are the segments of a URI by the rules n, which is taken for one of the
-// Source's own before the mirror is bound.
+// ownSegments returns the segments of a URI by the rules n; before the mirror is bound it
+// counts as one of the Source's own.
 func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	p, err := splitURI(uri)
 	if err != nil {
@@ -194,8 +193,8 @@ func (m *Mirror) ownSegments(n *fileNames, uri string) ([]segment, error) {
 	return n.segments(home, uri)
 }
 
-// ownName finds the file that a mirror of ours would have made for segments, in dir: a
-// name with a hash tells more than one without. "" if there is none.
+// ownName finds the file that one of our mirrors would have made for segments, in dir: a
+// name with a hash is stronger evidence. "" if there is none.
 func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 	s := segments[0]
 	for level := max(s.level, 1); level >= s.level; level-- {
@@ -216,10 +215,10 @@ func (m *Mirror) ownName(dir string, segments []segment) (string, error) {
 	return "", nil
 }
 
-// foreignNames yields the paths that other programs give the bytes of a URI: wget with
-// and without a directory for the host, the ResourceSync client in Python, which
-// writes URIs as they are, and whoever copied the files of the server. With cut, the
-// first directories may be left out, as some are told to.
+// foreignNames yields the paths that other programs give the bytes of a URI: wget with and
+// without a directory for the host, the ResourceSync client in Python, which does not
+// encode URIs, and copies of the server's files. With cut, the first directories may be
+// missing, as some programs are told to omit them.
 func foreignNames(p *parts, uri string, cut bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		query, _, _ := strings.Cut(uri[p.before+len(p.path):], "#")

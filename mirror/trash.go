@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// trashRoom returns the name of a new directory in the trash: the day of a commit, and
-// what tells those of the day apart.
+// trashRoom returns the name of a new directory in the trash: the day of a commit, and a
+// number.
 func (m *Mirror) trashRoom(ctx context.Context, at time.Time) (string, error) {
 	stem := trashKey + "/" + at.UTC().Format("2006-01-02/150405")
-	if m.flat != nil { // nothing tells quickly whether a name begins so
+	if m.flat != nil { // there is no quick test for names that begin so
 		return stem + "-" + rand.Text(), nil
 	}
 	for n := 1; ; n++ {

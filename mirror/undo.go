@@ -12,7 +12,7 @@ import (
 	"instep/resourcesync"
 )
 
-// undoLeftovers undoes what a commit before this one left. The caller holds m.commit.
+// undoLeftovers undoes an interrupted earlier commit. The caller holds m.commit.
 func (m *Mirror) undoLeftovers(ctx context.Context) error {
 	if !m.undone {
 		return nil
@@ -29,7 +29,7 @@ func (m *Mirror) undo(ctx context.Context) error {
 	if err != nil || len(intents) == 0 {
 		return err
 	}
-	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // directories came back that were seen to be gone
+	err = errors.Join(m.undoAll(ctx, intents), m.disk.forget()) // directories may have returned that were seen to be gone
 	if err != nil {
 		return fmt.Errorf("undo an interrupted batch: %w", err)
 	}
@@ -47,8 +47,8 @@ func (m *Mirror) undoAll(ctx context.Context, intents []catalog.Intent) error {
 	}
 	var outcome catalog.Outcome
 	var lost []string
-	// In the reverse order of a commit: what was taken from where it was goes back when
-	// its place is free again.
+	// In the reverse order of a commit: a taken file returns when its old path is free
+	// again.
 	for _, taken := range []bool{false, true} {
 		gone, err := m.undoFiles(ctx, intents, rows, taken)
 		if err != nil {
@@ -155,8 +155,8 @@ func (m *Mirror) retract(ctx context.Context, files blob.Batch, in *catalog.Inte
 	return m.restoreStray(ctx, files, in)
 }
 
-// giveBack moves the bytes that came to a path back to where they were taken from,
-// unless something else is there by now; true if it does.
+// giveBack moves the new bytes at a path back to where they were taken from, unless
+// something else is there now; true if it does.
 func (m *Mirror) giveBack(ctx context.Context, files blob.Batch, in *catalog.Intent) (bool, error) {
 	came, err := m.holds(ctx, in.Path, in.Length, in.SHA256)
 	if err != nil || !came {

@@ -103,11 +103,11 @@ func reversals(states iter.Seq2[Version, error], remove bool) iter.Seq2[Reversal
 	}
 }
 
-// RevertOptions say how earlier states come back.
+// RevertOptions are the options of a restoration.
 type RevertOptions struct {
-	// Keep holds them whatever the Source says, until Release. Else the next run brings
-	// the Source's state again: it fetches what came back in the place of something newer,
-	// and compares everything if something came back that the Source does not have.
+	// Keep holds the restored states whatever the Source says, until Release. Otherwise the
+	// next run fetches the Source's state again: for states that replaced something newer,
+	// and, after a full comparison, for resources that the Source does not have.
 	Keep bool
 	// Done is called with each step when it is durable, or with the reason why it is left
 	// undone; may be nil.
@@ -185,13 +185,13 @@ func (r *reverter) begin(ctx context.Context) error {
 		return err
 	}
 	r.batch = b.(*batch)
-	r.batch.Consent() // what is undone goes because somebody said so
+	r.batch.Consent() // the user asked for these deletions
 	return nil
 }
 
 func (r *reverter) discard() {
 	if r.batch != nil {
-		_ = r.batch.Discard() // leaves what the next opening removes
+		_ = r.batch.Discard() // the next opening removes the rest
 	}
 }
 
@@ -254,8 +254,8 @@ func (r *reverter) take(ctx context.Context, step *Reversal) (int64, error) {
 	return step.Length.Int64(), err
 }
 
-// othersDue makes a resource due in the other sets that have it, unless a step of the
-// batch is about them: the bytes that are replaced are theirs, too.
+// othersDue makes a resource due in the other sets that have it, unless a step of the batch
+// is about them, since their bytes are replaced too.
 func (r *reverter) othersDue(ctx context.Context, step *Reversal, row *catalog.Resource) error {
 	kept, err := r.m.set(ctx, KeptSet)
 	if err != nil {
@@ -293,7 +293,7 @@ func (b *batch) claims(uri string, set catalog.SetID) bool {
 func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Resource) (*content, error) {
 	w := harvest.Resource{URI: step.URI, LastMod: step.LastMod, Length: step.Length, Digests: step.Digests, Type: step.Type, Changed: always}
 	if info, err := r.m.bucket.Stat(ctx, step.Kept); step.Kept != "" && err == nil {
-		w.Modified = info.ModTime // it was the Source's
+		w.Modified = info.ModTime // the time was the Source's
 	}
 	if err := r.batch.unoccupied(ctx, &w, row); err != nil {
 		return nil, err
@@ -312,11 +312,11 @@ func (r *reverter) bytesOf(ctx context.Context, step *Reversal, row *catalog.Res
 	return c, nil
 }
 
-// restoredReason is why what came back is due: the Source has something newer.
+// restoredReason is why a restored resource is due: the Source has something newer.
 const restoredReason = "an earlier state was restored"
 
-// claims are the memberships that a state comes back with. replaces is whether its
-// bytes take the place of others, or of none.
+// claims returns the memberships of a restored state. replaces says whether its bytes
+// replace others.
 func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Resource, replaces bool) ([]*claim, error) {
 	state := catalog.Membership{Set: step.set, URI: step.URI, Changed: step.Changed, LastMod: step.LastMod, Remainder: step.remainder}
 	if row.Member {
@@ -350,8 +350,8 @@ func (r *reverter) claims(ctx context.Context, step *Reversal, row *catalog.Reso
 	return []*claim{{state: state}}, nil
 }
 
-// recompare has the next run compare a set with all that the Source lists. It comes
-// before what makes that necessary.
+// recompare makes the next run compare a set with all that the Source lists. Call it before
+// the change that makes that necessary.
 func (r *reverter) recompare(ctx context.Context, set catalog.SetID) error {
 	if r.stale[set] {
 		return nil
@@ -418,8 +418,8 @@ func (m *Mirror) Release(ctx context.Context, uri string) error {
 	return b.Commit(ctx, nil)
 }
 
-// release makes a resource due in a set of the Source. What the set has of it may have
-// been said of other bytes.
+// release makes a resource due in a set of the Source. The set's recorded statement may be
+// about other bytes.
 func (m *Mirror) release(ctx context.Context, b destination.Batch, set string, v *catalog.Version) error {
 	if set == KeptSet {
 		return b.Delete(ctx, set, v.URI, time.Time{})

@@ -31,7 +31,7 @@ func (m *Mirror) Run(ctx context.Context) (int64, error) {
 // counts are memberships that a batch begins, changes and ends.
 type counts struct{ created, updated, deleted int64 }
 
-// thisRun is the present run with what a batch did in it. The caller holds m.commit.
+// thisRun returns the present run including a batch. The caller holds m.commit.
 func (m *Mirror) thisRun(c counts) *catalog.Run {
 	if m.run.Begun.IsZero() {
 		m.run.Begun = micros(m.now())
@@ -40,8 +40,8 @@ func (m *Mirror) thisRun(c counts) *catalog.Run {
 	return &m.run
 }
 
-// count tells what a claim does to the state in which its set holds the resource: it
-// begins, it changes, or only what is said of the same bytes does.
+// count counts a claim by its effect on the state in the set: a new state, other bytes, or
+// only other metadata.
 func (w *work) count(c *claim, content *content, row *catalog.Resource, held []catalog.Membership) {
 	before := memberOf(held, c.state.Set)
 	if before == nil || !row.Stored {

@@ -20,7 +20,7 @@ const (
 	WayRSS         Way = "rss"            // an RSS feed that lists maps, §2.3
 	WayOAIPMH      Way = "oai-pmh"        // a record of an OAI-PMH repository, §2.1
 	WayLink        Way = "html-link"      // link rel="resourcemap", §3.1
-	WayIndirect    Way = "html-indirect"  // the same, of a page to which rel="indirectresourcemap" leads, §3.1
+	WayIndirect    Way = "html-indirect"  // linked by a page to which rel="indirectresourcemap" leads, §3.1
 	WayAttribute   Way = "html-attribute" // the attribute resourcemap of an a or img element, §3.2
 	WayRel         Way = "html-rel"       // rel="resourcemap=URI" of an a element, §3.2
 	WayText        Way = "html-text"      // a URI shown as text, §3.4

@@ -78,7 +78,7 @@ type packing struct {
 	buffer    []byte        // buffer for streamed members
 
 	level   int              // compression level of the next member
-	streams [2]*flate.Writer // one for each level, reused
+	streams [2]*flate.Writer // one compressor for each level, reused
 }
 
 func (p *packing) manifest(write func(io.Writer) error) error {
@@ -142,7 +142,7 @@ func distribute(ctx context.Context, members []Member, free <-chan *held, work, 
 		select {
 		case h := <-free:
 			h.m = m
-			work <- h // has room for all of them
+			work <- h // the channel has room for all of them
 			order <- h
 		case <-ctx.Done():
 			return ctx.Err()

@@ -287,7 +287,7 @@ func (ds Digests) Strongest() Digest {
 	return best
 }
 
-// Strong reports whether one of them is.
+// Strong reports whether one of the digests is strong.
 func (ds Digests) Strong() bool {
 	return slices.ContainsFunc(ds, Digest.Strong)
 }

@@ -24,7 +24,7 @@ type Part struct {
 	Number  int   // from 1; 0 is the list itself, or its index
 	Entries int   // entries of a list: resources, changes, packages; of an index: parts
 	Bytes   int64 // size of the document
-	Written int64 // the same, or less if it was compressed
+	Written int64 // bytes as stored: the same, or less if it was compressed
 }
 
 // Series writes a list of any length: as one document if that is within the limits of the

@@ -51,7 +51,7 @@ func spaceOf(uri string) space {
 type binding struct {
 	prefix, uri string
 	space       space
-	id          int32 // the same for the same URI, while it is in scope
+	id          int32 // id of a namespace URI, while it is in scope
 }
 
 // startTag reads the start tag at pos into s.elem and s.attrs.

@@ -18,7 +18,7 @@
 // offered, or was a day ago, a reader finds every change since (1.1 §12, Archives §2 to
 // §6).
 //
-// Below the base URL lie, those of a set other than the default one in sets/NAME/:
+// Below the base URL; the documents of a set other than the default one are in sets/NAME/:
 //
 //	.well-known/resourcesync                         copy of the description
 //	resourcesync/publication.json                    whose publication this is

@@ -54,7 +54,7 @@ type plainMember struct {
 	lastMod resourcesync.Datetime
 }
 
-// list yields all of them, and starts again each time it is ranged over.
+// list yields all entries, and starts again each time it is ranged over.
 func (s *members) list(yield func(resourcesync.Entry, error) bool) {
 	s.bytes, s.n, s.kept = 0, 0, s.kept[:0]
 	for en, err := range s.all {

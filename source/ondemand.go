@@ -66,7 +66,7 @@ func NewPackageHandler(o OnDemand) http.Handler {
 
 type onDemand struct {
 	OnDemand
-	turns chan struct{} // one for each request being answered
+	turns chan struct{} // a slot for each request being answered
 }
 
 // refusal is an answer without a package.

@@ -175,7 +175,7 @@ func (r *retention) leave(it *Item) {
 	}
 }
 
-// momentOf is when a generation is of, or the changes of a list end.
+// momentOf returns the moment of a snapshot, or the end of a Change List's period.
 func momentOf(it *Item) time.Time {
 	if it.At.IsZero() {
 		return it.Until

@@ -25,7 +25,7 @@ func (c *configuration) site() publish.Site {
 		set.Input = inputOf(&c.Sets[i].From, &c.Sets[i], c.BaseURL, c.Dir, c.Out)
 		site.Sets = append(site.Sets, set)
 	}
-	if c.file == nil { // a file says all there is to say, flags need not be repeated
+	if c.file == nil { // a file is complete: no flags need to be repeated
 		for _, o := range options {
 			if field, ok := strings.CutPrefix(o.key, "source."); ok && c.origins[o.key] == "" {
 				site.Recall = append(site.Recall, field)

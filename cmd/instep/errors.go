@@ -153,7 +153,7 @@ func (a *app) tellGroup(rec *runs.Record, g *runs.Group) {
 	for _, r := range shown {
 		a.out.line("    %s", printable(nameOf(&r)))
 		if r.Message != "" {
-			a.out.line("        %s", printable(r.Message))
+			a.out.line("        %s", printable(strings.TrimPrefix(r.Message, r.URI+": ")))
 		}
 	}
 	if more := g.N - int64(len(shown)); more > 0 {

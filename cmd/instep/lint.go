@@ -100,7 +100,7 @@ func (a *app) lint(cmd *cobra.Command, args []string, f *lintFlags) error {
 		}
 		return a.listRules(only)
 	case f.rules || f.explain != "":
-		return usagef("--rules and --explain stand alone (see instep lint --help)")
+		return usagef("--rules and --explain take no PATH or URL: instep lint --explain RULE")
 	case len(args) == 0:
 		return usagef("PATH|URL|- is missing (see instep lint --help)")
 	}

@@ -113,7 +113,7 @@ func isState(dir string) bool {
 	return found && err == nil
 }
 
-// file has a file checked.
+// file opens a file and passes its content to check.
 func (l *linter) file(ctx context.Context, path string, check func(context.Context, string, content) error) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -176,7 +176,7 @@ func TestOAIForeignFile(t *testing.T) {
 	}
 	o := instep(t, other.args()...)
 	text, err := os.ReadFile(mine)
-	if o.code != 4 || string(text) != "mine" || !strings.Contains(messages(o), "it is not of this harvest") {
+	if o.code != 4 || string(text) != "mine" || !strings.Contains(messages(o), "it does not belong to this harvest") {
 		t.Errorf("exit code %d, %q, %v, %s", o.code, text, err, messages(o))
 	}
 	if err := os.Remove(mine); err != nil {

@@ -24,7 +24,7 @@ type output struct {
 	started bool         // a record was written
 	text    bytes.Buffer // the record being written; its memory is reused
 	pending bytes.Buffer // records that are not written yet
-	delay   *time.Timer  // writes them; nil: there are none
+	delay   *time.Timer  // timer that writes pending records; nil: there are none
 	last    summary      // what end wrote
 }
 

@@ -165,7 +165,7 @@ func placed(err error, cmd *cobra.Command, args []string) error {
 		}
 	}
 	command := shellLine(append(words, "--move-to", se.Given)...)
-	return &mendable{err, "to move it there, once: " + command + "; to publish it for both: --state DIR and --out DIR of its own"}
+	return &mendable{err, "to move it there, once: " + command + "; to publish for both URLs, give this one a --state DIR and an --out DIR that are not used yet"}
 }
 
 // needsDir refuses a configuration without a directory that has the files of a set, or

@@ -182,7 +182,7 @@ func (a *app) answered(answer *rec.Answer, n *recordCount) {
 		return
 	}
 	a.out.record(&changeRecord{Action: answer.Change, URI: answer.URI, Line: answer.Line})
-	a.out.flush() // whoever has sent the line waits for it
+	a.out.flush() // the sender of the line waits for the output
 }
 
 // listenUnix listens on a socket that only the user can open. It replaces a socket without

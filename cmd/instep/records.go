@@ -32,7 +32,7 @@ type changeRecord struct {
 	Line   int    `json:"line,omitempty"`
 }
 
-// statusRecord is of how a command goes on, or of one thing that it was asked for.
+// statusRecord is the record of a command's progress, or of one of its arguments.
 type statusRecord struct {
 	recordHead
 

@@ -209,7 +209,7 @@ func (s *settings) given(name string) (values []string) {
 	for _, v := range values {
 		info, err := os.Stat(v)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // a pipe, say, that the next run does not have
+			continue // such as a pipe, which the next run does not have
 		}
 		if whole, err := filepath.Abs(v); err == nil {
 			files = append(files, whole)

@@ -13,7 +13,7 @@ import (
 // totals are the counts of a run, as they are shown.
 type totals struct{ runs.Totals }
 
-// withheldMessage says how many there are of them, and how many may go.
+// withheldMessage says how many deletions are withheld, and how many are permitted.
 func withheldMessage(w *runs.Withheld, limit string) string {
 	if w.Guard.Doubted > 0 {
 		return fmt.Sprintf("%s withheld: %d of them come from a list that named more resources when it was read before, at the same moment", counted(w.N, "deletion"), w.Guard.Doubted)
@@ -34,7 +34,7 @@ func withheldHint(w *runs.Withheld, approve string) string {
 	return hint
 }
 
-// ways tells by which ways resources come.
+// ways lists the ways by which resources are transferred.
 func (t *totals) ways() string {
 	var parts []string
 	for via, n := range sorted(t.Via) {

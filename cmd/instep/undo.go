@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +60,7 @@ func (a *app) undo(ctx context.Context, dir string, number []string, state strin
 	if dryRun {
 		doing = "this would take back"
 	}
-	a.out.say("%s run %d of %s (created=%d, updated=%d, deleted=%d)", doing, found.ID, stamp(found.Begun), found.Created, found.Updated, found.Deleted)
+	a.out.say("%s run %d of %s (created=%d, updated=%d, deleted=%d)", doing, found.ID, stamp(found.Begun.Truncate(time.Second)), found.Created, found.Updated, found.Deleted)
 	return a.revert(ctx, m, dir, m.Undoing(ctx, found.ID), "undo", false, dryRun)
 }
 

@@ -159,8 +159,8 @@ func parseRate(text string) (rate.Limit, error) {
 // wantedMoment says how a moment is written.
 const wantedMoment = "expected a date or time, such as 2026-03-01, 2026-03-01 12:00, 2026-03-01T12:00:00Z, yesterday or 3d (3 days ago)"
 
-// momentForms are those of RFC 3339 with a space or T, with seconds or without; a zone is
-// read apart.
+// momentForms are the forms of RFC 3339 with a space or T, with seconds or without; a zone
+// is parsed separately.
 var momentForms = []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02"}
 
 // parseMomentAt reads a moment: a date, a date and time with or without a zone (that of

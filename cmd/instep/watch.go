@@ -11,7 +11,7 @@ import (
 	"instep/internal/watch"
 )
 
-// watchFlags say how publish --watch goes on.
+// watchFlags are the flags of publish --watch.
 type watchFlags struct {
 	on            bool
 	every, rescan time.Duration
@@ -58,13 +58,13 @@ func (a *app) watch(ctx context.Context, site publish.Site, f *publishFlags) (er
 	return nil
 }
 
-// warnOf tells of an error that watching goes on after.
+// warnOf prints an error that does not end the watch.
 func (a *app) warnOf(ctx context.Context, err error) {
 	_, hint := explain(ctx, err)
 	a.out.warn(warningRecord{Message: tell(err).text, Hint: hint})
 }
 
-// reportRound tells of one publication, if it published anything.
+// reportRound prints a publication, if there was one.
 func (a *app) reportRound(rep *publish.Report, total *publish.SetReport) {
 	for i := range rep.Sets {
 		s := &rep.Sets[i]

@@ -10,7 +10,8 @@ import (
 	"instep/harvest"
 )
 
-// told is wanted as a change says it, of bytes that came some seconds after epoch.
+// told returns wanted as a change describes it, with bytes that arrived some seconds after
+// epoch.
 func told(name, body string, seconds, came int) harvest.Resource {
 	w := wanted(name, body, seconds)
 	w.Told, w.Came = true, epoch.Add(time.Duration(came)*time.Second)
@@ -18,7 +19,7 @@ func told(name, body string, seconds, came int) harvest.Resource {
 	return w
 }
 
-// toldAs is what is held after a Put of what told says.
+// toldAs returns the record after a Put of told.
 func toldAs(w harvest.Resource) destination.Held {
 	h := heldAs(w)
 	h.Told, h.Until, h.Came = true, w.Until, w.Came
@@ -74,12 +75,12 @@ func testToldEnds(t *testing.T, m *tester) {
 	m.wantHeld(m.lookup(set, "a"), heldAs(listed))
 }
 
-// gone is a URI that is unknown but for its deletion.
+// gone returns the record of a URI that is only known as deleted.
 func gone(seconds int) destination.Held {
 	return destination.Held{Gone: epoch.Add(time.Duration(seconds) * time.Second)}
 }
 
-// end deletes resources at a moment, as a change tells.
+// end deletes resources at a moment, as a change demands.
 func (m *tester) end(set string, seconds int, names ...string) {
 	m.t.Helper()
 	m.batch(nil, func(b destination.Batch) {
@@ -114,7 +115,7 @@ func testGone(t *testing.T, m *tester) {
 	m.end(set, 9, "never")
 	m.wantHeld(m.lookup(set, "never"), gone(9))
 
-	m.delete(false, "listed", "unlisted") // as a list that lacks them does
+	m.delete(false, "listed", "unlisted") // deleted because a list lacks them
 	m.wantHeld(m.lookup(set, "listed"), destination.Held{})
 	m.wantHeld(m.lookup(set, "unlisted"), destination.Held{})
 	const other = Origin + "/other/capabilitylist.xml"
@@ -151,7 +152,7 @@ func testListed(_ *testing.T, m *tester) {
 	}
 	m.batch(move(10, 1), func(destination.Batch) {}) // no list was read
 	m.batch(listed(4), func(destination.Batch) {})
-	m.batch(listed(5), func(destination.Batch) {}) // a list tells what was before its moment
+	m.batch(listed(5), func(destination.Batch) {}) // a list describes the state before its moment
 	m.wantHeld(m.lookup(set, "a"), toldAs(w))
 	m.wantHeld(m.lookup(set, "x"), gone(5))
 	m.batch(listed(6), func(destination.Batch) {})

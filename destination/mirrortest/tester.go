@@ -92,7 +92,7 @@ func (m *tester) lookup(set, name string) destination.Held {
 	return held[0]
 }
 
-// open reads what is held of a resource.
+// open reads the held bytes of a resource.
 func (m *tester) open(ctx context.Context, name string) (io.ReadCloser, error) {
 	m.t.Helper()
 	h := m.lookup(set, name)
@@ -132,7 +132,7 @@ func (m *tester) wantHeld(got, want destination.Held) {
 
 func equal[T comparable](a, b T) bool { return a == b }
 
-// heldAs is what is held after a verified Put of w.
+// heldAs returns the record after a verified Put of w.
 func heldAs(w harvest.Resource) destination.Held {
 	return destination.Held{
 		URI: w.URI, Stored: true, Length: w.Length, Digests: w.Digests, Type: w.Type, Verified: true,

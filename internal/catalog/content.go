@@ -14,7 +14,7 @@ import (
 type ContentName struct {
 	Path   string
 	Day    string              // day of the trash that the path is in, as 2006-01-02; "" = none
-	SHA256 resourcesync.Digest // zero: the name goes
+	SHA256 resourcesync.Digest // digest of the new bytes; zero: the name is removed
 }
 
 // Contents returns the digests of the bytes that have these names; names that nothing

@@ -73,7 +73,7 @@ func pages[T, C any](ctx context.Context, start C, fetch func(ctx context.Contex
 	}
 }
 
-// page is some rows of a listing and the cursor of the last of them.
+// page has some rows of a listing and the cursor of the last row.
 type page[T, C any] struct {
 	rows   []T
 	cursor C

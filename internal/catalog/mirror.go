@@ -39,7 +39,7 @@ type Names interface {
 // Place is a path for a resource.
 type Place struct {
 	Path        string
-	Directories []string // those above it that are new
+	Directories []string // directories above it that are new
 	Kept        string   // path to which the present file at Path moves; "": there is none
 }
 
@@ -227,13 +227,13 @@ func (c *db) canFind(ctx context.Context) (bool, error) {
 	return there, nil
 }
 
-// settling is an outcome on its way into the tables.
+// settling is the state of Settle: an outcome that is being written.
 type settling struct {
 	*recorder
 	*Outcome
 	run   int64
 	rows  map[string]int64     // row numbers of the resources, by URI
-	fresh map[string]*Resource // those that are new, as in Stored; nil: without bytes
+	fresh map[string]*Resource // new resources, as in Stored; nil: without bytes
 }
 
 func (r *recorder) settle(o *Outcome, run int64) error {

@@ -299,7 +299,8 @@ func build(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	// Nobody sees the file before it has its name: it is made durable once, as a whole.
+	// Nobody sees the file before it has its name, so it is synced once, when it is
+	// complete.
 	if _, err = db.ExecContext(ctx, "PRAGMA synchronous = OFF"); err == nil {
 		_, err = db.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2)", UUIDSetting, uuid.NewString())
 	}

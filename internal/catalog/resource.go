@@ -50,7 +50,7 @@ func (c *Facts) Lookup(ctx context.Context, set SetID, uris []string) ([]Resourc
 	return all, nil
 }
 
-// placeholders returns n of them, without numbers: see bulkRows.
+// placeholders returns n parameters without numbers: see bulkRows.
 func placeholders(n int) string {
 	return strings.TrimSuffix(strings.Repeat("?,", n), ",")
 }

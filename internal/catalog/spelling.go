@@ -96,7 +96,8 @@ func (a *Adoption) withoutFile(uris []string) error {
 	return nil
 }
 
-// settleSpellings drops those of files that are members by the URI that we give them.
+// settleSpellings drops the spellings of files that are members under the URI that we give
+// them.
 func (a *Adoption) settleSpellings() error {
 	for {
 		var uris []string

@@ -25,7 +25,7 @@ type Options struct {
 	BaseURL *url.URL              // absolute; resolves relative URIs. Nil: entries with such are left out
 	Up      string                // the up link, where the document has none and 1.1 asks for one
 	At      resourcesync.Datetime // the at of a snapshot that has none
-	From    resourcesync.Datetime // the from of a change document that has none
+	From    resourcesync.Datetime // the from to write into a change document without one
 
 	Gzip bool   // compress the result
 	Temp string // directory of temporary files; default is the system's

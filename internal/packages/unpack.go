@@ -26,7 +26,7 @@ type Unpacker struct {
 	doubt    func(resourcesync.Quirk, error) // called when the plan was based on a wrong document
 	cancel   context.CancelFunc
 	transfer sync.WaitGroup    // counts the goroutine, and one for each chunk in transfer
-	packages []*plannedPackage // those of the plan
+	packages []*plannedPackage // packages of the plan
 
 	open    chan struct{} // semaphore: packages that are open
 	chunks  chan struct{} // semaphore: chunks in memory

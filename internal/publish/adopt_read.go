@@ -175,7 +175,7 @@ type offer struct {
 	list         *doc   // the Resource List, or its index
 	parts        []*doc // the Resource Lists
 	resources    int64
-	named        []*doc   // named by the Capability List: Change Lists, or indexes of them
+	named        []*doc   // documents named by the Capability List: Change Lists, or indexes of them
 	changes      []*doc   // the Change Lists, oldest first, without a gap
 	left         []string // keys of documents that are not continued
 	others       []resourcesync.Capability

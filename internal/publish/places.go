@@ -120,7 +120,7 @@ func (p *places) root() *os.Root {
 
 // above looks at the directory in which a directory is; nil if that can't be seen.
 func above(root *os.Root) fs.FileInfo {
-	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // not joined: that would be the one in which a link to it is
+	info, err := os.Stat(root.Name() + string(filepath.Separator) + "..") // not joined to the path, since it would then name the directory of a link
 	if err != nil {
 		return nil
 	}

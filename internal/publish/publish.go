@@ -101,7 +101,7 @@ type SetReport struct {
 	Hashed                                       int64            // bytes read for hashing
 	Kept                                         int64            // bytes that are kept, or would be, until they are in a Change Dump
 	Packaged                                     int64            // bytes of resources that went into packages, or would
-	Failures                                     []Event          // the first of them
+	Failures                                     []Event          // the first failures
 	Excluded                                     map[string]int64 // number of files by reason
 
 	Documents []string // keys written below Out, in order

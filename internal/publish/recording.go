@@ -52,7 +52,7 @@ func (s *Session) Look(ctx context.Context, set, path string) (r catalog.Resourc
 	return r, nil, err
 }
 
-// setFiles are the files of a set, to look at some of them.
+// setFiles gives access to the files of a set.
 type setFiles struct {
 	dir    scan.Dir
 	unsure error // whether a file is ours could not be determined

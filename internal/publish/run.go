@@ -17,7 +17,7 @@ import (
 	"instep/source"
 )
 
-const doubtNote = "a folder, or a part of the list of resources, could not be read, so no deletions are published in this run; make it readable, or leave it out with assume-unchanged: what is published of it stays"
+const doubtNote = "a folder, or a part of the list of resources, could not be read, so no deletions are published in this run: make it readable, or give --assume-unchanged GLOB (assume_unchanged in a configuration) to leave it as published"
 
 // run is the publication of one set.
 type run struct {

@@ -27,7 +27,7 @@ type Session struct {
 	closers    []io.Closer
 
 	others    []string        // published sets that are not of the site
-	withdrawn []string        // those of them that were removed from the output
+	withdrawn []string        // withdrawn sets whose documents were removed from the output
 	foreign   map[string]bool // keys of documents that another program published, and their copies
 	takenOver bool            // another program's publication was adopted just now, ours was never there
 	news      []string        // notes that are not reported yet

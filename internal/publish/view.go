@@ -85,7 +85,7 @@ func (v *View) set(ctx context.Context, name string) (*contents, error) {
 	return nil, source.ErrNoSet
 }
 
-// Resources yields those of uris that are in a set and whose length is known.
+// Resources yields those of uris that are in a set and have a known length.
 func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		c, err := v.set(ctx, set)

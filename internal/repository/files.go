@@ -28,7 +28,7 @@ const (
 	maxLinks   = 5         // links of a record
 	maxItems   = 100       // files of a page
 	maxPage    = 512 << 10 // bytes of a page that are read
-	followAt   = 4         // pages at a time
+	followAt   = 4         // pages requested at a time
 	followSize = 100       // records whose links are followed between two commits
 )
 

@@ -272,5 +272,5 @@ func (s Summary) String() string {
 	if s.Kept > 0 {
 		short += "; kept although not listed: " + english.Plural(int(s.Kept), "record", "")
 	}
-	return fmt.Sprintf("harvested %s: %d in %d answers, %d of them deleted%s%s", kind, s.Records, s.Answers, s.Deleted, resumed, short)
+	return fmt.Sprintf("harvested %s: %s in %s, %d of them deleted%s%s", kind, english.Plural(int(s.Records), "record", ""), english.Plural(int(s.Answers), "answer", ""), s.Deleted, resumed, short)
 }

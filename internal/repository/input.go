@@ -233,7 +233,7 @@ func (in *Input) write(ctx context.Context, some []known) (err error) {
 
 func claim(ctx context.Context, tx *sql.Tx, k *known, foreign bool) error {
 	if foreign {
-		_, err := tx.ExecContext(ctx, "UPDATE record SET wrong = ? WHERE id = ?", fmt.Sprintf("file %q: it is not of this harvest: move it elsewhere", k.path), k.id)
+		_, err := tx.ExecContext(ctx, "UPDATE record SET wrong = ? WHERE id = ?", fmt.Sprintf("file %q: it does not belong to this harvest: move it elsewhere", k.path), k.id)
 		return err
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE record SET written = 1, wrong = NULL WHERE id = ?", k.id)

@@ -15,7 +15,7 @@ func (r *Record) Troubled() bool { return r.End == nil || r.Failures() > 0 || r.
 // Group is what failed for one cause.
 type Group struct {
 	Cause string // a destination.Cause
-	What  string // it means, for people
+	What  string // the meaning, for people
 	Next  string // the command to give next
 	N     int64  // failures, of which Rows are kept
 	Rows  []Row
@@ -24,8 +24,8 @@ type Group struct {
 // More returns how many failures there are beside Rows.
 func (g Group) More() int64 { return g.N - int64(len(g.Rows)) }
 
-// Groups groups what failed, the most frequent cause first; only that of one
-// cause if it is given.
+// Groups groups failures by cause, the most frequent first; if a cause is given, only that
+// one.
 func (r *Record) Groups(only string) []Group {
 	rows := map[string][]Row{}
 	for _, row := range r.Rows {
@@ -52,7 +52,7 @@ func (r *Record) Groups(only string) []Group {
 var advices = map[destination.Cause]struct{ what, do string }{
 	destination.CauseTemporary: {"the server was not reachable, too slow or busy", "sync"},
 	destination.CauseRefused:   {"refused by what is allowed here", "sync"},
-	destination.CauseNotFound:  {"the Source lists them, and its server has them not", "lint"},
+	destination.CauseNotFound:  {"the Source lists them, but its server does not have them", "lint"},
 	destination.CauseDenied:    {"the server wants credentials, or others: give them with --netrc, --bearer-file or --header-file", "sync"},
 	destination.CauseTooLarge:  {"more bytes came than the Source lists or this program takes", "lint"},
 	destination.CauseProtocol:  {"the server's answer makes no sense where the resource was asked for", "sync"},

@@ -28,7 +28,7 @@ type Totals struct {
 	Taken      int64                     // files that were in the directory and not known, and were taken over
 	Planned    int64                     // requests that a plan will send
 	Via        map[destination.Via]int64 // resources that are brought, by way
-	Failures   []destination.Failure     // the first of them
+	Failures   []destination.Failure     // the first failures
 	Origins    map[string]int64          // resources that are not the Source's own, by origin
 	Partial    []error                   // why documents could not be used
 	Withheld   []Withheld                // deletions that wait for consent

@@ -60,7 +60,7 @@ type listApplier struct {
 	ctx         context.Context
 	l           *List
 	r           *Result
-	buffers     [][]byte // one for each worker
+	buffers     [][]byte // one buffer for each worker
 	unreachable int      // resources in a row
 }
 

@@ -196,7 +196,7 @@ func (l *List) copyAll(x *look, to io.Writer, body io.Reader, buffer []byte) err
 func (x *look) change(known *catalog.Resource) (resourcesync.Change, error) {
 	switch {
 	case x.same && (!known.Member || known.Due != ""):
-		return "", errors.New("it was recorded otherwise meanwhile: the next scan looks at it again")
+		return "", errors.New("its record changed during the scan; the next scan checks it again")
 	case !known.Member:
 		return resourcesync.Created, nil
 	case known.Due != "": // another set has recorded the change, this one has not

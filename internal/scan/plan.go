@@ -466,7 +466,7 @@ type Result struct {
 	Unchanged                 int64  // including those that hashing found unchanged
 	Relabelled                int64  // unchanged, and called something else now: the Resource List has to say so
 	Clashes                   int64  // another set gives the same bytes another type or encoding; the labels found now are recorded
-	FirstClash                string // URI of the first of them
+	FirstClash                string // URI of the first clash
 	Gone                      int64  // vanished, or excluded, since the walk: left as recorded until the next
 	Hashed                    int64  // bytes
 	Failures                  Failures

@@ -41,7 +41,7 @@ type pipeline struct {
 	outs  sync.Pool // of job.out
 
 	mu     sync.Mutex
-	rounds []*round // those that may have open files
+	rounds []*round // rounds that may have open files
 }
 
 // readAll reads the files of a plan and passes each to take, and the end of each

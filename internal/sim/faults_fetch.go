@@ -75,7 +75,7 @@ var fetchFaults = []*Switch{
 			c.version(a, 1)
 		}
 	}),
-	allAnswers("lying-304", "FET-09", "whoever asks on a condition is told that nothing changed", func(c *call, a *answer) {
+	allAnswers("lying-304", "FET-09", "conditional requests are answered with 304 although something changed", func(c *call, a *answer) {
 		if c.r.Header.Get("If-None-Match") != "" || c.r.Header.Get("If-Modified-Since") != "" {
 			tag := a.header.Get("ETag")
 			a.only(http.StatusNotModified)

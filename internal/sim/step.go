@@ -13,7 +13,7 @@ type Counts struct{ Created, Updated, Deleted int64 }
 // Sum is the number of all changes.
 func (c Counts) Sum() int64 { return c.Created + c.Updated + c.Deleted }
 
-// Add adds the numbers of o.
+// Add adds the counts of o to those of the receiver.
 func (c *Counts) Add(o Counts) {
 	c.Created += o.Created
 	c.Updated += o.Updated

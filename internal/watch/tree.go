@@ -30,13 +30,13 @@ func (e *LateError) Error() string {
 
 func (e *LateError) Unwrap() error { return e.Err }
 
-// tree is a directory, with all below it, that the kernel is asked to tell changes of.
+// tree is a directory whose changes, also below it, the kernel reports.
 type tree struct {
 	changes chan change // closed when there are none to come
 
 	dir, out string // absolute
 	notify   *fsnotify.Watcher
-	dirs     map[string]struct{} // those that were asked for
+	dirs     map[string]struct{} // directories that are watched
 	warn     func(error)
 	stop     context.CancelFunc
 	done     sync.WaitGroup
@@ -224,7 +224,7 @@ func readable(name string) bool {
 	return err == nil
 }
 
-// tell passes a change on, waiting for who takes it; false: ctx ended.
+// tell passes a change on and waits until it is received; false: ctx ended.
 func (t *tree) tell(ctx context.Context, c change) bool {
 	select {
 	case t.changes <- c:

@@ -38,7 +38,7 @@ type Options struct {
 	Every time.Duration
 	// Rescan is the time after which everything is looked at again; above 0.
 	Rescan time.Duration
-	// What is published first; its Sets later too.
+	// The first publication; its Sets are also published later.
 	What publish.What
 	Now  func() time.Time // required
 	// Report is called after each publication, with what it did before it failed if it did.
@@ -89,7 +89,7 @@ type loop struct {
 func (l *loop) run(ctx context.Context) error {
 	if err := l.publish(ctx, l.what); err != nil {
 		if ctx.Err() != nil {
-			return nil // it was told to stop: the next run goes on
+			return nil // it was told to stop; the next run continues
 		}
 		return err
 	}
