@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"time"
 
 	"instep/discover"
@@ -138,9 +137,10 @@ func (f *follower) tellSkipped() {
 
 // changes tells those that happened since a moment.
 func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
-	all := ch.All()
-	slices.SortStableFunc(all, func(a, b *harvest.Change) int { return a.Changed.Compare(b.Changed) })
-	for _, c := range all {
+	for c, err := range ch.All() { // no package holds them, so they come in the order of their times
+		if err != nil {
+			return err
+		}
 		if !c.To.IsZero() && c.To.Before(since) {
 			continue
 		}

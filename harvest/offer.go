@@ -69,10 +69,11 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 		return nil, Outcome{}, err
 	}
 	o.Changes[tr], o.Heard = ch, ch
-	if ch != nil && ch.slid && len(ch.entries) > 0 {
+	if ch != nil && ch.slid && ch.latest.Len() > 0 {
 		o.dropped = ch.First
 	}
-	return ch, o.joined(ch, reach(o.Position, c, ch)), nil
+	found, err := o.joined(ch, reach(o.Position, c, ch))
+	return ch, found, err
 }
 
 // from opens a track at the Position.
@@ -152,19 +153,18 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined adds the changes of tracks that were read before, and do not reach back to the
-// position, to ch, which does. found is the outcome of ch alone; there is a gap if they do
-// not join.
-func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
+// joined lays the changes of tracks that were read before, and do not reach back to the position,
+// over ch, which does. found is the outcome of ch alone; there is a gap if they do not join.
+func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
 			continue
 		}
-		if gap := ch.join(other, o.Position); gap != "" {
-			return Outcome{Why: "gap: " + gap}
+		if gap, err := ch.join(other, o.Position); gap != "" || err != nil {
+			return Outcome{Why: "gap: " + gap}, err
 		}
 	}
-	return found
+	return found, nil
 }
 
 // after reads the changes after a moment, along the first track that reaches back to it; if
@@ -187,8 +187,9 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 			return nil, "", err
 		}
 		if ch.Span().Since(at) {
-			if gap := ch.join(first, Position{}); gap != "" {
-				return first, unknownSince(at, gap), nil
+			gap, err := ch.join(first, Position{})
+			if gap != "" || err != nil {
+				return first, unknownSince(at, gap), err
 			}
 			return ch, "", nil
 		}
@@ -308,7 +309,15 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 		if err != nil {
 			return found, err
 		}
-		if from := w.pkg.carries(&e); from.Package != nil && ch.carriedBy(&e, from) {
+		from := w.pkg.carries(&e)
+		if from.Package == nil {
+			continue
+		}
+		ok, err := ch.carriedBy(&e, from)
+		if err != nil {
+			return found, err
+		}
+		if ok {
 			found++
 		}
 	}

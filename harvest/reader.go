@@ -1,8 +1,10 @@
 package harvest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"time"
 
@@ -22,14 +24,22 @@ type Reader struct {
 	Packages   Manifests
 	Tell       func(q resourcesync.Quirk, set, text string) // called with each tolerated deviation, in one sentence
 	aside      *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
+	spools     []io.Closer                                  // all of this reader
+	inMemory   int                                          // changes of a list, or of all lists, that are in memory; 0: inMemory
 }
 
-// Close frees the remainders of all that was read.
+// inMemory is how many changes of a list, or of all lists, are in memory: about 10 MB. A run with few
+// changes makes no temporary file for them.
+const inMemory = 10_000
+
+func (r *Reader) held() int { return cmp.Or(r.inMemory, inMemory) }
+
+// Close frees the changes and the remainders of all that was read.
 func (r *Reader) Close() {
-	if r.aside != nil {
-		_ = r.aside.Close() // a temporary file
-		r.aside = nil
+	for _, s := range r.spools {
+		_ = s.Close() // a temporary file
 	}
+	r.aside, r.spools = nil, nil
 }
 
 // Lighten bounds the memory that a resource takes: it drops the duplicates that are not
@@ -38,6 +48,7 @@ func (r *Reader) Lighten(w *Resource) error {
 	w.Choose(r.Origins)
 	if r.aside == nil {
 		r.aside = spool.NewLog[string](r.Spool)
+		r.spools = append(r.spools, r.aside)
 	}
 	return w.Remainder.setAside(r.aside)
 }
