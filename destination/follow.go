@@ -131,7 +131,7 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 // tellSkipped says how many resources were left out, and why.
 func (f *follower) tellSkipped() {
 	for why, n := range f.skipped.Skipped {
-		f.reader.Note(f.set.URI, fmt.Sprintf("%d resources left alone: %s", n, why))
+		f.reader.Note(f.set.URI, harvest.Counted(n, "%d {resource|resources} left alone: %s", n, why))
 	}
 }
 

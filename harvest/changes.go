@@ -44,7 +44,7 @@ type Changes struct {
 }
 
 // ErrLeft marks the error of a plan that takes up a part of the changes, and ends its sentence.
-var ErrLeft = errors.New("are left for the next run")
+var ErrLeft = errors.New("left for the next run")
 
 // changeList is one Change List, read whole: its entries from the position on, if that is in it.
 type changeList struct {
@@ -139,7 +139,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		return nil, err
 	}
 	if l.total > 0 && l.told == 0 {
-		return nil, &DocumentError{URI: l.URI, Reason: fmt.Sprintf("none of its %d entries has a usable change", l.total)}
+		return nil, &DocumentError{URI: l.URI, Reason: Counted(l.total, "{its %d entry has no|none of its %d entries has a} usable change", l.total)}
 	}
 	return l, l.order(r, tell)
 }
@@ -216,10 +216,10 @@ var oddities = [...]struct {
 	quirk resourcesync.Quirk
 	text  string
 }{
-	oddTime:  {resourcesync.QuirkChangeTime, "%d changes have no datetime; taken from lastmod, or else from what stands before them"},
-	oddLate:  {resourcesync.QuirkClock, "%d changes are dated after their list ended or was sent; when they happened is unknown"},
-	oddKind:  {resourcesync.QuirkNoChange, "%d bitstreams do not say what kind of change brought them; taken as updates"},
-	oddEarly: {resourcesync.QuirkClock, "%d changes are dated before others that were listed earlier; taken as the later ones"},
+	oddTime:  {resourcesync.QuirkChangeTime, "%d {change has|changes have} no datetime; taken from lastmod, or else from the entries before {it|them}"},
+	oddLate:  {resourcesync.QuirkClock, "%d {change is dated after its|changes are dated after their} list ended or was sent; when {it|they} happened is unknown"},
+	oddKind:  {resourcesync.QuirkNoChange, "%d {bitstream does not say what kind of change brought it; taken as an update|bitstreams do not say what kind of change brought them; taken as updates}"},
+	oddEarly: {resourcesync.QuirkClock, "%d {change is|changes are} dated before others that were listed earlier; taken as the later {one|ones}"},
 }
 
 // read takes the entries of a document after those read before, or all of them if it does
@@ -265,7 +265,7 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 	l.prefix = hexSum(sum)
 	for odd, n := range l.odd {
 		if n > 0 {
-			tell(oddities[odd].quirk, fmt.Sprintf(oddities[odd].text, n))
+			tell(oddities[odd].quirk, Counted(n, oddities[odd].text, n))
 		}
 	}
 	return nil
@@ -434,7 +434,7 @@ func (l *changeList) wentBack(cur Position) string {
 	if l.resumed || cur.List != l.URI || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
 	}
-	return fmt.Sprintf("the Change List %s had %d entries up to %s and has %d up to %s", l.URI,
+	return Counted(cur.Applied, "the Change List %s had %d {entry|entries} up to %s and has %d up to %s", l.URI,
 		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
 }
 

@@ -219,7 +219,7 @@ func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) 
 // twice reports resources that a document lists more than once.
 func (r *lister) twice(doc *Document) {
 	if n := len(doc.last); n > 0 {
-		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.URI, n))
+		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, Counted(n, "%s: %d {resource is listed more than once; its last entry|resources are listed more than once; the last entry of each} counts", doc.URI, n))
 	}
 }
 

@@ -134,7 +134,7 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	case ch == nil:
 		return no("%s", c.Why)
 	case ch.resumed:
-		return Outcome{Reaches: true, Why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.First)}
+		return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 	case c.jumbled && !ch.Span().Since(cur.At):
 		return no("the %ss are not in the order of their times", c.name)
 	case ch.Since.IsZero():
@@ -275,7 +275,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 	}
 	windows := c.windows[c.start(o.Position.At):]
 	if int64(len(windows)) >= most {
-		return 0, fmt.Sprintf("to look into %d packages of Change Dumps saves nothing", len(windows)), nil
+		return 0, Counted(len(windows), "to look into %d {package|packages} of Change Dumps saves nothing", len(windows)), nil
 	}
 	unusable := 0
 	for _, w := range windows {
@@ -292,7 +292,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 			break
 		}
 	}
-	return found, fmt.Sprintf("%d of the changed resources are in %d packages of Change Dumps", found, len(windows)), nil
+	return found, Counted(found, "%d of the changed resources {is|are} in ", found) + Counted(len(windows), "%d {package|packages} of Change Dumps", len(windows)), nil
 }
 
 // match finds changes in one package. A manifest that cannot be used is passed over.

@@ -58,7 +58,7 @@ func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *D
 		case err != nil:
 			return nil, err
 		case next == "":
-			r.Tell(resourcesync.QuirkPages, "", fmt.Sprintf("%s: goes on in %d pages; they are read as one Change List", uri, len(doc.after)))
+			r.Tell(resourcesync.QuirkPages, "", Counted(len(doc.after), "%s: goes on in %d {page; both|pages; they} are read as one Change List", uri, len(doc.after)))
 			return doc, nil
 		case len(chain) == maxPages || entries > most:
 			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("goes on for more than %d pages or %d entries", maxPages, most)}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"time"
 
 	"instep/fetch"
@@ -64,6 +65,18 @@ func (r *Reader) Now() time.Time { return r.Client.Now() }
 
 // Note reports something that is not a habit of Sources.
 func (r *Reader) Note(set, text string) { r.Tell(0, set, text) }
+
+// numbered are the words of a text that depend on its number.
+var numbered = regexp.MustCompile(`\{([^|}]*)\|([^}]*)\}`)
+
+// Counted formats a text about n things, in which {thing|things} stands for one or the other.
+func Counted[N int | int64](n N, text string, args ...any) string {
+	form := "$2"
+	if n == 1 {
+		form = "$1"
+	}
+	return fmt.Sprintf(numbered.ReplaceAllString(text, form), args...)
+}
 
 // named returns the URI of a document that the document at base names. It lies on an
 // origin that may speak for the Source.

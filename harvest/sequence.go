@@ -479,7 +479,7 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 			ch.known = found{}
 		}
 		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {
-			ch.Rest = fmt.Errorf("%s: %d more %ss %w", c.set, len(windows)-i, c.name, ErrLeft)
+			ch.Rest = fmt.Errorf("%s: %s %w", c.set, Counted(len(windows)-i, "%d more %s{ is|s are}", len(windows)-i, c.name), ErrLeft)
 			break
 		}
 		l, err := ready, error(nil)
