@@ -95,7 +95,7 @@ func TestManyChangesNeedLittleMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what is in use, hardly what waits to be collected
 	few, many := syncChanges(t, 10_000), syncChanges(t, n)
 	t.Logf("heap: %d KiB for 10,000 changes, %d KiB for %d", few>>10, many>>10, n)
-	if most := few + 32<<20; many > most {
+	if most := few + 20<<20; many > most {
 		t.Errorf("heap: got %d MiB for %d changes, want at most %d: 10,000 take %d", many>>20, n, most>>20, few>>20)
 	}
 }

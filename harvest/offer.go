@@ -68,6 +68,9 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
+	if before := o.Changes[tr]; before != nil { // whoever follows on is done with it
+		_ = before.latest.Close() // a temporary file
+	}
 	o.Changes[tr], o.Heard = ch, ch
 	if ch != nil && ch.slid && ch.latest.Len() > 0 {
 		o.dropped = ch.First

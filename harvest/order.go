@@ -98,8 +98,8 @@ func (l *changeList) follow(c *ChangeEntry) {
 type ordering struct {
 	anchors  int       // entries of known time, unless that is the lastmod of a deletion: the others are placed by them
 	loose    int       // the others
-	from     time.Time // of the last anchor
-	uri      string    // likewise
+	at       time.Time // of the last anchor
+	of       string    // its URI
 	up, down bool      // some anchor is later, or earlier, than the one before it
 	several  bool      // they are of more than one resource
 	back     [2]string // the resources of the first step back: without one of them the others are out of order
@@ -119,13 +119,13 @@ func (o *ordering) see(c *ChangeEntry) {
 		return
 	}
 	if o.anchors++; o.anchors > 1 {
-		if c.From.Before(o.from) && !o.down {
-			o.back = [2]string{o.uri, c.URI}
+		if c.From.Before(o.at) && !o.down {
+			o.back = [2]string{o.of, c.URI}
 		}
-		o.up, o.down = o.up || c.From.After(o.from), o.down || c.From.Before(o.from)
-		o.several = o.several || c.URI != o.uri
+		o.up, o.down = o.up || c.From.After(o.at), o.down || c.From.Before(o.at)
+		o.several = o.several || c.URI != o.of
 	}
-	o.from, o.uri = c.From, c.URI
+	o.at, o.of = c.From, c.URI
 }
 
 // order finds out in which order the entries happened. A Change List is in forward
@@ -221,7 +221,7 @@ func (l *changeList) torn(e *ChangeEntry) error {
 	differ := i >= 0 && c.Gone != c.Late
 	ordered := i >= 0 && l.straight[i]
 	if l.backward {
-		ordered = !l.several && e.URI == l.uri
+		ordered = !l.several && e.URI == l.of
 	}
 	if c.Loose && l.mixed || (c.Loose || differ) && ordered {
 		e.Torn, e.Denied, e.Rival = true, true, c.Rival
