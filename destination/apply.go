@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
 
+	"instep/harvest"
 	"instep/internal/packages"
 	"instep/resourcesync"
 )
@@ -156,7 +156,7 @@ func (r *runner) withhold(ctx context.Context) error {
 		return nil
 	}
 	r.rep.Withheld, r.rep.Hash, r.rep.Guard = r.sp.Deleted, r.sp.Hash, r.sp.Guard
-	text := fmt.Sprintf("%d of %d resources of %s would be deleted", r.sp.Deleted, r.sp.Members, r.sp.Set)
+	text := harvest.Counted(r.sp.Members, "%d of %d {resource|resources} of %s would be deleted", r.sp.Deleted, r.sp.Members, r.sp.Set)
 	return r.d.Mirror.Withhold(ctx, r.sp.Set, r.sp.Hash, text)
 }
 

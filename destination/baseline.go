@@ -276,7 +276,7 @@ const severalChoices = "several"
 type repeatedError struct{ keys map[spool.Key]bool }
 
 func (e *repeatedError) Error() string {
-	return fmt.Sprintf("%d resources are named more than once", len(e.keys))
+	return harvest.Counted(len(e.keys), "%d {resource is|resources are} named more than once", len(e.keys))
 }
 
 // admit counts a resource out that this run leaves alone. It was listed all the

@@ -29,7 +29,7 @@ import (
 
 // aSource is a Source on loopback whose documents and bytes a test sets one by one.
 type aSource struct {
-	t   *testing.T
+	t   testing.TB
 	srv *httptest.Server
 
 	mu      sync.Mutex
@@ -39,7 +39,7 @@ type aSource struct {
 	clock   time.Time // by which answers are dated; zero: that of this machine
 }
 
-func newSource(t *testing.T) *aSource {
+func newSource(t testing.TB) *aSource {
 	s := &aSource{t: t, bodies: map[string][]byte{}, answers: map[string]http.HandlerFunc{}, hits: map[string]int{}}
 	s.srv = httptest.NewServer(s)
 	t.Cleanup(s.srv.Close)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"time"
 
 	"instep/discover"
@@ -132,15 +131,16 @@ func (f *follower) follow(ctx context.Context, since time.Time) error {
 // tellSkipped reports how many resources were left out, and why.
 func (f *follower) tellSkipped() {
 	for why, n := range f.skipped.Skipped {
-		f.reader.Note(f.set.URI, fmt.Sprintf("%d resources left alone: %s", n, why))
+		f.reader.Note(f.set.URI, harvest.Counted(n, "%d {resource|resources} left alone: %s", n, why))
 	}
 }
 
 // changes yields the changes since a moment.
 func (f *follower) changes(ch *harvest.Changes, since time.Time) error {
-	all := ch.All()
-	slices.SortStableFunc(all, func(a, b *harvest.Change) int { return a.Changed.Compare(b.Changed) })
-	for _, c := range all {
+	for c, err := range ch.All() { // no package holds them, so they come in the order of their times
+		if err != nil {
+			return err
+		}
 		if !c.To.IsZero() && c.To.Before(since) {
 			continue
 		}

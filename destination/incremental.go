@@ -3,7 +3,6 @@ package destination
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"instep/evidence"
@@ -19,10 +18,8 @@ func (pl *planner) incremental(ctx context.Context, cur Cursor, ch *harvest.Chan
 	if err := pl.due(ctx, ch); err != nil {
 		return err
 	}
-	for batch := range slices.Chunk(ch.All(), lookupBatch) {
-		if err := pl.changed(ctx, batch, old); err != nil {
-			return err
-		}
+	if err := batched(ch.All(), func(batch []*harvest.Change) error { return pl.changed(ctx, batch, old) }); err != nil {
+		return err
 	}
 	if err := pl.settle(ctx); err != nil {
 		return err
@@ -74,7 +71,10 @@ func (pl *planner) due(ctx context.Context, ch *harvest.Changes) error {
 		if err != nil {
 			return err
 		}
-		if ch.Of(resourcesync.KeyOf(h.URI)) != nil {
+		if c, err := ch.Of(h.URI); c != nil || err != nil {
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		if err := pl.do(ctx, evidence.Retry, nil, harvest.Location{}, &h); err != nil {

@@ -72,7 +72,7 @@ func TestLargePackage(t *testing.T) {
 		}, want: allButOne, note: "differs"},
 		{name: "in which a member is missing", source: func(s *aSource, _ *packages) {
 			s.exchange(func(all []zipMember) []zipMember { return slices.Delete(all, 4, 5) })
-		}, want: allButOne, note: "1 members could not be taken"},
+		}, want: allButOne, note: "1 member could not be taken"},
 		{name: "of which the manifest gives other names than its copy", source: func(s *aSource, _ *packages) {
 			s.exchange(exchanged)
 		}, want: all},

@@ -110,7 +110,7 @@ func TestCat_DMP_04(t *testing.T) {
 		{
 			name:   "a member is missing",
 			change: func(all []zipMember) []zipMember { return slices.Delete(all, 3, 4) },
-			want:   "get=1 dump=11", note: "1 members could not be taken", quirk: resourcesync.QuirkManifest,
+			want:   "get=1 dump=11", note: "1 member could not be taken", quirk: resourcesync.QuirkManifest,
 		},
 		{
 			name:   "all members are missing",

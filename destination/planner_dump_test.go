@@ -67,7 +67,7 @@ type zipMember struct {
 	body []byte
 }
 
-func zipOf(t *testing.T, members []zipMember) []byte {
+func zipOf(t testing.TB, members []zipMember) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)

@@ -400,7 +400,7 @@ func TestChangeOfTheFarFutureIsOfNow(t *testing.T) {
 	s.setClock(10)
 	s.changes(0, future)
 	m.mustSync(destination.Incremental, 0, 0, 1, 0)
-	m.wantNote("dated after their list ended or was sent")
+	m.wantNote("dated after its list ended or was sent")
 	s.setClock(20)
 	s.put("/r/1", []byte("of the present"))
 	s.list(15, paths[:19]...)

@@ -214,7 +214,7 @@ func TestTooLongRemainderIsLeftOut(t *testing.T) {
 	s.changes(0, long(s.change(1, resourcesync.Updated, p[0])))
 	m.mustSync(destination.Incremental, 1, 0, 0, 0)
 	if !slices.ContainsFunc(m.notes, func(n string) bool {
-		return strings.Contains(n, "of 1 resources are left out, such as those of "+s.uri(p[0]))
+		return strings.Contains(n, "of 1 resource are left out, those of "+s.uri(p[0]))
 	}) {
 		t.Errorf("notes: got %q, want that one remainder is left out", m.notes)
 	}

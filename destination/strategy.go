@@ -33,7 +33,7 @@ func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (
 	case !f.followed:
 		return Baseline, 0, "no earlier synchronisation", nil
 	case !f.covered:
-		return Baseline, 0, "what earlier runs left out may be asked for now", nil
+		return Baseline, 0, "the filters or limits are different from last time", nil
 	}
 	for _, tr := range harvest.TrackOrder(f.prefer == PreferDump) {
 		if !f.Tells[tr] {
@@ -147,7 +147,7 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 	best := slices.MinFunc(ways, func(x, y way) int {
 		return int(max(-1, min(1, packages.Cost(x.bytes, x.requests)-packages.Cost(y.bytes, y.requests))))
 	})
-	return best.via, best.bytes, best.requests, fmt.Sprintf("%d members wanted: %d bytes in %d requests one by one, %d in %d by the whole package%s",
+	return best.via, best.bytes, best.requests, harvest.Counted(b.wanted, "%d {member|members} wanted: %d bytes in %d {request|requests} one by one, %d in %d by the whole package%s",
 		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests, b.ranged())
 }
 

@@ -1,7 +1,7 @@
 package destination
 
 import (
-	"fmt"
+	"strconv"
 	"sync"
 
 	"instep/harvest"
@@ -30,15 +30,15 @@ var oddNotes = [oddities]struct {
 	quirk resourcesync.Quirk
 	text  string
 }{
-	oddSent:     {resourcesync.QuirkContentCoding, "%d resources came in a content coding nobody asked for, such as %s: kept as they were sent, which is what the list describes"},
-	oddDecoded:  {resourcesync.QuirkContentCoding, "%d resources came in a content coding nobody asked for, such as %s: kept without it"},
-	oddRange:    {0, "%d resources came with status 200 and a Content-Range, such as %s: nothing proves that they are whole"},
-	oddPage:     {0, "%d resources came as text/html and are listed as XML, such as %s: kept, as they have the length listed and are well-formed XML that is no page"},
-	oddEnd:      {0, "%d resources came without a length, ended by the end of the connection, such as %s: nothing proves that they are whole"},
-	oddDeletion: {resourcesync.QuirkUnknownDelete, "%d deletions are of resources that were never listed, such as %s"},
-	oddProof:    {0, "%d resources that the Source once proved by sha-256 or better come with a weaker digest or none now, such as %s"},
-	oddSize: {0, fmt.Sprintf("links and other attributes of %%d resources are left out, such as those of %%s: they take more than %d KiB each",
-		resourcesync.MaxRemainder>>10)},
+	oddSent:     {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding nobody asked for, {|such as }%s: kept as {it was|they were} sent, which is what the list describes"},
+	oddDecoded:  {resourcesync.QuirkContentCoding, "%d {resource|resources} came in a content coding nobody asked for, {|such as }%s: kept without it"},
+	oddRange:    {0, "%d {resource|resources} came with status 200 and a Content-Range, {|such as }%s: nothing proves that {it is|they are} whole"},
+	oddPage:     {0, "%d {resource|resources} came as text/html and {is|are} listed as XML, {|such as }%s: kept, as {it has the length listed and is|they have the length listed and are} well-formed XML that is no page"},
+	oddEnd:      {0, "%d {resource|resources} came without a length, ended by the end of the connection, {|such as }%s: nothing proves that {it is|they are} whole"},
+	oddDeletion: {resourcesync.QuirkUnknownDelete, "%d {deletion is of a resource that was|deletions are of resources that were} never listed, {|such as }%s"},
+	oddProof:    {0, "%d {resource|resources} that the Source once proved by sha-256 or better {comes|come} with a weaker digest or none now, {|such as }%s"},
+	oddSize: {0, "links and other attributes of %d {resource|resources} are left out, {|such as }those of %s: they take more than " +
+		strconv.Itoa(resourcesync.MaxRemainder>>10) + " KiB{| each}"},
 }
 
 // tally counts resources by their oddities.
@@ -62,7 +62,7 @@ func (t *tally) add(o oddity, uri string) {
 func (t *tally) note(d *Destination, set string) {
 	for o, odd := range t.of {
 		if odd.n > 0 {
-			d.quirk(oddNotes[o].quirk, set, fmt.Sprintf(oddNotes[o].text, odd.n, odd.first))
+			d.quirk(oddNotes[o].quirk, set, harvest.Counted(odd.n, oddNotes[o].text, odd.n, odd.first))
 		}
 	}
 }

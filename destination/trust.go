@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"instep/discover"
 	"instep/fetch"
+	"instep/harvest"
 )
 
 // ErrWithdrawn means that a set which was followed still has a Capability List, and that
@@ -90,7 +90,7 @@ func (d *Destination) keepOrphans(ctx context.Context, p *Plan) error {
 		if o.Forget {
 			err = d.Mirror.Remember(ctx, forgotten(o.Set), "1")
 		} else {
-			err = d.Mirror.Withhold(ctx, o.Set, o.Hash, fmt.Sprintf("the set %s, which the Source no longer offers, would be forgotten; its %d resources stay", o.Set, o.Members))
+			err = d.Mirror.Withhold(ctx, o.Set, o.Hash, harvest.Counted(o.Members, "the set %s, which the Source no longer offers, would be forgotten; its %d {resource stays|resources stay}", o.Set, o.Members))
 		}
 		if err != nil {
 			return err

@@ -101,7 +101,10 @@ func (v *view) unnamed(ctx context.Context, seen *spool.Keys, each func(w word, 
 			return err
 		}
 		for i := range held {
-			said, w, told := v.absent(&held[i])
+			said, w, told, err := v.absent(&held[i])
+			if err != nil {
+				return err
+			}
 			if err := each(word{Statement: said, want: w}, told, &held[i]); err != nil {
 				return err
 			}
@@ -183,9 +186,13 @@ func (v *view) said(w *harvest.Item, a evidence.Applied, h *Held) evidence.State
 
 // absent is what the documents say of a member that they do not name, and when: a change,
 // which is told, or else the lists.
-func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool) {
+func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told bool, err error) {
 	a := v.applied()
-	if c := v.Changes.Of(resourcesync.KeyOf(h.URI)); c != nil && c.Change == resourcesync.Deleted {
+	c, err := v.Changes.Of(h.URI)
+	if err != nil {
+		return evidence.Statement{}, nil, false, err
+	}
+	if c != nil && c.Change == resourcesync.Deleted {
 		said, w := c.Against(h.LastMod, h.Wanted.LastMod)
 		said.Old = v.Changes.Span().Old(a)
 		said.From, w.Changed = evidence.Later(said.From, v.lift), evidence.Later(w.Changed, v.lift)
@@ -196,13 +203,13 @@ func (v *view) absent(h *Held) (_ evidence.Statement, _ *harvest.Resource, told 
 			d = v.decide(said, h)
 		}
 		if d == evidence.Remove || d == evidence.Ask {
-			return said, w, true
+			return said, w, true, nil
 		}
 	}
 	at := evidence.Later(v.At, v.lift)
 	said := listed(evidence.Absent, at)
 	said.Old, said.Again = v.Old(at, a), v.lift.IsZero() && (at.Equal(v.known.Listed) || at.Equal(v.known.Sure))
-	return said, &harvest.Resource{URI: h.URI, Changed: at}, false
+	return said, &harvest.Resource{URI: h.URI, Changed: at}, false, nil
 }
 
 // wentBack says that the Resource List is older than one that was read before. "" if

@@ -66,7 +66,7 @@ func TestXMLServedAsAPage(t *testing.T) {
 					m.wantFiles()
 				}
 				notes := strings.Join(m.notes, "\n")
-				if said := strings.Contains(notes, "1 resources came as text/html and are listed as XML, such as "+s.uri("/record")); said != (c.taken && c.listed != "text/html") {
+				if said := strings.Contains(notes, "1 resource came as text/html and is listed as XML, "+s.uri("/record")); said != (c.taken && c.listed != "text/html") {
 					t.Errorf("notes: got %q", notes)
 				}
 			})

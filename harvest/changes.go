@@ -7,65 +7,63 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"slices"
 	"strconv"
 	"time"
 
 	"instep/evidence"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
-// Changes has the changes of a set since a moment (1.1 §12), or after the entries that were
-// read before. Only the last state of each resource is kept, and a run reads no further
-// list once there are many (Reader.MaxChanges).
+// Changes is what the Change Lists of a set say since a moment (1.1 §12), or after
+// what was read before. Only the last state of each resource is kept: a few in memory, the others
+// in temporary files. A run reads no further list once there are many (Reader.MaxChanges).
 type Changes struct {
-	Since   resourcesync.Datetime    // start of the oldest list read: all later changes are included
-	entries []Change                 // one for each URI, unless changes of it are unusable
-	latest  map[resourcesync.Key]int // the entry of each URI
-	resumed bool                     // the first list begins with exactly the entries that were read before
-	oldest  time.Time                // time of the first entry of the oldest list read
-	slid    bool                     // the list of the position has lost entries since it was last read, and nothing reaches back to the position
-	Back    string                   // why the list of the position is older than it was; "" if it is not
-	Flaw    error                    // some entry cannot be used: any resource may have changed since
-	Rest    error                    // there are more lists than one run reads
-	End     time.Time                // time of the last change
-	undated time.Time                // until when those without a time may have happened
-	known   found                    // the position in the lists
-	First   string                   // URI of the oldest list read
-	Jumbled bool                     // the lists are in the order of their index, not of their times
-	clear   time.Time                // if jumbled: the moment from which on their times give their order
-	Early   bool                     // some are dated before others that were applied earlier
-	newest  *changeList              // the last one read, without its entries: where the position is
-	index   string                   // Position.Index: the index, which need not be requested while that list is unchanged
-	asked   time.Time                // time of that request
-	lists   int                      // read
-	Served  time.Time                // time at which the Source sent the last of them, by its own clock; zero if unknown
-	stand   *changeList              // an open list that its index calls closed: the position stays in it; may be nil
+	Since   resourcesync.Datetime // of the oldest list read: all changes from here on are in
+	latest  *spool.Table[*storedChange]
+	in      []*Package  // that a storedChange counts, from 1
+	resumed bool        // the first list begins with exactly what was read before
+	oldest  time.Time   // of the first entry of the oldest list read
+	slid    bool        // the list of the position has lost entries since it was last read, and nothing reaches back to the position
+	Back    string      // how the list of the position is an older one than it was; "" if it is not
+	Flaw    error       // some entry cannot be used: any resource may have changed since
+	Rest    error       // there are more lists than one run reads
+	End     time.Time   // of the last change
+	undated time.Time   // until when those without a time may have happened
+	known   found       // where the position is
+	First   string      // URI of the oldest list read
+	Jumbled bool        // the lists are in the order of their index, not in that of their times
+	clear   time.Time   // if jumbled: from when on their times tell their order
+	Early   bool        // some are dated before others that were applied earlier
+	newest  *changeList // the last one read, without its entries: where the position is
+	index   string      // what need not be asked while that list stays as it is: Position.Index
+	asked   time.Time   // when that was read
+	lists   int         // read
+	Served  time.Time   // when the Source sent the last of them, by its own clock; zero if that is unknown
+	stand   *changeList // the first list that its index calls closed and that is open: the position stays in it; may be nil
 }
 
 // ErrLeft marks the error of a plan that takes up a part of the changes, and ends its sentence.
-var ErrLeft = errors.New("are left for the next run")
+var ErrLeft = errors.New("left for the next run")
 
-// maxHeld is how many changes of a list are held in memory: about 200 MB.
-const maxHeld = 100_000
-
-// changeList is one Change List that was read completely. It is held in memory from the
-// position on, if that is in it.
+// changeList is one Change List, read whole: its entries from the position on, if that is in it.
 type changeList struct {
 	URI     string
 	from    resourcesync.Datetime
 	until   resourcesync.Datetime     // zero while the list is open
-	entries []Change                  // in the order of the changes; if it can be resumed, those after the entries read before
-	resumed bool                      // the document begins with exactly the entries that were read before
+	entries *spool.Log[*storedChange] // as the document has them; those after what was read before, if it can go on
+	first   time.Time                 // of the entry that happened first
+	ordering
+	resumed bool                      // the document begins with exactly what was read before
 	total   int                       // entries of the document
 	told    int                       // number of entries with a usable change
 	end     time.Time                 // time of the latest entry; of one without a time the earliest possible
 	packed  bool                      // it is the manifest of a package
-	ended   time.Time                 // stated end of its period; zero if there is none
-	prefix  string                    // digest over all entries
-	over    map[resourcesync.Key]bool // if the position is in it: the resources of the entries before that
-	undated time.Time                 // until when entries without a time may have happened, if they can be news
-	known   found                     // the position in it
+	in      *Package                  // of which package; nil: of none, or nothing was read
+	ended   time.Time                 // until when the document says that it tells everything; zero if it does not
+	prefix  string                    // digest over all of them
+	over    *spool.Keys               // if the position is in it: the resources of which it told up to there
+	known   found                     // where the position is
 	open    bool                      // its index says that it was closed, and it does not: maybe it is a copy from before
 	flaw    error                     // some entry cannot be used
 	rhythm  rhythm                    // how often the list grows
@@ -83,35 +81,40 @@ const (
 	oddEarly        // it is dated before entries that were applied earlier
 )
 
-// Change is one entry of a Change List. Changed is its datetime; without one the earliest
-// possible time: that of the entry before it, or of the run that had not seen it yet.
-type Change struct {
+// ChangeEntry is what one entry of a Change List says. Changed is its datetime; without one the
+// earliest moment at which it can have happened: that of the entry before it, or of
+// the run that had not seen it yet. In the order of Changed they count.
+type ChangeEntry struct {
 	Resource
-	Location
 	Change    resourcesync.Change
-	from, To  time.Time // bounds of its time; to is zero if unbounded, and both are equal if the time is known
-	least     time.Time // of byLastMod: from and to without the lastmod
-	most      time.Time // likewise
-	when      time.Time // from, or the end of the entries read before if that is later: the order in which changes count
-	byLastMod bool      // a deletion, timed by its lastmod, which may be that of the deleted version
-	ofBytes   bool      // no deletion, timed by its lastmod: that may be older than the change
-	aged      bool      // ofBytes, and torn for no other reason than that newer lists do not name the resource
-	last      bool      // it comes after all entries read before
-	torn      bool      // times and positions disagree whether the resource exists
-	rival     *Resource // of a torn deletion: the resource, if it exists
-	denied    bool      // torn, and one of the entries is a deletion
+	From, To  time.Time // between these it happened; To is zero if nothing bounds it, and both are its time if that is known
+	Least     time.Time // of ByLastMod: what From and To are otherwise
+	Most      time.Time // likewise
+	ByLastMod bool      // a deletion, timed by its lastmod: that may be of the version that is gone
+	OfBytes   bool      // no deletion, timed by its lastmod: that may be older than the change
+	Last      bool      // it comes after all that was read before
+	Torn      bool      // whether the resource exists after all is told by time one way, by position the other
+	Rival     *Resource // of a torn deletion: the resource, if it exists
+	Denied    bool      // torn, and some of what is told is that it does not exist
 	News      bool      // the first thing said of its URI since the position
 }
 
-// found describes the position in a list: its moment, and the time of the last change
-// before it. These are zero if they are in the future.
+// Change is what became of a resource, and where its bytes are beside its URI.
+type Change struct {
+	ChangeEntry
+	Location
+	aged bool // OfBytes, and torn for no other reason than that newer lists do not name the resource
+}
+
+// found tells whether a list was read up to where the position is: at which moment that is,
+// and when the last change before it happened. These are zero if they are still to come.
 type found struct {
 	yes      bool
 	at, last time.Time
 }
 
 // Timed reports whether the time of a change is known.
-func (c *Change) Timed() bool { return !c.To.IsZero() && c.from.Equal(c.To) }
+func (c *ChangeEntry) Timed() bool { return !c.To.IsZero() && c.From.Equal(c.To) }
 
 // listOf reads the entries of a Change List, or of the manifest of a package, from the
 // position on if that is in it. Its changes are later than known.
@@ -125,7 +128,7 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		l.until = w.until
 	}
 	l.placed = func(t time.Time) time.Time { return evidence.Placed(t, l.served, r.Now()) }
-	l.packed = w.pkg != nil
+	l.packed, l.in = w.pkg != nil, w.pkg
 	if l.ended = doc.Header.Until.Time(); l.ended.IsZero() {
 		l.ended = l.until.Time()
 	}
@@ -136,32 +139,19 @@ func (r *Reader) listOf(doc *Document, w window, set string, cur Position, known
 		return nil, err
 	}
 	if l.total > 0 && l.told == 0 {
-		return nil, &DocumentError{URI: l.URI, Reason: fmt.Sprintf("none of its %d entries has a usable change", l.total)}
+		return nil, &DocumentError{URI: l.URI, Reason: Counted(l.total, "{its %d entry has no|none of its %d entries has a} usable change", l.total)}
 	}
-	l.order(tell)
-	for i := range l.entries {
-		if c := &l.entries[i]; !c.Timed() {
-			c.Until = cmp.Or(c.To, l.served, r.Now())
-			l.undated = evidence.Later(l.undated, c.Until)
-		}
-	}
-	return l, nil
+	return l, l.order(r, tell)
 }
 
 // Last is the URI of the last list that was read.
 func (ch *Changes) Last() string { return ch.newest.URI }
 
-func newChanges() *Changes { return &Changes{latest: map[resourcesync.Key]int{}} }
-
 // add lays a list over those that were read before it.
-func (ch *Changes) add(l *changeList, cur Position) {
+func (ch *Changes) add(r *Reader, l *changeList, cur Position) error {
 	if ch.lists++; ch.lists == 1 {
 		ch.Since, ch.First, ch.resumed = l.from, l.URI, l.resumed
-		if len(l.entries) > 0 {
-			ch.oldest = l.entries[0].Changed
-		}
 	}
-	ch.slid = ch.slid || l.lost(cur)
 	ch.Served = evidence.Later(ch.Served, l.served)
 	if ch.known = l.known; ch.Jumbled && ch.known.yes { // the rest came later, whatever its time says
 		ch.known.at, ch.known.last = evidence.Later(l.known.at, l.end), evidence.Later(l.known.last, l.end)
@@ -173,45 +163,52 @@ func (ch *Changes) add(l *changeList, cur Position) {
 	if ch.Flaw == nil {
 		ch.Flaw = l.flaw
 	}
-	ch.End, ch.undated = evidence.Later(ch.End, l.end), evidence.Later(ch.undated, l.undated)
-	if l.resumed && !ch.Jumbled {
-		ch.forget(l.over)
+	ch.End = evidence.Later(ch.End, l.end)
+	if l.resumed && !ch.Jumbled && l.over != nil && ch.lists > 1 {
+		if err := ch.forget(l.over); err != nil {
+			return err
+		}
 	}
-	l.over = nil
-	for i := range l.entries {
-		ch.put(l.entries[i], cur)
+	if err := ch.take(r, l, cur); err != nil {
+		return err
 	}
-	l.entries, ch.newest = nil, l
+	if ch.lists == 1 {
+		ch.oldest = l.first
+	}
+	ch.slid = ch.slid || l.lost(cur)
+	ch.newest = l
 	if l.open && ch.stand == nil {
 		ch.stand = l
 	}
+	return l.close()
 }
 
-// forget drops changes of resources for which a later list has entries that were read
-// before: they are superseded.
-func (ch *Changes) forget(over map[resourcesync.Key]bool) {
-	ch.entries = slices.DeleteFunc(ch.entries, func(c Change) bool { return over[resourcesync.KeyOf(c.URI)] })
-	clear(ch.latest)
-	for i := range ch.entries {
-		ch.latest[resourcesync.KeyOf(ch.entries[i].URI)] = i
+// take lays the entries of a list over those before.
+func (ch *Changes) take(r *Reader, l *changeList, cur Position) error {
+	n := 0
+	for e, err := range l.bounded() {
+		if err == nil {
+			err = l.torn(&e.Entry)
+		}
+		if err != nil {
+			return err
+		}
+		c := &e.Entry
+		if !c.Timed() {
+			c.Until = cmp.Or(c.To, l.served, r.Now())
+			ch.undated = evidence.Later(ch.undated, c.Until)
+		}
+		if n++; n == 1 || l.backward || l.mixed && c.Changed.Before(l.first) {
+			l.first = c.Changed
+		}
+		if e.Package > 0 {
+			e.Package = ch.number(l.in)
+		}
+		if err := ch.put(e, cur, &l.ordering); err != nil {
+			return err
+		}
 	}
-}
-
-// put takes a change in place of an earlier one of the same resource.
-func (ch *Changes) put(c Change, cur Position) {
-	if c.Change == "" {
-		return
-	}
-	key := resourcesync.KeyOf(c.URI)
-	i, again := ch.latest[key]
-	switch {
-	case !again:
-		c.News = ch.resumed || c.Changed.After(cur.At)
-		ch.latest[key] = len(ch.entries)
-		ch.entries = append(ch.entries, c)
-	case !c.when.Before(ch.entries[i].when): // lists may overlap
-		ch.entries[i] = c
-	}
+	return nil
 }
 
 // oddities are the notes about odd changes of a list.
@@ -219,10 +216,10 @@ var oddities = [...]struct {
 	quirk resourcesync.Quirk
 	text  string
 }{
-	oddTime:  {resourcesync.QuirkChangeTime, "%d changes have no datetime; taken from lastmod, or else from what stands before them"},
-	oddLate:  {resourcesync.QuirkClock, "%d changes are dated after their list ended or was sent; when they happened is unknown"},
-	oddKind:  {resourcesync.QuirkNoChange, "%d bitstreams do not say what kind of change brought them; taken as updates"},
-	oddEarly: {resourcesync.QuirkClock, "%d changes are dated before others that were listed earlier; taken as the later ones"},
+	oddTime:  {resourcesync.QuirkChangeTime, "%d {change has|changes have} no datetime; taken from lastmod, or else from the entries before {it|them}"},
+	oddLate:  {resourcesync.QuirkClock, "%d {change is dated after its|changes are dated after their} list ended or was sent; when {it|they} happened is unknown"},
+	oddKind:  {resourcesync.QuirkNoChange, "%d {bitstream does not say what kind of change brought it; taken as an update|bitstreams do not say what kind of change brought them; taken as updates}"},
+	oddEarly: {resourcesync.QuirkClock, "%d {change is|changes are} dated before others that were listed earlier; taken as the later {one|ones}"},
 }
 
 // read takes the entries of a document after those read before, or all of them if it does
@@ -230,7 +227,8 @@ var oddities = [...]struct {
 func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, tell func(resourcesync.Quirk, string)) error {
 	sum := sha256.New()
 	var text []byte
-	l.over = map[resourcesync.Key]bool{}
+	l.over, l.entries = spool.NewKeys(r.Spool, overBudget), spool.NewLog[*storedChange](r.Spool).Hold(r.held())
+	r.spools = append(r.spools, l.over, l.entries)
 	l.resumed = l.holds(cur) && doc.begins(cur)
 	for e, err := range doc.Entries() {
 		if err != nil {
@@ -244,36 +242,69 @@ func (l *changeList) read(r *Reader, doc *Document, in *Package, cur Position, t
 		} else if !known {
 			tell(0, fmt.Sprintf("line %d: %s: no usable change, so the entry is ignored", e.Line, e.Loc))
 		}
-		c.Location = in.carries(&e)
 		// An entry without a usable change still counts: positions are those of the document.
 		text = appendEntry(text[:0], &e)
 		_, _ = sum.Write(text) // it never fails
 		l.rhythm.add(c.Changed)
-		end := c.from // without a time: not before that
+		end := c.From // of one without a time: it did not happen before that
 		if c.Timed() {
 			end = c.Changed
 		}
 		l.end = evidence.Later(l.end, end)
 		if l.total++; known {
-			l.over[resourcesync.KeyOf(c.URI)] = true
+			if err := l.over.Add(resourcesync.KeyOf(c.URI)); err != nil {
+				return err
+			}
 			continue
 		}
-		if len(l.entries) == maxHeld {
-			return &DocumentError{URI: l.URI, Reason: fmt.Sprintf("tells of more than %d changes that were not read before, and they are held in memory", maxHeld)}
-		}
-		if err := r.Lighten(&c.Resource); err != nil {
+		if err := l.keep(r, &c, in.carries(&e)); err != nil {
 			return err
 		}
-		l.entries = append(l.entries, c)
 	}
 	l.resume(cur)
 	l.prefix = hexSum(sum)
 	for odd, n := range l.odd {
 		if n > 0 {
-			tell(oddities[odd].quirk, fmt.Sprintf(oddities[odd].text, n))
+			tell(oddities[odd].quirk, Counted(n, oddities[odd].text, n))
 		}
 	}
 	return nil
+}
+
+// overBudget is how many bytes of the keys of changes that were read before stay in memory.
+const overBudget = 1 << 20
+
+// keep adds an entry, and what carries says of its bytes.
+func (l *changeList) keep(r *Reader, c *ChangeEntry, from Location) error {
+	if err := r.Lighten(&c.Resource); err != nil {
+		return err
+	}
+	l.see(c)
+	s := &storedChange{Entry: *c, Path: from.Path, Offset: from.Offset}
+	if from.Package != nil {
+		s.Package = 1
+	}
+	return l.entries.Append(s)
+}
+
+// fresh is how many entries come after what was read before.
+func (l *changeList) fresh() int64 {
+	if l.entries == nil {
+		return 0
+	}
+	return l.entries.Len()
+}
+
+// close frees the entries.
+func (l *changeList) close() error {
+	if l.entries == nil {
+		return nil
+	}
+	err := errors.Join(l.entries.Close(), l.over.Close())
+	if l.claims != nil {
+		err = errors.Join(err, l.claims.Close())
+	}
+	return err
 }
 
 // holds reports whether a position is in this list, as it was then.
@@ -307,16 +338,16 @@ func (l *changeList) lost(cur Position) bool {
 	if l.resumed || cur.Applied == 0 || !l.holds(cur) {
 		return false
 	}
-	return len(l.entries) == 0 || l.entries[0].Changed.After(cur.At)
+	return l.fresh() == 0 || l.first.After(cur.At)
 }
 
-// join adds the changes of another track, which reach back further: a Change Dump often
-// ends before the Change Lists do, and an old copy always does. If they do not join, gap
-// describes the gap.
-func (ch *Changes) join(other *Changes, cur Position) (gap string) {
-	open := ch.newest.until.IsZero() && !ch.newest.packed // it covers everything until now
+// join lays the changes of another track over these, which reach back further: a Change Dump
+// often ends before the Change Lists do, and a copy from before always. Where they do not
+// join, gap says so.
+func (ch *Changes) join(other *Changes, cur Position) (gap string, err error) {
+	open := ch.newest.until.IsZero() && !ch.newest.packed // it tells everything until now
 	if other == nil || open || ch.Rest != nil || ch.Flaw != nil {
-		return ""
+		return "", nil
 	}
 	end := evidence.Later(ch.End, ch.newest.ended)
 	begins := other.Since.Time()
@@ -325,13 +356,22 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string) {
 	}
 	switch {
 	case begins.IsZero() && !other.End.After(end):
-		return ""
+		return "", nil
 	case begins.IsZero(), begins.After(end):
-		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since)
+		return fmt.Sprintf("%s ends at %s, and %s begins at %s", ch.newest.URI, end.UTC().Format(time.RFC3339Nano), other.First, other.Since), nil
 	}
-	for _, c := range other.entries {
-		if known := ch.Of(resourcesync.KeyOf(c.URI)); known == nil || c.when.After(known.when) { // else it may be in a package
-			ch.put(c, cur)
+	for c, err := range other.All() {
+		var known *Change
+		if err == nil {
+			known, err = ch.Of(c.URI)
+		}
+		if err == nil && (known == nil || c.Changed.After(known.Changed)) { // else it may be in a package
+			s := &storedChange{Entry: c.ChangeEntry}
+			ch.lay(s, c.Location)
+			err = ch.put(s, cur, &ordering{})
+		}
+		if err != nil {
+			return "", err
 		}
 	}
 	ch.End, ch.Served, ch.Early = evidence.Later(ch.End, other.End), evidence.Later(ch.Served, other.Served), ch.Early || other.Early
@@ -339,7 +379,7 @@ func (ch *Changes) join(other *Changes, cur Position) (gap string) {
 	ch.undated = evidence.Later(ch.undated, other.undated)
 	ch.Flaw, ch.Rest, ch.stand = other.Flaw, other.Rest, other.stand
 	ch.newest, ch.index, ch.asked = other.newest, other.index, other.asked
-	return ""
+	return "", nil
 }
 
 // Span returns the period that the changes cover.
@@ -388,60 +428,13 @@ func (ch *Changes) Mark(c Position, now time.Time) Position {
 	return c
 }
 
-// carriedBy records where the bytes of a change are, if the entry of a manifest is
-// about the same state of the same resource.
-func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) bool {
-	c := ch.Of(resourcesync.KeyOf(e.Loc))
-	if c == nil || c.Change == resourcesync.Deleted || e.Change == resourcesync.Deleted || !sameState(&c.Resource, e) {
-		return false
-	}
-	c.Location = from
-	return true
-}
-
-// sameState reports whether an entry describes the bytes that are wanted: by digest,
-// or where none of one algorithm is given by both, by length and the moment of the
-// change.
-func sameState(w *Resource, e *resourcesync.Entry) bool {
-	switch w.Beside(e.Length, e.Digests) {
-	case evidence.Same:
-		return true
-	case evidence.Differs:
-		return false
-	}
-	return w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
-}
-
-// Of returns the last entry of a URI, or nil.
-func (ch *Changes) Of(key resourcesync.Key) *Change {
-	if ch == nil {
-		return nil
-	}
-	i, ok := ch.latest[key]
-	if !ok {
-		return nil
-	}
-	return &ch.entries[i]
-}
-
-// All is the last state of each URI: first those that are in no package, then
-// those of each package together.
-func (ch *Changes) All() []*Change {
-	order := make([]*Change, len(ch.entries))
-	for i := range order {
-		order[i] = &ch.entries[i]
-	}
-	slices.SortStableFunc(order, func(a, b *Change) int { return a.Location.compare(b.Location) })
-	return order
-}
-
-// wentBack returns how a Change List has gone back to an older state: it has lost its end,
-// not its beginning, since the position was there. "" if it has not.
+// wentBack says how a Change List is one that the Source has gone back to: it has lost
+// its end, not its beginning, since the position was there. "" if it is not.
 func (l *changeList) wentBack(cur Position) string {
 	if l.resumed || cur.List != l.URI || cur.From != l.from.String() || l.total == 0 || l.total >= cur.Applied || !l.end.Before(cur.Last) {
 		return ""
 	}
-	return fmt.Sprintf("the Change List %s had %d entries up to %s and has %d up to %s", l.URI,
+	return Counted(cur.Applied, "the Change List %s had %d {entry|entries} up to %s and has %d up to %s", l.URI,
 		cur.Applied, cur.Last.UTC().Format(time.RFC3339Nano), l.total, l.end.UTC().Format(time.RFC3339Nano))
 }
 

@@ -191,7 +191,7 @@ func (doc *Document) flaw() error {
 	if bad == 0 {
 		return nil
 	}
-	return &DocumentError{URI: doc.URI, Reason: fmt.Sprintf("has %d entries that cannot be used", bad)}
+	return &DocumentError{URI: doc.URI, Reason: Counted(bad, "has %d {entry|entries} that cannot be used", bad)}
 }
 
 // Entries yields the usable entries of the document and its pages, any number of times,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"instep/evidence"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
@@ -21,8 +22,8 @@ type lister struct {
 	st     *Snapshot
 	ctx    context.Context
 	yield  func(Item, error) bool
-	listed map[resourcesync.Key]bool                              // URIs of the changes that were listed
-	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // called with the nth entry of a document that is not an index
+	listed *spool.Index                                           // URIs of the changes that were listed
+	leaf   func(doc *Document, e *resourcesync.Entry, n int) bool // takes the nth entry of a document that is no index
 
 	read     map[string]bool // documents that were read, or could not be
 	indexes  map[string]bool // URIs of documents that are indexes
@@ -33,7 +34,7 @@ type lister struct {
 }
 
 func newLister(ctx context.Context, st *Snapshot, yield func(Item, error) bool) *lister {
-	return &lister{st: st, ctx: ctx, yield: yield, listed: map[resourcesync.Key]bool{}, read: map[string]bool{}, indexes: map[string]bool{}}
+	return &lister{st: st, ctx: ctx, yield: yield, listed: spool.NewIndex(st.Reader.Spool, 0), read: map[string]bool{}, indexes: map[string]bool{}}
 }
 
 // page is a page that names its predecessor.
@@ -218,7 +219,7 @@ func (r *lister) entries(doc *Document, take func(e *resourcesync.Entry, n int) 
 // twice reports resources that a document lists more than once.
 func (r *lister) twice(doc *Document) {
 	if n := len(doc.last); n > 0 {
-		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, fmt.Sprintf("%s: %d resources are listed more than once; the last entry of each counts", doc.URI, n))
+		r.st.Reader.Tell(resourcesync.QuirkListedTwice, r.st.set, Counted(n, "%s: %d {resource is listed more than once; its last entry|resources are listed more than once; the last entry of each} counts", doc.URI, n))
 	}
 }
 
@@ -240,11 +241,29 @@ func (r *lister) take(doc *Document, e *resourcesync.Entry, n int, at resourcesy
 		return true
 	}
 	r.st.Unproved = r.st.Unproved || !e.Digests.Strong()
-	w, ok := r.overlay(Item{Resource: wanted(e, at.Time()), Location: from})
+	w, ok, err := r.overlay(Item{Resource: wanted(e, at.Time()), Location: from})
+	if err != nil {
+		r.yield(Item{}, err)
+		return false
+	}
 	return !ok || r.yield(w, nil)
 }
 
-// pkg reads the package of an entry of a Resource Dump. An unusable one makes the state
+// unlisted yields what a change says of a resource that the lists do not name.
+func (r *lister) unlisted(c *Change, err error) bool {
+	listed := false
+	if err == nil {
+		_, listed, err = r.listed.Get(c.URI)
+	}
+	if err != nil {
+		r.yield(Item{}, err)
+		return false
+	}
+	w, ok := r.st.unlisted(c)
+	return !ok || listed || r.yield(w, nil)
+}
+
+// pkg takes the package of an entry of a Resource Dump. What is wrong with it makes the state
 // partial.
 func (r *lister) pkg(doc *Document, e *resourcesync.Entry, _ int) bool {
 	if len(r.st.Packages) >= maxDocuments {
@@ -429,18 +448,22 @@ func (r *lister) setAt(at resourcesync.Datetime) {
 	}
 }
 
-// overlay replaces a resource of a Resource List or a manifest by its later changes; ok is
-// false if it was deleted since.
-func (r *lister) overlay(w Item) (_ Item, ok bool) {
-	if r.st.Changes == nil {
-		return w, true
+// overlay replaces what a Resource List or a manifest says of a resource by what
+// happened later; ok is false if the resource was deleted since.
+func (r *lister) overlay(w Item) (_ Item, ok bool, err error) {
+	c, err := r.st.Changes.Of(w.URI)
+	if c == nil || err != nil {
+		return w, true, err
 	}
-	key := resourcesync.KeyOf(w.URI)
-	c := r.st.Changes.Of(key)
-	if c == nil {
-		return w, true
+	if err := r.listed.Set(w.URI, spool.Place{}); err != nil {
+		return w, false, err
 	}
-	r.listed[key] = true
+	over, ok := r.over(w, c)
+	return over, ok, nil
+}
+
+// over is what a change says of a resource that is listed; ok is false if it was deleted since.
+func (r *lister) over(w Item, c *Change) (_ Item, ok bool) {
 	said, told := c.Against(w.LastMod, resourcesync.Datetime{})
 	held := evidence.Held{Member: true, At: w.Changed}
 	switch tied := w.Beside(told.Length, told.Digests); {
@@ -461,11 +484,11 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 	}
 	listed := w
 	if d == evidence.Ask {
-		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
-		if said.Kind != evidence.Deleted { // as listed, if it exists, or as the change says
+		item := Item{Resource: w.Resource, Location: w.Location, By: c.disputed(c.Denied || c.Change == resourcesync.Deleted), Listed: &listed, At: w.Changed}
+		if said.Kind != evidence.Deleted { // it is as listed, if it exists, or as the change says
 			item.Or = told
 		}
-		if c.rival != nil && !c.rival.Changed.Before(w.Changed) {
+		if c.Rival != nil && !c.Rival.Changed.Before(w.Changed) {
 			item.Resource, item.Or = *told, &listed.Resource
 		}
 		return item, true
@@ -477,6 +500,6 @@ func (r *lister) overlay(w Item) (_ Item, ok bool) {
 // says that it does not, whether any does.
 func (c *Change) disputed(denied bool) *Change {
 	open := *c
-	open.torn, open.denied, open.Change = true, denied, resourcesync.Updated
+	open.Torn, open.Denied, open.Change = true, denied, resourcesync.Updated
 	return &open
 }

@@ -68,11 +68,15 @@ func (o *Offer) Follow(ctx context.Context, tr Track) (*Changes, Outcome, error)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
+	if before := o.Changes[tr]; before != nil { // whoever follows on is done with it
+		_ = before.latest.Close() // a temporary file
+	}
 	o.Changes[tr], o.Heard = ch, ch
-	if ch != nil && ch.slid && len(ch.entries) > 0 {
+	if ch != nil && ch.slid && ch.latest.Len() > 0 {
 		o.dropped = ch.First
 	}
-	return ch, o.joined(ch, reach(o.Position, c, ch)), nil
+	found, err := o.joined(ch, reach(o.Position, c, ch))
+	return ch, found, err
 }
 
 // from opens a track at the Position.
@@ -133,7 +137,7 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	case ch == nil:
 		return no("%s", c.Why)
 	case ch.resumed:
-		return Outcome{Reaches: true, Why: fmt.Sprintf("after entry %d of %s", cur.Applied, ch.First)}
+		return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 	case c.jumbled && !ch.Span().Since(cur.At):
 		return no("the %ss are not in the order of their times", c.name)
 	case ch.Since.IsZero():
@@ -152,19 +156,18 @@ func reach(cur Position, c *sequence, ch *Changes) Outcome {
 	return Outcome{Reaches: true, Why: fmt.Sprintf("changes since %s in %s", at, ch.First)}
 }
 
-// joined adds the changes of tracks that were read before, and do not reach back to the
-// position, to ch, which does. found is the outcome of ch alone; there is a gap if they do
-// not join.
-func (o *Offer) joined(ch *Changes, found Outcome) Outcome {
+// joined lays the changes of tracks that were read before, and do not reach back to the position,
+// over ch, which does. found is the outcome of ch alone; there is a gap if they do not join.
+func (o *Offer) joined(ch *Changes, found Outcome) (Outcome, error) {
 	for _, other := range o.Changes {
 		if !found.Reaches || other == ch {
 			continue
 		}
-		if gap := ch.join(other, o.Position); gap != "" {
-			return Outcome{Why: "gap: " + gap}
+		if gap, err := ch.join(other, o.Position); gap != "" || err != nil {
+			return Outcome{Why: "gap: " + gap}, err
 		}
 	}
-	return found
+	return found, nil
 }
 
 // after reads the changes after a moment, along the first track that reaches back to it; if
@@ -187,8 +190,9 @@ func (o *Offer) after(ctx context.Context, at, latest time.Time) (first *Changes
 			return nil, "", err
 		}
 		if ch.Span().Since(at) {
-			if gap := ch.join(first, Position{}); gap != "" {
-				return first, unknownSince(at, gap), nil
+			gap, err := ch.join(first, Position{})
+			if gap != "" || err != nil {
+				return first, unknownSince(at, gap), err
 			}
 			return ch, "", nil
 		}
@@ -274,7 +278,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 	}
 	windows := c.windows[c.start(o.Position.At):]
 	if int64(len(windows)) >= most {
-		return 0, fmt.Sprintf("to look into %d packages of Change Dumps saves nothing", len(windows)), nil
+		return 0, Counted(len(windows), "to look into %d {package|packages} of Change Dumps saves nothing", len(windows)), nil
 	}
 	unusable := 0
 	for _, w := range windows {
@@ -291,7 +295,7 @@ func (o *Offer) Carry(ctx context.Context, ch *Changes, most int64) (found int, 
 			break
 		}
 	}
-	return found, fmt.Sprintf("%d of the changed resources are in %d packages of Change Dumps", found, len(windows)), nil
+	return found, Counted(found, "%d of the changed resources {is|are} in ", found) + Counted(len(windows), "%d {package|packages} of Change Dumps", len(windows)), nil
 }
 
 // match finds changes in one package. A manifest that cannot be used is passed over.
@@ -308,7 +312,15 @@ func (o *Offer) match(ctx context.Context, c *sequence, w window, ch *Changes) (
 		if err != nil {
 			return found, err
 		}
-		if from := w.pkg.carries(&e); from.Package != nil && ch.carriedBy(&e, from) {
+		from := w.pkg.carries(&e)
+		if from.Package == nil {
+			continue
+		}
+		ok, err := ch.carriedBy(&e, from)
+		if err != nil {
+			return found, err
+		}
+		if ok {
 			found++
 		}
 	}

@@ -1,20 +1,23 @@
 package harvest
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"time"
 
 	"instep/evidence"
+	"instep/internal/spool"
 	"instep/resourcesync"
 )
 
 // This file finds out when the changes of a list happened, and in which order.
 
-// entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. A
-// lastmod counts if it is in the period of the list; an earlier one is the time of the
-// bytes: a file that is moved or copied often keeps its own, and that of a deletion may be
-// the one of the deleted version.
-func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
+// entry interprets one entry. Its time is datetime, else lastmod (1.0), else unknown. A lastmod
+// counts if it lies in the time that the list covers, one before that is the time of the bytes:
+// a file that is moved or copied often keeps its own, and that of a deletion may be the one of
+// the version that is gone.
+func (l *changeList) entry(e *resourcesync.Entry) (_ ChangeEntry, ok bool) {
 	told, byLastMod, ofBytes := e.Datetime, false, false
 	if told.IsZero() {
 		l.odd[oddTime]++
@@ -39,12 +42,12 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 		l.odd[oddLate]++
 		when = time.Time{}
 	}
-	c := Change{Resource: wanted(e, when), Change: e.Change, byLastMod: byLastMod, ofBytes: ofBytes}
-	c.Told, c.from, c.To, c.least, c.most = true, when, when, from, until
+	c := ChangeEntry{Resource: wanted(e, when), Change: e.Change, ByLastMod: byLastMod, OfBytes: ofBytes}
+	c.Told, c.From, c.To, c.Least, c.Most = true, when, when, from, until
 	switch {
 	case when.IsZero():
-		c.from, c.To = c.least, c.most
-		c.Changed = c.from
+		c.From, c.To = c.Least, c.Most
+		c.Changed = c.From
 	case !told.Complete(): // a day, a month: it happened then, nobody knows when
 		c.To = earliest(told.End(), until, l.served)
 	}
@@ -55,7 +58,6 @@ func (l *changeList) entry(e *resourcesync.Entry) (_ Change, ok bool) {
 	if !unplaced {
 		l.follow(&c)
 	}
-	c.when = c.Changed
 	switch c.Change {
 	case resourcesync.Created, resourcesync.Updated, resourcesync.Deleted:
 		return c, true
@@ -77,13 +79,13 @@ func earliest(t time.Time, others ...time.Time) time.Time {
 // follow records that a change comes after what was read before. One that is dated
 // before that, though not before the last change that was applied, may have happened before
 // the list of the position: where the position is was then found in a copy from before.
-func (l *changeList) follow(c *Change) {
+func (l *changeList) follow(c *ChangeEntry) {
 	k := l.known
 	if !k.yes {
 		return
 	}
 	early := c.Changed.Before(evidence.Later(k.last, l.placed(l.from.Time())))
-	if c.last = early || !c.Timed() || !c.Changed.Before(k.at); !c.last {
+	if c.Last = early || !c.Timed() || !c.Changed.Before(k.at); !c.Last {
 		return
 	}
 	if early && c.Timed() {
@@ -92,159 +94,229 @@ func (l *changeList) follow(c *Change) {
 	c.Changed = evidence.Later(c.Changed, k.at)
 }
 
-// order sorts the entries by the time of the changes. A Change List is in forward order
-// (1.1 §12.1); some Sources write the newest first, or group by kind. Order matters only
-// for a resource with several entries: if by times it exists and by positions it does not,
-// and nothing else shows the order of the list, the entries are torn.
-func (l *changeList) order(tell func(resourcesync.Quirk, string)) {
-	var timed []int // the entries of known time
-	for i := range l.entries {
-		if c := &l.entries[i]; c.Timed() && !c.byLastMod {
-			timed = append(timed, i)
-		}
+// ordering is what the entries show of the order in which they are, as far as their times are known.
+type ordering struct {
+	anchors  int       // entries of known time, unless that is the lastmod of a deletion: the others are placed by them
+	loose    int       // the others
+	at       time.Time // of the last anchor
+	of       string    // its URI
+	up, down bool      // some anchor is later, or earlier, than the one before it
+	several  bool      // they are of more than one resource
+	back     [2]string // the resources of the first step back: without one of them the others are out of order
+	mixed    bool      // the list is in neither order
+	backward bool      // it has the newest first
+	straight [2]bool   // of back: without that resource the anchors are in forward order
+	claims   *spool.Table[*claim]
+}
+
+// anchor reports whether the time of a change places others.
+func (c *ChangeEntry) anchor() bool { return c.Timed() && !c.ByLastMod }
+
+// see takes the next entry into account.
+func (o *ordering) see(c *ChangeEntry) {
+	if !c.anchor() {
+		o.loose++
+		return
 	}
-	earlier := func(i, j int) int { return l.entries[i].from.Compare(l.entries[j].from) }
+	if o.anchors++; o.anchors > 1 {
+		if c.From.Before(o.at) && !o.down {
+			o.back = [2]string{o.of, c.URI}
+		}
+		o.up, o.down = o.up || c.From.After(o.at), o.down || c.From.Before(o.at)
+		o.several = o.several || c.URI != o.of
+	}
+	o.at, o.of = c.From, c.URI
+}
+
+// order finds out in which order the entries happened. A Change List is in forward
+// order (1.1 §12.1); some Sources write the newest first, or group by kind. Order matters
+// only for a resource that is told of more than once: if the times say that it exists and
+// the positions that it does not, and nothing else shows which of them the list follows,
+// the entries are torn.
+func (l *changeList) order(r *Reader, tell func(resourcesync.Quirk, string)) error {
 	switch {
-	case slices.IsSortedFunc(timed, earlier):
-	case (len(timed) > 2 || len(timed) == len(l.entries)) && slices.IsSortedFunc(timed, func(i, j int) int { return earlier(j, i) }): // of two, one may be wrong
+	case !l.down:
+		return nil
+	case !l.up && (l.anchors > 2 || l.loose == 0): // of two one may be wrong
+		l.backward = true
 		tell(resourcesync.QuirkOrder, "newest change first; read backwards")
-		l.tear(timed, true)
-		slices.Reverse(l.entries)
 	default:
+		l.mixed = true
 		tell(resourcesync.QuirkOrder, "changes are not in the order of their datetime; sorted")
-		l.tear(timed, false)
-		slices.SortStableFunc(l.entries, func(a, b Change) int { return a.when.Compare(b.when) })
-		return
 	}
-	l.bound()
+	return l.claim(r)
 }
 
-// tear marks the entries of the resources of which the last by time and the last by
-// position say different things, unless the other timed entries show that the list is not in
-// forward order: then times tell the order.
-func (l *changeList) tear(timed []int, backward bool) {
-	of := map[resourcesync.Key][]int{}
-	for i := range l.entries {
-		key := resourcesync.KeyOf(l.entries[i].URI)
-		of[key] = append(of[key], i)
-	}
-	var back [2]resourcesync.Key // resources of the first step back: without one of them the others would be out of order
-	for n := 1; n < len(timed); n++ {
-		if a, b := &l.entries[timed[n-1]], &l.entries[timed[n]]; b.from.Before(a.from) {
-			back = [2]resourcesync.Key{resourcesync.KeyOf(a.URI), resourcesync.KeyOf(b.URI)}
-			break
+// claim is what the entries of one resource say, by time and by position.
+type claim struct {
+	URI     string
+	Loose   bool      // some entry is no anchor
+	Latest  time.Time // From of the latest entry
+	Gone    bool      // the last entry says that it is deleted
+	Late    bool      // the latest entry does
+	Deleted bool      // some entry does
+	Rival   *Resource // the latest that says that it exists; nil: none does
+	At      time.Time // From of that
+}
+
+func (c *claim) key() string { return c.URI }
+
+// claim collects the claims of all resources.
+func (l *changeList) claim(r *Reader) error {
+	l.claims = spool.NewTable(r.Spool, r.held(), (*claim).key)
+	r.spools = append(r.spools, l.claims)
+	var last [2]time.Time // of the anchors without a resource of back
+	l.straight = [2]bool{true, true}
+	for e, err := range l.entries.All() {
+		if err != nil {
+			return err
 		}
-	}
-	for key, all := range of {
-		byTime, untimed := all[0], false
-		for _, i := range all {
-			c := &l.entries[i]
-			untimed = untimed || !c.Timed() || c.byLastMod
-			if !c.from.Before(l.entries[byTime].from) {
-				byTime = i
+		c := &e.Entry
+		for i, uri := range l.back {
+			if c.anchor() && c.URI != uri {
+				l.straight[i] = l.straight[i] && !c.From.Before(last[i])
+				last[i] = c.From
 			}
 		}
-		gone := func(i int) bool { return l.entries[i].Change == resourcesync.Deleted }
-		differ := gone(all[len(all)-1]) != gone(byTime) && (key == back[0] || key == back[1])
-		if untimed && !backward || (untimed || differ) && l.ordered(timed, all, backward) {
-			l.mark(all)
-		}
-	}
-}
-
-// ordered reports whether the timed entries are in forward order but for some. Both ascend.
-// Any other entry shows a list in backward order.
-func (l *changeList) ordered(timed, without []int, backward bool) bool {
-	if backward {
-		return !slices.ContainsFunc(timed, func(i int) bool {
-			_, own := slices.BinarySearch(without, i)
-			return !own
-		})
-	}
-	last := time.Time{}
-	for _, i := range timed {
-		for len(without) > 0 && without[0] < i {
-			without = without[1:]
-		}
-		if len(without) > 0 && without[0] == i {
-			continue
-		}
-		if l.entries[i].from.Before(last) {
-			return false
-		}
-		last = l.entries[i].from
-	}
-	return true
-}
-
-// mark makes the entries of one resource torn, if they say different things.
-func (l *changeList) mark(all []int) {
-	var rival *Change
-	deleted := false
-	for _, i := range all {
-		switch c := &l.entries[i]; {
-		case c.Change == resourcesync.Deleted:
-			deleted = true
-		case rival == nil || !c.from.Before(rival.from):
-			rival = c
-		}
-	}
-	if !deleted || rival == nil {
-		return
-	}
-	own := rival.Resource
-	for _, i := range all {
-		l.entries[i].torn, l.entries[i].denied, l.entries[i].rival = true, true, &own
-	}
-}
-
-// bound gives the entries without a time bounds, in a list that is in order: they happened
-// after the entry before them, and before the one after them.
-func (l *changeList) bound() {
-	low := time.Time{}
-	for i := range l.entries {
-		c := &l.entries[i]
-		if c.byLastMod && c.when.Before(low) {
-			c.forgetTime()
-		}
-		if c.Timed() {
-			if !c.byLastMod { // it may be that of the deleted version
-				low = evidence.Later(low, c.from)
+		of, again, err := l.claims.Get(c.URI)
+		if err == nil {
+			if !again {
+				of = &claim{}
 			}
-			continue
+			of.add(c)
+			err = l.claims.Put(of)
 		}
-		c.from = evidence.Later(c.from, low)
-		c.Changed, c.when = evidence.Later(c.Changed, c.from), evidence.Later(c.when, c.from)
+		if err != nil {
+			return err
+		}
 	}
-	high := time.Time{}
-	for i := len(l.entries) - 1; i >= 0; i-- {
-		c := &l.entries[i]
-		if c.byLastMod && !high.IsZero() && high.Before(c.from) {
-			c.forgetTime()
-		}
-		switch {
-		case c.Timed():
-			if !c.byLastMod { // likewise
-				high = c.To
+	return nil
+}
+
+// add takes the next entry of the resource into account.
+func (c *claim) add(e *ChangeEntry) {
+	gone := e.Change == resourcesync.Deleted
+	if c.URI == "" || !e.From.Before(c.Latest) {
+		c.Latest, c.Late = e.From, gone
+	}
+	if c.URI, c.Gone = e.URI, gone; !gone && (c.Rival == nil || !e.From.Before(c.At)) {
+		own := e.Resource
+		c.Rival, c.At = &own, e.From
+	}
+	c.Deleted, c.Loose = c.Deleted || gone, c.Loose || !e.anchor()
+}
+
+// torn marks the entry of a resource of which the last by time and the last by position say
+// different things, unless the anchors of others show that the list is not in forward order: then
+// times tell the order. In a list that is in backward order any other anchor shows that.
+func (l *changeList) torn(e *ChangeEntry) error {
+	if l.claims == nil {
+		return nil
+	}
+	c, _, err := l.claims.Get(e.URI)
+	if err != nil || !c.Deleted || c.Rival == nil {
+		return err
+	}
+	i := slices.Index(l.back[:], e.URI)
+	differ := i >= 0 && c.Gone != c.Late
+	ordered := i >= 0 && l.straight[i]
+	if l.backward {
+		ordered = !l.several && e.URI == l.of
+	}
+	if c.Loose && l.mixed || (c.Loose || differ) && ordered {
+		e.Torn, e.Denied, e.Rival = true, true, c.Rival
+	}
+	return nil
+}
+
+// bounded yields the entries. In a list that is in order it gives those without a time bounds: they
+// happened after the anchor before them, and before the one after them.
+func (l *changeList) bounded() iter.Seq2[*storedChange, error] {
+	switch {
+	case l.entries == nil: // nothing was read
+		return func(func(*storedChange, error) bool) {}
+	case l.mixed || l.loose == 0:
+		return l.entries.All()
+	}
+	return func(yield func(*storedChange, error) bool) {
+		next, stop := iter.Pull2(anchorsOf(l.entries))
+		defer stop()
+		var before, after place
+		after, err, _ := next()
+		n := 0
+		for e, failed := range l.entries.All() {
+			if err = cmp.Or(failed, err); err != nil {
+				yield(e, err)
+				return
 			}
-		case !high.IsZero() && !high.Before(c.from):
-			c.To = earliest(high, c.To)
+			switch n++; {
+			case n == after.n:
+				before = after
+				after, err, _ = next() // the zero place at the end
+			case l.backward:
+				e.Entry.bound(after.from, before.to)
+			default:
+				e.Entry.bound(before.from, after.to)
+			}
+			if !yield(e, nil) {
+				return
+			}
 		}
 	}
 }
 
-// forgetTime takes the lastmod of a deletion for that of the deleted version.
-func (c *Change) forgetTime() {
-	c.from, c.To, c.byLastMod = c.least, c.most, false
+// place is the nth entry, from 1, and its time.
+type place struct {
+	n        int
+	from, to time.Time
+}
+
+// anchorsOf yields the places of the anchors.
+func anchorsOf(entries *spool.Log[*storedChange]) iter.Seq2[place, error] {
+	return func(yield func(place, error) bool) {
+		n := 0
+		for e, err := range entries.All() {
+			if err != nil {
+				yield(place{}, err)
+				return
+			}
+			if n++; e.Entry.anchor() && !yield(place{n, e.Entry.From, e.Entry.To}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// bound says that a change whose time is unknown happened after low and, unless that is zero, before
+// high.
+func (c *ChangeEntry) bound(low, high time.Time) {
+	if c.ByLastMod && c.Changed.Before(low) {
+		c.forgetTime()
+	}
+	if !c.Timed() {
+		c.From = evidence.Later(c.From, low)
+		c.Changed = evidence.Later(c.Changed, c.From)
+	}
+	if c.ByLastMod && !high.IsZero() && high.Before(c.From) {
+		c.forgetTime()
+	}
+	if !c.Timed() && !high.IsZero() && !high.Before(c.From) {
+		c.To = earliest(high, c.To)
+	}
+}
+
+// forgetTime takes the lastmod of a deletion for that of the version that is gone.
+func (c *ChangeEntry) forgetTime() {
+	c.From, c.To, c.ByLastMod = c.Least, c.Most, false
 }
 
 // Word converts a change into a statement about a resource; a torn one describes the
 // resource as it is if it exists.
 func (c *Change) Word() (evidence.Statement, *Resource) {
-	s := evidence.Statement{Kind: evidence.Updated, From: c.from, To: c.To, Last: c.last, Torn: c.torn, Denied: c.denied}
+	s := evidence.Statement{Kind: evidence.Updated, From: c.From, To: c.To, Last: c.Last, Torn: c.Torn, Denied: c.Denied}
 	switch {
-	case c.torn && c.rival != nil:
-		return s, c.rival
+	case c.Torn && c.Rival != nil:
+		return s, c.Rival
 	case c.Change == resourcesync.Created:
 		s.Kind = evidence.Created
 	case c.Change == resourcesync.Deleted:
@@ -260,9 +332,9 @@ func (c *Change) Against(held, due resourcesync.Datetime) (evidence.Statement, *
 	s, w := c.Word()
 	switch {
 	case c.aged && overlap(c.LastMod, held):
-		s.Torn, s.Denied, s.To = false, false, c.most
-	case c.byLastMod && (overlap(c.LastMod, held) || overlap(c.LastMod, due)):
-		s.From, s.To = c.least, c.most
+		s.Torn, s.Denied, s.To = false, false, c.Most
+	case c.ByLastMod && (overlap(c.LastMod, held) || overlap(c.LastMod, due)):
+		s.From, s.To = c.Least, c.Most
 	}
 	return s, w
 }

@@ -1,7 +1,6 @@
 package harvest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"mime"
@@ -54,18 +53,6 @@ type Item struct {
 	Listed *Item     // the list's description, if a change names the resource too: it counts where the change is too old; nil: none
 	At     time.Time // of a dispute: the moment of the list that names it, or does not
 	Or     *Resource // of a dispute: another possible version; nil: none
-}
-
-// compare orders by package, and by offset in it.
-func (c Location) compare(o Location) int {
-	return cmp.Or(strings.Compare(c.name(), o.name()), cmp.Compare(c.Offset, o.Offset))
-}
-
-func (c Location) name() string {
-	if c.Package == nil {
-		return ""
-	}
-	return c.Package.URI
 }
 
 // carries counts an entry of the manifest of p and returns the place of its bytes. An entry

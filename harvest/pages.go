@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"instep/document"
 	"instep/resourcesync"
 )
 
@@ -13,11 +14,9 @@ const (
 	relPrev = "prev"
 )
 
-// Bounds on the pages of one Change List, whose changes are held in memory.
-const (
-	maxPages       = 1_000
-	maxPageEntries = 2 * DefaultMaxChanges
-)
+// maxPages is how many pages of one Change List are read. Together they may have as many entries as
+// one document.
+const maxPages = 1_000
 
 // pageAfter returns the URI of the page after doc, "" if there is none; chain are the
 // earlier pages.
@@ -52,16 +51,17 @@ func (r *Reader) changeList(ctx context.Context, uri string, read reading) (_ *D
 		return nil, &DocumentError{URI: doc.URI, Reason: "is a page of a Change List that begins elsewhere, before " + prev}
 	}
 	chain, last, entries := map[string]bool{uri: true}, doc, doc.count
+	most := document.EntriesWithin(r.Client.MaxDocument())
 	for {
 		next, err := r.pageAfter(last, chain)
 		switch {
 		case err != nil:
 			return nil, err
 		case next == "":
-			r.Tell(resourcesync.QuirkPages, "", fmt.Sprintf("%s: goes on in %d pages; they are read as one Change List", uri, len(doc.after)))
+			r.Tell(resourcesync.QuirkPages, "", Counted(len(doc.after), "%s: goes on in %d {page; both|pages; they} are read as one Change List", uri, len(doc.after)))
 			return doc, nil
-		case len(chain) == maxPages || entries > maxPageEntries:
-			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("goes on for more than %d pages or %d entries", maxPages, maxPageEntries)}
+		case len(chain) == maxPages || entries > most:
+			return nil, &DocumentError{URI: uri, Reason: fmt.Sprintf("goes on for more than %d pages or %d entries", maxPages, most)}
 		}
 		chain[next] = true
 		if last, err = read(ctx, next, resourcesync.CapabilityChangeList); err != nil {

@@ -1,9 +1,12 @@
 package harvest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/url"
+	"regexp"
 	"time"
 
 	"instep/fetch"
@@ -22,14 +25,22 @@ type Reader struct {
 	Packages   Manifests
 	Tell       func(q resourcesync.Quirk, set, text string) // called with each tolerated deviation, in one sentence
 	aside      *spool.Log[string]                           // remainders that are not held in memory; nil: none yet
+	spools     []io.Closer                                  // all of this reader
+	inMemory   int                                          // changes of a list, or of all lists, that are in memory; 0: inMemory
 }
 
-// Close frees the remainders of all that was read.
+// inMemory is how many changes of a list, or of all lists, are in memory: about 10 MB. A run with few
+// changes makes no temporary file for them.
+const inMemory = 10_000
+
+func (r *Reader) held() int { return cmp.Or(r.inMemory, inMemory) }
+
+// Close frees the changes and the remainders of all that was read.
 func (r *Reader) Close() {
-	if r.aside != nil {
-		_ = r.aside.Close() // a temporary file
-		r.aside = nil
+	for _, s := range r.spools {
+		_ = s.Close() // a temporary file
 	}
+	r.aside, r.spools = nil, nil
 }
 
 // Lighten bounds the memory that a resource takes: it drops the duplicates that are not
@@ -38,6 +49,7 @@ func (r *Reader) Lighten(w *Resource) error {
 	w.Choose(r.Origins)
 	if r.aside == nil {
 		r.aside = spool.NewLog[string](r.Spool)
+		r.spools = append(r.spools, r.aside)
 	}
 	return w.Remainder.setAside(r.aside)
 }
@@ -53,6 +65,18 @@ func (r *Reader) Now() time.Time { return r.Client.Now() }
 
 // Note reports something that is not a habit of Sources.
 func (r *Reader) Note(set, text string) { r.Tell(0, set, text) }
+
+// numbered are the words of a text that depend on its number.
+var numbered = regexp.MustCompile(`\{([^|}]*)\|([^}]*)\}`)
+
+// Counted formats a text about n things, in which {thing|things} stands for one or the other.
+func Counted[N int | int64](n N, text string, args ...any) string {
+	form := "$2"
+	if n == 1 {
+		form = "$1"
+	}
+	return fmt.Sprintf(numbered.ReplaceAllString(text, form), args...)
+}
 
 // named returns the URI of a document that the document at base names. It lies on an
 // origin that may speak for the Source.

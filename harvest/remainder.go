@@ -91,7 +91,7 @@ func (r *Remainder) Load() error {
 	return err
 }
 
-// setAside moves the text from memory to a spool: up to 250,000 changes are in memory, and
+// setAside moves the text from memory to a spool: some thousand changes are in memory, and
 // the Source decides how many links each of them has. It can be read until the spool is
 // closed.
 func (r *Remainder) setAside(log *spool.Log[string]) error {

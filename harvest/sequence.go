@@ -12,8 +12,8 @@ import (
 	"instep/resourcesync"
 )
 
-// DefaultMaxChanges is how many changed resources a run keeps in memory before it reads no
-// further Change List: about 100 MB.
+// DefaultMaxChanges is how many changed resources a run collects before it reads no further Change
+// List: it applies these first, so that a run that breaks off loses no more.
 const DefaultMaxChanges = 250_000
 
 // relIndex leads from a Change List to the index that names its successors (1.1 §12.1).
@@ -402,7 +402,7 @@ const maxLeft = 24 * time.Hour
 // enough.
 func (c *sequence) believed(l *changeList, w window, cur Position) bool {
 	ended := w.ends().Format(time.RFC3339Nano)
-	stood := l.resumed && len(l.entries) == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
+	stood := l.resumed && l.fresh() == 0 && !cur.Left.IsZero() && c.reader.Now().Sub(cur.Left) >= maxLeft
 	if stood {
 		c.reader.Note(c.set, fmt.Sprintf("%s is open although it ended at %s by what names it; nothing was added to it for a day, so that is believed", l.URI, ended))
 	} else {
@@ -472,14 +472,14 @@ func (c *sequence) start(t time.Time) int {
 // if they cannot be followed; c.Why says why. A lost list is a gap: only later entries
 // count. Lists up to least are all read, however many.
 func (c *sequence) load(ctx context.Context, windows []window, cur Position, ready *changeList, least time.Time) (_ *Changes, err error) {
-	ch := newChanges()
+	ch := c.reader.newChanges()
 	var before window
 	for i, w := range windows {
 		if !cur.Left.IsZero() { // everything up to the position's list is applied
 			ch.known = found{}
 		}
-		if i > 0 && len(ch.entries) >= c.reader.MaxChanges && !ch.End.Before(least) {
-			ch.Rest = fmt.Errorf("%s: %d more %ss %w", c.set, len(windows)-i, c.name, ErrLeft)
+		if i > 0 && ch.latest.Len() >= int64(c.reader.MaxChanges) && !ch.End.Before(least) {
+			ch.Rest = fmt.Errorf("%s: %s %w", c.set, Counted(len(windows)-i, "%d more %s{ is|s are}", len(windows)-i, c.name), ErrLeft)
 			break
 		}
 		l, err := ready, error(nil)
@@ -491,17 +491,19 @@ func (c *sequence) load(ctx context.Context, windows []window, cur Position, rea
 		case lost(ctx, err):
 			c.Why, c.broken = "gap: "+notUsable(c.name, w.uri, err).Error(), true
 			c.reader.Note(c.set, c.Why)
-			ch, before = newChanges(), window{}
+			ch, before = c.reader.newChanges(), window{}
 			continue
 		default:
 			return nil, err
 		}
 		w = window{uri: l.URI, from: l.from, until: l.until, told: w.told}
 		if !c.jumbled && c.gap(before, w) {
-			ch = newChanges()
+			ch = c.reader.newChanges()
 		}
 		ch.Jumbled, ch.clear = c.jumbled, c.latest
-		ch.add(l, cur)
+		if err := ch.add(c.reader, l, cur); err != nil {
+			return nil, err
+		}
 		before = w
 	}
 	if ch.lists == 0 {

@@ -198,6 +198,7 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		r := newLister(ctx, st, yield)
 		r.leaf = r.resource
+		defer r.listed.Close()
 		if st.dumped() {
 			if !r.manifests() {
 				return
@@ -211,8 +212,8 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 		if err := st.Changes.Flaw; err != nil {
 			r.fail(err)
 		}
-		for _, c := range st.Changes.All() {
-			if w, ok := st.unlisted(c); ok && !r.listed[resourcesync.KeyOf(w.URI)] && !yield(w, nil) {
+		for c, err := range st.Changes.All() {
+			if !r.unlisted(c, err) {
 				return
 			}
 		}
@@ -224,15 +225,15 @@ func (st *Snapshot) Resources(ctx context.Context) iter.Seq2[Item, error] {
 // happened after them, with older bytes.
 func (st *Snapshot) unlisted(c *Change) (_ Item, ok bool) {
 	said, told := c.Word()
-	if c.ofBytes {
-		said.To = c.most
+	if c.OfBytes {
+		said.To = c.Most
 	}
 	switch d, _ := evidence.Decide(said, evidence.Held{Gone: true, At: st.At}); d {
 	case evidence.Fetch:
 		return Item{Resource: *told, Location: c.Location, By: c}, true
 	case evidence.Ask:
 		open := c.disputed(true)
-		open.aged = c.ofBytes && !c.torn
+		open.aged = c.OfBytes && !c.Torn
 		return Item{Resource: *told, Location: c.Location, By: open, At: st.At}, true
 	}
 	return Item{}, false

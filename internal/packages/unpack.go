@@ -155,7 +155,7 @@ func (u *Unpacker) prepare(ctx context.Context, p *plannedPackage, members iter.
 		err = u.find(ctx, p, byParts, members)
 	}
 	if p.err = err; harvest.OfSource(err) && ctx.Err() == nil {
-		u.t.Tell(harvest.QuirkOf(err), u.set, fmt.Sprintf("%s: %d resources are requested one by one, as the package cannot be had: %v", p.Ref.URI, p.left, err))
+		u.t.Tell(harvest.QuirkOf(err), u.set, harvest.Counted(p.left, "%s: %d {resource is|resources are} requested one by one, as the package cannot be had: %v", p.Ref.URI, p.left, err))
 	}
 }
 
@@ -243,7 +243,7 @@ func (u *Unpacker) madeBy(p *plannedPackage) bool {
 // noteUnnamed reports members that the manifest does not name.
 func (u *Unpacker) noteUnnamed(p *plannedPackage, named int64) {
 	if extra := int64(p.pkg.zip.Len()) - 1 - named; extra > 0 {
-		u.t.Tell(resourcesync.QuirkManifest, u.set, fmt.Sprintf("%s: %d members that its manifest does not name are left alone", p.pkg.ref.URI, extra))
+		u.t.Tell(resourcesync.QuirkManifest, u.set, harvest.Counted(extra, "%s: %d {member|members} that its manifest does not name {is|are} left alone", p.pkg.ref.URI, extra))
 	}
 }
 
@@ -442,5 +442,5 @@ func (u *Unpacker) reportLost(p *plannedPackage) {
 	if q == 0 && !harvest.IsSourceError(p.lostErr) {
 		q = resourcesync.QuirkManifest
 	}
-	u.t.Tell(q, u.set, fmt.Sprintf("%d members could not be taken out of a package, such as %s, and were requested one by one: %v", p.lost, p.lostURI, p.lostErr))
+	u.t.Tell(q, u.set, harvest.Counted(p.lost, "%d {member|members} could not be taken out of a package, {|such as }%s, and {was|were} requested one by one: %v", p.lost, p.lostURI, p.lostErr))
 }

@@ -24,6 +24,8 @@ const logMemory = 64 << 10
 // bytes or text. Several goroutines may read it at once, while none writes.
 type Log[T any] struct {
 	scratch scratch
+	first   []T          // the first records, as they were appended
+	hold    int          // how many of them there may be
 	recent  bytes.Buffer // not yet in the file
 	wrong   error        // why T can't be kept
 	added   int64
@@ -52,10 +54,17 @@ func NewLog[T any](dir string) *Log[T] {
 	return &Log[T]{scratch: newScratch(dir), wrong: lossless(reflect.TypeFor[T](), map[reflect.Type]bool{})}
 }
 
+// Hold keeps the first n records in memory as they are, for logs that are mostly short: to read and
+// write these costs nothing. It is called before the first record is appended.
+func (l *Log[T]) Hold(n int) *Log[T] {
+	l.hold = n
+	return l
+}
+
 // Place is where a record of a Log is.
 type Place struct {
-	Offset int64
-	Length int32
+	Offset int64 // of the first records: which of them it is
+	Length int32 // 0 for the first records
 }
 
 // Append adds a record.
@@ -71,6 +80,10 @@ func (l *Log[T]) AppendAt(record T) (p Place, err error) {
 		return p, errClosed
 	case l.wrong != nil:
 		return p, l.wrong
+	case len(l.first) < l.hold:
+		l.first = append(l.first, record)
+		l.added++
+		return Place{Offset: int64(len(l.first) - 1)}, nil
 	}
 	before := l.recent.Len()
 	if err := encode.NewEncoder(&l.recent).Encode(&record); err != nil {
@@ -95,6 +108,9 @@ func (l *Log[T]) At(p Place) (record T, err error) {
 	if l.closed {
 		return record, errClosed
 	}
+	if p.Length == 0 {
+		return l.first[p.Offset], nil
+	}
 	text := make([]byte, p.Length)
 	if p.Offset < l.scratch.size {
 		_, err = io.ReadFull(l.scratch.section(p.Offset, int64(p.Length)), text)
@@ -117,32 +133,45 @@ func (l *Log[T]) Len() int64 { return l.added }
 // of times, but not while records are appended.
 func (l *Log[T]) All() iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var zero T
-		if l.closed {
-			yield(zero, errClosed)
-			return
-		}
-		var all io.Reader = bytes.NewReader(l.recent.Bytes())
-		if l.scratch.f != nil {
-			all = io.MultiReader(l.scratch.section(0, l.scratch.size), all)
-		}
-		records := decode.NewDecoder(bufio.NewReaderSize(all, int(min(logMemory, l.scratch.size+int64(l.recent.Len())+1))))
-		for range l.added {
-			var record T
-			if err := records.Decode(&record); err != nil {
-				yield(zero, fmt.Errorf("read back a %T: %w", record, err))
-				return
-			}
-			if !yield(record, nil) {
-				return
-			}
+		if err := l.each(func(_ Place, record T) bool { return yield(record, nil) }); err != nil {
+			var zero T
+			yield(zero, err)
 		}
 	}
+}
+
+// each hands on the records with their places, until take returns false.
+func (l *Log[T]) each(take func(Place, T) bool) error {
+	if l.closed {
+		return errClosed
+	}
+	for i, record := range l.first {
+		if !take(Place{Offset: int64(i)}, record) {
+			return nil
+		}
+	}
+	var all io.Reader = bytes.NewReader(l.recent.Bytes())
+	if l.scratch.f != nil {
+		all = io.MultiReader(l.scratch.section(0, l.scratch.size), all)
+	}
+	records := decode.NewDecoder(bufio.NewReaderSize(all, int(min(logMemory, l.scratch.size+int64(l.recent.Len())+1))))
+	for range l.added - int64(len(l.first)) {
+		var record T
+		p := Place{Offset: int64(records.NumBytesRead())}
+		if err := records.Decode(&record); err != nil {
+			return fmt.Errorf("read back a %T: %w", record, err)
+		}
+		p.Length = int32(int64(records.NumBytesRead()) - p.Offset)
+		if !take(p, record) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // Close gives memory and file back.
 func (l *Log[T]) Close() error {
 	l.closed = true
-	l.recent = bytes.Buffer{}
+	l.first, l.recent = nil, bytes.Buffer{}
 	return l.scratch.close()
 }

@@ -63,7 +63,7 @@ func records() *rapid.Generator[record] {
 func TestLogYieldsWhatWasAppendedInOrder(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		l := NewLog[record](dir)
+		l := NewLog[record](dir).Hold(rapid.IntRange(0, 8).Draw(t, "hold"))
 		defer l.Close()
 		var want []record
 		for range rapid.IntRange(1, 3).Draw(t, "rounds") {

@@ -1,7 +1,8 @@
-// Package spool stores long sequences in temporary files, so that no step of a publication
-// or a synchronisation holds a whole set in memory: sets of keys that are read back sorted
-// (Keys), logs of records that are read back in order (Log), and documents that are read
-// only after all of them have arrived (File).
+// Package spool keeps long sequences in temporary files, so that no step of a
+// publication or a synchronisation holds a whole set in memory: sets of keys that
+// are read back sorted (Keys), logs of records that are read back in order (Log),
+// the last record of each key (Table, over an Index), and documents that are read only after
+// all of them came (File).
 //
 // Small sequences stay in memory and create no file. A file has no name from the start,
 // where the system supports that: it vanishes with the process.
@@ -47,6 +48,22 @@ func (s *scratch) write(p []byte) error {
 	}
 	s.size += int64(len(p))
 	return nil
+}
+
+// writeAt writes over a part of the file.
+func (s *scratch) writeAt(p []byte, off int64) error {
+	if _, err := s.f.WriteAt(p, off); err != nil {
+		return s.fail("write", err)
+	}
+	return nil
+}
+
+// extend makes a file of n bytes, all of them zero.
+func (s *scratch) extend(n int64) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	return s.writeAt([]byte{0}, n-1)
 }
 
 // open makes the file, unless it is there.

@@ -1,0 +1,164 @@
+package harvest
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+
+	"instep/evidence"
+	"instep/internal/spool"
+	"instep/resourcesync"
+)
+
+// This file keeps the last change of each resource, in memory or in temporary files.
+
+// storedChange is a Change as it is kept: one that a list has read, or the last of a resource.
+type storedChange struct {
+	Entry   ChangeEntry
+	Package int // Changes counts it; of a list 1 for its own; 0: none
+	Path    string
+	Offset  int64
+	List    int // Changes counts it
+}
+
+func (c *storedChange) key() string { return c.Entry.URI }
+
+func (r *Reader) newChanges() *Changes {
+	ch := &Changes{latest: spool.NewTable(r.Spool, r.held(), (*storedChange).key)}
+	r.spools = append(r.spools, ch.latest)
+	return ch
+}
+
+// forget drops the changes of resources of which the part of a later list tells that was read before:
+// they are over.
+func (ch *Changes) forget(over *spool.Keys) error {
+	for key, err := range over.Sorted() {
+		if err == nil {
+			err = ch.latest.Delete(key.URI())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put takes a change in place of an earlier one of the same resource. It comes from a list in this
+// order: of two of one moment the later put counts, unless their list has the newest first.
+func (ch *Changes) put(s *storedChange, cur Position, in *ordering) error {
+	c := &s.Entry
+	if c.Change == "" {
+		return nil
+	}
+	before, again, err := ch.latest.Get(c.URI)
+	if err != nil {
+		return err
+	}
+	beside := again && before.List == ch.lists
+	switch {
+	case !again:
+		c.News = ch.resumed || c.Changed.After(cur.At)
+	case c.Changed.Before(before.Entry.Changed), // lists may overlap
+		beside && in.backward && c.Changed.Equal(before.Entry.Changed):
+		if !beside || !in.down || !before.Entry.News {
+			return nil
+		}
+		before.Entry.News = false // this one was said before it
+		return ch.latest.Put(before)
+	default:
+		c.News = beside && in.backward && before.Entry.News
+	}
+	s.List = ch.lists
+	return ch.latest.Put(s)
+}
+
+// number is how a storedChange counts a package.
+func (ch *Changes) number(p *Package) int {
+	if n := len(ch.in); n > 0 && ch.in[n-1] == p { // most come package by package
+		return n
+	}
+	i := slices.Index(ch.in, p)
+	if i < 0 {
+		i, ch.in = len(ch.in), append(ch.in, p)
+	}
+	return i + 1
+}
+
+// lay writes down where the bytes of a change are.
+func (ch *Changes) lay(s *storedChange, at Location) {
+	if s.Package, s.Path, s.Offset = 0, at.Path, at.Offset; at.Package != nil {
+		s.Package = ch.number(at.Package)
+	}
+}
+
+// change is a change as it was stored.
+func (ch *Changes) change(s *storedChange) *Change {
+	c := &Change{ChangeEntry: s.Entry}
+	if s.Package > 0 {
+		c.Location = Location{ch.in[s.Package-1], s.Path, s.Offset}
+	}
+	return c
+}
+
+// carriedBy records where the bytes of a change are, if the entry of a manifest is
+// about the same state of the same resource.
+func (ch *Changes) carriedBy(e *resourcesync.Entry, from Location) (bool, error) {
+	s, ok, err := ch.latest.Get(e.Loc)
+	if !ok || err != nil || s.Entry.Change == resourcesync.Deleted || e.Change == resourcesync.Deleted || !sameState(&s.Entry.Resource, e) {
+		return false, err
+	}
+	ch.lay(s, from)
+	return true, ch.latest.Put(s)
+}
+
+// sameState reports whether an entry describes the bytes that are wanted: by digest,
+// or where none of one algorithm is given by both, by length and the moment of the
+// change.
+func sameState(w *Resource, e *resourcesync.Entry) bool {
+	switch w.Beside(e.Length, e.Digests) {
+	case evidence.Same:
+		return true
+	case evidence.Differs:
+		return false
+	}
+	return w.Length.Known() && w.Length == e.Length && !e.Datetime.IsZero() && e.Datetime.Time().Equal(w.Changed)
+}
+
+// Of returns the last entry of a URI, or nil.
+func (ch *Changes) Of(uri string) (*Change, error) {
+	if ch == nil {
+		return nil, nil
+	}
+	s, ok, err := ch.latest.Get(uri)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return ch.change(s), nil
+}
+
+// All yields the last state of each URI: first those that are in no package, then those of each
+// package together, in the order of their places in it, else of their times.
+func (ch *Changes) All() iter.Seq2[*Change, error] {
+	return func(yield func(*Change, error) bool) {
+		for s, err := range ch.latest.Sorted(ch.rank) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(ch.change(s), nil) {
+				return
+			}
+		}
+	}
+}
+
+// rank appends by what All sorts.
+func (ch *Changes) rank(b []byte, s *storedChange) []byte {
+	if s.Package > 0 {
+		b = append(b, ch.in[s.Package-1].URI...)
+	}
+	t := s.Entry.Changed
+	b = binary.BigEndian.AppendUint64(append(b, 0), uint64(s.Offset))
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Unix())+1<<63) // with 1<<63 times before 1970 come first
+	return binary.BigEndian.AppendUint32(b, uint32(t.Nanosecond()))
+}
