@@ -155,6 +155,7 @@ var topics = []struct{ name, about string }{
 	{"library", "the packages for Go programs"},
 	{"mirror", "a mirror for years: credentials, directories filled before, earlier states, reports"},
 	{"on-demand", "packages made when they are asked for"},
+	{"links", "link resources to mirrors, metadata and others"},
 	{"ore", "finding and mirroring Resource Maps of OAI-ORE"},
 	{"promise", "what exit code 0 promises of a mirror, and what the others mean"},
 	{"quirks", "habits of existing Sources that are put up with"},

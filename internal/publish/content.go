@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,14 +108,15 @@ func (r *run) contents(ctx context.Context, since time.Time) (*contents, error) 
 func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for m, err := range c.facts.Members(ctx, c.id) {
-			b := source.Bitstream{Entry: resourceEntry(m), Open: func(ctx context.Context) (io.ReadCloser, error) {
+			en, damaged := resourceEntry(m)
+			b := source.Bitstream{Entry: en, Open: func(ctx context.Context) (io.ReadCloser, error) {
 				if !m.Changed.Before(c.since) {
 					return c.open(ctx, m)
 				}
 				return c.present(ctx, m)
 			}}
 			c.collections.link(&b.Entry)
-			if !yield(b, err) {
+			if !yield(b, cmp.Or(err, damaged)) {
 				return
 			}
 		}
@@ -125,12 +127,13 @@ func (c *contents) state(ctx context.Context) iter.Seq2[source.Bitstream, error]
 func (c *contents) changes(ctx context.Context, after, through int64) iter.Seq2[source.Bitstream, error] {
 	return func(yield func(source.Bitstream, error) bool) {
 		for ch, err := range c.facts.Changes(ctx, c.id, after, through) {
-			b := source.Bitstream{Entry: changeEntry(ch)}
+			en, damaged := changeEntry(ch)
+			b := source.Bitstream{Entry: en}
 			c.collections.link(&b.Entry)
 			if ch.Change != resourcesync.Deleted {
 				b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.open(ctx, ch.Resource) }
 			}
-			if !yield(b, err) {
+			if !yield(b, cmp.Or(err, damaged)) {
 				return
 			}
 		}

@@ -60,10 +60,10 @@ func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Groupi
 		return g, nil
 	}
 	for m, err := range r.facts.Members(ctx, r.id) {
-		if err != nil {
+		en, damaged := resourceEntry(m)
+		if err := cmp.Or(err, damaged); err != nil {
 			return g, err
 		}
-		en := resourceEntry(m)
 		if err := g.Add(scan.NameOf(r.site.BaseURL, m.URI), &en); err != nil {
 			return g, err
 		}

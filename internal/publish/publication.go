@@ -1,7 +1,9 @@
 package publish
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -123,35 +125,41 @@ func (r *run) spans(ctx context.Context, rotate bool, at time.Time) ([]span, err
 func (r *run) resources(ctx context.Context) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for m, err := range r.facts.Members(ctx, r.id) {
-			en := resourceEntry(m)
+			en, damaged := resourceEntry(m)
 			r.collections.link(&en)
-			if !yield(en, err) {
+			if !yield(en, cmp.Or(err, damaged)) {
 				return
 			}
 		}
 	}
 }
 
-func resourceEntry(m catalog.Resource) resourcesync.Entry {
-	en := resourcesync.Entry{Loc: m.URI, LastMod: m.LastMod, ChangeFreq: m.ChangeFreq}
-	en.Digests, en.Length, en.Type, en.Encoding = m.Digests, m.Length, m.Type, m.Encoding
-	return en
+func resourceEntry(m catalog.Resource) (resourcesync.Entry, error) {
+	en := resourcesync.Entry{Loc: m.URI, LastMod: m.LastMod}
+	said, err := resourcesync.ParseRemainder(m.Remainder)
+	if err != nil {
+		return en, fmt.Errorf("%w: %q: %w", catalog.ErrDamaged, m.URI, err)
+	}
+	said.Encoding, said.ChangeFreq = m.Encoding, m.ChangeFreq
+	en.SetRemainder(said)
+	en.Digests, en.Length, en.Type = m.Digests, m.Length, m.Type
+	return en, nil
 }
 
 func (r *run) changes(ctx context.Context, after, through int64) iter.Seq2[resourcesync.Entry, error] {
 	return func(yield func(resourcesync.Entry, error) bool) {
 		for ch, err := range r.facts.Changes(ctx, r.id, after, through) {
-			en := changeEntry(ch)
+			en, damaged := changeEntry(ch)
 			r.collections.link(&en)
-			if !yield(en, err) {
+			if !yield(en, cmp.Or(err, damaged)) {
 				return
 			}
 		}
 	}
 }
 
-func changeEntry(ch catalog.Change) resourcesync.Entry {
-	en := resourceEntry(ch.Resource)
+func changeEntry(ch catalog.Change) (resourcesync.Entry, error) {
+	en, err := resourceEntry(ch.Resource)
 	en.Change, en.Datetime = ch.Change, resourcesync.DatetimeOf(ch.Datetime)
-	return en
+	return en, err
 }

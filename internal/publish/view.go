@@ -104,7 +104,8 @@ func (v *View) Resources(ctx context.Context, set string, uris []string) iter.Se
 					continue
 				}
 				open := func(ctx context.Context) (io.ReadCloser, error) { return c.present(ctx, m) }
-				if !yield(source.Bitstream{Entry: resourceEntry(m), Open: open}, nil) {
+				en, err := resourceEntry(m)
+				if !yield(source.Bitstream{Entry: en, Open: open}, err) {
 					return
 				}
 			}
@@ -233,8 +234,9 @@ func (c *contents) lasting(ctx context.Context, changes []catalog.Change, yield 
 			ch.Resource = m
 			b.Open = func(ctx context.Context) (io.ReadCloser, error) { return c.present(ctx, m) }
 		}
-		b.Entry = changeEntry(ch)
-		if !yield(b, nil) {
+		en, err := changeEntry(ch)
+		b.Entry = en
+		if !yield(b, err) {
 			return false
 		}
 	}

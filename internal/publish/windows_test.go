@@ -148,7 +148,8 @@ func TestEntryBytesIsNotLess(t *testing.T) {
 			h.Capability, h.From = resourcesync.CapabilityChangeList, resourcesync.DatetimeOf(epoch)
 			enc, err := resourcesync.NewEncoder(&out, h)
 			for range n {
-				err = errors.Join(err, enc.Encode(changeEntry(ch)))
+				en, damaged := changeEntry(ch)
+				err = errors.Join(err, damaged, enc.Encode(en))
 			}
 			if err := errors.Join(err, enc.Close()); err != nil {
 				t.Fatal(err)

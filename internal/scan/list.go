@@ -33,6 +33,10 @@ type Listed struct {
 	// Version changes whenever the bytes may have changed; it is not published, and "" is
 	// unknown. With it a resource without lastmod is not requested again.
 	Version string
+
+	// Remainder is what else is said of the resource: the text of a resourcesync.Remainder
+	// without encoding and changefreq.
+	Remainder string
 }
 
 // Listing yields all resources of a set; one that comes twice counts once. An error with a
@@ -130,6 +134,7 @@ func (e *Listed) telling(read time.Time) bool {
 func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	r := *known
 	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq
+	r.Remainder = e.Remainder
 	if e.Path != "" || e.URL == "" {
 		r.Encoding = e.Encoding
 	}

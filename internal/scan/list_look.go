@@ -221,7 +221,7 @@ func (x *look) resource(known *catalog.Resource) catalog.Resource {
 		return r
 	}
 	return catalog.Resource{URI: x.URI, Path: x.place(), Length: x.length, Digests: x.digests, Type: x.mimeType,
-		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat}
+		Encoding: x.encoding, LastMod: x.lastMod, ChangeFreq: x.ChangeFreq, Stat: x.stat, Remainder: x.Remainder}
 }
 
 // Open opens the present bytes of a resource. fs.ErrNotExist: there are none.

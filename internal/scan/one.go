@@ -89,12 +89,17 @@ func (e *Listed) Check() error {
 	if n := len(e.Type) + len(e.Encoding); n > maxLabels {
 		return fmt.Errorf("expected a type and an encoding of at most %d bytes together, found %d", maxLabels, n)
 	}
+	return checkEntry(resourcesync.Entry{Loc: e.URI, LastMod: e.LastMod, ChangeFreq: e.ChangeFreq,
+		Metadata: resourcesync.Metadata{Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding}})
+}
+
+// checkEntry refuses an entry that no Resource List can have.
+func checkEntry(e resourcesync.Entry) error {
 	enc, err := resourcesync.NewEncoder(io.Discard, checkHeader)
 	if err != nil {
 		return err
 	}
-	return enc.Encode(resourcesync.Entry{Loc: e.URI, LastMod: e.LastMod, ChangeFreq: e.ChangeFreq,
-		Metadata: resourcesync.Metadata{Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding}})
+	return enc.Encode(e)
 }
 
 // checkHeader is the header of a Resource List by which entries are tested.

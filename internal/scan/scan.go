@@ -68,12 +68,13 @@ func KeepKey(sha256 resourcesync.Digest) string {
 }
 
 // Rule labels the resources whose path below the directory matches. Each field comes from
-// the first rule that matches and sets it.
+// the first rule that matches and sets it; the links of all that match add up.
 type Rule struct {
 	Match      string // a glob as internal/glob has them
 	Type       string // media type, instead of the one derived from name and bytes
 	Encoding   string // content coding that the file is in, as "gzip"
 	ChangeFreq resourcesync.ChangeFreq
+	Links      []Link
 }
 
 // Dir is a directory whose files are the resources of a set. Tree is required.
