@@ -28,6 +28,7 @@ type Destination struct {
 	AllowOrigins  []string      // origins beside the Source's own whose resources are fetched
 	MaxDelete     guard.Limit   // what a run may delete without consent
 	KeepDeleted   bool          // apply no deletion
+	Duplicates    Duplicates    // when a resource is fetched from a duplicate
 	Prefer        Prefer        // by what a baseline or an increment is made where both ways are offered
 	Strict        bool          // accept only what a sha-256 or better proves, and documents without a flaw
 	Include       []string      // globs on the path of a resource; empty: all

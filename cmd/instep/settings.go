@@ -24,7 +24,7 @@ import (
 var (
 	filterFlags = []string{"set", "include", "exclude", "type"}
 	plainFlags  = []string{
-		"keep-versions", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "baseline-every", "workers", "rate", "bwlimit",
+		"keep-versions", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "duplicates", "baseline-every", "workers", "rate", "bwlimit",
 		"max-document", "ore",
 	}
 	// fileFlags name files that decide about trust and credentials.
