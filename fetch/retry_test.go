@@ -105,7 +105,7 @@ func TestOnceIsOneTry(t *testing.T) {
 		f := &fakeNet{answer: busy("503 X")}
 		c := f.newClient(t, f.options())
 		begin := time.Now()
-		if resp, err := c.Get(t.Context(), Request{URL: "http://example.org/", Once: true}); err == nil {
+		if resp, err := c.Get(t.Context(), fetch.Request{URL: "http://example.org/", Once: true}); err == nil {
 			_ = resp.Body.Close()
 			t.Error("got an answer from another try")
 		}
