@@ -34,6 +34,9 @@ type Destination struct {
 	Include       []string      // globs on the path of a resource; empty: all
 	Exclude       []string      // globs on the path of a resource
 	Types         []string      // media types; empty: all
+	Collections   []string      // only resources that an entry links to one of these (1.1 §14.7); empty: all
+	Profiles      []string      // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
+	WithMetadata  bool          // also metadata that describes what Include and Types choose; Profiles is then about metadata only
 	Workers       int           // resources in transfer at a time; 0: 4
 	Quick         bool          // Audit reads no bytes that by size and time of modification nobody has touched, if the Mirror is a Prober
 	ReadOnly      bool          // Audit marks nothing in the Mirror
@@ -135,7 +138,7 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 
 // discover finds the sets of the Source that were asked for, and what of them concerns this run.
 func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, *scope, error) {
-	filter, err := newFilter(d.Include, d.Exclude, d.Types)
+	filter, err := d.newFilter()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -274,7 +277,7 @@ func (s *scope) admit(w *harvest.Resource) (skip Skip, origin string) {
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
 	}
-	if !s.filter.admits(u.Path, w.Type) {
+	if !s.filter.admits(w, u.Path) {
 		return SkipFiltered, ""
 	}
 	if o := fetch.Origin(u); !s.origins[o] {
