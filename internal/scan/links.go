@@ -20,8 +20,8 @@ type Link struct {
 	// Href is the URI that the link leads to. {path} is replaced by the path of the resource
 	// below the directory, {dir} by its directory, with a slash at the end unless it is
 	// empty, {name} by what follows that, and {stem} by the name without its extension, all
-	// percent-encoded. A Href without scheme is the path of a file of the same set: there is
-	// no link while the set has no such file.
+	// percent-encoded, and {base} by the base URL. A Href without scheme and {base} is the
+	// path of a file of the same set: there is no link while the set has no such file.
 	Href string
 	Type string // media type of the target; "" is what is known of it by its name and the rules
 	Pri  int    // 1 to MaxPri; 0 is none
@@ -57,12 +57,12 @@ func (l *Link) Check() error {
 	case slices.Contains(bare, l.Rel) && l.Type != "":
 		return fmt.Errorf("a link with rel %q has no type: it would repeat what is said of the resource", l.Rel)
 	}
-	sample := l.expand("dir/stem.ext")
+	sample := l.expand("https://example.org/", "dir/stem.ext")
 	if strings.ContainsAny(sample, "{}") {
-		return fmt.Errorf("href %q: expected {path}, {dir}, {name} or {stem} between braces", l.Href)
+		return fmt.Errorf("href %q: expected {base}, {path}, {dir}, {name} or {stem} between braces", l.Href)
 	}
 	if l.OfSet() {
-		if _, ok := FileOf("/", "/"+sample); !ok {
+		if _, ok := FileOf("", sample); !ok {
 			return fmt.Errorf("href %q: expected a URI, or the path of a file below the directory", l.Href)
 		}
 		return nil
@@ -88,18 +88,21 @@ func (l *Link) Check() error {
 // OfSet reports whether the link leads to a file of the set.
 func (l *Link) OfSet() bool {
 	scheme, _, ok := strings.Cut(l.Href, ":")
-	return !ok || scheme == "" || strings.ContainsAny(scheme, "/{}?#")
+	return !strings.HasPrefix(l.Href, inBase) && (!ok || scheme == "" || strings.ContainsAny(scheme, "/{}?#"))
 }
 
-// expand returns the href for the resource at a path.
-func (l *Link) expand(path string) string {
+// inBase begins the Href of a URI below the base URL.
+const inBase = "{base}"
+
+// expand returns the href for the resource at a path below base.
+func (l *Link) expand(base, path string) string {
 	dir := path[:strings.LastIndexByte(path, '/')+1]
 	name := path[len(dir):]
 	stem := name
 	if i := strings.LastIndexByte(name, '.'); i > 0 {
 		stem = name[:i]
 	}
-	return strings.NewReplacer("{path}", URI("", path), "{dir}", URI("", dir), "{name}", URI("", name), "{stem}", URI("", stem)).Replace(l.Href)
+	return strings.NewReplacer(inBase, base, "{path}", URI("", path), "{dir}", URI("", dir), "{name}", URI("", name), "{stem}", URI("", stem)).Replace(l.Href)
 }
 
 // typeByName returns the media type of what is at a URI by its extension.
@@ -118,7 +121,7 @@ func (d *Dir) Links(ctx context.Context, path string) (string, error) {
 func (d *Dir) remainder(ctx context.Context, path string, rules []Link) (string, error) {
 	return linksText("", rules, func(l *Link) (resourcesync.Link, bool, error) {
 		if !l.OfSet() {
-			return l.elsewhere(path), true, nil
+			return l.elsewhere(d.BaseURL, path), true, nil
 		}
 		return d.inSet(ctx, path, l)
 	})
@@ -149,8 +152,8 @@ func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link
 }
 
 // elsewhere returns the link to a URI that is no file of the set.
-func (l *Link) elsewhere(path string) resourcesync.Link {
-	link := resourcesync.Link{Rel: l.Rel, Href: l.expand(path), Type: l.Type, Pri: l.Pri}
+func (l *Link) elsewhere(base, path string) resourcesync.Link {
+	link := resourcesync.Link{Rel: l.Rel, Href: l.expand(base, path), Type: l.Type, Pri: l.Pri}
 	if link.Rel == resourcesync.RelAlternate && link.Type == "" {
 		link.Type = l.typeByName(link.Href)
 	}
@@ -160,8 +163,8 @@ func (l *Link) elsewhere(path string) resourcesync.Link {
 // inSet returns the link to a file of the set; false if there is none, or if it is the
 // resource itself.
 func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Link, bool, error) {
-	target, ok := PathOf("", l.expand(path))
-	if !ok || target == path || !fs.ValidPath(target) {
+	target, ok := FileOf("", l.expand(d.BaseURL, path))
+	if !ok || target == path {
 		return resourcesync.Link{}, false, nil
 	}
 	_, reason, err := d.locate(target)

@@ -82,6 +82,23 @@ func TestPairThatComesAndGoesRelabels(t *testing.T) {
 	same(t, "changes", len(changes(f, 0)), 3)
 }
 
+// Names of any bytes are linked, and links below the base URL move with it.
+func TestLinksOfOddNamesAndBelowTheBaseURL(t *testing.T) {
+	f := setUp(t, "d/ü%.pdf", "ü meta/ü%.xml")
+	f.Rules = []Rule{{Match: "*.pdf", Links: []Link{{Rel: "describedby", Href: "ü%20meta/{stem}.xml"}, {Rel: "canonical", Href: "{base}{dir}{stem}"}}}}
+	f.scan()
+	same(t, "links", linksOf(f), map[string]string{
+		"d/ü%.pdf":      "describedby %C3%BC%20meta/%C3%BC%25.xml application/xml, canonical d/%C3%BC%25",
+		"ü meta/ü%.xml": "",
+	})
+	f.Rules[0].Links = f.Rules[0].Links[1:]
+	f.scan()
+	before := f.rulesDigest()
+	if f.BaseURL = "https://other.example.org/"; f.rulesDigest() == before {
+		t.Error("the base URL does not count")
+	}
+}
+
 // What is not published is linked from nowhere.
 func TestLinksLeadToFilesOfTheSetOnly(t *testing.T) {
 	f := setUp(t, "a.pdf", ".hidden/a.xml", "b.xml", "none")
@@ -148,6 +165,8 @@ func TestLinkThatNoEntryCanHaveIsRefused(t *testing.T) {
 		{Rel: "canonical", Href: "{dir}{stem}"},
 		{Rel: "http://example.org/terms/part", Href: "urn:x:{stem}"},
 		{Rel: "collection", Href: "info:example/{dir}"},
+		{Rel: "collection", Href: "{base}all"},
+		{Rel: "describedby", Href: "über uns/{stem}.xml"},
 	} {
 		if err := l.Check(); err != nil {
 			t.Errorf("%+v: %v", l, err)

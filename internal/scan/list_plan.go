@@ -111,7 +111,7 @@ func (b *listPlanner) take(e *Listed) error {
 	rule := RuleFor(b.l.Rules, name)
 	e.Type, e.Encoding = cmp.Or(rule.Type, e.Type), cmp.Or(rule.Encoding, e.Encoding)
 	e.ChangeFreq = cmp.Or(rule.ChangeFreq, e.ChangeFreq)
-	said, err := linksText(e.Remainder, rule.Links, func(l *Link) (resourcesync.Link, bool, error) { return l.elsewhere(name), !l.OfSet(), nil })
+	said, err := linksText(e.Remainder, rule.Links, func(l *Link) (resourcesync.Link, bool, error) { return l.elsewhere(b.l.BaseURL, name), !l.OfSet(), nil })
 	if err != nil {
 		return b.failed(e, err)
 	}

@@ -68,7 +68,7 @@ func (d *Dir) rulesDigest() string {
 	}
 	for i, r := range d.Rules {
 		for _, l := range r.Links {
-			b = fmt.Appendf(b, "link %d %q %q %q %d", i, l.Rel, l.Href, l.Type, l.Pri)
+			b = fmt.Appendf(b, "link %d %q %q %q %d at %q", i, l.Rel, l.Href, l.Type, l.Pri, d.BaseURL)
 		}
 	}
 	sum := sha256.Sum256(b)
