@@ -190,6 +190,39 @@ func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Lin
 	return link, true, nil
 }
 
+// Representations returns the paths of the files that rules link to the generic URI at a path
+// below base (rel="canonical", 1.1 §14.3), in the order of the rules. They are those whose name
+// is that of the URI with an extension, which a glob such as *.html or *.{html,pdf} ends with.
+func Representations(rules []Rule, base, path string) (all []string) {
+	generic := URI(base, path)
+	for _, r := range rules {
+		if !slices.ContainsFunc(r.Links, isCanonical) {
+			continue
+		}
+		for _, extension := range extensions(r.Match) {
+			name := path + "." + extension
+			links := RuleFor(rules, name).Links
+			i := slices.IndexFunc(links, isCanonical)
+			if i >= 0 && links[i].expand(base, name) == generic && !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+func isCanonical(l Link) bool { return l.Rel == resourcesync.RelCanonical }
+
+// extensions returns those that a glob ends with.
+func extensions(match string) []string {
+	i := strings.LastIndexByte(match, '.')
+	if i < 0 {
+		return nil
+	}
+	end := strings.TrimSuffix(strings.TrimPrefix(match[i+1:], "{"), "}")
+	return slices.DeleteFunc(strings.Split(end, ","), func(s string) bool { return s == "" || strings.ContainsAny(s, "*?[]{}/\\") })
+}
+
 // linked reports whether rules link files of the set to each other, so that another file
 // decides what is said of one.
 func (d *Dir) linked() bool {
