@@ -70,9 +70,9 @@ var ErrOutage = errors.New("the Source stopped answering")
 // Source tells of by now are followed too, up to 3 times.
 func (d *Destination) Apply(ctx context.Context, p *Plan) (*Report, error) {
 	rep := &Report{}
-	budget := d.budget()
+	budget, dups := d.budget(), &duplicates{when: d.Duplicates}
 	for _, sp := range p.Sets {
-		r := &runner{d: d, sp: sp, budget: budget, rep: &SetReport{
+		r := &runner{d: d, sp: sp, budget: budget, duplicates: dups, rep: &SetReport{
 			SetState: sp.SetState, Counts: Counts{Same: sp.Same, Skipped: sp.Skipped}, Via: map[Via]int64{},
 		}}
 		rep.Sets = append(rep.Sets, r.rep)
@@ -94,9 +94,10 @@ type runner struct {
 	rep   *SetReport
 	slots *semaphore.Weighted // of the transfers
 
-	budget   *budget // of all sets
-	odd      tally
-	unpacker *packages.Unpacker // nil if the plan takes nothing out of packages
+	budget     *budget     // of all sets
+	duplicates *duplicates // likewise
+	odd        tally
+	unpacker   *packages.Unpacker // nil if the plan takes nothing out of packages
 
 	mu            sync.Mutex
 	err           error // why the run ends early

@@ -28,11 +28,15 @@ type Destination struct {
 	AllowOrigins  []string      // origins beside the Source's own whose resources are fetched
 	MaxDelete     guard.Limit   // limit of deletions without consent
 	KeepDeleted   bool          // apply no deletion
+	Duplicates    Duplicates    // when a resource is fetched from a duplicate
 	Prefer        Prefer        // preferred documents of a baseline or an increment, if both kinds are offered
 	Strict        bool          // accept only what a sha-256 or better proves, and documents without a flaw
 	Include       []string      // globs on the path of a resource; empty: all
 	Exclude       []string      // globs on the path of a resource
 	Types         []string      // media types; empty: all
+	Collections   []string      // only resources that an entry links to one of these (1.1 §14.7); empty: all
+	Profiles      []string      // only resources that an entry links to one of these profiles (1.1 §14.5); empty: all
+	WithMetadata  bool          // also metadata that describes what Include and Types choose; Profiles is then about metadata only
 	Workers       int           // resources in transfer at a time; 0: 4
 	Quick         bool          // Audit does not read bytes that by size and modification time are untouched, if the Mirror is a Prober
 	ReadOnly      bool          // Audit marks nothing in the Mirror
@@ -134,7 +138,7 @@ func (d *Destination) reader(sc *scope) *harvest.Reader {
 // discover finds the requested sets of the Source, and the parts of them that concern this
 // run.
 func (d *Destination) discover(ctx context.Context) (*discover.Source, []discover.Set, *scope, error) {
-	filter, err := newFilter(d.Include, d.Exclude, d.Types)
+	filter, err := d.newFilter()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -273,7 +277,7 @@ func (s *scope) admit(w *harvest.Resource) (skip Skip, origin string) {
 	if err != nil || len(w.URI) > harvest.MaxURI || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return SkipUnsupported, ""
 	}
-	if !s.filter.admits(u.Path, w.Type) {
+	if !s.filter.admits(w, u.Path) {
 		return SkipFiltered, ""
 	}
 	if o := fetch.Origin(u); !s.origins[o] {

@@ -27,22 +27,31 @@ func TestCat_FET_11(t *testing.T) {
 		served map[string][]byte
 		want   bool
 		asked  []string // of /d/, in this order
+		when   destination.Duplicates
+		self   int // how often the resource itself is asked for; 0: not compared
 	}{
-		{"loc is good", nil, dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, nil},
-		{"loc is gone", broken(404), dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}},
-		{"loc is busy", broken(503), dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}},
-		{"loc has other bytes", serving(wrong), dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}},
-		{"the duplicate has other bytes", broken(404), dups("/d/1"), false, map[string][]byte{"/d/1": wrong}, false, []string{"/d/1"}},
-		{"the second is good", broken(404), dups("/d/1", "/d/2"), false, map[string][]byte{"/d/1": wrong, "/d/2": right}, true, []string{"/d/1", "/d/2"}},
+		{"loc is good", nil, dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, nil, "", 0},
+		{"loc is gone", broken(404), dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}, "", 0},
+		{"loc is busy", broken(503), dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}, "", 0},
+		{"loc has other bytes", serving(wrong), dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}, "", 0},
+		{"the duplicate has other bytes", broken(404), dups("/d/1"), false, map[string][]byte{"/d/1": wrong}, false, []string{"/d/1"}, "", 0},
+		{"the second is good", broken(404), dups("/d/1", "/d/2"), false, map[string][]byte{"/d/1": wrong, "/d/2": right}, true, []string{"/d/1", "/d/2"}, "", 0},
 		{
 			"by priority", broken(404),
 			[]resourcesync.Link{{Href: "/d/0"}, {Href: "/d/9", Pri: 9}, {Href: "/d/1", Pri: 1}, {Href: "/d/5", Pri: 5}}, false,
-			map[string][]byte{"/d/0": right}, false, []string{"/d/1", "/d/5", "/d/9"},
+			map[string][]byte{"/d/0": right}, false, []string{"/d/1", "/d/5", "/d/9"}, "", 1,
 		},
-		{"without a digest", broken(404), dups("/d/1"), true, map[string][]byte{"/d/1": right}, false, nil},
-		{"of another origin", broken(404), dups("http://127.0.0.1:1/d/1"), false, nil, false, nil},
-		{"of another scheme", broken(404), dups("gsiftp://example.org/d/1", "file:///etc/hosts", "http://[/"), false, nil, false, nil},
-		{"other relations", broken(404), []resourcesync.Link{{Rel: "alternate", Href: "/d/1"}}, false, map[string][]byte{"/d/1": right}, false, nil},
+		{"without a digest", broken(404), dups("/d/1"), true, map[string][]byte{"/d/1": right}, false, nil, "", 0},
+		{"of another origin", broken(404), dups("http://127.0.0.1:1/d/1"), false, nil, false, nil, "", 0},
+		{"of another scheme", broken(404), dups("gsiftp://example.org/d/1", "file:///etc/hosts", "http://[/"), false, nil, false, nil, "", 0},
+		{"other relations", broken(404), []resourcesync.Link{{Rel: "alternate", Href: "/d/1"}}, false, map[string][]byte{"/d/1": right}, false, nil, "", 0},
+		{"a pri asks to be first", nil, []resourcesync.Link{{Href: "/d/2"}, {Href: "/d/1", Pri: 3}}, false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}, "", -1},
+		{"a pri and other bytes", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}, {Href: "/d/2", Pri: 2}}, false, map[string][]byte{"/d/1": wrong, "/d/2": right}, true, []string{"/d/1", "/d/2"}, "", -1},
+		{"a pri and all are wrong", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}, {Href: "/d/2"}}, false, map[string][]byte{"/d/1": wrong, "/d/2": right}, true, []string{"/d/1"}, "", 1},
+		{"a pri without a digest", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}}, true, map[string][]byte{"/d/1": wrong}, true, nil, "", 1},
+		{"first", nil, dups("/d/1"), false, map[string][]byte{"/d/1": right}, true, []string{"/d/1"}, destination.DuplicatesFirst, -1},
+		{"last", nil, []resourcesync.Link{{Href: "/d/1", Pri: 1}}, false, map[string][]byte{"/d/1": right}, true, nil, destination.DuplicatesLast, 1},
+		{"never", broken(404), []resourcesync.Link{{Href: "/d/1", Pri: 1}}, false, map[string][]byte{"/d/1": right}, false, nil, destination.DuplicatesNever, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,6 +88,7 @@ func TestCat_FET_11(t *testing.T) {
 				})
 			}
 			m := newMirror(t, s)
+			m.set = func(d *destination.Destination) { d.Duplicates = tt.when }
 			rep, err := m.sync()
 			if err != nil || (rep.Created == 1) != tt.want || (rep.Failed == 1) == tt.want {
 				t.Errorf("got %+v, %v; want it to be had: %v", rep, err, tt.want)
@@ -89,7 +99,10 @@ func TestCat_FET_11(t *testing.T) {
 			if !slices.Equal(asked, tt.asked) {
 				t.Errorf("asked for %q, want %q", asked, tt.asked)
 			}
-			if len(tt.asked) > 0 && tt.want != slices.ContainsFunc(m.notes, func(n string) bool { return strings.Contains(n, "taken from its duplicate") }) {
+			if got := s.asked("/r"); tt.self != 0 && got != max(tt.self, 0) {
+				t.Errorf("the resource itself was asked for %d times, want %d", got, max(tt.self, 0))
+			}
+			if len(tt.asked) > 0 && tt.self == 0 && tt.want != slices.ContainsFunc(m.notes, func(n string) bool { return strings.Contains(n, "taken from its duplicate") }) {
 				t.Errorf("notes: %q", m.notes)
 			}
 		})

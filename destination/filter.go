@@ -9,22 +9,31 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"instep/fetch"
+	"instep/harvest"
 	"instep/internal/glob"
+	"instep/resourcesync"
 )
 
 // choice identifies the settings that select resources: resources left out under one choice
 // may belong to another.
 func (d *Destination) choice() string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %t %t", sorted(d.Include), sorted(d.Exclude), sorted(d.Types),
-		sorted(d.AllowOrigins), d.Strict, d.KeepDeleted))
+	text := fmt.Appendf(nil, "%q %q %q %q %t %t", sorted(d.Include), sorted(d.Exclude), sorted(d.Types),
+		sorted(d.AllowOrigins), d.Strict, d.KeepDeleted)
+	if len(d.Collections) > 0 || len(d.Profiles) > 0 || d.WithMetadata {
+		text = fmt.Appendf(text, " %q %q %t", sorted(d.Collections), sorted(d.Profiles), d.WithMetadata)
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
 
-// filter chooses resources by the path of their URI and by media type.
+// filter chooses resources by the path of their URI, by media type and by their links.
 type filter struct {
-	include, exclude *glob.Set
-	types            []string
+	include, exclude      *glob.Set
+	types                 []string
+	collections, profiles []string // URIs
+	withMetadata          bool
 }
 
 // GlobError is a pattern of Include or Exclude that cannot be used.
@@ -32,29 +41,83 @@ type GlobError struct{ Glob string }
 
 func (e *GlobError) Error() string { return fmt.Sprintf("not a valid glob: %q", e.Glob) }
 
-func newFilter(include, exclude, types []string) (*filter, error) {
-	for _, g := range slices.Concat(include, exclude) {
+func (d *Destination) newFilter() (*filter, error) {
+	for _, g := range slices.Concat(d.Include, d.Exclude) {
 		if !glob.Valid(g) {
 			return nil, &GlobError{Glob: g}
 		}
 	}
-	return &filter{glob.NewSet(include), glob.NewSet(exclude), types}, nil
+	return &filter{glob.NewSet(d.Include), glob.NewSet(d.Exclude), d.Types, d.Collections, d.Profiles, d.WithMetadata}, nil
 }
 
-// admits reports whether a resource passes. path is the decoded path of its URI.
-// A resource whose type is unknown passes a filter by type: leaving it out would be a guess.
-func (f *filter) admits(path, mediaType string) bool {
-	path = strings.TrimPrefix(path, "/")
-	excluded := f.exclude.Match(path, false)
-	if included := f.include.Empty() || f.include.Match(path, false); !included || excluded {
+// admits reports whether a resource passes. path is the decoded path of its URI. One whose
+// links are not known passes a filter by links: leaving it out would be a guess.
+func (f *filter) admits(w *harvest.Resource, path string) bool {
+	included, excluded := f.paths(path)
+	if excluded {
 		return false
 	}
+	chosen := included && f.typed(w.Type)
+	if !f.byLinks() || !chosen && !f.withMetadata {
+		return chosen
+	}
+	said, err := w.Remainder.Parse()
+	if err != nil || w.Remainder.Dropped() {
+		return chosen
+	}
+	if !leadsTo(said.Links, resourcesync.RelCollection, f.collections) {
+		return false
+	}
+	metadata := slices.DeleteFunc(slices.Clone(said.Links), func(l resourcesync.Link) bool { return l.Rel != resourcesync.RelDescribes })
+	switch {
+	case f.withMetadata && len(metadata) == 0:
+		return chosen
+	case !leadsTo(said.Links, resourcesync.RelProfile, f.profiles):
+		return false
+	}
+	return chosen || slices.ContainsFunc(metadata, f.describes)
+}
+
+// byLinks reports whether the filter depends on links.
+func (f *filter) byLinks() bool {
+	return f.withMetadata || len(f.collections) > 0 || len(f.profiles) > 0
+}
+
+// paths reports whether a path is among those included, and among those excluded.
+func (f *filter) paths(path string) (included, excluded bool) {
+	path = strings.TrimPrefix(path, "/")
+	excluded = f.exclude.Match(path, false)
+	return f.include.Empty() || f.include.Match(path, false), excluded
+}
+
+// typed reports whether a media type passes. A resource whose type is unknown passes: leaving
+// it out would be a guess.
+func (f *filter) typed(mediaType string) bool {
 	if len(f.types) == 0 || mediaType == "" {
 		return true
 	}
 	mediaType, _, _ = strings.Cut(mediaType, ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
 	return slices.ContainsFunc(f.types, func(t string) bool { return doublestar.MatchUnvalidated(t, mediaType) })
+}
+
+// describes reports whether metadata describes, by this link, a resource that passes by its
+// path and the type that the link gives.
+func (f *filter) describes(l resourcesync.Link) bool {
+	u, err := fetch.ParseReference(l.Href)
+	if err != nil {
+		return false
+	}
+	included, excluded := f.paths(u.Path)
+	return included && !excluded && f.typed(l.Type)
+}
+
+// leadsTo reports whether one of the links has the relation and leads to one of these URIs;
+// true if there are no URIs.
+func leadsTo(links []resourcesync.Link, rel string, uris []string) bool {
+	return len(uris) == 0 || slices.ContainsFunc(links, func(l resourcesync.Link) bool {
+		return l.Rel == rel && slices.Contains(uris, l.Href)
+	})
 }
 
 // tellUnmatched reports patterns that matched no resource, after all were examined.

@@ -31,11 +31,7 @@ func (r *runner) transfer(ctx context.Context, b Batch, a *Action) (int64, error
 	if err := r.skipRetry(a); err != nil {
 		return 0, err
 	}
-	n, err := r.fromWeb(ctx, b, a.Want, a.Want.URI)
-	if harvest.IsSourceError(err) && ctx.Err() == nil {
-		return r.fromDuplicates(ctx, b, a.Want, err)
-	}
-	return n, err
+	return r.fromAnywhere(ctx, b, a.Want)
 }
 
 // fromHere takes the bytes of a Copy or an Adopt from what is here. If that is not
@@ -91,8 +87,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 			return r.getPart(ctx, b, w, at, p, nil)
 		}
 	}
-	req := transfer.Request(&w)
-	req.URL = at
+	req := request(&w, at)
 	resp, err := r.d.Client.Get(ctx, req)
 	if err != nil {
 		return 0, "", &harvest.SourceError{Err: err}
@@ -109,7 +104,7 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 		return 0, coding, &harvest.SourceError{Err: err}
 	}
 	defer body.Close()
-	r.arrive(&w, resp)
+	r.arrive(&w, resp, at)
 	w.Modified = resp.Modified()
 	verified := resourcesync.NewVerifyReader(body, w.Length.Int64(), w.Digests, resourcesync.SHA256)
 	n, err = b.Put(ctx, r.sp.Set, w, hashedReader{harvest.SourceReader{URI: at, Body: verified}, verified}, w.Provable())
@@ -129,13 +124,20 @@ func (r *runner) get(ctx context.Context, b Batch, w harvest.Resource, at string
 	return n, coding, nil
 }
 
+// request is the request for w at a URI. A duplicate is asked for once: there are other places.
+func request(w *harvest.Resource, at string) fetch.Request {
+	req := transfer.Request(w)
+	req.URL, req.Once = at, at != w.URI
+	return req
+}
+
 // arrive notes when the bytes of w came, if anything depends on that. An answer that has no
-// Date came after the documents of the plan.
-func (r *runner) arrive(w *harvest.Resource, resp *fetch.Response) {
+// Date, or comes from elsewhere with another clock, came after the documents of the plan.
+func (r *runner) arrive(w *harvest.Resource, resp *fetch.Response, at string) {
 	if !timed(w) {
 		return
 	}
-	if w.Came = resp.Date(); w.Came.IsZero() {
+	if w.Came = resp.Date(); w.Came.IsZero() || at != w.URI {
 		w.Came = r.sp.asOf
 	}
 }
@@ -187,8 +189,7 @@ func (r *runner) part(ctx context.Context, w *harvest.Resource, length int64) tr
 
 // getPart is get into a part. first is the answer, if it was asked for already.
 func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at string, p transfer.Part, first *fetch.Response) (n int64, coding string, err error) {
-	req := transfer.Request(&w)
-	req.URL = at
+	req := request(&w, at)
 	dl := &transfer.Download{
 		Client: r.d.Client, Part: p, Request: req, Length: w.Length, Digests: w.Digests,
 		Accept: func(resp *fetch.Response) error {
@@ -197,7 +198,7 @@ func (r *runner) getPart(ctx context.Context, b Batch, w harvest.Resource, at st
 			}
 			r.lookWhole(&w, resp)
 			if resp.Offset == 0 {
-				r.arrive(&w, resp)
+				r.arrive(&w, resp, at)
 			}
 			w.Modified = resp.Modified()
 			return transfer.Plausible(&w, resp)
@@ -240,23 +241,8 @@ func (r *runner) persist(ctx context.Context, b Batch, w harvest.Resource, at st
 		if err == nil {
 			r.budget.came(&w, n)
 		}
-		if !r.d.Client.Again(ctx, failed, err) {
+		if at != w.URI || !r.d.Client.Again(ctx, failed, err) {
 			return n, coding, err
 		}
 	}
-}
-
-// fromDuplicates brings the bytes of w from where else they are served; failed is why
-// they did not come from its own URI.
-func (r *runner) fromDuplicates(ctx context.Context, b Batch, w harvest.Resource, failed error) (int64, error) {
-	for _, uri := range w.Duplicates {
-		n, err := r.fromWeb(ctx, b, w, uri)
-		if err == nil {
-			r.d.note(r.sp.Set, fmt.Sprintf("%s: taken from its duplicate %s, as it could not be had itself: %v", w.URI, uri, failed))
-		}
-		if !harvest.IsSourceError(err) || ctx.Err() != nil {
-			return n, err
-		}
-	}
-	return 0, failed
 }

@@ -83,6 +83,7 @@ type Request struct {
 	Validators Validators
 	MaxBytes   int64 // largest body; 0 is Options.MaxBytes
 	Fresh      bool  // ask caches to revalidate with the server (Cache-Control: no-cache)
+	Once       bool  // no further try after a failure: the caller has other places to ask
 	Gzip       bool  // the body may be compressed by gzip: Content-Encoding shows it, and the caller decompresses it within a bound
 
 	// Part asks for some bytes only (RFC 9110 §14). A server may answer with all of

@@ -34,8 +34,8 @@ func retryPolicy(o *Options) retrypolicy.RetryPolicy[*Response] {
 // withRetries runs the request until it succeeds, fails for good or has used all its tries.
 func (a *attempt) withRetries(ctx context.Context) (*Response, error) {
 	last, failed := a.once(ctx)
-	if failed == nil {
-		return last, nil // most requests succeed at once and skip the rest of this function
+	if failed == nil || a.req.Once {
+		return last, failed // most requests succeed at once and skip the rest of this function
 	}
 	resp, err := failsafe.With(a.c.retry).WithContext(ctx).Get(func() (_ *Response, err error) {
 		if err = failed; err != nil { // the first try is over

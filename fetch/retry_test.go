@@ -99,6 +99,22 @@ func TestWhatAnotherTryWontChangeIsNotTriedAgain(t *testing.T) {
 	}
 }
 
+// A caller with other places to ask does not wait for this one.
+func TestOnceIsOneTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeNet{answer: busy("503 X")}
+		c := f.newClient(t, f.options())
+		begin := time.Now()
+		if resp, err := c.Get(t.Context(), fetch.Request{URL: "http://example.org/", Once: true}); err == nil {
+			_ = resp.Body.Close()
+			t.Error("got an answer from another try")
+		}
+		if waited := time.Since(begin); waited != 0 {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
 func TestCancellationEndsTheWaitBetweenTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeNet{answer: busy("503 X\r\nRetry-After: 60")}

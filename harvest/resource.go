@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"instep/evidence"
@@ -24,10 +25,13 @@ type Resource struct {
 	// Duplicates are URIs at which the same bytes are served (rel="duplicate", 1.1 §14.2),
 	// the first choice first; none unless there is a digest to prove it.
 	Duplicates []string
-	Changed    time.Time // time of the change, or the `at` of the list
-	Told       bool      // a change says so, not a list
-	Until      time.Time // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
-	Came       time.Time // after the fetch: arrival time of the bytes, by their server's clock; zero if unknown
+	// Preferred is how many of the Duplicates have a pri: by that the Source asks for them
+	// to be taken before the resource itself.
+	Preferred int       `json:",omitzero"`
+	Changed   time.Time // time of the change, or the `at` of the list
+	Told      bool      // a change says so, not a list
+	Until     time.Time // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
+	Came      time.Time // after the fetch: arrival time of the bytes, by their server's clock; zero if unknown
 
 	// Modified is the Last-Modified time of the answer with the bytes; zero: there is none.
 	Modified time.Time `json:",omitzero"`
@@ -62,7 +66,9 @@ func (w *Resource) Beside(length resourcesync.Length, digests resourcesync.Diges
 
 // wanted makes a Resource of an entry.
 func wanted(e *resourcesync.Entry, changed time.Time) Resource {
-	return Resource{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Duplicates: duplicates(e), Remainder: remainderOf(e), Changed: changed}
+	w := Resource{URI: e.Loc, LastMod: e.LastMod, Length: e.Length, Digests: e.Digests, Type: e.Type, Encoding: e.Encoding, Remainder: remainderOf(e), Changed: changed}
+	w.Duplicates, w.Preferred = duplicates(e)
+	return w
 }
 
 // MaxURI is the longest accepted URI, in bytes.
@@ -71,11 +77,11 @@ const MaxURI = 8 << 10
 // maxDuplicates is how many duplicates of a resource are tried.
 const maxDuplicates = 3
 
-// duplicates returns the URIs of the same bytes in an entry. Without a digest nothing would
-// prove that they are the same.
-func duplicates(e *resourcesync.Entry) []string {
+// duplicates returns the URIs of the same bytes in an entry, and how many of them have a pri.
+// Without a digest nothing would prove that they are the same.
+func duplicates(e *resourcesync.Entry) (uris []string, preferred int) {
 	if len(e.Digests) == 0 {
-		return nil
+		return nil, 0
 	}
 	var links []resourcesync.Link
 	for _, l := range e.Links {
@@ -84,28 +90,49 @@ func duplicates(e *resourcesync.Entry) []string {
 		}
 	}
 	slices.SortStableFunc(links, func(a, b resourcesync.Link) int { return cmp.Compare(priority(a), priority(b)) })
-	var uris []string
 	for _, l := range links {
 		uris = append(uris, l.Href)
+		if l.Pri > 0 {
+			preferred++
+		}
 	}
-	return uris
+	return uris, preferred
 }
 
-// priority is the rank of a link among others: the smaller the sooner (1.1 §14.2).
-func priority(l resourcesync.Link) int {
-	if l.Pri == 0 {
-		return math.MaxInt
-	}
-	return l.Pri
-}
+// priority is where a link comes among others: the smaller the sooner. One without pri has
+// the rank of the largest (1.1 §7), and comes after those that have it.
+func priority(l resourcesync.Link) int { return cmp.Or(l.Pri, math.MaxInt) }
 
-// Choose keeps the duplicates that may be fetched, from these origins.
+// Choose keeps the duplicates that may be fetched: those from these origins, and those from
+// others if a sha-256 or better proves the bytes.
 func (w *Resource) Choose(origins map[string]bool) {
-	w.Duplicates = slices.DeleteFunc(w.Duplicates, func(uri string) bool {
-		u, err := fetch.ParseReference(uri)
-		return err != nil || len(uri) > MaxURI || u.Host == "" || !origins[fetch.Origin(u)]
-	})
-	if len(w.Duplicates) > maxDuplicates {
-		w.Duplicates = slices.Clone(w.Duplicates[:maxDuplicates]) // frees the others
+	var keep []string
+	preferred := 0
+	for i, uri := range w.Duplicates {
+		if len(keep) == maxDuplicates {
+			break
+		}
+		if !w.mayAsk(uri, origins) {
+			continue
+		}
+		if keep = append(keep, uri); i < w.Preferred {
+			preferred++
+		}
 	}
+	w.Duplicates, w.Preferred = keep, preferred
+}
+
+// mayAsk reports whether the bytes of w may be asked for at a URI. What has to be fetched by
+// https is not fetched by http from another origin.
+func (w *Resource) mayAsk(uri string, origins map[string]bool) bool {
+	u, err := fetch.ParseReference(uri)
+	switch {
+	case err != nil || len(uri) > MaxURI || u.Host == "" || u.User != nil || uri == w.URI:
+		return false
+	case origins[fetch.Origin(u)]:
+		return true
+	case !w.Digests.Strong():
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && !strings.HasPrefix(strings.ToLower(w.URI), "https:")
 }

@@ -36,13 +36,13 @@ func eachLink(_ *run, f func(*entry, *resourcesync.Link)) steps {
 func relation(r *run, rule *Rule) steps {
 	const message = "rel %q is neither a registered relation type nor an absolute URI"
 	s := eachLink(r, func(e *entry, l *resourcesync.Link) {
-		if !isRelation(l.Rel) {
+		if !IsRelation(l.Rel) {
 			r.atEntry(rule, e, message, l.Rel)
 		}
 	})
 	s.end = func() {
 		for i := range r.header.Links {
-			if rel := r.header.Links[i].Rel; !isRelation(rel) {
+			if rel := r.header.Links[i].Rel; !IsRelation(rel) {
 				r.atRoot(rule, message, rel)
 			}
 		}
@@ -50,7 +50,8 @@ func relation(r *run, rule *Rule) steps {
 	return s
 }
 
-func isRelation(rel string) bool {
+// IsRelation reports whether rel is a registered relation type or an absolute URI (1.1 §7).
+func IsRelation(rel string) bool {
 	if registered()[strings.ToLower(rel)] {
 		return true
 	}

@@ -33,6 +33,10 @@ type HandlerOptions struct {
 	// Label returns how a path is to be sent, where its name and content do not show that;
 	// nil is none.
 	Label func(path string) Label
+	// Representations returns the paths of the files that may be representations of a generic
+	// URI, given by its path, the preferred ones first (1.1 §14.3). It is asked where no file is
+	// at a path; nil: there are no generic URIs.
+	Representations func(path string) []string
 	// Hidden are slash-separated paths that are never served, with all below them,
 	// such as a state directory that lies inside a served one.
 	Hidden []string
@@ -156,7 +160,7 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, first func(*res
 		robots(out, r, h.sitemaps())
 	case h.front(r.URL.Path) && !(ok && exists(h.o.Dirs, name)) && exists(h.o.Dirs, aboutKey):
 		out.Header().Set("Cache-Control", cacheNever)
-		http.Redirect(out, r, h.aboutPath(), http.StatusFound)
+		http.Redirect(out, r, h.pathOf(aboutKey), http.StatusFound)
 	case !ok:
 		notFound(out)
 	default:
@@ -171,12 +175,6 @@ func notFound(w http.ResponseWriter) {
 // front reports whether a path is where people begin: the root of the host or the base URL.
 func (h *handler) front(urlPath string) bool {
 	return urlPath == "/" || strings.TrimSuffix(urlPath, "/")+"/" == h.o.Prefix
-}
-
-// aboutPath is the path of the page about the Source.
-func (h *handler) aboutPath() string {
-	u := url.URL{Path: path.Join(h.o.Prefix, aboutKey)}
-	return u.EscapedPath()
 }
 
 // panicked ends a request whose handler panicked, and sends no details.
@@ -245,6 +243,14 @@ func (h *handler) hidden(name string) bool {
 }
 
 func (h *handler) serve(w *response, r *http.Request, name string) {
+	if h.o.Representations == nil || exists(h.o.Dirs, name) || !h.negotiate(w, r, name) {
+		h.send(w, r, name, "")
+	}
+}
+
+// send sends a file; variant is "" or distinguishes its ETag from that of other files at the
+// same URI.
+func (h *handler) send(w *response, r *http.Request, name, variant string) {
 	f, info, err := h.open(name)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
@@ -272,7 +278,7 @@ func (h *handler) serve(w *response, r *http.Request, name string) {
 	header.Set("Content-Type", label.Type)
 	if label.Encoding != "" {
 		header.Set("Content-Encoding", label.Encoding)
-		header.Set("Vary", "Accept-Encoding")
+		header.Add("Vary", "Accept-Encoding")
 		// ServeContent leaves the length of encoded bytes to its caller.
 		header.Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 	}
@@ -280,7 +286,7 @@ func (h *handler) serve(w *response, r *http.Request, name string) {
 	if Immutable(name) {
 		header.Set("Cache-Control", cacheForever)
 	}
-	header.Set("ETag", etag(info))
+	header.Set("ETag", etag(info, variant))
 	h.link(header, name)
 	for _, l := range label.Links {
 		if len(header["Link"]) < maxLinks {
@@ -352,8 +358,8 @@ func typeOf(name string, body io.ReadSeeker) (string, error) {
 }
 
 // etag is a strong validator: files are replaced or rewritten with a new time.
-func etag(info fs.FileInfo) string {
-	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + `"`
+func etag(info fs.FileInfo, variant string) string {
+	return `"` + strconv.FormatInt(info.ModTime().UnixNano(), 36) + "-" + strconv.FormatInt(info.Size(), 36) + variant + `"`
 }
 
 // label returns what is known about a resource. Our own documents need no look-up.

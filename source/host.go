@@ -82,7 +82,7 @@ type hostPage struct {
 func (h *hostHandler) front(w http.ResponseWriter) {
 	p := hostPage{Heading: "Collections on this host"}
 	for _, s := range h.sites {
-		p.Sites = append(p.Sites, s.aboutPath())
+		p.Sites = append(p.Sites, s.pathOf(aboutKey))
 	}
 	slices.Sort(p.Sites)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -16,6 +16,8 @@ func valuesOf(cmd *cobra.Command, flag string) []string {
 	switch flag {
 	case "prefer":
 		return []string{"list", "dump"}
+	case "duplicates":
+		return []string{"first", "last", "never"}
 	case "layout":
 		return []string{string(mirror.Tree), string(mirror.Flat)}
 	case "hash":

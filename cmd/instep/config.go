@@ -64,17 +64,30 @@ type setConfig struct {
 
 // ruleConfig says more of the files that a glob matches.
 type ruleConfig struct {
-	Match      string `yaml:"match"`
-	Type       string `yaml:"type"`
-	Encoding   string `yaml:"encoding"`
-	ChangeFreq string `yaml:"changefreq"`
+	Match      string       `yaml:"match"`
+	Type       string       `yaml:"type"`
+	Encoding   string       `yaml:"encoding"`
+	ChangeFreq string       `yaml:"changefreq"`
+	Links      []linkConfig `yaml:"links"`
 	// KeepLinks are relations of links that a resource of a mirror keeps.
 	KeepLinks []string `yaml:"keep_links"`
 }
 
+// linkConfig is a link that the resources of a rule have: see scan.Link.
+type linkConfig struct {
+	Rel  string `yaml:"rel"`
+	Href string `yaml:"href"`
+	Type string `yaml:"type"`
+	Pri  int    `yaml:"pri"`
+}
+
 func (r ruleConfig) rule() scan.Rule {
-	return scan.Rule{Match: r.Match, Type: r.Type, Encoding: r.Encoding, ChangeFreq: resourcesync.ChangeFreq(r.ChangeFreq),
+	rule := scan.Rule{Match: r.Match, Type: r.Type, Encoding: r.Encoding, ChangeFreq: resourcesync.ChangeFreq(r.ChangeFreq),
 		KeepLinks: strings.Join(r.KeepLinks, " ")}
+	for _, l := range r.Links {
+		rule.Links = append(rule.Links, scan.Link(l))
+	}
+	return rule
 }
 
 // groupConfig groups the files that a glob matches, for a Resource Map of each group.

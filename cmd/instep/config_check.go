@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"mime"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"instep/internal/publish"
+	"instep/internal/scan"
+	"instep/lint"
 	"instep/source"
 )
 
@@ -129,22 +132,52 @@ func (c *configuration) checkSet(i int) error {
 	if key, err := s.From.check(); err != nil {
 		return c.errorAt(strings.TrimSuffix(setKey(i, "from."+key), "."), err)
 	}
-	for n, r := range s.Rules {
-		key := setKey(i, fmt.Sprintf("rules[%d]", n))
-		if r.Match == "" {
-			return c.errorAt(key+".match", errors.New("is missing: a glob on the path, such as *.gz"))
-		}
-		if _, _, err := mime.ParseMediaType(r.Type); r.Type != "" && (err != nil || !strings.Contains(r.Type, "/")) {
-			return c.errorAt(key+".type", fmt.Errorf("expected a media type such as text/csv, found %q", r.Type))
-		}
-		if strings.ContainsFunc(r.Encoding, notOfACoding) {
-			return c.errorAt(key+".encoding", fmt.Errorf("expected a content coding such as gzip or br, found %q", r.Encoding))
-		}
-		if f := r.rule().ChangeFreq; f != "" && !f.Known() {
-			return c.errorAt(key+".changefreq", fmt.Errorf("expected always, hourly, daily, weekly, monthly, yearly or never, found %q", f))
+	for n := range s.Rules {
+		if err := c.checkRule(s, &s.Rules[n], setKey(i, fmt.Sprintf("rules[%d]", n))); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (c *configuration) checkRule(s *setConfig, r *ruleConfig, key string) error {
+	if r.Match == "" {
+		return c.errorAt(key+".match", errors.New("is missing: a glob on the path, such as *.gz"))
+	}
+	if r.Type != "" && !isMediaType(r.Type) {
+		return c.errorAt(key+".type", fmt.Errorf("expected a media type such as text/csv, found %q", r.Type))
+	}
+	if strings.ContainsFunc(r.Encoding, notOfACoding) {
+		return c.errorAt(key+".encoding", fmt.Errorf("expected a content coding such as gzip or br, found %q", r.Encoding))
+	}
+	if f := r.rule().ChangeFreq; f != "" && !f.Known() {
+		return c.errorAt(key+".changefreq", fmt.Errorf("expected always, hourly, daily, weekly, monthly, yearly or never, found %q", f))
+	}
+	for n := range r.Links {
+		if err := s.checkLink(&r.Links[n]); err != nil {
+			return c.errorAt(fmt.Sprintf("%s.links[%d].rel", key, n), err)
+		}
+	}
+	return nil
+}
+
+// checkLink says what is wrong with a link of a rule.
+func (s *setConfig) checkLink(l *linkConfig) error {
+	link := scan.Link(*l)
+	switch {
+	case !lint.IsRelation(l.Rel):
+		return fmt.Errorf("expected a registered relation such as describedby, or a URI, found %q", l.Rel)
+	case l.Type != "" && !isMediaType(l.Type):
+		return fmt.Errorf("expected a media type such as text/csv, found %q", l.Type)
+	case link.OfSet() && len(s.From.given()) > 0:
+		return fmt.Errorf("href %q: the set is listed elsewhere, so that nothing is known of its other files: expected a URI", l.Href)
+	}
+	return link.Check()
+}
+
+func isMediaType(text string) bool {
+	_, _, err := mime.ParseMediaType(text)
+	return err == nil && strings.Contains(text, "/")
 }
 
 // notOfACoding reports whether no name of a content coding has r.
@@ -183,6 +216,15 @@ func (a *app) printConfiguration(c *configuration) {
 			one(setKey(i, fmt.Sprintf("rules[%d].encoding", n)), option{}, r.Encoding)
 			one(setKey(i, fmt.Sprintf("rules[%d].changefreq", n)), option{}, r.ChangeFreq)
 			one(setKey(i, fmt.Sprintf("rules[%d].keep_links", n)), option{}, strings.Join(r.KeepLinks, ", "))
+			for k, l := range r.Links {
+				key := setKey(i, fmt.Sprintf("rules[%d].links[%d].", n, k))
+				one(key+"rel", option{}, l.Rel)
+				one(key+"href", option{}, l.Href)
+				one(key+"type", option{}, l.Type)
+				if l.Pri > 0 {
+					one(key+"pri", option{}, strconv.Itoa(l.Pri))
+				}
+			}
 		}
 		for n, r := range c.Sets[i].Aggregations {
 			key := setKey(i, fmt.Sprintf("aggregations[%d].", n))

@@ -19,6 +19,8 @@ import (
 type sourceFlags struct {
 	accessFlags
 	sets, include, exclude, types []string
+	collections, profiles         []string
+	withMetadata                  bool
 	workers                       int
 	rate                          string
 	bandwidth                     string
@@ -56,6 +58,9 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.include, "include", nil, "only resources whose path matches this `GLOB`, as in .gitignore: *.png, /x.png, a/ (repeatable)")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "no resources whose path matches this `GLOB` (repeatable)")
 	fs.StringArrayVar(&f.types, "type", nil, "only resources of this `MEDIA/TYPE` (repeatable)")
+	fs.StringArrayVar(&f.collections, "only-collection", nil, "only resources that the Source links to the collection with this `URI` (repeatable)")
+	fs.StringArrayVar(&f.profiles, "only-profile", nil, "only metadata that the Source links to the profile with this `URI`, such as a namespace (repeatable)")
+	fs.BoolVar(&f.withMetadata, "with-metadata", false, "also metadata that describes what --include and --type choose; --only-profile is then about the metadata alone")
 	fs.IntVar(&f.workers, "workers", 4, "resources in transfer from a host at a time; fewer while it is too busy")
 	fs.BoolVar(&f.strict, "strict", false, "accept only what a sha-256 or better proves, and documents without a flaw")
 	fs.BoolVar(&f.ore, "ore", false, "SOURCE is a Resource Map of OAI-ORE, or leads to some: what they aggregate are the resources")

@@ -14,6 +14,7 @@ import (
 // planFlags say by which way a mirror is brought in step.
 type planFlags struct {
 	prefer        string
+	duplicates    string
 	explain       bool
 	baselineEvery string
 }
@@ -24,6 +25,7 @@ const baselineDays = int(destination.DefaultBaselineEvery / (24 * time.Hour))
 func (f *planFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.prefer, "prefer", "", "take resources one by one, or out of packages: `list|dump` (default: what costs less)")
+	fs.StringVar(&f.duplicates, "duplicates", "", "fetch from duplicates of a resource: `first|last|never` (default: first those with a priority, last the others); only where a digest proves the bytes")
 	fs.BoolVar(&f.explain, "explain", false, "say why each choice was made")
 	fs.StringVar(&f.baselineEvery, "baseline-every", strconv.Itoa(baselineDays)+"d", "make a full comparison after this `TIME`, in days: it finds deletions that a Source forgot to announce; never turns it off")
 }
@@ -34,6 +36,11 @@ func (f *planFlags) set(d *destination.Destination) error {
 	case "", destination.PreferList, destination.PreferDump:
 	default:
 		return usagef("--prefer %q: expected list or dump", f.prefer)
+	}
+	switch d.Duplicates = destination.Duplicates(f.duplicates); d.Duplicates {
+	case "", destination.DuplicatesFirst, destination.DuplicatesLast, destination.DuplicatesNever:
+	default:
+		return usagef("--duplicates %q: expected first, last or never", f.duplicates)
 	}
 	if f.baselineEvery == "never" {
 		d.BaselineEvery = -1

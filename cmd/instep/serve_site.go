@@ -31,7 +31,9 @@ type site struct {
 	// Only with a configuration, else nil.
 	sets  []source.ServedSet
 	label func(path string) source.Label
-	view  *publish.View // source of packages on demand; nil makes none
+	// representations is nil if there are no generic URIs.
+	representations func(path string) []string
+	view            *publish.View // source of packages on demand; nil makes none
 
 	oai      *oaipmh.Handler // nil: OAI-PMH is not answered
 	closeOAI func() error
@@ -168,6 +170,7 @@ func (s *site) configure(ctx context.Context, c *configuration, onDemand bool, n
 		return c.errorAt("base_url", fmt.Errorf("what lies there is published for %s", s.base))
 	}
 	s.base, s.prefix = base, source.PublicationInfo{BaseURL: base}.Prefix()
+	s.representations = c.representations
 	s.sets, s.label = c.servedSets(), func(path string) source.Label {
 		label := c.label(path)
 		label.Links = s.mapLinks(c, path)
@@ -210,14 +213,31 @@ func (s *setConfig) covers(path string) bool {
 
 // label returns the labels that the rules of the sets give a path.
 func (c *configuration) label(path string) source.Label {
-	var rules []scan.Rule
+	told := scan.RuleFor(c.rulesOf(path), path)
+	return source.Label{Type: told.Type, Encoding: told.Encoding}
+}
+
+// rulesOf are the rules of the sets that have a path.
+func (c *configuration) rulesOf(path string) (rules []scan.Rule) {
 	for i := range c.Sets {
 		if c.Sets[i].covers(path) {
 			rules = append(rules, c.Sets[i].rules()...)
 		}
 	}
-	told := scan.RuleFor(rules, path)
-	return source.Label{Type: told.Type, Encoding: told.Encoding}
+	return rules
+}
+
+// representations are the files that the rules of a set link to the generic URI at a path.
+func (c *configuration) representations(path string) (all []string) {
+	for i := range c.Sets {
+		s := &c.Sets[i]
+		for _, name := range scan.Representations(s.rules(), c.BaseURL, path) {
+			if s.covers(name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
 }
 
 // mapLinks are the links from a resource to the Resource Maps that have it (ORE alpha §4.1),
@@ -249,7 +269,7 @@ func (s *site) has(name string) bool {
 }
 
 func (s *site) options(now func() time.Time, report func(error)) source.HandlerOptions {
-	return source.HandlerOptions{Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Now: now, Report: report}
+	return source.HandlerOptions{Dirs: s.dirs, Prefix: s.prefix, Sets: s.sets, Label: s.label, Representations: s.representations, Now: now, Report: report}
 }
 
 // handlerOf serves the sites of one host, and its gateway.

@@ -22,9 +22,9 @@ import (
 // --allow-*), the bounds of one run (--max-time, --max-transfer) and properties of the
 // machine.
 var (
-	filterFlags = []string{"set", "include", "exclude", "type"}
+	filterFlags = []string{"set", "include", "exclude", "type", "only-collection", "only-profile"}
 	plainFlags  = []string{
-		"keep-versions", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "baseline-every", "workers", "rate", "bwlimit",
+		"with-metadata", "keep-versions", "keep-deleted", "strict", "max-age", "accept-gap", "prefer", "duplicates", "baseline-every", "workers", "rate", "bwlimit",
 		"max-document", "ore",
 	}
 	// fileFlags name files that decide about trust and credentials.

@@ -21,9 +21,9 @@ var flagGroups = []struct {
 	title string
 	names []string
 }{
-	{"What is chosen", []string{"set", "include", "exclude", "type", "assume-unchanged", "all-files", "at", "since", "deleted-since", "runs", "run", "last", "cause", "limit"}},
+	{"What is chosen", []string{"set", "include", "exclude", "type", "only-collection", "only-profile", "with-metadata", "assume-unchanged", "all-files", "at", "since", "deleted-since", "runs", "run", "last", "cause", "limit"}},
 	{"Deletions and earlier states", []string{"max-delete", "keep-deleted", "keep-versions", "accept-rollback", "accept-gap", "max-age", "keep", "release"}},
-	{"Which way it goes", []string{"prefer", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
+	{"Which way it goes", []string{"prefer", "duplicates", "explain", "baseline-every", "adopt", "layout", "move-to", "rebase", "strict", "remember", "quick", "repair", "watch", "every", "rescan"}},
 	{"Documents", []string{"hash", "profile", "max-entries", "change-list-max", "rotate-every", "rebase-every", "keep-changes", "fixed-changes", "dump", "package-size", "archive", "show", "zip"}},
 	{"What people read", []string{"title", "description", "contact", "licence"}},
 	{"Limits", []string{"workers", "rate", "bwlimit", "max-transfer", "max-time", "max-document", "retries", "timeout"}},
@@ -155,6 +155,7 @@ var topics = []struct{ name, about string }{
 	{"library", "the packages for Go programs"},
 	{"mirror", "a mirror for years: credentials, directories filled before, earlier states, reports"},
 	{"on-demand", "packages made when they are asked for"},
+	{"links", "link resources to mirrors, metadata and others"},
 	{"ore", "finding and mirroring Resource Maps of OAI-ORE"},
 	{"promise", "what exit code 0 promises of a mirror, and what the others mean"},
 	{"quirks", "habits of existing Sources that are put up with"},

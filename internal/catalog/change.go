@@ -447,7 +447,7 @@ func urisOf(resources []Resource) []string {
 // relabelSetting and the number of a set: how often Relabel called something else.
 const relabelSetting = "relabelled "
 
-// Relabel stores Type, Encoding and ChangeFreq of members, all or none. That is not a
+// Relabel stores Type, Encoding, ChangeFreq and Remainder of members, all or none. That is not a
 // change, but Relabelled counts it. A resource that is not a member is skipped.
 func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) error {
 	return c.transact(ctx, "keep what resources are called in", func(r *recorder) error {
@@ -457,7 +457,7 @@ func (c *Facts) Relabel(ctx context.Context, set SetID, resources []Resource) er
 		}
 		for i := range resources {
 			m := &resources[i]
-			n, err := r.exec("UPDATE member SET changefreq = $3 WHERE set_id = $1 AND resource = $2", set, ids[m.URI], string(m.ChangeFreq))
+			n, err := r.exec("UPDATE member SET changefreq = $3, remainder = $4 WHERE set_id = $1 AND resource = $2", set, ids[m.URI], string(m.ChangeFreq), writeText(m.Remainder))
 			if err == nil && n == 1 {
 				_, err = r.exec("UPDATE resource SET type = $2, encoding = $3 WHERE id = $1", ids[m.URI], m.Type, m.Encoding)
 			}

@@ -60,11 +60,8 @@ func (r *run) aggregate(ctx context.Context, snapshot bool) (g *aggregate.Groupi
 		return g, nil
 	}
 	for m, err := range r.facts.Members(ctx, r.id) {
-		if err != nil {
-			return g, err
-		}
-		en, err := resourceEntry(m)
-		if err != nil {
+		en, damaged := resourceEntry(m)
+		if err := cmp.Or(err, damaged); err != nil {
 			return g, err
 		}
 		if err := g.Add(scan.NameOf(r.site.BaseURL, m.URI), &en); err != nil {

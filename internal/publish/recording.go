@@ -133,7 +133,9 @@ func (s *Session) acceptFile(ctx context.Context, one *setState, path string, to
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: the set is made of files, and the next scan would delete this again", err)
 		}
-		told.Path = path
+		if told.Path = path; err == nil {
+			told.Remainder, err = f.dir.Links(ctx, path)
+		}
 		return told, nil, err
 	}
 	found, release, err := s.Look(ctx, one.Name, path)

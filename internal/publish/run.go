@@ -389,14 +389,15 @@ func (r *run) stale(ctx context.Context, s *situation) error {
 // need a new Resource List, though no resource has changed.
 func (r *run) labels() map[string]string {
 	hashes := fmt.Sprint(r.site.Algorithms)
+	rules, err := json.Marshal(r.Rules)
 	if len(r.Rules) > 0 {
-		hashes += fmt.Sprintf(" %q", r.Rules)
+		hashes += " " + string(rules)
 	}
 	if len(r.Aggregations) > 0 {
 		hashes += fmt.Sprintf(" %q %q %q", r.Aggregations, r.mapCreator(), r.mapsTitle())
 	}
-	policy, err := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.withdrawn})
-	if err != nil {
+	policy, failed := json.Marshal(said{r.Policy, r.site.About, r.Dumps, r.withdrawn})
+	if err := errors.Join(err, failed); err != nil {
 		panic(err) // strings and numbers
 	}
 	called := ""

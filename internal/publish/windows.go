@@ -94,10 +94,11 @@ func (d *divider) add(call span) {
 
 // entryBytes is how long a change can be in a Change List, about, and not less.
 func entryBytes(ch *catalog.Change) int64 {
-	const around = 350 // names of elements and attributes, datetimes and other short texts
-	const widest = 6   // bytes that one byte of a remainder can take: a quotation mark
-	text := len(ch.URI) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + widest*len(ch.Remainder)
-	return int64(around + text + 5*strings.Count(ch.URI, "&") + 5*strings.Count(ch.URI, "'"))
+	const around = 350    // names of elements and attributes, datetimes and other short texts
+	const aroundLink = 32 // what a link in a Remainder lacks of the element, about
+	said := ch.URI + ch.Remainder
+	text := len(said) + len(ch.Type) + len(ch.Encoding) + len(ch.Digests.String()) + aroundLink*strings.Count(ch.Remainder, `"rel"`)
+	return int64(around + text + 5*strings.Count(said, "&") + 5*strings.Count(said, "'"))
 }
 
 // tally counts the changes after a number, and continues where it was.

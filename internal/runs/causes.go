@@ -103,7 +103,7 @@ func advice(run *Run, cause string, rows []Row) (what, next string) {
 // ofOneCommand are the flags that only sync or only audit has.
 var ofOneCommand = map[string]string{
 	"--max-delete": "sync", "--max-time": "sync", "--max-transfer": "sync", "--keep-deleted": "sync", "--keep-versions": "sync",
-	"--prefer": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
+	"--prefer": "sync", "--duplicates": "sync", "--adopt": "sync", "--layout": "sync", "--at": "sync",
 	"--quick": "audit", "--repair": "audit",
 }
 

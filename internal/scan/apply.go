@@ -260,7 +260,7 @@ func (a *applier) keepWalk(p *Plan) error {
 
 func (h *hashed) resource() catalog.Resource {
 	return catalog.Resource{URI: h.uri, Path: h.path, Length: resourcesync.Bytes(h.length), Digests: h.digests, Stat: h.stat,
-		LastMod: fileTime(h.modified), Type: h.label.Type, Encoding: h.label.Encoding, ChangeFreq: h.label.ChangeFreq}
+		LastMod: fileTime(h.modified), Type: h.label.Type, Encoding: h.label.Encoding, ChangeFreq: h.label.ChangeFreq, Remainder: h.remainder}
 }
 
 // fileTime is the modification time of a file in whole seconds, as Last-Modified is:

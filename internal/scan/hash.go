@@ -37,7 +37,9 @@ type hashed struct {
 	kept     blob.Object          // a copy of the bytes; nil if none was requested
 	modified time.Time
 	label    Rule
-	stat     string // "" if a later change might not show
+	// remainder is what the links of the rules say: see catalog.Resource.Remainder.
+	remainder string
+	stat      string // "" if a later change might not show
 }
 
 // reader reads files, one after the other.
@@ -73,7 +75,7 @@ func (r *reader) hash(ctx context.Context, it item, keep blob.Batch) hashed {
 		}
 		it.Print = stamp{}
 	}
-	return h.settle()
+	return r.link(ctx, h.settle())
 }
 
 // settle distinguishes a file that is absent from one that cannot be read.

@@ -27,7 +27,7 @@ func (r *Rule) validate() error {
 
 // calledAlike reports whether resources have the same labels.
 func calledAlike(a, b *catalog.Resource) bool {
-	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq
+	return a.Type == b.Type && a.Encoding == b.Encoding && a.ChangeFreq == b.ChangeFreq && a.Remainder == b.Remainder
 }
 
 // relabel returns the labels of an unchanged file by the present rules.
@@ -35,7 +35,7 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 	h := r.begin(it)
 	h.only = true
 	if h.label.Type != "" {
-		return h
+		return r.link(ctx, h)
 	}
 	h.err = r.open(it, &h, func(f fs.File, _ fs.FileInfo) error {
 		prefix := r.buffer[:mediatype.PrefixSize]
@@ -46,7 +46,18 @@ func (r *reader) relabel(ctx context.Context, it item) hashed {
 		h.label.Type = mediatype.Of(h.path, prefix[:n])
 		return nil
 	})
-	return h.settle()
+	return r.link(ctx, h.settle())
+}
+
+// link finds the links of a file that was read.
+func (r *reader) link(ctx context.Context, h hashed) hashed {
+	if h.err != nil || h.gone {
+		return h
+	}
+	if h.remainder, h.err = r.d.remainder(ctx, h.path, h.label.Links); h.err != nil {
+		h.err = errors.Join(h.err, h.discard())
+	}
+	return h
 }
 
 // rulesSetting is the setting with the rules that were applied to all members of a set.

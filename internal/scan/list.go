@@ -143,11 +143,12 @@ func (e *Listed) telling(read time.Time) bool {
 func (e *Listed) called(known *catalog.Resource) catalog.Resource {
 	r := *known
 	r.Type, r.Encoding, r.ChangeFreq = cmp.Or(e.Type, r.Type), cmp.Or(e.Encoding, r.Encoding), e.ChangeFreq
+	r.Remainder = e.Remainder
 	if e.Path != "" || e.URL == "" {
 		r.Encoding = e.Encoding
 	}
 	if e.Told {
-		r.LastMod, r.Remainder = e.LastMod, e.Remainder
+		r.LastMod = e.LastMod
 	}
 	return r
 }

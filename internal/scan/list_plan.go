@@ -17,7 +17,7 @@ import (
 // Plan reads the listing and compares it with the catalog. It records nothing. If
 // nothing at all could be read the error is ErrListing.
 func (l *List) Plan(ctx context.Context) (*Plan, error) {
-	d := Dir{Deps: l.Deps, Choice: Choice{Include: l.Include, Exclude: l.Exclude}}
+	d := Dir{Deps: l.Deps, Choice: Choice{Include: l.Include, Exclude: l.Exclude}, Rules: l.Rules}
 	if err := d.validate(); err != nil {
 		return nil, err
 	}
@@ -111,6 +111,11 @@ func (b *listPlanner) take(e *Listed) error {
 	rule := RuleFor(b.l.Rules, name)
 	e.Type, e.Encoding = cmp.Or(rule.Type, e.Type), cmp.Or(rule.Encoding, e.Encoding)
 	e.ChangeFreq = cmp.Or(rule.ChangeFreq, e.ChangeFreq)
+	said, err := linksText(e.Remainder, rule.Links, func(l *Link) (resourcesync.Link, bool, error) { return l.elsewhere(b.l.BaseURL, name), !l.OfSet(), nil })
+	if err != nil {
+		return b.failed(e, err)
+	}
+	e.Remainder = said
 	if e.Out == "" {
 		if err := b.seen.Add(resourcesync.KeyOf(e.URI)); err != nil {
 			return err

@@ -89,10 +89,6 @@ func (e *Listed) Check() error {
 	if n := len(e.Type) + len(e.Encoding); n > maxLabels {
 		return fmt.Errorf("expected a type and an encoding of at most %d bytes together, found %d", maxLabels, n)
 	}
-	enc, err := resourcesync.NewEncoder(io.Discard, checkHeader)
-	if err != nil {
-		return err
-	}
 	said, err := resourcesync.ParseRemainder(e.Remainder)
 	if err != nil {
 		return err
@@ -100,7 +96,16 @@ func (e *Listed) Check() error {
 	said.Encoding, said.ChangeFreq = e.Encoding, e.ChangeFreq
 	en := resourcesync.Entry{Loc: e.URI, LastMod: e.LastMod, Metadata: resourcesync.Metadata{Length: e.Length, Digests: e.Digests, Type: e.Type}}
 	en.SetRemainder(said)
-	return enc.Encode(en)
+	return checkEntry(en)
+}
+
+// checkEntry refuses an entry that no Resource List can have.
+func checkEntry(e resourcesync.Entry) error {
+	enc, err := resourcesync.NewEncoder(io.Discard, checkHeader)
+	if err != nil {
+		return err
+	}
+	return enc.Encode(e)
 }
 
 // checkHeader is the header of a Resource List by which entries are tested.

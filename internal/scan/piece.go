@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 
 	"instep/internal/catalog"
 )
@@ -63,6 +64,11 @@ func (d *Dir) rulesDigest() string {
 	for _, r := range d.Rules {
 		for _, s := range []string{r.Match, r.Type, r.Encoding, string(r.ChangeFreq)} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+		}
+	}
+	for i, r := range d.Rules {
+		for _, l := range r.Links {
+			b = fmt.Appendf(b, "link %d %q %q %q %d at %q", i, l.Rel, l.Href, l.Type, l.Pri, d.BaseURL)
 		}
 	}
 	sum := sha256.Sum256(b)

@@ -181,6 +181,9 @@ func (d *Dir) validate() error {
 			return err
 		}
 	}
+	if err := checkLinks(d.Rules); err != nil {
+		return err
+	}
 	for _, a := range d.Algorithms {
 		if !a.Known() {
 			return fmt.Errorf("%w %q", resourcesync.ErrUnknownAlgorithm, a)
@@ -343,8 +346,10 @@ func (b *planner) flush() error {
 	return nil
 }
 
-// ask finds out which pieces are as the catalog has them.
+// ask finds out which pieces are as the catalog has them. Where files are linked to each
+// other every one is looked at: a file elsewhere may have come or gone.
 func (b *planner) ask() error {
+	links := b.d.linked()
 	var asked []*piece
 	var pieces []catalog.Piece
 	for i := range b.files {
@@ -352,7 +357,7 @@ func (b *planner) ask() error {
 		if p == nil || p.asked {
 			continue
 		}
-		if p.asked = true; p.whole {
+		if p.asked = true; p.whole && !links {
 			asked, pieces = append(asked, p), append(pieces, p.Piece)
 		}
 	}
@@ -381,8 +386,9 @@ func (b *planner) take(known catalog.Resource, f *sight) error {
 	if f.piece != nil {
 		it.Piece = f.piece.number
 	}
+	links := b.d.linked()
 	switch unchanged := b.d.unchanged(known, f.name, it.Print); {
-	case unchanged && b.p.relabel:
+	case unchanged && (b.p.relabel || links && b.d.relinked(b.ctx, &known, f.name)):
 		b.p.Unchanged++
 		b.p.Relabel++
 		it.Label = true

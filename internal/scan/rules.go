@@ -7,7 +7,7 @@ import (
 )
 
 // RuleFor returns the rule for a path: each field comes from the first rule that matches
-// and sets it. The globs must be valid.
+// and sets it, the links from all that match. The globs must be valid.
 func RuleFor(rules []Rule, path string) Rule {
 	var told Rule
 	for _, r := range rules {
@@ -18,6 +18,7 @@ func RuleFor(rules []Rule, path string) Rule {
 		told.Encoding = cmp.Or(told.Encoding, r.Encoding)
 		told.ChangeFreq = cmp.Or(told.ChangeFreq, r.ChangeFreq)
 		told.KeepLinks = cmp.Or(told.KeepLinks, r.KeepLinks)
+		told.Links = append(told.Links, r.Links...)
 	}
 	return told
 }

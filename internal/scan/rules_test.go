@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"reflect"
 	"testing"
 
 	"instep/resourcesync"
@@ -17,7 +18,7 @@ func TestRuleForTakesEachFieldFromTheFirstThatHasIt(t *testing.T) {
 		"old/a":        {Type: "text/plain", ChangeFreq: resourcesync.Never},
 		"a":            {},
 	} {
-		if got := RuleFor(rules, path); got != want {
+		if got := RuleFor(rules, path); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", path, got, want)
 		}
 	}

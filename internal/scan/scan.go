@@ -68,7 +68,7 @@ func KeepKey(sha256 resourcesync.Digest) string {
 }
 
 // Rule labels the resources whose path below the directory matches. Each field comes from
-// the first rule that matches and sets it.
+// the first rule that matches and sets it; the links of all that match add up.
 type Rule struct {
 	Match      string // a glob as internal/glob has them
 	Type       string // media type, instead of the one derived from name and bytes
@@ -77,6 +77,7 @@ type Rule struct {
 	// KeepLinks are relations, with spaces between them, whose links the entry of a mirrored
 	// resource keeps though they hold for the origin alone: see internal/republish.
 	KeepLinks string
+	Links     []Link
 }
 
 // Dir is a directory whose files are the resources of a set. Tree is required.

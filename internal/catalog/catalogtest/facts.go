@@ -262,14 +262,14 @@ func noChange(t *testing.T, s Stores, _ *clock) {
 	id := set(t, s.Facts, "")
 	must(t, s.Facts.Record(t.Context(), id, created("a")))
 	r := resource("a", "bytes of a")
-	r.Stat, r.Type, r.ChangeFreq = "at rest", "text/html", "daily"
+	r.Stat, r.Type, r.ChangeFreq, r.Remainder = "at rest", "text/html", "daily", `{"foreign":"another"}`
 	must(t, s.Facts.Restat(t.Context(), []catalog.Resource{r, resource("unknown", "")}))
 	before, err := s.Facts.Relabelled(t.Context(), id)
 	must(t, err)
 	must(t, s.Facts.Relabel(t.Context(), id, []catalog.Resource{r, resource("unknown", "")}))
 	after, err := s.Facts.Relabelled(t.Context(), id)
 	must(t, err)
-	if found := all(t, s.Facts.Members(t.Context(), id)); len(found) != 1 || found[0].Stat != r.Stat || found[0].Type != r.Type || found[0].ChangeFreq != r.ChangeFreq || before == after {
+	if found := all(t, s.Facts.Members(t.Context(), id)); len(found) != 1 || found[0].Stat != r.Stat || found[0].Type != r.Type || found[0].ChangeFreq != r.ChangeFreq || found[0].Remainder != r.Remainder || before == after {
 		t.Errorf("members: %+v; relabelled %d, then %d", found, before, after)
 	}
 	n, err := s.Facts.CountChanges(t.Context(), id, 0, end)

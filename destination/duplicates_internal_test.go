@@ -1,0 +1,45 @@
+package destination
+
+import (
+	"fmt"
+	"testing"
+)
+
+// An origin that fails three times in a row is left alone, whatever it has brought before;
+// a success in between begins the count anew.
+func TestFailingOriginIsAskedForNoMoreDuplicates(t *testing.T) {
+	const origin = "https://mirror.example.org"
+	var m duplicates
+	for i, ok := range []bool{false, false, true, false, false} {
+		if !m.usable(origin) {
+			t.Fatalf("request %d: refused", i)
+		}
+		if m.came(origin, ok) {
+			t.Fatalf("request %d: given up", i)
+		}
+	}
+	if !m.came(origin, false) {
+		t.Error("not given up after three failures in a row")
+	}
+	if m.came(origin, false) || m.came(origin, true) || m.usable(origin) {
+		t.Error("told twice, or asked again")
+	}
+	if !m.usable("https://other.example.org") {
+		t.Error("another origin is refused")
+	}
+}
+
+func TestDuplicatesAreAskedForAtFewOrigins(t *testing.T) {
+	var m duplicates
+	for i := range maxDuplicateOrigins {
+		if !m.usable(fmt.Sprintf("https://%d.example.org", i)) {
+			t.Fatalf("origin %d is refused", i)
+		}
+	}
+	if m.usable("https://more.example.org") {
+		t.Error("one more origin is asked")
+	}
+	if !m.usable("https://0.example.org") {
+		t.Error("the first origin is refused")
+	}
+}

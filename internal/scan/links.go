@@ -1,0 +1,255 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"slices"
+	"strings"
+
+	"instep/internal/catalog"
+	"instep/internal/mediatype"
+	"instep/resourcesync"
+)
+
+// Link is a link that a rule gives to the entries of its resources (1.1 §14).
+type Link struct {
+	Rel string // one of the IANA registry, or a URI
+	// Href is the URI that the link leads to. {path} is replaced by the path of the resource
+	// below the directory, {dir} by its directory, with a slash at the end unless it is
+	// empty, {name} by what follows that, and {stem} by the name without its extension, all
+	// percent-encoded, and {base} by the base URL. A Href without scheme and {base} is the
+	// path of a file of the same set: there is no link while the set has no such file.
+	Href string
+	Type string // media type of the target; "" is what is known of it by its name and the rules
+	Pri  int    // 1 to MaxPri; 0 is none
+}
+
+// MaxPri is the largest value of pri (1.1 §7).
+const MaxPri = 999_999
+
+// maxRuleLinks bounds the links of a set's rules, and with that those of an entry.
+const maxRuleLinks = 32
+
+// single are the relations of which an entry has one link: the first rule counts.
+var single = []string{resourcesync.RelCanonical, resourcesync.RelVia, resourcesync.RelMemento, resourcesync.RelTimeGate, resourcesync.RelTimeMap}
+
+// bare are the relations whose links say nothing of the bytes: those of a duplicate are
+// the resource's own (1.1 §14.2), and a TimeGate has none (1.1 §14.6).
+var bare = []string{resourcesync.RelDuplicate, resourcesync.RelTimeGate}
+
+// documentRels are relations of documents, not of resources.
+var documentRels = []string{resourcesync.RelUp, resourcesync.RelIndex, resourcesync.RelContents, resourcesync.RelArchives, resourcesync.RelSource}
+
+// Check returns what is wrong with a link, whatever the resource.
+func (l *Link) Check() error {
+	switch {
+	case l.Rel == "" || l.Href == "":
+		return errors.New("a link has a rel and an href")
+	case slices.Contains(documentRels, l.Rel):
+		return fmt.Errorf("rel %q leads from a document to another: no resource has such a link", l.Rel)
+	case l.Rel == resourcesync.RelPatch:
+		return fmt.Errorf("rel %q belongs to one change, so that no rule can give it", l.Rel)
+	case l.Pri < 0 || l.Pri > MaxPri:
+		return fmt.Errorf("expected a pri from 1 to %d, found %d", MaxPri, l.Pri)
+	case slices.Contains(bare, l.Rel) && l.Type != "":
+		return fmt.Errorf("a link with rel %q has no type: it would repeat what is said of the resource", l.Rel)
+	}
+	sample := l.expand("https://example.org/", "dir/stem.ext")
+	if strings.ContainsAny(sample, "{}") {
+		return fmt.Errorf("href %q: expected {base}, {path}, {dir}, {name} or {stem} between braces", l.Href)
+	}
+	if l.OfSet() {
+		if _, ok := FileOf("", sample); !ok {
+			return fmt.Errorf("href %q: expected a URI, or the path of a file below the directory", l.Href)
+		}
+		return nil
+	}
+	u, err := url.Parse(sample)
+	if err == nil {
+		err = checkEntry(resourcesync.Entry{Loc: "http://example.org/", Links: []resourcesync.Link{{Rel: l.Rel, Href: sample, Type: l.Type, Pri: l.Pri}}})
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("href %q: %w", l.Href, err)
+	case u.User != nil:
+		return errors.New("the href has a user name or a password, which every reader would see")
+	case len(l.Href) > maxLabels:
+		return fmt.Errorf("expected an href of at most %d bytes", maxLabels)
+	}
+	if l.Rel == resourcesync.RelAlternate && l.Type == "" && l.typeByName(sample) == "" {
+		return errors.New(`a link with rel "alternate" has a type, by which readers choose: give it one`)
+	}
+	return nil
+}
+
+// OfSet reports whether the link leads to a file of the set.
+func (l *Link) OfSet() bool {
+	scheme, _, ok := strings.Cut(l.Href, ":")
+	return !strings.HasPrefix(l.Href, inBase) && (!ok || scheme == "" || strings.ContainsAny(scheme, "/{}?#"))
+}
+
+// inBase begins the Href of a URI below the base URL.
+const inBase = "{base}"
+
+// expand returns the href for the resource at a path below base.
+func (l *Link) expand(base, path string) string {
+	dir := path[:strings.LastIndexByte(path, '/')+1]
+	name := path[len(dir):]
+	stem := name
+	if i := strings.LastIndexByte(name, '.'); i > 0 {
+		stem = name[:i]
+	}
+	return strings.NewReplacer(inBase, base, "{path}", URI("", path), "{dir}", URI("", dir), "{name}", URI("", name), "{stem}", URI("", stem)).Replace(l.Href)
+}
+
+// typeByName returns the media type of what is at a URI by its extension.
+func (l *Link) typeByName(uri string) string {
+	path, _, _ := strings.Cut(uri, "?")
+	return mediatype.ByName(path)
+}
+
+// Links returns what the rules say of the resource at a path beside its labels, as
+// catalog.Resource.Remainder has it: links to elsewhere, and to those files of the set
+// that are there.
+func (d *Dir) Links(ctx context.Context, path string) (string, error) {
+	return d.remainder(ctx, path, RuleFor(d.Rules, path).Links)
+}
+
+func (d *Dir) remainder(ctx context.Context, path string, rules []Link) (string, error) {
+	return linksText("", rules, func(l *Link) (resourcesync.Link, bool, error) {
+		if !l.OfSet() {
+			return l.elsewhere(d.BaseURL, path), true, nil
+		}
+		return d.inSet(ctx, path, l)
+	})
+}
+
+// linksText adds the links of rules to the text of a Remainder.
+func linksText(text string, rules []Link, resolve func(*Link) (resourcesync.Link, bool, error)) (string, error) {
+	if len(rules) == 0 {
+		return text, nil
+	}
+	r, err := resourcesync.ParseRemainder(text)
+	if err != nil {
+		return "", err
+	}
+	for i := range rules {
+		link, ok, err := resolve(&rules[i])
+		if err != nil {
+			return "", err
+		}
+		again := func(have resourcesync.Link) bool {
+			return have.Rel == link.Rel && (have.Href == link.Href || slices.Contains(single, link.Rel))
+		}
+		if ok && !slices.ContainsFunc(r.Links, again) {
+			r.Links = append(r.Links, link)
+		}
+	}
+	return r.Text()
+}
+
+// elsewhere returns the link to a URI that is no file of the set.
+func (l *Link) elsewhere(base, path string) resourcesync.Link {
+	link := resourcesync.Link{Rel: l.Rel, Href: l.expand(base, path), Type: l.Type, Pri: l.Pri}
+	if link.Rel == resourcesync.RelAlternate && link.Type == "" {
+		link.Type = l.typeByName(link.Href)
+	}
+	return link
+}
+
+// inSet returns the link to a file of the set; false if there is none, or if it is the
+// resource itself.
+func (d *Dir) inSet(ctx context.Context, path string, l *Link) (resourcesync.Link, bool, error) {
+	target, ok := FileOf("", l.expand(d.BaseURL, path))
+	if !ok || target == path {
+		return resourcesync.Link{}, false, nil
+	}
+	_, reason, err := d.locate(target)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && reason != "" {
+		return resourcesync.Link{}, false, nil
+	}
+	if err != nil {
+		return resourcesync.Link{}, false, fmt.Errorf("look at %q, to which a rule links it: %w", target, err)
+	}
+	spelled, err := d.Spelled(ctx, []string{target})
+	if err != nil {
+		return resourcesync.Link{}, false, err
+	}
+	link := resourcesync.Link{Rel: l.Rel, Href: d.uri(target, spelled[target]), Type: l.Type, Pri: l.Pri}
+	if link.Type == "" && !slices.Contains(bare, l.Rel) {
+		if link.Type = RuleFor(d.Rules, target).Type; link.Type == "" {
+			link.Type = mediatype.ByName(target)
+		}
+		if link.Type == "" && l.Rel == resourcesync.RelAlternate {
+			link.Type = mediatype.Unknown
+		}
+	}
+	return link, true, nil
+}
+
+// Representations returns the paths of the files that rules link to the generic URI at a path
+// below base (rel="canonical", 1.1 §14.3), in the order of the rules. They are those whose name
+// is that of the URI with an extension, which a glob such as *.html or *.{html,pdf} ends with.
+func Representations(rules []Rule, base, path string) (all []string) {
+	generic := URI(base, path)
+	for _, r := range rules {
+		if !slices.ContainsFunc(r.Links, isCanonical) {
+			continue
+		}
+		for _, extension := range extensions(r.Match) {
+			name := path + "." + extension
+			links := RuleFor(rules, name).Links
+			i := slices.IndexFunc(links, isCanonical)
+			if i >= 0 && links[i].expand(base, name) == generic && !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+func isCanonical(l Link) bool { return l.Rel == resourcesync.RelCanonical }
+
+// extensions returns those that a glob ends with.
+func extensions(match string) []string {
+	i := strings.LastIndexByte(match, '.')
+	if i < 0 {
+		return nil
+	}
+	end := strings.TrimSuffix(strings.TrimPrefix(match[i+1:], "{"), "}")
+	return slices.DeleteFunc(strings.Split(end, ","), func(s string) bool { return s == "" || strings.ContainsAny(s, "*?[]{}/\\") })
+}
+
+// linked reports whether rules link files of the set to each other, so that another file
+// decides what is said of one.
+func (d *Dir) linked() bool {
+	return slices.ContainsFunc(d.Rules, func(r Rule) bool {
+		return slices.ContainsFunc(r.Links, func(l Link) bool { return l.OfSet() })
+	})
+}
+
+// relinked reports whether the links of a member are others than those recorded, or
+// cannot be found out.
+func (d *Dir) relinked(ctx context.Context, known *catalog.Resource, path string) bool {
+	said, err := d.Links(ctx, path)
+	return err != nil || said != known.Remainder
+}
+
+// checkLinks says what is wrong with the links of rules.
+func checkLinks(rules []Rule) error {
+	left := maxRuleLinks
+	for i := range rules {
+		if left -= len(rules[i].Links); left < 0 {
+			return fmt.Errorf("expected at most %d links in the rules of a set", maxRuleLinks)
+		}
+		for n := range rules[i].Links {
+			if err := rules[i].Links[n].Check(); err != nil {
+				return fmt.Errorf("rule for %q: %w", rules[i].Match, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package source
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"instep/internal/mediatype"
+)
+
+// maxAccept bounds the media ranges of a request that are looked at.
+const maxAccept = 100
+
+// representation is a file that is a representation of a generic URI (1.1 §14.3).
+type representation struct{ name, mediaType string }
+
+// negotiate answers a request for a generic URI with the representation that it accepts best
+// (RFC 9110 §12.5.1); false if there is none. Of equals the first is sent.
+func (h *handler) negotiate(w *response, r *http.Request, name string) bool {
+	all := h.representations(name)
+	if len(all) == 0 {
+		return false
+	}
+	header := w.Header()
+	header.Add("Vary", "Accept")
+	best, most := 0, 0
+	ranges := mediaRanges(r.Header.Values("Accept"))
+	for i, one := range all {
+		header.Add("Link", "<"+h.pathOf(one.name)+`>; rel="alternate"; type="`+one.mediaType+`"`)
+		if q := quality(ranges, one.mediaType); q > most {
+			best, most = i, q
+		}
+	}
+	if most == 0 {
+		http.Error(w, "406: there is no representation of an accepted type here; the Link header names those that there are", http.StatusNotAcceptable)
+		return true
+	}
+	header.Set("Content-Location", h.pathOf(all[best].name))
+	h.send(w, r, all[best].name, url.PathEscape(path.Ext(all[best].name)))
+	return true
+}
+
+// representations are those of a generic URI that are here.
+func (h *handler) representations(name string) (all []representation) {
+	if h.o.Representations == nil || ofPublication(name) {
+		return nil
+	}
+	for _, one := range h.o.Representations(name) {
+		if !plain(one) || h.hidden(one) || !exists(h.o.Dirs, one) {
+			continue
+		}
+		t := h.label(one).Type
+		if t == "" {
+			t = mediatype.ByName(one)
+		}
+		if t != "" {
+			all = append(all, representation{one, t})
+		}
+	}
+	return all
+}
+
+// pathOf is the path at which a file is served, as URIs have it.
+func (h *handler) pathOf(name string) string {
+	u := url.URL{Path: path.Join(h.o.Prefix, name)}
+	return u.EscapedPath()
+}
+
+// mediaRange is an element of an Accept field.
+type mediaRange struct {
+	essence string
+	quality int // 0 to 1000
+}
+
+// mediaRanges reads Accept fields. Elements that are none are passed over; without any, every
+// type is accepted. Parameters of types are not compared.
+func mediaRanges(fields []string) (all []mediaRange) {
+	for element := range strings.SplitSeq(strings.Join(fields, ","), ",") {
+		t, parameters, err := mime.ParseMediaType(element)
+		if err != nil || !strings.Contains(t, "/") {
+			continue
+		}
+		q := 1.0
+		if text, ok := parameters["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) {
+				continue
+			}
+		}
+		if all = append(all, mediaRange{t, int(q * 1000)}); len(all) == maxAccept {
+			break
+		}
+	}
+	if len(all) == 0 {
+		return []mediaRange{{"*/*", 1000}}
+	}
+	return all
+}
+
+// quality returns the quality of a type: that of the most specific range that it is in, 0 if it
+// is in none.
+func quality(ranges []mediaRange, mediaType string) (q int) {
+	essence, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
+	essence = strings.TrimSpace(essence)
+	major, _, _ := strings.Cut(essence, "/")
+	specific := 0
+	for _, r := range ranges {
+		n := 0
+		switch r.essence {
+		case essence:
+			n = 3
+		case major + "/*":
+			n = 2
+		case "*/*":
+			n = 1
+		}
+		if n > specific {
+			specific, q = n, r.quality
+		}
+	}
+	return q
+}
