@@ -71,6 +71,10 @@ func (a Alone) each() map[Skip]int64 {
 	return map[Skip]int64{SkipOrigin: a.Origin, SkipUnsupported: a.Unsupported, SkipWeak: a.Weak}
 }
 
+// ScopeRestored is the Scope that a Mirror gives a Cursor when it brings back earlier states:
+// no choice of resources is that, so the next run compares everything.
+const ScopeRestored = "restored"
+
 // covers reports whether this choice of resources excludes all that earlier runs left out.
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 

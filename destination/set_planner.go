@@ -41,7 +41,7 @@ func (d *Destination) openSetPlanner(ctx context.Context, sc *scope, set discove
 	if k.known, err = d.known(ctx, set.URI, k.cursor); err != nil {
 		return nil, err
 	}
-	k.covered = k.known.whole
+	k.covered, k.restored = k.known.whole, k.known.Cursor.Scope == ScopeRestored
 	k.members, err = d.Mirror.Count(ctx, set.URI)
 	k.offer.Empty = k.members == 0
 	return k, err

@@ -19,6 +19,7 @@ type planInputs struct {
 	prefer   Prefer
 	followed bool   // a baseline was completed earlier
 	covered  bool   // resources left out since then are also left out now
+	restored bool   // states were brought back here since the last run
 	overdue  string // why it is time for a baseline all the same; "" if it is not
 	members  int64  // that the mirror has
 }
@@ -32,6 +33,8 @@ func (f *planInputs) mode(follow func(harvest.Track) (harvest.Outcome, error)) (
 		return Baseline, 0, "earlier runs found no moment to go on from", nil
 	case !f.followed:
 		return Baseline, 0, "no earlier synchronisation", nil
+	case f.restored:
+		return Baseline, 0, "earlier states were brought back here, so everything is compared", nil
 	case !f.covered:
 		return Baseline, 0, "the filters or limits are different from last time", nil
 	}

@@ -23,6 +23,7 @@ func TestMode(t *testing.T) {
 		{"never synchronised", planInputs{covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, no earlier synchronisation"},
 		{"pages of several moments", planInputs{members: 3, covered: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier runs found no moment to go on from"},
 		{"more is asked for than before", planInputs{followed: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, the filters or limits are different from last time"},
+		{"a run was undone", planInputs{followed: true, restored: true, Offered: &harvest.Offered{Tells: all}}, none, -1, "baseline, earlier states were brought back here, so everything is compared"},
 		{"nobody looked yet", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, none, harvest.ChangeLists, ""},
 		{"dumps are preferred", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}, prefer: PreferDump}, none, harvest.ChangeDumps, ""},
 		{"the Change List reaches back", planInputs{followed: true, covered: true, Offered: &harvest.Offered{Tells: all}}, [harvest.Tracks]harvest.Outcome{harvest.ChangeLists: since}, -1, "incremental, changes since then"},

@@ -206,7 +206,7 @@ func TestResourcesInTheStateAreMovedOut(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "x", "kept")); err != nil || string(text) != "changed" {
 		t.Errorf("a file with other bytes: got %q, %v, want it untouched", text, err)
 	}
-	if cur, ok, err := m.Cursor(t.Context(), set); err != nil || !ok || cur.Scope != restoredScope {
+	if cur, ok, err := m.Cursor(t.Context(), set); err != nil || !ok || cur.Scope != destination.ScopeRestored {
 		t.Errorf("cursor: %+v, %v, want that all is compared", cur, err)
 	}
 	commit(t, m, func(b destination.Batch) error { return put(b, set, "x/kept", "kept", noon) })

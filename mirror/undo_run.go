@@ -38,10 +38,6 @@ func (r *Reversal) Refused() error {
 	return nil
 }
 
-// restoredScope is the scope of a cursor after states were brought back: no choice of
-// resources is that, so the next run compares everything.
-const restoredScope = "restored"
-
 // always is later than all that a Source says.
 var always = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
@@ -369,10 +365,10 @@ func (r *reverter) recompare(ctx context.Context, set catalog.SetID) error {
 
 func (m *Mirror) recompare(ctx context.Context, set string) error {
 	cur, ok, err := m.Cursor(ctx, set)
-	if err != nil || !ok || cur.Scope == restoredScope {
+	if err != nil || !ok || cur.Scope == destination.ScopeRestored {
 		return err
 	}
-	cur.Scope = restoredScope
+	cur.Scope = destination.ScopeRestored
 	b, err := m.Begin(ctx)
 	if err != nil {
 		return err
