@@ -55,6 +55,10 @@ func doubts() string {
 	return strings.Join(names, ", ")
 }
 
+// errMirrorState means that a mirror which is to be published has no state where it is
+// looked for.
+var errMirrorState = errors.New("publish a mirror")
+
 // republished says how the mirror is published.
 func (f *fromConfig) republished(now func() time.Time) republish.Options {
 	o := republish.Options{Kept: mirror.KeptSet, OriginalURIs: f.OriginalURIs}
@@ -68,6 +72,9 @@ func (f *fromConfig) republished(now func() time.Time) republish.Options {
 		m, err := mirror.OpenReadOnly(ctx, mirror.Options{Dir: f.Mirror, State: f.MirrorState, Now: now})
 		if err == nil && !m.Exists() {
 			err = errors.Join(fmt.Errorf("%q: %w", f.Mirror, mirror.ErrWrongStore), m.Close())
+		}
+		if errors.Is(err, mirror.ErrLostCatalog) || errors.Is(err, mirror.ErrWrongStore) {
+			err = fmt.Errorf("%w: %w", errMirrorState, err)
 		}
 		return m, err
 	}

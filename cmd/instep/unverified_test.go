@@ -32,7 +32,7 @@ func TestUnverifiedIsSaid(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"status 200 and a Content-Range, such as " + h.URL + "/ranged", "end of the connection, such as " + h.URL + "/cut", "3 resources unverified"} {
+	for _, want := range []string{"status 200 and a Content-Range, " + h.URL + "/ranged", "end of the connection, " + h.URL + "/cut", "3 resources unverified"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("told: %s\nwant %q", stderr.String(), want)
 		}

@@ -29,7 +29,7 @@ var flagGroups = []struct {
 	{"Limits", []string{"workers", "rate", "bwlimit", "max-transfer", "max-time", "max-document", "retries", "timeout"}},
 	{"Network", []string{"allow-origin", "allow-private", "proxy", "ca", "user-agent", "addr"}},
 	{"Logging in", []string{"netrc", "bearer-file", "header-file", "cert", "key"}},
-	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format", "log-file"}},
+	{"Files and directories", []string{"config", "out", "state", "to", "dir", "report", "socket", "truth", "access-log", "log-format"}},
 }
 
 // longest is the longest line of a help text, in columns.
