@@ -32,7 +32,7 @@ type Held struct {
 	Told    bool                  // Changed is of a change, not of a list
 	Until   time.Time             // latest possible time of a change whose time is unknown, with Changed the earliest; else zero
 	Came    time.Time             // arrival time of the bytes, by their server's clock; zero if unknown, or unnecessary beside a list
-	Gone    time.Time             // no member: the deletion that was applied, unless a newer list was read since; zero if there is none
+	Gone    time.Time             // if Member is false: time of the deletion that a change told of; zero if none did, or a newer list was read since
 	Due     string                // why the bytes must be fetched again; "" = good
 	Wanted  harvest.Resource      // while Due: the Source's last description
 
@@ -79,7 +79,7 @@ const ScopeRestored = "restored"
 func (c Cursor) covers(choice string) bool { return c.Scope == "" || c.Scope == choice }
 
 // Mirror is a held copy of one Source. The package instep/mirror keeps it
-// in a directory; a harvester with a store of its own implements this, and may implement
+// in a directory; a harvester with its own store implements this, and may implement
 // Parts and Adopter as well. A Mirror that wraps another one has a method Unwrap() Mirror,
 // so that these are found.
 //

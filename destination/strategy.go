@@ -142,7 +142,7 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 		whole.bytes, whole.requests = whole.bytes+b.names, 1+b.opening
 	}
 	ways = append(ways, whole)
-	// The whole package has a digest of its own, so parts have to cost much less.
+	// The whole package has its own digest, so parts have to cost much less.
 	if parts := (way{ViaRange, b.span + b.names, b.runs + b.opening}); b.span >= 0 && !b.here &&
 		packages.Cost(parts.bytes, parts.requests) < packages.Cost(whole.bytes, whole.requests)/10*9 {
 		ways = append(ways, parts)

@@ -88,10 +88,10 @@ type ChangeEntry struct {
 	Resource
 	Change    resourcesync.Change
 	From, To  time.Time // between these it happened; To is zero if nothing bounds it, and both are its time if that is known
-	Least     time.Time // of ByLastMod: what From and To are otherwise
-	Most      time.Time // likewise
-	ByLastMod bool      // a deletion, timed by its lastmod: that may be of the version that is gone
-	OfBytes   bool      // no deletion, timed by its lastmod: that may be older than the change
+	Least     time.Time // if ByLastMod: From, in case the lastmod is not the time of the deletion
+	Most      time.Time // if ByLastMod: To in that case
+	ByLastMod bool      // a deletion with its lastmod as time: this may be the lastmod of the version that was deleted
+	OfBytes   bool      // a creation or update with its lastmod as time: the bytes may be older than the change
 	Last      bool      // it comes after all that was read before
 	Torn      bool      // whether the resource exists after all is told by time one way, by position the other
 	Rival     *Resource // of a torn deletion: the resource, if it exists

@@ -83,7 +83,7 @@ type Policy struct {
 	// names it. Each publication writes all of it.
 	FixedChanges bool `json:",omitempty"`
 	// PackageBytes is how many bytes of resources go into one package; 0 is 1 GiB. A
-	// larger resource has a package of its own.
+	// larger resource has its own package.
 	PackageBytes int64
 	// KeepChanges is how long a closed Change List stays in the index of the current
 	// ones, if nothing else keeps it there; 0 is 30 days. It never leaves before every

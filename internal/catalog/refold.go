@@ -161,7 +161,7 @@ func (r *recorder) refoldFile(f Refolding, v *pathOf) (keeps bool, err error) {
 	return false, err
 }
 
-// missingDirectory sees to it that r.dirs has the directory of a path.
+// missingDirectory adds the directory of a path to r.dirs if it is missing there.
 func (r *recorder) missingDirectory(path, fold string) error {
 	if r.dirs[fold] != 0 {
 		return nil
