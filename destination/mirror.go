@@ -44,7 +44,7 @@ type Cursor struct {
 	harvest.Position
 	Looked   time.Time // time of this finding, by our clock; if nothing changes the cursor moves for that reason alone every few hours
 	Listed   time.Time // the `at` of the newest Resource List or Resource Dump that was read
-	Sure     time.Time `json:",omitzero"` // while Listed is still to come by our clock: the newest one that was not
+	Sure     time.Time `json:",omitzero"` // set while Listed is in the future by our clock: the newest earlier Listed that is not
 	Baseline time.Time // time of the last baseline, by the Source's own clock; zero if unknown
 	Alone    Alone     // resources left alone since the last baseline
 	Silent   bool      `json:",omitzero"` // the newest list did not tell its moment: it is read in each run
