@@ -154,7 +154,8 @@ func (b *bulk) carriage() (via Via, bytes, requests int64, why string) {
 		b.wanted, b.gets, b.wanted, whole.bytes, whole.requests, b.ranged())
 }
 
-// ranged says what parts of the package cost.
+// ranged returns the bytes and requests that a transfer of only parts of the package costs,
+// as a phrase; "" if the package cannot, or need not, be read in parts.
 func (b *bulk) ranged() string {
 	if b.span < 0 || b.here {
 		return ""

@@ -49,10 +49,10 @@ type Location struct {
 type Item struct {
 	Resource
 	Location
-	By     *Change   // that says so; nil: a list does
+	By     *Change   // the change that gives the description; nil if a list gives it
 	Listed *Item     // the list's description, if a change names the resource too: it counts where the change is too old; nil: none
-	At     time.Time // of a dispute: the moment of the list that names it, or does not
-	Or     *Resource // of a dispute: another possible version; nil: none
+	At     time.Time // for a dispute: the moment of the list that names the resource, or lacks it
+	Or     *Resource // for a dispute: another possible version; nil if there is none
 }
 
 // carries counts an entry of the manifest of p and returns the place of its bytes. An entry

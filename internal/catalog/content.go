@@ -98,7 +98,7 @@ func (c *db) eachSum(ctx context.Context, op, statement string, sums []resources
 	})
 }
 
-// LooseContent is bytes that were recorded as loose.
+// LooseContent describes bytes for which Loosen recorded that they may have no name.
 type LooseContent struct {
 	SHA256 resourcesync.Digest
 	Named  bool // they have a name in the file system
