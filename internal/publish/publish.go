@@ -38,8 +38,8 @@ type Site struct {
 	Workers    int                      // files hashed at a time; 0 is one per processor
 	Generator  string                   // name and version of the program, for the pages people read
 	// RebaseMin is the least time between two snapshots (Resource Lists and dumps) of a
-	// set. Publications within this time write only their changes, so their cost depends
-	// on the number of changes and not on the size of the set.
+	// set. Within this time a publication writes only changes, unless a snapshot is asked
+	// for, so its cost depends on the number of changes and not on the size of the set.
 	RebaseMin time.Duration
 
 	Now     func() time.Time
